@@ -193,19 +193,6 @@ func TestEveryBitOfTheHead(t *testing.T) {
 	}
 }
 
-// flip changes one byte of a file.
-func flip(t *testing.T, f *os.File, off int64, mask byte) {
-	t.Helper()
-	var b [1]byte
-	if _, err := f.ReadAt(b[:], off); err != nil {
-		t.Fatal(err)
-	}
-	b[0] ^= mask
-	if _, err := f.WriteAt(b[:], off); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestVerifyFindsEveryByte covers F1, F8 and F9: it changes each byte of a small sealed file.
 // Verify finds it at its offset, in its region.
 func TestVerifyFindsEveryByte(t *testing.T) {

@@ -9,9 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
-	"time"
 )
 
 // TestBuildLeavesNothingBehind makes Build fail in each way that a test can cause, and checks
@@ -96,20 +94,6 @@ func TestBuildLeavesNothingBehind(t *testing.T) {
 	if after := leaks(t); after != before {
 		t.Errorf("before: %s; after: %s", before, after)
 	}
-}
-
-// leaks counts goroutines, and descriptors if the system lists them.
-func leaks(t *testing.T) string {
-	t.Helper()
-	n := runtime.NumGoroutine()
-	for range 100 { // goroutines of a context end in their own time
-		if runtime.Gosched(); runtime.NumGoroutine() < n {
-			n = runtime.NumGoroutine()
-		}
-		time.Sleep(100 * time.Microsecond)
-	}
-	entries, _ := os.ReadDir("/proc/self/fd")
-	return fmt.Sprintf("%d goroutines, %d descriptors", n, len(entries))
 }
 
 // TestBuildLeavesNoOverflows cancels Build while it fills, with a budget so small that the items

@@ -14,11 +14,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
-
-// numbers yields the 8-byte keys of the numbers [from, to).
-func numbers(from, to uint64) iter.Seq2[[]byte, error] { return tabletest.Numbers(from, to) }
 
 // shuffled yields the keys of numbers(0, n) in an order that depends on seed.
 func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
@@ -29,43 +25,6 @@ func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
 			}
 		}
 	}
-}
-
-// mustBuild builds a filter in its own directory.
-func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *Filter, path string) {
-	tb.Helper()
-	path = filepath.Join(tb.TempDir(), "filter.mmf")
-	f, err := Build(context.Background(), path, opts, keys)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { f.Close() })
-	return f, path
-}
-
-// countFound counts the keys that a filter answers "maybe", looked up in batches.
-func countFound(f *Filter, keys iter.Seq2[[]byte, error]) (found, asked int) {
-	var hashes [4096]uint64
-	var answers [4096]bool
-	n := 0
-	ask := func() {
-		f.ContainsHashes(hashes[:n], answers[:n])
-		for _, a := range answers[:n] {
-			if a {
-				found++
-			}
-		}
-		asked += n
-		n = 0
-	}
-	for key := range keys {
-		hashes[n] = f.Hash(key)
-		if n++; n == len(hashes) {
-			ask()
-		}
-	}
-	ask()
-	return found, asked
 }
 
 // TestBuildOfEverySize builds filters of few keys, which have few lines and depend most on

@@ -249,32 +249,6 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 	}
 }
 
-func copyOver(to, from string) error {
-	data, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, data, 0o600)
-	}
-	return err
-}
-
-func flipByte(path string, at int64) error {
-	data, err := os.ReadFile(path)
-	if err == nil {
-		data[at] ^= 1
-		err = os.WriteFile(path, data, 0o600)
-	}
-	return err
-}
-
-func readFile(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
 func uuidOf(t *testing.T, path string) [16]byte {
 	t.Helper()
 	f, head, err := recovery.OpenFile(path)

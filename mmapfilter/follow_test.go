@@ -28,17 +28,6 @@ func mustFollow(tb testing.TB, path string, opts *OpenOptions) *Follower {
 	return f
 }
 
-// image returns the bytes of a built file.
-func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
-	tb.Helper()
-	_, path := mustBuild(tb, opts, keys)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return data
-}
-
 // publish puts a file at path by renaming it.
 func publish(tb testing.TB, path string, data []byte) {
 	tb.Helper()

@@ -81,19 +81,6 @@ func TestHashesMissing(t *testing.T) {
 	}
 }
 
-// flipBit flips a bit of a file. An offset below 0 is from its end.
-func flipBit(path string, off int) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if off < 0 {
-		off += len(data)
-	}
-	data[off] ^= 4
-	return os.WriteFile(path, data, 0o644)
-}
-
 // TestHashesDamaged covers K1: damage in the middle of NAME.hashes, which opening does not see,
 // makes a rebuild fail.
 func TestHashesDamaged(t *testing.T) {

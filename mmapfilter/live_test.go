@@ -14,21 +14,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// mustCreate makes an empty filter that commits only when told to.
-func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
-	tb.Helper()
-	path := filepath.Join(tb.TempDir(), "filter.mmf")
-	if opts.CommitInterval == 0 {
-		opts.CommitInterval = -1
-	}
-	f, err := Create(path, opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { f.Close() })
-	return f, path
-}
-
 // TestLive runs once through the life of a filter that is written to.
 func TestLive(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100_000, FingerprintBits: 12})

@@ -3,9 +3,7 @@ package mmapfilter
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,39 +20,6 @@ type asker interface {
 	Contains(key []byte) bool
 	ContainsString(key string) bool
 	ContainsBatch(keys [][]byte, found []bool)
-}
-
-// mustSayMaybe checks that every answer is "maybe", even for keys that are in no filter of the
-// tests.
-func mustSayMaybe(t *testing.T, f asker) {
-	t.Helper()
-	keys := [][]byte{nil, []byte("absent"), []byte("a longer key that is absent as well, of more than 64 bytes, so that it is hashed in Go")}
-	found := make([]bool, 1000)
-	f.ContainsBatch(make([][]byte, 1000), found)
-	for _, key := range keys {
-		if !f.Contains(key) || !f.ContainsString(string(key)) {
-			t.Fatalf("certainly not, it says of %q", key)
-		}
-	}
-	for i := range found {
-		if !found[i] {
-			t.Fatalf("certainly not, it says of key %d of a batch", i)
-		}
-	}
-	filter, ok := f.(*Filter)
-	if !ok {
-		return
-	}
-	clear(found)
-	filter.ContainsHashes(make([]uint64, 1000), found)
-	for i := range found {
-		if !found[i] || !filter.ContainsHash(uint64(i)) {
-			t.Fatalf("certainly not, it says of hash %d", i)
-		}
-	}
-	if n := filter.Count(keys[1]); n != math.MaxUint64 {
-		t.Fatalf("at most %d, it says of %q", n, keys[1])
-	}
 }
 
 // TestNoWrongNoInAClose (C1): a service looks up keys that are in the filter while it closes the
@@ -168,13 +133,6 @@ func TestNoWrongNoInAClose(t *testing.T) {
 	}
 }
 
-// deadWriter leaves a file with n keys, and its log, as a killed writer does. The first synced
-// keys were committed.
-func deadWriter(t *testing.T, n, synced int) (path string) {
-	t.Helper()
-	return deadWriterOf(t, &Options{Capacity: 10_000}, n, synced)
-}
-
 func deadWriterOf(t *testing.T, opts *Options, n, synced int) (path string) {
 	t.Helper()
 	f, alive := mustCreate(t, opts)
@@ -194,9 +152,6 @@ func deadWriterOf(t *testing.T, opts *Options, n, synced int) (path string) {
 	}
 	return path
 }
-
-// spread turns a number into one as well mixed as a hash.
-func spread(i int) uint64 { return uint64(i+1) * 0x9E3779B97F4A7C15 }
 
 // contents reads every file of a directory, with its modification time.
 func contents(t *testing.T, dir string) map[string]string {
@@ -490,22 +445,5 @@ func eventually(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("still not: %s", what)
 		}
 		time.Sleep(100 * time.Microsecond)
-	}
-}
-
-func copyFile(t *testing.T, to, from string) {
-	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		t.Fatal(err)
 	}
 }

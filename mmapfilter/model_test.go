@@ -15,7 +15,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"pgregory.net/rapid"
 )
@@ -58,9 +57,6 @@ func (m *keySet) apply(c change) {
 	m.hashes = m.hashes[:len(m.hashes)-1]
 }
 
-// newestState copies the lines and the stash of a writer, with what is pending.
-func newestState(w *engine.Writer) layout.View { return w.Newest() }
-
 // check holds a state against the keys.
 func (m *keySet) check(tb rapid.TB, v layout.View) {
 	tb.Helper()
@@ -68,44 +64,6 @@ func (m *keySet) check(tb rapid.TB, v layout.View) {
 		tb.Fatal(err)
 	}
 }
-
-// seeded gives random numbers, and says how to have them again.
-func seeded(tb testing.TB, seed uint64) *rand.Rand {
-	tb.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
-// memoryDir gives a directory in memory, where the system has one: for tests and
-// measurements that are not about the disk.
-func memoryDir(tb testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "mmapfilter")
-	if err != nil {
-		return tb.TempDir()
-	}
-	tb.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-// createLines makes an empty filter of some lines, which does nothing behind the
-// back of the test: it commits and checkpoints when told to, or when it must.
-func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) *Filter {
-	tb.Helper()
-	plan, o := p.planned(tb, lines, opts)
-	if opts.Seed == 0 {
-		o.Seed = rand.Uint64()
-	}
-	if err := createPlanned(path, plan, o); err != nil {
-		tb.Fatal(err)
-	}
-	f, err := Open(path, &OpenOptions{CommitInterval: -1, LogBytes: o.LogBytes})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	writerOf(f).Behind = nil
-	return f
-}
-
-func writerOf(f *Filter) *engine.Writer { return f.open.Load().work.Writer }
 
 // openQuiet opens a filter as createLines leaves one.
 func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {
@@ -120,40 +78,6 @@ func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {
 	}
 	writerOf(f).Behind = nil
 	return f
-}
-
-// crashCopy copies the files of a filter that is open: what a kill leaves. If
-// cut is not nil, the copy is what a power loss leaves: of the part of the log
-// that is not durable, [from, end), it has the words before the one that cut
-// names, and then what the disk had before.
-func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut func(from, end uint64) uint64) {
-	tb.Helper()
-	w := writerOf(f)
-	defer w.LockAll()() // nothing goes on meanwhile
-	size, used := w.Protocol().LogBytes()
-	for _, name := range []string{"", recovery.CurrentLog.String(), recovery.NextLog.String()} { // a larger log has the latter name at first
-		data, err := os.ReadFile(path + name)
-		if name != "" && errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-		inUse := name != "" && int64(len(data)) == size
-		if records := uint64(w.Protocol().SegmentBytes()) / 8; inUse && cut != nil && records > 0 {
-			const batchHead = 16 // words
-			end := uint64(used) / 8
-			words := recovery.Words(data)
-			at := cut(end-records-batchHead, end)
-			clear(words[at:end])
-			if len(before) == len(words) {
-				copy(words[at:end], before[at:end])
-			}
-		}
-		if err := os.WriteFile(to+name, data, 0o666); err != nil {
-			tb.Fatal(err)
-		}
-	}
 }
 
 // logOf copies the log of a filter, nil where it has none.

@@ -3,66 +3,13 @@ package mmapfilter
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"math"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
-
-// abandon copies the files of a writer as a crash of its process would leave them.
-func abandon(tb testing.TB, f *Filter, path string) (copied string) {
-	tb.Helper()
-	if o, err := f.writable(); err == nil {
-		defer o.work.Writer.LockAll()() // a checkpoint in the background changes both files
-	}
-	copied = filepath.Join(tb.TempDir(), "dead.mmf")
-	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"} {
-		data, err := os.ReadFile(path + suffix)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = os.WriteFile(copied+suffix, data, 0o644)
-		}
-		if err != nil {
-			tb.Fatal(err)
-		}
-	}
-	return copied
-}
-
-// hashes returns n hashes. The same seed gives the same hashes.
-func hashes(seed uint64, n int) []uint64 {
-	rng := rand.New(rand.NewPCG(seed, seed))
-	h := make([]uint64, n)
-	for i := range h {
-		h[i] = rng.Uint64()
-	}
-	return h
-}
-
-func insertAll(tb testing.TB, f *Filter, hashes []uint64) {
-	tb.Helper()
-	for i, h := range hashes {
-		if err := f.InsertHash(h); err != nil {
-			tb.Fatalf("insert %d: %v", i, err)
-		}
-	}
-}
-
-func mustContain(tb testing.TB, f *Filter, hashes []uint64) {
-	tb.Helper()
-	for i, h := range hashes {
-		if !f.ContainsHash(h) {
-			tb.Fatalf("key %d is lost", i)
-		}
-	}
-}
 
 // TestOpenRecovers covers C2, R3 and W6: opening the file of a dead writer, also for reading,
 // finds all operations that returned, synced or not.

@@ -14,25 +14,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 )
 
-// mustHave checks that the filter has all keys from from up to to.
-func mustHave(tb testing.TB, f interface{ Contains([]byte) bool }, from, to uint64) {
-	tb.Helper()
-	for key := range numbers(from, to) {
-		if !f.Contains(key) {
-			tb.Fatalf("key %x is lost", key)
-		}
-	}
-}
-
-func mustInsert(tb testing.TB, f *Filter, from, to uint64) {
-	tb.Helper()
-	for key := range numbers(from, to) {
-		if err := f.Insert(key); err != nil {
-			tb.Fatal(err)
-		}
-	}
-}
-
 func mustDelete(tb testing.TB, f *Filter, from, to uint64) {
 	tb.Helper()
 	for key := range numbers(from, to) {

@@ -1,0 +1,359 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"pgregory.net/rapid"
+)
+
+// numbers yields the 8-byte keys of the numbers [from, to).
+func numbers(from, to uint64) iter.Seq2[[]byte, error] { return tabletest.Numbers(from, to) }
+
+// hashes returns n hashes. The same seed gives the same hashes.
+func hashes(seed uint64, n int) []uint64 {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	h := make([]uint64, n)
+	for i := range h {
+		h[i] = rng.Uint64()
+	}
+	return h
+}
+
+// image returns the bytes of a built file.
+func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
+	tb.Helper()
+	_, path := mustBuild(tb, opts, keys)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+// spread turns a number into one as well mixed as a hash.
+func spread(i int) uint64 { return uint64(i+1) * 0x9E3779B97F4A7C15 }
+
+// seeded gives random numbers, and says how to have them again.
+func seeded(tb testing.TB, seed uint64) *rand.Rand {
+	tb.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// mustBuild builds a filter in its own directory.
+func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *Filter, path string) {
+	tb.Helper()
+	path = filepath.Join(tb.TempDir(), "filter.mmf")
+	f, err := Build(context.Background(), path, opts, keys)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { f.Close() })
+	return f, path
+}
+
+// mustCreate makes an empty filter that commits only when told to.
+func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "filter.mmf")
+	if opts.CommitInterval == 0 {
+		opts.CommitInterval = -1
+	}
+	f, err := Create(path, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { f.Close() })
+	return f, path
+}
+
+// createLines makes an empty filter of some lines, which does nothing behind the
+// back of the test: it commits and checkpoints when told to, or when it must.
+func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) *Filter {
+	tb.Helper()
+	plan, o := p.planned(tb, lines, opts)
+	if opts.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	if err := createPlanned(path, plan, o); err != nil {
+		tb.Fatal(err)
+	}
+	f, err := Open(path, &OpenOptions{CommitInterval: -1, LogBytes: o.LogBytes})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	writerOf(f).Behind = nil
+	return f
+}
+
+// memoryDir gives a directory in memory, where the system has one: for tests and
+// measurements that are not about the disk.
+func memoryDir(tb testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "mmapfilter")
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func mustInsert(tb testing.TB, f *Filter, from, to uint64) {
+	tb.Helper()
+	for key := range numbers(from, to) {
+		if err := f.Insert(key); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func insertAll(tb testing.TB, f *Filter, hashes []uint64) {
+	tb.Helper()
+	for i, h := range hashes {
+		if err := f.InsertHash(h); err != nil {
+			tb.Fatalf("insert %d: %v", i, err)
+		}
+	}
+}
+
+func mustContain(tb testing.TB, f *Filter, hashes []uint64) {
+	tb.Helper()
+	for i, h := range hashes {
+		if !f.ContainsHash(h) {
+			tb.Fatalf("key %d is lost", i)
+		}
+	}
+}
+
+// mustHave checks that the filter has all keys from from up to to.
+func mustHave(tb testing.TB, f interface{ Contains([]byte) bool }, from, to uint64) {
+	tb.Helper()
+	for key := range numbers(from, to) {
+		if !f.Contains(key) {
+			tb.Fatalf("key %x is lost", key)
+		}
+	}
+}
+
+// countFound counts the keys that a filter answers "maybe", looked up in batches.
+func countFound(f *Filter, keys iter.Seq2[[]byte, error]) (found, asked int) {
+	var hashes [4096]uint64
+	var answers [4096]bool
+	n := 0
+	ask := func() {
+		f.ContainsHashes(hashes[:n], answers[:n])
+		for _, a := range answers[:n] {
+			if a {
+				found++
+			}
+		}
+		asked += n
+		n = 0
+	}
+	for key := range keys {
+		hashes[n] = f.Hash(key)
+		if n++; n == len(hashes) {
+			ask()
+		}
+	}
+	ask()
+	return found, asked
+}
+
+// mustSayMaybe checks that every answer is "maybe", even for keys that are in no filter of the
+// tests.
+func mustSayMaybe(t *testing.T, f asker) {
+	t.Helper()
+	keys := [][]byte{nil, []byte("absent"), []byte("a longer key that is absent as well, of more than 64 bytes, so that it is hashed in Go")}
+	found := make([]bool, 1000)
+	f.ContainsBatch(make([][]byte, 1000), found)
+	for _, key := range keys {
+		if !f.Contains(key) || !f.ContainsString(string(key)) {
+			t.Fatalf("certainly not, it says of %q", key)
+		}
+	}
+	for i := range found {
+		if !found[i] {
+			t.Fatalf("certainly not, it says of key %d of a batch", i)
+		}
+	}
+	filter, ok := f.(*Filter)
+	if !ok {
+		return
+	}
+	clear(found)
+	filter.ContainsHashes(make([]uint64, 1000), found)
+	for i := range found {
+		if !found[i] || !filter.ContainsHash(uint64(i)) {
+			t.Fatalf("certainly not, it says of hash %d", i)
+		}
+	}
+	if n := filter.Count(keys[1]); n != math.MaxUint64 {
+		t.Fatalf("at most %d, it says of %q", n, keys[1])
+	}
+}
+
+func writerOf(f *Filter) *engine.Writer { return f.open.Load().work.Writer }
+
+// newestState copies the lines and the stash of a writer, with what is pending.
+func newestState(w *engine.Writer) layout.View { return w.Newest() }
+
+// abandon copies the files of a writer as a crash of its process would leave them.
+func abandon(tb testing.TB, f *Filter, path string) (copied string) {
+	tb.Helper()
+	if o, err := f.writable(); err == nil {
+		defer o.work.Writer.LockAll()() // a checkpoint in the background changes both files
+	}
+	copied = filepath.Join(tb.TempDir(), "dead.mmf")
+	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"} {
+		data, err := os.ReadFile(path + suffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(copied+suffix, data, 0o644)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return copied
+}
+
+// deadWriter leaves a file with n keys, and its log, as a killed writer does. The first synced
+// keys were committed.
+func deadWriter(t *testing.T, n, synced int) (path string) {
+	t.Helper()
+	return deadWriterOf(t, &Options{Capacity: 10_000}, n, synced)
+}
+
+// crashCopy copies the files of a filter that is open: what a kill leaves. If
+// cut is not nil, the copy is what a power loss leaves: of the part of the log
+// that is not durable, [from, end), it has the words before the one that cut
+// names, and then what the disk had before.
+func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut func(from, end uint64) uint64) {
+	tb.Helper()
+	w := writerOf(f)
+	defer w.LockAll()() // nothing goes on meanwhile
+	size, used := w.Protocol().LogBytes()
+	for _, name := range []string{"", recovery.CurrentLog.String(), recovery.NextLog.String()} { // a larger log has the latter name at first
+		data, err := os.ReadFile(path + name)
+		if name != "" && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		inUse := name != "" && int64(len(data)) == size
+		if records := uint64(w.Protocol().SegmentBytes()) / 8; inUse && cut != nil && records > 0 {
+			const batchHead = 16 // words
+			end := uint64(used) / 8
+			words := recovery.Words(data)
+			at := cut(end-records-batchHead, end)
+			clear(words[at:end])
+			if len(before) == len(words) {
+				copy(words[at:end], before[at:end])
+			}
+		}
+		if err := os.WriteFile(to+name, data, 0o666); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// leaks counts goroutines, and descriptors if the system lists them.
+func leaks(t *testing.T) string {
+	t.Helper()
+	n := runtime.NumGoroutine()
+	for range 100 { // goroutines of a context end in their own time
+		if runtime.Gosched(); runtime.NumGoroutine() < n {
+			n = runtime.NumGoroutine()
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	entries, _ := os.ReadDir("/proc/self/fd")
+	return fmt.Sprintf("%d goroutines, %d descriptors", n, len(entries))
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyOver(to, from string) error {
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	return err
+}
+
+// flip changes one byte of a file.
+func flip(t *testing.T, f *os.File, off int64, mask byte) {
+	t.Helper()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], off); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= mask
+	if _, err := f.WriteAt(b[:], off); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func flipByte(path string, at int64) error {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		data[at] ^= 1
+		err = os.WriteFile(path, data, 0o600)
+	}
+	return err
+}
+
+// flipBit flips a bit of a file. An offset below 0 is from its end.
+func flipBit(path string, off int) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if off < 0 {
+		off += len(data)
+	}
+	data[off] ^= 4
+	return os.WriteFile(path, data, 0o644)
+}
