@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -31,6 +32,9 @@ func checkComments(root string) (broken []string, err error) {
 	return broken, err
 }
 
+// generated is the line of a file that a program has written.
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
 // eachFile calls do with the name, relative to root and with slashes, and the text of each Go file
 // in all modules below root, but for those that a program has written.
 func eachFile(root string, do func(name, text string) error) error {
@@ -45,7 +49,7 @@ func eachFile(root string, do func(name, text string) error) error {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		if err != nil || strings.Contains(string(text), "// Code generated ") {
+		if err != nil || generated.Match(text) {
 			return err
 		}
 		name, err := filepath.Rel(root, path)

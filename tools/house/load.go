@@ -94,7 +94,7 @@ func load(root string) (all []pkg, err error) {
 // them. It asks for nothing that these need.
 func listNested(root, module string) (all []listed, err error) {
 	inside := sets{} // folders of such modules
-	return all, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() || path == root {
 			return err
 		}
@@ -125,6 +125,7 @@ func listNested(root, module string) (all []listed, err error) {
 		all = append(all, l)
 		return nil
 	})
+	return all, err
 }
 
 // A checker checks the types of packages.
@@ -147,7 +148,7 @@ func (c *checker) load(l listed) (pkg, error) {
 		if err != nil {
 			return p, err
 		}
-		if !bytes.Contains(text, []byte("// Code generated ")) {
+		if !generated.Match(text) {
 			p.lines[file] = bytes.Count(text, []byte("\n"))
 		}
 	}
