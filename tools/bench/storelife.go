@@ -57,6 +57,9 @@ func (l *storeLife) run() error {
 		}
 		counts = append(counts, n[0])
 	}
+	if counts[2] > counts[1] {
+		return errors.New("-last is more than -most")
+	}
 	l.keys = storesRun{session: l.session, hash: layout.NewHasher(l.seed)}
 	for _, engine := range strings.Split(l.engines, ",") {
 		if err := l.live(engine, counts[0], counts[1], counts[2]); err != nil {
@@ -81,13 +84,13 @@ func (l *storeLife) live(engine string, first, most, last uint64) error {
 	go a.run()
 	t := figures.NewTable(engine, "took", "keys a second", "rebuilds", "capacity then", "rate", "largest of any 100,000", "Gets a second", "µs, 99.99 %", "longest, ms")
 	stage := func(name string, n uint64, do func(keys [][]byte) error, key func(i uint64) uint64) {
-		if err != nil {
+		if err != nil || a.failed.Load() {
 			return
 		}
 		l.note("%s: %s", engine, name)
 		a.begin()
 		begun, before := time.Now(), s.GuardStats()
-		err = l.each(engine, n, do, key)
+		err = l.each(engine, n, do, key, &a.failed)
 		took := time.Since(begun)
 		if err == nil {
 			err = a.report(t, name, n, took, before)
@@ -107,7 +110,7 @@ func (l *storeLife) live(engine string, first, most, last uint64) error {
 	stage("ask for absent keys", 0, nil, nil)
 	close(a.ends)
 	a.done.Wait()
-	if err == nil {
+	if a.err != nil {
 		err = a.err
 	}
 	if closed := s.close(); err == nil {
@@ -133,8 +136,8 @@ func (l *storeLife) open(engine string, capacity uint64) (guardedStore, error) {
 	return nil, fmt.Errorf("there is no store %q", engine)
 }
 
-// each does something to n keys in transactions. Without any, it waits.
-func (l *storeLife) each(engine string, n uint64, do func(keys [][]byte) error, key func(i uint64) uint64) error {
+// each does something to n keys in transactions, until stop is set. With nothing to do it waits.
+func (l *storeLife) each(engine string, n uint64, do func(keys [][]byte) error, key func(i uint64) uint64, stop *atomic.Bool) error {
 	if do == nil {
 		wait := 20 * time.Second
 		if l.short {
@@ -151,7 +154,7 @@ func (l *storeLife) each(engine string, n uint64, do func(keys [][]byte) error, 
 		size = max(1000, n/400)
 	}
 	keys := make([][]byte, 0, size)
-	for i := uint64(0); i < n && l.ctx.Err() == nil; {
+	for i := uint64(0); i < n && l.ctx.Err() == nil && !stop.Load(); {
 		keys = keys[:0]
 		for ; i < n && uint64(len(keys)) < size; i++ {
 			keys = append(keys, l.keys.key(nil, key(i)))
@@ -166,10 +169,11 @@ func (l *storeLife) each(engine string, n uint64, do func(keys [][]byte) error, 
 // An asking asks for absent keys all the time.
 type asking struct {
 	*storeLife
-	store guardedStore
-	ends  chan struct{}
-	done  sync.WaitGroup
-	err   error
+	store  guardedStore
+	ends   chan struct{}
+	done   sync.WaitGroup
+	err    error // if failed
+	failed atomic.Bool
 
 	// If it is not 0, the keys that follow it have been deleted, and some of them are asked for, too.
 	deleted atomic.Uint64
@@ -204,9 +208,6 @@ func (a *asking) run() {
 		n := 1<<60 + i
 		if from := a.deleted.Load(); from > 0 && i%2 == 0 { // from has been deleted, or is about to be
 			n = from + 1 + peer.Mix(i)%askedDeleted
-			if n == 0 {
-				continue
-			}
 		}
 		key = a.keys.key(key[:0], n)
 		begun := time.Now()
@@ -214,6 +215,7 @@ func (a *asking) run() {
 		took := time.Since(begun)
 		if err != nil || found && n >= 1<<60 {
 			a.err = fmt.Errorf("key %d: found %t, and it is absent: %w", n, found, err)
+			a.failed.Store(true)
 			return
 		}
 		a.mu.Lock()
