@@ -16,7 +16,7 @@ import (
 // hash, which has been asked for 64 hashes before. All take turns, and the medians
 // of the rounds are reported.
 //
-//	go test ./layout -run '^$' -bench Kernels
+//	go test ./layout/all -run '^$' -bench Kernels
 func BenchmarkKernels(b *testing.B) {
 	for _, c := range []struct {
 		kind   layout.Kind

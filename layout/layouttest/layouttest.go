@@ -54,8 +54,8 @@ func Victims(tab layout.Table, l *layout.Line, it layout.Item, all bool) []layou
 	return victims
 }
 
-// Slots returns the number of slots in a line.
-func Slots(tab layout.Table) int { return layout.SlotsPerLine(tab.Kind(), tab.Params()) }
+// slots returns the number of slots in a line.
+func slots(tab layout.Table) int { return layout.SlotsPerLine(tab.Kind(), tab.Params()) }
 
 // Both reports whether every lookup goes on to the second line.
 func Both(tab layout.Table) bool {
@@ -89,7 +89,7 @@ func Change(tab layout.Table, region []uint64, line uint64, do func(l *layout.Li
 func FillRandom(rng *rand.Rand, tab layout.Table, v *layout.View, hashes []uint64) {
 	for line := range tab.Lines() {
 		Change(tab, v.Region, line, func(l *layout.Line) {
-			for range Slots(tab) * rng.IntN(6) / 5 {
+			for range slots(tab) * rng.IntN(6) / 5 {
 				it := tab.Split(rng.Uint64())
 				if it.Line = line; rng.IntN(4) == 0 {
 					it.Fp = 1

@@ -81,10 +81,10 @@ func pairCrowded(p layout.Params, lines, load float64) float64 {
 const mostKicks = 500
 
 // pathMoves is the most moves of a path, for each b. If a bucket has one slot, a search is two
-// paths that never branch, and each may be half of it. If it has more, a search branches, and even
-// in a table that is as good as full it goes little more than half as deep as the bound. So the
-// bound ends no search, and limits the words that an operation may change.
-var pathMoves = map[int]int{1: mostKicks / 2, 2: 40, 4: 16, 8: 12}
+// paths that never branch, and each may be half of it. If it has 2, 4 or 8, a search branches, and in a
+// table that is as good as full it goes about 22, 10 or 6 moves deep. A path may have nearly twice as
+// many. So the bound ends no search, and limits the words that an operation may change.
+var pathMoves = map[int]int{1: mostKicks / 2, 2: 2*22 - 4, 4: 2*10 - 4, 8: 2 * 6}
 
 // pairBounds: words is the most that a change touches: of a slot or, semi-sorted, of a bucket.
 func pairBounds(words int) func(layout.Params) layout.Bounds {
