@@ -213,8 +213,11 @@ func (a *asking) run() {
 		begun := time.Now()
 		found, err := a.store.get(key)
 		took := time.Since(begun)
-		if err != nil || found && n >= 1<<60 {
-			a.err = fmt.Errorf("key %d: found %t, and it is absent: %w", n, found, err)
+		if err == nil && found && n >= 1<<60 {
+			err = errors.New("found, and it was never put")
+		}
+		if err != nil {
+			a.err = fmt.Errorf("key %d: %w", n, err)
 			a.failed.Store(true)
 			return
 		}

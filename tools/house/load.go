@@ -62,7 +62,8 @@ func load(root string) (all []pkg, err error) {
 	}
 	c := checker{token.NewFileSet(), nil, sets{}}
 	c.from = importer.ForCompiler(c.fset, "source", nil)
-	var module string
+	var packages []listed
+	module := ""
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var l listed
 		if err := d.Decode(&l); err != nil {
@@ -70,17 +71,13 @@ func load(root string) (all []pkg, err error) {
 		}
 		module = l.Module.Path
 		c.known[l.ImportPath] = true
-		p, err := c.load(l)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, p)
+		packages = append(packages, l)
 	}
 	nested, err := listNested(root, module)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range nested {
+	for _, l := range append(packages, nested...) {
 		p, err := c.load(l)
 		if err != nil {
 			return nil, err

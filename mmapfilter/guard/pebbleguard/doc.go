@@ -42,7 +42,7 @@
 //	Options.DisableWAL              a mark, and an ingest, flushes the memtables
 //	Options.WALDir, WALFailover,    the log is read there, too
 //	WALRecoveryDirs
-//	Options.ReadOnly                reads ask the filter, if there is one that covers the store; all writes
+//	Options.ReadOnly                reads ask the filter, if there is one that has all keys; all writes
 //	                                fail with pebble.ErrReadOnly
 //	Options.Comparer                one other than Pebble's default is refused with ErrNotFollowed: it may
 //	                                take keys for one that differ in their bytes

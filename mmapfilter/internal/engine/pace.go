@@ -23,7 +23,7 @@ const (
 	paceBase  = time.Microsecond       // about the time of an operation
 	paceStep  = 1. / 16                // each more that is missing doubles the wait
 	paceSyncs = 1. / 8                 // needed for the syncs after that of the region
-	paceApply = 1. / 2                 // needed of a segment while a commit goes on: how far it is nobody knows
+	paceApply = 1. / 2                 // needed of a segment while a commit goes on, whose progress is unknown
 	paceLeast = 500 * time.Microsecond // a shorter sleep takes as long
 
 	// paceLongest bounds one sleep, and so the wait of one operation, to ten times paceLeast. Where

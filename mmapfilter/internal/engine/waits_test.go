@@ -223,3 +223,53 @@ func TestSlowCommit(t *testing.T) {
 		t.Errorf("%d waits when five eighths are full, and %d commits asked for", n, asked)
 	}
 }
+
+// TestCommitInTheLastPart: a large segment has a commit asked for, also while a checkpoint is due.
+func TestCommitInTheLastPart(t *testing.T) {
+	w := mustWriter(t, blocked12.Volume(t, 200_000), 8<<20)
+	commits, checkpoints := 0, 0
+	w.Behind = func(need int) {
+		switch {
+		case need == CommitNow:
+			commits++
+		case need > 0:
+			checkpoints++
+		}
+	}
+	rng := seeded(t, 6)
+	for p := w.overlay.Load(); p == nil || p.Active().Len() < segmentWords; p = w.overlay.Load() {
+		if commits > 0 {
+			t.Fatal("a commit is asked for early")
+		}
+		w.mu.pace = pace{} // the last part would make it sleep
+		if err := w.Insert(rng.Uint64()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if checkpoints == 0 || commits == 0 {
+		t.Errorf("%d checkpoints and %d commits are asked for", checkpoints, commits)
+	}
+}
+
+// TestPaysOnce: what others owe by the end of an operation's sleep, it does not sleep for.
+func TestPaysOnce(t *testing.T) {
+	w := mustWriter(t, blocked12.Volume(t, 100), 1<<20)
+	owe := func() (waits int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.mu.pace.owed = paceLongest
+		return w.mu.waits
+	}
+	owe()
+	done := make(chan error)
+	go func() { done <- w.Insert(1) }()
+	for owe() == 0 { // until it sleeps
+		runtime.Gosched()
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if waits := owe(); waits != 1 {
+		t.Errorf("it sleeps %d times", waits)
+	}
+}
