@@ -37,6 +37,10 @@ type DB struct {
 	options    badger.Options
 	namespaces sync.Map     // that are banned, uint64 -> struct{}
 	unsure     atomic.Int32 // drops after which the filter has not been built: it may lack keys
+
+	// values is held by RunValueLogGC and by drops. Between the two halves of a GC, which reads values
+	// and writes them again, a drop purges the deletes of some: they would come back at any time.
+	values sync.Mutex
 }
 
 // Open opens a store, as badger.Open does, and the filter of its keys. A nil g has the defaults;
@@ -141,6 +145,8 @@ func (d *DB) drop(do func() error) error {
 	d.guard.Begin().DeleteUnknown()
 	d.unsure.Add(1)
 	err := func() error {
+		d.values.Lock()
+		defer d.values.Unlock()
 		d.store.drop.Lock()
 		defer d.store.drop.Unlock()
 		// Badger drops the newest memtable before older ones. What a crash leaves then may be a
@@ -155,6 +161,16 @@ func (d *DB) drop(do func() error) error {
 		d.unsure.Add(-1)
 	}
 	return err
+}
+
+// RunValueLogGC is badger.DB.RunValueLogGC. A drop waits for it, and while keys are dropped it returns
+// badger.ErrRejected, as it does while another one runs.
+func (d *DB) RunValueLogGC(discardRatio float64) error {
+	if !d.values.TryLock() {
+		return badger.ErrRejected
+	}
+	defer d.values.Unlock()
+	return d.DB.RunValueLogGC(discardRatio)
 }
 
 // BanNamespace is badger.DB.BanNamespace. Its keys stay in the filter until that is rebuilt. That of

@@ -33,7 +33,9 @@
 //	                                     before they return; reserved prefixes are refused
 //	BanNamespace                         keeps the keys until the filter is rebuilt; if NamespaceOffset
 //	                                     changes, the filter is rebuilt, since they are there again
-//	RunValueLogGC, Flatten               nothing: they move keys
+//	RunValueLogGC                        none runs while keys are dropped, which could bring back keys that
+//	                                     have been deleted
+//	Flatten                              nothing: it moves keys
 //	Subscribe, NewStream, Backup         leave out the reserved keys
 //	Load, NewKVLoader, NewStreamWriter   refused: use the store without a guard, and remove the filter
 //	managed mode, CommitAt, ...At        refused: a program that chooses versions changes the past
@@ -70,7 +72,8 @@
 //
 // Whatever writes past the guard: the embedded badger.DB, badger.Txn, or a program without it. Call
 // Guard().Rebuild after it, or remove the filter. A clock that is set back: a key that had expired when
-// the filter was rebuilt may stay hidden. Keys that come back after Badger has reported their delete.
+// the filter was rebuilt may stay hidden. Keys that come back after Badger has reported their delete,
+// as they may when RunValueLogGC has written a deleted value anew and a compaction purges the delete.
 // Damage to the lines of a filter that was not closed: it has no checksums. Transactions that
 // are not over when the DB is closed.
 package badgerguard

@@ -19,10 +19,10 @@ var methods = []struct {
 	{
 		engine: reflect.TypeFor[*badger.DB](), ours: reflect.TypeFor[*DB](),
 		wrapped: []string{"Backup", "BanNamespace", "Close", "DropAll", "DropPrefix", "GetMergeOperator", "GetSequence", "NewStream",
-			"NewTransaction", "NewWriteBatch", "Subscribe", "Update", "View"},
+			"NewTransaction", "NewWriteBatch", "RunValueLogGC", "Subscribe", "Update", "View"},
 		harmless: []string{"BannedNamespaces", "BlockCacheMetrics", "CacheMaxCost", "EstimateSize", "Flatten", "IndexCacheMetrics", "IsClosed",
 			"Levels", "LevelsToString", "MaxBatchCount", "MaxBatchSize", "MaxVersion", "Opts", "PrintHistogram", "Ranges",
-			"RunValueLogGC", "Size", "Sync", "Tables", "VerifyChecksum"},
+			"Size", "Sync", "Tables", "VerifyChecksum"},
 		refused: []string{"Load", "NewKVLoader", "NewManagedWriteBatch", "NewStreamAt", "NewStreamWriter", "NewTransactionAt",
 			"NewWriteBatchAt", "SetDiscardTs", "StreamDB"},
 	},
