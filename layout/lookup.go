@@ -20,7 +20,7 @@ import (
 //
 // A layout contributes how to look in one line (LookAt and Look) and, where it has kernels, first looks
 // (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
-// counters for words that come from anywhere (Lookup and Count), and in watch for a view
+// counters for words that come from anywhere (Lookup and Count), and in places.load for a view
 // (containsBeyond). Two things cannot use either. FirstLook has the counters of a home line in variables
 // of its own, since nearly all lookups without a kernel end there. And kernels load them with
 // instructions of their own; tests hold kernels against FirstLook. These are the function "one",
@@ -256,7 +256,7 @@ func (p *place) look(t Looks, region []uint64) (found, beyond bool) {
 // the counters of all places first. It leaves a hash to Lookup if the stash may have it,
 // or if a removal came between.
 func containsBeyond(t Looks, v *View, h uint64, p *places) bool {
-	w := watchPlaces(v, p)
+	sum, odd := p.load(v)
 	found, beyond := p.home.look(t, v.Region)
 	if !found && beyond {
 		found, _ = p.other.look(t, v.Region)
@@ -264,40 +264,27 @@ func containsBeyond(t Looks, v *View, h uint64, p *places) bool {
 			return Lookup(t, v.source(), h)
 		}
 	}
-	return found || w.moved() && Lookup(t, v.source(), h)
+	if found {
+		return true
+	}
+	again, oddAgain := p.load(v)
+	return (again != sum || (odd|oddAgain)&1 != 0) && Lookup(t, v.source(), h)
 }
 
-// A watch is the counters of a lookup in a view. It starts before the first place is
-// read. A line in one block has its counter twice, which is harmless and spares a branch.
-type watch struct {
-	counters [maxCounters]*uint64
-	sum, odd uint64
-}
-
-func watchPlaces(v *View, p *places) (w watch) {
+// load is counters.load for a view: call it before the first place is read, and after the last. A line
+// in one block has its counter twice, which is harmless and spares a branch.
+func (p *places) load(v *View) (sum, odd uint64) {
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
-	homeFirst, homeLast := blocksOf(p.home.first, p.home.n)
-	otherFirst, otherLast := blocksOf(p.other.first, p.other.n)
-	w.counters = [maxCounters]*uint64{
-		&runtime[RuntimeEpoch], &runtime[RuntimeStashCounter],
-		&runtime[blockCounter(homeFirst)], &runtime[blockCounter(homeLast)],
-		&runtime[blockCounter(otherFirst)], &runtime[blockCounter(otherLast)],
-	}
-	for _, c := range w.counters {
-		n := atomic.LoadUint64(c)
-		w.sum, w.odd = w.sum+n, w.odd|n
-	}
-	return w
+	e, s := atomic.LoadUint64(&runtime[RuntimeEpoch]), atomic.LoadUint64(&runtime[RuntimeStashCounter])
+	home, homeLast := p.home.load(runtime)
+	other, otherLast := p.other.load(runtime)
+	return e + s + home + homeLast + other + otherLast, e | s | home | homeLast | other | otherLast
 }
 
-// moved reports whether a counter has changed, or is or was odd.
-func (w *watch) moved() bool {
-	sum, odd := w.sum, w.odd
-	for _, c := range w.counters {
-		n := atomic.LoadUint64(c)
-		sum, odd = sum-n, odd|n
-	}
-	return sum|odd&1 != 0
+// load loads the counters of the blocks in which a line starts and ends.
+func (p *place) load(runtime *[RuntimeWords]uint64) (first, last uint64) {
+	from, to := blocksOf(p.first, p.n)
+	return atomic.LoadUint64(&runtime[blockCounter(from)]), atomic.LoadUint64(&runtime[blockCounter(to)])
 }
 
 // FirstLook looks a hash up in its home line alone, with the loads in the order of
