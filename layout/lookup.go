@@ -20,12 +20,10 @@ import (
 //
 // A layout contributes how to look in one line (LookAt and Look) and, where it has kernels, first looks
 // (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
-// counters for words that come from anywhere (Lookup and Count), and in places.load for a view
-// (containsBeyond). Two things cannot use either. FirstLook has the counters of a home line in variables
-// of its own, since nearly all lookups without a kernel end there. And kernels load them with
-// instructions of their own; tests hold kernels against FirstLook. These are the function "one",
-// batchAVX512 and the code of a [Direct] in blocked and compact; batchAVX2 and batchNEON in blocked; and
-// shardsAVX512 in compact.
+// counters for words that come from anywhere (Lookup and Count), and in place.load for a view (FirstLook
+// and containsBeyond). Kernels load the counters with instructions of their own, and tests hold them
+// against FirstLook. These are the function "one", batchAVX512 and the code of a [Direct] in blocked and
+// compact; batchAVX2 and batchNEON in blocked; and shardsAVX512 in compact.
 //
 // # Why a lookup misses no item
 //
@@ -294,12 +292,13 @@ func (p *place) load(runtime *[RuntimeWords]uint64) (first, last uint64) {
 func FirstLook(t Looks, v *View, h uint64) (found, open bool) {
 	var home place
 	home.set(t, t.Split(h))
-	first, last := blocksOf(home.first, home.n)
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
-	epoch, counter, next := &runtime[RuntimeEpoch], &runtime[blockCounter(first)], &runtime[blockCounter(last)]
-	e, c, n := atomic.LoadUint64(epoch), atomic.LoadUint64(counter), atomic.LoadUint64(next)
+	e := atomic.LoadUint64(&runtime[RuntimeEpoch])
+	c, n := home.load(runtime)
 	found, beyond := home.look(t, v.Region)
-	moved := (atomic.LoadUint64(epoch) ^ e) | (atomic.LoadUint64(counter) ^ c) | (atomic.LoadUint64(next) ^ n) | (e|c|n)&1
+	again := atomic.LoadUint64(&runtime[RuntimeEpoch])
+	c2, n2 := home.load(runtime)
+	moved := again ^ e | c2 ^ c | n2 ^ n | (e|c|n)&1
 	return found, (bit(beyond)|bit(moved != 0))&^bit(found) != 0
 }
 
