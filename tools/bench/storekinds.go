@@ -31,7 +31,7 @@ type store interface {
 // A storeKind is a store with or without a filter. Engines have 8 MiB for what they read.
 type storeKind struct {
 	engine, filter string
-	open           func(dir string, capacity uint64) (store, error)
+	open           func(dir string, g *guard.Options) (store, error)
 }
 
 const (
@@ -43,24 +43,24 @@ const (
 
 func storeKinds() []storeKind {
 	return []storeKind{
-		{"pebble", alone, func(dir string, _ uint64) (store, error) { return openPebble(dir, false) }},
-		{"pebble", ownBloom, func(dir string, _ uint64) (store, error) { return openPebble(dir, true) }},
-		{"pebble", guarded, func(dir string, capacity uint64) (store, error) {
-			d, err := pebbleguard.Open(dir, pebbleOptions(false), &guard.Options{Capacity: capacity})
+		{"pebble", alone, func(dir string, _ *guard.Options) (store, error) { return openPebble(dir, false) }},
+		{"pebble", ownBloom, func(dir string, _ *guard.Options) (store, error) { return openPebble(dir, true) }},
+		{"pebble", guarded, func(dir string, g *guard.Options) (store, error) {
+			d, err := pebbleguard.Open(dir, pebbleOptions(false), g)
 			return guardedPebble{d}, err
 		}},
 		{"bbolt", alone, openBolt},
-		{"bbolt", guarded, func(dir string, capacity uint64) (store, error) {
+		{"bbolt", guarded, func(dir string, g *guard.Options) (store, error) {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return nil, err
 			}
-			d, err := bboltguard.Open(filepath.Join(dir, "db"), 0o600, nil, &guard.Options{Capacity: capacity})
+			d, err := bboltguard.Open(filepath.Join(dir, "db"), 0o600, nil, g)
 			return guardedBolt{d}, err
 		}},
-		{"badger", alone, func(dir string, _ uint64) (store, error) { return openBadger(dir, 0) }},
-		{"badger", ownBloom, func(dir string, _ uint64) (store, error) { return openBadger(dir, 0.01) }},
-		{"badger", guarded, func(dir string, capacity uint64) (store, error) {
-			d, err := badgerguard.Open(badgerOptions(dir, 0), &guard.Options{Capacity: capacity})
+		{"badger", alone, func(dir string, _ *guard.Options) (store, error) { return openBadger(dir, 0) }},
+		{"badger", ownBloom, func(dir string, _ *guard.Options) (store, error) { return openBadger(dir, 0.01) }},
+		{"badger", guarded, func(dir string, g *guard.Options) (store, error) {
+			d, err := badgerguard.Open(badgerOptions(dir, 0), g)
 			return guardedBadger{d}, err
 		}},
 	}
@@ -166,7 +166,7 @@ var bucket = []byte("bucket")
 
 type plainBolt struct{ *bbolt.DB }
 
-func openBolt(dir string, _ uint64) (store, error) {
+func openBolt(dir string, _ *guard.Options) (store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

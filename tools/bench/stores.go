@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
@@ -125,7 +126,7 @@ func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
 	all := make([][][]float64, len(ways))
 	stores := make([]store, len(kinds))
 	for i, k := range kinds {
-		s, err := k.open(r.storeDir(k), 2*n)
+		s, err := k.open(r.storeDir(k), &guard.Options{Capacity: 2 * n})
 		if err != nil {
 			return err
 		}
@@ -199,7 +200,7 @@ func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string, t
 			return err
 		}
 	}
-	s, err := k.open(dir, 2*n)
+	s, err := k.open(dir, &guard.Options{Capacity: 2 * n})
 	if err != nil {
 		return err
 	}
