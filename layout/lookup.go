@@ -20,10 +20,10 @@ import (
 //
 // A layout contributes how to look in one line (LookAt and Look) and, where it has kernels, first looks
 // (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
-// counters for words that come from anywhere (Lookup and Count), and in place.load for a view (FirstLook
-// and containsBeyond). Kernels load the counters with instructions of their own, and tests hold them
-// against FirstLook. These are the function "one", batchAVX512 and the code of a [Direct] in blocked and
-// compact; batchAVX2 and batchNEON in blocked; and shardsAVX512 in compact.
+// counters for words that come from anywhere (Lookup and Count), and in FirstLook and containsBeyond for
+// a view. Kernels load the counters with instructions of their own, and tests hold them against
+// FirstLook. These are the function "one", batchAVX512 and the code of a [Direct] in blocked and compact;
+// batchAVX2 and batchNEON in blocked; and shardsAVX512 in compact.
 //
 // # Why a lookup misses no item
 //
@@ -298,7 +298,7 @@ func FirstLook(t Looks, v *View, h uint64) (found, open bool) {
 	found, beyond := home.look(t, v.Region)
 	again := atomic.LoadUint64(&runtime[RuntimeEpoch])
 	c2, n2 := home.load(runtime)
-	moved := again ^ e | c2 ^ c | n2 ^ n | (e|c|n)&1
+	moved := (again ^ e) | (c2 ^ c) | (n2 ^ n) | (e|c|n)&1
 	return found, (bit(beyond)|bit(moved != 0))&^bit(found) != 0
 }
 
