@@ -38,8 +38,9 @@ type DB struct {
 	namespaces sync.Map     // that are banned, uint64 -> struct{}
 	unsure     atomic.Int32 // drops after which the filter has not been built: it may lack keys
 
-	// values is held by RunValueLogGC and by drops. Between the two halves of a GC, which reads values
-	// and writes them again, a drop purges the deletes of some: they would come back at any time.
+	// values is held by RunValueLogGC and by drops. A GC reads values and writes them again later. After
+	// a drop in between, it would bring back keys that were dropped, or whose delete the drop has
+	// purged, and the filter would lack them.
 	values sync.Mutex
 }
 
@@ -142,11 +143,11 @@ func (d *DB) drop(do func() error) error {
 	if d.options.ReadOnly {
 		return badger.ErrReadOnlyTxn
 	}
-	d.guard.Begin().DeleteUnknown()
-	d.unsure.Add(1)
 	err := func() error {
-		d.values.Lock()
+		d.values.Lock() // before every answer is "maybe": a GC may take long
 		defer d.values.Unlock()
+		d.guard.Begin().DeleteUnknown()
+		d.unsure.Add(1)
 		d.store.drop.Lock()
 		defer d.store.drop.Unlock()
 		// Badger drops the newest memtable before older ones. What a crash leaves then may be a

@@ -33,8 +33,8 @@
 //	                                     before they return; reserved prefixes are refused
 //	BanNamespace                         keeps the keys until the filter is rebuilt; if NamespaceOffset
 //	                                     changes, the filter is rebuilt, since they are there again
-//	RunValueLogGC                        none runs while keys are dropped, which could bring back keys that
-//	                                     have been deleted
+//	RunValueLogGC                        refused with badger.ErrRejected while keys are dropped: it could
+//	                                     bring back keys that were dropped or deleted
 //	Flatten                              nothing: it moves keys
 //	Subscribe, NewStream, Backup         leave out the reserved keys
 //	Load, NewKVLoader, NewStreamWriter   refused: use the store without a guard, and remove the filter

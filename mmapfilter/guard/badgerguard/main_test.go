@@ -18,10 +18,13 @@ import (
 // kills is how often TestKill kills its child.
 var kills = flag.Int("kills", 10, "how often the kill test kills")
 
+// valueThreshold is the length of the shortest value that goes to the value log.
+const valueThreshold = 1 << 10
+
 // small returns options for tests: memtables are full soon.
 func small(dir string) badger.Options {
 	o := badger.DefaultOptions(dir).WithLogger(nil).WithMetricsEnabled(false)
-	o.MemTableSize, o.ValueLogFileSize, o.ValueThreshold = 2<<20, 4<<20, 1<<10
+	o.MemTableSize, o.ValueLogFileSize, o.ValueThreshold = 2<<20, 4<<20, valueThreshold
 	o.BlockCacheSize, o.NumCompactors = 4<<20, 2
 	return o
 }

@@ -516,12 +516,12 @@ func TestValueLogGC(t *testing.T) {
 		}
 		t.Logf("%d files rewritten", n)
 		mustHave(t, d, 0, 1000, 3000)
-		d.drop(func() error {
+		must(t, d.drop(func() error {
 			if err := d.RunValueLogGC(0.1); err != badger.ErrRejected {
 				t.Errorf("while keys are dropped: %v", err)
 			}
 			return nil
-		})
+		}))
 		mustHideNone(t, reopen(t, d, often(deletes)))
 	})
 }
