@@ -31,7 +31,7 @@ func (g *Guard) rebuilds() {
 				}
 			}
 			begun := time.Now()
-			err := g.rebuild(g.life)
+			err := g.rebuild(g.life, true)
 			if wait = 0; err != nil {
 				wait = max(retryAfter, retryShare*time.Since(begun))
 			}
@@ -61,12 +61,16 @@ func (g *Guard) Rebuild(ctx context.Context) error {
 	g.mu.Lock()
 	g.mu.doubtful = 0
 	g.mu.Unlock()
-	return g.rebuild(ctx)
+	return g.rebuild(ctx, false)
 }
 
-func (g *Guard) rebuild(ctx context.Context) error {
+// rebuild rebuilds the filter, or only if that is still due after a rebuild that is under way.
+func (g *Guard) rebuild(ctx context.Context, ifDue bool) error {
 	g.rebuilding.Lock()
 	defer g.rebuilding.Unlock()
+	if ifDue && !g.wants() {
+		return nil
+	}
 	if g.filter == nil {
 		return ErrClosed
 	}
