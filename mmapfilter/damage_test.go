@@ -269,8 +269,8 @@ func stride(n int) int {
 	return 1
 }
 
-// TestEveryBitOfTheLog flips every bit of the headers of a nearly full log, every fifth of its
-// batches, and every bit of the four superblocks beside it, one at a time (C5).
+// TestEveryBitOfTheLog flips every bit of the headers of a nearly full log, every fifth bit of
+// its batches, and every bit of the four superblocks beside it, one at a time (C5).
 func TestEveryBitOfTheLog(t *testing.T) {
 	h, full, few, empty := newHistory(t, 1)
 	const logBits = wal.MinBytes * 8
@@ -283,7 +283,7 @@ func TestEveryBitOfTheLog(t *testing.T) {
 	h.eachDamage(t, "a bit of the headers of a log", few, headerBits/by, func(i int, v *damagedVolume, _ *rand.Rand) {
 		flipLog(v, i*by)
 	})
-	by = 5 * stride(logBits-headerBits) // every bit of each field, in one record or another of either half
+	by = 5 * stride(logBits-headerBits) // every bit of each field of an operation, in one or another of either half
 	counts := h.eachDamage(t, "a bit of the batches of a log", full, (logBits-headerBits)/by, func(i int, v *damagedVolume, _ *rand.Rand) {
 		flipLog(v, headerBits+i*by)
 	})

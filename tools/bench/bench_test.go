@@ -475,7 +475,7 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"growth", "-short", "-sizes", "1GiB,"}, "no size"},
 		{t.Context(), []string{"growth", "-short", "-out", "/nonexistent/x"}, "/nonexistent/x"},
 		{t.Context(), []string{"space", "-short", "-asks", "0"}, "no keys"},
-		{t.Context(), []string{"life", "-short", "-last", "1M"}, "-last is more than -most"},
+		{t.Context(), []string{"life", "-short", "-last", "1M"}, "-last twice is more than -most"},
 		{t.Context(), []string{"life", "-short", "-deletes", "never"}, "rebuild, exact, or default"},
 		{t.Context(), []string{"writer", "-draw"}, "no NAME.svg"},
 		{t.Context(), []string{"writer", "-short", "-out", "writer"}, "no NAME.svg"},
