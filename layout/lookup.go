@@ -22,8 +22,8 @@ import (
 // (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
 // counters for words that come from anywhere (Lookup and Count), and in FirstLook and containsBeyond for
 // a view. Kernels load the counters with instructions of their own, and tests hold them against
-// FirstLook. These are the function "one", batchAVX512 and the code of a [Direct] in blocked and compact;
-// batchAVX2 and batchNEON in blocked; and shardsAVX512 in compact.
+// FirstLook. These are the function "one", batchAVX512 and the code of a [Direct] in blocked and
+// compact; batchAVX2 and batchNEON in blocked; and shardsAVX512 in compact.
 //
 // # Why a lookup misses no item
 //
