@@ -189,7 +189,7 @@ func TestKill(t *testing.T) {
 				must(t, d.Close())
 			}
 			t.Logf("%d recovered, %d rebuilt, %d keys replayed from the outbox, %d keys looked for", recovered, rebuilt, replayed, keys)
-			if rebuilt > recovered {
+			if rebuilt > recovered && rebuilt+recovered >= 20 { // of fewer, chance may have all in a rebuild
 				t.Errorf("a kill is no reason to rebuild the filter")
 			}
 		})
