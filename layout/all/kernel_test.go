@@ -92,7 +92,7 @@ func TestFirstLooksLoadCountersAgain(t *testing.T) {
 					hashes[i] = rng.Uint64()
 				}
 			}
-			// What changes in one counter is set in all: no look may cancel one by another.
+			// What changes in one counter is set in the others: no look may cancel one by another.
 			layout.Counters(func(word uint64) { v.Runtime[word] = 1<<40 - 2 })
 			for name, word := range map[string]uint64{"counter": blockCounter(changed), "epoch": layout.RuntimeEpoch} {
 				var stop atomic.Bool
