@@ -47,6 +47,36 @@ func TestKeysComeDuringRebuild(t *testing.T) {
 	}
 }
 
+// TestRebuildIfDue has the background ask for a rebuild while another one mends the filter.
+func TestRebuildIfDue(t *testing.T) {
+	s, o := newRows(), testOptions(t, Rebuild)
+	o.Hooks = newGuard(nil, o).hooks()
+	o.Hooks.Manual = true
+	g, err := Open(s, o)
+	must(t, err)
+	fill := func() {
+		for n := 0; !g.wants(); n++ {
+			s.put(g, fmt.Sprint(g.Stats().Rebuilds, " ", n))
+		}
+	}
+	must(t, g.Rebuild(t.Context()))
+	fill()
+	background := make(chan error)
+	s.read = func() { go func() { background <- g.rebuild(t.Context(), true) }() }
+	must(t, g.Rebuild(t.Context()))
+	must(t, <-background)
+	if n := g.Stats().Rebuilds; n != 2 {
+		t.Errorf("%d rebuilds", n)
+	}
+	s.read = nil
+	fill()
+	must(t, g.rebuild(t.Context(), true))
+	if n := g.Stats().Rebuilds; n != 3 {
+		t.Errorf("%d rebuilds, the last of which was due", n)
+	}
+	must(t, g.Close())
+}
+
 // TestRoomForWhatCame has keys come during a rebuild that are gone before the next one: that has
 // room for as many nonetheless.
 func TestRoomForWhatCame(t *testing.T) {
