@@ -4,6 +4,11 @@
 //
 //	go run ./tools/house
 //
+// With arguments it checks instead that the module and its tests compile for other systems. It
+// asks their types, not a compiler: assembly, and functions without a body, it does not look at.
+//
+//	go run ./tools/house freebsd/amd64 linux/riscv64
+//
 // # The parts
 //
 // From the bottom up: a part imports parts that come before it here, namely those after its arrow.

@@ -9,20 +9,22 @@ import (
 	"testing"
 )
 
-// TestHouse checks a module that breaks each rule once, and one that breaks none.
-func TestHouse(t *testing.T) {
-	write := func(dir string, files map[string]string) {
-		t.Helper()
-		for name, text := range files {
-			path := filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+// write writes the files of a module.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
 		}
 	}
+}
+
+// TestHouse checks a module that breaks each rule once, and one that breaks none.
+func TestHouse(t *testing.T) {
 	good := map[string]string{
 		"go.mod":             "module example.com/x\n\ngo 1.24\n",
 		"README.md":          "# X\n\n1. `none` (nowhere): not in the section\n\n## Reading the source\n\n1. `F` and `g` (layout): two\n2. `F` (layout/a.go): one\n",
@@ -52,7 +54,7 @@ func TestHouse(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	write(dir, good)
+	write(t, dir, good)
 	check(dir, essay)
 	for want, files := range map[string]map[string]string{
 		"layout/kernel imports tools/t\n":                            {"layout/kernel/k.go": "package kernel\n\nimport \"example.com/x/tools/t\"\n\nconst K = t.T\n", "tools/t/t.go": "package t\n\nconst T = 1\n"},
@@ -78,8 +80,42 @@ func TestHouse(t *testing.T) {
 		"sub/in is not in the plan":                                  {"sub/go.mod": "module example.com/x/sub\n", "sub/in/a.go": "// Package in is c.\npackage in\n"},
 	} {
 		bad := t.TempDir()
-		write(bad, good)
-		write(bad, files)
+		write(t, bad, good)
+		write(t, bad, files)
 		check(bad, cmp.Or(files["plan"], essay), want)
+	}
+}
+
+// TestSystems checks a module that compiles for one system only, for a reason in each kind of
+// its files.
+func TestSystems(t *testing.T) {
+	good := map[string]string{
+		"go.mod":         "module example.com/x\n\ngo 1.24\n",
+		"a.go":           "package x\n\nimport \"os\"\n\nfunc F() int { return g(os.Getpid()) }\n",
+		"a_plan9.go":     "package x\n\nfunc g(n int) int { return n }\n",
+		"a_other.go":     "//go:build !plan9\n\npackage x\n\nfunc g(n int) int { return -n }\n",
+		"export_test.go": "package x\n\nvar G = g\n",
+		"a_test.go":      "package x_test\n\nimport (\n\t\"testing\"\n\n\t\"example.com/x\"\n)\n\nfunc TestG(*testing.T) { x.G(x.F()) }\n",
+	}
+	for _, c := range []struct{ file, text, want string }{
+		{"a.go", good["a.go"], ""},
+		{"a_plan9.go", "package x\n", "a.go:5:23: undefined: g"},
+		{"a_plan9.go", "package x\n\nimport \"io\"\n\nfunc g(n int) int { return n }\n", "a_plan9.go:3:8: \"io\" imported and not used"},
+		{"a_plan9.go", "package x\n\nfunc g(n int) string { return \"\" }\n", "a.go:5:23: cannot use g(os.Getpid())"},
+		{"a_plan9_test.go", "package x\n\nvar H = h\n", "a_plan9_test.go:3:9: undefined: h"},
+		{"export_plan9_test.go", "package x_test\n\nvar H = x.H\n", "export_plan9_test.go:3:9: undefined: x"},
+		{"sub/s_plan9.go", "package sub\n\nimport \"example.com/x\"\n\nvar H = x.H\n", "s_plan9.go:5:11: undefined: x.H"},
+	} {
+		dir := t.TempDir()
+		write(t, dir, good)
+		write(t, dir, map[string]string{c.file: c.text})
+		var errs bytes.Buffer
+		if code := compiles(dir, []string{"linux/amd64"}, &errs); code != 0 {
+			t.Errorf("%s, linux/amd64: exit status %d: %s", c.file, code, errs.String())
+		}
+		code := compiles(dir, []string{"plan9/amd64"}, &errs)
+		if said := errs.String(); (code == 0) != (c.want == "") || !strings.Contains(said, c.want) {
+			t.Errorf("%s, plan9/amd64: exit status %d, no %q in: %s", c.file, code, c.want, said)
+		}
 	}
 }

@@ -2,18 +2,13 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"go/ast"
 	"go/build"
-	"go/importer"
-	"go/parser"
 	"go/token"
 	"go/types"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,49 +32,22 @@ func (p pkg) total() (n int) {
 	return n
 }
 
-// listed is what "go list -json" prints for a package.
-type listed struct {
-	Dir, ImportPath                    string
-	Module                             struct{ Path string }
-	Nested                             bool `json:"-"` // the module is in a folder of another
-	GoFiles, TestGoFiles, XTestGoFiles []string
-	IgnoredGoFiles, Imports            []string
-}
-
 // load lists the packages of all modules in root and how their files use one another.
 func load(root string) (all []pkg, err error) {
-	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Module,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports", "./...")
-	cmd.Dir, cmd.Stderr = root, os.Stderr
 	// The plan and the cycles are those of one system, on whichever the program runs.
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
-	build.Default.GOOS, build.Default.GOARCH, build.Default.CgoEnabled = "linux", "amd64", false
-	out, err := cmd.Output()
+	s, packages, err := list(root, "linux/amd64", false)
 	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
-	}
-	if build.Default.Dir, err = filepath.Abs(root); err != nil { // for the importer
 		return nil, err
 	}
-	c := checker{token.NewFileSet(), nil, sets{}}
-	c.from = importer.ForCompiler(c.fset, "source", nil)
-	var packages []listed
-	module := ""
-	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
-		var l listed
-		if err := d.Decode(&l); err != nil {
-			return nil, err
-		}
-		module = l.Module.Path
-		c.known[l.ImportPath] = true
-		packages = append(packages, l)
-	}
-	nested, err := listNested(root, module)
+	build.Default.GOOS, build.Default.GOARCH = s.on.of()
+	build.Default.CgoEnabled = false
+	nested, err := listNested(root, packages[0].Module.Path)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range append(packages, nested...) {
-		p, err := c.load(l)
-		if err != nil {
+		p := newPkg(l)
+		if err := errors.Join(p.count(l), p.resolve(s, l)); err != nil {
 			return nil, err
 		}
 		all = append(all, p)
@@ -125,68 +93,48 @@ func listNested(root, module string) (all []listed, err error) {
 	return all, err
 }
 
-// A checker checks the types of packages.
-type checker struct {
-	fset  *token.FileSet
-	from  types.Importer
-	known sets // packages of the module; those of nested ones are not imported
-}
-
-// load finds out what is checked about a package.
-func (c *checker) load(l listed) (pkg, error) {
-	p := pkg{path: below(l.Module.Path, l.ImportPath), lines: map[string]int{}}
+// newPkg finds out what a package imports.
+func newPkg(l listed) pkg {
+	p := pkg{path: below(l.Module.Path, l.ImportPath), lines: map[string]int{}, uses: map[string]sets{}}
 	for _, i := range l.Imports {
 		if i == l.Module.Path || strings.HasPrefix(i, l.Module.Path+"/") {
 			p.imports = append(p.imports, below(l.Module.Path, i))
 		}
 	}
+	return p
+}
+
+// count counts the lines of a package.
+func (p *pkg) count(l listed) error {
 	for _, file := range slices.Concat(l.GoFiles, l.TestGoFiles, l.XTestGoFiles, l.IgnoredGoFiles) {
 		text, err := os.ReadFile(filepath.Join(l.Dir, file))
 		if err != nil {
-			return p, err
+			return err
 		}
 		if !generated.Match(text) {
 			p.lines[file] = bytes.Count(text, []byte("\n"))
 		}
 	}
-	return p, p.resolve(c, l)
-}
-
-// Import imports a package for one of a nested module: what other modules have is unknown.
-func (c *checker) Import(path string) (*types.Package, error) {
-	first, _, _ := strings.Cut(path, "/")
-	if c.known[path] || !strings.Contains(first, ".") {
-		return c.from.Import(path)
-	}
-	return nil, errors.New("of another module")
+	return nil
 }
 
 func below(module, path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 }
 
-// resolve finds which files use names of which other files. In a nested module it may miss a use of
-// what a function or type of another module gives back.
-func (p *pkg) resolve(c *checker, l listed) error {
-	var files []*ast.File
-	for _, name := range l.GoFiles {
-		f, err := parser.ParseFile(c.fset, filepath.Join(l.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		files = append(files, f)
-	}
+// resolve finds which files use names of which other files. A nested module may need others that
+// are not listed, so of that it may miss a use of what their functions and types give back.
+func (p *pkg) resolve(s *source, l listed) error {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: c.from, FakeImportC: true}
+	conf := types.Config{}
 	if l.Nested {
-		conf.Importer, conf.Error = c, func(error) {} // of which there are many
+		conf.Error = func(error) {} // of which there are many
 	}
-	made, err := conf.Check(l.ImportPath, c.fset, files, info)
+	made, err := s.check(l, conf, info)
 	if err != nil && !l.Nested {
 		return err
 	}
-	name := func(pos token.Pos) string { return filepath.Base(c.fset.Position(pos).Filename) }
-	p.uses = map[string]sets{}
+	name := func(pos token.Pos) string { return filepath.Base(s.fset.Position(pos).Filename) }
 	for f := range p.lines {
 		if slices.Contains(l.GoFiles, f) {
 			p.uses[subject(f)] = sets{}

@@ -8,7 +8,26 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 {
+		os.Exit(compiles(".", os.Args[1:], os.Stderr))
+	}
 	os.Exit(run(".", essay, os.Stdout, os.Stderr))
+}
+
+// compiles checks that the module in root compiles for some systems, and returns the exit status.
+func compiles(root string, systems []string, stderr io.Writer) (status int) {
+	for _, on := range systems {
+		broken, err := checkSystem(root, system(on))
+		if err != nil {
+			fmt.Fprintln(stderr, "house:", err)
+			return 2
+		}
+		for _, b := range broken {
+			fmt.Fprintln(stderr, "house:", b)
+			status = 1
+		}
+	}
+	return status
 }
 
 // run checks the module in root against the plan in an essay, and returns the exit status.
