@@ -8,8 +8,9 @@ import (
 
 // Lookups: rule R2, in one place. Each of these leaves to the next what it cannot settle:
 //
-//	Filter.Contains → Direct.Contains    assembly hashes the key and looks in the home line; what it
-//	                                     leaves open goes to openFile.contains, and from there to
+//	Filter.Contains → Direct.Contains    assembly hashes the key and looks in the home line, and where
+//	                                     it can in the other line; what it leaves open goes to
+//	                                     openFile.contains, and from there to
 //	Contains → Looks.FirstLook           the home line: with the kernel "one", or FirstLook below
 //	  → containsBeyond → Looks.Look      both lines, with the counters of all places
 //	    → Lookup → Looks.LookAt          the stash too; again after a removal, up to lookupTries times
@@ -18,12 +19,21 @@ import (
 // Writer.Contains of package engine. This calls Contains; or, while operations are pending, FirstLook
 // and Lookup. A batch goes from ContainsHashes to FirstLooks, and from there to containsBeyond.
 //
+// Batches have three drivers, since they know different things. containsPart (batch.go) has one table;
+// in containsIn (shards.go) each hash has that of its shard; containsPartUnder (package engine) asks the
+// pending words before the file. None of them loads a counter or a slot: all use FirstLooks, or
+// inBursts as it does, and then containsBeyond or Lookup. So none holds a part of R2. Count (count.go)
+// has a loop of its own, because it must count in every place, and Lookup ends at the first find.
+//
 // A layout contributes how to look in one line (LookAt and Look) and, where it has kernels, first looks
 // (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
 // counters for words that come from anywhere (Lookup and Count), and in FirstLook and containsBeyond for
-// a view. Kernels load the counters with instructions of their own, and tests hold them against
-// FirstLook. These are the function "one", batchAVX512 and the code of a [Direct] in blocked and
-// compact; batchAVX2 and batchNEON in blocked; and shardsAVX512 in compact.
+// a view. Kernels load the counters with instructions of their own. The function "one", batchAVX512 and
+// the code of a [Direct] in blocked and compact, batchAVX2 and batchNEON in blocked, and shardsAVX512 in
+// compact look in the home line; from there the Direct of blocked for AVX-512 goes on (wideBeyond) to
+// both lines, with the counters of all places and the group of the stash. Tests (package layout/all)
+// hold the first looks against FirstLook, that second one against what the lines and the stash have,
+// and batches and sets against Contains.
 //
 // # Why a lookup misses no item
 //
@@ -54,10 +64,10 @@ import (
 // line for home between the two looks.
 //
 // The steps need loads and stores in order. All are atomic, of aligned words, and Go orders these
-// sequentially. Less would do: whoever sees a word that something was removed from must see that its
-// counter is odd or higher (release and acquire), and whoever sees a counter after a removal must see
-// the copy that came before it. Nothing waits for a store of a reader to be seen, as there are none. A
-// writer in another process stores to the same pages through its own mapping, and the processor orders
+// sequentially. Less would do: a reader that sees a word that something was removed from must see that
+// its counter is odd or higher (release and acquire), and one that sees a counter after a removal must
+// see the copy that came before it. Nothing waits for a store of a reader to be seen, as there are none.
+// A writer in another process stores to the same pages through its own mapping, and the processor orders
 // accesses to memory, whatever address they go through.
 //
 // "Maybe" needs no argument: an item that was found ends a lookup at once.
