@@ -33,7 +33,7 @@ const (
 	// leastRounds is the minimum number of rounds: fill sets no overflow bits, round 0 sets them,
 	// and nothing is placed before round 1.
 	leastRounds = 2
-	// lastReturn is the last round in which items go back; round 1 is the other.
+	// lastReturn is the last round in which items go back (place, P10); round 1 is the other.
 	lastReturn = 3
 	// fewOverflows items need no round: searching for each costs less than another pass over all
 	// lines.
@@ -118,7 +118,7 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
 }
 
-// goBack reports whether items that find no room go back where they came from.
+// goBack reports whether items that find no room go back where they came from (place, P10).
 func (b *builder) goBack(round int) bool {
 	return round%2 == 1 && round <= lastReturn && b.overflowBits != nil
 }

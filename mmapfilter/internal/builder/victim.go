@@ -8,9 +8,9 @@ import (
 
 // takeTogether puts the items that arrived at one full line, loaded in w, into it. It sends as
 // many items whose other lines had room at the end of the previous round. It chooses them
-// together, which sets fewer overflow bits than choosing one after the other. It does nothing
-// and returns false if there are too few such items, or if more items arrived than a line holds;
-// those are copies of one key.
+// together (place, P9), which sets fewer overflow bits than choosing one after the other. It does
+// nothing and returns false if there are too few such items, or if more items arrived than a line
+// holds; those are copies of one key.
 func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool, err error) {
 	if len(came) > layout.SlotsPerLine(b.plan.Geometry.Kind, b.plan.Geometry.Params) {
 		return false, nil
@@ -34,8 +34,8 @@ func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool
 	return ok, nil
 }
 
-// The score of an item that may leave a line. It orders items first by whether their other line
-// has room, then by the cost that the move adds to lookups, then by how much room that line has:
+// The score of an item that may leave a line (place, P9). It orders items first by whether their other
+// line has room, then by the cost that the move adds to lookups, then by how much room that line has:
 // one step of cost outweighs any amount of room, and having room outweighs any cost.
 const (
 	perCost  = -(maxRoom + 1)

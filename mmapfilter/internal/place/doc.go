@@ -7,50 +7,60 @@
 //
 // # The rules
 //
-//	P1  An item goes to the first of these that takes it: its home line, with moves
-//	    inside the line; its alternate line, in the same way; a line that a path of moves makes
-//	    room in (P2); the stash. If none does, it is refused. If the layout chooses the
-//	    items that leave a line (Bounds.ChooseFirst), the alternate line is no step of
-//	    its own: it is one of the lines where a path may lead.
-//	P2  A path is searched breadth first, from both lines of the item. Each line that is
-//	    searched lists the items that could leave it, first the cheapest few and then
-//	    all; the first one whose other line has room ends the path. A line is tried
-//	    once. If the layout chooses the items that leave, the search starts in the home
-//	    line alone, the item itself may be the one that leaves, and items that set the
-//	    fewest overflow bits come first, so that fewer lookups of absent keys go on to a
-//	    second line.
-//	P3  Nothing is changed before a path is complete. Then the moves are made from its
-//	    end: an item is in its new line before it leaves the old one.
-//	P4  An item that is not in its home line has its overflow bits set there. Placing an
-//	    item sets them in its home line, and moving an item in the line that it leaves.
-//	    If lines know their guests (layout.Hosts), bits are set only in home lines, and
-//	    cleared as soon as no item needs them: when the last item that has them comes
-//	    home or is deleted. Otherwise nothing records which items need them, and they
-//	    stay.
-//	P5  A delete takes an item from its home line, else from the stash, else from its
-//	    alternate line. A copy in the alternate line may be a twin, an equal item whose
-//	    home is that line. If no overflow bits are set there, a lookup of the twin looks
-//	    nowhere else, so the twin must be the last to go.
-//	P6  An item leaves the stash for one of its lines by P1 and P2. Its overflow bits were
-//	    set when it went to the stash.
-//	P7  The work on one item is bounded. A search lists the items of Bounds.SearchLines lines
-//	    at most, and looks at the other line of each item. A path has Bounds.PathMoves moves,
-//	    and an operation changes MaxStores words.
-//	P8  If lines know their guests, the guests go home. A guest is the first to leave a
-//	    full line (P2). If a delete makes room in a line and no item of the stash takes it
-//	    (P6), the delete brings home one item that is away from that line; if there is one
-//	    whose return clears an overflow bit, it chooses that one. So a filter has no more
-//	    items away after years of deletes and inserts than when it was filled.
+//	P1   An item goes to the first of these that takes it: its home line, with moves
+//	     inside the line; its alternate line, in the same way; a line that a path of moves makes
+//	     room in (P2); the stash. If none does, it is refused. If the layout chooses the
+//	     items that leave a line (Bounds.ChooseFirst), the alternate line is no step of
+//	     its own: it is one of the lines where a path may lead.
+//	P2   A path is searched breadth first, from both lines of the item. Each line that is
+//	     searched lists the items that could leave it, first the cheapest few and then
+//	     all; the first one whose other line has room ends the path. A line is tried
+//	     once. If the layout chooses the items that leave, the search starts in the home
+//	     line alone, the item itself may be the one that leaves, and items that set the
+//	     fewest overflow bits come first, so that fewer lookups of absent keys go on to a
+//	     second line.
+//	P3   Nothing is changed before a path is complete. Then the moves are made from its
+//	     end: an item is in its new line before it leaves the old one.
+//	P4   An item that is not in its home line has its overflow bits set there. Placing an
+//	     item sets them in its home line, and moving an item in the line that it leaves.
+//	     If lines know their guests (layout.Hosts), bits are set only in home lines, and
+//	     cleared as soon as no item needs them: when the last item that has them comes
+//	     home or is deleted. Otherwise nothing records which items need them, and they
+//	     stay.
+//	P5   A delete takes an item from its home line, else from the stash, else from its
+//	     alternate line. A copy in the alternate line may be a twin, an equal item whose
+//	     home is that line. If no overflow bits are set there, a lookup of the twin looks
+//	     nowhere else, so the twin must be the last to go.
+//	P6   An item leaves the stash for its home line, else for its alternate line, in each with
+//	     moves inside the line, else for a line that a path of moves makes room in (P2). The
+//	     alternate line is a step of its own in every layout, also with Bounds.ChooseFirst: the
+//	     overflow bits were set when the item went to the stash, so lookups pay no more for it
+//	     there, while a path could set the bits of others.
+//	P7   The work on one item is bounded. A search lists the items of Bounds.SearchLines lines
+//	     at most, and looks at the other line of each item. A path has Bounds.PathMoves moves,
+//	     and an operation changes MaxStores words.
+//	P8   If lines know their guests, the guests go home. A guest is the first to leave a
+//	     full line (P2). If a delete makes room in a line and no item of the stash takes it
+//	     (P6), the delete brings home one item that is away from that line; if there is one
+//	     whose return clears an overflow bit, it chooses that one. So a filter has no more
+//	     items away after years of deletes and inserts than when it was filled.
+//	P9   A build knows how much room each line has. A full line takes an item in if another
+//	     item, or the item itself, leaves for its other line. The first to leave are items whose
+//	     other line has room, since any other item makes yet another one leave; of those, the
+//	     ones whose move costs lookups least; of those, the ones whose other line has the most
+//	     room. If a layout can choose several items together (layout.Chooser), it does so by the
+//	     same order, since items that leave together share overflow bits.
+//	P10  A build moves items in rounds: one that leaves a line arrives at its other line in the
+//	     next round. Where lookups look at overflow bits, an item that finds no room in rounds 1
+//	     and 3 goes back to where it came from, and no other item leaves for it. So fewer items
+//	     are away from home.
 //
 // # Builds
 //
 // A build has all items at once and places most of them line by line, in the order of the file
-// (package builder). It starts with P1's home lines. Then items go from line to line in rounds
-// instead of one search each, under the same rules: a full line takes an item in if another
-// item, or the item itself, leaves for its other line; the item that leaves has its overflow
-// bits set (P4). Since a build knows how much room each line has, it prefers items whose other
-// line has room to those with few new overflow bits. Settle places the few items left after the
-// rounds: it applies P1, P2 and the stash to items whose overflow bits are set.
+// (package builder). It starts with P1's home lines. Then items go from line to line in rounds (P9, P10)
+// instead of one search each; the item that leaves has its overflow bits set (P4). So the few items left
+// after the rounds have theirs, like items in the stash: Settle places them by P6, or in the stash.
 //
 // # Looking ahead
 //
