@@ -45,11 +45,11 @@ func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 		lines[i] = it.Line
 		now.PrefetchChange(it.Line)
 		o := &ahead[i]
-		o.made, o.home, o.other, o.asked, o.full, o.open = true, false, false, false, 0, false
+		o.made, o.homeFull, o.otherFull, o.prefetched, o.fullVictims, o.nextHasRoom = true, false, false, false, 0, false
 	}
 	n := 0
 	EachBit(now.FullLines(lines[:len(items)]), func(i int) {
-		ahead[i].home = true
+		ahead[i].homeFull = true
 		which[n], lines[n] = uint8(i), p.table.Alternate(items[i]).Line
 		n++
 	})
@@ -71,17 +71,17 @@ func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 	for n >= fewestAhead {
 		for j, i := range which[:n] {
 			o := &ahead[i]
-			lines[j] = p.table.Alternate(o.victims[o.full]).Line
+			lines[j] = p.table.Alternate(o.victims[o.fullVictims]).Line
 		}
 		full := now.FullLines(lines[:n])
 		prefetchOpen(now, lines[:n], full)
 		for j, i := range which[:n] {
-			ahead[i].open = full>>j&1 == 0
+			ahead[i].nextHasRoom = full>>j&1 == 0
 		}
 		n = 0
 		EachBit(full, func(j int) {
 			o := &ahead[which[j]]
-			if o.full++; o.full < len(o.victims) {
+			if o.fullVictims++; o.fullVictims < len(o.victims) {
 				which[n] = which[j]
 				n++
 			}
@@ -89,7 +89,7 @@ func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 	}
 	for _, i := range which[:n] {
 		o := &ahead[i]
-		p.prefetchOthers(o.victims[o.full:])
+		p.prefetchOthers(o.victims[o.fullVictims:])
 	}
 }
 
@@ -99,7 +99,7 @@ const fewestAhead = 4
 // listFirst lists the first movable items of a full home line. If the layout sets ChooseFirst, it lists
 // all of them, and prefetches the lines that the first few would move to.
 func (p *Placer) listFirst(now Preview, home layout.Item, o *Outlook) {
-	o.asked = true
+	o.prefetched = true
 	now.Peek(home.Line, &o.line)
 	p.listVictims(&o.line, home, true, false)
 	o.victims = append(o.victims[:0], p.victims...)
@@ -107,7 +107,7 @@ func (p *Placer) listFirst(now Preview, home layout.Item, o *Outlook) {
 		p.prefetchOthers(p.victims)
 		return
 	}
-	o.other = true
+	o.otherFull = true
 }
 
 // prefetchOpen prefetches what changes of the lines that are not full need.

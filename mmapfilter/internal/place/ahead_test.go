@@ -66,33 +66,33 @@ func TestOutlook(t *testing.T) {
 					items[i] = p.table.Split(rng.Uint64())
 				}
 				var ahead [MostAhead]Outlook
-				ahead[0] = Outlook{home: true, other: true, full: 9, open: true} // left from the previous block
+				ahead[0] = Outlook{homeFull: true, otherFull: true, fullVictims: 9, nextHasRoom: true} // left from the previous block
 				p.LookAhead(p, items, ahead[:])
 				for i, it := range items {
 					o, other := &ahead[i], p.other(it)
-					if !o.made || o.home != p.isFull(it.Line) || !choose && o.other != (o.home && p.isFull(other)) {
+					if !o.made || o.homeFull != p.isFull(it.Line) || !choose && o.otherFull != (o.homeFull && p.isFull(other)) {
 						t.Fatalf("%+v: home full %t, other %t", *o, p.isFull(it.Line), p.isFull(other))
 					}
-					if !o.other {
+					if !o.otherFull {
 						continue
 					}
 					both++
-					beyond += o.full
+					beyond += o.fullVictims
 					p.Expect(nil)
 					all, _ := p.firstVictims(it)
 					all = slices.Clone(all)
 					p.Expect(o)
 					left, known := p.firstVictims(it)
 					p.Expect(nil)
-					if known != o.open || !slices.Equal(left, all[o.full:]) {
+					if known != o.nextHasRoom || !slices.Equal(left, all[o.fullVictims:]) {
 						t.Fatalf("%+v: of %v, %v are left, and that the first has room is known %t", *o, all, left, known)
 					}
-					for n, victim := range all[:min(o.full+1, len(all))] {
-						if to := p.other(victim); n < o.full && !p.isFull(to) || n == o.full && known && p.isFull(to) {
+					for n, victim := range all[:min(o.fullVictims+1, len(all))] {
+						if to := p.other(victim); n < o.fullVictims && !p.isFull(to) || n == o.fullVictims && known && p.isFull(to) {
 							t.Fatalf("%+v: line %d, of victim %d, has room %t", *o, to, n, !p.isFull(to))
 						}
 					}
-					if o.open {
+					if o.nextHasRoom {
 						open++
 					}
 				}

@@ -6,12 +6,12 @@ import "github.com/mmapfilter/mmapfilter/layout"
 // it.
 func (p *Placer) Insert(home layout.Item) bool {
 	o := p.outlook
-	if (!o.home || p.hosts != nil) && p.putInLine(home) { // a full line with guests may not stay full
+	if (!o.homeFull || p.hosts != nil) && p.putInLine(home) { // a full line with guests may not stay full
 		return true
 	}
 	other := p.table.Alternate(home)
-	takes := !p.bounds.ChooseFirst && other.Line != home.Line && !o.other
-	if takes && (o.home || !p.lines.Full(other.Line)) && p.putInLine(other) { // if o.home is set, o knows the other line
+	takes := !p.bounds.ChooseFirst && other.Line != home.Line && !o.otherFull
+	if takes && (o.homeFull || !p.lines.Full(other.Line)) && p.putInLine(other) { // if o.homeFull is set, o knows the other line
 		p.setOverflow(home)
 		return true
 	}

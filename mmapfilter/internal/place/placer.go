@@ -66,16 +66,16 @@ type step struct {
 // stays full while only inserts follow, unless it has guests, one of which goes home. A line
 // that is not full may be full by the time of the insert; the Placer finds out.
 type Outlook struct {
-	made        bool // false only in unknown
-	home, other bool // these lines are full
-	asked       bool // the lines that the first moves would lead to are prefetched
+	made                bool // false only in unknown
+	homeFull, otherFull bool
+	prefetched          bool // the lines that the first moves would lead to
 
 	// If both lines are full, or with ChooseFirst the home line alone: the image of the home line and
 	// its first movable items. Valid only while that line is unchanged.
-	line    layout.Line
-	victims []layout.Item
-	full    int  // number of leading victims whose other lines are full
-	open    bool // the other line of the next victim is not full
+	line        layout.Line
+	victims     []layout.Item
+	fullVictims int  // how many of the first victims have full other lines
+	nextHasRoom bool // the other line of the next victim is not full
 }
 
 // unknown is the outlook of an insert that LookAhead has not seen.

@@ -39,8 +39,8 @@ func (p *Placer) search(home, other layout.Item) (line uint64, ok bool) {
 	return 0, false
 }
 
-// moveOne puts an item into its home line by moving one of the first victims there. Most
-// searches end like that, and it needs no queue. It does what search would do, or nothing.
+// moveOne is the usual end of a search, without the queue: one of the first victims of the home
+// line moves, and the item takes its room. It does what search would do, or nothing.
 func (p *Placer) moveOne(home, other layout.Item) bool {
 	victims, open := p.firstVictims(home)
 	for i, victim := range victims {
@@ -70,11 +70,11 @@ func (p *Placer) moveOne(home, other layout.Item) bool {
 func (p *Placer) firstVictims(home layout.Item) (victims []layout.Item, open bool) {
 	o := p.outlook
 	line := p.lines.Load(home.Line)
-	if o.other && *line == o.line {
-		return o.victims[o.full:], o.open
+	if o.otherFull && *line == o.line {
+		return o.victims[o.fullVictims:], o.nextHasRoom
 	}
 	p.listVictims(line, home, true, false)
-	if !o.asked {
+	if !o.prefetched {
 		p.prefetchOthers(p.victims)
 	}
 	return p.victims, false
@@ -93,7 +93,7 @@ func (p *Placer) prefetchOthers(victims []layout.Item) {
 // outlook.
 func (p *Placer) nextVictims(it layout.Item, first, all bool) (more bool) {
 	line := p.lines.Load(it.Line)
-	if o := p.outlook; first && p.bounds.ChooseFirst && o.asked && *line == o.line {
+	if o := p.outlook; first && p.bounds.ChooseFirst && o.prefetched && *line == o.line {
 		p.victims = append(p.victims[:0], o.victims...)
 		return false
 	}
@@ -115,7 +115,7 @@ func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 
 // moveVictim looks for a victim whose other line takes it. The other victims become steps.
 func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
-	if from > 0 || p.bounds.ChooseFirst && !p.outlook.asked {
+	if from > 0 || p.bounds.ChooseFirst && !p.outlook.prefetched {
 		p.prefetchOthers(p.victims)
 	}
 	home := p.queue[0].item
