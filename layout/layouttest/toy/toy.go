@@ -1,7 +1,14 @@
-// Package toy is the smallest possible layout. It shows what a new layout needs: the files of
-// this folder. A line is one word: a bucket of four slots of 16 bits, where 0 is an empty slot.
-// Like the layouts of the paper, it has no overflow bits, and every lookup reads both lines.
-// Importing the package registers it; only tests do.
+// Package toy is the smallest possible layout. A line is one word: a bucket of four slots of 16
+// bits, where 0 is an empty slot. Like the layouts of the paper, it has no overflow bits, and every
+// lookup reads both lines. Importing the package registers it; only tests do.
+//
+// It shows what a new layout needs to work: the files of this folder. One that ships is also in
+//
+//	layout/kind.go, mmapfilter/options.go   its number and its name
+//	layout/doc.go                           its format
+//	layout/all                              its import
+//	.ci/run, tools/house/doc.go             the lists of packages
+//	layout/_asm                             its kernels, if it has any
 package toy
 
 import (
