@@ -14,9 +14,10 @@ const (
 	counterStripes      = 256       // 2 KiB, half of the page: a removal disturbs one lookup in 256
 )
 
-// EpochAfter returns the epoch after a recovery in which it was odd: one that no lookup can have begun
-// with. A file may need recovery although it says that it is superseded, if its writer died before the
-// other file had the name; 0 is the epoch of most files.
+// EpochAfter returns the even epoch to store when a recovery ends, during which the epoch was odd. No
+// earlier lookup can have seen it. A file may need recovery although it says that it is superseded, if
+// its writer died before the other file had the name. There odd + 1 would be 0, the epoch of most files,
+// which lookups have seen.
 func EpochAfter(odd uint64) uint64 {
 	if odd == Superseded {
 		return 1 << 63

@@ -178,7 +178,7 @@ func StashFree(word, value uint64) uint64 {
 	return value & groupMark
 }
 
-// Classes are those of a table, for the stash.
+// Classes tells the stash which items of a table are the same to it.
 type Classes interface {
 	Lines() uint64 // n, the number of lines
 	// Legal reports whether an item may have that bucket and fingerprint. It does not

@@ -2,11 +2,14 @@ package layout
 
 // A Table is one layout with its parameters: it says how slots are stored in a line and
 // which lines an item may be in. It holds no data and is safe for concurrent use. A
-// layout is one implementation, in a package of its own that registers it. Those who need
-// little of a table say so: a lookup takes Looks, a search for a path place.Table.
+// layout is one implementation, in a package of its own that registers it.
+//
+// Table and [Hosts] are large because a layout is one thing: all of their methods know the
+// image of a line. Code that uses little of a table takes a small interface: a lookup takes
+// [Looks], the stash [Classes], a check [Checks], a search for a path place.Table.
 //
 // What only some layouts have is not here: [Overflows], [Hosts] and [Chooser], and the
-// kernels, each for the one place that calls it. Who needs one asks a table for it once.
+// kernels, each for the one place that calls it. That place asks a table for it once.
 type Table interface {
 	Kind() Kind
 	Params() Params
@@ -15,27 +18,14 @@ type Table interface {
 	Hash(it Item) uint64
 	// Items appends the items of the image of a line, as far as it is not damaged.
 	Items(dst []Item, l *Line, line uint64) []Item
-	// Probe says what lookups of absent keys meet whose home is a line with the image
-	// l. Away is an estimate, and too low if the items that left share overflow bits.
+	// Probe says what a lookup of an absent key meets if its home line has the image l. Away is an
+	// estimate, and too low if the items that left share overflow bits.
 	Probe(l *Line, line uint64) Overflow
 
-	Looks
-	Classes
-	Checks
-	Slots
-}
+	// The following change a line, or look for room in it; l is the image of it.Line. Methods that
+	// change a line list the words they have changed in s, which is empty before the call and may
+	// be nil.
 
-// Checks are those of the lines of a region.
-type Checks interface {
-	Lines() uint64 // n, the number of lines
-	// CheckLines counts the items of the lines [from, to). If a line breaks a rule of
-	// the format, it returns that line and what is wrong with it.
-	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
-}
-
-// Slots are those of a line; l is the image of it.Line. Methods that change a line list
-// the words they have changed in s, which is empty before the call and may be nil.
-type Slots interface {
 	// Place puts the item into l, moving others inside the line if that makes room. It
 	// reports false, and leaves l alone, if there is no room.
 	Place(l *Line, it Item, s *Stores) bool
@@ -49,6 +39,18 @@ type Slots interface {
 	// or more. A writer may be storing to them. In a layout that is one of Hosts, the slots are
 	// for items at home.
 	Free(words []uint64, line uint64) uint64
+
+	Looks
+	Classes
+	Checks
+}
+
+// Checks verifies the lines of a region.
+type Checks interface {
+	Lines() uint64 // n, the number of lines
+	// CheckLines counts the items of the lines [from, to). If a line breaks a rule of
+	// the format, it returns that line and what is wrong with it.
+	CheckLines(region []uint64, from, to uint64) (items, line uint64, err error)
 }
 
 // Load and Store read and write the image of one line of a region. Two goroutines must not
@@ -74,9 +76,9 @@ type Bounds struct {
 	SearchLines int // lines that a search for a path of moves expands
 	PathMoves   int // moves of a path
 
-	// ChooseFirst means that if an item comes to a full line, the one leaves whose move sets the
-	// fewest overflow bits, of the items of the line and the one that comes. Only a layout that is
-	// one of Hosts can tell. Otherwise the one that comes goes to its other line if it can.
+	// ChooseFirst means that if an item arrives at a full line, the item whose move sets the fewest
+	// overflow bits is evicted: one of the line, or the arrival itself. Only a layout that is one of
+	// Hosts can tell. Otherwise the arrival goes to its other line if it can.
 	ChooseFirst bool
 
 	// PlaceStores, RemoveStores and OverflowStores are the most words that one call of
@@ -125,12 +127,8 @@ type Chooser interface {
 // Hosts is a Table whose lines know their guests, the items that are not in their home line.
 // So it is known at every instant which overflow bits are needed, and the others are cleared.
 type Hosts interface {
-	Guests
-	ExactOverflows
-}
+	// The guests of a line; l is its image.
 
-// Guests are those of a line; l is its image.
-type Guests interface {
 	// IsGuest reports whether an item is seen from its other line.
 	IsGuest(it Item) bool
 	// Unhash is an inverse of Hash for guests as well. Split takes every hash for that of
@@ -149,16 +147,15 @@ type Guests interface {
 	// Absent returns, in the memory of dst, what Related needs for each overflow bit that
 	// is set in a line.
 	Absent(dst []Item, l *Line, line uint64) []Item
-}
 
-// ExactOverflows are overflow bits that are set as long as an item needs them, and no longer.
-type ExactOverflows interface {
+	// The overflow bits, which are set as long as an item needs them, and no longer.
+
 	// SameBits reports whether two fingerprints with the same home have the same overflow
 	// bits.
 	SameBits(a, b uint32) bool
 	// ClearOverflow clears the overflow bits of an item in its home line. It lists the
-	// words it has changed in s, as SetOverflow does. Place is guarded at home, so that it
-	// needs no guard.
+	// words it has changed in s, as SetOverflow does. It needs no guard: the last item
+	// that needed the bits has been deleted, or the Place that brought it home had one.
 	ClearOverflow(l *Line, home Item, s *Stores)
 	// MakeBits makes the overflow bits of the lines [from, to) again: those that guests
 	// and the stash need, and no other. It calls store for each word that changes, by its
