@@ -57,8 +57,8 @@ func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	g := Geometry{Kind: k, Params: p, Lines: lines, RegionBytes: roundUp(int64(region+7)/8, LineBytes)}
 	g.OffTable = roundUp(OffRegion+g.RegionBytes, PageBytes)
 	g.Chunks = (g.OffTable - OffRuntime + chunkBytes - 1) / chunkBytes
-	g.OffTrailer = roundUp(g.OffTable+4*g.Chunks, TrailerBytes)
-	g.SealedBytes = roundUp(g.OffTrailer+TrailerBytes, PageBytes)
+	g.OffTrailer = roundUp(g.OffTable+4*g.Chunks, trailerBytes)
+	g.SealedBytes = roundUp(g.OffTrailer+trailerBytes, PageBytes)
 	return g, nil
 }
 

@@ -13,7 +13,7 @@ const (
 	LineBytes       = 64
 	PageBytes       = 4096
 	chunkBytes      = 65536 // bytes under one checksum
-	TrailerBytes    = 64
+	trailerBytes    = 64
 )
 
 // Words of a file are numbered from its first byte.

@@ -20,7 +20,7 @@ const (
 	offTrailerGeneration = 24
 	offTrailerUUID       = 32
 	offTrailerTableCRC   = 48
-	offTrailerCRC        = TrailerBytes - 4
+	offTrailerCRC        = trailerBytes - 4
 )
 
 // ChunkChecksum returns the CRC32C of the bytes of a chunk.
@@ -36,7 +36,7 @@ func Checksum(table []byte, i int64) uint32 { return binary.LittleEndian.Uint32(
 
 // Trailer returns the trailer of a sealed file for its superblock and its table of
 // checksums.
-func Trailer(sb *Superblock, g Geometry, table []byte) (t [TrailerBytes]byte) {
+func Trailer(sb *Superblock, g Geometry, table []byte) (t [trailerBytes]byte) {
 	uuid := sb.UUID()
 	copy(t[offTrailerMagic:], trailerMagic[:])
 	binary.LittleEndian.PutUint32(t[offTrailerVersion:], formatVersion)
@@ -56,7 +56,7 @@ func Trailer(sb *Superblock, g Geometry, table []byte) (t [TrailerBytes]byte) {
 func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
 	table := tail[:4*g.Chunks]
 	at := g.OffTrailer - g.OffTable
-	trailer := tail[at : at+TrailerBytes]
+	trailer := tail[at : at+trailerBytes]
 	stored := binary.LittleEndian.Uint32(trailer[offTrailerTableCRC:])
 	whole := binary.LittleEndian.Uint32(trailer[offTrailerCRC:]) == ChunkChecksum(trailer[:offTrailerCRC])
 	if sum := ChunkChecksum(table); whole && sum != stored {
@@ -71,7 +71,7 @@ func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
 	}
 	for i, b := range tail {
 		off := int64(i)
-		if b != 0 && (off >= int64(len(table)) && off < at || off >= at+TrailerBytes) {
+		if b != 0 && (off >= int64(len(table)) && off < at || off >= at+trailerBytes) {
 			return corrupt(RegionTrailer, g.OffTable+off, "F9: a padding byte is %#02x, not 0", b)
 		}
 	}

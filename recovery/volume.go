@@ -100,10 +100,6 @@ func (n HashesName) String() string { return [...]string{".hashes", ".hashes.new
 // protocol runs on a Volume. [Files] is the one of the operating system; package crashsim has one
 // that loses power.
 type Volume interface {
-	Names
-	Logs
-	HashFiles
-
 	// Filter returns the filter file, including the room for its checksums.
 	Filter() File
 	// Now returns the time in nanoseconds since 1970.
@@ -111,10 +107,9 @@ type Volume interface {
 	// Random returns 64 unpredictable bits.
 	Random() uint64
 	Close() error
-}
 
-// Names are what the files of a volume are found by.
-type Names interface {
+	// What the files are found by.
+
 	// Named fails if the name of the filter file belongs to no file or to another one.
 	Named() error
 	// TakePlace gives the filter, its log and its hashes the names of another filter of this
@@ -123,10 +118,9 @@ type Names interface {
 	TakePlace(old Volume) (placed bool, err error)
 	// SyncNames makes all changes of names durable, whichever process made them.
 	SyncNames() error
-}
 
-// Logs are the logs of a volume, under the two names that a log may have.
-type Logs interface {
+	// The logs, under the two names that a log may have.
+
 	// OpenLog opens a log. If there is none, the error is fs.ErrNotExist.
 	OpenLog(LogName) (File, error)
 	// CreateLog makes a log named NextLog, filled with zero bytes, and replaces one of
@@ -137,10 +131,9 @@ type Logs interface {
 	KeepLog() error
 	// RemoveLogs removes both logs, durably.
 	RemoveLogs() error
-}
 
-// HashFiles are the files of hashes of a volume, under the two names that one may have.
-type HashFiles interface {
+	// The files of hashes, under the two names that one may have.
+
 	// OpenHashes opens a file of hashes. If there is none, the error is fs.ErrNotExist.
 	OpenHashes(HashesName) (HashFile, error)
 	// KeepHashes renames NextHashes to CurrentHashes, durably.
