@@ -11,7 +11,8 @@ import (
 // ascending order.
 type history []hashes.Age
 
-// mostSpans bounds the memory for a history.
+// mostSpans bounds the memory for a history. It is many times hashes.MostAges, so that what add joins is
+// small beside an age of the file. With many more, add would move too many spans to insert one.
 const mostSpans = 4096
 
 // add adds items that were committed at the given time.

@@ -58,7 +58,7 @@ func (e *FullError) Unwrap() error { return place.ErrFull }
 // A filler is a Table that fills a line faster than Place does, with the same result.
 type filler interface {
 	// Fill puts the items of sorted hashes, whose home line is the empty line l, into
-	// it. It appends the hashes of those that find no room to beyond, in order.
+	// it. It appends to beyond the hashes that do not fit, in order.
 	Fill(l *layout.Line, hashes, beyond []uint64) []uint64
 }
 
@@ -77,12 +77,12 @@ type builder struct {
 	overflowBits layout.Overflows
 	hosts        layout.Hosts
 
-	homes     source    // the hash of every key
-	base      *baseFile // nil if the filter does not keep its hashes
-	overflows *spool    // items that found no room: their hashes in the line that they go to next
-	room      lineRoom
-	came      uint64 // keys from the sequence, counted before anything is done with them
-	items     uint64 // those that go into the filter: all, or with Distinct one of each
+	homes    source    // the hash of every key
+	base     *baseFile // nil if the filter does not keep its hashes
+	homeless *spool    // items that found no room: their hashes in the line that they go to next
+	room     lineRoom
+	came     uint64 // keys from the sequence, counted before anything is done with them
+	items    uint64 // those that go into the filter: all, or with Distinct one of each
 
 	progress struct {
 		sync.Mutex
@@ -91,11 +91,17 @@ type builder struct {
 	}
 }
 
+// homelessShare is the part of the memory budget that homeless gets: 1 in 4. In fill that comes on top
+// of the budget, which homes still has; in a round there are two such spools, and no homes. With less,
+// a build of a layout with small lines would write more to files; with more, fill would exceed the
+// budget by more.
+const homelessShare = 4
+
 func (b *builder) close() {
 	if b.homes != nil {
 		b.homes.close()
 	}
-	b.overflows.close()
+	b.homeless.close()
 }
 
 // catch runs f, which uses the draft, and returns a fault in it as an error.
@@ -169,17 +175,17 @@ func (b *builder) full() error {
 		b.items, b.plan.Superblock.Capacity(), b.plan.Geometry.Slots(), entries, layout.StashEntries)}
 }
 
-// parallel runs the tasks 0 to n-1 of a build stage, each once, on all workers. If overflows is not
+// parallel runs the tasks 0 to n-1 of a build stage, each once, on all workers. If homeless is not
 // nil, the items that the tasks send on go there. parallel stops at the first error, a fault in the
 // draft, or a cancelled context.
-func (b *builder) parallel(ctx context.Context, overflows *spool, n int, task func(w *worker, i int) error) error {
+func (b *builder) parallel(ctx context.Context, homeless *spool, n int, task func(w *worker, i int) error) error {
 	return sweep.Each(ctx, b.Workers, n, b.draft.Data, func() (func(i int) error, func() error) {
 		w := &worker{}
 		run := func(i int) error { return task(w, i) }
-		if overflows == nil {
+		if homeless == nil {
 			return run, func() error { return nil }
 		}
-		w.overflow = overflows.collector()
-		return run, w.overflow.flush
+		w.homeless = homeless.collector()
+		return run, w.homeless.flush
 	})
 }

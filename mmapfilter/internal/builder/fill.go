@@ -39,7 +39,7 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 // fill puts keys into their home lines, as far as they have room.
 func (b *builder) fill(ctx context.Context) error {
 	tasks := b.tasks()
-	b.overflows = newSpool(b.draft, b.Workers, b.MemoryBudget/4, tasks)
+	b.homeless = newSpool(b.draft, b.Workers, b.MemoryBudget/homelessShare, tasks)
 	b.room = newLineRoom(b.table.Lines())
 	perTask := b.homes.parts() / tasks
 	if b.Keep {
@@ -50,7 +50,7 @@ func (b *builder) fill(ctx context.Context) error {
 		defer stop()
 	}
 	var read, distinct atomic.Uint64
-	err := b.parallel(ctx, b.overflows, tasks, func(w *worker, i int) error {
+	err := b.parallel(ctx, b.homeless, tasks, func(w *worker, i int) error {
 		written := b.base == nil
 		defer func() { // also after a fault
 			if !written {
@@ -116,7 +116,7 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 		layout.Load(b.table, b.view.Region, line, l)
 		w.beyond = b.fillLine(l, hashes[i:end], w.beyond[:0])
 		for _, h := range w.beyond { // the line has none of their bits yet: round 0 sets them
-			if err := w.overflow.add(h); err != nil {
+			if err := w.homeless.add(h); err != nil {
 				return err
 			}
 		}

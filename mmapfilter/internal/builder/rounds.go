@@ -11,16 +11,16 @@ import (
 
 // place finds room, in rounds, for the items that found none in fill. See the package essay.
 func (b *builder) place(ctx context.Context) error {
-	total := b.overflows.count()
+	total := b.homeless.count()
 	for round := 0; ; round++ {
-		before := b.overflows.count()
-		if before <= fewOverflows && round >= leastRounds {
+		before := b.homeless.count()
+		if before <= fewHomeless && round >= leastRounds {
 			break
 		}
 		if err := b.round(ctx, round); err != nil {
 			return err
 		}
-		placed := before - b.overflows.count()
+		placed := before - b.homeless.count()
 		b.report("place", placed, total)
 		if round > lastReturn+1 && placed < before/leastShare { // items that went back arrive a round later
 			break
@@ -35,20 +35,20 @@ const (
 	leastRounds = 2
 	// lastReturn is the last round in which items go back (place, P10); round 1 is the other.
 	lastReturn = 3
-	// fewOverflows items need no round: searching for each costs less than another pass over all
+	// fewHomeless items need no round: searching for each costs less than another pass over all
 	// lines.
-	fewOverflows = 1024
+	fewHomeless = 1024
 	// leastShare ends the rounds: if a round places less than 1 in 64 of its items, halving them
 	// would take 44 more rounds.
 	leastShare = 64
 )
 
 func (b *builder) round(ctx context.Context, round int) error {
-	arrived := b.overflows
+	arrived := b.homeless
 	defer arrived.close()
-	b.overflows = newSpool(b.draft, b.Workers, b.MemoryBudget/4, arrived.parts())
+	b.homeless = newSpool(b.draft, b.Workers, b.MemoryBudget/homelessShare, arrived.parts())
 	b.room.next()
-	return b.parallel(ctx, b.overflows, arrived.parts(), func(w *worker, i int) error {
+	return b.parallel(ctx, b.homeless, arrived.parts(), func(w *worker, i int) error {
 		hashes, err := w.load(arrived, i, i+1, true, false)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 			b.overflowBits.SetOverflow(&w.line, goes, nil)
 		}
 	}
-	return w.overflow.add(b.table.Hash(b.table.Alternate(goes)))
+	return w.homeless.add(b.table.Hash(b.table.Alternate(goes)))
 }
 
 // goBack reports whether items that find no room go back where they came from (place, P10).
@@ -127,8 +127,8 @@ func (b *builder) goBack(round int) bool {
 func (b *builder) placeLast(ctx context.Context, total uint64) error {
 	p := place.New(b.table, place.NewUnlogged(b.table, b.view))
 	w := &worker{}
-	for i := range b.overflows.parts() {
-		hashes, err := w.load(b.overflows, i, i+1, true, false)
+	for i := range b.homeless.parts() {
+		hashes, err := w.load(b.homeless, i, i+1, true, false)
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (b *builder) makeBits(ctx context.Context) error {
 	if b.hosts == nil {
 		return nil
 	}
-	lines, tasks := b.table.Lines(), uint64(b.overflows.parts()) // as in fill
+	lines, tasks := b.table.Lines(), uint64(b.homeless.parts()) // as in fill
 	store := func(word, value uint64) { atomic.StoreUint64(&b.view.Region[word], value) }
 	return b.parallel(ctx, nil, int(tasks), func(_ *worker, i int) error {
 		b.hosts.MakeBits(&b.view, lines/tasks*uint64(i), lines/tasks*uint64(i+1), store)
@@ -169,5 +169,6 @@ func (b *builder) makeBits(ctx context.Context) error {
 	})
 }
 
-// placeAtOnce is how many items are placed between two checks of the context.
+// placeAtOnce is how many items are placed between two checks of the context. With few, the preparations
+// for a fault in the draft (catch) would count; with many more, a cancelled build would not end at once.
 const placeAtOnce = 4096

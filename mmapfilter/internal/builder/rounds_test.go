@@ -128,7 +128,7 @@ func TestRounds(t *testing.T) {
 		return
 	}
 	b, _, err := buildHashes(t, counting(tabletest.New(layout.Packed, 16, 2), uint64(len(random))), random)
-	if left := b.overflows.count(); err != nil || left > fewOverflows {
+	if left := b.homeless.count(); err != nil || left > fewHomeless {
 		t.Errorf("after %d rounds, %d items are left; %v", rounds, left, err)
 	}
 }

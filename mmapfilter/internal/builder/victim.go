@@ -27,7 +27,7 @@ func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool
 	}
 	left, ok := b.chooser.Part(c, &w.line)
 	for _, h := range left {
-		if err := w.overflow.add(h); err != nil {
+		if err := w.homeless.add(h); err != nil {
 			return true, err
 		}
 	}

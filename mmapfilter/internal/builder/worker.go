@@ -16,7 +16,7 @@ type worker struct {
 	beyond      []uint64 // hashes of a line that it has no room for
 	victims     []layout.Item
 	crowd       layout.Crowd
-	overflow    *collector
+	homeless    *collector
 }
 
 // manyHashes is how many hashes of a partition, 32 MiB of them, are gathered before equal ones
