@@ -62,7 +62,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	err = w.Protocol().HashesErr()
 	if err == nil {
 		err = o.work.Catch(func() (err error) {
-			kept.File, kept.Counted, err = w.Tapped(tap)
+			kept.File, kept.Counted, err = w.StartTap(tap)
 			return err
 		})
 	}

@@ -47,9 +47,9 @@ type Guard struct {
 		synced    uint64              // of prepared: the filter has the keys durably. Only with a log
 		listed    int                 // number of open transactions that a rebuild has listed
 		done      sync.Cond           // signals that a listed transaction is done
-		deletes   []*pending          // of transactions that are done, for the next round
+		deletes   []*deletion         // of transactions that are done, for the next round
 		loose     []*record           // of hashes that overflowed
-		dropped   []*pending          // not done here: a rebuild removes their entries
+		dropped   []*deletion         // not done here: a rebuild removes their entries
 		unsure    map[uint64]struct{} // hashes put by transactions whose outcome is Unknown
 		trim      *trim               // for the next transaction to do
 		trimOut   bool                // a trim has been made and is not done

@@ -43,8 +43,8 @@ type record struct {
 	done bool   // the transaction has ended
 }
 
-// A pending has the deletes of a transaction.
-type pending struct {
+// A deletion has the deletes of a transaction.
+type deletion struct {
 	key    []byte // of the entry
 	hashes []uint64
 }

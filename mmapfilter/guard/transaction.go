@@ -13,7 +13,7 @@ type Tx struct {
 	known uint64 // keys that were put and that the filter had
 
 	keys     map[string]bool // Exact: whether the store has the key after the transaction
-	deletes  *pending        // Exact: the deletes of keys that the store has
+	deletes  *deletion       // Exact: the deletes of keys that the store has
 	inserted bool            // Exact: all puts are in the filter
 	stripes  []int           // Exact: locked
 
@@ -114,7 +114,7 @@ func (t *Tx) compare() {
 			t.puts = append(t.puts, h)
 		case !after && before && err == nil: // if in doubt, do not delete
 			if t.deletes == nil {
-				t.deletes = new(pending)
+				t.deletes = new(deletion)
 			}
 			t.deletes.hashes = append(t.deletes.hashes, h)
 		}

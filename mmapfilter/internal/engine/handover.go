@@ -13,10 +13,10 @@ import (
 // Those wait until they are done: at paceBase for each, about as long as the shortest sleep (paceLeast).
 const fewLeft = 512
 
-// Tapped makes a checkpoint, from which on the tap lists the operations. It returns the hashes that
+// StartTap makes a checkpoint; from then on the tap lists all operations. It returns the hashes that
 // the file keeps as of the checkpoint; they do not change. A writer has one tap at a time; Untap ends
 // it.
-func (w *Writer) Tapped(tap *Tap) (recovery.HashFile, layout.Hashes, error) {
+func (w *Writer) StartTap(tap *Tap) (recovery.HashFile, layout.Hashes, error) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
 	err := w.protocol.EndCheckpoint()
@@ -199,7 +199,7 @@ func putOff(err error) error {
 	return ErrAgain
 }
 
-// settle ends a pending checkpoint, and makes the file live. REQUIRES: w.checkpoints.
+// settle ends a checkpoint that has begun, and makes the file live. REQUIRES: w.checkpoints.
 func (w *Writer) settle() error {
 	if err := w.protocol.EndCheckpoint(); err != nil {
 		return err

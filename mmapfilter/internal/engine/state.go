@@ -35,7 +35,7 @@ func (w *Writer) Superblock() *layout.Superblock {
 // A State describes a writer at an instant.
 type State struct {
 	StashLen             int // stash entries in use
-	Pending              int // operations not yet durable
+	Pending              int // operations in the log and not yet stored to the file
 	LogBytes             int64
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64

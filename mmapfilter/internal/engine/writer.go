@@ -107,7 +107,7 @@ type Writer struct {
 		held     bool                         // see hold
 		doubles  doubles                      // where else operations are done
 		handover time.Duration                // see State
-		pending  int                          // operations not yet durable
+		pending  int                          // operations in the log and not yet stored to the file
 		spare    *pending.Words               // for the next segment, if overlay is nil
 		op       operation
 		odd      []uint64 // removal counters, see publish
@@ -147,7 +147,8 @@ type loadedLine struct {
 }
 
 // keptLines is how many lines an operation keeps: a move, and the return of a guest, go back and
-// forth between two.
+// forth between two, and the next move of a path between one of these and a third. With fewer, lines
+// would be loaded again; with many more, each load would search longer among them.
 const keptLines = 4
 
 // begin prepares the file for the first store, unless that has been done. REQUIRES: w.mu.

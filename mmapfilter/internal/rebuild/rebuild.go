@@ -105,7 +105,7 @@ func (r *rebuild) buildKept(ctx context.Context) error {
 	}
 	var kept builder.Kept
 	err := r.Old.Catch(func() (err error) {
-		kept.File, kept.Counted, err = r.Old.Writer.Tapped(r.replayer.tap)
+		kept.File, kept.Counted, err = r.Old.Writer.StartTap(r.replayer.tap)
 		return err
 	})
 	if err == nil {
