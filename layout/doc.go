@@ -16,9 +16,8 @@
 //	fingerprint      f bits that are derived from the hash of a key
 //	slot             room for one fingerprint
 //	bucket           b slots
-//	line             what a lookup reads at a time: 64 aligned bytes in the layouts blocked
-//	                 and compact; one bucket in packed and semi-sorted. (In compact, a line is
-//	                 one bucket and a list of guests; in blocked, it has 8 buckets.)
+//	line             what a lookup reads at a time: 64 aligned bytes in blocked (8 buckets) and in
+//	                 compact (one bucket and a list of guests); one bucket in packed and semi-sorted
 //	superblock       4,096 bytes that describe the file; there are four copies
 //	item             a key that was inserted and not deleted. Equal keys are several items.
 //	                 The file keeps only the fingerprint of an item.
@@ -71,6 +70,7 @@
 //	promise          two words that say up to which LSN the log is durable
 //	recovery         replaying the log of a writer that died
 //	batch, part      several keys in one call; those of them that are looked up at a time
+//	Direct           the code of a lookup of a single key, made for one file (in Go)
 //	chunk            64 KiB of a sealed file, with one checksum
 //	n, f, b          lines of a file, bits of a fingerprint, slots of a bucket
 //	R, T, S          bytes of the region; offset of what a sealed file has after it; shards of a set

@@ -55,8 +55,7 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 // at the zero of the quotient carries through the ones of its run and clears them, up to the 0 that
 // ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
 // reaches.) inCounts has the bits of the second word that may be that zero: if the first word is all
-// zeros, the shift by their number is no shift, and selects a zero of the second word that is not the
-// one; no run follows it.
+// zeros, the shift by 64 does nothing and selects the wrong zero; harmless, since no run follows it.
 func matchesOfRun(line Register, bit, matches GPVirtual, inCounts Mem) (low, high GPVirtual) {
 	Comment("The zero of the quotient: that of the counts that bit number q goes to.")
 	zeros, at0, at1, inSecond := GP64(), GP64(), GP64(), GP64()

@@ -7,7 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// What the guests of a line are for: who may leave it, and which overflow bits it needs.
+// What the guests of a line are for: which items may leave, and which overflow bits it needs.
 
 // Victims: a guest needs more room than an item at home leaves behind; and at home there are no
 // more than b, whoever else leaves. A damaged line has none.
