@@ -1,15 +1,14 @@
 package byshard
 
-// Most is how many keys of a batch are sorted at once: many, so that a shard has several
-// of them, but no more than a cache holds a Part of, which has 31 bytes a key. A uint16 counts
-// them.
+// Most is how many keys of a batch are sorted at once: many, so that a shard has several of them,
+// but few enough that a Part, of 31 bytes a key, fits in a cache. A uint16 counts them.
 const Most = 1024
 
 // A Part is a part of a batch. The zero Part is empty.
 type Part struct {
 	n, others int
 
-	// The keys as they came. Those of the others are at the end, from the last on.
+	// The keys as they came. Those of the others are filled in from the end backwards.
 	numbers [Most]uint32 // of the shards
 	own     [Most]uint64
 	of      [Most]uint16 // which keys of the batch they are

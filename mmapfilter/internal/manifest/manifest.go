@@ -83,7 +83,9 @@ const (
 	version = 1
 	// MaxShards bounds the number of shards: each costs memory in every process that opens the set.
 	MaxShards = 1 << 20
-	// maxBytes bounds the size of a manifest that is read.
+	// maxBytes bounds the size of a manifest that is read: 512 bytes for each of MaxShards, a few times
+	// what a shard takes unless paths are long. With less, a large set could not be opened; with
+	// much more, parsing a file that is no manifest could take all memory.
 	maxBytes = 512 << 20
 	// Region is the part that a CorruptError names.
 	Region = "manifest"

@@ -70,8 +70,12 @@ func (g *group) setEntry(slot int, n uint32) {
 const (
 	groupSlots   = 8
 	chunkEntries = 512
-	minRoom      = chunkEntries
 	bitsAnEntry  = 8 // bits of blocks per entry of room
+
+	// minRoom is the room of a table at first: one chunk, whose groups and blocks take less than 5 KiB
+	// of the nearest cache. With less, most segments would have a larger table soon; with more, lookups
+	// would miss that cache.
+	minRoom = chunkEntries
 
 	// MaxWords bounds a segment: operations wait for a commit before it has more. A word takes 25
 	// bytes: 16 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 25 MiB.
@@ -94,8 +98,8 @@ func New(unit Unit, n int) *Words {
 	return m
 }
 
-// Len returns the number of words, or of those that would take as much memory as the blocks do. Only
-// the goroutine that stores may call it.
+// Len returns the number of words; a block counts as blockCounts words. Only the goroutine that stores
+// may call it.
 func (m *Words) Len() int {
 	if m.unit == OneBlock {
 		return m.n * blockCounts

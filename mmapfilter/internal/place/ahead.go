@@ -93,7 +93,9 @@ func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 	}
 }
 
-// fewestAhead is the fewest lines that are worth waiting for together.
+// fewestAhead is the fewest lines that are worth waiting for together. With fewer, a batch would
+// wait for one cache miss after the other until its last items find room; with more, more items would
+// have to look for room alone.
 const fewestAhead = 4
 
 // listFirst lists the first movable items of a full home line. If the layout sets ChooseFirst, it lists
