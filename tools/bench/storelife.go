@@ -259,7 +259,7 @@ func (a *asking) report(t *figures.Table, name string, n uint64, took time.Durat
 	h := &a.mu.took
 	t.Row(name, figures.Brief(took), speed, fmt.Sprint(now.Rebuilds-before.Rebuilds), figures.Grouped(int64(now.Capacity)),
 		percent(float64(passed)/float64(max(passed+skipped, 1))), percent(a.mu.largest),
-		figures.Grouped(int64(float64(h.total)/took.Seconds())), figures.Digits(float64(h.at(0.9999).Nanoseconds())/1000), figures.Digits(float64(h.longest.Microseconds())/1000))
+		figures.Grouped(int64(float64(h.total)/took.Seconds())), figures.Digits(float64(h.quantile(0.9999).Nanoseconds())/1000), figures.Digits(float64(h.longest.Microseconds())/1000))
 	if now.State == "off" {
 		return fmt.Errorf("%s: the guard is off: %s", name, now.Err)
 	}

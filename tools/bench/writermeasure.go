@@ -75,7 +75,7 @@ func (m *writerMeasure) report(rates, waits *figures.Table, size string, every i
 		if h.total == 0 {
 			continue
 		}
-		waits.Row(size, often, callNames[call], figures.Brief(h.at(0.5)), figures.Brief(h.at(0.99)), figures.Brief(h.at(0.999)), figures.Brief(h.at(0.9999)), figures.Brief(h.longest))
+		waits.Row(size, often, callNames[call], figures.Brief(h.quantile(0.5)), figures.Brief(h.quantile(0.99)), figures.Brief(h.quantile(0.999)), figures.Brief(h.quantile(0.9999)), figures.Brief(h.longest))
 	}
 }
 
@@ -100,8 +100,8 @@ func bucketOf(n uint64) int {
 	return (shift+1)*16 + int(n>>shift&15)
 }
 
-// at returns the duration below which a share of all are, to 6 %.
-func (h *histogram) at(share float64) time.Duration {
+// quantile returns the duration below which the given share of the samples lies, to 6 %.
+func (h *histogram) quantile(share float64) time.Duration {
 	left := uint64(share * float64(h.total))
 	for i, n := range h.counts {
 		if left < n {

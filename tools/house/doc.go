@@ -13,8 +13,9 @@
 //
 // From the bottom up: a part imports parts that come before it here, namely those after its arrow.
 // The program reads the parts and the arrows from this page. A package that is not here is an
-// error, and so is an arrow that nothing needs. Tools may import anything. What needs other modules
-// is a module of its own, in a folder of this one; (*) marks the packages of those.
+// error, and so is an arrow that nothing needs. Tools may import anything, and so may tests, whose
+// imports the program does not check. Of the code it reads Go files only. What needs other modules is a
+// module of its own, in a folder of this one; (*) marks the packages of those.
 //
 //	layout/kernel                  which instructions the machine has; prefetches
 //	layout/kernel/kerneltest       runs tests with every kernel

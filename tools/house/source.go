@@ -90,7 +90,7 @@ func (s *source) check(l listed, conf types.Config, info *types.Info) (*types.Pa
 	return conf.Check(l.ImportPath, s.fset, files, info)
 }
 
-// An importer imports packages for one that means others than it writes.
+// An importer resolves the imports of a package, some of which mean other paths (ImportMap).
 type importer struct {
 	*source
 	means map[string]string
