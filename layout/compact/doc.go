@@ -57,8 +57,8 @@
 //	            its item is a guest
 //	list        is eager, but guests are among the items at home: a list has their slots
 //
-// Eager is chosen for these reasons. Pairs wears out. Sweeps needs more than 16 sweeps a turnover for
-// as few second lines as eager, and exact needs the counters. Slotbit at a load of 98 % takes more bits
+// Eager is chosen for these reasons. Pairs wears out. Sweeps needs about 16 sweeps a turnover for as
+// few second lines as eager, and exact needs the counters. Slotbit at a load of 98 % takes more bits
 // than eager at 90 %, which reads a third of its second lines. List takes as many bits as eager, since
 // the number of a slot has 6 bits, like a quotient; but a lookup has to look for each match in the list.
 // (Where f is 18 or more, the number of a slot is a bit shorter; where f is 11 or less, a bit longer.)

@@ -68,8 +68,8 @@
 //	eager       zipf     95 %   10.4    0.60 %   8.0   5.4   5.0   4.9         3.9 %   0.46          0
 //	eager       zipf     98 %   10.0    0.62 %   15    15    14    14          6.7 %   0.48        308
 //
-// The first two of these commands make the table, in this order. The third shows that even 16 sweeps a
-// turnover do not lead to as few second lines as eager has:
+// The first two of these commands make the table, in this order. The third shows that with 16 sweeps a
+// turnover second lines are about as few as those of eager:
 //
 //	go run ./tools/simulate -lines 400 -kinds random -loads 90,95,98
 //	go run ./tools/simulate -lines 400 -kinds oldest,zipf -loads 90,95,98 -ideas eager
