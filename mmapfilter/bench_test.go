@@ -153,22 +153,6 @@ func BenchmarkFollow(b *testing.B) {
 	}
 }
 
-// BenchmarkBuild builds from 8-byte keys.
-func BenchmarkBuild(b *testing.B) {
-	for _, n := range small([]uint64{1_000_000, 10_000_000}, []uint64{10_000}) {
-		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
-			for b.Loop() {
-				f, err := Build(context.Background(), filepath.Join(b.TempDir(), "f"), nil, numbers(0, n))
-				if err != nil {
-					b.Fatal(err)
-				}
-				f.Close()
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/key")
-		})
-	}
-}
-
 // BenchmarkVerify verifies a file of 1 GiB in the page cache. For comparison, one goroutine per
 // processor only reads the same memory.
 func BenchmarkVerify(b *testing.B) {
