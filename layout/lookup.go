@@ -22,8 +22,9 @@ import (
 // Batches have three drivers, since they know different things. containsPart (batch.go) has one table;
 // in containsIn (shards.go) each hash has that of its shard; containsPartUnder (package engine) asks the
 // pending words before the file. None of them loads a counter or a slot: all use FirstLooks, or
-// inBursts as it does, and then containsBeyond or Lookup. So none holds a part of R2. Count (count.go)
-// has a loop of its own, because it must count in every place, and Lookup ends at the first find.
+// inBursts as it does, and then containsBeyond or a whole lookup. So none holds a part of R2. Count
+// (count.go) has a loop of its own, because it must count in every place, and Lookup ends at the first
+// find.
 //
 // A layout contributes how to look in one line (LookAt and Look) and, where it has kernels, first looks
 // (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in

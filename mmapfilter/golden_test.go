@@ -180,8 +180,7 @@ func buildGolden(t *testing.T, opts Options, keys iter.Seq2[[]byte, error]) []by
 
 // TestBuildIsWhatItWas: equal options and keys make equal files, on every machine and in every
 // version. testdata/builds.txt has the checksum of each file: of those that the images are made
-// from, and of larger ones, in which thousands of items find no room at home. So it covers P9, too, all
-// of its order.
+// from, and of larger ones, in which thousands of items find no room at home. So it covers P9, too.
 func TestBuildIsWhatItWas(t *testing.T) {
 	var sums strings.Builder
 	add := func(name string, opts Options, keys iter.Seq2[[]byte, error]) {

@@ -90,7 +90,7 @@ func TestHouse(t *testing.T) {
 // its files.
 func TestSystems(t *testing.T) {
 	good := map[string]string{
-		"go.mod":         "module example.com/x\n\ngo 1.24\n",
+		"go.mod":         "module example.com/x\n\ngo 1.21\n",
 		"a.go":           "package x\n\nimport \"os\"\n\nfunc F() int { return g(os.Getpid()) }\n",
 		"a_plan9.go":     "package x\n\nfunc g(n int) int { return n }\n",
 		"a_other.go":     "//go:build !plan9\n\npackage x\n\nfunc g(n int) int { return -n }\n",
@@ -102,6 +102,7 @@ func TestSystems(t *testing.T) {
 		{"a_plan9.go", "package x\n", "a.go:5:23: undefined: g"},
 		{"a_plan9.go", "package x\n\nimport \"io\"\n\nfunc g(n int) int { return n }\n", "a_plan9.go:3:8: \"io\" imported and not used"},
 		{"a_plan9.go", "package x\n\nfunc g(n int) string { return \"\" }\n", "a.go:5:23: cannot use g(os.Getpid())"},
+		{"a_plan9.go", "package x\n\nfunc g(n int) int { for range n {}; return n }\n", "requires go1.22"},
 		{"a_plan9_test.go", "package x\n\nvar H = h\n", "a_plan9_test.go:3:9: undefined: h"},
 		{"export_plan9_test.go", "package x_test\n\nvar H = x.H\n", "export_plan9_test.go:3:9: undefined: x"},
 		{"sub/s_plan9.go", "package sub\n\nimport \"example.com/x\"\n\nvar H = x.H\n", "s_plan9.go:5:11: undefined: x.H"},

@@ -122,8 +122,9 @@ func below(module, path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 }
 
-// resolve finds which files use names of which other files. A nested module may need others that
-// are not listed, so of that it may miss a use of what their functions and types give back.
+// resolve finds which files use names of which other files. A nested module may need modules, or
+// parts of the standard library, that are not listed. Then it may miss a use of what their functions and
+// types give back.
 func (p *pkg) resolve(s *source, l listed) error {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{}
@@ -131,7 +132,7 @@ func (p *pkg) resolve(s *source, l listed) error {
 		conf.Error = func(error) {} // of which there are many
 	}
 	made, err := s.check(l, conf, info)
-	if err != nil && !l.Nested {
+	if err != nil && (!l.Nested || made == nil) {
 		return err
 	}
 	name := func(pos token.Pos) string { return filepath.Base(s.fset.Position(pos).Filename) }

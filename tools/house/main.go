@@ -19,7 +19,7 @@ func compiles(root string, systems []string, stderr io.Writer) (status int) {
 	for _, on := range systems {
 		broken, err := checkSystem(root, system(on))
 		if err != nil {
-			fmt.Fprintln(stderr, "house:", err)
+			fmt.Fprintf(stderr, "house: %s: %v\n", on, err)
 			return 2
 		}
 		for _, b := range broken {

@@ -28,7 +28,7 @@ type listed struct {
 	Dir, ImportPath                    string
 	ForTest                            string // of the variant of a package, or none
 	DepOnly                            bool   // something needs it; it was not asked for
-	Module                             struct{ Path string }
+	Module                             struct{ Path, GoVersion string }
 	Nested                             bool `json:"-"` // the module is in a folder of another
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	IgnoredGoFiles, Imports            []string
@@ -45,10 +45,13 @@ type source struct {
 }
 
 // list lists the packages of the module in root, in the order of "go list", and finds what they
-// need. With tests, a package that has some is there twice: with the files of the tests, its path
-// ends with a space and its name in brackets.
+// need. With tests, a package that has some is there again with their files, as "p [p.test]", and
+// those of package p_test are there as "p_test [p.test]".
 func list(root string, on system, tests bool) (*source, []listed, error) {
 	goos, goarch := on.of()
+	if goarch == "" { // the go command would take its own
+		return nil, nil, fmt.Errorf("%q is not like linux/amd64", on)
+	}
 	args := []string{"list", "-deps", "-json=Dir,ImportPath,ForTest,DepOnly,Module,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports,ImportMap"}
 	if tests {
 		args = append(args, "-test")
@@ -87,6 +90,9 @@ func (s *source) check(l listed, conf types.Config, info *types.Info) (*types.Pa
 	}
 	_, goarch := s.on.of()
 	conf.Importer, conf.Sizes = importer{s, l.ImportMap}, types.SizesFor("gc", goarch)
+	if v := l.Module.GoVersion; v != "" {
+		conf.GoVersion = "go" + v
+	}
 	return conf.Check(l.ImportPath, s.fset, files, info)
 }
 

@@ -66,9 +66,9 @@ type LogSize struct{ First, Most int64 }
 // The first log is small: most writers write little. It grows early, so that the other half of
 // the next one takes the operations while a checkpoint writes the region. Between its bounds it is one
 // part in firstLogShare of the region: a larger one would count beside a small file; a smaller one would
-// be full before a writer of a large file has done much. A log that is too small is made logGrowth times
-// as large: with a smaller factor, a busy writer would make many logs on its way to the largest; with a
-// larger one, a writer of bursts would get the largest at once.
+// be full before a writer of a file of medium size has done much. A log that is too small is made
+// logGrowth times as large: with a smaller factor, a busy writer would make many logs on its way to the
+// largest; with a larger one, a writer of bursts would get the largest at once.
 const (
 	leastFirstLog = 256 << 10
 	mostFirstLog  = 1 << 20

@@ -32,7 +32,8 @@
 //	     home is that line. If no overflow bits are set there, a lookup of the twin looks
 //	     nowhere else, so the twin must be the last to go.
 //	P6   An item leaves the stash for its home line, else for its alternate line, in each with
-//	     moves inside the line, else for a line that a path of moves makes room in (P2). The
+//	     moves inside the line, else, if a search is asked for, for a line that a path of
+//	     moves makes room in (P2). The
 //	     alternate line is a step of its own in every layout, also with Bounds.ChooseFirst: the
 //	     overflow bits were set when the item went to the stash, so lookups pay no more for it
 //	     there, while a path could set the bits of others.
@@ -44,12 +45,15 @@
 //	     (P6), the delete brings home one item that is away from that line; if there is one
 //	     whose return clears an overflow bit, it chooses that one. So a filter has no more
 //	     items away after years of deletes and inserts than when it was filled.
-//	P9   A build knows how much room each line has. A full line takes an item in if another
-//	     item, or the item itself, leaves for its other line. The first to leave are items whose
-//	     other line has room, since any other item makes yet another one leave; of those, the
-//	     ones whose move costs lookups least; of those, the ones whose other line has the most
-//	     room. If a layout can choose several items together (layout.Chooser), it does so by the
-//	     same order, since items that leave together share overflow bits.
+//	P9   A build knows how much room each line had at the end of the round before, up to
+//	     layout.MostRoom. A full line takes an item in if another item, or the item itself,
+//	     leaves for its other line. The first to leave are items whose other line has room,
+//	     since any other item makes yet another one leave; of those, the ones whose move costs
+//	     lookups least; of those, the ones whose other line has the most room. The order is that
+//	     of the first victims, and of all items only if none of those has room to go to. After
+//	     the first round, the item itself leaves only if no other can. If a layout can choose
+//	     several items together (layout.Chooser), and enough have room to go to, it chooses them,
+//	     since items that leave together share overflow bits.
 //	P10  A build moves items in rounds: one that leaves a line arrives at its other line in the
 //	     next round. Where lookups look at overflow bits, an item that finds no room in rounds 1
 //	     and 3 goes back to where it came from, and no other item leaves for it. So fewer items
