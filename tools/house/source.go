@@ -63,7 +63,7 @@ func list(root string, on system, tests bool) (*source, []listed, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("go list: %w", err)
 	}
-	s := &source{token.NewFileSet(), on, map[string]listed{}, map[string]*types.Package{"unsafe": types.Unsafe}}
+	s := &source{token.NewFileSet(), on, map[string]listed{}, map[string]*types.Package{types.Unsafe.Path(): types.Unsafe}}
 	var asked []listed
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var l listed
