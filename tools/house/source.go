@@ -26,8 +26,7 @@ func (s system) of() (goos, goarch string) {
 // A listed is what "go list -json" prints for a package.
 type listed struct {
 	Dir, ImportPath                    string
-	ForTest                            string // of the variant of a package, or none
-	DepOnly                            bool   // something needs it; it was not asked for
+	DepOnly                            bool // something needs it; it was not asked for
 	Module                             struct{ Path, GoVersion string }
 	Nested                             bool `json:"-"` // the module is in a folder of another
 	GoFiles, TestGoFiles, XTestGoFiles []string
@@ -52,7 +51,7 @@ func list(root string, on system, tests bool) (*source, []listed, error) {
 	if goarch == "" { // the go command would take its own
 		return nil, nil, fmt.Errorf("%q is not like linux/amd64", on)
 	}
-	args := []string{"list", "-deps", "-json=Dir,ImportPath,ForTest,DepOnly,Module,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports,ImportMap"}
+	args := []string{"list", "-deps", "-json=Dir,ImportPath,DepOnly,Module,GoFiles,TestGoFiles,XTestGoFiles,IgnoredGoFiles,Imports,ImportMap"}
 	if tests {
 		args = append(args, "-test")
 	}
