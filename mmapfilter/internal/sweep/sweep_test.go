@@ -73,9 +73,14 @@ func TestEach(t *testing.T) {
 			func() error { return broken },
 			func() error { cancel(broken); return nil },
 		} {
+			failed := make(chan struct{})
 			ran, _, _, err := each(ctx, workers, n, func(i int) error {
-				if i == 5 {
+				switch {
+				case i == 5:
+					defer close(failed)
 					return fail()
+				case i > 5:
+					<-failed // or the others may run all tasks before
 				}
 				return nil
 			})
