@@ -69,7 +69,7 @@ func (w *Writer) publish(op *operation) {
 	}
 	w.mu.odd = odd
 	if stash {
-		w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
+		w.mu.stashed.count(w.table, w.stash)
 	}
 }
 

@@ -48,7 +48,7 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 	w.mu.op = operation{w: w}
 	w.mu.spare = pending.New(w.unit, 0)
 	w.mu.placer = place.New(w.table, &w.mu.op)
-	w.mu.stashLen, w.mu.inStash = layout.StashUse(w.stash)
+	w.mu.stashed.count(w.table, w.stash)
 	return w, found, nil
 }
 

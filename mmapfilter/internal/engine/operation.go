@@ -61,7 +61,7 @@ func (op *operation) append(s wal.Store) {
 func (op *operation) Stash() []uint64 { return op.w.stash }
 
 // StashLen implements place.Lines.
-func (op *operation) StashLen() int { return op.w.mu.stashLen }
+func (op *operation) StashLen() int { return op.w.mu.stashed.entries }
 
 // ChangeStash implements place.Lines.
 func (op *operation) ChangeStash(word, value uint64, guarded bool) {

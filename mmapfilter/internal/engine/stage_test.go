@@ -129,7 +129,7 @@ func (s *stage) sync() {
 
 // fill inserts random items until so many of them are in the stash.
 func (s *stage) fill(stashed int) {
-	for s.w.mu.stashLen < stashed {
+	for s.w.mu.stashed.entries < stashed {
 		s.do(change{s.rng.Uint64(), 1})
 	}
 	s.sync()

@@ -47,7 +47,7 @@ type State struct {
 func (w *Writer) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := State{StashLen: w.mu.stashLen, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load()), Handover: w.mu.handover}
+	s := State{StashLen: w.mu.stashed.entries, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load()), Handover: w.mu.handover}
 	s.LogBytes, _ = w.protocol.LogBytes()
 	s.Commits, s.Checkpoints = w.protocol.Counts()
 	return s

@@ -113,12 +113,11 @@ type Writer struct {
 		odd      []uint64 // removal counters, see publish
 		placer   *place.Placer
 		ahead    [Batch]place.Outlook // of the inserts of a batch
-		stashLen int                  // stash entries in use
-		inStash  uint64               // items counted in them
-		drains   int                  // deletes that tried to empty the stash
-		waits    int                  // times that mu was released to make room
-		pace     pace                 // what operations owe a checkpoint, a commit or a rebuild
-		grown    uint64               // generation in which a larger log was asked for
+		stashed  stashed
+		searches searches
+		waits    int    // times that mu was released to make room
+		pace     pace   // what operations owe a checkpoint, a commit or a rebuild
+		grown    uint64 // generation in which a larger log was asked for
 	}
 }
 

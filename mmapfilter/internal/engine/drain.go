@@ -1,0 +1,96 @@
+package engine
+
+import "github.com/mmapfilter/mmapfilter/layout"
+
+// A stashed is what operations need to know about the stash, so that few of them read all of it.
+type stashed struct {
+	entries int                      // in use
+	items   uint64                   // counted in them
+	lines   [stashedBits / 64]uint64 // the bits of the lines of these items
+}
+
+// stashedBits is a power of two, and large enough that a full stash, whose items have twice as many
+// lines as there are entries, sets one bit in five.
+const stashedBits = 1 << 13
+
+// count counts what is in the stash.
+func (s *stashed) count(table layout.Table, stash []uint64) {
+	*s = stashed{}
+	layout.StashClasses(stash, func(c layout.Class, items uint64) {
+		s.entries++
+		s.items += items
+		s.add(c.Line)
+		s.add(table.Alternate(layout.Item(c)).Line)
+	})
+}
+
+func (s *stashed) add(line uint64) { s.lines[line%stashedBits/64] |= 1 << (line % 64) }
+
+// mayBeOf reports whether a line may be one of an item in the stash.
+func (s *stashed) mayBeOf(line uint64) bool { return s.lines[line%stashedBits/64]>>(line%64)&1 != 0 }
+
+// searches say when a delete searches for a path by which an item could leave the stash. Such a search
+// may read a line for each slot of Bounds.SearchLines lines (place, P7); the rest of a delete reads two.
+// Where lines are full, hundreds of thousands of searches find none.
+type searches struct {
+	n     int // searches so far
+	every int // deletes for one
+	wait  int // deletes before the next
+}
+
+// While the stash is in use, there is a search in searchEvery deletes. After each that finds no path,
+// there are half as many: one in mostSearchEvery deletes at least, or one for each part in searchShare
+// of the slots, since deletes of a small part of the keys may be enough to make room.
+const (
+	searchEvery     = 8
+	mostSearchEvery = 1 << 10
+	searchShare     = 1 << 10
+)
+
+// due reports whether a delete is to search.
+func (s *searches) due() bool {
+	if s.wait > 0 {
+		s.wait--
+		return false
+	}
+	s.n++
+	return true
+}
+
+// ended says what a search has found in a filter with that many slots.
+func (s *searches) ended(found bool, slots uint64) {
+	if s.every *= 2; found || s.every == 0 {
+		s.every = searchEvery
+	}
+	s.every = min(s.every, mostSearchEvery, max(searchEvery, int(slots/searchShare)))
+	s.wait = s.every - 1
+}
+
+// drain moves an item from the stash into the line that has just got room, if that is a line of
+// the item; otherwise, if a search is due, into any line where moves can make room. It reports
+// whether it moved one. REQUIRES: w.mu.
+func (w *Writer) drain(freed uint64) (done bool) {
+	search := w.mu.searches.due()
+	if !search && !w.mu.stashed.mayBeOf(freed) {
+		return false
+	}
+	full := w.mu.stashed.entries == layout.StashEntries || w.atLimit()
+	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry for a search
+	n := 0
+	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
+		if full && items > 1 {
+			return // its entry would stay, and the next key would have no room
+		}
+		it := layout.Item(c)
+		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
+			done = w.mu.placer.Unstash(it, false)
+		}
+		if n++; !done && search && n-1 == chosen {
+			done = w.mu.placer.Unstash(it, true)
+		}
+	})
+	if search {
+		w.mu.searches.ended(done, w.protocol.Geometry().Slots())
+	}
+	return done
+}
