@@ -32,6 +32,35 @@ func (w *Writer) remove(hash uint64) bool {
 	return true
 }
 
+// drain moves an item from the stash into the line that has just got room, if that is a line of
+// the item; otherwise, if a search is due, into any line where moves can make room. It reports
+// whether it moved one. REQUIRES: w.mu.
+func (w *Writer) drain(freed uint64) (done bool) {
+	search := w.mu.searches.due()
+	if !search && !w.mu.stashed.mayBeOf(freed) {
+		return false
+	}
+	full := w.mu.stashed.entries == layout.StashEntries || w.atLimit()
+	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry for a search
+	n := 0
+	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
+		if full && items > 1 {
+			return // its entry would stay, and the next key would have no room
+		}
+		it := layout.Item(c)
+		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
+			done = w.mu.placer.Unstash(it, false)
+		}
+		if n++; !done && search && n-1 == chosen {
+			done = w.mu.placer.Unstash(it, true)
+		}
+	})
+	if search {
+		w.mu.searches.ended(done, w.protocol.Geometry().Slots())
+	}
+	return done
+}
+
 // atLimit reports whether the filter has at least as many keys as it may have. REQUIRES: w.mu.
 func (w *Writer) atLimit() bool {
 	return place.KeysOf(w.protocol.Length(), w.mu.stashed.items, w.mu.stashed.entries) >= w.Limit
