@@ -70,7 +70,7 @@ func TestSearchesBecomeRare(t *testing.T) {
 // back leave the stash alone.
 func TestFewDeletesReadTheStash(t *testing.T) {
 	s := newStageOf(t, stageShape, 4096, 1)
-	for s.w.mu.stashed.entries < 5 {
+	for s.w.mu.stashed.entries < 100 {
 		s.do(change{s.rng.Uint64(), 1})
 		if !s.w.protocol.Room(2 * s.w.most) {
 			s.sync()
