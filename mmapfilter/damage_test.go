@@ -135,7 +135,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 		}
 		take(true)
 		switch _, used := w.Protocol().LogBytes(); {
-		case used > wal.MinBytes-wal.PageBytes:
+		case used > wal.MinBytes-wal.PageBytes && w.Protocol().Checkpointing(): // both halves count
 			full = len(h.snapshots) - 1
 		case used > (wal.HeaderSlots+2)*wal.PageBytes && used < (wal.HeaderSlots+5)*wal.PageBytes:
 			few = len(h.snapshots) - 1
