@@ -10,7 +10,7 @@ type stashed struct {
 }
 
 // stashedBits is a power of two, and large enough that a full stash, whose items have twice as many
-// lines as there are entries, sets one bit in five.
+// lines as there are entries, sets less than one bit in five.
 const stashedBits = 1 << 13
 
 // count counts what is in the stash.
@@ -31,16 +31,16 @@ func (s *stashed) mayBeOf(line uint64) bool { return s.lines[line%stashedBits/64
 
 // searches say when a delete searches for a path by which an item could leave the stash. Such a search
 // may read a line for each slot of Bounds.SearchLines lines (place, P7); the rest of a delete reads two.
-// Where lines are full, hundreds of thousands of searches find none.
+// Where lines are full, hardly any search finds one.
 type searches struct {
 	n     int // searches so far
 	every int // deletes for one
 	wait  int // deletes before the next
 }
 
-// While the stash is in use, there is a search in searchEvery deletes. After each that finds no path,
-// there are half as many: one in mostSearchEvery deletes at least, or one for each part in searchShare
-// of the slots, since deletes of a small part of the keys may be enough to make room.
+// While the stash is in use, one in searchEvery deletes searches. After each search that finds no path,
+// half as many do, down to one in mostSearchEvery. A small filter searches more often, at least once in
+// as many deletes as one part in searchShare of its slots: so few may be enough to make room.
 const (
 	searchEvery     = 8
 	mostSearchEvery = 1 << 10
