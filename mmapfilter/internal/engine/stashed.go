@@ -35,7 +35,7 @@ func (s *stashed) mayBeOf(line uint64) bool { return s.lines[line%stashedBits/64
 type searches struct {
 	n     int // searches so far
 	every int // deletes for one
-	wait  int // deletes before the next
+	wait  int // deletes until the next
 }
 
 // While the stash is in use, one in searchEvery deletes searches. After each search that finds no path,
@@ -49,8 +49,10 @@ const (
 
 // due reports whether a delete is to search.
 func (s *searches) due() bool {
-	if s.wait > 0 {
-		s.wait--
+	if s.every == 0 {
+		s.every, s.wait = searchEvery, searchEvery
+	}
+	if s.wait--; s.wait > 0 {
 		return false
 	}
 	s.n++
@@ -59,9 +61,9 @@ func (s *searches) due() bool {
 
 // ended says what a search has found in a filter with that many slots.
 func (s *searches) ended(found bool, slots uint64) {
-	if s.every *= 2; found || s.every == 0 {
+	if s.every *= 2; found {
 		s.every = searchEvery
 	}
 	s.every = min(s.every, mostSearchEvery, max(searchEvery, int(slots/searchShare)))
-	s.wait = s.every - 1
+	s.wait = s.every
 }
