@@ -41,7 +41,7 @@ func (w *Writer) drain(freed uint64) (done bool) {
 		return false
 	}
 	full := w.mu.stashed.entries == layout.StashEntries || w.atLimit()
-	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry for a search
+	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry for a search; none if it is that of an entry left out
 	n := 0
 	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
 		if full && items > 1 {
@@ -53,11 +53,9 @@ func (w *Writer) drain(freed uint64) (done bool) {
 		}
 		if n++; !done && search && n-1 == chosen {
 			done = w.mu.placer.Unstash(it, true)
+			w.mu.searches.ended(done, w.protocol.Geometry().Slots())
 		}
 	})
-	if search {
-		w.mu.searches.ended(done, w.protocol.Geometry().Slots())
-	}
 	return done
 }
 

@@ -2,7 +2,7 @@ package engine
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// A stashed is what operations need to know about the stash, so that few of them read all of it.
+// A stashed is what operations need to know about the stash, so that few deletes read all of it.
 type stashed struct {
 	entries int                      // in use
 	items   uint64                   // counted in them
@@ -31,7 +31,8 @@ func (s *stashed) mayBeOf(line uint64) bool { return s.lines[line%stashedBits/64
 
 // searches say when a delete searches for a path by which an item could leave the stash. Such a search
 // may read a line for each slot of Bounds.SearchLines lines (place, P7); the rest of a delete reads two.
-// Where lines are full, hardly any search finds one.
+// At the design load, hardly any search finds one: an item is in the stash since its lines are full, and
+// so are those that a path could lead to.
 type searches struct {
 	n     int // searches so far
 	every int // deletes for one
@@ -39,8 +40,8 @@ type searches struct {
 }
 
 // While the stash is in use, one in searchEvery deletes searches. After each search that finds no path,
-// half as many do, down to one in mostSearchEvery. A small filter searches more often, at least once in
-// as many deletes as one part in searchShare of its slots: so few may be enough to make room.
+// half as many do, down to one in mostSearchEvery. In a smaller filter, fewer deletes may make room:
+// there it is one in a searchShare-th of the slots, but no more than one in searchEvery.
 const (
 	searchEvery     = 8
 	mostSearchEvery = 1 << 10
@@ -56,10 +57,12 @@ func (s *searches) due() bool {
 		return false
 	}
 	s.n++
+	s.wait = s.every
 	return true
 }
 
-// ended says what a search has found in a filter with that many slots.
+// ended says what a search has found in a filter with that many slots. A delete that was to search may
+// have had nothing to search for.
 func (s *searches) ended(found bool, slots uint64) {
 	if s.every *= 2; found {
 		s.every = searchEvery
