@@ -47,7 +47,11 @@
 //	store            of a word: writing it
 //	guarded          of a store: made while the removal counter of its block is odd
 //	log              the file NAME.stash: the operations since the last checkpoint. It is not the stash.
-//	kept hashes      the file NAME.hashes: the hash of every item
+//	kept hashes      the file NAME.hashes: the hash of every item, as far as the history knows
+//	history          of a filter that keeps its hashes: its operations since it began, in order
+//	position         a place in a history: the number of operations before it, and the chain
+//	chain            a word made of all operations before a position, which tells histories apart
+//	item effect      what an operation did to the items of the file: one more, one less, or neither
 //	age              of kept hashes: items that were inserted in the same span of time
 //	set, shard       a manifest, NAME.set, and the files that it names: its shards. Each has the keys
 //	                 of a range of hashes.
@@ -138,17 +142,23 @@
 //	   152    8 user sequence: a number that belongs to the application
 //	   160    8 operation number: operations since the user sequence was set
 //	   168    8 log size; means something only if live
-//	   176    8 identity of NAME.hashes; this field and the next two are 0 unless hashes are kept
+//	   176    8 identity of NAME.hashes; this field and the next three are 0 unless hashes are kept
 //	   184    8 pages of NAME.hashes that count; 0 if some hashes are lost
 //	   192    4 check of the last of these pages
-//	   196    4 reserved
+//	   196    4 check of the last page of its tail, which is not full; 0 if there is none
 //	   200    4 number of the shard; this field and the next two are 0 unless the file is a shard
 //	   204    4 S, the number of shards of its set
 //	   208    8 identity of the shard: made of what it held when it was built
-//	   216   40 reserved
+//	   216    8 descent: a number of the history; this field and the next four are 0 unless hashes are kept
+//	   224    8 position: operations of the history
+//	   232    8 chain over these
+//	   240    8 left out: operations "at least one", since the base of NAME.hashes, that added no item
+//	   248    8 waiting: deletes since then that took no item
 //	   256  256 key normalisation: a note, in UTF-8, of how the program made the keys that were hashed; it
 //	            ends before the first zero byte. A reader that does not know what it means must show it.
-//	   512 3580 reserved
+//	   512   24 reserved
+//	   536    8 time of the last commit, in nanoseconds since 1970; 0 unless hashes are kept
+//	   544 3548 reserved
 //	  4092    4 CRC32C of bytes 0 to 4091
 //
 // A reader takes the intact copy with the highest generation (rules F1 and F2 below), and
@@ -161,13 +171,12 @@
 //	         beside a writer". Or it died: then the log must be replayed before the file is read,
 //	         and until then the only right answer is "maybe".
 //
-// Locks tell the two apart. On Linux a writer holds write locks of one byte each (F_OFD_SETLK)
-// on byte 0 of the file and, once the file needs no recovery, on byte 1. A reader asks with
-// F_OFD_GETLK for a read lock. If byte 1 is locked: read the file beside its writer. If only
-// byte 0 is: a process is recovering the file or is about to; answer "maybe" and ask
-// again. If neither is: read the superblocks again, because a writer may have closed the
-// file in between; if the state is still live, the writer died. Elsewhere, there is one lock, on
-// the whole file.
+// Locks tell the two apart. On Linux a writer holds write locks of one byte each (F_OFD_SETLK) on byte
+// 0 of the file and, once the file needs no recovery, on byte 1. A reader asks with F_OFD_GETLK for a
+// read lock. If byte 1 is locked: read the file beside its writer. If only byte 0 is: a process is
+// recovering the file or is about to; answer "maybe" and ask again. If neither is: read the superblocks
+// again, because a writer may have closed the file in between; if the state is still live, the writer
+// died. Elsewhere, there is one lock, on the whole file.
 //
 // If byte 1 is not locked and the state is clean or sealed, look for NAME.stash and NAME.stash.new
 // as well. If one of them is the log of this file and has operations of a later generation (L2 in
@@ -177,12 +186,12 @@
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
 // lookup needs it. A program that does not know it may read the file, and must not write to it.
 //
-// The fields from offset 136 to 195 are for writers. A reader that knows that nobody writes to
-// the file while it has it open needs no runtime page either. Any other reader must follow
-// "Reading beside a writer", even if the state is clean or sealed: a writer may come later. A writer
-// makes a superblock with state live durable before it stores anything else to the file. So a reader
-// that copies a file, and finds the first 16,384 bytes unchanged afterwards, and clean or sealed, has a
-// copy of a file at rest.
+// The fields from offset 136 to 199, from 216 to 255 and at 536 are for writers. A reader that knows
+// that nobody writes to the file while it has it open needs no runtime page either. Any other reader
+// must follow "Reading beside a writer", even if the state is clean or sealed: a writer may come later.
+// A writer makes a superblock with state live durable before it stores anything else to the file. So a
+// reader that copies a file, and finds the first 16,384 bytes unchanged afterwards, and clean or sealed,
+// has a copy of a file at rest.
 //
 // The checksum is CRC32C, the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, initial value
 // and final XOR 0xFFFFFFFF. The CRC of "123456789" is 0xE3069283.
@@ -221,9 +230,8 @@
 //	other   = bucket xor d
 //	o(B)    = (m >> (48 + 2·B)) mod 4                    for B = bucket and B = other
 //
-// Since fp is at least 1, an empty slot is 0. An item has the buckets bucket and other in
-// both of its lines; a line, a bucket and a fingerprint in it give the other line and the
-// other bucket. A bucket is
+// Since fp is at least 1, an empty slot is 0. An item has the buckets bucket and other in both of its
+// lines; a line, a bucket and a fingerprint in it give the other line and the other bucket. A bucket is
 //
 //	bit 63   62   61   60 59           f·b-1                          0
 //	    ┌────┬────┬────┬────┬───────────┬──────────┬─────┬───────────┐
@@ -234,11 +242,10 @@
 // Bucket B of line i is the word at offset 32768 + 64·i + 8·B. Slot j of it is
 // (word >> f·j) mod 2^f, and overflow bit k is bit 60 + k.
 //
-// An item is in any slot of its two buckets in its home line; or in any slot of its two
-// buckets in its alternate line; or in the stash. Unless it is in its home line, two
-// overflow bits are set in the home line: bit o(bucket) of bucket, and bit o(other) of
-// other. Overflow bits are never cleared. A lookup uses the overflow bits of the home
-// line only:
+// An item is in any slot of its two buckets in its home line; or in any slot of its two buckets in its
+// alternate line; or in the stash. Unless it is in its home line, two overflow bits are set in the home
+// line: bit o(bucket) of bucket, and bit o(other) of other. Overflow bits are never cleared. A lookup
+// uses the overflow bits of the home line only:
 //
 //  1. If a slot of bucket or other in the home line holds fp: maybe.
 //  2. Unless overflow bit o(bucket) of bucket and overflow bit o(other) of
@@ -324,9 +331,8 @@
 //	    │ slot b-1 │  …  │  slot 0   │
 //	    └──────────┴─────┴───────────┘
 //
-// A semi-sorted bucket holds the fingerprints of its 4 slots, with 0 for an empty slot, in
-// ascending order. The four highest bits of a fingerprint are its nibble, the other f-4
-// bits its tail:
+// A semi-sorted bucket holds the fingerprints of its 4 slots, with 0 for an empty slot, in ascending
+// order. The four highest bits of a fingerprint are its nibble, the other f-4 bits its tail:
 //
 //	bit 4·f-5                                        12 11          0
 //	    ┌───────────┬───────────┬───────────┬──────────┬─────────────┐
@@ -368,11 +374,10 @@
 //
 // # Reading beside a writer
 //
-// A writer stores whole words, atomically. It orders its stores so that every item is in
-// one of its places at every instant, with one exception: an item that moves within a block
-// of 64 bytes. A lookup that reads several words may still miss an item, which moved
-// from a place that the lookup has yet to read to one that it has read. The runtime page
-// tells a reader when that may have happened:
+// A writer stores whole words, atomically. It orders its stores so that every item is in one of its
+// places at every instant, with one exception: an item that moves within a block of 64 bytes. A lookup
+// that reads several words may still miss an item, which moved from a place that the lookup has yet to
+// read to one that it has read. The runtime page tells a reader when that may have happened:
 //
 //	16384      recovery epoch, a word: odd while a process recovers the file; all bits are
 //	           set once another file has taken its place, and stay so
@@ -380,13 +385,12 @@
 //	16512      promise: an LSN and a word of check; then a second promise
 //	18432      removal counters of the region, 256 words
 //
-// The rest of the page is zero. Block i of the region, its bytes from 64·i on, has counter
-// i mod 256. A line that spans two blocks has two counters. A counter is odd from before
-// a word of its blocks loses a fingerprint until all words that change in the same
-// operation are stored; then it is even again, and higher. The same holds for a change of a
-// compact line, or of a semi-sorted bucket that spans several words, unless only overflow
-// bits change. (Slots of a packed bucket are independent of each other: there, as in blocked, a
-// store that only adds hides nothing.)
+// The rest of the page is zero. Block i of the region, its bytes from 64·i on, has counter i mod 256. A
+// line that spans two blocks has two counters. A counter is odd from before a word of its blocks loses
+// a fingerprint until all words that change in the same operation are stored; then it is even again,
+// and higher. The same holds for a change of a compact line, or of a semi-sorted bucket that spans
+// several words, unless only overflow bits change. (Slots of a packed bucket are independent of each
+// other: there, as in blocked, a store that only adds hides nothing.)
 //
 // The answer "maybe" needs no check. "Certainly not" holds only if the epoch and the
 // counters of all places that the lookup read
@@ -400,12 +404,11 @@
 // or answers "maybe". A lookup that finds that the home line is not enough starts again, with the
 // counters of all three.
 //
-// Layout, f, b, n and seed never change in a file, so a reader needs the superblocks only when it
-// opens it. It need not notice that the writer dies: the file keeps what was committed, counters
-// that are left odd disturb lookups, and the epoch is odd during the recovery. If a live file has
-// no writer when it is opened, the reader may keep it, and ask again later: the recovery is of the
-// same file. A file that is superseded, or whose name another file has, gets no more items: then
-// open the name again.
+// Layout, f, b, n and seed never change in a file, so a reader needs the superblocks only when it opens
+// it. It need not notice that the writer dies: the file keeps what was committed, counters that are
+// left odd disturb lookups, and the epoch is odd during the recovery. If a live file has no writer when
+// it is opened, the reader may keep it, and ask again later: the recovery is of the same file. A file
+// that is superseded, or whose name another file has, gets no more items: then open the name again.
 //
 // Each word is loaded by one atomic load of 8 bytes. The loads of the places must come after
 // the first loads of the counters, and before the second ones: make the former and the
@@ -434,41 +437,38 @@
 // Errors name the rule that a file breaks. Rules marked V are checked by a full verification,
 // the others whenever a file is opened. The rules of the log, L1 to L5, are in package wal.
 //
-//	F1   The file has at least 16,384 bytes. A superblock copy is intact if it has the
-//	     magic and the CRC of its bytes. At least one is intact. Magic, CRC, version,
-//	     generation and flags stay where they are in every future version. V: in
-//	     a sealed file every copy equals the one that counts; or is intact with a lower
-//	     generation; or is 4,096 zero bytes; or has the magic and a CRC of 0, because its
-//	     writer was killed while storing it.
+//	F1   The file has at least 16,384 bytes. A superblock copy is intact if it has the magic and the
+//	     CRC of its bytes. At least one is intact. Magic, CRC, version, generation and flags stay where
+//	     they are in every future version. V: in a sealed file every copy equals the one that counts;
+//	     or is intact with a lower generation; or is 4,096 zero bytes; or has the magic and a CRC of 0,
+//	     because its writer was killed while storing it.
 //	F2   Of the intact copies the one with the highest generation counts, and no
 //	     other, whatever is wrong with it; of equal ones, the first. Its generation
 //	     is at least 1. F3 to F7 are about this copy alone.
 //	F3   The version is 1, and no unknown incompat flag is set. A greater version or such a flag is no
 //	     damage: the file needs a newer program, and the error says so.
 //	     Unknown read-only-compat flag: do not write to it. Unknown compat flag: ignore it.
-//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 196 to 199, 216 to 255, 512
-//	     to 4091) are zero unless an unknown compat flag is set. (The other two kinds of flags do not
-//	     excuse other values.) Bytes 176 to 195 are zero unless hashes are kept, and bytes 200 to 215
-//	     unless the file is a shard. The number of a shard is below S.
+//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 512 to 535, 544 to 4091) are
+//	     zero unless an unknown compat flag is set. (The other two kinds of flags do not excuse
+//	     other values.) Bytes 176 to 199, 216 to 255 and 536 to 543 are zero unless hashes are kept,
+//	     and bytes 200 to 215 unless the file is a shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.
 //	F6   Layout, f and b are known; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;
-//	     0 < design rate < 1; 0 < design load ≤ 1. A sealed file has the sealed size; any other
-//	     has that size or T. A hash has enough bits for shard, line, bucket and fingerprint,
-//	     and 2 to spare: ⌈log2 S⌉ + ⌈log2 n⌉ + x + f + 2 ≤ 64, where x is 3 in blocked, 1 in
-//	     compact and 0 in the others, and ⌈log2 S⌉ is 0 unless the file is a shard.
+//	     0 < design rate < 1; 0 < design load ≤ 1; the capacity is at most the slots. A sealed file has
+//	     the sealed size; any other has that size or T. A hash has enough bits for shard, line, bucket
+//	     and fingerprint, and 2 to spare: ⌈log2 S⌉ + ⌈log2 n⌉ + x + f + 2 ≤ 64, where x is 3 in blocked,
+//	     1 in compact and 0 in the others, and ⌈log2 S⌉ is 0 unless the file is a shard.
 //	F7   The state is 1, 2 or 3. (Checked before F6.)
 //	F8   V: every chunk of a sealed file has the CRC in its entry.
 //	F9   V: every field of the trailer of a sealed file has the value given
 //	     above; the bytes between and after table and trailer are zero.
-//	F10  V: bits f·b to 59 of every word of a line are zero (blocked); a compact line
-//	     has at most b items at home, no one bit before the first zero bit of its counts, 64
-//	     zero bits in them, fingerprints and guests in ascending order, room for all of them, and
-//	     zeros between slots and guests; the number of
-//	     a semi-sorted bucket is below 3,876, and its fingerprints are in ascending order;
-//	     the bits between the last line and T are zero.
-//	F11  Every item is where its lookup finds it. Writers keep this rule; nobody can
-//	     check it without the keys; except, V, that the overflow bit of a guest is set in its
-//	     home line (compact).
+//	F10  V: bits f·b to 59 of every word of a line are zero (blocked); a compact line has at most b
+//	     items at home, no one bit before the first zero bit of its counts, 64 zero bits in them,
+//	     fingerprints and guests in ascending order, room for all of them, and zeros between slots and
+//	     guests; the number of a semi-sorted bucket is below 3,876, and its fingerprints are in
+//	     ascending order; the bits between the last line and T are zero.
+//	F11  Every item is where its lookup finds it. Writers keep this rule; nobody can check it without
+//	     the keys; except, V, that the overflow bit of a guest is set in its home line (compact).
 //	F12  V: a stash entry that is not free counts at least one item; has a line
 //	     below n and, but in compact, not above its alternate line; has a bucket below 8 and below its
 //	     other bucket (0 in layouts other than blocked); has 1 ≤ fp < 2^f (0 ≤ fp in

@@ -17,12 +17,14 @@ const (
 	AtCanary         = offCanary
 	AtLines          = offLines
 	AtRegionBytes    = offRegionBytes
+	AtCapacity       = offCapacity
 	AtTargetRate     = offTargetRate
 	AtDesignLoad     = offDesignLoad
 	AtLength         = offLength
 	AtLogBytes       = offLogBytes
 	AtReserved       = offReserved
 	AtHashes         = offHashesIdentity
+	AtLastTime       = offLastTime
 	AtCRC            = offCRC
 
 	HashXXH3       = hashXXH3

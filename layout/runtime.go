@@ -66,4 +66,12 @@ func Promise(runtime []uint64, salt uint64) (lsn uint64) {
 	return lsn
 }
 
+// HighestPromise returns the highest LSN that a promise has, for whatever salt, or 0.
+func HighestPromise(runtime []uint64) (lsn uint64) {
+	for place := range uint64(promisePlaces) {
+		lsn = max(lsn, loadWord(runtime, runtimePromises+2*place))
+	}
+	return lsn
+}
+
 func promiseCheck(salt, lsn uint64) uint64 { return (salt^lsn*MixFirst)*MixSecond ^ lsn }

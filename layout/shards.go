@@ -92,7 +92,7 @@ func (s *Shards) containsIn(b *setScratch, hashes []uint64, found []bool) {
 	n = 0
 	kernel.EachBit(open, func(i int) {
 		_, own := ShardOf(hashes[i], uint32(s.count))
-		if d := b.directs[n]; d.table != nil {
+		if d := b.directs[n]; d.table != nil && loadWord(d.view.Runtime, RuntimeEpoch)&1 == 0 {
 			found[i] = containsBeyond(d.table, d.view, own, &b.places[n])
 			runtime.KeepAlive(d)
 		} else {

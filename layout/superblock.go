@@ -93,13 +93,19 @@ const (
 	offHashesIdentity = 176
 	offHashesPages    = 184
 	offHashesCheck    = 192
-	offReservedMiddle = 196
+	offHashesLast     = 196
 	offShard          = 200
 	offShards         = 204
 	offShardIdentity  = 208
-	offReservedShard  = 216
+	offDescent        = 216
+	offPosition       = 224
+	offChain          = 232
+	offLeftOut        = 240
+	offWaiting        = 248
 	offNormalisation  = 256
 	offReserved       = offNormalisation + NormalisationBytes
+	offLastTime       = 536
+	offReservedEnd    = 544
 	offCRC            = SuperblockBytes - 4
 )
 
@@ -107,9 +113,8 @@ const (
 var reservedSpans = [][2]int{
 	{offVersion + 4, offGeneration},
 	{offHashID + 1, offSeed},
-	{offReservedMiddle, offShard},
-	{offReservedShard, offNormalisation},
-	{offReserved, offCRC},
+	{offReserved, offLastTime},
+	{offReservedEnd, offCRC},
 }
 
 var zeros Superblock // to compare with
@@ -150,7 +155,10 @@ func (s *Superblock) Grows() bool            { return s.Compat()&growsFlag != 0 
 
 // Hashes returns what NAME.hashes must be.
 func (s *Superblock) Hashes() Hashes {
-	return Hashes{s.u64(offHashesIdentity), s.u64(offHashesPages), binary.LittleEndian.Uint32(s[offHashesCheck:])}
+	return Hashes{
+		s.u64(offHashesIdentity), s.u64(offHashesPages),
+		binary.LittleEndian.Uint32(s[offHashesCheck:]), binary.LittleEndian.Uint32(s[offHashesLast:]),
+	}
 }
 
 // Hashes identify the file NAME.hashes and the pages of it that count. If none do, some hashes
@@ -159,7 +167,20 @@ type Hashes struct {
 	Identity uint64
 	Pages    uint64
 	Check    uint32 // of the last of these pages
+	Last     uint32 // check of the last page of the tail, which is not full and one of the first pages; 0 if there is none
 }
+
+// Descent returns a number that the history got when it began. Files with the same one have parts of
+// the same history.
+func (s *Superblock) Descent() uint64 { return s.u64(offDescent) }
+
+// Kept returns what the superblock says of the history.
+func (s *Superblock) Kept() Kept {
+	return Kept{Position{s.u64(offPosition), s.u64(offChain)}, s.u64(offLeftOut), s.u64(offWaiting)}
+}
+
+// LastTime returns the time of the last commit, in nanoseconds since 1970, if hashes are kept.
+func (s *Superblock) LastTime() uint64 { return s.u64(offLastTime) }
 
 // Shard returns which shard of a set the file is, or the zero value if it is none.
 func (s *Superblock) Shard() Shard {
@@ -206,6 +227,17 @@ func (s *Superblock) SetHashes(h Hashes) {
 	s.put64(offHashesIdentity, h.Identity)
 	s.put64(offHashesPages, h.Pages)
 	binary.LittleEndian.PutUint32(s[offHashesCheck:], h.Check)
+	binary.LittleEndian.PutUint32(s[offHashesLast:], h.Last)
+}
+
+func (s *Superblock) SetDescent(v uint64)  { s.put64(offDescent, v) }
+func (s *Superblock) SetLastTime(v uint64) { s.put64(offLastTime, v) }
+
+func (s *Superblock) SetKept(k Kept) {
+	s.put64(offPosition, k.At.Number)
+	s.put64(offChain, k.At.Chain)
+	s.put64(offLeftOut, k.LeftOut)
+	s.put64(offWaiting, k.Waiting)
 }
 
 // SetShard makes the file a shard, if v is not the zero value.
@@ -269,6 +301,17 @@ func (s *Superblock) unfinished() bool {
 
 // blank reports whether the slot was never written.
 func (s *Superblock) blank() bool { return *s == zeros }
+
+// IsFilter reports whether the head of a file is that of a filter, intact or not: some slot has the
+// magic. head is as for [Newest].
+func IsFilter(head []byte) bool {
+	for ; len(head) >= len(magic); head = head[min(SuperblockBytes, len(head)):] {
+		if [8]byte(head[offMagic:]) == magic {
+			return true
+		}
+	}
+	return false
+}
 
 // Newest returns the newest superblock at the head of a file, the intact one with the
 // highest generation (F2), with its slot and its geometry, after checking it. head is
@@ -343,8 +386,8 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 			}
 		}
 	}
-	if s.Hashes() != (Hashes{}) && !s.KeepsHashes() {
-		return bad(offHashesIdentity, "F4: the file keeps no hashes, and names some")
+	if !s.KeepsHashes() && (s.Hashes() != (Hashes{}) || s.Kept() != (Kept{}) || s.Descent() != 0 || s.LastTime() != 0) {
+		return bad(offHashesIdentity, "F4: the file keeps no hashes, and names some, or has a history")
 	}
 	shard := s.Shard()
 	if s.Incompat()&shardFlag == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {
@@ -377,6 +420,9 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	}
 	if d := s.DesignLoad(); !(d > 0 && d <= 1) {
 		return bad(offDesignLoad, "F6: the design load %v is not in (0, 1]", d)
+	}
+	if s.Capacity() > g.Slots() {
+		return bad(offCapacity, "F6: a capacity of %d is more than %d slots hold", s.Capacity(), g.Slots())
 	}
 	if s.State() == Sealed && s.Length() > g.Slots()+StashEntries*maxStashCount {
 		return bad(offLength, "F13: %d items are more than %d slots and the stash hold", s.Length(), g.Slots())

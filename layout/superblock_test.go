@@ -161,7 +161,10 @@ func TestEachRule(t *testing.T) {
 		{"incompat flag", put(AtIncompat, 1<<40), "", 0},
 		{"reserved after the version", func(s *Superblock) { s[AtVersion+5] = 1 }, "F4", AtVersion + 5},
 		{"reserved after the hash", func(s *Superblock) { s[AtHashID+3] = 1 }, "F4", AtHashID + 3},
-		{"reserved after the log size", func(s *Superblock) { s[AtLogBytes+8] = 1 }, "F4", AtLogBytes + 8},
+		{"reserved after the note", func(s *Superblock) { s[AtReserved] = 1 }, "F4", AtReserved},
+		{"reserved before the last time", func(s *Superblock) { s[AtLastTime-1] = 1 }, "F4", AtLastTime - 1},
+		{"reserved after the last time", func(s *Superblock) { s[AtLastTime+8] = 1 }, "F4", AtLastTime + 8},
+		{"reserved, and hashes are kept", func(s *Superblock) { s.SetKeepsHashes(true); s[AtLastTime-1] = 1 }, "F4", AtLastTime - 1},
 		{"reserved at the end", func(s *Superblock) { s[AtCRC-1] = 1 }, "F4", AtCRC - 1},
 		{"another hash", func(s *Superblock) { s[AtHashID] = 2 }, "F5", AtHashID},
 		{"another seed", put(AtSeed, 43), "F5", AtCanary},
@@ -177,10 +180,12 @@ func TestEachRule(t *testing.T) {
 		{"lines that overflow the file", put(AtLines, 1<<40), "F6", AtKind},
 		{"all lines", put(AtLines, math.MaxUint64), "F6", AtKind},
 		{"hashes of a file that keeps none", func(s *Superblock) { s.SetHashes(Hashes{Pages: 1}) }, "F4", AtHashes},
+		{"the check of a last page, likewise", func(s *Superblock) { s.SetHashes(Hashes{Last: 1}) }, "F4", AtHashes},
 		{"region size", put(AtRegionBytes, 6401), "F6", AtRegionBytes},
 		{"rate 0", put(AtTargetRate, 0), "F6", AtTargetRate},
 		{"rate 1", put(AtTargetRate, math.Float64bits(1)), "F6", AtTargetRate},
 		{"rate NaN", put(AtTargetRate, math.Float64bits(math.NaN())), "F6", AtTargetRate},
+		{"more capacity than slots", put(AtCapacity, 4001), "F6", AtCapacity},
 		{"load 2", put(AtDesignLoad, math.Float64bits(2)), "F6", AtDesignLoad},
 		{"load 0", put(AtDesignLoad, 0), "F6", AtDesignLoad},
 		{"load NaN", put(AtDesignLoad, math.Float64bits(math.NaN())), "F6", AtDesignLoad},
@@ -214,11 +219,44 @@ func TestCompatFlags(t *testing.T) {
 		"read-only compat": func(s *Superblock) { s.Put64(AtReadOnlyCompat, 1<<1) },
 		"hashes": func(s *Superblock) {
 			s.SetKeepsHashes(true)
-			s.SetHashes(Hashes{1, 2, 3})
+			s.SetHashes(Hashes{1, 2, 3, 4})
+			s.SetKept(Kept{Position{5, 6}, 7, 8})
+			s.SetDescent(9)
+			s.SetLastTime(10)
 		},
 	} {
 		if _, _, _, err := Newest(testHead(t, change)); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestHistoryInTheSuperblock covers F4: a file that keeps its hashes says where its history is, and any
+// other file has zeros there.
+func TestHistoryInTheSuperblock(t *testing.T) {
+	set := func(s *Superblock) {
+		s.SetHashes(Hashes{0x11, 0x12, 0x13, 0x14})
+		s.SetDescent(0x15)
+		s.SetKept(Kept{Position{0x16, 0x17}, 0x18, 0x19})
+		s.SetLastTime(0x1A)
+	}
+	_, sb, _, err := Newest(testHead(t, func(s *Superblock) { s.SetKeepsHashes(false); set(s) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sb.Hashes() != (Hashes{0x11, 0x12, 0x13, 0x14}) || sb.Descent() != 0x15 || sb.LastTime() != 0x1A ||
+		sb.Kept() != (Kept{Position{0x16, 0x17}, 0x18, 0x19}) {
+		t.Errorf("%+v, %+v, descent %#x, time %#x", sb.Hashes(), sb.Kept(), sb.Descent(), sb.LastTime())
+	}
+	for at, v := range map[int]byte{176: 0x11, 184: 0x12, 192: 0x13, 196: 0x14, 216: 0x15, 224: 0x16, 232: 0x17, 240: 0x18, 248: 0x19, 536: 0x1A} {
+		if sb[at] != v {
+			t.Errorf("byte %d is %#x, not %#x", at, sb[at], v)
+		}
+		for i := range 4 { // a field has at least as many bytes
+			_, _, _, err := Newest(testHead(t, func(s *Superblock) { s[at+i] = 1 }))
+			if e, ok := err.(*CorruptError); !ok || !strings.HasPrefix(e.Rule, "F4:") {
+				t.Errorf("byte %d, and no hashes are kept: %v", at+i, err)
+			}
 		}
 	}
 }

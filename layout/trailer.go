@@ -90,7 +90,11 @@ func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError 
 	off, one := locateByte(sum^stored, len(chunk))
 	where := start + int64(off)
 	if !one {
-		return corrupt(g.RegionAt(where), where, "F8: the bytes up to %d have CRC %08x, but the table says %08x", end, sum, stored)
+		parts := RegionBuckets
+		if start == OffRuntime {
+			parts = RegionRuntime + ", " + RegionStash + ", " + RegionBuckets
+		}
+		return corrupt(g.RegionAt(where), where, "F8: somewhere from %d to %d (%s): these bytes have CRC %08x, but the table says %08x", start, end-1, parts, sum, stored)
 	}
 	return corrupt(g.RegionAt(where), where, "F8: the bytes %d to %d have CRC %08x, but the table says %08x", start, end, sum, stored)
 }

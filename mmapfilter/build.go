@@ -5,27 +5,36 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // Build makes a sealed filter from a sequence of keys and opens it as [OpenReadOnly] does. It
 // ranges over keys once and retains none, so the sequence may reuse a key's memory once the next
-// key is requested. If a file exists at path, Build replaces it once the new one is complete and
-// durable. The new file gets the owner, group and permissions of the old one; [Stats.Warning]
-// names those that this process may not set.
+// key is requested. If a filter exists at path, Build replaces it once the new one is complete and
+// durable; readers of the old one learn of it, see [ErrSuperseded]. The new file gets the owner,
+// group and permissions of the old one; [Stats.Warning] names those that this process may not set.
+// An empty file is replaced too. Build replaces anything else only with [Options.Overwrite], and never
+// what is not a regular file, such as a device.
+//
+// If the old file keeps its hashes, or grows by itself, so does the new one. It goes on with the
+// sequence of the old one ([Filter.DurableSeq], [Filter.DurableOps]), so the keys must include what
+// was done up to there.
 //
 // The file depends only on the options and the keys, not on the order of the keys or the number
 // of workers. (With [Options.KeepHashes] it also names its NAME.hashes, which is different each
 // time.)
 //
 // If Build fails, it leaves nothing behind, and a file at path is unchanged. The exception is an
-// error that says the new filter is complete: the filter is at path, but could not be opened or
-// may not survive a power loss.
+// error that says the new filter is complete: the filter is at path, but could not be opened, may
+// not survive a power loss, or is unknown to readers of the old file.
 //
 // Build returns the error that the sequence yielded; the cause of a cancelled context; an
-// [*OptionError]; [ErrLocked] if a writer has the file at path open; [ErrFull] if there are more
-// keys than the given Capacity has room for, or too many keys with more copies than their
-// buckets hold (see [Options.Distinct]); or an error of the file system, such as a full disk.
+// [*OptionError]; a [*ForeignError]; [ErrFewKeys]; [ErrLocked] if a writer has the file at path open;
+// [ErrFull] if there are more keys than the given Capacity has room for, or too many keys with more
+// copies than their buckets hold (see [Options.Distinct]); or an error of the file system, such as a
+// full disk.
 //
 // Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in buffers,
 // and up to a quarter more for items whose home line is full. The rest goes to temporary files
@@ -46,7 +55,20 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	if err := opts.Validate(); err != nil {
 		return nil, about("build", path, err)
 	}
-	lost, err := buildFile(ctx, path, opts.withDefaults(), keys)
+	options, first := opts.withDefaults(), layout.Superblock{}
+	replaced := superblockAt(path)
+	if replaced != nil {
+		options.keepAs(replaced)
+		if replaced.UserSeq()|replaced.Operation() != 0 {
+			first = *replaced
+		}
+	}
+	c := options.building()
+	c.First = first
+	if replaced != nil {
+		c.LastTime = max(c.LastTime, replaced.LastTime())
+	}
+	lost, err := builder.Build(ctx, path, c, keys)
 	if err != nil {
 		return nil, about("build", path, err)
 	}
@@ -59,8 +81,21 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	return f, nil
 }
 
-// buildFile builds the file at path. lost says which parts of the old file's owner and group the
-// new file could not keep.
-func buildFile(ctx context.Context, path string, o Options, keys iter.Seq2[[]byte, error]) (lost string, err error) {
-	return builder.Build(ctx, path, o.building(), keys)
+// superblockAt returns the newest superblock of the filter at path, recovered if its writer has died,
+// or nil if there is none.
+func superblockAt(path string) *layout.Superblock {
+	for range 2 {
+		f, head, err := recovery.OpenFile(path)
+		if err != nil {
+			return nil
+		}
+		f.Close()
+		if head.Superblock.State() != layout.Live {
+			return head.Superblock
+		}
+		if _, err := recoverFile(path, false, replayLog); err != nil {
+			return head.Superblock // the build will say why, or replace it
+		}
+	}
+	return nil
 }

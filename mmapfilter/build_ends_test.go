@@ -17,7 +17,7 @@ import (
 func TestBuildLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	old := []byte("an older file, not even a filter")
+	old := image(t, nil, numbers(0, 10))
 	if err := os.WriteFile(path, old, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,45 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
+
+// TestCutShort covers C5: a writer whose file somebody cuts short says so at its next checkpoint, and at
+// Close, though no operation touches what is missing.
+func TestCutShort(t *testing.T) {
+	for name, end := range map[string]func(f *Filter) error{
+		"checkpoint": func(f *Filter) error { return f.Checkpoint(context.Background()) },
+		"seal":       func(f *Filter) error { return f.Seal(context.Background()) },
+		"close":      (*Filter).Close,
+		"rebuilt": func(f *Filter) error {
+			err := f.Rebuild(context.Background(), nil)
+			return errors.Join(err, os.Truncate(f.open.Load().path, 40_960), f.Close())
+		},
+		"unchanged": func(f *Filter) error {
+			path := f.open.Load().path
+			err := f.Close()
+			if f, e := Open(path, nil); e == nil {
+				err = errors.Join(err, os.Truncate(path, 40_960), f.Close())
+			}
+			return err
+		},
+	} {
+		f, path := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: true})
+		mustInsert(t, f, 0, 15_000)
+		if err := f.Checkpoint(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if name != "rebuilt" && name != "unchanged" {
+			if err := os.Truncate(path, 40_960); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := end(f); !errors.Is(err, ErrCorrupt) || !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), path+".") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := f.Close(); name != "close" && name != "rebuilt" && name != "unchanged" && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s, then Close: %v", name, err)
+		}
+	}
+}
 
 // TestCloseOfAWriter closes a filter while goroutines insert, delete, look up, commit and
 // checkpoint. Each call either works or returns ErrClosed, and the resulting file has everything

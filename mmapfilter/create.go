@@ -2,8 +2,10 @@ package mmapfilter
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -16,22 +18,18 @@ import (
 )
 
 // Create makes an empty filter at path and opens it as [Open] does. [Options.Capacity] is
-// required. If a file exists at path, the error is fs.ErrExist.
+// required. If a file exists at path, the error is fs.ErrExist, whatever [Options.Overwrite] says. If
+// the log or the hashes of another filter are beside it, as when that was at path and has been moved,
+// the error is a [*ForeignError].
 //
 // If Create fails it leaves nothing behind. The exception is an error that says the new filter
 // is complete: the filter is at path, but could not be opened or may not survive a power loss.
 func Create(path string, opts *Options) (*Filter, error) {
-	if err := opts.Validate(); err != nil {
-		return nil, about("create", path, err)
+	o, err := opts.creating()
+	if err == nil {
+		err = createFile(path, o)
 	}
-	o := opts.withDefaults()
-	if o.Capacity == 0 {
-		return nil, about("create", path, optionError("Capacity", "required, since an empty filter has no keys to count"))
-	}
-	if opts == nil || opts.Seed == 0 {
-		o.Seed = rand.Uint64()
-	}
-	if err := createFile(path, o); err != nil {
+	if err != nil {
 		return nil, about("create", path, err)
 	}
 	f, err := Open(path, &OpenOptions{CommitInterval: o.CommitInterval, LogBytes: o.LogBytes})
@@ -39,6 +37,40 @@ func Create(path string, opts *Options) (*Filter, error) {
 		return nil, fmt.Errorf("the new filter is complete but cannot be opened: %w", err)
 	}
 	return f, nil
+}
+
+// OpenOrCreate opens the filter at path as [Open] does, with oo, or creates it first as [Create] does,
+// with o, if there is no file. If several processes do this at once, one of them creates it. A filter
+// that is there need not be as o says; [Filter.Stats] tells what it is like.
+func OpenOrCreate(path string, o *Options, oo *OpenOptions) (*Filter, error) {
+	options, err := o.creating()
+	if err != nil {
+		return nil, about("create", path, err)
+	}
+	for {
+		f, err := Open(path, oo)
+		if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNoHashes) {
+			return f, err
+		}
+		if err := createFile(path, options); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, about("create", path, err)
+		}
+	}
+}
+
+// creating checks the options of a new, empty filter, and returns them with defaults.
+func (o *Options) creating() (Options, error) {
+	if err := o.Validate(); err != nil {
+		return Options{}, err
+	}
+	d := o.withDefaults()
+	if d.Capacity == 0 {
+		return d, optionError("Capacity", "required, since an empty filter has no keys to count")
+	}
+	if o == nil || o.Seed == 0 {
+		d.Seed = rand.Uint64()
+	}
+	return d, nil
 }
 
 func createFile(path string, o Options) error {
@@ -50,11 +82,17 @@ func createFile(path string, o Options) error {
 }
 
 func createPlanned(path string, plan Plan, o Options) error {
-	draft, err := recovery.NewDraftOf(path)
+	draft, err := recovery.NewDraftOf(path, o.Mode)
 	if err != nil {
 		return err
 	}
-	if err := draft.Allocate(plan.geometry.SealedBytes); err != nil {
+	if !o.Overwrite {
+		err = draft.Guard()
+	}
+	if err == nil {
+		err = draft.Allocate(context.Background(), plan.geometry.SealedBytes)
+	}
+	if err != nil {
 		return errors.Join(err, draft.Discard())
 	}
 	sb := newSuperblock(plan, o)
@@ -64,6 +102,7 @@ func createPlanned(path string, plan Plan, o Options) error {
 			return errors.Join(err, draft.Discard())
 		}
 		sb.SetHashes(empty)
+		sb.SetDescent(empty.Identity)
 	}
 	sb.SetState(layout.Clean)
 	sb.SetUUID(randomUUID())
@@ -121,6 +160,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	if err != nil {
 		return nil, err
 	}
+	files.RequireHashes = opts.RequireHashes
 	done := false
 	defer func() {
 		if !done { // also in a panic
@@ -155,6 +195,10 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		return nil, err
 	}
 	o.grows = rebuild.GrowthOf(sb)
+	w.Compact(o.grows.Compacts())
+	if report := opts.OnError; report != nil {
+		o.work.OnError = func(err error) { go report(err) } // what goes on by itself does not wait for it
+	}
 	o.work.KeepMapping() // adopted
 	o.work.Begin()
 	done = true

@@ -15,9 +15,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// TestEveryLength cuts the log and the file short: to every length of the log and the head, and
-// around every boundary of the rest.
-func TestEveryLength(t *testing.T) {
+// TestLengths cuts the log and the file short: to one length in eleven of the log and the head, others
+// in each run, and around every boundary of the rest.
+func TestLengths(t *testing.T) {
 	t.Parallel() // uses only one processor
 	h, full, _, _ := newHistory(t, 5)
 	s := &h.snapshots[full]
@@ -47,8 +47,9 @@ func TestEveryLength(t *testing.T) {
 			t.Errorf("%s of %d bytes: %v", filepath.Ext(name), length, err)
 		}
 	}
-	by := int64(stride(wal.MinBytes))
-	for n := int64(wal.MinBytes) - 1; n >= 0; n -= by {
+	rng := seeded(t, rand.Uint64())
+	by := 11 * int64(stride(wal.MinBytes))
+	for n := int64(wal.MinBytes) - 1 - rng.Int64N(by); n >= 0; n -= by {
 		cut(path+".stash", n, false)
 	}
 	if filter, err := os.ReadFile(path); err != nil || !bytes.Equal(filter, recovery.Bytes(s.filter)) {
@@ -59,12 +60,14 @@ func TestEveryLength(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	by = 11 * int64(stride(layout.OffRuntime))
+	first := rng.Int64N(by)
 	for n := g.SealedBytes - 1; n >= 0; n-- {
 		border := false
 		for _, b := range []int64{layout.OffRuntime, layout.OffStash, layout.OffRegion, layout.OffRegion + g.RegionBytes, g.OffTable, g.OffTrailer, g.SealedBytes} {
 			border = border || n > b-70 && n < b+70
 		}
-		if border || n%layout.PageBytes == 0 || n < layout.OffRuntime && n%int64(stride(layout.OffRuntime)) == 0 {
+		if border || n%layout.PageBytes == 0 || n < layout.OffRuntime && n%by == first {
 			// A file that is not sealed may end where its checksums would begin.
 			cut(path, n, n == g.OffTable)
 		}

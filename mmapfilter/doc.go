@@ -6,7 +6,7 @@
 // # Use
 //
 // To make a filter from keys that you have, call [Build]. The file appears under its name all at
-// once or not at all, and replaces any older one:
+// once or not at all, and replaces an older filter, but no other file:
 //
 //	f, err := mmapfilter.Build(ctx, "users.mmf", keys, &mmapfilter.Options{FalsePositiveRate: 0.001})
 //	defer f.Close() // f is open for lookups
@@ -24,11 +24,12 @@
 //	err = f.InsertString("alice") // survives the death of this process
 //	err = f.Sync()                // survives a power loss
 //
-// To keep serving when a new file replaces the old one under the same name, call [Follow].
-// [Filter.ContainsBatch] and [Filter.InsertBatch] take many keys in one call, which is faster.
-// [Verify] checks every byte of a file. [Recover] recovers a file whose writer died; opening it
-// does the same. [Filter.Stats] says how full a filter is and which rate to expect. Examples
-// show Build, Follow, ContainsBatch, InsertUnique, SyncAt, Rebuild, Verify and Plan.
+// To keep serving when a new file replaces the old one under the same name, call [Follow]. To
+// put a file there that another machine has made, call [Install]. [Filter.ContainsBatch] and
+// [Filter.InsertBatch] take many keys in one call, which is faster. [Verify] checks every byte of
+// a file. [Recover] recovers a file whose writer died; opening it does the same. [Filter.Stats]
+// says how full a filter is and which rate to expect. Examples show OpenOrCreate, Build, Follow,
+// ContainsBatch, InsertUnique, SyncAt, Rebuild, Verify and Plan.
 //
 // A filter that is to grow keeps the hashes of its items, 8 to 9 bytes on disk for each operation,
 // in a file beside it. With [Options.AutoGrow] it grows by itself; [Filter.Rebuild],
@@ -52,12 +53,14 @@
 // # The contract
 //
 //	C1  A key that is in the filter is never answered "certainly not" until it is
-//	    deleted: not while other items move, not when the filter is full. If a Sync
-//	    returned nil after the Insert, this also holds after a crash at any instant,
-//	    and in every process that looks the key up after the Sync. A filter that cannot
-//	    tell says "maybe" for every key: one that is closed; one whose writes have failed;
-//	    one whose file is being recovered, is served unrecovered, or has been superseded;
-//	    a follower that has no file yet.
+//	    deleted, or a Delete of a key that is not in the filter has taken its item (C6);
+//	    a filter that keeps its hashes gives it back at the next rebuild. This holds while
+//	    other items move, and when the filter is full. If a Sync returned nil after the
+//	    Insert, it also holds after a crash at any instant, and in every process that
+//	    looks the key up after the Sync. A filter that cannot tell says "maybe" for every
+//	    key: one that is closed; one whose writes have failed; one whose file is being
+//	    recovered, is served unrecovered, or has been superseded (K4); a follower that has
+//	    no file yet.
 //	C2  A key whose Insert returned nil survives the death of the process (kill -9),
 //	    with or without a Sync.
 //	C3  An insert into a full filter returns ErrFull. No other key is lost, and Len
@@ -82,16 +85,21 @@
 //	    checksums until Seal. No damage causes a panic or a hang. If a file is cut
 //	    short, or its disk fails, while it is mapped, a lookup of the missing part ends
 //	    the process (SIGBUS); OpenOptions.Checked turns that into "maybe" and an error.
+//	    A checkpoint of a file that has been cut short fails.
 //	C6  Deleting a key that was never inserted may delete the fingerprint of another
 //	    key, which is then answered "certainly not". This is inherent in cuckoo filters.
-//	    A delete of a key that is certainly not in the filter is refused.
+//	    A delete of a key that is certainly not in the filter is refused. Between two
+//	    rebuilds, a filter that keeps its hashes may so lack one key for each such
+//	    delete, and the keys that lean on its item; it has them all after each rebuild.
 //	C7  Equal keys are counted: n inserts of a key need n deletes. Copies that do not fit
 //	    in its buckets share one counted entry of the stash. Count is the number of items
 //	    that share lines, buckets and fingerprint with a key: at least the number of
 //	    its copies. (Options.Distinct makes Build store each key once.)
-//	C8  A filter that keeps its hashes can be grown, shrunk, given another rate or layout,
-//	    rid of old items, and merged with others, all without its keys. Meanwhile C1 to
-//	    C7 hold, and operations wait for one short step.
+//	C8  A filter that keeps its hashes has the keys that its history means (K7 in package
+//	    hashes): each Insert one more, each InsertUnique at least one, each Delete one
+//	    less of that very key, if there is one. It can be grown, shrunk, given another
+//	    rate or layout, rid of old items, and merged with others, all without its keys.
+//	    Meanwhile C1 to C7 hold, and operations wait for one short step.
 //	C9  A filter in front of a store never hides a key that the store has (package guard).
 //
 // # Writing
@@ -136,6 +144,13 @@
 //	R5  OpenOptions.Residency says how the bytes of a file come into memory, and whether
 //	    they stay. By default, a sealed file that fits in memory is mapped in large pages,
 //	    where the system has them for files; any other is read page by page.
+//	R6  A Follower, and a Set that follows, look at their path at intervals. They also look
+//	    at once when a lookup cannot tell because its file is superseded (K4), whichever
+//	    process has made the new one: each mark wakes them once. If the new file does not
+//	    have the name yet, they look again after a millisecond, and then ever less often,
+//	    down to once per interval. If they refuse it, they go on at intervals. With
+//	    OpenOptions.VerifyBeforeSwitch they refuse a file that is damaged, as far as its
+//	    checksums or its structure show that. The file in use answers until they switch.
 //
 // # Growing
 //
@@ -143,31 +158,53 @@
 // how it is kept, and K3 and K4, how a new file takes the place of an old one.
 //
 //	K5  With Options.AutoGrow, a rebuild to twice the capacity begins when the filter has
-//	    90 % of its capacity. An insert that finds no room waits for it. The filter is also
-//	    rebuilt when it holds less than an eighth of its capacity, if that is above 65,536
-//	    keys, for twice its items; and, at the same capacity, when NAME.hashes is several
-//	    times longer than its items need. Close ends a rebuild that is under way;
-//	    the next operation that needs it begins another one.
-//	K6  What is done from kept hashes is exact. Rebuild and Merge produce the items of their
-//	    inputs, no others, with the same counts; Merge with Options.Distinct, each once.
-//	    ExpireBefore deletes no item that may be younger. Verify finds every item without a
-//	    hash and every hash without an item; Repair builds a new file from the hashes.
+//	    90 % of its capacity, or when an insert finds no room; such an insert waits for
+//	    it. (If the key has as many copies as its two lines can hold, and the stash is
+//	    full, mostly of such keys, no size would make much room: the error is a
+//	    CopiesError.) The filter is also rebuilt when a delete leaves less than an eighth
+//	    of its capacity, if that is above 65,536 keys, for twice its items, unless these
+//	    and the operations since the last rebuild together are fewer than that, too: a
+//	    filter that was made for a load stays large until the load; and, at the same
+//	    capacity, when its history has as many operations since the last rebuild as
+//	    there are items, and 32,768 more, or when as many deletes wait as an eighth of its
+//	    capacity (K7). If many more come while it goes on, the next ones come one by one,
+//	    a millisecond apart, none of them more than 50 late. A rebuild that fails changes nothing and is tried again. Close
+//	    ends one that is to make the filter larger, and waits for the end of one of the
+//	    others: these take time in proportion to the items, and come only after as many
+//	    operations. So NAME.hashes has at most three times the bytes that the items need,
+//	    or needed when the last rebuild began, and 1 MiB, however short each opening is:
+//	    unless a rebuild fails, as on a full disk, or waits for a Rebuild from Keys.
+//	K6  What is done from kept hashes is exact. Rebuild, Merge and Repair produce the items
+//	    of the histories of their inputs (K7), no others, with the same counts; Merge with
+//	    Options.Distinct, each once. ExpireBefore deletes no item that may be younger.
+//	    Verify compares the items with those to which the history has led, by class, and
+//	    counts the keys that strays have hidden.
 //
-// A rebuild reads the hashes as of a checkpoint and builds a new file; the writer records later
-// operations. The new file is opened and replays them until few are left. Then operations pause
-// while the rest is replayed. After that each is done in both files, until the new one, with the
-// counters of DurableSeq and DurableOps, is durable and has the name. Lookups of this process then
-// use the new file; those under way end in the old one.
+// A rebuild reads the history as of a checkpoint and builds a new file with the items that it means;
+// the writer records later operations. The new file is opened and replays them until few are left; what
+// each does to its items may be another thing than in the old file, what it means is the same. Then
+// operations pause while the rest is replayed. After that each is done in both files, until the new
+// one, with the counters of DurableSeq and DurableOps, is durable and has the name. Lookups of this
+// process then use the new file; those under way end in the old one.
+//
+// # Features together
+//
+// Features that are right one by one may be wrong together. pairs.md, a file beside the source of this
+// package, lists them: what grows, deletes, expires, merges, rebuilds, repairs, seals or reads a
+// filter, sets, the command's own, the readers in C and Python, and a filter in front of a store. For
+// each two of them it names the test that uses both, the rule by which they are safe together or never
+// meet, or the error that refuses one of them. A test holds it against the code.
 //
 // # Which calls write
 //
 // [Create], [Build], [Merge], [Open], [Recover], [Repair], [DiscardLog], and the methods of a
 // Filter from Create or Open write to the file, to its log, NAME.stash, and to NAME.hashes.
 // [Filter.Rebuild] also writes the file that takes its place, and so does a filter that grows by
-// itself. [BuildShard] writes a shard; a Set writes to those that [Set.OpenShards] has opened.
-// [OpenReadOnly], [Follow] and the lookups of a Set write in one case: to recover a file whose
-// writer died, unless NoRecover is set. A Follower may do the same when it opens the next file.
-// [Verify], and the methods of a Filter from Build or OpenReadOnly, write nothing.
+// itself. [Install] renames a file and its NAME.hashes. [BuildShard] writes a shard; a Set writes
+// to those that [Set.OpenShards] has opened. [OpenReadOnly], [Follow] and the lookups of a Set
+// write in one case: to recover a file whose writer died, unless NoRecover is set. A Follower may
+// do the same when it opens the next file. [Verify], and the methods of a Filter from Build or
+// OpenReadOnly, write nothing.
 //
 // # Reading the source
 //

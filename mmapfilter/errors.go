@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -18,6 +19,9 @@ var (
 	// key would raise the false-positive rate above 1.5 times the requested one. The filter has not
 	// changed (C3). Build a larger one.
 	ErrFull = engine.ErrFull
+	// ErrFewKeys is returned by Build and Merge if the filter would have fewer items than
+	// [Options.MinKeys]. Nothing has been replaced.
+	ErrFewKeys = builder.ErrFewKeys
 	// ErrLocked is returned when the file is locked: a writer has it open, it is being recovered,
 	// Build is about to replace it, or a process keeps writers out with a read lock. [LockedError]
 	// matches it and names the process.
@@ -41,12 +45,16 @@ var (
 	ErrNoHashes = recovery.ErrHashes
 	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
 	ErrOtherSeed = errors.New("filters with different seeds cannot be merged")
+	// ErrOtherNormalisation is returned by Merge if the notes of its inputs differ (see
+	// [Options.Normalisation]), unless [Options.AnyNormalisation] is set.
+	ErrOtherNormalisation = errors.New("filters whose keys were made in different ways cannot be merged")
 	// ErrOtherShard is returned by a write to a shard of a key that belongs to another shard, and by
 	// Merge if its inputs are not all the same shard of their sets.
 	ErrOtherShard = errors.New("the key belongs to another shard")
-	// ErrSuperseded is the [Filter.Err] of a filter that was opened for reading, once another file
-	// has taken the place of its file: see [Filter.Rebuild]. It answers "maybe" to every key that
-	// it does not find. Open it again, or use [Follow].
+	// ErrSuperseded is the [Filter.Err] of a filter that was opened for reading, once [Build],
+	// [Merge], [Repair], [Install] or [Filter.Rebuild] has put another file in the place of its
+	// file (K4 of package recovery). It answers "maybe" to every key that it does not find. Open it
+	// again, or use [Follow]. A copy in the heap does not change, and so does not tell.
 	ErrSuperseded = errors.New("another file has taken the place of this one (K4)")
 	// ErrReplaced is returned by a filter that is open for writing if somebody has removed its file, or
 	// put another one in its place. The next commit, at the latest, ends the filter with it; from then
@@ -63,6 +71,11 @@ var (
 // A CorruptError says where a file breaks which rule of the format. It matches
 // [ErrCorrupt].
 type CorruptError = layout.CorruptError
+
+// A ForeignError names a file that a new filter would have destroyed, though it does not replace it:
+// what is at its path and is neither empty nor a filter; or the log or the hashes of another filter,
+// beside the path. Nothing has changed. See [Options.Overwrite].
+type ForeignError = recovery.ForeignError
 
 // A VersionError says what in a file is unknown to this version of the package. It
 // matches [ErrVersion].

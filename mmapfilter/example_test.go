@@ -45,7 +45,8 @@ func Example() {
 
 // seen is the program in the README.
 func seen() error {
-	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 10_000_000, FalsePositiveRate: 0.001})
+	o := &mmapfilter.Options{Capacity: 10_000_000, FalsePositiveRate: 0.001}
+	f, err := mmapfilter.OpenOrCreate("seen.mmf", o, nil)
 	if err != nil {
 		return err
 	}
@@ -137,6 +138,63 @@ func ExampleFilter_InsertUnique() {
 	// Output:
 	// crawl /a
 	// crawl /b
+}
+
+// A crawler's set of seen URLs, created or opened, that grows by itself. It goes through a list of
+// links in batches, and fetches those that are new. SyncAt notes how many links are done: after a crash
+// it goes on there. DurableOps says how many of the next ones are in the set already: they may not have
+// been fetched, so they are fetched again.
+func ExampleOpenOrCreate() {
+	links := [][]byte{[]byte("/a"), []byte("/b"), []byte("/a"), []byte("/c"), []byte("/b"), []byte("/d")}
+	crawl := func(fetch func(url []byte) error) error {
+		f, err := mmapfilter.OpenOrCreate("seen.mmf", &mmapfilter.Options{
+			Capacity: 100_000, FalsePositiveRate: 1e-6, AutoGrow: true,
+		}, nil)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		done, again := f.DurableSeq(), f.DurableOps()
+		for added := make([]bool, 2); done < uint64(len(links)); again = 0 {
+			batch := links[done:min(done+2, uint64(len(links)))]
+			if _, err := f.InsertUniqueBatch(batch, added); err != nil {
+				return err
+			}
+			for i, url := range batch {
+				if added[i] || uint64(i) < again {
+					if err := fetch(url); err != nil {
+						return err
+					}
+				}
+			}
+			done += uint64(len(batch))
+			if err := f.SyncAt(done); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	inTemp(func() error {
+		err := crawl(func(url []byte) error {
+			if string(url) == "/c" {
+				return errors.New("the network is down")
+			}
+			fmt.Printf("fetched %s\n", url)
+			return nil
+		})
+		fmt.Println(err)
+		return crawl(func(url []byte) error {
+			fmt.Printf("fetched %s\n", url)
+			return nil
+		})
+	})
+	// Output:
+	// fetched /a
+	// fetched /b
+	// the network is down
+	// fetched /a
+	// fetched /c
+	// fetched /d
 }
 
 // linesOf yields the lines of a file as keys.

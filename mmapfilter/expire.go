@@ -6,21 +6,23 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // ExpireBefore deletes the items that were inserted before t, by the hashes that the filter has
 // kept (K6), and returns how many it has deleted. Other operations go on meanwhile.
 //
-// The time of an insert is that of its commit. Times are exact to a second, and after a rebuild to
-// the span of an age: a rebuild leaves at most 64 ages, each with about as many items as the
-// others. What may be younger than t stays. Of several items of one key, deletes take the oldest
-// first, and so does ExpireBefore.
+// The time of an insert is that of its commit, or of the recovery if the process dies before it. Times
+// are exact to a second, and after a rebuild to the span of an age: a rebuild leaves at most 64 ages,
+// each with about as many items as the others. What may be younger than t stays. Of several items of
+// one key, deletes take the oldest first, and so does ExpireBefore. An InsertUnique of a key that is
+// there makes it no younger.
 //
-// Delete no key after it may have expired: such a delete may remove another key (C6), and then the
-// kept hashes no longer match the items, so that no rebuild succeeds until one from
-// [RebuildOptions.Keys].
+// A delete of a key that has expired is one of a key that is not there: see [Filter.Delete]. While keys
+// lean, what has expired stays until the next rebuild, as what Delete deletes does.
 //
 // The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: note a
 // position with [Filter.SyncAt] after it. If it is cut off, by an error, a cancelled context or a
@@ -38,6 +40,8 @@ func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err e
 	if t.Before(time.Unix(0, math.MaxInt64)) {
 		before = uint64(t.UnixNano())
 	}
+	ctx, cancel := f.growth.call(ctx)
+	defer cancel()
 	if n, err = f.expire(ctx, before); err != nil {
 		return n, about("expire", o.path, err)
 	}
@@ -51,29 +55,30 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
 	w, path := o.work.Writer, builder.Beside(o.work.Files.Path())
 	tap := engine.NewTap(path.Scratch)
 	defer tap.Close()
 	defer w.Untap()
-	var kept builder.Kept
+	var kept recovery.Kept
 	err = w.Protocol().HashesErr()
 	if err == nil {
 		err = o.work.Catch(func() (err error) {
-			kept.File, kept.Counted, err = w.StartTap(tap)
+			kept, err = w.StartTap(tap)
 			return err
 		})
 	}
 	if err != nil {
 		return 0, err
 	}
-	m, err := builder.OpenKept(ctx, path, runtime.GOMAXPROCS(0), builder.KeptBudget, []builder.Kept{kept}, builder.Expired(before))
+	m, err := builder.OpenKept(ctx, path, runtime.GOMAXPROCS(0), builder.KeptBudget, []recovery.Kept{kept}, builder.Expired(before))
 	if err != nil {
 		return 0, err
 	}
 	defer m.Close()
+	stolen := make(map[layout.Class]bool)
+	if err := m.Strays(ctx, func(hash uint64) { stolen[o.table.Class(o.table.Split(hash))] = true }); err != nil {
+		return 0, err
+	}
 	var old []uint64
 	deleted := make(map[uint64]uint64) // by others, meanwhile
 	err = m.Each(ctx, func(sorted []uint64, ages []uint8) error {
@@ -84,7 +89,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 			}
 		}
 		return o.work.Catch(func() error {
-			done, err := w.Expire(old, tap, deleted)
+			done, err := w.Expire(old, tap, deleted, stolen)
 			n += done
 			return err
 		})

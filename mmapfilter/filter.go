@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"runtime"
@@ -45,23 +46,73 @@ type Filter struct {
 // growth is what a filter needs to be rebuilt.
 type growth struct {
 	sync.Mutex                 // held by a rebuild or an expiry, and by Close
-	life       context.Context // ends when the filter is closed
-	end        context.CancelFunc
+	life       context.Context // ends, with the cause ErrClosed, when the filter is closed
+	end        func()
+	calls      context.Context // ends before: of the calls of Rebuild and ExpireBefore
+	endCalls   context.CancelFunc
 	auto       autoGrowth
+}
+
+// call returns a context for a Rebuild or an ExpireBefore, which ends with the cause ErrClosed when the
+// filter is about to be closed.
+func (g *growth) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(g.calls, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // autoGrowth is the state of a filter that grows by itself.
 type autoGrowth struct {
 	sync.Mutex
-	done     chan struct{} // closed when the growth that is under way ends; nil if there is none
-	failed   error         // of the last one, or nil
-	failedAt uint64        // items then
+	done   chan struct{}   // closed when the growth that is under way ends; nil if there is none
+	full   *openFile       // in which an insert has found no room when it began, or nil: another file takes its place
+	finish bool            // Close waits for that
+	failed error           // of the last one, or nil
+	under  context.Context // of the Rebuild from Keys that is under way; see comesFirst
+	looks  chan struct{}   // closed when inserts that wait for room are to look again; or nil
 
+	failedAt   uint64 // items then
 	failedTime time.Time
+	took       time.Duration
+}
+
+// goesOn notes the context of the Rebuild from Keys that is under way, or one that never ends.
+func (a *autoGrowth) goesOn(ctx context.Context) {
+	a.Lock()
+	a.under = ctx
+	a.Unlock()
+	a.look()
+}
+
+// look has inserts that wait for room look again.
+func (a *autoGrowth) look() {
+	a.Lock()
+	defer a.Unlock()
+	if a.looks != nil {
+		close(a.looks)
+		a.looks = nil
+	}
+}
+
+// comesFirst returns the context of the Rebuild for which a growth waits, or one that never ends; and
+// what is closed when that may have changed, or another file is in use.
+func (a *autoGrowth) comesFirst() (under context.Context, looks <-chan struct{}) {
+	a.Lock()
+	defer a.Unlock()
+	if a.under == nil {
+		a.under = context.Background()
+	}
+	if a.looks == nil {
+		a.looks = make(chan struct{})
+	}
+	return a.under, a.looks
 }
 
 // An openFile holds what a filter needs of its file to answer. Its fields do not change, except
-// fault, released, small and the writer's state.
+// fault, released, small, told and the writer's state.
 type openFile struct {
 	path       string // absolute: the working directory may change
 	table      layout.Table
@@ -87,6 +138,9 @@ type openFile struct {
 	// the same (see OpenOptions.ServeUnrecovered). Every answer is "maybe".
 	unrecovered bool
 
+	wake chan<- struct{} // wakes the follower that uses the file, or nil; see notice
+	told atomic.Bool     // the follower has been woken
+
 	fault    atomic.Pointer[CorruptError] // the first fault that a checked lookup met
 	released atomic.Bool
 	small    atomic.Bool // the mapping is for random access, in small pages
@@ -101,43 +155,6 @@ func (f *Filter) answer(direct, own *layout.Direct) {
 	f.own.Store(own)
 }
 
-// Close closes the filter. Lookups and batches in progress finish; later ones report true, which
-// means "maybe" (C1). Close releases the memory at once; the garbage collector releases the
-// address space, and with it the hold on the file, after the last lookup. Closing a filter again
-// does nothing and returns nil.
-//
-// If the filter is open for writing, Close commits and checkpoints, which leaves one complete
-// file, and removes the log. The error is that of these steps, or else the one that [Filter.Err]
-// returned before.
-func (f *Filter) Close() error {
-	if f.closed.Swap(true) {
-		return nil
-	}
-	if f.growth.end != nil {
-		f.growth.end()
-	}
-	f.growth.Lock() // until a rebuild has ended
-	defer f.growth.Unlock()
-	o := f.open.Load()
-	if o == nil {
-		return nil
-	}
-	f.answer(maybe, maybe)
-	f.lastLen.Store(o.len()) // before open is nil: then Len needs them
-	f.lastCap.Store(o.superblock.Capacity())
-	f.open.Store(nil)
-	var err error
-	if o.work != nil {
-		err = o.work.Close()
-	}
-	f.lastLen.Store(o.len()) // operations may have been in progress
-	if err == nil {
-		err = o.err()
-	}
-	o.release() // last: what reads the file would map a page of it again
-	return err
-}
-
 // release gives back the memory of the file at once. The mapping stays until the lookups in
 // progress are done.
 func (o *openFile) release() {
@@ -150,8 +167,8 @@ func (o *openFile) release() {
 
 // Err returns the error that limits the filter, or nil: [ErrFailed], with its cause,
 // once a write has failed; the first fault met by a lookup with [OpenOptions.Checked],
-// as a [*CorruptError]; or [ErrNeedsRecovery] if the file is served unrecovered (see
-// [OpenOptions.ServeUnrecovered]). After Close it is [ErrClosed].
+// as a [*CorruptError]; [ErrSuperseded]; or [ErrNeedsRecovery] if the file is served unrecovered
+// (see [OpenOptions.ServeUnrecovered]). After Close it is [ErrClosed].
 func (f *Filter) Err() error {
 	switch o := f.open.Load(); {
 	case o != nil:
@@ -164,6 +181,14 @@ func (f *Filter) Err() error {
 
 // writable returns the open file, or why nothing can be written to it.
 func (f *Filter) writable() (*openFile, error) {
+	if f.closed.Load() {
+		return nil, ErrClosed
+	}
+	return f.live()
+}
+
+// live is writable, also while Close finishes a rebuild.
+func (f *Filter) live() (*openFile, error) {
 	o := f.open.Load()
 	switch {
 	case o == nil && !(f.waiting && !f.closed.Load()):
@@ -195,16 +220,21 @@ func (o *openFile) err() error {
 // superseded reports whether another file has taken the place of this one.
 func (o *openFile) superseded() bool {
 	epoch := uint64(0)
-	if o.work == nil && o.mapping != nil {
-		recovery.Catch(o.mapping.Data, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
+	if o.work == nil {
+		var mapped []byte
+		if o.mapping != nil {
+			mapped = o.mapping.Data
+		}
+		recovery.Catch(mapped, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
 	}
 	runtime.KeepAlive(o) // keeps it mapped until here
 	return epoch == layout.Superseded
 }
 
-// Len returns the number of items: keys in the filter, with each equal key counted. If another
-// process writes to the file, Len is the number at the last checkpoint. After Close it is the
-// number at Close.
+// Len returns the number of items in the file: keys in the filter, with each equal key counted. A
+// key that leans on the item of another does not count (see [Filter.InsertUnique]), and one whose
+// delete waits does (see [Filter.Delete]), until a rebuild. If another process writes to the file,
+// Len is the number at the last checkpoint. After Close it is the number at Close.
 func (f *Filter) Len() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.len()
@@ -265,13 +295,22 @@ func (f *Filter) growthErr(o *openFile) error {
 		return nil
 	}
 	if o.work == nil {
-		file, err := recovery.OpenHashesOf(o.path, o.newest())
-		if err == nil {
-			file.Close()
+		for sb := *o.newest(); ; {
+			kept, err := recovery.OpenHashesOf(o.path, &sb)
+			if err == nil {
+				return kept.File.Close()
+			}
+			before := sb
+			if sb = *o.newest(); sb == before {
+				return err
+			}
+			// Otherwise a checkpoint has come between, and the pages that counted may be gone.
 		}
-		return err
 	}
-	if err := o.work.Writer.Protocol().HashesErr(); err != nil {
+	if err := cmp.Or(o.work.Writer.Protocol().HashesErr(), o.work.Writer.Protocol().Stuck()); err != nil {
+		if now := f.open.Load(); now != o && now != nil { // a rebuild has replaced and closed it
+			return f.growthErr(now)
+		}
 		return err
 	}
 	f.growth.auto.Lock()

@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -40,6 +41,9 @@ type Follower struct {
 		damaged bool // the last look found that the served file was overwritten
 	}
 
+	wake        chan struct{}   // has the goroutine look at once; of capacity 1
+	life        context.Context // of a verification; ends when the follower is closed
+	end         context.CancelCauseFunc
 	stop, ended chan struct{} // of the goroutine that looks at the path
 }
 
@@ -56,10 +60,12 @@ func waitingFilter() *Filter {
 // generation or time.
 //
 // The follower looks at path every [OpenOptions.FollowInterval], less often after a failure, and
-// in [Follower.Refresh]. It opens a new file, checks it as OpenReadOnly does, loads it as
-// [OpenOptions.Residency] asks, and only then switches; so for a while both files take memory.
-// It then releases the memory of the old file. The garbage collector frees the old file's disk
-// space after the last lookup.
+// in [Follower.Refresh]. It looks at once when a lookup finds that the file in use is
+// [ErrSuperseded] (rule R6). It opens a new file, checks it as OpenReadOnly does, loads it as
+// [OpenOptions.Residency] asks, verifies it if [OpenOptions.VerifyBeforeSwitch] is set, and only then
+// switches; so for a while both files take memory. Until then the old file answers: with "maybe" to
+// every key that it does not find, if it is ErrSuperseded. The follower then releases the memory of
+// the old file. The garbage collector frees the old file's disk space after the last lookup.
 //
 // If a new file is refused, the old one keeps answering, [Follower.Err] says why, and every look
 // tries again. Changes that a writer makes to the file in use are visible as to any reader,
@@ -74,7 +80,8 @@ func waitingFilter() *Filter {
 // are wrong and lookups may fault (see [OpenOptions.Checked]); the next look that finds it
 // complete opens it again.
 //
-// The errors are those of OpenReadOnly. Close the follower to stop its goroutine.
+// The errors are those of OpenReadOnly and, with VerifyBeforeSwitch, a [*CorruptError] if the file
+// is damaged. Close the follower to stop its goroutine.
 // OpenOptions.Progress is called from that goroutine and must call neither Close nor Refresh.
 func Follow(path string, opts *OpenOptions) (*Follower, error) {
 	return follow(path, opts, time.After)
@@ -86,14 +93,17 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	if err != nil {
 		return nil, about("open", path, err)
 	}
-	f := &Follower{path: absolute, opts: *opts.withDefaults(), stop: make(chan struct{}), ended: make(chan struct{})}
-	filter, err := OpenReadOnly(path, opts)
+	f := &Follower{path: path, opts: *opts.withDefaults(), wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	f.life, f.end = context.WithCancelCause(context.Background())
+	filter, err := f.open() // the error names the path as given
+	f.path = absolute
 	if f.opts.WaitForFile && errors.Is(err, fs.ErrNotExist) {
 		refused := err
 		f.refused.Store(&refused)
 		filter, err = waitingFilter(), nil
 	}
 	if err != nil {
+		f.end(err)
 		return nil, err
 	}
 	f.filter.Store(filter)
@@ -104,32 +114,104 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	if interval < 0 {
 		close(f.ended)
 	} else {
-		go f.lookEvery(interval, after)
+		go func() {
+			defer close(f.ended)
+			lookEvery(interval, after, f.stop, f.wake, func() (awaits bool, err error) {
+				_, err = f.Refresh()
+				return f.filter.Load().awaits(), err
+			})
+		}()
 	}
 	return f, nil
 }
 
-// lookEvery looks until the follower is closed. It waits longer after a failed look, so that
-// copying or locking a large file in vain takes at most 1 in failedShare of the time.
-func (f *Follower) lookEvery(interval time.Duration, after func(time.Duration) <-chan time.Time) {
-	defer close(f.ended)
-	wait := interval
+// lookEvery looks until stop is closed: at each interval, and at once when a lookup asks for it (R6).
+// It waits longer after a failed look, so that copying or locking a large file in vain takes at most 1
+// in failedShare of the time. While the file in use awaits another one, which has not got its name yet,
+// it looks again soon, and then ever less often, down to once per interval.
+func lookEvery(interval time.Duration, after func(time.Duration) <-chan time.Time, stop, wake <-chan struct{}, look func() (awaits bool, err error)) {
+	wait, soon := interval, soonest
 	for {
 		select {
-		case <-f.stop:
+		case <-stop:
 			return
+		case <-wake:
 		case <-after(wait):
 		}
 		begun := time.Now()
-		_, err := f.Refresh()
-		wait = interval
-		if err != nil {
+		switch awaits, err := look(); {
+		case err != nil:
 			wait = max(interval, (failedShare-1)*time.Since(begun))
+		case awaits:
+			wait = min(interval, soon)
+			soon = min(interval, 2*soon)
+		default:
+			wait, soon = interval, soonest
 		}
 	}
 }
 
-const failedShare = 4
+const (
+	failedShare = 4
+	soonest     = time.Millisecond
+)
+
+// awaits reports whether the file that is to take the place of the filter's does not have its name yet.
+// If the mark has been taken back, the next one wakes the follower again.
+func (f *Filter) awaits() bool {
+	o := f.open.Load()
+	if o == nil || o.superseded() {
+		return o != nil
+	}
+	o.told.Store(false)
+	return false
+}
+
+// open opens the file at the path and, with OpenOptions.VerifyBeforeSwitch, verifies it.
+func (f *Follower) open() (*Filter, error) {
+	for tries := 0; ; tries++ {
+		next, err := OpenReadOnly(f.path, &f.opts)
+		if err != nil {
+			return nil, err
+		}
+		o := next.open.Load()
+		o.wake = f.wake
+		if !f.opts.VerifyBeforeSwitch {
+			return next, nil
+		}
+		if err = o.verify(f.life); err == nil {
+			return next, nil
+		}
+		next.Close()
+		if !errors.Is(err, ErrBusy) || tries == openTries {
+			return nil, about("verify", f.path, err)
+		}
+	}
+}
+
+// verify verifies the file, unless it has a writer, or answers "maybe" to every key. It returns ErrBusy
+// if the file has changed, or another one is at its path, since it was opened.
+func (o *openFile) verify(ctx context.Context) error {
+	if o.unrecovered {
+		return nil
+	}
+	file, head, err := recovery.OpenFile(o.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	switch {
+	case !os.SameFile(head.Info, o.info) || *head.Superblock != *o.superblock:
+		return ErrBusy
+	case head.Superblock.State() == layout.Live:
+		return nil
+	}
+	_, err = verifyOpen(ctx, file, head, o.path, "", verifying)
+	return err
+}
+
+// verifying lets a test stop a verification.
+var verifying = func(done, total int64) {}
 
 // Refresh looks at the path now. It reports whether the follower has switched to
 // another file; if so, every lookup that begins after Refresh returns uses it. The
@@ -169,7 +251,7 @@ func (f *Follower) Refresh() (swapped bool, err error) {
 // for a file. look returns ErrNeedsRecovery if the writer of the file has died.
 func (f *Follower) look(o *openFile) (*Filter, error) {
 	if o == nil {
-		return OpenReadOnly(f.path, &f.opts)
+		return f.open()
 	}
 	replaced, err := f.replaced(o)
 	if err != nil {
@@ -184,7 +266,7 @@ func (f *Follower) look(o *openFile) (*Filter, error) {
 			return nil, nil
 		}
 	}
-	next, err := OpenReadOnly(f.path, &f.opts)
+	next, err := f.open()
 	if err == nil && !replaced && next.open.Load().unrecovered { // another process is about to recover it
 		next.Close()
 		return nil, about("open", f.path, ErrNeedsRecovery)
@@ -274,17 +356,21 @@ func (f *Follower) Filter() *Filter { return f.filter.Load() }
 // Swaps returns how often the follower has switched to another file.
 func (f *Follower) Swaps() uint64 { return f.swaps.Load() }
 
-// Err returns the error that limits the follower, or nil: what [Filter.Err] returns for the file
-// in use; or else why the last look refused the file at the path, or [ErrNeedsRecovery] if that
-// look found that the writer of the file in use has died. A look that succeeds clears the latter
-// two. While the follower waits for a file (see [OpenOptions.WaitForFile]), Err says why there
-// is none. After Close it is [ErrClosed].
+// Err returns the error that limits the follower, or nil: what [Filter.Err] returns for the file in
+// use; or else why the last look refused the file at the path, or [ErrNeedsRecovery] if that look
+// found that the writer of the file in use has died. A look that succeeds clears the latter two. If
+// the file in use is [ErrSuperseded] and the new one is refused, it is both errors. While the
+// follower waits for a file (see [OpenOptions.WaitForFile]), Err says why there is none. After
+// Close it is [ErrClosed].
 func (f *Follower) Err() error {
 	if f.closed.Load() {
 		return ErrClosed
 	}
 	if filter := f.filter.Load(); !filter.waiting {
 		if err := filter.Err(); err != nil {
+			if refused := f.refused.Load(); refused != nil && errors.Is(err, ErrSuperseded) {
+				err = errors.Join(*refused, err)
+			}
 			return err
 		}
 	}
@@ -295,13 +381,14 @@ func (f *Follower) Err() error {
 }
 
 // Close closes the follower. Lookups in progress finish; later ones report true, which means
-// "maybe". Close waits for the goroutine that looks at the path, even if it is opening a file.
-// Closing a follower again does nothing and returns nil. The error is what [Filter.Err] returned
-// for the file in use.
+// "maybe". Close waits for the goroutine that looks at the path, even if it is opening a file, but
+// ends a verification. Closing a follower again does nothing and returns nil. The error is what
+// [Filter.Err] returned for the file in use.
 func (f *Follower) Close() error {
 	if f.closed.Swap(true) {
 		return nil
 	}
+	f.end(ErrClosed)
 	err := f.filter.Load().Close()
 	close(f.stop)
 	<-f.ended

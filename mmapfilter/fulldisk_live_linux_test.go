@@ -22,7 +22,9 @@ type smallDisk struct {
 	*testing.T
 	dir  string
 	full error // the error of a call that needs room
-	fill func()
+	// fill leaves some bytes of the disk, at least 0, or lets no file grow beyond that many, at least
+	// 8,192.
+	fill func(leave int64)
 	free func()
 }
 
@@ -39,6 +41,9 @@ var diskScenarios = map[string]func(d *smallDisk){
 	"recover":                (*smallDisk).recover,
 	"recover a sparse copy":  func(d *smallDisk) { d.recoverSparse(true, true) },
 	"recover a sparse log":   func(d *smallDisk) { d.recoverSparse(false, true) },
+	"auto grow":              (*smallDisk).autoGrow,
+	"require hashes":         (*smallDisk).requireHashes,
+	"lose hashes":            (*smallDisk).loseHashes,
 }
 
 const (
@@ -73,7 +78,7 @@ func rootName(t *testing.T) string {
 	return name
 }
 
-// TestWriteOnAFullDisk writes on a file system of 4 MiB. It needs permission to mount one, if
+// TestWriteOnAFullDisk writes on a file system of 8 MiB. It needs permission to mount one, if
 // need be in its own user namespace.
 func TestWriteOnAFullDisk(t *testing.T) {
 	dir := os.Getenv(variableDisk)
@@ -83,14 +88,14 @@ func TestWriteOnAFullDisk(t *testing.T) {
 		}
 		return
 	}
-	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4m"); err != nil {
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=8m"); err != nil {
 		t.Log(err)
 		os.Exit(exitRefused)
 	}
 	ballast := filepath.Join(dir, "ballast")
 	diskScenarios[os.Getenv(variableScenario)](&smallDisk{
 		T: t, dir: dir, full: unix.ENOSPC,
-		fill: func() {
+		fill: func(leave int64) {
 			unmapDeleted(t, dir)
 			f, err := os.OpenFile(ballast, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 			if err != nil {
@@ -104,7 +109,13 @@ func TestWriteOnAFullDisk(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f.Close()
+			info, err := f.Stat()
+			if err == nil {
+				err = f.Truncate(info.Size() - leave)
+			}
+			if err = errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
 		},
 		free: func() {
 			if err := os.Remove(ballast); err != nil {
@@ -151,7 +162,7 @@ func TestWriteBeyondTheFileSizeLimit(t *testing.T) {
 	limit(4 << 20)
 	diskScenarios[os.Getenv(variableScenario)](&smallDisk{
 		T: t, dir: dir, full: unix.EFBIG,
-		fill: func() { limit(8192) },
+		fill: func(leave int64) { limit(max(8192, uint64(leave))) },
 		free: func() { limit(4 << 20) },
 	})
 }
@@ -241,7 +252,7 @@ func (d *smallDisk) create() {
 	if _, err := Create(d.path(), &Options{Capacity: 10_000_000}); !errors.Is(err, d.full) {
 		d.Errorf("a file that is too large: %v", err)
 	}
-	d.fill()
+	d.fill(0)
 	_, err := Create(d.path(), &Options{Capacity: 4000})
 	d.mustEnd("Create", err)
 	d.free()
@@ -253,7 +264,7 @@ func (d *smallDisk) create() {
 
 func (d *smallDisk) firstInsert() {
 	f := d.filter(0)
-	d.fill()
+	d.fill(0)
 	d.mustEnd("Insert", f.InsertString("key"))
 	if err := f.Sync(); !errors.Is(err, ErrFailed) {
 		d.Errorf("Sync after it: %v", err)
@@ -303,14 +314,19 @@ func (d *smallDisk) growth(quiet bool) {
 			}
 		}
 	}
-	d.fill()
+	d.fill(0)
 	operateUntil("the log has to grow three times", func(s Stats) bool { return s.Warning != "" && s.Checkpoints >= 3 })
 	if s := f.Stats(); s.LogBytes != 64<<10 || !strings.Contains(s.Warning, "the log keeps its size") || !strings.Contains(s.Warning, d.full.Error()) || f.Err() != nil {
 		d.Errorf("%+v, %v", s, f.Err())
 	}
+	release, idle := l.Writer.Protocol().HoldGrowth()
+	for ; !idle; release, idle = l.Writer.Protocol().HoldGrowth() { // the background tries again
+		runtime.Gosched()
+	}
 	if list, _ := filepath.Glob(d.path() + ".stash*"); len(list) != 1 {
 		d.Errorf("left %v", list)
 	}
+	release()
 	d.free()
 	operateUntil("the log has grown", func(s Stats) bool { return s.LogBytes > 64<<10 })
 	if s := f.Stats(); s.Warning != "" {
@@ -325,11 +341,11 @@ func (d *smallDisk) growth(quiet bool) {
 // seal needs no room: the file has had room for its checksums from the start.
 func (d *smallDisk) seal() {
 	f := d.filter(500)
-	d.fill()
+	d.fill(0)
 	if err := f.Seal(context.Background()); err != nil {
 		d.Error(err)
 	}
-	d.fill() // take the room of the log, which is gone
+	d.fill(0) // take the room of the log, which is gone
 	d.mustEnd("Insert", f.InsertString("key"))
 	f.Close()
 	if r, err := Verify(context.Background(), d.path()); err != nil || r.Items != 500 || !r.Sealed {
@@ -377,7 +393,7 @@ func (d *smallDisk) sparseCopy() {
 	if err := os.Rename(d.path()+"-sparse", d.path()); err != nil {
 		d.Fatal(err)
 	}
-	d.fill()
+	d.fill(0)
 	f, err := Open(d.path(), nil)
 	if err == nil && d.full == unix.EFBIG { // the limit is on the end of a file, not its holes
 		f.Close()
@@ -427,7 +443,7 @@ func (d *smallDisk) whole(to, from string) {
 // recover needs no room.
 func (d *smallDisk) recover() {
 	d.dead(500, d.whole, d.whole)
-	d.fill()
+	d.fill(0)
 	f := d.reopen(500)
 	if !f.Recovery().Recovered {
 		d.Error("nothing was recovered")
@@ -447,7 +463,7 @@ func (d *smallDisk) recover() {
 func (d *smallDisk) recoverSparse(filter, log bool) {
 	how := map[bool]func(to, from string){false: d.whole, true: d.sparse}
 	d.dead(500, how[filter], how[log])
-	d.fill()
+	d.fill(0)
 	// The filter file gets its blocks first; recovery may meet a hole in the log later.
 	f, err := Open(d.path(), nil)
 	if err == nil {

@@ -1,17 +1,21 @@
 package mmapfilter
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
-// After a growth has failed, another one is tried when the number of items has changed by 1 in
-// retryShare of the capacity: until then it would most likely fail again. If an insert has no room, it
-// is tried once retryAfter has passed: a try may write a whole file, and without a pause each such
-// insert would begin one.
+// After a growth has failed, the next one is tried when the number of items has changed by 1 in
+// retryShare of the capacity, or once retryAfter times as long has passed as the last one took, and at
+// least retryLeast: a try may write a whole file, and without a pause each operation would begin one.
 const (
 	retryShare = 64
-	retryAfter = time.Second
+	retryAfter = 8
+	retryLeast = time.Second
 )
 
 // inserted has the filter grow if an insert of the caller has made that due.
@@ -28,72 +32,180 @@ func (f *Filter) deleted(o *openFile) {
 	}
 }
 
-// resize rebuilds the filter in the background, unless that has failed recently and is not needed
-// now. It returns a channel that is closed when the rebuild has ended; or nil if it begins none, or if
-// another file has taken the place of o.
-func (f *Filter) resize(o *openFile, now bool) <-chan struct{} {
+// resize rebuilds the filter in the background, unless that has failed recently. full says that an
+// insert has found no room. It returns a channel that is closed when the rebuild has ended, and whether
+// that makes room in place of o; or nil if it begins none, or if another file has taken that place.
+func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom bool) {
 	a := &f.growth.auto
 	a.Lock()
 	defer a.Unlock()
 	if a.done != nil {
-		return a.done
+		return a.done, a.full == o
 	}
 	items := o.work.Writer.Len()
 	apart := max(items, a.failedAt) - min(items, a.failedAt)
-	again := apart >= max(o.superblock.Capacity()/retryShare, 1) || now && time.Since(a.failedTime) > retryAfter
-	if f.open.Load() != o || a.failed != nil && !again {
-		return nil
+	again := apart >= max(o.superblock.Capacity()/retryShare, 1) || time.Since(a.failedTime) > max(retryAfter*a.took, retryLeast)
+	failed := a.failed != nil && !(full && a.failed == errCopies) // that it cannot shrink is no reason
+	if f.open.Load() != o || failed && !again {
+		return nil, false
 	}
 	done := make(chan struct{})
-	a.done = done
+	a.done, a.full, a.finish = done, nil, o.grows.Deleted(o.work.Writer)
+	if full {
+		a.full = o
+	}
 	go func() {
-		var err error
-		for again := true; again && err == nil; { // until it has the right size
-			err = f.rebuild(f.growth.life, func() *RebuildOptions {
-				opts := f.size(f.open.Load())
-				again = opts != nil
-				return opts
-			})
+		begun := time.Now()
+		err := f.resizeNow(full)
+		if err != nil && !errors.Is(err, ErrClosed) && o.work.OnError != nil {
+			o.work.OnError(about("grow", o.path, err))
 		}
 		a.Lock()
 		defer a.Unlock()
-		a.failed, a.failedAt, a.failedTime, a.done = err, items, time.Now(), nil
+		a.failed, a.failedAt, a.failedTime, a.took = err, items, time.Now(), time.Since(begun)
+		a.done, a.full = nil, nil
 		close(done)
 	}()
-	return done
+	return done, full
 }
 
-// size returns the options of a growth, or nil if none is needed any more.
-func (f *Filter) size(o *openFile) *RebuildOptions {
-	if o == nil {
-		return nil
+// resizeNow rebuilds the filter until it has the right size; once while it is being closed, since what
+// comes meanwhile could make the next one due each time. If the items have no room in the new file,
+// since many of them are copies, it tries a larger one.
+func (f *Filter) resizeNow(full bool) (err error) {
+	const mostTries = 4
+	shrinks := !full // it is not to shrink again at once after it has grown
+	for due, larger := true, 0; due; {
+		err = f.rebuild(f.growth.life, func() *RebuildOptions {
+			o := f.open.Load()
+			if o == nil {
+				due = false
+				return nil
+			}
+			w, grows := o.work.Writer, o.grows
+			due = full || grows.Inserted(w) || shrinks && grows.Deleted(w)
+			if !due {
+				return nil
+			}
+			full := full && w.State().History.Waiting == 0 // otherwise there will be room without a growth
+			return &RebuildOptions{CapacityFor: func(items uint64) uint64 { return grows.Capacity(w, items, full) << larger }}
+		})
+		switch {
+		case err == nil && larger > 0 && shrinks && f.small():
+			return errCopies
+		case err == nil && f.closed.Load():
+			return nil
+		case err == nil:
+			full, shrinks, larger = false, false, 0
+		case errors.Is(err, ErrFull) && larger < mostTries:
+			larger++
+		default:
+			return err
+		}
 	}
-	capacity, due := o.grows.Next(o.work.Writer)
-	if !due {
-		return nil
-	}
-	return &RebuildOptions{Capacity: capacity}
+	return nil
 }
 
-// waitForRoom waits for a growth after an insert has found no room in o. It returns nil if the insert
-// is to be tried again, and otherwise its error.
-func (f *Filter) waitForRoom(o *openFile, full error) error {
+// small reports whether the filter has so few items that it should be smaller.
+func (f *Filter) small() bool {
+	o := f.open.Load()
+	return o != nil && o.grows.Small(o.work.Writer)
+}
+
+// errCopies is why a filter does not become smaller, which another try would not change.
+var errCopies = errors.New("the copies of its keys have no room in a smaller file")
+
+// A CopiesError says that there is no room for one more copy of a key, and would hardly be any in a
+// larger file: the key has as many as its lines can hold, and most entries of the stash are taken by
+// others of that kind; or the filter has grown to 64 times its items already. It matches [ErrFull].
+type CopiesError struct {
+	Copies uint64 // items of the key, and of those that share lines and fingerprint with it (C7)
+}
+
+func (e *CopiesError) Error() string {
+	return fmt.Sprintf("%v for one more copy of a key that it has %d of: growing would make hardly any", ErrFull, e.Copies)
+}
+
+func (e *CopiesError) Unwrap() error { return ErrFull }
+
+// waitForRoom waits for a growth after an insert of a hash has found no room in o. It returns nil if the
+// insert is to be tried again, and otherwise its error.
+func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 	if !o.grows.Grows() {
-		return full
+		return ErrFull
 	}
-	if done := f.resize(o, true); done != nil {
-		<-done
+	copies := o.work.Writer.Fills(hash) || o.grows.Wide(o.work.Writer)
+	if !copies {
+		if err := f.awaitRoom(o); err != nil {
+			return err
+		}
 	}
-	if f.open.Load() != o {
+	if f.open.Load() != o || f.closed.Load() {
 		return nil
 	}
 	if o.work.Writer.SkipFull() != nil { // it counts, now that it is not tried again
 		return nil // but a rebuild or Close has come before
 	}
+	if copies {
+		return &CopiesError{o.work.Writer.Count(hash)}
+	}
 	f.growth.auto.Lock()
 	defer f.growth.auto.Unlock()
 	if err := f.growth.auto.failed; err != nil {
-		return fmt.Errorf("%w, and cannot grow (K5): %w", full, err)
+		return fmt.Errorf("%w, and cannot grow (K5): %w", ErrFull, err)
 	}
-	return full
+	return ErrFull
+}
+
+// awaitRoom waits for the end of a growth; first for that of a rebuild that was begun for another
+// reason. If a Rebuild from Keys is under way, the growth waits for it. That one may wait for the
+// insert, since its keys come from the caller: so the insert does not wait beyond its context.
+func (f *Filter) awaitRoom(o *openFile) error {
+	a := &f.growth.auto
+	for makesRoom := false; !makesRoom; {
+		under, looks := a.comesFirst()
+		if f.open.Load() != o {
+			return nil
+		}
+		var ends <-chan struct{}
+		if ends, makesRoom = f.resize(o, true); ends == nil {
+			return nil
+		}
+		select {
+		case <-ends:
+		case <-looks:
+			makesRoom = false
+		case <-f.growth.calls.Done(): // Close waits for what waits for the insert
+			return nil
+		case <-under.Done():
+			if now, _ := a.comesFirst(); now == under {
+				return fmt.Errorf("%w, and cannot grow (K5): %w", ErrFull, context.Cause(under))
+			}
+			makesRoom = false // it has ended
+		}
+	}
+	return nil
+}
+
+// finishResize ends a rebuild by which the filter shrinks or its history gets short again, if one is
+// under way or due. Otherwise a filter that is open for short times only would never come to its end.
+func (f *Filter) finishResize(o *openFile) {
+	a := &f.growth.auto
+	a.Lock()
+	var done <-chan struct{} = a.done
+	finish := a.finish || a.done == nil && o.work.Writer.HistoryIsLong()
+	a.Unlock()
+	if finish && done == nil {
+		done, _ = f.resize(o, false)
+	}
+	if finish && done != nil {
+		<-done
+	}
+}
+
+// noRoomFor returns the hash of an insert that has found no room.
+func noRoomFor(err error) (hash uint64, ok bool) {
+	full := new(engine.FullError)
+	ok = errors.As(err, &full)
+	return full.Hash, ok
 }

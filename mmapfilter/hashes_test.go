@@ -3,8 +3,12 @@ package mmapfilter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,7 +97,7 @@ func TestHashesDamaged(t *testing.T) {
 	if err := f.Checkpoint(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	for _, off := range []int{4096 + 800, 3*4096 + 9, 8*4096 + 2000} {
+	for _, off := range []int{3*4096 + 800, 5*4096 + 9, 12*4096 + 2000} {
 		if err := flipBit(path+".hashes", off); err != nil {
 			t.Fatal(err)
 		}
@@ -181,14 +185,80 @@ func TestMerge(t *testing.T) {
 	}
 	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil, inputs[0], filepath.Join(dir, "other")); !errors.Is(err, ErrOtherSeed) {
 		t.Errorf("another seed: %v", err)
+	} else if e := new(fs.PathError); !errors.As(err, &e) || e.Path != filepath.Join(dir, "other") {
+		t.Errorf("the error does not name the input: %v", err)
 	}
 	mustInsert(t, f, 0, 10)
 	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil, filepath.Join(dir, "other")); !errors.Is(err, ErrBusy) {
 		t.Errorf("with a writer: %v", err)
 	}
 	f.Close()
+	notes := filepath.Join(dir, "notes")
+	if f, err = Create(notes, &Options{KeepHashes: true, Capacity: 100, Seed: DefaultSeed, Normalisation: "upper case"}); err != nil {
+		t.Fatal(err)
+	}
+	mustInsert(t, f, 7000, 7001)
+	f.Close()
+	for _, given := range []string{"", "upper case"} {
+		err = Merge(context.Background(), filepath.Join(dir, "no"), &Options{Normalisation: given}, inputs[0], notes)
+		if !errors.Is(err, ErrOtherNormalisation) {
+			t.Errorf("another note: %v", err)
+		}
+		for _, part := range []string{inputs[0], notes, `"upper case"`, `""`} {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("%v does not say %s", err, part)
+			}
+		}
+	}
+	if err := Merge(context.Background(), notes, &Options{AnyNormalisation: true}, inputs[0], notes); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = OpenReadOnly(notes, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if mustHave(t, f, 7000, 7001); f.Normalisation() != "" {
+		t.Errorf("the note of the new filter is %q", f.Normalisation())
+	}
 	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil); !errors.As(err, new(*OptionError)) {
 		t.Errorf("no input: %v", err)
+	}
+}
+
+// TestInPlace: a filter that Build or Merge puts in the place of one that grows keeps its hashes and
+// grows, too, and goes on with its sequence.
+func TestInPlace(t *testing.T) {
+	for name, replace := range map[string]func(path string) error{
+		"merge": func(path string) error { return Merge(context.Background(), path, nil, path) },
+		"build": func(path string) error {
+			f, err := Build(context.Background(), path, nil, numbers(0, 900))
+			if err == nil {
+				err = f.Close()
+			}
+			return err
+		},
+	} {
+		f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
+		mustInsert(t, f, 0, 800)
+		if err := f.SyncAt(7); err != nil {
+			t.Fatal(err)
+		}
+		mustInsert(t, f, 800, 900)
+		if err := errors.Join(f.Close(), replace(path)); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seq, ops := f.DurableSeq(), f.DurableOps(); seq != 7 || ops != 100 {
+			t.Errorf("%s: %d operations after %d", name, ops, seq)
+		}
+		mustInsert(t, f, 900, 10_000)
+		mustHave(t, f, 0, 10_000)
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -234,6 +304,107 @@ func TestExpire(t *testing.T) {
 	if f.Len() != 0 {
 		t.Errorf("%d items are left", f.Len())
 	}
+}
+
+// TestExpireAfterUpserts covers K7: a delete of a key that was not there, and then its insert, leave
+// one item for two keys. The older one expires, and the younger one is still found.
+func TestExpireAfterUpserts(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 5000, FalsePositiveRate: 0.05, KeepHashes: true})
+	now := uint64(1000e9)
+	defer recovery.SetClock(func() uint64 { return now })()
+	mustInsert(t, f, 0, 4000)
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	now = 2000e9
+	strays := uint64(0)
+	for key := range numbers(1<<40, 1<<40+500) {
+		gone, err := f.Delete(key)
+		if err = errors.Join(err, f.Insert(key)); err != nil {
+			t.Fatal(err)
+		}
+		if gone {
+			strays++
+		}
+	}
+	if n, err := f.ExpireBefore(context.Background(), time.Unix(1500, 0)); n != 4000 || err != nil || strays == 0 {
+		t.Fatalf("%d have expired; %d stray deletes; %v", n, strays, err)
+	}
+	mustHave(t, f, 1<<40, 1<<40+500)
+	// Of a class with one stray, two young keys may share one item, or one may have two.
+	if s := f.Stats(); s.Len < 500-strays || s.Len > 500+strays {
+		t.Errorf("%d items, and %d stray deletes", s.Len, strays)
+	}
+	if err := f.Rebuild(context.Background(), nil); err != nil || f.Len() != 500 {
+		t.Errorf("%d items, %v", f.Len(), err)
+	}
+}
+
+// TestDiscardLosesHashes: DiscardLog leaves a filter without its hashes, since some were in the log.
+func TestDiscardLosesHashes(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	mustInsert(t, f, 0, 500)
+	if err := f.Checkpoint(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	mustInsert(t, f, 500, 900)
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	path = abandon(t, f, path)
+	if err := os.Remove(path + ".stash"); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := DiscardLog(path); err != nil || !found.Discarded {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if r, err := Verify(context.Background(), path); err != nil || !errors.Is(r.HashesErr, ErrNoHashes) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	f, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
+		t.Errorf("rebuild: %v", err)
+	}
+	mustHave(t, f, 0, 900)
+	f.Close()
+}
+
+// TestRebuildEndsGrowthErr: a filter that cannot grow, since its hashes are lost, can once it is rebuilt
+// from its keys, and then reports no error.
+func TestRebuildEndsGrowthErr(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 100, AutoGrow: true})
+	mustInsert(t, f, 0, 80)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path + ".hashes"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n := uint64(80)
+	for ; err == nil; n++ {
+		err = f.Insert(fmt.Appendf(nil, "late %d", n))
+	}
+	if !errors.Is(err, ErrFull) || !errors.Is(f.growthErr(f.open.Load()), ErrNoHashes) {
+		t.Fatalf("%v; %v", err, f.growthErr(f.open.Load()))
+	}
+	old := f.open.Load()
+	err = f.Rebuild(context.Background(), &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, 80), nil }})
+	if s := f.Stats(); err != nil || s.GrowthErr != "" {
+		t.Errorf("%v; %q", err, s.GrowthErr)
+	}
+	if err := f.growthErr(old); err != nil { // Stats may have begun before the rebuild ended
+		t.Error(err)
+	}
+	mustInsert(t, f, 80, 2000)
+	mustHave(t, f, 0, 2000)
 }
 
 // TestRepair covers K6: whichever byte of a filter at rest is damaged, Verify finds it or it does

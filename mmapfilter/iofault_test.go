@@ -405,6 +405,7 @@ func (r *ioRun) failed(step, call string, err error) {
 	case "Build":
 		fault.Hook = nil
 		r.checkAlone(r.path)
+		complete := strings.Contains(err.Error(), "is complete")
 		f, err := OpenReadOnly(r.path, nil)
 		if err != nil {
 			r.errorf("after Build failed on a %s: %v", call, err)
@@ -412,7 +413,7 @@ func (r *ioRun) failed(step, call string, err error) {
 		}
 		isNew := f.Len() == builtKeys
 		f.Close()
-		if isNew != (call == "syncdir" || call == "remove") { // if remove failed, so did syncdir
+		if isNew != complete {
 			r.errorf("after Build failed on a %s, the new file is there: %t", call, isNew)
 		}
 		if isNew {

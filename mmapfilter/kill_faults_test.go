@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -24,18 +25,20 @@ func init() { killRoles["phase"] = (*killTest).phase }
 // A killPhase is a part of the life of a file in which its process is killed.
 type killPhase struct {
 	dead bool // starts with a file whose writer died
+	new  bool // starts with no file
 	do   func(k *killTest) error
 }
 
 var killPhases = map[string]killPhase{
-	"create": {do: func(k *killTest) error {
-		f, err := Create(k.path, &Options{Capacity: 1200})
+	"create": {new: true, do: func(k *killTest) error {
+		f, err := Create(k.path, &Options{Capacity: 1200, KeepHashes: true})
 		if err != nil {
 			return err
 		}
 		return f.Close()
 	}},
-	"first operation": {do: func(k *killTest) error { return k.operate(1, (*Filter).Sync) }},
+	"files with hashes": {new: true, do: (*killTest).replaceHashes},
+	"first operation":   {do: func(k *killTest) error { return k.operate(1, (*Filter).Sync) }},
 	"recovery": {dead: true, do: func(k *killTest) error {
 		_, _, err := k.open()
 		return err
@@ -64,6 +67,29 @@ var killPhases = map[string]killPhase{
 		}
 		return f.Close()
 	}},
+	"install": {do: func(k *killTest) error {
+		f, err := Build(context.Background(), k.path+".made", spilling(), numbers(0, builtKeys))
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Close(), install(k.path+".made", k.path))
+	}},
+}
+
+// replaceHashes makes filters that keep their hashes, and then one that does not, in place of one
+// another.
+func (k *killTest) replaceHashes() error {
+	other := k.path + ".other"
+	for _, path := range []string{k.path, k.path, other} {
+		f, err := Build(context.Background(), path, &Options{KeepHashes: true}, numbers(0, 100))
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return Merge(context.Background(), k.path, nil, other)
 }
 
 // operate continues the stream. After every n operations it makes one of the calls, each of which
@@ -189,7 +215,7 @@ func TestKillAtCalls(t *testing.T) {
 			if phase.dead {
 				begin = dead
 			}
-			if name == "create" {
+			if phase.new {
 				begin = template{page: make([]uint64, pageWords)}
 			}
 			rng := rand.New(rand.NewPCG(seed, 3))
@@ -208,7 +234,7 @@ func TestKillAtCalls(t *testing.T) {
 					calls = cycle
 				}
 				for range 3 {
-					if name == "create" || name == "build" || rng.IntN(2) == 0 {
+					if phase.new || name == "build" || name == "install" || rng.IntN(2) == 0 {
 						break
 					}
 					killed, err := k.runPhase("recovery", 1+rng.IntN(12), rng.IntN(2)*rng.IntN(200))
@@ -237,7 +263,7 @@ func (k *killTest) afterPhase(name string, rng *rand.Rand) error {
 	case "create":
 		f, err := Open(k.path, nil)
 		if errors.Is(err, fs.ErrNotExist) {
-			f, err = Create(k.path, &Options{Capacity: 1200})
+			f, err = Create(k.path, &Options{Capacity: 1200, KeepHashes: true})
 		}
 		if err != nil {
 			return err
@@ -250,7 +276,20 @@ func (k *killTest) afterPhase(name string, rng *rand.Rand) error {
 		}
 		_, err = Verify(context.Background(), k.path)
 		return err
-	case "build":
+	case "files with hashes": // what is left is none of another filter, and all of it goes
+		if err := k.replaceHashes(); err != nil {
+			return err
+		}
+		f, err := Build(context.Background(), k.path, &Options{KeepHashes: true}, numbers(0, 100))
+		if err != nil {
+			return err
+		}
+		left, err := filepath.Glob(k.path + "[.]*")
+		if want := []string{k.path + ".hashes", k.path + ".other", k.path + ".other.hashes"}; !slices.Equal(left, want) {
+			return fmt.Errorf("the files are %v, %v", left, err)
+		}
+		return f.Close()
+	case "build", "install":
 		f, err := OpenReadOnly(k.path, nil)
 		if err != nil {
 			return err

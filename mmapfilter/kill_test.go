@@ -256,7 +256,7 @@ const killReaders = 2
 // C2). Sometimes the test recovers the file; otherwise the next writer must, which is killed as
 // well.
 func TestKill(t *testing.T) {
-	cycles := 1000
+	cycles := 300
 	if testing.Short() {
 		cycles = 50
 	}

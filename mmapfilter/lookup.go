@@ -52,7 +52,11 @@ func (o *openFile) lookUp(hash uint64) bool {
 	if o.work != nil {
 		return o.work.Writer.Contains(hash) || o.work.Writer.Unsure()
 	}
-	return layout.Contains(o.looks, &o.view, hash)
+	found := layout.Contains(o.looks, &o.view, hash)
+	if found {
+		o.notice()
+	}
+	return found
 }
 
 // containsHashes is contains for a batch: hashes that stand for keys in this file.
@@ -62,6 +66,7 @@ func (o *openFile) containsHashes(hashes []uint64, found []bool) {
 		return
 	}
 	layout.ContainsHashes(o.looks, &o.view, hashes, found)
+	o.notice()
 }
 
 // containsKeys is containsHashes for keys.
@@ -80,6 +85,7 @@ func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
 			o.work.Writer.ContainsPart(&scratch.Scratch, hashes, found)
 		} else {
 			layout.ContainsHashes(o.looks, &o.view, hashes, found)
+			o.notice()
 		}
 		keys, found = keys[n:], found[n:]
 	}
@@ -164,6 +170,18 @@ func (f *Filter) containsIn(o *openFile, hash uint64) bool {
 // unknown reports whether the filter cannot tell what it holds (C1).
 func (o *openFile) unknown() bool {
 	return o.unrecovered || o.work != nil && o.work.Writer.Unsure()
+}
+
+// notice has the follower of the file look at its path at once, if another file has taken the place
+// of this one (R6). Lookups that found a key, or cannot deny it, call it. Each mark wakes the
+// follower once.
+func (o *openFile) notice() {
+	if o.wake != nil && o.view.At(layout.WordRuntime+layout.RuntimeEpoch) == layout.Superseded && !o.told.Load() && o.told.CompareAndSwap(false, true) {
+		select {
+		case o.wake <- struct{}{}:
+		default: // it is about to look
+		}
+	}
 }
 
 // sayMaybe answers "maybe" for a whole batch (C1).

@@ -409,7 +409,7 @@ func TestWaitForFile(t *testing.T) {
 	}
 	eventually(t, "it says what is wrong with the file", func() bool { return errors.Is(f.Err(), ErrCorrupt) })
 	mustSayMaybe(t, f)
-	built, err := Build(context.Background(), path, nil, numbers(0, 1000))
+	built, err := Build(context.Background(), path, &Options{Overwrite: true}, numbers(0, 1000))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
+	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/zeebo/xxh3"
@@ -14,17 +15,21 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Merge makes a sealed filter at path with the items of other filters, from the hashes that these
-// have kept (K6): all items or, with [Options.Distinct], one of each group of equal ones. The inputs
-// must have the same seed, which the new filter gets. They stay as they are; one of them may be at
-// path and is then replaced, as [Build] does it. The items keep their ages.
+// Merge makes a sealed filter at path from the hashes that other filters have kept (K6), with the items
+// that their histories mean, each for itself (K7): all items or, with [Options.Distinct], one of each
+// group of equal ones. The inputs must have the same seed, which the new filter gets, and the same note
+// on how their keys were made ([Options.Normalisation]): otherwise a key that is made as the note of the
+// new filter says would not be found if another input had it. [Options.AnyNormalisation] allows other
+// notes. The inputs stay as they are; one of them may be at path and is then replaced, as [Build] does
+// it: then the new filter keeps its hashes, and grows if that one did. The items keep their ages.
 //
 // A Capacity of 0 means the number of items; a FalsePositiveRate of 0, without FingerprintBits, the
 // smallest of the inputs' rates; and an empty Normalisation that of the first input. The same
 // options and inputs give the same bytes, also in NAME.hashes.
 //
-// The errors are those of Build; [ErrOtherSeed]; [ErrNoHashes]; and [ErrBusy] if an input has a
-// writer. An input whose writer has died is recovered first.
+// The errors are those of Build; [ErrOtherSeed]; [ErrOtherNormalisation]; [ErrOtherShard];
+// [ErrNoHashes]; and [ErrBusy] if an input has a writer. One of an input is an [*fs.PathError] with its
+// path. An input whose writer has died is recovered first.
 func Merge(ctx context.Context, path string, opts *Options, inputs ...string) error {
 	if err := opts.Validate(); err != nil {
 		return about("merge", path, err)
@@ -43,7 +48,7 @@ func Merge(ctx context.Context, path string, opts *Options, inputs ...string) er
 }
 
 func merge(ctx context.Context, path string, o Options, inputs []string) error {
-	var kept []builder.Kept
+	var kept []recovery.Kept
 	var read []*layout.Superblock
 	defer func() {
 		for _, k := range kept {
@@ -51,24 +56,28 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		}
 	}()
 	identity := xxh3.New()
-	lowest := 0.0
+	lowest, last := 0.0, uint64(0)
+	var replaced *layout.Superblock
 	for i, input := range inputs {
 		k, sb, err := openHashes(input)
 		if err != nil {
-			return about("read", input, err)
+			return ofInput(input, err)
 		}
 		kept, read = append(kept, k), append(read, sb)
 		if i == 0 && o.Seed == 0 {
 			o.Seed = sb.Seed()
 		}
 		if sb.Seed() != o.Seed {
-			return about("read", input, ErrOtherSeed)
+			return ofInput(input, ErrOtherSeed)
 		}
 		if i == 0 {
 			o.shard = sb.Shard()
 		}
 		if sb.Shard() != o.shard {
-			return about("read", input, ErrOtherShard)
+			return ofInput(input, ErrOtherShard)
+		}
+		if note, first := sb.Normalisation(), read[0].Normalisation(); note != first && !o.AnyNormalisation {
+			return ofInput(input, fmt.Errorf("%w: its note is %q, that of %s is %q", ErrOtherNormalisation, note, inputs[0], first))
 		}
 		if i == 0 && o.Normalisation == "" {
 			o.Normalisation = sb.Normalisation()
@@ -76,7 +85,14 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		if r := sb.TargetRate(); i == 0 || r < lowest {
 			lowest = r
 		}
+		last = max(last, sb.LastTime())
+		if sameFile(path, input) {
+			replaced = sb
+		}
 		binary.Write(identity, binary.LittleEndian, k.Counted)
+	}
+	if replaced != nil {
+		o.keepAs(replaced)
 	}
 	if o.FalsePositiveRate == 0 && o.FingerprintBits == 0 {
 		o.FalsePositiveRate = lowest
@@ -89,7 +105,13 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		Capacity uint64
 		Distinct bool
 	}{o.Capacity, o.Distinct})
-	c.Identity = identity.Sum64()
+	c.Identity, c.LastTime = identity.Sum64(), last
+	if replaced != nil {
+		c.First = *replaced
+	}
+	if replaced != nil && len(inputs) == 1 && !o.Distinct {
+		c.Continues = replaced
+	}
 	c.Check = func() error {
 		for i, input := range inputs {
 			if err := unchanged(path, input, read[i]); err != nil {
@@ -99,15 +121,24 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		return nil
 	}
 	_, err := builder.BuildKept(ctx, path, c, kept)
+	if e := new(builder.InputError); errors.As(err, &e) {
+		return ofInput(inputs[e.Number], err)
+	}
 	return err
+}
+
+// ofInput makes an error one of the file at a path.
+func ofInput(path string, err error) error {
+	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
+		return err
+	}
+	return &fs.PathError{Op: "read", Path: path, Err: err}
 }
 
 // unchanged returns ErrBusy if an input is the file at path, which is to be replaced, and has changed
 // since its superblock was read. No writer can open it now.
 func unchanged(path, input string, sb *layout.Superblock) error {
-	a, err := os.Stat(path)
-	b, err2 := os.Stat(input)
-	if err != nil || err2 != nil || !os.SameFile(a, b) {
+	if !sameFile(path, input) {
 		return nil
 	}
 	f, head, err := recovery.OpenFile(path)
@@ -121,55 +152,86 @@ func unchanged(path, input string, sb *layout.Superblock) error {
 	return nil
 }
 
+// sameFile reports whether there is a file that has both paths.
+func sameFile(path, input string) bool {
+	a, err := os.Stat(path)
+	b, err2 := os.Stat(input)
+	return err == nil && err2 == nil && os.SameFile(a, b)
+}
+
 // openHashes opens the hashes of the filter at path, for reading. If the writer of the filter has
 // died, openHashes recovers it first.
-func openHashes(path string) (builder.Kept, *layout.Superblock, error) {
+func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 	for tries := 0; ; tries++ {
 		f, head, err := recovery.OpenFile(path)
 		if err != nil {
-			return builder.Kept{}, nil, err
+			return recovery.Kept{}, nil, err
 		}
 		f.Close()
 		sb := head.Superblock
 		if sb.State() == layout.Live {
-			_, err := recoverFile(path, replayLog)
+			_, err := recoverFile(path, true, replayLog)
 			if errors.Is(err, ErrLocked) || err == nil && tries == openTries {
 				err = ErrBusy
 			}
 			if err != nil {
-				return builder.Kept{}, nil, err
+				return recovery.Kept{}, nil, err
 			}
 			continue
 		}
-		file, err := recovery.OpenHashesOf(path, sb)
-		if err != nil {
-			return builder.Kept{}, nil, err
-		}
-		return builder.Kept{File: file, Counted: sb.Hashes()}, sb, nil
+		kept, err := recovery.OpenHashesOf(path, sb)
+		return kept, sb, err
 	}
 }
 
-// Repair mends the filter at path from the hashes that it has kept (K6), if [Verify] finds it
-// damaged: it rebuilds the file, with the same capacity, rate, layout and sequence. It reports
-// whether that was needed. A filter whose writer has died is recovered first, if that is possible.
-// If its log is lost, the new file has the items of the last checkpoint.
+// Repair mends the filter at path from the hashes that it has kept (K6), if [Verify] finds it damaged,
+// or if it cannot be recovered: it builds the file anew, with the same capacity, rate, layout and
+// sequence, and replaces it as [Build] does. It reports whether that was needed. A filter whose writer
+// has died is recovered first, if that is possible; otherwise the new file has the operations of its
+// log, too, as far as the log goes on where NAME.hashes ends.
 //
-// The errors are [ErrNoHashes], [ErrLocked], and those of Build. If no superblock is intact,
-// nobody knows what the hashes belong to: the error is [ErrCorrupt].
+// If operations are lost, the filter is repaired and the error is a [*LostError]. If there is an intact
+// log whose operations cannot be joined, Repair changes nothing, and the error is [ErrCorrupt]. The
+// other errors are [ErrNoHashes], [ErrLocked], and those of Build. If no superblock is intact, nobody
+// knows what the hashes belong to: the error is ErrCorrupt.
 func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bool, err error) {
 	if opts == nil {
 		opts = new(RebuildOptions)
 	}
-	repaired, err = repair(ctx, path, opts)
-	if err != nil {
-		return false, about("repair", path, err)
+	if repaired, err = repair(ctx, path, opts); err != nil {
+		err = about("repair", path, err)
 	}
-	return repaired, nil
+	return repaired, err
+}
+
+// A LostError says what a filter has lost that [Repair] has mended otherwise.
+type LostError struct {
+	Operations uint64 // that are known to have been durable, at most
+	Log        bool   // the log is lost or damaged, and with it any number of operations
+}
+
+func (e *LostError) Error() string {
+	if e.Log {
+		return fmt.Sprintf("the filter is whole again, but its log is lost or damaged: it may lack any number of operations, of which up to %d are known to have been durable", e.Operations)
+	}
+	return fmt.Sprintf("the filter is whole again, but lacks up to %d operations that were durable", e.Operations)
 }
 
 func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error) {
-	_, err := recoverFile(path, replayLog)
-	if err != nil && !errors.Is(err, ErrCorrupt) {
+	var lost LostError
+	var refused error
+	_, err := recoverFile(path, true, func(vol recovery.Volume) (*Recovery, error) {
+		lost, refused = lostBefore(path)
+		if refused != nil {
+			return nil, refused
+		}
+		r, err := replayLog(vol)
+		if err == nil && r.Recovered { // the log was there
+			lost = LostError{}
+		}
+		return r, err
+	})
+	if refused != nil || err != nil && !errors.Is(err, ErrCorrupt) {
 		return false, err
 	}
 	if err == nil {
@@ -177,37 +239,49 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 			return false, err
 		}
 	}
-	f, err := os.Open(path)
+	left, err := recovery.Salvage(path)
 	if err != nil {
 		return false, err
 	}
-	head := make([]byte, layout.OffRuntime)
-	n, err := io.ReadFull(f, head)
-	f.Close()
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	_, sb, _, err := layout.Newest(head[:n])
-	if err != nil {
-		return false, err
-	}
-	file, err := recovery.OpenHashesOf(path, sb)
-	if err != nil {
-		return false, err
-	}
-	defer file.Close()
-	o, err := rebuilding(sb, sb.Length(), opts)
+	defer left.Kept.File.Close()
+	sb := left.Superblock
+	o, err := rebuilding(sb, 0, opts)
 	if err != nil {
 		return false, err
 	}
 	c := o.building()
-	c.First = *sb
+	if opts.Capacity == 0 {
+		sizeByItems(&c, func(items uint64) uint64 { return max(sb.Capacity(), items) })
+	}
+	c.First, c.Continues, c.LastTime = *sb, sb, sb.LastTime()
 	c.Check = func() error {
-		if err := unchanged(path, path, sb); err != nil && !errors.Is(err, ErrCorrupt) {
+		if again, err := recovery.Salvage(path); err != nil {
 			return err
+		} else if again.Kept.File.Close(); *again.Superblock != *sb {
+			return ErrBusy
 		}
 		return nil
 	}
-	_, err = builder.BuildKept(ctx, path, c, []builder.Kept{{File: file, Counted: sb.Hashes()}})
-	return err == nil, err
+	if _, err = builder.BuildKept(ctx, path, c, []recovery.Kept{left.Kept}); err != nil {
+		return false, err
+	}
+	lost = LostError{max(lost.Operations, left.Lost), lost.Log || left.LogLost}
+	if lost != (LostError{}) {
+		return true, &lost
+	}
+	return true, nil
+}
+
+// lostBefore returns what the files show to be lost before they are opened: for a file whose newest
+// superblock is damaged may look like one at rest, and opening it mends the superblock. It returns
+// an error if there is a log that nobody should remove.
+func lostBefore(path string) (lost LostError, refused error) {
+	left, err := recovery.Salvage(path)
+	if err == nil {
+		return LostError{left.Lost, left.LogLost}, left.Kept.File.Close()
+	}
+	if e := new(layout.CorruptError); errors.As(err, &e) && e.Region == layout.RegionLog {
+		return lost, err
+	}
+	return lost, nil // it may be a filter without hashes
 }

@@ -384,11 +384,9 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 // TestModel does anything, in any order, to filters so small that full tables,
 // the stash and moves are usual, and holds them against a multiset.
 func TestModel(t *testing.T) {
-	t.Parallel() // one processor is all that it uses
-	for i, p := range shapes() {
-		if i%2 != 0 && !slices.Contains(oneEach(), p) {
-			continue // for the time; the other tests run over all of them
-		}
+	t.Parallel()    // one processor is all that it uses
+	all := shapes() // one of each layout, and another one in each run
+	for _, p := range append(oneEach(), all[rand.IntN(len(all))]) {
 		t.Run(p.String(), func(t *testing.T) {
 			dir, n := memoryDir(t), 0
 			rapid.Check(t, func(t *rapid.T) {

@@ -16,7 +16,7 @@ import (
 // OpenReadOnly opens a filter for lookups. It needs only permission to read the file. It reads
 // and checks the superblocks, 16 KiB; lookups read the rest page by page as they need it, and
 // only [Verify] checks it. Another process may write to the file meanwhile: lookups see what it
-// has committed (rule R1).
+// has committed (rule R1). If another file takes its place, the filter is [ErrSuperseded].
 //
 // OpenReadOnly writes in one case: if the writer of the file has died and this process may write
 // to the file, it recovers the file first (rule R3). With [OpenOptions.NoRecover] it never
@@ -60,7 +60,7 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 // process has locked the file and may be about to recover it; the error is then ErrLocked.
 func makeServable(path string, opts *OpenOptions) error {
 	if !opts.NoRecover {
-		_, err := recoverFile(path, replayLog)
+		_, err := recoverFile(path, opts.RequireHashes, replayLog)
 		return err
 	}
 	f, err := os.Open(path)
@@ -107,7 +107,9 @@ const openTries = 10
 
 func newFilter(o *openFile) *Filter {
 	filter := &Filter{hash: layout.NewHasher(o.superblock.Seed()), shard: o.superblock.Shard()}
-	filter.growth.life, filter.growth.end = context.WithCancel(context.Background())
+	life, end := context.WithCancelCause(context.Background())
+	filter.growth.life, filter.growth.end = life, func() { end(ErrClosed) }
+	filter.growth.calls, filter.growth.endCalls = context.WithCancel(context.Background())
 	filter.use(o)
 	return filter
 }

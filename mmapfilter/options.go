@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"io/fs"
 	"runtime"
 	"time"
 	"unicode/utf8"
@@ -79,17 +80,36 @@ type Options struct {
 	// Normalisation is a note on how the keys were made from their source: at most 256 bytes of
 	// UTF-8 without zero bytes. The file stores it; the package does not interpret it.
 	Normalisation string
+	// AnyNormalisation allows [Merge] inputs with different notes. Set it if you know that their keys
+	// were made in the same way all the same.
+	AnyNormalisation bool
 
-	// KeepHashes keeps the hash of every item in the file NAME.hashes beside the filter: 8 to 9
-	// bytes on disk for each operation, and no memory. Such a filter can be rebuilt without its
-	// keys: see [Filter.Rebuild], [Filter.ExpireBefore], [Merge] and [Repair]. Lookups do not need
-	// the hashes.
+	// Mode is the permission bits of the file, and of what is beside it: its log, NAME.hashes and
+	// temporary files get no more. As with os.OpenFile, the umask takes bits away. 0 means 0666. A
+	// file that replaces another gets the bits of that one, without those that Mode lacks. A rebuild
+	// and [Repair] keep what the file has. Windows knows only 0200, whether the file may be written to:
+	// who may read it is up to the directory there. It must have 0600.
+	Mode fs.FileMode
+
+	// KeepHashes keeps the history of the filter, a hash for each insert and delete, in the file
+	// NAME.hashes beside it: 8 to 9 bytes on disk for each operation. Such a filter can be rebuilt
+	// without its keys, as its history means it (K7): see [Filter.Rebuild], [Filter.ExpireBefore],
+	// [Merge] and [Repair]. Lookups do not need the hashes.
 	KeepHashes bool
 	// AutoGrow, which implies KeepHashes, makes a filter that is open for writing grow by itself. At
 	// 90 % of its capacity it begins to be rebuilt with twice the capacity, while operations go on.
-	// An insert for which there is no room meanwhile waits. A filter that holds less than an eighth
-	// of its capacity is rebuilt smaller. [Stats.GrowthErr] says why it cannot grow, if so.
+	// An insert for which there is no room meanwhile waits. A filter that once held an eighth of its
+	// capacity, and then less, is rebuilt smaller, and one with a long history or many deletes that
+	// wait (see [Filter.Delete]) at its size. [Stats.GrowthErr] says why it cannot grow, if so.
 	AutoGrow bool
+
+	// Overwrite lets Create, Build and Merge destroy what a new filter does not replace: a file at its
+	// path that is no filter (not in Create), and files beside it, with the names of its log and its
+	// hashes, that are not those of the filter at its path. Otherwise the error is a [*ForeignError].
+	Overwrite bool
+	// MinKeys makes Build and Merge fail with [ErrFewKeys], and replace nothing, if the new filter would
+	// have fewer items.
+	MinKeys uint64
 
 	// LogBytes is the [OpenOptions.LogBytes] of the filter that Create opens.
 	LogBytes int64
@@ -145,6 +165,12 @@ func (o *Options) Validate() error {
 			return optionError("Normalisation", "zero byte at offset %d", i)
 		}
 	}
+	if o.Mode&^fs.ModePerm != 0 {
+		return optionError("Mode", "%v has more than permission bits", o.Mode)
+	}
+	if o.Mode != 0 && o.Mode&0o600 != 0o600 {
+		return optionError("Mode", "%#o does not let the owner read and write", uint32(o.Mode))
+	}
 	if err := validateLog(o.LogBytes); err != nil {
 		return err
 	}
@@ -189,6 +215,12 @@ func (o *Options) withDefaults() Options {
 		d.Progress = func(string, uint64, uint64) {}
 	}
 	return d
+}
+
+// keepAs has the new filter keep its hashes, and grow, if the one does whose place it takes.
+func (o *Options) keepAs(replaced *layout.Superblock) {
+	o.KeepHashes = o.KeepHashes || replaced.KeepsHashes()
+	o.AutoGrow = o.AutoGrow || replaced.Grows()
 }
 
 // wish returns the part of the options that the size depends on. o has its defaults filled in.
@@ -260,9 +292,16 @@ type OpenOptions struct {
 	// writes every page that the log changes. A log of a size that is given is made whole when the
 	// first operation comes, which waits for it.
 	LogBytes int64
-	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or
-	// if they are lost. Without it, such a filter works; it only cannot be rebuilt.
+	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
+	// they are lost. Without it, such a filter works; it only cannot be rebuilt. With it, and with
+	// [Options.AutoGrow], operations whose hashes cannot be written fail, once the log is full, with
+	// the error of the disk, and can be tried again; without either, a filter goes on and loses its
+	// hashes. So does one that OpenReadOnly or Follow recovers without either.
 	RequireHashes bool
+	// OnError, if not nil, is called with the errors of what a filter that is open for writing does by
+	// itself: a commit at the end of CommitInterval, a checkpoint, a growth. Each call has a goroutine
+	// of its own.
+	OnError func(error)
 	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. They then refuse a file
 	// whose writer has died with [ErrNeedsRecovery].
 	NoRecover bool
@@ -275,8 +314,17 @@ type OpenOptions struct {
 	// answer is "maybe" and [Follower.Err] is fs.ErrNotExist.
 	WaitForFile bool
 	// FollowInterval is how often [Follow] looks for a new file at the path; 0 means
-	// 100 ms. If it is negative, only [Follower.Refresh] looks.
+	// 100 ms. It also looks when a lookup finds that another file has taken the place of the one
+	// in use (R6). If FollowInterval is negative, only [Follower.Refresh] looks.
 	FollowInterval time.Duration
+	// VerifyBeforeSwitch makes [Follow] and [FollowSet] verify each file before they use it, the
+	// first one too, which takes as long as reading the whole file: see [Verify]. Meanwhile the old
+	// file answers. If the new one is damaged, the old one stays in use, Err is a [*CorruptError]
+	// that names the damaged one, and every look verifies again. In a sealed file any changed byte
+	// is found. A file that is clean has no checksums for its lines: only their structure and the
+	// number of items are checked. A file that a writer has open cannot be verified, and is used as
+	// it is. Kept hashes are not compared. What happens to a file in use later is not noticed.
+	VerifyBeforeSwitch bool
 	// Progress, if not nil, is called while ResidencyPopulate, ResidencyLock, ResidencyHeap or
 	// [Filter.Warm] reads the file, with the bytes read so far and the total.
 	Progress func(done, total int64)

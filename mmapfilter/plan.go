@@ -3,11 +3,11 @@ package mmapfilter
 import (
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // A Plan is the size and properties of the filter that [Options] describe.
@@ -99,9 +99,13 @@ func (o Options) building() builder.Config {
 		Workers:      o.Workers,
 		MemoryBudget: o.MemoryBudget,
 		Progress:     o.Progress,
+		Overwrite:    o.Overwrite,
+		MinKeys:      o.MinKeys,
+		Mode:         o.Mode,
 		Keep:         o.KeepHashes,
 		Identity:     rand.Uint64(),
-		Now:          uint64(time.Now().UnixNano()),
+		Now:          recovery.Now(),
+		LastTime:     recovery.Now(),
 		Plan: func(capacity uint64) (builder.Plan, error) {
 			p, err := o.plan(capacity)
 			if err != nil {

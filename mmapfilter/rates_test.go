@@ -58,7 +58,7 @@ func rateCases() (cases []rateCase) {
 	return cases
 }
 
-// TestRates covers C1 and C4 at design load, with 10 million keys and as many absent ones. No
+// TestRates covers C1 and C4 at design load, with 2 million keys and as many absent ones. No
 // key is answered "certainly not". The share of absent keys answered "maybe" is at most the
 // requested rate plus three standard errors, and the prediction is not below the measured rate
 // by more than that.
@@ -66,7 +66,7 @@ func TestRates(t *testing.T) {
 	t.Parallel() // its lookups use only one processor
 	for _, c := range rateCases() {
 		t.Run(c.name, func(t *testing.T) {
-			r := measureRate(t, c.opts, manyKeys())
+			r := measureRate(t, c.opts, min(manyKeys(), 2_000_000))
 			if r.missing != 0 {
 				t.Errorf("%d of %d keys are answered absent", r.missing, r.keys)
 			}
@@ -202,12 +202,12 @@ func TestFill(t *testing.T) {
 	for _, s := range fillShapes() {
 		if s.kind == layout.Packed || s.kind == layout.SemiSorted {
 			paper := map[int]float64{1: 0.50, 2: 0.84, 4: 0.95, 8: 0.98}[s.BucketSize]
-			if full := refusedAt(t, s, manyKeys()/10/s.slots()); full < paper {
+			if full := refusedAt(t, s, manyKeys()/20/s.slots()); full < paper {
 				t.Errorf("%s: full at %.4f", s, full)
 			}
 			continue
 		}
-		full, second := fillByInserts(t, s, manyKeys()/500)
+		full, second := fillByInserts(t, s, manyKeys()/1000)
 		least, most := 0.99, 0.08
 		if s.kind == layout.Compact {
 			least, most = float64(layout.DesignLoads(s.kind, s.Params).Usual)/100+0.005, 0.085

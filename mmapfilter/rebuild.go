@@ -24,12 +24,14 @@ type RebuildOptions struct {
 	// Layout is the layout to use. Auto, the zero value, means that of the old file, or what
 	// [Options.Plan] chooses if that cannot have the rate.
 	Layout Layout
-	// Keys, if not nil, makes Rebuild take the keys from the caller, not the hashes that the filter
-	// has kept. It is called once, at an instant at which no operation of the filter is under way,
-	// and returns all keys that are in the filter then: a snapshot, such as a cursor of a read
-	// transaction that it begins. Operations wait while it is called, and go on while the sequence
-	// is read, which must not show what they do. In a shard, keys of other shards are left out. The
-	// new filter has these keys, and what is done meanwhile, whatever the old one had.
+	// Keys, if not nil, makes Rebuild take the keys from the caller, not the hashes that the filter has
+	// kept. It is called once, at an instant at which no operation of the filter is under way, and
+	// returns all keys that are in the filter then: a snapshot, such as a cursor of a read transaction
+	// that it begins. Operations wait while it is called, and go on while the sequence is read, which
+	// must not show what they do. In a filter that grows by itself, an insert that finds no room waits
+	// for the rebuild: should the sequence wait for that insert, both do so until the context of the
+	// Rebuild ends, and then the insert fails. In a shard, keys of other shards are left out. The new
+	// filter has these keys, and what is done meanwhile, whatever the old one had.
 	Keys func() (iter.Seq2[[]byte, error], error)
 	// Hashes, if not nil, is called after Keys, at the same instant, and returns the hashes of further
 	// items: such as those of transactions that will be committed after the snapshot.
@@ -48,15 +50,17 @@ type RebuildOptions struct {
 // operation that finds no room in one of the files, or in its log. If operations come faster than
 // they can be done again in the new file, each of them waits for a moment.
 //
-// The items come from the hashes that the filter keeps ([Options.KeepHashes]), or from
-// [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps]
-// stay. A crash at any instant leaves the old file or the new one. If Rebuild fails or ctx is
-// cancelled, everything stays as it was. (If the disk fails after the new file has got the name, that
-// ends the filter: [ErrFailed].)
+// The items come from the hashes that the filter keeps ([Options.KeepHashes]): the new file has
+// those that the history means (K7), also of keys that InsertUnique left out or whose items stray
+// deletes took, and without those whose deletes waited. Or they come from [RebuildOptions.Keys].
+// The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps] stay. A crash at any
+// instant leaves the old file or the new one. If Rebuild fails or ctx is cancelled, everything
+// stays as it was. (If the disk fails after the new file has got the name, that ends the filter:
+// [ErrFailed].)
 //
 // Processes that have the old file open for reading get "maybe" from then on for keys that they do
-// not find there, and [Filter.Err] says [ErrSuperseded] (K4). A [Follower] switches to the new
-// file at its next look.
+// not find there: see [ErrSuperseded]. A [Follower] switches to the new file when it gets such an
+// answer, or at its next look.
 //
 // Rebuild needs room on the disk for the new file, and 8 bytes for each item and for each operation
 // that goes on meanwhile, beside the old one.
@@ -71,6 +75,8 @@ func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
 	if opts == nil {
 		opts = new(RebuildOptions)
 	}
+	ctx, cancel := f.growth.call(ctx)
+	defer cancel()
 	if err := f.rebuild(ctx, func() *RebuildOptions { return opts }); err != nil {
 		return about("rebuild", o.path, err)
 	}
@@ -82,7 +88,7 @@ func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
 func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) error {
 	f.growth.Lock()
 	defer f.growth.Unlock()
-	o, err := f.writable()
+	o, err := f.live()
 	if err != nil {
 		return err
 	}
@@ -97,11 +103,18 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(f.growth.life, func() { cancel(ErrClosed) })()
+	if opts.Keys != nil {
+		f.growth.auto.goesOn(ctx)
+		defer f.growth.auto.goesOn(context.Background()) // before ctx ends
+	}
 	s := &successor{filter: f, old: o}
 	job := rebuild.Job{Old: o.work, Config: options.building(), Keys: opts.Keys, Open: s.open, Look: s.look, Swap: s.swap}
-	if plan := job.Config.Plan; opts.CapacityFor != nil {
-		job.Config.Capacity = 0
-		job.Config.Plan = func(items uint64) (builder.Plan, error) { return plan(max(opts.CapacityFor(items), 1)) }
+	capacity := opts.CapacityFor
+	if capacity == nil && opts.Capacity == 0 && opts.Keys == nil { // the history may mean other items than there are
+		capacity = func(items uint64) uint64 { return max(o.superblock.Capacity(), items) }
+	}
+	if capacity != nil {
+		sizeByItems(&job.Config, capacity)
 	}
 	if opts.Hashes != nil {
 		job.Hashes = func() []uint64 { return f.shard.OwnAll(opts.Hashes()) }
@@ -109,11 +122,22 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	swapped, err := rebuild.Run(ctx, job)
 	switch {
 	case swapped:
+		f.growth.auto.Lock()
+		f.growth.auto.failed = nil // of the old file, perhaps without hashes
+		f.growth.auto.Unlock()
+		f.growth.auto.look()
 		o.release()
 	case s.file != nil:
 		s.file.release()
 	}
 	return err
+}
+
+// sizeByItems has a build choose its capacity once the items are counted.
+func sizeByItems(c *builder.Config, capacity func(items uint64) uint64) {
+	plan := c.Plan
+	c.Capacity = 0
+	c.Plan = func(items uint64) (builder.Plan, error) { return plan(max(capacity(items), 1)) }
 }
 
 // rebuilding returns the options, with defaults, of a file that replaces one with that many items.
@@ -155,10 +179,12 @@ type successor struct {
 func (s *successor) open(path string) (*background.Work, error) {
 	file, err := openLive(path, &OpenOptions{
 		CommitInterval: s.old.work.Interval, LogBytes: s.old.logBytes, Checked: s.old.checked, Residency: s.old.residency,
+		RequireHashes: s.old.work.Files.RequireHashes,
 	})
 	if err != nil {
 		return nil, err
 	}
+	file.work.OnError = s.old.work.OnError
 	s.file = file
 	return file.work, nil
 }

@@ -373,13 +373,13 @@ func TestNoRoomToCount(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	defer f.Close()
 	o := f.open.Load()
-	if err := f.waitForRoom(o, ErrFull); err != ErrFull {
+	if err := f.waitForRoom(o, 0); !errors.Is(err, ErrFull) {
 		t.Error(err)
 	}
 	if err := o.work.Writer.Clean(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.waitForRoom(o, ErrFull); err != nil {
+	if err := f.waitForRoom(o, 0); err != nil {
 		t.Error(err)
 	}
 }

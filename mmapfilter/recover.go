@@ -36,7 +36,7 @@ func DiscardLog(path string) (Recovery, error) {
 }
 
 func recoverWith(path string, recover func(recovery.Volume) (*Recovery, error)) (Recovery, error) {
-	found, err := recoverFile(path, recover)
+	found, err := recoverFile(path, false, recover)
 	if err != nil {
 		return Recovery{}, about("recover", path, err)
 	}
@@ -48,11 +48,14 @@ func replayLog(vol recovery.Volume) (*Recovery, error) {
 	return found, err
 }
 
-func recoverFile(path string, recover func(recovery.Volume) (*Recovery, error)) (found *Recovery, err error) {
+// recoverFile recovers a file with recover. If hashes is set, it fails where the filter would lose its
+// hashes otherwise (K2).
+func recoverFile(path string, hashes bool, recover func(recovery.Volume) (*Recovery, error)) (found *Recovery, err error) {
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
 		return nil, err
 	}
+	files.RequireHashes = hashes
 	fault := files.Catch(func() { found, err = recover(files) }, func(error) {})
 	if fault != nil {
 		err = fault

@@ -452,72 +452,67 @@ func (c *client) held(table layout.Table) keySet {
 func TestClientResumes(t *testing.T) {
 	t.Parallel() // uses only one processor
 	forEachShape(t, func(t *testing.T, p shape) {
-		seeds := uint64(4)
-		if testing.Short() {
-			seeds = 2
+		seed := rand.Uint64()
+		rng := seeded(t, seed)
+		f, path := newLines(t, p, p.lines(1+seed%2), Options{LogBytes: wal.MinBytes})
+		table := writerOf(f).Table()
+		const steps = 5000
+		c := &client{stream: newStream(t, rng, table, steps), refused: make([]bool, steps)}
+		noted, lost, cuts, crashes := 0, 0, 0, 0
+		var log []uint64
+		for c.at < steps {
+			switch r := rng.IntN(400); {
+			case r < 2:
+				if err := f.SyncAt(uint64(c.at)); err != nil {
+					t.Fatal(err)
+				}
+				noted, c.done = c.at, nil
+				log = logOf(t, path)
+			case r < 4:
+				if err := f.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				log = logOf(t, path)
+			case r < 8:
+				crashes++
+				var cut func(from, end uint64) uint64
+				if r < 6 {
+					cut = func(from, end uint64) uint64 { return from + rng.Uint64N(end-from+1) }
+				}
+				durable := f.DurableOps()
+				to := fmt.Sprintf("%s.%d", path, crashes)
+				crashCopy(t, f, path, to, log, cut)
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+				os.Remove(path)
+				path = to
+				f = openQuiet(t, path, &OpenOptions{LogBytes: wal.MinBytes})
+				if f.DurableOps() < durable {
+					t.Fatalf("%d operations are durable, and were %d", f.DurableOps(), durable)
+				}
+				n := c.resume(t, f.DurableSeq(), f.DurableOps(), noted)
+				if lost += n; cut != nil && n > 0 {
+					cuts++
+				}
+				held := c.held(table)
+				mustHold(t, f, &held)
+				log = logOf(t, path)
+			default:
+				c.do(t, f)
+			}
 		}
-		for seed := range seeds {
-			rng := seeded(t, seed)
-			f, path := newLines(t, p, p.lines(1+seed), Options{LogBytes: wal.MinBytes})
-			table := writerOf(f).Table()
-			const steps = 5000
-			c := &client{stream: newStream(t, rng, table, steps), refused: make([]bool, steps)}
-			noted, lost, cuts, crashes := 0, 0, 0, 0
-			var log []uint64
-			for c.at < steps {
-				switch r := rng.IntN(400); {
-				case r < 2:
-					if err := f.SyncAt(uint64(c.at)); err != nil {
-						t.Fatal(err)
-					}
-					noted, c.done = c.at, nil
-					log = logOf(t, path)
-				case r < 4:
-					if err := f.Sync(); err != nil {
-						t.Fatal(err)
-					}
-					log = logOf(t, path)
-				case r < 8:
-					crashes++
-					var cut func(from, end uint64) uint64
-					if r < 6 {
-						cut = func(from, end uint64) uint64 { return from + rng.Uint64N(end-from+1) }
-					}
-					durable := f.DurableOps()
-					to := fmt.Sprintf("%s.%d", path, crashes)
-					crashCopy(t, f, path, to, log, cut)
-					if err := f.Close(); err != nil {
-						t.Fatal(err)
-					}
-					os.Remove(path)
-					path = to
-					f = openQuiet(t, path, &OpenOptions{LogBytes: wal.MinBytes})
-					if f.DurableOps() < durable {
-						t.Fatalf("%d operations are durable, and were %d", f.DurableOps(), durable)
-					}
-					n := c.resume(t, f.DurableSeq(), f.DurableOps(), noted)
-					if lost += n; cut != nil && n > 0 {
-						cuts++
-					}
-					held := c.held(table)
-					mustHold(t, f, &held)
-					log = logOf(t, path)
-				default:
-					c.do(t, f)
-				}
+		held := c.held(table)
+		mustHold(t, f, &held)
+		refused := 0
+		for _, r := range c.refused {
+			if r {
+				refused++
 			}
-			held := c.held(table)
-			mustHold(t, f, &held)
-			refused := 0
-			for _, r := range c.refused {
-				if r {
-					refused++
-				}
-			}
-			t.Logf("%d crashes, of which %d lost %d operations; %d keys, %d refused", crashes, cuts, lost, f.Len(), refused)
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+		}
+		t.Logf("%d crashes, of which %d lost %d operations; %d keys, %d refused", crashes, cuts, lost, f.Len(), refused)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

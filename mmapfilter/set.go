@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -38,6 +39,9 @@ type Set struct {
 		sync.Mutex // held to change the state
 		closed     bool
 	}
+	wake        chan struct{}   // has the goroutine look at once; of capacity 1
+	life        context.Context // of a verification; ends when the set is closed
+	end         context.CancelCauseFunc
 	stop, ended chan struct{} // of the goroutine that looks at the path
 }
 
@@ -51,8 +55,10 @@ func OpenSet(path string, opts *OpenOptions) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.opts.VerifyBeforeSwitch = false
 	st, err := s.read(nil)
 	if err != nil {
+		s.end(err)
 		return nil, about("open", path, err)
 	}
 	s.use(st)
@@ -64,9 +70,15 @@ func OpenSet(path string, opts *OpenOptions) (*Set, error) {
 // takes the place of a shard, as [Follow] does for one file. Shards that both manifests name stay
 // open. Lookups under way end with the old manifest. A shard that could not be opened is tried again.
 //
-// It looks every [OpenOptions.FollowInterval], and in [Set.Refresh]. If a new manifest is refused, the
-// old one stays, and Err says why. With [OpenOptions.WaitForFile] it waits for a manifest that is not
-// there yet; until then every answer is "maybe". Close the set to stop its goroutine.
+// It looks every [OpenOptions.FollowInterval], in [Set.Refresh], and at once when a lookup finds that a
+// shard in use is [ErrSuperseded] (rule R6). If a new manifest is refused, the old one stays, and Err
+// says why. With [OpenOptions.WaitForFile] it waits for a manifest that is not there yet; until then
+// every answer is "maybe". Close the set to stop its goroutine.
+//
+// With [OpenOptions.VerifyBeforeSwitch] it opens and verifies all shards of a manifest, but those
+// that it has open already, before it switches to that manifest, and before FollowSet returns; if
+// one cannot be opened or is damaged, the manifest is refused with a [*ShardError]. A file that
+// takes the place of a shard is verified, too, before it is used.
 func FollowSet(path string, opts *OpenOptions) (*Set, error) {
 	s, err := newSet(path, opts)
 	if err != nil {
@@ -80,6 +92,7 @@ func FollowSet(path string, opts *OpenOptions) (*Set, error) {
 	case s.opts.WaitForFile && errors.Is(err, fs.ErrNotExist):
 		s.refuse(err)
 	default:
+		s.end(err)
 		return nil, about("open", path, err)
 	}
 	interval := s.opts.FollowInterval
@@ -92,19 +105,10 @@ func FollowSet(path string, opts *OpenOptions) (*Set, error) {
 	}
 	go func() {
 		defer close(s.ended)
-		wait := interval
-		for {
-			select {
-			case <-s.stop:
-				return
-			case <-time.After(wait):
-			}
-			begun := time.Now()
-			wait = interval
-			if _, err := s.Refresh(); err != nil {
-				wait = max(interval, (failedShare-1)*time.Since(begun))
-			}
-		}
+		lookEvery(interval, time.After, s.stop, s.wake, func() (awaits bool, err error) {
+			_, err = s.Refresh()
+			return s.awaits(), err
+		})
 	}()
 	return s, nil
 }
@@ -117,12 +121,14 @@ func newSet(path string, opts *OpenOptions) (*Set, error) {
 	if err != nil {
 		return nil, about("open", path, err)
 	}
-	s := &Set{path: absolute, opts: *opts.withDefaults(), stop: make(chan struct{}), ended: make(chan struct{})}
+	s := &Set{path: absolute, opts: *opts.withDefaults(), wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	s.life, s.end = context.WithCancelCause(context.Background())
 	s.direct.Store(maybe)
 	return s, nil
 }
 
-// read reads the manifest. Shards that old names as well are taken over.
+// read reads the manifest. Shards that old names as well are taken over. With
+// OpenOptions.VerifyBeforeSwitch the others are opened and verified.
 func (s *Set) read(old *setState) (*setState, error) {
 	info, err := os.Stat(s.path) // before it is opened: opening a pipe would wait for a writer
 	if err != nil {
@@ -146,7 +152,26 @@ func (s *Set) read(old *setState) (*setState, error) {
 		st.shards = append(st.shards, sh)
 		st.findLate(i)
 	}
+	if s.opts.VerifyBeforeSwitch {
+		if err := st.verify(old); err != nil {
+			st.drop(old)
+			return nil, err
+		}
+	}
 	return st, nil
+}
+
+// verify opens and verifies the shards that old does not have, and has no lookup wait for another one.
+func (st *setState) verify(old *setState) error {
+	for i, sh := range st.shards {
+		sh.get()
+		taken := old != nil && i < len(old.shards) && old.shards[i] == sh
+		if err := sh.err.Load(); err != nil && !taken {
+			return err
+		}
+		sh.settle(st)
+	}
+	return nil
 }
 
 // shard returns shard i of a manifest, that of old if it is the same.
@@ -160,6 +185,8 @@ func (s *Set) shard(old *setState, m *manifest.Manifest, i int) *setShard {
 		path:   filepath.Join(filepath.Dir(s.path), filepath.FromSlash(m.Shards[i].File)),
 		want:   shardHead{layout.Shard{Number: uint32(i), Count: uint32(len(m.Shards))}, uint64(m.Seed), uint64(m.Shards[i].Identity)},
 		opts:   &s.opts,
+		wake:   s.wake,
+		life:   s.life,
 	}
 }
 
@@ -167,18 +194,36 @@ func (s *Set) shard(old *setState, m *manifest.Manifest, i int) *setShard {
 func (s *Set) use(st *setState) {
 	old := s.state.Swap(st)
 	s.direct.Store(&st.lookups.Direct)
-	if old == nil {
-		return
+	if old != nil {
+		old.drop(st)
 	}
-	kept := make(map[*setShard]bool, len(st.shards))
+}
+
+// drop lets go of the shards of a state that another one, if there is one, does not have.
+func (st *setState) drop(but *setState) {
+	kept := make(map[*setShard]bool)
+	if but != nil {
+		for _, sh := range but.shards {
+			kept[sh] = true
+		}
+	}
 	for _, sh := range st.shards {
-		kept[sh] = true
-	}
-	for _, sh := range old.shards {
 		if !kept[sh] {
 			sh.letGo()
 		}
 	}
+}
+
+// awaits reports whether a shard in use awaits the file that is to take its place.
+func (s *Set) awaits() (awaits bool) {
+	if st := s.state.Load(); st != nil {
+		for _, sh := range st.shards {
+			if f := sh.opened(); f != nil && f.awaits() {
+				awaits = true
+			}
+		}
+	}
+	return awaits
 }
 
 func (s *Set) refuse(err error) {
@@ -320,6 +365,7 @@ func (s *Set) OpenAll() error {
 // Close closes all shards. Lookups in progress finish; later ones report true. Closing a set again
 // does nothing and returns nil.
 func (s *Set) Close() error {
+	s.end(ErrClosed) // a Refresh that verifies holds the lock
 	s.mu.Lock()
 	if s.mu.closed {
 		s.mu.Unlock()

@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,6 +59,8 @@ type setShard struct {
 	path   string
 	want   shardHead
 	opts   *OpenOptions
+	wake   chan struct{}   // of the set
+	life   context.Context // likewise
 
 	// filter is nil until a key of the shard is looked up. It answers "maybe" if the file could not be
 	// opened, and when the set no longer has the shard.
@@ -99,7 +102,7 @@ func (sh *setShard) get() *Filter {
 	if f := sh.filter.Load(); f != nil {
 		return f
 	}
-	f, err := sh.check(OpenReadOnly(sh.path, sh.opts))
+	f, err := sh.check(sh.follower().open())
 	if err != nil {
 		f = unknownFilter
 		sh.err.Store(&ShardError{sh.number, sh.path, err})
@@ -170,10 +173,14 @@ func (sh *setShard) refresh(st *setState) error {
 // look opens the file at the path, unless it is the one in use.
 func (sh *setShard) look(old *Filter) (*Filter, error) {
 	if old == unknownFilter {
-		return OpenReadOnly(sh.path, sh.opts)
+		return sh.follower().open()
 	}
-	f := &Follower{path: sh.path, opts: *sh.opts}
-	return f.look(old.open.Load())
+	return sh.follower().look(old.open.Load())
+}
+
+// follower returns what opens a file at the path, and looks whether another one has its place.
+func (sh *setShard) follower() *Follower {
+	return &Follower{path: sh.path, opts: *sh.opts, wake: sh.wake, life: sh.life}
 }
 
 // opened returns the filter if the file is open, or nil.

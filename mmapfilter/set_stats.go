@@ -36,7 +36,7 @@ func (s *Set) Stats() SetStats {
 	st := s.state.Load()
 	if st == nil {
 		state := "waiting"
-		if s.isClosed() {
+		if s.life.Err() != nil { // not s.mu: a Refresh may hold it for long
 			state = "closed"
 		}
 		return SetStats{Len: s.Len(), Cap: s.Cap(), State: state}
@@ -70,12 +70,6 @@ func (s *Set) Stats() SetStats {
 		stats.BitsPerKey = float64(stats.FileBytes) * 8 / float64(stats.Len)
 	}
 	return stats
-}
-
-func (s *Set) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.closed
 }
 
 // A SetReport says what [VerifySet] checked and found.

@@ -115,6 +115,19 @@ func (s *Set) DeleteString(key string) (deleted bool, err error) {
 // [*ShardError], it goes on with the keys of the other shards. It returns how many keys it has
 // inserted. If that is not all of them, nobody knows which.
 func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
+	return s.insertParts(keys, nil, func(f *Filter, own []uint64, _ []bool) (int, error) { return f.insertOwnBatch(own) })
+}
+
+// InsertUniqueBatch is [Filter.InsertUniqueBatch], but goes on after an error, which is a
+// [*ShardError], with the keys of other shards. It returns for how many keys it has done so; for the
+// others, added is false.
+func (s *Set) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
+	clear(added[:len(keys)])
+	return s.insertParts(keys, added, (*Filter).insertUniqueOwnBatch)
+}
+
+// insertParts has insert do the keys of each shard, and stores what it answers, unless added is nil.
+func (s *Set) insertParts(keys [][]byte, added []bool, insert func(f *Filter, own []uint64, added []bool) (int, error)) (n int, err error) {
 	st := s.state.Load()
 	if st == nil {
 		return 0, ErrClosed
@@ -131,14 +144,15 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 			p.Add(int(number), own, i)
 		}
 		for g := range p.Sort(len(st.shards)) {
-			number, own, _ := p.Group(g)
+			number, own, answers := p.Group(g)
+			clear(answers)
 			if failed[number] != nil {
 				continue
 			}
 			sh := st.shards[number]
 			f, done, err := sh.get(), 0, ErrReadOnly
 			if f != unknownFilter {
-				done, err = f.insertOwnBatch(own)
+				done, err = insert(f, own, answers)
 			}
 			if n += done; err != nil {
 				if failed == nil {
@@ -146,6 +160,10 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 				}
 				failed[number] = &ShardError{sh.number, sh.path, err}
 			}
+		}
+		if added != nil {
+			p.Answer(added)
+			added = added[len(part):]
 		}
 	}
 	return n, errors.Join(slices.Collect(maps.Values(failed))...)

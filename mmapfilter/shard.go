@@ -63,6 +63,7 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 	}
 	o.shard = layout.Shard{Number: uint32(shard), Count: uint32(shards)}
 	c := o.building()
+	c.Overwrite = true // no other file has a name like that
 	made := new(ShardFile)
 	var built *layout.Superblock
 	c.Name = func(sb *layout.Superblock, read uint64) (string, error) {

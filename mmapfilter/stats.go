@@ -37,7 +37,9 @@ type Stats struct {
 	WriterAlive     bool    `json:"writer_alive"`      // this or another process has the file open for writing
 	Warning         string  `json:"warning,omitempty"` // what the file system cannot promise or what could not be done, one a line
 
-	// The following are 0 unless the filter is open for writing, except DurableSeq.
+	// The following are 0 unless the filter is open for writing, except DurableSeq, and what it says of
+	// the hashes. If another process writes to the file, LeftOut and Waiting are those at the last
+	// checkpoint.
 	Pending      int           `json:"pending"`       // operations not yet committed
 	LogBytes     int64         `json:"log_bytes"`     // size of the log, NAME.stash; 0 if there is none
 	DurableSeq   uint64        `json:"user_seq"`      // see Filter.DurableSeq
@@ -45,6 +47,8 @@ type Stats struct {
 	Checkpoints  uint64        `json:"checkpoints"`   // since the filter was opened
 	Rebuilds     uint64        `json:"rebuilds"`      // since the filter was opened
 	KeepsHashes  bool          `json:"keeps_hashes"`  // see Options.KeepHashes
+	LeftOut      uint64        `json:"left_out"`      // since the last rebuild, InsertUniques that left their key out, since an item answers for it; 0 without KeepsHashes
+	Waiting      uint64        `json:"waiting"`       // deletes that the next rebuild carries out; see Filter.Delete
 	Grows        bool          `json:"grows"`         // see Options.AutoGrow
 	GrowthErr    string        `json:"growth_err"`    // why the filter cannot be rebuilt from its hashes although it is to keep them, or ""
 	RebuildStall time.Duration `json:"rebuild_stall"` // how long operations waited at the end of the last rebuild, in nanoseconds
@@ -104,6 +108,7 @@ func (f *Filter) Stats() Stats {
 		Warning:         o.warning,
 	}
 	s.DurableSeq = sb.UserSeq()
+	s.LeftOut, s.Waiting = sb.Kept().LeftOut, sb.Kept().Waiting
 	s.KeepsHashes, s.Grows = sb.KeepsHashes(), sb.Grows()
 	if err := f.growthErr(o); err != nil {
 		s.GrowthErr = err.Error()
@@ -144,6 +149,7 @@ func (o *openFile) writerStats(s *Stats) {
 	state := w.State()
 	s.StashLen, s.Pending, s.LogBytes = state.StashLen, state.Pending, state.LogBytes
 	s.Rebuilds, s.RebuildStall = o.rebuilds, state.Handover
+	s.LeftOut, s.Waiting = state.History.LeftOut, state.History.Waiting
 	s.Commits, s.Checkpoints, s.LongestStall = state.Commits, state.Checkpoints, state.LongestStall
 	if state.Cramped != nil {
 		s.Warning = joinWarnings(s.Warning, fmt.Sprintf("the log keeps its size: %v", state.Cramped))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"expvar"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +56,68 @@ func TestVar(t *testing.T) {
 	f.Close()
 	if s, want := read(), (Stats{Len: 700, Cap: 1000, State: "closed"}); s != want {
 		t.Errorf("after Close: %+v", s)
+	}
+}
+
+// TestStatsOfHistory: the stats of a writer, and of a reader after it, say what was left out and what
+// waits, until a rebuild; and those of a reader whether the hashes are there.
+func TestStatsOfHistory(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
+	check := func(f *Filter, leftOut, waiting uint64) {
+		t.Helper()
+		if s := f.Stats(); s.LeftOut != leftOut || s.Waiting != waiting || s.GrowthErr != "" || !s.Grows {
+			t.Errorf("%d left out, %d waiting: %+v", leftOut, waiting, s)
+		}
+	}
+	if err := errors.Join(f.InsertString("a"), f.InsertString("b")); err != nil {
+		t.Fatal(err)
+	}
+	check(f, 0, 0)
+	if added, err := f.InsertUnique([]byte("a")); err != nil || added {
+		t.Fatal(added, err)
+	}
+	check(f, 1, 0)
+	if deleted, err := f.DeleteString("b"); err != nil || !deleted {
+		t.Fatal(deleted, err)
+	}
+	check(f, 1, 1)
+	if f.Len() != 2 || f.Count([]byte("b")) != 1 {
+		t.Errorf("a delete that waits: %d items, %d of the key", f.Len(), f.Count([]byte("b")))
+	}
+	reader, err := OpenReadOnly(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	check(reader, 0, 0) // as of the last checkpoint
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(reader, 1, 1)
+	if f, err = Open(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	check(f, 1, 1)
+	if err := f.Rebuild(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	check(f, 0, 0)
+	if f.Len() != 1 || f.ContainsString("b") {
+		t.Errorf("after a rebuild: %d items", f.Len())
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path + ".hashes"); err != nil {
+		t.Fatal(err)
+	}
+	if reader, err = OpenReadOnly(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if s := reader.Stats(); !strings.Contains(s.GrowthErr, "NAME.hashes") {
+		t.Errorf("without hashes: %q", s.GrowthErr)
 	}
 }
 

@@ -20,7 +20,11 @@ type Report struct {
 	Chunks    int64           // chunks of 64 KiB that were checked against their checksums
 	Items     uint64          // items counted in the lines and in the stash
 	StashLen  int             // stash entries in use
-	Hashes    uint64          // kept hashes (see Options.KeepHashes) that the table was held against
+	Hashes    uint64          // keys, with each equal one counted, that the kept hashes mean (K7); the table was held against their items
+	NotFound  uint64          // of these, keys that are answered "certainly not", since a stray delete has taken their item (C6); a rebuild gives it back
+	Strays    uint64          // deletes, since the last rebuild, of keys that were not in the filter and took an item of another key
+	LeftOut   uint64          // keys, since the last rebuild, that InsertUnique left out, since another item answers for them
+	Waiting   uint64          // deletes that the next rebuild carries out
 	HashesErr error           // why the table was not held against kept hashes, although the filter is to keep them; matches ErrNoHashes
 	Damage    []*CorruptError // ordered by offset; at most 1,000 of them
 }
@@ -36,9 +40,9 @@ type Report struct {
 //
 // If the file is damaged, the error is the first entry of Report.Damage and matches
 // [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the file
-// open or wrote to it meanwhile, and the cause of a cancelled context. The Report holds what was
-// found up to then. Verify writes nothing, so for a file whose writer has died the error is
-// [ErrNeedsRecovery].
+// open or wrote to it meanwhile, or if it was replaced, and the cause of a cancelled context. The
+// Report holds what was found up to then. Verify writes nothing, so for a file whose writer has
+// died the error is [ErrNeedsRecovery].
 func Verify(ctx context.Context, path string) (Report, error) {
 	return VerifyProgress(ctx, path, func(done, total int64) {})
 }
@@ -59,6 +63,12 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 		return Report{}, err
 	}
 	defer f.Close()
+	return verifyOpen(ctx, f, head, path, path, progress)
+}
+
+// verifyOpen verifies the file at path, which is open, and the hashes that the filter at the path hashes
+// has kept, unless that is "".
+func verifyOpen(ctx context.Context, f *os.File, head *recovery.Head, path, hashes string, progress func(done, total int64)) (Report, error) {
 	state := head.Superblock.State()
 	r := Report{FileBytes: head.Size, Sealed: state == layout.Sealed}
 	if state == layout.Live {
@@ -69,10 +79,15 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 		return r, err
 	}
 	defer m.Unmap()
-	found, err := verify.Run(ctx, path, head, m.Data, progress)
+	found, err := verify.Run(ctx, hashes, head, m.Data, progress)
 	r = Report(found)
 	if busy := stillSame(f, head); busy != nil {
 		return r, busy
+	}
+	if len(r.Damage) > 0 {
+		if busy := stillNamed(path, head); busy != nil {
+			return r, busy // the damage may be the mark of a file that has been replaced (K4)
+		}
 	}
 	if err == nil && len(r.Damage) > 0 {
 		err = r.Damage[0]
@@ -90,10 +105,18 @@ func liveError(f *os.File, path string, head *recovery.Head) error {
 	if err := stillSame(f, head); err != nil {
 		return err
 	}
+	if err := stillNamed(path, head); err != nil {
+		return err
+	}
+	return ErrNeedsRecovery
+}
+
+// stillNamed returns ErrBusy if the file whose head was read is not at path any more.
+func stillNamed(path string, head *recovery.Head) error {
 	if info, err := os.Stat(path); err != nil || !os.SameFile(info, head.Info) {
 		return errors.Join(ErrBusy, err)
 	}
-	return ErrNeedsRecovery
+	return nil
 }
 
 // stillSame returns ErrBusy if a writer changed the file since its head was read.

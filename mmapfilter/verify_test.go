@@ -73,6 +73,21 @@ func TestVerifyWhileItIsWritten(t *testing.T) {
 	}
 }
 
+// TestVerifyOfAReplacedFile: the mark of a file that is replaced while it is read (K4) is no damage.
+func TestVerifyOfAReplacedFile(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 1000))
+	ctx := &hookContext{Context: context.Background(), hook: func() error {
+		mustReplace(t, path)
+		return nil
+	}}
+	if r, err := Verify(ctx, path); !errors.Is(err, ErrBusy) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := Verify(context.Background(), path); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestVerifyOfACleanFileCutShort: if a file without checksums is cut short while its lines are
 // read, the damage is the missing line, not the count of keys.
 func TestVerifyOfACleanFileCutShort(t *testing.T) {

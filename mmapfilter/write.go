@@ -76,8 +76,9 @@ func (f *Filter) awaitTry(o *openFile, err error) error {
 	case engine.ErrAgain:
 		o.work.Writer.AwaitHandover()
 		return nil
-	case ErrFull:
-		return f.waitForRoom(o, err)
+	}
+	if hash, full := noRoomFor(err); full {
+		return f.waitForRoom(o, hash)
 	}
 	return err
 }
@@ -139,10 +140,14 @@ func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uin
 }
 
 // InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it did. Lookup
-// and insert are one step: if several goroutines insert the same key, exactly one adds it. A key
-// left out because of a false positive is not counted, so do not combine InsertUnique with
-// Delete, nor with a rebuild from kept hashes ([Filter.Rebuild], [Options.AutoGrow]): a key that
-// was left out has none. The errors are those of [Filter.Insert].
+// and insert are one step: if several goroutines insert the same key, exactly one adds it.
+//
+// A key that was left out because of a false positive leans on the item of another key, and is
+// found as long as that item is there. In a filter that keeps its hashes, an InsertUnique means "at
+// least one" (K7), also if it inserts: every rebuild has the key, and one Delete removes it. Until
+// a rebuild, [Filter.Delete] and [Filter.ExpireBefore] leave the items alone that it may lean on. A
+// repeat does not make a key younger. Without kept hashes, a Delete of the other key takes the item
+// of both. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	return f.InsertUniqueHash(f.hash.Hash(key))
 }
@@ -160,43 +165,21 @@ func (f *Filter) insertUniqueOwn(own uint64) (added bool, err error) {
 	return f.change(own, 1, func(w *engine.Writer) (bool, error) { return w.InsertUnique(own) })
 }
 
-// InsertUniqueHashes does InsertUnique for keys whose [Filter.Hash] is known, in order, and stops at the
-// first error. It returns how many it has done, and how many of these it has added. It is faster than
-// single calls.
-func (f *Filter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
-	err = f.insertInto(func(o *openFile) error { return f.insertUniqueHashes(o, hashes, &n, &added) })
-	return n, added, err
-}
-
-// insertUniqueHashes does InsertUnique for the hashes from the n-th on.
-func (f *Filter) insertUniqueHashes(o *openFile, hashes []uint64, n, added *int) error {
-	var own [engine.Batch]uint64
-	for *n < len(hashes) {
-		part := own[:0]
-		for _, h := range hashes[*n:min(*n+engine.Batch, len(hashes))] {
-			h, ok := f.shard.Own(h)
-			if !ok {
-				break
-			}
-			part = append(part, h)
-		}
-		if len(part) == 0 {
-			return ErrOtherShard
-		}
-		if err := o.work.Catch(func() error { return o.work.Writer.InsertUniqueAll(part, n, added) }); err != nil {
-			return err
-		}
-		f.inserted(o)
-	}
-	return nil
-}
-
 // Delete deletes one item of a key that was inserted. It reports false and changes
 // nothing if the key is certainly not in the filter.
 //
 // Delete only keys that were inserted. If the filter answers "maybe" for a key that was never
-// inserted, Delete takes the fingerprint of another key, which may then be answered "certainly
-// not" (C6). A filter of fingerprints cannot detect this.
+// inserted, Delete takes the fingerprint of another key, which may then be answered "certainly not"
+// (C6). A filter of fingerprints cannot detect this. If it keeps its hashes, the next rebuild gives
+// that key back, and [Verify] counts such deletes. If that key is itself deleted before, Delete
+// reports false, so the rebuild gives it back all the same.
+//
+// In a filter that keeps its hashes, once [Filter.InsertUnique] has left a key out, which may lean
+// on the item of another, Delete takes no item: the delete waits for the next rebuild, which
+// carries it out. Until then the answer for the key is "maybe", and another Delete of it reports
+// true. [Stats.Waiting] says how many wait. With [Options.AutoGrow], a rebuild comes when there are
+// many (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild from
+// [RebuildOptions.Keys] carries the deletes out.
 //
 // Deletes wear out layout Blocked: more and more lookups read a second line, and the rate rises (C4).
 // [Filter.Rebuild] makes it as new; with [RebuildOptions.Layout] Compact and a FalsePositiveRate of 5 in
@@ -307,10 +290,12 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 	return f.commit((*engine.Writer).Checkpoint)
 }
 
-// Count returns an upper bound on how often key is in the filter: the number of items with the
-// same lines, buckets and fingerprint. It is exact unless another key shares all three (C7). If
-// Count cannot tell, it returns math.MaxUint64: after Close, after a fault, if a write has
-// failed, or while a writer in another process keeps moving these items.
+// Count returns an upper bound on how often key is in the filter: the number of items with the same
+// lines, buckets and fingerprint. It is exact unless another key shares all three (C7), or deletes
+// wait for a rebuild (see [Filter.Delete]). Of a key that leans on the item of another it is at
+// least 1; of one whose item a stray delete took, it may be 0. If Count cannot tell, it returns
+// math.MaxUint64: after Close, after a fault, if a write has failed, or while a writer in another
+// process keeps moving these items.
 func (f *Filter) Count(key []byte) uint64 {
 	o := f.open.Load()
 	if o == nil || o.unknown() {

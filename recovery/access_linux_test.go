@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -65,7 +66,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 			t.Error(err)
 			return ""
 		}
-		if err := d.Allocate(100); err != nil {
+		if err := d.Allocate(context.Background(), 100); err != nil {
 			t.Error(err)
 		}
 		lost = d.Lost()

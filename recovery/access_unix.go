@@ -35,3 +35,13 @@ func keepAccess(f *os.File, as fs.FileInfo) (lost string, err error) {
 	}
 	return lost, f.Chmod(mode) // after chown, and without the umask
 }
+
+// nameless reports whether f has lost its last name.
+func nameless(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	return ok && is.Nlink == 0
+}

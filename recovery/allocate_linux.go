@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +13,11 @@ import (
 // allocate extends a new file to size and allocates all its blocks. A file with a hole
 // works until the disk is full, when a store into the hole is a SIGBUS. So allocate checks
 // what the system really allocated.
-func allocate(f *os.File, size int64) error {
-	makeLargePages(f, size)
+func allocate(ctx context.Context, f *os.File, size int64) error {
+	makeLargePages(ctx, f, size)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
 	allocated, err := fallocate(f, size)
 	if errors.Is(err, errNoFallocate) || err == nil && !allocated { // success, but blocks are missing
 		return writeZeros(f, size, zeroStep)

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -66,7 +67,7 @@ func TestAllocateWhateverIsSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		callFallocate = c.call
-		if err := allocate(f, size); !errors.Is(err, c.err) {
+		if err := allocate(context.Background(), f, size); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", name, err)
 		} else if err != nil {
 			continue
@@ -85,7 +86,7 @@ func TestAllocateWhateverIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := allocate(f, size); err == nil {
+	if err := allocate(context.Background(), f, size); err == nil {
 		t.Error("no size, and no error")
 	}
 }

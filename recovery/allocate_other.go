@@ -2,9 +2,12 @@
 
 package recovery
 
-import "os"
+import (
+	"context"
+	"os"
+)
 
-func allocate(f *os.File, size int64) error { return writeZeros(f, size, zeroStep) }
+func allocate(_ context.Context, f *os.File, size int64) error { return writeZeros(f, size, zeroStep) }
 
 // allocateAgain extends a file with content to size. Holes stay, since the system does not
 // say where they are.

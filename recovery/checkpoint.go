@@ -11,6 +11,15 @@ import (
 // Checkpointing reports whether a checkpoint has begun and not ended.
 func (w *Writer) Checkpointing() bool { return w.underWay.Load() != nil }
 
+// Stuck returns why the checkpoint under way could not end when that was tried last, although the
+// writer has not failed; or nil.
+func (w *Writer) Stuck() error {
+	if err := w.stuck.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // Moving reports whether the checkpoint that has begun moves to a larger log. Until it ends,
 // there can be no other.
 func (w *Writer) Moving() bool {
@@ -47,7 +56,7 @@ func (w *Writer) BeginCheckpoint() {
 // EndCheckpoint makes the header of the next generation and the region durable, and then
 // the superblock that names this generation (W5), if a checkpoint has begun. Every segment
 // that ended before BeginCheckpoint must have been hardened. Operations and commits go on
-// meanwhile.
+// meanwhile. If it fails since the hashes cannot be kept and must be, the writer has not failed.
 func (w *Writer) EndCheckpoint() error {
 	c := w.underWay.Load()
 	if c == nil {
@@ -59,10 +68,14 @@ func (w *Writer) EndCheckpoint() error {
 	if err := w.syncLog(c.log); err != nil { // its header
 		return err
 	}
+	if err := w.kept.keepEnded(c.ended, c.generation, c.salt); err != nil {
+		w.stuck.Store(&err)
+		return err // nothing has changed: it can be tried again
+	}
+	w.stuck.Store(nil)
 	if err := w.syncRuns(); err != nil {
 		return err
 	}
-	w.kept.keepEnded(c.ended, c.generation, c.salt)
 	c.next.SetHashes(w.kept.counted)
 	if err := w.putSuperblock(&c.next); err != nil {
 		return err
@@ -126,7 +139,7 @@ func (w *Writer) GrowLog(bytes int64) error {
 		return w.Fail(err) // W9
 	}
 	log, err := w.vol.CreateLog(bytes)
-	if errors.Is(err, ErrNoRoom) {
+	if errors.Is(err, ErrNoRoom) || errors.As(err, new(*ForeignError)) {
 		g.cramped.Store(&err)
 		return nil
 	}

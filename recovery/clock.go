@@ -2,7 +2,10 @@ package recovery
 
 import "time"
 
-// Now returns the time of the system.
+// Now returns the time of the system, in nanoseconds since 1970.
+func Now() uint64 { return clock() }
+
+// Now is the function Now.
 func (v *Files) Now() uint64 { return clock() }
 
 // clock is replaced by tests.

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -106,7 +107,7 @@ func TestSyncsLeaveNothingDirty(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	d, err := NewDraft(path)
 	if err == nil {
-		err = d.Allocate(1 << 20)
+		err = d.Allocate(context.Background(), 1<<20)
 	}
 	if err != nil {
 		t.Fatal(err)

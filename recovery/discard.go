@@ -49,8 +49,11 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	for word := uint64(layout.WordRuntime); word < uint64(len(w.Words())); word++ {
 		w.put(word, w.Words()[word])
 	}
-	w.kept.lose(errLost) // some are in the log
+	if w.kept.on = w.sb.KeepsHashes(); w.kept.on {
+		w.kept.lose(errLost) // some are in the log
+	}
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Operation()
+	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	if err := w.syncRegion(); err != nil {
 		return nil, err
 	}

@@ -118,22 +118,28 @@
 //
 // # Kept hashes
 //
-// A filter may keep the hash of every item in NAME.hashes (package hashes, with rule K1):
+// A filter may keep the history of its hashes in NAME.hashes (package hashes, with rules K1 and K7):
 //
-//	K2  Between checkpoints the log is the tail of NAME.hashes: the last record of an
-//	    operation has its hash. A checkpoint appends those of the generation that ended
-//	    to NAME.hashes and makes them durable before the superblock, which counts their
-//	    pages. A clean close, Seal and recovery do the same. So a commit needs no further
-//	    sync. Pages that no superblock counts, left by a writer that died, are cut off
-//	    before the first page is appended. A page that is counted is not written again.
-//	    If a call on NAME.hashes fails, or it is not the file that the superblock names,
-//	    the filter goes on without: from its next superblock on no page counts.
-//	    (keeper)
+//	K2  Between checkpoints the log is the end of NAME.hashes: the last record of an
+//	    operation has its hash, and what the operation means. A checkpoint appends those
+//	    of the generation that ended to NAME.hashes and makes them durable before the
+//	    superblock, which counts their pages. A clean close, Seal and recovery do the
+//	    same. So a commit needs no further sync. Pages that no superblock counts, left by
+//	    a writer that died, are cut off before the first page is appended. A page that
+//	    the newest durable superblock counts is not written: a last page that is not full
+//	    is page 1 or 2, by turns. If a call on NAME.hashes fails, nothing has changed, and
+//	    the checkpoint is tried again: the log has the hashes, and once it is full,
+//	    operations fail with the error of the disk until there is room. A filter that
+//	    neither grows by itself nor is opened with RequireHashes goes on without its
+//	    hashes instead; so does one whose NAME.hashes is not what the superblock names.
+//	    From its next superblock on no page counts. The time of a commit is never before
+//	    that of the commit before, whatever the clock says. (keeper, Writer.now)
 //
 // # A file that takes the place of another
 //
 //	K3  A new file, under names of its own beside the old one, is complete. At some
-//	    instant it has all that was done in the old one. From then on each operation goes
+//	    instant it has all that was done in the old one: if it is made from hashes, its
+//	    history has the same position and chain. From then on each operation goes
 //	    to the logs of both, or waits, and no sync returns. An operation that is cut off
 //	    in one of them, by a fault, ends that file, and the handover. The new file and
 //	    its log become durable up to that instant. Then its log is renamed to
@@ -151,6 +157,14 @@
 //	    dies before the third rename, the file is recovered under its name, and says
 //	    "certainly not" again; if one of the three fails, it does so at once.
 //	    (Writer.TakePlace)
+//	    A file that a Draft replaces is at rest: nothing would make its epoch even again. So
+//	    it is marked only when it cannot get its name back, once the directory is synced,
+//	    and before any writer can have the new file, whose lock is released later. If the
+//	    process is killed between the rename and the mark, readers of the old file are not
+//	    told. Nor are they if the old file has another name, which may be a backup, or if
+//	    the system does not count names (it does on Unix) or has no writers. A sync of the
+//	    directory that fails is no reason not to mark it; if the power fails then, the old
+//	    file may be back and say "maybe" until it is built again. (Draft.supersedeOld)
 //
 // # States
 //
@@ -205,6 +219,10 @@
 //	the place of an old one                      everything up to the last commit
 //	NAME.hashes is missing, damaged, foreign     the filter as before; ErrHashes for what needs
 //	or older                                     the hashes
+//	the disk is full for NAME.hashes             operations, once the log is full, and Close fail with
+//	                                             the error of the disk; all goes on when there is room
+//	superblock, stash or lines are damaged,      Salvage: all operations that NAME.hashes and the log
+//	NAME.hashes and the log are whole            have, in order
 //
 // # A new file
 //
@@ -219,15 +237,27 @@
 //	1. Take the writer lock of the old file of that name, so that no writer commits to
 //	   a file that loses its name. If its writer died, recover it: readers use it
 //	   until 5. A file that appears under the name later is locked before 5. (Windows
-//	   cannot replace an open file; there the lock ends just before 5.)
+//	   cannot replace an open file; there the lock ends just before 5.) If the draft is
+//	   guarded, refuse a file that is neither a filter nor empty, and files under the names
+//	   of its log and its hashes that are not its own; again before 5. (Draft.Guard)
 //	2. Create a temporary file in the same directory and allocate all its blocks, so that
 //	   a full disk is an error here and not a fault in the middle of a store. The file is
 //	   locked while its process lives; temporary files without a lock are removed. It gets
 //	   the owner, group and permissions of the old file, as far as the system allows.
 //	3. Write its content, through a shared mapping.
 //	4. msync, then fsync: content and size are durable.
-//	5. Rename it over NAME: atomic, for readers and for a crash.
+//	5. Rename it over NAME: atomic, for readers and for a crash. Before that, its hashes
+//	   get the name NAME.hashes.new; if it keeps none, those of the old file get it, which
+//	   finds them there too (K3). After that, they are renamed to NAME.hashes, or removed.
+//	   So NAME.hashes belongs to the filter under NAME or, after a kill in between, the one
+//	   whose hashes NAME.hashes.new has.
 //	6. fsync the directory: the name is durable.
+//	7. Tell the readers of the old file (K4).
+//
+// A file that is there already, under another name of the same file system ([DraftFrom]), is locked
+// too, and 2 and 3 are left out. It gets the owner, group and permissions before 4. Its NAME.hashes get
+// a second name, that of the next hashes of the old file, between 4 and 5, and lose their first one
+// after 6. So before 5 the new file has its own name, and its hashes.
 //
 //	what happened                              what is under NAME afterwards
 //	an error or a cancelled context, 1 to 5    what was there before; the temporary file is gone

@@ -1,8 +1,11 @@
 package recovery
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,8 +28,12 @@ type Draft struct {
 	lost string   // see Lost
 
 	hashes   *os.File     // the hashes of the filter, locked as file is, or nil
-	hashesAt string       // the path that they have now
+	hashesAt string       // the path that they have now; Discard removes it
+	dropped  bool         // the hashes of the old filter have the name of the next ones; see nameHashes
+	guarded  bool         // see Guard
+	from     string       // the path of a file that was there before; see DraftFrom
 	like     fs.FileInfo  // of the file whose access it gets, or nil for that of the old file
+	mode     fs.FileMode  // permission bits that it may have, or 0 for all
 	check    func() error // see Rename
 }
 
@@ -37,17 +44,21 @@ type Draft struct {
 // that does not exist.
 //
 // It removes temporary files that dead processes left for the same path.
-func NewDraft(path string) (*Draft, error) {
-	return newDraft(path, (*Draft).lockOld)
+func NewDraft(path string) (*Draft, error) { return NewDraftMode(path, 0) }
+
+// NewDraftMode is NewDraft with permission bits. A new file has them, less the umask, as with
+// os.OpenFile. One that replaces another has those of the two that both have. 0 means 0666.
+func NewDraftMode(path string, mode fs.FileMode) (*Draft, error) {
+	return newDraft(&Draft{path: path, mode: mode}, (*Draft).lockOld)
 }
 
-// NewDraftOf is NewDraft for a path where no file exists. If one does, it fails with
+// NewDraftOf is NewDraftMode for a path where no file exists. If one does, it fails with
 // fs.ErrExist. Finish the draft with PublishNew.
-func NewDraftOf(path string) (*Draft, error) {
+func NewDraftOf(path string, mode fs.FileMode) (*Draft, error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
-	return newDraft(path, func(*Draft) error { return nil })
+	return newDraft(&Draft{path: path, mode: mode}, func(*Draft) error { return nil })
 }
 
 // NewDraftLike is NewDraft for a file that gets the owner, group and permission bits of another
@@ -57,19 +68,13 @@ func NewDraftLike(path, like string) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDraft(path, func(d *Draft) error {
-		d.like = info
-		return d.lockOld()
-	})
-	return d, err
+	return newDraft(&Draft{path: path, like: info}, (*Draft).lockOld)
 }
 
-func newDraft(path string, lockOld func(*Draft) error) (*Draft, error) {
-	target, err := newPath(path)
-	if err != nil {
+func newDraft(d *Draft, lockOld func(*Draft) error) (_ *Draft, err error) {
+	if d.path, err = newPath(d.path); err != nil {
 		return nil, err
 	}
-	d := &Draft{path: target}
 	if err := lockOld(d); err != nil {
 		return nil, err
 	}
@@ -77,7 +82,7 @@ func newDraft(path string, lockOld func(*Draft) error) (*Draft, error) {
 	// be opened.
 	if d.dir, err = openDir(filepath.Dir(d.path)); err == nil {
 		RemoveStale(d.path)
-		mode := fs.FileMode(0o666)
+		mode := cmp.Or(d.mode, 0o666)
 		if d.old != nil || d.like != nil {
 			mode = 0o600 // closed to users that may not read the old file
 		}
@@ -101,9 +106,32 @@ func (d *Draft) keepAccess() (err error) {
 			return err
 		}
 	}
+	if d.mode != 0 {
+		info = narrowed{info, d.mode}
+	}
 	d.lost, err = keepAccess(d.file, info)
 	return err
 }
+
+// Guard has the draft destroy no file but the filter at its path, and what belongs to that, now and in
+// Publish. Otherwise the error is a *ForeignError. An empty file may be replaced: it holds nothing.
+func (d *Draft) Guard() error {
+	d.guarded = true
+	if d.from != "" { // what it leaves is removed
+		if err := foreign(d.from, d.file); err != nil {
+			return err
+		}
+	}
+	return foreign(d.path, d.old)
+}
+
+// A narrowed is a file without the permissions that mode lacks.
+type narrowed struct {
+	fs.FileInfo
+	mode fs.FileMode
+}
+
+func (n narrowed) Mode() fs.FileMode { return n.FileInfo.Mode() & n.mode }
 
 // Rename gives the draft another name, in the same directory. It is for a draft that replaces no file.
 // Publish locks a file that has that name by then, and calls check; if check fails, so does Publish.
@@ -154,10 +182,11 @@ func recoverOld(path string) {
 	files.Catch(func() { NewWriter(files) }, func(error) {})
 }
 
-// Allocate extends the file to size zero bytes, allocates all its blocks, and maps it.
-func (d *Draft) Allocate(size int64) error {
-	if err := allocate(d.file, size); err != nil {
-		return fmt.Errorf("allocate %d bytes for %s: %w", size, d.path, err)
+// Allocate extends the file to size zero bytes, allocates all its blocks, and maps it. It sees a
+// cancelled context between the steps that take long on Linux.
+func (d *Draft) Allocate(ctx context.Context, size int64) error {
+	if err := allocate(ctx, d.file, size); err != nil {
+		return &fs.PathError{Op: fmt.Sprintf("allocate %d bytes for", size), Path: d.path, Err: err}
 	}
 	m, err := Map(d.file, size, true)
 	if err != nil {
@@ -189,22 +218,33 @@ func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
 	if err != nil {
 		return layout.Hashes{}, err
 	}
-	_, tail, err := hashes.NewBase(identity, nil, f.WritePage).End()
+	_, tail, err := hashes.NewBase(hashes.Header{Identity: identity}, f.WritePage).End()
 	return layout.Hashes{Identity: identity, Pages: tail.Number, Check: tail.Before}, err
 }
 
 // nameHashes gives the hashes the name of the next hashes before the filter has its own name, which
-// would otherwise lack them. The hashes of the old filter keep their name. Another draft of the same
+// would otherwise lack them. The hashes of the old filter keep their name. If the new one keeps none,
+// they get the other name instead, where the old one finds them as well (K3): if the process dies before
+// keepHashes has removed them, the name shows that they belong to no filter. Another draft of the same
 // path may have the name, until it has been published or discarded.
 func (d *Draft) nameHashes() error {
-	if d.hashes == nil {
+	next, from := d.path+NextHashes.String(), d.path+CurrentHashes.String()
+	if d.hashes != nil {
+		from = d.hashes.Name()
+	} else if !there(from) {
 		return nil
 	}
-	next := d.path + NextHashes.String()
+	give := renameNew
+	if d.hashes != nil && d.from != "" {
+		give = link // they keep their name as long as the filter has its own
+	}
 	for {
-		err := renameNew(d.hashes.Name(), next)
+		err := give(from, next)
+		if errors.Is(err, fs.ErrExist) && d.hashes != nil && sameFile(d.hashes, next) {
+			err = nil // a process that died has done it
+		}
 		if err == nil {
-			d.hashesAt = next
+			d.hashesAt, d.dropped = next, d.hashes == nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return err
@@ -232,7 +272,7 @@ func (d *Draft) freeHashes(next string) error {
 	}
 	if filter, head, err := OpenFile(d.path); err == nil {
 		filter.Close()
-		if _, _, err := EndOfHashes(hashFile{f}, head.Superblock.Hashes()); err == nil && head.Superblock.KeepsHashes() {
+		if _, _, err := EndOfHashes(hashFile{f}, head.Superblock); err == nil && head.Superblock.KeepsHashes() {
 			return rename(next, d.path+CurrentHashes.String())
 		}
 	}
@@ -241,10 +281,13 @@ func (d *Draft) freeHashes(next string) error {
 
 // keepHashes replaces the hashes of the old filter, or removes them.
 func (d *Draft) keepHashes() error {
-	if d.hashes != nil {
+	switch {
+	case d.hashes != nil:
 		return rename(d.path+NextHashes.String(), d.path+CurrentHashes.String())
+	case d.dropped:
+		return removeIfThere(d.hashesAt)
 	}
-	return removeIfThere(d.path + CurrentHashes.String())
+	return nil
 }
 
 // PublishNew is Publish, but fails with fs.ErrExist if a file exists at the path.
@@ -255,13 +298,16 @@ func (d *Draft) PublishNew() error {
 // Publish makes the file durable and renames it to its path, replacing an older file. The
 // draft cannot be used afterwards. If Publish fails, the file at the path is unchanged,
 // unless the error says that the new one is complete: then that is at the path, but may not
-// survive a power loss.
+// survive a power loss, or readers of the older file do not know of it (K4).
 func (d *Draft) Publish() error { return d.publish(d.lockLate, rename) }
 
 func (d *Draft) publish(lockLate func() error, rename func(from, to string) error) error {
 	err := d.prepare()
 	if err == nil {
 		err = lockLate()
+	}
+	if err == nil && d.guarded {
+		err = d.Guard()
 	}
 	if err == nil && d.check != nil {
 		err = d.check()
@@ -280,23 +326,74 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	for _, name := range []LogName{NextLog, CurrentLog} {
 		err = errors.Join(err, removeIfThere(d.path+name.String()))
 	}
-	if err = errors.Join(err, d.keepHashes(), syncDir(d.dir)); err != nil {
+	if err = errors.Join(err, d.keepHashes(), syncDir(d.dir), d.leave()); err != nil {
 		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
+	}
+	if e := d.supersedeOld(); e != nil {
+		err = errors.Join(err, fmt.Errorf("%s is complete, but readers of the file that it replaces are not told (K4): %w", d.path, e))
 	}
 	return errors.Join(err, d.release())
 }
 
+// leave removes what a file that has got another name has left beside its old one.
+func (d *Draft) leave() error {
+	if d.from == "" {
+		return nil
+	}
+	left := []string{NextLog.String(), CurrentLog.String()}
+	if d.hashes != nil {
+		left = append(left, NextHashes.String(), CurrentHashes.String())
+	}
+	var errs []error
+	for _, suffix := range left {
+		errs = append(errs, removeIfThere(d.from+suffix))
+	}
+	if dir := filepath.Dir(d.from); dir != filepath.Dir(d.path) {
+		errs = append(errs, SyncDir(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// supersedeOld tells the readers of the replaced file that another one has its place (K4), if it
+// is a filter file that has no name any more. Call it once the directory is synced: until then,
+// the file may have its name again after a power loss.
+func (d *Draft) supersedeOld() error {
+	if noWriters || d.old == nil || !nameless(d.old) {
+		return nil
+	}
+	head := make([]byte, layout.OffStash)
+	if _, err := d.old.ReadAt(head, 0); errors.Is(err, io.EOF) {
+		return nil // too short for a filter
+	} else if err != nil {
+		return err
+	}
+	if _, _, _, err := layout.Newest(head[:layout.OffRuntime]); err != nil {
+		return nil // no filter, or one of a version that is unknown here
+	}
+	if err := fault.At("write"); err != nil {
+		return err
+	}
+	_, err := d.old.WriteAt(Bytes([]uint64{layout.Superseded}), layout.OffRuntime+8*layout.RuntimeEpoch)
+	return err
+}
+
 // prepare does everything that comes before the rename.
 func (d *Draft) prepare() error {
+	if d.from != "" {
+		if err := d.takeAccess(); err != nil {
+			return err
+		}
+	}
 	if d.hashes != nil {
 		if err := syncFile(d.hashes); err != nil {
 			return err
 		}
 	}
-	if err := syncFilter(&d.Mapping, d.file); err != nil {
-		return err
-	}
-	if err := d.Unmap(); err != nil {
+	if d.from != "" {
+		if err := syncFile(d.file); err != nil {
+			return err
+		}
+	} else if err := errors.Join(syncFilter(&d.Mapping, d.file), d.Unmap()); err != nil {
 		return err
 	}
 	if runtime.GOOS == "windows" { // Windows cannot rename an open file
@@ -307,6 +404,20 @@ func (d *Draft) prepare() error {
 	}
 	// Keep writers out of the new file until the logs of the old one are gone.
 	return lock(d.file)
+}
+
+// takeAccess gives the draft and its hashes the owner, group and permissions of the old file.
+func (d *Draft) takeAccess() error {
+	if d.old != nil {
+		if err := d.keepAccess(); err != nil {
+			return err
+		}
+	}
+	info, err := d.file.Stat()
+	if err == nil && d.hashes != nil {
+		keepAccess(d.hashes, info) // as in CreateHashes
+	}
+	return err
 }
 
 // lockLate locks a file that has appeared at the path since the draft was begun, in case
@@ -332,14 +443,17 @@ func (d *Draft) Discard() error {
 	if d.Data != nil {
 		errs = append(errs, d.Unmap())
 	}
-	if d.file != nil {
+	if d.file != nil && d.from == "" {
 		d.file.Close() // closed already, or about to be removed: no error matters
 		// Another process may take it for one that is left over, and remove it.
 		if err := os.Remove(d.file.Name()); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
-	if d.hashes != nil {
+	switch {
+	case d.dropped:
+		errs = append(errs, rename(d.hashesAt, d.path+CurrentHashes.String()))
+	case d.hashesAt != "":
 		errs = append(errs, removeIfThere(d.hashesAt))
 	}
 	errs = append(errs, d.release())

@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // ErrLocked is returned when a process has the writer lock of the file.
@@ -33,7 +34,18 @@ var ErrNoRoom = errors.New("no room for a log")
 var ErrChanging = errors.New("filter file is being written to")
 
 // ErrFailed is returned once a write to a file has failed.
-var ErrFailed = errors.New("an earlier write to the filter failed")
+var ErrFailed = errors.New("a write to the filter failed")
 
 // ErrReplaced is returned to a writer whose file has been removed or replaced.
 var ErrReplaced = errors.New("filter file was removed or replaced while open for writing")
+
+// ofRoom turns an error of allocating a log into ErrNoRoom if there was no room. (Errors of
+// a sync are never ErrNoRoom.)
+func ofRoom(err error) error {
+	for _, room := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, room) {
+			return fmt.Errorf("%w: %w", ErrNoRoom, err)
+		}
+	}
+	return err
+}

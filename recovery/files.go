@@ -1,6 +1,8 @@
 package recovery
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -9,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
@@ -18,6 +19,9 @@ import (
 // Files is the Volume of the operating system: a filter file and its logs, mapped. It
 // holds the lock of the filter file until Close.
 type Files struct {
+	// RequireHashes is what requiresHashes returns. Set it before NewWriter.
+	RequireHashes bool
+
 	path   string // with symbolic links followed
 	dir    *os.File
 	filter *mappedFile
@@ -136,6 +140,18 @@ func (v *Files) Named() error {
 	return nil
 }
 
+// whole returns ErrCorrupt if the filter file is shorter than its mapping.
+func (v *Files) whole() error {
+	info, err := v.filter.file.Stat()
+	if err != nil {
+		return err
+	}
+	if size, mapped := info.Size(), int64(len(v.filter.words))*8; size < mapped {
+		return fmt.Errorf("%s: %w", v.path, &layout.CorruptError{Region: layout.RegionFile, Offset: size, Rule: "F6: the file was cut short while it was open"})
+	}
+	return nil
+}
+
 func (v *Files) logPath(name LogName) string { return v.path + name.String() }
 
 // OpenLog opens and maps a log. If the file cannot be a log, the error is
@@ -149,6 +165,9 @@ func (v *Files) OpenLog(name LogName) (File, error) {
 	if err == nil && (!info.Mode().IsRegular() || info.Size() < wal.OldestBytes || info.Size() > wal.MaxBytes || info.Size()%wal.PageBytes != 0) {
 		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: fmt.Sprintf("L1: %s has %d bytes: it was cut short or is not a log", v.logPath(name), info.Size())}
 	}
+	if err == nil {
+		err = hasHeaders(f)
+	}
 	var log File
 	if err == nil {
 		log, err = mapLog(f, info.Size())
@@ -159,11 +178,30 @@ func (v *Files) OpenLog(name LogName) (File, error) {
 	return log, nil
 }
 
-// CreateLog makes, maps and syncs a log (W2). It writes every byte, so that a commit need not
-// tell the file system which blocks have been written. It writes page by page, so that the
-// page cache holds small pages: one long write would leave large pages, and each commit
-// could write back a whole one.
+// hasHeaders returns errUnused if they were never written.
+func hasHeaders(f *os.File) error {
+	head := make([]byte, wal.HeaderSlots*wal.PageBytes)
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return err
+	}
+	if len(bytes.Trim(head, "\x00")) == 0 {
+		return errUnused
+	}
+	return nil
+}
+
+// CreateLog makes, maps and syncs a log (W2). If something else has one of the names of a log, the
+// error is a *ForeignError. CreateLog writes every byte, so that a commit need not tell the file system
+// which blocks have been written. It writes page by page, so that the page cache holds small pages: one
+// long write would leave large pages, and each commit could write back a whole one.
 func (v *Files) CreateLog(bytes int64) (File, error) {
+	for _, name := range []LogName{CurrentLog, NextLog} { // which the new log is to replace
+		if _, other, err := whatIs(v.logPath(name)); err != nil {
+			return nil, err
+		} else if other {
+			return nil, notALog(v.logPath(name))
+		}
+	}
 	path := v.logPath(NextLog)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -188,19 +226,8 @@ func (v *Files) CreateLog(bytes int64) (File, error) {
 	return log, nil
 }
 
-// ofRoom turns an error of allocating a log into ErrNoRoom if there was no room. (Errors of
-// a sync are never ErrNoRoom.)
-func ofRoom(err error) error {
-	for _, room := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
-		if errors.Is(err, room) {
-			return fmt.Errorf("%w: %w", ErrNoRoom, err)
-		}
-	}
-	return err
-}
-
 func (v *Files) fillLog(f *os.File, bytes int64) (File, error) {
-	if err := allocate(f, bytes); err != nil {
+	if err := allocate(context.Background(), f, bytes); err != nil {
 		return nil, ofRoom(err)
 	}
 	if err := writeZeros(f, bytes, wal.PageBytes); err != nil {
@@ -223,9 +250,14 @@ func (v *Files) KeepLog() error {
 	return v.syncDir()
 }
 
-// RemoveLogs removes both logs and syncs the directory.
+// RemoveLogs removes both logs and syncs the directory. What is called as NextLog and is no log stays.
 func (v *Files) RemoveLogs() error {
 	for _, name := range []LogName{NextLog, CurrentLog} {
+		if name == NextLog {
+			if _, other, err := whatIs(v.logPath(name)); err == nil && other {
+				continue
+			}
+		}
 		if err := remove(v.logPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -309,13 +341,14 @@ func (v *Files) TakePlace(old Volume) (placed bool, err error) {
 	}
 	v.path = to
 	err = rename(v.logPath(NextLog), v.logPath(CurrentLog))
-	if e := rename(v.hashesPath(NextHashes), v.hashesPath(CurrentHashes)); errors.Is(e, fs.ErrNotExist) {
-		err = errors.Join(err, removeIfThere(v.hashesPath(CurrentHashes)))
-	} else {
-		err = errors.Join(err, e)
+	if e := rename(v.hashesPath(NextHashes), v.hashesPath(CurrentHashes)); !errors.Is(e, fs.ErrNotExist) {
+		err = errors.Join(err, e) // if they are not there, neither filter keeps any
 	}
 	return true, errors.Join(err, v.syncDir())
 }
+
+// requiresHashes says that operations fail, and can be tried again, if their hashes cannot be kept.
+func (v *Files) requiresHashes() bool { return v.RequireHashes }
 
 // Path returns the path of the filter file, with symbolic links followed.
 func (v *Files) Path() string { return v.path }

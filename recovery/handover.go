@@ -10,6 +10,9 @@ import (
 // Adopt has w count its operations on from where another writer is. The next commit says so.
 func (w *Writer) Adopt(from *Writer) { w.userSeq, w.operation = from.userSeq, from.operation }
 
+// LastTime returns the time of the last commit, in nanoseconds since 1970. No commit may end meanwhile.
+func (w *Writer) LastTime() uint64 { return w.lastTime }
+
 // HoldGrowth keeps GrowLog out until release is called, and forgets a larger log that is not in
 // use. It reports false, and does nothing, while GrowLog is at work.
 func (w *Writer) HoldGrowth() (release func(), ok bool) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -22,46 +23,101 @@ var (
 	errLost    = fmt.Errorf("%w (K2): NAME.hashes was missing or could not be written to, and lacks some", ErrHashes)
 )
 
-// EndOfHashes checks that a file has the pages that a superblock counts, as far as the first and
-// the last of them show it (K1). It returns the place of the next page, and how many operations
-// the tail has.
-func EndOfHashes(f HashFile, counted layout.Hashes) (at hashes.Place, operations uint64, err error) {
+// Kept is a file of hashes, as far as it counts.
+type Kept struct {
+	File    HashFile
+	Counted layout.Hashes
+	// The last page of the tail, or nil: page LastNumber of the file, which may be written again.
+	Last       *hashes.Page
+	LastNumber uint64
+	// Base is the number of operations in the base; the tail has the others.
+	Base uint64
+	// More are operations after those of the file: see Salvage.
+	More []hashes.Entry
+}
+
+// noHashes returns ErrHashes with the reason why NAME.hashes cannot be used. That it is not there does
+// not match fs.ErrNotExist: the filter is there.
+func noHashes(why error) error {
+	if errors.Is(why, fs.ErrNotExist) {
+		return fmt.Errorf("%w (K2): NAME.hashes: %v", ErrHashes, why)
+	}
+	return fmt.Errorf("%w (K2): NAME.hashes: %w", ErrHashes, why)
+}
+
+// EndOfHashes checks that a file has the pages that a superblock counts, as far as the first and the
+// last of them show it (K1), and that they lead to its position. It returns what counts, and the tail,
+// which writes to the file from there on.
+func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, err error) {
+	k = Kept{File: f, Counted: sb.Hashes()}
 	n, err := f.Pages()
 	if err != nil {
-		return at, 0, err
+		return k, end, err
 	}
-	if n < counted.Pages {
-		return at, 0, hashes.Corrupt(n, "only %d of the %d pages that count are there", n, counted.Pages)
+	if n < k.Counted.Pages {
+		return k, end, hashes.Corrupt(n, "only %d of the %d pages that count are there", n, k.Counted.Pages)
 	}
 	pages := twoPages.Get().(*[2]hashes.Page)
 	defer twoPages.Put(pages)
 	p, q := &pages[0], &pages[1]
-	h, err := readHashesHeader(f, counted.Identity, p, q)
+	h, err := readHashesHeader(f, k.Counted.Identity, p, q)
 	if err != nil {
-		return at, 0, err
+		return k, end, err
 	}
-	last, before := counted.Pages-1, h.Pages // the pages with the last check and with the one before
-	switch {
-	case last < h.Pages:
-		return at, 0, hashes.Corrupt(0, "%d pages count, of a base of %d", counted.Pages, h.Pages)
-	case last == h.Pages:
+	k.Base = h.At.Number
+	at, from := hashes.Place{Identity: k.Counted.Identity, Number: k.Counted.Pages, Before: k.Counted.Check}, h.At
+	last, before := k.Counted.Pages-1, uint64(0) // the last page, and the one before it in the order of checks
+	switch first := hashes.FirstBase + h.Pages; {
+	case k.Counted.Pages < first:
+		return k, end, hashes.Corrupt(0, "%d pages count, of a base of %d", k.Counted.Pages, h.Pages)
+	case k.Counted.Pages == first:
 		last = 0
-	case last-1 == h.Pages:
-		before = 0
-	default:
+	case last > first:
 		before = last - 1
 	}
 	if err := errors.Join(f.ReadPage(last, p), f.ReadPage(before, q)); err != nil {
-		return at, 0, err
+		return k, end, err
 	}
-	if p.Check(last) != counted.Check {
-		return at, 0, hashes.Corrupt(last, "the check is not the one that the superblock names: the file is of another time")
+	if p.Check(last) != k.Counted.Check {
+		return k, end, hashes.Corrupt(last, "the check is not the one that the superblock names: the file is of another time")
 	}
 	if last != 0 {
-		at := hashes.Place{Identity: counted.Identity, Number: last, Before: q.Check(before)}
-		_, operations, err = hashes.ReadTail(p, at, p.OperationsBefore(), func(hashes.Entry) {})
+		place := hashes.Place{Identity: at.Identity, Number: last, Before: q.Check(before)}
+		if _, from, err = hashes.ReadTail(p, place, p.From(), func(hashes.Entry) {}); err != nil {
+			return k, end, err
+		}
 	}
-	return hashes.Place{Identity: counted.Identity, Number: counted.Pages, Before: counted.Check}, operations, err
+	end = *hashes.NewTail(at, from, f.WritePage)
+	if from, err = k.readLast(at, from, &end); err != nil {
+		return k, end, err
+	}
+	if from != sb.Kept().At {
+		return k, end, hashes.Corrupt(last, "it ends after operation %d of the history, and the superblock is at %d, or in another history", from.Number, sb.Kept().At.Number)
+	}
+	return k, end, nil
+}
+
+// readLast reads the last page of the tail, which is one of the first two pages after the header, and
+// has end go on with it.
+func (k *Kept) readLast(at hashes.Place, from layout.Position, end *hashes.Tail) (to layout.Position, err error) {
+	if k.Counted.Last == 0 {
+		return from, nil
+	}
+	k.Last = new(hashes.Page)
+	for at.Number = 1; at.Number < hashes.FirstBase; at.Number++ {
+		if err := k.File.ReadPage(at.Number, k.Last); err != nil {
+			return from, err
+		}
+		if k.Last.Check(at.Number) != k.Counted.Last {
+			continue
+		}
+		if _, to, err = hashes.ReadTail(k.Last, at, from, func(hashes.Entry) {}); err == nil {
+			k.LastNumber = at.Number
+			end.Resume(k.Last, to)
+			return to, nil
+		}
+	}
+	return from, errors.Join(err, hashes.Corrupt(1, "neither this page nor the next one has the check of the last page of the tail: the file is of another time"))
 }
 
 // ReadHashesHeader reads and checks the header of a file with an identity.
@@ -81,6 +137,7 @@ func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.
 	}
 	before := uint32(0)
 	if n, pages := p.PagesOfBase(), uint64(0); n > 0 {
+		n += hashes.FirstBase - 1
 		if pages, err = f.Pages(); err == nil && n < pages { // otherwise the header is wrong
 			err = f.ReadPage(n, q)
 			before = q.Check(n)
@@ -149,24 +206,28 @@ func openHashes(path string, flags int) (HashFile, error) {
 
 // OpenHashesOf opens, for reading, the file of hashes that belongs to the filter at path with the
 // given superblock. The error is ErrHashes.
-func OpenHashesOf(path string, sb *layout.Superblock) (HashFile, error) {
+func OpenHashesOf(path string, sb *layout.Superblock) (Kept, error) {
+	k, _, err := openHashesOf(path, sb)
+	return k, err
+}
+
+// openHashesOf is OpenHashesOf, and returns the end of the tail.
+func openHashesOf(path string, sb *layout.Superblock) (k Kept, end hashes.Tail, err error) {
 	if !sb.KeepsHashes() {
-		return nil, errNotKept
+		return k, end, errNotKept
 	}
-	counted := sb.Hashes()
-	if counted.Pages == 0 {
-		return nil, errLost
+	if sb.Hashes().Pages == 0 {
+		return k, end, errLost
 	}
-	path, err := realPath(path)
-	if err != nil {
-		return nil, err
+	if path, err = realPath(path); err != nil {
+		return k, end, err
 	}
 	var first error
 	for _, name := range []HashesName{CurrentHashes, NextHashes} {
 		f, err := openHashes(path+name.String(), os.O_RDONLY)
 		if err == nil {
-			if _, _, err = EndOfHashes(f, counted); err == nil {
-				return f, nil
+			if k, end, err = EndOfHashes(f, sb); err == nil {
+				return k, end, nil
 			}
 			f.Close()
 		}
@@ -174,5 +235,5 @@ func OpenHashesOf(path string, sb *layout.Superblock) (HashFile, error) {
 			first = err
 		}
 	}
-	return nil, fmt.Errorf("%w: NAME.hashes: %w", ErrHashes, first)
+	return Kept{}, end, noHashes(first)
 }

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,15 +16,21 @@ import (
 // the one that recovers the file, ends a checkpoint, or closes the file.
 type keeper struct {
 	vol        Volume
+	now        func() uint64
 	on         bool // the file keeps its hashes
+	must       bool // nothing goes on without them
 	file       HashFile
 	counted    layout.Hashes // what the next superblock says
-	at         hashes.Place  // of the next page
-	operations uint64        // in the tail
-	cut        bool          // the file ends before that page
+	tail       hashes.Tail   // goes on there
+	cut        bool          // the file ends before its page
 	generation uint64        // the last one whose hashes are in the file
-	pages      atomic.Uint64 // counted.Pages
 	lost       atomic.Pointer[error]
+
+	// Which of pages 1 and 2 is the last page of the tail: by the newest durable superblock, so that
+	// only the other one may be written; and by counted.
+	last, next uint64
+	torn       bool   // the spare one may have something else than counted says, since keep has failed
+	base       uint64 // operations in the base
 }
 
 // err returns why the hashes cannot be used, or nil.
@@ -40,8 +47,7 @@ func (k *keeper) err() error {
 // lose records why the hashes cannot be used. From the next superblock on no page counts: whatever
 // is there later lacks what is done from now on.
 func (k *keeper) lose(err error) {
-	k.counted.Pages, k.counted.Check = 0, 0
-	k.pages.Store(0)
+	k.counted = layout.Hashes{Identity: k.counted.Identity}
 	if !errors.Is(err, ErrHashes) {
 		err = fmt.Errorf("%w: %w", ErrHashes, err)
 	}
@@ -50,13 +56,15 @@ func (k *keeper) lose(err error) {
 
 // open finds the NAME.hashes that the superblock names. If there is none, the filter can be used
 // all the same.
-func (k *keeper) open(vol Volume, sb *layout.Superblock) error {
-	k.vol = vol
+func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) error {
+	k.vol, k.now = vol, now
 	if k.on = sb.KeepsHashes(); !k.on {
 		return nil
 	}
+	v, ok := vol.(interface{ requiresHashes() bool })
+	required := ok && v.requiresHashes()
+	k.must = sb.Grows() || required
 	k.counted = sb.Hashes()
-	k.pages.Store(k.counted.Pages)
 	if k.counted.Pages == 0 {
 		k.lose(errLost)
 		return nil
@@ -74,10 +82,11 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock) error {
 			continue
 		}
 		if err == nil {
-			k.at, k.operations, err = EndOfHashes(f, k.counted)
-			if err != nil {
+			var kept Kept
+			if kept, k.tail, err = EndOfHashes(f, sb); err != nil {
 				f.Close()
 			}
+			k.last, k.next, k.base = kept.LastNumber, kept.LastNumber, kept.Base
 		}
 		switch {
 		case err != nil && (wrong == nil || errors.Is(wrong, fs.ErrNotExist)):
@@ -91,73 +100,89 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock) error {
 			}
 		}
 	}
-	if k.file == nil {
-		k.lose(fmt.Errorf("K2: NAME.hashes: %w", wrong))
+	if k.file != nil {
+		return nil
 	}
+	wrong = noHashes(wrong)
+	if required && sb.State() == layout.Live { // a recovery without them would lose them
+		return wrong
+	}
+	k.lose(wrong)
 	return nil
 }
 
-// keep appends the hashes of a generation of the log to NAME.hashes and makes them durable (K2).
-// If that fails, the filter does without: nothing else depends on them.
-func (k *keeper) keep(generation uint64, each func(do func(log []uint64, seg wal.Segment))) {
-	if k.err() != nil || generation <= k.generation {
-		return
+// keep appends the history of a generation of the log to NAME.hashes and makes it durable (K2). If that
+// fails, and the filter need not keep its hashes, it does without: nothing else depends on them.
+// Otherwise the log still has them, and keep can be tried again.
+func (k *keeper) keep(generation uint64, each func(do func(log []uint64, seg wal.Segment))) error {
+	if k.err() != nil || generation <= k.generation && !k.torn {
+		return nil
 	}
-	if err := k.tryKeep(each); err != nil {
+	if generation <= k.generation {
+		each = func(func([]uint64, wal.Segment)) {}
+	}
+	err := k.tryKeep(each)
+	switch {
+	case err == nil:
+		k.generation = max(k.generation, generation)
+	case k.must:
+		return fmt.Errorf("keep the hashes: %w", err)
+	default:
 		k.lose(err)
-		return
 	}
-	k.generation = generation
+	return nil
 }
 
 func (k *keeper) tryKeep(each func(do func(log []uint64, seg wal.Segment))) (err error) {
 	if !k.cut {
 		// A writer that died may have appended more, which no superblock counts.
-		if err := k.file.Truncate(k.at.Number); err != nil {
+		if err := k.file.Truncate(max(k.counted.Pages, hashes.FirstBase)); err != nil {
 			return err
 		}
 		k.cut = true
 	}
-	now := uint64(0) // for operations without a commit
-	tail := hashes.NewTail(k.at, k.operations, k.file.WritePage)
+	tail, none := k.tail, true // a copy: if this fails, the next attempt begins there again
+	now := uint64(0)
 	each(func(log []uint64, seg wal.Segment) {
 		committed := seg.Time
-		if committed == 0 {
-			if now == 0 {
-				now = k.vol.Now()
-			}
+		if committed == 0 { // by nobody
+			now = cmp.Or(now, k.now())
 			committed = now
 		}
 		seg.Each(log, func(r wal.Record) {
-			if !r.HasHash || err != nil {
-				return
+			if r.Op != 0 && err == nil {
+				err, none = tail.Add(hashes.Entry{Op: r.Op, Items: r.Grow, Hash: r.Hash, Time: committed}), false
 			}
-			kind := hashes.Insert
-			if r.Grow < 0 {
-				kind = hashes.Delete
-			}
-			err = tail.Add(kind, r.Hash, committed)
 		})
 	})
+	if err != nil || none && !k.torn {
+		return err
+	}
+	next := k.spare()
+	counted, last := tail.End(next)
+	if last != nil {
+		k.torn = true
+		err = k.file.WritePage(next, last)
+	}
+	if err == nil {
+		err = k.file.Sync()
+	}
 	if err != nil {
 		return err
 	}
-	at, operations, err := tail.End()
-	if err != nil || at == k.at {
-		return err
-	}
-	if err := k.file.Sync(); err != nil {
-		return err
-	}
-	k.at, k.operations = at, operations
-	k.counted.Pages, k.counted.Check = at.Number, at.Before
-	k.pages.Store(at.Number)
+	k.tail, k.counted, k.next, k.torn = tail, counted, next, false
 	return nil
 }
 
+// spare returns the one of pages 1 and 2 that the newest superblock does not count.
+func (k *keeper) spare() uint64 { return 3 - max(k.last, 1) }
+
+// stored notes that the superblock with what is counted is durable.
+func (k *keeper) stored() { k.last = k.next }
+
 // keepEnded is keep for a generation that this process has written.
-func (k *keeper) keepEnded(log File, generation, salt uint64) {
-	k.keep(generation, func(do func([]uint64, wal.Segment)) {
+func (k *keeper) keepEnded(log File, generation, salt uint64) error {
+	return k.keep(generation, func(do func([]uint64, wal.Segment)) {
 		words := log.Words()
 		for seg := range wal.Ended(words, generation, salt) {
 			do(words, seg)

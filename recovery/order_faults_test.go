@@ -3,11 +3,13 @@
 package recovery
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -51,41 +53,58 @@ func newGoldenFiles(t *testing.T) *Files {
 }
 
 // TestOrderOfPublish checks that the size and content of a new file are durable before it
-// gets its name, and that its name is durable before Publish returns. It checks the calls,
-// since the disk shows no difference unless the power fails.
+// gets its name, and that its name is durable before Publish marks the old file and returns. It
+// checks the calls, since the disk shows no difference unless the power fails.
 //
 //	go test -tags faults ./recovery -run Order -v
 func TestOrderOfPublish(t *testing.T) {
 	for name, c := range map[string]struct {
 		draft   func(path string) (*Draft, error)
 		publish func(*Draft) error
-		old     bool
+		old     string
+		mark    []string
+		hashes  bool // of the replaced file are there
 	}{
-		"a new file":             {NewDraft, (*Draft).Publish, false},
-		"in place of an old one": {NewDraft, (*Draft).Publish, true},
-		"one that must be new":   {NewDraftOf, (*Draft).PublishNew, false},
+		"a new file":              {NewDraft, (*Draft).Publish, "", nil, false},
+		"in place of another one": {NewDraft, (*Draft).Publish, os.DevNull, nil, false},
+		"in place of a filter":    {NewDraft, (*Draft).Publish, "../testdata/blocked-seed.mmf", []string{"write"}, false},
+		"… with hashes":           {NewDraft, (*Draft).Publish, "../testdata/blocked-seed.mmf", []string{"write"}, true},
+		"one that must be new":    {newDraftOf, (*Draft).PublishNew, "", nil, false},
 	} {
 		path := filepath.Join(t.TempDir(), "a")
-		if c.old {
-			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		if c.old != "" {
+			old, err := os.ReadFile(c.old)
+			if err == nil {
+				err = os.WriteFile(path, old, 0o600)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
+		var move, drop []string
+		if c.hashes {
+			if err := os.WriteFile(path+".hashes", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			move, drop = []string{"rename"}, []string{"remove"} // to NAME.hashes.new, which belongs to no filter then
+		}
 		d, err := c.draft(path)
 		if err == nil {
-			err = d.Allocate(5000)
+			err = d.Allocate(context.Background(), 5000)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Data[4999] = 1
 		calls := recordCalls(t, func() error { return c.publish(d) })
-		mustCall(t, name, calls,
+		mustCall(t, name, calls, slices.Concat([]string{
 			"msync", "fsync", // content and size
+		}, move, []string{
 			"rename",
-			"remove", "remove", "remove", // the logs and the hashes of the replaced file
+			"remove", "remove", // the logs of the replaced file
+		}, drop, []string{
 			"syncdir", // the name and the removal of the logs
-		)
+		}, c.mark)...) // K4: the old file cannot have its name again
 	}
 }
 
@@ -166,7 +185,7 @@ func TestPublishTellsOfALogThatStays(t *testing.T) {
 		f, _ := openGolden(t)
 		d, err := NewDraft(f.Name())
 		if err == nil {
-			err = d.Allocate(5000)
+			err = errors.Join(d.Allocate(context.Background(), 5000), os.WriteFile(f.Name()+".hashes", nil, 0o600))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -190,9 +209,41 @@ func TestPublishTellsOfALogThatStays(t *testing.T) {
 	}
 }
 
+// TestPublishTellsOfAMissingMark covers K4: if the old file cannot be marked, the new file is in place
+// and the error says why. If the directory cannot be synced, the old file is marked all the same.
+func TestPublishTellsOfAMissingMark(t *testing.T) {
+	for call, marked := range map[string]bool{"write": false, "syncdir": true} {
+		f, _ := openGolden(t)
+		d, err := NewDraft(f.Name())
+		if err == nil {
+			err = d.Allocate(context.Background(), 5000)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fault.Hook = func(c string) error {
+			if c == call {
+				return syscall.EIO
+			}
+			return nil
+		}
+		err = d.Publish()
+		fault.Hook = nil
+		epoch := make([]uint64, 1)
+		_, readErr := f.ReadAt(Bytes(epoch), layout.OffRuntime+8*layout.RuntimeEpoch)
+		info, statErr := os.Stat(f.Name())
+		if !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "is complete") || statErr != nil || info.Size() != 5000 {
+			t.Errorf("%s fails: %v; %v, %v", call, err, info, statErr)
+		}
+		if readErr != nil || (epoch[0] == layout.Superseded) != marked {
+			t.Errorf("%s fails: the epoch of the old file is %d, %v", call, epoch[0], readErr)
+		}
+	}
+}
+
 // TestPublisherHasTheLock checks that a new file is locked from before it gets its name until
-// the logs of the old file are gone. A writer that opened it in between would make a log
-// under a name that is about to be removed.
+// the logs of the old file are gone and its readers are told. A writer that opened it in between
+// would make a log under a name that is about to be removed, or insert keys that they deny.
 func TestPublisherHasTheLock(t *testing.T) {
 	f, _ := openGolden(t)
 	image, err := os.ReadFile(f.Name())
@@ -201,7 +252,7 @@ func TestPublisherHasTheLock(t *testing.T) {
 	}
 	d, err := NewDraft(f.Name())
 	if err == nil {
-		err = d.Allocate(int64(len(image)))
+		err = errors.Join(d.Allocate(context.Background(), int64(len(image))), os.WriteFile(f.Name()+".hashes", nil, 0o600))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +260,7 @@ func TestPublisherHasTheLock(t *testing.T) {
 	copy(d.Data, image)
 	seen := map[string]int{}
 	fault.Hook = func(call string) error {
-		if call != "remove" && call != "syncdir" {
+		if call != "remove" && call != "syncdir" && call != "write" {
 			return nil
 		}
 		seen[call]++
@@ -227,7 +278,7 @@ func TestPublisherHasTheLock(t *testing.T) {
 	}
 	err = d.Publish()
 	fault.Hook = nil
-	if err != nil || seen["remove"] != 3 || seen["syncdir"] != 1 {
+	if err != nil || seen["remove"] != 3 || seen["syncdir"] != 1 || seen["write"] != 1 {
 		t.Errorf("%v, after %v", err, seen)
 	}
 	v, err := OpenFiles(d.path)

@@ -99,7 +99,7 @@ func TestAppendStoresToTheLog(t *testing.T) {
 		{Word: ofBlock(2, 0), Value: 20},
 	}
 	before := w.LSN()
-	w.Append(stores, 0, 0)
+	w.Append(stores, 0, layout.Insert, 0)
 	if n := w.LSN() - before; n != 2 {
 		t.Errorf("%d records for 2 blocks", n)
 	}
@@ -132,7 +132,7 @@ func TestCommit(t *testing.T) {
 		{Word: ofBlock(3, 0), Value: 3},
 	}
 	for i := range stores {
-		w.Append(stores[i:i+1], 0, 0)
+		w.Append(stores[i:i+1], 0, layout.Insert, 0)
 	}
 	end := w.lw.End()
 	segment := w.EndSegment(false, 0)
@@ -158,7 +158,7 @@ func TestCommit(t *testing.T) {
 	if n := layout.Promise(runtime, segment.salt); n != lsn || w.durable.lsn.Load() != lsn {
 		t.Errorf("after the commit, the promise is up to %d, and the writer says %d", n, w.durable.lsn.Load())
 	}
-	w.Append(stores[:1], 0, 0)
+	w.Append(stores[:1], 0, layout.Insert, 0)
 	if next := w.EndSegment(false, 0).start; next/wal.PageWords <= (end-1)/wal.PageWords {
 		t.Errorf("the next record is at word %d, on the page of word %d", next, end-1)
 	}
@@ -193,7 +193,7 @@ func TestCountersAreOdd(t *testing.T) {
 		for _, s := range stores {
 			appended = append(appended, s.Store)
 		}
-		w.Append(appended, 0, 0)
+		w.Append(appended, 0, layout.Insert, 0)
 		all = append(all, stores...)
 	}
 	if err := w.Harden(w.EndSegment(false, 0)); err != nil {

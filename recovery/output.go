@@ -13,23 +13,34 @@ import (
 // not a filter; see [Draft].
 type Output struct {
 	*os.File
-	path string
+	path, begins string
 }
 
-// NewOutput makes an empty file that will replace the file at path, if there is one. It removes what
-// dead processes left for the same path.
-func NewOutput(path string) (*Output, error) {
+// NewOutput makes an empty file that will replace the file at path, if there is one. What is there must
+// begin as given, or be empty; otherwise the error is a *ForeignError, of NewOutput or of Publish.
+// NewOutput removes what dead processes left for the same path.
+func NewOutput(path, begins string) (*Output, error) {
+	if err := Replaceable(path, begins); err != nil {
+		return nil, err
+	}
 	RemoveStale(path)
 	f, err := createBeside(path, 0o666)
 	if err != nil {
 		return nil, err
 	}
-	return &Output{f, path}, nil
+	return &Output{f, path, begins}, nil
 }
 
 // Publish makes the file durable and gives it its name. It cannot be used afterwards. If Publish
 // fails, the file at the path is unchanged, unless the error says that the new one is complete.
-func (o *Output) Publish() error { return o.publish(rename) }
+func (o *Output) Publish() error {
+	return o.publish(func(from, to string) error {
+		if err := Replaceable(to, o.begins); err != nil {
+			return err
+		}
+		return rename(from, to)
+	})
+}
 
 // publishNew is Publish, but fails with fs.ErrExist if there is a file at the path. On a file system
 // that can neither rename a file so nor link it, it is Publish.
@@ -67,16 +78,18 @@ func (o *Output) Discard() error {
 	return removeIfThere(o.Name())
 }
 
-// WriteFile makes a file with data, or replaces one, all at once.
-func WriteFile(path string, data []byte) error { return writeFile(path, data, (*Output).Publish) }
-
-// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file (see publishNew).
-func WriteNewFile(path string, data []byte) error {
-	return writeFile(path, data, (*Output).publishNew)
+// WriteFile makes a file with data, or replaces one that begins as given (see NewOutput), all at once.
+func WriteFile(path, begins string, data []byte) error {
+	return writeFile(path, begins, data, (*Output).Publish)
 }
 
-func writeFile(path string, data []byte, publish func(*Output) error) error {
-	o, err := NewOutput(path)
+// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file (see publishNew).
+func WriteNewFile(path, begins string, data []byte) error {
+	return writeFile(path, begins, data, (*Output).publishNew)
+}
+
+func writeFile(path, begins string, data []byte, publish func(*Output) error) error {
+	o, err := NewOutput(path, begins)
 	if err != nil {
 		return err
 	}

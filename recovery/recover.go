@@ -40,6 +40,7 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	}
 	w.shown.Store(w.sb)
 	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
+	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	w.durable.lsn.Store(w.sb.CheckpointLSN())
 	w.durable.userSeq.Store(w.userSeq)
 	w.durable.operation.Store(w.operation)
@@ -65,7 +66,7 @@ func (w *Writer) open() (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.kept.open(w.vol, w.sb); err != nil {
+	if err := w.kept.open(w.vol, w.sb, w.now); err != nil {
 		return nil, errors.Join(err, logs.close())
 	}
 	if w.sb.State() != layout.Live {
@@ -139,6 +140,7 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 			continue
 		}
 		if errors.Is(err, layout.ErrCorrupt) { // a new log that was not finished, or one cut short
+			left = left || errors.Is(err, errUnused)
 			wrong = append(wrong, err)
 			continue
 		}
@@ -216,11 +218,15 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	w.storeRuntime(layout.RuntimeEpoch, layout.EpochAfter(epoch))
 
 	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
-	w.kept.keep(w.sb.Generation()+1, func(do func([]uint64, wal.Segment)) {
+	w.history, w.lastTime = scan.Kept, scan.Time
+	err = w.kept.keep(w.sb.Generation()+1, func(do func([]uint64, wal.Segment)) {
 		for _, seg := range scan.Segments {
 			do(logs.logs[seg.Log].Words(), seg)
 		}
 	})
+	if err != nil {
+		return err
+	}
 	if err := w.syncRegion(); err != nil {
 		return err
 	}

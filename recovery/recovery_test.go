@@ -1,7 +1,12 @@
 package recovery
 
 import (
+	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,7 +42,7 @@ func TestDraftPublish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Allocate(5000); err != nil {
+	if err := d.Allocate(context.Background(), 5000); err != nil {
 		t.Fatal(err)
 	}
 	for i, b := range d.Data {
@@ -80,7 +85,7 @@ func TestDraftKeepsWhatTheOldFileWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Allocate(4096); err != nil {
+	if err := d.Allocate(context.Background(), 4096); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Publish(); err != nil {
@@ -107,7 +112,7 @@ func TestDraftDiscard(t *testing.T) {
 			t.Fatal(err)
 		}
 		if allocate {
-			if err := d.Allocate(1 << 20); err != nil {
+			if err := d.Allocate(context.Background(), 1<<20); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -165,7 +170,7 @@ func TestDraftLocksWhatAppears(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Allocate(4096); err != nil {
+	if err := d.Allocate(context.Background(), 4096); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
@@ -397,5 +402,82 @@ func TestReadWords(t *testing.T) {
 	var e *layout.CorruptError
 	if _, err := ReadWords(f, head, nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != 50_000 {
 		t.Errorf("cut short: %v", err)
+	}
+}
+
+// publishOver replaces the file at path by one with the given content.
+func publishOver(t *testing.T, path string, content []byte) {
+	t.Helper()
+	d, err := NewDraft(path)
+	if err == nil {
+		err = d.Allocate(context.Background(), int64(len(content)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(d.Data, content)
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPublishMarksTheOldFile covers K4: a filter file that has lost its last name says that it is
+// superseded, and nothing else in it has changed. A file with another name, and one that is no filter
+// of a known version, stay as they are.
+func TestPublishMarksTheOldFile(t *testing.T) {
+	if noWriters {
+		t.Skip("NOT TESTED: files are not written to here")
+	}
+	image, err := os.ReadFile("../testdata/blocked-seed.mmf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	superseded := bytes.Clone(image)
+	copy(superseded[layout.OffRuntime+8*layout.RuntimeEpoch:], Bytes([]uint64{layout.Superseded}))
+	newer := bytes.Clone(image)
+	for slot := range layout.SuperblockSlots {
+		sb := newer[slot*layout.SuperblockBytes:][:layout.SuperblockBytes]
+		sb[8] = 99 // the version
+		binary.LittleEndian.PutUint32(sb[layout.SuperblockBytes-4:], crc32.Checksum(sb[:layout.SuperblockBytes-4], crc32.MakeTable(crc32.Castagnoli)))
+	}
+	first := bytes.Clone(image)
+	clear(first[:layout.SuperblockBytes]) // the first superblock is lost
+	firstSuperseded := bytes.Clone(superseded)
+	clear(firstSuperseded[:layout.SuperblockBytes])
+	for name, c := range map[string]struct {
+		old, want []byte
+		linked    bool
+	}{
+		"a filter":                       {image, superseded, false},
+		"a filter that has another name": {image, image, true},
+		"a filter, damaged":              {first, firstSuperseded, false},
+		"a filter, cut short":            {image[:layout.OffStash], superseded[:layout.OffStash], false},
+		"the head of a filter":           {image[:layout.OffStash-1], image[:layout.OffStash-1], false},
+		"a filter of a later version":    {newer, newer, false},
+		"no filter":                      {make([]byte, 100_000), make([]byte, 100_000), false},
+		"an empty file":                  {nil, nil, false},
+	} {
+		path := filepath.Join(t.TempDir(), "a")
+		if err := os.WriteFile(path, c.old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.linked {
+			if err := os.Link(path, path+".backup"); err != nil {
+				t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
+			}
+		}
+		reader, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		publishOver(t, path, image)
+		got, err := io.ReadAll(reader)
+		if err != nil || !bytes.Equal(got, c.want) {
+			t.Errorf("%s: %d bytes, which are not those expected: %v", name, len(got), err)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, image) {
+			t.Errorf("%s: the new file has %d other bytes, %v", name, len(got), err)
+		}
 	}
 }

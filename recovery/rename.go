@@ -32,6 +32,14 @@ func linkNew(from, to string) error {
 	return os.Remove(from)
 }
 
+// link gives a file another name.
+func link(from, to string) error {
+	if err := fault.At("link"); err != nil {
+		return err
+	}
+	return os.Link(from, to)
+}
+
 func remove(path string) error {
 	if err := fault.At("remove"); err != nil {
 		return err
@@ -45,4 +53,10 @@ func removeIfThere(path string) error {
 		return err
 	}
 	return nil
+}
+
+// there reports whether there is a file at a path, as far as this can be known.
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

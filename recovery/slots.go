@@ -13,7 +13,11 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	sb.SetOperation(w.operation)
 	sb.SetLogSalt(0)
 	sb.SetLogBytes(0)
-	sb.SetHashes(w.kept.counted)
+	if w.kept.on {
+		sb.SetHashes(w.kept.counted)
+		sb.SetKept(w.history)
+		sb.SetLastTime(w.lastTime)
+	}
 	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())
 	}
@@ -23,6 +27,9 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 // putSuperblock makes a superblock durable in the slot whose loss matters least. The
 // newest one stays intact until then. sb must not be changed afterwards.
 func (w *Writer) putSuperblock(sb *layout.Superblock) error {
+	if err := w.whole(); err != nil {
+		return err
+	}
 	slot := w.spareSlot()
 	if err := w.scrub(slotSet(1) << slot); err != nil {
 		return err
@@ -35,6 +42,7 @@ func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	w.slot, w.sb = slot, sb
 	w.shown.Store(sb)
 	w.known |= 1 << slot
+	w.kept.stored()
 	return nil
 }
 

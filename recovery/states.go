@@ -66,9 +66,11 @@ func (w *Writer) Clean() error {
 		return err
 	}
 	if w.log == nil {
-		return nil
+		return w.whole()
 	}
-	w.keepAll()
+	if err := w.keepAll(); err != nil {
+		return err
+	}
 	if err := w.syncRegion(); err != nil {
 		return err
 	}
@@ -95,7 +97,9 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	if err := fill(&next, w.filter.Store); err != nil {
 		return err
 	}
-	w.keepAll() // not earlier: after an error operations go on in this generation
+	if err := w.keepAll(); err != nil { // not earlier: after an error operations go on in this generation
+		return err
+	}
 	next.SetHashes(w.kept.counted)
 	if err := w.syncRegion(); err != nil {
 		return err
@@ -126,14 +130,17 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 }
 
 // keepAll keeps the hashes of everything that has been hardened. No segment may be open.
-func (w *Writer) keepAll() {
+func (w *Writer) keepAll() error {
 	if c := w.underWay.Load(); c != nil {
-		w.kept.keepEnded(c.ended, c.generation, c.salt)
+		if err := w.kept.keepEnded(c.ended, c.generation, c.salt); err != nil {
+			return err
+		}
 	}
-	if w.lw != nil {
-		generation, salt := w.lw.Generation()
-		w.kept.keepEnded(w.log, generation, salt)
+	if w.lw == nil {
+		return nil
 	}
+	generation, salt := w.lw.Generation()
+	return w.kept.keepEnded(w.log, generation, salt)
 }
 
 // Detach lets go of the files at once, and returns a function that closes them and releases the

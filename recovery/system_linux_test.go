@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -106,18 +107,37 @@ func ofMapping(t *testing.T, path, rights, name string) string {
 }
 
 // TestLargePages checks that a file on tmpfs has large pages from its beginning to its end,
-// in every mapping.
+// in every mapping. A file that is too large, or is not needed any more, takes no memory.
 func TestLargePages(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "mmapfilter")
 	if err != nil {
 		t.Skip("NOT TESTED: there is no tmpfs: ", err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	d, err := NewDraft(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Discard() })
+	cancelled, cancel := context.WithCancelCause(context.Background())
+	why := errors.New("no longer needed")
+	cancel(why)
+	if err := d.Allocate(cancelled, 100*largePage); !errors.Is(err, why) || allocated(t, d.file) > largePage/64 {
+		t.Errorf("cancelled: %v, %d bytes", err, allocated(t, d.file))
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(d.file.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	room := int64(st.Bavail) * st.Bsize
+	if err := d.Allocate(context.Background(), 2*room); st.Blocks > 0 && (!errors.Is(err, unix.ENOSPC) || allocated(t, d.file) > largePage/64) {
+		t.Errorf("too large: %v, %d bytes", err, allocated(t, d.file))
+	}
 	const size = 3*largePage + 5*4096
 	draft := func() *Draft {
 		d, err := NewDraft(filepath.Join(dir, "a"))
 		if err == nil {
-			err = d.Allocate(size)
+			err = d.Allocate(context.Background(), size)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +145,7 @@ func TestLargePages(t *testing.T) {
 		t.Cleanup(func() { d.Discard() })
 		return d
 	}
-	d := draft()
+	d = draft()
 	if at := address(d.Data); at%largePage != 0 {
 		t.Fatalf("mapped to %#x", at)
 	}

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -24,7 +25,7 @@ func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Allocate(int64(len(golden))); err != nil {
+	if err := d.Allocate(context.Background(), int64(len(golden))); err != nil {
 		t.Fatal(err)
 	}
 	copy(d.Data, golden)
@@ -129,7 +130,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 		}
 	}
 	check(stays)
-	other, err := NewDraftOf(path)
+	other, err := NewDraftOf(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 		t.Error(err)
 	}
 	check(stays)
-	if err := live.Allocate(100); err != nil {
+	if err := live.Allocate(context.Background(), 100); err != nil {
 		t.Fatal(err)
 	}
 	other, err = NewDraft(path) // the lock stays when the file is mapped
@@ -201,7 +202,7 @@ func TestLongNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Allocate(100); err != nil {
+		if err := d.Allocate(context.Background(), 100); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.Publish(); err != nil {
@@ -219,7 +220,7 @@ func TestLongNames(t *testing.T) {
 // exists.
 func TestDraftFollowsLinks(t *testing.T) {
 	for _, exists := range []bool{false, true} {
-		for name, draft := range map[string]func(string) (*Draft, error){"NewDraft": NewDraft, "NewDraftOf": NewDraftOf} {
+		for name, draft := range map[string]func(string) (*Draft, error){"NewDraft": NewDraft, "NewDraftOf": newDraftOf} {
 			dir := t.TempDir()
 			if err := os.MkdirAll(filepath.Join(dir, "deep", "er"), 0o700); err != nil {
 				t.Fatal(err)
@@ -272,7 +273,7 @@ func TestDraftFollowsLinks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Allocate(100); err != nil {
+			if err := d.Allocate(context.Background(), 100); err != nil {
 				t.Fatal(err)
 			}
 			publish := d.Publish
@@ -299,3 +300,6 @@ func TestDraftFollowsLinks(t *testing.T) {
 		}
 	}
 }
+
+// newDraftOf is NewDraftOf with the permissions that the umask leaves.
+func newDraftOf(path string) (*Draft, error) { return NewDraftOf(path, 0) }

@@ -1,6 +1,9 @@
 package recovery
 
-import "github.com/mmapfilter/mmapfilter/layout/hashes"
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+)
 
 // A File is a file in memory, shared with every process that maps it. A stored word
 // survives the death of the process at once, and a power loss after the next Sync. Before
@@ -141,3 +144,8 @@ type Volume interface {
 	// RemoveHashes removes a file of hashes.
 	RemoveHashes(HashesName) error
 }
+
+// errUnused is returned for a log whose headers were never written. A process that dies while it makes a
+// log may leave one, of which not all blocks are allocated: on some systems a load from the others is a
+// fault if the disk is full.
+var errUnused = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: a log that was never used"}

@@ -32,6 +32,9 @@ type Writer struct {
 
 	// The state after all operations appended so far.
 	length, userSeq, operation uint64
+	history                    layout.Kept
+
+	lastTime uint64 // of a commit, in nanoseconds since 1970
 
 	// durable is the point up to which the log is known to be durable, and which the
 	// mapping holds. Harden updates it.
@@ -45,6 +48,7 @@ type Writer struct {
 
 	underWay atomic.Pointer[checkpoint]
 	progress atomic.Uint64 // words of the file, see Progress
+	stuck    atomic.Pointer[error]
 	growth   growth
 	kept     keeper
 
@@ -114,6 +118,14 @@ func (w *Writer) Err() error {
 	return nil
 }
 
+// Cause returns the error that the writer failed on first, or nil.
+func (w *Writer) Cause() error {
+	if e := w.failed.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
 // Failed reports whether Err returns an error.
 func (w *Writer) Failed() bool { return w.failed.Load() != nil }
 
@@ -122,6 +134,19 @@ func (w *Writer) Failed() bool { return w.failed.Load() != nil }
 func (w *Writer) Fail(err error) error {
 	w.failed.CompareAndSwap(nil, &err)
 	return w.Err()
+}
+
+// whole poisons the writer if somebody has cut its file short. A sync does not tell, and a store only
+// if it is to the part that is missing.
+func (w *Writer) whole() error {
+	v, ok := w.vol.(interface{ whole() error })
+	if !ok {
+		return nil
+	}
+	if err := v.whole(); err != nil {
+		return w.Fail(err)
+	}
+	return nil
 }
 
 // Catch runs f, which uses the mapped files of w and of no other writer. A fault in them, or a panic,
@@ -230,22 +255,23 @@ func (w *Writer) SegmentBytes() int64 {
 	return int64(w.lw.End()-w.lw.Start()) * 8
 }
 
-// Append appends an operation to the log, which must have room for it. It takes at
-// least one store, ordered so that no item is missing after any of them, the change in
-// the number of items, from -1 to 1, and the hash of the item. It stores only to the log
-// (W1). Once it returns, the operation survives the death of the process (C2).
-func (w *Writer) Append(stores []wal.Store, grow int, hash uint64) {
-	for len(stores) > 0 {
-		if stores = w.record.Gather(stores); len(stores) == 0 {
+// Append appends an operation to the log, which must have room for it. Its stores are ordered so that
+// no item is missing after any of them; grow is the change in the number of items, from -1 to 1; op and
+// hash are what it means in the history. It may have no stores if the file keeps its hashes. Append
+// stores only to the log (W1). Once it returns, the operation survives the death of the process (C2).
+func (w *Writer) Append(stores []wal.Store, grow int, op layout.Op, hash uint64) {
+	for last := false; !last; w.lw.Append(&w.record) {
+		stores = w.record.Gather(stores)
+		if last = len(stores) == 0; last {
 			w.record.Last, w.record.Grow, w.record.Operation = true, grow, uint32(w.operation+1)
 			if w.kept.on {
-				w.record.HasHash, w.record.Hash = true, hash
+				w.record.Op, w.record.Hash = op, hash
 			}
 		}
-		w.lw.Append(&w.record)
 	}
 	w.operation++ // not earlier: after a fault in the log there is no operation to count
 	w.length += uint64(int64(grow))
+	w.history.Add(w.record.Op, grow, hash)
 }
 
 // Skip counts an operation that changes nothing: an insert that finds no room or whose
@@ -254,6 +280,13 @@ func (w *Writer) Skip() { w.operation++ }
 
 // Operations returns how many operations have been counted since the user sequence was set.
 func (w *Writer) Operations() uint64 { return w.operation }
+
+// now returns the time for a commit: never one before that of the commit before, even if the clock was
+// set back, so that the order of times is that of operations; and not 0, which would be no time.
+func (w *Writer) now() uint64 {
+	w.lastTime = max(w.vol.Now(), w.lastTime, 1)
+	return w.lastTime
+}
 
 // A Segment is a segment of the log: the operations of one commit.
 type Segment struct {
@@ -274,7 +307,7 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	_, seg.salt = w.lw.Generation()
 	c := wal.Commit{UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load()}
 	if w.kept.on {
-		c.Time = max(w.vol.Now(), 1) // 0 would be no time
+		c.Time, c.At = w.now(), w.history.At
 	}
 	seg.commit = w.lw.Commit(c)
 	return seg
@@ -369,15 +402,29 @@ func (w *Writer) Counts() (commits, checkpoints uint64) {
 
 // Hashes returns NAME.hashes and what counts of it. The error is ErrHashes. What counts stays as
 // it is while the file is appended to. No checkpoint may end meanwhile.
-func (w *Writer) Hashes() (HashFile, layout.Hashes, error) {
+func (w *Writer) Hashes() (Kept, error) {
 	if err := w.kept.err(); err != nil {
-		return nil, layout.Hashes{}, err
+		return Kept{}, err
 	}
-	return w.kept.file, w.kept.counted, nil
+	k := Kept{File: w.kept.file, LastNumber: w.kept.next}
+	k.Counted, k.Last = w.kept.tail.End(k.LastNumber)
+	return k, nil
 }
 
-// HashesPages returns how many pages of NAME.hashes count. It may be called at any time.
-func (w *Writer) HashesPages() uint64 { return w.kept.pages.Load() }
+// History returns what the next superblock says of the history.
+func (w *Writer) History() layout.Kept { return w.history }
+
+// KeepsHashes reports whether operations go to the history.
+func (w *Writer) KeepsHashes() bool { return w.kept.on }
+
+// Tail returns how many operations the history has since the base of NAME.hashes, in its tail or in the
+// log.
+func (w *Writer) Tail() uint64 {
+	if w.kept.lost.Load() != nil {
+		return 0
+	}
+	return w.history.At.Number - w.kept.base
+}
 
 // HashesErr returns why Hashes would fail, or nil. It may be called at any time.
 func (w *Writer) HashesErr() error { return w.kept.err() }

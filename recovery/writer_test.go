@@ -44,7 +44,7 @@ func (w *Writer) checkpoint(logBytes int64) error {
 
 // store appends an operation that stores a word's own value to it.
 func (w *Writer) store(word uint64) {
-	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0, 0)
+	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0, layout.Insert, 0)
 }
 
 // TestRecordOfAWordThatIsNone covers L3: a record with the right check may store to any word

@@ -1,7 +1,8 @@
-// Package hashes is the format of NAME.hashes, the file beside a filter that has the hash of
-// every item. A filter that keeps its hashes can be rebuilt without its keys: larger,
-// smaller, with another rate or in another layout. Like package layout, this package works on
-// words and opens no file. Package recovery describes when the file is written.
+// Package hashes is the format of NAME.hashes, the file beside a filter that has its history: the hash
+// of the key of each operation, and what the operation means. A filter that keeps its hashes can be
+// rebuilt without its keys: larger, smaller, with another rate or in another layout. Like package
+// layout, this package works on words and opens no file. Package recovery describes when the file is
+// written.
 //
 // # The file
 //
@@ -9,43 +10,89 @@
 // bits, and the CRC is that of package layout. Words are numbered within their page.
 //
 //	page 0          header
-//	pages 1 to B    base: the items as of some instant, sorted
-//	from B+1 on     tail: the operations since then, in their order
+//	pages 1 and 2   by turns, the last page of the tail, if it is not full
+//	pages 3 to B+2  base: the items as of some instant, sorted
+//	from B+3 on     tail: the operations since then, in their order; these pages are full
 //
-// The superblock of the filter has the identity of the file, the number of its pages that
-// count, and the check of the last of these. Pages after these do not count: their writer died
-// before a superblock that counts them was durable.
+// The superblock of the filter has the identity of the file, the number of its pages that count,
+// which is at least B+3, and the check of the last of these: the last full page of the tail, or the
+// header if there is none. It also has the check of the last page of the tail, or 0 if all operations
+// are on full pages. Then the last page is the one of pages 1 and 2 that has this check. Every
+// checkpoint stores the last page anew, as the one of the two that the newest superblock does not count.
+// So what a superblock counts stays as it is until the next one is durable. Nothing else in the file
+// counts: what is there has been counted before, or its writer died before it was.
 //
-//	header     word 0 magic "MMAPFHSH"   1 version: 1   2 identity, a random number
+//	header     word 0 magic "MMAPFHSH"   1 version: 2   2 identity, a random number
 //	                3 items in the base  4 B            5 sum of their hashes, modulo 2^64
 //	                6 number of ages, at most 64
 //	                7 zero
 //	                8 + 3·i and on       age i: first and last time of its items, their number
+//	                200, 201             number and chain of the position of the base
+//	                202 to 204           the file of hashes whose place this one took, as far as
+//	                                     it is in the base: its identity; the number of its pages
+//	                                     that counted; bits 0-31: the check of the last of these,
+//	                                     bits 32-63: that of its last page of the tail, or 0. All
+//	                                     three are zero if there was none.
 //	              511 bits 0-31: check; bits 32-63: zero
 //	base       word 0 bits 0-31: check; bits 32-63: number of items, at most 464
 //	                1 to 464             their hashes, in ascending order, equal ones by age
 //	                465 to 511           their ages, 10 in each word: that of item i is bits
 //	                                     6·(i mod 10) to 6·(i mod 10) + 5 of word 465 + ⌊i/10⌋
-//	tail       word 0 bits 0-31: check; bits 32-63: number of entries, at most 493
-//	                1 number of operations in the tail before this page
+//	tail       word 0 bits 0-31: check; bits 32-63: number of entries, from 1 to 478
+//	                1 number of the position at its beginning
 //	                2 the time that is in force at its beginning
-//	                3 to 495             the entries
-//	                496 to 511           their kinds, 32 in each word: that of entry i is bits
-//	                                     2·(i mod 32) and the next of word 496 + ⌊i/32⌋
+//	                3 chain of the position at its beginning
+//	                4 to 481             the entries
+//	                482 to 511           their kinds, 16 in each word: that of entry i is bits
+//	                                     4·(i mod 16) to 4·(i mod 16) + 3 of word 482 + ⌊i/16⌋
 //
-// Unused words and bits are zero. A page of the base other than the last is full. A page of
-// the tail need not be: every checkpoint begins one, since a page that the superblock counts
-// is not stored to again.
+// Unused words and bits are zero. A page of the base other than the last is full. The kind of an entry
+// says what it is. An operation has its op in bits 0 and 1, and in bits 2 and 3 its item effect, what it
+// did to the items of the filter: 0, nothing; 1, one more; 2, one less. There are no other kinds than
 //
-// The kind of an entry is 0 for an insert and 1 for a delete, whose hash the entry is; and 2
-// for a time, which is in force for the entries after it.
+//	 0   a time, which is in force for the entries after it
+//	 5   insert, and the filter got an item
+//	10   delete, and an item was taken
+//	 2   delete, and none was
+//	 7   at least one, and the filter got an item
+//	 3   at least one, and another item of the filter answers for the key
+//
+// The entry of an operation is the hash of its key.
+//
+// # Positions
+//
+// The history of a filter is the operations that it had since it began, in their order. A position is a
+// place in it: how many operations are before it, and a chain over them, a word. It begins with number
+// and chain 0. An operation with op (1 insert, 2 delete, 3 at least one) and hash leads from one
+// position to the next:
+//
+//	number + 1
+//	(rotl(chain xor hash, 29) + op) · 0x9E3779B97F4A7C15    mod 2^64
+//
+// where rotl(x, 29) is x rotated by 29 bits to the left. For example, from the beginning on:
+//
+//	   op            hash               chain after it
+//	1   insert        0000000000000000   9e3779b97f4a7c15
+//	2   insert        0000000000000001   7a9184f06960bf98
+//	3   at least one  0000000000000001   dcf573199ed5f935
+//	4   delete        0000000000000001   e1b1d9eb24af3a49
+//	5   delete        8000000000000000   3623b103465b602b
+//	6   at least one  ffffffffffffffff   f332d0b661ffc78a
+//	7   insert        0123456789abcdef   a30da9e41b0ebd57
+//	8   delete        0123456789abcdef   8d951b55fb41e4fa
+//
+// Item effects and times are not part of it. A rebuild begins no new history: the position of the new
+// base is that of the last operation in it. Two files that have the same position have the same history
+// up to there, even if one is a copy that went another way later. The superblock has the position of all
+// operations of the file up to its checkpoint, and a commit record of the log (package wal) that of its
+// last one.
 //
 // # Times
 //
 // A time is that of the commit of an operation, in nanoseconds since 1970, by the clock of
-// the writer. The tail has one time a second at most: an operation was committed less than a
-// second after the time in force. After a crash, the operations that were committed by the
-// recovery have its time.
+// the writer; but no commit has an earlier time than the one before it, whatever the clock says. The
+// tail has one time a second at most: an operation was committed less than a second after the time in
+// force. After a crash, the operations that were committed by the recovery have its time.
 //
 // The base keeps the times of its items as ages. The times of all items of an age lie between
 // its first and its last time. A rebuild puts the operations of the tail into ages of their own
@@ -55,21 +102,37 @@
 //
 // The check of a page is the CRC32C of the identity (8 bytes), the number of the page (8), the
 // check of the page before it (8), and all words of the page, of which the check itself counts as
-// zero. The pages have an order of their own here, in which a base can be written before it is
-// counted: 1 to B, then 0, then those from B+1 on. Nothing is before the first; its check counts
-// as zero. So no page can be swapped for one of another file or another place, and the check of
+// zero. If this CRC is 0, the check is 1. The pages have an order of their own here, in which a base
+// can be written before it is counted: 3 to B+2, then 0, then those from B+3 on, and then the last page
+// of the tail, with the number, 1 or 2, of the page that it is. Nothing is before the first; its check
+// counts as zero. So no page can be swapped for one of another file or another place, and the check of
 // the last page covers all pages before it.
 //
-// # What the items are
+// # What a history means
 //
-// The items are those of the base and those of the inserts in the tail, less one for each
-// delete in the tail: the oldest item of that hash. Equal hashes are several items.
+// The filter file keeps items, which are fingerprints; several keys may have the same. So what an
+// operation does to the items depends on what else is in the file: an InsertUnique leaves a key out if
+// an item of another one answers for it (the key leans on that item), and a delete of a key that is not
+// there takes an item of another one. What the operation means does not depend on it: rule K7. The
+// items of the file are, by class, those of the base and what the item effects of the tail add up to.
 //
 // # Rules
 //
 //	K1  NAME.hashes has the identity that the superblock names, at least as many pages,
-//	    and the check of the last of them. Every page has its check, and what it says
+//	    and the check of the last of them; and, if the superblock names the check of a last
+//	    page, page 1 or 2 has it. Every page that counts has its check, and what it says
 //	    of itself: the header the version; a page of the base its items in order; the
-//	    base as many items and the sum that the header says; a page of the tail as many
-//	    operations as are before it. A delete in the tail has an item to delete.
+//	    base as many items and the sum that the header says; a page of the tail entries of
+//	    the kinds above, and the position at which the page before it ended, the first one
+//	    that of the base. The tail ends at the position of the superblock.
+//	K7  A history means a multiset of hashes. Its operations are done in their order, each
+//	    hash for itself: an insert adds one; "at least one" adds one if there is none; a
+//	    delete takes one, the oldest, if there is one, and otherwise changes nothing. An
+//	    item that "at least one" finds keeps its age. A base is such a multiset. Whatever
+//	    is made from hashes has exactly this multiset, an item for each. While the tail
+//	    has an "at least one" without an item, so that keys may lean, no operation takes
+//	    an item: deletes are in the history alone, and wait for the next base. So a key
+//	    of the multiset has an item in the file, or leans on one, unless a delete of a
+//	    hash that the multiset lacked has taken it; the next base gives it back. A delete
+//	    that finds no item is not in the history.
 package hashes

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 var update = flag.Bool("update", false, "write the golden files that are missing")
@@ -24,7 +26,7 @@ func (f *file) bytesOf() (b []byte) {
 	return b
 }
 
-// vectors lists what is in a file: its header, then its items and operations.
+// vectors lists what is in a file: what the superblock says, the header, then its items and operations.
 func (f *file) vectors(t *testing.T) []byte {
 	t.Helper()
 	h, base, tail, err := f.read()
@@ -32,15 +34,21 @@ func (f *file) vectors(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "identity\t%016x\npages\t%d\ncheck\t%08x\n", f.identity, len(f.pages), f.check)
+	fmt.Fprintf(&b, "identity\t%016x\npages\t%d\ncheck\t%08x\n", f.counted.Identity, f.counted.Pages, f.counted.Check)
+	fmt.Fprintf(&b, "last page\t%d\t%08x\nend\t%d\t%016x\n", f.last(), f.counted.Last, f.end.Number, f.end.Chain)
+	fmt.Fprintf(&b, "base\t%d\t%016x\n", h.At.Number, h.At.Chain)
+	fmt.Fprintf(&b, "before\t%016x\t%d\t%08x\t%08x\n", h.Before.Identity, h.Before.Pages, h.Before.Check, h.Before.Last)
 	for i, a := range h.Ages {
 		fmt.Fprintf(&b, "age\t%d\t%d\t%d\t%d\n", i, a.First, a.Last, a.Items)
 	}
 	for _, it := range base {
 		fmt.Fprintf(&b, "item\t%016x\t%d\n", it.Hash, it.Age)
 	}
+	at := h.At
 	for _, e := range tail {
-		fmt.Fprintf(&b, "%s\t%016x\t%d\n", [...]string{Insert: "insert", Delete: "delete"}[e.Kind], e.Hash, e.Time)
+		at = at.After(e.Op, e.Hash)
+		op := [...]string{layout.Insert: "insert", layout.Delete: "delete", layout.AtLeastOne: "at least one"}[e.Op]
+		fmt.Fprintf(&b, "%s\t%d\t%016x\t%d\t%d\t%016x\n", op, e.Items, e.Hash, e.Time, at.Number, at.Chain)
 	}
 	return b.Bytes()
 }
@@ -50,7 +58,7 @@ func (f *file) vectors(t *testing.T) []byte {
 //	go test ./layout/hashes -run TestGolden -update
 func TestGolden(t *testing.T) {
 	made, _ := newFile(t, BaseItems+10, []Age{{First: 1e18, Last: 2e18}, {First: 2e18, Last: 2e18}, {First: 2e18, Last: 3e18}},
-		operations(tailEntries-10, 3e18, 1e7), operations(20, 4e18, 3e9))
+		operations(tailEntries-60, 3e18, 1e7), operations(100, 4e18, 3e8))
 	golden := make([][]byte, 2)
 	for i, b := range [][]byte{made.bytesOf(), made.vectors(t)} {
 		path := filepath.Join("..", "..", "testdata", []string{"kept.hashes", "kept.vectors"}[i])
@@ -66,7 +74,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s is made differently now", path)
 		}
 	}
-	f := &file{identity: made.identity, check: made.check, pages: make([]Page, len(golden[0])/PageBytes)}
+	f := &file{make([]Page, len(golden[0])/PageBytes), made.counted, made.end}
 	for i := range f.pages {
 		for j := range f.pages[i] {
 			f.pages[i][j] = binary.LittleEndian.Uint64(golden[0][PageBytes*i+8*j:])

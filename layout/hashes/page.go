@@ -17,26 +17,29 @@ const (
 	PageWords = PageBytes / 8
 	BaseItems = 464 // in a page of the base
 	MostAges  = 64
+	FirstBase = 3 // page
 
-	tailEntries = 493 // in a page of the tail
+	tailEntries = 478 // in a page of the tail
 
-	version = 1
+	version = 2
 
 	headerAges   = 8 // word of the first age
 	ageWords     = 3
+	headerAt     = headerAges + ageWords*MostAges // word of the position
+	headerBefore = headerAt + 2
 	headerCheck  = PageWords - 1
 	baseAges     = 1 + BaseItems
 	agesInWord   = 10
 	ageBits      = 6
-	tailFirst    = 3
+	tailFirst    = 4
 	tailKinds    = tailFirst + tailEntries
-	kindsInWord  = 32
-	kindBits     = 2
+	kindsInWord  = 16
+	kindBits     = 4
 	countShift   = 32
 	checkMask    = 1<<32 - 1
 	_            = uint(PageWords - baseAges - (BaseItems+agesInWord-1)/agesInWord) // they fit
 	_            = uint(PageWords - tailKinds - (tailEntries+kindsInWord-1)/kindsInWord)
-	_            = uint(headerCheck - headerAges - ageWords*MostAges)
+	_            = uint(headerCheck - headerBefore - 3)
 	checkedBytes = 3*8 + PageBytes
 )
 
@@ -58,7 +61,7 @@ type Place struct {
 // checked has buffers for what a check covers: they would go to the heap, one for each page.
 var checked = sync.Pool{New: func() any { return new([checkedBytes]byte) }}
 
-// check returns the check of a page, whose own check is in word i.
+// check returns the check of a page, whose own check is in word i. It is never 0.
 func (p *Page) check(at Place, i int) uint32 {
 	b := checked.Get().(*[checkedBytes]byte)
 	defer checked.Put(b)
@@ -71,7 +74,7 @@ func (p *Page) check(at Place, i int) uint32 {
 		}
 		binary.LittleEndian.PutUint64(b[24+8*j:], w)
 	}
-	return crc32.Checksum(b[:], castagnoli)
+	return max(crc32.Checksum(b[:], castagnoli), 1)
 }
 
 // sign sets the check of a page, in word i, and returns it.
@@ -110,6 +113,8 @@ type Header struct {
 	Pages    uint64 // of the base
 	Sum      uint64 // of the hashes of the base
 	Ages     []Age
+	At       layout.Position // up to which the base has the history
+	Before   layout.Hashes   // the file that had it before, as far as it is in the base; or none
 }
 
 // An Age is a group of items of the base. Its times are in nanoseconds since 1970.
@@ -124,6 +129,9 @@ func (h *Header) Page(before uint32) *Page {
 	for i, a := range h.Ages {
 		*(*[ageWords]uint64)(p[headerAges+ageWords*i:]) = [ageWords]uint64{a.First, a.Last, a.Items}
 	}
+	p[headerAt], p[headerAt+1] = h.At.Number, h.At.Chain
+	b := h.Before
+	p[headerBefore], p[headerBefore+1], p[headerBefore+2] = b.Identity, b.Pages, uint64(b.Check)|uint64(b.Last)<<32
 	p.sign(Place{Identity: h.Identity, Before: before}, headerCheck)
 	return p
 }
@@ -143,10 +151,17 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 	if err := p.verify(Place{Identity: identity, Before: before}, headerCheck); err != nil {
 		return h, err
 	}
-	if p[1] != version || p[6] > MostAges || p[4] != pagesOf(p[3]) {
-		return h, Corrupt(0, "version %d, %d ages, %d pages for %d items", p[1], p[6], p[4], p[3])
+	if p[1] != version {
+		return h, Corrupt(0, "it has version %d, and this program reads version %d: make the filter anew from its keys", p[1], version)
 	}
-	h = Header{Identity: identity, Items: p[3], Pages: p[4], Sum: p[5]}
+	if p[6] > MostAges || p[4] != pagesOf(p[3]) {
+		return h, Corrupt(0, "%d ages, %d pages for %d items", p[6], p[4], p[3])
+	}
+	w := p[headerAt:]
+	h = Header{
+		Identity: identity, Items: p[3], Pages: p[4], Sum: p[5], At: layout.Position{Number: w[0], Chain: w[1]},
+		Before: layout.Hashes{Identity: w[2], Pages: w[3], Check: uint32(w[4]), Last: uint32(w[4] >> 32)},
+	}
 	for i := range int(p[6]) {
 		w := p[headerAges+ageWords*i:]
 		h.Ages = append(h.Ages, Age{w[0], w[1], w[2]})
@@ -154,8 +169,17 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 	return h, nil
 }
 
+// IdentityOf returns the identity that the beginning of a file of hashes has, intact or not. It reports
+// false if there is no magic.
+func IdentityOf(words []uint64) (identity uint64, ok bool) {
+	if len(words) < 3 || words[0] != magic {
+		return 0, false
+	}
+	return words[2], true
+}
+
 // Tail returns the place where the tail begins. check is that of the header.
-func (h *Header) Tail(check uint32) Place { return Place{h.Identity, h.Pages + 1, check} }
+func (h *Header) Tail(check uint32) Place { return Place{h.Identity, FirstBase + h.Pages, check} }
 
 // pagesOf returns how many pages that many items of the base take.
 func pagesOf(items uint64) uint64 { return items/BaseItems + min(items%BaseItems, 1) }
@@ -173,7 +197,7 @@ func (h *Header) ReadBase(p *Page, number uint64, before uint32, each func(Item)
 	if err := p.verify(at, 0); err != nil {
 		return err
 	}
-	n := min(h.Items-(at.Number-1)*BaseItems, BaseItems)
+	n := min(h.Items-(at.Number-FirstBase)*BaseItems, BaseItems)
 	if p[0]>>countShift != n {
 		return Corrupt(at.Number, "it has %d items of the base, not %d", p[0]>>countShift, n)
 	}
@@ -206,9 +230,10 @@ type Base struct {
 	header Header
 }
 
-// NewBase returns the layout of a base with the given ages, in the file with the given identity.
-func NewBase(identity uint64, ages []Age, write func(number uint64, p *Page) error) *Base {
-	b := &Base{write: write, header: Header{Identity: identity, Ages: slices.Clone(ages)}}
+// NewBase returns the layout of a base whose header says what h says, but for the number of items.
+func NewBase(h Header, write func(number uint64, p *Page) error) *Base {
+	h.Ages, h.Items, h.Pages, h.Sum = slices.Clone(h.Ages), 0, 0, 0
+	b := &Base{write: write, header: h}
 	for i := range b.header.Ages {
 		b.header.Ages[i].Items = 0
 	}
@@ -230,15 +255,16 @@ func (b *Base) Add(it Item) error {
 
 func (b *Base) flush() error {
 	b.page[0] = uint64(b.n) << countShift
+	at := Place{b.header.Identity, FirstBase + b.header.Pages, b.check}
 	b.header.Pages++
-	b.check = b.page.sign(Place{b.header.Identity, b.header.Pages, b.check}, 0)
-	err := b.write(b.header.Pages, &b.page)
+	b.check = b.page.sign(at, 0)
+	err := b.write(at.Number, &b.page)
 	b.page, b.n = Page{}, 0
 	return err
 }
 
-// End writes the last page of the base and the header. It returns the header, and where the
-// tail begins.
+// End writes the last page of the base, the header, and the two pages after it, which are zero. It
+// returns the header, and where the tail begins.
 func (b *Base) End() (Header, Place, error) {
 	if b.n > 0 {
 		if err := b.flush(); err != nil {
@@ -246,5 +272,12 @@ func (b *Base) End() (Header, Place, error) {
 		}
 	}
 	p := b.header.Page(b.check)
-	return b.header, b.header.Tail(p.Check(0)), b.write(0, p)
+	tail := b.header.Tail(p.Check(0))
+	for i := range uint64(FirstBase) {
+		if err := b.write(i, p); err != nil {
+			return Header{}, Place{}, err
+		}
+		p = new(Page)
+	}
+	return b.header, tail, nil
 }

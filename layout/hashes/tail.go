@@ -1,60 +1,80 @@
 package hashes
 
-// A Kind says what an entry of the tail is.
-type Kind uint64
-
-// The kinds of entries.
-const (
-	Insert Kind = iota // the hash of an item that was inserted
-	Delete             // the hash of an item that was deleted
-	time               // a time
-)
+import "github.com/mmapfilter/mmapfilter/layout"
 
 // TimeStep is how long a time is in force at most, in nanoseconds.
 const TimeStep = 1e9
 
-// A Tail lays out pages of the tail.
+// An Entry is an operation of the tail, committed less than a second after Time.
+type Entry struct {
+	Op    layout.Op
+	Items int // how many items the file has more: 1, 0 or -1
+	Hash  uint64
+	Time  uint64
+
+	Number uint64 // in the history; ReadTail sets it
+}
+
+// timeKind is the kind of a time. That of an operation is its number, and in the upper bits what
+// it did to the items.
+const timeKind = 0
+
+func (e *Entry) kind() uint64 { return uint64(e.Op) | uint64(e.Items+3)%3<<2 }
+
+// entryOf returns the entry of a kind. ok is false if there is no such kind.
+func entryOf(kind uint64) (e Entry, ok bool) {
+	e = Entry{Op: layout.Op(kind & 3), Items: [...]int{0, 1, -1, 2}[kind>>2]}
+	return e, e.Op.May(e.Items)
+}
+
+// A Tail lays out pages of the tail. A copy of it can begin again where it was made.
 type Tail struct {
 	write func(number uint64, p *Page) error
-	at    Place // of the page
+	at    Place // of the page, when it is full
 	page  Page
-	n     int    // entries on it
-	sum   uint64 // operations so far
-	now   uint64 // time in force
+	n     int             // entries on it
+	end   layout.Position // of the operations so far
+	now   uint64          // time in force
 }
 
-// NewTail returns the layout of the pages of a tail from a place on. operations is how many the
-// tail has before that place.
-func NewTail(at Place, operations uint64, write func(number uint64, p *Page) error) *Tail {
-	return &Tail{write: write, at: at, sum: operations}
+// NewTail returns the layout of the pages of a tail from a place and a position on.
+func NewTail(at Place, from layout.Position, write func(number uint64, p *Page) error) *Tail {
+	return &Tail{write: write, at: at, end: from}
 }
 
-// Add adds an operation that was committed at the given time.
-func (t *Tail) Add(kind Kind, hash, committed uint64) error {
-	if committed < t.now || committed-t.now >= TimeStep { // also if the clock was set back
-		if t.now = committed; t.n > 0 {
-			if err := t.add(time, committed); err != nil {
+// Resume goes on with a last page, which ReadTail has read: to is the position at its end.
+func (t *Tail) Resume(p *Page, to layout.Position) {
+	t.page, t.n, t.end, t.now = *p, int(p[0]>>countShift), to, p[2]
+	for i := range t.n {
+		if p.kind(i) == timeKind {
+			t.now = p[tailFirst+i]
+		}
+	}
+	t.page[0] = 0
+}
+
+// Add adds an operation.
+func (t *Tail) Add(e Entry) error {
+	if e.Time < t.now || e.Time-t.now >= TimeStep {
+		if t.now = e.Time; t.n > 0 {
+			if err := t.add(timeKind, e.Time); err != nil {
 				return err
 			}
 		}
 	}
-	t.sum++
-	return t.add(kind, hash)
+	if t.n == 0 { // the first entry is an operation
+		t.page[1], t.page[2], t.page[3] = t.end.Number, t.now, t.end.Chain
+	}
+	t.end = t.end.After(e.Op, e.Hash)
+	return t.add(e.kind(), e.Hash)
 }
 
-func (t *Tail) add(kind Kind, word uint64) error {
-	if t.n == 0 {
-		t.page[1], t.page[2] = t.sum-1, t.now // the first entry is an operation
-	}
+func (t *Tail) add(kind, word uint64) error {
 	t.page[tailFirst+t.n] = word
-	t.page[tailKinds+t.n/kindsInWord] |= uint64(kind) << (t.n % kindsInWord * kindBits)
+	t.page[tailKinds+t.n/kindsInWord] |= kind << (t.n % kindsInWord * kindBits)
 	if t.n++; t.n < tailEntries {
 		return nil
 	}
-	return t.flush()
-}
-
-func (t *Tail) flush() error {
 	t.page[0] = uint64(t.n) << countShift
 	check := t.page.sign(t.at, 0)
 	err := t.write(t.at.Number, &t.page)
@@ -63,46 +83,54 @@ func (t *Tail) flush() error {
 	return err
 }
 
-// End writes the last page. It returns the place after it, and the number of operations.
-func (t *Tail) End() (Place, uint64, error) {
-	if t.n == 0 {
-		return t.at, t.sum, nil
+// Position returns the position of the end.
+func (t *Tail) Position() layout.Position { return t.end }
+
+// End returns what counts once the last page is written as page number, 1 or 2; last is nil if there is
+// none, since all pages are full. Add may go on afterwards.
+func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
+	counted = layout.Hashes{Identity: t.at.Identity, Pages: t.at.Number, Check: t.at.Before}
+	if t.n > 0 {
+		p := t.page
+		p[0] = uint64(t.n) << countShift
+		counted.Last = p.sign(Place{t.at.Identity, number, t.at.Before}, 0)
+		last = &p
 	}
-	err := t.flush()
-	return t.at, t.sum, err
+	return counted, last
 }
 
-// An Entry is an operation of the tail, committed less than a second after Time.
-type Entry struct {
-	Kind Kind // Insert or Delete
-	Hash uint64
-	Time uint64
-}
-
-// ReadTail calls each for the operations of a page of the tail. It returns the place of the
-// page after it and the number of operations up to there.
-func ReadTail(p *Page, at Place, operations uint64, each func(Entry)) (Place, uint64, error) {
+// ReadTail calls each for the operations of a page of the tail. It returns the place of the page
+// after it, and the position there. The place of a last page has the number of the page that it is.
+func ReadTail(p *Page, at Place, from layout.Position, each func(Entry)) (Place, layout.Position, error) {
 	if err := p.verify(at, 0); err != nil {
-		return at, operations, err
+		return at, from, err
 	}
 	n, now := p[0]>>countShift, p[2]
-	if n == 0 || n > tailEntries || p[1] != operations {
-		return at, operations, Corrupt(at.Number, "%d entries after %d operations of the tail, not after %d", n, p[1], operations)
+	if n == 0 || n > tailEntries || p.From() != from {
+		return at, from, Corrupt(at.Number, "%d entries after operation %d, or after others than those of the page before it", n, p[1])
 	}
 	for i := range int(n) {
-		word := p[tailFirst+i]
-		switch kind := Kind(p[tailKinds+i/kindsInWord] >> (i % kindsInWord * kindBits) & (1<<kindBits - 1)); kind {
-		case Insert, Delete:
-			operations++
-			each(Entry{kind, word, now})
-		case time:
+		word, kind := p[tailFirst+i], p.kind(i)
+		if kind == timeKind {
 			now = word
-		default:
-			return at, operations, Corrupt(at.Number, "entry %d is of no kind", i)
+			continue
 		}
+		e, ok := entryOf(kind)
+		if !ok {
+			return at, from, Corrupt(at.Number, "entry %d is of no kind", i)
+		}
+		e.Hash, e.Time = word, now
+		from = from.After(e.Op, word)
+		e.Number = from.Number
+		each(e)
 	}
-	return Place{at.Identity, at.Number + 1, uint32(p[0])}, operations, nil
+	return Place{at.Identity, at.Number + 1, uint32(p[0])}, from, nil
 }
 
-// OperationsBefore returns how many operations a page of the tail says are before it.
-func (p *Page) OperationsBefore() uint64 { return p[1] }
+// kind returns the kind of an entry.
+func (p *Page) kind(i int) uint64 {
+	return p[tailKinds+i/kindsInWord] >> (i % kindsInWord * kindBits) & (1<<kindBits - 1)
+}
+
+// From returns the position at which a page of the tail says that it begins.
+func (p *Page) From() layout.Position { return layout.Position{Number: p[1], Chain: p[3]} }

@@ -12,10 +12,10 @@
 // before it reads the file. A program that only reads files at rest needs rule L2 alone, and
 // only if it finds a log beside a file.
 //
-// The terms, the numbering of words and the CRC are those of package layout. An LSN
-// (log sequence number) numbers the records and commit records of a file, continuing
-// from generation to generation. A segment is the part of the log that one commit
-// makes durable.
+// The terms, the numbering of words and the CRC are those of package layout; a history, its positions
+// and their chain are those of package hashes. An LSN (log sequence number) numbers the records and
+// commit records of a file, continuing from generation to generation. A segment is the part of the log
+// that one commit makes durable.
 //
 // # The file
 //
@@ -32,12 +32,11 @@
 // A header names the generation of a superblock in state live. Its salt leads from
 // that superblock to this log:
 //
-//	word 0 magic "MMAPFLOG"   1 version of the log: 2   2, 3 UUID of the file
+//	word 0 magic "MMAPFLOG"   1 version of the log: 3   2, 3 UUID of the file
 //	     4 generation         5 salt                    6 size of the log
 //	     7 CRC32C of words 0 to 6
 //
-// A log of version 1 has no halves: every generation begins at 8192 and may fill the log,
-// and none follows it.
+// A header of another version is none: to a program, the log beside the file is not there (L1).
 //
 // A generation ends where a checkpoint begins. The next one is in the other half, over the
 // segments of the generation before, or in a larger log. Until the checkpoint ends, the
@@ -53,8 +52,9 @@
 //
 //	0          begin record, 40: stored before the first operation
 //	40         commit record, 80: stored after the last operation; zero until then
-//	120        time of the commit, 8, if the file keeps its hashes; otherwise not used
-//	128        records of 24 to 88
+//	120        time of the commit, 8, position, 8, and chain, 8, if the file keeps its hashes;
+//	           otherwise not used
+//	144        records of 24 to 88
 //
 //	begin      word 0 magic "MMFBEGIN"   1 generation   2 salt
 //	                3 LSN of the first record
@@ -66,8 +66,10 @@
 //	                8 an LSN up to which the log was durable when this was stored
 //	                9 bits 0-31: CRC32C of the records;
 //	                  bits 32-63: CRC32C of words 0 to 8 and of bits 0-31 (as a word), and
-//	                  of the time if the file keeps its hashes
+//	                  of the time, the position and the chain if the file keeps its hashes
 //	time       nanoseconds since 1970
+//	position,  how many operations the history has after the records, and the chain over them
+//	chain
 //
 // The commit record is at the head of its segment, not at the end, so that a small
 // commit writes one page instead of two. It is stored last, and its LSN follows that of
@@ -76,18 +78,28 @@
 // # Records
 //
 // A record is what one operation stores to one block of 64 bytes. If the file keeps its hashes
-// (package hashes), the last record of an operation has the hash of its key too:
+// (package hashes), the last record of an operation has what it means in the history too. If an
+// operation stores nothing, that is all that there is of it: a record without words.
 //
 //	word 0 bits 0-47: number of the first word, in the file
 //	       48: guarded, the operation takes a fingerprint away here
-//	       49: last record of its operation; with it,
-//	       50: the length grows by 1; 51: it shrinks by 1
+//	       49: last record of its operation; only with it,
+//	       50, 51: the item effect: 1, the length grows by 1; 2, it shrinks by 1
 //	       52-58: bit 52+j is set if the word j+1 places after the first has a
 //	       value too; all of them are in the same block
-//	       59: the word before the last is the hash; only with bit 49
+//	       59: no words: there is no first word, and no value
+//	       60, 61: what the operation means in the history: 1, insert; 2, delete;
+//	       3, at least one; then the word before the last is the hash of its key
+//	       62, 63: zero
 //	word 1 and on: the values, in the order of the words
 //	last word bits 0-31: check; bits 32-63, if bit 49 is set: the operation
 //	       number modulo 2^32
+//
+// With a history, not every item effect can be: an insert has 1; a delete has 2, or 0 if it took no
+// item; "at least one" has 1, or 0 if another item answers for the key. A record without words has
+// bits 49 and 59, 2 or 3 in bits 60 and 61, and no other: it is head, hash and last word, 24 bytes.
+// Its hash is word 1. (What is no record may have bit 59 and no hash. Take 24 bytes for it too; its
+// check shows that it is none.)
 //
 // The check of a record is one CRC32C over these bytes, in this order: the salt (8), the
 // LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4),
@@ -119,9 +131,11 @@
 //	     or the UUID that a sealed file gets with its first operation: the 128 bits
 //	     of XXH3 of the old UUID, with the salt of the header as the seed, big-endian
 //	     as XXH3 writes them.
-//	L3   A record with the right check has no unknown bits, and a hash only if it is the last
-//	     of its operation; it stores to words of the stash or of the region, all in one block.
-//	L4   The length in a commit record is the one that its records lead to.
+//	L3   A record with the right check has no bits but those above, only the last of its
+//	     operation has an item effect and a history, and these two go together; it stores
+//	     to words of the stash or of the region, all in one block.
+//	L4   The length in a commit record is the one that its records lead to, from that of the
+//	     superblock on. So are its position and its chain, if the file keeps its hashes.
 //	L5   The log does not end before an LSN up to which it was durable: that of the
 //	     checkpoint, of any commit record of either generation with a right CRC, whether
 //	     the log leads to it or not, or of a promise in the runtime page, for the salt of

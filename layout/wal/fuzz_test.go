@@ -15,26 +15,33 @@ import (
 // FuzzScanLog scans any words as a log, with any superblock. The scan must end, and its
 // result must agree with the records that it passes on.
 func FuzzScanLog(f *testing.F) {
-	l := newTestLog(make([]uint64, FirstWord+4*PageWords), testLive(nil))
-	l.do(2, 1)
-	l.commit()
-	l.further = 5
-	l.do(3, -1)
-	l.further = 0
-	l.commitAt(9)
-	l.do(1, 1)
-	pages := make([]byte, 0, 4*PageBytes)
-	for _, w := range l.words[FirstWord:] {
-		pages = binary.LittleEndian.AppendUint64(pages, w)
+	image := func(change func(*layout.Superblock)) (pages []byte) {
+		l := newTestLog(make([]uint64, FirstWord+4*PageWords), testLive(change))
+		l.do(2, 1)
+		l.commit()
+		l.further = 5
+		l.do(3, -1)
+		if l.sb.KeepsHashes() {
+			l.note(layout.Delete)
+		}
+		l.further = 0
+		l.commitAt(9)
+		l.do(1, 1)
+		for _, w := range l.words[FirstWord:] {
+			pages = binary.LittleEndian.AppendUint64(pages, w)
+		}
+		return pages
 	}
+	pages := image(nil)
 	for _, forged := range []bool{false, true} {
-		f.Add(pages, uint64(7), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged)
-		f.Add(pages[:3*PageBytes/2], uint64(7), uint64(0x5A17), uint64(1000), uint64(1003), uint64(100), forged)
-		f.Add(pages[PageBytes:], uint64(7), uint64(0x5A17), uint64(1003), uint64(0), uint64(101), forged)
-		f.Add(pages[:200], uint64(6), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged)
-		f.Add([]byte{}, uint64(1), uint64(0), ^uint64(0), ^uint64(0), uint64(0), forged)
+		f.Add(pages, uint64(7), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged, false)
+		f.Add(pages[:3*PageBytes/2], uint64(7), uint64(0x5A17), uint64(1000), uint64(1003), uint64(100), forged, false)
+		f.Add(pages[PageBytes:], uint64(7), uint64(0x5A17), uint64(1003), uint64(0), uint64(101), forged, false)
+		f.Add(pages[:200], uint64(6), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged, false)
+		f.Add([]byte{}, uint64(1), uint64(0), ^uint64(0), ^uint64(0), uint64(0), forged, false)
+		f.Add(image(keepsHashes), uint64(8), uint64(0x5A17), uint64(1000), uint64(0), uint64(100), forged, true)
 	}
-	f.Fuzz(func(t *testing.T, data []byte, generation, salt, lsn, promised, length uint64, forged bool) {
+	f.Fuzz(func(t *testing.T, data []byte, generation, salt, lsn, promised, length uint64, forged, kept bool) {
 		log := make([]uint64, FirstWord+len(data)/8)
 		for i := range log[FirstWord:] {
 			log[FirstWord+i] = binary.LittleEndian.Uint64(data[8*i:])
@@ -44,22 +51,26 @@ func FuzzScanLog(f *testing.F) {
 			sb.SetLogSalt(salt)
 			sb.SetCheckpointLSN(lsn)
 			sb.SetLength(length)
+			if kept {
+				keepsHashes(sb)
+			}
 		})
 		PutHeader(func(i, v uint64) { log[i] = v }, Header{UUID: sb.UUID(), Generation: generation, Salt: salt, Bytes: int64(len(log)) * 8})
 		if forged {
 			forge(log, sb)
 		}
 		before := slices.Clone(log)
-		n, grown, open := uint64(0), length, false
+		n, grown, open, history := uint64(0), length, false, sb.Kept()
 		s, err := Scan(log, log, sb, promised, func(r *Record) {
 			n++
 			open = !r.Last
 			grown += uint64(int64(r.Grow))
-			if r.Words == 0 || r.Block >= 1<<recordWordBits/layout.BlockWords || r.Grow < -1 || r.Grow > 1 {
+			history.Add(r.Op, r.Grow, r.Hash)
+			if r.Words == 0 && r.Op == 0 || r.Block >= 1<<recordWordBits/layout.BlockWords || r.Grow < -1 || r.Grow > 1 {
 				t.Fatalf("%+v", r)
 			}
 		})
-		if open || n != s.Records || n > uint64(len(log))/recordWords || grown != s.Length && err == nil {
+		if open || n != s.Records || n > uint64(len(log))/recordWords || (grown != s.Length || history != s.Kept) && err == nil {
 			t.Fatalf("%d records, %d items: %+v, %v", n, grown, s, err)
 		}
 		if s.LSN-lsn < n || s.LSN-lsn > n+uint64(len(log))/PageWords || s.End[0] < FirstWord || max(s.End[0], s.End[1]) > uint64(len(log)) {
@@ -85,10 +96,11 @@ func FuzzScanLog(f *testing.F) {
 // of the operations, or an error.
 func TestScanOfAnyDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
 	for i := range 60 {
 		l.further = uint64(i % 8)
 		l.do(1+i%9, i%3-1)
+		l.note(layout.Delete)
 		if i%5 == 4 {
 			l.commit()
 		}

@@ -15,7 +15,6 @@ var (
 
 // A Header names the file and generation that a log belongs to. The package essay has its encoding.
 type Header struct {
-	version    uint64 // set by FindHeader; PutHeader stores the newest
 	UUID       [16]byte
 	Generation uint64 // of the superblock that names the salt
 	Salt       uint64
@@ -50,6 +49,26 @@ func FindHeader(log []uint64, uuid [16]byte, salt uint64) (h Header, ok bool) {
 	return Header{}, false
 }
 
+// Headers returns the headers that a log has.
+func Headers(log []uint64) (all []Header) {
+	for slot := range uint64(HeaderSlots) {
+		if h, ok := readHeader(log, slot); ok {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// IsLog reports whether words are the beginning of a log, intact or not: some header has the magic.
+func IsLog(words []uint64) bool {
+	for slot := range uint64(HeaderSlots) {
+		if at := slot * PageWords; at < uint64(len(words)) && words[at] == logMagic {
+			return true
+		}
+	}
+	return false
+}
+
 // Owns reports whether the log has a header with the given UUID, of any generation.
 func Owns(log []uint64, uuid [16]byte) bool {
 	for slot := range uint64(HeaderSlots) {
@@ -75,10 +94,10 @@ func readHeader(log []uint64, slot uint64) (h Header, ok bool) {
 		return h, false
 	}
 	w := log[at : at+headerWords]
-	if w[0] != logMagic || w[1] < wholeLog || w[1] > version || w[7] != headerCheck(w) {
+	if w[0] != logMagic || w[1] != version || w[7] != headerCheck(w) {
 		return h, false
 	}
-	h = Header{version: w[1], Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
+	h = Header{Generation: w[4], Salt: w[5], Bytes: int64(w[6])}
 	binary.LittleEndian.PutUint64(h.UUID[:8], w[2])
 	binary.LittleEndian.PutUint64(h.UUID[8:], w[3])
 	return h, true
@@ -91,17 +110,6 @@ func Half(words, generation uint64) (from, end uint64) {
 	half := (max(words, FirstWord) - FirstWord) / 2 / PageWords * PageWords
 	from = FirstWord + generation%2*half
 	return from, from + half
-}
-
-// partOf returns the part of a log that a generation is in, as Half does. The header with its salt
-// says whether the log has halves.
-func partOf(log []uint64, uuid [16]byte, generation, salt uint64) (from, end uint64) {
-	words := uint64(len(log))
-	from, end = Half(words, generation)
-	if h, ok := FindHeader(log, uuid, salt); ok && h.version == wholeLog {
-		from, end = FirstWord, words
-	}
-	return min(from, words), min(end, words) // the log may be cut short
 }
 
 // NextSalt returns the salt of the generation that follows the one with a salt, while the

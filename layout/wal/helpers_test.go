@@ -14,6 +14,13 @@ import (
 
 const testWords = MinBytes / 8
 
+// keepsHashes makes testLive that of a file that keeps its hashes, at operation 70 of its history.
+func keepsHashes(sb *layout.Superblock) {
+	sb.SetKeepsHashes(false)
+	sb.SetKept(layout.Kept{At: layout.Position{Number: 70, Chain: 0xC4A1}, LeftOut: 3, Waiting: 2})
+	sb.SetLastTime(1e18)
+}
+
 // testLive returns the superblock of a live file of generation 8, with 100 items and 5
 // operations after user sequence 40, whose log continues after LSN 1000.
 func testLive(change func(*layout.Superblock)) *layout.Superblock {
@@ -53,6 +60,8 @@ type testLog struct {
 	further uint64 // words of a record beyond the first, up to 7
 
 	length, userSeq, operation, durable uint64
+	kept                                layout.Kept
+	time                                uint64 // of the last commit
 	commits                             []Commit
 }
 
@@ -64,6 +73,7 @@ type testOp struct {
 
 func newTestLog(words []uint64, sb *layout.Superblock) *testLog {
 	l := &testLog{words: words, sb: sb, length: sb.Length(), userSeq: sb.UserSeq(), operation: sb.Operation(), durable: sb.CheckpointLSN()}
+	l.kept, l.time = sb.Kept(), sb.LastTime()
 	store := func(i, v uint64) {
 		l.words[i] = v
 		l.stored = append(l.stored, i)
@@ -82,14 +92,13 @@ func each(store func(i, v uint64)) func(word uint64, values []uint64) {
 	}
 }
 
-// do appends an operation of n records that adds grow items.
+// do appends an operation of n records that adds grow items. If the file keeps its hashes, that is an
+// insert, a delete or, if grow is 0, an AtLeastOne that leaves its key out.
 func (l *testLog) do(n, grow int) {
-	l.operation++
-	l.length += uint64(int64(grow))
 	var records []Record
 	for i := range n {
-		word := layout.WordStash + l.w.LSN()*37%4000
-		stores := []Store{{Word: word, Value: 0x9E3779B97F4A7C15 * l.w.LSN(), Guarded: i%3 == 1}}
+		word := layout.WordStash + (l.w.LSN()+uint64(i))*37%4000
+		stores := []Store{{Word: word, Value: 0x9E3779B97F4A7C15 * (l.w.LSN() + uint64(i)), Guarded: i%3 == 1}}
 		for further := range l.further {
 			stores = append(stores, Store{Word: word ^ (further + 1), Value: word * further})
 		}
@@ -97,17 +106,48 @@ func (l *testLog) do(n, grow int) {
 		if rest := r.Gather(stores); rest != nil {
 			panic("a block is one record")
 		}
-		if i == n-1 {
-			r.Last, r.Grow, r.Operation = true, grow, uint32(l.operation)
-		}
-		l.w.Append(&r)
 		records = append(records, r)
 	}
-	l.ops = append(l.ops, testOp{records, Contents{LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, End: [2]uint64{l.w.End()}}})
+	op := layout.Op(0)
+	if l.sb.KeepsHashes() {
+		op = map[int]layout.Op{1: layout.Insert, 0: layout.AtLeastOne, -1: layout.Delete}[grow]
+	}
+	l.append(records, grow, op)
+}
+
+// note appends an operation that changes no items: the history alone.
+func (l *testLog) note(op layout.Op) { l.append(make([]Record, 1), 0, op) }
+
+func (l *testLog) append(records []Record, grow int, op layout.Op) {
+	l.operation++
+	l.length += uint64(int64(grow))
+	last := &records[len(records)-1]
+	last.Last, last.Grow, last.Operation, last.Op = true, grow, uint32(l.operation), op
+	if op != 0 {
+		last.Hash = l.operation * 0xBB67AE8584CAA73B
+	}
+	l.kept.Add(op, grow, last.Hash)
+	for i := range records {
+		l.w.Append(&records[i])
+	}
+	l.ops = append(l.ops, testOp{records, l.contents()})
+}
+
+// contents returns what the log holds, but for the number of records.
+func (l *testLog) contents() Contents {
+	return Contents{
+		LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, Kept: l.kept, Time: l.time,
+		End: [2]uint64{l.w.End()},
+	}
 }
 
 func (l *testLog) commit() Commit {
-	c := l.w.Commit(Commit{UserSeq: l.userSeq, Operation: l.operation, Length: l.length, Durable: l.durable})
+	c := Commit{UserSeq: l.userSeq, Operation: l.operation, Length: l.length, Durable: l.durable}
+	if l.sb.KeepsHashes() {
+		l.time += 1e9
+		c.Time, c.At = l.time, l.kept.At
+	}
+	c = l.w.Commit(c)
 	l.commits = append(l.commits, c)
 	l.durable = c.LSN
 	return c
@@ -152,7 +192,7 @@ func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Cont
 	if !slices.Equal(got, again) {
 		t.Fatal("the segments of the scan are not its records")
 	}
-	s.Segments, s.From = nil, [2]uint64{}
+	s.Segments, s.From, s.Durable = nil, [2]uint64{}, 0
 	return s, err
 }
 
@@ -174,6 +214,9 @@ func forge(log []uint64, sb *layout.Superblock) {
 	for w.segment+segmentHeadWords <= w.limit {
 		head := log[w.segment+commitAt:]
 		c := Commit{Records: head[4], UserSeq: head[5], Operation: head[6], Length: head[7], Durable: head[8]}
+		if sb.KeepsHashes() {
+			c.Time, c.At = max(head[10], 1), layout.Position{Number: head[11], Chain: head[12]}
+		}
 		w.begin()
 		for n := c.Records % 300; n > 0 && w.Room() > 0 && NextRecord(log, w.end) <= w.limit; n-- {
 			last := NextRecord(log, w.end) - 1

@@ -49,6 +49,51 @@ func TestCommitMismatch(t *testing.T) {
 	}
 }
 
+// TestCommitOfAnotherHistory covers L4: a commit is at the position that its records lead to.
+func TestCommitOfAnotherHistory(t *testing.T) {
+	build := func(change func(sb *layout.Superblock), at func(layout.Position) layout.Position) *testLog {
+		l := newTestLog(make([]uint64, testWords), testLive(change))
+		l.do(3, 1)
+		l.note(layout.AtLeastOne)
+		l.w.Commit(Commit{UserSeq: 41, Operation: 7, Length: 101, Durable: 1000, Time: 2e18, At: at(l.kept.At)})
+		return l
+	}
+	same := func(p layout.Position) layout.Position { return p }
+	for name, c := range map[string]struct {
+		at   func(layout.Position) layout.Position
+		rule string
+	}{
+		"the same":       {same, "<nil>"},
+		"another number": {func(p layout.Position) layout.Position { p.Number++; return p }, "L4"},
+		"another chain":  {func(p layout.Position) layout.Position { p.Chain ^= 1 << 63; return p }, "L4"},
+		"none":           {func(layout.Position) layout.Position { return layout.Position{} }, "L4"},
+	} {
+		l := build(keepsHashes, c.at)
+		if _, err := Scan(l.words, l.words, l.sb, 0, nil); rule(err) != c.rule {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The superblock has another history before the same records.
+	l := build(keepsHashes, same)
+	other := testLive(func(sb *layout.Superblock) {
+		keepsHashes(sb)
+		sb.SetKept(layout.Kept{At: layout.Position{Number: 70, Chain: 0xC4A0}})
+	})
+	if _, err := Scan(l.words, l.words, other, 0, nil); rule(err) != "L4" {
+		t.Errorf("another history: %v", err)
+	}
+	// Where no hashes are kept, the words of the time and the position mean nothing.
+	l = newTestLog(make([]uint64, testWords), testLive(nil))
+	l.do(3, 1)
+	c := l.commit()
+	for i := range keptWords {
+		l.words[FirstWord+keptAt+i] = ^uint64(i)
+	}
+	if s, err := l.scan(t, c.LSN); err != nil || s.Time != 0 || s.Kept != (layout.Kept{}) {
+		t.Errorf("no hashes: %+v, %v", s, err)
+	}
+}
+
 // TestBeginMismatch checks that a begin record with a right CRC that does not belong to the
 // next segment of this generation ends the log, as if the segment were empty. If a commit has
 // no records, only the begin record says which segment it follows.
@@ -103,19 +148,54 @@ func TestCommitInsideAnOperation(t *testing.T) {
 	}
 }
 
-// TestUnknownBitsOfARecord covers L3, as far as this package checks it.
-func TestUnknownBitsOfARecord(t *testing.T) {
+// scanRecord scans a log with one record, which has the right check and a word 0.
+func scanRecord(w0 uint64) (Contents, error) {
 	const at = FirstWord + segmentHeadWords
-	for bit := recordOthers; bit < 64; bit++ {
-		l := newTestLog(make([]uint64, testWords), testLive(nil))
-		l.w.Append(&Record{Block: layout.WordStash / 8, Words: 1 << 4, Last: true, Operation: 6})
-		l.words[at] |= 1 << bit // of bits 52 and on, one counts as one word more, a value or a hash
-		end := NextRecord(l.words, at) - 1
-		l.words[at+2] = 0 // the check of the record before the bit was set; now a value
-		l.words[end] = 6<<32 | uint64(new(checker).record(l.sb.LogSalt(), 1001, 0, l.words[at:end], 6))
-		s, err := Scan(l.words, l.words, l.sb, 0, nil)
-		if known := bit < recordOthers+3 || bit == 59; known != (err == nil && s.Records == 1) || !known && rule(err) != "L3" {
-			t.Errorf("bit %d: %+v, %v", bit, s, err)
+	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
+	l.w.begin()
+	l.words[at] = w0
+	end := NextRecord(l.words, at) - 1
+	l.words[end] = 6<<32 | uint64(new(checker).record(l.sb.LogSalt(), 1001, 0, l.words[at:end], 6))
+	return Scan(l.words, l.words, l.sb, 0, nil)
+}
+
+// TestUnknownBitsOfARecord covers L3, as far as this package checks it: the bits of word 0.
+func TestUnknownBitsOfARecord(t *testing.T) {
+	check := func(w0 uint64, ok bool) {
+		t.Helper()
+		if s, err := scanRecord(w0); ok != (err == nil) || ok != (s.Records == 1) || !ok && rule(err) != "L3" {
+			t.Errorf("%#x: %+v, %v", w0, s, err)
+		}
+	}
+	const word, last = layout.WordStash + 4, recordLast
+	check(word|last, true)
+	check(word|last|recordGuarded, true)
+	for bit := recordOthers; bit < recordOthers+layout.BlockWords-1; bit++ {
+		check(word|last|1<<bit, bit < recordOthers+3) // otherwise it is the bit of a word of the next block
+	}
+	for _, bits := range []uint64{recordNoWords, 1 << 62, 1 << 63} {
+		check(word|last|bits, false)
+	}
+	for _, bits := range []uint64{recordGrow, recordShrink, 1 << recordOp, 2 << recordOp, 3 << recordOp, 3<<recordOp | recordGrow} {
+		check(word|bits, false) // only the last record of an operation has them
+	}
+	// Of what an operation means and does, only some go together.
+	for op := range uint64(4) {
+		for effect := range uint64(4) {
+			grow := []int{0, 1, -1, 2}[effect]
+			ok := op == 0 && effect < 3
+			for _, h := range histories {
+				ok = ok || uint64(h.op) == op && h.grow == grow
+			}
+			check(word|last|op<<recordOp|effect*recordGrow, ok)
+			check(recordNoWords|last|op<<recordOp|effect*recordGrow, ok && op != 0 && effect == 0)
+		}
+	}
+	// A record without words has no other bits.
+	check(recordNoWords|2<<recordOp, false)
+	for bit := range 64 {
+		if bit < 49 || bit > 51 && bit < 59 || bit > 61 {
+			check(recordNoWords|last|2<<recordOp|1<<bit, false)
 		}
 	}
 }
@@ -125,7 +205,7 @@ func TestLogHeader(t *testing.T) {
 	sb := testLive(nil)
 	l := newTestLog(make([]uint64, testWords), sb)
 	h, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt())
-	if !ok || h != (Header{version: version, UUID: sb.UUID(), Generation: 8, Salt: 0x5A17, Bytes: MinBytes}) {
+	if !ok || h != (Header{UUID: sb.UUID(), Generation: 8, Salt: 0x5A17, Bytes: MinBytes}) {
 		t.Fatalf("%+v, %t", h, ok)
 	}
 	// The next generation leaves it alone.

@@ -22,10 +22,10 @@ type Record struct {
 	Values    [layout.BlockWords]uint64 // of the words in Words; 0 for the others
 	Guarded   bool                      // at least one store is guarded
 	Last      bool
-	Grow      int    // if Last: change of the length, -1 to 1
-	Operation uint32 // if Last: number of the operation modulo 2^32
-	HasHash   bool   // if Last: whether there is a Hash
-	Hash      uint64 // of the key that the operation inserts or deletes
+	Grow      int       // if Last: change of the length, -1 to 1
+	Operation uint32    // if Last: number of the operation modulo 2^32
+	Op        layout.Op // if Last: what the operation means in the history, or 0 if none is kept
+	Hash      uint64    // of its key, if Op is not 0
 }
 
 // maxRecordWords is the length of a record of a whole block, with a hash.
@@ -39,8 +39,9 @@ const (
 	recordShrink   = 1 << 51
 	recordOthers   = 52 // first bit of the mask of further words
 	recordOtherSet = 1<<(layout.BlockWords-1) - 1
-	recordHash     = 1 << 59
-	recordUnused   = 0xF << 60
+	recordNoWords  = 1 << 59
+	recordOp       = 60 // first bit
+	recordUnused   = 3 << 62
 )
 
 // Gather sets r to the record of the leading stores that share a block, and returns the
@@ -53,6 +54,9 @@ const (
 // (A new stash entry needs its first word stored before its second, which is word order.)
 func (r *Record) Gather(stores []Store) (rest []Store) {
 	*r = Record{}
+	if len(stores) == 0 {
+		return nil
+	}
 	r.Block = stores[0].Word / layout.BlockWords
 	for i, s := range stores {
 		if s.Word/layout.BlockWords != r.Block {
@@ -78,6 +82,9 @@ func (r *Record) Each(do func(word, value uint64)) {
 
 // head returns word 0 of the record without its flags.
 func (r *Record) head() uint64 {
+	if r.Words == 0 {
+		return recordNoWords
+	}
 	first := bits.TrailingZeros8(r.Words)
 	return r.Block*layout.BlockWords + uint64(first) | uint64(r.Words>>first>>1)<<recordOthers
 }
@@ -102,18 +109,39 @@ func (r *Record) encode(w *[maxRecordWords - 1]uint64) (n int) {
 		w[n] = r.Values[bits.TrailingZeros8(left)]
 		n++
 	}
-	if r.HasHash {
-		w[0] |= recordHash
+	if r.Op != 0 {
+		w[0] |= uint64(r.Op) << recordOp
 		w[n] = r.Hash
 		n++
 	}
 	return n
 }
 
-// recordLength returns the number of words of the record with word 0 w0.
+// recordLength returns the number of words of the record with word 0 w0, which may be that of no record.
 func recordLength(w0 uint64) uint64 {
-	return recordWords + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet)) + w0/recordHash%2
+	values := 1 + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet)) - w0/recordNoWords%2
+	return max(1+values+min(w0>>recordOp&3, 1)+1, recordWords)
 }
+
+// valid reports whether word 0 is that of a record: it has no unknown bits, its words are in one block,
+// and only the last record of an operation has an item effect and a history, which fit each other. One
+// without words has nothing but a history.
+func valid(w0 uint64) bool {
+	const effect = recordGrow | recordShrink
+	op, last := layout.Op(w0>>recordOp&3), w0&recordLast != 0
+	switch {
+	case w0&recordNoWords != 0:
+		return w0&^(3<<recordOp) == recordNoWords|recordLast && op.May(0)
+	case w0&recordUnused != 0 || w0&effect == effect || !oneBlock(w0):
+		return false
+	case op != 0:
+		return last && op.May(itemEffect(w0))
+	}
+	return last || w0&effect == 0
+}
+
+// itemEffect returns by how many items the record with word 0 w0 changes the length.
+func itemEffect(w0 uint64) int { return int(w0/recordGrow%2) - int(w0/recordShrink%2) }
 
 // oneBlock reports whether all words of the record with word 0 w0 are in one block.
 func oneBlock(w0 uint64) bool {
@@ -130,6 +158,9 @@ func (r *Record) decode(w []uint64) {
 	w0, w2 := w[0], w[len(w)-1]
 	first := w0 % layout.BlockWords
 	words := uint8((w0>>recordOthers&recordOtherSet<<1 | 1) << first)
+	if w0&recordNoWords != 0 {
+		words = 0
+	}
 	*r = Record{} // and not all fields at once: that makes a copy
 	r.Block = w0 & (1<<recordWordBits - 1) / layout.BlockWords
 	r.Words = words
@@ -139,14 +170,9 @@ func (r *Record) decode(w []uint64) {
 	for i, left := 1, words; left != 0; i, left = i+1, left&(left-1) {
 		r.Values[bits.TrailingZeros8(left)] = w[i]
 	}
-	if w0&recordGrow != 0 {
-		r.Grow = 1
-	}
-	if w0&recordShrink != 0 {
-		r.Grow--
-	}
-	if w0&recordHash != 0 {
-		r.HasHash, r.Hash = true, w[len(w)-2]
+	r.Grow = itemEffect(w0)
+	if r.Op = layout.Op(w0 >> recordOp & 3); r.Op != 0 {
+		r.Hash = w[len(w)-2]
 	}
 }
 

@@ -9,33 +9,47 @@ import (
 )
 
 func TestRecordKeepsItsFields(t *testing.T) {
+	check := func(r Record) {
+		t.Helper()
+		var w [maxRecordWords]uint64
+		n := r.encode((*[maxRecordWords - 1]uint64)(w[:]))
+		w[n] = uint64(r.Operation)<<32 | 0x1234
+		if got := decodeRecord(w[:n+1]); got != r || !valid(w[0]) || recordLength(w[0]) != uint64(n)+1 {
+			t.Fatalf("%+v became %+v", r, got)
+		}
+	}
 	for _, block := range []uint64{0, 1, layout.WordRegion, 1<<recordWordBits/layout.BlockWords - 1} {
 		for words := 1; words < 1<<layout.BlockWords; words++ {
-			for flags := range 8 {
-				for grow := -1; grow <= 1; grow++ {
-					r := Record{Block: block, Words: uint8(words), Guarded: flags&1 != 0, Last: flags&2 != 0}
-					for i := range r.Values {
-						if words>>i&1 != 0 {
-							r.Values[i] = ^block * uint64(i+1)
-						}
-					}
-					if r.Last {
-						r.Grow, r.Operation = grow, 0xFFFFFFF0+uint32(block)
-						if r.HasHash = flags&4 != 0; r.HasHash {
-							r.Hash = uint64(words)
-						}
-					}
-					var w [maxRecordWords]uint64
-					n := r.encode((*[maxRecordWords - 1]uint64)(w[:]))
-					w[n] = uint64(r.Operation)<<32 | 0x1234
-					if got := decodeRecord(w[:n+1]); got != r || w[0]&recordUnused != 0 || !oneBlock(w[0]) || recordLength(w[0]) != uint64(n)+1 {
-						t.Fatalf("%+v became %+v", r, got)
-					}
+			r := Record{Block: block, Words: uint8(words), Guarded: words%3 == 0}
+			for i := range r.Values {
+				if words>>i&1 != 0 {
+					r.Values[i] = ^block * uint64(i+1)
 				}
+			}
+			check(r)
+			r.Last, r.Operation = true, 0xFFFFFFF0+uint32(block)
+			for r.Grow = -1; r.Grow <= 1; r.Grow++ {
+				check(r)
+			}
+			r.Hash = uint64(words)
+			for _, h := range histories {
+				r.Op, r.Grow = h.op, h.grow
+				check(r)
 			}
 		}
 	}
+	for _, h := range histories {
+		if h.grow == 0 {
+			check(Record{Last: true, Op: h.op, Hash: ^uint64(0), Operation: 7})
+		}
+	}
 }
+
+// histories are what an operation can mean in the history, with what it can do to the items.
+var histories = []struct {
+	op   layout.Op
+	grow int
+}{{layout.Insert, 1}, {layout.Delete, -1}, {layout.Delete, 0}, {layout.AtLeastOne, 1}, {layout.AtLeastOne, 0}}
 
 // TestGather checks that consecutive stores to one block are one record, with the last value
 // of each word, guarded if one of the stores is.
@@ -90,6 +104,63 @@ func TestLogKeepsWhatIsPutIn(t *testing.T) {
 	}
 	if r, next := ReadRecord(l.words, l.w.Start()); l.w.records != 1 || r != l.ops[4].records[0] || next != l.w.End() {
 		t.Errorf("the last segment begins with %+v", r)
+	}
+}
+
+// TestRecordWithoutWords checks the shortest record: what an operation means, and no store.
+func TestRecordWithoutWords(t *testing.T) {
+	var r Record
+	if rest := r.Gather(nil); rest != nil || r != (Record{}) {
+		t.Fatalf("%+v, %v", r, rest)
+	}
+	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
+	l.note(layout.Delete)
+	if bytes := (l.w.End() - l.w.Start()) * 8; bytes != RecordBytes {
+		t.Errorf("it takes %d bytes", bytes)
+	}
+	at := l.w.Start()
+	if head, hash := uint64(recordNoWords|recordLast|2<<recordOp), l.ops[0].records[0].Hash; l.words[at] != head || l.words[at+1] != hash {
+		t.Errorf("it is %#x", l.words[at:at+3])
+	}
+	got, next := ReadRecord(l.words, at)
+	if got != l.ops[0].records[0] || next != l.w.End() {
+		t.Errorf("%+v up to word %d", got, next)
+	}
+	got.Each(func(word, value uint64) { t.Errorf("it stores %#x to word %d", value, word) })
+}
+
+// TestLogOfAHistory checks that a scan goes on with the history of the superblock, of committed
+// operations and of others, and that it gives the times of commits.
+func TestLogOfAHistory(t *testing.T) {
+	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
+	check := func(records uint64, at, leftOut, waiting uint64) {
+		t.Helper()
+		want := l.contents()
+		want.Records = records
+		s, err := l.scan(t, 0)
+		if err != nil || !reflect.DeepEqual(s, want) {
+			t.Errorf("%+v, %v; want %+v", s, err, want)
+		}
+		if s.Kept.At.Number != at || s.Kept.LeftOut != leftOut || s.Kept.Waiting != waiting {
+			t.Errorf("%+v", s.Kept)
+		}
+	}
+	l.do(2, 1)
+	l.do(1, 0) // with a word, though it leaves its key out
+	l.note(layout.AtLeastOne)
+	check(4, 73, 5, 2)
+	l.commit()
+	if s, err := l.scan(t, 0); err != nil || s.Time != 1e18+1e9 || s.Kept != l.kept {
+		t.Errorf("committed: %+v, %v", s, err)
+	}
+	l.note(layout.Delete)
+	l.do(1, -1)
+	check(6, 75, 5, 3)
+	l.commit()
+	scanned, err := Scan(l.words, l.words, l.sb, l.w.LSN(), nil)
+	ended := slices.Collect(Ended(l.words, l.sb.Generation(), l.sb.LogSalt()))
+	if err != nil || len(ended) != 2 || !slices.Equal(ended, scanned.Segments) || ended[1].Time != 1e18+2e9 {
+		t.Errorf("%+v, %v; ended: %+v", scanned, err, ended)
 	}
 }
 

@@ -12,11 +12,15 @@ type Contents struct {
 	LSN       uint64 // of the last record or commit record
 	Records   uint64 // of whole operations
 	UserSeq   uint64
-	Operation uint64    // operations since the user sequence was set
-	Length    uint64    // items
-	Segments  []Segment // those with records of whole operations
-	From, End [2]uint64 // of each generation: its first word, and the one after the last that counts; 0 if there is no later generation
-	Torn      bool      // a committed segment, or an operation, is incomplete at the end
+	Operation uint64      // operations since the user sequence was set
+	Length    uint64      // items
+	Kept      layout.Kept // the history, if the file keeps it
+	Time      uint64      // of the last commit
+	Durable   uint64      // an LSN up to which the log is known to have been durable
+	Segments  []Segment   // those with records of whole operations
+	From, End [2]uint64   // of each generation: its first word, and the one after the last that counts; 0 if there is no later generation
+	Torn      bool        // a committed segment, or an operation, is incomplete at the end
+	Broken    bool        // only from Salvage: what is there shows that the log has gone on where it ends
 }
 
 // Bytes returns the size of what counts, with the headers.
@@ -76,20 +80,45 @@ func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 // LSN, it is damaged (L5).
 func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(*Record)) (Contents, error) {
 	s := scanner{
-		Contents: Contents{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length()},
-		promised: max(promised, sb.CheckpointLSN()), each: each, lsn: sb.CheckpointLSN(), timed: sb.KeepsHashes(),
-		checker: checkers.Get().(*checker),
+		Contents: Contents{
+			LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length(),
+			Kept: sb.Kept(), Time: sb.LastTime(), Durable: max(promised, sb.CheckpointLSN()),
+		},
+		each: each, kept: sb.KeepsHashes(),
 	}
+	return s.run(log, next, sb.Generation(), sb.LogSalt())
+}
+
+// Salvage is Scan for the log of a file that keeps its hashes and whose superblock may be lost: the
+// generation of a header that it has, and the next one. It begins at the LSN at which the log does, and
+// takes the length and the position from the first commit. It calls commit for each commit record that
+// fits the records before it.
+func Salvage(log, next []uint64, h Header, each func(*Record), commit func(Commit)) (Contents, error) {
+	s := scanner{each: each, kept: true, open: true, commit: commit}
+	if from, end := Half(uint64(len(log)), h.Generation); from+segmentHeadWords <= end && end <= uint64(len(log)) {
+		var c checker
+		if generation, salt, first, _, ok := c.readBegin(log, from); ok && generation == h.Generation && salt == h.Salt {
+			s.LSN = first - 1
+		}
+	}
+	return s.run(log, next, h.Generation, h.Salt)
+}
+
+// run scans a log from the generation with a salt on.
+func (s *scanner) run(log, next []uint64, generation, salt uint64) (Contents, error) {
+	s.lsn = s.LSN
+	s.checker = checkers.Get().(*checker)
 	defer checkers.Put(s.checker)
 	for i, log := range [][]uint64{log, next} {
 		if log == nil {
 			continue
 		}
-		g := part{log: log, number: i, generation: sb.Generation(), salt: sb.LogSalt()}
+		g := part{log: log, number: i, generation: generation, salt: salt}
 		if i == 1 {
 			g.generation, g.salt = g.generation+1, NextSalt(g.salt)
 		}
-		g.from, g.end = partOf(log, sb.UUID(), g.generation, g.salt)
+		g.from, g.end = Half(uint64(len(log)), g.generation)
+		g.from, g.end = min(g.from, uint64(len(log))), min(g.end, uint64(len(log))) // it may be cut short
 		end, err := s.scan(g)
 		if i == 0 || end > g.from { // otherwise there is no later generation
 			s.From[i], s.End[i] = g.from, end
@@ -98,8 +127,8 @@ func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(
 			return s.Contents, err
 		}
 	}
-	if s.promised > s.LSN {
-		return s.Contents, corrupt(max(s.End[0], s.End[1]), fmt.Sprintf("L5: the log ends after LSN %d, and was durable up to %d", s.LSN, s.promised))
+	if s.Durable > s.LSN {
+		return s.Contents, corrupt(max(s.End[0], s.End[1]), fmt.Sprintf("L5: the log ends after LSN %d, and was durable up to %d", s.LSN, s.Durable))
 	}
 	return s.Contents, nil
 }
@@ -115,14 +144,15 @@ type part struct {
 // A scanner scans the parts of a log, one after the other.
 type scanner struct {
 	Contents
-	promised  uint64
 	each      func(*Record)
-	operation []Record // the records of one operation, until its last
-	lsn       uint64   // of the last record
-	check     uint32   // of the last record
-	chained   bool     // whether there is one: the first is chained to what is gone
+	commit    func(Commit) // or nil
+	open      bool         // the first commit says what length and position are
+	operation []Record     // the records of one operation, until its last
+	lsn       uint64       // of the last record
+	check     uint32       // of the last record
+	chained   bool         // whether there is one: the first is chained to what is gone
 	ended     bool
-	timed     bool // commits have a time
+	kept      bool // commits have a time and a position
 	checker   *checker
 }
 
@@ -134,10 +164,12 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 	for !s.ended && segment+segmentHeadWords <= p.end {
 		generation, salt, first, prev, ok := s.checker.readBegin(log, segment)
 		if !ok || generation != p.generation || salt != p.salt || first != s.lsn+1 || s.chained && prev != s.check {
+			ours := ok && generation == p.generation && salt == p.salt
+			s.Broken = s.Broken || s.commit != nil && (ours || !ok && s.beginIsLost(p, segment))
 			break
 		}
 		s.check, s.chained = prev, true
-		generation, salt, commit, crc, commitCheck, ok := s.checker.readCommit(log, segment, s.timed)
+		generation, salt, commit, crc, commitCheck, ok := s.checker.readCommit(log, segment, s.kept)
 		committed := ok && generation == p.generation && salt == p.salt
 		at, n := segment+segmentHeadWords, uint64(0)
 		whole := Segment{Log: p.number, Start: at}
@@ -147,11 +179,12 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 				break
 			}
 			words, last := log[at:next-1], log[next-1]
-			if uint32(last) != s.checker.record(p.salt, s.lsn+1, s.check, words, uint32(last>>32)) || words[0]|words[1]|last == 0 {
+			if check := s.checker.record(p.salt, s.lsn+1, s.check, words, uint32(last>>32)); uint32(last) != check || words[0]|words[1]|last == 0 {
+				s.Broken = s.Broken || s.commit != nil && s.goesOn(p, at, next, check)
 				break
 			}
-			if words[0]&recordUnused != 0 || words[0]&recordHash != 0 && words[0]&recordLast == 0 || !oneBlock(words[0]) {
-				return end, corrupt(at, "L3: the record has unknown bits, a hash that is not at the end of its operation, or words of two blocks")
+			if !valid(words[0]) {
+				return end, corrupt(at, "L3: the record has unknown bits, or bits that do not fit each other, or words of two blocks")
 			}
 			s.operation = append(s.operation, Record{})
 			r := &s.operation[len(s.operation)-1]
@@ -169,14 +202,24 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 		}
 		if committed && n == commit.Records && s.checker.words(log[segment+segmentHeadWords:at]...) == crc && commit.LSN == s.lsn+1 && len(s.operation) == 0 {
 			s.lsn, s.check = commit.LSN, commitCheck
-			s.promised = max(s.promised, commit.Durable)
+			s.Durable = max(s.Durable, commit.Durable)
 			s.LSN, end = s.lsn, at
 			if whole.Records > 0 {
 				s.Segments[len(s.Segments)-1].Time = commit.Time
 			}
 			s.UserSeq, s.Operation = commit.UserSeq, commit.Operation
+			if s.open {
+				s.Length, s.Kept.At, s.open = commit.Length, commit.At, false
+			}
 			if s.Length != commit.Length {
 				return end, corrupt(segment, fmt.Sprintf("L4: the commit says %d items, its records make %d", commit.Length, s.Length))
+			}
+			if s.kept && s.Kept.At != commit.At {
+				return end, corrupt(segment, fmt.Sprintf("L4: the commit is at operation %d of the history, its records lead to %d, or to others", commit.At.Number, s.Kept.At.Number))
+			}
+			s.Time = max(s.Time, commit.Time)
+			if s.commit != nil {
+				s.commit(commit)
 			}
 			segment = nextSegment(at)
 			continue
@@ -187,12 +230,47 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 	// Nothing past a bad record counts. But a commit record further on may prove that the
 	// bad record was durable once, and so is damaged.
 	for at := segment; at+segmentHeadWords <= p.end; at += PageWords {
-		generation, salt, commit, _, _, ok := s.checker.readCommit(log, at, s.timed)
+		generation, salt, commit, _, _, ok := s.checker.readCommit(log, at, s.kept)
 		if ok && generation == p.generation && salt == p.salt {
-			s.promised = max(s.promised, commit.Durable)
+			s.Durable = max(s.Durable, commit.Durable)
 		}
 	}
 	return end, nil
+}
+
+// beginIsLost reports whether a segment has begun although its begin record is none. A half begins with
+// one of some generation, unless it is new. Elsewhere the first record shows it.
+func (s *scanner) beginIsLost(p part, segment uint64) bool {
+	if segment > p.from {
+		return s.isRecord(p, segment+segmentHeadWords, s.lsn+1, s.check)
+	}
+	for _, w := range p.log[segment : segment+segmentHeadWords] {
+		if w != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// goesOn reports whether a record follows the one at a word, which is wrong: chained to the check that
+// it has, whatever its length was, or to the one that it should have.
+func (s *scanner) goesOn(p part, at, next uint64, check uint32) bool {
+	for n := at + recordWords; n <= min(at+maxRecordWords, p.end); n++ {
+		if s.isRecord(p, n, s.lsn+2, uint32(p.log[n-1])) {
+			return true
+		}
+	}
+	return s.isRecord(p, next, s.lsn+2, check)
+}
+
+// isRecord reports whether there is a record with an LSN that is chained to a check.
+func (s *scanner) isRecord(p part, at, lsn uint64, prev uint32) bool {
+	if at+recordWords > p.end || NextRecord(p.log, at) > p.end {
+		return false
+	}
+	words := p.log[at:NextRecord(p.log, at)]
+	last := words[len(words)-1]
+	return words[0]|words[1]|last != 0 && uint32(last) == s.checker.record(p.salt, lsn, prev, words[:len(words)-1], uint32(last>>32))
 }
 
 // endOperation counts an operation, whose last record is r.
@@ -201,6 +279,7 @@ func (s *scanner) endOperation(r *Record) {
 	s.Records += uint64(len(s.operation))
 	s.Length += uint64(int64(r.Grow))
 	s.Operation += uint64(r.Operation - uint32(s.Operation))
+	s.Kept.Add(r.Op, r.Grow, r.Hash)
 	if s.each != nil {
 		for i := range s.operation {
 			s.each(&s.operation[i])
@@ -255,22 +334,25 @@ func (c *checker) readBegin(log []uint64, segment uint64) (generation, salt, lsn
 	return w[1], w[2], w[3], uint32(w[4]), uint32(w[4]>>32) == sum
 }
 
-// readCommit decodes the commit record of a segment of any generation. timed says whether it has
-// a time. ok reports whether its own CRC is right; the caller checks crc, that of the records.
-func (c *checker) readCommit(log []uint64, segment uint64, timed bool) (generation, salt uint64, commit Commit, crc, check uint32, ok bool) {
+// readCommit decodes the commit record of a segment of any generation. kept says whether it has
+// a time and a position. ok reports whether its own CRC is right; the caller checks crc, that of
+// the records.
+func (c *checker) readCommit(log []uint64, segment uint64, kept bool) (generation, salt uint64, commit Commit, crc, check uint32, ok bool) {
 	w := log[segment+commitAt : segment+commitAt+commitWords]
 	if w[0] != commitMagic {
 		return
 	}
-	var words [commitWords + 1]uint64
+	var words [commitWords + keptWords]uint64
 	n := copy(words[:], w)
 	words[9] &= 1<<32 - 1
-	if timed {
-		words[n] = log[segment+timeAt]
-		n++
+	if kept {
+		n += copy(words[n:], log[segment+keptAt:])
 	}
 	check = c.words(words[:n]...)
-	commit = Commit{LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8], Time: words[commitWords]}
+	commit = Commit{
+		LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8],
+		Time: words[commitWords], At: layout.Position{Number: words[commitWords+1], Chain: words[commitWords+2]},
+	}
 	return w[1], w[2], commit, uint32(w[9]), check, uint32(w[9]>>32) == check
 }
 

@@ -10,13 +10,21 @@ import (
 // TestLogIsCutAnywhere stops the writer after each of its stores, as the death of its process
 // does. The log must then hold the complete operations.
 func TestLogIsCutAnywhere(t *testing.T) {
-	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	t.Run("no hashes", func(t *testing.T) { cutAnywhere(t, nil) })
+	t.Run("hashes", func(t *testing.T) { cutAnywhere(t, keepsHashes) })
+}
+
+func cutAnywhere(t *testing.T, change func(*layout.Superblock)) {
+	l := newTestLog(make([]uint64, testWords), testLive(change))
 	l.do(1, 1)
 	l.further = 3
 	l.do(5, 1)
 	l.commit()
 	l.further = 7
 	l.do(3, -1)
+	if l.sb.KeepsHashes() {
+		l.note(layout.Delete)
+	}
 	l.commitAt(60)
 	l.commit()
 	l.do(2, 1)
@@ -47,7 +55,7 @@ func TestLogIsCutAnywhere(t *testing.T) {
 // what comes after does not, even if it is whole, and is an error if a commit record or a
 // promise says that it was durable (L5).
 func TestTornRecord(t *testing.T) {
-	l := newTestLog(make([]uint64, testWords), testLive(nil))
+	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
 	for range 3 {
 		l.do(4, 1)
 		l.do(2, 1)

@@ -12,14 +12,14 @@ const (
 	MinBytes = 32 * PageBytes
 	MaxBytes = 1 << 40
 
-	// OldestBytes is the smallest size of a log of version 1.
+	// OldestBytes is the smallest size that options may ask for: earlier versions had such logs.
+	// Whoever makes a log raises it to MinBytes.
 	OldestBytes = 16 * PageBytes
 
-	version     = 2  // of the format that PutHeader stores
-	wholeLog    = 1  // the version in which every generation had the whole log
+	version     = 3  // of the format
 	RecordBytes = 24 // a record of one word; each further word adds 8
 
-	segmentHeadWords = 16 // before the first record
+	segmentHeadWords = 18 // before the first record
 	commitAt         = 5  // word of the commit record in its segment
 	recordWords      = RecordBytes / 8
 )

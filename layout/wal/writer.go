@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
@@ -12,12 +13,16 @@ type Commit struct {
 	Operation uint64 // operations since the user sequence was set
 	Length    uint64 // items
 	Durable   uint64
-	Time      uint64 // in nanoseconds since 1970; 0 if the log holds no hashes
+
+	// If the log holds hashes: the time in nanoseconds since 1970, and the position in the history.
+	Time uint64
+	At   layout.Position
 }
 
 const (
 	commitWords = 10
-	timeAt      = commitAt + commitWords // word of the time in its segment
+	keptAt      = commitAt + commitWords // word of the time in its segment
+	keptWords   = 3                      // the time and the position
 )
 
 // A Writer lays out records in a log. It stores to the words of the log only; its user
@@ -39,7 +44,7 @@ type Writer struct {
 }
 
 // maxPieceWords is the length of the longest piece of a log: a commit record, or a record.
-const maxPieceWords = max(commitWords+1, maxRecordWords)
+const maxPieceWords = max(commitWords+keptWords, maxRecordWords)
 
 // NewWriter returns a writer that begins a generation in its half of log, with LSN lsn+1.
 // It changes the log only through store.
@@ -128,7 +133,7 @@ func (w *Writer) Commit(c Commit) Commit {
 	crc := w.checker.words(w.log[w.Start():w.end]...)
 	words := append(w.words[:0], commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc))
 	if c.Time != 0 {
-		words = append(words, c.Time)
+		words = append(words, c.Time, c.At.Number, c.At.Chain)
 	}
 	check := w.checker.words(words...)
 	words[9] |= uint64(check) << 32

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	slashed "path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -20,11 +21,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Work says what a build may use. Its fields are as in [mmapfilter.Options].
+// Work says how to build. Its fields are as in [mmapfilter.Options].
 type Work struct {
+	Mode         fs.FileMode // of the shards; the manifest, which has no keys, gets what the umask leaves
 	MemoryBudget int64
 	Workers      int
 	Progress     func(stage string, done, total uint64)
+	MinKeys      uint64 // of a whole set; for a single shard it has no meaning
 }
 
 // A Built says that a shard has been built. It is a file beside the shard.
@@ -61,7 +64,7 @@ func BuildShard(ctx context.Context, p *Plan, shard int, spool, out string, w Wo
 	if err != nil {
 		return nil, err
 	}
-	return b, recovery.WriteFile(p.builtPath(out, shard), sign(encode(b)))
+	return b, recovery.WriteFile(p.builtPath(out, shard), begins(builtFormat), sign(encode(b)))
 }
 
 // buildShard builds a shard from the spools of tasks. It writes no Built.
@@ -108,7 +111,7 @@ func BuildShardFrom(ctx context.Context, p *Plan, shard int, out string, w Work,
 	if err != nil {
 		return nil, err
 	}
-	o.MemoryBudget, o.Workers, o.Progress = w.MemoryBudget, w.Workers, w.Progress
+	o.Mode, o.MemoryBudget, o.Workers, o.Progress = w.Mode, w.MemoryBudget, w.Workers, w.Progress
 	f, err := mmapfilter.BuildShard(ctx, out, shard, p.Shards, o, hashes)
 	if err != nil {
 		return nil, err
@@ -144,8 +147,11 @@ type Summary struct {
 // Assemble writes the manifest of a set, once it has proved that nothing is missing: every shard has
 // been built from the spools of exactly the tasks that are in spool now, and as many hashes were read
 // as keys were spooled; the files are there, and are the ones that were built. With verify, it reads
-// all of them and compares the checksums. Otherwise nothing is written.
-func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool, progress func(done, total int64)) (*Summary, error) {
+// all of them and compares the checksums. Otherwise nothing is written; nor if the set would have
+// fewer than w.MinKeys items, if another set has one of the shards (S3), or if another file than a
+// manifest, which is not empty, is at the path (a [*mmapfilter.ForeignError]). Of w only MinKeys and
+// Progress count; the stage is "verify".
+func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool, w Work) (*Summary, error) {
 	tasks, err := readTasks(p, spool)
 	if err != nil {
 		return nil, err
@@ -169,12 +175,12 @@ func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool
 			return nil, &FileError{p.builtPath(out, i), fmt.Sprintf("the shard was built from other tasks than the %d in %s; build it again", len(tasks), spool)}
 		}
 	}
-	return AssembleFrom(ctx, p, read, built, out, path, verify, progress)
+	return AssembleFrom(ctx, p, read, built, out, path, verify, w)
 }
 
 // AssembleFrom writes the manifest of a set whose shards have been built by [BuildShardFrom]. read is
 // the number of keys of all shards, before Distinct leaves any out.
-func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out, path string, verify bool, progress func(done, total int64)) (*Summary, error) {
+func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out, path string, verify bool, w Work) (*Summary, error) {
 	from, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -187,10 +193,13 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	if err != nil {
 		return nil, err
 	}
-	h := home{dir: out, head: readShard, verify: verify, progress: progress}
+	h := home{dir: out, head: readShard, verify: verify, progress: w.Progress}
 	m, s, err := h.prove(ctx, p, read, built, below)
 	if err != nil {
 		return nil, err
+	}
+	if s.Keys < w.MinKeys {
+		return nil, fmt.Errorf("%w: %d, and there must be at least %d", mmapfilter.ErrFewKeys, s.Keys, w.MinKeys)
 	}
 	data, err := encodeManifest(path, m)
 	if err != nil {
@@ -200,7 +209,49 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	if err := recovery.SyncDir(out); err != nil {
 		return nil, err
 	}
-	return s, recovery.WriteFile(path, data)
+	return s, publish(out, path, data, built)
+}
+
+// publish puts a manifest at a path, unless another one names one of the shards, too: a change of one
+// set would be one of the other (S3). If another one appears at the same time, it takes that back.
+func publish(dir, path string, data []byte, built []*Built) error {
+	if err := unshared(dir, path, built); err != nil {
+		return err
+	}
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := recovery.WriteFile(path, begins(manifest.Format), data); err != nil {
+		return err
+	}
+	err = unshared(dir, path, built)
+	switch {
+	case err == nil:
+		return nil
+	case before == nil:
+		return errors.Join(err, os.Remove(path))
+	}
+	return errors.Join(err, recovery.WriteFile(path, begins(manifest.Format), before))
+}
+
+func unshared(dir, path string, built []*Built) error {
+	ours := make(map[string]bool)
+	for _, b := range built {
+		ours[b.File] = true
+	}
+	all, err := others(dir, path)
+	if err != nil {
+		return err
+	}
+	for file, m := range all {
+		for _, s := range m.Shards {
+			if name := slashed.Base(s.File); ours[name] {
+				return &FileError{file, fmt.Sprintf("it has %s, too, and two sets cannot share a file; build them in directories of their own", name)}
+			}
+		}
+	}
+	return nil
 }
 
 // encodeManifest returns the bytes of a manifest, and checks that readers decode the same from them:
@@ -238,7 +289,7 @@ type home struct {
 	dir      string
 	head     func(path string, number int) (*layout.Superblock, int64, error)
 	verify   bool // each byte
-	progress func(done, total int64)
+	progress func(stage string, done, total uint64)
 }
 
 // prove makes the manifest of shards that are in a directory below that of the manifest, once it has
@@ -293,7 +344,7 @@ func (h *home) check(ctx context.Context, p *Plan, built []*Built, total int64) 
 			mu.Lock()
 			defer mu.Unlock()
 			if done += built[i].Bytes; h.progress != nil {
-				h.progress(done, total)
+				h.progress("verify", uint64(done), uint64(total))
 			}
 			return nil
 		}, func() error { return nil }
@@ -343,9 +394,23 @@ func ofShard(path string, number int, err error) error {
 // path. The keys are read once. The hashes go to a temporary file beside path, 8 bytes each, that
 // the next Build removes if this process is killed. The error of the sequence is returned as it is.
 //
-// If Build fails, it removes the shards that it has made, unless another set has them too.
+// If Build fails, it removes the shards that it has made, unless another set has them too. A set of the
+// same plan in the directory, under another name, is a [*FileError] (S3). The other errors are also
+// those of [Assemble].
 func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
 	const task = "all"
+	if err := recovery.Replaceable(path, begins(manifest.Format)); err != nil {
+		return nil, err
+	}
+	all, err := others(filepath.Dir(path), path)
+	if err != nil {
+		return nil, err
+	}
+	for file, m := range all {
+		if m.Plan == p.ID() {
+			return nil, &FileError{file, "a set of the same plan, so its shards may be the same files; build them in directories of their own"}
+		}
+	}
 	s, err := newSpool(p, path+spoolSuffix, "", task)
 	if err != nil {
 		return nil, err
@@ -373,12 +438,12 @@ func build(ctx context.Context, path string, s *Spool, p *Plan, w Work, keys ite
 	tasks := []task{{r, s.out.Name(), s.out.File}}
 	dir := filepath.Dir(path)
 	for i := range built {
-		if built[i], err = buildShard(ctx, p, i, tasks, dir, Work{MemoryBudget: w.MemoryBudget, Workers: w.Workers}); err != nil {
+		if built[i], err = buildShard(ctx, p, i, tasks, dir, Work{Mode: w.Mode, MemoryBudget: w.MemoryBudget, Workers: w.Workers}); err != nil {
 			return nil, err
 		}
 		report("build", uint64(i+1), uint64(p.Shards))
 	}
-	return AssembleFrom(ctx, p, r.Keys, built, dir, path, false, nil)
+	return AssembleFrom(ctx, p, r.Keys, built, dir, path, false, Work{MinKeys: w.MinKeys})
 }
 
 // removeBuilt removes the shards that have been built, unless they were there before or a set has them.

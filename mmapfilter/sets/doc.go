@@ -53,7 +53,9 @@
 //	S3  The name of a shard has a number made of what it holds. So a file that a set names is never
 //	    replaced by one with other keys: a new set is built beside the old one, in the same directory,
 //	    and takes over when its manifest does. The new set lacks keys that writers inserted into the old
-//	    one meanwhile. [Superseded] lists the files that no manifest names.
+//	    one meanwhile. [Superseded] lists the files that no manifest names. Two sets cannot share
+//	    a file, since a change of one would be one of the other: the manifest is not written if another
+//	    one in the directory of the shards, under a name that ends with ".set", names one of them.
 //	S4  A reader opens a shard when it needs it. One that is missing, damaged, or not the file that the
 //	    manifest names answers "maybe" for its keys. See [mmapfilter.Set].
 //

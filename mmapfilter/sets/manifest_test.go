@@ -41,7 +41,7 @@ func TestEncodeManifest(t *testing.T) {
 		head := func(file string) (*layout.Superblock, int64, error) { return readShard(filepath.Join(dir, file), 0) }
 
 		path := filepath.Join(dir, "x.set")
-		_, err := AssembleFrom(background, p, n, built, dir, path, true, nil)
+		_, err := AssembleFrom(background, p, n, built, dir, path, true, Work{})
 		must(t, err)
 		want, err := os.ReadFile(path)
 		must(t, err)
@@ -52,8 +52,9 @@ func TestEncodeManifest(t *testing.T) {
 
 		hashes[1] = hashes[1][1:]
 		other := build(t.TempDir()) // not in dir
-		nowhere := *built[1]
+		nowhere, another := *built[1], *built[1]
 		nowhere.File = "none"
+		another.Identity++
 		for name, c := range map[string]struct {
 			read  uint64
 			built []*Built
@@ -64,13 +65,14 @@ func TestEncodeManifest(t *testing.T) {
 			"out of order":    {n, []*Built{built[1], built[0], built[2]}},
 			"a key lost":      {n, []*Built{built[0], other[1], built[2]}},
 			"another file":    {n - 1, []*Built{built[0], {builtFormat, 1, p.ID(), 1, built[1].File, other[1].Identity, other[1].Read, other[1].Keys, other[1].Bytes, 0, false}, built[2]}},
+			"another build":   {n, []*Built{built[0], &another, built[2]}},
 			"no file":         {n, []*Built{built[0], &nowhere, built[2]}},
 		} {
 			if data, _, err := EncodeManifest(background, p, c.read, c.built, head); err == nil || data != nil {
 				t.Errorf("%s: no error", name)
 			}
 			path := filepath.Join(dir, "other.set")
-			if _, err := AssembleFrom(background, p, c.read, c.built, dir, path, false, nil); err == nil {
+			if _, err := AssembleFrom(background, p, c.read, c.built, dir, path, false, Work{}); err == nil {
 				t.Errorf("%s: AssembleFrom has no error", name)
 			}
 			if _, err := os.Stat(path); err == nil {

@@ -66,6 +66,15 @@ func NewPlan(o *mmapfilter.Options, shards int) (*Plan, error) {
 	if o.KeepHashes || o.AutoGrow {
 		return nil, &mmapfilter.OptionError{Field: "KeepHashes", Reason: "not possible in a set"}
 	}
+	if o.Mode != 0 {
+		return nil, &mmapfilter.OptionError{Field: "Mode", Reason: "not part of a plan; set it in Work"}
+	}
+	if o.MinKeys != 0 {
+		return nil, &mmapfilter.OptionError{Field: "MinKeys", Reason: "not part of a plan; set it in Work"}
+	}
+	if o.Overwrite {
+		return nil, &mmapfilter.OptionError{Field: "Overwrite", Reason: "not possible in a set"}
+	}
 	p := &Plan{
 		Format: planFormat, Version: planVersion, Shards: shards, Keys: o.Capacity,
 		FalsePositiveRate: o.FalsePositiveRate, Layout: o.Layout.String(), FingerprintBits: o.FingerprintBits, BucketSize: o.BucketSize,
@@ -156,6 +165,9 @@ func encode(v any) []byte {
 	return append(bytes.TrimSuffix(text, []byte("\n}")), ",\n"...)
 }
 
+// begins returns how all files of a format begin.
+func begins(format string) string { return fmt.Sprintf("{\n  \"format\": %q,\n", format) }
+
 const checkLine = "  \"crc32c\": \"%08x\"\n}\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -203,8 +215,11 @@ type FileError struct{ Path, Reason string }
 func (e *FileError) Error() string { return e.Path + ": " + e.Reason }
 func (e *FileError) Unwrap() error { return mmapfilter.ErrCorrupt }
 
-// Write writes the plan to a file.
-func (p *Plan) Write(path string) error { return recovery.WriteFile(path, sign(p.body())) }
+// Write writes the plan to a file. If another file than a plan is there, which is not empty, the error
+// is a [*mmapfilter.ForeignError].
+func (p *Plan) Write(path string) error {
+	return recovery.WriteFile(path, begins(planFormat), sign(p.body()))
+}
 
 // ReadPlan reads a plan, and checks that this program would make files of the size that it names.
 func ReadPlan(path string) (*Plan, error) {

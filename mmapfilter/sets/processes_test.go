@@ -45,14 +45,15 @@ func report(err error) int {
 // always is how many keys every set of the test has.
 const always = 20_000
 
-// readSet looks keys up that are always there, until its input ends, and says when the set has
-// switched to another manifest.
+// readSet looks keys up that are always there, until its input ends, and says when the set is open, and
+// when it has switched to another manifest.
 func readSet(path string, in io.Reader, out io.Writer) error {
 	s, err := mmapfilter.FollowSet(path, &mmapfilter.OpenOptions{FollowInterval: time.Millisecond})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	fmt.Fprintln(out, "0 0")
 	var ended atomic.Bool
 	go func() {
 		io.Copy(io.Discard, in)
@@ -140,6 +141,11 @@ func TestReplacedUnderReaders(t *testing.T) {
 	for range 8 {
 		cmd, in, out := process(t, "reader", path)
 		readers = append(readers, reader{cmd, in, out})
+	}
+	for _, r := range readers {
+		if !r.out.Scan() { // one that opened the set later would see fewer switches
+			t.Fatal("a reader does not open the set")
+		}
 	}
 	swaps := 0
 	for round := range *rounds {

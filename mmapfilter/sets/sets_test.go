@@ -134,7 +134,7 @@ func (j *job) buildAll() error {
 func (j *job) path() string { return filepath.Join(j.out, "keys.set") }
 
 func (j *job) assemble() error {
-	_, err := Assemble(background, j.plan, j.spool, j.out, j.path(), true, nil)
+	_, err := Assemble(background, j.plan, j.spool, j.out, j.path(), true, Work{})
 	return err
 }
 
@@ -490,7 +490,7 @@ func TestUnwritablePath(t *testing.T) {
 	must(t, j.partition("a", numbers(0, 1000)))
 	must(t, j.buildAll())
 	path := filepath.Join(j.dir, "keys.set")
-	_, err := Assemble(background, j.plan, j.spool, j.out, path, true, nil)
+	_, err := Assemble(background, j.plan, j.spool, j.out, path, true, Work{})
 	if _, e := os.Stat(path); err == nil || e == nil {
 		t.Errorf("%v, %v", err, e)
 	}
@@ -550,6 +550,9 @@ func TestPlanOptions(t *testing.T) {
 		"no shards":   second(NewPlan(&mmapfilter.Options{}, 0)),
 		"many shards": second(NewPlan(&mmapfilter.Options{}, 1<<21)),
 		"hashes":      second(NewPlan(&mmapfilter.Options{KeepHashes: true}, 2)),
+		"a mode":      second(NewPlan(&mmapfilter.Options{Mode: 0o600}, 2)),
+		"least keys":  second(NewPlan(&mmapfilter.Options{MinKeys: 1}, 2)),
+		"overwriting": second(NewPlan(&mmapfilter.Options{Overwrite: true}, 2)),
 		"a rate":      second(NewPlan(&mmapfilter.Options{FalsePositiveRate: 2}, 2)),
 		"bits":        second(NewPlan(&mmapfilter.Options{FingerprintBits: 22, Layout: mmapfilter.Compact, Capacity: 1 << 46}, 1<<20)),
 	} {

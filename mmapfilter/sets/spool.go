@@ -93,7 +93,7 @@ func NewSpool(p *Plan, dir, task string) (*Spool, error) {
 }
 
 func newSpool(p *Plan, path, dir, task string) (*Spool, error) {
-	out, err := recovery.NewOutput(path)
+	out, err := recovery.NewOutput(path, spoolMagic)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (s *Spool) close() (*Receipt, error) {
 		recovery.RemoveStale(s.receipt())
 		return r, nil
 	}
-	err = recovery.WriteNewFile(s.receipt(), sign(encode(r)))
+	err = recovery.WriteNewFile(s.receipt(), begins(taskFormat), sign(encode(r)))
 	if errors.Is(err, os.ErrExist) { // from another process, which may have died before it made the name durable
 		if _, err = s.doneBefore(r); err == nil {
 			err = recovery.SyncDir(s.dir)

@@ -1,6 +1,8 @@
 package sets
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 var (
@@ -27,20 +30,12 @@ func Superseded(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	all, err := manifests(dir, entries, "")
+	if err != nil {
+		return nil, err
+	}
 	named, plans := make(map[string]bool), make(map[string]bool)
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), manifestSuffix) {
-			continue
-		}
-		file := filepath.Join(dir, e.Name())
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		m, err := manifest.Decode(data)
-		if err != nil {
-			return nil, &FileError{file, err.Error()}
-		}
+	for _, m := range all {
 		plans[m.Plan[:min(8, len(m.Plan))]] = true
 		for _, s := range m.Shards {
 			named[path.Base(s.File)] = true // the manifest may know dir by another name, such as that of a link
@@ -54,4 +49,54 @@ func Superseded(dir string) ([]string, error) {
 		}
 	}
 	return left, nil
+}
+
+// manifests returns the manifests in a directory, all but one, by path. A filter is none, nor is what is
+// not a regular file; anything else that cannot be read may name shards, and is an error. So is a link
+// to nothing: what it names may come back.
+func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manifest.Manifest, error) {
+	all := make(map[string]*manifest.Manifest)
+	for _, e := range entries {
+		file := filepath.Join(dir, e.Name())
+		if !strings.HasSuffix(file, manifestSuffix) || e.Name() == but {
+			continue
+		}
+		info, err := os.Stat(file)
+		if gone := errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink == 0; gone || err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		if f, _, err := recovery.OpenFile(file); err == nil {
+			f.Close()
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if all[file], err = manifest.Decode(data); err != nil {
+			return nil, &FileError{file, err.Error()}
+		}
+	}
+	return all, nil
+}
+
+// others returns the manifests in the directory of shards, but for the one that a set at a path
+// replaces.
+func others(dir, set string) (map[string]*manifest.Manifest, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	here, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	replaced := ""
+	if beside, err := os.Stat(filepath.Dir(set)); err == nil && os.SameFile(here, beside) {
+		replaced = filepath.Base(set)
+	}
+	return manifests(dir, entries, replaced)
 }

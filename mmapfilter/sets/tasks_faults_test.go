@@ -54,7 +54,7 @@ var faultyTasks = []faultyTask{
 		return err
 	}},
 	{"assemble", func(p *Plan, dir string) error {
-		_, err := Assemble(context.Background(), p, dir, dir, filepath.Join(dir, "x.set"), true, nil)
+		_, err := Assemble(context.Background(), p, dir, dir, filepath.Join(dir, "x.set"), true, Work{})
 		return err
 	}},
 	{buildAll, func(_ *Plan, dir string) error {
@@ -193,7 +193,7 @@ func TestNamesBeforeManifest(t *testing.T) {
 		calls = append(calls, name)
 		return nil
 	}
-	_, err := Assemble(background, j.plan, j.spool, j.out, filepath.Join(t.TempDir(), "keys.set"), false, nil)
+	_, err := Assemble(background, j.plan, j.spool, j.out, filepath.Join(t.TempDir(), "keys.set"), false, Work{})
 	must(t, err)
 	if want := []string{"syncdir", "fsync", "rename", "syncdir"}; !slices.Equal(calls, want) {
 		t.Errorf("%v, not %v", calls, want)

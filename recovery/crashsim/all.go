@@ -256,7 +256,7 @@ func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
 	v.reseed(1) // the same seed for all, so that equal operations make equal files
 	rv.copyFrom(v)
 	p := t.Universe.start
-	st := State{points: []Point{p}, floor: p.LSN, must: p.Counts}
+	st := State{points: []Point{p}, floor: p.LSN, must: p.Meant}
 
 	rehearsal := &life{x: x, v: rv, st: st}
 	rehearsal.begin(true)
@@ -285,14 +285,14 @@ func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
 }
 
 func (p *Point) hash() uint64 {
-	h := mix(p.LSN) ^ mix(p.UserSeq+1) ^ mix(p.OpMin+2) ^ mix(p.OpMax+3) ^ mix(p.Length+4)
+	h := mix(p.LSN) ^ mix(p.Kept.At.Chain^p.Kept.LeftOut) ^ mix(p.UserSeq+1) ^ mix(p.OpMin+2) ^ mix(p.OpMax+3) ^ mix(p.Length+4)
 	for i, w := range p.Image {
 		if w != 0 {
 			h += mix(w ^ uint64(i)*0x9E3779B97F4A7C15)
 		}
 	}
 	for i, c := range p.Counts {
-		h += mix(uint64(c) ^ uint64(i)<<32)
+		h += mix(uint64(c) ^ uint64(p.Meant[i])<<8 ^ uint64(i)<<32)
 	}
 	return h
 }

@@ -44,6 +44,9 @@ func (l *life) open(ops bool) (ok bool) {
 		if err == nil {
 			l.found(r)
 			l.w = w
+			if w != nil && w.History() != l.kept {
+				l.fail("O8", "the writer goes on from %+v, not from %+v", w.History(), l.kept)
+			}
 			return true
 		}
 		if l.v.Failed == failed {
@@ -61,8 +64,8 @@ const retries = 3
 func (l *life) found(r *recovery.Recovery) {
 	p := l.recovered(r)
 	for i, n := range l.must {
-		if p.Counts[i] < n {
-			l.fail("O3", "%d copies of key %d are left, of %d that were synced", p.Counts[i], i, n)
+		if p.Meant[i] < n {
+			l.fail("O3", "%d copies of key %d are left, of %d that were synced", p.Meant[i], i, n)
 		}
 	}
 	if err := l.v.superseded(); err != nil {
@@ -79,25 +82,26 @@ func (l *life) found(r *recovery.Recovery) {
 	// "maybe". Of the fillers, others are checked each time.
 	image := l.x.look(l.u().image(l.v), l.v.filter.cache.words[layout.WordRuntime:layout.WordStash])
 	if l.depth == 0 && !l.opened { // nobody has made the point at which a trace starts
-		l.keysPresent(&p.Counts, image)
+		l.keysPresent(&p.Counts, &p.Meant, image)
 	}
 	l.fillersPresent(image)
 	_, sb, _, err := layout.Newest(recovery.Bytes(l.v.filter.cache.words[:layout.WordRuntime]))
 	l.sealed(sb, err)
 	l.hashes(&p, sb, err)
 	// The client skips the operations that the recovery counts. Operations without a
-	// record are inserts that found no room.
+	// record are inserts that found no room, or a key that the history has.
 	for ; p.OpMin < r.Operations; p.Next++ {
 		if p.Next == len(l.x.trace.Ops) {
 			l.fail("O1", "%d operations more than the client has done", r.Operations-p.OpMin)
 		}
-		if l.x.trace.Ops[p.Next].Kind == Insert {
+		if kind := l.x.trace.Ops[p.Next].Kind; kind == Insert || kind == Unique {
 			p.OpMin++
 		}
 	}
 	p.OpMax = p.OpMin
-	l.counts, l.floor, l.torn, l.op = p.Counts, p.LSN, false, p.Next-1
-	l.setMust(p.Counts)
+	l.content, l.meant = content{p.Counts, p.Kept}, p.Meant
+	l.floor, l.torn, l.op = p.LSN, false, p.Next-1
+	l.setMust(p.Meant)
 	if l.opened {
 		return // closed cleanly and opened again: the points continue
 	}
@@ -117,7 +121,7 @@ func (l *life) live(end int) {
 			l.v.FailOdds = l.x.trace.failOdds
 		}
 		switch op := l.x.trace.Ops[l.op]; op.Kind {
-		case Insert, Delete:
+		case Insert, Delete, Unique:
 			l.mutate(op)
 		case Reopen:
 			l.reopen()
@@ -140,16 +144,18 @@ func (l *life) live(end int) {
 // mutate does an insert or a delete. It reports false if the client is to try it again.
 func (l *life) mutate(op Op) bool {
 	k := &l.u().keys[op.Key]
-	if op.Kind == Delete && l.counts[op.Key] == 0 {
+	if op.Kind == Delete && l.meant[op.Key] == 0 {
 		return true
 	}
-	length, failed := l.w.Length(), l.v.Failed
-	deleted, grow := true, int64(1)
+	failed, deleted := l.v.Failed, true
 	err := l.call(func() (err error) {
-		if op.Kind == Insert {
+		switch op.Kind {
+		case Insert:
 			return l.w.Insert(k.hash)
+		case Unique:
+			_, err := l.w.InsertUnique(k.hash)
+			return err
 		}
-		grow = -1
 		if must := l.must; must[op.Key] != 0 {
 			must[op.Key]--
 			l.setMust(must)
@@ -160,13 +166,13 @@ func (l *life) mutate(op Op) bool {
 		deleted, err = l.w.Delete(k.hash)
 		return err
 	})
-	did := l.w.Length() != length
+	did := l.did(op)
 	switch {
-	case op.Kind == Insert && errors.Is(err, l.x.sys.Again) && !did && l.next != nil:
+	case op.Kind != Delete && errors.Is(err, l.x.sys.Again) && !did && l.next != nil:
 		return false
-	case op.Kind == Insert && errors.Is(err, l.x.sys.Full):
+	case op.Kind != Delete && errors.Is(err, l.x.sys.Full):
 		if did {
-			l.fail("O6", "an insert that was refused changes the length")
+			l.fail("O6", "an insert that was refused changes the length, or the history")
 		}
 		if n := stashLen(l.w, make([]uint64, layout.StashWords)); n < layout.StashEntries {
 			l.fail("O6", "an insert was refused, and %d stash entries of %d are in use", n, layout.StashEntries)
@@ -178,25 +184,64 @@ func (l *life) mutate(op Op) bool {
 		l.dead = true
 	case !deleted:
 		l.fail("O3", "delete(%d) says that it is not there", op.Key)
-	case !did:
-		l.fail("O6", "%s does not change the length", op)
+	case !did && (op.Kind != Unique || l.meant[op.Key] == 0):
+		l.fail("O6", "%s changes neither the length nor the history", op)
 	}
-	if did {
-		if l.w.Length() != length+uint64(grow) {
-			l.fail("O6", "%s changes the length from %d to %d", op, length, l.w.Length())
-		}
-		l.counts[op.Key] += uint8(grow)
+	switch {
+	case !did:
+	case op.Kind == Delete:
+		l.meant[op.Key]--
+	case op.Kind == Insert || l.meant[op.Key] == 0:
+		l.meant[op.Key]++
 	}
 	note := func() {
 		l.point(func(p *Point) {
 			if did || err == nil {
 				p.OpMin, p.OpMax = p.OpMax+1, p.OpMax+1
 			}
-		}, errors.Is(err, l.x.sys.Full))
+		}, errors.Is(err, l.x.sys.Full) || err == nil && !did)
 	}
 	note()
-	l.inNext(note)
+	l.inNext(func() {
+		if l.did(op) != did {
+			l.fail("O6", "%s changes one of two files", op)
+		}
+		note()
+	})
+	if did && l.handing && l.next == nil { // it is replayed later
+		l.after.does(op, l.u(), map[OpKind]int64{Insert: 1, Delete: -1}[op.Kind])
+	}
 	return true
+}
+
+// did notes what an insert or a delete has done to the file, and reports whether it has done anything.
+func (l *life) did(op Op) bool {
+	was, grew, kept := l.content, int64(l.w.Length()-l.items()), l.w.History()
+	if grew == 0 && kept.At == was.kept.At {
+		return false
+	}
+	want := grew // of an op that is free to leave a key out
+	switch {
+	case op.Kind == Insert, op.Kind == Unique && grew != 0:
+		want = 1
+	case op.Kind == Delete && was.kept.LeftOut == 0:
+		want = -1
+	case op.Kind == Delete:
+		want = 0
+	}
+	l.does(op, l.u(), grew)
+	if grew != want || kept != l.kept {
+		l.fail("O6", "%s changes the length by %d and the history from %+v to %+v", op, grew, was.kept, kept)
+	}
+	return true
+}
+
+// does does an insert or a delete, which changes the number of items by grow.
+func (c *content) does(op Op, u *Universe, grow int64) {
+	c.counts[op.Key] += uint8(grow)
+	if u.keeps {
+		c.kept.Add([...]layout.Op{Insert: layout.Insert, Delete: layout.Delete, Unique: layout.AtLeastOne}[op.Kind], int(grow), u.keys[op.Key].hash)
+	}
 }
 
 // commit does a sync, a checkpoint, half of one, or a seal.
@@ -213,7 +258,7 @@ func (l *life) commit(op Op) {
 	}
 	// What is durable afterwards: all that was done up to lsn, and more if the segment ends
 	// later.
-	l.synced = l.counts
+	l.synced = l.meant
 	lsn := l.w.LSN()
 	after := lsn // the operations beside it
 	if l.x.trace.beside {
@@ -226,7 +271,7 @@ func (l *life) commit(op Op) {
 				ended()
 			}
 			lsn = l.w.LSN()
-			l.synced = l.counts
+			l.synced = l.meant
 			l.beside()
 			after = l.w.LSN()
 		}
@@ -257,7 +302,7 @@ func (l *life) commit(op Op) {
 	if l.op == first || l.w.LSN() != after {
 		// No operation ran meanwhile, or those that did are in the segment.
 		ended()
-		lsn, l.synced = l.w.LSN(), l.counts
+		lsn, l.synced = l.w.LSN(), l.meant
 	}
 	if err == nil {
 		l.floor = lsn
@@ -265,11 +310,12 @@ func (l *life) commit(op Op) {
 	}
 }
 
-// beside runs a few inserts and deletes while a commit waits for the disk.
+// beside runs a few inserts and deletes while a commit waits for the disk. What a Unique does when it is
+// replayed in another file, nobody knows.
 func (l *life) beside() {
 	for n := mix(l.x.trace.Seed+uint64(l.op)) % 4; n > 0 && l.op+1 < l.end && l.w.Idle(); n-- {
 		op := l.x.trace.Ops[l.op+1]
-		if op.Kind != Insert && op.Kind != Delete {
+		if op.Kind != Insert && op.Kind != Delete && (op.Kind != Unique || l.handing && l.next == nil) {
 			return
 		}
 		l.op++
@@ -286,14 +332,18 @@ func (l *life) besideHandover(next Writer) {
 		return
 	}
 	if l.next == nil && l.w.Doubles() {
-		l.next, l.synced = next, l.counts
+		l.next, l.synced = next, l.meant
+		if l.after.kept != next.History() {
+			l.fail("O6", "the new file has the history %+v, not %+v", next.History(), l.after.kept)
+		}
 		if l.rehearsal == nil {
 			p := l.points[len(l.points)-1]
 			p.LSN, p.OpMin = next.LSN(), p.OpMax // it has counted them all
+			p.Counts, p.Kept, p.Length = l.after.counts, l.after.kept, next.Length()
 			l.doubling = []Point{p}
 			l.inNext(func() {
 				l.points[0].Image = l.newest(p.Image)
-				l.keysPresent(&p.Counts, l.x.look(l.points[0].Image, noRuntime))
+				l.keysPresent(&p.Counts, &p.Meant, l.x.look(l.points[0].Image, noRuntime))
 			})
 		}
 	}
@@ -302,12 +352,16 @@ func (l *life) besideHandover(next Writer) {
 
 // inNext calls note for the other file, if operations are done in both.
 func (l *life) inNext(note func()) {
-	if l.next == nil || l.rehearsal != nil {
+	if l.next == nil {
 		return
 	}
-	l.w, l.next, l.points, l.doubling = l.next, l.w, l.doubling, l.points
+	swap := func() {
+		l.w, l.next, l.points, l.doubling = l.next, l.w, l.doubling, l.points
+		l.content, l.after = l.after, l.content
+	}
+	swap()
 	note()
-	l.w, l.next, l.points, l.doubling = l.next, l.w, l.doubling, l.points
+	swap()
 }
 
 // point notes the state of the filter after an operation. next updates a copy of the
@@ -319,11 +373,11 @@ func (l *life) point(next func(*Point), skipped bool) {
 	last := &l.points[len(l.points)-1]
 	lsn := l.w.LSN()
 	p := *last
-	p.LSN, p.Length, p.Counts, p.Next = lsn, l.w.Length(), l.counts, l.op+1
+	p.LSN, p.Length, p.Counts, p.Meant, p.Kept, p.Next = lsn, l.w.Length(), l.counts, l.meant, l.kept, l.op+1
 	p.Image = l.newest(last.Image)
-	l.present(&l.counts, p.Image)
+	l.present(&l.counts, &l.meant, p.Image)
 	if lsn == last.LSN {
-		if p.Counts != last.Counts || &p.Image[0] != &last.Image[0] {
+		if p.Counts != last.Counts || p.Kept != last.Kept || &p.Image[0] != &last.Image[0] {
 			l.fail("O6", "%s changes the filter and has no record", l.x.trace.Ops[l.op])
 		}
 		if skipped {
@@ -375,7 +429,7 @@ func (l *life) reopen() {
 		return
 	}
 	l.floor = l.w.LSN()
-	l.setMust(l.counts)
+	l.setMust(l.meant)
 	op := l.op
 	l.w = nil
 	if l.open(true) {
@@ -383,7 +437,7 @@ func (l *life) reopen() {
 	}
 }
 
-// rebuild has a new file with the items of the filter take its place. What makes the new file is
+// rebuild has a new file with what the filter has take its place. What makes the new file is
 // not explored, since nobody uses it before.
 func (l *life) rebuild() {
 	u, v, old := l.u(), l.v, l.w
@@ -398,6 +452,7 @@ func (l *life) rebuild() {
 	})
 	v.muted = false
 	if err == nil {
+		l.handing, l.after = true, content{l.meant, next.History()}
 		if l.x.trace.beside {
 			v.during = func() { l.besideHandover(next) }
 		}
@@ -405,7 +460,7 @@ func (l *life) rebuild() {
 		v.during = nil
 	}
 	doubling, doubled := l.doubling, l.next != nil
-	l.next, l.doubling = nil, nil
+	l.next, l.doubling, l.handing = nil, nil, false
 	if errors.Is(err, l.x.sys.Full) {
 		return
 	}
@@ -425,7 +480,7 @@ func (l *life) rebuild() {
 	l.moved(next, doubling)
 	_, _, l.floor = next.Durable()
 	if !doubled {
-		l.synced = l.counts
+		l.synced = l.meant
 	}
 	l.setMust(l.synced)
 }
@@ -440,16 +495,16 @@ func (l *life) moved(next Writer, doubling []Point) {
 	if err := l.v.superseded(); err != nil {
 		l.fail("O4", "%v", err)
 	}
-	l.w = next
+	l.w, l.content = next, l.after
 	if l.history != nil {
 		l.record()
 	}
 	l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
 }
 
-// hashesIn returns the hashes of the items.
+// hashesIn returns the hashes of the items that a new file is to have.
 func (l *life) hashesIn() (all []uint64) {
-	for i, n := range l.counts[:len(l.u().keys)] {
+	for i, n := range l.meant[:len(l.u().keys)] {
 		for range n {
 			all = append(all, l.u().keys[i].hash)
 		}

@@ -342,7 +342,7 @@ func TestHeap(t *testing.T) {
 	if err := w.Begin(wal.MinBytes); err != nil {
 		t.Fatal(err)
 	}
-	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 1}}, 1, 0)
+	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 1}}, 1, layout.Insert, 0)
 	if err := w.Harden(w.EndSegment(true, 7)); err != nil {
 		t.Fatal(err)
 	}

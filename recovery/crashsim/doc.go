@@ -45,7 +45,7 @@
 //	    in the stash, as it has items; and a line whose overflow bits are clear for
 //	    an item has as many copies as there are items whose home line it is.
 //	O3  Every key that was synced and not deleted since is found, and so is every
-//	    key that the recovered state has.
+//	    key that the recovered state has, as an item or by what the history means.
 //	O4  The same holds at every instant: after each store that a reader can see, of
 //	    a writer or of a recovery, a lookup finds the key or answers "maybe".
 //	O5  Readers in other processes, which may lose the processor between any two
@@ -53,13 +53,17 @@
 //	O6  Opening fails only if a sync in it fails. An operation fails only because a
 //	    sync failed or the filter is full, and never panics; after a failed sync
 //	    every operation fails. A sealed file verifies. An operation that changes
-//	    something has a record, and changes the length as it should. A file whose
+//	    something has a record, and changes the length and the history as it should:
+//	    while a key leans on the item of another one, a delete takes no item. A file whose
 //	    place no new one could take does not say that it is superseded.
 //	O7  No superblock is stored over a slot where the disk has, whatever the cache
 //	    shows, another one half written with its checksum: it might complete that
 //	    one.
 //	O8  If the filter keeps its hashes, those of the file at rest are, as a multiset,
-//	    the hashes of the items. They may be lost if a sync has failed.
+//	    the hashes of the items. They may be lost if a sync has failed. They, the
+//	    superblock and the writer are at the position of the operations that the file
+//	    has, and count as many keys that were left out and deletes that wait as these
+//	    have made.
 //	O9  A file that has been opened keeps its name, whatever a power loss does to
 //	    the names that were changed before.
 //

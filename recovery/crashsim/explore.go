@@ -123,7 +123,7 @@ func (x *worker) explore(t *Trace) (violation *Violation) {
 	v.reseed(mix(t.Seed))
 	v.NoRoom = t.noRoom
 	p := t.Universe.start
-	x.long(v, State{points: []Point{p}, floor: p.LSN, must: p.Counts}, len(t.Ops), 0, forksOfTrace)
+	x.long(v, State{points: []Point{p}, floor: p.LSN, must: p.Meant}, len(t.Ops), 0, forksOfTrace)
 	x.put(v)
 	return nil
 }

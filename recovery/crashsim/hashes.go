@@ -11,38 +11,41 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// sumOf returns a sum over the items of a file of hashes, and their number. It checks the whole
-// file (K1).
-func (v *Volume) sumOf(counted layout.Hashes) (sum, items uint64, err error) {
+// sumOf returns a sum over the items of a file of hashes, their number, and what its operations lead
+// to. It checks the whole file (K1), which must have no base.
+func (v *Volume) sumOf(sb *layout.Superblock) (sum, items uint64, to layout.Kept, err error) {
 	i := v.dir.names[firstHashes]
 	if i == noFile {
-		return 0, 0, fs.ErrNotExist
+		return 0, 0, to, fs.ErrNotExist
 	}
 	f := hashFile{v.logs[i]}
-	if _, _, err := recovery.EndOfHashes(f, counted); err != nil {
-		return 0, 0, err
-	}
-	h, err := recovery.ReadHashesHeader(f, counted.Identity)
+	kept, _, err := recovery.EndOfHashes(f, sb)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, to, err
+	}
+	h, err := recovery.ReadHashesHeader(f, sb.Hashes().Identity)
+	if err != nil {
+		return 0, 0, to, err
+	}
+	add := func(e hashes.Entry) {
+		sum, items = sum+uint64(e.Items)*mix(e.Hash), items+uint64(e.Items)
+		to.Add(e.Op, e.Items, e.Hash)
 	}
 	var p hashes.Page
-	at, operations := h.Tail(uint32(f.cache.words[hashes.PageWords-1])), uint64(0)
-	for at.Number < counted.Pages && err == nil {
+	at, from := h.Tail(uint32(f.cache.words[hashes.PageWords-1])), h.At
+	for at.Number < kept.Counted.Pages && err == nil {
 		if err = f.ReadPage(at.Number, &p); err == nil {
-			at, operations, err = hashes.ReadTail(&p, at, operations, func(e hashes.Entry) {
-				if e.Kind == hashes.Insert {
-					sum, items = sum+mix(e.Hash), items+1
-				} else {
-					sum, items = sum-mix(e.Hash), items-1
-				}
-			})
+			at, from, err = hashes.ReadTail(&p, at, from, add)
 		}
 	}
-	if err == nil && at.Before != counted.Check {
-		err = fmt.Errorf("the check is %#x, and the superblock names %#x", at.Before, counted.Check)
+	if err == nil && at.Before != kept.Counted.Check {
+		err = fmt.Errorf("the check is %#x, and the superblock names %#x", at.Before, kept.Counted.Check)
 	}
-	return sum, items, err
+	if err == nil && kept.Last != nil {
+		at.Number = kept.LastNumber
+		_, _, err = hashes.ReadTail(kept.Last, at, from, add)
+	}
+	return sum, items, to, err
 }
 
 // A hashFile is a log that is used as a recovery.HashFile.
@@ -58,14 +61,13 @@ func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
 	return nil
 }
 
-// WritePage stores the words of a page that are not what they are to be.
+// WritePage stores the words of a page. They are dirty even if they are what they were: the disk may
+// have others since a sync failed.
 func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
 	first := number * hashes.PageWords
 	f.size = max(f.size, int(first)+hashes.PageWords)
 	for i, w := range p {
-		if at := first + uint64(i); w != f.cache.words[at] {
-			f.disk.store(at, w)
-		}
+		f.disk.store(first+uint64(i), w)
 	}
 	f.volume.event(StoreLog)
 	return nil
@@ -123,7 +125,7 @@ const mostPages = 64
 func (v *Volume) keepHashes(seed uint64, n name) {
 	i := v.freeFile()
 	l := v.logs[i]
-	l.size, l.durableSize, l.open = hashes.PageWords, hashes.PageWords, false
+	l.size, l.durableSize, l.open = hashes.FirstBase*hashes.PageWords, hashes.FirstBase*hashes.PageWords, false
 	l.init(mostPages*hashes.PageWords, v.shift)
 	h := hashes.Header{Identity: identityOf(seed)}
 	for i, w := range h.Page(0) {

@@ -41,7 +41,7 @@ func NewHeap(g layout.Geometry, seed uint64, keep bool) *Heap {
 	h.mu.rng.Seed(seed, 1)
 	if keep {
 		header := hashes.Header{Identity: identityOf(seed)}
-		h.mu.hashes[recovery.CurrentHashes] = &heapHashes{[]hashes.Page{*header.Page(0)}}
+		h.mu.hashes[recovery.CurrentHashes] = &heapHashes{[]hashes.Page{*header.Page(0), {}, {}}}
 	}
 	return h
 }

@@ -19,7 +19,8 @@ type life struct {
 	op      int    // current operation
 	end     int    // operation to stop before
 	opened  bool   // the filter has been opened at least once
-	counts  Counts
+	content        // of the file
+	meant   Counts // see Point
 	must    Counts
 	floor   uint64
 	torn    bool
@@ -27,7 +28,9 @@ type life struct {
 	unnamed bool   // the file that the writer has moved to may not survive a power loss
 	synced  Counts // what the current sync or handover makes durable, less what is deleted meanwhile
 
-	next     Writer  // of the current handover, once operations are done in both files
+	handing  bool    // a handover is under way
+	after    content // of the file that is to take the place: it has what was done since it was made
+	next     Writer  // its writer, once operations are done in both files
 	doubling []Point // after each of these, in its file
 
 	at      func(word uint64) uint64 // words
@@ -39,6 +42,12 @@ type life struct {
 	// that a crash interrupts may or may not have its effect.
 	points    []Point
 	rehearsal *life
+}
+
+// A content is what a file has, in the words of Point.
+type content struct {
+	counts Counts
+	kept   layout.Kept
 }
 
 // A State is what is known of a volume that no process has open.

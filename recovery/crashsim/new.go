@@ -55,7 +55,7 @@ func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layo
 	if keep {
 		h := hashes.Header{Identity: identityOf(seed)}
 		sb.SetKeepsHashes(false)
-		sb.SetHashes(layout.Hashes{Identity: h.Identity, Pages: 1, Check: h.Page(0).Check(0)})
+		sb.SetHashes(layout.Hashes{Identity: h.Identity, Pages: hashes.FirstBase, Check: h.Page(0).Check(0)})
 	}
 	edit(&sb)
 	sb.Sign()

@@ -63,17 +63,17 @@ func differ(got, want []uint64) string {
 const fillerChecks = 16
 
 // present checks O2 and O3 on an image: every item is found, and has a copy of its own.
-func (l *life) present(counts *Counts, image []uint64) {
+func (l *life) present(counts, meant *Counts, image []uint64) {
 	v := l.x.look(image, noRuntime)
-	l.keysPresent(counts, v)
+	l.keysPresent(counts, meant, v)
 	l.fillersPresent(v)
 }
 
 // keysPresent is present for the keys. The words are those that l.x.at returns.
-func (l *life) keysPresent(counts *Counts, v *layout.View) {
+func (l *life) keysPresent(counts, meant *Counts, v *layout.View) {
 	u := l.u()
 	for i := range u.keys {
-		if counts[i] != 0 && !layout.Lookup(u.table, l.x.at, u.keys[i].hash) {
+		if counts[i]|meant[i] != 0 && !layout.Lookup(u.table, l.x.at, u.keys[i].hash) {
 			l.fail("O3", "key %d is answered absent", i)
 		}
 	}
@@ -126,20 +126,25 @@ func (l *life) hashes(p *Point, sb *layout.Superblock, err error) {
 	if err != nil || !sb.KeepsHashes() {
 		return
 	}
-	counted := sb.Hashes()
-	if counted.Pages == 0 {
+	if sb.Kept() != p.Kept {
+		l.fail("O8", "the history is %+v, not %+v", sb.Kept(), p.Kept)
+	}
+	if sb.Hashes().Pages == 0 {
 		if l.x.trace.failOdds == 0 {
 			l.fail("O8", "the hashes are lost, and nothing failed")
 		}
 		return
 	}
-	sum, items, err := l.v.sumOf(counted)
+	sum, items, kept, err := l.v.sumOf(sb)
 	want := l.u().sum
 	for i, n := range p.Counts[:len(l.u().keys)] {
 		want += uint64(n) * mix(l.u().keys[i].hash)
 	}
 	if err != nil || sum != want || items != p.Length {
 		l.fail("O8", "the kept hashes are not those of the items: %d of %d, %v", items, p.Length, err)
+	}
+	if kept != p.Kept {
+		l.fail("O8", "the kept hashes lead to %+v, not to %+v", kept, p.Kept)
 	}
 }
 

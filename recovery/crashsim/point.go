@@ -1,5 +1,7 @@
 package crashsim
 
+import "github.com/mmapfilter/mmapfilter/layout"
+
 // A Point is the state of the filter at the LSN at which an operation or a commit ends.
 type Point struct {
 	LSN     uint64
@@ -8,9 +10,11 @@ type Point struct {
 	// those that change nothing have no record.
 	OpMin, OpMax uint64
 	Length       uint64
-	Counts       Counts
-	Next         int      // next operation of the trace
-	Image        []uint64 // stash and region
+	Counts       Counts      // items
+	Meant        Counts      // what the history means (K7); if there is none, it is Counts
+	Kept         layout.Kept // the history, if there is one
+	Next         int         // next operation of the trace
+	Image        []uint64    // stash and region
 }
 
 // Counts says how many times each key of a trace is in the filter.

@@ -1,6 +1,9 @@
 package crashsim
 
-import "github.com/mmapfilter/mmapfilter/recovery"
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
 
 // A System is the filter under test.
 type System struct {
@@ -44,6 +47,7 @@ type Writer interface {
 // Operations are those on single items.
 type Operations interface {
 	Insert(hash uint64) error
+	InsertUnique(hash uint64) (added bool, err error)
 	Delete(hash uint64) (bool, error)
 	// Idle reports whether an insert or a delete could run now, beside the current Sync
 	// or Checkpoint.
@@ -69,6 +73,7 @@ type Progress interface {
 	Newest(first uint64, words []uint64)
 	LSN() uint64
 	Length() uint64
+	History() layout.Kept
 	Durable() (userSeq, operations, lsn uint64)
 	// Err returns an error once the writer has failed.
 	Err() error

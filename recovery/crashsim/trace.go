@@ -60,7 +60,10 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 	weights := [...]int{
 		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
 		Checkpoint: rng.IntN(3), Seal: rng.IntN(2), Reopen: rng.IntN(2), BeginCheckpoint: rng.IntN(4), EndCheckpoint: rng.IntN(3),
-		Rebuild: rng.IntN(2),
+		Rebuild: rng.IntN(2), Unique: 0,
+	}
+	if u.keeps {
+		weights[Unique] = []int{0, 5, 40}[mix(seed+1)%3]
 	}
 	if rng.IntN(4) == 0 { // each sync takes a page of the log, until it is full
 		n += 10
@@ -93,12 +96,14 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 		}
 		op := Op{Kind: kind}
 		switch kind {
-		case Insert:
+		case Insert, Unique:
 			if rng.IntN(3) != 0 {
 				last = rng.IntN(len(u.keys))
 			}
 			op.Key = last
-			counts[last]++
+			if kind == Insert || counts[last] == 0 {
+				counts[last]++
+			}
 		case Delete:
 			op.Key = deletable(counts, len(u.keys), rng)
 			if op.Key < 0 {

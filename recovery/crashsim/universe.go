@@ -321,6 +321,7 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 		return err
 	}
 	u.start.LSN, u.start.UserSeq, u.start.OpMin = r.LSN, r.UserSeq, r.Operations
+	u.start.Meant, u.start.Kept = u.start.Counts, w.History()
 	u.start.OpMax, u.start.Length = r.Operations, r.Length
 	u.start.Image = append([]uint64(nil), u.image(v)...)
 	v.forgetLogs()

@@ -5,6 +5,6 @@
 package fault
 
 // At is called before each system call that writes, with its name: write, fsync,
-// fdatasync, msync, fallocate, rename, remove or syncdir. If it returns an error, that
+// fdatasync, msync, fallocate, rename, link, remove or syncdir. If it returns an error, that
 // error replaces the call.
 func At(string) error { return nil }

@@ -42,7 +42,7 @@ func (d directory) build(ctx context.Context, p *sets.Plan, shard int, w sets.Wo
 }
 
 func (d directory) assemble(ctx context.Context, p *sets.Plan, read uint64, built []*sets.Built, name string) (*sets.Summary, error) {
-	return sets.AssembleFrom(ctx, p, read, built, string(d), filepath.Join(string(d), name), false, nil)
+	return sets.AssembleFrom(ctx, p, read, built, string(d), filepath.Join(string(d), name), false, sets.Work{})
 }
 
 // A store is a filesystem of Beam, such as gs://. A shard is built on the disk of the worker, and

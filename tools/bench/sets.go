@@ -387,7 +387,7 @@ func runSetTask(ctx context.Context, args []string) error {
 	case "build":
 		_, err = sets.BuildShard(ctx, p, int(number), spool, out, sets.Work{Workers: 1})
 	case "assemble":
-		_, err = sets.Assemble(ctx, p, spool, out, filepath.Join(out, "x.set"), true, nil)
+		_, err = sets.Assemble(ctx, p, spool, out, filepath.Join(out, "x.set"), true, sets.Work{})
 	case "one":
 		var f *mmapfilter.Filter
 		if f, err = mmapfilter.Build(ctx, filepath.Join(out, "one.mmf"), &mmapfilter.Options{Capacity: n, Distinct: true}, keys); err == nil {

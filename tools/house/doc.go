@@ -47,7 +47,7 @@
 //	recovery/crashsim              a machine that loses power, and an explorer of its crashes
 //	    → layout layout/all layout/hashes layout/multiset recovery
 //	mmapfilter/internal/tabletest  what tests need of tables
-//	    → layout layout/all layout/kernel layout/multiset recovery
+//	    → layout layout/all layout/hashes layout/kernel layout/multiset recovery
 //	mmapfilter/internal/place      where an item goes, for inserts and for builds
 //	    → layout layout/kernel
 //	mmapfilter/internal/pending    the changes that are not in the file yet

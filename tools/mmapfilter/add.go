@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -12,7 +13,14 @@ const addHelp = `Usage: mmapfilter add FILTER [FILE...]
 Insert keys into FILTER. Equal keys count separately. What add has inserted is
 durable when it ends, even on an error or ^C; if it is killed, use --resume.
 
-      --unique         skip keys that may be in the filter already
+      --unique         skip keys that may be in the filter already. If FILTER
+                       keeps hashes, each rebuild has all keys; deletes wait for
+                       one, once keys have been left out (see del)
+      --create         create FILTER if it is missing, with these flags (see
+                       create), which a FILTER that is there must not contradict
+  -n, --capacity N, -p, --rate P, --fingerprint-bits N, -b, --bucket-size N,
+      --layout L, --keep-hashes, --auto-grow, --like FILE, --seed N,
+      --seed-file FILE
       --sync-every N   make keys durable after every N (65536)
       --log-bytes S    size of the log; a larger log is faster
       --resume         compare the input with the keys of the last add, which
@@ -27,23 +35,34 @@ durable when it ends, even on an error or ^C; if it is killed, use --resume.
 
 Keys are read as the filter records; see check --help. FILTER may be a set: add
 opens all its shards for writing, and cannot resume.
-Exit status: 0, or 2 after an error. All keys before the error are inserted.`
+
+Exit status: 0, or 2 after an error. Then the keys before it are in FILTER.
+
+Example: mmapfilter add --unique --create -n 100k --auto-grow seen.mmf keys`
 
 // An addCommand holds the flags of add.
 type addCommand struct {
 	mutationFlags
 	unique bool
+	create bool
+	make   createFlags
 }
 
 func newAddCommand() *cobra.Command {
 	a := new(addCommand)
 	cmd := &cobra.Command{Use: "add", Long: addHelp, Args: cobra.ArbitraryArgs, RunE: a.run}
 	cmd.Flags().BoolVar(&a.unique, "unique", false, "skip keys that may be there")
+	cmd.Flags().BoolVar(&a.create, "create", false, "create the filter if it is missing")
+	a.make.addTo(cmd.Flags())
+	cmd.Flags().IntVar(&a.make.opts.FingerprintBits, "fingerprint-bits", 0, "bits in a fingerprint")
 	a.addTo(cmd.Flags())
 	return cmd
 }
 
 func (a *addCommand) run(cmd *cobra.Command, args []string) error {
+	if err := a.checkCreate(args); err != nil {
+		return err
+	}
 	if ofSet(args) {
 		kind := addRun
 		if a.unique {
@@ -60,10 +79,28 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
+// checkCreate checks the flags of a new filter.
+func (a *addCommand) checkCreate(args []string) error {
+	if a.create && ofSet(args) {
+		return &fileError{args[0], errors.New("a set, which add cannot create; omit --create")}
+	}
+	if a.create {
+		a.mutationFlags.create = &a.make
+		return a.make.options(a.format)
+	}
+	for _, name := range createFlagNames {
+		if a.make.flags.Changed(name) {
+			return fmt.Errorf("--%s needs --create", name)
+		}
+	}
+	return nil
+}
+
 // An addition is a run of add.
 type addition struct {
 	*mutation
 	unique  bool
+	added   []bool   // which keys of a batch were added, with --unique
 	skipped uint64   // keys not added, with --unique
 	was     presence // of the keys added, without --unique and with --verbose
 }
@@ -90,16 +127,16 @@ func (a *addCommand) newAddition(cmd *cobra.Command, args []string) (*addition, 
 }
 
 func (a *addition) addUnique(keys [][]byte) (int, error) {
-	for i, key := range keys {
-		added, err := a.filter.InsertUnique(key)
-		if err != nil {
-			return i, err
-		}
+	if len(a.added) < len(keys) {
+		a.added = make([]bool, max(len(keys), blockKeys))
+	}
+	n, err := a.filter.InsertUniqueBatch(keys, a.added)
+	for _, added := range a.added[:n] {
 		if !added {
 			a.skipped++
 		}
 	}
-	return len(keys), nil
+	return n, err
 }
 
 // addAndCount is slower than InsertBatch, because it looks up each key first.

@@ -15,8 +15,10 @@ import (
 const buildHelp = `Usage: mmapfilter build -o FILTER [FILE...]
 
 Build a filter from the keys in files. An existing FILTER is replaced once the
-new one is complete. The filter records how its keys were read, so that check
-reads them the same way.
+new one is complete; programs that look keys up in the old one answer "maybe"
+from then on, until they open FILTER again. An empty file is replaced too, any
+other file only with --force, and a device never. The filter records how its
+keys were read, so that check reads them the same way.
 
   -o, --output FILTER   write the filter to FILTER
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (as many as there are)
@@ -25,7 +27,7 @@ reads them the same way.
                         choose these by hand (see size); -f replaces -p
 ` + buildSeedHelp + `      --keep-hashes     keep the hash of each key in FILTER.hashes; see create
       --shards S        make a set of S filters, NAME.set; see set
-` + workHelp + `      --multiset        count every copy of a key instead of one
+` + replaceHelp + forceHelp + workHelp + `      --multiset        count every copy of a key instead of one
   -q, --quiet           print no summary and show no progress
 
 ` + buildKeysHelp + `
@@ -40,6 +42,7 @@ type buildCommand struct {
 	opts     mmapfilter.Options
 	seed     *seedFlags
 	format   *formatFlags
+	replace  replaceFlags
 	multiset bool
 	quiet    bool
 }
@@ -54,6 +57,8 @@ func newBuildCommand() *cobra.Command {
 	flags.IntVar(&b.shards, "shards", 0, "number of shards")
 	b.seed = addSeedFlags(flags)
 	addKeepFlag(flags, &b.opts)
+	b.replace.addTo(flags)
+	addForceFlag(flags, &b.opts)
 	addWorkFlags(flags, &b.opts.MemoryBudget, &b.opts.Workers)
 	flags.BoolVar(&b.multiset, "multiset", false, "count every copy")
 	flags.BoolVarP(&b.quiet, "quiet", "q", false, "print no summary")
@@ -94,6 +99,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	b.opts.Normalisation = in.format.note()
 	b.opts.Distinct = !b.multiset
 
+	b.opts.MinKeys = b.replace.least(b.output)
 	bar := new(progress)
 	if !b.quiet {
 		bar = newProgress(cmd.ErrOrStderr())
@@ -102,12 +108,15 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	b.opts.Progress = bar.ofBuild(in.sources)
 	keys := &counter{keys: in.keys(cmd.Context())}
 	if cmd.Flags().Changed("shards") {
-		return b.runSet(cmd, keys, bar)
+		err := b.runSet(cmd, keys, bar)
+		in.warn(cmd.ErrOrStderr())
+		return err
 	}
 	filter, err := mmapfilter.Build(cmd.Context(), b.output, &b.opts, keys.all)
 	bar.close()
+	in.warn(cmd.ErrOrStderr())
 	if err != nil {
-		return b.explainFull(err, keys.n)
+		return b.replace.explain(b.output, b.explainFull(err, keys.n))
 	}
 	defer filter.Close()
 	warnOfBuilt(cmd.ErrOrStderr(), b.output, &b.opts, filter)
@@ -120,12 +129,15 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 // checkOutput returns an error if a filter would replace a set, or a set a filter.
 func (b *buildCommand) checkOutput(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("shards") {
+		if b.opts.Overwrite {
+			return errors.New("--force is not possible with --shards; remove the file that is in the way")
+		}
 		if b.opts.KeepHashes {
 			return errors.New("--shards and --keep-hashes cannot be used together: a set keeps no hashes")
 		}
 		return checkSetOutput(b.output)
 	}
-	if set, err := mmapfilter.IsSet(b.output); err == nil && set {
+	if set, err := mmapfilter.IsSet(b.output); err == nil && set && !b.opts.Overwrite {
 		return &fileError{b.output, errors.New("a set; give --shards to build it again, or choose another name")}
 	}
 	return nil
@@ -133,15 +145,17 @@ func (b *buildCommand) checkOutput(cmd *cobra.Command) error {
 
 // runSet builds a set.
 func (b *buildCommand) runSet(cmd *cobra.Command, keys *counter, bar *progress) error {
-	p, err := sets.NewPlan(&b.opts, b.shards)
+	opts := b.opts
+	opts.MinKeys = 0 // it is that of the work
+	p, err := sets.NewPlan(&opts, b.shards)
 	if err != nil {
 		return err
 	}
-	work := sets.Work{MemoryBudget: b.opts.MemoryBudget, Workers: b.opts.Workers, Progress: b.opts.Progress}
+	work := sets.Work{MemoryBudget: b.opts.MemoryBudget, Workers: b.opts.Workers, Progress: b.opts.Progress, MinKeys: b.opts.MinKeys}
 	s, err := sets.Build(cmd.Context(), b.output, p, work, keys.all)
 	bar.close()
 	if err != nil {
-		return ofTask(b.explainFull(err, keys.n))
+		return ofTask(b.replace.explain(b.output, b.explainFull(err, keys.n)))
 	}
 	warnOfSet(cmd.ErrOrStderr(), b.output, p, s)
 	if plan, err := b.opts.Plan(); err == nil && b.opts.Layout == mmapfilter.Auto { // as in warnOfBuilt
@@ -162,10 +176,7 @@ func warnOfBuilt(stderr io.Writer, path string, opts *mmapfilter.Options, filter
 	for line := range strings.Lines(filter.Stats().Warning) {
 		fmt.Fprintf(stderr, "mmapfilter: %s: %s\n", path, strings.TrimSpace(line))
 	}
-	if n, capacity := filter.Len(), filter.Cap(); n > capacity {
-		fmt.Fprintf(stderr, "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
-			path, formatNumber(n, "key", "keys"), formatCount(capacity))
-	}
+	warnOfMany(stderr, path, filter.Len(), filter.Cap())
 }
 
 // explainFull says which flag made a filter too full.
@@ -207,7 +218,7 @@ func summarise(w io.Writer, path string, filter *mmapfilter.Filter, copies uint6
 		repeated = fmt.Sprintf(" (%s repeated)", formatCount(copies))
 	}
 	_, err := fmt.Fprintf(w, "%s: %s%s, %s bytes, %.2f bits per key, estimated rate %s\n",
-		path, formatNumber(stats.Len, "key", "keys"), repeated, formatCount(stats.FileBytes), stats.BitsPerKey, formatRate(stats.EstimatedRate))
+		printable(path), formatNumber(stats.Len, "key", "keys"), repeated, formatCount(stats.FileBytes), stats.BitsPerKey, formatRate(stats.EstimatedRate))
 	return err
 }
 

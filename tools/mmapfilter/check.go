@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
 
@@ -21,7 +22,6 @@ Exit status: 0 if any are printed, 1 if none, 2 after an error.
       --record          print whole records, not only their keys
       --json            print objects like {"line":1,"key":"k","present":true}
       --residency R     default, random, willneed, populate, lock or heap
-      --checked         report a fault in the file instead of crashing
       --follow          switch to the new file if FILTER is replaced
       --wait-for-file   with --follow, wait for FILTER to appear; until then any
                         key may be in it
@@ -40,7 +40,7 @@ setting each; any of the other flags replaces all recorded settings but those.
 Keys of a --record-size are printed without anything between them.`
 
 func newCheckCommand() *cobra.Command {
-	c := new(checkCommand)
+	c := &checkCommand{opening: mmapfilter.OpenOptions{Checked: true}} // it looks up batches, where that costs little
 	cmd := &cobra.Command{Use: "check", Long: checkHelp, Args: cobra.ArbitraryArgs, RunE: c.run}
 	flags := cmd.Flags()
 	flags.BoolVarP(&c.invert, "invert-match", "v", false, "select absent keys")
@@ -56,7 +56,7 @@ func newCheckCommand() *cobra.Command {
 	flags.BoolVar(&c.opening.WaitForFile, "wait-for-file", false, "wait for the file")
 	flags.BoolVar(&c.opening.ServeUnrecovered, "unrecovered", false, "use a filter whose writer has died")
 	addRecoverFlag(flags, &c.recover)
-	addOpenFlags(flags, &c.opening)
+	addResidencyFlag(flags, &c.opening)
 	c.format = addFormatFlags(flags)
 	return cmd
 }
@@ -70,6 +70,9 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	if c.opening.WaitForFile && !c.follow {
 		return errors.New("--wait-for-file needs --follow")
+	}
+	if c.recover && c.opening.ServeUnrecovered {
+		return errors.New("--recover and --unrecovered cannot be used together")
 	}
 	c.opening.NoRecover = !c.recover
 	path, names := args[0], args[1:]
@@ -95,7 +98,9 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 		s.say(explain(cmd, explainMisfit(err, s.in.format, s.recorded, path)))
 		s.reported = true
 	}
-	return s.run(cmd.Context(), cmd.OutOrStdout())
+	err = s.run(cmd.Context(), cmd.OutOrStdout())
+	s.in.warn(cmd.ErrOrStderr())
+	return err
 }
 
 // progress shows nothing if the size of the sources is unknown, as with typed keys, or if the

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -19,9 +22,32 @@ func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
+// addCompletionCommand adds the command completion, which writes to the present output of root.
+func addCompletionCommand(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, noShell
+		}
+	}
+}
+
+// noShell is the error of the command completion for a shell that it does not know, or without one.
+func noShell(cmd *cobra.Command, args []string) error {
+	var shells []string
+	for _, shell := range cmd.Commands() {
+		shells = append(shells, shell.Name())
+	}
+	known := strings.Join(shells, ", ")
+	if len(args) == 0 {
+		return fmt.Errorf("completion needs a shell: %s", known)
+	}
+	return fmt.Errorf("completion knows no shell %q; it knows %s", args[0], known)
+}
+
 // noFiles lists the flags whose values are neither files nor known words.
 var noFiles = []string{
-	"bucket-size", "capacity", "column", "delim", "end-mark", "field", "fingerprint-bits", "key", "lines", "log-bytes", "memory",
+	"bucket-size", "capacity", "column", "delim", "end-mark", "field", "fingerprint-bits", "key", "lines", "log-bytes", "memory", "min-keys",
 	"older-than", "rate", "record-size", "seed", "shard", "shards", "sync-every", "task", "tasks", "window", "workers",
 }
 

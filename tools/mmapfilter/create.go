@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const createHelp = `Usage: mmapfilter create -n N [-p P] FILTER
@@ -20,17 +23,117 @@ Create an empty filter for add and uniq. FILTER must not exist.
                         them
       --auto-grow       keep hashes, and grow while keys are added: from 90 % of
                         N on, the filter is rebuilt for twice as many. It also
-                        shrinks, while keys are deleted
-` + createSeedHelp + `
+                        shrinks, while keys are deleted, and is rebuilt when
+                        deletes that wait are an eighth of N (see del)
+      --like FILE       make a filter that can be merged with FILE: it has the
+                        seed of FILE, reads keys alike and, unless flags say
+                        otherwise, has the same size, rate and layout, keeps
+                        hashes and grows if FILE does
+` + createSeedHelp + `      --force           destroy the log and the hashes of another filter that
+                        have the names of those of FILTER
+
 ` + createKeysHelp + `
 FILTER records this.
 
 Example: mmapfilter create -n 10M --hex -d : --field 1 sums.mmf`
 
+// createFlags holds the flags that say how a new filter is made.
+type createFlags struct {
+	flags *pflag.FlagSet
+	opts  mmapfilter.Options
+	seed  *seedFlags
+	like  string
+
+	seeded bool // options has found which seed the filter is to have
+}
+
+// createFlagNames are the flags of addTo.
+var createFlagNames = []string{"capacity", "rate", "fingerprint-bits", "bucket-size", "layout", "keep-hashes", "auto-grow", "like", "seed", "seed-file"}
+
+func (c *createFlags) addTo(flags *pflag.FlagSet) {
+	c.flags = flags
+	addPlanFlags(flags, &c.opts)
+	addKeepFlag(flags, &c.opts)
+	flags.BoolVar(&c.opts.AutoGrow, "auto-grow", false, "grow by itself")
+	flags.StringVar(&c.like, "like", "", "filter that it can be merged with")
+	c.seed = addSeedFlags(flags)
+}
+
+// options completes the options of the new filter, which records how its keys are read.
+func (c *createFlags) options(keys *formatFlags) error {
+	if err := checkPlanFlags(c.flags); err != nil {
+		return err
+	}
+	if c.opts.AutoGrow && c.flags.Changed("keep-hashes") && !c.opts.KeepHashes {
+		return errors.New("--auto-grow needs the hashes, which --keep-hashes=false leaves out")
+	}
+	seed, seeded, err := c.seed.seed()
+	if err != nil {
+		return err
+	}
+	c.opts.Seed, c.seeded = seed, seeded || c.like != ""
+	recorded := format{}
+	if c.like != "" {
+		if seeded {
+			return errors.New("--like and a seed cannot be used together: --like takes the seed of the other filter")
+		}
+		if recorded, err = c.takeFrom(c.like); err != nil {
+			return err
+		}
+	}
+	if c.opts.Capacity == 0 {
+		return errors.New("create needs -n, the number of keys to size the filter for")
+	}
+	f, err := keys.format(recorded)
+	if err != nil {
+		return err
+	}
+	if c.like != "" && !sameNotes(f.note(), recorded.note()) {
+		return &fileError{c.like, fmt.Errorf("its keys are read as: %s; omit --hex and --trim-cr, or --like", describeNote(recorded.note()))}
+	}
+	c.opts.Normalisation = f.note()
+	return f.checkNote()
+}
+
+// takeFrom takes from another filter what the flags do not say, and returns how its keys are read.
+func (c *createFlags) takeFrom(path string) (format, error) {
+	filter, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
+	if err != nil {
+		return format{}, &aboutError{path, err}
+	}
+	s := filter.Stats()
+	if err := filter.Close(); err != nil {
+		return format{}, &aboutError{path, err}
+	}
+	o := &c.opts
+	if o.Seed = s.Seed; o.Seed == 0 {
+		return format{}, &fileError{path, errors.New("it has the seed 0, which no new filter can have")}
+	}
+	if o.Capacity == 0 && !c.flags.Changed("capacity") {
+		o.Capacity = s.Cap
+	}
+	switch {
+	case o.FalsePositiveRate != 0 || o.FingerprintBits != 0:
+	case s.TargetRate != 0:
+		o.FalsePositiveRate = s.TargetRate
+	default:
+		o.FingerprintBits = s.FingerprintBits
+	}
+	if !c.flags.Changed("layout") {
+		o.Layout = s.Layout
+	}
+	if !c.flags.Changed("keep-hashes") {
+		o.KeepHashes = s.KeepsHashes
+	}
+	if !c.flags.Changed("auto-grow") {
+		o.AutoGrow = s.Grows && o.KeepHashes
+	}
+	return recordedFormat(path, s.Normalisation, false)
+}
+
 // A createCommand holds the flags of create.
 type createCommand struct {
-	opts   mmapfilter.Options
-	seed   *seedFlags
+	createFlags
 	format *formatFlags
 }
 
@@ -38,11 +141,9 @@ func newCreateCommand() *cobra.Command {
 	c := new(createCommand)
 	cmd := &cobra.Command{Use: "create", Long: createHelp, Args: needFile, RunE: c.run}
 	flags := cmd.Flags()
-	addPlanFlags(flags, &c.opts)
+	c.addTo(flags)
 	addSharedF(flags, &c.opts)
-	addKeepFlag(flags, &c.opts)
-	flags.BoolVar(&c.opts.AutoGrow, "auto-grow", false, "grow by itself")
-	c.seed = addSeedFlags(flags)
+	addForceFlag(flags, &c.opts)
 	c.format = addFileFormatFlags(flags)
 	return cmd
 }
@@ -51,21 +152,10 @@ func (c *createCommand) run(cmd *cobra.Command, args []string) error {
 	if err := resolveF(cmd.Flags()); err != nil {
 		return err
 	}
-	if err := checkPlanFlags(cmd.Flags()); err != nil {
+	if err := c.options(c.format); err != nil {
 		return err
 	}
-	if c.opts.Capacity == 0 {
-		return errors.New("create needs -n, the number of keys to size the filter for")
-	}
-	var err error
-	if c.opts.Seed, _, err = c.seed.seed(); err != nil {
-		return err
-	}
-	format, err := c.format.format(format{})
-	if err != nil {
-		return err
-	}
-	filter, err := createFilter(args[0], &c.opts, format)
+	filter, err := mmapfilter.Create(args[0], &c.opts)
 	if err != nil {
 		return err
 	}
@@ -73,12 +163,28 @@ func (c *createCommand) run(cmd *cobra.Command, args []string) error {
 	return filter.Close()
 }
 
-// createFilter creates a filter that records how its keys are read.
-func createFilter(path string, opts *mmapfilter.Options, f format) (*mmapfilter.Filter, error) {
-	if err := f.checkNote(); err != nil {
-		return nil, err
+// contradicted returns an error if a flag contradicts the filter that is at a path already. For a filter
+// that grows it checks only the rate and the seed: growth changes the size and the layout.
+func contradicted(path string, filter *mmapfilter.Filter, flags *pflag.FlagSet, want mmapfilter.Options, seeded bool) error {
+	s := filter.Stats()
+	for _, c := range []struct {
+		flag       string
+		has, asked any
+	}{
+		{"capacity", formatCount(s.Cap), formatCount(want.Capacity)},
+		{"rate", s.TargetRate, want.FalsePositiveRate},
+		{"fingerprint-bits", s.FingerprintBits, want.FingerprintBits},
+		{"bucket-size", s.BucketSize, want.BucketSize},
+		{"layout", s.Layout, want.Layout},
+		{"keep-hashes", s.KeepsHashes, want.KeepHashes},
+		{"auto-grow", s.Grows, want.AutoGrow},
+	} {
+		if flags.Changed(c.flag) && (c.flag == "rate" || !s.Grows) && c.has != c.asked && c.asked != layout.Auto {
+			return &fileError{path, fmt.Errorf("was made with --%s %v, not %v; omit the flag or choose another file", c.flag, c.has, c.asked)}
+		}
 	}
-	opts.Normalisation = f.note()
-	filter, err := mmapfilter.Create(path, opts)
-	return filter, err
+	if seeded && s.Seed != want.Seed {
+		return &fileError{path, errors.New("was made with another seed; omit the seed or choose another file")}
+	}
+	return nil
 }

@@ -10,7 +10,13 @@ const delHelp = `Usage: mmapfilter del FILTER [FILE...]
 
 Delete keys from FILTER, each as many times as it is given. Deleting a key that
 was never added, but for which the filter answers "maybe", may delete another
-key, which is then answered "certainly not" (rule C6).
+key, which is then answered "certainly not" (rule C6). If some of the keys were
+certainly not there, del warns of that.
+
+If FILTER keeps hashes, the next rebuild gives that key back: grow makes one,
+and so does a filter that grows by itself. Once add --unique or uniq has left
+keys out, deletes wait for the next rebuild: until then the answer for a deleted
+key stays "maybe". info says how many wait.
 
       --sync-every N   make deletes durable after every N (65536)
       --log-bytes S    size of the log; see add
@@ -45,10 +51,14 @@ func runDel(cmd *cobra.Command, flags *mutationFlags, args []string) error {
 		return err
 	}
 	worn := wearOf(run.path, run.filter)
+	run.keeps = run.filter.Stats().KeepsHashes
 	err = run.run(cmd.Context())
 	run.report(run.summary())
 	if worn != "" && run.done > run.absent {
 		fmt.Fprintf(run.stderr, "mmapfilter: %s: %s\n", run.path, worn)
+	}
+	if run.absent > 0 && run.done > run.absent {
+		fmt.Fprintf(run.stderr, "mmapfilter: %s: %s\n", run.path, strayWarning(run.keeps))
 	}
 	if err == nil && run.absent > 0 {
 		return errNo
@@ -60,6 +70,7 @@ func runDel(cmd *cobra.Command, flags *mutationFlags, args []string) error {
 type deletion struct {
 	*mutation
 	absent uint64 // keys that were certainly not in the filter
+	keeps  bool   // the filter keeps hashes
 }
 
 func newDeletion(cmd *cobra.Command, flags *mutationFlags, args []string) (*deletion, error) {

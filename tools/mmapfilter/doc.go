@@ -47,15 +47,19 @@
 //	key                 check                                   the key as it is in the input
 //	keys                expire grow info recover repair verify  keys in the filter, equal keys counted each; null if it is damaged
 //	layout              grow info size                          name of the layout
+//	left_out            info verify                             keys, since the last rebuild, that InsertUnique left out
 //	line                check                                   number of the record; in CSV, of the line
 //	lines               info size                               lines, or buckets, of the filter
 //	load                info                                    keys / slots
 //	log_bytes           info                                    size of the log
 //	log_bytes_read      recover                                 bytes of the log that were read
+//	log_lost            repair                                  the log is lost, and with it what was not durable
 //	longest_stall       info                                    longest time, in nanoseconds, that an operation waited for the log or the disk
+//	lost_operations     repair                                  durable adds and deletes that are lost, at most
 //	lsn                 recover                                 number of the last valid record of the log
 //	memory_bytes        size                                    memory that holds the whole filter
 //	normalisation       info                                    how keys are read
+//	not_found           verify                                  keys that are not found, since strays took what stood for them
 //	now                 grow                                    the filter now
 //	offset              verify                                  offset of a damage, in bytes
 //	opened              info                                    shards of a set that are open
@@ -84,11 +88,13 @@
 //	slots               info                                    slots, each for one fingerprint
 //	stash_len           info verify                             stash entries in use; null if the filter is damaged
 //	state               info                                    clean, live or sealed
+//	strays              verify                                  deletes, since the last rebuild, of keys that were not there
 //	swaps               info                                    how often the set has switched to another manifest: 0
 //	target_rate         grow info                               false-positive rate that was asked for
 //	torn                recover                                 the log ended in the middle of an operation
 //	user_seq            info recover                            last durable number of the writer, see Filter.SyncAt
 //	uuid                info                                    of the filter
+//	waiting             expire info verify                      deletes that the next rebuild carries out
 //	warning             info                                    what the file system cannot promise or what could not be done
 //	whole               verify                                  there is no damage
 //	writer_alive        info                                    a process has the filter open for writing

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/spf13/cobra"
 )
 
@@ -20,7 +22,8 @@ writer is running, the parts may be from different instants.
 
 "go doc github.com/mmapfilter/mmapfilter/layout" explains the fields.
 
-Exit status: 0 whatever the file holds, 2 if it cannot be read.`
+Exit status: 0 however damaged the filter is, 2 if the file is none or cannot be
+read.`
 
 func newDumpCommand() *cobra.Command {
 	d := new(dump)
@@ -60,7 +63,15 @@ func (d *dump) run(path string) error {
 		return err
 	}
 	defer f.Close()
-	d.printf("%s: %s bytes", path, formatCount(size))
+	head, err := d.part(f, 0, layout.OffRuntime)
+	if err != nil {
+		return err
+	}
+	damage := new(layout.CorruptError)
+	if _, _, _, err := layout.Newest(head); errors.As(err, &damage) && foreign(damage) {
+		return err
+	}
+	d.printf("%s: %s bytes", printable(path), formatCount(size))
 	if err := d.file(f, size); err != nil {
 		return err
 	}

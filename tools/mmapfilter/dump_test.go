@@ -66,7 +66,7 @@ func TestDumpDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 0; n <= len(whole); n += 1023 {
+		for n := 1023; n <= len(whole); n += 1023 {
 			if err := os.WriteFile(name, whole[:n], 0o666); err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
@@ -41,7 +42,7 @@ func (d *dump) logFiles(path string) error {
 		if sizes[i] < 0 {
 			continue
 		}
-		d.printf("%s: %s bytes", path+name.String(), formatCount(sizes[i]))
+		d.printf("%s: %s bytes", printable(path+name.String()), formatCount(sizes[i]))
 		if words[i] == nil {
 			continue
 		}
@@ -72,7 +73,7 @@ const (
 	commitOperation  = 6
 	commitLength     = 7
 	commitDurable    = 8
-	segmentRecords   = 16
+	segmentRecords   = 18
 )
 
 var (
@@ -196,5 +197,8 @@ func (d *dump) record(lsn uint64, r *wal.Record) {
 	if r.Grow != 0 {
 		flags += ", length " + map[int]string{1: "+1", -1: "-1"}[r.Grow]
 	}
-	d.printf("    LSN %d  %s%s", lsn, stores[2:], flags)
+	if r.Op != 0 {
+		flags += ", " + [...]string{layout.Insert: "insert", layout.Delete: "delete", layout.AtLeastOne: "at least one"}[r.Op] + fmt.Sprintf(" %016x", r.Hash)
+	}
+	d.printf("    LSN %d  %s", lsn, strings.TrimPrefix(stores+flags, ", "))
 }

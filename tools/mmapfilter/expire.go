@@ -14,18 +14,20 @@ const expireHelp = `Usage: mmapfilter expire --older-than D FILTER
 
 Delete the keys that were added to the filter longer ago than D, by the hashes
 that it keeps (see create --keep-hashes). Of a key that was added several times,
-only the old copies go. Print how many were deleted.
+only the old copies go. Print how many were deleted. Once add --unique or uniq
+has left keys out, these deletes wait for the next rebuild, as those of del do.
 
-      --older-than D   a duration, such as 36h, 90m or 1h30m
+      --older-than D   a duration, such as 30d, 2w, 36h or 1h30m
       --json           print a JSON object
 
-Keys of build are as old as the filter was when it was built. Times are exact to
-a second. Once the filter has been rebuilt, by grow, merge, repair or itself,
+Keys of build are as old as the filter was when it was built. A key that add
+--unique or uniq left out is as old as it was before. Times are exact to a
+second. Once the filter has been rebuilt, by grow, merge, repair or itself,
 they are known in at most 64 steps of about as many keys each. A key that may be
 younger than D stays. If it is interrupted, some keys have been deleted; run it
 again.
 
-Example: mmapfilter expire --older-than 720h seen.mmf`
+Example: mmapfilter expire --older-than 30d seen.mmf`
 
 // clock tells the time. Tests replace it.
 var clock = time.Now
@@ -35,7 +37,7 @@ func newExpireCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{Use: "expire", Long: expireHelp, Args: needFile}
 	cmd.Flags().Func("older-than", "least age of keys to delete", func(text string) (err error) {
-		age, err = parseAge(text)
+		age, err = parseAge(text, time.Second) // as exact as the times of keys
 		return err
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -52,7 +54,7 @@ func newExpireCommand() *cobra.Command {
 		if err != nil {
 			err = &cutOff{fmt.Sprintf("%s expired before that; run it again for the rest", formatNumber(result.Expired, "key", "keys")), err}
 		}
-		result.Keys = filter.Len()
+		result.Keys, result.Waiting = filter.Len(), filter.Stats().Waiting
 		worn := wearOf(args[0], filter)
 		if err := errors.Join(err, filter.Close()); err != nil {
 			return err
@@ -73,9 +75,14 @@ type expiry struct {
 	Filter  string `json:"filter"`
 	Expired uint64 `json:"expired"`
 	Keys    uint64 `json:"keys"`
+	Waiting uint64 `json:"waiting"` // deletes
 }
 
 func (e *expiry) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s: %s expired, %s left\n", e.Filter, formatNumber(e.Expired, "key", "keys"), formatCount(e.Keys))
+	waiting := ""
+	if e.Waiting > 0 {
+		waiting = fmt.Sprintf(", %s for the next rebuild", formatNumber(e.Waiting, "delete waits", "deletes wait"))
+	}
+	_, err := fmt.Fprintf(w, "%s: %s expired, %s left%s\n", printable(e.Filter), formatNumber(e.Expired, "key", "keys"), formatCount(e.Keys), waiting)
 	return err
 }

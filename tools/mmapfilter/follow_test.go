@@ -70,6 +70,43 @@ func TestCheckFollows(t *testing.T) {
 	}
 }
 
+// TestFollowBesideBuilds: a file that is replaced while keys are looked up in it says "maybe". The
+// check looks the keys up again, in the new file.
+func TestFollowBesideBuilds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	buildHere(t, "apple\n")
+	f := followHere(t, "f.mmf")
+	ended := make(chan string)
+	go func() {
+		rest, _ := io.ReadAll(f.lines)
+		ended <- string(rest)
+	}()
+	built := make(chan bool)
+	go func() {
+		defer close(built)
+		for range 50 {
+			buildHere(t, "apple\n")
+		}
+	}()
+	absent := strings.Repeat("pear\nplum\n", 1000)
+	for building := true; building; {
+		select {
+		case <-built:
+			building = false
+		default:
+		}
+		if _, err := io.WriteString(f.typed, absent); err != nil {
+			break
+		}
+	}
+	io.WriteString(f.typed, "apple\n")
+	f.typed.Close()
+	if rest, e := <-ended, <-f.exit; rest != "apple\n" || e != exitYes || f.stderr.Len() > 0 {
+		t.Errorf("%.100q, exit %d, %q", rest, e, &f.stderr)
+	}
+	<-built
+}
+
 // A following is a check that follows f.mmf, with typed keys.
 type following struct {
 	t      *testing.T
@@ -240,4 +277,26 @@ func TestFollowUnrecovered(t *testing.T) {
 	}
 	f.ask("bb\naa\n", "aa\n")
 	f.end("bb\n", "", exitYes, "mmapfilter: f.mmf: its writer has died, and it has not been recovered: any key may be in it\n")
+}
+
+// TestCheckOfReplacedFile: without --follow, a check whose file is replaced ends, and names the flag.
+func TestCheckOfReplacedFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	buildHere(t, "apple\n")
+	stdin, typed := io.Pipe()
+	answers, stdout := io.Pipe()
+	var stderr bytes.Buffer
+	exit := make(chan int)
+	go func() { exit <- run(context.Background(), []string{"check", "f.mmf"}, stdin, stdout, &stderr) }()
+	io.WriteString(typed, "apple\n")
+	if _, err := io.ReadFull(answers, make([]byte, len("apple\n"))); err != nil {
+		t.Fatal(err)
+	}
+	buildHere(t, "pear\n")
+	io.WriteString(typed, "pear\n")
+	typed.Close()
+	const want = "mmapfilter: f.mmf: another file has taken its place; run it again, or give --follow, which goes on in the new file\n"
+	if e := <-exit; e != exitError || stderr.String() != want {
+		t.Errorf("exit %d, %s, want %s", e, &stderr, want)
+	}
 }

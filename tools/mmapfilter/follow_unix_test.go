@@ -3,9 +3,83 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"io"
+	"os"
+	"strings"
 	"testing"
 )
+
+// TestCutFile cuts a file while keys are looked up in it. That ends the command with an error that
+// names the file, not with a signal.
+func TestCutFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	absent := strings.Repeat("pear\nplum\n", 1000)
+	for _, c := range []struct {
+		made []string
+		cut  string // pattern
+		args []string
+	}{
+		{[]string{"build", "-q", "-f", "30", "-o", "f.mmf"}, "f.mmf", []string{"check", "f.mmf"}},
+		{[]string{"build", "-q", "-f", "30", "-o", "f.mmf"}, "f.mmf", []string{"check", "--follow", "f.mmf"}},
+		{[]string{"build", "-q", "-f", "30", "--shards", "1", "-o", "f.set"}, "shard-*.mmf", []string{"check", "f.set"}},
+		{[]string{"build", "-q", "-f", "30", "--shards", "1", "-o", "f.set"}, "shard-*.mmf", []string{"check", "--follow", "f.set"}},
+	} {
+		keys := manyLines(0, 1000)
+		if exit, _, stderr := runHere(strings.NewReader(keys), c.made...); exit != 0 {
+			t.Fatal(stderr)
+		}
+		stdin, typed := io.Pipe()
+		answers, stdout := io.Pipe()
+		var stderr bytes.Buffer
+		exit := make(chan int)
+		go func() {
+			status := run(context.Background(), c.args, stdin, stdout, &stderr)
+			stdout.Close()
+			stdin.Close()
+			exit <- status
+		}()
+		io.WriteString(typed, "1\n")
+		if _, err := io.ReadFull(answers, make([]byte, 2)); err != nil {
+			t.Fatal(err, &stderr)
+		}
+		name := oneFile(t, c.cut)
+		if err := os.Truncate(name, 4096); err != nil {
+			t.Fatal(err)
+		}
+		go io.Copy(io.Discard, answers)
+		io.WriteString(typed, absent)
+		typed.Close()
+		if e := <-exit; e != exitError || !strings.Contains(stderr.String(), name+": damaged ") {
+			t.Errorf("%v: exit %d, %s", c.args, e, &stderr)
+		}
+		os.Remove(name)
+	}
+
+	createHere(t, "1k")
+	if exit, _, stderr := runHere(strings.NewReader("pear\nplum\nfig\n"), "add", "f.mmf"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	stdin, typed := io.Pipe()
+	var stderr bytes.Buffer
+	exit := make(chan int)
+	go func() {
+		exit <- run(context.Background(), []string{"add", "--resume", "f.mmf"}, stdin, io.Discard, &stderr)
+	}()
+	io.WriteString(typed, "pear\n")
+	typed.Write(nil) // waits until the line has been compared
+	if err := os.Truncate("f.mmf", 4096); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		io.WriteString(typed, "plum\nfig\n")
+		typed.Close()
+	}()
+	if e := <-exit; e != exitError || !strings.Contains(stderr.String(), "f.mmf: damaged ") {
+		t.Errorf("add --resume: exit %d, %s", e, &stderr)
+	}
+}
 
 // TestFollowTellsOfDeath checks that the death of a writer is reported once, and that its
 // committed keys are still found.

@@ -12,12 +12,15 @@ import (
 const growHelp = `Usage: mmapfilter grow [-n N] [-p P] FILTER
 
 Make the filter larger, or smaller, from the hashes that it keeps (see create
---keep-hashes), without its keys. FILTER is replaced once the new one is
+--keep-hashes), without its keys. The new one has what was added and not
+deleted, also what add --unique and uniq left out and what del took by mistake;
+deletes that waited are done (see del). FILTER is replaced once the new one is
 complete; until then, and if grow is interrupted, it stays as it is. Programs
 that look keys up in the old file answer "maybe" from then on, until they open
 FILTER again.
 
-  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (twice as many as now)
+  -n, --capacity N      size for N keys, no fewer than it holds: 10M, 2.5B,
+                        1e9 (twice as many as now)
   -p, --rate P          share of absent keys that may be answered "maybe" (the
                         rate that was asked for before)
       --layout L        layout (that of FILTER)
@@ -65,6 +68,10 @@ func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
 	if g.opts.Capacity == 0 {
 		return errors.Join(&fileError{path, errors.New("it was made for no keys; give -n")}, filter.Close())
 	}
+	if stay := filter.Len() - min(filter.Len(), filter.Stats().Waiting); g.opts.Capacity < stay {
+		return errors.Join(&fileError{path, fmt.Errorf("-n %s is less than the %s it holds",
+			formatCount(g.opts.Capacity), formatNumber(stay, "key", "keys"))}, filter.Close())
+	}
 	bar := newProgress(cmd.ErrOrStderr())
 	defer bar.close()
 	err = filter.Rebuild(cmd.Context(), &mmapfilter.RebuildOptions{
@@ -76,6 +83,7 @@ func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
 		return errors.Join(&unchanged{path, g.explainFull(err, filter.Len())}, filter.Close())
 	}
 	grown.Now = newMeasures(filter)
+	warnOfMany(cmd.ErrOrStderr(), path, filter.Len(), filter.Cap()) // it may have got back keys that a stray delete took
 	if err := filter.Close(); err != nil {
 		return err
 	}

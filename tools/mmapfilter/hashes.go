@@ -8,23 +8,27 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// lostHashes returns why a filter that should keep its hashes cannot be rebuilt from them, or nil. For
-// a live filter it returns nil.
+// lostHashes returns why a filter that should keep its hashes cannot be rebuilt from them, or nil.
 func lostHashes(path string) error {
-	f, head, err := recovery.OpenFile(path)
-	if err != nil {
-		return nil
+	for before := (layout.Superblock{}); ; {
+		f, head, err := recovery.OpenFile(path)
+		if err != nil {
+			return nil
+		}
+		f.Close()
+		sb := head.Superblock
+		if !sb.KeepsHashes() {
+			return nil
+		}
+		kept, err := recovery.OpenHashesOf(path, sb)
+		if err == nil {
+			return kept.File.Close()
+		}
+		if *sb == before || sb.State() != layout.Live {
+			return err
+		}
+		before = *sb // a writer may have changed both files in between
 	}
-	f.Close()
-	sb := head.Superblock
-	if !sb.KeepsHashes() || sb.State() == layout.Live {
-		return nil
-	}
-	kept, err := recovery.OpenHashesOf(path, sb)
-	if err != nil {
-		return err
-	}
-	return kept.Close()
 }
 
 // describeHashes describes the hashes that a filter keeps, and whether it grows by itself.
@@ -33,6 +37,8 @@ func describeHashes(path string, s mmapfilter.Stats, lost error) (hashes, growth
 	switch info, err := os.Stat(hashesOf(path)); {
 	case lost != nil:
 		hashes, growth = "lost: "+whatOfHashes(path, lost), "off, since the hashes are lost"
+	case s.GrowthErr != "":
+		growth = "off: " + s.GrowthErr
 	case err == nil:
 		hashes += ", " + formatSize(info.Size())
 	}

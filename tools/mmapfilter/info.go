@@ -114,6 +114,12 @@ func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bo
 	if s.KeepsHashes {
 		hashes, growth := describeHashes(path, s, lostHashes(path))
 		t.row("hashes", "%s", hashes)
+		if s.LeftOut > 0 {
+			t.row("left out", "%s, which may have been there", formatNumber(s.LeftOut, "key", "keys"))
+		}
+		if s.Waiting > 0 {
+			t.row("waiting", "%s, for the next rebuild", formatNumber(s.Waiting, "delete", "deletes"))
+		}
 		if growth != "" {
 			t.row("growth", "%s", growth)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/hex"
@@ -28,6 +29,8 @@ type input struct {
 	// mark, if not empty, is the last record of standard input, which is no key. Without it the
 	// input is not complete: its writer has died, which looks like its end.
 	mark string
+
+	binary string // the first file that was read as lines and has zero bytes
 
 	file   string
 	header []byte // the record at the head of the file that names columns, if the format has one
@@ -116,13 +119,27 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 	return false, in.wrap(err)
 }
 
+// filterMagic is how a filter begins: see package layout. It is read byte by byte, since a pipe may have
+// no more for now.
+const filterMagic = "MMAPFLTR"
+
 // unpack unpacks a packed file. Records of a fixed size may begin with any bytes, so for these
 // the file name says whether the file is packed.
 func (in *input) unpack(file io.ReadCloser) (io.ReadCloser, error) {
-	if in.format.recordSize != 0 && !strings.HasSuffix(in.file, ".gz") && !strings.HasSuffix(in.file, ".zst") {
-		return file, nil
+	head := bufio.NewReaderSize(file, bufferBytes)
+	if filter, err := startsWith(head, filterMagic, "\xff\xff\xff\xff\xff\xff\xff\xff"); err != nil {
+		return nil, err
+	} else if filter {
+		return nil, errors.New("a filter, not a file of keys")
 	}
-	return decompress(file)
+	named := strings.HasSuffix(in.file, ".gz") || strings.HasSuffix(in.file, ".zst")
+	if in.format.recordSize != 0 && !named {
+		return io.NopCloser(head), nil
+	}
+	if _, err := head.Peek(1); named && err == io.EOF {
+		return nil, errors.New("it has no bytes, so it is not a packed file: it may have been cut short")
+	}
+	return decompress(head)
 }
 
 // given yields keys of the command line. Each is a whole key: no field or column is cut out.
@@ -174,7 +191,20 @@ func (in *input) records(r io.Reader) (records, error) {
 	case in.format.null:
 		return newSplitter(r, 0, bufferBytes), nil
 	}
-	return newSplitter(r, '\n', bufferBytes), nil
+	lines := newSplitter(r, '\n', bufferBytes)
+	lines.binary = func() {
+		if in.binary == "" {
+			in.binary = in.file
+		}
+	}
+	return lines, nil
+}
+
+// warn warns of lines that may not be keys, after the end of the input.
+func (in *input) warn(stderr io.Writer) {
+	if in.binary != "" {
+		fmt.Fprintf(stderr, "mmapfilter: %s: it has zero bytes, so its lines may not be keys; -0 reads keys that end in zero bytes\n", in.binary)
+	}
 }
 
 // An announced reader calls a function before each read.

@@ -26,11 +26,17 @@ func main() {
 // run runs the command in args and returns the exit status of the program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand()
+	out := &standardOutput{Writer: stdout}
+	stderr = &messageWriter{stderr}
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
+	addCompletionCommand(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = out.err
+	}
 	status := exitError
 	if own := new(statusError); errors.As(err, &own) {
 		err, status = own.error, own.status
@@ -65,6 +71,7 @@ or "maybe". It is mapped into memory, so a filter of any size opens at once.
   grow        make a filter larger, or smaller, without its keys
   merge       make one filter of several, without their keys
   expire      delete the old keys of a filter
+  install     verify a filter and put it in the place of another
   info        describe a filter
   set         build a set of filters, for more keys than a file should hold
   size        show how large a filter for a number of keys would be
@@ -110,6 +117,9 @@ func newRootCommand() *cobra.Command {
 		if cmd.HasParent() && !strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) && slices.Contains(args, "") {
 			return errors.New("a file name is empty")
 		}
+		if cmd.HasParent() && subject(cmd) == "-" && cmd.Name() != "partition" { // which has only keys
+			return errStandard
+		}
 		return nil
 	}
 	root.SetHelpCommand(newHelpCommand())
@@ -125,6 +135,7 @@ func newRootCommand() *cobra.Command {
 		newExpireCommand(),
 		newGrowCommand(),
 		newInfoCommand(),
+		newInstallCommand(),
 		newManCommand(),
 		newMergeCommand(),
 		newRecoverCommand(),

@@ -146,7 +146,7 @@ func TestCheckForeignNote(t *testing.T) {
 		t.Fatal(err)
 	}
 	filter.Close()
-	for _, args := range [][]string{{"check", "f.mmf"}, {"check", "-0", "f.mmf"}} {
+	for _, args := range [][]string{{"check", "f.mmf"}, {"check", "-0", "f.mmf"}, {"add", "f.mmf"}, {"add", "--resume", "f.mmf"}, {"del", "f.mmf"}, {"uniq", "--filter", "f.mmf"}} {
 		exit, _, stderr := runHere(strings.NewReader("a\n"), args...)
 		if exit != exitError || !strings.Contains(stderr, "lower case") || !strings.Contains(stderr, "--plain") {
 			t.Errorf("%v: exit %d, %s", args, exit, stderr)
@@ -212,9 +212,9 @@ func TestOutputErrors(t *testing.T) {
 		{"verify", "f.mmf"}, {"verify", "--json", "f.mmf"},
 		{"size", "-n", "1"}, {"size", "--json", "-n", "1"},
 		{"build", "-o", "g.mmf"},
-		{"build", "--shards", "2", "-o", "g.set"}, {"info", "s.set"}, {"info", "--json", "s.set"}, {"verify", "s.set"}, {"verify", "--json", "s.set"},
-		{"check", "s.set"}, {"set", "plan", "--shards", "2", "-o", "s.plan"}, {"set", "partition", "--plan", "s.plan", "--task", "a", "--spool", "s"},
-		{"set", "build", "--plan", "s.plan", "--shard", "0-1", "--spool", "s", "--out", "."},
+		{"build", "--shards", "3", "-o", "g.set"}, {"info", "s.set"}, {"info", "--json", "s.set"}, {"verify", "s.set"}, {"verify", "--json", "s.set"},
+		{"check", "s.set"}, {"set", "plan", "--shards", "4", "-o", "s.plan"}, {"set", "partition", "--plan", "s.plan", "--task", "a", "--spool", "s"},
+		{"set", "build", "--plan", "s.plan", "--shard", "0-3", "--spool", "s", "--out", "."},
 		{"set", "assemble", "--plan", "s.plan", "--spool", "s", "--out", ".", "-o", "t.set"}, {"set", "gc", "."},
 		{"uniq"}, {"dump", "f.mmf"}, {"recover", "f.mmf"}, {"recover", "--json", "f.mmf"},
 	} {

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"io/fs"
+	"os"
+	"slices"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
@@ -14,7 +16,9 @@ const mergeHelp = `Usage: mmapfilter merge -o OUT FILTER...
 Make one filter with the keys of up to 64 others, from the hashes that these
 keep (see create --keep-hashes). They stay as they are. An existing OUT, which
 may be one of them, is replaced once the new filter is complete; until then, and
-if merge is interrupted, it stays as it is.
+if merge is interrupted, it stays as it is. Programs that look keys up in the
+old OUT answer "maybe" from then on, until they open OUT again. As grow does,
+merge takes what was added to each filter and not deleted.
 
   -o, --output OUT      write the new filter to OUT
   -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (as many as there are)
@@ -23,21 +27,25 @@ if merge is interrupted, it stays as it is.
   -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
                         choose these by hand (see size); -f replaces -p
       --distinct        store equal keys once (count every copy)
-      --drop-hashes     do not keep the hashes of the keys of OUT (keep them)
-` + workHelp + `  -q, --quiet           print no summary and show no progress
+      --drop-hashes     do not keep the hashes of the keys of OUT (keep them).
+                        An OUT that is a FILTER keeps them, and goes on growing
+                        by itself if it did
+` + replaceHelp + forceHelp + workHelp + `  -q, --quiet           print no summary and show no progress
 
 The filters must have been made with the same seed: build has a fixed one,
-create and uniq choose one at random unless they are given one. OUT records how
-keys are read as the first filter does.
+create and uniq choose one at random unless they are given one; create --like
+takes that of another filter. OUT records how keys are read as the first filter
+does.
 
 Example: mmapfilter merge -o week.mmf monday.mmf tuesday.mmf`
 
 // A mergeCommand holds the flags of merge.
 type mergeCommand struct {
-	output string
-	opts   mmapfilter.Options
-	drop   bool
-	quiet  bool
+	output  string
+	opts    mmapfilter.Options
+	drop    bool
+	replace replaceFlags
+	quiet   bool
 }
 
 func newMergeCommand() *cobra.Command {
@@ -49,6 +57,8 @@ func newMergeCommand() *cobra.Command {
 	flags.IntVarP(&m.opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits in a fingerprint")
 	flags.BoolVar(&m.opts.Distinct, "distinct", false, "store equal keys once")
 	flags.BoolVar(&m.drop, "drop-hashes", false, "do not keep hashes")
+	m.replace.addTo(flags)
+	addForceFlag(flags, &m.opts)
 	addWorkFlags(flags, &m.opts.MemoryBudget, &m.opts.Workers)
 	flags.BoolVarP(&m.quiet, "quiet", "q", false, "print no summary")
 	return cmd
@@ -64,20 +74,30 @@ func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
 	if err := checkPlanFlags(cmd.Flags()); err != nil {
 		return err
 	}
-	if err := sameKeys(inputs); err != nil {
+	if m.drop {
+		for _, path := range inputs {
+			if same(m.output, path) {
+				return &fileError{m.output, errors.New("--drop-hashes cannot drop the hashes of a filter that is merged; choose another OUT")}
+			}
+		}
+	}
+	notes, err := notesOf(inputs)
+	if err != nil {
 		return err
 	}
-	m.opts.KeepHashes = !m.drop
+	other := func(note string) bool { return !sameNotes(notes[0], note) }
+	m.opts.AnyNormalisation = !slices.ContainsFunc(notes, other)
+	m.opts.KeepHashes, m.opts.MinKeys = !m.drop, m.replace.least(m.output)
 	bar := new(progress)
 	if !m.quiet {
 		bar = newProgress(cmd.ErrOrStderr())
 	}
 	defer bar.close()
 	m.opts.Progress = bar.ofBuild(new(sources))
-	err := mmapfilter.Merge(cmd.Context(), m.output, &m.opts, inputs...)
+	err = mmapfilter.Merge(cmd.Context(), m.output, &m.opts, inputs...)
 	bar.close()
 	if err != nil {
-		return &unchanged{m.output, m.explain(err, inputs)}
+		return &unchanged{m.output, m.replace.explain(m.output, m.explain(err, inputs, notes))}
 	}
 	filter, err := mmapfilter.OpenReadOnly(m.output, nil)
 	if err != nil {
@@ -91,26 +111,26 @@ func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
 	return summarise(cmd.OutOrStdout(), m.output, filter, 0)
 }
 
-// sameKeys checks that all filters can be opened and make keys in the same way.
-func sameKeys(inputs []string) error {
-	var first string // note
-	for i, path := range inputs {
+// same reports whether two paths lead to the same file.
+func same(a, b string) bool {
+	i, err := os.Stat(a)
+	j, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(i, j)
+}
+
+// notesOf returns the notes of filters on how their keys are read.
+func notesOf(inputs []string) (notes []string, err error) {
+	for _, path := range inputs {
 		filter, err := mmapfilter.OpenReadOnly(path, nil)
 		if err != nil {
-			return &aboutError{path, err}
+			return nil, &aboutError{path, err}
 		}
-		note := filter.Normalisation()
+		notes = append(notes, filter.Normalisation())
 		if err := filter.Close(); err != nil {
-			return &aboutError{path, err}
-		}
-		if i == 0 {
-			first = note
-		} else if !sameNotes(first, note) {
-			return &fileError{path, fmt.Errorf("its keys are read as: %s; those of %s as: %s; the same key would not be found in both",
-				describeNote(note), inputs[0], describeNote(first))}
+			return nil, &aboutError{path, err}
 		}
 	}
-	return nil
+	return notes, nil
 }
 
 // sameNotes reports whether two notes make the same key of the same text, whichever part of a file
@@ -125,17 +145,18 @@ func sameNotes(a, b string) bool {
 }
 
 // explain says which input an error is about, and which flag made the new filter too small.
-func (m *mergeCommand) explain(err error, inputs []string) error {
-	for _, path := range inputs {
-		if !strings.Contains(err.Error(), "read "+path+": ") {
-			continue
-		}
-		if errors.Is(err, mmapfilter.ErrOtherSeed) { // no error reveals a seed
-			return &fileError{path, fmt.Errorf("was made with another seed than %s; make filters that are to be merged with the same --seed", inputs[0])}
-		}
-		return &aboutError{path, err}
-	}
+func (m *mergeCommand) explain(err error, inputs, notes []string) error {
+	var input *fs.PathError
 	switch {
+	case errors.As(err, &input) && slices.Contains(inputs, input.Path):
+		if errors.Is(err, mmapfilter.ErrOtherSeed) { // no error reveals a seed
+			return &fileError{input.Path, fmt.Errorf("was made with another seed than %s; make filters that are to be merged with create --like, or with the same --seed", inputs[0])}
+		}
+		if errors.Is(err, mmapfilter.ErrOtherNormalisation) {
+			return &fileError{input.Path, fmt.Errorf("its keys are read as: %s; those of %s as: %s; the same key would not be found in both",
+				describeNote(notes[slices.Index(inputs, input.Path)]), inputs[0], describeNote(notes[0]))}
+		}
+		return &aboutError{input.Path, input.Err}
 	case !errors.Is(err, mmapfilter.ErrFull):
 		return err
 	case m.opts.Capacity != 0:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/spf13/cobra"
@@ -103,7 +104,13 @@ func leftBy(err error) string {
 // with it, and what helps. Errors of the library are for callers who have the file at hand;
 // explain puts them all into the words of the command, so that no command has to.
 func explain(cmd *cobra.Command, err error) string {
-	return strings.ReplaceAll(explainError(cmd, subject(cmd), err), "\n", "; ")
+	text := explainError(cmd, subject(cmd), err)
+	for _, name := range append(cmd.Flags().Args(), subject(cmd)) {
+		if strings.Contains(name, "\n") {
+			text = strings.ReplaceAll(text, name, printable(name))
+		}
+	}
+	return strings.ReplaceAll(text, "\n", "; ")
 }
 
 // subject is the filter that a command is about, as named on the command line.
@@ -118,6 +125,7 @@ func subject(cmd *cobra.Command) string {
 
 func explainError(cmd *cobra.Command, path string, err error) string {
 	var (
+		output  *outputError
 		file    *fileError
 		locked  *mmapfilter.LockedError
 		damage  *mmapfilter.CorruptError
@@ -126,17 +134,22 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		option  *mmapfilter.OptionError
 		other   *aboutError
 		shard   *mmapfilter.ShardError
+		foreign *mmapfilter.ForeignError
 	)
 	if errors.As(err, &other) {
 		path, err = other.path, other.error
 	}
 	switch {
+	case errors.As(err, &output):
+		return "standard output: " + reason(output.error)
 	case errors.As(err, &file):
 		return file.Error()
 	case errors.As(err, &shard):
 		return path + ": " + explainShard(cmd, path, shard)
 	case errors.As(err, &option):
 		return explainOption(option)
+	case errors.As(err, &foreign):
+		return explainForeign(cmd, path, foreign)
 	case path == "" || strings.Contains(err.Error(), "is complete"):
 		// There is no filter to name, or the error says that the new one is complete.
 		return err.Error()
@@ -156,6 +169,12 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		return fmt.Sprintf("%s: %s; use a newer mmapfilter", path, text)
 	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
 		return explainDead(cmd, path, err)
+	case errors.Is(err, mmapfilter.ErrSuperseded):
+		text := path + ": another file has taken its place"
+		if f := cmd.Flags().Lookup("follow"); f != nil && f.Value.String() == "false" {
+			text += "; run it again, or give --follow, which goes on in the new file"
+		}
+		return text
 	case errors.Is(err, mmapfilter.ErrBusy):
 		return path + ": a writer has it open; try again when the writer has finished"
 	case errors.Is(err, mmapfilter.ErrFailed) && errors.Is(err, syscall.ENOSPC):
@@ -196,12 +215,26 @@ func shardPath(set, shard string) string {
 // withoutCall returns the text of an error without the failed call.
 func withoutCall(path string, err error) string {
 	text := err.Error()
-	for _, op := range []string{"open", "close", "build", "create", "verify", "recover", "rebuild", "merge", "expire", "repair"} {
+	for _, op := range []string{"open", "close", "build", "create", "verify", "recover", "rebuild", "merge", "expire", "repair", "install"} {
 		if rest, ok := strings.CutPrefix(text, op+" "+path+": "); ok {
 			return path + ": " + rest
 		}
 	}
 	return text
+}
+
+// explainForeign explains that a new file would have destroyed another one, and what helps.
+func explainForeign(cmd *cobra.Command, path string, e *mmapfilter.ForeignError) string {
+	name, help := itself(path), "move it away or choose another name"
+	if suffix, ok := strings.CutPrefix(filepath.Base(e.Path), filepath.Base(name)); ok {
+		name += suffix
+	} else {
+		name = e.Path
+	}
+	if cmd.Flags().Lookup("force") != nil && !cmd.Flags().Changed("shards") {
+		help = "move it away, choose another name, or give --force"
+	}
+	return fmt.Sprintf("this would destroy %s, %s; %s", name, e.Is, help)
 }
 
 // explainOption explains an error of an option in terms of its flag.
@@ -264,6 +297,13 @@ func missing(path string) bool {
 // manifestRegion is the region of damage to a manifest.
 const manifestRegion = "manifest"
 
+// foreign reports whether damage means that a file is no filter at all: it is empty, or does not begin
+// as one.
+func foreign(e *mmapfilter.CorruptError) bool {
+	return e.Offset == 0 && strings.HasPrefix(e.Rule, "F1: ") &&
+		(e.Region == layout.RegionFile || strings.HasPrefix(e.Rule, "F1: no magic"))
+}
+
 // explainDamage explains that a file breaks a rule of the format. A file that is not a filter
 // breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired, but not one whose layout
 // this program does not know any more.
@@ -277,20 +317,26 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 	switch {
 	case e.Region == manifestRegion:
 		return fmt.Sprintf("%s: damaged %s (%s: %s); restore it, or assemble or build the set again", path, e.Region, rule, what)
-	case rule == "F1" && e.Offset == 0 && set:
+	case foreign(e) && set:
 		return fmt.Sprintf("%s: a set, but %s takes a filter, such as one of its shards", path, cmd.Name())
-	case rule == "F1" && e.Offset == 0:
+	case foreign(e):
 		return path + ": not an mmapfilter file"
 	case rule == "F6" && strings.Contains(what, "of an earlier version"):
 		return path + ": " + what
 	case strings.HasPrefix(rule, "L") && repair != "":
-		return fmt.Sprintf("%s: %s; restore it%s, which goes back to the last checkpoint", path, whatOfLog(path, e), repair)
+		return fmt.Sprintf("%s: %s; restore it%s, which keeps what is left", path, whatOfLog(path, e), repair)
 	case strings.HasPrefix(rule, "L"):
 		return fmt.Sprintf("%s: %s; restore it, or run: mmapfilter recover --discard-log %s", path, whatOfLog(path, e), path)
 	case repair != "":
 		return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it%s", path, e.Region, e.Offset, rule, what, repair)
 	}
 	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it or build it again", path, e.Region, e.Offset, rule, what)
+}
+
+// describeDamage says what is damaged and how, and then which rule that breaks.
+func describeDamage(region string, offset int64, rule string) string {
+	number, what, _ := strings.Cut(rule, ": ")
+	return fmt.Sprintf("damaged %s at offset %d: %s (rule %s)", region, offset, what, number)
 }
 
 // explainHashes explains that a filter has no hashes from which it could be built. For repair this is
@@ -391,7 +437,7 @@ func whatOfHashes(path string, err error) string {
 		return noHashes
 	case strings.Contains(text, "lacks some"):
 		return name + " lacks some hashes, since it was missing or could not be written to"
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), strings.Contains(text, syscall.ENOENT.Error()):
 		return name + " is missing"
 	case errors.As(err, &damage):
 		_, what, _ := strings.Cut(ruleOf(path, damage), ": ")

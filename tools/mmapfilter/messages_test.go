@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +16,30 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
+
+// A fullDisk is a standard output on a full disk.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
+}
+
+// TestFullOutput checks that every command that prints notices that standard output is full, and blames
+// no other file.
+func TestFullOutput(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, args := range [][]string{
+		{"build", "-o", "f.mmf"}, {"build", "--shards", "2", "-o", "f.set"}, {"check", "f.mmf"}, {"info", "f.mmf"},
+		{"info", "--json", "f.set"}, {"verify", "f.mmf"}, {"dump", "f.mmf"}, {"size", "-n", "5"}, {"uniq"}, {"man"},
+		{"recover", "f.mmf"}, {"--help"}, {"check", "--help"}, {"--version"},
+	} {
+		var stderr bytes.Buffer
+		exit := run(context.Background(), args, strings.NewReader("a\n"), fullDisk{}, &stderr)
+		if exit != exitError && args[0] != "recover" || exit == exitYes || stderr.String() != "mmapfilter: standard output: disk full\n" {
+			t.Errorf("%v: exit %d, %s", args, exit, &stderr)
+		}
+	}
+}
 
 // TestExplain covers what scripts cannot produce: other processes, other users, full disks.
 func TestExplain(t *testing.T) {
@@ -55,7 +81,7 @@ func TestExplain(t *testing.T) {
 		{"uniq", noSpace(errors.New("sync the filter")), "disk full while writing to f.mmf; durable keys are kept"},
 		{"add", &fs.PathError{Op: "open", Path: absolute + ".stash", Err: syscall.EACCES}, "f.mmf.stash: permission denied"},
 		{"build", about("build", &fs.PathError{Op: "open", Path: absolute + ".tmp-00ff", Err: syscall.EACCES}), "f.mmf: permission denied"},
-		{"build", about("build", fmt.Errorf("allocate 9 bytes for %s: %w", absolute, &fs.PathError{Op: "write", Path: absolute + ".tmp-00ff", Err: syscall.ENOSPC})), "f.mmf: disk full"},
+		{"build", about("build", &fs.PathError{Op: "allocate 9 bytes for", Path: absolute, Err: os.NewSyscallError("fallocate", syscall.ENOSPC)}), "f.mmf: disk full"},
 		{"build", fmt.Errorf("the new filter is complete: %w", about("open", denied)), "the new filter is complete: open f.mmf: open " + absolute + ": permission denied"},
 		{"grow", about("open", mmapfilter.ErrNoHashes), "f.mmf: the hashes of the filter's items are not there; restore both files, or build the filter again from its keys"},
 		{"grow", about("open", fmt.Errorf("%w: NAME.hashes was missing or could not be written to, and lacks some", mmapfilter.ErrNoHashes)),

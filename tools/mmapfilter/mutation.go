@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ type mutationFlags struct {
 	resume    bool
 	verbose   bool
 	open      mmapfilter.OpenOptions
+	create    *createFlags // how to create a filter that is missing; nil not to create it
 }
 
 // defaultSyncEvery is the number of records between syncs: enough that syncs take a small part of
@@ -29,6 +31,7 @@ const defaultSyncEvery = 65536
 
 func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 	m.syncEvery = defaultSyncEvery
+	m.open.Checked = true
 	flags.Func("sync-every", "records from one sync to the next", func(text string) (err error) {
 		if m.syncEvery, err = parseCount(text); err == nil && m.syncEvery == 0 {
 			err = errAtLeastOne
@@ -110,14 +113,33 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 	if !typed(sources) {
 		m.bar = newProgress(m.stderr)
 	}
-	if m.filter, err = mmapfilter.Open(m.path, &m.open); err != nil {
+	if m.filter, err = flags.openOrCreate(m.path); err != nil {
 		return nil, err
 	}
 	m.syncAt = m.filter.SyncAt
 	if err := m.setFormat(); err != nil {
 		return nil, errors.Join(err, m.filter.Close())
 	}
+	if lost := lostHashes(m.path); lost != nil && !strings.Contains(lost.Error(), "lacks some") {
+		fmt.Fprintf(m.stderr, "mmapfilter: %s: cannot keep the hashes of its keys: %s; from now on it lacks some, also under other names of the file\n",
+			m.path, whatOfHashes(m.path, lost))
+	}
 	return m, nil
+}
+
+// openOrCreate opens a filter for writing, and creates it first if it is missing and is to be.
+func (m *mutationFlags) openOrCreate(path string) (*mmapfilter.Filter, error) {
+	if m.create == nil {
+		return mmapfilter.Open(path, &m.open)
+	}
+	filter, err := mmapfilter.OpenOrCreate(path, &m.create.opts, &m.open)
+	if err != nil {
+		return nil, err
+	}
+	if err := contradicted(path, filter, m.create.flags, m.create.opts, m.create.seeded); err != nil {
+		return nil, errors.Join(err, filter.Close())
+	}
+	return filter, nil
 }
 
 // typed reports whether a source may be a terminal, where a bar would interfere with typing.
@@ -212,9 +234,15 @@ func (m *mutation) explainAt(err error, number int) error {
 	if canGrow(m.filter) {
 		help = "run: mmapfilter grow " + m.path
 	}
+	var copies *mmapfilter.CopiesError
 	switch {
 	case m.err != nil: // an error of a marker is complete
 		return m.err
+	case errors.As(err, &copies):
+		return fmt.Errorf("%s: record %d of %s does not fit: the filter has %s of its key, and a larger one would have no room for more",
+			m.path, number, m.in.file, formatNumber(copies.Copies, "copy", "copies"))
+	case errors.Is(err, mmapfilter.ErrFull) && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)):
+		return fmt.Errorf("%s: %w: record %d of %s does not fit; make room, and --resume continues", m.path, err, number, m.in.file)
 	case errors.Is(err, mmapfilter.ErrFull):
 		return fmt.Errorf("%s: %w: it holds %s and was sized for %s; record %d of %s does not fit; %s",
 			m.path, err, formatNumber(m.filter.Len(), "key", "keys"), formatCount(m.filter.Cap()), number, m.in.file, help)
@@ -222,6 +250,16 @@ func (m *mutation) explainAt(err error, number int) error {
 		return m.explain(err)
 	}
 	return fmt.Errorf("%s: record %d: %w", m.in.file, number, err)
+}
+
+// strayWarning is the warning after a del that was given keys that were certainly not in the filter:
+// others were probably not there either, and passed for keys that are.
+func strayWarning(keepsHashes bool) string {
+	text := "some keys were certainly not there; if others were not, either, keys that look like them are gone (rule C6)"
+	if keepsHashes {
+		text += ": verify counts them, and grow gives them back"
+	}
+	return text
 }
 
 // report says on standard error how many keys were processed: with --verbose, and after an error

@@ -14,6 +14,7 @@ func (m *mutation) run(ctx context.Context) error {
 		m.records(ctx)
 	}
 	m.bar.close()
+	m.in.warn(m.stderr)
 	switch {
 	case m.err == nil:
 		m.end()

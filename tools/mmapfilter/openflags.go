@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addOpenFlags adds the flags that say how to open a filter.
-func addOpenFlags(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
+// addResidencyFlag adds the flag that says where to keep a filter.
+func addResidencyFlag(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
 	flags.Func("residency", "where to keep the filter", func(text string) error {
 		r := slices.Index(residencies(), text)
 		if r < 0 {
@@ -19,7 +19,6 @@ func addOpenFlags(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
 		opts.Residency = mmapfilter.Residency(r)
 		return nil
 	})
-	flags.BoolVar(&opts.Checked, "checked", false, "report a fault in the file")
 }
 
 func residencies() (names []string) {

@@ -4,8 +4,78 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 )
+
+// A standardOutput is the standard output of the command. It makes an outputError of the error of a
+// write, and keeps the first one for callers that write help and do not look at it.
+type standardOutput struct {
+	io.Writer
+	err error
+}
+
+func (o *standardOutput) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil {
+		err = &outputError{err}
+		if o.err == nil {
+			o.err = err
+		}
+	}
+	return n, err
+}
+
+// An outputError is an error of a write to standard output.
+type outputError struct{ error }
+
+func (e *outputError) Unwrap() error { return e.error }
+
+// A messageWriter is the standard error of the command. Each write is a line, or a part of one, which
+// may have file names in it.
+type messageWriter struct{ io.Writer }
+
+func (w *messageWriter) Write(p []byte) (int, error) {
+	line, ended := strings.CutSuffix(string(p), "\n")
+	line = printable(line)
+	if ended {
+		line += "\n"
+	}
+	if _, err := io.WriteString(w.Writer, line); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// behind returns the writer behind a standard output or standard error.
+func behind(w any) any {
+	switch w := w.(type) {
+	case *standardOutput:
+		return w.Writer
+	case *messageWriter:
+		return w.Writer
+	}
+	return w
+}
+
+// printable writes the characters of a file name that would control a terminal, and bytes that are not
+// UTF-8, as in a string in Go.
+func printable(name string) string {
+	var b strings.Builder
+	for len(name) > 0 {
+		r, n := utf8.DecodeRuneInString(name)
+		text := name[:n]
+		if !strconv.IsPrint(r) || r == utf8.RuneError && n == 1 {
+			text = strconv.Quote(text)
+			text = text[1 : len(text)-1]
+		}
+		b.WriteString(text)
+		name = name[n:]
+	}
+	return b.String()
+}
 
 // A table prints names and values in two columns, the second one aligned.
 type table struct{ w *tabwriter.Writer }

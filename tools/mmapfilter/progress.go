@@ -31,12 +31,12 @@ func newProgress(w io.Writer) *progress {
 	if !isTerminal(w) || os.Getenv("TERM") == "dumb" {
 		return new(progress)
 	}
-	return &progress{terminal: w, start: time.Now()}
+	return &progress{terminal: behind(w).(io.Writer), start: time.Now()}
 }
 
 // isTerminal reports whether a reader or writer is a terminal.
 func isTerminal(rw any) bool {
-	f, ok := rw.(*os.File)
+	f, ok := behind(rw).(*os.File)
 	return ok && cwriter.IsTerminal(int(f.Fd()))
 }
 
@@ -64,7 +64,8 @@ func (p *progress) show(stage string, done, total int64, format func(int64) stri
 }
 
 func (p *progress) newBar(format func(int64) string) *mpb.Bar {
-	name := decor.Name(p.stage + " ")
+	// If the terminal has shown ^C since the bar was drawn, the cursor is right of it.
+	name := decor.Name("\r" + p.stage + " ")
 	if p.total == 0 {
 		count := decor.Any(func(s decor.Statistics) string { return format(s.Current) })
 		return p.out.New(0, mpb.NopStyle(), mpb.BarRemoveOnComplete(), mpb.PrependDecorators(name, count))
@@ -89,6 +90,7 @@ func (p *progress) hide() {
 		p.clear()
 		p.out.Wait()
 		p.out = nil
+		io.WriteString(p.terminal, "\r") // as in newBar
 	}
 }
 

@@ -27,7 +27,8 @@ type splitter struct {
 	start, end int // buf[start:end] has been read but not returned
 	record     []byte
 	number     int
-	err        error // of r, returned once the buffer is used up
+	err        error  // of r, returned once the buffer is used up
+	binary     func() // if not nil, is called once if a zero byte is read
 }
 
 func newSplitter(r io.Reader, separator byte, bufferSize int) *splitter {
@@ -73,6 +74,10 @@ func (s *splitter) fill() {
 	for range 100 {
 		var n int
 		n, s.err = s.r.Read(s.buf[s.end:])
+		if s.binary != nil && bytes.IndexByte(s.buf[s.end:s.end+n], 0) >= 0 {
+			s.binary()
+			s.binary = nil
+		}
 		s.end += n
 		if n > 0 || s.err != nil {
 			return

@@ -99,7 +99,9 @@ const cost = `may lose keys: any key inserted or moved since the last checkpoint
 
 // agreed asks whether to discard a log.
 func (r *recoverCommand) agreed(cmd *cobra.Command, path string, damage *mmapfilter.CorruptError) bool {
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\nTo go on without it %s.\nDiscard it? [y/N] ", path, whatOfLog(path, damage), cost)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", path, whatOfLog(path, damage))
+	fmt.Fprintf(cmd.ErrOrStderr(), "To go on without it %s.\n", cost)
+	fmt.Fprint(cmd.ErrOrStderr(), "Discard it? [y/N] ")
 	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
@@ -110,6 +112,7 @@ func (r *recoverCommand) agreed(cmd *cobra.Command, path string, damage *mmapfil
 
 func printRecovery(w io.Writer, path string, r mmapfilter.Recovery) error {
 	t := newTable(w)
+	path = printable(path)
 	switch {
 	case r.Discarded:
 		t.row("recovered", "%s, without its log; its writer had died in generation %d", path, r.Generation)

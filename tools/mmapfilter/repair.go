@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -12,16 +13,20 @@ const repairHelp = `Usage: mmapfilter repair FILTER
 
 Verify the filter and, if it is damaged, rebuild it from the hashes that it
 keeps (see create --keep-hashes), with the same capacity and rate. If its writer
-has died, recover it first. If its log is lost, go back to the keys of the last
-checkpoint. Print whether a repair was needed.
+has died, recover it first; if that fails, add to the hashes what is left of its
+log. Print whether a repair was needed, and what is lost. A key that is not
+found since del took it by mistake is no damage: grow gives it back.
 
 ` + workHelp + `      --json            print a JSON object
 
 FILTER is replaced once the new one is complete; until then, and if repair is
-interrupted, it stays as it is. A filter of which no superblock is intact, or
-whose hashes are lost, must be built again from its keys.
+interrupted, it stays as it is. Programs that look keys up in the old file
+answer "maybe" from then on, until they open FILTER again. A filter of which no
+superblock is intact, or whose hashes are lost, must be built again from its
+keys.
 
-Exit status: 0 if the filter is intact now, or 2 after an error.`
+Exit status: 0 if the filter is intact now, 1 if it is but lacks adds or deletes
+that were durable, or may lack some, 2 after an error.`
 
 func newRepairCommand() *cobra.Command {
 	var opts mmapfilter.RebuildOptions
@@ -36,21 +41,30 @@ func newRepairCommand() *cobra.Command {
 		opts.Progress = bar.ofBuild(new(sources))
 		repaired, err := mmapfilter.Repair(cmd.Context(), path, &opts)
 		bar.close()
-		if err != nil {
+		var lost *mmapfilter.LostError
+		if err != nil && !errors.As(err, &lost) {
 			return &unchanged{path, err}
 		}
 		filter, err := mmapfilter.OpenReadOnly(path, nil)
 		if err != nil {
 			return err
 		}
-		result := repair{path, repaired, filter.Len()}
+		result := repair{Filter: path, Repaired: repaired, Keys: filter.Len()}
+		if lost != nil {
+			result.Lost, result.LogLost = lost.Operations, lost.Log
+		}
 		if err := filter.Close(); err != nil {
 			return err
 		}
 		if asJSON {
-			return printJSON(cmd.OutOrStdout(), result)
+			err = printJSON(cmd.OutOrStdout(), result)
+		} else {
+			err = result.print(cmd.OutOrStdout())
 		}
-		return result.print(cmd.OutOrStdout())
+		if err == nil && lost != nil {
+			err = errNo
+		}
+		return err
 	}
 	return cmd
 }
@@ -60,6 +74,8 @@ type repair struct {
 	Filter   string `json:"filter"`
 	Repaired bool   `json:"repaired"`
 	Keys     uint64 `json:"keys"`
+	Lost     uint64 `json:"lost_operations"` // that were durable, at most
+	LogLost  bool   `json:"log_lost"`
 }
 
 func (r *repair) print(w io.Writer) error {
@@ -67,6 +83,13 @@ func (r *repair) print(w io.Writer) error {
 	if r.Repaired {
 		what = "was damaged, rebuilt from its hashes"
 	}
-	_, err := fmt.Fprintf(w, "%s: %s, %s\n", r.Filter, what, formatNumber(r.Keys, "key", "keys"))
+	lost := ""
+	if r.LogLost {
+		lost = "; its log is lost, and so is what was not durable"
+	}
+	if r.Lost > 0 {
+		lost += fmt.Sprintf("; up to %s lost", formatNumber(r.Lost, "durable add or delete is", "durable adds and deletes are"))
+	}
+	_, err := fmt.Fprintf(w, "%s: %s, %s%s\n", printable(r.Filter), what, formatNumber(r.Keys, "key", "keys"), lost)
 	return err
 }

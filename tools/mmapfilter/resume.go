@@ -43,6 +43,9 @@ func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 	}
 	keys = keys[:min(uint64(len(keys)), m.skip-m.passed.records)]
 	found := m.found(keys)
+	if err := m.filter.Err(); err != nil {
+		return 0, err
+	}
 	if m.undecided {
 		m.undecided = false
 		var check recordCheck

@@ -325,7 +325,7 @@ func fileCommand(name string, args []string) (out string, err error) {
 		z.Close()
 		return "", appendFile(args[1], b.Bytes())
 	case "zstd": // from to: adds a frame to a zstd file
-		z, err := zstd.NewWriter(nil)
+		z, err := zstd.NewWriter(nil, zstd.WithZeroFrames(true))
 		if err != nil {
 			return "", err
 		}

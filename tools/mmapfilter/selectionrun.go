@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -134,11 +135,8 @@ func (s *selection) ask() {
 	if s.err != nil || s.done() || len(s.block.spans) == 0 {
 		return
 	}
-	answers, cut := s.newest()
-	keys := s.block.keys()
-	found := s.found[:len(keys)]
-	answers.ContainsBatch(keys, found)
-	if err := s.fault(answers); err != nil {
+	found, cut, err := s.lookUp()
+	if err != nil {
 		s.fail(err)
 		return
 	}
@@ -156,6 +154,24 @@ func (s *selection) ask() {
 	}
 	s.block.clear()
 	s.fail(cut)
+}
+
+// lookUp looks up the block in the newest file, and again if another one has taken its place
+// meanwhile. cut is as in newest, and err as in fault.
+func (s *selection) lookUp() (found []bool, cut, err error) {
+	var last answering
+	for {
+		answers, c := s.newest()
+		cut = cmp.Or(cut, c)
+		keys := s.block.keys()
+		found = s.found[:len(keys)]
+		answers.ContainsBatch(keys, found)
+		err = s.fault(answers)
+		if !s.follow || !errors.Is(err, mmapfilter.ErrSuperseded) || answers == last { // or nothing newer can be opened
+			return found, cut, err
+		}
+		last = answers
+	}
 }
 
 // print writes key i of the block, or its record. The buffered writer keeps errors until flush.

@@ -26,6 +26,8 @@ shard was built from all spools, is whole, and for all tasks and shards
                           been: it does not know of one that never began)
       --no-verify         compare the first and last pages of each shard only,
                           not every byte with its checksum
+      --min-keys N        fail, and replace nothing, if there are fewer keys
+      --allow-empty       replace a set that has keys by one that has none
   -q, --quiet             print no summary and show no progress
 
 Afterwards, the spools may be removed.
@@ -40,6 +42,7 @@ func newSetAssembleCommand() *cobra.Command {
 		path, spool, out, output string
 		noVerify, quiet          bool
 		tasks                    int
+		replace                  replaceFlags
 	)
 	cmd := &cobra.Command{Use: "assemble", Long: setAssembleHelp, Args: noFile}
 	flags := cmd.Flags()
@@ -49,6 +52,7 @@ func newSetAssembleCommand() *cobra.Command {
 	flags.StringVarP(&output, "output", "o", "", "manifest to write")
 	flags.IntVar(&tasks, "tasks", 0, "number of tasks")
 	flags.BoolVar(&noVerify, "no-verify", false, "do not compare every byte")
+	replace.addTo(flags)
 	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := needFlags(cmd, "plan", "spool", "out", "output"); err != nil {
@@ -81,12 +85,13 @@ func newSetAssembleCommand() *cobra.Command {
 			bar = newProgress(cmd.ErrOrStderr())
 		}
 		defer bar.close()
-		s, err := sets.Assemble(cmd.Context(), p, spool, out, output, !noVerify, func(done, total int64) {
-			bar.show("verify", done, total, nil)
+		s, err := sets.Assemble(cmd.Context(), p, spool, out, output, !noVerify, sets.Work{
+			MinKeys:  replace.least(output),
+			Progress: func(stage string, done, total uint64) { bar.show(stage, int64(done), int64(total), nil) },
 		})
 		bar.close()
 		if err != nil {
-			return ofTask(err)
+			return ofTask(replace.explain(output, err))
 		}
 		warnOfSet(cmd.ErrOrStderr(), output, p, s)
 		if quiet {

@@ -67,7 +67,7 @@ func newSetGCCommand() *cobra.Command {
 			}
 			bytes += info.Size()
 			if !quiet {
-				if _, err := fmt.Fprintln(cmd.OutOrStdout(), path); err != nil {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), printable(path)); err != nil {
 					return err
 				}
 			}
@@ -79,7 +79,7 @@ func newSetGCCommand() *cobra.Command {
 		if dry {
 			what = "to be removed"
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s, %s bytes\n", dir, formatNumber(len(left), "file", "files"), what, formatCount(bytes))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s, %s bytes\n", printable(dir), formatNumber(len(left), "file", "files"), what, formatCount(bytes))
 		return err
 	}
 	return cmd

@@ -29,7 +29,7 @@ type setMutation struct {
 	skipped  uint64 // keys not added, since they may be there, or not deleted, since they were not there
 	was      uint64 // keys added that may have been there, with --verbose and without --unique
 	unsynced uint64 // records since the last sync
-	found    []bool
+	refused  int    // number of the record that an error is about, or 0
 }
 
 // ofSet reports whether the first argument is a set.
@@ -74,6 +74,7 @@ func runSetMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args
 	}
 	err = m.records(cmd.Context())
 	m.bar.close()
+	m.in.warn(m.stderr)
 	if e := m.set.Sync(); e != nil {
 		return errors.Join(err, e)
 	}
@@ -81,6 +82,9 @@ func runSetMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args
 		fmt.Fprintf(m.stderr, "mmapfilter: %s: %s\n", m.path, m.summary(err))
 	}
 	m.warn()
+	if m.kind == delRun && m.skipped > 0 && m.done > m.skipped {
+		fmt.Fprintf(m.stderr, "mmapfilter: %s: %s\n", m.path, strayWarning(false))
+	}
 	if err == nil && m.kind == delRun && m.skipped > 0 {
 		return errNo
 	}
@@ -128,6 +132,12 @@ func (m *setMutation) work() error {
 	done, err := m.apply(keys)
 	m.done += uint64(done)
 	m.unsynced += uint64(done)
+	if err != nil {
+		m.refused = m.block.spans[done].number
+		if errors.Is(err, mmapfilter.ErrFull) {
+			err = fmt.Errorf("%s: %w: record %d of %s does not fit", m.path, err, m.refused, m.in.file)
+		}
+	}
 	m.block.clear()
 	if err == nil && m.unsynced >= m.syncEvery {
 		m.unsynced = 0
@@ -136,44 +146,31 @@ func (m *setMutation) work() error {
 	return err
 }
 
-// apply adds or deletes keys, and returns how many were processed.
+// apply adds or deletes keys in order, and returns how many were processed before the error. It does so
+// one by one: after an error, nobody would know which keys of a batch are in the set.
 func (m *setMutation) apply(keys [][]byte) (done int, err error) {
-	if m.kind == addRun {
-		if m.verbose {
-			m.ask(keys)
-		}
-		return m.set.InsertBatch(keys)
-	}
 	for _, key := range keys {
-		did := false
-		if m.kind == addUniqueRun {
+		did, was := true, false
+		switch m.kind {
+		case addRun:
+			was = m.verbose && m.set.Contains(key)
+			err = m.set.Insert(key)
+		case addUniqueRun:
 			did, err = m.set.InsertUnique(key)
-		} else {
+		case delRun:
 			did, err = m.set.Delete(key)
 		}
 		if err != nil {
 			return done, err
+		}
+		if was {
+			m.was++
 		}
 		if done++; !did {
 			m.skipped++
 		}
 	}
 	return done, nil
-}
-
-// ask counts the keys that may be there before they are added.
-func (m *setMutation) ask(keys [][]byte) {
-	if len(m.found) < len(keys) {
-		m.found = make([]bool, max(len(keys), blockKeys))
-	}
-	m.set.ContainsBatch(keys, m.found)
-	seen := make(map[string]bool, len(keys))
-	for i, key := range keys {
-		if m.found[i] || seen[string(key)] {
-			m.was++
-		}
-		seen[string(key)] = true
-	}
 }
 
 func (m *setMutation) show() {
@@ -207,6 +204,9 @@ func (m *setMutation) summary(err error) string {
 	}
 	if err != nil {
 		what += ", and durable"
+	}
+	if m.refused > 0 {
+		what += fmt.Sprintf(": those before record %d of %s", m.refused, m.in.file)
 	}
 	return what
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -63,6 +64,9 @@ func newSetPartitionCommand() *cobra.Command {
 		if err := in.sources.err(); err != nil {
 			return err
 		}
+		if mark != "" && (len(names) > 0 || cmd.Flags().Changed("key")) {
+			return errors.New("--end-mark is for standard input: name no file, and give no -e")
+		}
 		if err := os.MkdirAll(spool, 0o777); err != nil {
 			return ofTask(err)
 		}
@@ -80,6 +84,7 @@ func newSetPartitionCommand() *cobra.Command {
 			bar.show("hash", int64(done), 0, func(n int64) string { return formatSpeed(n, time.Since(start)) })
 		})
 		bar.close()
+		in.warn(cmd.ErrOrStderr())
 		if err != nil {
 			return ofTask(err)
 		}

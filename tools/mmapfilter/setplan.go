@@ -106,6 +106,6 @@ func summarisePlan(w io.Writer, path string, p *sets.Plan) error {
 		}
 		size = fmt.Sprintf(" of %s keys, %s each", formatCount(f.Capacity), roundSize(g.SealedBytes))
 	}
-	_, err := fmt.Fprintf(w, "%s: %s%s, plan %s\n", path, formatNumber(p.Shards, "shard", "shards"), size, p.ID())
+	_, err := fmt.Fprintf(w, "%s: %s%s, plan %s\n", printable(path), formatNumber(p.Shards, "shard", "shards"), size, p.ID())
 	return err
 }

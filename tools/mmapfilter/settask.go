@@ -49,7 +49,7 @@ func ofTask(err error) error {
 
 // summariseSet prints a line that describes a new set.
 func summariseSet(w io.Writer, path string, s *sets.Summary) error {
-	return summariseShards(w, fmt.Sprintf("%s: %s, ", path, formatNumber(s.Shards, "shard", "shards")), s)
+	return summariseShards(w, fmt.Sprintf("%s: %s, ", printable(path), formatNumber(s.Shards, "shard", "shards")), s)
 }
 
 // summariseShards prints a line that describes new shards. The line begins with what.
@@ -69,9 +69,8 @@ func summariseShards(w io.Writer, what string, s *sets.Summary) error {
 
 // warnOfSet says that a set has more keys than it was sized for.
 func warnOfSet(stderr io.Writer, path string, p *sets.Plan, s *sets.Summary) {
-	if p.Keys > 0 && s.Keys > p.Keys {
-		fmt.Fprintf(stderr, "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
-			path, formatNumber(s.Keys, "key", "keys"), formatCount(p.Keys))
+	if p.Keys > 0 {
+		warnOfMany(stderr, path, s.Keys, p.Keys)
 	}
 }
 

@@ -115,7 +115,7 @@ func (r *setReportJSON) print(w io.Writer) error {
 		case d.Shard != nil:
 			which = fmt.Sprintf("shard %d: ", *d.Shard)
 		}
-		if _, err := fmt.Fprintf(w, "%s: %sdamaged %s, offset %d: %s\n", d.Path, which, d.Region, d.Offset, d.Rule); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s%s\n", printable(d.Path), which, describeDamage(d.Region, d.Offset, d.Rule)); err != nil {
 			return err
 		}
 	}

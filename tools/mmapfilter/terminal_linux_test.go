@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,5 +76,39 @@ func TestDiscardLogAsks(t *testing.T) {
 		if stderr.String() != want {
 			t.Errorf("%s: %s, want %s", name, &stderr, want)
 		}
+	}
+}
+
+// TestBarAfterInterrupt draws a bar on a terminal that shows ^C meanwhile. Each time it is drawn, and at
+// the end, the cursor goes to the start of the line.
+func TestBarAfterInterrupt(t *testing.T) {
+	shown, terminal := openTerminal(t)
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 60}); err != nil {
+		t.Fatal(err)
+	}
+	p := newProgress(&messageWriter{terminal})
+	p.start = time.Now().Add(-progressDelay)
+	p.show("hashing", 1, 2, nil)
+	var text []byte
+	read := func(until string) {
+		t.Helper()
+		for !bytes.Contains(text, []byte(until)) {
+			b := make([]byte, 4096)
+			n, err := shown.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, b[:n]...)
+		}
+	}
+	read("hashing")
+	terminal.WriteString("^C")
+	p.close()
+	terminal.WriteString("end")
+	read("end")
+	const redraw = "\x1b[J"
+	if got := string(text); !strings.HasPrefix(got, "\r") || !strings.HasSuffix(got, "\rend") ||
+		strings.Count(got, redraw) < 1 || strings.Count(got, redraw) != strings.Count(got, redraw+"\r") {
+		t.Errorf("%q", got)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,12 +28,14 @@ at most N different lines have been printed.
                         choose these by hand (see size); -f replaces -p
 ` + createSeedHelp + `      --filter FILTER   remember lines in FILTER for later runs; create it if
                         it is missing. An existing FILTER keeps its options. A
-                        killed run may remember lines it has not printed
-      --window D        print a line again once D, such as 24h, has passed since
-                        it was printed: after D to 1.1 D if lines come evenly,
-                        else up to 2 D. The filter grows and shrinks by itself,
-                        from N (100k) to what the lines of a window take. With
-                        --filter, give --window in each run
+                        killed run may remember lines it has not printed. In a
+                        FILTER with hashes, deletes then wait (see del)
+      --window D        print a line again once D, such as 24h or 7d, at least
+                        10s, has passed since it was printed: after D to 1.1 D
+                        if lines come evenly, else up to 2 D, or up to 3s later.
+                        The filter grows and shrinks by itself, from N (100k) to
+                        what the lines of a window take. With --filter, give
+                        --window in each run
   -v, --verbose         print how many lines passed
 
 ` + uniqKeysHelp + `
@@ -73,7 +74,7 @@ func newUniqCommand() *cobra.Command {
 	u.seed = addSeedFlags(flags)
 	flags.StringVar(&u.filter, "filter", "", "file to remember lines in")
 	flags.Func("window", "how long to remember a line", func(text string) (err error) {
-		u.window, err = parseAge(text)
+		u.window, err = parseAge(text, leastWindow)
 		return err
 	})
 	flags.BoolVar(&u.plain, "plain", false, "ignore recorded settings")
@@ -139,6 +140,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 		r.bar = newProgress(r.stderr)
 	}
 	err = r.run(cmd.Context())
+	r.in.warn(r.stderr)
 	if closeErr := r.filter.Close(); err == nil && closeErr != nil {
 		err = fmt.Errorf("close %s: %w", r.path, closeErr)
 	}
@@ -153,7 +155,11 @@ func (u *uniqCommand) create(r *uniqRun) (err error) {
 	if r.in.format, err = u.format.format(format{}); err != nil {
 		return err
 	}
-	r.filter, err = createFilter(r.path, &u.opts, r.in.format)
+	if err := r.in.format.checkNote(); err != nil {
+		return err
+	}
+	u.opts.Normalisation = r.in.format.note()
+	r.filter, err = mmapfilter.Create(r.path, &u.opts)
 	return err
 }
 
@@ -168,7 +174,7 @@ func (u *uniqCommand) open(r *uniqRun) (err error) {
 	case err != nil:
 		return err
 	}
-	if err := u.contradicted(r.filter); err != nil {
+	if err := contradicted(r.path, r.filter, u.flags, u.opts, u.seeded); err != nil {
 		return errors.Join(err, r.filter.Close())
 	}
 	if r.recorded, err = recordedFormat(r.path, r.filter.Normalisation(), u.plain); err == nil {
@@ -184,30 +190,6 @@ func (u *uniqCommand) open(r *uniqRun) (err error) {
 	return err
 }
 
-// contradicted returns an error if an option contradicts the existing filter. For a filter that
-// grows it checks only the rate and the seed: growth changes the size and the layout.
-func (u *uniqCommand) contradicted(filter *mmapfilter.Filter) error {
-	s, want := filter.Stats(), u.opts
-	for _, c := range []struct {
-		flag       string
-		has, asked any
-	}{
-		{"capacity", formatCount(s.Cap), formatCount(want.Capacity)},
-		{"rate", s.TargetRate, want.FalsePositiveRate},
-		{"fingerprint-bits", s.FingerprintBits, want.FingerprintBits},
-		{"bucket-size", s.BucketSize, want.BucketSize},
-		{"layout", s.Layout, want.Layout},
-	} {
-		if u.flags.Changed(c.flag) && (c.flag == "rate" || !s.Grows) && c.has != c.asked && c.asked != layout.Auto {
-			return &fileError{u.filter, fmt.Errorf("was made with --%s %v, not %v; omit the flag or choose another file", c.flag, c.has, c.asked)}
-		}
-	}
-	if u.seeded && s.Seed != want.Seed {
-		return &fileError{u.filter, errors.New("was made with another seed; omit the seed or choose another file")}
-	}
-	return nil
-}
-
 // A uniqRun is one run of uniq. It prints the records whose keys its filter has not seen.
 type uniqRun struct {
 	path      string
@@ -218,6 +200,7 @@ type uniqRun struct {
 	out       *bufio.Writer
 	stderr    io.Writer
 	block     block
+	added     []bool // of the keys of the block
 	bar       *progress
 	window    window
 
@@ -280,17 +263,21 @@ func (r *uniqRun) pass(ctx context.Context) {
 		r.fail(err)
 		return
 	}
-	for i, key := range r.block.keys() {
-		isNew, err := r.filter.InsertUnique(key)
-		if err != nil {
-			r.fail(r.explain(err, r.block.spans[i].number))
-			return
-		}
-		r.read++
+	keys := r.block.keys()
+	if len(r.added) < len(keys) {
+		r.added = make([]bool, max(len(keys), blockKeys))
+	}
+	n, err := r.filter.InsertUniqueBatch(keys, r.added)
+	r.read += uint64(n)
+	for i, isNew := range r.added[:n] {
 		if isNew {
 			r.passed++
 			r.print(r.block.text(i))
 		}
+	}
+	if err != nil {
+		r.fail(r.explain(err, r.block.spans[n].number))
+		return
 	}
 	r.block.clear()
 	if n := r.filter.Cap(); !r.warned && r.filter.Len() > n && !growing(r.filter) {
@@ -314,7 +301,11 @@ func (r *uniqRun) explain(err error, number int) error {
 	if canGrow(r.filter) {
 		help = "; run: mmapfilter grow " + r.path
 	}
-	return fmt.Errorf("%s is full: it holds %s and was made for %s; %s does not fit%s", r.path, formatNumber(r.filter.Len(), "key", "keys"), formatCount(r.filter.Cap()), record, help)
+	why := " is full"
+	if r.filter.Stats().Grows { // the error says why it does not
+		why = ": " + err.Error()
+	}
+	return fmt.Errorf("%s%s: it holds %s and was made for %s; %s does not fit%s", r.path, why, formatNumber(r.filter.Len(), "key", "keys"), formatCount(r.filter.Cap()), record, help)
 }
 
 // print prints a record. The writer keeps its first error for flush.

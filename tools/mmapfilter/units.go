@@ -69,11 +69,21 @@ func parseQuantity(text string, suffixes map[string]int64, known string) (uint64
 	return value.Num().Uint64(), nil
 }
 
-// parseAge parses a duration. The times of keys are exact to a second.
-func parseAge(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil || d < time.Second {
-		return 0, demand("must be a duration of at least 1s, such as 90m or 24h")
+// weeksAndDays matches the units of a duration that package time does not have, and the rest.
+var weeksAndDays = regexp.MustCompile(`^(?:([0-9]{1,9})w)?(?:([0-9]{1,9})d)?(.*)$`)
+
+// parseAge parses a duration of at least least, such as 2w, 1d12h or 90m. A day has 24 hours.
+func parseAge(text string, least time.Duration) (time.Duration, error) {
+	m := weeksAndDays.FindStringSubmatch(text)
+	rest := text
+	if m != nil && m[1]+m[2] != "" {
+		weeks, _ := strconv.ParseInt("0"+m[1], 10, 64)
+		days, _ := strconv.ParseInt("0"+m[2], 10, 64)
+		rest = strconv.FormatInt(24*(7*weeks+days), 10) + "h" + m[3]
+	}
+	d, err := time.ParseDuration(rest)
+	if err != nil || d < least {
+		return 0, demand(fmt.Sprintf("must be a duration of at least %v, such as 30d, 24h or 90m", least))
 	}
 	return d, nil
 }

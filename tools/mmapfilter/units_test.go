@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParseCount(t *testing.T) {
@@ -145,6 +146,18 @@ func TestFormat(t *testing.T) {
 	} {
 		if got := formatSize(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestParseAge(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"1s": time.Second, "1h30m": 90 * time.Minute, "1d": day, "30d": 30 * day, "2w": 14 * day, "1w2d3h": 9*day + 3*time.Hour,
+		"": 0, "d": 0, "1": 0, "0d": 0, "-1d": 0, "1d-36h": 0, "1.5d": 0, "1d1w": 0, "1h1d": 0, "1m1d": 0, "106752d": 0, "999999999w999999999d": 0,
+	} {
+		if got, err := parseAge(text, time.Second); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 	}
 }

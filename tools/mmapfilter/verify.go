@@ -12,9 +12,13 @@ import (
 const verifyHelp = `Usage: mmapfilter verify [--json] FILTER
 
 Read the whole filter and check it against the rules of the format. For each
-damage, print the part of the file, the offset in bytes and the rule. If the
+damage, print the part of the file, the offset in bytes, what is wrong and which
+rule that breaks. If the
 filter keeps hashes, compare its keys with them, which finds a changed bit even
-in a file without checksums. Lost hashes do not count as damage.
+in a file without checksums. Lost hashes do not count as damage. Nor do keys
+that are not found since a del of a key that was not there took what stood for
+them (rule C6): verify counts them, and the next rebuild, such as grow, gives
+them back.
 
 FILTER may be a set, NAME.set: verify reads all its shards, several at a time,
 and prints the first damage of each.
@@ -53,7 +57,7 @@ func newVerifyCommand() *cobra.Command {
 		}
 		bar.close()
 		var damage *mmapfilter.CorruptError
-		if err != nil && !errors.As(err, &damage) {
+		if err != nil && (!errors.As(err, &damage) || foreign(damage)) {
 			return err
 		}
 		if damage != nil && len(report.Damage) == 0 {
@@ -78,7 +82,7 @@ func newVerifyCommand() *cobra.Command {
 // damaged file mean nothing.
 func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	for _, d := range r.Damage {
-		if _, err := fmt.Fprintf(w, "%s: damaged %s, offset %d: %s\n", path, d.Region, d.Offset, ruleOf(path, d)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s\n", printable(path), describeDamage(d.Region, d.Offset, ruleOf(path, d))); err != nil {
 			return err
 		}
 	}
@@ -93,11 +97,24 @@ func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	} else {
 		t.row("checksums", "none: the file has been written to and not sealed since")
 	}
+	differ := r.NotFound | r.Strays | r.LeftOut | r.Waiting // the items from what the hashes mean
 	switch {
 	case r.HashesErr != nil:
 		t.row("hashes", "not compared: %s", whatOfHashes(path, r.HashesErr))
-	case r.Hashes > 0:
+	case differ == 0 && r.Hashes > 0:
 		t.row("hashes", "%s, of these keys and no others", formatCount(r.Hashes))
+	case differ > 0:
+		t.row("hashes", "%s, once it is rebuilt; what it has now fits them", formatCount(r.Hashes))
+	}
+	if r.NotFound|r.Strays > 0 {
+		t.row("not found", "%s: %s; a rebuild gives them back", formatNumber(r.NotFound, "key", "keys"),
+			formatNumber(r.Strays, "delete of a key that was not in took an item of others", "deletes of keys that were not in took items of others"))
+	}
+	if r.LeftOut > 0 {
+		t.row("left out", "%s, which may have been there", formatNumber(r.LeftOut, "key", "keys"))
+	}
+	if r.Waiting > 0 {
+		t.row("waiting", "%s, for the next rebuild", formatNumber(r.Waiting, "delete", "deletes"))
 	}
 	t.row("damage", "none")
 	return t.flush()
@@ -113,6 +130,10 @@ type reportJSON struct {
 	Keys      *uint64      `json:"keys"`      // null if damage makes the count meaningless
 	StashLen  *int         `json:"stash_len"` // likewise
 	Hashes    uint64       `json:"hashes"`
+	NotFound  uint64       `json:"not_found"`
+	Strays    uint64       `json:"strays"`
+	LeftOut   uint64       `json:"left_out"`
+	Waiting   uint64       `json:"waiting"`
 	HashesErr string       `json:"hashes_err"`
 	Damage    []damageJSON `json:"damage"`
 }
@@ -124,7 +145,10 @@ type damageJSON struct {
 }
 
 func printReportJSON(w io.Writer, path string, r mmapfilter.Report) error {
-	object := reportJSON{Filter: path, Whole: len(r.Damage) == 0, FileBytes: r.FileBytes, Sealed: r.Sealed, Chunks: r.Chunks, Hashes: r.Hashes, Damage: []damageJSON{}}
+	object := reportJSON{
+		Filter: path, Whole: len(r.Damage) == 0, FileBytes: r.FileBytes, Sealed: r.Sealed, Chunks: r.Chunks,
+		Hashes: r.Hashes, NotFound: r.NotFound, Strays: r.Strays, LeftOut: r.LeftOut, Waiting: r.Waiting, Damage: []damageJSON{},
+	}
 	if r.HashesErr != nil {
 		object.HashesErr = whatOfHashes(path, r.HashesErr)
 	}

@@ -23,13 +23,19 @@ type window struct {
 	last   time.Time     // when lines were forgotten; zero if they never were
 }
 
+// leastWindow is the shortest window. A line is forgotten up to 3 seconds late: it is committed up to a
+// second after it was printed, its time is exact to a second, and lines are forgotten once a second at
+// most. That would be too large a part of a shorter window.
+const leastWindow = 10 * time.Second
+
 // Lines are forgotten windowSteps times in a window, so each at most one step late. More steps would
 // cost more: each reads all hashes that the filter keeps.
 const windowSteps = 16
 
 // The file of the hashes grows with every insert and delete, and only a rebuild makes it small
-// again: 9 bytes a line. With these numbers there is a rebuild in every other window, since a line
-// adds 18 bytes before it is forgotten.
+// again: 9 bytes a line. Deletes that wait need one at once, since their lines would not pass
+// again. With these numbers there is a rebuild in every other window, since a line adds 18 bytes
+// before it is forgotten.
 const (
 	hashesPerLine = 45 // bytes
 	hashesAnyway  = 1 << 20
@@ -48,6 +54,9 @@ func (w *window) forget(ctx context.Context) error {
 	w.last = now
 	if _, err := w.filter.ExpireBefore(ctx, now.Add(-w.length)); err != nil {
 		return err
+	}
+	if w.filter.Stats().Waiting > 0 {
+		return w.filter.Rebuild(ctx, nil)
 	}
 	info, err := os.Stat(hashesOf(w.path))
 	if err != nil || info.Size() < hashesAnyway+hashesPerLine*int64(w.filter.Len()) {

@@ -41,13 +41,17 @@ func ruleOf(err error) string {
 // TestFields changes every bit of the fields of a superblock, with a right checksum and no other
 // copy, and compares the error with that of package layout.
 func TestFields(t *testing.T) {
-	const fieldsEnd = 260
+	const (
+		fieldsEnd = 260
+		noteEnd   = 512
+		timeEnd   = 544
+	)
 	each(t, func(t *testing.T, v variant) {
 		seen := map[string]int{}
 		for _, name := range []string{"blocked-f12", "blocked-clean", "compact-f13", "packed-f31", "semisorted-f32", "compact-shard", "live/kept-f12"} {
 			path := "../../testdata/" + name + ".mmf"
 			image := mustRead(t, path)
-			for _, part := range [][2]int{{0, fieldsEnd}, {layout.SuperblockBytes - 8, layout.SuperblockBytes - 4}} {
+			for _, part := range [][2]int{{0, fieldsEnd}, {noteEnd - 4, timeEnd + 8}, {layout.SuperblockBytes - 8, layout.SuperblockBytes - 4}} {
 				got := output(t, nil, probe(t, v), "fields", path, filepath.Join(t.TempDir(), "copy"), strconv.Itoa(part[0]), strconv.Itoa(part[1]))
 				if len(got) != 8*(part[1]-part[0]) {
 					t.Fatalf("%d codes", len(got))

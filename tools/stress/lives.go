@@ -418,7 +418,6 @@ func (p *parent) replace(n int) error {
 	for i := range streams { // the new file has exactly the operations that returned
 		p.stream(i).drop()
 	}
-	p.set(wordBase, p.returnedOps())
 	p.add(wordFile, 1)
 	return p.examine(true)
 }

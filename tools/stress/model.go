@@ -84,7 +84,7 @@ func (p *process) uncertain() map[int]bool {
 // not issued; of the others in a stream, a prefix. Those that were not done stay issued, for the
 // next writer to repeat. resolve can be killed and run again.
 func (m *model) resolve(f *mmapfilter.Filter) bool {
-	done := m.get(wordBase) + f.DurableSeq() + f.DurableOps()
+	done := f.DurableSeq() + f.DurableOps()
 	returned, issued := m.returnedOps(), m.issuedOps()
 	if done < returned || done > issued {
 		m.violation("the file has %d operations (%d and %d after it); %d have returned, %d were issued", done, f.DurableSeq(), f.DurableOps(), returned, issued)

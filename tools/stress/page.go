@@ -32,7 +32,6 @@ const _ = uint(pageStreams - (wordCounters + 8*counters))
 // The words with a name.
 const (
 	wordFile     = 8 * iota // number of the file; see reader.go
-	wordBase                // operations done before the file was made
 	wordSeed                // of the hash of the file, or of the next one for a builder
 	wordCapacity            // likewise
 	wordLayout              // likewise

@@ -71,9 +71,9 @@ func (p *process) violation(format string, args ...any) {
 	if role == "" {
 		role = "parent"
 	}
-	fmt.Fprintf(p.out, "VIOLATION: %s %d: %s\n\tfile %d, seed %d; %d operations before it, %d returned, %d issued; the writer is at %q; %d kills\n",
+	fmt.Fprintf(p.out, "VIOLATION: %s %d: %s\n\tfile %d, seed %d; %d operations returned, %d issued; the writer is at %q; %d kills\n",
 		role, p.number, fmt.Sprintf(format, args...), p.get(wordFile), p.seed,
-		p.get(wordBase), p.returnedOps(), p.issuedOps(), phaseNames[p.get(wordPhase)%phases], p.kills())
+		p.returnedOps(), p.issuedOps(), phaseNames[p.get(wordPhase)%phases], p.kills())
 }
 
 func (p *process) kills() (n uint64) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
@@ -30,10 +32,10 @@ func (p *process) read() int {
 			}
 			a.pause()
 		}
-		if err := f.Err(); err != nil {
+		if err := f.Err(); err != nil && !errors.Is(err, mmapfilter.ErrSuperseded) {
 			p.violation("a reader has met %v", err)
 		}
-		if err := f.Close(); err != nil {
+		if err := f.Close(); err != nil && !errors.Is(err, mmapfilter.ErrSuperseded) {
 			p.violation("Close: %v", err)
 		}
 	}

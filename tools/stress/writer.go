@@ -196,11 +196,11 @@ func (w *writer) askOn(ends <-chan struct{}) error {
 	}
 }
 
-// syncAt makes all operations durable. The user sequence is the number of operations on the
-// file.
+// syncAt makes all operations durable. The user sequence is the number of operations on the file, and
+// on those whose place it took.
 func (w *writer) syncAt() error {
 	w.set(wordPhase, phaseSync)
-	seq := w.returnedOps() - w.get(wordBase)
+	seq := w.returnedOps()
 	if err := w.f.SyncAt(seq); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package background
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,16 +16,24 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
+var shape = tabletest.New(layout.Blocked, 12, 5)
+
 // mustWork opens an empty filter for writing, with a log that begins with the least size, and has its
 // work begin.
 func mustWork(t *testing.T, interval time.Duration) *Work {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f.mmf")
-	tabletest.New(layout.Blocked, 12, 5).Create(t, path, 100)
+	shape.Create(t, path, 100)
+	return mustBegin(t, path, interval)
+}
+
+func mustBegin(t *testing.T, path string, interval time.Duration) *Work {
+	t.Helper()
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	files.RequireHashes = true // if there are any
 	w, _, err := engine.Open(files, engine.LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
@@ -164,9 +173,11 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 }
 
 // TestPanicPoisons: after a panic in an operation, which may be half done, the writer has failed (W8),
-// and so nothing that is due is done.
+// and so nothing that is due is done; but it is reported.
 func TestPanicPoisons(t *testing.T) {
 	k := mustWork(t, -1)
+	var reported error
+	k.OnError = func(err error) { reported = err }
 	k.insert(t)
 	func() {
 		defer func() { recover() }()
@@ -179,6 +190,9 @@ func TestPanicPoisons(t *testing.T) {
 	k.group.Wait()
 	if !k.mu.checkpointing || k.Writer.State().Pending != 1 {
 		t.Error("a checkpoint was made, or another one may begin")
+	}
+	if !errors.Is(reported, recovery.ErrFailed) || k.Writer.Protocol().Stuck() != nil {
+		t.Errorf("reported %v, stuck %v", reported, k.Writer.Protocol().Stuck())
 	}
 }
 

@@ -15,8 +15,8 @@
 // store: a few at once, and the others in steps between operations; only the reading is a goroutine.
 // There is at most one goroutine of each kind, except for commits: one at the end of an interval may
 // start while another commit is under way, and the locks of the engine order them. A checkpoint that
-// becomes due during another one is made after it, by the same goroutine; none begins after one that
-// failed.
+// becomes due during another one is made after it, by the same goroutine. After one that failed, none
+// begins before an operation asks for it, or at all if the writer has failed (W8).
 //
 // # Faults
 //

@@ -40,7 +40,7 @@ func (k *Work) start(doing *bool, do func() error) {
 	k.group.Add(1)
 	go func() {
 		defer k.group.Done()
-		k.Catch(do)
+		k.report(k.Catch(do))
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		*doing = false
@@ -49,22 +49,35 @@ func (k *Work) start(doing *bool, do func() error) {
 
 func (k *Work) commit() error { return k.Writer.Sync(false, 0) }
 
-// commitLate commits at the end of the interval. An operation that comes from then on begins another.
+// commitLate commits at the end of the interval, and tries a checkpoint again that is stuck. An
+// operation that comes from then on begins another.
 func (k *Work) commitLate() {
 	defer k.group.Done()
 	k.mu.Lock()
 	k.mu.timer = nil
 	k.mu.Unlock()
-	k.Catch(k.commit)
+	k.report(k.Catch(k.commit))
+	if k.Writer.Protocol().Stuck() != nil {
+		k.Behind(1)
+	}
 }
 
-// checkpoint makes checkpoints for as long as one is due.
+// checkpoint makes checkpoints for as long as one is due. After one that failed, none begins before it
+// is asked for.
 func (k *Work) checkpoint() {
 	defer k.group.Done()
 	for need := k.nextNeed(); need > 0; need = k.nextNeed() {
-		if k.Catch(func() error { return k.Writer.CheckpointFor(need) }) != nil {
-			return // and none begins again: the writer has failed
+		err := k.Catch(func() error { return k.Writer.CheckpointFor(need) })
+		if err == nil {
+			continue
 		}
+		k.report(err)
+		if k.Writer.Err() != nil {
+			return // and none begins again
+		}
+		k.mu.Lock()
+		k.mu.need = 0
+		k.mu.Unlock()
 	}
 }
 

@@ -18,6 +18,8 @@ type Work struct {
 	Writer   *engine.Writer
 	Files    *recovery.Files
 	Interval time.Duration
+	// OnError, if not nil, is called with the errors of what goes on by itself.
+	OnError func(error)
 
 	group sync.WaitGroup // of the goroutines, and of the timer
 	mu    struct {
@@ -51,6 +53,14 @@ func (k *Work) Catch(f func() error) (err error) {
 	}
 	runtime.KeepAlive(k) // keeps the mapping until here
 	return err
+}
+
+// report passes on an error of what goes on by itself. That another writer has taken over, or that the
+// filter is closed, is none.
+func (k *Work) report(err error) {
+	if err != nil && err != engine.ErrMoved && err != engine.ErrClosed && k.OnError != nil {
+		k.OnError(err)
+	}
 }
 
 // Close ends the work, commits and checkpoints, and closes the files.

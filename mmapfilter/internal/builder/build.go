@@ -28,14 +28,14 @@ func BuildHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]
 }
 
 // BuildKept is Build from the hashes that filters have kept. If a file of them is damaged, the error
-// matches recovery.ErrHashes.
-func BuildKept(ctx context.Context, path string, c Config, kept []Kept) (lost string, err error) {
+// is an *InputError and matches recovery.ErrHashes.
+func BuildKept(ctx context.Context, path string, c Config, kept []recovery.Kept) (lost string, err error) {
 	lost, err = build(ctx, path, c, func(b *builder) error {
 		m, err := OpenKept(ctx, b.draft, c.Workers, c.MemoryBudget, kept, nil)
 		if err != nil {
 			return err
 		}
-		b.homes, b.came = m, m.items
+		b.homes, b.came = m, m.entries
 		return nil
 	})
 	return lost, hashesError(err)
@@ -43,11 +43,12 @@ func BuildKept(ctx context.Context, path string, c Config, kept []Kept) (lost st
 
 // build makes the file at path. take reads the hashes.
 func build(ctx context.Context, path string, c Config, take func(b *builder) error) (lost string, err error) {
-	newDraft := recovery.NewDraft
+	var draft *recovery.Draft
 	if c.Like != "" {
-		newDraft = func(path string) (*recovery.Draft, error) { return recovery.NewDraftLike(path, c.Like) }
+		draft, err = recovery.NewDraftLike(path, c.Like)
+	} else {
+		draft, err = recovery.NewDraftMode(path, c.Mode)
 	}
-	draft, err := newDraft(path)
 	if err != nil {
 		return "", err
 	}
@@ -62,13 +63,18 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 	if err := context.Cause(ctx); err != nil {
 		return "", err
 	}
+	if !c.Overwrite {
+		if err := draft.Guard(); err != nil {
+			return "", err
+		}
+	}
 	if c.Check != nil && c.Name == nil {
 		if err := c.Check(); err != nil {
 			return "", err
 		}
 	}
 	if c.Capacity > 0 { // find out that the disk is too small before reading the keys
-		if err := b.allocate(c.Capacity); err != nil {
+		if err := b.allocate(ctx, c.Capacity); err != nil {
 			return "", err
 		}
 	}
@@ -102,7 +108,7 @@ func (b *builder) fromSource(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := b.allocate(n); err != nil {
+		if err := b.allocate(ctx, n); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,9 @@ package builder
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -27,11 +29,23 @@ type Config struct {
 	// Check, if not nil, is called while no writer can open the file that the new one replaces: before
 	// the keys are read or, with Name, just before the new file is published.
 	Check func() error
+	// Overwrite has the new file replace whatever is in its place. Otherwise it replaces only a filter
+	// and what belongs to it (see Draft.Guard).
+	Overwrite bool
+	// MinKeys is the fewest items that the new file may have. Otherwise the error is ErrFewKeys.
+	MinKeys uint64
 	// Like, if not "", is a file whose owner, group and permissions the new one gets.
 	Like string
+	// Mode is the permissions of the new file, if it is like no other; see recovery.NewDraftMode.
+	Mode fs.FileMode
 	// First, unless it is zero, is the superblock of the file that the new one replaces. The new file
 	// continues its generation and its sequence numbers.
 	First layout.Superblock
+	// Continues, if not nil, is the superblock of the one filter whose hashes the new file is made
+	// from: it continues the history. LastTime is the last time of the filters whose hashes it is made
+	// from.
+	Continues *layout.Superblock
+	LastTime  uint64
 	// Name, if not nil, returns the name of the finished file, in the directory of the path. If it
 	// returns "", the file is dropped. read is the number of keys that it was made from.
 	Name func(sb *layout.Superblock, read uint64) (name string, err error)
@@ -61,6 +75,9 @@ type filler interface {
 	// it. It appends to beyond the hashes that do not fit, in order.
 	Fill(l *layout.Line, hashes, beyond []uint64) []uint64
 }
+
+// ErrFewKeys is returned if there are fewer items than MinKeys.
+var ErrFewKeys = errors.New("too few keys")
 
 // A builder is one Build in progress.
 type builder struct {
@@ -113,12 +130,12 @@ func (b *builder) catch(f func()) error {
 }
 
 // allocate fixes the geometry and gives the draft its size.
-func (b *builder) allocate(capacity uint64) (err error) {
+func (b *builder) allocate(ctx context.Context, capacity uint64) (err error) {
 	if b.plan, err = b.Plan(capacity); err != nil {
 		return err
 	}
 	g := b.plan.Geometry
-	if err := b.draft.Allocate(g.SealedBytes); err != nil {
+	if err := b.draft.Allocate(ctx, g.SealedBytes); err != nil {
 		return err
 	}
 	b.draft.AdviseLarge()

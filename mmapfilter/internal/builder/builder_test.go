@@ -66,7 +66,7 @@ func TestChecksItself(t *testing.T) {
 		"a stash entry": {func(b *builder) { b.view.Stash[0], b.view.Stash[1] = 1, 1<<32|1 }, false},
 	} {
 		b := &builder{Config: configOf(tabletest.New(layout.Blocked, 8, 7)), draft: newTestDraft(t)}
-		if err := b.allocate(1000); err != nil {
+		if err := b.allocate(context.Background(), 1000); err != nil {
 			t.Fatal(err)
 		}
 		c.spoil(b)

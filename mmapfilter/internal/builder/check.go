@@ -13,8 +13,11 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// checkLimit checks the number of keys against the limit after all are placed.
+// checkLimit checks the number of keys against the limits after all are placed.
 func (b *builder) checkLimit(context.Context) error {
+	if b.items < b.MinKeys {
+		return fmt.Errorf("%w: %d, and there must be at least %d", ErrFewKeys, b.items, b.MinKeys)
+	}
 	var entries int
 	var inStash uint64
 	if err := b.catch(func() { entries, inStash = layout.StashUse(b.view.Stash) }); err != nil {
@@ -71,6 +74,11 @@ func (b *builder) putSuperblocks() {
 	}
 	if b.base != nil {
 		sb.SetHashes(layout.Hashes{Identity: b.Identity, Pages: b.base.tail.Number, Check: b.base.tail.Before})
+		sb.SetKept(layout.Kept{At: b.base.header.At})
+		sb.SetLastTime(b.believed(b.LastTime))
+		if sb.SetDescent(b.Identity); b.Continues != nil {
+			sb.SetDescent(b.Continues.Descent())
+		}
 	}
 	id := uuid(sb, table)
 	sb.SetUUID(id)

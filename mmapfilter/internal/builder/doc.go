@@ -55,9 +55,10 @@
 //
 // A build from kept hashes has another first step. The base of each file is sorted, and fill reads
 // it as it is. The operations of the tails are in the order of their commits: all workers read
-// them, in stretches of pages, and spool each operation as one word. Fill sorts the operations of its
-// partitions, merges them with the items of the bases, and drops an item for each delete. The order
-// in which stretches are read does not matter, since the ages say which of the items is the oldest.
+// them, in stretches of pages, and spool each operation as two words, of which one has its number in
+// the history. So the order in which stretches are read does not matter. Fill sorts the operations of
+// its partitions, merges them with the items of the bases, and does those of each hash in their order,
+// file by file (K7).
 //
 // # Reading the source
 //

@@ -3,6 +3,7 @@ package builder
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -22,13 +23,13 @@ func (b *builder) tasks() int {
 
 // count returns the number of keys that the filter will hold.
 func (b *builder) count(ctx context.Context) (uint64, error) {
-	if !b.Distinct {
-		return b.homes.count(), nil
+	if n, all := b.homes.count(); all && !b.Distinct {
+		return n, nil
 	}
 	var total atomic.Uint64
 	parts := b.homes.parts()
 	err := b.parallel(ctx, nil, parts, func(w *worker, i int) error {
-		hashes, err := b.homes.load(w, i, i+1, false, true)
+		hashes, err := b.homes.load(w, i, i+1, false, b.Distinct)
 		total.Add(uint64(len(hashes)))
 		b.report("count", 1, uint64(parts))
 		return err
@@ -49,12 +50,12 @@ func (b *builder) fill(ctx context.Context) error {
 		}
 		defer stop()
 	}
-	var read, distinct atomic.Uint64
-	err := b.parallel(ctx, b.homeless, tasks, func(w *worker, i int) error {
+	var read, left atomic.Uint64
+	err := b.parallel(ctx, b.homeless, tasks, func(w *worker, i int) (err error) {
 		written := b.base == nil
-		defer func() { // also after a fault
-			if !written {
-				b.base.fail()
+		defer func() {
+			if !written { // if err is nil, that panics
+				b.base.fail(err)
 			}
 		}()
 		hashes, err := b.homes.load(w, i*perTask, (i+1)*perTask, true, b.Distinct)
@@ -68,7 +69,7 @@ func (b *builder) fill(ctx context.Context) error {
 			written = true
 		}
 		read.Add(uint64(w.read))
-		distinct.Add(uint64(len(hashes)))
+		left.Add(uint64(len(hashes)))
 		err = b.fillLines(w, hashes)
 		b.report("fill", 1, uint64(tasks))
 		return err
@@ -86,9 +87,7 @@ func (b *builder) fill(ctx context.Context) error {
 	if read.Load() != b.came {
 		return fmt.Errorf("read %d keys but kept %d hashes", b.came, read.Load())
 	}
-	if b.items = b.came; b.Distinct {
-		b.items = distinct.Load()
-	}
+	b.items = left.Load()
 	return nil
 }
 
@@ -98,14 +97,31 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ages := []hashes.Age{{First: b.Now, Last: b.Now}}
+	now := max(b.Now, b.believed(b.LastTime))
+	h := hashes.Header{Identity: b.Identity, Ages: []hashes.Age{{First: now, Last: now}}}
 	if m, ok := b.homes.(*Merged); ok {
-		ages = m.ages
+		h.Ages = slices.Clone(m.ages)
+		for i := range h.Ages {
+			h.Ages[i].First, h.Ages[i].Last = b.believed(h.Ages[i].First), b.believed(h.Ages[i].Last)
+		}
+		if b.Continues != nil {
+			h.At, h.Before = m.inputs[0].surveyed.at, m.inputs[0].Counted
+		}
 	}
 	b.base = &baseFile{pages: pageFile{file: f}}
-	b.base.base = hashes.NewBase(b.Identity, ages, b.base.pages.write)
+	b.base.base = hashes.NewBase(h, b.base.pages.write)
 	b.base.turns.L = &b.base.mu
-	return context.AfterFunc(ctx, b.base.fail), nil
+	return context.AfterFunc(ctx, func() { b.base.fail(context.Cause(ctx)) }), nil
+}
+
+// believed returns a time, or Now if the time is so far after it that some clock was wrong: such items
+// would not expire for as long.
+func (b *builder) believed(time uint64) uint64 {
+	const most = 24 * 3600 * 1e9 // of a clock that was set back for a moment, items lose nothing
+	if time > b.Now && time-b.Now > most {
+		return b.Now
+	}
+	return time
 }
 
 // fillLines fills the home lines of sorted hashes. No other task has items in these lines.

@@ -29,19 +29,20 @@ const KeptBudget = 64 << 20
 
 // OpenKept reads the tails of files of hashes, and spools their operations, with a number of workers
 // and within a memory budget. If ages is nil, the items get at most hashes.MostAges ages by the times at
-// which they were inserted. If a file is damaged, the error matches recovery.ErrHashes.
-func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []Kept, ages *Ages) (m *Merged, err error) {
+// which they were inserted. If a file is damaged, the error is an *InputError and matches
+// recovery.ErrHashes.
+func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []recovery.Kept, ages *Ages) (m *Merged, err error) {
 	defer func() { err = hashesError(err) }()
-	m = &Merged{inputs: make([]input, len(kept))}
+	m = &Merged{inputs: make([]input, len(kept)), inserts: true}
 	for i := range m.inputs {
 		in := &m.inputs[i]
 		in.Kept, in.number = kept[i], i
 		if in.header, err = recovery.ReadHashesHeader(in.File, in.Counted.Identity); err != nil {
-			return nil, err
+			return nil, in.fault(err)
 		}
-		m.items += in.header.Items
+		m.entries += in.header.Items
 	}
-	past, operations, err := m.surveyTails(ctx, workers)
+	past, err := m.surveyTails(ctx, workers)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 			in.ageOf = append(in.ageOf, ages.Base(a))
 		}
 	}
-	for m.n = spoolParts(max(m.items, operations)); m.n > 1 && max(m.items, operations)/uint64(m.n) < leastInPart; {
+	for m.n = spoolParts(m.entries); m.n > 1 && m.entries/uint64(m.n) < leastInPart; {
 		m.n /= 2
 	}
 	if err := m.spoolTails(ctx, dir, workers, budget, ages.Tail); err != nil {
@@ -109,6 +110,31 @@ func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8
 	return m.done()
 }
 
+// Strays calls do for the hashes whose deletes, since the base, have taken an item of another hash.
+// Call it before Each.
+func (m *Merged) Strays(ctx context.Context, do func(hash uint64)) error {
+	if m.inserts {
+		return nil
+	}
+	held := m.Held
+	defer func() { m.Held = held }()
+	m.Held = func(hash uint64, _ int64, stray uint64) {
+		if stray > 0 {
+			do(hash)
+		}
+	}
+	w := new(worker)
+	for i := range m.parts() {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if _, err := m.load(w, i, i+1, false, false); err != nil {
+			return hashesError(err)
+		}
+	}
+	return nil
+}
+
 // Close releases the memory and the files.
 func (m *Merged) Close() { m.close() }
 
@@ -139,16 +165,16 @@ func (m *Merged) joinAges(past history) *Ages {
 	return &Ages{Base: ageOf, Tail: func(time uint64) int { return ageOf(past[past.find(time)]) }}
 }
 
-func (m *Merged) parts() int    { return m.n }
-func (m *Merged) count() uint64 { return m.items }
-func (m *Merged) close()        { m.tails.close() }
+func (m *Merged) parts() int                     { return m.n }
+func (m *Merged) count() (keys uint64, all bool) { return m.entries, m.inserts }
+func (m *Merged) close()                         { m.tails.close() }
 
 // done checks the number and the sum of the items of each base.
 func (m *Merged) done() error {
 	for i := range m.inputs {
 		in := &m.inputs[i]
 		if n, sum := in.items.Load(), in.sum.Load(); n != in.header.Items || sum != in.header.Sum {
-			return hashes.Corrupt(0, "the base has %d items of sum %#x, not %d of sum %#x", n, sum, in.header.Items, in.header.Sum)
+			return in.fault(hashes.Corrupt(0, "the base has %d items of sum %#x, not %d of sum %#x", n, sum, in.header.Items, in.header.Sum))
 		}
 	}
 	return nil
@@ -163,7 +189,7 @@ func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, e
 	for i := range m.inputs {
 		var err error
 		if b.entries, err = m.inputs[i].appendBase(b.entries, first, last, drop); err != nil {
-			return nil, err
+			return nil, m.inputs[i].fault(err)
 		}
 		b.ended()
 	}
@@ -175,17 +201,19 @@ func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, e
 	}
 	b.ended()
 	b.merge()
-	var err error
-	w.hashes, w.ages, w.read, err = b.apply(w.hashes[:0], w.ages[:0], distinct)
-	return w.hashes, err
+	w.read = len(b.entries)
+	w.hashes, w.ages = b.apply(w.hashes[:0], w.ages[:0], distinct, m.Held)
+	return w.hashes, nil
 }
 
 // appendBase appends the items of the base from first to last.
 func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry, error) {
-	pages := in.header.Pages
+	const begin = hashes.FirstBase
+	end := begin + in.header.Pages
 	var p hashes.Page
-	// low is a page that begins before first, or 0; high one that does not, or the one after the last.
-	low, high := uint64(0), pages+1
+	// low is a page that begins before first, or the one before the base; high one that does not, or
+	// end.
+	low, high := uint64(begin-1), end
 	for low+1 < high {
 		middle := low + (high-low)/2
 		if err := in.File.ReadPage(middle, &p); err != nil {
@@ -197,22 +225,23 @@ func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry
 			high = middle
 		}
 	}
-	page := max(low, 1)
+	page := max(low, begin)
 	before := uint32(0)
-	if page > 1 {
+	if page > begin {
 		if err := in.File.ReadPage(page-1, &p); err != nil {
 			return to, err
 		}
 		before = p.Check(page - 1)
 	}
 	start, sum := len(to), uint64(0)
-	for beyond := false; page <= pages && !beyond; page++ {
+	for beyond := false; page < end && !beyond; page++ {
 		if err := in.File.ReadPage(page, &p); err != nil {
 			return to, err
 		}
 		err := in.header.ReadBase(&p, page, before, func(it hashes.Item) {
 			if beyond = it.Hash > last; it.Hash >= first && !beyond {
-				to = append(to, entry{it.Hash, newOperation(in.number, in.ageOf[it.Age], hashes.Insert)})
+				e := hashes.Entry{Op: layout.Insert, Items: 1, Hash: it.Hash}
+				to = append(to, newEntry(in.number, in.ageOf[it.Age], e))
 				sum += it.Hash
 			}
 		})

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -46,13 +48,17 @@ func (f *keptFile) WritePage(number uint64, p *hashes.Page) error {
 // A keptMaker makes a file of hashes, and knows which items it has: of each hash their ages, the oldest
 // first. Of times, an age is one second.
 type keptMaker struct {
-	rng   *rand.Rand
-	file  *keptFile
-	at    hashes.Place
-	n     uint64 // operations
-	now   uint64
-	items map[uint64][]int
-	there []uint64 // with each equal one, and some that have gone
+	rng     *rand.Rand
+	file    *keptFile
+	at      hashes.Place
+	end     layout.Position
+	last    *hashes.Page
+	counted layout.Hashes
+	now     uint64
+	items   map[uint64][]int  // by K7
+	held    map[uint64]uint64 // items that the file of the filter has had, by what the operations did
+	strays  uint64
+	there   []uint64 // with each equal one, and some that have gone
 }
 
 const keptAges = hashes.MostAges
@@ -62,21 +68,28 @@ var agesBySecond = &Ages{
 	Tail: func(time uint64) int { return min(int(time/hashes.TimeStep), keptAges-1) },
 }
 
-// newKept makes a file whose base has some items, of the first ages.
-func newKept(t *testing.T, seed, base uint64) *keptMaker {
+// newKept makes a file whose base has some items, of the first ages, and those of hash 1 with the given
+// ages.
+func newKept(t *testing.T, seed, base uint64, ofOne ...int) *keptMaker {
 	t.Helper()
 	const ages = 4
-	k := &keptMaker{rng: rand.New(rand.NewPCG(seed, 1)), file: new(keptFile), now: ages * hashes.TimeStep, items: map[uint64][]int{}}
+	k := &keptMaker{
+		rng: rand.New(rand.NewPCG(seed, 1)), file: new(keptFile), now: ages * hashes.TimeStep,
+		items: map[uint64][]int{1: ofOne}, held: map[uint64]uint64{},
+	}
+	for range ofOne {
+		k.there = append(k.there, 1)
+	}
 	for range base {
 		h := k.hash()
 		k.there = append(k.there, h)
 		k.items[h] = append(k.items[h], k.rng.IntN(ages))
 	}
-	var all []hashes.Age
+	h := hashes.Header{Identity: seed, At: layout.Position{Number: 10 * seed, Chain: seed}}
 	for i := range uint64(ages) {
-		all = append(all, hashes.Age{First: i * hashes.TimeStep, Last: i * hashes.TimeStep})
+		h.Ages = append(h.Ages, hashes.Age{First: i * hashes.TimeStep, Last: i * hashes.TimeStep})
 	}
-	b := hashes.NewBase(seed, all, k.file.WritePage)
+	b := hashes.NewBase(h, k.file.WritePage)
 	for _, h := range slices.Compact(slices.Sorted(slices.Values(k.there))) {
 		slices.Sort(k.items[h])
 		for _, age := range k.items[h] {
@@ -84,11 +97,14 @@ func newKept(t *testing.T, seed, base uint64) *keptMaker {
 				t.Fatal(err)
 			}
 		}
+		k.held[h] = uint64(len(k.items[h]))
 	}
 	var err error
 	if _, k.at, err = b.End(); err != nil {
 		t.Fatal(err)
 	}
+	k.end = h.At
+	k.counted = layout.Hashes{Identity: seed, Pages: k.at.Number, Check: k.at.Before}
 	return k
 }
 
@@ -105,30 +121,73 @@ func (k *keptMaker) hash() uint64 {
 	return k.rng.Uint64()
 }
 
-// checkpoint appends operations to the tail. Pages begin with it.
-func (k *keptMaker) checkpoint(t *testing.T, operations int) {
+// do does an operation by K7, whatever it does to the items of the filter's file.
+func (k *keptMaker) do(t *testing.T, tail *hashes.Tail, op layout.Op, h uint64) {
 	t.Helper()
-	tail := hashes.NewTail(k.at, k.n, k.file.WritePage)
-	for range operations {
-		h, kind := k.hash(), hashes.Insert
-		if len(k.items[h]) > 0 && k.rng.IntN(2) == 0 {
-			kind, k.items[h] = hashes.Delete, k.items[h][1:]
+	e := hashes.Entry{Op: op, Items: 1, Hash: h, Time: k.now}
+	switch ages := k.items[h]; {
+	case op == layout.Delete:
+		if e.Items = -k.rng.IntN(2); len(ages) > 0 {
+			k.items[h] = ages[1:]
 		} else {
-			k.items[h] = append(k.items[h], agesBySecond.Tail(k.now))
-			k.there = append(k.there, h)
+			k.strays -= uint64(e.Items)
 		}
-		if err := tail.Add(kind, h, k.now); err != nil {
-			t.Fatal(err)
-		}
+	case op == layout.Insert || len(ages) == 0:
+		k.items[h] = append(ages, agesBySecond.Tail(k.now))
+		k.there = append(k.there, h)
 	}
-	var err error
-	if k.at, k.n, err = tail.End(); err != nil {
+	if op == layout.AtLeastOne {
+		e.Items = k.rng.IntN(2)
+	}
+	k.held[h] += uint64(e.Items)
+	if err := tail.Add(e); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (k *keptMaker) kept() Kept {
-	return Kept{k.file, layout.Hashes{Identity: k.at.Identity, Pages: k.at.Number, Check: k.at.Before}}
+// tail appends operations.
+func (k *keptMaker) tail(t *testing.T, operations int) *hashes.Tail {
+	t.Helper()
+	tail := hashes.NewTail(k.at, k.end, k.file.WritePage)
+	for range operations {
+		k.do(t, tail, layout.Op(1+k.rng.IntN(3)), k.hash())
+	}
+	return tail
+}
+
+// checkpoint appends operations, and ends the page as if it were full: so there are many pages.
+func (k *keptMaker) checkpoint(t *testing.T, operations int) { k.endPage(t, k.tail(t, operations)) }
+
+func (k *keptMaker) endPage(t *testing.T, tail *hashes.Tail) {
+	t.Helper()
+	full, _ := tail.End(0)
+	counted, last := tail.End(full.Pages)
+	k.at, k.end = hashes.Place{Identity: k.at.Identity, Number: full.Pages, Before: full.Check}, tail.Position()
+	if last != nil {
+		k.file.WritePage(full.Pages, last)
+		k.at.Number, k.at.Before = full.Pages+1, counted.Last
+	}
+	k.counted.Pages, k.counted.Check = k.at.Number, k.at.Before
+}
+
+// lastPage appends the last operations.
+func (k *keptMaker) lastPage(t *testing.T, operations int) {
+	k.counted, k.last = k.tail(t, operations).End(2)
+}
+
+func (k *keptMaker) kept() recovery.Kept {
+	return recovery.Kept{File: k.file, Counted: k.counted, Last: k.last, LastNumber: 2}
+}
+
+// want appends the items.
+func (k *keptMaker) want(to []keptItem) []keptItem {
+	for h, ages := range k.items {
+		for _, age := range ages {
+			to = append(to, keptItem{h, age})
+		}
+	}
+	slices.SortFunc(to, compareKept)
+	return to
 }
 
 // A keptItem is an item with its age.
@@ -144,18 +203,19 @@ func compareKept(a, b keptItem) int {
 	return a.age - b.age
 }
 
-func openKept(t *testing.T, ctx context.Context, workers int, budget int64, ages *Ages, kept ...Kept) (*Merged, error) {
+func openKept(t *testing.T, ctx context.Context, workers int, budget int64, ages *Ages, kept ...recovery.Kept) (*Merged, error) {
 	return OpenKept(ctx, Beside(filepath.Join(t.TempDir(), "f")), workers, budget, kept, ages)
 }
 
-// TestKept covers K1 and K6: the items are those of the bases and of the inserts in the tails, less the
-// oldest one of the same file for each delete; whatever the number of workers, of files and of their
-// stretches, and whether the operations have room in memory or not.
+// TestKept covers K1 and K7: the items are those that the bases and the operations in the tails mean,
+// each file by itself; whatever the number of workers, of files and of their stretches, and whether the
+// operations have room in memory or not. So are the items that the filter's file has had.
 func TestKept(t *testing.T) {
 	const budget = 1 << 20
 	for _, c := range []struct{ inputs, base, pages, operations int }{
 		{1, 0, 0, 0},
 		{1, 5000, 0, 0},
+		{1, 5000, 0, 100},
 		{1, 0, 3, 10},
 		{1, 0, stretchPages*roundStretches + 10, 7},
 		{1, 30_000, 3, 30_000},
@@ -163,7 +223,7 @@ func TestKept(t *testing.T) {
 		{3, 1000, 2 * stretchPages, 20},
 		{MostInputs, 300, 2, 1000},
 	} {
-		var all []Kept
+		var all []*keptMaker
 		var want []keptItem
 		for i := range c.inputs {
 			k := newKept(t, uint64(i)+1, uint64(c.base))
@@ -173,17 +233,14 @@ func TestKept(t *testing.T) {
 					k.now += hashes.TimeStep
 				}
 			}
-			all = append(all, k.kept())
-			for h, ages := range k.items {
-				for _, age := range ages {
-					want = append(want, keptItem{h, age})
-				}
+			if i%2 == 0 {
+				k.lastPage(t, c.operations)
 			}
+			all, want = append(all, k), k.want(want)
 		}
-		slices.SortFunc(want, compareKept)
 		for _, workers := range []int{1, 3} {
 			name := fmt.Sprintf("%+v, %d workers", c, workers)
-			spilled := c.inputs*c.pages*c.operations > budget/2/8
+			spilled := c.inputs*c.pages*c.operations > budget/2/16
 			checkKept(t, name, workers, budget, agesBySecond, spilled, all, want)
 			if c.inputs == 1 { // so few seconds that each is an age
 				checkKept(t, name+", ages by history", workers, budget, nil, spilled, all, want)
@@ -192,18 +249,29 @@ func TestKept(t *testing.T) {
 	}
 }
 
-func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages, spilled bool, all []Kept, want []keptItem) {
+func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages, spilled bool, all []*keptMaker, want []keptItem) {
 	t.Helper()
-	m, err := openKept(t, context.Background(), workers, budget, ages, all...)
+	var kept []recovery.Kept
+	strays, held := uint64(0), map[uint64]uint64{}
+	for _, k := range all {
+		kept, strays = append(kept, k.kept()), strays+k.strays
+		for h, n := range k.held {
+			held[h] += n
+		}
+	}
+	m, err := openKept(t, context.Background(), workers, budget, ages, kept...)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	defer m.Close()
-	if m.count() != uint64(len(want)) {
-		t.Errorf("%s: %d items are counted, not %d", name, m.count(), len(want))
-	}
 	if got := len(m.tails.mu.files) > 0; got != spilled {
 		t.Errorf("%s: operations in a file: %t", name, got)
+	}
+	if workers > 1 { // otherwise it is left out where one operation is all there is of a hash
+		m.Held = func(h uint64, items int64, stray uint64) {
+			held[h] -= uint64(items)
+			strays -= stray
+		}
 	}
 	var got []keptItem
 	err = m.Each(context.Background(), func(sorted []uint64, of []uint8) error {
@@ -222,6 +290,11 @@ func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages,
 	if !slices.Equal(got, want) {
 		t.Fatalf("%s: %d items, not %d, or others", name, len(got), len(want))
 	}
+	for h, n := range held {
+		if m.Held != nil && (n != 0 || strays != 0) {
+			t.Fatalf("%s: the file had %d items more of hash %#x, and took %d more of others", name, int64(n), h, int64(strays))
+		}
+	}
 }
 
 // TestDamagedTail covers K1: the error names the first page of the tails that is wrong, however many
@@ -235,7 +308,7 @@ func TestDamagedTail(t *testing.T) {
 		}
 		return k
 	}
-	check := func(name string, page uint64, kept ...Kept) {
+	check := func(name string, page uint64, kept ...recovery.Kept) {
 		t.Helper()
 		for _, workers := range []int{1, 4} {
 			m, err := openKept(t, context.Background(), workers, 1<<20, agesBySecond, kept...)
@@ -269,14 +342,25 @@ func TestDamagedTail(t *testing.T) {
 	k.Counted.Pages = first
 	check("the check of another page", first-1, k)
 	for _, page := range []uint64{0, 1, stretchPages, stretchPages + 1} { // its check is right, but not what it says
-		k := newKept(t, 1, 1000)
-		for n := range uint64(2 * stretchPages) {
-			if n == page {
-				k.n++
+		for name, change := range map[string]func(*layout.Position){
+			"another number of operations": func(p *layout.Position) { p.Number++ },
+			"other operations":             func(p *layout.Position) { p.Chain++ },
+		} {
+			k := newKept(t, 1, 1000)
+			for n := range uint64(2 * stretchPages) {
+				if n == page {
+					change(&k.end)
+				}
+				k.checkpoint(t, 5)
 			}
-			k.checkpoint(t, 5)
+			check(name, first+page, k.kept())
 		}
-		check("another number of operations", first+page, k.kept())
+	}
+	for _, word := range []int{0, 1, 2, 3, 511} {
+		k := undamaged()
+		k.lastPage(t, 5)
+		k.last[word] ^= 1
+		check(fmt.Sprintf("word %d of the last page", word), 2, k.kept())
 	}
 }
 
@@ -320,53 +404,6 @@ func TestTailIsCutOff(t *testing.T) {
 	}
 }
 
-// TestDeleteOfNothing covers K1: a delete in a tail has an item of its own file to delete.
-func TestDeleteOfNothing(t *testing.T) {
-	a, b := newKept(t, 1, 100), newKept(t, 2, 0)
-	there := a.there[0]
-	tail := hashes.NewTail(b.at, 0, b.file.WritePage)
-	if err := tail.Add(hashes.Delete, there, b.now); err != nil {
-		t.Fatal(err)
-	}
-	b.at, _, _ = tail.End()
-	m, err := openKept(t, context.Background(), 2, 1<<20, agesBySecond, a.kept(), b.kept())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	err = m.Each(context.Background(), func([]uint64, []uint8) error { return nil })
-	if !errors.As(err, new(*layout.CorruptError)) || !errors.Is(err, recovery.ErrHashes) {
-		t.Error(err)
-	}
-}
-
-// TestTailsKeepTheBudget: the spool of tails has room for the operation in its words, whatever the
-// budget, and keeps the smallest budget of a build with up to eight files.
-func TestTailsKeepTheBudget(t *testing.T) {
-	const perWorker = 1 << 20
-	for _, inputs := range []int{1, 2, 8, 9, MostInputs} {
-		for _, workers := range []int{1, 3, 64} {
-			for _, n := range []int{1, fewParts, maxParts} {
-				m := &Merged{inputs: make([]input, inputs), n: n}
-				budget := int64(workers) * perWorker
-				s, collectors := m.newTails(newTestDraft(t), workers, budget)
-				last := newOperation(inputs-1, keptAges-1, hashes.Delete)
-				if m.tails = s; uint64(last)>>(64-s.shift) != 0 {
-					t.Errorf("%d inputs: %d partitions, and an operation of %#x", inputs, s.parts(), uint64(last))
-				}
-				const h = 0x123456789abcdef0
-				if e := m.entry(int(uint64(h)>>s.shift), m.word(h, last)); e != (entry{h, last}) {
-					t.Errorf("%d inputs: a word of %#x and %#x has %#x and %#x", inputs, uint64(h), last, e.hash, e.operation)
-				}
-				open := int64(collectors * s.parts() * s.chunkLen * 8)
-				if inputs <= 8 && (collectors != workers || open > budget/2 || s.room.Load() > budget/2) {
-					t.Errorf("%d inputs, %d workers: %d collectors, %d bytes of open chunks and %d of others", inputs, workers, collectors, open, s.room.Load())
-				}
-			}
-		}
-	}
-}
-
 // TestPageWriter: pages come to their places in the order in which they were written, and few of them
 // wait for that.
 func TestPageWriter(t *testing.T) {
@@ -391,5 +428,107 @@ func TestPageWriter(t *testing.T) {
 		if p[0] != uint64(i)+1 {
 			t.Fatalf("page %d is page %d", i+1, p[0])
 		}
+	}
+}
+
+// TestBuildKept covers K7: a filter from the hashes of one that it continues has as many items as the
+// history means, goes on at its position, and names the file that it comes from. One that continues none
+// has a history of its own. Ages that some clock has put more than a day after now are cut back to now.
+func TestBuildKept(t *testing.T) {
+	const now, day = 10 * 24 * 3600 * hashes.TimeStep, 24 * 3600 * hashes.TimeStep
+	k := newKept(t, 1, 1000)
+	for range 20 { // mostly repeats, of what has come and gone
+		k.checkpoint(t, 500)
+	}
+	for k.now = now + day; k.now <= now+day+hashes.TimeStep; k.now += hashes.TimeStep {
+		k.checkpoint(t, 100)
+	}
+	tail := k.tail(t, 100)
+	k.counted, k.last = tail.End(2)
+	items := uint64(len(k.want(nil)))
+	distinct := k.items
+	maps.DeleteFunc(distinct, func(_ uint64, ages []int) bool { return len(ages) == 0 })
+	var old layout.Superblock
+	old.SetDescent(77)
+	for _, c := range []struct {
+		distinct  bool
+		continues *layout.Superblock
+		items     uint64
+	}{{false, &old, items}, {false, nil, items}, {true, nil, uint64(len(distinct))}} {
+		path, planned, b := filepath.Join(t.TempDir(), "f"), uint64(0), spilling()
+		b.Workers, b.Distinct, b.Continues, b.Keep, b.Identity, b.Now, b.LastTime = 3, c.distinct, c.continues, true, 5, now, now+2*day
+		plan := b.Plan
+		b.Plan = func(capacity uint64) (p Plan, err error) {
+			planned = capacity
+			p, err = plan(capacity)
+			p.Superblock.SetSeed(1)
+			p.Superblock.SetGeneration(1)
+			p.Superblock.SetTargetRate(0.1)
+			p.Superblock.SetDesignLoad(0.5)
+			p.Superblock.SetKeepsHashes(false)
+			return p, err
+		}
+		if _, err := BuildKept(context.Background(), path, b, []recovery.Kept{k.kept()}); err != nil {
+			t.Fatal(err)
+		}
+		if planned != c.items {
+			t.Errorf("distinct %t: planned for %d items, not %d", c.distinct, planned, c.items)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, sb, _, err := layout.Newest(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := recovery.OpenHashesOf(path, sb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := recovery.ReadHashesHeader(got.File, sb.Hashes().Identity)
+		if err := errors.Join(err, got.File.Close()); err != nil {
+			t.Fatal(err)
+		}
+		at, before, descent := layout.Position{}, layout.Hashes{}, uint64(5)
+		if c.continues != nil {
+			at, before, descent = tail.Position(), k.counted, 77
+		}
+		if h.Items != c.items || h.At != at || h.Before != before || sb.Kept() != (layout.Kept{At: at}) || sb.Descent() != descent {
+			t.Errorf("continues %t: %d items at %v after %v, descent %d; at %v", c.continues != nil, h.Items, h.At, h.Before, sb.Descent(), sb.Kept())
+		}
+		n := map[uint64]uint64{}
+		for _, a := range h.Ages {
+			if n[a.Last] += a.Items; a.First > a.Last {
+				t.Errorf("an age from %d to %d", a.First, a.Last)
+			}
+		}
+		if sb.LastTime() != now || len(n) != 7 || n[now] == 0 || n[now+day] == 0 {
+			t.Errorf("ages %v, last time %d", n, sb.LastTime())
+		}
+	}
+}
+
+// TestOnlyInserts: where nothing but inserts is in a tail, their number is that of the items, and no
+// pass counts them. Every operation that may make an item has a time.
+func TestOnlyInserts(t *testing.T) {
+	for op, want := range map[layout.Op]bool{layout.Insert: true, layout.Delete: false, layout.AtLeastOne: false} {
+		k := newKept(t, 1, 100)
+		tail := k.tail(t, 0)
+		k.do(t, tail, layout.Insert, 5)
+		k.now += 10 * hashes.TimeStep
+		k.do(t, tail, op, 6)
+		k.endPage(t, tail)
+		m, err := openKept(t, context.Background(), 1, 1<<20, nil, k.kept())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, all := m.count(); n != 102 || all != want {
+			t.Errorf("operation %d: %d entries, only inserts %t", op, n, all)
+		}
+		if last := m.ages[len(m.ages)-1].Last; (last == k.now) != (op != layout.Delete) {
+			t.Errorf("operation %d: the last age is of %d", op, last)
+		}
+		m.Close()
 	}
 }

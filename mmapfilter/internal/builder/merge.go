@@ -2,46 +2,48 @@ package builder
 
 import (
 	"cmp"
-	"fmt"
+	"math/bits"
 	"slices"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// An operation is what an entry says besides its hash: the input, the age of an item, and the kind. It
-// does not say when it was done. That does not matter: a delete takes away the oldest item of its hash
-// and input, and the ages say which one that is.
-type operation uint64
-
-const (
-	operationAge   = 1
-	operationInput = operationAge + 6
-	operationBits  = operationInput + 6
-
-	// MostInputs is how many files can be merged.
-	MostInputs = 1 << (operationBits - operationInput)
-)
-
-func newOperation(input, age int, kind hashes.Kind) operation {
-	return operation(uint64(input)<<operationInput | uint64(age)<<operationAge | uint64(kind))
-}
-
-func (o operation) input() uint64     { return uint64(o) >> operationInput }
-func (o operation) age() uint8        { return uint8(o>>operationAge) & (hashes.MostAges - 1) }
-func (o operation) kind() hashes.Kind { return hashes.Kind(o & 1) }
-
-// An entry is an item or an operation, with its hash.
+// An entry is an item of a base, or an operation of a tail.
 type entry struct {
 	hash uint64
-	operation
+	what uint64 // from bit 0 on: input, age, op, items; then its number in the history; 0 for an item
+}
+
+const (
+	entryAge    = 6 // bits of an input
+	entryOp     = entryAge + 6
+	entryItems  = entryOp + 2
+	entryNumber = entryItems + 2
+
+	// MostInputs is how many files can be merged.
+	MostInputs = 1 << entryAge
+)
+
+func newEntry(input, age int, e hashes.Entry) entry {
+	return entry{e.Hash, uint64(input) | uint64(age)<<entryAge | uint64(e.Op)<<entryOp | uint64(e.Items+1)<<entryItems | e.Number<<entryNumber}
+}
+
+func (e entry) input() int    { return int(e.what & (MostInputs - 1)) }
+func (e entry) age() uint8    { return uint8(e.what>>entryAge) & (hashes.MostAges - 1) }
+func (e entry) op() layout.Op { return layout.Op(e.what >> entryOp & 3) }
+func (e entry) items() int64  { return int64(e.what>>entryItems&3) - 1 }
+
+// compare puts the entries of a hash in the order of the histories.
+func (e entry) compare(f entry) int {
+	return cmp.Or(cmp.Compare(e.hash, f.hash), cmp.Compare(e.what>>entryNumber, f.what>>entryNumber))
 }
 
 // mergeBuffers are what a worker keeps from load to load.
 type mergeBuffers struct {
 	entries, other []entry
-	ends           []int // of the sorted entries of the bases, and of those of all tails
-	live           []operation
-	deletes        [MostInputs]int // of each input
+	ends           []int              // of the sorted entries of the bases, and of those of all tails
+	live           [MostInputs]copies // of each input, the items of a hash
 }
 
 // ended ends the entries of a base, or of the tails, if there are any.
@@ -79,68 +81,85 @@ func mergeTwo(to, x, y []entry) []entry {
 	return append(append(to, x...), y...)
 }
 
-// withoutOldest takes away as many of the items of each input as were deleted, the oldest first: by
-// age, since a clock may be set back.
-func (b *mergeBuffers) withoutOldest(live []operation) ([]operation, error) {
-	slices.SortFunc(live, func(x, y operation) int { return cmp.Compare(x.age(), y.age()) })
-	kept := live[:0]
-	for _, l := range live {
-		if n := &b.deletes[l.input()]; *n > 0 {
-			*n--
-		} else {
-			kept = append(kept, l)
-		}
-	}
-	for i, n := range b.deletes {
-		if b.deletes[i] = 0; n > 0 {
-			return nil, hashes.Corrupt(0, "the tail deletes an item that is not there")
-		}
-	}
-	return kept, nil
+// copies are the items of one hash: how many there are of each age, and which ages there are.
+type copies struct {
+	of   [hashes.MostAges]uint64
+	ages uint64
 }
 
-// apply does the operations of the merged entries and appends the items that are left. read is their
-// number before distinct leaves equal ones out.
-func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool) (items []uint64, _ []uint8, read int, err error) {
+func (c *copies) add(age uint8) {
+	c.of[age]++
+	c.ages |= 1 << age
+}
+
+// takeOldest takes the oldest item away, and reports whether there was one.
+func (c *copies) takeOldest() bool {
+	if c.ages == 0 {
+		return false
+	}
+	age := bits.TrailingZeros64(c.ages)
+	if c.of[age]--; c.of[age] == 0 {
+		c.ages &^= 1 << age
+	}
+	return true
+}
+
+// takeAll takes all items away, and appends their ages.
+func (c *copies) takeAll(to []uint8) []uint8 {
+	for ; c.ages != 0; c.takeOldest() {
+		to = append(to, uint8(bits.TrailingZeros64(c.ages)))
+	}
+	return to
+}
+
+// history does the entries of one hash, by the rule K7, and appends the ages of the items that each
+// input has then. stray is how many deletes have taken an item of another hash.
+func (b *mergeBuffers) history(entries []entry, to []uint8) (ages []uint8, items int64, stray uint64) {
+	for _, e := range entries {
+		live := &b.live[e.input()]
+		items += e.items()
+		switch {
+		case e.op() == layout.Insert, e.op() == layout.AtLeastOne && live.ages == 0:
+			live.add(e.age())
+		case e.op() == layout.Delete && !live.takeOldest() && e.items() < 0:
+			stray++
+		}
+	}
+	for _, e := range entries {
+		to = b.live[e.input()].takeAll(to)
+	}
+	return to, items, stray
+}
+
+// apply appends the items that the merged entries lead to, and their ages. If distinct is set, it leaves
+// equal ones out.
+func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool, held func(hash uint64, items int64, stray uint64)) ([]uint64, []uint8) {
 	for from := b.entries; len(from) > 0; {
 		h, n := from[0].hash, 1
 		for n < len(from) && from[n].hash == h {
 			n++
 		}
-		if n == 1 && from[0].kind() == hashes.Insert { // nearly always
+		if n == 1 && from[0].op() == layout.Insert && held == nil { // nearly always
 			to, ages = append(to, h), append(ages, from[0].age())
 			from = from[1:]
-			read++
 			continue
 		}
-		deleted := false
-		b.live = b.live[:0]
-		for _, e := range from[:n] {
-			if e.kind() == hashes.Insert {
-				b.live = append(b.live, e.operation)
-				continue
-			}
-			deleted = true
-			b.deletes[e.input()]++
-		}
-		from = from[n:]
-		if deleted {
-			if b.live, err = b.withoutOldest(b.live); err != nil {
-				return to, ages, read, fmt.Errorf("%w, of hash %016x", err, h)
-			}
-		}
-		read += len(b.live)
 		first := len(ages)
-		for _, l := range b.live {
-			to, ages = append(to, h), append(ages, l.age())
+		var items int64
+		var stray uint64
+		ages, items, stray = b.history(from[:n], ages)
+		if from = from[n:]; held != nil {
+			held(h, items, stray)
 		}
-		if of := ages[first:]; len(of) > 1 {
-			slices.Sort(of)
-			if distinct { // the youngest: it may not expire too early
-				of[0] = of[len(of)-1]
-				to, ages = to[:first+1], ages[:first+1]
-			}
+		of := ages[first:]
+		slices.Sort(of)
+		if distinct && len(of) > 1 { // the youngest: it may not expire too early
+			of[0] = of[len(of)-1]
+			ages = ages[:first+1]
+		}
+		for range ages[first:] {
+			to = append(to, h)
 		}
 	}
-	return to, ages, read, nil
+	return to, ages
 }

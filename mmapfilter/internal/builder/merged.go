@@ -8,25 +8,25 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Kept is a file of hashes, as far as it counts.
-type Kept struct {
-	File    recovery.HashFile
-	Counted layout.Hashes
-}
-
-// A Merged has the items of one or several files of hashes. It is the source of a build, and
-// lists the items for others.
+// A Merged has the items of one or several files of hashes: those that their histories mean (K7). It is
+// the source of a build, and lists the items for others.
 type Merged struct {
-	inputs []input
-	tails  *spool // of words: see word
-	n      int    // partitions, each of one or several of the spool
-	items  uint64
-	ages   []hashes.Age
+	// Held, if not nil, is called by Each for each hash of which a file has had an item since its base:
+	// with the number of items that the base and the operations lead to, and of the deletes that took
+	// one of another hash.
+	Held func(hash uint64, items int64, stray uint64)
+
+	inputs  []input
+	tails   *spool // two words for each operation: its hash, and what entry has
+	n       int    // partitions, each of one or several of the spool
+	entries uint64 // of the bases and the tails
+	inserts bool   // the tails have nothing else
+	ages    []hashes.Age
 }
 
 // An input is one of the files.
 type input struct {
-	Kept
+	recovery.Kept
 	number   int
 	header   hashes.Header
 	ageOf    []int     // of each age of the base
@@ -35,8 +35,26 @@ type input struct {
 	items, sum atomic.Uint64 // of the base, as far as it was loaded
 }
 
+// An InputError is an error of one of several files of hashes. Its text is that of Err.
+type InputError struct {
+	Number int // of the file, from 0
+	Err    error
+}
+
+func (e *InputError) Error() string { return e.Err.Error() }
+
+func (e *InputError) Unwrap() error { return e.Err }
+
+// fault makes an error one of the input.
+func (in *input) fault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &InputError{in.number, err}
+}
+
 // A tailPlace is a place in a tail.
 type tailPlace struct {
 	hashes.Place
-	operations uint64 // before it
+	at layout.Position
 }

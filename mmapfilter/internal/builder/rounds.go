@@ -11,16 +11,16 @@ import (
 
 // place finds room, in rounds, for the items that found none in fill. See the package essay.
 func (b *builder) place(ctx context.Context) error {
-	total := b.homeless.count()
+	total := b.homeless.total.Load()
 	for round := 0; ; round++ {
-		before := b.homeless.count()
+		before := b.homeless.total.Load()
 		if before <= fewHomeless && round >= leastRounds {
 			break
 		}
 		if err := b.round(ctx, round); err != nil {
 			return err
 		}
-		placed := before - b.homeless.count()
+		placed := before - b.homeless.total.Load()
 		b.report("place", placed, total)
 		if round > lastReturn+1 && placed < before/leastShare { // items that went back arrive a round later
 			break

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -19,7 +21,7 @@ func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []
 	b = &builder{Config: c, draft: newTestDraft(t)}
 	defer b.close()
 	if c.Capacity > 0 {
-		if err := b.allocate(c.Capacity); err != nil {
+		if err := b.allocate(context.Background(), c.Capacity); err != nil {
 			return b, nil, err
 		}
 	}
@@ -101,7 +103,7 @@ func TestBuildOfAnyHashes(t *testing.T) {
 func TestRounds(t *testing.T) {
 	many, few := 2_000_000, 10_000
 	if testing.Short() {
-		many, few = 20_000, 2_000
+		many, few = 200_000, 2_000
 	}
 	random := make([]uint64, many)
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -128,7 +130,59 @@ func TestRounds(t *testing.T) {
 		return
 	}
 	b, _, err := buildHashes(t, counting(tabletest.New(layout.Packed, 16, 2), uint64(len(random))), random)
-	if left := b.homeless.count(); err != nil || left > fewHomeless {
+	if left := b.homeless.total.Load(); err != nil || left > fewHomeless {
 		t.Errorf("after %d rounds, %d items are left; %v", rounds, left, err)
+	}
+}
+
+// A heldSource holds back task 0 until another one waits for its turn.
+type heldSource struct {
+	*spool
+	others atomic.Int32 // that were loaded
+	first  func() error // ends task 0
+}
+
+func (s *heldSource) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
+	if from > 0 {
+		s.others.Add(1)
+		return s.spool.load(w, from, to, drop, distinct)
+	}
+	for s.others.Load() == 0 {
+		runtime.Gosched()
+	}
+	return nil, s.first()
+}
+
+// TestWhyFillEnds: tasks that wait for their turn to keep hashes end with the cause of the cancelled
+// context, or with the error of the task that failed, however the tasks are scheduled.
+func TestWhyFillEnds(t *testing.T) {
+	why := errors.New("it ends")
+	for _, cancelled := range []bool{true, false} {
+		for range 100 {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			c := configOf(tabletest.New(layout.Blocked, 12, 5))
+			c.Workers, c.Keep = 2, true
+			b := &builder{Config: c, draft: newTestDraft(t)}
+			if err := b.allocate(ctx, 200_000); err != nil {
+				t.Fatal(err)
+			}
+			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(200_000)), first: func() error {
+				if !cancelled {
+					return why
+				}
+				cancel(why)
+				for failed := false; !failed; runtime.Gosched() {
+					b.base.mu.Lock()
+					failed = b.base.failed != nil
+					b.base.mu.Unlock()
+				}
+				return nil
+			}}
+			err := b.fill(ctx)
+			b.close()
+			if cancel(nil); err != why {
+				t.Fatalf("cancelled %t: %v", cancelled, err)
+			}
+		}
 	}
 }

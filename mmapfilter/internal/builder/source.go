@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 
@@ -10,8 +11,10 @@ import (
 
 // A source has the hashes of the items to build a filter from, partitioned by their top bits.
 type source interface {
-	parts() int    // a power of two
-	count() uint64 // hashes, with each equal one counted
+	parts() int // a power of two
+	// count returns how many hashes there are, with each equal one counted. If all is false, only load
+	// tells which of them are left.
+	count() (hashes uint64, all bool)
 	// load returns the sorted hashes of the partitions [from, to), and sets w.read and w.ages. If
 	// distinct is set, it returns one of each group of equal hashes. With drop, the partitions are
 	// not asked for again.
@@ -21,10 +24,11 @@ type source interface {
 	close()
 }
 
-// errStopped is returned when spooling stops early; another error says why.
+// errStopped is returned when a task stops early; another error, or a panic, says why.
 var errStopped = errors.New("stopped before all keys were read")
 
-func (s *spool) done() error { return nil }
+func (s *spool) done() error                      { return nil }
+func (s *spool) count() (hashes uint64, all bool) { return s.total.Load(), true }
 
 func (s *spool) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
 	w.ages = w.ages[:0] // all items have age 0
@@ -72,14 +76,17 @@ type baseFile struct {
 	mu     sync.Mutex
 	turns  sync.Cond
 	turn   int
-	failed bool
+	failed error
 }
 
-// fail ends all waits.
-func (b *baseFile) fail() {
+// fail ends all waits with an error: that of the first call, since any task may be the one whose error
+// ends the build.
+func (b *baseFile) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failed = true
+	if b.failed == nil {
+		b.failed = cmp.Or(err, errStopped)
+	}
 	b.turns.Broadcast()
 }
 
@@ -88,8 +95,8 @@ func (b *baseFile) put(i int, sorted []uint64, ages []uint8) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.turn != i {
-		if b.failed {
-			return errStopped
+		if b.failed != nil {
+			return b.failed
 		}
 		b.turns.Wait()
 	}

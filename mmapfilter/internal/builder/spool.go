@@ -123,8 +123,7 @@ func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
 	return s
 }
 
-func (s *spool) parts() int    { return len(s.partition) }
-func (s *spool) count() uint64 { return s.total.Load() }
+func (s *spool) parts() int { return len(s.partition) }
 
 // prefixBits returns how many top bits are equal in the hashes of an aligned range of
 // partitions. partitions is a power of two.

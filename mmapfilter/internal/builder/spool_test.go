@@ -117,7 +117,7 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 	c.Distinct, c.Capacity = distinct, capacity
 	b := &builder{Config: c, draft: newTestDraft(t)}
 	if capacity > 0 {
-		if err := b.allocate(capacity); err != nil {
+		if err := b.allocate(context.Background(), capacity); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -248,8 +248,8 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 		}
 		got = append(got, part...)
 	}
-	if len(got) != n || sum != 0 || s.count() != n {
-		t.Errorf("%d hashes came back, count %d", len(got), s.count())
+	if len(got) != n || sum != 0 || s.total.Load() != n {
+		t.Errorf("%d hashes came back, count %d", len(got), s.total.Load())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -24,7 +25,7 @@ const (
 type stretch struct {
 	begin, end tailPlace
 	spans      []span
-	deletes    uint64
+	inserts    bool // and nothing else
 	err        error
 }
 
@@ -33,7 +34,8 @@ type span struct{ time, inserts uint64 }
 
 // stretches returns how many stretches the tail has: at least one.
 func (in *input) stretches() int {
-	pages := max(in.Counted.Pages, in.header.Pages+2) - in.header.Pages - 1
+	first := hashes.FirstBase + in.header.Pages
+	pages := max(in.Counted.Pages, first+1) - first
 	return int((pages + stretchPages - 1) / stretchPages)
 }
 
@@ -49,7 +51,7 @@ func (r *tailReader) page(i int) *hashes.Page {
 
 // readStretch calls each for the operations of stretch i of the tail of an input.
 func (r *tailReader) readStretch(in *input, i int, each func(hashes.Entry)) (begin, end tailPlace, err error) {
-	number := in.header.Pages + 1 + uint64(i)*stretchPages
+	number := hashes.FirstBase + in.header.Pages + uint64(i)*stretchPages
 	pages := int(min(number+stretchPages, max(number, in.Counted.Pages)) - number)
 	before := number - 1
 	if i == 0 {
@@ -63,22 +65,34 @@ func (r *tailReader) readStretch(in *input, i int, each func(hashes.Entry)) (beg
 		return begin, end, err
 	}
 	begin.Place = hashes.Place{Identity: in.Counted.Identity, Number: number, Before: r.page(0).Check(before)}
-	if pages > 0 {
-		begin.operations = r.page(1).OperationsBefore()
+	if begin.at = in.header.At; pages > 0 {
+		begin.at = r.page(1).From()
 	}
 	end = begin
 	for n := 1; n <= pages && err == nil; n++ {
-		end.Place, end.operations, err = hashes.ReadTail(r.page(n), end.Place, end.operations, each)
+		end.Place, end.at, err = hashes.ReadTail(r.page(n), end.Place, end.at, each)
+	}
+	if i < in.stretches()-1 || err != nil {
+		return begin, end, err
+	}
+	if in.Last != nil {
+		place := hashes.Place{Identity: end.Identity, Number: in.LastNumber, Before: end.Before}
+		_, end.at, err = hashes.ReadTail(in.Last, place, end.at, each)
+	}
+	for _, e := range in.More {
+		end.at = end.at.After(e.Op, e.Hash)
+		e.Number = end.at.Number
+		each(e)
 	}
 	return begin, end, err
 }
 
 // survey finds what is in stretch i of the tail.
 func (b *stretch) survey(r *tailReader, in *input, i int) {
-	b.spans, b.deletes = b.spans[:0], 0
+	b.spans, b.inserts = b.spans[:0], true
 	b.begin, b.end, b.err = r.readStretch(in, i, func(e hashes.Entry) {
-		if e.Kind == hashes.Delete {
-			b.deletes++
+		b.inserts = b.inserts && e.Op == layout.Insert
+		if e.Op == layout.Delete {
 			return
 		}
 		if n := len(b.spans); n == 0 || b.spans[n-1].time != e.Time {
@@ -92,13 +106,13 @@ func (b *stretch) survey(r *tailReader, in *input, i int) {
 // that the superblock names.
 func (b *stretch) follow(in *input, i int) error {
 	if i == 0 {
-		in.surveyed = tailPlace{Place: b.begin.Place}
+		in.surveyed = tailPlace{b.begin.Place, in.header.At}
 	}
 	switch {
 	case b.err != nil:
 		return b.err
 	case b.begin != in.surveyed:
-		return hashes.Corrupt(b.begin.Number, "it says that %d operations of the tail are before it, not %d", b.begin.operations, in.surveyed.operations)
+		return hashes.Corrupt(b.begin.Number, "it says that operation %d of the history is before it, not %d, or is of another history", b.begin.at.Number, in.surveyed.at.Number)
 	case i == in.stretches()-1 && b.end.Before != in.Counted.Check:
 		return hashes.Corrupt(b.end.Number-1, "the check is not the one that the superblock names")
 	}
@@ -106,10 +120,10 @@ func (b *stretch) follow(in *input, i int) error {
 	return nil
 }
 
-// surveyTails reads the tails the first time. It checks them, counts their items, and returns the times
-// of the inserts and how many operations there are. None of that depends on the workers, and neither
-// does an error: it names the first page that is wrong.
-func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, operations uint64, err error) {
+// surveyTails reads the tails the first time. It checks them, counts their operations, and returns the
+// times of those that may make items. None of that depends on the workers, and neither does an error: it
+// names the first page that is wrong.
+func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, err error) {
 	stretches := make([]stretch, min(roundStretches, m.stretches()))
 	for first := 0; first < m.stretches(); first += len(stretches) {
 		stretches = stretches[:min(len(stretches), m.stretches()-first)]
@@ -123,48 +137,27 @@ func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, op
 			return run, func() error { return nil }
 		})
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		for i := range stretches {
 			b := &stretches[i]
 			in, n := m.stretch(first + i)
 			if err := b.follow(in, n); err != nil {
-				return nil, 0, err
+				return nil, in.fault(err)
 			}
-			operations += b.end.operations - b.begin.operations
-			m.items -= b.deletes
+			m.entries += b.end.at.Number - b.begin.at.Number
+			m.inserts = m.inserts && b.inserts
 			for _, s := range b.spans {
 				past.add(s.time, s.inserts)
-				m.items += s.inserts
 			}
 		}
 	}
-	return past, operations, nil
-}
-
-// word returns what the spool of the tails has for an operation: the hash without its first bits,
-// which the partition tells, and the operation, which takes their place. So a word takes no more room
-// than a hash, and words are sorted as fast.
-func (m *Merged) word(h uint64, o operation) uint64 { return h<<(64-m.tails.shift) | uint64(o) }
-
-// entry returns the entry of a word of a partition of the spool.
-func (m *Merged) entry(part int, word uint64) entry {
-	n := 64 - m.tails.shift
-	return entry{uint64(part)<<m.tails.shift | word>>n, operation(word & (1<<n - 1))}
-}
-
-// newTails makes the spool of the tails. It has enough partitions for an operation to have room in a
-// word, even if the budget is too small for them: with many inputs, the smallest budget is.
-func (m *Merged) newTails(dir scratcher, workers int, budget int64) (tails *spool, collectors int) {
-	need := 1 << (operationInput + bits.Len(uint(len(m.inputs)-1)))
-	least := int64(2 * need * 8 * minChunkLen) // for each collector
-	collectors = int(min(int64(workers), max(budget/least, 1)))
-	return newSpool(dir, collectors, max(budget, least), max(m.n, need)), collectors
+	return past, nil
 }
 
 // spoolTails reads the tails the second time, and spools their operations.
 func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, budget int64, ageAt func(time uint64) int) error {
-	m.tails, workers = m.newTails(dir, workers, budget)
+	m.tails = newSpool(dir, workers, budget, m.n)
 	m.n = min(m.n, m.tails.parts())
 	return sweep.Each(ctx, workers, m.stretches(), nil, func() (run func(int) error, finish func() error) {
 		r, c := new(tailReader), m.tails.collector()
@@ -173,21 +166,20 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 			age, at, known := 0, uint64(0), false // of the last insert
 			var failed error
 			_, _, err := r.readStretch(in, n, func(e hashes.Entry) {
-				o := newOperation(in.number, 0, hashes.Delete)
-				if e.Kind == hashes.Insert {
-					if !known || e.Time != at {
-						age, at, known = ageAt(e.Time), e.Time, true
-					}
-					o = newOperation(in.number, age, hashes.Insert)
+				if e.Op != layout.Delete && (!known || e.Time != at) {
+					age, at, known = ageAt(e.Time), e.Time, true
 				}
-				if failed == nil {
-					failed = c.addTo(e.Hash>>m.tails.shift, m.word(e.Hash, o))
+				part := e.Hash >> m.tails.shift
+				for _, word := range [2]uint64{e.Hash, newEntry(in.number, age, e).what} { // a chunk has both
+					if failed == nil {
+						failed = c.addTo(part, word)
+					}
 				}
 			})
-			if err == nil {
-				err = failed
+			if err != nil {
+				return in.fault(err)
 			}
-			return err
+			return failed
 		}
 		return run, c.flush
 	})
@@ -195,17 +187,41 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 
 // appendTails appends the sorted entries of a partition of the spool.
 func (m *Merged) appendTails(w *worker, part int, drop bool) error {
-	n := m.tails.size(part, part+1)
-	w.hashes = w.hashes[:0]
-	err := m.tails.each(part, part+1, drop, func(chunk []uint64) { w.hashes = append(w.hashes, chunk...) })
-	if err != nil {
-		return err
+	b, first := &w.merge, len(w.merge.entries)
+	err := m.tails.each(part, part+1, drop, func(chunk []uint64) {
+		for ; len(chunk) > 0; chunk = chunk[2:] {
+			b.entries = append(b.entries, entry{chunk[0], chunk[1]})
+		}
+	})
+	w.sortEntries(b.entries[first:], 64-m.tails.shift)
+	return err
+}
+
+// sortEntries sorts entries whose hashes have the first bits in common. It sorts words, as fast as
+// hashes: the next bits of a hash, as many as there is room for, and which entry it is. What these bits
+// do not tell apart, it sorts afterwards.
+func (w *worker) sortEntries(entries []entry, common uint) {
+	n := bits.Len(uint(len(entries)))
+	w.hashes, w.tmp = w.hashes[:0], slices.Grow(w.tmp[:0], len(entries))
+	for i, e := range entries {
+		w.hashes = append(w.hashes, e.hash<<common>>n<<n|uint64(i))
 	}
-	w.tmp = slices.Grow(w.tmp[:0], n)
-	for _, word := range sortHashes(w.hashes, w.tmp[:n], 0) {
-		w.merge.entries = append(w.merge.entries, m.entry(part, word))
+	sorted := sortHashes(w.hashes, w.tmp[:len(entries)], 0)
+	w.merge.other = slices.Grow(w.merge.other[:0], len(entries))
+	for _, word := range sorted {
+		w.merge.other = append(w.merge.other, entries[word&(1<<n-1)])
 	}
-	return nil
+	copy(entries, w.merge.other)
+	for i := 0; i < len(sorted); {
+		end := i + 1
+		for end < len(sorted) && sorted[end]>>n == sorted[i]>>n {
+			end++
+		}
+		if end > i+1 {
+			slices.SortFunc(entries[i:end], entry.compare)
+		}
+		i = end
+	}
 }
 
 // stretches returns how many stretches the tails have.

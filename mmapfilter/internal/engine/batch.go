@@ -41,15 +41,17 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 			}
 		}
 		p.Expect(&ahead[n])
-		if !w.planInsert(items[n]) {
-			err = ErrFull
+		if !w.tryInsert(items[n]) {
+			if err = (&FullError{hashes[n]}); !w.Retries {
+				w.skip()
+			}
 			break
 		}
-		if err = w.double(Insert, hashes[n]); err != nil {
+		if err = w.double(layout.Insert, hashes[n]); err != nil {
 			w.mu.op.reset()
 			break
 		}
-		w.append(1, hashes[n])
+		w.append(layout.Insert, 1, hashes[n])
 	}
 	return err
 }

@@ -22,46 +22,30 @@ func (w *Writer) AwaitHandover() {
 
 // double does an operation in the other file, too, if a handover is under way. It does so before w
 // changes. It returns ErrAgain if it cannot; then nothing has happened. REQUIRES: w.mu.
-func (w *Writer) double(kind Kind, hash uint64) error {
+func (w *Writer) double(op layout.Op, hash uint64) error {
 	next := w.mu.doubles.in
 	if next == nil {
 		return nil
 	}
 	next.mu.Lock()
 	defer next.mu.Unlock()
-	if next.protocol.Catch(func() error { return w.doubleIn(next, kind, hash) }) != nil {
+	if next.protocol.Catch(func() error { return next.again(op, hash) }) != nil {
 		return ErrAgain // if it has failed, so will the handover
 	}
 	return nil
 }
 
-// doubleIn does the operation in next. A fault in the files of next ends next, and not w. REQUIRES:
-// w.mu, next.mu.
-func (w *Writer) doubleIn(next *Writer, kind Kind, hash uint64) error {
-	if err := next.ready(); err != nil {
+// again does an operation of another file, which is in the history. REQUIRES: w.mu.
+func (w *Writer) again(op layout.Op, hash uint64) error {
+	err := w.ready()
+	if err != nil {
 		return err
 	}
-	switch {
-	case kind == Delete && next.remove(hash):
-		next.finish(-1, hash)
-		return nil
-	case kind == Delete:
-		next.protocol.Skip()
-		if w.mu.doubles.exact {
-			w.mu.doubles.err = ErrDiverged
-		}
-		return nil
-	case kind == LeftOut && layout.Lookup(next.table, next.newest, hash):
-		next.protocol.Skip()
-		return nil
-	case !next.tryInsert(next.table.Split(hash)):
-		return ErrAgain
+	grow, _, err := w.plan(op, hash, true)
+	if err == nil {
+		w.finish(op, grow, hash)
 	}
-	if kind == LeftOut {
-		next.more++
-	}
-	next.finish(1, hash)
-	return nil
+	return err
 }
 
 // skip counts an operation that changes nothing, in both files: a delete that finds no item, or an

@@ -10,25 +10,30 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/pending"
 )
 
-// finish appends the planned operation to the log and publishes it to this process's lookups.
-// REQUIRES: w.mu.
-func (w *Writer) finish(grow int, hash uint64) {
-	w.append(grow, hash)
+// finish appends the planned operation to the log and publishes it to this process's lookups. op is what
+// it means in the history, and grow by how many the items grow. REQUIRES: w.mu.
+func (w *Writer) finish(op layout.Op, grow int, hash uint64) {
+	w.append(op, grow, hash)
 	w.tell(1)
 }
 
 // append is finish without tell. REQUIRES: w.mu.
-func (w *Writer) append(grow int, hash uint64) {
-	op := &w.mu.op
+func (w *Writer) append(does layout.Op, grow int, hash uint64) {
+	if grow == 0 && !w.protocol.KeepsHashes() { // there is no history
+		w.protocol.Skip()
+		w.tapped(does, hash)
+		return
+	}
 	if w.overlay.Load() == nil {
 		w.overlay.Store(pending.Over(w.mu.spare))
 	}
-	w.protocol.Append(op.stores, grow, hash)
-	kind := Insert
-	if grow < 0 {
-		kind = Delete
+	op := &w.mu.op
+	w.protocol.Append(op.stores, grow, does, hash)
+	w.tapped(does, hash)
+	if w.mu.known == nil && does == layout.AtLeastOne && w.protocol.KeepsHashes() {
+		w.mu.known = new(known)
 	}
-	w.tapped(kind, hash)
+	w.mu.known.did(does, hash)
 	w.publish(op)
 	op.reset()
 	w.mu.pending++
@@ -74,17 +79,22 @@ func (w *Writer) publish(op *operation) {
 }
 
 // tapped puts an operation into the tap, if there is one. REQUIRES: w.mu.
-func (w *Writer) tapped(kind Kind, hash uint64) {
+func (w *Writer) tapped(op layout.Op, hash uint64) {
 	if w.mu.tap != nil {
-		w.mu.tap.put(hash, kind)
+		w.mu.tap.put(hash, op)
 		w.mu.pace.extra += time.Duration(w.mu.tap.Slow.Load())
 	}
 }
 
 // tell updates the length after the last n operations were appended, and starts a commit or a
-// checkpoint in the background if one is due. REQUIRES: w.mu.
+// checkpoint in the background if one is due. One that is stuck is tried again by the timer, and by an
+// operation that finds no room in the log. REQUIRES: w.mu.
 func (w *Writer) tell(n int) {
 	w.length.Store(w.protocol.Length())
+	w.measureHistory()
+	if w.mu.mostTail > 0 && w.protocol.Tail() > w.mu.mostTail {
+		w.mu.pace.later(n)
+	}
 	size, used := w.protocol.LogUse()
 	if w.Behind == nil || size == 0 { // the file may have been closed
 		return
@@ -97,12 +107,17 @@ func (w *Writer) tell(n int) {
 	if p := w.overlay.Load(); p != nil {
 		words = p.Active().Len()
 	}
-	w.mu.pace.owe(n, max(missing(size, used, needed), missing(pending.MaxWords, int64(words), paceApply)))
+	lacking := max(missing(size, used, needed), missing(pending.MaxWords, int64(words), paceApply))
+	stuck := w.protocol.Stuck() != nil
+	if stuck { // to wait for it would be in vain
+		lacking = 0
+	}
+	w.mu.pace.owe(n, lacking)
 	if words >= segmentWords { // also while a checkpoint goes on
 		w.Behind(CommitNow)
 	}
 	switch rest := w.lastPart(size); {
-	case used > size-rest:
+	case used > size-rest && !stuck:
 		w.Behind(int(rest / wal.RecordBytes))
 	case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
 		w.mu.grown = w.protocol.LogGeneration()
@@ -111,6 +126,51 @@ func (w *Writer) tell(n int) {
 		w.Behind(0)
 	}
 }
+
+// Compact has HistoryIsLong report true once the history has become long for what it means: then it
+// takes twice the room of the items, and a quarter of a MiB; or that many deletes wait for a rebuild
+// (K7). Call it before the first operation.
+func (w *Writer) Compact(waiting uint64) {
+	w.waits = waiting
+	w.measureHistory()
+}
+
+func (w *Writer) measureHistory() {
+	const least = 1 << 15 // operations
+	if w.waits == 0 {
+		return
+	}
+	tail := w.protocol.Tail()
+	if w.tail.Store(tail); tail > w.meant()+least || w.protocol.History().Waiting >= w.waits {
+		w.tooLong.Store(true)
+	}
+}
+
+// Tail returns how many operations have come since the last rebuild, if Compact was called and the
+// filter has its hashes.
+func (w *Writer) Tail() uint64 { return w.tail.Load() }
+
+// meant returns about how many items the history means. REQUIRES: w.mu.
+func (w *Writer) meant() uint64 {
+	n := w.protocol.Length()
+	return n - min(w.protocol.History().Waiting, n)
+}
+
+// Rebuilding says that a rebuild begins that will make the history short, as far as Compact has asked
+// for that. Until Untap, if many operations come, the next ones come one by one in steps of paceLong:
+// otherwise the history could become longer than K5 says before there is a new file. A thousand a second
+// are few, but none waits for the whole rebuild.
+func (w *Writer) Rebuilding() {
+	const least = 80_000 // operations; at 8 bytes each, 1 MiB has room for those of a handover, too
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waits > 0 {
+		w.mu.mostTail = 2*w.meant() + least
+	}
+}
+
+// HistoryIsLong reports whether a rebuild is due that leaves out what has come and gone: see Compact.
+func (w *Writer) HistoryIsLong() bool { return w.tooLong.Load() }
 
 // lastPart returns how much of a half of the log is left when the background asks for a checkpoint.
 // Before that can begin, it waits for the commit under way and for one of its own. Operations fill the

@@ -16,7 +16,7 @@ const fewLeft = 512
 // StartTap makes a checkpoint; from then on the tap lists all operations. It returns the hashes that
 // the file keeps as of the checkpoint; they do not change. A writer has one tap at a time; Untap ends
 // it.
-func (w *Writer) StartTap(tap *Tap) (recovery.HashFile, layout.Hashes, error) {
+func (w *Writer) StartTap(tap *Tap) (recovery.Kept, error) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
 	err := w.protocol.EndCheckpoint()
@@ -27,7 +27,7 @@ func (w *Writer) StartTap(tap *Tap) (recovery.HashFile, layout.Hashes, error) {
 		err = w.protocol.EndCheckpoint()
 	}
 	if err != nil {
-		return nil, layout.Hashes{}, err
+		return recovery.Kept{}, err
 	}
 	return w.protocol.Hashes()
 }
@@ -61,20 +61,19 @@ func (w *Writer) Quiet(tap *Tap, do func() error) error {
 	return nil
 }
 
-// Untap ends the tap.
+// Untap ends the tap, and what Rebuilding has begun.
 func (w *Writer) Untap() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mu.tap = nil
+	w.mu.tap, w.mu.mostTail, w.mu.pace.next = nil, 0, time.Time{}
 }
 
-// Replay does operations that were taken from a tap, in order. It returns how many it has done. If
-// exact is set, a delete that finds no item is an error. A key that was left out in the old file may
-// have to be inserted in this one, where no other item answers for it.
-func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err error) {
+// Replay does operations that were taken from a tap, in order. It returns how many it has done. What
+// each does to the items may differ from what it did in the old file; what it means is the same (K7).
+func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
 	for n < len(hashes) {
 		inserts := 0
-		for inserts < min(len(hashes)-n, Batch) && kinds[n+inserts] == Insert {
+		for inserts < min(len(hashes)-n, Batch) && ops[n+inserts] == layout.Insert {
 			inserts++
 		}
 		if inserts > 0 {
@@ -84,21 +83,18 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 			}
 			continue
 		}
-		var err error
-		var done bool
-		if kinds[n] == Delete {
-			if done, err = w.Delete(hashes[n]); err == nil && exact && !done {
-				err = ErrDiverged
-			}
-		} else if done, err = w.InsertUnique(hashes[n]); done {
-			w.more++
-		}
-		if err != nil {
+		if err := w.replayOne(ops[n], hashes[n]); err != nil {
 			return n, err
 		}
 		n++
 	}
 	return n, nil
+}
+
+func (w *Writer) replayOne(op layout.Op, hash uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.again(op, hash)
 }
 
 // Handover has next, the writer of a new file, take over from w. It calls replay to do in next what
@@ -108,7 +104,7 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 // syncs do. Then Handover calls swap, which puts the new file to use. From then on w returns ErrMoved.
 //
 // Handover calls look(true) before it marks the old file as superseded, after which lookups there
-// answer "maybe": from then on they should use the new file, which has the same items. If the new file
+// answer "maybe": from then on they should use the new file, which has the same keys. If the new file
 // cannot take the place of the old one, Handover calls look(false).
 //
 // No checkpoint of either file can begin during a handover. If one is under way or due soon, the log
@@ -117,9 +113,9 @@ func (w *Writer) Replay(hashes []uint64, kinds []Kind, exact bool) (n int, err e
 // where operations come fast, one may be due at each try. Handover also returns ErrAgain while a
 // larger log is being made.
 //
-// If exact is set, both files must have the same number of items when the doubling begins, except for
-// those that w left out. If Handover fails before it calls swap, nothing has changed but what replay
-// did. If it fails after that, next has failed.
+// If exact is set, both files must have the same history when the doubling begins and when it ends. If
+// Handover fails before it calls swap, nothing has changed but what replay did. If it fails after that,
+// next has failed.
 func (w *Writer) Handover(next *Writer, exact, wait bool, replay func(few int) error, look func(new bool), swap func()) error {
 	next.checkpoints.Lock()
 	defer next.checkpoints.Unlock()
@@ -231,7 +227,7 @@ func (w *Writer) beginDoubles(next *Writer, exact bool, replay func(few int) err
 	}
 	next.mu.Lock()
 	defer next.mu.Unlock()
-	if exact && next.protocol.Length() != w.protocol.Length()+next.more {
+	if exact && next.protocol.History().At != w.protocol.History().At {
 		return last, ErrDiverged
 	}
 	if err := next.protocol.HashesErr(); err != nil && w.protocol.HashesErr() == nil {
@@ -243,13 +239,16 @@ func (w *Writer) beginDoubles(next *Writer, exact bool, replay func(few int) err
 		err = ErrAgain
 	}
 	if err == nil {
-		w.mu.doubles, w.mu.held, w.mu.tap = doubles{in: next, exact: exact}, true, nil
+		w.mu.doubles, w.mu.held, w.mu.tap = doubles{next, exact}, true, nil
+		if exact {
+			next.mu.known = w.mu.known
+		}
 		next.mu.handover = time.Since(begun)
 	}
 	return last, err
 }
 
-// doubling returns an error if an operation was done in only one file, or if one of the writers has
+// doubling returns an error if the files have no longer the same history, or if one of the writers has
 // failed.
 func (w *Writer) doubling() error {
 	w.mu.Lock()
@@ -257,10 +256,14 @@ func (w *Writer) doubling() error {
 	if err := w.sound(); err != nil {
 		return err
 	}
-	if err := w.mu.doubles.in.Err(); err != nil {
+	next := w.mu.doubles.in
+	if err := next.Err(); err != nil {
 		return err
 	}
-	return w.mu.doubles.err
+	if w.mu.doubles.exact && next.protocol.History().At != w.protocol.History().At {
+		return ErrDiverged
+	}
+	return nil
 }
 
 // endDoubles ends what beginDoubles began.
@@ -296,17 +299,19 @@ func (w *Writer) hold(held bool) {
 
 // Expire deletes an item for each hash. All of these items were there when the tap began. deleted
 // counts, by hash, the items that others have deleted since: Expire adds those in the tap, and leaves
-// out as many of its own deletes. It returns how many items it has deleted.
-func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64) (n uint64, err error) {
+// out as many of its own deletes. stolen are the classes of which deletes of keys that were not there
+// have taken items: of these, keys may share an item that is left, so that the history alone says what
+// was deleted. It returns how many items it has deleted.
+func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool) (n uint64, err error) {
 	for len(hashes) > 0 && err == nil {
 		block := hashes[:min(len(hashes), Batch)]
 		hashes = hashes[len(block):]
-		err = w.expire(block, tap, deleted, &n)
+		err = w.expire(block, tap, deleted, stolen, &n)
 	}
 	return n, err
 }
 
-func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, n *uint64) error {
+func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool, n *uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range hashes {
@@ -320,15 +325,13 @@ func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, n 
 			deleted[h]--
 			continue
 		}
+		grow := 0
+		if !stolen[w.table.Class(w.table.Split(h))] {
+			grow, _, _ = w.plan(layout.Delete, h, true)
+		}
 		w.mu.tap = nil // the tap lists the deletes of others
-		there, err := w.deleteReady(h)
+		w.finish(layout.Delete, grow, h)
 		w.mu.tap = tap
-		if err != nil {
-			return err
-		}
-		if !there {
-			return ErrDiverged
-		}
 		*n++
 	}
 	return nil

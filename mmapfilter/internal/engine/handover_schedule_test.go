@@ -191,7 +191,7 @@ func (c *crossing) handOver(inVain bool) {
 	replay := func(int) error {
 		hashes, kinds, err := c.tap.Take(nil, nil, 1000)
 		if err == nil {
-			_, err = next.w.Replay(hashes, kinds, true)
+			_, err = next.w.Replay(hashes, kinds)
 		}
 		return err
 	}

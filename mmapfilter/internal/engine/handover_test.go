@@ -66,7 +66,7 @@ func TestReplay(t *testing.T) {
 	for tap.Len() > 0 {
 		hashes, kinds, err := tap.Take(nil, nil, 1000)
 		if err == nil {
-			_, err = next.Replay(hashes, kinds, true)
+			_, err = next.Replay(hashes, kinds)
 		}
 		if err != nil {
 			t.Fatalf("the replay: %v", err)
@@ -87,7 +87,15 @@ func TestReplay(t *testing.T) {
 // what finds no room in one of the files is put off.
 func TestOperationsBesideHandover(t *testing.T) {
 	const lines = 3
-	old, next := newStage(t, lines, 1), newStage(t, lines+1, 1)
+	t.Run("without a history", func(t *testing.T) {
+		operationsBesideHandover(t, newStage(t, lines, 1), newStage(t, lines+1, 1))
+	})
+	t.Run("with a history", func(t *testing.T) {
+		operationsBesideHandover(t, newStageOn(t, stageShape.Keeping(t, lines), lines, 1), newStageOn(t, stageShape.Keeping(t, lines+1), lines+1, 1))
+	})
+}
+
+func operationsBesideHandover(t *testing.T, old, next *stage) {
 	var there []uint64
 	insert := func() uint64 {
 		h := old.rng.Uint64()
@@ -101,12 +109,18 @@ func TestOperationsBesideHandover(t *testing.T) {
 	for _, h := range there {
 		next.do(change{h, 1})
 	}
+	if err := old.w.Sync(true, 7); err != nil {
+		t.Fatal(err)
+	}
 	has := func(w *Writer, hash uint64) bool { return layout.Lookup(w.table, w.newest, hash) }
 	check := func(what string) {
 		t.Helper()
 		a, b := old.w.protocol, next.w.protocol
 		if a.Length() != b.Length() || a.Operations() != b.Operations() {
 			t.Errorf("%s: %d and %d items after %d and %d operations", what, a.Length(), b.Length(), a.Operations(), b.Operations())
+		}
+		if a.History() != b.History() {
+			t.Errorf("%s: the histories are at %+v and %+v", what, a.History(), b.History())
 		}
 		for _, h := range there {
 			if !has(old.w, h) || !has(next.w, h) {
@@ -149,6 +163,9 @@ func TestOperationsBesideHandover(t *testing.T) {
 		if err := old.w.InsertAll([]uint64{old.rng.Uint64()}, nil, &done); err != ErrAgain || done != 0 {
 			t.Errorf("no room for a batch: %d, %v", done, err)
 		}
+		if added, err := old.w.InsertUnique(old.rng.Uint64()); err != ErrAgain || added {
+			t.Errorf("no room for a unique one: %t, %v", added, err)
+		}
 		if n := old.w.protocol.Operations(); n != before {
 			t.Errorf("no room: %d operations", n-before)
 		}
@@ -174,6 +191,9 @@ func TestOperationsBesideHandover(t *testing.T) {
 	}
 	if err := old.w.SkipFull(); err != ErrMoved { // nobody would count it
 		t.Errorf("afterwards, an operation that found no room: %v", err)
+	}
+	if seq, _ := next.w.Durable(); seq != 7 {
+		t.Errorf("the sequence is %d", seq)
 	}
 	length, operations := next.w.protocol.Length(), next.w.protocol.Operations()
 	again := mustWriter(t, next.volume.crashed(next.w.words, nil), wal.MinBytes)

@@ -16,8 +16,12 @@ import (
 //
 // up to paceLongest. That is nothing as long as the disk keeps up.
 //
-// extra is what operations owe a rebuild, which does them again in another file.
-type pace struct{ owed, extra time.Duration }
+// extra is what operations owe a rebuild, which does them again in another file. next is when the next
+// operation may come, if the history gets long meanwhile (see Writer.Rebuilding).
+type pace struct {
+	owed, extra time.Duration
+	next        time.Time
+}
 
 const (
 	paceBase  = time.Microsecond       // about the time of an operation
@@ -29,6 +33,11 @@ const (
 	// paceLongest bounds one sleep, and so the wait of one operation, to ten times paceLeast. Where
 	// nothing is free, the formula would give 2^16 times paceBase.
 	paceLongest = 5 * time.Millisecond
+
+	// Between two operations while the history is long; and how long one waits at most, whatever many
+	// goroutines and batches have put before it.
+	paceLong     = time.Millisecond
+	paceLongMost = 50 * time.Millisecond
 )
 
 // missing returns the share of needed that is not free when used of size are in use. It is below 0 if
@@ -47,12 +56,27 @@ func (p *pace) owe(operations int, share float64) {
 	p.owed += time.Duration(min(float64(operations)*each, float64(paceLongest)))
 }
 
+// later has n operations be later, one after the other.
+func (p *pace) later(n int) {
+	now := time.Now()
+	if p.next.Before(now) {
+		p.next = now
+	}
+	p.next = p.next.Add(time.Duration(n) * paceLong)
+	if most := now.Add(paceLongMost); p.next.After(most) {
+		p.next = most
+	}
+}
+
 // due reports whether enough is owed for a sleep.
-func (p *pace) due() bool { return p.owed+p.extra >= paceLeast }
+func (p *pace) due() bool { return p.owed+p.extra >= paceLeast || !p.next.IsZero() }
 
 // pay returns how long to sleep for what is owed, and sets that to 0.
 func (p *pace) pay() time.Duration {
 	owed := min(p.owed+p.extra, paceLongest)
 	p.owed, p.extra = 0, 0
+	if !p.next.IsZero() {
+		owed = max(owed, min(time.Until(p.next), paceLongMost))
+	}
 	return owed
 }

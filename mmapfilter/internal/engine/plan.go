@@ -5,6 +5,35 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
+// A FullError is that of an insert of a hash that finds no room. It matches ErrFull.
+type FullError struct{ Hash uint64 }
+
+func (e *FullError) Error() string { return ErrFull.Error() }
+func (e *FullError) Unwrap() error { return ErrFull }
+
+// plan plans what an operation does to the items (K7): the stores are in w.mu.op then, and grow is by
+// how many the items grow. does says that it does something, if only to the history. listed says that
+// the history of another file has it, so that this one gets it whatever it does to the items.
+//
+// While keys lean on items of others, a delete takes no item: the next rebuild would find the key that
+// leans, but until then nobody would. What an AtLeastOne leaves out goes to the history unless it is
+// known to be there. REQUIRES: w.mu.
+func (w *Writer) plan(op layout.Op, hash uint64, listed bool) (grow int, does bool, err error) {
+	switch {
+	case op == layout.Delete && w.protocol.History().LeftOut > 0:
+		return 0, listed || layout.Lookup(w.looks, w.newest, hash), nil
+	case op == layout.Delete && w.remove(hash):
+		return -1, true, nil
+	case op == layout.Delete:
+		return 0, listed, nil
+	case op == layout.AtLeastOne && layout.Lookup(w.looks, w.newest, hash):
+		return 0, listed || !w.mu.known.has(hash) || w.mu.tap != nil || w.mu.doubles.in != nil, nil
+	case !w.tryInsert(w.table.Split(hash)):
+		return 0, false, &FullError{hash}
+	}
+	return 1, true, nil
+}
+
 // tryInsert has the placer plan an insert and reports whether there is room. At the limit of keys,
 // only an item whose class has an entry in the stash has room. REQUIRES: w.mu.
 func (w *Writer) tryInsert(home layout.Item) bool {

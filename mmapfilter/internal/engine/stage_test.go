@@ -95,7 +95,11 @@ func newStage(tb testing.TB, lines, seed uint64) *stage {
 }
 
 func newStageOf(tb testing.TB, p tabletest.Shape, lines, seed uint64) *stage {
-	v := &recordedVolume{Volume: p.Volume(tb, lines)}
+	return newStageOn(tb, p.Volume(tb, lines), lines, seed)
+}
+
+func newStageOn(tb testing.TB, volume *tabletest.Volume, lines, seed uint64) *stage {
+	v := &recordedVolume{Volume: volume}
 	v.file.File = v.File
 	s := &stage{TB: tb, volume: v, rng: rand.New(rand.NewPCG(seed, lines)), counts: map[uint64]int{}}
 	s.w = mustWriter(tb, v, wal.MinBytes)

@@ -34,11 +34,12 @@ func (w *Writer) Superblock() *layout.Superblock {
 
 // A State describes a writer at an instant.
 type State struct {
-	StashLen             int // stash entries in use
-	Pending              int // operations in the log and not yet stored to the file
-	LogBytes             int64
+	StashLen             int   // stash entries in use
+	Pending              int   // operations in the log and not yet stored to the file
+	LogBytes, LogUsed    int64 // of the log, and of the half that operations go to
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64
+	History              layout.Kept
 	Handover             time.Duration // time that operations waited for the handover to this writer
 	LongestStall         time.Duration // longest time that an operation waited for a log, for room in it, or for the disk to keep pace
 }
@@ -47,8 +48,9 @@ type State struct {
 func (w *Writer) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := State{StashLen: w.mu.stashed.entries, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load()), Handover: w.mu.handover}
+	s := State{StashLen: w.mu.stashed.entries, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load()), Handover: w.mu.handover, History: w.protocol.History()}
 	s.LogBytes, _ = w.protocol.LogBytes()
+	_, s.LogUsed = w.protocol.LogUse()
 	s.Commits, s.Checkpoints = w.protocol.Counts()
 	return s
 }

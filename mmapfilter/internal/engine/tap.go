@@ -6,12 +6,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A Tap lists operations of a writer, in order: those that changed something, and those that may
-// change something in the new file (LeftOut). The writer puts them in, and one other goroutine takes
-// them. If many wait, most of them are in a file.
+// A Tap lists operations of a writer, in order: those that are in the history, or would be if one were
+// kept. The writer puts them in, and one other goroutine takes them. If many wait, most of them are in a
+// file.
 type Tap struct {
 	// Slow is how long each operation waits, in nanoseconds, while they come faster than they are
 	// taken.
@@ -29,19 +30,9 @@ type Tap struct {
 	failed error
 }
 
-// A Kind says what an operation in a tap is.
-type Kind uint8
-
-// The kinds of operations.
-const (
-	Insert  Kind = iota
-	LeftOut      // an InsertUnique that a lookup answered with "maybe"
-	Delete
-)
-
 // A tapChunk is a run of operations.
 type tapChunk struct {
-	words []uint64 // hashes, then two bits for each, its kind; nil if it is in the file
+	words []uint64 // hashes, then two bits for each, its Op; nil if it is in the file
 	n     int
 	at    int64 // in the file
 	sum   uint64
@@ -52,7 +43,7 @@ const (
 	// tapOps is how many operations a chunk has: half a MiB of hashes, so that writing and reading
 	// chunks costs little more than their bytes do.
 	tapOps = 1 << 16
-	// tapWords is the words of a chunk: its hashes, and 32 kinds in a word.
+	// tapWords is the words of a chunk: its hashes, and the Ops, 32 in a word.
 	tapWords = tapOps + tapOps/32
 	// tapChunks is how many chunks wait in memory: a million operations in 8.5 MiB. The rebuild of a
 	// filter that is not large ends before so many have come, and needs no file.
@@ -70,11 +61,11 @@ func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)}
 // Begin puts in inserts, ahead of the operations of the writer.
 func (t *Tap) Begin(hashes []uint64) {
 	for _, h := range hashes {
-		t.put(h, Insert)
+		t.put(h, layout.Insert)
 	}
 }
 
-func (t *Tap) put(hash uint64, kind Kind) {
+func (t *Tap) put(hash uint64, op layout.Op) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failed != nil {
@@ -82,7 +73,7 @@ func (t *Tap) put(hash uint64, kind Kind) {
 	}
 	c := t.last
 	c.words[c.n] = hash
-	c.words[tapOps+c.n/32] |= uint64(kind) << (c.n % 32 * 2)
+	c.words[tapOps+c.n/32] |= uint64(op) << (c.n % 32 * 2)
 	t.n++
 	if c.n++; c.n < tapOps {
 		return
@@ -127,8 +118,8 @@ func (t *Tap) Len() int {
 	return t.n
 }
 
-// Take appends up to most operations, in order, and returns them with their kinds.
-func (t *Tap) Take(hashes []uint64, kinds []Kind, most int) ([]uint64, []Kind, error) {
+// Take appends up to most operations, in order, and returns them with what they mean.
+func (t *Tap) Take(hashes []uint64, ops []layout.Op, most int) ([]uint64, []layout.Op, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for ; most > 0 && t.n > 0 && t.failed == nil; most-- {
@@ -149,25 +140,25 @@ func (t *Tap) Take(hashes []uint64, kinds []Kind, most int) ([]uint64, []Kind, e
 			}
 		}
 		hashes = append(hashes, c.words[c.taken])
-		kinds = append(kinds, Kind(c.words[tapOps+c.taken/32]>>(c.taken%32*2)&3))
+		ops = append(ops, layout.Op(c.words[tapOps+c.taken/32]>>(c.taken%32*2)&3))
 		c.taken++
 		t.n--
 	}
 	if t.failed != nil {
 		return nil, nil, fmt.Errorf("keep the operations that go on meanwhile: %w", t.failed)
 	}
-	return hashes, kinds, nil
+	return hashes, ops, nil
 }
 
 // drain takes all operations and counts the deletes.
 func (t *Tap) drain(deleted map[uint64]uint64) error {
 	for t.Len() > 0 {
-		hashes, kinds, err := t.Take(nil, nil, tapOps)
+		hashes, ops, err := t.Take(nil, nil, tapOps)
 		if err != nil {
 			return err
 		}
 		for i, h := range hashes {
-			if kinds[i] == Delete {
+			if ops[i] == layout.Delete {
 				deleted[h]++
 			}
 		}

@@ -28,9 +28,9 @@ var (
 	// ErrAgain is returned by an operation that has not been done because it would have to wait while
 	// a Handover is under way (see AwaitHandover), and by a Handover that must be tried again.
 	ErrAgain = errors.New("a handover is under way")
-	// ErrDiverged is returned if a replay does not lead to the same items: the hashes are not
+	// ErrDiverged is returned if a replay does not lead to the same history: the hashes are not
 	// those of the filter. It matches recovery.ErrHashes.
-	ErrDiverged = fmt.Errorf("%w: K3: the operations do not fit the items that they are for", recovery.ErrHashes)
+	ErrDiverged = fmt.Errorf("%w: K3: the new file has another history than the one whose place it is to take", recovery.ErrHashes)
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
@@ -65,7 +65,6 @@ type Writer struct {
 	// changed before the first operation.
 	Limit uint64
 
-	more      uint64 // items that Replay has inserted and the old file had left out
 	protocol  *recovery.Writer
 	table     layout.Table
 	looks     layout.Looks // the table
@@ -90,6 +89,10 @@ type Writer struct {
 	_      cpu.CacheLinePad
 	length atomic.Uint64 // changes with every operation, and runtime with many
 
+	waits   uint64        // deletes that may wait for a rebuild (K7); 0 if the filter does not rebuild itself
+	tooLong atomic.Bool   // see HistoryIsLong
+	tail    atomic.Uint64 // see Tail
+
 	// released is set before another writer may change the file.
 	released atomic.Bool
 
@@ -104,6 +107,7 @@ type Writer struct {
 		closed   error                        // ErrClosed or ErrMoved, or nil
 		unseal   func(hold func(step func())) // see Unsealing; or nil
 		tap      *Tap                         // lists the operations; or nil
+		mostTail uint64                       // see Rebuilding; 0 if no rebuild goes on
 		held     bool                         // see hold
 		doubles  doubles                      // where else operations are done
 		handover time.Duration                // see State
@@ -115,6 +119,7 @@ type Writer struct {
 		ahead    [Batch]place.Outlook // of the inserts of a batch
 		stashed  stashed
 		searches searches
+		known    *known // nil before the first InsertUnique, and without a history
 		waits    int    // times that mu was released to make room
 		pace     pace   // what operations owe a checkpoint, a commit or a rebuild
 		grown    uint64 // generation in which a larger log was asked for
@@ -204,6 +209,5 @@ func (w *Writer) stalled(since time.Time) {
 // doubles say where else the operations of a writer are done.
 type doubles struct {
 	in    *Writer // or nil
-	exact bool    // it has the same items
-	err   error   // why an operation was done in one of them only, or nil
+	exact bool    // it has the same history
 }

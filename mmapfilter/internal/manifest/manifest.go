@@ -79,7 +79,8 @@ func (h *Hex) UnmarshalText(text []byte) error {
 }
 
 const (
-	format  = "mmapfilter set"
+	// Format is the format that a manifest names.
+	Format  = "mmapfilter set"
 	version = 1
 	// MaxShards bounds the number of shards: each costs memory in every process that opens the set.
 	MaxShards = 1 << 20
@@ -95,7 +96,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Encode returns the bytes of the file.
 func (m *Manifest) Encode() []byte {
-	m.Format, m.Version = format, version
+	m.Format, m.Version = Format, version
 	var b bytes.Buffer
 	head := *m
 	head.Shards = nil
@@ -138,7 +139,7 @@ func Decode(data []byte) (*Manifest, error) {
 	if end < 0 || len(data) > maxBytes {
 		return nil, bad(0, "not a manifest: it has %d bytes", len(data))
 	}
-	if err := json.Unmarshal(data, &head); err != nil || head.Format != format {
+	if err := json.Unmarshal(data, &head); err != nil || head.Format != Format {
 		return nil, bad(0, "not a manifest, or not all of one")
 	}
 	if head.Version > version {

@@ -3,19 +3,19 @@ package rebuild
 import (
 	"context"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 )
 
 // A replayer does in a new file what is done in an old one meanwhile.
 type replayer struct {
-	tap   *engine.Tap      // what is done in the old file
-	next  *background.Work // of the new file, or nil as long as that is not open
-	exact bool             // the new file has the same items, since it comes from their hashes
+	tap  *engine.Tap      // what is done in the old file
+	next *background.Work // of the new file, or nil as long as that is not open
 
 	// Operations that were taken from the tap and are not done yet.
 	hashes []uint64
-	kinds  []engine.Kind
+	ops    []layout.Op
 	done   uint64
 }
 
@@ -69,16 +69,16 @@ func pace(slow int64, before, now int) int64 {
 // replay does some of the operations in the tap.
 func (r *replayer) replay() (err error) {
 	if len(r.hashes) == 0 {
-		if r.hashes, r.kinds, err = r.tap.Take(r.hashes[:0], r.kinds[:0], replayAtOnce); err != nil {
+		if r.hashes, r.ops, err = r.tap.Take(r.hashes[:0], r.ops[:0], replayAtOnce); err != nil {
 			return err
 		}
 	}
 	n := 0
 	err = r.next.Catch(func() (err error) {
-		n, err = r.next.Writer.Replay(r.hashes, r.kinds, r.exact)
+		n, err = r.next.Writer.Replay(r.hashes, r.ops)
 		return err
 	})
-	r.hashes, r.kinds = r.hashes[n:], r.kinds[n:]
+	r.hashes, r.ops = r.hashes[n:], r.ops[n:]
 	r.done += uint64(n)
 	return err
 }

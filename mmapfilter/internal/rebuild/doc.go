@@ -10,9 +10,9 @@
 //	hand over  the rest is done; then operations are done in both files, until the new   engine
 //	           one has the name
 //
-// What the old file had comes from the hashes that it keeps: then the new file has the same items, and
-// anything else is damage. Or it comes from the caller, who is asked for it at the instant of the tap:
-// then a delete may find nothing.
+// What the old file had comes from the hashes that it keeps: then the new file gets what its history
+// means (K7), and goes on with the same history, whatever the operations do to the items of either. Or
+// it comes from the caller, who is asked for it at the instant of the tap: then a history begins anew.
 //
 // A handover does not wait for a checkpoint, since many operations would come meanwhile: it is tried
 // again until there is none. After a while (Patience) it waits all the same.

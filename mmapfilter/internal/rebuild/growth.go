@@ -3,16 +3,20 @@ package rebuild
 import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // A filter that holds growShare of its capacity is rebuilt for growFactor times as many keys (K5). One
 // that holds less than 1 in shrinkShare of its capacity, if that is above LeastShrunk, is rebuilt for
-// growFactor times its items, but at least LeastShrunk.
+// growFactor times its items, but at least LeastShrunk: unless its items and the operations since the
+// last rebuild together are fewer than that, too. (They are at least as many as the items that it has
+// ever held since then: so it was made large to be filled.) It is rebuilt for as many keys as before if
+// 1 in waitShare of its capacity are deletes that wait for it.
 const (
 	growShare   = 0.9
 	growFactor  = 2
 	shrinkShare = 8
+	waitShare   = 8
+	wideShare   = 64
 	LeastShrunk = 1 << 16
 )
 
@@ -21,7 +25,7 @@ const (
 type Growth struct {
 	capacity uint64
 	growAt   uint64 // items from which on it grows; 0 if it does not
-	shrinkAt uint64 // items below which it shrinks; 0 if it does not
+	shrinkAt uint64 // items below which it shrinks, once it has held as many; 0 if it does not
 }
 
 // GrowthOf returns the Growth of the filter that has the superblock.
@@ -40,32 +44,41 @@ func GrowthOf(sb *layout.Superblock) (g Growth) {
 // Grows reports whether the filter grows by itself.
 func (g Growth) Grows() bool { return g.growAt > 0 }
 
+// Compacts returns engine.Writer.Compacts.
+func (g Growth) Compacts() uint64 {
+	if !g.Grows() {
+		return 0
+	}
+	return max(g.capacity/waitShare, 1)
+}
+
 // Inserted reports whether a rebuild is due after an insert.
 func (g Growth) Inserted(w *engine.Writer) bool {
-	return g.Grows() && (w.Len() >= g.growAt || longTail(w))
+	return g.Grows() && w.Len() >= g.growAt || w.HistoryIsLong()
 }
 
 // Deleted reports whether a rebuild is due after a delete.
-func (g Growth) Deleted(w *engine.Writer) bool { return g.shrinkAt > 0 && w.Len() < g.shrinkAt }
-
-// Next reports whether a rebuild is due, and returns the capacity of the new file: 0 means that of the
-// old one.
-func (g Growth) Next(w *engine.Writer) (capacity uint64, due bool) {
-	if !g.Grows() {
-		return 0, false
-	}
-	switch items := w.Len(); {
-	case items >= g.growAt:
-		return growFactor * max(g.capacity, items), true
-	case items < g.shrinkAt:
-		return max(growFactor*items, LeastShrunk), true
-	}
-	return 0, longTail(w)
+func (g Growth) Deleted(w *engine.Writer) bool {
+	return g.Small(w) && g.shrinks(w) || w.HistoryIsLong()
 }
 
-// longTail reports whether NAME.hashes is much longer than the items need: many have come and gone
-// since the last rebuild, which removes them.
-func longTail(w *engine.Writer) bool {
-	const much, least = 4, 2048 // pages
-	return w.Protocol().HashesPages() > much*w.Len()/recovery.ItemsInPage+least
+// Small reports whether the filter has so few items that it should be smaller, if it has held more.
+func (g Growth) Small(w *engine.Writer) bool { return w.Len() < g.shrinkAt }
+
+// shrinks reports whether the filter may be made smaller: it can have held more.
+func (g Growth) shrinks(w *engine.Writer) bool { return w.Len()+w.Tail() >= g.shrinkAt }
+
+// Capacity returns the capacity of the file that replaces that of w, for a number of items. full says
+// that the old one had no room for an insert.
+func (g Growth) Capacity(w *engine.Writer, items uint64, full bool) uint64 {
+	switch {
+	case full, items >= g.growAt:
+		return growFactor * max(g.capacity, items)
+	case items < g.shrinkAt && g.shrinks(w):
+		return max(growFactor*items, LeastShrunk)
+	}
+	return g.capacity
 }
+
+// Wide reports whether the filter has grown so much for its items that growing has not made room.
+func (g Growth) Wide(w *engine.Writer) bool { return w.Len() < g.capacity/wideShare }

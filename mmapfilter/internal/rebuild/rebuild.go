@@ -3,6 +3,7 @@ package rebuild
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -43,7 +44,6 @@ type rebuild struct {
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
 	r := &rebuild{Job: job, to: recovery.RebuildPath(path)}
-	r.replayer.exact = job.Keys == nil
 	r.replayer.tap = engine.NewTap(builder.Beside(r.to).Scratch)
 	defer r.replayer.tap.Close()
 	if err := r.Old.Files.Named(); err != nil {
@@ -52,6 +52,12 @@ func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	if err := recovery.BeginRebuild(path); err != nil {
 		return false, err
 	}
+	ended := false
+	defer func() {
+		if !ended && !r.swapped { // a function of the caller has panicked
+			r.giveUp()
+		}
+	}()
 	err = r.build(ctx)
 	if err == nil {
 		r.replayer.next, err = r.Open(r.to)
@@ -59,8 +65,12 @@ func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	if err == nil {
 		err = r.handOver(ctx)
 	}
+	ended = true
 	if r.swapped {
 		return true, errors.Join(err, r.Old.Retire())
+	}
+	if next := r.replayer.next; next != nil && next.Writer.Err() != nil && r.Old.Writer.Err() == nil {
+		err = fmt.Errorf("write %s: %w", r.to, next.Writer.Protocol().Cause()) // the filter has not failed
 	}
 	return false, errors.Join(err, r.giveUp())
 }
@@ -80,12 +90,13 @@ func (r *rebuild) giveUp() (err error) {
 // build makes the new file with what the old one has at an instant.
 func (r *rebuild) build(ctx context.Context) error {
 	r.Config.Like = r.Old.Files.Path()
-	if r.replayer.exact {
+	if r.Keys == nil {
 		return r.buildKept(ctx)
 	}
 	var keys iter.Seq2[[]byte, error]
 	err := r.Old.Catch(func() error {
 		return r.Old.Writer.Quiet(r.replayer.tap, func() (err error) {
+			r.Config.LastTime = max(r.Config.LastTime, r.Old.Writer.Protocol().LastTime())
 			if keys, err = r.Keys(); err == nil && r.Hashes != nil {
 				r.replayer.tap.Begin(r.Hashes())
 			}
@@ -103,13 +114,16 @@ func (r *rebuild) buildKept(ctx context.Context) error {
 	if err := r.Old.Writer.Protocol().HashesErr(); err != nil {
 		return err
 	}
-	var kept builder.Kept
+	r.Old.Writer.Rebuilding()
+	var kept recovery.Kept
 	err := r.Old.Catch(func() (err error) {
-		kept.File, kept.Counted, err = r.Old.Writer.StartTap(r.replayer.tap)
+		kept, err = r.Old.Writer.StartTap(r.replayer.tap)
 		return err
 	})
 	if err == nil {
-		_, err = builder.BuildKept(ctx, r.to, r.Config, []builder.Kept{kept})
+		r.Config.Continues = r.Old.Writer.Superblock()
+		r.Config.LastTime = r.Config.Continues.LastTime()
+		_, err = builder.BuildKept(ctx, r.to, r.Config, []recovery.Kept{kept})
 	}
 	return err
 }
@@ -131,7 +145,7 @@ func (r *rebuild) handOver(ctx context.Context) error {
 		wait := time.Since(first) >= Patience
 		err := r.Old.Catch(func() error {
 			return next.Catch(func() error {
-				return r.Old.Writer.Handover(next.Writer, r.replayer.exact, wait, r.replayer.replayTo, r.Look, r.swap)
+				return r.Old.Writer.Handover(next.Writer, r.Keys == nil, wait, r.replayer.replayTo, r.Look, r.swap)
 			})
 		})
 		if err != engine.ErrAgain {

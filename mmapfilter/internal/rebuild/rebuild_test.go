@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
@@ -17,6 +18,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"pgregory.net/rapid"
 )
 
 var shape = tabletest.New(layout.Blocked, 12, 5)
@@ -32,10 +34,12 @@ type run struct {
 }
 
 // newRun makes a filter with the keys of the numbers below 100, whose successor is to be larger.
-func newRun(t *testing.T) *run {
+func newRun(t *testing.T) *run { return newRunOf(t, tabletest.Shape.Create) }
+
+func newRunOf(t *testing.T, create func(tabletest.Shape, rapid.TB, string, uint64)) *run {
 	r := &run{T: t}
 	path := filepath.Join(t.TempDir(), "f.mmf")
-	shape.Create(t, path, 20)
+	create(shape, t, path, 20)
 	old, err := openWork(path)
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +177,99 @@ func TestRun(t *testing.T) {
 	}
 	r.insert(300)
 	r.has(300, 301)
+}
+
+// TestReplayIsPutOff covers K3: what waits in the tap when a handover begins may find no room in the
+// log of the new file. Then the handover is put off, and nothing of it is left out: no position tells,
+// where the keys come from the caller.
+func TestReplayIsPutOff(t *testing.T) {
+	defer func(before time.Duration) { Patience = before }(Patience)
+	Patience = 0 // or a checkpoint would come before
+	r := newRun(t)
+	r.job.Keys = func() (iter.Seq2[[]byte, error], error) {
+		return func(yield func([]byte, error) bool) {
+			for number := uint64(100); number < 900; number++ { // meanwhile
+				r.insert(number)
+			}
+			for key, err := range tabletest.Numbers(0, 100) {
+				if !yield(key, err) {
+					return
+				}
+			}
+		}, nil
+	}
+	open := r.job.Open
+	r.job.Open = func(path string) (*background.Work, error) {
+		work, err := open(path)
+		for room := true; room && err == nil; {
+			err = work.Writer.Sync(true, 1)
+			size, used := work.Writer.Protocol().LogUse()
+			room = used < size*3/4
+		}
+		return work, err
+	}
+	if swapped, err := Run(context.Background(), r.job); !swapped || err != nil {
+		t.Fatal(swapped, err)
+	}
+	if s := r.next.Writer.State(); s.Checkpoints == 0 {
+		t.Error("the log has had room for all")
+	}
+	if n := r.next.Writer.Len(); n != 900 {
+		t.Errorf("%d items", n)
+	}
+	r.has(0, 900)
+}
+
+// TestRunKept covers K7: from the kept hashes, the new file gets what the history means: the item that
+// a stray delete has taken, one for a key that leant on another one, and none for one whose delete
+// waits. Its history goes on where that of the old file is.
+func TestRunKept(t *testing.T) {
+	r := newRunOf(t, tabletest.Shape.CreateKeeping)
+	r.job.Keys, r.job.Config.Keep, r.job.Config.Identity, r.job.Config.Capacity = nil, true, 2, 0
+	var planned uint64
+	r.job.Config.Plan = func(capacity uint64) (builder.Plan, error) {
+		planned = capacity
+		p, err := plan(1000)
+		p.Superblock.SetKeepsHashes(false)
+		return p, err
+	}
+	w := r.job.Old.Writer
+	unique := func(hash uint64) {
+		t.Helper()
+		if added, err := w.InsertUnique(hash); added || err != nil {
+			t.Fatal(added, err)
+		}
+	}
+	remove := func(hash uint64) {
+		t.Helper()
+		if done, err := w.Delete(hash); !done || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	remove(hashOf(6) ^ 1)
+	unique(hashOf(5) ^ 1)
+	remove(hashOf(5))
+	remove(hashOf(7))
+	open := r.job.Open
+	r.job.Open = func(path string) (*background.Work, error) {
+		unique(hashOf(8)) // meanwhile
+		remove(hashOf(8))
+		return open(path)
+	}
+	if swapped, err := Run(context.Background(), r.job); !swapped || err != nil {
+		t.Fatal(swapped, err)
+	}
+	next, old := r.next.Writer, w.State().History
+	if got, want := next.State().History, (layout.Kept{At: old.At, LeftOut: 1, Waiting: 1}); got != want {
+		t.Errorf("the history is at %+v, not %+v", got, want)
+	}
+	if planned != 99 || next.Len() != 99 { // with 5^1 and 8, whose item the next rebuild takes
+		t.Errorf("planned for %d items; there are %d", planned, next.Len())
+	}
+	r.has(0, 7)
+	if next.Contains(hashOf(7)) || !next.Contains(hashOf(5)^1) {
+		t.Error("a delete was not done, or the key that leant is lost")
+	}
 }
 
 // TestRunFails: a job that fails or is cancelled leaves everything as it was.

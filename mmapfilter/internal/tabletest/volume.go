@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"pgregory.net/rapid"
@@ -108,6 +109,18 @@ func (v *Volume) Random() uint64 {
 // Volume returns a volume with an empty filter of a shape.
 func (s Shape) Volume(tb rapid.TB, lines uint64) *Volume {
 	tb.Helper()
+	return s.volume(tb, lines, func(*layout.Superblock) {})
+}
+
+// Keeping is Volume for a filter that keeps its hashes, and has lost NAME.hashes: its log has the
+// history all the same.
+func (s Shape) Keeping(tb rapid.TB, lines uint64) *Volume {
+	tb.Helper()
+	return s.volume(tb, lines, func(sb *layout.Superblock) { sb.SetKeepsHashes(false) })
+}
+
+func (s Shape) volume(tb rapid.TB, lines uint64, change func(sb *layout.Superblock)) *Volume {
+	tb.Helper()
 	g, err := layout.NewGeometry(s.Kind, s.Params, lines)
 	if err != nil {
 		tb.Fatal(err)
@@ -120,6 +133,7 @@ func (s Shape) Volume(tb rapid.TB, lines uint64) *Volume {
 	sb.SetTargetRate(0.01)
 	sb.SetDesignLoad(1)
 	sb.SetState(layout.Clean)
+	change(&sb)
 	sb.Sign()
 	v := &Volume{File: &File{Mem: make([]uint64, g.SealedBytes/8)}}
 	file := recovery.Bytes(v.File.Mem)
@@ -133,6 +147,31 @@ func (s Shape) Volume(tb rapid.TB, lines uint64) *Volume {
 func (s Shape) Create(tb rapid.TB, path string, lines uint64) {
 	tb.Helper()
 	if err := os.WriteFile(path, recovery.Bytes(s.Volume(tb, lines).File.Mem), 0o666); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// CreateKeeping is Create for a filter that keeps its hashes, with its NAME.hashes.
+func (s Shape) CreateKeeping(tb rapid.TB, path string, lines uint64) {
+	tb.Helper()
+	var pages [hashes.FirstBase * hashes.PageWords]uint64
+	h := hashes.Header{Identity: 1, Ages: []hashes.Age{{}}}
+	_, tail, err := hashes.NewBase(h, func(number uint64, p *hashes.Page) error {
+		copy(pages[number*hashes.PageWords:], p[:])
+		return nil
+	}).End()
+	if err == nil {
+		err = os.WriteFile(path+".hashes", recovery.Bytes(pages[:]), 0o666)
+	}
+	v := s.volume(tb, lines, func(sb *layout.Superblock) {
+		sb.SetKeepsHashes(false)
+		sb.SetHashes(layout.Hashes{Identity: h.Identity, Pages: tail.Number, Check: tail.Before})
+		sb.SetDescent(h.Identity)
+	})
+	if err == nil {
+		err = os.WriteFile(path, recovery.Bytes(v.File.Mem), 0o666)
+	}
+	if err != nil {
 		tb.Fatal(err)
 	}
 }

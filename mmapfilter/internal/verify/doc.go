@@ -9,8 +9,9 @@
 //	lines         F10
 //	stash         F12, and the padding behind the last line
 //	count         F13: lines and stash hold as many items as the superblock says
-//	hashes        K6: if the filter keeps its hashes, each of them is found, and the table has the items
-//	              of these hashes and no others
+//	hashes        K6: if the filter keeps its hashes, the table has the items to which the base and the
+//	              operations lead, and no others; and each key that the history means (K7) is found, unless
+//	              a stray delete has taken its item
 //
 // The first three look at the whole file. The rest is checked only if they find no damage, and the
 // hashes only if nothing else does. So one changed byte is one damage.

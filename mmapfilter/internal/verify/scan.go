@@ -18,8 +18,12 @@ type Report struct {
 	Sealed    bool
 	Chunks    int64 // that were checked against their checksums
 	Items     uint64
-	StashLen  int // entries in use
-	Hashes    uint64
+	StashLen  int    // entries in use
+	Hashes    uint64 // items of the history
+	NotFound  uint64 // of these, items that a stray delete took
+	Strays    uint64 // deletes, since the base, of keys that were not there, which took an item of another key
+	LeftOut   uint64 // as the superblock says
+	Waiting   uint64
 	HashesErr error                  // why the hashes that are to be kept were not looked at
 	Damage    []*layout.CorruptError // ordered by offset; at most maxDamage of them
 }

@@ -78,7 +78,7 @@ enum {
 	MMF_E_FEATURE = -9,    /* F3: an unknown incompat flag */
 	MMF_E_RESERVED = -10,  /* F4, with the number of a shard */
 	MMF_E_HASH = -11,      /* F5 */
-	MMF_E_GEOMETRY = -12,  /* F6: layout, f, b, lines, size of the region, rate or load */
+	MMF_E_GEOMETRY = -12,  /* F6: layout, f, b, lines, size of the region, rate, load or capacity */
 	MMF_E_SIZE = -13,      /* F6: the size of the file */
 	MMF_E_STATE = -14,     /* F7 */
 	MMF_E_LENGTH = -15     /* F13, as far as a superblock shows it */
@@ -909,7 +909,7 @@ static int mmf_geometry(mmf_head *h) {
 /* mmf_check checks the superblock that counts against F2 to F7. */
 static int mmf_check(const uint8_t *s, mmf_head *h) {
 	double rate, load;
-	uint64_t compat = mmf_read64(s + 24);
+	uint64_t slots, compat = mmf_read64(s + 24);
 	if (mmf_read32(s + 8) > 1)
 		return MMF_E_VERSION;
 	if (mmf_read64(s + 40) & ~(uint64_t)1)
@@ -918,9 +918,9 @@ static int mmf_check(const uint8_t *s, mmf_head *h) {
 		return MMF_E_VERSION;
 	if (!(h->generation = mmf_read64(s + 16)))
 		return MMF_E_GENERATION;
-	if (!(compat & ~(uint64_t)3) && !(mmf_all_zero(s, 12, 16) && mmf_all_zero(s, 69, 72) && mmf_all_zero(s, 196, 200) && mmf_all_zero(s, 216, 256) && mmf_all_zero(s, 512, 4092)))
+	if (!(compat & ~(uint64_t)3) && !(mmf_all_zero(s, 12, 16) && mmf_all_zero(s, 69, 72) && mmf_all_zero(s, 512, 536) && mmf_all_zero(s, 544, 4092)))
 		return MMF_E_RESERVED;
-	if (!(compat & 1) && !mmf_all_zero(s, 176, 196))
+	if (!(compat & 1) && !(mmf_all_zero(s, 176, 200) && mmf_all_zero(s, 216, 256) && mmf_all_zero(s, 536, 544)))
 		return MMF_E_RESERVED;
 	if (!(mmf_read64(s + 40) & 1) && !mmf_all_zero(s, 200, 216))
 		return MMF_E_RESERVED;
@@ -944,9 +944,11 @@ static int mmf_check(const uint8_t *s, mmf_head *h) {
 	memcpy(&load, s + 120, 8);
 	if (!(rate > 0 && rate < 1 && load > 0 && load <= 1))
 		return MMF_E_GEOMETRY;
-	h->capacity = mmf_read64(s + 104);
+	slots = h->lines * (h->kind == MMF_BLOCKED ? 8 * h->b : h->b);
+	if ((h->capacity = mmf_read64(s + 104)) > slots)
+		return MMF_E_GEOMETRY;
 	h->length = mmf_read64(s + 128);
-	if (h->state == MMF_SEALED && h->length > h->lines * (h->kind == MMF_BLOCKED ? 8 * h->b : h->b) + (uint64_t)768 * 0xFFFFFFFFu)
+	if (h->state == MMF_SEALED && h->length > slots + (uint64_t)768 * 0xFFFFFFFFu)
 		return MMF_E_LENGTH;
 	memcpy(h->uuid, s + 48, 16);
 	memcpy(h->note, s + 256, 256);
@@ -1290,7 +1292,7 @@ MMF_API const char *mmf_strerror(int err) {
 	case MMF_E_HASH:
 		return "damaged (F5: the hash is unknown, or gives another canary)";
 	case MMF_E_GEOMETRY:
-		return "damaged (F6: layout, sizes, rate or load)";
+		return "damaged (F6: layout, sizes, rate, load or capacity)";
 	case MMF_E_SIZE:
 		return "damaged (F6: the size of the file is not what its superblock says)";
 	case MMF_E_STATE:

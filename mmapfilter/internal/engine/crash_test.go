@@ -1,4 +1,4 @@
-package mmapfilter
+package engine_test
 
 import (
 	"context"
@@ -22,9 +22,10 @@ var (
 // crashWriter is a writer for the crash explorer.
 type crashWriter struct{ *engine.Writer }
 
-func (w crashWriter) Seal() error    { return w.Writer.Seal(context.Background()) }
-func (w crashWriter) LSN() uint64    { return w.Protocol().LSN() }
-func (w crashWriter) Length() uint64 { return w.Protocol().Length() }
+func (w crashWriter) Seal() error          { return w.Writer.Seal(context.Background()) }
+func (w crashWriter) LSN() uint64          { return w.Protocol().LSN() }
+func (w crashWriter) Length() uint64       { return w.Protocol().Length() }
+func (w crashWriter) History() layout.Kept { return w.Protocol().History() }
 func (w crashWriter) Newest(first uint64, words []uint64) {
 	if stash := w.Stash(); first < layout.WordRegion {
 		n := copy(words, stash[first-layout.WordStash:])
@@ -76,10 +77,10 @@ func crashSystem() crashsim.System {
 			}
 			during()
 			for err = engine.ErrAgain; err == engine.ErrAgain; {
-				err = old.Handover(new, true, true, func(int) error {
+				err = old.Handover(new, false, true, func(int) error { // the new file has another history: it was filled by inserts
 					hashes, kinds, err := tap.Take(nil, nil, 100)
 					if err == nil {
-						_, err = new.Replay(hashes, kinds, true)
+						_, err = new.Replay(hashes, kinds)
 					}
 					return err
 				}, func(bool) {}, func() {})
@@ -106,7 +107,7 @@ func TestExplore(t *testing.T) {
 	stats, violation := e.Run()
 	t.Logf("%s; seed %d", stats, *crashSeed)
 	if violation != nil {
-		t.Fatalf("%v\nto see it again: go test ./mmapfilter -run 'TestExplore$' -seed %d", violation, violation.Trace.Seed)
+		t.Fatalf("%v\nto see it again: go test ./mmapfilter/internal/engine -run 'TestExplore$' -seed %d", violation, violation.Trace.Seed)
 	}
 }
 
@@ -121,7 +122,7 @@ func TestExploreAll(t *testing.T) {
 	stats, violation := e.Run()
 	t.Log(stats)
 	if violation != nil {
-		t.Fatalf("%v\nto see it again: go test ./mmapfilter -run 'TestExploreAll$'", violation)
+		t.Fatalf("%v\nto see it again: go test ./mmapfilter/internal/engine -run 'TestExploreAll$'", violation)
 	}
 	if !testing.Short() && stats.States < 1_000_000 { // README names that many
 		t.Errorf("only %d crash states", stats.States)

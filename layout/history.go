@@ -1,0 +1,61 @@
+package layout
+
+import "math/bits"
+
+// An Op is what an operation means in the history of a filter that keeps its hashes (K7 in package
+// hashes). What it does to the items of the file is another matter.
+type Op uint8
+
+// The operations. Their numbers are those of the log and of NAME.hashes.
+const (
+	Insert     Op = 1 // one more
+	Delete     Op = 2 // one less, if there is one
+	AtLeastOne Op = 3 // one, if there is none: an InsertUnique
+)
+
+// May reports whether an operation of the history may change the number of items by grow.
+func (op Op) May(grow int) bool {
+	switch op {
+	case Insert:
+		return grow == 1
+	case Delete:
+		return grow == 0 || grow == -1
+	case AtLeastOne:
+		return grow == 0 || grow == 1
+	}
+	return false
+}
+
+// A Position is a place in a history: how many operations are before it, since the filter began, and a
+// chain over them. Two histories with equal positions are the same up to there.
+type Position struct{ Number, Chain uint64 }
+
+// After returns the position after an operation on a hash.
+func (p Position) After(op Op, hash uint64) Position {
+	const turn = 29 // so that the multiplication does not leave the upper bits of hashes aside
+	return Position{p.Number + 1, (bits.RotateLeft64(p.Chain^hash, turn) + uint64(op)) * MixFirst}
+}
+
+// Kept is what the superblock of a filter that keeps its hashes says of the history.
+type Kept struct {
+	At Position
+	// Since the base of NAME.hashes was written: the keys that an AtLeastOne left out, since another
+	// item answered for them, and the deletes that took no item.
+	LeftOut, Waiting uint64
+}
+
+// Add goes on by an operation on a hash, which changed the number of items by grow. An op of 0 is not in
+// the history.
+func (k *Kept) Add(op Op, grow int, hash uint64) {
+	if op == 0 {
+		return
+	}
+	k.At = k.At.After(op, hash)
+	switch {
+	case grow != 0:
+	case op == AtLeastOne:
+		k.LeftOut++
+	case op == Delete:
+		k.Waiting++
+	}
+}

@@ -1,0 +1,224 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A keepingLife is the life of a filter that keeps its hashes, on a disk that fills up.
+type keepingLife struct {
+	*smallDisk
+	*Filter
+	open OpenOptions
+	n    uint64 // its keys are those from 0 on
+
+	mu       sync.Mutex
+	reported []error // to OnError
+}
+
+func (d *smallDisk) keepingLife(opts Options, require bool) *keepingLife {
+	d.Helper()
+	f, err := Create(d.path(), &opts)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+	l := &keepingLife{smallDisk: d}
+	l.open = OpenOptions{CommitInterval: -1, RequireHashes: require, OnError: func(err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.reported = append(l.reported, err)
+	}}
+	l.reopen()
+	l.insertUpTo(1000)
+	return l
+}
+
+func (l *keepingLife) reopen() {
+	l.Helper()
+	var err error
+	if l.Filter, err = Open(l.path(), &l.open); err != nil {
+		l.Fatal(err)
+	}
+	l.check()
+}
+
+// check checks that the filter has the keys of all inserts that returned nil, and no others.
+func (l *keepingLife) check() {
+	l.Helper()
+	mustHave(l, l.Filter, 0, l.n)
+	if l.Len() != l.n {
+		l.Fatalf("%d items, not %d", l.Len(), l.n)
+	}
+}
+
+// insertUpTo inserts keys until there are n. What failed is tried again at once.
+func (l *keepingLife) insertUpTo(n uint64) {
+	l.Helper()
+	for failures := 0; l.n < n; {
+		err := l.insertMore(n)
+		if failures++; err != nil && (!errors.Is(err, l.full) && !errors.Is(err, ErrFull) || failures > 100) {
+			l.Fatalf("with room: %v", err)
+		}
+		l.Filter.growth.auto.Lock()
+		l.Filter.growth.auto.failedTime = time.Time{}
+		l.Filter.growth.auto.Unlock()
+	}
+}
+
+// insertMore inserts keys until there are n or an insert fails.
+func (l *keepingLife) insertMore(n uint64) error {
+	for key := range numbers(l.n, n) {
+		if err := l.Insert(key); err != nil {
+			return err
+		}
+		l.n++
+	}
+	return nil
+}
+
+// insertUntilFull inserts keys until that fails, which must have the right error.
+func (l *keepingLife) insertUntilFull() error {
+	l.Helper()
+	err := l.insertMore(1 << 20)
+	l.mustEnd("Insert", err)
+	if errors.Is(err, ErrFailed) || l.Err() != nil {
+		l.Fatalf("the filter has failed: %v, %v", err, l.Err())
+	}
+	l.check()
+	awaitGrowth(l.Filter)
+	if !strings.Contains(l.Stats().GrowthErr, l.full.Error()) {
+		l.Errorf("an insert says %v; Stats: %q", err, l.Stats().GrowthErr)
+	}
+	eventually(l.T, "OnError says why", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.reported) > 0 && errors.Is(l.reported[len(l.reported)-1], l.full)
+	})
+	return err
+}
+
+// restart closes the filter and opens it again, on a full disk and then on one with room.
+func (l *keepingLife) restart() {
+	l.Helper()
+	refused := func(what string, err error) bool {
+		l.Helper()
+		if err != nil && !errors.Is(err, l.full) {
+			l.Errorf("%s on a full disk: %v", what, err)
+		}
+		return err != nil
+	}
+	refused("Close", l.Close())
+	unmapDeleted(l.T, l.dir)
+	r, err := OpenReadOnly(l.path(), &l.open)
+	if !refused("OpenReadOnly", err) {
+		mustHave(l, r, 0, l.n)
+		r.Close()
+	} else if !errors.Is(err, ErrNeedsRecovery) {
+		l.Errorf("OpenReadOnly on a full disk: %v", err)
+	}
+	if f, err := Open(l.path(), &l.open); !refused("Open", err) {
+		mustHave(l, f, 0, l.n)
+		refused("Close", f.Close())
+	}
+	l.free()
+	l.reopen()
+}
+
+// goOn has the filter grow, now that there is room, and ends it.
+func (l *keepingLife) goOn(n uint64) {
+	l.Helper()
+	l.insertUpTo(n)
+	awaitGrowth(l.Filter)
+	l.check()
+	if s := l.Stats(); s.GrowthErr != "" || s.Grows && s.Cap < n {
+		l.Errorf("with room: %+v", s)
+	}
+	if err := l.Close(); err != nil {
+		l.Error(err)
+	}
+	if r, err := Verify(context.Background(), l.path()); err != nil || r.Items != l.n || r.Hashes != l.n {
+		l.Errorf("%+v, %v", r, err)
+	}
+	if list, _ := filepath.Glob(l.path() + "*"); len(list) != 2 {
+		l.Errorf("left %v", list)
+	}
+}
+
+// autoGrow covers K5 and K2: with whatever is left of the disk, an insert fails sooner or later, for
+// lack of room for NAME.hashes, or for a rebuild. Nothing is lost, and all goes on when there is room
+// again.
+func (d *smallDisk) autoGrow() {
+	d.keepWhileFull(Options{Capacity: 4000, AutoGrow: true}, false, "keep the hashes: ", "cannot grow (K5): ", "tmp-rebuild")
+}
+
+// requireHashes covers K2: the same for a filter that does not grow, but must not lose its hashes.
+func (d *smallDisk) requireHashes() {
+	d.keepWhileFull(Options{Capacity: 300_000, KeepHashes: true}, true, "keep the hashes: ")
+}
+
+// keepWhileFull has filters fill disks. Together, their inserts fail for all the causes.
+func (d *smallDisk) keepWhileFull(opts Options, require bool, causes ...string) {
+	var failed []string
+	for round := range int64(8) {
+		l := d.keepingLife(opts, require)
+		d.fill(50_000 * round)
+		failed = append(failed, l.insertUntilFull().Error())
+		if round%2 == 0 {
+			d.free()
+		} else {
+			l.restart()
+		}
+		l.goOn(l.n + 20_000)
+		d.remove()
+	}
+	all := strings.Join(failed, "\n")
+	for _, cause := range causes {
+		if !strings.Contains(all, cause) {
+			d.Errorf("%q is not among the causes:\n%s", cause, all)
+		}
+	}
+}
+
+// loseHashes covers K2: a filter that need not keep its hashes goes on without them.
+func (d *smallDisk) loseHashes() {
+	l := d.keepingLife(Options{Capacity: 60_000, KeepHashes: true}, false)
+	d.fill(0)
+	if err := l.insertMore(50_000); err != nil {
+		d.Fatal(err)
+	}
+	if s := l.Stats(); !strings.Contains(s.GrowthErr, d.full.Error()) {
+		d.Errorf("GrowthErr: %q", s.GrowthErr)
+	}
+	d.free()
+	l.check()
+	if err := l.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, d.full) {
+		d.Errorf("Rebuild: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		d.Error(err)
+	}
+	l.reopen()
+	if err := l.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
+		d.Errorf("Rebuild: %v", err)
+	}
+	l.Close()
+}
+
+// remove removes the files of a filter.
+func (d *smallDisk) remove() {
+	d.Helper()
+	list, _ := filepath.Glob(d.path() + "*")
+	for _, path := range list {
+		if err := os.Remove(path); err != nil {
+			d.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Install puts the filter file at from, which another machine may have made, in the place of the
+// one at to, if there is one, and opens it there as [OpenReadOnly] does. It verifies the file (see
+// [Verify]), makes it durable, and renames it, so both paths must be on one file system. Its
+// NAME.hashes goes along, if it is there and belongs to the filter; that of the old file is
+// removed. Readers of the old file learn of the new one, see [ErrSuperseded]. The new file gets the
+// owner, group and permissions of the old one; [Stats.Warning] names those that this process may
+// not set. It keeps its own sequence ([Filter.DurableSeq]). progress, if not nil, is called as
+// [VerifyProgress] calls it.
+//
+// If Install fails, or the process dies, the file at to is the old one or the new one, and whole;
+// before the rename, the new one is at from, with its hashes, and is unchanged but for its owner,
+// group and permissions. An error that says that the new file is complete comes after the rename:
+// it may not survive a power loss, or is unknown to readers of the old file.
+//
+// The errors are those of Verify for the file at from, which must be sealed or clean: it is
+// [ErrNeedsRecovery] if its writer has died, and [ErrLocked] if it has one; ErrLocked if a writer
+// has the file at to open; a [*ForeignError] if the file at to is no filter, which is not replaced; and
+// those of the file system.
+func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {
+	d, err := draftFrom(from)
+	if err != nil {
+		return nil, fmt.Errorf("install %s: %w", to, about("read", from, err))
+	}
+	if err = d.Replace(to); err == nil {
+		err = d.Guard()
+	}
+	if err != nil {
+		return nil, about("install", to, errors.Join(err, d.Discard()))
+	}
+	if progress == nil {
+		progress = func(done, total int64) {}
+	}
+	if _, err := verifyFile(ctx, from, progress); err != nil {
+		return nil, fmt.Errorf("install %s: %w", to, about("read", from, errors.Join(err, d.Discard())))
+	}
+	if err := d.Publish(); err != nil {
+		if errors.Is(err, syscall.EXDEV) {
+			err = fmt.Errorf("%s is on another file system; copy it to one beside %s, and install the copy: %w", from, to, err)
+		}
+		return nil, about("install", to, err)
+	}
+	f, err := OpenReadOnly(to, nil)
+	if err != nil {
+		return nil, fmt.Errorf("the new filter is complete but cannot be opened: %w", err)
+	}
+	o := f.open.Load()
+	o.warning = joinWarnings(o.warning, d.Lost())
+	return f, nil
+}
+
+// draftFrom returns the draft of a file at rest.
+func draftFrom(path string) (*recovery.Draft, error) {
+	d, head, err := recovery.DraftFrom(path)
+	if err == nil && head.Superblock.State() == layout.Live { // and no writer has the lock
+		return nil, errors.Join(ErrNeedsRecovery, d.Discard())
+	}
+	return d, err
+}

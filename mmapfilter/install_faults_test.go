@@ -1,0 +1,120 @@
+//go:build faults
+
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// TestInstallAtCalls: if the process is killed at a call of Install that writes, or the call fails,
+// the file is the old one or the new one, with its hashes; while it is the old one, the new one can
+// still be installed; once it is the new one, the readers of the old one know, unless the error
+// says otherwise.
+func TestInstallAtCalls(t *testing.T) {
+	stop := errors.New("stop")
+	t.Cleanup(func() { fault.Hook = nil })
+	kept := &Options{KeepHashes: true}
+	// state checks the file at live, and returns whether it is the new one.
+	state := func(from, live string) bool {
+		t.Helper()
+		f, err := Open(live, &OpenOptions{RequireHashes: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Rebuild(context.Background(), nil); err != nil {
+			t.Error(err)
+		}
+		isNew := f.Len() == 1000
+		if isNew {
+			mustHave(t, f, 0, 1000)
+		} else {
+			mustHave(t, f, 5000, 6500)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if r, err := Verify(context.Background(), live); err != nil || r.HashesErr != nil {
+			t.Error(err, r.HashesErr)
+		}
+		if isNew {
+			return true
+		}
+		if err := install(from, live); err != nil {
+			t.Error(err)
+		}
+		if f, err = OpenReadOnly(live, nil); err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if mustHave(t, f, 0, 1000); f.Len() != 1000 || f.Stats().GrowthErr != "" {
+			t.Errorf("%+v", f.Stats())
+		}
+		return false
+	}
+	var calls []string
+	for failing := 0; failing <= len(calls); failing++ {
+		t.Run(fmt.Sprintf("call %d fails", failing), func(t *testing.T) {
+			f, from := mustBuild(t, kept, numbers(0, 1000))
+			f.Close()
+			reader, live := mustBuild(t, kept, numbers(5000, 6500))
+			at := 0
+			var kills [][2]string
+			var made []string
+			fault.Hook = func(call string) error {
+				at++
+				made = append(made, call)
+				if failing == 0 {
+					kill := [2]string{filepath.Join(t.TempDir(), "f"), filepath.Join(t.TempDir(), "f")}
+					for i, path := range []string{from, live} {
+						for _, suffix := range []string{"", ".hashes", ".hashes.new"} {
+							if err := copyOver(kill[i]+suffix, path+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+								t.Fatal(err)
+							}
+						}
+					}
+					kills = append(kills, kill)
+				}
+				if at == failing {
+					return stop
+				}
+				return nil
+			}
+			err := install(from, live)
+			fault.Hook = nil
+			if (err == nil) != (failing == 0) || err != nil && !errors.Is(err, stop) {
+				t.Fatalf("%v after %q", err, made)
+			}
+			if failing == 0 {
+				calls = made
+				isNew := make([]bool, len(kills))
+				for i, kill := range kills {
+					isNew[i] = state(kill[0], kill[1])
+				}
+				if first := slices.Index(isNew, true); first < 0 || slices.Contains(isNew[first:], false) || slices.Index(calls, "rename") != first-1 {
+					t.Errorf("the file is the new one: %t, at %q", isNew, calls)
+				}
+				want := []string{"fsync", "fsync", "link", "rename", "remove", "remove", "rename", "syncdir", "remove", "remove", "remove", "remove", "syncdir", "write"}
+				if !slices.Equal(calls, want) {
+					t.Errorf("the calls are %q, not %q", calls, want)
+				}
+			}
+			complete := err == nil || strings.Contains(err.Error(), "is complete")
+			untold := err != nil && strings.Contains(err.Error(), "are not told")
+			if told := errors.Is(reader.Err(), ErrSuperseded); told != (complete && !untold) {
+				t.Errorf("a reader of the old file is told: %t, %v", told, err)
+			}
+			if isNew := state(from, live); isNew != complete {
+				t.Errorf("the file is the new one: %t, %v", isNew, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,285 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// install installs a file and closes it.
+func install(from, to string) error {
+	f, err := Install(context.Background(), from, to, nil)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// flipped returns a file with a changed byte in its lines.
+func flipped(data []byte) []byte {
+	data = bytes.Clone(data)
+	data[layout.OffRegion+1000] ^= 1
+	return data
+}
+
+// mustListed checks which files a directory has.
+func mustListed(tb testing.TB, dir string, want ...string) {
+	tb.Helper()
+	var names []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if strings.Join(names, " ") != strings.Join(want, " ") {
+		tb.Errorf("the directory has %q, not %q", names, want)
+	}
+}
+
+// TestInstall: Install moves a file and its hashes to the place of another one, or of none, whether
+// either keeps hashes; the file is unchanged, and has the permissions of the old one.
+func TestInstall(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		for _, before := range []string{"nothing", "a file", "a file with hashes", "a file through a link"} {
+			t.Run(before, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "live")
+				if err := os.Mkdir(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				live, path := filepath.Join(dir, "live.mmf"), filepath.Join(dir, "live.mmf")
+				mode := fs.FileMode(0o640)
+				if before != "nothing" {
+					f, err := Build(context.Background(), live, &Options{KeepHashes: before == "a file with hashes"}, numbers(5000, 6000))
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer f.Close()
+					mode = 0o604
+					defer func() {
+						mustBeSuperseded(t, f)
+					}()
+				}
+				f, from := mustBuild(t, &Options{KeepHashes: keeps}, numbers(0, 1000))
+				f.Close()
+				if err := errors.Join(os.Chmod(from, 0o640), os.WriteFile(from+".stash", nil, 0o600)); err != nil { // as a killed writer may leave
+					t.Fatal(err)
+				}
+				if before != "nothing" {
+					if err := os.Chmod(live, mode); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if before == "a file through a link" {
+					path = filepath.Join(t.TempDir(), "link.mmf")
+					if err := os.Symlink(live, path); err != nil {
+						t.Skipf("NOT TESTED: %v", err)
+					}
+				}
+				data := readFile(t, from)
+				var done, total int64
+				f, err := Install(context.Background(), from, path, func(d, n int64) { done, total = d, n })
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustHave(t, f, 0, 1000)
+				if f.Len() != 1000 || f.Stats().KeepsHashes != keeps || f.Stats().GrowthErr != "" || f.Stats().Warning != "" || total == 0 || done != total {
+					t.Errorf("%+v, %d bytes of %d", f.Stats(), done, total)
+				}
+				f.Close()
+				if !bytes.Equal(data, readFile(t, live)) {
+					t.Error("the file has changed")
+				}
+				want := []string{"live.mmf"}
+				if keeps {
+					want = append(want, "live.mmf.hashes")
+				}
+				mustListed(t, dir, want...)
+				mustListed(t, filepath.Dir(from))
+				if info, err := os.Stat(live); err != nil || info.Mode() != mode {
+					t.Errorf("%v, %v", info.Mode(), err)
+				}
+				w, err := Open(path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Close()
+				if err := w.Rebuild(context.Background(), nil); (err == nil) != keeps {
+					t.Errorf("Rebuild: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestInstallRefuses: Install refuses what it should not put to use or replace, with the error that says
+// why, and changes nothing.
+func TestInstallRefuses(t *testing.T) {
+	good := image(t, nil, numbers(0, 1000))
+	open := func(t *testing.T, path string) {
+		t.Helper()
+		w, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { w.Close() })
+	}
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, from, to string)
+		want    error
+		about   string // which file
+	}{
+		"damaged":     {func(t *testing.T, from, _ string) { publish(t, from, flipped(good)) }, ErrCorrupt, "new.mmf"},
+		"cut short":   {func(t *testing.T, from, _ string) { publish(t, from, good[:len(good)/2]) }, ErrCorrupt, "new.mmf"},
+		"no filter":   {func(t *testing.T, from, _ string) { publish(t, from, make([]byte, 1<<16)) }, ErrCorrupt, "new.mmf"},
+		"none":        {func(t *testing.T, from, _ string) { os.Remove(from) }, fs.ErrNotExist, "new.mmf"},
+		"with writer": {func(t *testing.T, from, _ string) { open(t, from) }, ErrLocked, "new.mmf"},
+		"dead": {func(t *testing.T, from, _ string) {
+			w, live := mustCreate(t, &Options{Capacity: 1000})
+			mustInsert(t, w, 0, 100)
+			dead := abandon(t, w, live)
+			if err := errors.Join(os.Rename(dead, from), os.Rename(dead+".stash", from+".stash")); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrNeedsRecovery, "new.mmf"},
+		"a link": {func(t *testing.T, from, _ string) {
+			if err := errors.Join(os.Rename(from, from+"x"), os.Symlink(from+"x", from)); err != nil {
+				t.Skipf("NOT TESTED: %v", err)
+			}
+		}, nil, "new.mmf"},
+		"itself": {func(t *testing.T, from, to string) {
+			if err := errors.Join(os.Remove(to), os.Symlink(from, to)); err != nil {
+				t.Skipf("NOT TESTED: %v", err)
+			}
+		}, nil, "live.mmf"},
+		"with a text in place of its log": {func(t *testing.T, from, _ string) { publish(t, from+".stash", []byte("notes")) }, nil, "new.mmf.stash"},
+		"over a writer":                   {func(t *testing.T, _, to string) { open(t, to) }, ErrLocked, "live.mmf"},
+		"over no filter": {func(t *testing.T, _, to string) {
+			publish(t, to, []byte(strings.Repeat("no filter\n", 10_000)))
+		}, nil, "live.mmf, which is not a filter"},
+		"over a directory": {func(t *testing.T, _, to string) {
+			if err := errors.Join(os.Remove(to), os.Mkdir(to, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, "live.mmf"},
+		"to nowhere": {func(t *testing.T, _, to string) {
+			if err := errors.Join(os.Remove(to), os.Symlink(filepath.Join(t.TempDir(), "no", "where"), to)); err != nil {
+				t.Skipf("NOT TESTED: %v", err)
+			}
+		}, fs.ErrNotExist, "live.mmf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			from, to := filepath.Join(dir, "new.mmf"), filepath.Join(dir, "live.mmf")
+			publish(t, from, good)
+			publish(t, to, image(t, nil, numbers(5000, 6000)))
+			r, err := OpenReadOnly(to, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			c.prepare(t, from, to)
+			listed := func() (files []string) {
+				list, _ := filepath.Glob(filepath.Join(dir, "*"))
+				for _, name := range list {
+					data, _ := os.ReadFile(name)
+					files = append(files, name, string(data))
+				}
+				return files
+			}
+			before := listed()
+			f, err := Install(context.Background(), from, to, nil)
+			if f != nil || err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.about) {
+				t.Fatalf("%v", err)
+			}
+			if c.about == "new.mmf" && !strings.Contains(err.Error(), "read "+from+": ") && !errors.As(err, new(*fs.PathError)) {
+				t.Errorf("it does not say which file: %v", err)
+			}
+			if held := new(LockedError); c.want == ErrLocked && (!errors.As(err, &held) || held.PID != os.Getpid()) {
+				t.Errorf("it does not say who has the lock: %v", err)
+			}
+			if after := listed(); strings.Join(before, "") != strings.Join(after, "") {
+				t.Errorf("files have changed")
+			}
+			if r.Err() != nil {
+				t.Errorf("a reader of the file that stays: %v", r.Err())
+			}
+		})
+	}
+}
+
+// TestInstallCancelled: a cancelled Install changes nothing.
+func TestInstallCancelled(t *testing.T) {
+	_, from := mustBuild(t, nil, numbers(0, 1000))
+	_, to := mustBuild(t, nil, numbers(5000, 6000))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := errors.New("stop")
+	cancel(stop)
+	if _, err := Install(ctx, from, to, nil); !errors.Is(err, stop) {
+		t.Error(err)
+	}
+	f, err := OpenReadOnly(to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mustHave(t, f, 5000, 6000)
+	if err := install(from, to); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInstallReplacedMeanwhile: a file that takes the place of the new one while Install verifies is not
+// installed: nobody has verified it.
+func TestInstallReplacedMeanwhile(t *testing.T) {
+	_, from := mustBuild(t, nil, numbers(0, 1000))
+	_, to := mustBuild(t, nil, numbers(5000, 6000))
+	bad := flipped(readFile(t, from))
+	put := false
+	_, err := Install(context.Background(), from, to, func(done, total int64) {
+		if !put {
+			put = true
+			publish(t, from, bad)
+		}
+	})
+	if !put || !errors.Is(err, ErrBusy) {
+		t.Error(put, err)
+	}
+	if _, err := Verify(context.Background(), to); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInstallWithoutHashes: a file that is to keep hashes and has lost them is installed without;
+// the old ones, which belong to another filter, go.
+func TestInstallWithoutHashes(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"damaged": func(path string) error { return os.WriteFile(path, make([]byte, layout.OffRegion), 0o644) },
+	} {
+		f, from := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 1000))
+		f.Close()
+		f, to := mustBuild(t, &Options{KeepHashes: true}, numbers(5000, 6000))
+		f.Close()
+		if err := spoil(from + ".hashes"); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Install(context.Background(), from, to, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Stats().GrowthErr == "" {
+			t.Errorf("%s hashes: %+v", name, f.Stats())
+		}
+		f.Close()
+		mustListed(t, filepath.Dir(to), filepath.Base(to))
+	}
+}

@@ -1,0 +1,132 @@
+//go:build unix
+
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// modes returns the permissions of the files whose names begin with that of a filter.
+func modes(t *testing.T, path string) map[string]fs.FileMode {
+	t.Helper()
+	all := map[string]fs.FileMode{}
+	paths, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[p[len(path):]] = info.Mode().Perm()
+	}
+	return all
+}
+
+// TestMode makes filters with permissions: the file, its log and its hashes have them, less the umask,
+// also after a rebuild, a growth, a merge and a repair in place, whatever the options of these say.
+func TestMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o022))
+	for asked, want := range map[fs.FileMode]fs.FileMode{0: 0o644, 0o600: 0o600, 0o640: 0o640, 0o666: 0o644, 0o660: 0o640} {
+		path := filepath.Join(t.TempDir(), "a")
+		check := func(when string, suffixes ...string) {
+			t.Helper()
+			all := modes(t, path)
+			for _, suffix := range suffixes {
+				if _, ok := all[suffix]; !ok {
+					t.Errorf("%s: there is no %q", when, suffix)
+				}
+			}
+			for suffix, got := range all {
+				if got != want && (got != 0o600 || suffix != ".tmp-rebuild") {
+					t.Errorf("%#o, %s: %q has %#o", asked, when, suffix, got)
+				}
+			}
+		}
+		f, err := OpenOrCreate(path, &Options{Capacity: 1000, AutoGrow: true, Mode: asked}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3000 { // it grows
+			if err := f.Insert(fmt.Append(nil, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check("filled", "", ".stash", ".hashes")
+		if err := f.Rebuild(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+		check("rebuilt", "", ".hashes")
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := Merge(context.Background(), path, &Options{Mode: 0o666}, path); err != nil {
+			t.Fatal(err)
+		}
+		check("merged in place", "", ".hashes")
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt([]byte("damage"), 100_000-100_000%4096-4096*4); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		repaired, err := Repair(context.Background(), path, nil)
+		if err != nil || !repaired {
+			t.Errorf("repair: %t, %v", repaired, err)
+		}
+		check("repaired", "", ".hashes")
+		other := path + "-merged"
+		if err := Merge(context.Background(), other, &Options{Mode: asked, KeepHashes: true}, path); err != nil {
+			t.Fatal(err)
+		}
+		check("merged elsewhere", "-merged", "-merged.hashes")
+	}
+}
+
+// TestModeOfReplaced builds a filter in the place of another: it has the permissions that both have.
+func TestModeOfReplaced(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o022))
+	path := filepath.Join(t.TempDir(), "a")
+	for _, c := range []struct{ mode, want fs.FileMode }{{0o640, 0o640}, {0o666, 0o640}, {0, 0o640}, {0o606, 0o600}, {0o644, 0o600}} {
+		f, err := Build(context.Background(), path, &Options{Mode: c.mode, KeepHashes: true}, func(func([]byte, error) bool) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for suffix, got := range modes(t, path) {
+			if got != c.want {
+				t.Errorf("with %#o, %q has %#o, not %#o", c.mode, suffix, got, c.want)
+			}
+		}
+	}
+}
+
+// TestModeRefused has permissions that no filter can have.
+func TestModeRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	for _, mode := range []fs.FileMode{0o1600, fs.ModeSetuid | 0o600, 0o10600, 0o066, 0o200, 0o400, 0o444} {
+		o := &Options{Capacity: 10, Mode: mode}
+		refused := new(OptionError)
+		if _, err := Create(path, o); !errors.As(err, &refused) || refused.Field != "Mode" {
+			t.Errorf("Create with %v: %v", mode, err)
+		}
+		if err := o.Validate(); err == nil {
+			t.Errorf("%v: %v", mode, err)
+		}
+	}
+	if all := modes(t, path); len(all) > 0 {
+		t.Errorf("%v", all)
+	}
+}

@@ -1,0 +1,134 @@
+package sets
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// flipByte changes a byte in the lines of a shard.
+func flipByte(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	data[len(data)/2] ^= 1
+	must(t, os.WriteFile(path, data, 0o666))
+}
+
+// TestFollowSetAtOnce covers R6: a set whose next look is an hour away switches to the file that
+// has taken the place of a shard after one lookup of any kind.
+func TestFollowSetAtOnce(t *testing.T) {
+	looks := map[string]func(s *mmapfilter.Set, key []byte) bool{
+		"Contains":       (*mmapfilter.Set).Contains,
+		"ContainsString": func(s *mmapfilter.Set, key []byte) bool { return s.ContainsString(string(key)) },
+		"ContainsBatch": func(s *mmapfilter.Set, key []byte) bool {
+			found := make([]bool, 1)
+			s.ContainsBatch([][]byte{key}, found)
+			return found[0]
+		},
+	}
+	for kind, look := range looks {
+		for _, checked := range []bool{false, true} {
+			dir, p := t.TempDir(), mustPlan(t, mmapfilter.Options{}, 1)
+			path := mustBuild(t, dir, p, numbers(0, 5000))
+			s, err := mmapfilter.FollowSet(path, &mmapfilter.OpenOptions{FollowInterval: time.Hour, Checked: checked})
+			must(t, err)
+			defer s.Close()
+			absent := 5000
+			for s.Contains(number(absent)) {
+				absent++
+			}
+			file := shards(t, path)[0]
+			flipByte(t, file)
+			mustBuild(t, dir, p, numbers(0, 5000)) // the shard again, since it is damaged
+			for look(s, number(absent)) {
+				runtime.Gosched()
+			}
+			if kind == "Contains" { // the file in use is the new one, which another one may replace
+				flipByte(t, file)
+				mustBuild(t, dir, p, numbers(0, 5000))
+				for look(s, number(absent)) {
+					runtime.Gosched()
+				}
+			}
+			mustHave(t, s, 0, 5000)
+			must(t, s.Err())
+		}
+	}
+}
+
+// TestFollowSetVerifies covers OpenOptions.VerifyBeforeSwitch: neither a manifest with a damaged
+// shard nor a damaged file in the place of a shard is used; FollowSet itself refuses such a set.
+func TestFollowSetVerifies(t *testing.T) {
+	dir, p := t.TempDir(), mustPlan(t, mmapfilter.Options{}, 5)
+	path := mustBuild(t, dir, p, numbers(0, 5000))
+	opts := mmapfilter.OpenOptions{VerifyBeforeSwitch: true, FollowInterval: -1}
+	damaged := func(err error, file string) {
+		t.Helper()
+		shard := new(mmapfilter.ShardError)
+		if !errors.As(err, &shard) || shard.Path != file || !errors.As(err, new(*mmapfilter.CorruptError)) {
+			t.Errorf("%s is damaged: %v", file, err)
+		}
+	}
+	s := mustFollow(t, path, opts)
+	if st := s.Stats(); st.Opened != 5 {
+		t.Errorf("%d shards are open", st.Opened)
+	}
+	before := shards(t, path)
+	mustBuild(t, dir, p, numbers(0, 5001)) // one key more: four shards stay
+	fresh, taken := "", ""
+	for _, file := range shards(t, path) {
+		if !slices.Contains(before, file) {
+			fresh = file
+		}
+	}
+	for _, file := range before {
+		if filepath.Base(file)[:len("shard-00000")] != filepath.Base(fresh)[:len("shard-00000")] {
+			taken = file
+		}
+	}
+	whole, err := os.ReadFile(fresh)
+	must(t, err)
+	flipByte(t, fresh)
+	for range 2 {
+		swapped, err := s.Refresh()
+		damaged(err, fresh)
+		damaged(s.Err(), fresh)
+		if swapped || s.Len() != 5000 || s.Swaps() != 0 {
+			t.Errorf("swapped: %t, %d keys, %d swaps", swapped, s.Len(), s.Swaps())
+		}
+		mustHave(t, s, 0, 5000)
+	}
+	_, err = mmapfilter.FollowSet(path, &opts)
+	damaged(err, fresh)
+	unwary := mustOpen(t, path, &opts) // OpenSet does not verify
+	mustHave(t, unwary, 5000, 5001)
+	must(t, unwary.Err())
+	must(t, os.WriteFile(fresh, whole, 0o666))
+	if swapped, err := s.Refresh(); !swapped || err != nil || s.Err() != nil {
+		t.Errorf("a set that is whole: %t, %v, %v", swapped, err, s.Err())
+	}
+	mustHave(t, s, 0, 5001)
+
+	whole, err = os.ReadFile(taken)
+	must(t, err)
+	must(t, os.WriteFile(taken+"x", whole, 0o666))
+	flipByte(t, taken+"x")
+	must(t, os.Rename(taken+"x", taken))
+	_, err = s.Refresh()
+	damaged(err, taken)
+	damaged(s.Err(), taken)
+	mustHave(t, s, 0, 5001)
+	must(t, os.WriteFile(taken+"x", whole, 0o666))
+	must(t, os.Rename(taken+"x", taken))
+	_, err = s.Refresh()
+	must(t, err)
+	must(t, s.Err())
+	mustHave(t, s, 0, 5001)
+}

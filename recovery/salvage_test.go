@@ -1,0 +1,334 @@
+package recovery
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+)
+
+// newHistorian opens a file for writing.
+func newHistorian(t *testing.T, path string) *historian {
+	return &historian{mustWriter(t, path), t, nil}
+}
+
+// must fails the test if there is an error.
+func (h *historian) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *historian) checkpoint() { h.t.Helper(); h.must(h.Writer.checkpoint(wal.MinBytes)) }
+
+// edit changes the bytes of a file.
+func edit(t *testing.T, path string, change func(data []byte) []byte) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, change(data), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loseSuperblock damages the newest superblock.
+func loseSuperblock(t *testing.T, path string) {
+	t.Helper()
+	edit(t, path, func(data []byte) []byte {
+		slot, _, _, err := layout.Newest(data[:layout.OffRuntime])
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[slot*layout.SuperblockBytes+3000] ^= 1
+		return data
+	})
+}
+
+// cutFile cuts a filter file short in its lines.
+func cutFile(t *testing.T, path string) {
+	t.Helper()
+	edit(t, path, func(data []byte) []byte { return data[:layout.OffRegion+64] })
+}
+
+// contents returns what is in a directory.
+func contents(t *testing.T, dir string) (all string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		var data []byte
+		if err == nil {
+			data, err = os.ReadFile(filepath.Join(dir, e.Name()))
+		}
+		all += e.Name() + " " + string(data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// salvaged returns what is left, and how many operations that is. These must be the first ones, with the
+// counters of the last of them.
+func (h *historian) salvaged(path string, counters bool) (*Remains, int, error) {
+	h.t.Helper()
+	r, err := Salvage(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer r.Kept.File.Close()
+	left, err := operationsOf(&r.Kept)
+	if err != nil || len(left) > len(h.all) || !slices.Equal(left, h.all[:len(left)]) {
+		h.t.Fatalf("%d operations of %d are left, or others: %v", len(left), len(h.all), err)
+	}
+	if n := r.Superblock.UserSeq() + r.Superblock.Operation(); counters && n != uint64(len(left)) {
+		h.t.Errorf("%d operations are left, and the counters say %d", len(left), n)
+	}
+	return r, len(left), nil
+}
+
+// historyOf makes a filter, clean or sealed, whose next writer has done something and died. synced is
+// how many operations were synced.
+func historyOf(t *testing.T, sealed bool, do func(h *historian)) (h *historian, path string, synced int) {
+	t.Helper()
+	path = newKeeping(t, false)
+	h = newHistorian(t, path)
+	h.do(40)
+	h.sync()
+	if sealed {
+		h.must(keepCalls["Seal"](h))
+	} else {
+		h.must(h.Clean())
+	}
+	h.must(h.Begin(wal.MinBytes))
+	do(h)
+	seq, operations, _ := h.Durable()
+	synced = int(seq + operations)
+	h.must(h.close())
+	return h, path, synced
+}
+
+// copyOf returns the path of a copy of a filter and the files beside it.
+func copyOf(t *testing.T, path string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Dir(path))); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, filepath.Base(path))
+}
+
+// histories are what a filter had done when its writer died.
+var histories = map[string]func(h *historian){
+	"no sync":           func(h *historian) { h.do(30) },
+	"a sync":            func(h *historian) { h.do(100); h.sync() },
+	"more after a sync": func(h *historian) { h.do(100); h.sync(); h.do(30) },
+	"checkpoints": func(h *historian) {
+		for range 5 {
+			h.do(300)
+			h.sync()
+			h.checkpoint()
+		}
+		h.do(70)
+		h.sync()
+		h.do(30)
+	},
+	"no sync since a checkpoint": func(h *historian) { h.do(600); h.sync(); h.checkpoint(); h.do(30) },
+	"nothing since a checkpoint": func(h *historian) { h.do(600); h.sync(); h.checkpoint() },
+	"a checkpoint under way": func(h *historian) {
+		h.do(300)
+		h.sync()
+		h.checkpoint()
+		h.do(300)
+		h.sync()
+		h.BeginCheckpoint()
+		h.do(50)
+		h.sync()
+		h.do(20)
+	},
+	"hashes that no superblock counts": func(h *historian) {
+		h.do(700)
+		h.sync()
+		h.BeginCheckpoint()
+		h.must(h.keepAll())
+		h.do(50)
+		h.sync()
+	},
+	"a larger log, under way": func(h *historian) {
+		h.do(300)
+		h.sync()
+		h.must(h.GrowLog(2 * wal.MinBytes))
+		h.BeginCheckpoint()
+		h.do(50)
+		h.sync()
+		h.do(20)
+	},
+	"a larger log": func(h *historian) {
+		h.do(300)
+		h.sync()
+		h.must(h.Writer.checkpoint(2 * wal.MinBytes))
+		h.do(50)
+		h.sync()
+		h.do(20)
+	},
+}
+
+// TestSalvageWithTheLog: with NAME.hashes and the log whole, Salvage finds all operations, whatever has
+// become of the file.
+func TestSalvageWithTheLog(t *testing.T) {
+	for name, do := range histories {
+		for _, sealed := range []bool{false, true} {
+			h, from, _ := historyOf(t, sealed, do)
+			for damage, hurt := range map[string]func(t *testing.T, path string){
+				"nothing":            func(*testing.T, string) {},
+				"the superblock":     loseSuperblock,
+				"the file is cut":    cutFile,
+				"superblock and cut": func(t *testing.T, path string) { loseSuperblock(t, path); cutFile(t, path) },
+			} {
+				path := copyOf(t, from)
+				hurt(t, path)
+				before := contents(t, filepath.Dir(path))
+				r, left, err := h.salvaged(path, true)
+				if contents(t, filepath.Dir(path)) != before {
+					t.Errorf("%s: Salvage has changed the files", name)
+				}
+				if err != nil || left != len(h.all) || r.Lost != 0 || r.LogLost {
+					t.Errorf("%s, sealed %t, damaged %s: %d operations of %d, %+v, %v", name, sealed, damage, left, len(h.all), r, err)
+				}
+			}
+		}
+	}
+}
+
+// TestSalvageWithoutTheLog: without the log, or with an older one, or with a part of it, what is left
+// is that of NAME.hashes and of the part. If that lacks an operation that was synced, Salvage says so,
+// even if the superblock that has the log is lost; and if the superblock has it, also if the operation
+// was not synced.
+func TestSalvageWithoutTheLog(t *testing.T) {
+	for name, do := range histories {
+		h, from, synced := historyOf(t, false, do)
+		for _, lost := range []bool{false, true} {
+			for damage, hurt := range map[string]func(t *testing.T, log string){
+				"missing": func(t *testing.T, log string) { os.Remove(log) },
+				"empty":   func(t *testing.T, log string) { edit(t, log, func([]byte) []byte { return nil }) },
+				"zero":    func(t *testing.T, log string) { edit(t, log, func(d []byte) []byte { clear(d); return d }) },
+				"cut": func(t *testing.T, log string) {
+					edit(t, log, func(d []byte) []byte { return d[:max(len(d)/2/4096*4096, wal.OldestBytes)] })
+				},
+				"cut off its pages": func(t *testing.T, log string) { edit(t, log, func(d []byte) []byte { return d[:len(d)-100] }) },
+			} {
+				path := copyOf(t, from)
+				for _, n := range []LogName{CurrentLog, NextLog} {
+					if _, err := os.Stat(path + n.String()); err == nil {
+						hurt(t, path+n.String())
+					}
+				}
+				if lost {
+					loseSuperblock(t, path)
+				}
+				r, left, err := h.salvaged(path, false)
+				if err != nil && !errors.Is(err, layout.ErrCorrupt) {
+					t.Errorf("%s, the log is %s: %v", name, damage, err)
+				}
+				if err == nil && r.Lost == 0 && !r.LogLost && (left < synced || left < len(h.all) && !lost) {
+					t.Errorf("%s, the log is %s, superblock lost %t: %d operations, of %d that were synced and %d: %+v", name, damage, lost, left, synced, len(h.all), r)
+				}
+			}
+		}
+	}
+}
+
+// TestSalvageWithADamagedLog flips bits of the log, one after the other, when the superblock and the
+// file are damaged, too. An operation that is lost is reported, but for the last one, which may not
+// have been whole.
+func TestSalvageWithADamagedLog(t *testing.T) {
+	for name, do := range histories {
+		h, path, synced := historyOf(t, false, do)
+		loseSuperblock(t, path)
+		cutFile(t, path)
+		for _, n := range []LogName{CurrentLog, NextLog} {
+			log := path + n.String()
+			whole, err := os.ReadFile(log)
+			if err != nil {
+				continue
+			}
+			for at := 0; at < len(whole); at += 8 { // the words at the head of each page, and some others
+				if at%4096 >= 200 && at%1160 != 0 || *(*[8]byte)(whole[at:]) == [8]byte{} {
+					continue
+				}
+				bad := slices.Clone(whole)
+				bad[at+at/8%8] ^= 1
+				h.must(os.WriteFile(log, bad, 0o600))
+				r, left, err := h.salvaged(path, false)
+				if err != nil && !errors.Is(err, layout.ErrCorrupt) {
+					t.Fatal(err)
+				}
+				if err == nil && r.Lost == 0 && !r.LogLost && (left < synced || left < len(h.all)-1) {
+					t.Errorf("%s, byte %d of NAME%s: %d operations, of %d that were synced and %d: %+v", name, at, n, left, synced, len(h.all), r)
+				}
+			}
+			h.must(os.WriteFile(log, whole, 0o600))
+		}
+	}
+}
+
+// TestSalvageWithAnotherLog: a log that does not join is refused, whoever has written it. An older one
+// of the filter is not taken for the one that is lost.
+func TestSalvageWithAnotherLog(t *testing.T) {
+	checkpoints := histories["checkpoints"]
+	older := func(t *testing.T, damage func(t *testing.T, path string)) (h *historian, path string) {
+		var log []byte
+		h, path, _ = historyOf(t, false, func(h *historian) {
+			h.do(100)
+			h.sync()
+			var err error
+			log, err = os.ReadFile(h.vol.(*Files).logPath(CurrentLog))
+			h.must(err)
+			checkpoints(h)
+		})
+		damage(t, path)
+		edit(t, path+CurrentLog.String(), func([]byte) []byte { return log })
+		return h, path
+	}
+	for _, damage := range []func(t *testing.T, path string){cutFile, loseSuperblock} {
+		h, path := older(t, damage)
+		if r, left, err := h.salvaged(path, false); err != nil || !r.LogLost || left == len(h.all) {
+			t.Errorf("an older log: %d operations of %d, %+v, %v", left, len(h.all), r, err)
+		}
+		h, path, _ = historyOf(t, false, checkpoints)
+		damage(t, path)
+		edit(t, path+CurrentLog.String(), func(log []byte) []byte {
+			for _, header := range wal.Headers(Words(log)) {
+				header.UUID[0]++
+				wal.PutHeader(func(i, v uint64) { Words(log)[i] = v }, header)
+			}
+			return log
+		})
+		if r, _, err := h.salvaged(path, false); !errors.Is(err, layout.ErrCorrupt) {
+			t.Errorf("the log of another filter: %+v, %v", r, err)
+		}
+	}
+	var file, kept []byte
+	h, path, _ := historyOf(t, false, func(h *historian) {
+		h.do(100)
+		h.sync()
+		h.checkpoint()
+		var err, err2 error
+		name := h.vol.(*Files).Path()
+		file, err = os.ReadFile(name)
+		kept, err2 = os.ReadFile(name + ".hashes")
+		h.must(errors.Join(err, err2))
+		checkpoints(h)
+	})
+	edit(t, path, func([]byte) []byte { return file })
+	edit(t, path+".hashes", func([]byte) []byte { return kept })
+	if r, left, err := h.salvaged(path, false); !errors.Is(err, layout.ErrCorrupt) {
+		t.Errorf("the log is ahead of what is there: %d operations, %+v, %v", left, r, err)
+	}
+}

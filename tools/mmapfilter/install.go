@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/spf13/cobra"
+)
+
+const installHelp = `Usage: mmapfilter install NEW LIVE
+
+Verify the filter NEW, which may come from another machine, and rename it to
+LIVE. An existing LIVE is replaced; until then, and if install is interrupted,
+it stays as it is. Programs that look keys up in the old LIVE answer "maybe"
+from then on, until they open LIVE again; check --follow does so at once.
+NEW.hashes goes along, if NEW keeps hashes. LIVE keeps its owner, group and
+permissions.
+
+  -q, --quiet   print no summary and show no progress
+
+Both must be on one file system: copy NEW to a file beside LIVE first. Nobody
+may have NEW or LIVE open for writing. A LIVE that is not a filter stays.
+
+Example: mmapfilter install users.mmf.copied users.mmf`
+
+func newInstallCommand() *cobra.Command {
+	var quiet bool
+	cmd := &cobra.Command{Use: "install", Long: installHelp, Args: cobra.ArbitraryArgs}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return fmt.Errorf("install needs two filter files, NEW and LIVE, not %d", len(args))
+		}
+		from, to := args[0], args[1]
+		if to == "-" {
+			return errStandard
+		}
+		if set, err := mmapfilter.IsSet(to); err == nil && set {
+			return &fileError{to, errors.New("a set; choose another name")}
+		}
+		bar := new(progress)
+		if !quiet {
+			bar = newProgress(cmd.ErrOrStderr())
+		}
+		defer bar.close()
+		filter, err := mmapfilter.Install(cmd.Context(), from, to, func(done, total int64) {
+			bar.show("verifying", done, total, nil)
+		})
+		bar.close()
+		if err != nil {
+			return &unchanged{to, ofInstall(err, from, to)}
+		}
+		defer filter.Close()
+		warnOfBuilt(cmd.ErrOrStderr(), to, &mmapfilter.Options{Layout: filter.Stats().Layout}, filter)
+		if lost := filter.Stats().GrowthErr; lost != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s has lost the hashes that it is to keep, and cannot grow\n", to)
+		}
+		if quiet {
+			return nil
+		}
+		return summarise(cmd.OutOrStdout(), to, filter, 0)
+	}
+	return cmd
+}
+
+// ofInstall says which file an error is about.
+func ofInstall(err error, from, to string) error {
+	if errors.Is(err, syscall.EXDEV) {
+		return &fileError{from, errors.New("it is on another file system than " + to + "; copy it to a file beside that first, and install the copy")}
+	}
+	at := new(fs.PathError)
+	if strings.HasPrefix(err.Error(), "install "+to+": read "+from+": ") || errors.As(err, &at) && at.Path == from {
+		return &aboutError{from, err}
+	}
+	return &aboutError{to, err}
+}

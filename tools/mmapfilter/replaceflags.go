@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/spf13/pflag"
+)
+
+// replaceFlags holds the flags of a command that may replace a filter or a set.
+type replaceFlags struct {
+	allowEmpty bool
+	minKeys    uint64
+}
+
+// replaceHelp is the help of the flags of replaceFlags.
+const replaceHelp = `      --min-keys N      fail, and replace nothing, if there are fewer keys
+      --allow-empty     replace what has keys by what has none
+`
+
+func (r *replaceFlags) addTo(flags *pflag.FlagSet) {
+	flags.BoolVar(&r.allowEmpty, "allow-empty", false, "replace what has keys by what has none")
+	flags.Func("min-keys", "fewest keys", func(text string) (err error) {
+		r.minKeys, err = parseCount(text)
+		return err
+	})
+}
+
+const forceHelp = `      --force           replace also what is not a filter, and the log and the
+                        hashes of other filters that have the names of its own
+`
+
+// addForceFlag adds the flag that makes a new filter destroy what it does not replace.
+func addForceFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
+	flags.BoolVar(&opts.Overwrite, "force", false, "replace also what is not a filter")
+}
+
+// least returns how many keys a new filter or set at a path must have: one if it replaces one with keys.
+func (r *replaceFlags) least(path string) uint64 {
+	if r.minKeys > 0 || r.allowEmpty {
+		return r.minKeys
+	}
+	if f, head, err := recovery.OpenFile(path); err == nil {
+		f.Close()
+		if head.Superblock.Length() > 0 || head.Superblock.State() == layout.Live {
+			return 1
+		}
+	} else if info, e := os.Stat(path); e == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		return 1 // who knows
+	} else if set, err := mmapfilter.OpenSet(path, nil); err == nil {
+		defer set.Close()
+		return min(set.Len(), 1)
+	}
+	return 0
+}
+
+// explain says which flag has kept a filter from being replaced.
+func (r *replaceFlags) explain(path string, err error) error {
+	switch {
+	case !errors.Is(err, mmapfilter.ErrFewKeys):
+		return err
+	case r.minKeys == 0:
+		return &fileError{path, errors.New("it may have keys, and would be replaced by one without; give --allow-empty if it is to be")}
+	}
+	return &fileError{path, fmt.Errorf("not written: it would have fewer keys than --min-keys %s", formatCount(r.minKeys))}
+}
+
+// errStandard is returned for a filter whose name stands for standard input or output elsewhere.
+var errStandard = errors.New("a filter cannot be standard input or output; ./- is a file of that name")
+
+// warnOfMany warns if a new filter or set holds more keys than it was sized for.
+func warnOfMany(stderr io.Writer, path string, keys, capacity uint64) {
+	if keys > capacity {
+		fmt.Fprintf(stderr, "mmapfilter: %s holds %s, more than the %s it was sized for: its rate may be above the one asked for\n",
+			path, formatNumber(keys, "key", "keys"), formatCount(capacity))
+	}
+}
