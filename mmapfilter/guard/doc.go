@@ -17,6 +17,10 @@
 //	the filter is restored from a backup          the same, unless the outbox or log has all that it lacks
 //	the store is restored from a backup           the same, unless no key has been removed from the filter
 //	                                              since
+//	another guard has opened the store since:     "maybe" for all keys, until the filter is rebuilt; the
+//	a tool, or a program with another Prefix      same for a store of before there was an owner
+//	Options.Covers is another function            the same if CoversVersion says so, and at every Open if
+//	                                              there is none
 //	the options ask for another rate, or for      the filter is rebuilt in the background, and answers
 //	twice the capacity of the filter, or more     meanwhile
 //	the disk of the filter is full or fails       "maybe" for all keys until the store is opened again;
@@ -32,7 +36,8 @@
 //	a commit fails and nobody knows whether       its keys stay in the filter; its deletes are not done
 //	it happened
 //	something else writes to the store, past      keys may be hidden: call Rebuild, or remove the filter
-//	the guard                                     file, before the store is opened with the guard again
+//	the guard, or with one that knows no owner    file, before the store is opened with the guard again
+//	two guards have the store open at once        keys may be hidden: the engines here do not allow it
 //
 // # Terms
 //
@@ -47,12 +52,13 @@
 //	interval    Options.CommitInterval
 //	mark        putting a new random number, the token, into the store and then into the filter
 //	stamp       the entry that names the filter and its token
+//	owner       the entry that names the filter of the guard that opened the store last
 //	gone        of a key: deleted from the store, but still in the filter
 //	to pass     of an absent key: the filter says "maybe", and the store is asked
 //
 // # How
 //
-// The guard's entries are in the store, and change in the transactions of the program. Four things
+// The guard's entries are in the store, and change in the transactions of the program. Five things
 // are enough:
 //
 // The outbox. A transaction that puts keys also puts an entry: their hashes, and the number of the
@@ -79,6 +85,11 @@
 // mark ends, and then into the filter. A key leaves the filter only after a mark that came after its
 // delete in the store. So if store and filter have the same token, whatever crash or backup they come
 // from, the filter has all keys of the store but those in the outbox, or in the epochs after its own.
+//
+// The owner. Guards with different prefixes do not see each other's entries, but all have the owner in
+// the same place, [OwnerName]. A guard names its filter there, durably, before the first transaction
+// of the program. It uses a filter only if the owner names it: otherwise another guard has been there,
+// whose keys the filter may lack.
 //
 // The rebuild. A new filter is made from a snapshot of the store, taken at an instant at which no
 // operation of the filter is under way. Operations after that instant are done in both filters. The
@@ -148,12 +159,16 @@
 //	G4  Whatever else an engine can do to its keys, the guard follows it, or rebuilds the filter, or
 //	    refuses it. The package of the engine has the table.
 //	G5  Stats has the real rate of false positives beside the one asked for.
+//	G6  All guards of a store share one entry, the owner, whatever their options. Open uses a filter
+//	    only if the owner names it, and if it is for the keys that Options.Covers and CoversVersion
+//	    name. Otherwise it makes another filter the owner before any transaction, and builds that.
 //
 // # An adapter
 //
 // An engine needs a [Store], four methods, and three calls around each commit: Begin and Prepare
 // before it, Done after it. With a log it is a [Logged], and calls [Guard.Flushing], and
-// [Guard.Unlogged] for what does not pass by the log. This is the whole adapter of an imaginary
+// [Guard.Unlogged] for what does not pass by the log. If a prefix decides where the entries are, the
+// one with the key [OwnerKey] is at [OwnerName] all the same. This is the whole adapter of an imaginary
 // store, kv, which has the guard's entries in a table of their own. Open it with [Open] and
 // [Options.WithDefaults], as the example does.
 //

@@ -1,6 +1,9 @@
 package guard
 
 import (
+	"bytes"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -31,4 +34,38 @@ func TestDoubt(t *testing.T) {
 		s.mustShow(t, g)
 		must(t, g.Close())
 	}
+}
+
+// TestDoubtDuringMark covers C9: a doubt comes while the mark at the end of a rebuild is under way. Only
+// a later rebuild has the guard serve.
+func TestDoubtDuringMark(t *testing.T) {
+	s, o := newRows(), testOptions(t, Exact)
+	o.Hooks = newGuard(nil, o).hooks()
+	o.Hooks.Manual = true
+	s.commit(Changes{}, "a", true) // so no filter can serve at once
+	g, err := Open(s, o)
+	must(t, err)
+	doubt := make(chan error, 1)
+	s.write = func(c Changes) {
+		if slices.ContainsFunc(c.Set, func(e Entry) bool { return bytes.Equal(e.Key, entryKey(keyStamp)) }) {
+			go func() { doubt <- g.Doubt() }()
+			for !g.doubted(0) {
+				runtime.Gosched()
+			}
+		}
+	}
+	must(t, g.Rebuild(t.Context()))
+	must(t, <-doubt)
+	s.write = nil
+	s.commit(Changes{}, "past", true)
+	if st := g.Stats(); st.State != "building" {
+		t.Errorf("%+v", st)
+	}
+	s.mustShow(t, g)
+	must(t, g.Rebuild(t.Context()))
+	if st := g.Stats(); st.State != "serving" {
+		t.Errorf("after another rebuild: %+v", st)
+	}
+	s.mustShow(t, g)
+	must(t, g.Close())
 }

@@ -3,16 +3,32 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// system returns the hooks that a guard has outside of tests. interval is the commit interval.
-func system(life context.Context, interval time.Duration) *guarded.Hooks {
+// system returns the hooks that a guard has outside of tests. interval is the commit interval, and mode
+// is Options.Mode. If the caller has chosen the path, what no guard has made is left alone.
+func system(life context.Context, interval time.Duration, mode fs.FileMode, chosen bool) *guarded.Hooks {
+	mayUse := func(path string) error {
+		if chosen {
+			return isOfGuard(path)
+		}
+		return nil
+	}
 	open := func(path string) (guarded.Filter, error) {
+		if err := mayUse(path); err != nil {
+			return nil, err
+		}
+		if err := narrow(path, mode); err != nil {
+			return nil, err
+		}
 		if err := verify(path); err != nil {
 			return nil, err
 		}
@@ -20,6 +36,9 @@ func system(life context.Context, interval time.Duration) *guarded.Hooks {
 	}
 	return &guarded.Hooks{
 		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) {
+			if err := mayUse(path); err != nil {
+				return nil, err
+			}
 			if err := create(life, path, o); err != nil {
 				return nil, err
 			}
@@ -28,6 +47,43 @@ func system(life context.Context, interval time.Duration) *guarded.Hooks {
 		Open:   open,
 		Random: rand.Uint64,
 	}
+}
+
+// isOfGuard returns a ForeignError if there is something at a path that is not known to be a filter that
+// a guard has made.
+func isOfGuard(path string) error {
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return nil
+	}
+	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
+	if err != nil {
+		return fmt.Errorf("%w (%w)", &mmapfilter.ForeignError{Path: path, Is: "which may be of somebody else"}, err)
+	}
+	defer f.Close()
+	if !ofGuard(f) {
+		return &mmapfilter.ForeignError{Path: path, Is: "a filter that no guard has made"}
+	}
+	return nil
+}
+
+// narrow takes from the filter, and from a log that a dead process has left, the permissions that mode
+// lacks. 0 is all.
+func narrow(path string, mode fs.FileMode) error {
+	for _, p := range []string{path, path + ".stash", path + ".stash.new"} {
+		info, err := os.Stat(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if has := info.Mode().Perm(); mode != 0 && has&^mode != 0 {
+			if err := os.Chmod(p, has&mode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // create makes an empty filter. It replaces the file at the path, which may be damaged or stale. If a

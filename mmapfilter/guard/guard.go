@@ -94,7 +94,7 @@ func (g *Guard) hooks() *guarded.Hooks {
 	if g.options.Hooks != nil {
 		return g.options.Hooks
 	}
-	return system(g.life, g.commitInterval())
+	return system(g.life, g.commitInterval(), g.options.Mode, !g.options.ownPath)
 }
 
 // commitInterval returns the filter's option. With a log the filter has no timer: the guard syncs it.

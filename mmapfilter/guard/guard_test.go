@@ -19,8 +19,9 @@ import (
 type rows struct {
 	mu     sync.Mutex
 	rows   map[string]string
-	closed bool   // then no method may be called
-	read   func() // if not nil, is called when a snapshot is read
+	closed bool            // then no method may be called
+	read   func()          // if not nil, is called when a snapshot is read
+	write  func(c Changes) // if not nil, is called before Write
 }
 
 func newRows() *rows { return &rows{rows: map[string]string{}} }
@@ -44,6 +45,9 @@ func (r *rows) Entries() (entries []Entry, err error) {
 }
 
 func (r *rows) Write(c Changes) error {
+	if r.write != nil {
+		r.write(c)
+	}
 	defer r.use()()
 	r.change(c)
 	return nil

@@ -181,3 +181,32 @@ func TestDrainFails(t *testing.T) {
 		})
 	}
 }
+
+// TestFlushedWhenFull covers G2: keys wait for a larger filter when the store flushes, or is closed. The
+// filter does not get the number of their epoch, so it does not serve once the log is gone.
+func TestFlushedWhenFull(t *testing.T) {
+	for name, end := range map[string]func(g *Guard) error{
+		"killed": func(g *Guard) error { g.Flushing(); g.end(); return g.filter.Close() },
+		"closed": (*Guard).Close,
+	} {
+		s, o := loggedRows{newRows()}, testOptions(t, Rebuild)
+		o.Hooks = newGuard(nil, o).hooks()
+		o.Hooks.Manual = true
+		g, err := Open(s, o)
+		must(t, err)
+		for i := range 3000 {
+			s.put(g, fmt.Sprint(i))
+		}
+		must(t, end(g))
+		if n := g.Stats().Overflow; n < 1000 {
+			t.Fatalf("%s: only %d keys wait", name, n)
+		}
+		g, err = Open(s, o)
+		must(t, err)
+		if st := g.Stats(); st.State != "building" {
+			t.Errorf("%s: %+v", name, st)
+		}
+		s.mustShow(t, g)
+		must(t, g.Close())
+	}
+}

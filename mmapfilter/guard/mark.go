@@ -11,7 +11,7 @@ import (
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
-	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity}
+	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity, covers: g.options.covered()}
 	due := g.mu.due.and(g.mu.under)
 	// After a crash nobody knows what was deleted after the mark.
 	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany || due.deleted > due.gone
@@ -19,7 +19,7 @@ func (g *Guard) mark(c Changes, reset bool) error {
 	if g.log != nil {
 		s.previousAt = g.log.durable.Load()
 	}
-	c.Set = append(c.Set, Entry{entryKey(keyStamp), s.encode()})
+	c.Set = append(c.Set, g.id.owner(), Entry{entryKey(keyStamp), s.encode()})
 	if err := g.store.Write(c); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,10 +53,10 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 		g.closeFilter()
 		return nil, err
 	}
-	entries, err := store.Entries()
+	entries, err := entriesOf(store)
 	if err != nil {
 		g.closeFilter()
-		return nil, fmt.Errorf("read the entries of the guard: %w", err)
+		return nil, err
 	}
 	s, err := readState(entries)
 	if broken == nil {
@@ -114,6 +115,9 @@ func (g *Guard) took(known uint64, unplaced []uint64) {
 
 // open opens the filter and inserts the keys that it lacks. stale says why it must be rebuilt instead.
 func open(store Store, o *Options) (g *Guard, stale error, err error) {
+	if err := (&mmapfilter.Options{Mode: o.Mode}).Validate(); err != nil {
+		return nil, nil, err
+	}
 	g = newGuard(store, o)
 	if g.log != nil {
 		stale = g.openFilter()
@@ -122,10 +126,10 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 		g.closeFilter()
 		return nil, nil, err
 	}
-	entries, err := store.Entries()
+	entries, err := entriesOf(store)
 	if err != nil {
 		g.closeFilter()
-		return nil, nil, fmt.Errorf("read the entries of the guard: %w", err)
+		return nil, nil, err
 	}
 	s, err := readState(entries)
 	if err != nil {
@@ -149,6 +153,21 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 		return nil, nil, err
 	}
 	return g, nil, nil
+}
+
+// entriesOf returns the entries of a store. If a program has something else where the owner is to be,
+// the error is ErrReserved.
+func entriesOf(store Store) ([]Entry, error) {
+	entries, err := store.Entries()
+	if err != nil {
+		return nil, fmt.Errorf("read the entries of the guard: %w", err)
+	}
+	for _, e := range entries {
+		if string(e.Key) == OwnerKey && !bytes.HasPrefix(e.Value, []byte(identityPrefix)) {
+			return nil, ErrReserved
+		}
+	}
+	return entries, nil
 }
 
 func (g *Guard) use(f guarded.Filter) {
@@ -243,14 +262,16 @@ func (g *Guard) begin(stale error) error {
 	}
 	g.closeFilter()
 	g.mu.err, g.mu.unfit = stale, false
-	// From now on, no crash may leave a stamp for a filter at this path.
-	if err := g.store.Write(Changes{Remove: allEntries()}); err != nil {
+	// From now on, no crash may leave a stamp for a filter at this path, and no other guard may trust
+	// its filter (G6).
+	g.id = newIdentity(g.hooks().Random)
+	if err := g.store.Write(Changes{Remove: allEntries(), Set: []Entry{g.id.owner()}}); err != nil {
 		return err
 	}
-	g.id = newIdentity(g.hooks().Random)
 	f, err := g.hooks().Create(g.options.Path, &mmapfilter.Options{
 		Capacity: g.options.Capacity, FalsePositiveRate: g.options.FalsePositiveRate, Seed: g.hooks().Random(),
-		Normalisation: g.id.String(), CommitInterval: g.commitInterval(),
+		Normalisation: g.id.String(), CommitInterval: g.commitInterval(), Mode: g.options.Mode,
+		Overwrite: g.options.ownPath, // damage may have left nothing that shows a filter
 	})
 	if err != nil {
 		g.mu.failed = fmt.Errorf("no filter: %w", err)

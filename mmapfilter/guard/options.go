@@ -3,7 +3,10 @@ package guard
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
@@ -40,7 +43,9 @@ func (m DeleteMode) String() string {
 // Options describe a guard. A nil *Options and the zero value are the defaults, which do not change an
 // existing filter.
 type Options struct {
-	// Path is the path of the filter. Empty means beside the store.
+	// Path is the path of the filter. Empty means beside the store. A file at a Path of the
+	// caller's choice stays if it cannot be read as a filter, or no guard has made it: then the guard
+	// has none, and [Stats] says why.
 	Path string
 	// Capacity is the least number of keys that the filter has room for; it grows with the store.
 	// An existing filter with at most half of it is rebuilt by Open, in the background, and answers
@@ -51,18 +56,28 @@ type Options struct {
 	FalsePositiveRate float64
 	// Deletes says when the filter drops deleted keys.
 	Deletes DeleteMode
-	// Covers, if not nil, says which keys the filter is for. Reads of other keys go to the store. To
-	// change the function, remove the filter file: it is rebuilt.
+	// Covers, if not nil, says which keys the filter is for. Reads of other keys go to the store.
 	Covers func(key []byte) bool
+	// CoversVersion names what Covers answers: give it another value when the function changes. Open
+	// rebuilds the filter if the version is not that of the last Open, or one of them had no Covers.
+	// With Covers and without a version nobody knows, so every Open rebuilds the filter.
+	CoversVersion string
 	// Prefix is the prefix of the guard's entries in the store (in bbolt the name of their bucket).
-	// Empty means "\x00mmapfilter\x00". Programs must put no keys there.
+	// Empty means "\x00mmapfilter\x00". Programs must put no keys there, and, whatever the prefix,
+	// none at [OwnerName]. If another prefix was used last, Open rebuilds the filter.
 	Prefix []byte
+	// Mode is the permission bits that the filter and its log may have; see [mmapfilter.Options]. An
+	// existing filter loses others. 0 means 0666. The packages of the engines take away what the files
+	// of the store do not have, so nobody can read the filter who cannot read the store.
+	Mode fs.FileMode
 	// CommitInterval is how often the filter becomes durable; 0 means a second. What the store has
 	// committed since then is in the outbox, 8 bytes a key and one entry a transaction, or in the log.
 	CommitInterval time.Duration
 
 	// Hooks are for the tests of this module.
 	Hooks *guarded.Hooks
+
+	ownPath bool // the caller has not chosen Path
 }
 
 const (
@@ -80,7 +95,7 @@ func (o *Options) WithDefaults(path string, deletes DeleteMode) *Options {
 		*n = *o
 	}
 	if n.Path == "" {
-		n.Path = path
+		n.Path, n.ownPath = path, true
 	}
 	if n.Deletes == DeletesDefault {
 		n.Deletes = deletes
@@ -92,6 +107,26 @@ func (o *Options) WithDefaults(path string, deletes DeleteMode) *Options {
 		n.CommitInterval = defaultInterval
 	}
 	return n
+}
+
+// unnamed stands for a Covers without a version.
+const unnamed = ^uint64(0)
+
+// covered returns a number for the keys that the filter is for: 0 means all of them.
+func (o *Options) covered() uint64 {
+	switch {
+	case o.Covers == nil:
+		return 0
+	case o.CoversVersion == "":
+		return unnamed
+	}
+	return xxh3.HashString(o.CoversVersion)>>1 + 1
+}
+
+// Narrow takes from Mode the bits that a file of the store, with the permissions mode, does not have,
+// but for the owner, who reads and writes the filter.
+func (o *Options) Narrow(mode fs.FileMode) {
+	o.Mode = cmp.Or(o.Mode, 0o666)&^(fs.ModePerm&^mode) | 0o600
 }
 
 // fit fills in Capacity and FalsePositiveRate where they are 0: from the filter f, or, if f is nil, with

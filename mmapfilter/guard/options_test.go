@@ -199,18 +199,23 @@ func TestGrownFilterShrinks(t *testing.T) {
 	}
 }
 
-// TestStampOfBefore reads a stamp without a capacity: nobody knows what was asked for.
+// TestStampOfBefore reads a stamp without what later ones have: nobody knows what was asked for, nor
+// which keys the filter is for.
 func TestStampOfBefore(t *testing.T) {
-	s := stamp{mode: Exact, logged: true, token: 3, previous: 2, previousAt: 7, gone: 9, unknown: true, capacity: 1000}
+	s := stamp{mode: Exact, logged: true, token: 3, previous: 2, previousAt: 7, gone: 9, unknown: true, capacity: 1000, covers: 5}
 	b := s.encode()
 	if got, ok := decodeStamp(b); !ok || got != s {
 		t.Errorf("%+v, %t", got, ok)
 	}
-	b = b[:len(b)-8]
-	b[0] = 1
-	s.capacity = 0
-	if got, ok := decodeStamp(b); !ok || got != s {
-		t.Errorf("%+v, %t", got, ok)
+	for version := byte(2); version > 0; version-- {
+		b = b[:len(b)-8]
+		b[0] = version
+		if s.covers = 0; version == 1 {
+			s.capacity = 0
+		}
+		if got, ok := decodeStamp(b); !ok || got != s {
+			t.Errorf("version %d: %+v, %t", version, got, ok)
+		}
 	}
 	b[0] = stampVersion
 	if _, ok := decodeStamp(b); ok {

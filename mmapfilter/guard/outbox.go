@@ -10,10 +10,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// The first byte of an entry's key. There is one entry each of keyStamp, keyFailed, keyTrimmed and
-// keyEpoch; the others have a number after that byte.
+// The first byte of an entry's key. There is one entry each of keyStamp, keyOwner, keyFailed, keyTrimmed
+// and keyEpoch; the others have a number after that byte.
 const (
 	keyStamp   = 's' // which filter has all keys but those in the outbox
+	keyOwner   = 'o' // which filter is that of the guard that opened the store last; see OwnerName
 	keyFailed  = 'x' // no filter has
 	keyInserts = 'i' // hashes inserted by consecutive operations; the number is that of the first
 	keyLoose   = 'u' // hashes that found no room
@@ -108,6 +109,9 @@ func ofGuard(f guarded.Filter) bool { return strings.HasPrefix(f.Normalisation()
 
 func (id identity) String() string { return identityPrefix + hex.EncodeToString(id[:]) }
 
+// owner returns the entry that makes a guard with this filter the owner.
+func (id identity) owner() Entry { return Entry{entryKey(keyOwner), []byte(id.String())} }
+
 // A token names the last mark. 0 is none.
 type token uint32
 
@@ -146,14 +150,15 @@ type stamp struct {
 	gone            uint64 // keys that are in the filter only, about
 	unknown         bool   // more keys may be gone
 	capacity        uint64 // Options.Capacity, or 0 if it is not known
+	covers          uint64 // see Options.covered
 }
 
 const (
-	stampVersion = 2
+	stampVersion = 3
 	stampReset   = 1 << 0
 	stampLogged  = 1 << 1
 	stampUnknown = 1 << 2
-	stampBytes   = 3 + len(identity{}) + 4 + 4 + 8 + 8 + 8
+	stampBytes   = 3 + len(identity{}) + 4 + 4 + 8 + 8 + 8 + 8
 )
 
 func (s *stamp) encode() []byte {
@@ -171,13 +176,14 @@ func (s *stamp) encode() []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.previous))
 	b = binary.LittleEndian.AppendUint64(b, s.previousAt)
 	b = binary.LittleEndian.AppendUint64(b, s.gone)
-	return binary.LittleEndian.AppendUint64(b, s.capacity)
+	b = binary.LittleEndian.AppendUint64(b, s.capacity)
+	return binary.LittleEndian.AppendUint64(b, s.covers)
 }
 
 func decodeStamp(b []byte) (s stamp, ok bool) {
-	if len(b) == stampBytes-8 && b[0] == 1 { // version 1 has no capacity
-		b = append([]byte{stampVersion}, b[1:]...)
-		b = binary.LittleEndian.AppendUint64(b, 0)
+	// Version 1 has no capacity, and version 2 no covers: such a store names no owner either.
+	if n := len(b); n == stampBytes-16 && b[0] == 1 || n == stampBytes-8 && b[0] == 2 {
+		b = append(append([]byte{stampVersion}, b[1:]...), make([]byte, stampBytes-n)...)
 	}
 	if len(b) != stampBytes || b[0] != stampVersion || b[2] > stampReset|stampLogged|stampUnknown {
 		return s, false
@@ -188,7 +194,7 @@ func decodeStamp(b []byte) (s stamp, ok bool) {
 	b = b[3+len(s.id):]
 	s.token, s.previous = token(binary.LittleEndian.Uint32(b)), token(binary.LittleEndian.Uint32(b[4:]))
 	s.previousAt, s.gone = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
-	s.capacity = binary.LittleEndian.Uint64(b[24:])
+	s.capacity, s.covers = binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])
 	return s, true
 }
 
@@ -209,6 +215,7 @@ func decodeHashes(b []byte) (hashes []uint64) {
 // A state is the content of the entries.
 type state struct {
 	stamp   stamp
+	owner   string
 	epoch   uint64
 	trimmed uint64
 	inserts []numbered
@@ -228,6 +235,8 @@ var (
 	errNoRoom  = errors.New("the filter has no room for what it lacks of the log of the store")
 	errTooMany = errors.New("the store has more keys that the filter lacks than there is memory for")
 	errMode    = errors.New("the filter was kept with other options")
+	errOwner   = errors.New("another guard may have opened the store since this one did")
+	errCovers  = errors.New("the filter may be for other keys: Covers is another function, or has no CoversVersion")
 )
 
 func readState(entries []Entry) (*state, error) {
@@ -236,13 +245,18 @@ func readState(entries []Entry) (*state, error) {
 		if len(e.Key) == 0 {
 			continue
 		}
-		number := uint64(0)
-		if len(e.Key) == 9 {
+		kind, number := e.Key[0], uint64(0)
+		switch numbered := kind == keyInserts || kind == keyLoose || kind == keyDeletes; {
+		case numbered && len(e.Key) == 9:
 			number = binary.BigEndian.Uint64(e.Key[1:])
+		case numbered || len(e.Key) != 1: // of a guard whose prefix goes on so
+			kind = 0
 		}
-		switch e.Key[0] {
+		switch kind {
 		case keyStamp:
 			s.stamp, stamped = decodeStamp(e.Value)
+		case keyOwner:
+			s.owner = string(e.Value)
 		case keyTrimmed:
 			if s.trimmed = ^uint64(0); len(e.Value) == 8 {
 				s.trimmed = binary.LittleEndian.Uint64(e.Value)
@@ -270,11 +284,18 @@ func readState(entries []Entry) (*state, error) {
 // isOf reports whether a filter is the one that the store names.
 func (s *state) isOf(f guarded.Filter) bool { return f.Normalisation() == s.stamp.id.String() }
 
-// check returns nil if a filter has all keys of the store but those in the outbox (G2). With a log, it
-// must have all of them, and epoch is the last epoch whose keys it has.
+// check returns nil if a filter has all keys of the store but those in the outbox (G2), since no other
+// guard has opened the store after this one (G6). With a log, it must have all of them, and epoch is
+// the last epoch whose keys it has.
 func (s *state) check(f guarded.Filter, o *Options, logged bool, epoch uint64) error {
+	if s.owner != s.stamp.id.String() {
+		return errOwner
+	}
 	if s.stamp.mode != o.Deletes || s.stamp.logged != logged {
 		return errMode
+	}
+	if covers := o.covered(); covers != s.stamp.covers || covers == unnamed {
+		return errCovers
 	}
 	at, durable := durableIn(f)
 	least := s.trimmed

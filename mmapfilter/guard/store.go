@@ -1,12 +1,16 @@
 package guard
 
-import "iter"
+import (
+	"errors"
+	"iter"
+)
 
 // A Store is what a guard needs of the engine that it stands in front of. The keys that the guard itself
 // puts there are called entries: the engine has them under a reserved prefix, in a bucket or a table
 // of their own. Methods may be called from any goroutine.
 type Store interface {
-	// Entries returns the entries, in ascending order of their keys.
+	// Entries returns the entries, in ascending order of their keys. If they are in one of several
+	// places, the owner is in the same one for all guards: see [OwnerKey].
 	Entries() ([]Entry, error)
 	// Write changes entries in one transaction. When it returns nil, this transaction is durable, and
 	// so is every one that was visible when Write was called.
@@ -26,6 +30,18 @@ type Snapshot struct {
 	// Close releases the snapshot. It is called once: after Keys, if that is called.
 	Close func() error
 }
+
+// OwnerKey is the key of the owner: the entry that names the filter of the guard that opened the store
+// last. All guards of a store have this one entry in common.
+const OwnerKey = "o"
+
+// OwnerName is where a store whose entries are under [Options.Prefix] has the owner, whatever the
+// prefix. It begins with the default prefix.
+const OwnerName = defaultPrefix + OwnerKey
+
+// ErrReserved is returned by Open if there is something at OwnerName that no guard has written.
+// Nothing is changed then: the program must move what it has there.
+var ErrReserved = errors.New("the place of the guard's entry OwnerName is in use by the program")
 
 // An Entry is a key of the guard with its value. The key has at most 16 bytes. The value has at most
 // 64, or 8 for each key that a transaction puts or deletes.

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -74,8 +77,22 @@ func (d *DB) open(g *guard.Options) (err error) {
 	for _, namespace := range d.DB.BannedNamespaces() {
 		d.namespaces.Store(namespace, struct{}{})
 	}
-	if d.banned(append(bytes.Clone(g.Prefix), 0)) {
+	if d.banned(append(bytes.Clone(g.Prefix), 0)) || d.banned(owner) {
 		return fmt.Errorf("%w: its namespace is banned", ErrReserved)
+	}
+	for _, dir := range []string{d.options.Dir, d.options.ValueDir} {
+		if err := each(dir, "", func(path string) error {
+			info, err := os.Stat(path)
+			if err == nil && info.Mode().IsRegular() && !strings.HasPrefix(path, g.Path) {
+				g.Narrow(info.Mode())
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil // removed by a compaction
+			}
+			return err
+		}); err != nil {
+			return err
+		}
 	}
 	if d.store, err = newStore(d.DB, g.Prefix); err != nil {
 		return err
@@ -177,8 +194,12 @@ func (d *DB) RunValueLogGC(discardRatio float64) error {
 // BanNamespace is badger.DB.BanNamespace. Its keys stay in the filter until that is rebuilt. That of
 // the reserved keys is refused.
 func (d *DB) BanNamespace(namespace uint64) error {
-	if offset := d.options.NamespaceOffset; offset >= 0 && binary.BigEndian.Uint64(d.store.prefix[offset:]) == namespace {
-		return ErrReserved
+	if offset := d.options.NamespaceOffset; offset >= 0 {
+		for _, reserved := range [][]byte{d.store.key([]byte{0}), owner} {
+			if len(reserved) > offset+namespaceBytes && binary.BigEndian.Uint64(reserved[offset:]) == namespace {
+				return ErrReserved
+			}
+		}
 	}
 	if err := d.DB.BanNamespace(namespace); err != nil {
 		return err

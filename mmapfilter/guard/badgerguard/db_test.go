@@ -32,6 +32,7 @@ func TestCovers(t *testing.T) {
 	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
 		g := quiet(deletes)
 		g.Covers = func(key []byte) bool { return key[len(key)-1]%2 == 0 }
+		g.CoversVersion = "even"
 		dir := t.TempDir()
 		d := mustOpen(t, small(dir), g)
 		set(t, d, 0, 100)

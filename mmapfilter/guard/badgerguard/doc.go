@@ -56,7 +56,8 @@
 // # Reserved keys
 //
 // Keys that begin with guard.Options.Prefix, "\x00mmapfilter\x00" unless it says otherwise, are the
-// guard's. Programs do not see them and cannot write them. The prefix must be as long as
+// guard's, and so is guard.OwnerName with two zero bytes after it, which all guards share. Programs
+// do not see them and cannot write them. The prefix must be as long as
 // NamespaceOffset + 8 if that is used, so that no ban of a namespace hides some of the entries.
 //
 // # Deletes

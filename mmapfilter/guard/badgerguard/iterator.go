@@ -50,7 +50,27 @@ func (i *Iterator) Next() {
 // skip skips the reserved keys, without Item, which would make them keys that the transaction has
 // read. The key that it seeks is one that nobody writes.
 func (i *Iterator) skip() {
+	for i.atOwner() { // it may come before the others
+		i.Iterator.Next()
+	}
 	if i.Iterator.ValidForPrefix(i.prefix) {
 		i.Iterator.Seek(i.beyond)
 	}
+	for i.atOwner() { // or after them
+		i.Iterator.Next()
+	}
+}
+
+// atOwner reports whether the iterator is at the owner, and not at a key of the program that is longer.
+func (i *Iterator) atOwner() bool {
+	if !i.Iterator.ValidForPrefix(owner) {
+		return false
+	}
+	longer := append(owner[:len(owner):len(owner)], 0)
+	for next := range 256 {
+		if longer[len(owner)] = byte(next); i.Iterator.ValidForPrefix(longer) {
+			return false
+		}
+	}
+	return true
 }

@@ -21,6 +21,8 @@ import (
 //
 //	prefix | key of the entry | chunk, 2 bytes | -> up to store.chunk bytes of its value
 //	prefix | 0xff                              -> NamespaceOffset, 8 bytes
+//
+// The owner alone is at guard.OwnerName, in one chunk, whatever the prefix.
 type store struct {
 	db     *badger.DB
 	prefix []byte
@@ -71,8 +73,13 @@ func newStore(db *badger.DB, prefix []byte) (*store, error) {
 	return s, nil
 }
 
+// owner is the key of the chunk of the owner.
+var owner = append([]byte(guard.OwnerName), make([]byte, chunkBytes)...)
+
 // reserved reports whether a key is that of an entry.
-func (s *store) reserved(key []byte) bool { return bytes.HasPrefix(key, s.prefix) }
+func (s *store) reserved(key []byte) bool {
+	return bytes.HasPrefix(key, s.prefix) || bytes.Equal(key, owner)
+}
 
 func (s *store) settingsKey() []byte { return s.key([]byte{settingsByte}) }
 
@@ -123,13 +130,25 @@ func (s *store) scan(txn *badger.Txn, values bool, r guard.Range, do func(entry 
 }
 
 func (s *store) Entries() (entries []guard.Entry, err error) {
-	if s.foreign {
-		return nil, nil
-	}
 	s.drop.RLock()
 	defer s.drop.RUnlock()
 	err = s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get(owner)
+		if err == nil {
+			e := guard.Entry{Key: []byte(guard.OwnerKey)}
+			e.Value, err = item.ValueCopy(nil)
+			entries = append(entries, e)
+		}
+		if err == badger.ErrKeyNotFound {
+			err = nil
+		}
+		if s.foreign || err != nil {
+			return err
+		}
 		return s.scan(txn, true, guard.Range{From: []byte{0}, To: []byte{settingsByte}}, func(entry []byte, item *badger.Item) error {
+			if bytes.Equal(item.Key(), owner) {
+				return nil
+			}
 			if n := len(entries); n == 0 || !bytes.Equal(entries[n-1].Key, entry) {
 				entries = append(entries, guard.Entry{Key: bytes.Clone(entry)})
 			}
@@ -149,6 +168,9 @@ func (s *store) chunks(e guard.Entry) (chunks []*badger.Entry) {
 	for i, value := 0, e.Value; i == 0 || len(value) > 0; i++ {
 		n := min(len(value), s.chunk)
 		key := binary.BigEndian.AppendUint16(s.key(e.Key), uint16(i))
+		if string(e.Key) == guard.OwnerKey {
+			key = owner
+		}
 		chunks = append(chunks, badger.NewEntry(key, value[:n]).WithDiscard())
 		value = value[n:]
 	}

@@ -6,7 +6,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// hides reports whether a key in this bucket is the reserved bucket.
+// hides reports whether a key in this bucket is a reserved bucket.
 func (b *Bucket) hides(key []byte) bool { return len(b.path) == 0 && b.tx.db.store.reserved(key) }
 
 // refuses returns the error of a write to a key or bucket, if the guard does not allow it.

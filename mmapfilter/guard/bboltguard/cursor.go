@@ -4,7 +4,7 @@ import "go.etcd.io/bbolt"
 
 type engineCursor = bbolt.Cursor
 
-// A Cursor is a bbolt.Cursor of a DB. In the root it does not see the reserved bucket.
+// A Cursor is a bbolt.Cursor of a DB. In the root it does not see the reserved buckets.
 type Cursor struct {
 	*engineCursor
 	bucket *Bucket
@@ -19,7 +19,7 @@ func (c *Cursor) Bucket() *Bucket { return c.bucket }
 
 // First is bbolt.Cursor.First.
 func (c *Cursor) First() (key, value []byte) {
-	if key, value = c.engineCursor.First(); c.bucket.hides(key) {
+	for key, value = c.engineCursor.First(); c.bucket.hides(key); {
 		key, value = c.engineCursor.Next()
 	}
 	c.key = key
@@ -28,7 +28,7 @@ func (c *Cursor) First() (key, value []byte) {
 
 // Last is bbolt.Cursor.Last.
 func (c *Cursor) Last() (key, value []byte) {
-	if key, value = c.engineCursor.Last(); c.bucket.hides(key) {
+	for key, value = c.engineCursor.Last(); c.bucket.hides(key); {
 		key, value = c.engineCursor.Prev()
 	}
 	c.key = key
@@ -37,7 +37,7 @@ func (c *Cursor) Last() (key, value []byte) {
 
 // Seek is bbolt.Cursor.Seek.
 func (c *Cursor) Seek(seek []byte) (key, value []byte) {
-	if key, value = c.engineCursor.Seek(seek); c.bucket.hides(key) {
+	for key, value = c.engineCursor.Seek(seek); c.bucket.hides(key); {
 		key, value = c.engineCursor.Next()
 	}
 	c.key = key
@@ -47,7 +47,7 @@ func (c *Cursor) Seek(seek []byte) (key, value []byte) {
 // Next is bbolt.Cursor.Next. At the end the cursor stays where it is.
 func (c *Cursor) Next() (key, value []byte) {
 	key, value = c.engineCursor.Next()
-	if c.bucket.hides(key) {
+	for c.bucket.hides(key) {
 		if key, value = c.engineCursor.Next(); key == nil {
 			c.Last()
 		}
@@ -61,7 +61,7 @@ func (c *Cursor) Next() (key, value []byte) {
 // Prev is bbolt.Cursor.Prev. At the beginning the cursor stays where it is.
 func (c *Cursor) Prev() (key, value []byte) {
 	key, value = c.engineCursor.Prev()
-	if c.bucket.hides(key) {
+	for c.bucket.hides(key) {
 		key, value = c.engineCursor.Prev()
 	}
 	if key == nil {

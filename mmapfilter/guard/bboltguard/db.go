@@ -15,7 +15,7 @@ import (
 const FilterSuffix = ".mmf"
 
 var (
-	// ErrReserved is returned for writes to the bucket of the guard's own.
+	// ErrReserved is returned for writes to the buckets of the guard's own.
 	ErrReserved = errors.New("bboltguard: the name is reserved, see guard.Options.Prefix")
 	// ErrNotFollowed is returned for operations whose keys a guard cannot know.
 	ErrNotFollowed = errors.New("bboltguard: a guard cannot follow this operation")
@@ -29,6 +29,11 @@ func Open(path string, mode os.FileMode, o *bbolt.Options, g *guard.Options) (*D
 	if err != nil {
 		return nil, err
 	}
+	info, err := os.Stat(db.Path())
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	g.Narrow(info.Mode())
 	d := &DB{DB: db, store: &store{db: db, name: g.Prefix}, exact: g.Deletes == guard.Exact, seed: maphash.MakeSeed()}
 	open := guard.Open
 	if db.IsReadOnly() {

@@ -38,19 +38,20 @@
 //	Put, Delete in a bucket object of before      ErrNotFollowed: bbolt loses what it does, or not
 //	Bucket.SetRootPage                            ErrNotFollowed
 //	NextSequence, SetSequence, FillPercent        nothing: they are not keys
-//	Cursor, ForEach, Inspect                      nothing; in the root they hide the reserved bucket
-//	any write to the reserved bucket              ErrReserved
+//	Cursor, ForEach, Inspect                      nothing; in the root they hide the reserved buckets
+//	any write to a reserved bucket                ErrReserved
 //	Compact, Tx.WriteTo, Tx.CopyFile              nothing: the copy has no filter, and gets one when it is opened
 //	writes through DB.DB, or by another program   not noticed; call guard.Guard.Rebuild, or remove the filter
 //
 // With guard.Exact, a transaction remembers the keys that it deletes with their bucket only up to a
 // limit. Others stay in the filter until it is rebuilt.
 //
-// # The reserved bucket
+// # Reserved buckets
 //
 // guard.Options.Prefix is the name of a bucket in the root that has the entries of the guard: which
 // filter belongs to the store, and the keys that the filter may not have durably yet. Programs do not
-// see it, but other programs that open the file do, and so does bbolt.Compact.
+// see it, but other programs that open the file do, and so does bbolt.Compact. The same goes for the
+// bucket guard.OwnerName: it has one entry, which all guards share, whatever their Prefix.
 //
 // # Crashes
 //

@@ -36,6 +36,7 @@ func TestJoinKey(t *testing.T) {
 func TestCovers(t *testing.T) {
 	each(t, func(t *testing.T, g *guard.Options) {
 		g.FalsePositiveRate = 1e-7
+		g.CoversVersion = "bucket b"
 		g.Covers = func(joined []byte) bool {
 			_, path := SplitKey(joined)
 			return len(path) == 1 && string(path[0]) == "b"

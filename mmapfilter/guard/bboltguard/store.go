@@ -41,12 +41,20 @@ type store struct {
 	}
 }
 
-// reserved reports whether a name in the root is that of the bucket of the entries.
-func (s *store) reserved(name []byte) bool { return bytes.Equal(name, s.name) }
+// owner is the name of the bucket of the owner, which is the same whatever that of the other entries.
+var owner = []byte(guard.OwnerName)
+
+// reserved reports whether a name in the root is that of a bucket of entries.
+func (s *store) reserved(name []byte) bool {
+	return bytes.Equal(name, s.name) || bytes.Equal(name, owner)
+}
 
 // Entries implements guard.Store.
 func (s *store) Entries() (entries []guard.Entry, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
+		if b := tx.Bucket(owner); b != nil { // without a value, it is the program's
+			entries = append(entries, guard.Entry{Key: []byte(guard.OwnerKey), Value: bytes.Clone(b.Get([]byte(guard.OwnerKey)))})
+		}
 		b := tx.Bucket(s.name)
 		if b == nil {
 			return nil
@@ -81,7 +89,13 @@ func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
 		}
 	}
 	for _, e := range c.Set {
-		if err := b.Put(e.Key, e.Value); err != nil {
+		in := b
+		if string(e.Key) == guard.OwnerKey {
+			if in, err = tx.CreateBucketIfNotExists(owner); err != nil {
+				return err
+			}
+		}
+		if err := in.Put(e.Key, e.Value); err != nil {
 			return err
 		}
 	}

@@ -132,13 +132,13 @@ func (t *Tx) commit() (err error) {
 	return err
 }
 
-// Cursor is bbolt.Tx.Cursor, without the reserved bucket.
+// Cursor is bbolt.Tx.Cursor, without the reserved buckets.
 func (t *Tx) Cursor() *Cursor { return t.root.Cursor() }
 
-// Inspect is bbolt.Tx.Inspect, without the reserved bucket.
+// Inspect is bbolt.Tx.Inspect, without the reserved buckets.
 func (t *Tx) Inspect() bbolt.BucketStructure { return t.root.Inspect() }
 
-// Bucket is bbolt.Tx.Bucket. The reserved bucket is not there.
+// Bucket is bbolt.Tx.Bucket. The reserved buckets are not there.
 func (t *Tx) Bucket(name []byte) *Bucket { return t.root.Bucket(name) }
 
 // CreateBucket is bbolt.Tx.CreateBucket.
@@ -163,7 +163,7 @@ func (t *Tx) MoveBucket(child []byte, src, dst *Bucket) error {
 	return src.MoveBucket(child, dst)
 }
 
-// ForEach is bbolt.Tx.ForEach, without the reserved bucket.
+// ForEach is bbolt.Tx.ForEach, without the reserved buckets.
 func (t *Tx) ForEach(fn func(name []byte, b *Bucket) error) error {
 	return t.root.ForEach(func(name, _ []byte) error { return fn(name, t.root.Bucket(name)) })
 }

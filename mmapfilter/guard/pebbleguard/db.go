@@ -47,6 +47,9 @@ func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 	}
 	g = g.WithDefaults(filepath.Join(dir, FilterName), guard.Rebuild)
 	s := newLoggedStore(dir, o, g.Prefix)
+	if err := s.narrow(g); err != nil {
+		return nil, err
+	}
 	open := guard.Open
 	if o.ReadOnly {
 		open = guard.OpenReadOnly

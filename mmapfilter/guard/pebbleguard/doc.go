@@ -64,8 +64,10 @@
 // The guard's entries have keys with the prefix guard.Options.Prefix. Writes to such keys, and
 // deletes of ranges with them, fail with [ErrReserved], and nothing of their batch is done. A
 // program that deletes all its keys with one range must therefore begin after the prefix, or use
-// two ranges. Iterators skip reserved keys, by an IterOptions.SkipPoint of their own; ones whose
-// options are replaced by Iterator.SetOptions or Clone show them, and so does ScanInternal.
+// two ranges. The key guard.OwnerName is reserved whatever the prefix, since all guards share it;
+// with another prefix, a range may delete it, and the guard sets it again. Keys that only begin with
+// it are the program's. Iterators skip reserved keys, by an IterOptions.SkipPoint of their own; ones
+// whose options are replaced by Iterator.SetOptions or Clone show them, and so does ScanInternal.
 //
 // With deletes: Exact, or when the filter has failed, a commit adds entries to the batch: read
 // Count, Len and Repr before it. To replicate batches, take their Repr before the commit, since

@@ -91,14 +91,20 @@ func (f *simFilter) InsertHash(hash uint64) error {
 }
 
 func (f *simFilter) full(err error) error {
-	if err == engine.ErrFull {
+	if errors.Is(err, engine.ErrFull) {
 		return mmapfilter.ErrFull
 	}
 	return err
 }
 
 func (f *simFilter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
-	err = f.do(func() error { return f.full(f.w.InsertUniqueAll(hashes, &n, &added)) })
+	isNew := make([]bool, len(hashes))
+	err = f.do(func() error { return f.full(f.w.InsertUniqueAll(hashes, &n, isNew)) })
+	for _, is := range isNew[:n] {
+		if is {
+			added++
+		}
+	}
 	return n, added, err
 }
 
@@ -197,7 +203,7 @@ func (f *simFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) err
 			err = old.Handover(next, false, true, func(int) error {
 				hashes, kinds, err := tap.Take(nil, nil, 100)
 				if err == nil {
-					_, err = next.Replay(hashes, kinds, false)
+					_, err = next.Replay(hashes, kinds)
 				}
 				return err
 			}, func(bool) {}, func() { f.w = next })

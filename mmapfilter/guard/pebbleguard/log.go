@@ -213,7 +213,7 @@ func (s *loggedStore) readLog(l wal.LogicalLog, visit func(guard.LoggedTx) error
 			switch kind {
 			case pebble.InternalKeyKindSet, pebble.InternalKeyKindSetWithDelete, pebble.InternalKeyKindMerge:
 				if s.reserved(key) {
-					t.Set = append(t.Set, guard.Entry{Key: key[len(s.prefix):], Value: value})
+					t.Set = append(t.Set, guard.Entry{Key: s.entry(key), Value: value})
 				} else {
 					t.Puts = append(t.Puts, key)
 				}
@@ -223,4 +223,28 @@ func (s *loggedStore) readLog(l wal.LogicalLog, visit func(guard.LoggedTx) error
 			return err
 		}
 	}
+}
+
+// narrow takes from the permissions of the filter what the files of the store do not have. A new store
+// gets those that the umask leaves, as the filter does.
+func (s *loggedStore) narrow(g *guard.Options) error {
+	fsys := s.options.FS
+	names, err := fsys.List(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, name := range names {
+		path := fsys.PathJoin(s.dir, name)
+		info, err := fsys.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its process has removed it
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode().IsRegular() && !strings.HasPrefix(path, g.Path) {
+			g.Narrow(info.Mode())
+		}
+	}
+	return err
 }

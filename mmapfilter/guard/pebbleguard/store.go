@@ -3,6 +3,7 @@ package pebbleguard
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -33,12 +34,30 @@ func after(prefix []byte) []byte {
 	return nil
 }
 
-func (s *store) key(entry []byte) []byte {
-	return append(s.prefix[:len(s.prefix):len(s.prefix)], entry...)
+var owner = []byte(guard.OwnerName)
+
+// prefixOf returns what the key of an entry has before it.
+func (s *store) prefixOf(entry []byte) []byte {
+	if string(entry) == guard.OwnerKey {
+		return owner[:len(owner)-len(entry)]
+	}
+	return s.prefix
+}
+
+func (s *store) key(entry []byte) []byte { return slices.Concat(s.prefixOf(entry), entry) }
+
+// entry is the inverse of key.
+func (s *store) entry(key []byte) []byte {
+	if bytes.Equal(key, owner) {
+		return []byte(guard.OwnerKey)
+	}
+	return key[len(s.prefix):]
 }
 
 // reserved reports whether a key is that of an entry.
-func (s *store) reserved(key []byte) bool { return bytes.HasPrefix(key, s.prefix) }
+func (s *store) reserved(key []byte) bool {
+	return bytes.HasPrefix(key, s.prefix) || bytes.Equal(key, owner)
+}
 
 // overlaps reports whether the keys from start up to end may have entries among them. A nil end is
 // after all keys.
@@ -47,7 +66,18 @@ func (s *store) overlaps(start, end []byte) bool {
 }
 
 func (s *store) Entries() (entries []guard.Entry, err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: s.prefix, UpperBound: s.end})
+	if entries, err = s.entriesIn(s.prefix, s.end); err == nil && !bytes.HasPrefix(owner, s.prefix) {
+		var one []guard.Entry
+		one, err = s.entriesIn(owner, append(owner[:len(owner):len(owner)], 0))
+		entries = append(entries, one...)
+	}
+	slices.SortFunc(entries, func(a, b guard.Entry) int { return bytes.Compare(a.Key, b.Key) })
+	return entries, err
+}
+
+// entriesIn returns the entries whose keys are from start up to end.
+func (s *store) entriesIn(start, end []byte) (entries []guard.Entry, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +86,7 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 		if err != nil {
 			return nil, errors.Join(err, it.Close())
 		}
-		entries = append(entries, guard.Entry{Key: bytes.Clone(it.Key()[len(s.prefix):]), Value: bytes.Clone(value)})
+		entries = append(entries, guard.Entry{Key: bytes.Clone(s.entry(it.Key())), Value: bytes.Clone(value)})
 	}
 	return entries, errors.Join(it.Error(), it.Close())
 }
@@ -69,8 +99,9 @@ func (s *store) add(b *pebble.Batch, c guard.Changes) error {
 		}
 	}
 	for _, e := range c.Set {
-		d := b.SetDeferred(len(s.prefix)+len(e.Key), len(e.Value))
-		copy(d.Key[copy(d.Key, s.prefix):], e.Key)
+		prefix := s.prefixOf(e.Key)
+		d := b.SetDeferred(len(prefix)+len(e.Key), len(e.Value))
+		copy(d.Key[copy(d.Key, prefix):], e.Key)
 		copy(d.Value, e.Value)
 		if err := d.Finish(); err != nil {
 			return err

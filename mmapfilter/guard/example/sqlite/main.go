@@ -41,7 +41,11 @@ func open(dir string, capacity uint64) (*table, error) {
 		}
 	}
 	t := &table{db: db}
-	o := &guard.Options{Capacity: capacity}
+	info, err := os.Stat(filepath.Join(dir, "store.db"))
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	o := &guard.Options{Capacity: capacity, Mode: info.Mode().Perm()} // who may not read the store may not read the filter
 	if t.guard, err = guard.Open(t, o.WithDefaults(filepath.Join(dir, "store.db.mmf"), guard.Exact)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
