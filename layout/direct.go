@@ -12,7 +12,6 @@ type Direct struct {
 	region, runtime *uint64
 	lines           uint64
 	code            Code
-	stash           *uint64
 	hash            *Hasher
 	contains        func(h uint64) bool
 	table           Looks // nil if contains answers for all hashes
@@ -37,8 +36,8 @@ type directTable interface {
 func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direct {
 	d := Direct{mix: h.mix, hash: h, contains: contains, region: &unsettled.region[0], runtime: &unsettled.runtime[0]}
 	if t != nil {
-		d.region, d.runtime, d.stash = &v.Region[0], &v.Runtime[0], &v.Stash[0]
-		d.lines, d.table, d.view = t.Lines(), t, v
+		d.region, d.runtime, d.lines = &v.Region[0], &v.Runtime[0], t.Lines()
+		d.table, d.view = t, v
 	}
 	if t, ok := t.(directTable); ok {
 		if own := t.Direct(d); own != nil {

@@ -44,8 +44,8 @@ TEXT ·keyInShards(SB), NOSPLIT, $0-33
 	XORQ   CX, DX
 
 	// The table of the shard, and what stands for the hash there.
-	MULXQ 136(AX), DX, CX
-	MOVQ  112(AX), AX
+	MULXQ 128(AX), DX, CX
+	MOVQ  104(AX), AX
 	MOVQ  (AX)(CX*8), AX
 	JMP   56(AX)
 
@@ -87,8 +87,8 @@ TEXT ·keyInShardsWide(SB), NOSPLIT, $0-33
 	VMOVQ        X2, DX
 
 	// The table of the shard, and what stands for the hash there.
-	MULXQ 136(AX), DX, CX
-	MOVQ  112(AX), AX
+	MULXQ 128(AX), DX, CX
+	MOVQ  104(AX), AX
 	MOVQ  (AX)(CX*8), AX
 	JMP   56(AX)
 

@@ -13,18 +13,20 @@
 // The terms are those of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter:
 // Practically Better Than Bloom" (CoNEXT 2014), and of databases. Guards and sets have their own.
 //
-//	fingerprint      f bits that are derived from the hash of a key
+//	fingerprint      a number that is derived from the hash of a key
+//	quotient,        the two parts of a fingerprint (compact): one of Q numbers, and r bits
+//	remainder
 //	slot             room for one fingerprint
 //	bucket           b slots
-//	line             what a lookup reads at a time: 64 aligned bytes in blocked (8 buckets) and in
-//	                 compact (one bucket and a list of guests); one bucket in packed and semi-sorted
+//	line             what a lookup reads at a time: 64 aligned bytes in compact (one bucket and a list
+//	                 of guests); one bucket in packed and semi-sorted
 //	superblock       4,096 bytes that describe the file; there are four copies
 //	item             a key that was inserted and not deleted. Equal keys are several items.
 //	                 The file keeps only the fingerprint of an item.
 //	home line,       the two lines in which an item may be. The hash of the key gives the
 //	alternate line   home line; a line and a fingerprint in it give the other line.
 //	second line      the alternate line, if a lookup reads it too
-//	direction        4 bits of a fingerprint, which give its other line (compact)
+//	direction        the 4 low bits of a remainder, which give its other line (compact)
 //	guest            an item in its alternate line, where the line tells these apart (compact)
 //	overflow bit     a bit of a line: items that have it as their home line may be elsewhere
 //	stash            the part of the filter file for items that found no slot; it has entries
@@ -76,7 +78,9 @@
 //	batch, part      several keys in one call; those of them that are looked up at a time
 //	Direct           the code of a lookup of a single key, made for one file (in Go)
 //	chunk            64 KiB of a sealed file, with one checksum
-//	n, f, b          lines of a file, bits of a fingerprint, slots of a bucket
+//	n, b             lines of a file, slots of a bucket
+//	Q, r             quotients that there are, bits of a remainder (compact)
+//	f                bits of a fingerprint (packed and semi-sorted)
 //	R, T, S          bytes of the region; offset of what a sealed file has after it; shards of a set
 //
 // All numbers in a file are little-endian. A word is 64 bits, aligned to 8 bytes. Offsets and sizes
@@ -103,7 +107,7 @@
 // bits: line i is the bits size·i to size·i + size-1 of the region, in whatever words they
 // are, where bit j of the region is bit j mod 64 of its word ⌊j/64⌋. For n lines
 //
-//	size        = 512 (blocked, compact), f·b (packed), 4·f - 4 (semi-sorted)     in bits
+//	size        = 512 (compact), f·b (packed), 4·f - 4 (semi-sorted)     in bits
 //	R           = roundup(⌈n·size / 8⌉, 64)
 //	T           = roundup(32768 + R, 4096)
 //	chunks      = ⌈(T - 16384) / 65536⌉
@@ -124,9 +128,9 @@
 //	    40    8 incompat flags          bit 0: is a shard
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 1 blocked, 3 packed, 4 semi-sorted, 6 compact; 2 and 5 of earlier versions
-//	    66    1 f, bits per fingerprint
-//	    67    1 b, slots per bucket
+//	    65    1 layout: 3 packed, 4 semi-sorted, 7 compact; 1, 2, 5 and 6 before version 1 was final
+//	    66    1 Q in compact, f in the others
+//	    67    1 r in compact, b in the others
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
 //	    69    3 reserved
 //	    72    8 hash seed
@@ -217,54 +221,18 @@
 // The alternate line of alt is line again. If alt = line, the item has one line only. (Compact
 // has another rule.)
 //
-// # Blocked
-//
-// A line has 8 buckets of one word each, and
-//
-//	f    8  10  12  15  20  30
-//	b    7   6   5   4   3   2
-//
-//	bucket  = rest >> 61
-//	fp      = 1 + hi(8·rest mod 2^64, 2^f - 1)
-//	d       = 1 + ((7·((m >> 32) mod 2^16)) >> 16)
-//	other   = bucket xor d
-//	o(B)    = (m >> (48 + 2·B)) mod 4                    for B = bucket and B = other
-//
-// Since fp is at least 1, an empty slot is 0. An item has the buckets bucket and other in both of its
-// lines; a line, a bucket and a fingerprint in it give the other line and the other bucket. A bucket is
-//
-//	bit 63   62   61   60 59           f·b-1                          0
-//	    ┌────┬────┬────┬────┬───────────┬──────────┬─────┬───────────┐
-//	    │ 3  │ 2  │ 1  │ 0  │ zero      │ slot b-1 │  …  │  slot 0   │
-//	    └────┴────┴────┴────┴───────────┴──────────┴─────┴───────────┘
-//	      overflow bits      (f = 8 only)
-//
-// Bucket B of line i is the word at offset 32768 + 64·i + 8·B. Slot j of it is
-// (word >> f·j) mod 2^f, and overflow bit k is bit 60 + k.
-//
-// An item is in any slot of its two buckets in its home line; or in any slot of its two buckets in its
-// alternate line; or in the stash. Unless it is in its home line, two overflow bits are set in the home
-// line: bit o(bucket) of bucket, and bit o(other) of other. Overflow bits are never cleared. A lookup
-// uses the overflow bits of the home line only:
-//
-//  1. If a slot of bucket or other in the home line holds fp: maybe.
-//  2. Unless overflow bit o(bucket) of bucket and overflow bit o(other) of
-//     other are both set in the home line: certainly not.
-//  3. If a slot of bucket or other in the alternate line holds fp: maybe.
-//  4. If the stash has an entry for the item, with a count of at least 1: maybe.
-//     Otherwise: certainly not.
-//
 // # Compact
 //
 // A line is one bucket of items at home and a list of guests: items whose home is elsewhere.
 // (Package compact says what this was chosen from, and why.)
 //
-//	f   10  11  12  13  14  15  16  17  18  19  20  21  22
-//	b   84  70  60  52  46  42  38  35  32  30  28  26  24
+// Its parameters are the number of quotients, Q from 16 to 64, and the bits of a remainder, r from 4 to
+// 26; there are at most 2^31 fingerprints, Q·2^r. With g, the bits that a quotient takes,
 //
-//	fp      = rest >> (64 - f)                           may be 0
-//	r       = f - 6
-//	q       = fp >> r                                    the quotient, 0 to 63
+//	g       = ⌈log2 Q⌉
+//	b       = ⌊(491 - Q - g) / (r + 1)⌋
+//	fp      = hi(rest, Q·2^r)                            may be 0
+//	q       = fp >> r                                    the quotient, 0 to Q - 1
 //	rem     = fp mod 2^r                                 the remainder
 //	i       = fp mod 16                                  the direction
 //	d(i)    = 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597
@@ -277,20 +245,20 @@
 //
 // If n is 1, there is no alternate line, and a lookup goes on with the stash. A line is
 //
-//	bit 511        496      492            65+b+r·k          65+b             0
+//	bit 511        496      492           1+Q+b+r·k        1+Q+b              0
 //	    ┌──────────┬────────┬────────┬──────┬─────┬───────────┬───────────────┐
-//	    │ overflow │ number │ guests │ zero │  …  │ remainder │ counts of 64  │
+//	    │ overflow │ number │ guests │ zero │  …  │ remainder │ counts of Q   │
 //	    │ bits     │ of     │ 0, 1,  │ bits │     │ of slot 0 │ quotients     │
 //	    │ 15…0     │ guests │ 2, …   │      │     │           │               │
 //	    └──────────┴────────┴────────┴──────┴─────┴───────────┴───────────────┘
 //
-// The remainder of slot s is the r bits of the line from bit 65+b+r·s on, and may span two
-// words; guest j is the f bits from bit 492 - f·(j+1) on. Overflow bit i is bit 496 + i.
+// The remainder of slot s is the r bits of the line from bit 1+Q+b + r·s on, and may span two
+// words; guest j is the g+r bits from bit 492 - (g+r)·(j+1) on. Overflow bit i is bit 496 + i.
 //
 // The slots of a line hold the fingerprints at home in ascending order, some of them equal: with k
 // items at home, k ≤ b, slots 0 to k-1 are in use. A slot holds only the remainder. The counts give
-// the quotients, in unary: for each quotient from 0 to 63, a zero bit, and then a one bit for each
-// item that has this quotient. So the counts take k + 64 bits. All bits between them and the
+// the quotients, in unary: for each quotient from 0 to Q-1, a zero bit, and then a one bit for each
+// item that has this quotient. So the counts take k + Q bits. All bits between them and the
 // remainder of slot 0 are zero, and there is at least one. Guests are whole fingerprints, in
 // ascending order too. All bits between the slots in use and the last guest are zero.
 //
@@ -306,8 +274,8 @@
 //  1. If the home line holds fp at home: maybe.
 //  2. Unless overflow bit i is set in the home line: certainly not.
 //  3. If the alternate line has the guest fp: maybe.
-//  4. If the stash has an entry for the item, with its home line, 0 for its buckets and a
-//     count of at least 1: maybe. Otherwise: certainly not.
+//  4. If the stash has an entry for the item, with its home line and a count of at least 1:
+//     maybe. Otherwise: certainly not.
 //
 // # Packed and semi-sorted
 //
@@ -321,8 +289,8 @@
 // An item is in any slot of its home line or of its alternate line, or in the stash:
 //
 //  1. If a slot of the home line or of the alternate line holds fp: maybe.
-//  2. If the stash has an entry for the item, with 0 for its buckets and a count
-//     of at least 1: maybe. Otherwise: certainly not.
+//  2. If the stash has an entry for the item, with a count of at least 1: maybe.
+//     Otherwise: certainly not.
 //
 // A packed bucket is its slots, one after the other:
 //
@@ -354,12 +322,10 @@
 //
 // # Stash
 //
-// An entry stands for all items with the same two lines, the same two buckets (0 in layouts
-// other than blocked) and the same fingerprint; in compact, with the same home line and the same
-// fingerprint. It is two words:
+// An entry stands for all items with the same two lines and the same fingerprint; in compact, with the
+// same home line and the same fingerprint. It is two words:
 //
-//	word 0   bits 0-55: the lower of the two lines, in compact the home line; bits 56-62: the
-//	         lower of the two buckets
+//	word 0   bits 0-55: the lower of the two lines, in compact the home line; bits 56-62: zero
 //	word 1   bits 0-31: number of items, at least 1; bits 32-63: the fingerprint
 //
 // Bit 63 of word 0 is not part of the entry: mask it out before anything else. In the first of the 4
@@ -390,7 +356,7 @@
 // a fingerprint until all words that change in the same operation are stored; then it is even again,
 // and higher. The same holds for a change of a compact line, or of a semi-sorted bucket that spans
 // several words, unless only overflow bits change. (Slots of a packed bucket are independent of each
-// other: there, as in blocked, a store that only adds hides nothing.)
+// other: there, a store that only adds hides nothing.)
 //
 // The answer "maybe" needs no check. "Certainly not" holds only if the epoch and the
 // counters of all places that the lookup read
@@ -404,11 +370,12 @@
 // or answers "maybe". A lookup that finds that the home line is not enough starts again, with the
 // counters of all three.
 //
-// Layout, f, b, n and seed never change in a file, so a reader needs the superblocks only when it opens
-// it. It need not notice that the writer dies: the file keeps what was committed, counters that are
-// left odd disturb lookups, and the epoch is odd during the recovery. If a live file has no writer when
-// it is opened, the reader may keep it, and ask again later: the recovery is of the same file. A file
-// that is superseded, or whose name another file has, gets no more items: then open the name again.
+// Layout, its parameters, n and seed never change in a file, so a reader needs the superblocks only
+// when it opens it. It need not notice that the writer dies: the file keeps what was committed,
+// counters that are left odd disturb lookups, and the epoch is odd during the recovery. If a live file
+// has no writer when it is opened, the reader may keep it, and ask again later: the recovery is of the
+// same file. A file that is superseded, or whose name another file has, gets no more items: then open
+// the name again.
 //
 // Each word is loaded by one atomic load of 8 bytes. The loads of the places must come after
 // the first loads of the counters, and before the second ones: make the former and the
@@ -453,98 +420,71 @@
 //	     other values.) Bytes 176 to 199, 216 to 255 and 536 to 543 are zero unless hashes are kept,
 //	     and bytes 200 to 215 unless the file is a shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.
-//	F6   Layout, f and b are known; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;
+//	F6   The layout is known, and has the parameters; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;
 //	     0 < design rate < 1; 0 < design load ≤ 1; the capacity is at most the slots. A sealed file has
-//	     the sealed size; any other has that size or T. A hash has enough bits for shard, line, bucket
-//	     and fingerprint, and 2 to spare: ⌈log2 S⌉ + ⌈log2 n⌉ + x + f + 2 ≤ 64, where x is 3 in blocked,
-//	     1 in compact and 0 in the others, and ⌈log2 S⌉ is 0 unless the file is a shard.
+//	     the sealed size; any other has that size or T. A hash has enough bits for shard, line and
+//	     fingerprint, and 2 to spare: ⌈log2 S⌉ + ⌈log2 n⌉ + x + 2 ≤ 64, where x is 1 + ⌈log2(Q·2^r)⌉ in
+//	     compact and f in the others, and ⌈log2 S⌉ is 0 unless the file is a shard.
 //	F7   The state is 1, 2 or 3. (Checked before F6.)
 //	F8   V: every chunk of a sealed file has the CRC in its entry.
 //	F9   V: every field of the trailer of a sealed file has the value given
 //	     above; the bytes between and after table and trailer are zero.
-//	F10  V: bits f·b to 59 of every word of a line are zero (blocked); a compact line has at most b
-//	     items at home, no one bit before the first zero bit of its counts, 64 zero bits in them,
-//	     fingerprints and guests in ascending order, room for all of them, and zeros between slots and
-//	     guests; the number of a semi-sorted bucket is below 3,876, and its fingerprints are in
+//	F10  V: a compact line has at most b items at home, no one bit before the first zero bit of its
+//	     counts, Q zero bits in them, fingerprints and guests in ascending order, guests with a quotient
+//	     below Q, room for all of them, and zeros between slots and guests; the number of a semi-sorted bucket is below 3,876, and its fingerprints are in
 //	     ascending order; the bits between the last line and T are zero.
 //	F11  Every item is where its lookup finds it. Writers keep this rule; nobody can check it without
 //	     the keys; except, V, that the overflow bit of a guest is set in its home line (compact).
 //	F12  V: a stash entry that is not free counts at least one item; has a line
-//	     below n and, but in compact, not above its alternate line; has a bucket below 8 and below its
-//	     other bucket (0 in layouts other than blocked); has 1 ≤ fp < 2^f (0 ≤ fp in
-//	     compact); is the first that the search for it meets, and so the only one of its
-//	     kind; and, in layouts that have overflow bits, its own are set in one of its
-//	     lines, in compact in its home line. Bit 63 of word 0 is zero in the last 3 entries of a group.
+//	     below n and, but in compact, not above its alternate line; has zeros in bits 56 to 62 of
+//	     word 0; has 1 ≤ fp < 2^f (0 ≤ fp < Q·2^r in compact); is the first that the search for it meets, and so the only one of its
+//	     kind; and, in compact, its overflow bit is set in its home line. Bit 63 of word 0 is zero in the last 3 entries of a group.
 //	F13  The length of a sealed file is at most its slots and 2^32 - 1 items for each of the 768 entries
 //	     of the stash. V: the slots in use and the counts in the stash add up to the length.
 //
 // # Worked examples
 //
-// testdata/blocked-f12.mmf is sealed. It has 12 lines, and so 40960 bytes: T is
+// testdata/compact-q41.mmf is sealed. It has 9 lines, and so 40960 bytes: T is
 // 36864, there is one chunk. Its superblock copies are equal (rows of zero bytes
 // are left out):
 //
 //	0000  4d4d 4150 464c 5452 0100 0000 0000 0000   MMAPFLTR, version 1
 //	0010  0100 0000 0000 0000 0000 0000 0000 0000   generation 1, no flags
-//	0030  e830 92a5 de7f 190e d5ce c00b 3d9e b6c3   UUID
-//	0040  0301 0c05 0100 0000 746c 6966 7061 6d6d   sealed, blocked, f=12, b=5, XXH3; seed 0x6d6d617066696c74
-//	0050  cc11 6ac4 6348 0433 0c00 0000 0000 0000   canary; 12 lines
-//	0060  0003 0000 0000 0000 b801 0000 0000 0000   768 bytes; capacity 440
-//	0070  2008 90a1 6307 653f 6666 6666 6666 ee3f   rate 0.002567; design load 0.95
-//	0080  0c02 0000 0000 0000 0000 0000 0000 0000   524 items
+//	0030  bd1b 7262 8646 49c0 4b15 4c01 4f16 4238   UUID
+//	0040  0307 2907 0100 0000 746c 6966 7061 6d6d   sealed, compact, Q=41, r=7, XXH3; seed 0x6d6d617066696c74
+//	0050  cc11 6ac4 6348 0433 0900 0000 0000 0000   canary; 9 lines
+//	0060  4002 0000 0000 0000 b801 0000 0000 0000   576 bytes; capacity 440
+//	0070  1aff 47ec 7e4a 843f 6666 6666 6666 ee3f   rate 0.009907; design load 0.95
+//	0080  3402 0000 0000 0000 0000 0000 0000 0000   564 items
 //	0100  676f 6c64 656e 0000 0000 0000 0000 0000   "golden"
-//	0ff0  0000 0000 0000 0000 0000 0000 d7b4 f5dc   CRC
+//	0ff0  0000 0000 0000 0000 0000 0000 fd92 2e5e   CRC
 //
-// Is "key 120" in it?
+// With Q=41 and r=7, g is 6 and b is 55. Is "key 27" in it?
 //
-//	h      = 0xd05162f654b9739a
-//	line   = hi(h, 12)                               = 9
-//	rest   = 0xc3d0a38bf8b16b38
-//	bucket = rest >> 61                              = 6
-//	fp     = 1 + hi(8·rest mod 2^64, 0xfff)          = 0x1e9
-//	m      = 0x37f783542547041d
-//	d      = 4, other = 2, o(6) = 3, o(2) = 3
-//	u      = 0xc9b9c88ada89ccd3, hi(u, 12) = 9, alt = 0
+//	h      = 0x9b502cbfd6fbfda4
+//	line   = hi(h, 9)                 = 5
+//	rest   = 0x75d192be8edbeac4
+//	fp     = hi(rest, 5248)           = 0x96f, q = 0x12, rem = 0x6f, i = 15
+//	alt    = (5 + 1 + (1596 mod 8)) mod 9 = 1
 //
-// The home line, 9, starts at offset 33344. Its words 6 and 2 are
+// Line 5 is at offset 33088, and has 97 bits of counts and overflow bits 0x8cba:
 //
-//	0xbb942f814b05b7f5   overflow bits 1011, slots 0x7f5 0x05b 0x14b 0x2f8 0xb94
-//	0x8809f5253c3a21cf   overflow bits 1000, slots 0x1cf 0x3a2 0x53c 0xf52 0x809
+//	0xc8d0130aba989484 0xa67c1c20bfffffff 0x03bcb0327d0b938b 0x3b0c0f04101822ca
+//	0x1e3c78f1e3c78f1e 0x8f1e3c78f1e3c78f 0xc78f1e3c78f1e3c7 0x8cba00035c78f1e3
 //
-// No slot is 0x1e9, and bit 3 is set in both: on to the alternate line, at
-// offset 32768, whose words 6 and 2 are
+// In its counts, zero bit number 18 is bit 30. A single one bit follows it, for slot 30 - 18, which
+// is in bits 181 to 187: slot 12, remainder 0x1d. So the line does not hold 0x96f at home; but
+// overflow bit 15 is set. Line 1 is at offset 32832:
 //
-//	0xb0d6f2f6ffd9f940   overflow bits 1011, slots 0x940 0xd9f 0x6ff 0xf2f 0x0d6
-//	0x03978106b93220a0   overflow bits 0000, slots 0x0a0 0x322 0x6b9 0x810 0x397
+//	0x365818e43ddbedb8 0x1337d92c0030d8ab 0xb35a284b582929fa 0x21afca4d14e2740c
+//	0xd9323e81b048d112 0xae41d9c3f04076df 0x751018a0ce39e287 0x0000600a833c1d01
 //
-// It is not there either. Its stash entry would have word 0 = 0x0200000000000000,
-// for line 0 and bucket 2, and be in group 2, at offset 20608, where there is
+// It has 6 guests: 0x15, 0xcf, 0xe8, 0x175, 0x203, 0x283. None is 0x96f. The entry of the item in the
+// stash would have word 0 = 0x5, and be in group 12, at offset 21248, where there is
 //
-//	0x0200000000000000 0x000001e900000001   line 0, bucket 2, fingerprint 0x1e9, 1 item
+//	0x0000000000000005 0x0000096f00000001   line 5, fingerprint 0x96f, 1 item
 //
 // So: maybe. (It is.)
-//
-// testdata/compact-f13.mmf has 9 lines. Is "key 388" in it?
-//
-//	h      = 0x903eeab773d18060
-//	line   = hi(h, 9)                 = 5
-//	rest   = 0x12364073125d8360
-//	fp     = rest >> 51                 = 0x246, q = 0x4, rem = 0x46, i = 6
-//	alt    = (5 + 1 + (20 mod 8)) mod 9 = 1
-//
-// Line 5 is at offset 33088, and has 117 bits of counts and overflow bits 0x807b:
-//
-//	0x895b5a4aab512220 0xcee3fff1150c4d05 0xeec6141be034c866 0x35d3bf16e51dc563
-//	0xc032749dc9c97a0f 0x2d128341d19674a7 0x3060c183060c1830 0x807b000183060c18
-//
-// In its counts, zero bit number 4 is bit 4. A single one bit follows it, for slot 4 - 4, which
-// is in bits 117 to 123: slot 0, remainder 0x77. So the line does not hold 0x246 at home; but
-// overflow bit 6 is set. Line 1 is at offset 32832:
-//
-//	0x80616209eb6eb6d0 0xb64018154255350c 0x25d59dad50a939f1 0xff3de4e93c24ae2b
-//	0x53fadb52162c0707 0x5d362114b800c3f2 0x4600d368225b3aeb 0x0000404603402862
-//
-// It has 4 guests: 0x8c, 0xd0, 0x143, 0x246. So: maybe.
 //
 // testdata/packed-f12.mmf has 116 lines of 48 bits, so R is 704. Is "key 3" in it?
 //
@@ -586,15 +526,30 @@
 //
 //	key            the bytes in double quotes: UTF-8 as it is, and \", \\, \n and \xHH for any other byte
 //	hash           16 hex digits (in a shard, g)
-//	line, bucket, other bucket   decimal
+//	line           decimal
 //	fingerprint    0x and hex digits
 //	alternate line decimal
-//	overflow bits  2^o(bucket), a comma, 2^o(other): the bits of the key, whether or not they are set in
-//	               the file; in compact 2^i,2^i; 0,0 in other layouts
+//	overflow bit   2^i, whether or not bit i is set in the file; 0 in packed and semi-sorted
 //	answer         true for maybe, false for certainly not
-//	why            the first step of the lookup that decided: "slot of the home line",
-//	               "overflow bits set: " with true or false for each of the two (in compact twice that of
-//	               the one bit; packed and semi-sorted have none),
-//	               "slot of the alternate line", "stash" or "nowhere"; in a shard, "another shard", with
-//	               zeros for line to overflow bits
+//	why            the first step of the lookup that decided: "slot of the home line", "overflow bit not
+//	               set" (in compact), "slot of the alternate line", "stash" or "nowhere"; in a shard,
+//	               "another shard", with zeros for line to overflow bit
+//
+// # Versions
+//
+// A program reads every file of its own version and of those before it, from 1 on. What a later version
+// may add to a file of version 1, and how an older program learns of it:
+//
+//   - A field in reserved bytes, with a new flag (F3): of the compat flags if older programs may ignore
+//     the field and keep their writes beside it, of the read-only-compat flags if they may only read, of
+//     the incompat flags if they may do neither.
+//   - A layout, with a number of its own, or parameters of one: older programs refuse it (F6).
+//   - A file beside the filter.
+//
+// All else is a new version: older programs refuse it by its number (F3), in words that say so, and
+// newer ones go on reading version 1. Magic, CRC, version, generation and flags stay where they are. A
+// number of a layout, a flag or a rule gets no second meaning.
+//
+// Files of programs before version 1 was final have the same version number, and layouts 1, 2, 5 or 6,
+// which no program reads any more (F6): build them anew from their keys.
 package layout

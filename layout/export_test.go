@@ -10,8 +10,8 @@ const (
 	AtIncompat       = offIncompat
 	AtState          = offState
 	AtKind           = offKind
-	AtF              = offF
-	AtB              = offB
+	AtFirst          = offFirst
+	AtSecond         = offSecond
 	AtHashID         = offHashID
 	AtSeed           = offSeed
 	AtCanary         = offCanary

@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // maxRegionBytes is the largest size of a region, 32 TiB. A file is then smaller than
@@ -35,20 +36,20 @@ type Geometry struct {
 func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	s := specs[k]
 	if k.retired() {
-		return Geometry{}, fmt.Errorf("the layout, %s, is of an earlier version; build the file anew", k)
+		return Geometry{}, fmt.Errorf("the layout, %s, is of a program before version 0.1; build the file anew from its keys", k)
 	}
 	if s == nil {
 		return Geometry{}, fmt.Errorf("unknown layout %s", k)
 	}
 	if !legal(s, p) {
-		return Geometry{}, fmt.Errorf("layout %s has no f=%d b=%d", k, p.FingerprintBits, p.BucketSize)
+		return Geometry{}, fmt.Errorf("layout %s has no %v", k, p)
 	}
 	if lines == 0 {
 		return Geometry{}, fmt.Errorf("a file needs at least one line")
 	}
 	// bits.Len64(n-1) bits tell n lines apart.
 	if need := bits.Len64(lines-1) + s.ItemBits(p) + spareHashBits; need > 64 {
-		return Geometry{}, fmt.Errorf("%d lines with f=%d need %d bits of a 64-bit hash", lines, p.FingerprintBits, need)
+		return Geometry{}, fmt.Errorf("%d lines with %v need %d bits of a 64-bit hash", lines, p, need)
 	}
 	high, region := bits.Mul64(lines, uint64(s.LineBits(p)))
 	if high != 0 || region > 8*maxRegionBytes {
@@ -62,14 +63,7 @@ func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	return g, nil
 }
 
-func legal(s *Spec, p Params) bool {
-	for _, q := range s.Params {
-		if p == q {
-			return true
-		}
-	}
-	return false
-}
+func legal(s *Spec, p Params) bool { return slices.Contains(s.Params, p) }
 
 func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 

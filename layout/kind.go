@@ -7,20 +7,19 @@ type Kind uint8
 
 const (
 	Auto       Kind = 0 // choose a layout; never in a file
-	Blocked    Kind = 1
 	Packed     Kind = 3
 	SemiSorted Kind = 4
-	Compact    Kind = 6
+	Compact    Kind = 7
 )
 
-// retired reports whether k is the number of a layout of an earlier version, which this program cannot
-// read: 2 and 5 were Compact with other overflow bits.
-func (k Kind) retired() bool { return k == 2 || k == 5 }
+// retired reports whether k is the number of a layout that was in files before version 1 of the format
+// was final, and is in none of version 1.
+func (k Kind) retired() bool { return k == 1 || k == 2 || k == 5 || k == 6 }
 
 // kindNames has Auto and the layouts that have registered.
 var kindNames = map[Kind]string{Auto: "auto"}
 
-// String returns the name of the layout, such as "blocked".
+// String returns the name of the layout, such as "compact".
 func (k Kind) String() string {
 	if name, ok := kindNames[k]; ok {
 		return name

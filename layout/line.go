@@ -1,10 +1,29 @@
 package layout
 
-import "sync/atomic"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
-// Params are the two parameters of a cuckoo filter (paper, section 4): f bits in a
-// fingerprint, b slots in a bucket.
-type Params struct{ FingerprintBits, BucketSize int }
+// Params are what a layout lets one choose. Of Compact, they are the last two, of the layouts of the
+// paper the first two, its f and b (section 4); the others are 0.
+type Params struct {
+	FingerprintBits, BucketSize int // f bits in a fingerprint, b slots in a bucket
+	Quotients, RemainderBits    int // a fingerprint is one of so many quotients, and a remainder of so many bits
+}
+
+// Fingerprints returns how many fingerprints there are. One of those of the paper, 0, is none.
+func (p Params) Fingerprints() uint64 {
+	return uint64(p.Quotients)<<p.RemainderBits + (1<<p.FingerprintBits - 1)
+}
+
+// String returns the parameters in the terms of their layout, such as "Q=41 r=7" or "f=12 b=4".
+func (p Params) String() string {
+	if p.Quotients != 0 {
+		return fmt.Sprintf("Q=%d r=%d", p.Quotients, p.RemainderBits)
+	}
+	return fmt.Sprintf("f=%d b=%d", p.FingerprintBits, p.BucketSize)
+}
 
 // A Line is an image of one line: the words of the region that hold it, as many as
 // [Looks.Words] says. The functions of its layout read and change it. If lines share a

@@ -29,12 +29,10 @@ import (
 // A layout contributes how to look in one line (LookAt and Look) and, where it has kernels, first looks
 // (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
 // counters for words that come from anywhere (Lookup and Count), and in FirstLook and containsBeyond for
-// a view. Kernels load the counters with instructions of their own. The function "one", batchAVX512 and
-// the code of a [Direct] in blocked and compact, batchAVX2 and batchNEON in blocked, and shardsAVX512 in
-// compact look in the home line; from there the Direct of blocked for AVX-512 goes on (wideBeyond) to
-// both lines, with the counters of all places and the group of the stash. Tests (package layout/all)
-// hold the first looks against FirstLook, that second one against what the lines and the stash have,
-// and batches and sets against Contains.
+// a view. Kernels load the counters with instructions of their own: the function "one", those for
+// batches (of a table and of a set) and the code of a [Direct], all in compact. They look in the home
+// line alone. Tests (package layout/all) hold the first looks against FirstLook, and batches and sets
+// against Contains.
 //
 // # Why a lookup misses no item
 //

@@ -10,7 +10,7 @@ import (
 type Spec struct {
 	Name   string
 	ByName bool     // Auto never chooses it
-	Params []Params // the legal ones, by rising f
+	Params []Params // the legal ones, by rising number of fingerprints
 	// ItemBits is how many bits of a hash an item uses beside its line.
 	ItemBits func(p Params) int
 	// SlotsPerLine and LineBits size the region. Lines follow one another without a gap.
@@ -19,10 +19,7 @@ type Spec struct {
 	Loads        func(p Params) Loads
 	Bounds       func(p Params) Bounds
 	// Predict predicts the lookups of absent keys, on average in a table with that load.
-	Predict func(p Params, load float64) Overflow
-	// Figures returns the figures of overflow. It is nil if there are no overflow bits, or if they
-	// are cleared as soon as no item needs them.
-	Figures func(p Params) Figures
+	Predict func(p Params, load float64) Absent
 	// Crowded returns about how many entries of the stash are in use in a table with that many
 	// lines and that load, for classes that have more items than places. It is nil if there are
 	// hardly any such classes.
@@ -43,19 +40,11 @@ func Register(k Kind, s *Spec) {
 	kindNames[k] = s.Name
 }
 
-// Figures are the figures of overflow of a layout whose overflow bits stay set: those of
-// Overflow at the loads that AtLoad takes, and the number of overflow bits in a line. Each
-// item away from home has set two of them.
-type Figures struct {
-	Second, Away []uint16
-	Bits         float64
-}
-
 // Kinds returns the layouts that exist, ordered by number.
 func Kinds() []Kind { return slices.Sorted(maps.Keys(specs)) }
 
-// LegalParams returns the parameters that a layout may have, by rising fingerprint
-// bits, or nil for a layout unknown to this program.
+// LegalParams returns the parameters that a layout may have, by rising number of fingerprints,
+// or nil for a layout unknown to this program.
 func LegalParams(k Kind) []Params {
 	if s := specs[k]; s != nil {
 		return s.Params
@@ -66,12 +55,8 @@ func LegalParams(k Kind) []Params {
 // Choosable reports whether Auto may choose a layout.
 func Choosable(k Kind) bool { return !specs[k].ByName }
 
-// Wears reports whether deletes wear a layout out: its overflow bits stay set when the items that
-// needed them have gone, so that more and more lookups read a second line, and the rate rises.
-func Wears(k Kind) bool { return specs[k].Figures != nil }
-
 // Predict predicts the lookups of absent keys in a table filled to load, from 0 to 1.
-func Predict(k Kind, p Params, load float64) Overflow { return specs[k].Predict(p, load) }
+func Predict(k Kind, p Params, load float64) Absent { return specs[k].Predict(p, load) }
 
 // SlotsPerLine returns the number of slots in a line.
 func SlotsPerLine(k Kind, p Params) int { return specs[k].SlotsPerLine(p) }
@@ -93,19 +78,3 @@ func Crowded(k Kind, p Params, lines, load float64) float64 {
 	}
 	return specs[k].Crowded(p, lines, load)
 }
-
-// AtLoad interpolates in a table of figures measured at the loads of 70, 71, …
-// %. Below them it is that of the first, above them that of the last.
-func AtLoad(table []uint16, load float64) float64 {
-	at := min(max((load-tableFirst)/tableStep, 0), float64(len(table)-1))
-	i := int(at)
-	low, high := float64(table[i]), float64(table[min(i+1, len(table)-1)])
-	return tableScale * (low + (at-float64(i))*(high-low))
-}
-
-// The loads of those tables, and what their figures are multiples of.
-const (
-	tableFirst = 0.70
-	tableStep  = 0.01
-	tableScale = 1e-4
-)

@@ -106,7 +106,7 @@ func TestStashCountIsBounded(t *testing.T) {
 
 // TestCheckStash breaks each part of F12 in the entry of a golden image.
 func TestCheckStash(t *testing.T) {
-	image, _, g := readImage(t, "blocked-f12.mmf")
+	image, _, g := readImage(t, "compact-q41.mmf")
 	tab := NewTable(g)
 	words := make([]uint64, len(image)/8)
 	for i := range words {
@@ -121,7 +121,7 @@ func TestCheckStash(t *testing.T) {
 	}
 	v := fresh()
 	entries, items, err := CheckStash(tab, v)
-	if err != nil || entries != 10 || items != 44 {
+	if err != nil || entries != 66 || items != 73 {
 		t.Fatalf("%d entries, %d items, %v", entries, items, err)
 	}
 	at := 0
@@ -144,8 +144,8 @@ func TestCheckStash(t *testing.T) {
 		"a mark where none is": func(v *View) { v.Stash[at+2] |= GroupMark },
 		"two entries":          func(v *View) { v.Stash[at+2], v.Stash[at+3] = v.Stash[at], v.Stash[at+1] },
 		"no overflow bits": func(v *View) {
-			for i := range v.Region {
-				v.Region[i] &^= 0xF << 60
+			for i := BlockWords - 1; i < len(v.Region); i += BlockWords {
+				v.Region[i] &^= 0xFFFF << 48
 			}
 		},
 	} {
@@ -162,7 +162,7 @@ func TestCheckStash(t *testing.T) {
 // FuzzCheckStash: no content of the stash makes reading it panic, and what is
 // added is found; a sound one counts exactly.
 func FuzzCheckStash(f *testing.F) {
-	g, err := NewGeometry(Blocked, Params{12, 5}, 9)
+	g, err := NewGeometry(Compact, one, 9)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -175,8 +175,8 @@ func FuzzCheckStash(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, h uint64) {
 		v := &View{Region: make([]uint64, 72), Stash: make([]uint64, StashWords), Runtime: make([]uint64, RuntimeWords)}
-		for i := range v.Region {
-			v.Region[i] = 0xF << 60
+		for i := BlockWords - 1; i < len(v.Region); i += BlockWords {
+			v.Region[i] = 0xFFFF << 48
 		}
 		for i := 0; i+8 <= len(b) && i < StashBytes; i += 8 {
 			v.Stash[i/8] = binary.LittleEndian.Uint64(b[i:])

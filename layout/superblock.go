@@ -74,8 +74,8 @@ const (
 	offUUID           = 48
 	offState          = 64
 	offKind           = 65
-	offF              = 66
-	offB              = 67
+	offFirst          = 66 // of the parameters: Q or f
+	offSecond         = 67 // r or b
 	offHashID         = 68
 	offSeed           = 72
 	offCanary         = 80
@@ -137,7 +137,6 @@ func (s *Superblock) Incompat() uint64       { return s.u64(offIncompat) }
 func (s *Superblock) UUID() (u [16]byte)     { copy(u[:], s[offUUID:]); return u }
 func (s *Superblock) State() State           { return State(s[offState]) }
 func (s *Superblock) Kind() Kind             { return Kind(s[offKind]) }
-func (s *Superblock) Params() Params         { return Params{int(s[offF]), int(s[offB])} }
 func (s *Superblock) HashID() uint8          { return s[offHashID] }
 func (s *Superblock) Seed() uint64           { return s.u64(offSeed) }
 func (s *Superblock) Lines() uint64          { return s.u64(offLines) }
@@ -152,6 +151,15 @@ func (s *Superblock) Operation() uint64      { return s.u64(offOperation) }
 func (s *Superblock) LogBytes() int64        { return int64(s.u64(offLogBytes)) }
 func (s *Superblock) KeepsHashes() bool      { return s.Compat()&KeepsHashes != 0 }
 func (s *Superblock) Grows() bool            { return s.Compat()&growsFlag != 0 }
+
+// Params returns the parameters of the layout, in its terms.
+func (s *Superblock) Params() Params {
+	first, second := int(s[offFirst]), int(s[offSecond])
+	if s.Kind() == Compact {
+		return Params{Quotients: first, RemainderBits: second}
+	}
+	return Params{FingerprintBits: first, BucketSize: second}
+}
 
 // Hashes returns what NAME.hashes must be.
 func (s *Superblock) Hashes() Hashes {
@@ -267,7 +275,8 @@ func (s *Superblock) SetSeed(seed uint64) {
 // SetGeometry sets the layout and its sizes.
 func (s *Superblock) SetGeometry(g Geometry) {
 	s[offKind] = byte(g.Kind)
-	s[offF], s[offB] = byte(g.Params.FingerprintBits), byte(g.Params.BucketSize)
+	p := g.Params // two are 0
+	s[offFirst], s[offSecond] = byte(p.FingerprintBits+p.Quotients), byte(p.BucketSize+p.RemainderBits)
 	s.put64(offLines, g.Lines)
 	s.put64(offRegionBytes, uint64(g.RegionBytes))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
 	"os"
 	"strings"
 	"testing"
@@ -13,11 +14,16 @@ import (
 	_ "github.com/mmapfilter/mmapfilter/layout/all"
 )
 
+var (
+	one  = Params{Quotients: 41, RemainderBits: 7}  // 1 %
+	rare = Params{Quotients: 25, RemainderBits: 26} // the lowest rate
+)
+
 // testHead gives the head of a sealed file with the superblock in its first
 // slot, after change has been made to it.
 func testHead(t testing.TB, change func(*Superblock)) []byte {
 	t.Helper()
-	g, err := NewGeometry(Blocked, Params{12, 5}, 100)
+	g, err := NewGeometry(Compact, one, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +58,7 @@ func TestSuperblockKeepsItsFields(t *testing.T) {
 		sb.Normalisation() != "hex" || sb.Version() != 1 || sb.HashID() != HashXXH3 {
 		t.Errorf("slot %d holds %x", slot, sb[:512])
 	}
-	if g.Lines != 100 || g.Params != (Params{12, 5}) || g.Kind != Blocked {
+	if g.Lines != 100 || g.Params != one || g.Kind != Compact {
 		t.Errorf("geometry %+v", g)
 	}
 }
@@ -171,10 +177,11 @@ func TestEachRule(t *testing.T) {
 		{"another canary", put(AtCanary, 1), "F5", AtCanary},
 		{"no layout", func(s *Superblock) { s[AtKind] = 0 }, "F6", AtKind},
 		{"unknown layout", func(s *Superblock) { s[AtKind] = 200 }, "F6: unknown layout kind 200", AtKind},
-		{"an earlier compact, 2", func(s *Superblock) { s[AtKind] = 2 }, "F6: the layout, kind 2, is of an earlier version; build the file anew", AtKind},
-		{"an earlier compact, 5", func(s *Superblock) { s[AtKind] = 5 }, "F6: the layout, kind 5, is of an earlier version; build the file anew", AtKind},
-		{"f", func(s *Superblock) { s[AtF] = 13 }, "F6", AtKind},
-		{"b", func(s *Superblock) { s[AtB] = 6 }, "F6", AtKind},
+		{"an earlier compact", func(s *Superblock) { s[AtKind] = 6 }, "F6: the layout, kind 6, is of a program before version 0.1; build the file anew from its keys", AtKind},
+		{"an earlier layout", func(s *Superblock) { s[AtKind] = 1 }, "F6: the layout, kind 1, is of a program before version 0.1; build the file anew from its keys", AtKind},
+		{"Q", func(s *Superblock) { s[AtFirst] = 65 }, "F6: layout compact has no Q=65 r=7", AtKind},
+		{"r", func(s *Superblock) { s[AtSecond] = 3 }, "F6: layout compact has no Q=41 r=3", AtKind},
+		{"too many fingerprints", func(s *Superblock) { s[AtSecond] = 26 }, "F6", AtKind},
 		{"no lines", put(AtLines, 0), "F6", AtKind},
 		{"lines that overflow the region", put(AtLines, 1<<58), "F6", AtKind},
 		{"lines that overflow the file", put(AtLines, 1<<40), "F6", AtKind},
@@ -185,7 +192,7 @@ func TestEachRule(t *testing.T) {
 		{"rate 0", put(AtTargetRate, 0), "F6", AtTargetRate},
 		{"rate 1", put(AtTargetRate, math.Float64bits(1)), "F6", AtTargetRate},
 		{"rate NaN", put(AtTargetRate, math.Float64bits(math.NaN())), "F6", AtTargetRate},
-		{"more capacity than slots", put(AtCapacity, 4001), "F6", AtCapacity},
+		{"more capacity than slots", put(AtCapacity, 5501), "F6", AtCapacity},
 		{"load 2", put(AtDesignLoad, math.Float64bits(2)), "F6", AtDesignLoad},
 		{"load 0", put(AtDesignLoad, 0), "F6", AtDesignLoad},
 		{"load NaN", put(AtDesignLoad, math.Float64bits(math.NaN())), "F6", AtDesignLoad},
@@ -337,7 +344,7 @@ func TestGeometryOfKnownSizes(t *testing.T) {
 		{1792, 147456, 2, 147520, 151552}, // full again
 		{1 << 24, 32768 + 1<<30, 16385, 32768 + 1<<30 + 65600, 32768 + 1<<30 + 69632},
 	} {
-		g, err := NewGeometry(Blocked, Params{12, 5}, c.lines)
+		g, err := NewGeometry(Compact, one, c.lines)
 		if err != nil || g.OffTable != c.offTable || g.Chunks != c.chunks || g.OffTrailer != c.offTrailer || g.SealedBytes != c.fileSize {
 			t.Errorf("%d lines: %+v, %v; want %+v", c.lines, g, err, c)
 		}
@@ -348,10 +355,10 @@ func TestGeometryOfKnownSizes(t *testing.T) {
 			t.Errorf("line %d at %d", line, g.LineOffset(line))
 		}
 	}
-	// 2^29 lines with f=30: 29 bits for the line, 3, 30 and 2 to spare.
-	for lines, ok := range map[uint64]bool{1 << 29: true, 1<<29 + 1: false} {
-		if _, err := NewGeometry(Blocked, Params{30, 2}, lines); (err == nil) != ok {
-			t.Errorf("%d lines with f=30: %v", lines, err)
+	// 2^30 lines with 25·2^26 fingerprints: 30 bits for the line, 31 and 1, and 2 to spare.
+	for lines, ok := range map[uint64]bool{1 << 30: true, 1<<30 + 1: false} {
+		if _, err := NewGeometry(Compact, rare, lines); (err == nil) != ok {
+			t.Errorf("%d lines with %v: %v", lines, rare, err)
 		}
 	}
 }
@@ -360,32 +367,30 @@ func TestGeometryOfKnownSizes(t *testing.T) {
 func TestGeometryBounds(t *testing.T) {
 	for _, kind := range Kinds() {
 		for _, p := range LegalParams(kind) {
-			// The fingerprint, the bucket of Blocked and the spare bits leave so many
-			// for the line.
-			bucket, lineBits := 0, uint64(p.BucketSize*p.FingerprintBits)
+			// The fingerprint, in Compact the bit of a guest, and the spare bits leave so many for the
+			// line.
+			guest, lineBits := 0, uint64(p.BucketSize*p.FingerprintBits)
 			switch kind {
-			case Blocked:
-				bucket, lineBits = 3, 512
 			case Compact:
-				lineBits = 512
+				guest, lineBits = 1, 512
 			case SemiSorted:
 				lineBits -= 4
 			}
-			most := uint64(1) << (64 - bucket - p.FingerprintBits - SpareHashBits)
+			most := uint64(1) << (64 - guest - bits.Len64(p.Fingerprints()-1) - SpareHashBits)
 			limit := min(most, 8*MaxRegionBytes/lineBits)
 			g, err := NewGeometry(kind, p, limit)
 			if err != nil {
-				t.Errorf("%s %+v: %d lines: %v", kind, p, limit, err)
+				t.Errorf("%s %v: %d lines: %v", kind, p, limit, err)
 			}
 			if g.SealedBytes <= g.OffTrailer || g.OffTrailer < g.OffTable+4*g.Chunks || g.SealedBytes > 2*MaxRegionBytes {
-				t.Errorf("%s %+v: %+v", kind, p, g)
+				t.Errorf("%s %v: %+v", kind, p, g)
 			}
 			if bytes := (limit*lineBits + 7) / 8; uint64(g.RegionBytes) < bytes || uint64(g.RegionBytes) >= bytes+64 {
-				t.Errorf("%s %+v: %d bytes for %d", kind, p, g.RegionBytes, bytes)
+				t.Errorf("%s %v: %d bytes for %d", kind, p, g.RegionBytes, bytes)
 			}
 			for _, n := range []uint64{0, limit + 1, 1 << 62, 1<<64 - 1} {
 				if g, err := NewGeometry(kind, p, n); err == nil {
-					t.Errorf("%s %+v: %d lines are accepted: %+v", kind, p, n, g)
+					t.Errorf("%s %v: %d lines are accepted: %+v", kind, p, n, g)
 				}
 			}
 		}
@@ -397,7 +402,7 @@ func TestGeometryBounds(t *testing.T) {
 func FuzzNewest(f *testing.F) {
 	f.Add(testHead(f, nil))
 	f.Add([]byte{})
-	image, err := os.ReadFile("../testdata/blocked-f30.mmf")
+	image, err := os.ReadFile("../testdata/compact-q25.mmf")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -18,9 +18,8 @@ type Table interface {
 	Hash(it Item) uint64
 	// Items appends the items of the image of a line, as far as it is not damaged.
 	Items(dst []Item, l *Line, line uint64) []Item
-	// Probe says what a lookup of an absent key meets if its home line has the image l. Away is an
-	// estimate, and too low if the items that left share overflow bits.
-	Probe(l *Line, line uint64) Overflow
+	// Probe says what a lookup of an absent key meets if its home line has the image l.
+	Probe(l *Line, line uint64) Absent
 
 	// The following change a line, or look for room in it; l is the image of it.Line. Methods that
 	// change a line list the words they have changed in s, which is empty before the call and may
@@ -88,7 +87,7 @@ type Bounds struct {
 
 // Loads are the design loads of a table: items / slots, in percent.
 type Loads struct {
-	Least int // below it, a shorter fingerprint uses the space better
+	Least int // below it, other parameters use the space better
 	Usual int // if no rate is asked for
 	Most  int // above it, inserts need long searches, and there is no room for a few more keys
 }
@@ -174,22 +173,8 @@ func Unhash(t Table, h uint64) Item {
 	return t.Split(h)
 }
 
-// An Overflow says what a lookup of an absent key meets, in a line or on average in a
-// table.
-type Overflow struct {
-	Match  float64 // probability that a line it reads holds a matching fingerprint
+// An Absent says what a lookup of an absent key meets, of a line or on average in a table.
+type Absent struct {
+	Rate   float64 // probability that it finds a matching fingerprint: the false-positive rate
 	Second float64 // probability that it reads a second line
-	Away   float64 // items away from this home line / items in the line
-	Own    bool    // the layout is one of Hosts
-}
-
-// Rate returns the false-positive rate. Wherever an item is, it matches the absent keys
-// that share its home, its buckets and its fingerprint. So the items away from home
-// count once more than the items in the lines that are read. Where lines know their
-// guests, an item matches no other keys, and Match counts each once.
-func (o Overflow) Rate() float64 {
-	if o.Own {
-		return o.Match
-	}
-	return o.Match * (1 + o.Second + o.Away)
 }

@@ -78,7 +78,7 @@ func TestLocateByte(t *testing.T) {
 
 // TestCheckTail covers F9: it flips every bit after the region, and each is found at its byte.
 func TestCheckTail(t *testing.T) {
-	image, sb, g := readImage(t, "blocked-f12.mmf")
+	image, sb, g := readImage(t, "compact-q41.mmf")
 	tail := image[g.OffTable:]
 	if e := CheckTail(sb, g, tail); e != nil {
 		t.Fatal(e)
@@ -97,7 +97,7 @@ func TestCheckTail(t *testing.T) {
 // FuzzCheckTail: no content of the tail of a file makes reading it panic, and
 // none but the right one passes.
 func FuzzCheckTail(f *testing.F) {
-	image, sb, g := readImage(f, "blocked-f8.mmf")
+	image, sb, g := readImage(f, "compact-q43.mmf")
 	right := string(image[g.OffTable:])
 	f.Add([]byte(right))
 	f.Add(make([]byte, len(right)))

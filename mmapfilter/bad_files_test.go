@@ -96,7 +96,7 @@ func TestBadFiles(t *testing.T) {
 	})
 	t.Run("clean, a line that cannot be", func(t *testing.T) {
 		// f=8 has bits that no slot uses.
-		_, path := mustBuild(t, &Options{FingerprintBits: 8}, numbers(0, 500))
+		_, path := mustBuild(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 500))
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

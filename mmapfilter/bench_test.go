@@ -15,7 +15,7 @@ import (
 // affect the time to open it.
 func emptyFile(tb testing.TB, bytes uint64) string {
 	path := filepath.Join(tb.TempDir(), "f")
-	opts := &Options{FingerprintBits: 12, Capacity: bytes / 64 * 38}
+	opts := &Options{Capacity: bytes / 64 * 52}
 	f, err := Build(context.Background(), path, opts, numbers(0, 0))
 	if err != nil {
 		tb.Fatal(err)
@@ -52,7 +52,7 @@ func BenchmarkOpen(b *testing.B) {
 // figures are per key.
 func BenchmarkContains(b *testing.B) {
 	n := small(uint64(40_000_000), 40_000)
-	f, path := mustBuild(b, &Options{FingerprintBits: 12, Capacity: n}, numbers(0, n))
+	f, path := mustBuild(b, &Options{Capacity: n}, numbers(0, n))
 	checked, err := OpenReadOnly(path, &OpenOptions{Checked: true})
 	if err != nil {
 		b.Fatal(err)
@@ -106,7 +106,7 @@ func BenchmarkContains(b *testing.B) {
 func BenchmarkFollow(b *testing.B) {
 	for _, n := range small([]uint64{20_000, 40_000_000}, []uint64{20_000}) {
 		once(b, fmt.Sprintf("keys=%d", n), func(b *testing.B) {
-			filter, path := mustBuild(b, &Options{FingerprintBits: 12, Capacity: n}, numbers(0, n))
+			filter, path := mustBuild(b, &Options{Capacity: n}, numbers(0, n))
 			follower := mustFollow(b, path, byHand)
 			rng := rand.New(rand.NewPCG(3, 4))
 			rounds, batch := small(51, 1), 100_000

@@ -39,7 +39,7 @@ import (
 // Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in buffers,
 // and up to a quarter more for items whose home line is full. The rest goes to temporary files
 // beside path: 8 bytes per key and, for a while, 8 bytes for each item whose home line is full:
-// few in Blocked and Compact, about a fifth of all in Packed and SemiSorted, whose lines are small.
+// few in Compact, about a fifth of all in Packed and SemiSorted, whose lines are small.
 //
 // In addition, each worker holds up to 2 MiB of keys not yet hashed and sorts one partition of
 // the hashes at a time, using 16 bytes per key. A partition holds 1 in 1,024 of the keys, or 1

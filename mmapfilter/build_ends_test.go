@@ -102,7 +102,7 @@ func TestBuildLeavesNoOverflows(t *testing.T) {
 	dir := t.TempDir()
 	before := leaks(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err := Build(ctx, filepath.Join(dir, "f"), &Options{MemoryBudget: 1 << 20, FingerprintBits: 30, Capacity: 3_000_000, Progress: func(stage string, done, total uint64) {
+	_, err := Build(ctx, filepath.Join(dir, "f"), &Options{MemoryBudget: 1 << 20, FalsePositiveRate: 1e-8, Capacity: 3_000_000, Progress: func(stage string, done, total uint64) {
 		if stage == "fill" && done == total {
 			cancel()
 		}

@@ -33,7 +33,8 @@ func TestBuildOfEverySize(t *testing.T) {
 	for _, p := range shapes() {
 		for n := uint64(0); n < 1500; n += 1 + n/10 {
 			path := filepath.Join(t.TempDir(), "f")
-			f, err := Build(context.Background(), path, &Options{Layout: p.kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize}, numbers(n, 2*n))
+			opts := p.options(Options{})
+			f, err := Build(context.Background(), path, &opts, numbers(n, 2*n))
 			if err != nil {
 				t.Fatalf("%s: %d keys: %v", p, n, err)
 			}
@@ -52,13 +53,13 @@ func TestBuildOfEverySize(t *testing.T) {
 // TestBuildIsReproducible: the file depends on the keys and the options that say so, not on the
 // order of the keys, the workers, the memory or the time.
 func TestBuildIsReproducible(t *testing.T) {
-	shapes := []shape{{}, newShape(layout.Packed, 11, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 15, 4), newShape(layout.Compact, 15, 42)}
+	shapes := []shape{compact7, newShape(layout.Packed, 11, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 15, 4), compact5, compact26}
 	if testing.Short() {
 		shapes = shapes[:2] // one whose lines have their own words, and one whose lines share words
 	}
 	for _, s := range shapes {
 		t.Run(s.String(), func(t *testing.T) {
-			testReproducible(t, Options{FalsePositiveRate: 0.003, Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize})
+			testReproducible(t, s.options(Options{}))
 		})
 	}
 }
@@ -166,8 +167,8 @@ func TestBuildCountsEqualKeys(t *testing.T) {
 			}
 		}
 	}
-	const copies = 334 + 333*51 + 333*101                                     // 666 keys have too many copies for their buckets
-	for layout, inStash := range map[Layout]int{Blocked: 500, Compact: 333} { // a line of Compact holds 52 copies
+	const copies = 334 + 333*51 + 333*101                                    // 666 keys have too many copies for their buckets
+	for layout, inStash := range map[Layout]int{Packed: 500, Compact: 333} { // a line of Compact holds 55 copies
 		f, path := mustBuild(t, &Options{Layout: layout}, keys)
 		if s := f.Stats(); s.Len != copies || s.Cap != copies || s.StashLen < inStash {
 			t.Errorf("%d keys, capacity %d, %d stash entries", s.Len, s.Cap, s.StashLen)
@@ -222,7 +223,7 @@ func TestBuildOfManyCopies(t *testing.T) {
 // TestBuildPastCapacity: Build takes some keys beyond the capacity. If there are too many, it
 // returns ErrFull rather than dropping a key.
 func TestBuildPastCapacity(t *testing.T) {
-	opts := &Options{Capacity: 10_000, FingerprintBits: 12}
+	opts := &Options{Capacity: 10_000}
 	f, _ := mustBuild(t, opts, numbers(0, 10_300))
 	if found, _ := countFound(f, numbers(0, 10_300)); found != 10_300 || f.Len() != 10_300 || f.Cap() != 10_000 {
 		t.Errorf("%d found, Len %d, Cap %d", found, f.Len(), f.Cap())

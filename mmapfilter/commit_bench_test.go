@@ -56,7 +56,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		b.Skip("NOT MEASURED: no disk")
 	}
 	lines := small(uint64(16<<20), 1<<14)
-	t := newLoadedTable(b, compact13, lines)
+	t := newLoadedTable(b, compact7, lines)
 	path := t.file(b, dir)
 	t.memoryPlacer = nil // frees its memory
 	for _, n := range small([]int{100_000, 1_000_000}, []int{1000}) {
@@ -140,7 +140,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 func BenchmarkRecovery(b *testing.B) {
 	shrink()
 	dirs := directories(b)
-	t := newLoadedTable(b, compact13, manyLines)
+	t := newLoadedTable(b, compact7, manyLines)
 	t.load(b, 0.5)
 	for _, kind := range []string{"tmpfs", "disk"} {
 		for _, size := range small([]int64{1, 16, 64}, []int64{1}) {
@@ -198,7 +198,7 @@ func BenchmarkOpenLive(b *testing.B) {
 	var paths []string
 	for _, size := range sizes {
 		path := filepath.Join(dir, fmt.Sprint(size))
-		createLines(b, path, compact13, size/layout.LineBytes, Options{}).Close()
+		createLines(b, path, compact7, size/layout.LineBytes, Options{}).Close()
 		paths = append(paths, path)
 	}
 	took := make([]series, len(sizes))

@@ -133,7 +133,7 @@ func TestDamagedFiles(t *testing.T) {
 func TestInsertsBesideADamagedLine(t *testing.T) {
 	for trial := range uint64(40) {
 		path := filepath.Join(memoryDir(t), fmt.Sprint(trial))
-		f := createLines(t, path, newShape(layout.Compact, 14, 46), 20, Options{LogBytes: 1 << 20, Seed: 5})
+		f := createLines(t, path, compact7, 20, Options{LogBytes: 1 << 20, Seed: 5})
 		rng := rand.New(rand.NewPCG(trial, 1))
 		for range 940 {
 			if err := f.InsertHash(rng.Uint64()); err != nil {

@@ -59,7 +59,7 @@ type history struct {
 func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "filter.mmf")
-	f, err := Create(path, &Options{Capacity: 760, FingerprintBits: 12, Seed: seed})
+	f, err := Create(path, &Options{Capacity: 760, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}

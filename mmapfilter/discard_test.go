@@ -235,7 +235,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 		t.Errorf("of 1,000 absent keys %d are said to be", absent)
 	}
 
-	path = deadWriterOf(t, &Options{Capacity: 10_000, FingerprintBits: 8}, 500, 300)
+	path = deadWriterOf(t, &Options{Capacity: 10_000}, 500, 300)
 	if err := os.Remove(path + ".stash"); err != nil {
 		t.Fatal(err)
 	}

@@ -71,12 +71,8 @@
 //	    key reads at most 1.1 lines on average, however often keys are deleted and
 //	    others inserted. Beyond its capacity, until ErrFull, the rate is at most 1.5
 //	    times the one asked for (for capacities of 100 keys and more). With
-//	    FingerprintBits, no rate is promised. In layout Blocked, all of this holds only
-//	    while little is deleted: deletes leave overflow bits behind. (Auto takes it only
-//	    for rates below 5 in a million, and for FingerprintBits or a BucketSize that
-//	    Compact does not have. Packed and SemiSorted always read two lines.) The way out
-//	    is Rebuild, into Compact with a rate that it reaches, 5 in a million or more.
-//	    Stats estimates the current rate.
+//	    FingerprintBits, no rate is promised. Packed and SemiSorted always read two
+//	    lines. Stats estimates the current rate.
 //	C5  Opening a file that is cut short, foreign, from a newer version, or without an
 //	    intact superblock returns a typed error. So does recovering a file whose log is
 //	    damaged, missing or foreign, and verifying a sealed file with any other damage.

@@ -271,7 +271,7 @@ func ExampleBuild_cursor() {
 }
 
 func ExampleOpenReadOnly() {
-	f, err := mmapfilter.OpenReadOnly("../testdata/blocked-f12.mmf", &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate})
+	f, err := mmapfilter.OpenReadOnly("../testdata/compact-q41.mmf", &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -365,7 +365,7 @@ func ExampleFilter_Rebuild() {
 }
 
 func ExampleVerify() {
-	const path = "../testdata/blocked-f12.mmf"
+	const path = "../testdata/compact-q41.mmf"
 	report, err := mmapfilter.Verify(context.Background(), path)
 	fmt.Println(report.Items, report.Sealed, err)
 
@@ -388,7 +388,7 @@ func ExampleVerify() {
 		fmt.Println(damage.Region)
 	}
 	// Output:
-	// 524 true <nil>
+	// 564 true <nil>
 	// region
 }
 
@@ -398,6 +398,6 @@ func ExampleOptions_Plan() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%s f=%d b=%d, %.2f bits per key, %.1f GB\n", plan.Layout, plan.FingerprintBits, plan.BucketSize, plan.BitsPerKey, float64(plan.FileBytes)/1e9)
-	// Output: compact f=16 b=38, 14.18 bits per key, 1.8 GB
+	fmt.Printf("%.2f bits per key, %.1f GB, a rate of %.4g\n", plan.BitsPerKey, float64(plan.FileBytes)/1e9, plan.PredictedRate)
+	// Output: 13.48 bits per key, 1.7 GB, a rate of 0.0009761
 }

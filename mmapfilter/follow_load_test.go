@@ -58,7 +58,7 @@ func TestFollowUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.mmf")
 	var versions [][]byte
-	for v, opts := range []*Options{nil, {Seed: 1}, {FingerprintBits: 20, Capacity: 20_000}, {FingerprintBits: 30}, {Seed: 2, Capacity: 5000}, {FingerprintBits: 12, Seed: 3}} {
+	for v, opts := range []*Options{nil, {Seed: 1}, {FalsePositiveRate: 1e-5, Capacity: 20_000}, {FalsePositiveRate: 1e-8}, {Seed: 2, Capacity: 5000}, {FalsePositiveRate: 0.05, Seed: 3}} {
 		versions = append(versions, versionImage(t, v, opts))
 	}
 	publish(t, path, versions[0])

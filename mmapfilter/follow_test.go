@@ -88,8 +88,8 @@ func TestFollow(t *testing.T) {
 			mustServe(t, f, numbers(0, 1000))
 			for i, opts := range []*Options{
 				{Seed: 1},
-				{FingerprintBits: 20, Capacity: 100_000},
-				{FingerprintBits: 8, Normalisation: "as they are"},
+				{FalsePositiveRate: 1e-5, Capacity: 100_000},
+				{FalsePositiveRate: 0.05, Normalisation: "as they are"},
 				{Seed: 2, Capacity: 5000},
 				nil,
 			} {

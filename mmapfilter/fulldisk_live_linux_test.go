@@ -181,7 +181,7 @@ func (d *smallDisk) path() string { return filepath.Join(d.dir, "f") }
 // grow.
 func (d *smallDisk) filter(n int) *Filter {
 	d.Helper()
-	f, err := Create(d.path(), &Options{Capacity: 4000, FingerprintBits: 12, CommitInterval: -1})
+	f, err := Create(d.path(), &Options{Capacity: 4000, CommitInterval: -1})
 	if err != nil {
 		d.Fatal(err)
 	}

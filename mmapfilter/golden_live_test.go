@@ -24,9 +24,9 @@ import (
 // checkpoint, a commit that deleted every fourth of them, the beginning of another checkpoint,
 // and later uncommitted operations in the other half of the log, the last one torn.
 const (
-	goldenLive    = "halves-f12.mmf"  // in testdata/live
-	goldenKept    = "kept-f12.mmf"    // also there: keeps its hashes, and has records without words
-	goldenCompact = "compact-f13.mmf" // likewise: of the default layout, with records of a whole line
+	goldenLive    = "halves.mmf"  // in testdata/live, of Packed
+	goldenKept    = "kept.mmf"    // also there, of Compact: keeps its hashes, and has records without words
+	goldenCompact = "compact.mmf" // likewise, with records of a whole line
 )
 
 const (
@@ -39,9 +39,9 @@ const (
 //
 //	go test ./mmapfilter -run TestGoldenLive -update
 func TestGoldenLive(t *testing.T) {
-	filter, log, _ := makeGoldenLive(t, blocked12, 12, false)
-	keptFilter, keptLog, kept := makeGoldenLive(t, blocked12, 12, true)
-	compactFilter, compactLog, _ := makeGoldenLive(t, compact13, 9, false)
+	filter, log, _ := makeGoldenLive(t, packed12, 130, false)
+	keptFilter, keptLog, kept := makeGoldenLive(t, compact7, 9, true)
+	compactFilter, compactLog, _ := makeGoldenLive(t, compact7, 9, false)
 	dir := t.TempDir()
 	for name, made := range map[string][]byte{
 		goldenLive: filter, goldenLive + ".stash": log,
@@ -63,7 +63,7 @@ func TestGoldenLive(t *testing.T) {
 			t.Errorf("%s is made differently now", path)
 		}
 	}
-	for kind, logged := range map[layout.Kind][2][]byte{layout.Blocked: {filter, log}, layout.Compact: {compactFilter, compactLog}} {
+	for kind, logged := range map[layout.Kind][2][]byte{layout.Packed: {filter, log}, layout.Compact: {compactFilter, compactLog}} {
 		if words, most := longestRecord(t, logged[0], logged[1]), layout.BlockWords; (words == most) != (kind == layout.Compact) {
 			t.Errorf("%s: a record stores to %d words at most", kind, words)
 		}

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"iter"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,45 +30,40 @@ type goldenImage struct {
 
 func goldenImages() []goldenImage {
 	var images []goldenImage
-	overfull := func(p layout.Params, name string, change func([]byte) []byte) {
-		slots := layout.SlotsPerLine(layout.Blocked, p)
+	add := func(name string, s shape, change func([]byte) []byte) {
 		images = append(images, goldenImage{
 			name:   name,
-			opts:   Options{Layout: Blocked, FingerprintBits: p.FingerprintBits, Capacity: uint64(11 * slots), Normalisation: "golden"},
-			keys:   12 * slots,
+			opts:   s.options(Options{Capacity: 440, Normalisation: "golden"}),
+			keys:   520,
 			change: change,
 		})
 	}
-	for _, p := range layout.LegalParams(layout.Blocked) {
-		overfull(p, fmt.Sprintf("blocked-f%d", p.FingerprintBits), nil)
+	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.Packed, 31, 2), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4)} {
+		add(fmt.Sprintf("%s-f%d", s.kind, s.FingerprintBits), s, nil)
 	}
-	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-generations", mixGenerations)
-	overfull(layout.Params{FingerprintBits: 12, BucketSize: 5}, "blocked-clean", makeClean)
-	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.Packed, 31, 2), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4), compact13, compact22} {
-		images = append(images, goldenImage{
-			name: fmt.Sprintf("%s-f%d", s.kind, s.FingerprintBits),
-			opts: Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize, Capacity: 440, Normalisation: "golden"},
-			keys: 520,
-		})
+	for _, s := range []shape{compact5, compact7, compact10, compact19, compact26} {
+		add(fmt.Sprintf("compact-q%d", s.Quotients), s, nil)
 	}
+	add("compact-generations", compact7, mixGenerations)
+	add("compact-clean", compact7, makeClean)
 	return append(images,
 		// A shard of a set: its own keys are there, and no others.
 		goldenImage{
 			name: "compact-shard",
-			opts: Options{Layout: Compact, FingerprintBits: 13, Capacity: 440, Normalisation: "golden", shard: layout.Shard{Number: 2, Count: 5}},
+			opts: Options{Capacity: 440, Normalisation: "golden", shard: layout.Shard{Number: 2, Count: 5}},
 			keys: 2600,
 		},
-		// Two chunks, another seed, sized by rate.
+		// Two chunks, another seed.
 		goldenImage{
-			name: "blocked-seed",
-			opts: Options{Layout: Blocked, FalsePositiveRate: 0.003, Capacity: 30_700, Seed: 1 << 63},
-			keys: 31_300,
+			name: "compact-seed",
+			opts: Options{FalsePositiveRate: 0.003, Capacity: 45_000, Seed: 1 << 63},
+			keys: 45_500,
 		},
 		// Most keys in a nearly full stash.
 		goldenImage{
-			name: "blocked-stash",
-			opts: Options{Layout: Blocked, FingerprintBits: 12, Capacity: 114, Seed: 1},
-			keys: 870,
+			name: "packed-stash",
+			opts: Options{Layout: Packed, FingerprintBits: 12, BucketSize: 4, Capacity: 114, Seed: 1},
+			keys: 840,
 		})
 }
 
@@ -191,8 +185,8 @@ func TestBuildIsWhatItWas(t *testing.T) {
 			add(g.name, g.opts, sliceSeq(g.allKeys()))
 		}
 	}
-	for _, s := range []shape{newShape(layout.Blocked, 12, 5), newShape(layout.Blocked, 30, 2), compact13, newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 13, 4)} {
-		add(s.String()+",large", Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}, numbers(0, 200_000))
+	for _, s := range []shape{compact5, compact7, compact26, newShape(layout.Packed, 12, 4), newShape(layout.SemiSorted, 13, 4)} {
+		add(s.String()+",large", s.options(Options{}), numbers(0, 200_000))
 	}
 	golden(t, "../testdata/builds.txt", []byte(sums.String()))
 }
@@ -201,7 +195,7 @@ func TestBuildIsWhatItWas(t *testing.T) {
 // some keys of the image and some absent ones, and for every key that is only in the stash.
 func vectors(f *Filter, keys [][]byte) []byte {
 	var b strings.Builder
-	b.WriteString("# key\thash\tline\tbucket\tother bucket\tfingerprint\talternate line\toverflow bits of bucket and other\tanswer\twhy\n")
+	b.WriteString("# key\thash\tline\tfingerprint\talternate line\toverflow bit\tanswer\twhy\n")
 	keys = slices.CompactFunc(keys, bytes.Equal)
 	for i := range 40_000 {
 		keys = append(keys, fmt.Appendf(nil, "absent %d", i))
@@ -214,7 +208,7 @@ func vectors(f *Filter, keys [][]byte) []byte {
 		own, ok := f.shard.Own(h)
 		if !ok {
 			if asked["other"]++; asked["other"] <= 50 {
-				fmt.Fprintf(&b, "%q\t%016x\t0\t0\t0\t0x0\t0\t0,0\t%t\tanother shard\n", key, h, f.ContainsHash(h))
+				fmt.Fprintf(&b, "%q\t%016x\t0\t0x0\t0\t0\t%t\tanother shard\n", key, h, f.ContainsHash(h))
 			}
 			continue
 		}
@@ -223,16 +217,11 @@ func vectors(f *Filter, keys [][]byte) []byte {
 		var home, away layout.Line
 		layout.Load(t, o.view.Region, it.Line, &home)
 		layout.Load(t, o.view.Region, other.Line, &away)
-		overflow, second := overflowBits(t, it)
-		var set [2]bool
-		for i, bit := range overflow {
-			set[i] = layouttest.Both(t) || home[bit.word]&(1<<(bit.first+bit.number)) != 0
-		}
 		why := "slot of the home line"
 		switch stashed := layout.StashCount(o.view.Stash, t.Class(it)) > 0; {
 		case layout.Copies(t, home, it) > 0:
-		case set != [2]bool{true, true}:
-			why = fmt.Sprintf("overflow bits set: %t,%t", set[0], set[1])
+		case !layout.Overflowed(t, &home, it):
+			why = "overflow bit not set"
 		case layout.Copies(t, away, other) > 0:
 			why = "slot of the alternate line"
 		case stashed:
@@ -249,47 +238,17 @@ func vectors(f *Filter, keys [][]byte) []byte {
 		if asked[sort]++; asked[sort] > limit && (absent || why != "stash") {
 			continue
 		}
-		fmt.Fprintf(&b, "%q\t%016x\t%d\t%d\t%d\t%#x\t%d\t%d,%d\t%t\t%s\n", key, h, it.Line, it.Bucket, second, it.Fp,
-			other.Line, overflow[0].value(t), overflow[1].value(t), f.ContainsHash(h), why)
+		fmt.Fprintf(&b, "%q\t%016x\t%d\t%#x\t%d\t%d\t%t\t%s\n", key, h, it.Line, it.Fp, other.Line, overflowBit(t, it), f.ContainsHash(h), why)
 	}
 	return []byte(b.String())
 }
 
-// An overflowBit is one overflow bit of a line: bit first+number of a word whose overflow bits
-// start at bit first.
-type overflowBit struct{ word, first, number int }
-
-// value returns 2^number, or 0 if the layout has no overflow bits.
-func (b overflowBit) value(t layout.Table) uint64 {
-	if layouttest.Both(t) {
-		return 0
-	}
-	return 1 << b.number
-}
-
-// overflowBits returns the two overflow bits of an item: in Blocked those of its bucket and of
-// its other bucket, which it also returns; in Compact the only one twice.
-func overflowBits(t layout.Table, it layout.Item) (all [2]overflowBit, other uint32) {
+// overflowBit returns 2^i for overflow bit number i of a line, that of an item, or 0 if the layout has
+// none.
+func overflowBit(t layout.Table, it layout.Item) uint64 {
 	var marked layout.Line
 	layouttest.SetOverflow(t, &marked, it)
-	first := 60
-	if t.Kind() == layout.Compact {
-		first = 48
-	}
-	for i, w := range marked {
-		for ; w != 0; w &= w - 1 {
-			bit := overflowBit{i, first, bits.TrailingZeros64(w) - first}
-			switch {
-			case t.Kind() == layout.Compact:
-				all[0], all[1] = bit, bit
-			case uint32(i) == it.Bucket:
-				all[0] = bit
-			default:
-				all[1], other = bit, uint32(i)
-			}
-		}
-	}
-	return all, other
+	return marked[layout.BlockWords-1] >> 48
 }
 
 // golden compares got with a stored file, or stores it.

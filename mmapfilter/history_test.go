@@ -74,7 +74,7 @@ const historyFileSeed = 7
 // The clock shows one of a few times.
 const firstTime, timeStep, times = uint64(1_700_000_000e9), uint64(10e9), 20
 
-var historyLayouts = []Layout{Auto, Auto, Blocked, Packed, SemiSorted}
+var historyLayouts = []Layout{Auto, Auto, Packed, SemiSorted}
 
 // run makes a filter, has do use it, and closes it. begin, if not nil, says what it is like.
 func (r *historyRun) run(seed uint64, rate float64, begin, do func(h *historian)) {
@@ -145,7 +145,7 @@ type historian struct {
 func (r *historyRun) create(rate float64, begin func(h *historian)) *historian {
 	h := &historian{historyRun: r, path: r.newPath(), auto: r.rng.IntN(2) == 0}
 	h.unique = []int{0, 1, 10}[r.rng.IntN(3)] // while keys lean, deletes change no item
-	o := Options{Capacity: 10 + r.rng.Uint64N(uint64(len(r.keys))), FalsePositiveRate: rate, Layout: historyLayouts[r.rng.IntN(5)]}
+	o := Options{Capacity: 10 + r.rng.Uint64N(uint64(len(r.keys))), FalsePositiveRate: rate, Layout: historyLayouts[r.rng.IntN(len(historyLayouts))]}
 	if o.Validate() != nil {
 		o.Layout = Auto
 	}
@@ -400,7 +400,7 @@ func (h *historian) syncAt() {
 // rebuild rebuilds the file. Once its beginning is fixed, it does some of the steps.
 func (h *historian) rebuild(meanwhile []func()) {
 	n, before, since := uint64(h.meaning.len()), h.ops, len(h.stolen)
-	o := &RebuildOptions{Capacity: []uint64{0, n + 1, 2*n + 10}[h.rng.IntN(3)], Layout: historyLayouts[h.rng.IntN(5)], Workers: 1}
+	o := &RebuildOptions{Capacity: []uint64{0, n + 1, 2*n + 10}[h.rng.IntN(3)], Layout: historyLayouts[h.rng.IntN(len(historyLayouts))], Workers: 1}
 	o.FalsePositiveRate = []float64{0, 0, 0.05, 0.2, 0.3, 0.001}[h.rng.IntN(6)]
 	begun := meanwhile == nil || h.auto // there, an insert may wait for the end of the rebuild
 	o.Progress = func(string, uint64, uint64) {

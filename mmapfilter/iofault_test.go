@@ -96,7 +96,7 @@ const builtKeys = 45_000
 
 var ioSteps = []ioStep{
 	{"Create", func(r *ioRun) (err error) {
-		r.f, err = Create(r.path, &Options{Capacity: 2500, FingerprintBits: 12, CommitInterval: -1, Seed: 1})
+		r.f, err = Create(r.path, &Options{Capacity: 2500, CommitInterval: -1, Seed: 1})
 		r.opened()
 		return err
 	}},

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
@@ -198,7 +197,7 @@ func TestKillAtCalls(t *testing.T) {
 		cycles = 10
 	}
 	seed := rand.Uint64()
-	k := newKillTest(t, layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, seed)
+	k := newKillTest(t, compact7, seed)
 	clean := k.template(t)
 	var dead template
 	err := k.operate(150, (*Filter).Sync, func(f *Filter) error {

@@ -74,7 +74,7 @@ func (g *growthTest) write() error {
 		for i := uint64(0); ; i++ {
 			opts := &RebuildOptions{Capacity: 2*lastKey + 1000*(i%3)} // however long a rebuild takes, there is room
 			if i%4 == 0 {
-				opts.Layout, opts.FalsePositiveRate = Blocked, 0.001
+				opts.Layout, opts.FalsePositiveRate = Packed, 0.001
 			}
 			if err := f.Rebuild(context.Background(), opts); err != nil {
 				done <- err

@@ -28,7 +28,7 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
-			f, err := Create(path, &Options{Capacity: 760, FingerprintBits: 12})
+			f, err := Create(path, &Options{Capacity: 760})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
@@ -200,10 +199,11 @@ func (k *killTest) read() error {
 
 // newKillTest makes a filter that the stream fills to 97 to 107 % of its slots, so that items
 // are moved and the stash is used.
-func newKillTest(t *testing.T, kind layout.Kind, p layout.Params, seed uint64) *killTest {
+func newKillTest(t *testing.T, s shape, seed uint64) *killTest {
 	t.Helper()
 	k := &killTest{path: filepath.Join(t.TempDir(), "f")}
-	f, err := Create(k.path, &Options{Capacity: 1200, Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize})
+	opts := s.options(Options{Capacity: 1200})
+	f, err := Create(k.path, &opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,14 +260,14 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		cycles = 50
 	}
-	// One of each layout, plus the shortest and the longest fingerprints of Blocked.
-	tables := append(oneEach(), newShape(layout.Blocked, 8, 7), blocked30)
+	// One of each layout, plus the shortest and the longest remainders of Compact.
+	tables := append(oneEach(), newCompact(49, 4), compact26)
 	rounds := len(tables)
 	seed := rand.Uint64()
 	for round, c := range tables {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Logf("seed %d", seed)
-			k := newKillTest(t, c.kind, c.Params, seed+uint64(round))
+			k := newKillTest(t, c, seed+uint64(round))
 			k.run(t, cycles/rounds)
 		})
 	}

@@ -84,7 +84,7 @@ type target struct {
 func isFull(err error) bool { return errors.Is(err, ErrFull) }
 
 func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
-	w := mustWriter(t, newMemoryVolume(t, blocked30, lines), logBytes)
+	w := mustWriter(t, newMemoryVolume(t, compact26, lines), logBytes)
 	return target{
 		w: w, insert: w.Insert, unique: w.InsertUnique, delete: w.Delete,
 		contains: w.Contains,
@@ -93,7 +93,7 @@ func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 }
 
 func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
-	f, _ := newLines(t, blocked30, lines, Options{LogBytes: logBytes})
+	f, _ := newLines(t, compact26, lines, Options{LogBytes: logBytes})
 	w := writerOf(f)
 	w.Behind = f.open.Load().work.Behind
 	return target{

@@ -16,7 +16,7 @@ import (
 
 // TestLive runs once through the life of a filter that is written to.
 func TestLive(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 100_000, FingerprintBits: 12})
+	f, path := mustCreate(t, &Options{Capacity: 100_000})
 	if _, err := Create(path, &Options{Capacity: 10}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second Create: %v", err)
 	}

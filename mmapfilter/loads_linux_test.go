@@ -15,6 +15,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"golang.org/x/sys/cpu"
 	"golang.org/x/sys/unix"
@@ -54,33 +55,13 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 	}
 	hasher := layout.NewHasher(8)
 	direct := layout.NewDirect(table, &view, &hasher, func(h uint64) bool { return layout.Contains(table, &view, h) })
-	tried := 0
 	for _, h := range hashes(8, 100) {
-		// If its two buckets are in different pages, the first one is loaded first. In Compact the
-		// counts, which are in the first half, are loaded first.
-		want := []int{0, 1, 2, 3}
-		if s.kind == layout.Blocked {
-			var l layout.Line
-			var marks layout.Stores
-			it := table.Split(h)
-			table.(layout.Overflows).SetOverflow(&l, it, &marks)
-			first, _ := marks.At(0)
-			second, _ := marks.At(1)
-			if uint32(first) != it.Bucket || first/(layout.BlockWords/2) == second/(layout.BlockWords/2) {
-				continue
-			}
-			want[2], want[3] = 2+first/(layout.BlockWords/2), 2+second/(layout.BlockWords/2)
-		}
-		tried++
+		want := []int{0, 1, 2, 3} // the counts, which are in the first half, are loaded first
 		for name, look := range map[string]func() bool{
 			"Contains": func() bool { return layout.Contains(table, &view, h) },
 			"Direct":   func() bool { return direct.ContainsHash(h) },
 			"Lookup":   func() bool { return layout.Lookup(table, view.At, h) },
 		} {
-			want := want
-			if name == "Direct" && s.kind == layout.Blocked && kernel.InUse().String() == "avx512" {
-				want = []int{0, 1, 2, 3} // it loads the whole line at once
-			}
 			if err := unix.Mprotect(data, unix.PROT_NONE); err != nil {
 				t.Fatal(err)
 			}
@@ -104,9 +85,6 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 				t.Errorf("%s: the pages are read in the order %v, not %v", name, order, want)
 			}
 		}
-	}
-	if tried == 0 {
-		t.Error("no hash has its buckets in two pages")
 	}
 }
 
@@ -193,32 +171,26 @@ func (m *lateMemory) takeAway(t *testing.T) {
 	clear(m.there)
 }
 
-// TestMoveBetweenSlots covers R2: between the loads of the two slot words of a lookup, the item
-// that it looks for moves from the second to the first. The words are in two pages, and the
-// lookup waits for each. So the test can see that Contains, too, loads the counter again.
+// TestMoveBetweenSlots covers R2: between the loads of the counts of a line and of a remainder, the item
+// that a lookup looks for moves to another slot, since one before it is deleted. The words are in two
+// pages, and the lookup waits for each. So the test can see that Contains, too, loads the counter again.
 func TestMoveBetweenSlots(t *testing.T) {
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, hasher := layout.NewTable(g), layout.NewHasher(8)
+	const lower = 30 // so many that the slots of the item are in the second page
+	table, hasher := layouttest.Table(t, compact7.kind, compact7.Params, 1), layout.NewHasher(8)
 	var key []byte
-	var hash, value uint64
-	var from, to int // the words of the item
-	for i := range 100 {
+	var it layout.Item
+	for i := 0; it.Fp < lower || it.Fp%(1<<compact7.RemainderBits) == 0; i++ { // a free slot has remainder 0
 		key = shortKey(i)
-		hash = hasher.Hash(key)
-		var l layout.Line
-		var placed layout.Stores
-		it := table.Split(hash)
-		table.Place(&l, it, &placed)
-		table.Place(&l, it, &placed)
-		to, _ = placed.At(0)
-		if from, _ = placed.At(1); uint32(to) == it.Bucket && to/(layout.BlockWords/2) != from/(layout.BlockWords/2) {
-			value = l[to]
-			break
-		}
+		it = table.Split(hasher.Hash(key))
 	}
+	hash := hasher.Hash(key)
+	var before, after layout.Line
+	table.Place(&before, it, nil)
+	for fp := range uint32(lower) {
+		table.Place(&before, layout.Item{Fp: fp}, nil)
+	}
+	after = before
+	table.Remove(&after, layout.Item{}, nil)
 	// A thread that waits for a page occupies a processor and cannot be stopped for a garbage
 	// collection.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
@@ -226,8 +198,8 @@ func TestMoveBetweenSlots(t *testing.T) {
 	runtime.GC()
 	for _, kernel := range kernel.Names() {
 		for _, lookup := range []string{"Contains", "Direct", "ContainsHashes", "Lookup", "Lookup without counters"} {
-			if kernel == "avx512" && lookup == "Direct" {
-				continue // it loads both slots at once
+			if kernel == "avx512" && cpu.X86.HasAVX512VBMI && (lookup == "Direct" || lookup == "ContainsHashes") {
+				continue // it loads the whole line at once
 			}
 			for name, changes := range map[string]uint64{"counter": layout.CounterOf(layout.WordRegion), "epoch": layout.RuntimeEpoch} {
 				t.Run(kernel+"/"+lookup+"/"+name, func(t *testing.T) {
@@ -260,16 +232,22 @@ func TestMoveBetweenSlots(t *testing.T) {
 							}, hash)
 						}
 					}()
-					first := m.touched(t)
-					m.supply(t, first) // the item is not in this page
-					second := m.touched(t)
-					if first != to/(layout.BlockWords/2) || second != from/(layout.BlockWords/2) {
-						t.Errorf("pages %d and %d are read", first, second)
+					content := recovery.Words(m.args)[region:]
+					copy(content, before[:])
+					if page := m.touched(t); page != 0 {
+						t.Errorf("page %d is read first", page)
 					}
-					atomic.StoreUint64(&view.Region[to], value)
+					m.supply(t, 0)
+					if page := m.touched(t); page != 1 {
+						t.Errorf("page %d is read second", page)
+					}
+					copy(content, after[:])
+					for i, w := range after[:layout.BlockWords/2] {
+						atomic.StoreUint64(&view.Region[i], w)
+					}
 					atomic.AddUint64(&view.Runtime[changes], 1)
 					atomic.AddUint64(&view.Runtime[changes], 1)
-					m.supply(t, second) // nor in this page any more
+					m.supply(t, 1)
 					if got := <-found; got != (lookup != "Lookup without counters") {
 						t.Error(got)
 					}
@@ -286,33 +264,25 @@ const muchCounted = 1<<63 - 2
 // shortKey returns a key of a length that a Direct hashes itself.
 func shortKey(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
 
-// TestDirectLooksAgain: if the epoch moves while a direct look waits for a line, or a counter of
-// its home line (in its second look, of any place), the look stays open. (If it loads the slots
-// one by one, TestMoveBetweenSlots has a key that it would miss; if it loads a whole line,
-// missing one takes a recovery that has stored one of the line's words.)
+// TestDirectLooksAgain: if the epoch moves while a direct look waits for a line, or the counter of the
+// line, the look stays open. (If it loads the words one by one, TestMoveBetweenSlots has a key that it
+// would miss; if it loads a whole line, missing one takes a recovery that has stored one of its words.)
 func TestDirectLooksAgain(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
 	for _, kernel := range kernel.Names() {
 		for _, s := range lookShapes {
-			for _, beyond := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%v/beyond=%t", kernel, s, beyond), func(t *testing.T) {
-					withKernel(t, kernel)
-					has := kernel == "avx2" || kernel == "avx512"
-					if beyond { // and the slots of Compact fit in the words of a register
-						has = kernel == "avx512" && (s == blocked12 || cpu.X86.HasAVX512VBMI && s != compact22)
-					}
-					directLooksAgain(t, s, beyond, has)
-				})
-			}
+			t.Run(fmt.Sprintf("%s/%v", kernel, s), func(t *testing.T) {
+				withKernel(t, kernel)
+				directLooksAgain(t, s, kernel == "avx2" || kernel == "avx512")
+			})
 		}
 	}
 }
 
-// directLooksAgain uses a table of two pages. A key has its home line in page 0, which leads on
-// if beyond is set, and its alternate line in page 1.
-func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
+// directLooksAgain uses a table of two pages. A key has its home line in page 0.
+func directLooksAgain(t *testing.T, s shape, has bool) {
 	perPage := os.Getpagesize() / 8
 	perPageLines := uint64(perPage) / layout.BlockWords
 	g, err := layout.NewGeometry(s.kind, s.Params, 2*perPageLines)
@@ -321,25 +291,14 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 	}
 	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	var key []byte
-	var home, second layout.Item
-	for i := 0; i == 0 || home.Line >= perPageLines || second.Line < perPageLines; i++ {
+	var home layout.Item
+	for i := 0; i == 0 || home.Line >= perPageLines; i++ {
 		key = shortKey(i)
 		home = table.Split(hasher.Hash(key))
-		second = table.Alternate(home)
 	}
 	empty := make([]uint64, 2*perPage)
-	late := 0 // the page that the look waits for
-	if beyond {
-		var l layout.Line
-		table.(layout.Overflows).SetOverflow(&l, home, nil)
-		layout.Store(table, empty, home.Line, &l)
-		late = 1
-	}
 	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*layout.BlockWords) }
 	changes := map[string]uint64{"nothing": layout.RuntimeWords, "counter": counterOf(home.Line), "epoch": layout.RuntimeEpoch}
-	if beyond {
-		changes["second counter"], changes["stash counter"] = counterOf(second.Line), layout.RuntimeStashCounter
-	}
 	for name, word := range changes {
 		for _, byKey := range []bool{false, true} {
 			runtime := make([]uint64, layout.RuntimeWords+1) // the last word is unused
@@ -353,26 +312,24 @@ func directLooksAgain(t *testing.T, s shape, beyond, has bool) {
 				return direct.ContainsHash(hasher.Hash(key)), open
 			}
 			if _, open := look(empty); open {
-				if has && layout.KernelOf(table) == kernel.InUse().String() && !(beyond && s.kind == layout.Compact) {
+				if has && layout.KernelOf(table) == kernel.InUse().String() {
 					t.Error("there is no such look")
 				}
 				return
 			}
 			m, done := newLateMemory(t, 2), make(chan bool)
-			copy(recovery.Words(m.args)[perPage:], empty[(1-late)*perPage:])
-			m.supply(t, 1-late)
 			go func() {
 				if found, open := look(recovery.Words(m.data)); found || open != (name != "nothing") {
 					t.Errorf("%s, by key %t: found %t, open %t", name, byKey, found, open)
 				}
 				close(done)
 			}()
-			if page := m.touched(t); page != late {
+			if page := m.touched(t); page != 0 {
 				t.Errorf("it waits for page %d", page)
 			}
 			atomic.AddUint64(&runtime[word], 2)
 			clear(recovery.Words(m.args)[perPage:])
-			m.supply(t, late)
+			m.supply(t, 0)
 			<-done
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"golang.org/x/sys/unix"
 )
@@ -37,33 +38,27 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 	asked, found := recovery.Words(data)[3*page/8:4*page/8], make([]bool, page/8)
 	for _, kernel := range kernel.Names() {
 		withKernel(t, kernel)
-		for _, kind := range []layout.Kind{layout.Blocked, layout.Compact} {
-			for _, p := range layout.LegalParams(kind) {
-				g, err := layout.NewGeometry(kind, p, lines)
-				if err != nil {
-					t.Fatal(err)
+		for _, p := range layouttest.Params(layout.Compact) {
+			table, hasher := layouttest.Table(t, layout.Compact, p, lines), layout.NewHasher(8)
+			direct := layout.NewDirect(table, &view, &hasher, func(uint64) bool { return false })
+			for range 10 {
+				for i := range view.Region {
+					view.Region[i] = [...]uint64{0, ^uint64(0), rng.Uint64(), rng.Uint64() | rng.Uint64() | rng.Uint64(), rng.Uint64() & rng.Uint64()}[rng.IntN(5)]
 				}
-				table, hasher := layout.NewTable(g), layout.NewHasher(8)
-				direct := layout.NewDirect(table, &view, &hasher, func(uint64) bool { return false })
-				for range 10 {
-					for i := range view.Region {
-						view.Region[i] = [...]uint64{0, ^uint64(0), rng.Uint64(), rng.Uint64() | rng.Uint64() | rng.Uint64(), rng.Uint64() & rng.Uint64()}[rng.IntN(5)]
+				for i := range asked {
+					asked[i] = rng.Uint64()
+				}
+				if fault := recovery.Catch(data, func() {
+					for _, n := range []int{8, 24, 40, 72, len(asked)} {
+						layout.ContainsHashes(table, &view, asked[len(asked)-n:], found)
 					}
-					for i := range asked {
-						asked[i] = rng.Uint64()
+					for _, h := range asked[:200] {
+						layout.Contains(table, &view, h)
+						direct.ContainsHash(h)
+						layout.Lookup(table, view.At, h)
 					}
-					if fault := recovery.Catch(data, func() {
-						for _, n := range []int{8, 24, 40, 72, len(asked)} {
-							layout.ContainsHashes(table, &view, asked[len(asked)-n:], found)
-						}
-						for _, h := range asked[:200] {
-							layout.Contains(table, &view, h)
-							direct.ContainsHash(h)
-							layout.Lookup(table, view.At, h)
-						}
-					}); fault != nil {
-						t.Fatalf("%s, %s, %+v: %v", kernel, kind, p, fault)
-					}
+				}); fault != nil {
+					t.Fatalf("%s, %v: %v", kernel, p, fault)
 				}
 			}
 		}

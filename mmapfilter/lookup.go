@@ -17,8 +17,8 @@ func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 
 // Contains reports whether key may be in the filter. False is certain. True is wrong for a small
 // share of absent keys (see [Stats.EstimatedRate]), and is the answer whenever the filter cannot
-// know, such as after [Filter.Close] (C1). Contains takes no lock, does not allocate and, in the
-// layouts Compact and Blocked, reads one line of the file for most keys (rule R1).
+// know, such as after [Filter.Close] (C1). Contains takes no lock, does not allocate and reads one
+// line of the file for most keys (rule R1).
 func (f *Filter) Contains(key []byte) bool {
 	// Usually assembly answers this (layout.Direct). What that leaves open comes to openFile.contains.
 	return f.direct.Load().Contains(key)

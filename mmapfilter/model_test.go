@@ -124,15 +124,10 @@ func newMachine(t *rapid.T, path string, p shape) *machine {
 	m.table = writerOf(m.f).Table()
 	m.base, m.now, m.owed = newKeySet(m.table), newKeySet(m.table), multiset.New(m.table)
 	m.fresh = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-	buckets := uint32(8)
-	if p.kind != layout.Blocked {
-		buckets = 1
-	}
 	for range 4 {
 		it := layout.Item{
-			Line:   rapid.Uint64Range(0, lines-1).Draw(t, "line"),
-			Bucket: rapid.Uint32Range(0, buckets-1).Draw(t, "bucket"),
-			Fp:     rapid.Uint32Range(1, 3).Draw(t, "fingerprint"),
+			Line: rapid.Uint64Range(0, lines-1).Draw(t, "line"),
+			Fp:   rapid.Uint32Range(1, 3).Draw(t, "fingerprint"),
 		}
 		m.pool = append(m.pool, multiset.HashOf(m.table, it), multiset.HashOf(m.table, it)+1, multiset.HashOf(m.table, m.table.Alternate(it)))
 	}

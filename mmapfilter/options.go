@@ -15,19 +15,14 @@ import (
 // A Layout determines how the file stores slots and which lines a key may be in.
 type Layout = layout.Kind
 
-// The layouts. In Compact and Blocked most lookups read one cache line; in Packed and SemiSorted every
-// lookup of an absent key reads two buckets.
+// The layouts. In Compact most lookups read one cache line; in Packed and SemiSorted every lookup of an
+// absent key reads two buckets.
 const (
-	// Auto, the zero value, leaves the choice to [Options.Plan].
+	// Auto, the zero value, is Compact.
 	Auto = layout.Auto
-	// Blocked is faster than Compact, most of all in the processor's caches, and an insert costs less
-	// and logs less. But it takes more space at nearly every rate, and deletes wear it out. Package
-	// layout/blocked says for whom it is.
-	Blocked = layout.Blocked
 
-	// Compact is what Auto chooses, unless only Blocked reaches the rate (below 5 in a million) or has
-	// the FingerprintBits or the BucketSize that are asked for. Compact lasts: neither its rate nor the
-	// number of lines that a lookup reads rises, however much is deleted and inserted.
+	// Compact is for all rates from 10 % and more down to 1 in 100 million. It lasts: neither its rate
+	// nor the number of lines that a lookup reads rises, however much is deleted and inserted.
 	Compact = layout.Compact
 
 	// Packed and SemiSorted are for comparison with the paper: they are its tables. SemiSorted takes one
@@ -64,15 +59,15 @@ type Options struct {
 	// answered "maybe" when the filter holds Capacity keys, between 0 and 1. 0 means
 	// 0.01.
 	FalsePositiveRate float64
-	// Layout is the layout to use. Leave it Auto, the zero value: then Plan chooses. Blocked is the
-	// one other choice, for filters that stay in the processor's caches, or are filled and kept.
-	// Packed and SemiSorted are for comparison with the paper.
+	// Layout is the layout to use. Leave it Auto, the zero value. Packed and SemiSorted are for
+	// comparison with the paper.
 	Layout Layout
-	// FingerprintBits, if not 0, is the number f of bits in a fingerprint and overrides
-	// FalsePositiveRate. In Packed and SemiSorted, a fingerprint that is too short to
-	// tell the keys of a large filter apart makes the filter larger, or is refused.
+	// FingerprintBits, if not 0, is the number f of bits in a fingerprint of Packed or SemiSorted and
+	// overrides FalsePositiveRate. One that is too short to tell the keys of a large filter apart makes
+	// the filter larger, or is refused. Compact has a free number of fingerprints, which follows from
+	// the rate, and refuses it.
 	FingerprintBits int
-	// BucketSize, if not 0, is the number b of slots in a bucket.
+	// BucketSize, if not 0, is the number b of slots in a bucket of Packed or SemiSorted.
 	BucketSize int
 	// Seed is the seed of the hash. 0 means a fixed seed in Build and a random one in
 	// Create. If untrusted parties choose the keys, use a seed they do not know.

@@ -14,10 +14,12 @@ import (
 type Plan struct {
 	Capacity        uint64
 	Layout          Layout
-	FingerprintBits int     // f
-	BucketSize      int     // b
+	Quotients       int     // Q, in Compact: a fingerprint is one of Q · 2^r
+	RemainderBits   int     // r, in Compact
+	FingerprintBits int     // f, in Packed and SemiSorted
+	BucketSize      int     // b, in Packed and SemiSorted
 	DesignLoad      float64 // items / slots when the filter holds Capacity items
-	Lines           uint64  // of 64 bytes in Blocked and Compact; buckets in Packed and SemiSorted
+	Lines           uint64  // of 64 bytes in Compact; buckets in Packed and SemiSorted
 	FileBytes       int64   // size of the sealed file
 	BitsPerKey      float64 // bits of the whole file / Capacity; 0 if Capacity is 0
 	PredictedRate   float64 // false-positive rate when the filter holds Capacity items
@@ -29,12 +31,8 @@ type Plan struct {
 // Plan works out the filter that the options describe. If they cannot be met, the error is an
 // [*OptionError].
 //
-// If Layout is Auto, Plan considers every layout, with all fingerprint lengths, bucket sizes and
-// design loads whose predicted rate is at most the requested one. It prefers, in this order,
-// layouts that last and read one line, which is Compact; the fewest lines read in a lookup, to the
-// nearest whole line; and the smallest size. So Compact is chosen wherever it reaches the rate,
-// also where Blocked would be smaller (at rates near 1 in 100,000), and also for a filter that
-// [Build] makes and nobody deletes from: "go doc ./layout/compact" says what that costs, and why.
+// Of the parameters of the layout and the design loads whose predicted rate is at most the requested
+// one, Plan takes those of the smallest filter.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
@@ -53,6 +51,8 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 	p := Plan{
 		Capacity:        capacity,
 		Layout:          g.Kind,
+		Quotients:       g.Params.Quotients,
+		RemainderBits:   g.Params.RemainderBits,
 		FingerprintBits: g.Params.FingerprintBits,
 		BucketSize:      g.Params.BucketSize,
 		DesignLoad:      size.DesignLoad,

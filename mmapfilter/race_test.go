@@ -258,7 +258,7 @@ func testConcurrent(t *testing.T, s shared) {
 
 // TestUniqueOnce: if several goroutines insert the same keys, exactly one adds each key.
 func TestUniqueOnce(t *testing.T) {
-	f, _ := newLines(t, blocked30, 500, Options{LogBytes: wal.MinBytes})
+	f, _ := newLines(t, compact26, 500, Options{LogBytes: wal.MinBytes})
 	const keys = 5000
 	var added atomic.Uint64
 	var all sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 // TestOpenRecovers covers C2, R3 and W6: opening the file of a dead writer, also for reading,
 // finds all operations that returned, synced or not.
 func TestOpenRecovers(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 10_000, FingerprintBits: 12, LogBytes: 4 << 20})
+	f, path := mustCreate(t, &Options{Capacity: 10_000, LogBytes: 4 << 20})
 	keys := hashes(1, 6000)
 	insertAll(t, f, keys[:3000])
 	if err := f.SyncAt(77); err != nil {
@@ -117,7 +117,7 @@ func TestUnseal(t *testing.T) {
 // TestCountersMakeMaybe covers R2 for a writer that died between two stores: an odd counter or
 // epoch turns "no" into "maybe", only for the lines that it stands for.
 func TestCountersMakeMaybe(t *testing.T) {
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 600)
+	g, err := layout.NewGeometry(compact7.kind, compact7.Params, 600)
 	if err != nil {
 		t.Fatal(err)
 	}

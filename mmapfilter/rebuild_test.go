@@ -34,7 +34,7 @@ func TestRebuild(t *testing.T) {
 	mustDelete(t, f, 0, 500)
 	first, n, rate := uint64(500), uint64(2000), 0.01
 	for i, opts := range []*RebuildOptions{
-		{Capacity: 10_000}, nil, {FalsePositiveRate: 1e-4}, {Layout: Packed, FalsePositiveRate: 0.01}, {Capacity: 3000}, {Layout: Blocked},
+		{Capacity: 10_000}, nil, {FalsePositiveRate: 1e-4}, {Layout: Packed, FalsePositiveRate: 0.01}, {Capacity: 3000}, {Layout: SemiSorted},
 	} {
 		if err := f.Rebuild(context.Background(), opts); err != nil {
 			t.Fatalf("%d: %v", i, err)

@@ -79,14 +79,14 @@ func TestResidencyReachesTheKernel(t *testing.T) {
 		random, large, locked bool
 		mapped                bool
 	}{
-		{"blocked-seed", ResidencyDefault, false, true, false, true},
-		{"blocked-seed", ResidencyRandom, true, false, false, true},
-		{"blocked-seed", ResidencyPopulate, false, true, false, true},
-		{"blocked-seed", ResidencyLock, false, true, true, true},
-		{"blocked-seed", ResidencyHeap, false, false, false, false},
-		{"blocked-clean", ResidencyDefault, true, false, false, true},
-		{"blocked-clean", ResidencyPopulate, true, false, false, true},
-		{"blocked-clean", ResidencyLock, true, false, true, true},
+		{"compact-seed", ResidencyDefault, false, true, false, true},
+		{"compact-seed", ResidencyRandom, true, false, false, true},
+		{"compact-seed", ResidencyPopulate, false, true, false, true},
+		{"compact-seed", ResidencyLock, false, true, true, true},
+		{"compact-seed", ResidencyHeap, false, false, false, false},
+		{"compact-clean", ResidencyDefault, true, false, false, true},
+		{"compact-clean", ResidencyPopulate, true, false, false, true},
+		{"compact-clean", ResidencyLock, true, false, true, true},
 	} {
 		f, err := OpenReadOnly("../testdata/"+c.name+".mmf", &OpenOptions{Residency: c.residency})
 		if err != nil {
@@ -140,7 +140,7 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 			return errors.Join(insert(f), o.work.Retire())
 		},
 	} {
-		built, path := mustBuild(t, &Options{Capacity: 40_000_000, FingerprintBits: 12}, numbers(0, 2_000_000))
+		built, path := mustBuild(t, &Options{Capacity: 40_000_000}, numbers(0, 2_000_000))
 		built.Close()
 		waitUnmapped(t, path)
 		if on := fileSystem(path); on.kind == "tmpfs" || dirtiedBytes() == 0 {
@@ -173,7 +173,7 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 // TestHeadIsInLargePages: what reads the superblocks does not keep the beginning of the file, which may
 // be half of a shard, from being in a large page.
 func TestHeadIsInLargePages(t *testing.T) {
-	built, path := mustBuild(t, &Options{Capacity: 2_500_000, FingerprintBits: 12}, numbers(0, 1000))
+	built, path := mustBuild(t, &Options{Capacity: 2_500_000}, numbers(0, 1000))
 	size := built.Stats().FileBytes
 	built.Close()
 	waitUnmapped(t, path)
@@ -224,7 +224,7 @@ func TestHeadIsInLargePages(t *testing.T) {
 // TestWarm: Warm reads the whole file, reports the progress, and ends with its context or the filter.
 func TestWarm(t *testing.T) {
 	for _, sealed := range []bool{true, false} {
-		built, path := mustBuild(t, &Options{Capacity: 150_000_000, FingerprintBits: 12}, numbers(0, 1000))
+		built, path := mustBuild(t, &Options{Capacity: 150_000_000}, numbers(0, 1000))
 		built.Close() // mapped pages stay in memory
 		if !sealed {
 			f, err := Open(path, nil)
@@ -403,7 +403,7 @@ func TestReaderHeedsWriter(t *testing.T) {
 
 // TestWillNeedReadsAll: the whole file comes into memory, in the background.
 func TestWillNeedReadsAll(t *testing.T) {
-	built, path := mustBuild(t, &Options{Capacity: 90_000_000, FingerprintBits: 12}, numbers(0, 1000))
+	built, path := mustBuild(t, &Options{Capacity: 90_000_000}, numbers(0, 1000))
 	built.Close() // mapped pages stay in memory
 	waitUnmapped(t, path)
 	file, err := os.Open(path)

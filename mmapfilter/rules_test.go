@@ -75,10 +75,7 @@ func TestEqualKeysCount(t *testing.T) {
 				t.Fatalf("after %d inserts: count %d, length %d", i+1, f.Count(key), f.Len())
 			}
 		}
-		places := 2 * p.BucketSize
-		if p.kind == layout.Blocked {
-			places *= 2 // two buckets in each line
-		}
+		places := 2 * int(p.slots()) // in Compact fewer, since a guest takes more
 		if stashed := writerOf(f).State().StashLen; (stashed == 1) != (n > places) {
 			t.Errorf("%d entries of the stash are in use", stashed)
 		}
@@ -102,7 +99,7 @@ func TestEqualKeysCount(t *testing.T) {
 // TestStashCounts covers C7 for a full stash: a class that has an entry is still counted, up to
 // the maximum count; then the insert returns ErrFull.
 func TestStashCounts(t *testing.T) {
-	f, _ := newLines(t, blocked12, 3, Options{})
+	f, _ := newLines(t, compact26, 3, Options{})
 	w := writerOf(f)
 	m := newKeySet(w.Table())
 	fill(t, f, seeded(t, 1), &m)
@@ -146,13 +143,13 @@ func TestStashCounts(t *testing.T) {
 // absent. Other keys surround them, so that the twins are in all three places.
 func TestTwins(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
-		rng := seeded(t, uint64(p.FingerprintBits))
+		rng := seeded(t, p.Fingerprints())
 		f, _ := newLines(t, p, p.lines(3), Options{})
 		table := writerOf(f).Table()
 		m := newKeySet(table)
 		var twins []uint64
 		for fp := uint32(1); len(twins) < 12; fp++ {
-			it := layout.Item{Line: 1, Bucket: anyBucket(table, rng), Fp: fp}
+			it := layout.Item{Line: 1, Fp: fp}
 			if other := table.Alternate(it); other.Line != it.Line {
 				twins = append(twins, multiset.HashOf(table, it), multiset.HashOf(table, other))
 			}
@@ -373,9 +370,9 @@ type clientStep struct {
 // newStream makes a stream of which a third are deletes. Keys are equal, twins, or neither.
 func newStream(t *testing.T, rng *rand.Rand, table layout.Table, n int) (stream []clientStep) {
 	var pool []uint64
-	values := uint32(1)<<min(table.Params().FingerprintBits, 31) - 1
+	values := uint32(min(table.Params().Fingerprints(), 1<<31) - 1)
 	for fp := range uint32(20) {
-		it := layout.Item{Line: rng.Uint64N(table.Lines()), Bucket: anyBucket(table, rng), Fp: fp%values + 1}
+		it := layout.Item{Line: rng.Uint64N(table.Lines()), Fp: fp%values + 1}
 		pool = append(pool, multiset.HashOf(table, it), multiset.HashOf(table, table.Alternate(it)))
 	}
 	var present []int

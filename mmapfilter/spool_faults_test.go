@@ -105,9 +105,9 @@ func TestFailEverySpoolWrite(t *testing.T) {
 			t.Errorf("writes: %v", writes)
 		}
 	})
-	for _, s := range append(oneEach(), blocked30, compact22) {
+	for _, s := range append(oneEach(), compact26) {
 		t.Run(s.String(), func(t *testing.T) {
-			r := spoolRun{Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}, 60_000}
+			r := spoolRun{s.options(Options{}), 60_000}
 			stages, err := r.run(t, path, 0)
 			if err := errors.Join(err, os.Remove(path)); err != nil {
 				t.Fatal(err)

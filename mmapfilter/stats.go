@@ -18,18 +18,20 @@ type Stats struct {
 	Len             uint64  `json:"keys"`     // items, with each equal key counted; see Filter.Len
 	Cap             uint64  `json:"capacity"` // keys the filter was sized for
 	Layout          Layout  `json:"layout"`
-	FingerprintBits int     `json:"fingerprint_bits"`  // f
-	BucketSize      int     `json:"bucket_size"`       // b
-	Lines           uint64  `json:"lines"`             // of 64 bytes in Blocked and Compact; buckets in Packed and SemiSorted
-	Slots           uint64  `json:"slots"`             // each has room for one fingerprint
-	Fill            float64 `json:"fill"`              // Len / Cap; 0 if Cap is 0
-	Load            float64 `json:"load"`              // Len / Slots
-	DesignLoad      float64 `json:"design_load"`       // load planned for Cap items
-	TargetRate      float64 `json:"target_rate"`       // false-positive rate asked for
-	BitsPerKey      float64 `json:"bits_per_key"`      // bits of the whole file / Len; 0 if Len is 0
-	EstimatedRate   float64 `json:"estimated_rate"`    // rate now, from a sample of lines
-	SecondProbeRate float64 `json:"second_probe_rate"` // share of lookups of absent keys that read a second line, from the same sample
-	StashLen        int     `json:"stash_len"`         // stash entries in use, of 768
+	Quotients       int     `json:"quotients,omitempty"`        // Q, in Compact: a fingerprint is one of Q · 2^r
+	RemainderBits   int     `json:"remainder_bits,omitempty"`   // r, in Compact
+	FingerprintBits int     `json:"fingerprint_bits,omitempty"` // f, in Packed and SemiSorted
+	BucketSize      int     `json:"bucket_size,omitempty"`      // b, in Packed and SemiSorted
+	Lines           uint64  `json:"lines"`                      // of 64 bytes in Compact; buckets in Packed and SemiSorted
+	Slots           uint64  `json:"slots"`                      // each has room for one fingerprint
+	Fill            float64 `json:"fill"`                       // Len / Cap; 0 if Cap is 0
+	Load            float64 `json:"load"`                       // Len / Slots
+	DesignLoad      float64 `json:"design_load"`                // load planned for Cap items
+	TargetRate      float64 `json:"target_rate"`                // false-positive rate asked for
+	BitsPerKey      float64 `json:"bits_per_key"`               // bits of the whole file / Len; 0 if Len is 0
+	EstimatedRate   float64 `json:"estimated_rate"`             // rate now, from a sample of lines
+	SecondProbeRate float64 `json:"second_probe_rate"`          // share of lookups of absent keys that read a second line, from the same sample
+	StashLen        int     `json:"stash_len"`                  // stash entries in use, of 768
 	FileBytes       int64   `json:"file_bytes"`
 	ResidentBytes   int64   `json:"resident_bytes"` // bytes of the mapped file in the page cache, or of the copy in the heap; -1 if unknown
 	Generation      uint64  `json:"generation"`
@@ -60,7 +62,7 @@ type Stats struct {
 	UUID          string `json:"uuid"` // 32 hex digits
 	Seed          uint64 `json:"-"`
 	Normalisation string `json:"normalisation"` // see Options.Normalisation
-	Kernel        string `json:"kernel"`        // instruction set for batches of lookups: "avx512", "avx2", "neon" or "go"
+	Kernel        string `json:"kernel"`        // instruction set for batches of lookups: "avx512", "avx2" or "go"
 	Residency     string `json:"residency"`
 }
 
@@ -88,6 +90,8 @@ func (f *Filter) Stats() Stats {
 	s := Stats{
 		Len: sb.Length(), Cap: sb.Capacity(),
 		Layout:          o.geometry.Kind,
+		Quotients:       o.geometry.Params.Quotients,
+		RemainderBits:   o.geometry.Params.RemainderBits,
 		FingerprintBits: o.geometry.Params.FingerprintBits,
 		BucketSize:      o.geometry.Params.BucketSize,
 		Lines:           o.geometry.Lines,
@@ -126,7 +130,7 @@ func (f *Filter) Stats() Stats {
 		s.BitsPerKey = float64(s.FileBytes) * 8 / float64(s.Len)
 	}
 	sample := func() {
-		s.EstimatedRate, s.SecondProbeRate = o.sampleRates(s.Load)
+		s.EstimatedRate, s.SecondProbeRate = o.sampleRates()
 		if o.work == nil {
 			s.StashLen = layout.StashLen(o.view.Stash)
 		}
@@ -160,24 +164,18 @@ func (o *openFile) writerStats(s *Stats) {
 }
 
 // sampleRates estimates the false-positive rate and the share of second lines from lines spread
-// evenly over the file. In Blocked, the sample underestimates the items away from home if Build
-// chose items that share overflow bits; the prediction for the load underestimates them after
-// deletes. The larger of the two counts.
-func (o *openFile) sampleRates(load float64) (rate, second float64) {
+// evenly over the file.
+func (o *openFile) sampleRates() (rate, second float64) {
 	n := min(o.geometry.Lines, sampledLines)
-	var mean layout.Overflow
 	var l layout.Line
 	for i := range n {
 		line := i * o.geometry.Lines / n
 		layout.Load(o.table, o.view.Region, line, &l)
 		met := o.table.Probe(&l, line)
-		mean.Match += met.Match / float64(n)
-		mean.Second += met.Second / float64(n)
-		mean.Away += met.Away / float64(n)
-		mean.Own = met.Own
+		rate += met.Rate / float64(n)
+		second += met.Second / float64(n)
 	}
-	mean.Away = max(mean.Away, layout.Predict(o.geometry.Kind, o.geometry.Params, load).Away)
-	return mean.Rate(), mean.Second
+	return rate, second
 }
 
 // A Var shows current [Stats] as JSON whenever its String method is called. It

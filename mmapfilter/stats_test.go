@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // TestVar reads the stats of a filter as a monitor would: as the JSON of a published variable,
@@ -170,32 +168,6 @@ func TestFillOfNothing(t *testing.T) {
 	}
 	if s := g.Stats(); s.Len != 1 || s.Fill != 0 {
 		t.Errorf("a key: %+v", s)
-	}
-}
-
-// TestEstimatedRateOfBuilt: Build sends away items that share overflow bits, and the bits then
-// indicate too few items. The estimate includes them all, within half a percent, and not many
-// more.
-func TestEstimatedRateOfBuilt(t *testing.T) {
-	for _, s := range []shape{blocked12, compact13} {
-		const n = 300_000
-		f, _ := mustBuild(t, &Options{Layout: s.kind, FingerprintBits: s.FingerprintBits, Capacity: n}, numbers(0, n))
-		var hashes []uint64
-		for key := range numbers(0, n) {
-			hashes = append(hashes, f.Hash(key))
-		}
-		o := f.open.Load()
-		truth, match := measureOverflow(o.table, o.view, hashes), 0.0
-		var l layout.Line
-		for line := range o.geometry.Lines {
-			layout.Load(o.table, o.view.Region, line, &l)
-			match += o.table.Probe(&l, line).Match / float64(o.geometry.Lines)
-		}
-		_, hosts := o.table.(layout.Hosts)
-		want := layout.Overflow{Match: match, Second: truth.second, Away: truth.away, Own: hosts}.Rate()
-		if got := f.Stats().EstimatedRate; got < 0.995*want || got > 1.03*want {
-			t.Errorf("%s: %g is estimated, it is %g", s, got, want)
-		}
 	}
 }
 

@@ -340,7 +340,7 @@ func TestExpireWithWrongClocks(t *testing.T) {
 // would have no room either, the filter does not grow for one more copy. After deletes it does not
 // shrink and grow in turns.
 func TestCopiesError(t *testing.T) {
-	for _, layout := range []Layout{Compact, Blocked, Packed} {
+	for _, layout := range []Layout{Compact, Packed} {
 		f, _ := mustCreate(t, &Options{Capacity: 200_000, AutoGrow: true, Layout: layout})
 		var key []byte
 		var err error

@@ -34,9 +34,8 @@ type Report struct {
 // zero, or that a killed writer left without a checksum.) A file that was written to and closed
 // without a seal has no checksums for its lines; Verify checks their structure and counts the
 // items. If the filter keeps its hashes, Verify also looks each of them up, and compares the items
-// with them. That finds a changed bit in the lines of any file at rest, except an overflow bit that
-// is set without need in Blocked, which makes no answer wrong. For many hashes it needs a temporary
-// file, in the directory for such files.
+// with them. That finds a changed bit in the lines of any file at rest. For many hashes it needs a
+// temporary file, in the directory for such files.
 //
 // If the file is damaged, the error is the first entry of Report.Damage and matches
 // [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the file

@@ -112,7 +112,7 @@ func TestVerifyOfACleanFileCutShort(t *testing.T) {
 // damage of its chunk if that has a checksum, and a damaged checksum table says nothing about
 // chunks. Damage is listed in the order of the file, whatever was read first.
 func TestVerifySaysItOnce(t *testing.T) {
-	_, path := mustBuild(t, &Options{FingerprintBits: 8}, numbers(0, 3000)) // with bits that no slot uses
+	_, path := mustBuild(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 3000))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

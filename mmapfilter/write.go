@@ -181,10 +181,6 @@ func (f *Filter) insertUniqueOwn(own uint64) (added bool, err error) {
 // many (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild from
 // [RebuildOptions.Keys] carries the deletes out.
 //
-// Deletes wear out layout Blocked: more and more lookups read a second line, and the rate rises (C4).
-// [Filter.Rebuild] makes it as new; with [RebuildOptions.Layout] Compact and a FalsePositiveRate of 5 in
-// a million or more, it makes a filter that lasts.
-//
 // The errors are those of [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
 

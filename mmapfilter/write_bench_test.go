@@ -280,7 +280,7 @@ func shrink() { commitEvery, manyLines = small(commitEvery, 1024), small(manyLin
 func BenchmarkInsertLogged(b *testing.B) {
 	shrink()
 	dirs := directories(b)
-	t := newLoadedTable(b, compact13, manyLines)
+	t := newLoadedTable(b, compact7, manyLines)
 	slots := float64(manyLines) * float64(layout.SlotsPerLine(t.table.Kind(), t.table.Params()))
 	for _, kind := range []string{"tmpfs", "disk"} {
 		if dirs[kind] == "" {
@@ -288,7 +288,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 		}
 		t := t
 		if kind == "disk" {
-			t = newLoadedTable(b, compact13, manyLines)
+			t = newLoadedTable(b, compact7, manyLines)
 		}
 		for _, percent := range small([]float64{50, 80, 90, 94}, []float64{80}) {
 			t.load(b, (percent-1)/100)
@@ -296,7 +296,7 @@ func BenchmarkInsertLogged(b *testing.B) {
 			once(b, fmt.Sprintf("on=%s/load=%v", kind, percent), func(b *testing.B) {
 				f, v := openTimed(b, path, 256<<20)
 				defer f.Close()
-				same := newLoadedTable(b, compact13, manyLines)
+				same := newLoadedTable(b, compact7, manyLines)
 				copy(same.view.Region, t.view.Region)
 				// The tables in the heap would keep the collector from running: pending words would
 				// get fresh memory, with a page fault for every 4 KiB. A process that has only the
@@ -370,7 +370,7 @@ func BenchmarkInsertBatch(b *testing.B) {
 	if dir == "" {
 		b.Skip("NOT MEASURED: no file system in memory")
 	}
-	t := newLoadedTable(b, compact13, manyLines)
+	t := newLoadedTable(b, compact7, manyLines)
 	for _, percent := range []float64{40, 80, 95} {
 		t.load(b, (percent-1)/100)
 		once(b, fmt.Sprintf("load=%v", percent), func(b *testing.B) {
@@ -427,7 +427,7 @@ type commitCost struct {
 // log is written.
 func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 	path := filepath.Join(dir, fmt.Sprintf("filter.%d.%d", n, commits))
-	createLines(tb, path, compact13, 100<<10, Options{}).Close()
+	createLines(tb, path, compact7, 100<<10, Options{}).Close()
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
 		tb.Fatal(err)

@@ -19,7 +19,7 @@ func diedAfter(t *testing.T, kept, committed, others []uint64) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "f.mmf")
 	for _, suffix := range []string{"", ".stash", ".hashes"} {
-		data, err := os.ReadFile("../testdata/live/kept-f12.mmf" + suffix)
+		data, err := os.ReadFile("../testdata/live/kept.mmf" + suffix)
 		if err == nil {
 			err = os.WriteFile(path+suffix, data, 0o600)
 		}

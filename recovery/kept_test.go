@@ -15,7 +15,7 @@ import (
 // newKeeping makes an empty filter that keeps its hashes.
 func newKeeping(t *testing.T, grows bool) (path string) {
 	t.Helper()
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 30, BucketSize: 2}, 8)
+	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 25, RemainderBits: 26}, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

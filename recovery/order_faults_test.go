@@ -67,8 +67,8 @@ func TestOrderOfPublish(t *testing.T) {
 	}{
 		"a new file":              {NewDraft, (*Draft).Publish, "", nil, false},
 		"in place of another one": {NewDraft, (*Draft).Publish, os.DevNull, nil, false},
-		"in place of a filter":    {NewDraft, (*Draft).Publish, "../testdata/blocked-seed.mmf", []string{"write"}, false},
-		"… with hashes":           {NewDraft, (*Draft).Publish, "../testdata/blocked-seed.mmf", []string{"write"}, true},
+		"in place of a filter":    {NewDraft, (*Draft).Publish, "../testdata/compact-seed.mmf", []string{"write"}, false},
+		"… with hashes":           {NewDraft, (*Draft).Publish, "../testdata/compact-seed.mmf", []string{"write"}, true},
 		"one that must be new":    {newDraftOf, (*Draft).PublishNew, "", nil, false},
 	} {
 		path := filepath.Join(t.TempDir(), "a")

@@ -355,7 +355,7 @@ func TestOpenRefuses(t *testing.T) {
 // openGolden opens a copy of a golden image that the test may change.
 func openGolden(t *testing.T) (f *os.File, head *Head) {
 	t.Helper()
-	image, err := os.ReadFile("../testdata/blocked-seed.mmf")
+	image, err := os.ReadFile("../testdata/compact-seed.mmf")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +428,7 @@ func TestPublishMarksTheOldFile(t *testing.T) {
 	if noWriters {
 		t.Skip("NOT TESTED: files are not written to here")
 	}
-	image, err := os.ReadFile("../testdata/blocked-seed.mmf")
+	image, err := os.ReadFile("../testdata/compact-seed.mmf")
 	if err != nil {
 		t.Fatal(err)
 	}

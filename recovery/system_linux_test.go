@@ -202,7 +202,7 @@ func TestIsSince(t *testing.T) {
 
 // TestFaultsOfBothMappings checks that a fault in either mapping has its offset in the file.
 func TestFaultsOfBothMappings(t *testing.T) {
-	text, err := os.ReadFile("../testdata/blocked-clean.mmf")
+	text, err := os.ReadFile("../testdata/compact-clean.mmf")
 	path := filepath.Join(t.TempDir(), "a")
 	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
 		t.Fatal(err)
@@ -281,7 +281,7 @@ func testSyncedPages(t *testing.T, leave bool) {
 	}
 	check("the log", "64", rss(t, f.Name(), "rw-s"))
 
-	text, err := os.ReadFile("../testdata/blocked-clean.mmf")
+	text, err := os.ReadFile("../testdata/compact-clean.mmf")
 	path := filepath.Join(dir, "a")
 	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
 		t.Fatal(err)

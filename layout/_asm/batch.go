@@ -9,144 +9,165 @@ import (
 const (
 	group = 8 // hashes
 
-	// ahead is how many groups' lines are on their way: 32 cache misses. With 8 groups, a small
-	// batch has few looks left while it waits. Large batches lose nothing.
-	ahead = 4
+	// ahead is for how many hashes the lines are on their way.
+	ahead = 32
 )
 
-// A kernel has the registers that all kernels for batches start with. The ring keeps, for
-// the hashes whose lines are on their way, the eight line numbers of each group and,
-// ringBytes further on, the rests of the hashes.
-//
-// In a set each hash has its own table. There the ring goes on with the addresses of the lines and
-// of the runtime pages, region is 0 and runtime has the address of the tables.
-type kernel struct {
-	region, runtime, hashes, found, undecided, left, spread Register
-
-	ring   Mem
-	shards bool
-	count  Mem // of them
-}
-
-// The parts of the ring, in bytes.
-const (
-	ringBytes    = ahead * group * 8
-	ringRests    = ringBytes
-	ringLines    = 2 * ringBytes
-	ringRuntimes = 3 * ringBytes
-)
-
-// begin loads the fields with which the batches of all layouts begin.
-func begin(name, doc string, shards bool) *kernel {
+// compactBatch is the first look for many hashes, one after the other: the line of a hash is asked for
+// ahead hashes before. The looks are those for single keys, but no branch depends on what they find. In
+// a set, each hash is in a table of its own, which has all but the number of lines in common with the
+// others.
+func compactBatch(w width, shards bool) {
+	name := "batch" + w.name
+	if shards {
+		name = "shards" + w.name
+	}
 	TEXT(name, 0, "func(b *batch)")
-	Doc(doc)
+	Doc(name + " needs " + w.needs + ".")
 	Pragma("noescape")
-	Load(Param("b"), RAX)
-	field := func(i int) Register {
-		r := GP64()
-		MOVQ(Mem{Base: RAX, Disp: 8 * i}, r)
-		return r
+	b := Load(Param("b"), GP64())
+	of := func(at int) Mem { return Mem{Base: b, Disp: at} }
+	local := func(from GPVirtual) Mem {
+		m := AllocLocal(8)
+		MOVQ(from, m)
+		return m
 	}
-	parts := 2
+	table, hashes, found := move(of(batchTable)), move(of(batchHashes)), move(of(batchFound))
+	open := local(move(of(batchOpen)))
+	last := move(of(batchGroups)) // the address of the last hash
+	SHLQ(U8(3+3), last)
+	LEAQ(Mem{Base: hashes, Index: last, Scale: 1, Disp: -8}, last)
+	lastAt := local(last)
+	k := ring{shards: shards, table: table, last: lastAt}
 	if shards {
-		parts = 4
+		k.tables, k.count = local(move(of(batchTables))), local(move(of(batchShards)))
+	} else {
+		k.region, k.runtime = local(move(of(batchRegion))), local(move(of(batchRuntime)))
 	}
-	k := &kernel{ring: AllocLocal(parts * ringBytes), shards: shards}
-	k.region, k.runtime, k.hashes, k.found, k.undecided, k.left = field(0), field(1), field(2), field(3), field(4), field(5)
-	MOVQ(Mem{Base: RAX, Disp: 8 * 6}, RDX) // the lines, for MULX; or how many shards
-	if shards {
-		k.count = AllocLocal(8)
-		MOVQ(RDX, k.count)
-		MOVQ(Mem{Base: RAX, Disp: offTables}, k.runtime)
+	epochAt, counterAt, epoch, before := AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8)
+	var v wide
+	if w.looks > 0 {
+		v = vectorsOf(move(Mem{Base: table, Disp: tableVectors}), w.looks)
 	}
-	k.spread = GP64()
-	MOVQ(U64(0x0101010101010101), k.spread)
-	return k
-}
 
-// Where a batch has the constants of a table; the first three belong to both layouts.
-const (
-	offValues = 8 * 7
-	offOnes   = 8 * 8
-	offHighs  = 8 * 9
-
-	offLanes = 8 * 10 // of a batch of Blocked
-
-	offCounts = 8 * 10 // of one of Compact
-	offR      = 8 * 11
-	offF      = 8 * 12
-	offTables = 8 * 13
-)
-
-// ask splits the eight hashes of a group and prefetches their lines. slot is the place of
-// the group in the ring, in bytes.
-func (k *kernel) ask(hashes Mem, slot Register) {
-	Comment("Split eight hashes, and ask for their lines.")
-	for i := range group {
-		line, rest := GP64(), GP64()
-		keep := func(part int, r Register) { MOVQ(r, k.ring.Offset(part+8*i).Idx(slot, 1)) }
-		if !k.shards {
-			MULXQ(hashes.Offset(8*i), rest, line)
-			keep(0, line)
-			keep(ringRests, rest)
-			SHLQ(U8(6), line)
-			PREFETCHT0(Mem{Base: k.region, Index: line, Scale: 1})
-			continue
-		}
-		table := GP64()
-		MOVQ(hashes.Offset(8*i), RDX)
-		MULXQ(k.count, RDX, table)
-		MOVQ(Mem{Base: k.runtime, Index: table, Scale: 8}, table)
-		MULXQ(Mem{Base: table, Disp: directLines}, rest, line)
-		keep(0, line)
-		keep(ringRests, rest)
-		SHLQ(U8(6), line)
-		ADDQ(Mem{Base: table, Disp: directRegion}, line)
-		PREFETCHT0(Mem{Base: line})
-		keep(ringLines, line)
-		MOVQ(Mem{Base: table, Disp: directRuntime}, table)
-		keep(ringRuntimes, table)
-	}
-}
-
-// groups writes the loop over the groups. answer looks up the group at a slot of the ring
-// and returns the bits of the hashes that are found, and of those that stay open, each in a
-// byte.
-func (k *kernel) groups(answer func(slot Register) (found, undecided GPVirtual)) {
-	slot, hashes, asked := GP64(), GP64(), GP64()
-	Comment("The lines of the first groups.")
-	XORQ(slot, slot)
-	MOVQ(k.hashes, hashes)
-	MOVQ(k.left, asked)
+	Comment("The lines of the first hashes.")
+	next := move(hashes)
+	first := GP64()
+	LEAQ(Mem{Base: hashes, Disp: 8 * ahead}, first)
 	Label("first")
-	k.ask(Mem{Base: hashes}, slot)
-	ADDQ(U8(8*group), hashes)
-	ADDQ(U8(8*group), slot)
-	DECQ(asked)
-	JZ(LabelRef("asked"))
-	CMPQ(slot, U32(ringBytes))
+	k.ask(next)
+	ADDQ(U8(8), next)
+	CMPQ(next, first)
 	JNE(LabelRef("first"))
-	Label("asked")
-	XORQ(slot, slot)
 
+	Label("group")
+	Comment("The bits of a group that are open come from above, and push the lowest one out.")
+	undecided := GP64()
+	MOVL(U32(1<<(group-1)), undecided.As32())
 	Label("next")
-	found, undecided := answer(slot)
-	Comment("One byte for each bit.")
-	PDEPQ(k.spread, found, found)
-	MOVQ(found, Mem{Base: k.found})
-	MOVB(undecided.As8(), Mem{Base: k.undecided})
-	ADDQ(U8(group), k.found)
-	INCQ(k.undecided)
-	TESTQ(asked, asked)
-	JZ(LabelRef("all"))
-	k.ask(Mem{Base: hashes}, slot)
-	ADDQ(U8(8*group), hashes)
-	DECQ(asked)
-	Label("all")
-	ADDQ(U8(8*group), slot)
-	ANDQ(U32(ringBytes-1), slot)
-	DECQ(k.left)
-	JNZ(LabelRef("next"))
-	VZEROUPPER()
+	LEAQ(Mem{Base: hashes, Disp: 8 * ahead}, next)
+	k.ask(next)
+	MOVQ(Mem{Base: hashes}, RDX)
+	runtimeAt, lines, regionAt := k.file()
+	line, q, fraction := split(table, lines)
+	remainder := remainderOf(table, fraction)
+
+	Comment("The loads, in the order of the argument: counters, words, counters.")
+	line, runtime, count := places(line, regionAt, runtimeAt)
+	counter := GP64()
+	LEAQ(count, counter)
+	MOVQ(counter, counterAt) // there are not enough general registers
+	MOVQ(runtime, epochAt)
+	MOVQ(move(Mem{Base: runtime}), epoch)
+	MOVQ(move(Mem{Base: counter}), before)
+
+	var matches GPVirtual
+	if w.looks > 0 {
+		matches = v.matches(table, line, remainder, fraction)
+		var high GPVirtual
+		matches, high = matchesOfRun(line, q, matches, Mem{Base: table, Disp: tableInSecond})
+		ORQ(high, matches)
+	} else {
+		var run GPVirtual
+		matches, run = lookInRun(table, line, remainder, q)
+		BZHIQ(run, matches, matches)
+	}
+	bits := overflowBits(line)
+
+	Comment("The counters again.")
+	for _, c := range []struct{ at, then Mem }{{epochAt, epoch}, {counterAt, before}} {
+		now := move(Mem{Base: move(c.at)})
+		CMPQ(c.then, now)
+		JNE(LabelRef("long"))
+		TESTB(U8(1), now.As8())
+		JNE(LabelRef("long"))
+	}
+
+	Comment("Found, or open: the overflow bit.")
+	isFound, isOpen := GP64(), GP64()
+	BTW(remainder.As16(), bits.As16())
+	SETCS(isOpen.As8())
+	TESTQ(matches, matches)
+	SETNE(isFound.As8())
+	MOVB(isFound.As8(), Mem{Base: found})
+	ANDNL(isOpen.As32(), isFound.As32(), isOpen.As32())
+	SHRL(U8(1), isOpen.As32())
+	Label("noted")
+	INCQ(found) // which leaves the carry flag alone
+	LEAQ(Mem{Base: hashes, Disp: 8}, hashes)
+	RCRB(U8(1), undecided.As8())
+	JCC(LabelRef("next"))
+	to := move(open)
+	MOVB(undecided.As8(), Mem{Base: to})
+	INCQ(to)
+	MOVQ(to, open)
+	CMPQ(lastAt, hashes)
+	JCC(LabelRef("group"))
+	if w.looks > 0 {
+		VZEROUPPER()
+	}
 	RET()
+
+	Comment("What moved, or has a long run, is open.")
+	Label("long")
+	MOVB(U8(0), Mem{Base: found})
+	STC()
+	JMP(LabelRef("noted"))
+}
+
+// A ring has what a batch needs to find the lines: of one table, or of a set.
+type ring struct {
+	shards          bool
+	table           Register
+	last            Mem // the address of the last hash
+	region, runtime Mem
+	tables, count   Mem
+}
+
+// ask prefetches the line of the hash at an address, or that of the last one.
+func (k *ring) ask(next GPVirtual) {
+	at := move(next)
+	CMPQ(at, k.last)
+	CMOVQHI(k.last, at)
+	MOVQ(Mem{Base: at}, RDX)
+	_, lines, region := k.file()
+	line := GP64()
+	MULXQ(lines, RDX, line)
+	SHLQ(U8(6), line)
+	ADDQ(region, line)
+	PREFETCHT0(Mem{Base: line})
+}
+
+// file returns where the fields of the table are that has the hash in RDX, and leaves there what stands
+// for the hash in it.
+func (k *ring) file() (runtimeAt, lines, regionAt Mem) {
+	if !k.shards {
+		return k.runtime, Mem{Base: k.table, Disp: tableLines}, k.region
+	}
+	d := GP64()
+	MULXQ(k.count, RDX, d)
+	SHLQ(U8(3), d)
+	ADDQ(k.tables, d)
+	MOVQ(Mem{Base: d}, d)
+	return runtime(d), Mem{Base: d, Disp: directLines}, region(d)
 }

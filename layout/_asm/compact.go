@@ -6,8 +6,39 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// compactOne is the first look for a single key, in tables whose counts are in two words. As in
-// blockedOne, the number of instructions counts. A look at a long run stays open.
+// A width is a lookWidth of package compact: how a kernel looks in a line.
+type width struct {
+	name  string // of the functions
+	needs string
+	looks int // bytes of each remainder that are compared, or 0 for a look at the run alone
+}
+
+var widths = []width{
+	{"Narrow", "BMI1, BMI2 and POPCNT", 0},
+	{"Short", vbmi, 1},
+	{"Long", vbmi, 2},
+	{"Longest", vbmi, 4},
+}
+
+const vbmi = "AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT"
+
+// compactOne is the first look for a single key, in tables whose counts are in two words at most. A look
+// at a long run stays open.
+//
+// Out of the cache, what counts is how many lookups the processor starts while it waits for the line of
+// one. A lookup holds its resources until its line arrives, and as many are under way as the scarcest
+// resource allows. So its time changes in steps: one more instruction costs nothing, until one lookup
+// fewer is under way. The resources are
+//
+//   - places in the reorder buffer: one for each instruction; two for MULX; one for a compare and
+//     its branch;
+//   - general registers that are written;
+//   - loads;
+//   - PDEP or PEXT that wait for a line, of which there may be few.
+//
+// The scarce one differs between the looks, and one kind is traded for another: hashKeyWide is short of
+// general registers and writes vector registers where that takes no more instructions. Constants are
+// operands in memory. A jump leads to what a home line does not settle, since that is rare.
 func compactOne() {
 	TEXT("one", NOSPLIT, "func(t *table, v *view, hash uint64) (found, open bool)")
 	Doc("one needs BMI1, BMI2 and POPCNT.")
@@ -15,29 +46,43 @@ func compactOne() {
 	t := Load(Param("t"), GP64())
 	v := Load(Param("v"), GP64())
 	Load(Param("hash"), RDX)
-	lookCompact(t, Mem{Base: v, Disp: viewRegion}, Mem{Base: v, Disp: viewRuntime}, both)
+	lookNarrow(t, Mem{Base: v, Disp: viewRegion}, Mem{Base: v, Disp: viewRuntime}, both)
 }
 
-// lookCompact ends a function with the first look of the hash in RDX.
-func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
+// split splits the hash in RDX into the line, the quotient and the fraction whose first bits are the
+// remainder.
+func split(t Register, lines Mem) (line, q, fraction GPVirtual) {
 	Comment("Split the hash.")
-	line, q, fp := GP64(), GP64(), GP64()
-	MULXQ(Mem{Base: t, Disp: compactLines}, q, line)
-	SHRXQ(move(Mem{Base: t, Disp: compactShift}), q, fp)
-	SHRQ(U8(64-quotientBits), q)
+	line, q, fraction = GP64(), GP64(), GP64()
+	MULXQ(lines, RDX, line)
+	MULXQ(Mem{Base: t, Disp: tableQuotients}, fraction, q)
+	return line, q, fraction
+}
+
+// remainderOf shifts the remainder out of the fraction.
+func remainderOf(t Register, fraction GPVirtual) GPVirtual {
+	r := GP64()
+	SHRXQ(move(Mem{Base: t, Disp: tableShift}), fraction, r)
+	return r
+}
+
+// lookNarrow ends a function with the first look of the hash in RDX.
+func lookNarrow(t Register, regionAt, runtimeAt Mem, end ending) {
+	line, q, remainder := split(t, Mem{Base: t, Disp: tableLines})
+	remainder = remainderOf(t, remainder)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, regionAt, runtimeAt, false)
+	line, runtime, count := places(line, regionAt, runtimeAt)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
-	matches, run := lookInLine(t, line, fp, q)
+	matches, run := lookInRun(t, line, remainder, q)
 	bits := overflowBits(line)
 
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "open")
 
 	Comment("The overflow bit.")
-	BTW(fp.As16(), bits.As16())
+	BTW(remainder.As16(), bits.As16())
 	JCS(LabelRef("open"))
 	BZHIQ(run, matches, matches)
 	end(true)
@@ -47,41 +92,6 @@ func lookCompact(t Register, regionAt, runtimeAt Mem, end ending) {
 	Label("open")
 	BZHIQ(run, matches, matches)
 	end(false)
-}
-
-// matchesOfRun returns, in two words, a bit for each match in the run of quotient q; bit is 1<<q, and
-// matches has a bit for each slot, in order. The counts are in two words. The place of the run need not
-// be computed: each match is deposited at the bit of the counts that its item has, and a bit added twice
-// at the zero of the quotient carries through the ones of its run and clears them, up to the 0 that
-// ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
-// reaches.) inCounts has the bits of the second word that may be that zero: if the first word is all
-// zeros, the shift by 64 does nothing and selects the wrong zero; harmless, since no run follows it.
-func matchesOfRun(line Register, bit, matches GPVirtual, inCounts Mem) (low, high GPVirtual) {
-	Comment("The zero of the quotient: that of the counts that bit number q goes to.")
-	zeros, at0, at1, inSecond := GP64(), GP64(), GP64(), GP64()
-	x0, x1, n0, n1 := move(Mem{Base: line}), move(Mem{Base: line, Disp: 8}), GP64(), GP64()
-	ANDNQ(inMemory("allBits", 1<<64-1), x0, n0)
-	PDEPQ(n0, bit, at0)
-	POPCNTQ(n0, zeros)
-	SHRXQ(zeros, bit, inSecond)
-	ANDNQ(inCounts, x1, n1)
-	PDEPQ(n1, inSecond, at1)
-
-	Comment("The matches at the ones of their items.")
-	low, high = GP64(), GP64()
-	PDEPQ(x0, matches, low)
-	NEGQ(zeros)
-	SHRXQ(zeros, matches, high)
-	PDEPQ(x1, high, high)
-
-	Comment("Those of the run, which the carry clears.")
-	ORQ(at0, x0)
-	ORQ(at1, x1)
-	ADDQ(at0, x0)
-	ADCQ(at1, x1)
-	ANDNQ(low, x0, low)
-	ANDNQ(high, x1, high)
-	return low, high
 }
 
 // selectRun returns how many items of a line have a quotient below q, and how many have q, up to
@@ -119,19 +129,22 @@ func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 	return first, run
 }
 
-// lookInLine looks for a fingerprint, of quotient q, in a line whose counts are in two words. Its only
-// branch is the one to "long". Among the first run bits of matches, each matching remainder of the run
-// has one; the bits behind them are arbitrary.
-func lookInLine(t, line, fp Register, q GPVirtual) (matches, run GPVirtual) {
+// lookInRun looks for a remainder in the run of quotient q. Its only branch is the one to "long". Among
+// the first run bits of matches, each matching remainder of the run has one; the bits behind them are
+// arbitrary.
+func lookInRun(t, line Register, remainder, q GPVirtual) (matches, run GPVirtual) {
 	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
 	first, run := selectRun(line, q)
 
 	Comment("Their remainders are in the eight bytes that end with that of the last bit.")
-	IMULQ(field(compactR), run)
-	IMULQ(field(compactR), first)
-	ADDQ(field(compactCounts), first)
+	IMULQ(field(tableR), run)
+	IMULQ(field(tableR), first)
+	ADDQ(field(tableCounts), first)
 	end, got := GP64(), GP64()
 	LEAQ(Mem{Base: first, Index: run, Scale: 1, Disp: 7}, end)
+	Comment("Where the counts are short, that may be in the first eight bytes.")
+	CMPQ(end, U8(64))
+	CMOVQCS(inMemory("sixtyFour", 64), end)
 	at := move(end)
 	SHRQ(U8(3), at)
 	ANDL(I8(-8), end.As32())
@@ -142,87 +155,47 @@ func lookInLine(t, line, fp Register, q GPVirtual) (matches, run GPVirtual) {
 	SHRXQ(first, Mem{Base: line, Index: at, Scale: 1, Disp: -8}, got)
 
 	Comment("A lane of zero where one of the run is the remainder.")
-	pattern := move(fp)
-	ANDQ(field(compactValues), pattern)
-	IMULQ(field(compactOnes), pattern)
+	pattern := move(remainder)
+	IMULQ(field(tableOnes), pattern)
 	XORQ(pattern, got)
 	lower := move(got)
-	SUBQ(field(compactOnes), lower)
+	SUBQ(field(tableOnes), lower)
 	ANDNQ(lower, got, got)
-	ANDQ(field(compactHighs), got)
+	ANDQ(field(tableHighs), got)
 	CMPQ(run, U8(windowBits))
 	JHI(LabelRef("long"))
 	return got, run
 }
 
 // overflowBits loads those of a line: its last 16 bits. BTW tests the one that the low four bits of a
-// fingerprint say.
+// remainder say.
 func overflowBits(line GPVirtual) GPVirtual {
 	bits := GP64()
 	MOVWLZX(Mem{Base: line, Disp: lineBytes - 2}, bits.As32())
 	return bits
 }
 
-// lookCompactWide is lookCompact for remainders of 6 to 16 bits, each in a byte of a register: all are
-// compared at once, and those of the run are selected afterwards. The place of the run need not be
-// computed, no run is too long, and the chain of instructions that depend on the line is half as long.
-// Of remainders of more than 8 bits first the low 8 are compared, then the high 8, in two looks. For
-// these the hash is multiplied by 64 times the lines, so that the high word has 64 times the line plus
-// the quotient, which needs no shift. (With r=6, the low 7 bits of a fingerprint include one of the
-// quotient, which would be lost.)
-func lookCompactWide(d Register, looks int) {
-	of := func(at int) Mem { return Mem{Base: d, Disp: at} }
-	slots, by, pattern := Z16, Z17, Z18
-
-	Comment("Split the hash.")
-	line, low, rest := GP64(), GP64(), GP64()
-	q, high := rest, low
-	if looks == 1 {
-		MULXQ(of(directLines), rest, line)
-		PEXTQ(of(compactDirectLow), rest, low)
-		RORXQ(U8(64-quotientBits), rest, rest)
-	} else {
-		q, high = line, rest
-		MULXQ(of(compactDirectLines64), rest, line)
-		PEXTQ(of(compactDirectLow), rest, low)
-		RORXQ(U8(64-8), rest, rest)
-	}
+// lookWide is lookNarrow where a register has a byte for each slot: all remainders are compared at once,
+// and those of the run are selected afterwards. The place of the run need not be computed, no run is too
+// long, and the chain of instructions that depend on the line is half as long.
+func lookWide(d Register, looks int) {
+	table := move(Mem{Base: d, Disp: directTable})
+	line, q, fraction := split(table, Mem{Base: d, Disp: directLines})
+	remainder := remainderOf(table, fraction)
 
 	Comment("The loads, in the order of the argument: counters, words, counters.")
-	bit := GP64()
-	SHLXQ(q, inMemory("firstBit", 1), bit)
-	line, runtime, count := places(line, of(directRegion), of(directRuntime), looks == 2)
+	line, runtime, count := places(line, Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime})
 	epoch, before := move(Mem{Base: runtime}), move(count)
-
-	Comment("The slots that have the remainder.")
-	vector := func(i int) Mem { return of(compactDirectSlots + lineBytes*i) }
-	VMOVDQU64(vector(0), slots)
-	VPERMB(Mem{Base: line}, slots, slots)
-	compare := func(bits GPVirtual, look int, into ...Op) {
-		VMOVDQU64(vector(1+look), by)
-		VPMULTISHIFTQB(slots, by, by)
-		VPBROADCASTB(bits.As32(), pattern)
-		if looks == 2 { // all bits of the bytes are of remainders
-			VPCMPEQB(append([]Op{pattern, by}, into...)...)
-			return
-		}
-		VPXORQ(pattern, by, slots)
-		VPTESTNMB(append([]Op{vector(3), slots}, into...)...)
-	}
-	compare(low, 0, K1)
-	if looks == 2 {
-		compare(high, 1, K1, K1)
-	}
-	matches := GP64()
-	KMOVQ(K1, matches)
-	PEXTQ(of(compactDirectInUse), matches, matches)
-	inFirst, inSecond := matchesOfRun(line, bit, matches, of(compactDirectInCounts))
+	vectors := move(Mem{Base: table, Disp: tableVectors})
+	v := vectorsOf(vectors, looks)
+	matches := v.matches(table, line, remainder, fraction)
+	inFirst, inSecond := matchesOfRun(line, q, matches, Mem{Base: table, Disp: tableInSecond})
 	bits := overflowBits(line)
 
 	Comment("The counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
 	Comment("The overflow bit.")
-	BTW(low.As16(), bits.As16())
+	BTW(remainder.As16(), bits.As16())
 	JCS(LabelRef("away"))
 	ORQ(inFirst, inSecond)
 	SETNE(result(0))
@@ -233,4 +206,104 @@ func lookCompactWide(d Register, looks int) {
 	JEQ(LabelRef("inGo"))
 	SETNE(result(0))
 	RET()
+}
+
+// wide has the vectors of a look in registers.
+type wide struct{ from, shifts, values []VecPhysical }
+
+// vectorsOf loads the vectors of a number of looks.
+func vectorsOf(vectors Register, looks int) (v wide) {
+	next := 16
+	load := func(at int) VecPhysical {
+		z := []VecPhysical{Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23}[next-16]
+		next++
+		VMOVDQU64(Mem{Base: vectors, Disp: at}, z)
+		return z
+	}
+	for i := range looks {
+		v.from = append(v.from, load(vectorFrom+lineBytes*i))
+		v.shifts = append(v.shifts, load(vectorShifts+lineBytes*i))
+	}
+	if looks == 1 {
+		v.values = append(v.values, load(vectorValues))
+	}
+	return v
+}
+
+// matches returns a bit for each slot, in order, that has the remainder: the first bits of the fraction.
+func (v wide) matches(t Register, line, remainder, fraction GPVirtual) GPVirtual {
+	Comment("The slots that have the remainder.")
+	slots, pattern := Z24, Z25
+	first := func(n uint8) GPVirtual { // bits of the fraction
+		part := GP64()
+		RORXQ(U8(64-n), fraction, part)
+		return part
+	}
+	for i, from := range v.from {
+		part := remainder // its low byte is compared
+		switch {
+		case i == 0:
+		case i == len(v.from)-1:
+			part = first(8)
+		case i == len(v.from)-2:
+			part = first(16)
+		default:
+			part = move(remainder)
+			SHRQ(U8(8), part)
+		}
+		VPERMB(Mem{Base: line}, from, slots)
+		VPMULTISHIFTQB(slots, v.shifts[i], slots)
+		VPBROADCASTB(part.As32(), pattern)
+		switch {
+		case v.values != nil:
+			VPXORQ(pattern, slots, slots)
+			VPTESTNMB(v.values[0], slots, K1)
+		case i == 0: // all bits of the bytes are of remainders
+			VPCMPEQB(pattern, slots, K1)
+		default:
+			VPCMPEQB(pattern, slots, K1, K1)
+		}
+	}
+	matches := GP64()
+	KMOVQ(K1, matches)
+	PEXTQ(Mem{Base: t, Disp: tableInUse}, matches, matches)
+	return matches
+}
+
+// matchesOfRun returns, in two words, a bit for each match in the run of quotient q; matches has a bit
+// for each slot, in order. The counts are in two words at most. The place of the run need not be
+// computed: each match is deposited at the bit of the counts that its item has, and a bit added twice
+// at the zero of the quotient carries through the ones of its run and clears them, up to the 0 that
+// ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
+// reaches.) inSecond has the bits of the second word that may be that zero: if the first word is all
+// zeros, the shift by 64 does nothing and selects the wrong zero; harmless, since no run follows it.
+func matchesOfRun(line Register, q, matches GPVirtual, inSecond Mem) (low, high GPVirtual) {
+	Comment("The zero of the quotient in the first word: that of the counts that bit number q goes to.")
+	bit, zeros, at0 := GP64(), GP64(), GP64()
+	x0, n0 := move(Mem{Base: line}), GP64()
+	SHLXQ(q, inMemory("firstBit", 1), bit)
+	ANDNQ(inMemory("allBits", 1<<64-1), x0, n0)
+	PDEPQ(n0, bit, at0)
+	POPCNTQ(n0, zeros)
+	SHRXQ(zeros, bit, bit)
+	Comment("The matches at the ones of their items.")
+	low, high = GP64(), GP64()
+	PDEPQ(x0, matches, low)
+	NEGQ(zeros)
+	SHRXQ(zeros, matches, high)
+
+	Comment("The same in the second word.")
+	x1, n1, at1 := move(Mem{Base: line, Disp: 8}), GP64(), GP64()
+	ANDNQ(inSecond, x1, n1)
+	PDEPQ(n1, bit, at1)
+	PDEPQ(x1, high, high)
+
+	Comment("Those of the run, which the carry clears.")
+	ORQ(at0, x0)
+	ORQ(at1, x1)
+	ADDQ(at0, x0)
+	ADCQ(at1, x1)
+	ANDNQ(low, x0, low)
+	ANDNQ(high, x1, high)
+	return low, high
 }

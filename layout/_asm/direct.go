@@ -8,7 +8,7 @@ import (
 )
 
 // direct writes directHash and directKey, which jump to the look of a Direct. One more call around it,
-// or a test of which look it is, would add six instructions to a lookup; blockedOne says what those
+// or a test of which look it is, would add six instructions to a lookup; compactOne says what those
 // cost.
 func direct() {
 	begin := func(name, signature, doc string, at int) {
@@ -68,29 +68,19 @@ func settled(settled bool) {
 	RET()
 }
 
-func blockedLooks() {
-	looks("narrow, wide *code", []look{
-		{"Narrow", "AVX2, BMI1 and BMI2", func(d Register, hash func(d Register)) {
-			hash(d)
-			lookBlocked(Mem{Base: d, Disp: blockedConstants}, region(d), runtime(d), settled)
-		}, hashKey},
-		{"Wide", "AVX-512 F, BW, DQ and VL, BMI1, BMI2 and POPCNT", func(d Register, hash func(d Register)) {
-			hash(d)
-			lookBlockedWide(d)
-		}, hashKey},
-	})
-}
-
 func compactLooks() {
-	const vbmi = "AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT"
-	looks("narrow, short, long *code", []look{
-		{"Narrow", "BMI1, BMI2 and POPCNT", func(d Register, hash func(d Register)) {
+	all := []look{{"Narrow", "BMI1, BMI2 and POPCNT", func(d Register, hash func(d Register)) {
+		hash(d)
+		table := move(Mem{Base: d, Disp: directTable})
+		lookNarrow(table, region(d), runtime(d), settled)
+	}, hashKey}}
+	for _, w := range widths[1:] {
+		all = append(all, look{w.name, w.needs, func(d Register, hash func(d Register)) {
 			hash(d)
-			lookCompact(move(Mem{Base: d, Disp: compactDirectTable}), region(d), runtime(d), settled)
-		}, hashKey},
-		{"Short", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 1) }, hashKeyWide},
-		{"Long", vbmi, func(d Register, hash func(d Register)) { hash(d); lookCompactWide(d, 2) }, hashKeyWide},
-	})
+			lookWide(d, w.looks)
+		}, hashKeyWide})
+	}
+	looks("narrow, short, long, longest *code", all)
 }
 
 // looks writes the functions of some looks, and lookAddresses, which returns where they are. What they

@@ -35,18 +35,12 @@ func jumpIfMoved(epochAt, countAt Mem, epoch, before GPVirtual, label string) {
 	JNE(LabelRef(label))
 }
 
-// places turns a line number into an address and finds the counters. The number may be 64 times the
-// line, with arbitrary low six bits.
-func places(line GPVirtual, regionAt, runtimeAt Mem, times64 bool) (address, runtime GPVirtual, count Mem) {
+// places turns a line number into an address and finds the counters.
+func places(line GPVirtual, regionAt, runtimeAt Mem) (address, runtime GPVirtual, count Mem) {
 	runtime = move(runtimeAt)
 	counter := GP64()
-	if times64 {
-		PEXTQ(inMemory("counterBits", (stripes-1)*lineBytes), line, counter)
-		ANDQ(I8(-lineBytes), line)
-	} else {
-		MOVBLZX(line.As8(), counter.As32())
-		RORXQ(U8(64-6), line, line) // a shift, which would set flags
-	}
+	MOVBLZX(line.As8(), counter.As32())
+	RORXQ(U8(64-6), line, line) // a shift, which would set flags
 	ADDQ(regionAt, line)
 	return line, runtime, Mem{Base: runtime, Disp: counters * 8, Index: counter, Scale: 8}
 }

@@ -1,48 +1,57 @@
 package main
 
-// What packages layout and blocked call by these names, or by those behind them.
+// What packages layout and compact call by these names, or by those behind them.
 const (
-	mixFirst      = 0x9E3779B97F4A7C15
-	mixSecond     = 0xBB67AE8584CAA73B
-	overflowLow   = 60
-	stripes       = 256 // counterStripes
-	counters      = 256 // runtimeCounters
-	stashCounter  = 8   // RuntimeStashCounter
-	stashGroups   = 192
-	stashLineBits = 56
+	stripes    = 256 // counterStripes
+	counters   = 256 // runtimeCounters
+	directions = 16  // overflow bits of a line
+	lineBytes  = 64
 )
 
+// windowBits is how many bits of a line a load of eight bytes has from any bit on.
+const windowBits = 57
+
+// The fields of a View.
 const (
-	// windowBits is how many bits of a line a load of eight bytes has from any bit on.
-	windowBits = 57
-
-	lineBytes    = 64
-	quotientBits = 6
-	directions   = 16 // overflow bits of a line
-)
-
-// The fields of a blocked, and of a View.
-const (
-	blockedLines  = 8 * 0
-	blockedValues = 8 * 1
-	blockedOnes   = 8 * 2 // twice, for two lanes; so are the lanes and the highs
-	blockedLanes  = 8 * 4
-	blockedMarks  = 8 * 6
-	blockedHighs  = 8 * 10
-
 	viewRegion  = 8 * 0
 	viewRuntime = 8 * 6
 )
 
-// The fields of a compact.
+// The fields of a table of Compact.
 const (
-	compactLines  = 8 * 0
-	compactR      = 8 * 2
-	compactCounts = 8 * 5
-	compactValues = 8 * 15
-	compactOnes   = 8 * 17
-	compactHighs  = 8 * 18
-	compactShift  = 8 * 19
+	tableLines     = 8 * 0
+	tableQuotients = 8 * 1
+	tableR         = 8 * 2
+	tableShift     = 8 * 3
+	tableCounts    = 8 * 4
+	tableValues    = 8 * 5
+	tableOnes      = 8 * 6
+	tableHighs     = 8 * 7
+	tableInSecond  = 8 * 8
+	tableInUse     = 8 * 9
+	tableVectors   = 8 * 10
+)
+
+// The vectors in its slotVectors.
+const (
+	vectorFrom   = lineBytes * 0
+	vectorShifts = lineBytes * mostLooks
+	vectorValues = lineBytes * 2 * mostLooks
+
+	mostLooks = 4
+)
+
+// The fields of a batch of Compact.
+const (
+	batchTable   = 8 * 0
+	batchRegion  = 8 * 1
+	batchRuntime = 8 * 2
+	batchHashes  = 8 * 3
+	batchFound   = 8 * 4
+	batchOpen    = 8 * 5
+	batchGroups  = 8 * 6
+	batchTables  = 8 * 7
+	batchShards  = 8 * 8
 )
 
 // The fields of a Direct.
@@ -54,25 +63,13 @@ const (
 	directLookHash = 8 * 5
 	directLookKey  = 8 * 6
 	directLookOwn  = 8 * 7
-	directStash    = 8 * 8
-	directBytes    = 8 * 14
+	directBytes    = 8 * 13
 )
 
-// What a Shards has behind its Direct.
+// What a Shards has behind its Direct, and what one of Compact has.
 const (
 	shardsTables = directBytes
 	shardsCount  = directBytes + 8*3
-)
 
-// What stands behind them in a direct of Blocked, and in one of Compact.
-const (
-	blockedConstants = directBytes
-
-	compactDirectTable    = directBytes
-	compactDirectLow      = directBytes + 8*1 // a slotted
-	compactDirectInUse    = directBytes + 8*2
-	compactDirectInCounts = directBytes + 8*3
-	compactDirectR        = directBytes + 8*4
-	compactDirectLines64  = directBytes + 8*5
-	compactDirectSlots    = directBytes + 8*18 // a slotVectors
+	directTable = directBytes
 )

@@ -1,8 +1,7 @@
 // Command asm writes the assembly of package layout and of the packages below it: the
-// kernels that look up one, four or eight hashes at once. In this directory, for one of
-// the packages:
+// kernels that look keys up. In this directory, for one of the packages:
 //
-//	go run . -out ../blocked/kernel_amd64.s -stubs ../blocked/stubs_amd64.go -pkg blocked
+//	go run . -out ../compact/kernel_amd64.s -stubs ../compact/stubs_amd64.go -pkg compact
 package main
 
 import (
@@ -20,18 +19,13 @@ var packages = map[string]func(){
 		cpuid()
 	},
 	"layout": direct,
-	"blocked": func() {
-		blockedAVX512()
-		blockedAVX2()
-		blockedOne()
-		blockedLooks()
-		blockedFullAVX512()
-	},
 	"compact": func() {
 		compactOne()
 		compactLooks()
-		compactAVX512("batchAVX512", false)
-		compactAVX512("shardsAVX512", true)
+		for _, w := range widths {
+			compactBatch(w, false)
+			compactBatch(w, true)
+		}
 	},
 }
 

@@ -2,7 +2,6 @@
 package all
 
 import (
-	_ "github.com/mmapfilter/mmapfilter/layout/blocked" // Blocked
 	_ "github.com/mmapfilter/mmapfilter/layout/compact" // Compact
 	_ "github.com/mmapfilter/mmapfilter/layout/paper"   // Packed and SemiSorted
 )

@@ -18,19 +18,13 @@ import (
 //
 //	go test ./layout/all -run '^$' -bench Kernels
 func BenchmarkKernels(b *testing.B) {
-	for _, c := range []struct {
-		kind   layout.Kind
-		params layout.Params
-	}{
-		{layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}},
-		{layout.Compact, layout.Params{FingerprintBits: 14, BucketSize: 46}},
-	} {
+	for _, p := range []layout.Params{{Quotients: 41, RemainderBits: 7}, {Quotients: 38, RemainderBits: 10}, {Quotients: 40, RemainderBits: 19}} {
 		large := uint64(1 << 24)
 		if testing.Short() {
 			large = 1 << 16
 		}
 		for _, lines := range []uint64{1 << 12, large} {
-			g, err := layout.NewGeometry(c.kind, c.params, lines)
+			g, err := layout.NewGeometry(layout.Compact, p, lines)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -39,7 +33,7 @@ func BenchmarkKernels(b *testing.B) {
 			v := &layout.View{Region: make([]uint64, lines*layout.BlockWords), Stash: make([]uint64, layout.StashWords), Runtime: make([]uint64, layout.RuntimeWords)}
 			fill(rng, tab, v)
 			for _, batch := range []int{1, 64, 4096} {
-				b.Run(fmt.Sprintf("%s/KiB=%d/batch=%d", c.kind, g.RegionBytes>>10, batch), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%v/KiB=%d/batch=%d", p, g.RegionBytes>>10, batch), func(b *testing.B) {
 					benchmarkKernels(b, rng, tab, v, batch)
 				})
 			}
@@ -80,9 +74,6 @@ func benchmarkKernels(b *testing.B, rng *rand.Rand, tab layout.Table, v *layout.
 	}
 	ways := []*way{{name: "limit", ask: func(h []uint64, found []bool) { limit(tab, v, h) }}}
 	for _, name := range kernel.Names() {
-		if tab.Kind() == layout.Compact && name == "avx2" {
-			continue // the same as avx512
-		}
 		ways = append(ways, &way{name: name, ask: func(h []uint64, found []bool) {
 			kernel.Use(name)
 			if batch == 1 {

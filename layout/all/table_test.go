@@ -12,7 +12,6 @@ import (
 	_ "github.com/mmapfilter/mmapfilter/layout/layouttest/toy"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/kernel/kerneltest"
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 	"pgregory.net/rapid"
 )
@@ -21,7 +20,7 @@ import (
 // own alternate is one.
 func TestAlternateIsAnInvolution(t *testing.T) {
 	for _, k := range layout.Kinds() {
-		for _, p := range layout.LegalParams(k) {
+		for _, p := range layouttest.Params(k) {
 			rapid.Check(t, func(t *rapid.T) {
 				lines := rapid.Uint64Range(1, mostLines(k, p)).Draw(t, "lines")
 				g, err := layout.NewGeometry(k, p, lines)
@@ -45,7 +44,7 @@ func TestAlternateIsAnInvolution(t *testing.T) {
 // TestHashIsAnInverse of Split, the lowest one, for any number of lines.
 func TestHashIsAnInverse(t *testing.T) {
 	for _, k := range layout.Kinds() {
-		for _, p := range layout.LegalParams(k) {
+		for _, p := range layouttest.Params(k) {
 			rapid.Check(t, func(t *rapid.T) {
 				most := mostLines(k, p)
 				lines := rapid.OneOf(rapid.Uint64Range(1, most), rapid.Just(most)).Draw(t, "lines")
@@ -133,60 +132,6 @@ func free(tab layout.Table, region []uint64, line uint64) uint64 {
 	return tab.Free(region[first:first+uint64(n)], line)
 }
 
-// A fullTable is a Table with a kernel that looks for full lines.
-type fullTable interface {
-	FullLines(region, lines []uint64) (full uint64, ok bool)
-}
-
-// TestFullLines compares with Free, for any number of lines in any order.
-func TestFullLines(t *testing.T) {
-	kerneltest.Each(t, func(t *testing.T) {
-		layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
-			kernels, ok := tab.(fullTable)
-			if !ok {
-				return
-			}
-			rng := rand.New(rand.NewPCG(21, 22))
-			g, err := layout.NewGeometry(tab.Kind(), tab.Params(), 50)
-			if err != nil {
-				t.Fatal(err)
-			}
-			region := make([]uint64, g.RegionBytes/8)
-			var l layout.Line
-			for line := range tab.Lines() { // nearly all slots, or all, and overflow bits of any kind
-				layout.Load(tab, region, line, &l)
-				for tries := range 4000 {
-					it := tab.Split(rng.Uint64())
-					if it.Line = line; tries%40 == 0 {
-						layouttest.SetOverflow(tab, &l, it)
-					}
-					if tab.Free(l[:], line) > line%3 {
-						tab.Place(&l, it, nil)
-					}
-				}
-				layout.Store(tab, region, line, &l)
-			}
-			kinds := uint64(0)
-			for n := range 65 {
-				lines := make([]uint64, n)
-				want := uint64(0)
-				for i := range lines {
-					if lines[i] = rng.Uint64N(50); free(tab, region, lines[i]) == 0 {
-						want |= 1 << i
-					}
-				}
-				if got, ok := kernels.FullLines(region, lines); ok && got != want {
-					t.Fatalf("lines %d: %b are full, want %b", lines, got, want)
-				}
-				kinds |= want
-			}
-			if kinds == 0 {
-				t.Error("no line is full")
-			}
-		})
-	})
-}
-
 // TestSelfAlternate finds items with one home in tables of one, two and three
 // lines, and looks them up in their line and in the stash.
 func TestSelfAlternate(t *testing.T) {
@@ -229,20 +174,28 @@ func TestSplitIsUniform(t *testing.T) {
 		const n = 1 << 18
 		rng := rand.New(rand.NewPCG(5, 6))
 		lines, lows, highs := make([]int, 37), make([]int, 64), make([]int, 64)
-		f := tab.Params().FingerprintBits
-		high := func(fp uint32) uint32 { return fp >> max(f-6, 0) }
+		values := tab.Params().Fingerprints()
+		least := uint64(1) // 0 is none
+		if tab.Kind() == layout.Compact {
+			least = 0
+		}
+		high := func(fp uint64) uint64 { return (fp - least) * 64 / values }
 		for range n {
 			it := tab.Split(rng.Uint64())
 			lines[it.Line]++
 			lows[it.Fp%64]++
-			highs[high(it.Fp)]++
+			highs[high(uint64(it.Fp))]++
 		}
-		// The fingerprints, 2^f - 1 of them, do not divide by 64.
+		// Few fingerprints may not divide by 64.
 		of := map[string]*[64]float64{"low bits": {}, "high bits": {}}
-		all := uint32(1)<<min(f, 16) - 1
-		for fp := uint32(1); fp <= all; fp++ {
-			of["low bits"][fp%64] += 1 / float64(all)
-			of["high bits"][fp>>max(min(f, 16)-6, 0)] += 1 / float64(all)
+		for fp := least; fp < least+values && fp < 1<<16; fp++ {
+			of["low bits"][fp%64] += 1 / float64(min(values, 1<<16-least))
+			of["high bits"][high(fp)] += 1 / float64(values)
+		}
+		if values >= 1<<16 {
+			for i := range of["high bits"] {
+				of["high bits"][i] = 1. / 64
+			}
 		}
 		for name, counts := range map[string][]int{"lines": lines, "low bits": lows, "high bits": highs} {
 			chi, freedom := 0.0, float64(len(counts)-1)
@@ -415,7 +368,7 @@ func FuzzLine(f *testing.F) {
 		it := tab.Split(h)
 		var l layout.Line
 		layout.Load(tab, region, it.Line, &l)
-		if o := tab.Probe(&l, it.Line); !(o.Match >= 0 && o.Match <= 1 && o.Second >= 0 && o.Second <= 1 && o.Away >= 0 && o.Away <= 100) {
+		if o := tab.Probe(&l, it.Line); !(o.Rate >= 0 && o.Rate <= 1 && o.Second >= 0 && o.Second <= 1) {
 			t.Fatalf("%+v", o)
 		}
 		copies := layout.Copies(tab, l, it)
@@ -457,7 +410,7 @@ func classes(tab layout.Table, l *layout.Line, line uint64) map[layout.Class]int
 func fuzzTable(tb testing.TB, which uint8, h uint64) (layout.Table, layout.Geometry) {
 	kinds := layout.Kinds()
 	kind := kinds[int(h%uint64(len(kinds)))]
-	params := layout.LegalParams(kind)
+	params := layouttest.Params(kind)
 	g, err := layout.NewGeometry(kind, params[int(which)%len(params)], 5)
 	if err != nil {
 		tb.Fatal(err)
@@ -469,8 +422,8 @@ func fuzzTable(tb testing.TB, which uint8, h uint64) (layout.Table, layout.Geome
 // the parameters that FuzzLine needs for it, and three hashes: of an item at home in it, of a
 // guest, and of an absent key.
 func compactLine(tb testing.TB) (which uint8, line layout.Line, hashes []uint64) {
-	image, _, g := layouttest.Image(tb, "compact-f13.mmf")
-	which = uint8(slices.Index(layout.LegalParams(layout.Compact), g.Params))
+	image, _, g := layouttest.Image(tb, "compact-q41.mmf")
+	which = uint8(slices.Index(layouttest.Params(layout.Compact), g.Params))
 	kinds := layout.Kinds()
 	rng := rand.New(rand.NewPCG(11, 12))
 	for at := int64(0); at < g.RegionBytes; at += layout.LineBytes {

@@ -32,16 +32,16 @@ func (t *table) picture(home, guests []uint32, overflow uint64) (l layout.Line) 
 		}
 	}
 	at, i := uint64(0), 0
-	for q := range uint32(64) {
+	for q := range uint32(t.quotients) {
 		at++ // a bit 0
 		for ; i < len(home) && home[i]>>t.r == q; i++ {
 			set(at)
 			at++
-			number(65+t.b+uint64(i)*t.r, t.r, uint64(home[i]))
+			number(t.b+t.quotients+1+uint64(i)*t.r, t.r, uint64(home[i]))
 		}
 	}
 	for i, fp := range guests {
-		number(492-uint64(i+1)*t.f, t.f, uint64(fp))
+		number(492-uint64(i+1)*t.guest, t.guest, uint64(fp))
 	}
 	number(492, 4, uint64(len(guests)))
 	number(496, 16, overflow)
@@ -50,13 +50,14 @@ func (t *table) picture(home, guests []uint32, overflow uint64) (l layout.Line) 
 
 // someFingerprint gives one of few quotients and remainders, or any one.
 func (t *table) someFingerprint(rng *rand.Rand) uint32 {
+	all, run := uint32(t.fingerprints), uint32(1)<<t.r
 	switch rng.IntN(3) {
 	case 0:
-		return rng.Uint32N(1 << t.f)
+		return rng.Uint32N(all)
 	case 1:
-		return []uint32{0, 1, 1<<t.r - 1, 1 << t.r, 1<<t.f - 1, 1<<t.f - 1<<t.r}[rng.IntN(6)]
+		return []uint32{0, 1, run - 1, run, all - 1, all - run}[rng.IntN(6)]
 	}
-	return 37<<t.r | rng.Uint32N(5)
+	return uint32(t.quotients/2)<<t.r | rng.Uint32N(5)
 }
 
 // TestCompactImage fills and empties a line at random, with items at home and guests. It has
@@ -102,7 +103,7 @@ func TestCompactImage(t *testing.T) {
 				} else {
 					home++
 				}
-				room := home <= int(tab.b) && guests <= 15 && home*int(tab.r)+guests*int(tab.f) <= 492-65-int(tab.b)
+				room := home <= int(tab.b) && guests <= 15 && home*int(tab.r)+guests*int(tab.guest) <= 492-int(tab.b+tab.quotients+1)
 				if placed := tab.Place(&l, it, &s); placed != room {
 					t.Fatalf("placed: %t, with %d at home and %d guests", placed, home, guests)
 				} else if placed {
@@ -160,8 +161,8 @@ func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buc
 		}
 	}
 	home, guests := len(all[atHome]), len(all[aGuest])
-	bits := 492 - 65 - int(t.b) - home*int(t.r) - guests*int(t.f)
-	if free, want := t.Free(l[:], it.Line), min(bits/int(t.r), int(t.b)-home); free != uint64(want) || t.GuestRoom(l) != uint64(min(bits/int(t.f), 15-guests)) {
+	bits := 492 - int(t.b+t.quotients+1) - home*int(t.r) - guests*int(t.guest)
+	if free, want := t.Free(l[:], it.Line), min(bits/int(t.r), int(t.b)-home); free != uint64(want) || t.GuestRoom(l) != uint64(min(bits/int(t.guest), 15-guests)) {
 		tb.Fatalf("with %d at home and %d guests there is room for %d and %d", home, guests, free, t.GuestRoom(l))
 	}
 	victims := map[layout.Item]bool{}
@@ -231,7 +232,7 @@ func TestCompactCheck(t *testing.T) {
 			region := make([]uint64, lines*8)
 			layout.Store(tab, region, line, &l)
 			for i := range guestsOf(&l) {
-				if home := tab.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(tab.guest(&l, i))}); i != but {
+				if home := tab.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(tab.guestAt(&l, i))}); i != but {
 					layout.LineAt(region, home.Line)[lastWord] |= overflowBit(uint64(home.Fp))
 				}
 			}
@@ -260,7 +261,7 @@ func TestCompactCheck(t *testing.T) {
 				m, err := tab.slots(&flipped, &got)
 				var others []uint32
 				for i := range guestsOf(&flipped) {
-					others = append(others, uint32(tab.guest(&flipped, i)))
+					others = append(others, uint32(tab.guestAt(&flipped, i)))
 				}
 				image := err == nil && tab.unused(uint64(m), uint64(len(others))) >= 0 && slices.IsSorted(others) &&
 					flipped == tab.picture(slices.Clone(got[:m]), others, flipped[7]>>48)
@@ -269,7 +270,7 @@ func TestCompactCheck(t *testing.T) {
 				}
 			}
 		}
-		for name, spoil := range map[string]func(l *layout.Line){
+		spoils := map[string]func(l *layout.Line){
 			"a count before the first quotient": func(l *layout.Line) { l[0] |= 1 },
 			"a count after the last quotient":   func(l *layout.Line) { bit := tab.counts - 1; l[bit/64] |= 1 << (bit % 64) },
 			"too many items": func(l *layout.Line) {
@@ -283,11 +284,18 @@ func TestCompactCheck(t *testing.T) {
 				layout.PutBits(l[:], tab.counts+2*tab.r, tab.r, 1)
 			},
 			"guests in the wrong order": func(l *layout.Line) {
-				layout.PutBits(l[:], guestsEnd-tab.f, tab.f, 6)
-				layout.PutBits(l[:], guestsEnd-2*tab.f, tab.f, 5)
+				layout.PutBits(l[:], guestsEnd-tab.guest, tab.guest, 6)
+				layout.PutBits(l[:], guestsEnd-2*tab.guest, tab.guest, 5)
 				l[lastWord] += 2 << (guestsEnd % 64)
 			},
-		} {
+		}
+		if fp := tab.fingerprints; fp < 1<<tab.guest {
+			spoils["a guest of no quotient"] = func(l *layout.Line) {
+				layout.PutBits(l[:], guestsEnd-tab.guest, tab.guest, fp)
+				l[lastWord] += 1 << (guestsEnd % 64)
+			}
+		}
+		for name, spoil := range spoils {
 			l := tab.picture([]uint32{1, 1 << tab.r, 1 << tab.r}, nil, 0)
 			if spoil(&l); !refused(l) {
 				t.Errorf("%s is not refused", name)
@@ -355,7 +363,7 @@ func TestCompactZero(t *testing.T) {
 // TestDirections: a guest is elsewhere than at home, wherever that is; each overflow bit stands
 // for one line, and in a table of many lines no two stand for the same.
 func TestDirections(t *testing.T) {
-	for _, lines := range []uint64{1, 2, 3, 17, 100, 1597, 1598, 1 << 39} {
+	for _, lines := range []uint64{1, 2, 3, 17, 100, 1597, 1598, 1 << 30} {
 		eachCompact(t, lines, func(t *testing.T, tab *table) {
 			for _, line := range []uint64{0, lines / 2, lines - 1} {
 				seen := map[uint64]bool{}
@@ -419,7 +427,7 @@ func TestPart(t *testing.T) {
 			var l layout.Line
 			var items []layout.Item
 			for { // until it is full
-				it := layout.Item{Line: line, Bucket: uint32(rng.IntN(8)) / 7, Fp: rng.Uint32N(1 << tab.f)}
+				it := layout.Item{Line: line, Bucket: uint32(rng.IntN(8)) / 7, Fp: rng.Uint32N(uint32(tab.fingerprints))}
 				if items = append(items, it); !tab.Place(&l, it, nil) {
 					items = items[:len(items)-1]
 					break
@@ -431,7 +439,7 @@ func TestPart(t *testing.T) {
 			one, before := l, l
 			var came []uint64
 			for range 1 + rng.IntN(8) {
-				it := layout.Item{Line: line, Bucket: uint32(rng.IntN(2)), Fp: rng.Uint32N(1 << tab.f)}
+				it := layout.Item{Line: line, Bucket: uint32(rng.IntN(2)), Fp: rng.Uint32N(uint32(tab.fingerprints))}
 				items, came = append(items, it), append(came, tab.Hash(it))
 			}
 			slices.Sort(came)
@@ -475,7 +483,7 @@ func TestPart(t *testing.T) {
 				have = append(have, layout.Item{Line: line, Fp: fp})
 			}
 			for i := range guestsOf(&l) {
-				have = append(have, layout.Item{Line: line, Bucket: aGuest, Fp: uint32(tab.guest(&l, i))})
+				have = append(have, layout.Item{Line: line, Bucket: aGuest, Fp: uint32(tab.guestAt(&l, i))})
 			}
 			order := func(a, b layout.Item) int { return int(int64(tab.Hash(a)-tab.Hash(b)) >> 1) }
 			slices.SortFunc(have, order)

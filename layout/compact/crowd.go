@@ -18,7 +18,7 @@ func (t *table) Gather(c *layout.Crowd, l *layout.Line, line uint64, came []uint
 	n, _ := t.slots(l, &fps)
 	c.Line, c.Fps = line, append(c.Fps[:0], fps[:n]...)
 	for i := range guestsOf(l) {
-		c.Fps = append(c.Fps, uint32(t.guest(l, i))|guestFlag)
+		c.Fps = append(c.Fps, uint32(t.guestAt(l, i))|guestFlag)
 	}
 	for _, h := range came {
 		it := t.Unhash(h)

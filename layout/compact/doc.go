@@ -1,33 +1,43 @@
 // Package compact is the layout Compact. The order of the fingerprints in a bucket carries
 // no information, and not keeping it saves log2(b!)/b bits a slot. So Compact takes the
 // semi-sorted buckets of the paper (section 4.2) to their limit: a line is one bucket. A
-// fingerprint is a quotient, its 6 high bits, and a remainder, its r low ones; of the
-// quotients only the counts are kept, as in a quotient filter (Bender et al., "Don't
-// Thrash", 2012; Pandey et al., "Vector Quotient Filters", 2021, have a line of 512 bits).
+// fingerprint is a quotient, one of Q, and a remainder of r bits; of the quotients only the
+// counts are kept, as in a quotient filter (Bender et al., "Don't Thrash", 2012; Pandey et
+// al., "Vector Quotient Filters", 2021, have a line of 512 bits).
 //
-//	bit 511        496      492                             65+b             0
+//	bit 511        496      492                            1+Q+b             0
 //	    ┌──────────┬────────┬────────┬──────┬─────┬───────────┬───────────────┐
-//	    │ overflow │ number │ guests │ zero │  …  │ remainder │ counts of 64  │
+//	    │ overflow │ number │ guests │ zero │  …  │ remainder │ counts of Q   │
 //	    │ bits     │ of     │ 0, 1,  │ bits │     │ of slot 0 │ quotients     │
 //	    │ 15…0     │ guests │ 2, …   │      │     │           │               │
 //	    └──────────┴────────┴────────┴──────┴─────┴───────────┴───────────────┘
 //
-// The counts are in unary, from bit 0 on: for each quotient, from 0 to 63, a 0 and then a
-// 1 for each item that has it. n items take n + 64 bits. The b + 1 - n bits after them, of
+// The counts are in unary, from bit 0 on: for each quotient, from 0 to Q - 1, a 0 and then a
+// 1 for each item that has it. n items take n + Q bits. The b + 1 - n bits after them, of
 // which there is at least one, are 0, so a 0 ends the items of every quotient. Set bit
 // number i stands for item i, whose remainder is in slot i; the items are in ascending
 // order of their fingerprints. The counts say which slots are in use, so 0 is a
 // fingerprint like any other.
+//
+// # Quotients
+//
+// Q need not be a power of two, so there are Q·2^r fingerprints for any Q, and a filter has the rate
+// that it was asked for, not the next lower power of two. N items in all the lines match N of the
+// fingerprints of all lines, wherever they are: that is the rate, exactly.
+//
+// More quotients and shorter remainders make a line that holds as many items with less space, but for
+// the bits of the counts. The counts take two words where batches are to be fast, so Q ends at 64 (a
+// word has a bit for each); from 16 on, fewer never take less space at the same rate.
 //
 // # Guests
 //
 // A filter must know which items are away from home, or it can never clear an overflow bit:
 // after deletes and inserts all are set, and every lookup reads a second line. So a line
 // keeps its guests apart from the items at home. A guest is kept with its quotient, and
-// takes 6 bits more. In return no item matches the keys of two homes: an item at home
+// takes ⌈log2 Q⌉ bits more. In return no item matches the keys of two homes: an item at home
 // matches only keys of its line, and a guest only those of its own home.
 //
-// The other line of an item follows from the low 4 bits of its fingerprint, its direction,
+// The other line of an item follows from the low 4 bits of its remainder, its direction,
 // and each direction has an overflow bit of its own. So all items of a home that are away in
 // one direction are in one line, and all guests that have come to that line in this direction
 // are of that home. When one of them comes home or is deleted, the line shows whether others
@@ -60,8 +70,8 @@
 // Eager is chosen for these reasons. Pairs wears out. Sweeps needs about 16 sweeps a turnover for as
 // few second lines as eager, and exact needs the counters. Slotbit at a load of 98 % takes more bits
 // than eager at 90 %, which reads a third of its second lines. List takes as many bits as eager, since
-// the number of a slot has 6 bits, like a quotient; but a lookup has to look for each match in the list.
-// (Where f is 18 or more, the number of a slot is a bit shorter; where f is 11 or less, a bit longer.)
+// the number of a slot has about as many bits as a quotient; but a lookup has to look for each match in
+// the list.
 //
 // The price is half a move for an operation, and a load of at most 95 %. A load of 98 % would save 0.4
 // bits a key, but lookups would read more second lines than C4 (package mmapfilter) allows, and items

@@ -3,6 +3,7 @@ package compact
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strings"
 	"testing"
 
@@ -11,43 +12,47 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// TestWorkedCompact holds the worked example of a compact line against the image that
-// it is about.
-func TestWorkedCompact(t *testing.T) {
-	essay, says := layouttest.Essay(t)
-	for _, p := range layout.LegalParams(layout.Compact) {
-		column := strings.Index(essay, "//\tf   10  11") + len("//\tf   ") + 4*(p.FingerprintBits-10)
-		for i, n := range []int{p.FingerprintBits, p.BucketSize} {
-			if at := column + i*len("//\tf   10  11  12  13  14  15  16  17  18  19  20  21  22\n"); string(essay[at:at+2]) != fmt.Sprint(n) {
-				t.Errorf("f=%d: the table says %s, not %d", p.FingerprintBits, essay[at:at+2], n)
-			}
-		}
-	}
+// TestWorkedExample holds the worked example of the package essay against the image it is about.
+func TestWorkedExample(t *testing.T) {
+	_, says := layouttest.Essay(t)
 	var near []string
-	for _, d := range newTable(layout.LegalParams(layout.Compact)[0], 10_000).offsets {
+	for _, d := range newTable(layout.Params{Quotients: 41, RemainderBits: 7}, 10_000).offsets {
 		near = append(near, fmt.Sprint(d))
 	}
 	says("d(i)    = %s\n", strings.Join(near, ", "))
-	image, sb, g := layouttest.Image(t, "compact-f13.mmf")
+	image, sb, g := layouttest.Image(t, "compact-q41.mmf")
+	for off := 0; off < layout.SuperblockBytes; off += 16 {
+		if row := [16]byte(image[off : off+16]); row != [16]byte{} {
+			text := fmt.Sprintf("//\t%04x ", off)
+			for i := 0; i < 16; i += 2 {
+				text += fmt.Sprintf(" %x", row[i:i+2])
+			}
+			says("%s", text)
+		}
+	}
+	says("has %d lines, and so %d bytes: T is\n// %d, there is one chunk", g.Lines, len(image), g.OffTable)
+	says("%d items", sb.Length())
+
 	tab := layout.NewTable(g).(*table)
-	h := xxh3.HashStringSeed("key 388", sb.Seed())
+	h := xxh3.HashStringSeed("key 27", sb.Seed())
 	line, rest := layout.SplitHash(h, g.Lines)
 	it := tab.Split(h)
 	other := tab.Alternate(it)
 	fp := uint64(it.Fp)
 	i := fp % 16
-	says("testdata/compact-f13.mmf has %d lines. Is \"key 388\" in it?", g.Lines)
+	says("Is \"key 27\" in it?")
 	says("//\th      = %#016x\n//\tline   = hi(h, %d)                 = %d\n", h, g.Lines, line)
-	says("//\trest   = %#016x\n//\tfp     = rest >> %d                 = %#x, q = %#x, rem = %#x, i = %d\n", rest, 64-tab.f, fp, fp>>tab.r, fp&tab.values, i)
+	says("//\trest   = %#016x\n//\tfp     = hi(rest, %d)           = %#x, q = %#x, rem = %#x, i = %d\n", rest, tab.fingerprints, fp, fp>>tab.r, fp&tab.values, i)
 	d := []uint64{1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597}[i]
 	says("//\talt    = (%d + 1 + (%d mod %d)) mod %d = %d\n", line, d-1, g.Lines-1, g.Lines, other.Line)
 	if alt := (line + 1 + (d-1)%(g.Lines-1)) % g.Lines; alt != other.Line {
 		t.Errorf("by the essay the alternate line is %d, not %d", alt, other.Line)
 	}
+	word := func(off uint64) uint64 { return binary.LittleEndian.Uint64(image[off:]) }
 	for _, number := range []uint64{line, other.Line} {
 		var l layout.Line
 		for i := range l {
-			l[i] = binary.LittleEndian.Uint64(image[layout.OffRegion+64*int(number)+8*i:])
+			l[i] = word(layout.OffRegion + 64*number + 8*uint64(i))
 		}
 		says("offset %d", layout.OffRegion+64*number)
 		for i := range 2 {
@@ -62,15 +67,24 @@ func TestWorkedCompact(t *testing.T) {
 			if n != 1 {
 				t.Fatalf("the quotient has %d items", n)
 			}
+			says("%d bits of counts and overflow bits %#04x", tab.counts, l[7]>>48)
 			says("zero bit number %d is bit %d", fp>>tab.r, first+fp>>tab.r)
 			says("slot %d, remainder %#02x", first, tab.remainder(&l, first))
-			says("overflow bits %#04x", l[7]>>48)
 			continue
 		}
 		var guests []string
 		for i := range guestsOf(&l) {
-			guests = append(guests, fmt.Sprintf("%#x", tab.guest(&l, i)))
+			guests = append(guests, fmt.Sprintf("%#x", tab.guestAt(&l, i)))
 		}
 		says("%d guests: %s", len(guests), strings.Join(guests, ", "))
 	}
+	group, _ := bits.Mul64((line^fp*layout.MixSecond)*layout.MixFirst, 192)
+	says("word 0 = %#x, and be in group %d, at offset %d", line, group, layout.OffStash+64*group)
+	entry := uint64(0)
+	for e := range uint64(4) {
+		if at := layout.OffStash + 64*group + 16*e; word(at)&(1<<63-1) == line && word(at+8)>>32 == fp {
+			entry = at
+		}
+	}
+	says("//\t%#016x %#016x   line %d, fingerprint %#x, 1 item", word(entry), word(entry+8), line, fp)
 }

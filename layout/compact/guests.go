@@ -2,8 +2,8 @@ package compact
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// Guests: the items that are not in their home line. Guest i of a line is the f bits below
-// guest i-1, all of its fingerprint; they are in ascending order. A guest has come in the
+// Guests: the items that are not in their home line. Guest i of a line is the bits below
+// guest i-1, its quotient and its remainder; they are in ascending order. A guest has come in the
 // direction of its fingerprint, so all guests of one direction in a line have the same home,
 // and no other line has guests of that home and direction. The overflow bit of a direction is
 // therefore set exactly as long as that line, or the stash, has such an item.
@@ -12,15 +12,15 @@ func guestsOf(l *layout.Line) uint64 {
 	return layout.LoadOf(l, lastWord) >> (guestsEnd % 64) % (1 << guestBits)
 }
 
-// guest returns the fingerprint of a guest. As in run, the words may not belong together.
-func (t *table) guest(l *layout.Line, i uint64) uint64 {
-	return window(l, guestsEnd-(i+1)*t.f) & (1<<t.f - 1)
+// guestAt returns the fingerprint of a guest. As in run, the words may not belong together.
+func (t *table) guestAt(l *layout.Line, i uint64) uint64 {
+	return window(l, guestsEnd-(i+1)*t.guest) & (1<<t.guest - 1)
 }
 
 // lookGuest reports whether a line has a guest with a fingerprint.
 func (t *table) lookGuest(l *layout.Line, fp uint64) bool {
 	for i := range guestsOf(l) {
-		if t.guest(l, i) == fp {
+		if t.guestAt(l, i) == fp {
 			return true
 		}
 	}
@@ -30,12 +30,12 @@ func (t *table) lookGuest(l *layout.Line, fp uint64) bool {
 // placeGuest adds a guest to a line that has room for it.
 func (t *table) placeGuest(l *layout.Line, fp uint64) {
 	n, i := guestsOf(l), uint64(0)
-	for i < n && t.guest(l, i) < fp {
+	for i < n && t.guestAt(l, i) < fp {
 		i++
 	}
-	top := guestsEnd - i*t.f // of the new one
-	remove(l, guestsEnd-(n+1)*t.f, top, t.f)
-	layout.PutBits(l[:], top-t.f, t.f, fp)
+	top := guestsEnd - i*t.guest // of the new one
+	remove(l, guestsEnd-(n+1)*t.guest, top, t.guest)
+	layout.PutBits(l[:], top-t.guest, t.guest, fp)
 	l[lastWord] += 1 << (guestsEnd % 64)
 }
 
@@ -43,8 +43,8 @@ func (t *table) placeGuest(l *layout.Line, fp uint64) {
 func (t *table) removeGuest(l *layout.Line, fp uint64) bool {
 	n := guestsOf(l)
 	for i := range n {
-		if t.guest(l, i) == fp {
-			insert(l, guestsEnd-n*t.f, guestsEnd-i*t.f, t.f, 0)
+		if t.guestAt(l, i) == fp {
+			insert(l, guestsEnd-n*t.guest, guestsEnd-i*t.guest, t.guest, 0)
 			l[lastWord] -= 1 << (guestsEnd % 64)
 			return true
 		}
@@ -55,13 +55,13 @@ func (t *table) removeGuest(l *layout.Line, fp uint64) bool {
 // unused returns the bits between the slots in use and the guests. It is negative in a
 // damaged line alone.
 func (t *table) unused(home, guests uint64) int64 {
-	return int64(guestsEnd-t.counts) - int64(home*t.r+guests*t.f)
+	return int64(guestsEnd-t.counts) - int64(home*t.r+guests*t.guest)
 }
 
 // hasRoom reports whether a line has room for an item more.
 func (t *table) hasRoom(home, guests uint64, bucket uint32) bool {
 	if bucket == aGuest {
-		return guests < mostGuests && t.unused(home, guests) >= int64(t.f)
+		return guests < mostGuests && t.unused(home, guests) >= int64(t.guest)
 	}
 	return home < t.b && t.unused(home, guests) >= int64(t.r)
 }

@@ -26,7 +26,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 	}
 	if guests > 0 && t.hasRoom(home, guests-1, it.Bucket) {
 		for i := range guests {
-			dst = append(dst, layout.Item{Line: it.Line, Bucket: aGuest, Fp: uint32(t.guest(l, i))})
+			dst = append(dst, layout.Item{Line: it.Line, Bucket: aGuest, Fp: uint32(t.guestAt(l, i))})
 		}
 	}
 	return dst, false
@@ -44,7 +44,7 @@ func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itsel
 	if guests > 0 && t.hasRoom(home, guests-1, it.Bucket) {
 		came := uint64(0) // directions
 		for i := guests; i > 0; i-- {
-			if fp := uint32(t.guest(l, i-1)); came>>(fp%directions)&1 == 0 {
+			if fp := uint32(t.guestAt(l, i-1)); came>>(fp%directions)&1 == 0 {
 				came |= 1 << (fp % directions)
 				dst = append(dst, layout.Item{Line: it.Line, Bucket: aGuest, Fp: fp})
 			}
@@ -113,7 +113,7 @@ func (t *table) SameBits(a, b uint32) bool { return a%directions == b%directions
 // Related implements layout.Hosts.
 func (t *table) Related(l *layout.Line, it layout.Item) (guest layout.Item, n int) {
 	for i := range guestsOf(l) {
-		if fp := uint32(t.guest(l, i)); t.SameBits(fp, it.Fp) {
+		if fp := uint32(t.guestAt(l, i)); t.SameBits(fp, it.Fp) && uint64(fp) < t.fingerprints {
 			guest = layout.Item{Line: it.Line, Bucket: aGuest, Fp: fp}
 			n++
 		}
@@ -184,7 +184,7 @@ func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.I
 		dst = append(dst, layout.Item{Line: line, Fp: fp})
 	}
 	for i := range guestsOf(l) {
-		dst = append(dst, layout.Item{Line: line, Bucket: aGuest, Fp: uint32(t.guest(l, i))})
+		dst = append(dst, layout.Item{Line: line, Bucket: aGuest, Fp: uint32(t.guestAt(l, i))})
 	}
 	return dst
 }
@@ -209,9 +209,9 @@ func (t *table) checkLine(l *layout.Line) (items uint64, err error) {
 		bit, left = bit+width, left-int64(width)
 	}
 	for i := range guests {
-		fp := uint32(t.guest(l, i))
-		if i > 0 && uint64(fp) < t.guest(l, i-1) {
-			return home, fmt.Errorf("guests are not sorted: %#x comes before %#x", t.guest(l, i-1), fp)
+		fp := uint32(t.guestAt(l, i))
+		if i > 0 && uint64(fp) < t.guestAt(l, i-1) {
+			return home, fmt.Errorf("guests are not sorted: %#x comes before %#x", t.guestAt(l, i-1), fp)
 		}
 	}
 	return home + guests, nil
@@ -222,7 +222,7 @@ func (t *table) CheckBits(region []uint64, from, to uint64) (line uint64, err er
 	for line = from; line < to; line++ {
 		l := layout.LineAt(region, line)
 		for i := range guestsOf(l) {
-			home := t.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(t.guest(l, i))})
+			home := t.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(t.guestAt(l, i))})
 			if !t.overflowed(layout.LineAt(region, home.Line), home) {
 				return line, fmt.Errorf("guest %#x has no overflow bit in its home line, %d", home.Fp, home.Line)
 			}
@@ -233,12 +233,10 @@ func (t *table) CheckBits(region []uint64, from, to uint64) (line uint64, err er
 
 // Probe averages over the fingerprints, all about equally likely. The guests of a line stand
 // for the items that are away from it: there are as many of either in a table.
-func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
-	home, guests := float64(min(t.items(l), t.b)), float64(guestsOf(l))
-	return layout.Overflow{
-		Match:  matchRate(t.Params(), home+guests),
+func (t *table) Probe(l *layout.Line, _ uint64) layout.Absent {
+	items := min(t.items(l), t.b) + guestsOf(l)
+	return layout.Absent{
+		Rate:   matchRate(t.Params(), float64(items)),
 		Second: float64(bits.OnesCount64(l[lastWord]>>(64-directions))) / directions,
-		Away:   guests / max(home+guests, 1),
-		Own:    true,
 	}
 }

@@ -17,18 +17,31 @@ var _, _ = keyInGo, hashInGo
 func keyInGo(d *base, key []byte) bool { return layout.KeyInGo(d, key) }
 func hashInGo(d *base, h uint64) bool  { return layout.HashInGo(d, h) }
 
-// addresses gives the code for BMI2, and with AVX-512 VBMI for remainders of up to 8 bits
-// and for longer ones.
-func addresses() (narrow, short, long code) {
-	lookAddresses(&narrow, &short, &long)
-	return narrow, short, long
+// codeOf returns the code for single keys.
+func codeOf(w lookWidth) code {
+	codes := map[lookWidth]*code{narrow: new(code), oneByte: new(code), twoBytes: new(code), fourBytes: new(code)}
+	lookAddresses(codes[narrow], codes[oneByte], codes[twoBytes], codes[fourBytes])
+	return *codes[w]
 }
 
-// run does the groups of a batch with AVX-512.
-func (b *batch) run() {
-	if b.tables != nil {
-		shardsAVX512(b)
-	} else {
-		batchAVX512(b)
+// run does the groups of a batch.
+func (b *batch) run(w lookWidth) {
+	switch set := b.tables != nil; {
+	case w == narrow && set:
+		shardsNarrow(b)
+	case w == narrow:
+		batchNarrow(b)
+	case w == oneByte && set:
+		shardsShort(b)
+	case w == oneByte:
+		batchShort(b)
+	case w == twoBytes && set:
+		shardsLong(b)
+	case w == twoBytes:
+		batchLong(b)
+	case set:
+		shardsLongest(b)
+	default:
+		batchLongest(b)
 	}
 }

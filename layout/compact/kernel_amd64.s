@@ -12,26 +12,26 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	MOVQ hash+16(FP), DX
 
 	// Split the hash.
-	MULXQ (AX), BX, DX
-	MOVQ  152(AX), SI
-	SHRXQ SI, BX, SI
-	SHRQ  $0x3a, BX
+	MULXQ (AX), DX, BX
+	MULXQ 8(AX), SI, DX
+	MOVQ  24(AX), DI
+	SHRXQ DI, SI, SI
 
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    48(CX), DI
-	MOVBLZX DL, R8
-	RORXQ   $0x3a, DX, DX
-	ADDQ    (CX), DX
+	MOVBLZX BL, R8
+	RORXQ   $0x3a, BX, BX
+	ADDQ    (CX), BX
 	MOVQ    (DI), CX
 	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   BX, firstBit<>+0(SB), R10
-	MOVQ    (DX), R11
+	SHLXQ   DX, firstBit<>+0(SB), R10
+	MOVQ    (BX), R11
 	NOTQ    R11
 	PDEPQ   R11, R10, R12
 	POPCNTQ R11, R11
-	MOVQ    8(DX), R13
+	MOVQ    8(BX), R13
 	NOTQ    R13
 	SHRXQ   R11, R10, R10
 	PDEPQ   R13, R10, R10
@@ -42,41 +42,44 @@ TEXT ·one(SB), NOSPLIT, $0-26
 
 	// The run of bits 1 behind it.
 	LEAQ   1(R10), R11
-	SUBQ   BX, R10
-	MOVQ   R11, BX
-	SHRQ   $0x03, BX
+	SUBQ   DX, R10
+	MOVQ   R11, DX
+	SHRQ   $0x03, DX
 	ANDL   $0x07, R11
-	SHRXQ  R11, (DX)(BX*1), BX
-	NOTQ   BX
-	TZCNTQ BX, BX
+	SHRXQ  R11, (BX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
 
 	// Their remainders are in the eight bytes that end with that of the last bit.
-	IMULQ 16(AX), BX
+	IMULQ 16(AX), DX
 	IMULQ 16(AX), R10
-	ADDQ  40(AX), R10
-	LEAQ  7(R10)(BX*1), R11
-	MOVQ  R11, R12
-	SHRQ  $0x03, R12
-	ANDL  $-8, R11
-	SUBQ  R11, R10
+	ADDQ  32(AX), R10
+	LEAQ  7(R10)(DX*1), R11
+
+	// Where the counts are short, that may be in the first eight bytes.
+	CMPQ    R11, $0x40
+	CMOVQCS sixtyFour<>+0(SB), R11
+	MOVQ    R11, R12
+	SHRQ    $0x03, R12
+	ANDL    $-8, R11
+	SUBQ    R11, R10
 
 	// A line that is being changed may say that they are anywhere.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
-	SHRXQ   R10, -8(DX)(R12*1), R10
+	SHRXQ   R10, -8(BX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ    SI, R11
-	ANDQ    120(AX), R11
-	IMULQ   136(AX), R11
+	IMULQ   48(AX), R11
 	XORQ    R11, R10
 	MOVQ    R10, R11
-	SUBQ    136(AX), R11
+	SUBQ    48(AX), R11
 	ANDNQ   R11, R10, R10
-	ANDQ    144(AX), R10
-	CMPQ    BX, $0x39
+	ANDQ    56(AX), R10
+	CMPQ    DX, $0x39
 	JHI     long
-	MOVWLZX 62(DX), AX
+	MOVWLZX 62(BX), AX
 
 	// The counters again.
 	CMPQ  (DI), CX
@@ -91,7 +94,7 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	// The overflow bit.
 	BTW   SI, AX
 	JCS   open
-	BZHIQ BX, R10, R10
+	BZHIQ DX, R10, R10
 	SETNE found+24(FP)
 	MOVB  $0x00, open+25(FP)
 	RET
@@ -100,7 +103,7 @@ long:
 	XORL R10, R10
 
 open:
-	BZHIQ BX, R10, R10
+	BZHIQ DX, R10, R10
 	SETNE found+24(FP)
 	SETEQ open+25(FP)
 	RET
@@ -115,29 +118,29 @@ GLOBL sixtyFour<>(SB), RODATA|NOPTR, $8
 // Requires: BMI, BMI2, CMOV, POPCNT
 TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
-	MOVQ 112(AX), CX
+	MOVQ 104(AX), CX
 
 	// Split the hash.
-	MULXQ (CX), BX, DX
-	MOVQ  152(CX), SI
-	SHRXQ SI, BX, SI
-	SHRQ  $0x3a, BX
+	MULXQ (CX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, SI
 
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    24(AX), DI
-	MOVBLZX DL, R8
-	RORXQ   $0x3a, DX, DX
-	ADDQ    16(AX), DX
+	MOVBLZX BL, R8
+	RORXQ   $0x3a, BX, BX
+	ADDQ    16(AX), BX
 	MOVQ    (DI), AX
 	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   BX, firstBit<>+0(SB), R10
-	MOVQ    (DX), R11
+	SHLXQ   DX, firstBit<>+0(SB), R10
+	MOVQ    (BX), R11
 	NOTQ    R11
 	PDEPQ   R11, R10, R12
 	POPCNTQ R11, R11
-	MOVQ    8(DX), R13
+	MOVQ    8(BX), R13
 	NOTQ    R13
 	SHRXQ   R11, R10, R10
 	PDEPQ   R13, R10, R10
@@ -148,41 +151,44 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 
 	// The run of bits 1 behind it.
 	LEAQ   1(R10), R11
-	SUBQ   BX, R10
-	MOVQ   R11, BX
-	SHRQ   $0x03, BX
+	SUBQ   DX, R10
+	MOVQ   R11, DX
+	SHRQ   $0x03, DX
 	ANDL   $0x07, R11
-	SHRXQ  R11, (DX)(BX*1), BX
-	NOTQ   BX
-	TZCNTQ BX, BX
+	SHRXQ  R11, (BX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
 
 	// Their remainders are in the eight bytes that end with that of the last bit.
-	IMULQ 16(CX), BX
+	IMULQ 16(CX), DX
 	IMULQ 16(CX), R10
-	ADDQ  40(CX), R10
-	LEAQ  7(R10)(BX*1), R11
-	MOVQ  R11, R12
-	SHRQ  $0x03, R12
-	ANDL  $-8, R11
-	SUBQ  R11, R10
+	ADDQ  32(CX), R10
+	LEAQ  7(R10)(DX*1), R11
+
+	// Where the counts are short, that may be in the first eight bytes.
+	CMPQ    R11, $0x40
+	CMOVQCS sixtyFour<>+0(SB), R11
+	MOVQ    R11, R12
+	SHRQ    $0x03, R12
+	ANDL    $-8, R11
+	SUBQ    R11, R10
 
 	// A line that is being changed may say that they are anywhere.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
-	SHRXQ   R10, -8(DX)(R12*1), R10
+	SHRXQ   R10, -8(BX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ    SI, R11
-	ANDQ    120(CX), R11
-	IMULQ   136(CX), R11
+	IMULQ   48(CX), R11
 	XORQ    R11, R10
 	MOVQ    R10, R11
-	SUBQ    136(CX), R11
+	SUBQ    48(CX), R11
 	ANDNQ   R11, R10, R10
-	ANDQ    144(CX), R10
-	CMPQ    BX, $0x39
+	ANDQ    56(CX), R10
+	CMPQ    DX, $0x39
 	JHI     long
-	MOVWLZX 62(DX), CX
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
 	CMPQ  (DI), AX
@@ -197,7 +203,7 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	// The overflow bit.
 	BTW   SI, CX
 	JCS   open
-	BZHIQ BX, R10, R10
+	BZHIQ DX, R10, R10
 	SETNE ret+16(FP)
 	RET
 
@@ -205,7 +211,7 @@ long:
 	XORL R10, R10
 
 open:
-	BZHIQ BX, R10, R10
+	BZHIQ DX, R10, R10
 	JEQ   inGo
 	SETNE ret+16(FP)
 	RET
@@ -241,29 +247,29 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	MOVQ   DX, CX
 	SHRQ   $0x20, CX
 	XORQ   CX, DX
-	MOVQ   112(AX), CX
+	MOVQ   104(AX), CX
 
 	// Split the hash.
-	MULXQ (CX), BX, DX
-	MOVQ  152(CX), SI
-	SHRXQ SI, BX, SI
-	SHRQ  $0x3a, BX
+	MULXQ (CX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, SI
 
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    24(AX), DI
-	MOVBLZX DL, R8
-	RORXQ   $0x3a, DX, DX
-	ADDQ    16(AX), DX
+	MOVBLZX BL, R8
+	RORXQ   $0x3a, BX, BX
+	ADDQ    16(AX), BX
 	MOVQ    (DI), AX
 	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   BX, firstBit<>+0(SB), R10
-	MOVQ    (DX), R11
+	SHLXQ   DX, firstBit<>+0(SB), R10
+	MOVQ    (BX), R11
 	NOTQ    R11
 	PDEPQ   R11, R10, R12
 	POPCNTQ R11, R11
-	MOVQ    8(DX), R13
+	MOVQ    8(BX), R13
 	NOTQ    R13
 	SHRXQ   R11, R10, R10
 	PDEPQ   R13, R10, R10
@@ -274,41 +280,44 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 
 	// The run of bits 1 behind it.
 	LEAQ   1(R10), R11
-	SUBQ   BX, R10
-	MOVQ   R11, BX
-	SHRQ   $0x03, BX
+	SUBQ   DX, R10
+	MOVQ   R11, DX
+	SHRQ   $0x03, DX
 	ANDL   $0x07, R11
-	SHRXQ  R11, (DX)(BX*1), BX
-	NOTQ   BX
-	TZCNTQ BX, BX
+	SHRXQ  R11, (BX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
 
 	// Their remainders are in the eight bytes that end with that of the last bit.
-	IMULQ 16(CX), BX
+	IMULQ 16(CX), DX
 	IMULQ 16(CX), R10
-	ADDQ  40(CX), R10
-	LEAQ  7(R10)(BX*1), R11
-	MOVQ  R11, R12
-	SHRQ  $0x03, R12
-	ANDL  $-8, R11
-	SUBQ  R11, R10
+	ADDQ  32(CX), R10
+	LEAQ  7(R10)(DX*1), R11
+
+	// Where the counts are short, that may be in the first eight bytes.
+	CMPQ    R11, $0x40
+	CMOVQCS sixtyFour<>+0(SB), R11
+	MOVQ    R11, R12
+	SHRQ    $0x03, R12
+	ANDL    $-8, R11
+	SUBQ    R11, R10
 
 	// A line that is being changed may say that they are anywhere.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
-	SHRXQ   R10, -8(DX)(R12*1), R10
+	SHRXQ   R10, -8(BX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ    SI, R11
-	ANDQ    120(CX), R11
-	IMULQ   136(CX), R11
+	IMULQ   48(CX), R11
 	XORQ    R11, R10
 	MOVQ    R10, R11
-	SUBQ    136(CX), R11
+	SUBQ    48(CX), R11
 	ANDNQ   R11, R10, R10
-	ANDQ    144(CX), R10
-	CMPQ    BX, $0x39
+	ANDQ    56(CX), R10
+	CMPQ    DX, $0x39
 	JHI     long
-	MOVWLZX 62(DX), CX
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
 	CMPQ  (DI), AX
@@ -323,7 +332,7 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	// The overflow bit.
 	BTW   SI, CX
 	JCS   open
-	BZHIQ BX, R10, R10
+	BZHIQ DX, R10, R10
 	SETNE ret+32(FP)
 	RET
 
@@ -331,7 +340,7 @@ long:
 	XORL R10, R10
 
 open:
-	BZHIQ BX, R10, R10
+	BZHIQ DX, R10, R10
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -345,29 +354,29 @@ GLOBL avalanche<>(SB), RODATA|NOPTR, $8
 // func ownNarrow(d *base, key []byte) bool
 // Requires: BMI, BMI2, CMOV, POPCNT
 TEXT ·ownNarrow(SB), NOSPLIT, $0-33
-	MOVQ 112(AX), CX
+	MOVQ 104(AX), CX
 
 	// Split the hash.
-	MULXQ (CX), BX, DX
-	MOVQ  152(CX), SI
-	SHRXQ SI, BX, SI
-	SHRQ  $0x3a, BX
+	MULXQ (CX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, SI
 
 	// The loads, in the order of the argument: counters, words, counters.
 	MOVQ    24(AX), DI
-	MOVBLZX DL, R8
-	RORXQ   $0x3a, DX, DX
-	ADDQ    16(AX), DX
+	MOVBLZX BL, R8
+	RORXQ   $0x3a, BX, BX
+	ADDQ    16(AX), BX
 	MOVQ    (DI), AX
 	MOVQ    2048(DI)(R8*8), R9
 
 	// Where zero q of the counts is: in the first word that has so many.
-	SHLXQ   BX, firstBit<>+0(SB), R10
-	MOVQ    (DX), R11
+	SHLXQ   DX, firstBit<>+0(SB), R10
+	MOVQ    (BX), R11
 	NOTQ    R11
 	PDEPQ   R11, R10, R12
 	POPCNTQ R11, R11
-	MOVQ    8(DX), R13
+	MOVQ    8(BX), R13
 	NOTQ    R13
 	SHRXQ   R11, R10, R10
 	PDEPQ   R13, R10, R10
@@ -378,41 +387,44 @@ TEXT ·ownNarrow(SB), NOSPLIT, $0-33
 
 	// The run of bits 1 behind it.
 	LEAQ   1(R10), R11
-	SUBQ   BX, R10
-	MOVQ   R11, BX
-	SHRQ   $0x03, BX
+	SUBQ   DX, R10
+	MOVQ   R11, DX
+	SHRQ   $0x03, DX
 	ANDL   $0x07, R11
-	SHRXQ  R11, (DX)(BX*1), BX
-	NOTQ   BX
-	TZCNTQ BX, BX
+	SHRXQ  R11, (BX)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
 
 	// Their remainders are in the eight bytes that end with that of the last bit.
-	IMULQ 16(CX), BX
+	IMULQ 16(CX), DX
 	IMULQ 16(CX), R10
-	ADDQ  40(CX), R10
-	LEAQ  7(R10)(BX*1), R11
-	MOVQ  R11, R12
-	SHRQ  $0x03, R12
-	ANDL  $-8, R11
-	SUBQ  R11, R10
+	ADDQ  32(CX), R10
+	LEAQ  7(R10)(DX*1), R11
+
+	// Where the counts are short, that may be in the first eight bytes.
+	CMPQ    R11, $0x40
+	CMOVQCS sixtyFour<>+0(SB), R11
+	MOVQ    R11, R12
+	SHRQ    $0x03, R12
+	ANDL    $-8, R11
+	SUBQ    R11, R10
 
 	// A line that is being changed may say that they are anywhere.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
-	SHRXQ   R10, -8(DX)(R12*1), R10
+	SHRXQ   R10, -8(BX)(R12*1), R10
 
 	// A lane of zero where one of the run is the remainder.
 	MOVQ    SI, R11
-	ANDQ    120(CX), R11
-	IMULQ   136(CX), R11
+	IMULQ   48(CX), R11
 	XORQ    R11, R10
 	MOVQ    R10, R11
-	SUBQ    136(CX), R11
+	SUBQ    48(CX), R11
 	ANDNQ   R11, R10, R10
-	ANDQ    144(CX), R10
-	CMPQ    BX, $0x39
+	ANDQ    56(CX), R10
+	CMPQ    DX, $0x39
 	JHI     long
-	MOVWLZX 62(DX), CX
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
 	CMPQ  (DI), AX
@@ -427,7 +439,7 @@ TEXT ·ownNarrow(SB), NOSPLIT, $0-33
 	// The overflow bit.
 	BTW   SI, CX
 	JCS   open
-	BZHIQ BX, R10, R10
+	BZHIQ DX, R10, R10
 	SETNE ret+32(FP)
 	RET
 
@@ -435,7 +447,7 @@ long:
 	XORL R10, R10
 
 open:
-	BZHIQ BX, R10, R10
+	BZHIQ DX, R10, R10
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -447,76 +459,82 @@ inGo:
 // Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·hashShort(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
+	MOVQ 104(AX), CX
 
 	// Split the hash.
-	MULXQ 32(AX), BX, CX
-	PEXTQ 120(AX), BX, DX
-	RORXQ $0x3a, BX, BX
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, SI
 
 	// The loads, in the order of the argument: counters, words, counters.
-	SHLXQ   BX, firstBit<>+0(SB), BX
-	MOVQ    24(AX), SI
-	MOVBLZX CL, DI
-	RORXQ   $0x3a, CX, CX
-	ADDQ    16(AX), CX
-	MOVQ    (SI), R8
-	MOVQ    2048(SI)(DI*8), R9
+	MOVQ      24(AX), DI
+	MOVBLZX   BL, R8
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (DI), AX
+	MOVQ      2048(DI)(R8*8), R9
+	MOVQ      80(CX), R10
+	VMOVDQU64 (R10), Z16
+	VMOVDQU64 256(R10), Z17
+	VMOVDQU64 512(R10), Z18
 
 	// The slots that have the remainder.
-	VMOVDQU64      256(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   DX, Z18
-	VPXORQ         Z18, Z17, Z16
-	VPTESTNMB      448(AX), Z16, K1
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   SI, Z25
+	VPXORQ         Z25, Z24, Z24
+	VPTESTNMB      Z18, Z24, K1
 	KMOVQ          K1, R10
-	PEXTQ          128(AX), R10, R10
+	PEXTQ          72(CX), R10, R10
 
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (CX), R13
-	MOVQ    8(CX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, BX, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, BX, BX
-	ANDNQ   136(AX), R14, AX
-	PDEPQ   AX, BX, AX
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, R10, BX
-	NEGQ  R11
-	SHRXQ R11, R10, R10
-	PDEPQ R14, R10, R10
+	PDEPQ R11, R10, R14
+	NEGQ  R12
+	SHRXQ R12, R10, R10
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, R10, R10
 
 	// Those of the run, which the carry clears.
-	ORQ     R12, R13
-	ORQ     AX, R14
-	ADDQ    R12, R13
-	ADCQ    AX, R14
-	ANDNQ   BX, R13, BX
-	ANDNQ   R10, R14, R10
-	MOVWLZX 62(CX), AX
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   R10, R12, R10
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
-	CMPQ  (SI), R8
+	CMPQ  (DI), AX
 	JNE   inGo
-	CMPQ  2048(SI)(DI*8), R9
+	CMPQ  2048(DI)(R8*8), R9
 	JNE   inGo
-	TESTB $0x01, R8
+	TESTB $0x01, AL
 	JNE   inGo
 	TESTB $0x01, R9
 	JNE   inGo
 
 	// The overflow bit.
-	BTW   DX, AX
+	BTW   SI, CX
 	JCS   away
-	ORQ   BX, R10
+	ORQ   R14, R10
 	SETNE ret+16(FP)
 	RET
 
 away:
-	ORQ   BX, R10
+	ORQ   R14, R10
 	JEQ   inGo
 	SETNE ret+16(FP)
 	RET
@@ -557,76 +575,82 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	VPSRLQ       $0x20, X2, X0
 	VPXOR        X0, X2, X2
 	VMOVQ        X2, DX
+	MOVQ         104(AX), CX
 
 	// Split the hash.
-	MULXQ 32(AX), BX, CX
-	PEXTQ 120(AX), BX, DX
-	RORXQ $0x3a, BX, BX
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, SI
 
 	// The loads, in the order of the argument: counters, words, counters.
-	SHLXQ   BX, firstBit<>+0(SB), BX
-	MOVQ    24(AX), SI
-	MOVBLZX CL, DI
-	RORXQ   $0x3a, CX, CX
-	ADDQ    16(AX), CX
-	MOVQ    (SI), R8
-	MOVQ    2048(SI)(DI*8), R9
+	MOVQ      24(AX), DI
+	MOVBLZX   BL, R8
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (DI), AX
+	MOVQ      2048(DI)(R8*8), R9
+	MOVQ      80(CX), R10
+	VMOVDQU64 (R10), Z16
+	VMOVDQU64 256(R10), Z17
+	VMOVDQU64 512(R10), Z18
 
 	// The slots that have the remainder.
-	VMOVDQU64      256(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   DX, Z18
-	VPXORQ         Z18, Z17, Z16
-	VPTESTNMB      448(AX), Z16, K1
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   SI, Z25
+	VPXORQ         Z25, Z24, Z24
+	VPTESTNMB      Z18, Z24, K1
 	KMOVQ          K1, R10
-	PEXTQ          128(AX), R10, R10
+	PEXTQ          72(CX), R10, R10
 
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (CX), R13
-	MOVQ    8(CX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, BX, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, BX, BX
-	ANDNQ   136(AX), R14, AX
-	PDEPQ   AX, BX, AX
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, R10, BX
-	NEGQ  R11
-	SHRXQ R11, R10, R10
-	PDEPQ R14, R10, R10
+	PDEPQ R11, R10, R14
+	NEGQ  R12
+	SHRXQ R12, R10, R10
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, R10, R10
 
 	// Those of the run, which the carry clears.
-	ORQ     R12, R13
-	ORQ     AX, R14
-	ADDQ    R12, R13
-	ADCQ    AX, R14
-	ANDNQ   BX, R13, BX
-	ANDNQ   R10, R14, R10
-	MOVWLZX 62(CX), AX
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   R10, R12, R10
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
-	CMPQ  (SI), R8
+	CMPQ  (DI), AX
 	JNE   inGo
-	CMPQ  2048(SI)(DI*8), R9
+	CMPQ  2048(DI)(R8*8), R9
 	JNE   inGo
-	TESTB $0x01, R8
+	TESTB $0x01, AL
 	JNE   inGo
 	TESTB $0x01, R9
 	JNE   inGo
 
 	// The overflow bit.
-	BTW   DX, AX
+	BTW   SI, CX
 	JCS   away
-	ORQ   BX, R10
+	ORQ   R14, R10
 	SETNE ret+32(FP)
 	RET
 
 away:
-	ORQ   BX, R10
+	ORQ   R14, R10
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -641,75 +665,82 @@ GLOBL swapped<>(SB), RODATA|NOPTR, $16
 // func ownShort(d *base, key []byte) bool
 // Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·ownShort(SB), NOSPLIT, $0-33
+	MOVQ 104(AX), CX
+
 	// Split the hash.
-	MULXQ 32(AX), BX, CX
-	PEXTQ 120(AX), BX, DX
-	RORXQ $0x3a, BX, BX
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, SI
 
 	// The loads, in the order of the argument: counters, words, counters.
-	SHLXQ   BX, firstBit<>+0(SB), BX
-	MOVQ    24(AX), SI
-	MOVBLZX CL, DI
-	RORXQ   $0x3a, CX, CX
-	ADDQ    16(AX), CX
-	MOVQ    (SI), R8
-	MOVQ    2048(SI)(DI*8), R9
+	MOVQ      24(AX), DI
+	MOVBLZX   BL, R8
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (DI), AX
+	MOVQ      2048(DI)(R8*8), R9
+	MOVQ      80(CX), R10
+	VMOVDQU64 (R10), Z16
+	VMOVDQU64 256(R10), Z17
+	VMOVDQU64 512(R10), Z18
 
 	// The slots that have the remainder.
-	VMOVDQU64      256(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   DX, Z18
-	VPXORQ         Z18, Z17, Z16
-	VPTESTNMB      448(AX), Z16, K1
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   SI, Z25
+	VPXORQ         Z25, Z24, Z24
+	VPTESTNMB      Z18, Z24, K1
 	KMOVQ          K1, R10
-	PEXTQ          128(AX), R10, R10
+	PEXTQ          72(CX), R10, R10
 
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (CX), R13
-	MOVQ    8(CX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, BX, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, BX, BX
-	ANDNQ   136(AX), R14, AX
-	PDEPQ   AX, BX, AX
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, R10, BX
-	NEGQ  R11
-	SHRXQ R11, R10, R10
-	PDEPQ R14, R10, R10
+	PDEPQ R11, R10, R14
+	NEGQ  R12
+	SHRXQ R12, R10, R10
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, R10, R10
 
 	// Those of the run, which the carry clears.
-	ORQ     R12, R13
-	ORQ     AX, R14
-	ADDQ    R12, R13
-	ADCQ    AX, R14
-	ANDNQ   BX, R13, BX
-	ANDNQ   R10, R14, R10
-	MOVWLZX 62(CX), AX
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   R10, R12, R10
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
-	CMPQ  (SI), R8
+	CMPQ  (DI), AX
 	JNE   inGo
-	CMPQ  2048(SI)(DI*8), R9
+	CMPQ  2048(DI)(R8*8), R9
 	JNE   inGo
-	TESTB $0x01, R8
+	TESTB $0x01, AL
 	JNE   inGo
 	TESTB $0x01, R9
 	JNE   inGo
 
 	// The overflow bit.
-	BTW   DX, AX
+	BTW   SI, CX
 	JCS   away
-	ORQ   BX, R10
+	ORQ   R14, R10
 	SETNE ret+32(FP)
 	RET
 
 away:
-	ORQ   BX, R10
+	ORQ   R14, R10
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -721,88 +752,93 @@ inGo:
 // Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·hashLong(SB), NOSPLIT, $0-17
 	MOVQ hash+8(FP), DX
+	MOVQ 104(AX), CX
 
 	// Split the hash.
-	MULXQ 152(AX), BX, CX
-	PEXTQ 120(AX), BX, DX
-	RORXQ $0x38, BX, BX
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, DI
 
 	// The loads, in the order of the argument: counters, words, counters.
-	SHLXQ CX, firstBit<>+0(SB), SI
-	MOVQ  24(AX), DI
-	PEXTQ counterBits<>+0(SB), CX, R8
-	ANDQ  $-64, CX
-	ADDQ  16(AX), CX
-	MOVQ  (DI), R9
-	MOVQ  2048(DI)(R8*8), R10
+	MOVQ      24(AX), R8
+	MOVBLZX   BL, R9
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (R8), AX
+	MOVQ      2048(R8)(R9*8), R10
+	MOVQ      80(CX), R11
+	VMOVDQU64 (R11), Z16
+	VMOVDQU64 256(R11), Z17
+	VMOVDQU64 64(R11), Z18
+	VMOVDQU64 320(R11), Z19
 
 	// The slots that have the remainder.
-	VMOVDQU64      256(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   DX, Z18
-	VPCMPEQB       Z18, Z17, K1
-	VMOVDQU64      384(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   BX, Z18
-	VPCMPEQB       Z18, Z17, K1, K1
-	KMOVQ          K1, BX
-	PEXTQ          128(AX), BX, BX
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   DI, Z25
+	VPCMPEQB       Z25, Z24, K1
+	RORXQ          $0x38, SI, SI
+	VPERMB         (BX), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (CX), R13
-	MOVQ    8(CX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, SI, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, SI, SI
-	ANDNQ   136(AX), R14, AX
-	PDEPQ   AX, SI, AX
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, BX, SI
-	NEGQ  R11
-	SHRXQ R11, BX, BX
-	PDEPQ R14, BX, BX
+	PDEPQ R11, SI, R14
+	NEGQ  R12
+	SHRXQ R12, SI, SI
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, SI, SI
 
 	// Those of the run, which the carry clears.
-	ORQ     R12, R13
-	ORQ     AX, R14
-	ADDQ    R12, R13
-	ADCQ    AX, R14
-	ANDNQ   SI, R13, SI
-	ANDNQ   BX, R14, BX
-	MOVWLZX 62(CX), AX
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   SI, R12, SI
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
-	CMPQ  (DI), R9
+	CMPQ  (R8), AX
 	JNE   inGo
-	CMPQ  2048(DI)(R8*8), R10
+	CMPQ  2048(R8)(R9*8), R10
 	JNE   inGo
-	TESTB $0x01, R9
+	TESTB $0x01, AL
 	JNE   inGo
 	TESTB $0x01, R10
 	JNE   inGo
 
 	// The overflow bit.
-	BTW   DX, AX
+	BTW   DI, CX
 	JCS   away
-	ORQ   SI, BX
+	ORQ   R14, SI
 	SETNE ret+16(FP)
 	RET
 
 away:
-	ORQ   SI, BX
+	ORQ   R14, SI
 	JEQ   inGo
 	SETNE ret+16(FP)
 	RET
 
 inGo:
 	JMP ·hashInGo+0(SB)
-
-DATA counterBits<>+0(SB)/8, $0x0000000000003fc0
-GLOBL counterBits<>(SB), RODATA|NOPTR, $8
 
 // func keyLong(d *base, key []byte) bool
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, POPCNT
@@ -834,79 +870,87 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	VPSRLQ       $0x20, X2, X0
 	VPXOR        X0, X2, X2
 	VMOVQ        X2, DX
+	MOVQ         104(AX), CX
 
 	// Split the hash.
-	MULXQ 152(AX), BX, CX
-	PEXTQ 120(AX), BX, DX
-	RORXQ $0x38, BX, BX
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, DI
 
 	// The loads, in the order of the argument: counters, words, counters.
-	SHLXQ CX, firstBit<>+0(SB), SI
-	MOVQ  24(AX), DI
-	PEXTQ counterBits<>+0(SB), CX, R8
-	ANDQ  $-64, CX
-	ADDQ  16(AX), CX
-	MOVQ  (DI), R9
-	MOVQ  2048(DI)(R8*8), R10
+	MOVQ      24(AX), R8
+	MOVBLZX   BL, R9
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (R8), AX
+	MOVQ      2048(R8)(R9*8), R10
+	MOVQ      80(CX), R11
+	VMOVDQU64 (R11), Z16
+	VMOVDQU64 256(R11), Z17
+	VMOVDQU64 64(R11), Z18
+	VMOVDQU64 320(R11), Z19
 
 	// The slots that have the remainder.
-	VMOVDQU64      256(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   DX, Z18
-	VPCMPEQB       Z18, Z17, K1
-	VMOVDQU64      384(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   BX, Z18
-	VPCMPEQB       Z18, Z17, K1, K1
-	KMOVQ          K1, BX
-	PEXTQ          128(AX), BX, BX
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   DI, Z25
+	VPCMPEQB       Z25, Z24, K1
+	RORXQ          $0x38, SI, SI
+	VPERMB         (BX), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (CX), R13
-	MOVQ    8(CX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, SI, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, SI, SI
-	ANDNQ   136(AX), R14, AX
-	PDEPQ   AX, SI, AX
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, BX, SI
-	NEGQ  R11
-	SHRXQ R11, BX, BX
-	PDEPQ R14, BX, BX
+	PDEPQ R11, SI, R14
+	NEGQ  R12
+	SHRXQ R12, SI, SI
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, SI, SI
 
 	// Those of the run, which the carry clears.
-	ORQ     R12, R13
-	ORQ     AX, R14
-	ADDQ    R12, R13
-	ADCQ    AX, R14
-	ANDNQ   SI, R13, SI
-	ANDNQ   BX, R14, BX
-	MOVWLZX 62(CX), AX
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   SI, R12, SI
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
-	CMPQ  (DI), R9
+	CMPQ  (R8), AX
 	JNE   inGo
-	CMPQ  2048(DI)(R8*8), R10
+	CMPQ  2048(R8)(R9*8), R10
 	JNE   inGo
-	TESTB $0x01, R9
+	TESTB $0x01, AL
 	JNE   inGo
 	TESTB $0x01, R10
 	JNE   inGo
 
 	// The overflow bit.
-	BTW   DX, AX
+	BTW   DI, CX
 	JCS   away
-	ORQ   SI, BX
+	ORQ   R14, SI
 	SETNE ret+32(FP)
 	RET
 
 away:
-	ORQ   SI, BX
+	ORQ   R14, SI
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -917,78 +961,87 @@ inGo:
 // func ownLong(d *base, key []byte) bool
 // Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
 TEXT ·ownLong(SB), NOSPLIT, $0-33
+	MOVQ 104(AX), CX
+
 	// Split the hash.
-	MULXQ 152(AX), BX, CX
-	PEXTQ 120(AX), BX, DX
-	RORXQ $0x38, BX, BX
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, DI
 
 	// The loads, in the order of the argument: counters, words, counters.
-	SHLXQ CX, firstBit<>+0(SB), SI
-	MOVQ  24(AX), DI
-	PEXTQ counterBits<>+0(SB), CX, R8
-	ANDQ  $-64, CX
-	ADDQ  16(AX), CX
-	MOVQ  (DI), R9
-	MOVQ  2048(DI)(R8*8), R10
+	MOVQ      24(AX), R8
+	MOVBLZX   BL, R9
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (R8), AX
+	MOVQ      2048(R8)(R9*8), R10
+	MOVQ      80(CX), R11
+	VMOVDQU64 (R11), Z16
+	VMOVDQU64 256(R11), Z17
+	VMOVDQU64 64(R11), Z18
+	VMOVDQU64 320(R11), Z19
 
 	// The slots that have the remainder.
-	VMOVDQU64      256(AX), Z16
-	VPERMB         (CX), Z16, Z16
-	VMOVDQU64      320(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   DX, Z18
-	VPCMPEQB       Z18, Z17, K1
-	VMOVDQU64      384(AX), Z17
-	VPMULTISHIFTQB Z16, Z17, Z17
-	VPBROADCASTB   BX, Z18
-	VPCMPEQB       Z18, Z17, K1, K1
-	KMOVQ          K1, BX
-	PEXTQ          128(AX), BX, BX
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   DI, Z25
+	VPCMPEQB       Z25, Z24, K1
+	RORXQ          $0x38, SI, SI
+	VPERMB         (BX), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient: that of the counts that bit number q goes to.
-	MOVQ    (CX), R13
-	MOVQ    8(CX), R14
-	ANDNQ   allBits<>+0(SB), R13, R11
-	PDEPQ   R11, SI, R12
-	POPCNTQ R11, R11
-	SHRXQ   R11, SI, SI
-	ANDNQ   136(AX), R14, AX
-	PDEPQ   AX, SI, AX
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
 
 	// The matches at the ones of their items.
-	PDEPQ R13, BX, SI
-	NEGQ  R11
-	SHRXQ R11, BX, BX
-	PDEPQ R14, BX, BX
+	PDEPQ R11, SI, R14
+	NEGQ  R12
+	SHRXQ R12, SI, SI
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, SI, SI
 
 	// Those of the run, which the carry clears.
-	ORQ     R12, R13
-	ORQ     AX, R14
-	ADDQ    R12, R13
-	ADCQ    AX, R14
-	ANDNQ   SI, R13, SI
-	ANDNQ   BX, R14, BX
-	MOVWLZX 62(CX), AX
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   SI, R12, SI
+	MOVWLZX 62(BX), CX
 
 	// The counters again.
-	CMPQ  (DI), R9
+	CMPQ  (R8), AX
 	JNE   inGo
-	CMPQ  2048(DI)(R8*8), R10
+	CMPQ  2048(R8)(R9*8), R10
 	JNE   inGo
-	TESTB $0x01, R9
+	TESTB $0x01, AL
 	JNE   inGo
 	TESTB $0x01, R10
 	JNE   inGo
 
 	// The overflow bit.
-	BTW   DX, AX
+	BTW   DI, CX
 	JCS   away
-	ORQ   SI, BX
+	ORQ   R14, SI
 	SETNE ret+32(FP)
 	RET
 
 away:
-	ORQ   SI, BX
+	ORQ   R14, SI
 	JEQ   inGo
 	SETNE ret+32(FP)
 	RET
@@ -996,8 +1049,354 @@ away:
 inGo:
 	JMP ·keyInGo+0(SB)
 
-// func lookAddresses(narrow *code, short *code, long *code)
-TEXT ·lookAddresses(SB), NOSPLIT, $0-24
+// func hashLongest(d *base, hash uint64) bool
+// Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
+TEXT ·hashLongest(SB), NOSPLIT, $0-17
+	MOVQ hash+8(FP), DX
+	MOVQ 104(AX), CX
+
+	// Split the hash.
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, DI
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ      24(AX), R8
+	MOVBLZX   BL, R9
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (R8), AX
+	MOVQ      2048(R8)(R9*8), R10
+	MOVQ      80(CX), R11
+	VMOVDQU64 (R11), Z16
+	VMOVDQU64 256(R11), Z17
+	VMOVDQU64 64(R11), Z18
+	VMOVDQU64 320(R11), Z19
+	VMOVDQU64 128(R11), Z20
+	VMOVDQU64 384(R11), Z21
+	VMOVDQU64 192(R11), Z22
+	VMOVDQU64 448(R11), Z23
+
+	// The slots that have the remainder.
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   DI, Z25
+	VPCMPEQB       Z25, Z24, K1
+	MOVQ           DI, R11
+	SHRQ           $0x08, R11
+	VPERMB         (BX), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   R11, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x30, SI, R11
+	VPERMB         (BX), Z20, Z24
+	VPMULTISHIFTQB Z24, Z21, Z24
+	VPBROADCASTB   R11, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x38, SI, SI
+	VPERMB         (BX), Z22, Z24
+	VPMULTISHIFTQB Z24, Z23, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(CX), SI, SI
+
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
+
+	// The matches at the ones of their items.
+	PDEPQ R11, SI, R14
+	NEGQ  R12
+	SHRXQ R12, SI, SI
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, SI, SI
+
+	// Those of the run, which the carry clears.
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   SI, R12, SI
+	MOVWLZX 62(BX), CX
+
+	// The counters again.
+	CMPQ  (R8), AX
+	JNE   inGo
+	CMPQ  2048(R8)(R9*8), R10
+	JNE   inGo
+	TESTB $0x01, AL
+	JNE   inGo
+	TESTB $0x01, R10
+	JNE   inGo
+
+	// The overflow bit.
+	BTW   DI, CX
+	JCS   away
+	ORQ   R14, SI
+	SETNE ret+16(FP)
+	RET
+
+away:
+	ORQ   R14, SI
+	JEQ   inGo
+	SETNE ret+16(FP)
+	RET
+
+inGo:
+	JMP ·hashInGo+0(SB)
+
+// func keyLongest(d *base, key []byte) bool
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, BMI, BMI2, POPCNT
+TEXT ·keyLongest(SB), NOSPLIT, $0-33
+	MOVQ key_len+16(FP), CX
+	CMPQ CX, $0x09
+	JCS  inGo
+	CMPQ CX, $0x10
+	JHI  inGo
+	MOVQ key_base+8(FP), DX
+
+	// XXH3 of the key.
+	VMOVQ        (DX), X0
+	VMOVHPS      -8(DX)(CX*1), X0, X0
+	VPXOR        (AX), X0, X0
+	VMOVQ        X0, DX
+	VPUNPCKHQDQ  X0, X0, X1
+	VPSHUFB      swapped<>+0(SB), X0, X0
+	VMOVQ        X1, CX
+	MULXQ        CX, CX, DX
+	XORQ         CX, DX
+	VMOVQ        DX, X2
+	VPADDQ       X1, X2, X2
+	VPADDQ       X0, X2, X2
+	VPADDQ.BCST  key_len+16(FP), X2, X2
+	VPSRLQ       $0x25, X2, X0
+	VPXOR        X0, X2, X2
+	VPMULLQ.BCST avalanche<>+0(SB), X2, X2
+	VPSRLQ       $0x20, X2, X0
+	VPXOR        X0, X2, X2
+	VMOVQ        X2, DX
+	MOVQ         104(AX), CX
+
+	// Split the hash.
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, DI
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ      24(AX), R8
+	MOVBLZX   BL, R9
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (R8), AX
+	MOVQ      2048(R8)(R9*8), R10
+	MOVQ      80(CX), R11
+	VMOVDQU64 (R11), Z16
+	VMOVDQU64 256(R11), Z17
+	VMOVDQU64 64(R11), Z18
+	VMOVDQU64 320(R11), Z19
+	VMOVDQU64 128(R11), Z20
+	VMOVDQU64 384(R11), Z21
+	VMOVDQU64 192(R11), Z22
+	VMOVDQU64 448(R11), Z23
+
+	// The slots that have the remainder.
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   DI, Z25
+	VPCMPEQB       Z25, Z24, K1
+	MOVQ           DI, R11
+	SHRQ           $0x08, R11
+	VPERMB         (BX), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   R11, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x30, SI, R11
+	VPERMB         (BX), Z20, Z24
+	VPMULTISHIFTQB Z24, Z21, Z24
+	VPBROADCASTB   R11, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x38, SI, SI
+	VPERMB         (BX), Z22, Z24
+	VPMULTISHIFTQB Z24, Z23, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(CX), SI, SI
+
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
+
+	// The matches at the ones of their items.
+	PDEPQ R11, SI, R14
+	NEGQ  R12
+	SHRXQ R12, SI, SI
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, SI, SI
+
+	// Those of the run, which the carry clears.
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   SI, R12, SI
+	MOVWLZX 62(BX), CX
+
+	// The counters again.
+	CMPQ  (R8), AX
+	JNE   inGo
+	CMPQ  2048(R8)(R9*8), R10
+	JNE   inGo
+	TESTB $0x01, AL
+	JNE   inGo
+	TESTB $0x01, R10
+	JNE   inGo
+
+	// The overflow bit.
+	BTW   DI, CX
+	JCS   away
+	ORQ   R14, SI
+	SETNE ret+32(FP)
+	RET
+
+away:
+	ORQ   R14, SI
+	JEQ   inGo
+	SETNE ret+32(FP)
+	RET
+
+inGo:
+	JMP ·keyInGo+0(SB)
+
+// func ownLongest(d *base, key []byte) bool
+// Requires: AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, POPCNT
+TEXT ·ownLongest(SB), NOSPLIT, $0-33
+	MOVQ 104(AX), CX
+
+	// Split the hash.
+	MULXQ 32(AX), DX, BX
+	MULXQ 8(CX), SI, DX
+	MOVQ  24(CX), DI
+	SHRXQ DI, SI, DI
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ      24(AX), R8
+	MOVBLZX   BL, R9
+	RORXQ     $0x3a, BX, BX
+	ADDQ      16(AX), BX
+	MOVQ      (R8), AX
+	MOVQ      2048(R8)(R9*8), R10
+	MOVQ      80(CX), R11
+	VMOVDQU64 (R11), Z16
+	VMOVDQU64 256(R11), Z17
+	VMOVDQU64 64(R11), Z18
+	VMOVDQU64 320(R11), Z19
+	VMOVDQU64 128(R11), Z20
+	VMOVDQU64 384(R11), Z21
+	VMOVDQU64 192(R11), Z22
+	VMOVDQU64 448(R11), Z23
+
+	// The slots that have the remainder.
+	VPERMB         (BX), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   DI, Z25
+	VPCMPEQB       Z25, Z24, K1
+	MOVQ           DI, R11
+	SHRQ           $0x08, R11
+	VPERMB         (BX), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   R11, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x30, SI, R11
+	VPERMB         (BX), Z20, Z24
+	VPMULTISHIFTQB Z24, Z21, Z24
+	VPBROADCASTB   R11, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x38, SI, SI
+	VPERMB         (BX), Z22, Z24
+	VPMULTISHIFTQB Z24, Z23, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(CX), SI, SI
+
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (BX), R11
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R11, R12
+	PDEPQ   R12, DX, R13
+	POPCNTQ R12, R12
+	SHRXQ   R12, DX, DX
+
+	// The matches at the ones of their items.
+	PDEPQ R11, SI, R14
+	NEGQ  R12
+	SHRXQ R12, SI, SI
+
+	// The same in the second word.
+	MOVQ  8(BX), R12
+	ANDNQ 64(CX), R12, CX
+	PDEPQ CX, DX, CX
+	PDEPQ R12, SI, SI
+
+	// Those of the run, which the carry clears.
+	ORQ     R13, R11
+	ORQ     CX, R12
+	ADDQ    R13, R11
+	ADCQ    CX, R12
+	ANDNQ   R14, R11, R14
+	ANDNQ   SI, R12, SI
+	MOVWLZX 62(BX), CX
+
+	// The counters again.
+	CMPQ  (R8), AX
+	JNE   inGo
+	CMPQ  2048(R8)(R9*8), R10
+	JNE   inGo
+	TESTB $0x01, AL
+	JNE   inGo
+	TESTB $0x01, R10
+	JNE   inGo
+
+	// The overflow bit.
+	BTW   DI, CX
+	JCS   away
+	ORQ   R14, SI
+	SETNE ret+32(FP)
+	RET
+
+away:
+	ORQ   R14, SI
+	JEQ   inGo
+	SETNE ret+32(FP)
+	RET
+
+inGo:
+	JMP ·keyInGo+0(SB)
+
+// func lookAddresses(narrow *code, short *code, long *code, longest *code)
+TEXT ·lookAddresses(SB), NOSPLIT, $0-32
 	MOVQ narrow+0(FP), AX
 	LEAQ ·hashNarrow+0(SB), CX
 	MOVQ CX, (AX)
@@ -1019,768 +1418,1377 @@ TEXT ·lookAddresses(SB), NOSPLIT, $0-24
 	MOVQ CX, 8(AX)
 	LEAQ ·ownLong+0(SB), CX
 	MOVQ CX, 16(AX)
+	MOVQ longest+24(FP), AX
+	LEAQ ·hashLongest+0(SB), CX
+	MOVQ CX, (AX)
+	LEAQ ·keyLongest+0(SB), CX
+	MOVQ CX, 8(AX)
+	LEAQ ·ownLongest+0(SB), CX
+	MOVQ CX, 16(AX)
 	RET
 
-// func batchAVX512(b *batch)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·batchAVX512(SB), $536-8
-	MOVQ         b+0(FP), AX
-	MOVQ         (AX), CX
-	MOVQ         8(AX), BX
-	MOVQ         16(AX), SI
-	MOVQ         24(AX), DI
-	MOVQ         32(AX), R8
-	MOVQ         40(AX), R9
-	MOVQ         48(AX), DX
-	MOVQ         $0x0101010101010101, R10
-	MOVQ         56(AX), R11
-	MOVQ         R11, 512(SP)
-	MOVQ         80(AX), R11
-	MOVQ         R11, 520(SP)
-	MOVQ         96(AX), R11
-	MOVQ         R11, 528(SP)
-	VPBROADCASTQ 64(AX), Z0
-	VPBROADCASTQ 72(AX), Z1
-	VPBROADCASTQ 88(AX), Z2
-	MOVQ         $0x0000000000000001, AX
-	VPBROADCASTQ AX, Z3
-	MOVQ         $0x5555555555555555, AX
-	VPBROADCASTQ AX, Z4
-	MOVQ         $0x3333333333333333, AX
-	VPBROADCASTQ AX, Z5
-	MOVQ         $0x0f0f0f0f0f0f0f0f, AX
-	VPBROADCASTQ AX, Z6
-	MOVQ         $0x0101010101010101, AX
-	VPBROADCASTQ AX, Z7
-	MOVQ         $0x8080808080808080, AX
-	VPBROADCASTQ AX, Z8
+// func batchNarrow(b *batch)
+// Requires: BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·batchNarrow(SB), $64-8
+	MOVQ b+0(FP), DX
+	MOVQ (DX), AX
+	MOVQ 24(DX), CX
+	MOVQ 32(DX), BX
+	MOVQ 40(DX), SI
+	MOVQ SI, (SP)
+	MOVQ 48(DX), SI
+	SHLQ $0x06, SI
+	LEAQ -8(CX)(SI*1), SI
+	MOVQ SI, 8(SP)
+	MOVQ 8(DX), SI
+	MOVQ SI, 16(SP)
+	MOVQ 16(DX), DX
+	MOVQ DX, 24(SP)
 
-	// The lines of the first groups.
-	XORQ AX, AX
-	MOVQ R9, R11
+	// The lines of the first hashes.
+	MOVQ CX, SI
+	LEAQ 256(CX), DI
 
 first:
-	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R13, R12
-	MOVQ       R12, (SP)(AX*1)
-	MOVQ       R13, 256(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      8(SI), R13, R12
-	MOVQ       R12, 8(SP)(AX*1)
-	MOVQ       R13, 264(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      16(SI), R13, R12
-	MOVQ       R12, 16(SP)(AX*1)
-	MOVQ       R13, 272(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      24(SI), R13, R12
-	MOVQ       R12, 24(SP)(AX*1)
-	MOVQ       R13, 280(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      32(SI), R13, R12
-	MOVQ       R12, 32(SP)(AX*1)
-	MOVQ       R13, 288(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      40(SI), R13, R12
-	MOVQ       R12, 40(SP)(AX*1)
-	MOVQ       R13, 296(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      48(SI), R13, R12
-	MOVQ       R12, 48(SP)(AX*1)
-	MOVQ       R13, 304(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      56(SI), R13, R12
-	MOVQ       R12, 56(SP)(AX*1)
-	MOVQ       R13, 312(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	ADDQ       $0x40, SI
-	ADDQ       $0x40, AX
-	DECQ       R11
-	JZ         asked
-	CMPQ       AX, $0x00000100
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      (AX), DX, R8
+	SHLQ       $0x06, R8
+	ADDQ       16(SP), R8
+	PREFETCHT0 (R8)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DI
 	JNE        first
 
-asked:
-	XORQ AX, AX
+group:
+	// The bits of a group that are open come from above, and push the lowest one out.
+	MOVL $0x00000080, DI
 
 next:
-	VMOVDQU64 (SP)(AX*1), Z9
-	VMOVDQU64 256(SP)(AX*1), Z10
+	LEAQ       256(CX), SI
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      (AX), DX, SI
+	SHLQ       $0x06, SI
+	ADDQ       16(SP), SI
+	PREFETCHT0 (SI)
+	MOVQ       (CX), DX
 
-	// The fingerprint, its quotient, the pattern of its remainder.
-	VPBROADCASTQ sixtyFour<>+0(SB), Z11
-	VPSUBQ.BCST  528(SP), Z11, Z11
-	VPSRLVQ      Z11, Z10, Z10
-	VPSRLVQ      Z2, Z10, Z11
-	VPANDQ.BCST  512(SP), Z10, Z19
-	VPMULLQ      Z0, Z19, Z19
-	VPANDQ.BCST  striped<>+0(SB), Z9, Z20
-	VPSLLQ       $0x06, Z9, Z9
-
-	// The place of the overflow bit.
-	VPANDQ.BCST fifteen<>+0(SB), Z10, Z10
-	VPORQ.BCST  firstOverflow<>+0(SB), Z10, Z10
+	// Split the hash.
+	MULXQ (AX), DX, SI
+	MULXQ 8(AX), R8, DX
+	MOVQ  24(AX), R11
+	SHRXQ R11, R8, R8
 
 	// The loads, in the order of the argument: counters, words, counters.
-	VPBROADCASTQ (BX), Z21
-	KXNORB       K1, K1, K1
-	VPXORQ       Z12, Z12, Z12
-	VPGATHERQQ   2048(BX)(Z20*8), K1, Z12
-	KXNORB       K1, K1, K1
-	VPXORQ       Z13, Z13, Z13
-	VPGATHERQQ   (CX)(Z9*1), K1, Z13
-	KXNORB       K1, K1, K1
-	VPXORQ       Z14, Z14, Z14
-	VPGATHERQQ   8(CX)(Z9*1), K1, Z14
+	MOVQ    24(SP), R11
+	MOVBLZX SI, R12
+	RORXQ   $0x3a, SI, SI
+	ADDQ    16(SP), SI
+	LEAQ    2048(R11)(R12*8), R12
+	MOVQ    R12, 40(SP)
+	MOVQ    R11, 32(SP)
+	MOVQ    (R11), R11
+	MOVQ    R11, 48(SP)
+	MOVQ    (R12), R11
+	MOVQ    R11, 56(SP)
 
-	// In which word zero q of the counts is.
-	VPTERNLOGQ     $0x0f, Z13, Z13, Z13
-	VPTERNLOGQ     $0x0f, Z14, Z14, Z14
-	VPSRLQ         $0x01, Z13, Z22
-	VPANDQ         Z4, Z22, Z22
-	VPSUBQ         Z22, Z13, Z22
-	VPSRLQ         $0x02, Z22, Z23
-	VPANDQ         Z5, Z23, Z23
-	VPANDQ         Z5, Z22, Z22
-	VPADDQ         Z23, Z22, Z22
-	VPSRLQ         $0x04, Z22, Z23
-	VPADDQ         Z22, Z23, Z23
-	VPANDQ         Z6, Z23, Z23
-	VPMULLQ        Z7, Z23, Z23
-	VPSRLQ         $0x38, Z23, Z23
-	VPCMPUQ        $0x05, Z23, Z11, K2
-	VMOVDQA64      Z14, K2, Z13
-	VMOVDQA64      Z11, Z22
-	VPSUBQ         Z23, Z11, K2, Z22
-	VPBROADCASTQ.Z sixtyFour<>+0(SB), K2, Z23
+	// Where zero q of the counts is: in the first word that has so many.
+	SHLXQ   DX, firstBit<>+0(SB), R11
+	MOVQ    (SI), R12
+	NOTQ    R12
+	PDEPQ   R12, R11, R13
+	POPCNTQ R12, R12
+	MOVQ    8(SI), R14
+	NOTQ    R14
+	SHRXQ   R12, R11, R11
+	PDEPQ   R14, R11, R11
+	TZCNTQ  R11, R11
+	ADDQ    $0x40, R11
+	TZCNTQ  R13, R13
+	CMOVQCC R13, R11
 
-	// Where it is there.
-	VPSRLQ      $0x01, Z13, Z24
-	VPANDQ      Z4, Z24, Z24
-	VPSUBQ      Z24, Z13, Z24
-	VPSRLQ      $0x02, Z24, Z26
-	VPANDQ      Z5, Z26, Z26
-	VPANDQ      Z5, Z24, Z25
-	VPADDQ      Z26, Z25, Z25
-	VPSRLQ      $0x04, Z25, Z26
-	VPADDQ      Z25, Z26, Z26
-	VPANDQ      Z6, Z26, Z26
-	VPMULLQ     Z7, Z26, Z26
-	VPMULLQ     Z7, Z22, Z27
-	VPORQ       Z8, Z27, Z27
-	VPSUBQ      Z26, Z27, Z27
-	VPANDQ      Z8, Z27, Z27
-	VPSRLQ      $0x07, Z27, Z27
-	VPMULLQ     Z7, Z27, Z27
-	VPSRLQ      $0x35, Z27, Z27
-	VPANDQ.BCST fiftySix<>+0(SB), Z27, Z27
-	VPSLLQ      $0x08, Z26, Z26
-	VPSRLVQ     Z27, Z26, Z26
-	VPANDQ.BCST low8<>+0(SB), Z26, Z26
-	VPSUBQ      Z26, Z22, Z22
-	VPSRLVQ     Z27, Z25, Z26
-	VPANDQ.BCST fifteen<>+0(SB), Z26, Z26
-	VPCMPUQ     $0x05, Z26, Z22, K2
-	VPSUBQ      Z26, Z22, K2, Z22
-	VPADDQ.BCST four<>+0(SB), Z27, K2, Z27
-	VPSRLVQ     Z27, Z24, Z26
-	VPANDQ.BCST three<>+0(SB), Z26, Z26
-	VPCMPUQ     $0x05, Z26, Z22, K2
-	VPSUBQ      Z26, Z22, K2, Z22
-	VPADDQ.BCST two<>+0(SB), Z27, K2, Z27
-	VPSRLVQ     Z27, Z13, Z26
-	VPANDQ      Z3, Z26, Z26
-	VPCMPUQ     $0x05, Z26, Z22, K2
-	VPADDQ      Z3, Z27, K2, Z27
-	VPADDQ      Z27, Z23, Z23
+	// The run of bits 1 behind it.
+	LEAQ   1(R11), R12
+	SUBQ   DX, R11
+	MOVQ   R12, DX
+	SHRQ   $0x03, DX
+	ANDL   $0x07, R12
+	SHRXQ  R12, (SI)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
 
-	// The run of bits 1 behind it: the first of them that is 0, as a number.
-	VPSUBQ      Z11, Z23, Z11
-	VPADDQ      Z3, Z23, Z23
-	VPSRLQ      $0x03, Z23, Z27
-	VPADDQ      Z9, Z27, Z27
-	KXNORB      K1, K1, K1
-	VPXORQ      Z15, Z15, Z15
-	VPGATHERQQ  (CX)(Z27*1), K1, Z15
-	VPANDQ.BCST seven<>+0(SB), Z23, Z22
-	VPSRLVQ     Z22, Z15, Z15
-	VPTERNLOGQ  $0x0f, Z15, Z15, Z15
-	VPXORQ      Z22, Z22, Z22
-	VPSUBQ      Z15, Z22, Z22
-	VPANDQ      Z22, Z15, Z15
-	VCVTUQQ2PD  Z15, Z15
-	VPSRLQ      $0x34, Z15, Z15
-	VPSUBQ.BCST bias<>+0(SB), Z15, Z15
-	VPMULUDQ    Z2, Z15, Z15
+	// Their remainders are in the eight bytes that end with that of the last bit.
+	IMULQ 16(AX), DX
+	IMULQ 16(AX), R11
+	ADDQ  32(AX), R11
+	LEAQ  7(R11)(DX*1), R12
 
-	// The remainders of the run.
-	VPMULUDQ     Z2, Z11, Z11
-	VPADDQ.BCST  520(SP), Z11, Z11
-	VPSRLQ       $0x03, Z11, Z27
-	VPMINUQ.BCST fiftySix<>+0(SB), Z27, Z27
-	VPSLLQ       $0x03, Z27, Z26
-	VPSUBQ       Z26, Z11, Z11
-	VPADDQ       Z9, Z27, Z27
-	KXNORB       K1, K1, K1
-	VPXORQ       Z16, Z16, Z16
-	VPGATHERQQ   (CX)(Z27*1), K1, Z16
-	KXNORB       K1, K1, K1
-	VPXORQ       Z17, Z17, Z17
-	VPGATHERQQ   56(CX)(Z9*1), K1, Z17
-	KXNORB       K1, K1, K1
-	VPXORQ       Z18, Z18, Z18
-	VPGATHERQQ   2048(BX)(Z20*8), K1, Z18
-	VPBROADCASTQ (BX), Z9
-	VPSRLVQ      Z11, Z16, Z16
+	// Where the counts are short, that may be in the first eight bytes.
+	CMPQ    R12, $0x40
+	CMOVQCS sixtyFour<>+0(SB), R12
+	MOVQ    R12, R13
+	SHRQ    $0x03, R13
+	ANDL    $-8, R12
+	SUBQ    R12, R11
+
+	// A line that is being changed may say that they are anywhere.
+	CMPQ    R13, $0x40
+	CMOVQHI sixtyFour<>+0(SB), R13
+	SHRXQ   R11, -8(SI)(R13*1), R11
 
 	// A lane of zero where one of the run is the remainder.
-	VPXORQ       Z19, Z16, Z16
-	VPSUBQ       Z0, Z16, Z26
-	VPTERNLOGQ   $0x08, Z1, Z26, Z16
-	VPSLLVQ      Z15, Z3, Z26
-	VPSUBQ       Z3, Z26, Z26
-	VPTESTMQ     Z26, Z16, K2
-	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z15, K3
+	MOVQ    R8, R12
+	IMULQ   48(AX), R12
+	XORQ    R12, R11
+	MOVQ    R11, R12
+	SUBQ    48(AX), R12
+	ANDNQ   R12, R11, R11
+	ANDQ    56(AX), R11
+	CMPQ    DX, $0x39
+	JHI     long
+	BZHIQ   DX, R11, R11
+	MOVWLZX 62(SI), DX
 
-	// open: a long run, or what is odd, or is not what it was, or the overflow bit.
-	VPORQ      Z12, Z21, Z11
-	VPANDQ     Z3, Z11, Z11
-	VPTERNLOGQ $0xf6, Z12, Z18, Z11
-	VPTERNLOGQ $0xf6, Z21, Z9, Z11
-	VPTESTMQ   Z11, Z11, K4
-	VPSRLVQ    Z10, Z17, Z17
-	VPTESTMQ   Z3, Z17, K5
-	KORB       K5, K4, K4
-	KANDNB     K2, K3, K2
-	KANDNB     K4, K2, K4
-	KORB       K3, K4, K4
-	KMOVB      K2, R12
-	KMOVB      K4, R13
+	// The counters again.
+	MOVQ  32(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  48(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+	MOVQ  40(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  56(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
 
-	// One byte for each bit.
-	PDEPQ R10, R12, R12
-	MOVQ  R12, (DI)
-	MOVB  R13, (R8)
-	ADDQ  $0x08, DI
-	INCQ  R8
+	// Found, or open: the overflow bit.
+	BTW   R8, DX
+	SETCS R10
 	TESTQ R11, R11
-	JZ    all
+	SETNE R9
+	MOVB  R9, (BX)
+	ANDNL R10, R9, R10
+	SHRL  $0x01, R10
 
-	// Split eight hashes, and ask for their lines.
-	MULXQ      (SI), R13, R12
-	MOVQ       R12, (SP)(AX*1)
-	MOVQ       R13, 256(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      8(SI), R13, R12
-	MOVQ       R12, 8(SP)(AX*1)
-	MOVQ       R13, 264(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      16(SI), R13, R12
-	MOVQ       R12, 16(SP)(AX*1)
-	MOVQ       R13, 272(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      24(SI), R13, R12
-	MOVQ       R12, 24(SP)(AX*1)
-	MOVQ       R13, 280(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      32(SI), R13, R12
-	MOVQ       R12, 32(SP)(AX*1)
-	MOVQ       R13, 288(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      40(SI), R13, R12
-	MOVQ       R12, 40(SP)(AX*1)
-	MOVQ       R13, 296(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      48(SI), R13, R12
-	MOVQ       R12, 48(SP)(AX*1)
-	MOVQ       R13, 304(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	MULXQ      56(SI), R13, R12
-	MOVQ       R12, 56(SP)(AX*1)
-	MOVQ       R13, 312(SP)(AX*1)
-	SHLQ       $0x06, R12
-	PREFETCHT0 (CX)(R12*1)
-	ADDQ       $0x40, SI
-	DECQ       R11
+noted:
+	INCQ BX
+	LEAQ 8(CX), CX
+	RCRB $0x01, DI
+	JCC  next
+	MOVQ (SP), DX
+	MOVB DI, (DX)
+	INCQ DX
+	MOVQ DX, (SP)
+	CMPQ 8(SP), CX
+	JCC  group
+	RET
 
-all:
-	ADDQ $0x40, AX
-	ANDQ $0x000000ff, AX
-	DECQ R9
-	JNZ  next
+	// What moved, or has a long run, is open.
+long:
+	MOVB $0x00, (BX)
+	STC
+	JMP  noted
+
+// func shardsNarrow(b *batch)
+// Requires: BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·shardsNarrow(SB), $64-8
+	MOVQ b+0(FP), DX
+	MOVQ (DX), AX
+	MOVQ 24(DX), CX
+	MOVQ 32(DX), BX
+	MOVQ 40(DX), SI
+	MOVQ SI, (SP)
+	MOVQ 48(DX), SI
+	SHLQ $0x06, SI
+	LEAQ -8(CX)(SI*1), SI
+	MOVQ SI, 8(SP)
+	MOVQ 56(DX), SI
+	MOVQ SI, 16(SP)
+	MOVQ 64(DX), DX
+	MOVQ DX, 24(SP)
+
+	// The lines of the first hashes.
+	MOVQ CX, SI
+	LEAQ 256(CX), DI
+
+first:
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      24(SP), DX, R8
+	SHLQ       $0x03, R8
+	ADDQ       16(SP), R8
+	MOVQ       (R8), R8
+	MULXQ      32(R8), DX, R9
+	SHLQ       $0x06, R9
+	ADDQ       16(R8), R9
+	PREFETCHT0 (R9)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DI
+	JNE        first
+
+group:
+	// The bits of a group that are open come from above, and push the lowest one out.
+	MOVL $0x00000080, DI
+
+next:
+	LEAQ       256(CX), SI
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      24(SP), DX, SI
+	SHLQ       $0x03, SI
+	ADDQ       16(SP), SI
+	MOVQ       (SI), SI
+	MULXQ      32(SI), DX, R8
+	SHLQ       $0x06, R8
+	ADDQ       16(SI), R8
+	PREFETCHT0 (R8)
+	MOVQ       (CX), DX
+	MULXQ      24(SP), DX, SI
+	SHLQ       $0x03, SI
+	ADDQ       16(SP), SI
+	MOVQ       (SI), SI
+
+	// Split the hash.
+	MULXQ 32(SI), DX, R8
+	MULXQ 8(AX), R9, DX
+	MOVQ  24(AX), R12
+	SHRXQ R12, R9, R9
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(SI), R12
+	MOVBLZX R8, R13
+	RORXQ   $0x3a, R8, R8
+	ADDQ    16(SI), R8
+	LEAQ    2048(R12)(R13*8), SI
+	MOVQ    SI, 40(SP)
+	MOVQ    R12, 32(SP)
+	MOVQ    (R12), R12
+	MOVQ    R12, 48(SP)
+	MOVQ    (SI), SI
+	MOVQ    SI, 56(SP)
+
+	// Where zero q of the counts is: in the first word that has so many.
+	SHLXQ   DX, firstBit<>+0(SB), SI
+	MOVQ    (R8), R12
+	NOTQ    R12
+	PDEPQ   R12, SI, R13
+	POPCNTQ R12, R12
+	MOVQ    8(R8), R14
+	NOTQ    R14
+	SHRXQ   R12, SI, SI
+	PDEPQ   R14, SI, SI
+	TZCNTQ  SI, SI
+	ADDQ    $0x40, SI
+	TZCNTQ  R13, R13
+	CMOVQCC R13, SI
+
+	// The run of bits 1 behind it.
+	LEAQ   1(SI), R12
+	SUBQ   DX, SI
+	MOVQ   R12, DX
+	SHRQ   $0x03, DX
+	ANDL   $0x07, R12
+	SHRXQ  R12, (R8)(DX*1), DX
+	NOTQ   DX
+	TZCNTQ DX, DX
+
+	// Their remainders are in the eight bytes that end with that of the last bit.
+	IMULQ 16(AX), DX
+	IMULQ 16(AX), SI
+	ADDQ  32(AX), SI
+	LEAQ  7(SI)(DX*1), R12
+
+	// Where the counts are short, that may be in the first eight bytes.
+	CMPQ    R12, $0x40
+	CMOVQCS sixtyFour<>+0(SB), R12
+	MOVQ    R12, R13
+	SHRQ    $0x03, R13
+	ANDL    $-8, R12
+	SUBQ    R12, SI
+
+	// A line that is being changed may say that they are anywhere.
+	CMPQ    R13, $0x40
+	CMOVQHI sixtyFour<>+0(SB), R13
+	SHRXQ   SI, -8(R8)(R13*1), SI
+
+	// A lane of zero where one of the run is the remainder.
+	MOVQ    R9, R12
+	IMULQ   48(AX), R12
+	XORQ    R12, SI
+	MOVQ    SI, R12
+	SUBQ    48(AX), R12
+	ANDNQ   R12, SI, SI
+	ANDQ    56(AX), SI
+	CMPQ    DX, $0x39
+	JHI     long
+	BZHIQ   DX, SI, SI
+	MOVWLZX 62(R8), DX
+
+	// The counters again.
+	MOVQ  32(SP), R8
+	MOVQ  (R8), R8
+	CMPQ  48(SP), R8
+	JNE   long
+	TESTB $0x01, R8
+	JNE   long
+	MOVQ  40(SP), R8
+	MOVQ  (R8), R8
+	CMPQ  56(SP), R8
+	JNE   long
+	TESTB $0x01, R8
+	JNE   long
+
+	// Found, or open: the overflow bit.
+	BTW   R9, DX
+	SETCS R11
+	TESTQ SI, SI
+	SETNE R10
+	MOVB  R10, (BX)
+	ANDNL R11, R10, R11
+	SHRL  $0x01, R11
+
+noted:
+	INCQ BX
+	LEAQ 8(CX), CX
+	RCRB $0x01, DI
+	JCC  next
+	MOVQ (SP), DX
+	MOVB DI, (DX)
+	INCQ DX
+	MOVQ DX, (SP)
+	CMPQ 8(SP), CX
+	JCC  group
+	RET
+
+	// What moved, or has a long run, is open.
+long:
+	MOVB $0x00, (BX)
+	STC
+	JMP  noted
+
+// func batchShort(b *batch)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·batchShort(SB), $64-8
+	MOVQ      b+0(FP), DX
+	MOVQ      (DX), AX
+	MOVQ      24(DX), CX
+	MOVQ      32(DX), BX
+	MOVQ      40(DX), SI
+	MOVQ      SI, (SP)
+	MOVQ      48(DX), SI
+	SHLQ      $0x06, SI
+	LEAQ      -8(CX)(SI*1), SI
+	MOVQ      SI, 8(SP)
+	MOVQ      8(DX), SI
+	MOVQ      SI, 16(SP)
+	MOVQ      16(DX), DX
+	MOVQ      DX, 24(SP)
+	MOVQ      80(AX), DX
+	VMOVDQU64 (DX), Z16
+	VMOVDQU64 256(DX), Z17
+	VMOVDQU64 512(DX), Z18
+
+	// The lines of the first hashes.
+	MOVQ CX, SI
+	LEAQ 256(CX), DI
+
+first:
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      (AX), DX, R8
+	SHLQ       $0x06, R8
+	ADDQ       16(SP), R8
+	PREFETCHT0 (R8)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DI
+	JNE        first
+
+group:
+	// The bits of a group that are open come from above, and push the lowest one out.
+	MOVL $0x00000080, DI
+
+next:
+	LEAQ       256(CX), SI
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      (AX), DX, SI
+	SHLQ       $0x06, SI
+	ADDQ       16(SP), SI
+	PREFETCHT0 (SI)
+	MOVQ       (CX), DX
+
+	// Split the hash.
+	MULXQ (AX), DX, SI
+	MULXQ 8(AX), R8, DX
+	MOVQ  24(AX), R11
+	SHRXQ R11, R8, R8
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(SP), R11
+	MOVBLZX SI, R12
+	RORXQ   $0x3a, SI, SI
+	ADDQ    16(SP), SI
+	LEAQ    2048(R11)(R12*8), R12
+	MOVQ    R12, 40(SP)
+	MOVQ    R11, 32(SP)
+	MOVQ    (R11), R11
+	MOVQ    R11, 48(SP)
+	MOVQ    (R12), R11
+	MOVQ    R11, 56(SP)
+
+	// The slots that have the remainder.
+	VPERMB         (SI), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   R8, Z25
+	VPXORQ         Z25, Z24, Z24
+	VPTESTNMB      Z18, Z24, K1
+	KMOVQ          K1, R11
+	PEXTQ          72(AX), R11, R11
+
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (SI), R12
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R12, R13
+	PDEPQ   R13, DX, R14
+	POPCNTQ R13, R13
+	SHRXQ   R13, DX, DX
+
+	// The matches at the ones of their items.
+	PDEPQ R12, R11, R15
+	NEGQ  R13
+	SHRXQ R13, R11, R11
+
+	// The same in the second word.
+	MOVQ  8(SI), R13
+	ANDNQ 64(AX), R13, BP
+	PDEPQ BP, DX, DX
+	PDEPQ R13, R11, R11
+
+	// Those of the run, which the carry clears.
+	ORQ     R14, R12
+	ORQ     DX, R13
+	ADDQ    R14, R12
+	ADCQ    DX, R13
+	ANDNQ   R15, R12, R15
+	ANDNQ   R11, R13, R11
+	ORQ     R11, R15
+	MOVWLZX 62(SI), DX
+
+	// The counters again.
+	MOVQ  32(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  48(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+	MOVQ  40(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  56(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+
+	// Found, or open: the overflow bit.
+	BTW   R8, DX
+	SETCS R10
+	TESTQ R15, R15
+	SETNE R9
+	MOVB  R9, (BX)
+	ANDNL R10, R9, R10
+	SHRL  $0x01, R10
+
+noted:
+	INCQ BX
+	LEAQ 8(CX), CX
+	RCRB $0x01, DI
+	JCC  next
+	MOVQ (SP), DX
+	MOVB DI, (DX)
+	INCQ DX
+	MOVQ DX, (SP)
+	CMPQ 8(SP), CX
+	JCC  group
 	VZEROUPPER
 	RET
 
-DATA low8<>+0(SB)/8, $0x00000000000000ff
-GLOBL low8<>(SB), RODATA|NOPTR, $8
+	// What moved, or has a long run, is open.
+long:
+	MOVB $0x00, (BX)
+	STC
+	JMP  noted
 
-DATA firstOverflow<>+0(SB)/8, $0x0000000000000030
-GLOBL firstOverflow<>(SB), RODATA|NOPTR, $8
+// func shardsShort(b *batch)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·shardsShort(SB), $64-8
+	MOVQ      b+0(FP), DX
+	MOVQ      (DX), AX
+	MOVQ      24(DX), CX
+	MOVQ      32(DX), BX
+	MOVQ      40(DX), SI
+	MOVQ      SI, (SP)
+	MOVQ      48(DX), SI
+	SHLQ      $0x06, SI
+	LEAQ      -8(CX)(SI*1), SI
+	MOVQ      SI, 8(SP)
+	MOVQ      56(DX), SI
+	MOVQ      SI, 16(SP)
+	MOVQ      64(DX), DX
+	MOVQ      DX, 24(SP)
+	MOVQ      80(AX), DX
+	VMOVDQU64 (DX), Z16
+	VMOVDQU64 256(DX), Z17
+	VMOVDQU64 512(DX), Z18
 
-DATA fifteen<>+0(SB)/8, $0x000000000000000f
-GLOBL fifteen<>(SB), RODATA|NOPTR, $8
-
-DATA seven<>+0(SB)/8, $0x0000000000000007
-GLOBL seven<>(SB), RODATA|NOPTR, $8
-
-DATA three<>+0(SB)/8, $0x0000000000000003
-GLOBL three<>(SB), RODATA|NOPTR, $8
-
-DATA four<>+0(SB)/8, $0x0000000000000004
-GLOBL four<>(SB), RODATA|NOPTR, $8
-
-DATA two<>+0(SB)/8, $0x0000000000000002
-GLOBL two<>(SB), RODATA|NOPTR, $8
-
-DATA fiftySix<>+0(SB)/8, $0x0000000000000038
-GLOBL fiftySix<>(SB), RODATA|NOPTR, $8
-
-DATA wide<>+0(SB)/8, $0x0000000000000039
-GLOBL wide<>(SB), RODATA|NOPTR, $8
-
-DATA striped<>+0(SB)/8, $0x00000000000000ff
-GLOBL striped<>(SB), RODATA|NOPTR, $8
-
-DATA bias<>+0(SB)/8, $0x00000000000003ff
-GLOBL bias<>(SB), RODATA|NOPTR, $8
-
-// func shardsAVX512(b *batch)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·shardsAVX512(SB), $1056-8
-	MOVQ         b+0(FP), AX
-	MOVQ         (AX), CX
-	MOVQ         8(AX), BX
-	MOVQ         16(AX), SI
-	MOVQ         24(AX), DI
-	MOVQ         32(AX), R8
-	MOVQ         40(AX), R9
-	MOVQ         48(AX), DX
-	MOVQ         DX, 1024(SP)
-	MOVQ         104(AX), BX
-	MOVQ         $0x0101010101010101, R10
-	MOVQ         56(AX), DX
-	MOVQ         DX, 1032(SP)
-	MOVQ         80(AX), DX
-	MOVQ         DX, 1040(SP)
-	MOVQ         96(AX), DX
-	MOVQ         DX, 1048(SP)
-	VPBROADCASTQ 64(AX), Z0
-	VPBROADCASTQ 72(AX), Z1
-	VPBROADCASTQ 88(AX), Z2
-	MOVQ         $0x0000000000000001, AX
-	VPBROADCASTQ AX, Z3
-	MOVQ         $0x5555555555555555, AX
-	VPBROADCASTQ AX, Z4
-	MOVQ         $0x3333333333333333, AX
-	VPBROADCASTQ AX, Z5
-	MOVQ         $0x0f0f0f0f0f0f0f0f, AX
-	VPBROADCASTQ AX, Z6
-	MOVQ         $0x0101010101010101, AX
-	VPBROADCASTQ AX, Z7
-	MOVQ         $0x8080808080808080, AX
-	VPBROADCASTQ AX, Z8
-
-	// The lines of the first groups.
-	XORQ AX, AX
-	MOVQ R9, R11
+	// The lines of the first hashes.
+	MOVQ CX, SI
+	LEAQ 256(CX), DI
 
 first:
-	// Split eight hashes, and ask for their lines.
-	MOVQ       (SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, (SP)(AX*1)
-	MOVQ       R13, 256(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 512(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 768(SP)(AX*1)
-	MOVQ       8(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 8(SP)(AX*1)
-	MOVQ       R13, 264(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 520(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 776(SP)(AX*1)
-	MOVQ       16(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 16(SP)(AX*1)
-	MOVQ       R13, 272(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 528(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 784(SP)(AX*1)
-	MOVQ       24(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 24(SP)(AX*1)
-	MOVQ       R13, 280(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 536(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 792(SP)(AX*1)
-	MOVQ       32(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 32(SP)(AX*1)
-	MOVQ       R13, 288(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 544(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 800(SP)(AX*1)
-	MOVQ       40(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 40(SP)(AX*1)
-	MOVQ       R13, 296(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 552(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 808(SP)(AX*1)
-	MOVQ       48(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 48(SP)(AX*1)
-	MOVQ       R13, 304(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 560(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 816(SP)(AX*1)
-	MOVQ       56(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 56(SP)(AX*1)
-	MOVQ       R13, 312(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 568(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 824(SP)(AX*1)
-	ADDQ       $0x40, SI
-	ADDQ       $0x40, AX
-	DECQ       R11
-	JZ         asked
-	CMPQ       AX, $0x00000100
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      24(SP), DX, R8
+	SHLQ       $0x03, R8
+	ADDQ       16(SP), R8
+	MOVQ       (R8), R8
+	MULXQ      32(R8), DX, R9
+	SHLQ       $0x06, R9
+	ADDQ       16(R8), R9
+	PREFETCHT0 (R9)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DI
 	JNE        first
 
-asked:
-	XORQ AX, AX
+group:
+	// The bits of a group that are open come from above, and push the lowest one out.
+	MOVL $0x00000080, DI
 
 next:
-	VMOVDQU64 (SP)(AX*1), Z9
-	VMOVDQU64 256(SP)(AX*1), Z10
+	LEAQ       256(CX), SI
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      24(SP), DX, SI
+	SHLQ       $0x03, SI
+	ADDQ       16(SP), SI
+	MOVQ       (SI), SI
+	MULXQ      32(SI), DX, R8
+	SHLQ       $0x06, R8
+	ADDQ       16(SI), R8
+	PREFETCHT0 (R8)
+	MOVQ       (CX), DX
+	MULXQ      24(SP), DX, SI
+	SHLQ       $0x03, SI
+	ADDQ       16(SP), SI
+	MOVQ       (SI), SI
 
-	// The fingerprint, its quotient, the pattern of its remainder.
-	VPBROADCASTQ sixtyFour<>+0(SB), Z11
-	VPSUBQ.BCST  1048(SP), Z11, Z11
-	VPSRLVQ      Z11, Z10, Z10
-	VPSRLVQ      Z2, Z10, Z11
-	VPANDQ.BCST  1032(SP), Z10, Z21
-	VPMULLQ      Z0, Z21, Z21
-	VPANDQ.BCST  striped<>+0(SB), Z9, Z22
-	VMOVDQU64    512(SP)(AX*1), Z9
-	VMOVDQU64    768(SP)(AX*1), Z23
-	VPSLLQ       $0x03, Z22, Z22
-	VPADDQ       Z23, Z22, Z22
-
-	// The place of the overflow bit.
-	VPANDQ.BCST fifteen<>+0(SB), Z10, Z10
-	VPORQ.BCST  firstOverflow<>+0(SB), Z10, Z10
+	// Split the hash.
+	MULXQ 32(SI), DX, R8
+	MULXQ 8(AX), R9, DX
+	MOVQ  24(AX), R12
+	SHRXQ R12, R9, R9
 
 	// The loads, in the order of the argument: counters, words, counters.
-	KXNORB     K1, K1, K1
-	VPXORQ     Z12, Z12, Z12
-	VPGATHERQQ (CX)(Z23*1), K1, Z12
-	KXNORB     K1, K1, K1
-	VPXORQ     Z13, Z13, Z13
-	VPGATHERQQ 2048(CX)(Z22*1), K1, Z13
-	KXNORB     K1, K1, K1
-	VPXORQ     Z14, Z14, Z14
-	VPGATHERQQ (CX)(Z9*1), K1, Z14
-	KXNORB     K1, K1, K1
-	VPXORQ     Z15, Z15, Z15
-	VPGATHERQQ 8(CX)(Z9*1), K1, Z15
+	MOVQ    24(SI), R12
+	MOVBLZX R8, R13
+	RORXQ   $0x3a, R8, R8
+	ADDQ    16(SI), R8
+	LEAQ    2048(R12)(R13*8), SI
+	MOVQ    SI, 40(SP)
+	MOVQ    R12, 32(SP)
+	MOVQ    (R12), R12
+	MOVQ    R12, 48(SP)
+	MOVQ    (SI), SI
+	MOVQ    SI, 56(SP)
 
-	// In which word zero q of the counts is.
-	VPTERNLOGQ     $0x0f, Z14, Z14, Z14
-	VPTERNLOGQ     $0x0f, Z15, Z15, Z15
-	VPSRLQ         $0x01, Z14, Z24
-	VPANDQ         Z4, Z24, Z24
-	VPSUBQ         Z24, Z14, Z24
-	VPSRLQ         $0x02, Z24, Z25
-	VPANDQ         Z5, Z25, Z25
-	VPANDQ         Z5, Z24, Z24
-	VPADDQ         Z25, Z24, Z24
-	VPSRLQ         $0x04, Z24, Z25
-	VPADDQ         Z24, Z25, Z25
-	VPANDQ         Z6, Z25, Z25
-	VPMULLQ        Z7, Z25, Z25
-	VPSRLQ         $0x38, Z25, Z25
-	VPCMPUQ        $0x05, Z25, Z11, K2
-	VMOVDQA64      Z15, K2, Z14
-	VMOVDQA64      Z11, Z24
-	VPSUBQ         Z25, Z11, K2, Z24
-	VPBROADCASTQ.Z sixtyFour<>+0(SB), K2, Z25
+	// The slots that have the remainder.
+	VPERMB         (R8), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   R9, Z25
+	VPXORQ         Z25, Z24, Z24
+	VPTESTNMB      Z18, Z24, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(AX), SI, SI
 
-	// Where it is there.
-	VPSRLQ      $0x01, Z14, Z26
-	VPANDQ      Z4, Z26, Z26
-	VPSUBQ      Z26, Z14, Z26
-	VPSRLQ      $0x02, Z26, Z28
-	VPANDQ      Z5, Z28, Z28
-	VPANDQ      Z5, Z26, Z27
-	VPADDQ      Z28, Z27, Z27
-	VPSRLQ      $0x04, Z27, Z28
-	VPADDQ      Z27, Z28, Z28
-	VPANDQ      Z6, Z28, Z28
-	VPMULLQ     Z7, Z28, Z28
-	VPMULLQ     Z7, Z24, Z29
-	VPORQ       Z8, Z29, Z29
-	VPSUBQ      Z28, Z29, Z29
-	VPANDQ      Z8, Z29, Z29
-	VPSRLQ      $0x07, Z29, Z29
-	VPMULLQ     Z7, Z29, Z29
-	VPSRLQ      $0x35, Z29, Z29
-	VPANDQ.BCST fiftySix<>+0(SB), Z29, Z29
-	VPSLLQ      $0x08, Z28, Z28
-	VPSRLVQ     Z29, Z28, Z28
-	VPANDQ.BCST low8<>+0(SB), Z28, Z28
-	VPSUBQ      Z28, Z24, Z24
-	VPSRLVQ     Z29, Z27, Z28
-	VPANDQ.BCST fifteen<>+0(SB), Z28, Z28
-	VPCMPUQ     $0x05, Z28, Z24, K2
-	VPSUBQ      Z28, Z24, K2, Z24
-	VPADDQ.BCST four<>+0(SB), Z29, K2, Z29
-	VPSRLVQ     Z29, Z26, Z28
-	VPANDQ.BCST three<>+0(SB), Z28, Z28
-	VPCMPUQ     $0x05, Z28, Z24, K2
-	VPSUBQ      Z28, Z24, K2, Z24
-	VPADDQ.BCST two<>+0(SB), Z29, K2, Z29
-	VPSRLVQ     Z29, Z14, Z28
-	VPANDQ      Z3, Z28, Z28
-	VPCMPUQ     $0x05, Z28, Z24, K2
-	VPADDQ      Z3, Z29, K2, Z29
-	VPADDQ      Z29, Z25, Z25
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (R8), R12
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R12, R13
+	PDEPQ   R13, DX, R14
+	POPCNTQ R13, R13
+	SHRXQ   R13, DX, DX
 
-	// The run of bits 1 behind it: the first of them that is 0, as a number.
-	VPSUBQ      Z11, Z25, Z11
-	VPADDQ      Z3, Z25, Z25
-	VPSRLQ      $0x03, Z25, Z29
-	VPADDQ      Z9, Z29, Z29
-	KXNORB      K1, K1, K1
-	VPXORQ      Z16, Z16, Z16
-	VPGATHERQQ  (CX)(Z29*1), K1, Z16
-	VPANDQ.BCST seven<>+0(SB), Z25, Z24
-	VPSRLVQ     Z24, Z16, Z16
-	VPTERNLOGQ  $0x0f, Z16, Z16, Z16
-	VPXORQ      Z24, Z24, Z24
-	VPSUBQ      Z16, Z24, Z24
-	VPANDQ      Z24, Z16, Z16
-	VCVTUQQ2PD  Z16, Z16
-	VPSRLQ      $0x34, Z16, Z16
-	VPSUBQ.BCST bias<>+0(SB), Z16, Z16
-	VPMULUDQ    Z2, Z16, Z16
+	// The matches at the ones of their items.
+	PDEPQ R12, SI, R15
+	NEGQ  R13
+	SHRXQ R13, SI, SI
 
-	// The remainders of the run.
-	VPMULUDQ     Z2, Z11, Z11
-	VPADDQ.BCST  1040(SP), Z11, Z11
-	VPSRLQ       $0x03, Z11, Z29
-	VPMINUQ.BCST fiftySix<>+0(SB), Z29, Z29
-	VPSLLQ       $0x03, Z29, Z28
-	VPSUBQ       Z28, Z11, Z11
-	VPADDQ       Z9, Z29, Z29
-	KXNORB       K1, K1, K1
-	VPXORQ       Z17, Z17, Z17
-	VPGATHERQQ   (CX)(Z29*1), K1, Z17
-	KXNORB       K1, K1, K1
-	VPXORQ       Z18, Z18, Z18
-	VPGATHERQQ   56(CX)(Z9*1), K1, Z18
-	KXNORB       K1, K1, K1
-	VPXORQ       Z19, Z19, Z19
-	VPGATHERQQ   2048(CX)(Z22*1), K1, Z19
-	KXNORB       K1, K1, K1
-	VPXORQ       Z20, Z20, Z20
-	VPGATHERQQ   (CX)(Z23*1), K1, Z20
-	VPSRLVQ      Z11, Z17, Z17
+	// The same in the second word.
+	MOVQ  8(R8), R13
+	ANDNQ 64(AX), R13, BP
+	PDEPQ BP, DX, DX
+	PDEPQ R13, SI, SI
 
-	// A lane of zero where one of the run is the remainder.
-	VPXORQ       Z21, Z17, Z17
-	VPSUBQ       Z0, Z17, Z28
-	VPTERNLOGQ   $0x08, Z1, Z28, Z17
-	VPSLLVQ      Z16, Z3, Z28
-	VPSUBQ       Z3, Z28, Z28
-	VPTESTMQ     Z28, Z17, K2
-	VPCMPUQ.BCST $0x06, wide<>+0(SB), Z16, K3
+	// Those of the run, which the carry clears.
+	ORQ     R14, R12
+	ORQ     DX, R13
+	ADDQ    R14, R12
+	ADCQ    DX, R13
+	ANDNQ   R15, R12, R15
+	ANDNQ   SI, R13, SI
+	ORQ     SI, R15
+	MOVWLZX 62(R8), DX
 
-	// open: a long run, or what is odd, or is not what it was, or the overflow bit.
-	VPORQ      Z13, Z12, Z9
-	VPANDQ     Z3, Z9, Z9
-	VPTERNLOGQ $0xf6, Z13, Z19, Z9
-	VPTERNLOGQ $0xf6, Z12, Z20, Z9
-	VPTESTMQ   Z9, Z9, K4
-	VPSRLVQ    Z10, Z18, Z18
-	VPTESTMQ   Z3, Z18, K5
-	KORB       K5, K4, K4
-	KANDNB     K2, K3, K2
-	KANDNB     K4, K2, K4
-	KORB       K3, K4, K4
-	KMOVB      K2, DX
-	KMOVB      K4, R12
+	// The counters again.
+	MOVQ  32(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  48(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+	MOVQ  40(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  56(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
 
-	// One byte for each bit.
-	PDEPQ R10, DX, DX
-	MOVQ  DX, (DI)
-	MOVB  R12, (R8)
-	ADDQ  $0x08, DI
-	INCQ  R8
-	TESTQ R11, R11
-	JZ    all
+	// Found, or open: the overflow bit.
+	BTW   R9, DX
+	SETCS R11
+	TESTQ R15, R15
+	SETNE R10
+	MOVB  R10, (BX)
+	ANDNL R11, R10, R11
+	SHRL  $0x01, R11
 
-	// Split eight hashes, and ask for their lines.
-	MOVQ       (SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, (SP)(AX*1)
-	MOVQ       R13, 256(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 512(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 768(SP)(AX*1)
-	MOVQ       8(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 8(SP)(AX*1)
-	MOVQ       R13, 264(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 520(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 776(SP)(AX*1)
-	MOVQ       16(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 16(SP)(AX*1)
-	MOVQ       R13, 272(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 528(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 784(SP)(AX*1)
-	MOVQ       24(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 24(SP)(AX*1)
-	MOVQ       R13, 280(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 536(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 792(SP)(AX*1)
-	MOVQ       32(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 32(SP)(AX*1)
-	MOVQ       R13, 288(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 544(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 800(SP)(AX*1)
-	MOVQ       40(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 40(SP)(AX*1)
-	MOVQ       R13, 296(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 552(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 808(SP)(AX*1)
-	MOVQ       48(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 48(SP)(AX*1)
-	MOVQ       R13, 304(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 560(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 816(SP)(AX*1)
-	MOVQ       56(SI), DX
-	MULXQ      1024(SP), DX, R12
-	MOVQ       (BX)(R12*8), R12
-	MULXQ      32(R12), R13, DX
-	MOVQ       DX, 56(SP)(AX*1)
-	MOVQ       R13, 312(SP)(AX*1)
-	SHLQ       $0x06, DX
-	ADDQ       16(R12), DX
-	PREFETCHT0 (DX)
-	MOVQ       DX, 568(SP)(AX*1)
-	MOVQ       24(R12), R12
-	MOVQ       R12, 824(SP)(AX*1)
-	ADDQ       $0x40, SI
-	DECQ       R11
-
-all:
-	ADDQ $0x40, AX
-	ANDQ $0x000000ff, AX
-	DECQ R9
-	JNZ  next
+noted:
+	INCQ BX
+	LEAQ 8(CX), CX
+	RCRB $0x01, DI
+	JCC  next
+	MOVQ (SP), DX
+	MOVB DI, (DX)
+	INCQ DX
+	MOVQ DX, (SP)
+	CMPQ 8(SP), CX
+	JCC  group
 	VZEROUPPER
 	RET
+
+	// What moved, or has a long run, is open.
+long:
+	MOVB $0x00, (BX)
+	STC
+	JMP  noted
+
+// func batchLong(b *batch)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·batchLong(SB), $64-8
+	MOVQ      b+0(FP), DX
+	MOVQ      (DX), AX
+	MOVQ      24(DX), CX
+	MOVQ      32(DX), BX
+	MOVQ      40(DX), SI
+	MOVQ      SI, (SP)
+	MOVQ      48(DX), SI
+	SHLQ      $0x06, SI
+	LEAQ      -8(CX)(SI*1), SI
+	MOVQ      SI, 8(SP)
+	MOVQ      8(DX), SI
+	MOVQ      SI, 16(SP)
+	MOVQ      16(DX), DX
+	MOVQ      DX, 24(SP)
+	MOVQ      80(AX), DX
+	VMOVDQU64 (DX), Z16
+	VMOVDQU64 256(DX), Z17
+	VMOVDQU64 64(DX), Z18
+	VMOVDQU64 320(DX), Z19
+
+	// The lines of the first hashes.
+	MOVQ CX, SI
+	LEAQ 256(CX), DI
+
+first:
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      (AX), DX, R8
+	SHLQ       $0x06, R8
+	ADDQ       16(SP), R8
+	PREFETCHT0 (R8)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DI
+	JNE        first
+
+group:
+	// The bits of a group that are open come from above, and push the lowest one out.
+	MOVL $0x00000080, DI
+
+next:
+	LEAQ       256(CX), SI
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      (AX), DX, SI
+	SHLQ       $0x06, SI
+	ADDQ       16(SP), SI
+	PREFETCHT0 (SI)
+	MOVQ       (CX), DX
+
+	// Split the hash.
+	MULXQ (AX), DX, SI
+	MULXQ 8(AX), R8, DX
+	MOVQ  24(AX), R11
+	SHRXQ R11, R8, R11
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(SP), R12
+	MOVBLZX SI, R13
+	RORXQ   $0x3a, SI, SI
+	ADDQ    16(SP), SI
+	LEAQ    2048(R12)(R13*8), R13
+	MOVQ    R13, 40(SP)
+	MOVQ    R12, 32(SP)
+	MOVQ    (R12), R12
+	MOVQ    R12, 48(SP)
+	MOVQ    (R13), R12
+	MOVQ    R12, 56(SP)
+
+	// The slots that have the remainder.
+	VPERMB         (SI), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   R11, Z25
+	VPCMPEQB       Z25, Z24, K1
+	RORXQ          $0x38, R8, R8
+	VPERMB         (SI), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   R8, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, R8
+	PEXTQ          72(AX), R8, R8
+
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (SI), R12
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R12, R13
+	PDEPQ   R13, DX, R14
+	POPCNTQ R13, R13
+	SHRXQ   R13, DX, DX
+
+	// The matches at the ones of their items.
+	PDEPQ R12, R8, R15
+	NEGQ  R13
+	SHRXQ R13, R8, R8
+
+	// The same in the second word.
+	MOVQ  8(SI), R13
+	ANDNQ 64(AX), R13, BP
+	PDEPQ BP, DX, DX
+	PDEPQ R13, R8, R8
+
+	// Those of the run, which the carry clears.
+	ORQ     R14, R12
+	ORQ     DX, R13
+	ADDQ    R14, R12
+	ADCQ    DX, R13
+	ANDNQ   R15, R12, R15
+	ANDNQ   R8, R13, R8
+	ORQ     R8, R15
+	MOVWLZX 62(SI), DX
+
+	// The counters again.
+	MOVQ  32(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  48(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+	MOVQ  40(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  56(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+
+	// Found, or open: the overflow bit.
+	BTW   R11, DX
+	SETCS R10
+	TESTQ R15, R15
+	SETNE R9
+	MOVB  R9, (BX)
+	ANDNL R10, R9, R10
+	SHRL  $0x01, R10
+
+noted:
+	INCQ BX
+	LEAQ 8(CX), CX
+	RCRB $0x01, DI
+	JCC  next
+	MOVQ (SP), DX
+	MOVB DI, (DX)
+	INCQ DX
+	MOVQ DX, (SP)
+	CMPQ 8(SP), CX
+	JCC  group
+	VZEROUPPER
+	RET
+
+	// What moved, or has a long run, is open.
+long:
+	MOVB $0x00, (BX)
+	STC
+	JMP  noted
+
+// func shardsLong(b *batch)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·shardsLong(SB), $64-8
+	MOVQ      b+0(FP), DX
+	MOVQ      (DX), AX
+	MOVQ      24(DX), CX
+	MOVQ      32(DX), BX
+	MOVQ      40(DX), SI
+	MOVQ      SI, (SP)
+	MOVQ      48(DX), SI
+	SHLQ      $0x06, SI
+	LEAQ      -8(CX)(SI*1), SI
+	MOVQ      SI, 8(SP)
+	MOVQ      56(DX), SI
+	MOVQ      SI, 16(SP)
+	MOVQ      64(DX), DX
+	MOVQ      DX, 24(SP)
+	MOVQ      80(AX), DX
+	VMOVDQU64 (DX), Z16
+	VMOVDQU64 256(DX), Z17
+	VMOVDQU64 64(DX), Z18
+	VMOVDQU64 320(DX), Z19
+
+	// The lines of the first hashes.
+	MOVQ CX, SI
+	LEAQ 256(CX), DI
+
+first:
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      24(SP), DX, R8
+	SHLQ       $0x03, R8
+	ADDQ       16(SP), R8
+	MOVQ       (R8), R8
+	MULXQ      32(R8), DX, R9
+	SHLQ       $0x06, R9
+	ADDQ       16(R8), R9
+	PREFETCHT0 (R9)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DI
+	JNE        first
+
+group:
+	// The bits of a group that are open come from above, and push the lowest one out.
+	MOVL $0x00000080, DI
+
+next:
+	LEAQ       256(CX), SI
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      24(SP), DX, SI
+	SHLQ       $0x03, SI
+	ADDQ       16(SP), SI
+	MOVQ       (SI), SI
+	MULXQ      32(SI), DX, R8
+	SHLQ       $0x06, R8
+	ADDQ       16(SI), R8
+	PREFETCHT0 (R8)
+	MOVQ       (CX), DX
+	MULXQ      24(SP), DX, SI
+	SHLQ       $0x03, SI
+	ADDQ       16(SP), SI
+	MOVQ       (SI), SI
+
+	// Split the hash.
+	MULXQ 32(SI), DX, R8
+	MULXQ 8(AX), R9, DX
+	MOVQ  24(AX), R12
+	SHRXQ R12, R9, R12
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(SI), R13
+	MOVBLZX R8, R14
+	RORXQ   $0x3a, R8, R8
+	ADDQ    16(SI), R8
+	LEAQ    2048(R13)(R14*8), SI
+	MOVQ    SI, 40(SP)
+	MOVQ    R13, 32(SP)
+	MOVQ    (R13), R13
+	MOVQ    R13, 48(SP)
+	MOVQ    (SI), SI
+	MOVQ    SI, 56(SP)
+
+	// The slots that have the remainder.
+	VPERMB         (R8), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   R12, Z25
+	VPCMPEQB       Z25, Z24, K1
+	RORXQ          $0x38, R9, SI
+	VPERMB         (R8), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(AX), SI, SI
+
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (R8), R9
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R9, R13
+	PDEPQ   R13, DX, R14
+	POPCNTQ R13, R13
+	SHRXQ   R13, DX, DX
+
+	// The matches at the ones of their items.
+	PDEPQ R9, SI, R15
+	NEGQ  R13
+	SHRXQ R13, SI, SI
+
+	// The same in the second word.
+	MOVQ  8(R8), R13
+	ANDNQ 64(AX), R13, BP
+	PDEPQ BP, DX, DX
+	PDEPQ R13, SI, SI
+
+	// Those of the run, which the carry clears.
+	ORQ     R14, R9
+	ORQ     DX, R13
+	ADDQ    R14, R9
+	ADCQ    DX, R13
+	ANDNQ   R15, R9, R15
+	ANDNQ   SI, R13, SI
+	ORQ     SI, R15
+	MOVWLZX 62(R8), DX
+
+	// The counters again.
+	MOVQ  32(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  48(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+	MOVQ  40(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  56(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+
+	// Found, or open: the overflow bit.
+	BTW   R12, DX
+	SETCS R11
+	TESTQ R15, R15
+	SETNE R10
+	MOVB  R10, (BX)
+	ANDNL R11, R10, R11
+	SHRL  $0x01, R11
+
+noted:
+	INCQ BX
+	LEAQ 8(CX), CX
+	RCRB $0x01, DI
+	JCC  next
+	MOVQ (SP), DX
+	MOVB DI, (DX)
+	INCQ DX
+	MOVQ DX, (SP)
+	CMPQ 8(SP), CX
+	JCC  group
+	VZEROUPPER
+	RET
+
+	// What moved, or has a long run, is open.
+long:
+	MOVB $0x00, (BX)
+	STC
+	JMP  noted
+
+// func batchLongest(b *batch)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·batchLongest(SB), $64-8
+	MOVQ      b+0(FP), DX
+	MOVQ      (DX), AX
+	MOVQ      24(DX), CX
+	MOVQ      32(DX), BX
+	MOVQ      40(DX), SI
+	MOVQ      SI, (SP)
+	MOVQ      48(DX), SI
+	SHLQ      $0x06, SI
+	LEAQ      -8(CX)(SI*1), SI
+	MOVQ      SI, 8(SP)
+	MOVQ      8(DX), SI
+	MOVQ      SI, 16(SP)
+	MOVQ      16(DX), DX
+	MOVQ      DX, 24(SP)
+	MOVQ      80(AX), DX
+	VMOVDQU64 (DX), Z16
+	VMOVDQU64 256(DX), Z17
+	VMOVDQU64 64(DX), Z18
+	VMOVDQU64 320(DX), Z19
+	VMOVDQU64 128(DX), Z20
+	VMOVDQU64 384(DX), Z21
+	VMOVDQU64 192(DX), Z22
+	VMOVDQU64 448(DX), Z23
+
+	// The lines of the first hashes.
+	MOVQ CX, SI
+	LEAQ 256(CX), DI
+
+first:
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      (AX), DX, R8
+	SHLQ       $0x06, R8
+	ADDQ       16(SP), R8
+	PREFETCHT0 (R8)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DI
+	JNE        first
+
+group:
+	// The bits of a group that are open come from above, and push the lowest one out.
+	MOVL $0x00000080, DI
+
+next:
+	LEAQ       256(CX), SI
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      (AX), DX, SI
+	SHLQ       $0x06, SI
+	ADDQ       16(SP), SI
+	PREFETCHT0 (SI)
+	MOVQ       (CX), DX
+
+	// Split the hash.
+	MULXQ (AX), DX, SI
+	MULXQ 8(AX), R8, DX
+	MOVQ  24(AX), R11
+	SHRXQ R11, R8, R11
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(SP), R12
+	MOVBLZX SI, R13
+	RORXQ   $0x3a, SI, SI
+	ADDQ    16(SP), SI
+	LEAQ    2048(R12)(R13*8), R13
+	MOVQ    R13, 40(SP)
+	MOVQ    R12, 32(SP)
+	MOVQ    (R12), R12
+	MOVQ    R12, 48(SP)
+	MOVQ    (R13), R12
+	MOVQ    R12, 56(SP)
+
+	// The slots that have the remainder.
+	VPERMB         (SI), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   R11, Z25
+	VPCMPEQB       Z25, Z24, K1
+	MOVQ           R11, R12
+	SHRQ           $0x08, R12
+	VPERMB         (SI), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   R12, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x30, R8, R12
+	VPERMB         (SI), Z20, Z24
+	VPMULTISHIFTQB Z24, Z21, Z24
+	VPBROADCASTB   R12, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x38, R8, R8
+	VPERMB         (SI), Z22, Z24
+	VPMULTISHIFTQB Z24, Z23, Z24
+	VPBROADCASTB   R8, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, R8
+	PEXTQ          72(AX), R8, R8
+
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (SI), R12
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R12, R13
+	PDEPQ   R13, DX, R14
+	POPCNTQ R13, R13
+	SHRXQ   R13, DX, DX
+
+	// The matches at the ones of their items.
+	PDEPQ R12, R8, R15
+	NEGQ  R13
+	SHRXQ R13, R8, R8
+
+	// The same in the second word.
+	MOVQ  8(SI), R13
+	ANDNQ 64(AX), R13, BP
+	PDEPQ BP, DX, DX
+	PDEPQ R13, R8, R8
+
+	// Those of the run, which the carry clears.
+	ORQ     R14, R12
+	ORQ     DX, R13
+	ADDQ    R14, R12
+	ADCQ    DX, R13
+	ANDNQ   R15, R12, R15
+	ANDNQ   R8, R13, R8
+	ORQ     R8, R15
+	MOVWLZX 62(SI), DX
+
+	// The counters again.
+	MOVQ  32(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  48(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+	MOVQ  40(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  56(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+
+	// Found, or open: the overflow bit.
+	BTW   R11, DX
+	SETCS R10
+	TESTQ R15, R15
+	SETNE R9
+	MOVB  R9, (BX)
+	ANDNL R10, R9, R10
+	SHRL  $0x01, R10
+
+noted:
+	INCQ BX
+	LEAQ 8(CX), CX
+	RCRB $0x01, DI
+	JCC  next
+	MOVQ (SP), DX
+	MOVB DI, (DX)
+	INCQ DX
+	MOVQ DX, (SP)
+	CMPQ 8(SP), CX
+	JCC  group
+	VZEROUPPER
+	RET
+
+	// What moved, or has a long run, is open.
+long:
+	MOVB $0x00, (BX)
+	STC
+	JMP  noted
+
+// func shardsLongest(b *batch)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
+TEXT ·shardsLongest(SB), $64-8
+	MOVQ      b+0(FP), DX
+	MOVQ      (DX), AX
+	MOVQ      24(DX), CX
+	MOVQ      32(DX), BX
+	MOVQ      40(DX), SI
+	MOVQ      SI, (SP)
+	MOVQ      48(DX), SI
+	SHLQ      $0x06, SI
+	LEAQ      -8(CX)(SI*1), SI
+	MOVQ      SI, 8(SP)
+	MOVQ      56(DX), SI
+	MOVQ      SI, 16(SP)
+	MOVQ      64(DX), DX
+	MOVQ      DX, 24(SP)
+	MOVQ      80(AX), DX
+	VMOVDQU64 (DX), Z16
+	VMOVDQU64 256(DX), Z17
+	VMOVDQU64 64(DX), Z18
+	VMOVDQU64 320(DX), Z19
+	VMOVDQU64 128(DX), Z20
+	VMOVDQU64 384(DX), Z21
+	VMOVDQU64 192(DX), Z22
+	VMOVDQU64 448(DX), Z23
+
+	// The lines of the first hashes.
+	MOVQ CX, SI
+	LEAQ 256(CX), DI
+
+first:
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      24(SP), DX, R8
+	SHLQ       $0x03, R8
+	ADDQ       16(SP), R8
+	MOVQ       (R8), R8
+	MULXQ      32(R8), DX, R9
+	SHLQ       $0x06, R9
+	ADDQ       16(R8), R9
+	PREFETCHT0 (R9)
+	ADDQ       $0x08, SI
+	CMPQ       SI, DI
+	JNE        first
+
+group:
+	// The bits of a group that are open come from above, and push the lowest one out.
+	MOVL $0x00000080, DI
+
+next:
+	LEAQ       256(CX), SI
+	MOVQ       SI, DX
+	CMPQ       DX, 8(SP)
+	CMOVQHI    8(SP), DX
+	MOVQ       (DX), DX
+	MULXQ      24(SP), DX, SI
+	SHLQ       $0x03, SI
+	ADDQ       16(SP), SI
+	MOVQ       (SI), SI
+	MULXQ      32(SI), DX, R8
+	SHLQ       $0x06, R8
+	ADDQ       16(SI), R8
+	PREFETCHT0 (R8)
+	MOVQ       (CX), DX
+	MULXQ      24(SP), DX, SI
+	SHLQ       $0x03, SI
+	ADDQ       16(SP), SI
+	MOVQ       (SI), SI
+
+	// Split the hash.
+	MULXQ 32(SI), DX, R8
+	MULXQ 8(AX), R9, DX
+	MOVQ  24(AX), R12
+	SHRXQ R12, R9, R12
+
+	// The loads, in the order of the argument: counters, words, counters.
+	MOVQ    24(SI), R13
+	MOVBLZX R8, R14
+	RORXQ   $0x3a, R8, R8
+	ADDQ    16(SI), R8
+	LEAQ    2048(R13)(R14*8), SI
+	MOVQ    SI, 40(SP)
+	MOVQ    R13, 32(SP)
+	MOVQ    (R13), R13
+	MOVQ    R13, 48(SP)
+	MOVQ    (SI), SI
+	MOVQ    SI, 56(SP)
+
+	// The slots that have the remainder.
+	VPERMB         (R8), Z16, Z24
+	VPMULTISHIFTQB Z24, Z17, Z24
+	VPBROADCASTB   R12, Z25
+	VPCMPEQB       Z25, Z24, K1
+	MOVQ           R12, SI
+	SHRQ           $0x08, SI
+	VPERMB         (R8), Z18, Z24
+	VPMULTISHIFTQB Z24, Z19, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x30, R9, SI
+	VPERMB         (R8), Z20, Z24
+	VPMULTISHIFTQB Z24, Z21, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	RORXQ          $0x38, R9, SI
+	VPERMB         (R8), Z22, Z24
+	VPMULTISHIFTQB Z24, Z23, Z24
+	VPBROADCASTB   SI, Z25
+	VPCMPEQB       Z25, Z24, K1, K1
+	KMOVQ          K1, SI
+	PEXTQ          72(AX), SI, SI
+
+	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	MOVQ    (R8), R9
+	SHLXQ   DX, firstBit<>+0(SB), DX
+	ANDNQ   allBits<>+0(SB), R9, R13
+	PDEPQ   R13, DX, R14
+	POPCNTQ R13, R13
+	SHRXQ   R13, DX, DX
+
+	// The matches at the ones of their items.
+	PDEPQ R9, SI, R15
+	NEGQ  R13
+	SHRXQ R13, SI, SI
+
+	// The same in the second word.
+	MOVQ  8(R8), R13
+	ANDNQ 64(AX), R13, BP
+	PDEPQ BP, DX, DX
+	PDEPQ R13, SI, SI
+
+	// Those of the run, which the carry clears.
+	ORQ     R14, R9
+	ORQ     DX, R13
+	ADDQ    R14, R9
+	ADCQ    DX, R13
+	ANDNQ   R15, R9, R15
+	ANDNQ   SI, R13, SI
+	ORQ     SI, R15
+	MOVWLZX 62(R8), DX
+
+	// The counters again.
+	MOVQ  32(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  48(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+	MOVQ  40(SP), SI
+	MOVQ  (SI), SI
+	CMPQ  56(SP), SI
+	JNE   long
+	TESTB $0x01, SI
+	JNE   long
+
+	// Found, or open: the overflow bit.
+	BTW   R12, DX
+	SETCS R11
+	TESTQ R15, R15
+	SETNE R10
+	MOVB  R10, (BX)
+	ANDNL R11, R10, R11
+	SHRL  $0x01, R11
+
+noted:
+	INCQ BX
+	LEAQ 8(CX), CX
+	RCRB $0x01, DI
+	JCC  next
+	MOVQ (SP), DX
+	MOVB DI, (DX)
+	INCQ DX
+	MOVQ DX, (SP)
+	CMPQ 8(SP), CX
+	JCC  group
+	VZEROUPPER
+	RET
+
+	// What moved, or has a long run, is open.
+long:
+	MOVB $0x00, (BX)
+	STC
+	JMP  noted

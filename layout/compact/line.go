@@ -63,7 +63,7 @@ func (t *table) look(l *layout.Line, fp uint64) (found, beyond bool) {
 // left to findLong.
 func (t *table) lookInGo(l *layout.Line, fp uint64) (match, away uint64) {
 	width := uint64(64) // of the remainders of the run
-	if t.countWords == 2 {
+	if t.countWords <= 2 {
 		quotient := fp >> (t.r % 64)
 		x, next := ^layout.LoadOf(l, 0), ^layout.LoadOf(l, 1) // as in run
 		zeros := uint64(bits.OnesCount64(x))
@@ -125,11 +125,11 @@ func (t *table) Free(words []uint64, _ uint64) uint64 {
 // GuestRoom implements layout.Hosts.
 func (t *table) GuestRoom(l *layout.Line) uint64 {
 	guests := guestsOf(l)
-	return min(uint64(max(t.unused(t.items(l), guests), 0))/t.f, mostGuests-guests)
+	return min(uint64(max(t.unused(t.items(l), guests), 0))/t.guest, mostGuests-guests)
 }
 
 // slots sets fps to the fingerprints at home in a line, in their order, and returns how many
-// there are. If the line breaks a rule, it says which.
+// there are. If an item cannot be one of this table, it says why.
 func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) {
 	if n := t.items(l); n > t.b {
 		return 0, fmt.Errorf("%d items in %d slots", n, t.b)
@@ -138,7 +138,7 @@ func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) 
 	for i := range t.countWords {
 		for w := l[i] & t.inCounts[i%layout.BlockWords]; w != 0; w &= w - 1 {
 			zeros := uint64(64*i + bits.TrailingZeros64(w) - n)
-			if zeros-1 >= quotients {
+			if zeros-1 >= t.quotients {
 				return 0, fmt.Errorf("item %d has an impossible quotient, %d", n, int(zeros-1))
 			}
 			fp := (zeros-1)<<(r%64) | window(l, bit)&values
@@ -148,6 +148,11 @@ func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) 
 			fps[n] = uint32(fp)
 			bit, last = bit+r, fp
 			n++
+		}
+	}
+	for i := range guestsOf(l) {
+		if fp := t.guestAt(l, i); fp >= t.fingerprints {
+			return 0, fmt.Errorf("guest %#x has an impossible quotient, %d", fp, fp>>r)
 		}
 	}
 	return n, nil
@@ -221,7 +226,7 @@ func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	n := min(len(hashes), int(t.b))
 	for i, h := range hashes[:n] {
 		_, rest := layout.SplitHash(h, t.lines)
-		fps[i] = uint32(rest >> t.shift)
+		fps[i] = t.fingerprint(rest)
 	}
 	t.encode(l, fps[:n])
 	for _, h := range hashes[n:] {

@@ -23,7 +23,7 @@ func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyo
 	if it.Bucket == aGuest {
 		load(lastWord)
 		if n := guestsOf(&l); n > 0 {
-			for i := (guestsEnd - n*t.f) / 64; i < lastWord; i++ {
+			for i := (guestsEnd - n*t.guest) / 64; i < lastWord; i++ {
 				load(i)
 			}
 		}
@@ -52,61 +52,44 @@ func (t *table) Look(words []uint64, it layout.Item) (found, beyond bool) {
 
 // FirstLook: the kernel leaves very long runs open.
 func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
-	if t.countWords == 2 && isa() != kernel.Go {
+	if t.countWords <= 2 && isa() != kernel.Go {
 		return one(t, v, h)
 	}
 	return layout.FirstLook(t, v, h)
 }
 
-// bySlots puts into each word of a register the bytes of as many whole slots as eight bytes
-// hold. A register has room for all slots, where the counts are in two words.
-func (t *table) bySlots() (c slotted, v slotVectors) {
-	c.r = t.r
-	c.lines64 = t.lines * layout.LineBytes
-	c.low = 0xFF << t.shift
-	if t.r > 8 {
-		c.low <<= quotientBits
-	}
-	c.inCounts = t.inCounts[1] >> 1
-	slot := uint64(0)
-	for word := range uint64(layout.LineBytes / 8) {
-		begin := t.counts + slot*t.r // its first bit in the line
-		for place := range uint64(8) {
-			i := 8*word + place
-			v.bytes[i] = byte(begin/8 + place) // the low six bits count
-			v.values[i] = byte(min(t.values, 0xFF))
-			bit := begin%8 + place*t.r
-			if slot < t.b && bit+t.r <= 64 {
-				slot++
-				c.inUse |= 1 << i
-				v.shifts[i] = byte(bit)
-				v.highsShifts[i] = byte(bit + max(t.r, 8) - 8)
-			}
-		}
-	}
-	return c, v
-}
-
-// FirstLooks: the kernel is for tables whose counts are in two words, which is all but
-// those of the shortest fingerprints.
+// FirstLooks: the kernels are for tables whose counts are in two words at most, which is all but those
+// of the shortest fingerprints.
 func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
-	return t.looks(batch{region: &v.Region[0], runtime: &v.Runtime[0], lines: t.lines}, hashes, found, open)
+	return t.looks(batch{region: &v.Region[0], runtime: &v.Runtime[0]}, hashes, found, open)
 }
 
-// FirstLooksInSet has the same kernel, with the table of each hash.
+// FirstLooksInSet has the same kernels, with the file of each hash.
 func (t *table) FirstLooksInSet(tables []atomic.Pointer[layout.Direct], hashes []uint64, found []bool, open []uint8) (done int) {
-	return t.looks(batch{tables: &tables[0], lines: uint64(len(tables))}, hashes, found, open)
+	return t.looks(batch{tables: &tables[0], shards: uint64(len(tables))}, hashes, found, open)
 }
 
 func (t *table) looks(b batch, hashes []uint64, found []bool, open []uint8) (done int) {
 	groups := len(hashes) / kernel.Group
-	if isa() != kernel.AVX512 || t.countWords != 2 || groups == 0 {
+	if isa() == kernel.Go || t.countWords > 2 || groups == 0 {
 		return 0
 	}
-	b.hashes, b.found, b.open, b.groups = &hashes[0], &found[0], &open[0], uint64(groups)
-	b.values, b.ones, b.highs, b.counts, b.r, b.f = t.values, t.ones, t.highs, t.counts, t.r, t.f
-	b.run()
+	b.table, b.hashes, b.found, b.open, b.groups = t, &hashes[0], &found[0], &open[0], uint64(groups)
+	b.run(t.width())
 	return groups * kernel.Group
+}
+
+// width returns the widest look that there is on this machine.
+func (t *table) width() lookWidth {
+	switch {
+	case isa() != kernel.AVX512 || t.vectors == nil:
+		return narrow
+	case t.r <= 8:
+		return oneByte
+	case t.r <= 16:
+		return twoBytes
+	}
+	return fourBytes
 }
 
 // Kernel is the ISA in use, unless PDEP is microcode there.

@@ -6,20 +6,28 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/kernel/kerneltest"
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
-// TestBySlots: the slots of all lines get into bytes of a register.
+// TestBySlots: the slots of a line get into bytes of a register, wherever there are at most 64, and 32
+// if remainders are long; so they do at all rates from 3 % to 1e-8.
 func TestBySlots(t *testing.T) {
+	if !kernel.HasVBMI {
+		t.Skip("no VBMI")
+	}
 	for _, p := range layout.LegalParams(layout.Compact) {
-		g, err := layout.NewGeometry(layout.Compact, p, 1)
-		if err != nil {
-			t.Fatal(err)
+		c := newTable(p, 1)
+		room := uint64(64)
+		if p.RemainderBits >= apart {
+			room = 32
 		}
-		c := layout.NewTable(g).(*table)
-		if slotted, _ := c.bySlots(); c.countWords == 2 && uint64(bits.OnesCount64(slotted.inUse)) != c.b {
-			t.Errorf("r=%d: %d of %d slots", c.r, bits.OnesCount64(slotted.inUse), c.b)
+		if (c.vectors != nil) != (c.b <= room) || c.vectors != nil && uint64(bits.OnesCount64(c.inUse)) != c.b {
+			t.Errorf("%v: %d of %d slots", p, bits.OnesCount64(c.inUse), c.b)
+		}
+		if c.vectors == nil && p.RemainderBits > 5 && p.Quotients > 31 {
+			t.Errorf("%v has none", p)
 		}
 	}
 }
@@ -35,6 +43,9 @@ func TestLongestRun(t *testing.T) {
 			}
 			c.Place(&l, layout.Item{Fp: fp}, nil)
 			for other, want := range map[uint32]bool{fp: true, fp - 1: n > 0, fp + 1: false, fp ^ 1<<c.r: false} {
+				if uint64(other) >= c.fingerprints {
+					continue
+				}
 				if got := contains(&l, other); got != want {
 					t.Fatalf("%#x %d times, and %#x; %#x: %t", fp-1, n, fp, other, got)
 				}
@@ -50,7 +61,7 @@ func TestOneQuotient(t *testing.T) {
 		var l layout.Line
 		for n := range int(c.b) {
 			c.Place(&l, layout.Item{Fp: quotient<<c.r | uint32(c.values)}, nil)
-			for other := uint32(0); other < quotients; other += step {
+			for other := uint32(0); other < uint32(c.quotients); other += step {
 				for _, fp := range []uint32{other << c.r, other<<c.r | uint32(c.values)} {
 					want := other == quotient && fp != other<<c.r
 					if got := contains(&l, fp); got != want {
@@ -89,7 +100,7 @@ func eachQuotient(t *testing.T, test func(t *testing.T, c *table, quotient, step
 			if testing.Short() {
 				step = 21
 			}
-			for quotient := uint32(0); quotient < quotients; quotient += step {
+			for quotient := uint32(0); quotient < uint32(c.quotients); quotient += step {
 				test(t, c, quotient, step, contains)
 			}
 		})

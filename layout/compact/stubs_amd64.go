@@ -54,17 +54,62 @@ func keyLong(d *base, key []byte) bool
 //go:noescape
 func ownLong(d *base, key []byte) bool
 
+// hashLongest needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT, and is only jumped to.
+//
+//go:noescape
+func hashLongest(d *base, hash uint64) bool
+
+// keyLongest needs what hashLongest does, and is only jumped to.
+//
+//go:noescape
+func keyLongest(d *base, key []byte) bool
+
+// ownLongest is keyLongest in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
+//
+//go:noescape
+func ownLongest(d *base, key []byte) bool
+
 // lookAddresses stores the addresses of the functions that are only jumped to.
 //
 //go:noescape
-func lookAddresses(narrow *code, short *code, long *code)
+func lookAddresses(narrow *code, short *code, long *code, longest *code)
 
-// batchAVX512 needs AVX-512 F and DQ, and BMI2.
+// batchNarrow needs BMI1, BMI2 and POPCNT.
 //
 //go:noescape
-func batchAVX512(b *batch)
+func batchNarrow(b *batch)
 
-// shardsAVX512 needs AVX-512 F and DQ, and BMI2.
+// shardsNarrow needs BMI1, BMI2 and POPCNT.
 //
 //go:noescape
-func shardsAVX512(b *batch)
+func shardsNarrow(b *batch)
+
+// batchShort needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func batchShort(b *batch)
+
+// shardsShort needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func shardsShort(b *batch)
+
+// batchLong needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func batchLong(b *batch)
+
+// shardsLong needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func shardsLong(b *batch)
+
+// batchLongest needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func batchLongest(b *batch)
+
+// shardsLongest needs AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT.
+//
+//go:noescape
+func shardsLongest(b *batch)

@@ -8,5 +8,5 @@ import (
 
 // TestVectorsAreLines: what a kernel loads at once is in one line of the cache.
 func TestVectorsAreLines(t *testing.T) {
-	layouttest.InOneCacheLine(t, func() any { return new(direct) }, "slotVectors")
+	layouttest.InOneCacheLine(t, func() any { return new(slotVectors) }, "from", "shifts", "values")
 }

@@ -4,14 +4,13 @@ package kernel
 type ISA uint32
 
 const (
-	Go ISA = iota // what the compiler makes of it
-	NEON
-	AVX2   // with BMI1, BMI2 and POPCNT
-	AVX512 // F, DQ, BW and VL, with what AVX2 has
+	Go     ISA = iota // what the compiler makes of it
+	AVX2              // with BMI1, BMI2 and POPCNT
+	AVX512            // F, DQ, BW and VL, with what AVX2 has
 )
 
-// String returns the name: "go", "neon", "avx2" or "avx512".
-func (k ISA) String() string { return [...]string{"go", "neon", "avx2", "avx512"}[k] }
+// String returns the name: "go", "avx2" or "avx512".
+func (k ISA) String() string { return [...]string{"go", "avx2", "avx512"}[k] }
 
 // Single reports whether there is code for lookups of single keys.
 func (k ISA) Single() bool { return k >= AVX2 }

@@ -9,20 +9,56 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Each runs a test for every layout that has registered, with all its parameters; if tests are
-// short, with some of the parameters of the layouts that have many.
+// Each runs a test for every layout that has registered, with the parameters of Params.
 func Each(t *testing.T, lines uint64, f func(t *testing.T, tab layout.Table)) {
 	for _, k := range layout.Kinds() {
-		all := layout.LegalParams(k)
-		for i, p := range all {
-			if testing.Short() && len(all) > 10 && i%11 != 0 {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s/f=%d,b=%d", k, p.FingerprintBits, p.BucketSize), func(t *testing.T) {
-				f(t, Table(t, k, p, lines))
-			})
+		for _, p := range Params(k) {
+			t.Run(fmt.Sprintf("%s/%v", k, p), func(t *testing.T) { f(t, Table(t, k, p, lines)) })
 		}
 	}
+}
+
+// compact has parameters of Compact: those of usual rates, and the extremes of both, with some in
+// between whose kernels or lines differ.
+var compact = []layout.Params{
+	{Quotients: 16, RemainderBits: 4},
+	{Quotients: 49, RemainderBits: 4},
+	{Quotients: 64, RemainderBits: 4},
+	{Quotients: 43, RemainderBits: 5},
+	{Quotients: 17, RemainderBits: 6},
+	{Quotients: 46, RemainderBits: 6},
+	{Quotients: 41, RemainderBits: 7},
+	{Quotients: 37, RemainderBits: 8},
+	{Quotients: 59, RemainderBits: 8},
+	{Quotients: 64, RemainderBits: 9},
+	{Quotients: 38, RemainderBits: 10},
+	{Quotients: 55, RemainderBits: 11},
+	{Quotients: 33, RemainderBits: 12},
+	{Quotients: 37, RemainderBits: 13},
+	{Quotients: 38, RemainderBits: 16},
+	{Quotients: 16, RemainderBits: 17},
+	{Quotients: 40, RemainderBits: 19},
+	{Quotients: 22, RemainderBits: 23},
+	{Quotients: 64, RemainderBits: 25},
+	{Quotients: 25, RemainderBits: 26},
+}
+
+// Params returns the parameters of a layout that tests use: all or, of Compact, which has many, some; if
+// tests are short, some of those.
+func Params(k layout.Kind) (all []layout.Params) {
+	all = layout.LegalParams(k)
+	apart := 11
+	if k == layout.Compact {
+		all, apart = compact, 6
+	}
+	if !testing.Short() || len(all) <= 10 {
+		return all
+	}
+	var few []layout.Params
+	for i := 0; i < len(all); i += apart {
+		few = append(few, all[i])
+	}
+	return few
 }
 
 // Table returns the table of a layout with that many lines.

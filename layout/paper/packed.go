@@ -22,13 +22,14 @@ const (
 func init() {
 	layout.Register(layout.Packed, &layout.Spec{
 		Name:         "packed",
+		ByName:       true,
 		Params:       packedParams(),
 		ItemBits:     func(p layout.Params) int { return p.FingerprintBits },
 		SlotsPerLine: func(p layout.Params) int { return p.BucketSize },
 		LineBits:     func(p layout.Params) int { return p.BucketSize * p.FingerprintBits },
 		Loads:        pairLoads,
 		Bounds:       pairBounds(2), // that a slot of up to 32 bits may be in
-		Predict: func(p layout.Params, load float64) layout.Overflow {
+		Predict: func(p layout.Params, load float64) layout.Absent {
 			return pairPredict(p, float64(p.BucketSize)*load)
 		},
 		Crowded: pairCrowded,

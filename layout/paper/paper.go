@@ -48,11 +48,9 @@ func pairLoads(p layout.Params) layout.Loads {
 
 // pairPredict predicts the lookups of absent keys. Any item of its class is a
 // match, wherever it is: of N items in n buckets, N·2/n on average have one of its buckets
-// as home, and 1 in 2^f - 1 of these its fingerprint. Match is half of that, since the
-// rate counts both buckets.
-func pairPredict(p layout.Params, items float64) layout.Overflow {
-	values := math.Exp2(float64(p.FingerprintBits)) - 1
-	return layout.Overflow{Match: -math.Expm1(2*items*math.Log1p(-1/values)) / 2, Second: 1}
+// as home, and 1 in 2^f - 1 of these its fingerprint.
+func pairPredict(p layout.Params, items float64) layout.Absent {
+	return layout.Absent{Rate: -math.Expm1(2 * items * math.Log1p(-1/float64(p.Fingerprints()))), Second: 1}
 }
 
 // tailTerms is how many terms of the tail of a Poisson distribution are enough. The mean is about 1 at
@@ -65,7 +63,7 @@ const tailTerms = 30
 // N·values/(2·b·load) classes, whose sizes follow a Poisson distribution. Classes that
 // overlap need about as many entries again.
 func pairCrowded(p layout.Params, lines, load float64) float64 {
-	values := math.Exp2(float64(p.FingerprintBits)) - 1
+	values := float64(p.Fingerprints())
 	classes, mean := lines*values/2, 2*float64(p.BucketSize)*load/values
 	term, tail := math.Exp(-mean), 0.0
 	for k := 1; k < 2*p.BucketSize+tailTerms; k++ {
@@ -215,7 +213,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 	return dst, false
 }
 
-func (t *table) Probe(l *layout.Line, line uint64) layout.Overflow {
+func (t *table) Probe(l *layout.Line, line uint64) layout.Absent {
 	items := 0
 	s := t.slots(l, line)
 	for _, fp := range s[:t.b] {

@@ -6,13 +6,14 @@ import "github.com/mmapfilter/mmapfilter/layout"
 func init() {
 	layout.Register(layout.SemiSorted, &layout.Spec{
 		Name:         "semisorted",
+		ByName:       true,
 		Params:       semiSortedParams(),
 		ItemBits:     func(p layout.Params) int { return p.FingerprintBits },
 		SlotsPerLine: func(p layout.Params) int { return sortedBucket },
 		LineBits:     sortedBits,
 		Loads:        pairLoads,
 		Bounds:       pairBounds(3), // that a bucket of up to 124 bits may be in
-		Predict: func(p layout.Params, load float64) layout.Overflow {
+		Predict: func(p layout.Params, load float64) layout.Absent {
 			return pairPredict(p, sortedBucket*load)
 		},
 		Crowded: pairCrowded,

@@ -24,7 +24,7 @@ func keepsHashes(sb *layout.Superblock) {
 // testLive returns the superblock of a live file of generation 8, with 100 items and 5
 // operations after user sequence 40, whose log continues after LSN 1000.
 func testLive(change func(*layout.Superblock)) *layout.Superblock {
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 100)
+	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 41, RemainderBits: 7}, 100)
 	if err != nil {
 		panic(err)
 	}

@@ -46,9 +46,19 @@ type Plan struct {
 type Files struct {
 	Capacity        uint64 `json:"capacity"` // keys
 	Layout          string `json:"layout"`
-	FingerprintBits int    `json:"fingerprint_bits"`
-	BucketSize      int    `json:"bucket_size"`
+	Quotients       int    `json:"quotients,omitempty"`
+	RemainderBits   int    `json:"remainder_bits,omitempty"`
+	FingerprintBits int    `json:"fingerprint_bits,omitempty"`
+	BucketSize      int    `json:"bucket_size,omitempty"`
 	Lines           uint64 `json:"lines"`
+}
+
+// Geometry returns the geometry of a shard.
+func (f *Files) Geometry() (layout.Geometry, error) {
+	kind, _ := layout.ParseKind(f.Layout)
+	return layout.NewGeometry(kind, layout.Params{
+		FingerprintBits: f.FingerprintBits, BucketSize: f.BucketSize, Quotients: f.Quotients, RemainderBits: f.RemainderBits,
+	}, f.Lines)
 }
 
 const (
@@ -117,14 +127,15 @@ func (p *Plan) files() (*Files, error) {
 	if err != nil || p.Keys == 0 {
 		return nil, err
 	}
-	g, err := layout.NewGeometry(plan.Layout, layout.Params{FingerprintBits: plan.FingerprintBits, BucketSize: plan.BucketSize}, plan.Lines)
+	f := &Files{o.Capacity, plan.Layout.String(), plan.Quotients, plan.RemainderBits, plan.FingerprintBits, plan.BucketSize, plan.Lines}
+	g, err := f.Geometry()
 	if err == nil {
 		err = g.CheckShard(layout.Shard{Count: uint32(p.Shards)})
 	}
 	if err != nil {
 		return nil, &mmapfilter.OptionError{Field: "Shards", Reason: err.Error()}
 	}
-	return &Files{o.Capacity, plan.Layout.String(), plan.FingerprintBits, plan.BucketSize, plan.Lines}, nil
+	return f, nil
 }
 
 // capacity returns the capacity of a shard. The keys fall into the shards at random: a shard of m keys

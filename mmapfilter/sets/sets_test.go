@@ -554,7 +554,7 @@ func TestPlanOptions(t *testing.T) {
 		"least keys":  second(NewPlan(&mmapfilter.Options{MinKeys: 1}, 2)),
 		"overwriting": second(NewPlan(&mmapfilter.Options{Overwrite: true}, 2)),
 		"a rate":      second(NewPlan(&mmapfilter.Options{FalsePositiveRate: 2}, 2)),
-		"bits":        second(NewPlan(&mmapfilter.Options{FingerprintBits: 22, Layout: mmapfilter.Compact, Capacity: 1 << 46}, 1<<20)),
+		"bits":        second(NewPlan(&mmapfilter.Options{FalsePositiveRate: 1e-5, Capacity: 1 << 46}, 1<<20)),
 	} {
 		if e := new(mmapfilter.OptionError); !errors.As(err, &e) {
 			t.Errorf("%s: %v", name, err)

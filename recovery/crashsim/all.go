@@ -132,21 +132,16 @@ type turn struct {
 	sector int
 }
 
-// turns returns the turns of a shape: Blocked with two sector sizes, a layout whose lines
-// share words with the third, and Compact, whose operations store the most words, with
-// traces that are shorter by one operation.
+// turns returns the turns of a shape: a layout whose lines share words with each sector size, and
+// Compact, whose operations store the most words, with traces that are shorter by one operation.
 func (e *Exhaustive) turns(number int) (all []turn) {
-	shared := []layout.Kind{layout.SemiSorted, layout.Packed}[number%2]
-	for sector := 1; sector < len(sectorSizes); sector++ {
-		kind := layout.Blocked
-		if sector == 1+number%(len(sectorSizes)-1) {
-			kind = shared
-		}
-		all = append(all, turn{*e, kind, sector})
-	}
 	shorter := *e
 	shorter.Operations--
-	return append(all, turn{shorter, layout.Compact, 1 + (number+1)%(len(sectorSizes)-1)})
+	for sector := 1; sector < len(sectorSizes); sector++ {
+		shared := []layout.Kind{layout.SemiSorted, layout.Packed}[(number+sector)%2]
+		all = append(all, turn{*e, shared, sector}, turn{shorter, layout.Compact, sector})
+	}
+	return all
 }
 
 // universe makes a universe of a shape.
@@ -155,10 +150,9 @@ func (e *Exhaustive) universe(number int, kind layout.Kind, build func(u *Univer
 	// The shape gives the number of lines, but building it needs a table. So build twice.
 	u := &Universe{Number: number}
 	params := map[layout.Kind]layout.Params{
-		layout.Blocked:    {FingerprintBits: 30, BucketSize: 2},
 		layout.Packed:     {FingerprintBits: 31, BucketSize: 4},
 		layout.SemiSorted: {FingerprintBits: 32, BucketSize: 4},
-		layout.Compact:    {FingerprintBits: 22, BucketSize: 24},
+		layout.Compact:    {Quotients: 25, RemainderBits: 26},
 	}[kind]
 	more := uint64(0)
 	if kind == layout.Packed || kind == layout.SemiSorted {

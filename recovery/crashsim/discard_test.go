@@ -21,7 +21,7 @@ func discarded(t *testing.T, seed uint64) *Volume {
 	if err := w.Begin(wal.MinBytes); err != nil {
 		t.Fatal(err)
 	}
-	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 5}}, 1, layout.Insert, 0)
+	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 1 << 1}}, 1, layout.Insert, 0)
 	if err := w.Harden(w.EndSegment(false, 0)); err != nil {
 		t.Fatal(err)
 	}

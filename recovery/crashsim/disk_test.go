@@ -14,7 +14,7 @@ import (
 
 func testVolume(t *testing.T, sectorBytes int) *Volume {
 	t.Helper()
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 1)
+	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 41, RemainderBits: 7}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestCopies(t *testing.T) {
 }
 
 func TestHeap(t *testing.T) {
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 12, BucketSize: 5}, 1)
+	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 41, RemainderBits: 7}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

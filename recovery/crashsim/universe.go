@@ -65,30 +65,24 @@ type shape struct {
 const stashFull = -layout.StashEntries
 
 func randomItem(t layout.Table, rng *rand.Rand) layout.Item {
-	it := layout.Item{Line: rng.Uint64N(t.Lines())}
-	if t.Kind() == layout.Blocked {
-		it.Bucket = uint32(rng.IntN(8))
-	}
-	it.Fp = 1 + uint32(rng.Uint64N(1<<t.Params().FingerprintBits-1))
-	return it
+	return layout.Item{Line: rng.Uint64N(t.Lines()), Fp: 1 + uint32(rng.Uint64N(t.Params().Fingerprints()-1))}
 }
 
 // universes is the number of universes that random traces use.
 const (
-	blockedUniverses = 96
-	sharedUniverses  = 48 // next: in the layouts whose lines share words
-	compactUniverses = 24 // last
-	universes        = blockedUniverses + sharedUniverses + compactUniverses
+	compactUniverses = 96
+	sharedUniverses  = 72 // last: in the layouts whose lines share words
+	universes        = compactUniverses + sharedUniverses
 )
 
 // randomShape returns the shape of a universe. The filters are so small and so full that
 // most inserts move items, overflow, or end in the stash.
 func randomShape(number int, rng *rand.Rand) shape {
 	params := []layout.Params{
-		{FingerprintBits: 30, BucketSize: 2}, {FingerprintBits: 20, BucketSize: 3}, {FingerprintBits: 12, BucketSize: 5},
+		{Quotients: 25, RemainderBits: 26}, {Quotients: 38, RemainderBits: 16}, {Quotients: 41, RemainderBits: 7},
 	}
 	s := shape{
-		kind:    layout.Blocked,
+		kind:    layout.Compact,
 		lines:   []uint64{1, 2, 3, 4, 2, 3, 4, 4}[number%8],
 		params:  params[min(rng.IntN(5)/2, 2)],
 		classes: 2 + rng.IntN(4),
@@ -109,14 +103,7 @@ func randomShape(number int, rng *rand.Rand) shape {
 	case number%12 == 3:
 		s.lines, s.classes, s.free, s.present, s.commute = 2+rng.Uint64N(3), 0, 1000, 0, true
 	}
-	switch {
-	case number >= blockedUniverses+sharedUniverses:
-		s.kind = layout.Compact
-		if s.commute { // no item has one line only
-			s.classes, s.free, s.present, s.commute = 4, -2, 6, false
-		}
-		s.params = []layout.Params{{FingerprintBits: 22, BucketSize: 24}, {FingerprintBits: 18, BucketSize: 32}}[rng.IntN(5)/4]
-	case number >= blockedUniverses:
+	if number >= compactUniverses || s.commute { // in Compact, no item has one line only
 		s.share(number, rng)
 	}
 	return s
@@ -222,10 +209,7 @@ func (u *Universe) addCommuter(rng *rand.Rand) {
 			}
 		}
 	}
-	places := u.table.Params().BucketSize // places for the item in a line
-	if u.table.Kind() == layout.Blocked {
-		places *= 2
-	}
+	places := layout.SlotsPerLine(u.table.Kind(), u.table.Params()) // for the item in a line
 	for range places {
 		u.present = append(u.present, resident(v.Line))
 	}
@@ -363,9 +347,8 @@ func (u *Universe) imageOf(words []uint64) []uint64 {
 
 func (u *Universe) String() string {
 	var b strings.Builder
-	p := u.table.Params()
-	fmt.Fprintf(&b, "universe %d: %s, %d lines, f=%d b=%d, %d items in %d slots; keys:\n",
-		u.Number, u.table.Kind(), u.table.Lines(), p.FingerprintBits, p.BucketSize, u.start.Length, u.geometry.Slots())
+	fmt.Fprintf(&b, "universe %d: %s, %d lines, %v, %d items in %d slots; keys:\n",
+		u.Number, u.table.Kind(), u.table.Lines(), u.table.Params(), u.start.Length, u.geometry.Slots())
 	for i := range u.keys {
 		k := &u.keys[i]
 		fmt.Fprintf(&b, "  %2d: home line %d, alternate %d, bucket %d, fingerprint %d, class %d, %d in the filter\n",

@@ -298,7 +298,7 @@ func TestStore(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	p, data := newPlan(t, &mmapfilter.Options{Capacity: n, FingerprintBits: 20}, 5)
+	p, data := newPlan(t, &mmapfilter.Options{Capacity: n, FalsePositiveRate: 1e-6}, 5)
 	want, _ := onOneMachine(t, p, n)
 	j, err := newJob("plan", data, []string{"memfs://in/keys-[0-2].txt", "memfs://in/keys-[3-9].txt"}, "memfs://out/x.set")
 	if err != nil {

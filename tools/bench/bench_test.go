@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
@@ -134,27 +133,15 @@ func TestLookupLost(t *testing.T) {
 }
 
 func TestPeersRows(t *testing.T) {
-	for _, c := range []struct {
-		args  []string
-		n     uint64
-		rate  float64
-		first variant
-	}{
-		{nil, byDefault.keys(256 << 10), defaultRate, variant{rate: defaultRate}},
-		{[]string{"-rate", "0"}, keysFor(layout.Blocked, 256<<10, standardLoad), standardRate, variant{layout: layout.Blocked, f: fingerprintBits}},
-	} {
-		rows := short(t, append([]string{"peers", outside("loses"), outside("refuses")}, c.args...)...)
-		names := []string{"loses", "refuses", "**" + c.first.name() + "**"}
-		for _, k := range layout.Kinds() {
-			v := variant{layout: k, rate: defaultRate}
-			if c.first.f > 0 {
-				v = variant{layout: k, f: fingerprintBits}
-			}
-			if v != c.first {
-				names = append(names, v.name())
-			}
+	for _, rate := range []float64{defaultRate, 0.0025} {
+		first := variant{rate: rate}
+		n := first.keys(256 << 10)
+		rows := short(t, "peers", outside("loses"), outside("refuses"), "-rate", fmt.Sprint(rate))
+		names := []string{"loses", "refuses", "**" + first.name() + "**"}
+		for _, k := range paperLayouts {
+			names = append(names, variant{layout: k, rate: rate}.name())
 		}
-		for _, spec := range goPeers(c.rate) {
+		for _, spec := range goPeers(rate) {
 			names = append(names, spec.name)
 		}
 		if len(rows) != len(names)+1 {
@@ -162,12 +149,12 @@ func TestPeersRows(t *testing.T) {
 		}
 		for _, name := range names {
 			got := want(t, rows, name)
-			keys, lost, bits := c.n, "0", ""
+			keys, lost, bits := n, "0", ""
 			switch name {
 			case "loses":
-				lost, bits = figures.Grouped(int64(c.n/100)), "8.00"
+				lost, bits = figures.Grouped(int64(n/100)), "8.00"
 			case "refuses":
-				keys, bits = c.n/2, "16.00"
+				keys, bits = n/2, "16.00"
 			}
 			lost += " of " + figures.Grouped(int64(keys))
 			if name == "loses" {
@@ -381,10 +368,10 @@ func TestGrowthPictures(t *testing.T) {
 	}
 	for want, text := range map[string]string{
 		"has no rows":  "layout,bytes,keys,measured,ns,over the limit\n",
-		"wrong number": "layout,bytes\nblocked\n",
-		"of 2 cells":   "layout,bytes\nblocked,1\n",
-		"invalid":      "a,b,c,d,e,f\nblocked,1,1,Contains,many,1\n",
-		"no points":    "a,b,c,d,e,f\nblocked,1,1,Contains,1,1\n",
+		"wrong number": "layout,bytes\npacked\n",
+		"of 2 cells":   "layout,bytes\npacked,1\n",
+		"invalid":      "a,b,c,d,e,f\npacked,1,1,Contains,many,1\n",
+		"no points":    "a,b,c,d,e,f\npacked,1,1,Contains,1,1\n",
 	} {
 		if err := os.WriteFile(out+".csv", []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -397,7 +384,7 @@ func TestGrowthPictures(t *testing.T) {
 
 func TestSpaceRows(t *testing.T) {
 	rows := short(t, "space", "-size", "64KiB", "-only", "mmapfilter,seiflotfy,fuse 8,3 %,loses", outside("loses"))
-	for _, name := range []string{"mmapfilter, rate 5 %", "mmapfilter blocked, f=8, b=7", "mmapfilter packed, f=16, b=4", "mmapfilter semisorted, f=13, b=4",
+	for _, name := range []string{"mmapfilter, rate 5 %", "mmapfilter packed, f=16, b=4", "mmapfilter semisorted, f=13, b=4",
 		"bits-and-blooms/bloom v3, for 3 %", "seiflotfy/cuckoofilter, f=8, b=4", "FastFilter/xorfilter, binary fuse 8, xxh3"} {
 		if got := want(t, rows, name); len(got) != 7 || !strings.HasPrefix(got[1], "0 of") {
 			t.Errorf("%s: %q", name, got)
@@ -495,7 +482,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%q has left %v, %v", c.args, left, err)
 		}
 	}
-	for _, args := range [][]string{nil, {"x", "blocked", "many"}, {"x", "none", "5"}, {"/nonexistent/x", "blocked", "5"}} {
+	for _, args := range [][]string{nil, {"x", "packed", "many"}, {"x", "none", "5"}, {"/nonexistent/x", "packed", "5"}} {
 		var notes bytes.Buffer
 		if code := runBuilder(t.Context(), args, &bytes.Buffer{}, &notes); code != 2 || notes.Len() == 0 {
 			t.Errorf("builder %q: exit status %d, %q", args, code, notes.String())

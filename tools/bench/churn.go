@@ -11,14 +11,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newChurn returns the command that measures filters whose keys are replaced.
 func newChurn() command {
-	c := &churnRun{layouts: variantList{byDefault, {layout: layout.Blocked, f: fingerprintBits}}}
+	c := &churnRun{layouts: variantList{byDefault}}
 	return command{
 		flags: func(s *session) {
 			c.session = s

@@ -23,19 +23,13 @@ func TestChurnRows(t *testing.T) {
 	rows := short(t, "churn", "-out", out, "-turnovers", "3")
 	names := map[string][]string{}
 	for _, rate := range []float64{0.01, 0.001} {
-		for _, v := range []variant{{rate: rate}, {layout: layout.Blocked, rate: rate}} {
-			opts := v.options(5000)
-			plan, err := opts.Plan()
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := fmt.Sprintf("%v, f=%d, b=%d", plan.Layout, plan.FingerprintBits, plan.BucketSize)
-			if v.layout != layout.Auto {
-				names[percent(rate)] = append(names[percent(rate)], name)
-				continue
-			}
-			names[percent(rate)] = append(names[percent(rate)], "default: "+name, "default, built: "+name)
+		opts := variant{rate: rate}.options(5000)
+		plan, err := opts.Plan()
+		if err != nil {
+			t.Fatal(err)
 		}
+		name := fmt.Sprintf("%v, Q=%d r=%d", plan.Layout, plan.Quotients, plan.RemainderBits)
+		names[percent(rate)] = append(names[percent(rate)], "default: "+name, "default, built: "+name)
 	}
 	names[percent(0.01)] = append(names[percent(0.01)], "seiflotfy/cuckoofilter, f=8, b=4", "linvon/cuckoo-filter, f=10, b=4", "linvon/cuckoo-filter, f=10, b=4, semi-sorted")
 	count := len(names)
@@ -77,7 +71,7 @@ func TestChurnRows(t *testing.T) {
 	}
 	for _, part := range []string{"rate", "second"} {
 		picture := readFile(t, fmt.Sprintf("%s-%s.svg", out, part))
-		for _, name := range []string{">mmapfilter, default<", "; blocked; ", ">seiflotfy/cuckoofilter<", ">linvon/cuckoo-filter<", ">turnovers<"} {
+		for _, name := range []string{">mmapfilter, default<", ">seiflotfy/cuckoofilter<", ">linvon/cuckoo-filter<", ">turnovers<"} {
 			if !strings.Contains(picture, name) {
 				t.Errorf("the picture of %s has no %q", part, name)
 			}
@@ -250,7 +244,7 @@ func TestChurnBounds(t *testing.T) {
 			if got := fmt.Sprint(r.exceeded()); want == "" && got != "<nil>" || !strings.Contains(got, want) {
 				t.Errorf("%s, %s: %s", flaw, kind, got)
 			}
-			if r.name = "blocked"; r.exceeded() != nil {
+			if r.name = "packed"; r.exceeded() != nil {
 				t.Errorf("%s, %s: another layout is held to the bounds: %v", flaw, kind, r.exceeded())
 			}
 		}
@@ -326,7 +320,7 @@ func TestChurnCostAround(t *testing.T) {
 // small file; and checks those of another filter against its buckets.
 func TestChurnSecond(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1, temp: t.TempDir()}
-	for _, spec := range churnSpecs([]variant{byDefault, {layout: layout.Blocked}, {layout: layout.Packed}}, 0.011) { // without others
+	for _, spec := range churnSpecs([]variant{byDefault, {layout: layout.Packed}}, 0.011) { // without others
 		f, err := spec.create(s, 5000)
 		if err != nil {
 			t.Fatal(err)

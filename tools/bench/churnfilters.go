@@ -145,12 +145,11 @@ func (r *replaced) stash() int { return r.filter.Stats().StashLen }
 
 func (r *replaced) bits() int64 {
 	s := r.filter.Stats()
-	p := layout.Params{FingerprintBits: s.FingerprintBits, BucketSize: s.BucketSize}
-	return int64(s.Lines) * int64(layout.LineBits(s.Layout, p))
+	return int64(s.Lines) * int64(layout.LineBits(s.Layout, paramsOf(s)))
 }
 
 func (r *replaced) shape() string {
-	return fmt.Sprintf("%v, f=%d, b=%d", r.stats.Layout, r.stats.FingerprintBits, r.stats.BucketSize)
+	return fmt.Sprintf("%v, %v", r.stats.Layout, paramsOf(r.stats))
 }
 
 func (r *replaced) close() error { return errors.Join(r.filter.Close(), os.Remove(r.path)) }

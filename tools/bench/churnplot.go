@@ -48,8 +48,6 @@ var churnLines = []struct {
 	line picture.Line
 }{
 	{"default", picture.Line{Name: "mmapfilter, default", Tone: picture.Blue, Kind: picture.Emphasis}},
-	{"blocked", picture.Line{Name: "blocked", Tone: picture.Orange}},
-	{"compact", picture.Line{Name: "mmapfilter, compact"}},
 	{"packed", picture.Line{Name: "mmapfilter, packed"}},
 	{"semisorted", picture.Line{Name: "mmapfilter, semi-sorted"}},
 	{"seiflotfy", picture.Line{Name: "seiflotfy/cuckoofilter", Tone: picture.Purple}},

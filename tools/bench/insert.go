@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
@@ -54,7 +53,7 @@ func (i *insertRun) run() (err error) {
 		return err
 	}
 	// A power of two slots, since other filters have no other table sizes.
-	slots := uint64(1) << bits.Len64(keysFor(layout.Blocked, int64(i.size), 1)) >> 1
+	slots := uint64(1) << bits.Len64(byDefault.keys(int64(i.size))) >> 1
 	if slots < 1000 {
 		return fmt.Errorf("%v hold too few keys for turns", &i.size)
 	}

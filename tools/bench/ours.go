@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// A variant is one of our filters: the one that options with only a rate give, or a layout with
-// fingerprints of f bits.
+// A variant is one of our filters: the one that options with only a rate give, or a layout of the paper
+// with fingerprints of f bits.
 type variant struct {
 	layout layout.Kind
 	f      int     // 0 means that the rate determines it
@@ -29,7 +29,9 @@ const defaultRate = 0.01
 // byDefault is what empty options give.
 var byDefault = variant{rate: defaultRate}
 
-// fingerprintBits is f of the layouts whose times are compared.
+// paperLayouts are those of the paper, and fingerprintBits is f of theirs whose times are compared.
+var paperLayouts = []layout.Kind{layout.Packed, layout.SemiSorted}
+
 const fingerprintBits = 12
 
 // standardLoad is the load of a filter that is not made for a rate.
@@ -38,13 +40,13 @@ const standardLoad = 0.95
 // variants returns the filters whose times are compared.
 func variants() []variant {
 	all := []variant{byDefault}
-	for _, k := range layout.Kinds() {
+	for _, k := range paperLayouts {
 		all = append(all, variant{layout: k, f: fingerprintBits})
 	}
 	return all
 }
 
-// name returns a name such as "mmapfilter, rate 1 %" or "mmapfilter compact, f=12, b=62".
+// name returns a name such as "mmapfilter, rate 1 %" or "mmapfilter packed, f=12, b=4".
 func (v variant) name() string {
 	name := "mmapfilter"
 	if v.layout != layout.Auto {
@@ -211,9 +213,14 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 	return path, f, nil
 }
 
+// paramsOf returns the parameters of the layout of a filter.
+func paramsOf(st mmapfilter.Stats) layout.Params {
+	return layout.Params{FingerprintBits: st.FingerprintBits, BucketSize: st.BucketSize, Quotients: st.Quotients, RemainderBits: st.RemainderBits}
+}
+
 // describe describes the filter built last, and how it is mapped.
 func (s *session) describe(st mmapfilter.Stats) string {
-	return fmt.Sprintf("%v, f=%d, b=%d: %s keys, %.2f %% load, %s mapped from %s", st.Layout, st.FingerprintBits, st.BucketSize,
+	return fmt.Sprintf("%v, %v: %s keys, %.2f %% load, %s mapped from %s", st.Layout, paramsOf(st),
 		figures.Grouped(int64(st.Len)), 100*st.Load, figures.Mebibytes(st.FileBytes), s.mapped)
 }
 

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
@@ -18,7 +16,7 @@ func newPeers() command {
 		flags: func(s *session) {
 			p.session = s
 			p.choice.flags(s)
-			s.flags.Float64Var(&p.rate, "rate", defaultRate, "that all are made for; 0 means ours with f=12 at 95 % load, and others for what that comes to")
+			s.flags.Float64Var(&p.rate, "rate", defaultRate, "that all are made for")
 			s.flags.Uint64Var(&p.check, "check", 0, "how many of the keys that a filter has accepted are looked for afterwards; 0 means all")
 			s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "how many absent keys the rate is measured with")
 			s.flags.Uint64Var(&p.turn, "keys", 1<<17, "how many keys a turn has")
@@ -27,9 +25,6 @@ func newPeers() command {
 		run:   func(*session) error { return p.run() },
 	}
 }
-
-// standardRate is about the rate of ours with the standard f at the standard load.
-const standardRate = 0.0025
 
 // warmKeys is how many keys are looked up before each turn and not counted, so that a small
 // table is in the cache again.
@@ -42,14 +37,10 @@ type peersRun struct {
 	check, asks, turn uint64
 }
 
-// variants returns ours: the layouts for the rate, or with the standard f if there is none. The
-// others are compared with the first.
+// variants returns ours for the rate. The others are compared with the first.
 func (p *peersRun) variants() []variant {
-	if p.rate == 0 {
-		return variants()[1:]
-	}
 	all := []variant{{rate: p.rate}}
-	for _, k := range layout.Kinds() {
+	for _, k := range paperLayouts {
 		all = append(all, variant{layout: k, rate: p.rate})
 	}
 	return all
@@ -59,14 +50,14 @@ func (p *peersRun) run() error {
 	if p.turn < 1 || p.asks < 1 {
 		return errors.New("no keys, no figures")
 	}
-	if p.rate < 0 || p.rate >= 1 {
+	if !(p.rate > 0 && p.rate < 1) {
 		return fmt.Errorf("%v is no rate", p.rate)
 	}
 	var more []spec
 	for _, v := range p.variants()[1:] {
 		more = append(more, ours(v))
 	}
-	others, err := p.choice.chosen(append(more, goPeers(cmp.Or(p.rate, standardRate))...))
+	others, err := p.choice.chosen(append(more, goPeers(p.rate)...))
 	if err != nil {
 		return err
 	}

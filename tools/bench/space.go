@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
@@ -38,10 +37,10 @@ var spaceBits = []int{7, 8, 9, 10, 12, 13, 15, 16}
 // specs returns filters at several rates: ours by rate, then by layout and f, then the others.
 func (r *spaceRun) specs() ([]spec, error) {
 	var all []spec
-	for _, rate := range []float64{0.05, 0.01, 0.001, 0.0001} {
+	for _, rate := range []float64{0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001} {
 		all = append(all, ours(variant{rate: rate}))
 	}
-	for _, k := range layout.Kinds() {
+	for _, k := range paperLayouts {
 		for _, f := range spaceBits {
 			if bucketSize(k, f) > 0 {
 				all = append(all, ours(variant{layout: k, f: f}))
@@ -56,7 +55,7 @@ func (r *spaceRun) specs() ([]spec, error) {
 	for _, bits := range []int{8, 10} {
 		all = append(all, spec{fmt.Sprintf("Pebble's bloom, %d bits, parts of a million keys", bits), true, makePebble(bits)})
 	}
-	return r.choice.chosen(append(all, goPeers(standardRate)...))
+	return r.choice.chosen(append(all, goPeers(0.0025)...))
 }
 
 func (r *spaceRun) run() error {
@@ -67,7 +66,7 @@ func (r *spaceRun) run() error {
 	if err != nil {
 		return err
 	}
-	n := keysFor(layout.Blocked, int64(r.size), standardLoad)
+	n := byDefault.keys(int64(r.size))
 	r.printf("\n%s keys, and %s absent ones asked for\n", figures.Grouped(int64(n)), figures.Grouped(int64(r.asks)))
 	t := figures.NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "log2(1/rate)", "bits above that", "times that")
 	for _, spec := range specs {

@@ -61,7 +61,7 @@ func fig2(c *config) (*report.Figure, error) {
 			refuse := report.Series{Name: fmt.Sprintf("m=2^%d, first refused", log2(run.lines)), Style: report.Marks}
 			for _, bits := range run.f {
 				c.note("b=%d, m=2^%d, f=%d", b, log2(run.lines), bits)
-				r, err := c.medianLoad(shape{mmapfilter.Packed, bits, b}, run)
+				r, err := c.medianLoad(shape{layout: mmapfilter.Packed, f: bits, b: b}, run)
 				if err != nil {
 					return nil, err
 				}

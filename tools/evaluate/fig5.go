@@ -49,8 +49,8 @@ func fig5(c *config) (*report.Figure, error) {
 	}}
 	f.Tables = []report.Table{aboutTable(series, "million lookups a second by the share of keys that are there", "%.0f %%")}
 	f.Paper = "Lookups of CF cost the same whatever the share of keys that are there, since both buckets are read; a Bloom filter is faster where keys are absent, the quotient filter is slow when it is full. The authors' program on an i7-4790: CF 26.1 at 0 % and 25.9 at 100 %, ss-CF 10.1 and 10.6."
-	f.Ours = fmt.Sprintf("Million lookups a second at 0 and 100 %%: %s. In batches: CF %s, ss-CF %s, Blocked %s.",
-		ends(series, "CF", "ss-CF", "Blocked", "BF", "blk-BF", "CBF", "QF", "dl-CBF"), atEnds(series, "CF, batches"), atEnds(series, "ss-CF, batches"), atEnds(series, "Blocked, batches"))
+	f.Ours = fmt.Sprintf("Million lookups a second at 0 and 100 %%: %s. In batches: CF %s, ss-CF %s, Compact %s.",
+		ends(series, "CF", "ss-CF", "Compact", "BF", "blk-BF", "CBF", "QF", "dl-CBF"), atEnds(series, "CF, batches"), atEnds(series, "ss-CF, batches"), atEnds(series, "Compact, batches"))
 	f.Notes = lookupNotes
 	return f, nil
 }
@@ -138,16 +138,16 @@ func fig5Views(f *report.Figure) ([]report.View, error) {
 	}
 	x := picture.Axis{Label: "keys that are present (%)", Max: 100}
 	cfAbsent, cfPresent := endsOf(p, "CF")
-	oneAbsent, _ := endsOf(p, "Blocked")
-	manyAbsent, _ := endsOf(p, "Blocked"+batches)
+	oneAbsent, _ := endsOf(p, "Compact")
+	manyAbsent, _ := endsOf(p, "Compact"+batches)
 	return []report.View{
 		lookupsView("How fast is one lookup in a full filter?",
 			fmt.Sprintf("One key at a time, packed answers %s million lookups a second where all keys are absent and %s where all are present.", oneDigit(cfAbsent), oneDigit(cfPresent)),
 			"The paper's Figure 5."+curves+" Dashed is the authors' program on an i7-4790, which looks keys up in a table in memory.",
 			x, p, "", line("authors' CF", authorsCF), line("authors' ss-CF", authorsSorted)),
 		lookupsView("What do batches bring?",
-			fmt.Sprintf("Batches of 1,024 keys make blocked %s times as fast: %s million lookups of absent keys a second.", oneDigit(manyAbsent/oneAbsent), oneDigit(manyAbsent)),
-			"As above, but ours are asked for 1,024 keys at a time. The paper has no batches; grey is blocked one key at a time, and dashed the authors' program on an i7-4790.",
-			x, p, batches, picture.Line{Name: "blocked, one key", Points: p.SeriesOf("Blocked").Points}, line("authors' CF", authorsCF), line("authors' ss-CF", authorsSorted)),
+			fmt.Sprintf("Batches of 1,024 keys make compact %s times as fast: %s million lookups of absent keys a second.", oneDigit(manyAbsent/oneAbsent), oneDigit(manyAbsent)),
+			"As above, but ours are asked for 1,024 keys at a time. The paper has no batches; grey is compact one key at a time, and dashed the authors' program on an i7-4790.",
+			x, p, batches, picture.Line{Name: "compact, one key", Points: p.SeriesOf("Compact").Points}, line("authors' CF", authorsCF), line("authors' ss-CF", authorsSorted)),
 	}, nil
 }

@@ -37,7 +37,7 @@ func fig6(c *config) (*report.Figure, error) {
 	}
 	f.Paper = "Lookups of cuckoo filters cost the same at any occupancy, since they read two buckets; those of a quotient filter become slow as it fills."
 	f.Ours = fmt.Sprintf("Of absent keys, million lookups a second at %.0f and 100 %%: %s.", filled.steps[0].percent,
-		ends(absent, "CF", "ss-CF", "Blocked", "BF", "blk-BF", "CBF", "QF", "dl-CBF"))
+		ends(absent, "CF", "ss-CF", "Compact", "BF", "blk-BF", "CBF", "QF", "dl-CBF"))
 	f.Notes = append([]string{"Occupancy is the share of the keys that a structure holds when it counts as full, see Table 3."}, lookupNotes...)
 	return f, nil
 }

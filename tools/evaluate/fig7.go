@@ -25,7 +25,7 @@ func fig7(c *config) (*report.Figure, error) {
 	f.Tables = []report.Table{aboutTable(series, "million inserts a second up to an occupancy", "%.0f %%")}
 	f.Paper = "Inserts into cuckoo filters become slower as they fill, since items have to be moved; those of Bloom filters do not. Over the whole filling the blocked Bloom filter is the fastest, and CF is faster than the standard one."
 	f.Ours = fmt.Sprintf("Million inserts a second at %.0f and 100 %%: %s.", filled.steps[0].percent,
-		ends(series, "CF", "ss-CF", "Blocked", "BF", "blk-BF", "CBF", "QF", "dl-CBF"))
+		ends(series, "CF", "ss-CF", "Compact", "BF", "blk-BF", "CBF", "QF", "dl-CBF"))
 	f.Notes = insertNotes
 	return f, nil
 }

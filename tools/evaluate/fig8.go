@@ -48,7 +48,7 @@ func fig8(c *config) (*report.Figure, error) {
 	f.Tables = []report.Table{aboutTable(series, "million deletes a second from an occupancy on", "%.0f %%")}
 	f.Paper = "Deletes of cuckoo filters cost the same at any occupancy, and are the fastest; those of a quotient filter are slow while it is full."
 	f.Ours = fmt.Sprintf("Million deletes a second from 100 %% and from %.0f %%: %s.", 100/float64(c.extent.steps),
-		ends(series, "CF", "ss-CF", "Blocked", "CBF", "QF", "dl-CBF"))
+		ends(series, "CF", "ss-CF", "Compact", "CBF", "QF", "dl-CBF"))
 	f.Notes = append([]string{"Every key was inserted before, and every delete must find it. Keys are deleted in the order in which they were inserted. At the end the filters of ours must be empty."}, insertNotes...)
 	return f, c.close() // the filling is empty
 }

@@ -109,16 +109,23 @@ func (m *mapped) close() error {
 // A shape is a table of this library.
 type shape struct {
 	layout mmapfilter.Layout
-	f, b   int
+	f, b   int     // of a layout of the paper
+	rate   float64 // that Compact is for
 }
 
-func (s shape) String() string { return fmt.Sprintf("%s, f=%d, b=%d", s.layout, s.f, s.b) }
+func (s shape) String() string {
+	if s.rate > 0 {
+		return fmt.Sprintf("%s, rate %.3g %%", s.layout, 100*s.rate)
+	}
+	return fmt.Sprintf("%s, f=%d, b=%d", s.layout, s.f, s.b)
+}
 
 // options returns the options of a table, and its number of lines: the least number from lines
-// on that the library makes. (Lines are buckets, except in layout Blocked.) It searches for the
+// on that the library makes. (Lines are buckets, except in layout Compact.) It searches for the
 // capacity, since short fingerprints get more lines for the same keys, or are refused.
 func (s shape) options(lines uint64) (*mmapfilter.Options, uint64, error) {
-	o := &mmapfilter.Options{Layout: s.layout, FingerprintBits: s.f, BucketSize: s.b, CommitInterval: -1}
+	o := s.wish()
+	o.CommitInterval = -1
 	plan := func(capacity uint64) (mmapfilter.Plan, error) {
 		o.Capacity = capacity
 		return o.Plan()
@@ -140,7 +147,21 @@ func (s shape) lines(bytes uint64) uint64 {
 // slots returns the number of slots in a line.
 func (s shape) slots() uint64 { return uint64(layout.SlotsPerLine(s.layout, s.params())) }
 
-func (s shape) params() layout.Params { return layout.Params{FingerprintBits: s.f, BucketSize: s.b} }
+// wish returns options for the shape, without a capacity.
+func (s shape) wish() *mmapfilter.Options {
+	return &mmapfilter.Options{Layout: s.layout, FingerprintBits: s.f, BucketSize: s.b, FalsePositiveRate: s.rate}
+}
+
+func (s shape) params() layout.Params {
+	if s.rate == 0 {
+		return layout.Params{FingerprintBits: s.f, BucketSize: s.b}
+	}
+	p, err := s.wish().Plan()
+	if err != nil {
+		panic(err)
+	}
+	return layout.Params{Quotients: p.Quotients, RemainderBits: p.RemainderBits}
+}
 
 // create creates an empty table, open for writing.
 func (c *config) create(name string, o *mmapfilter.Options) (*mapped, error) {

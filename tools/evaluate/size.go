@@ -29,7 +29,7 @@ const (
 )
 
 // sizeStructures are measured at each size.
-var sizeStructures = []structure{structureOf("Blocked"), structureOf("CF"), structureOf("ss-CF"), structureOf("BF"), structureOf("blk-BF")}
+var sizeStructures = []structure{structureOf("Compact"), structureOf("CF"), structureOf("ss-CF"), structureOf("BF"), structureOf("blk-BF")}
 
 func structureOf(name string) structure {
 	for _, s := range structures {
@@ -53,7 +53,7 @@ func size(c *config) (*report.Figure, error) {
 		{"keys that are there", 1, map[string]*report.Series{}},
 	}
 	var order []string
-	second := 0.0 // share of second lines in a full Blocked table
+	second := 0.0 // share of second lines in a full Compact table
 	for _, bytes := range sizes {
 		for _, group := range c.sizeGroups(bytes) {
 			members, err := c.sizeMembers(group, bytes)
@@ -75,7 +75,7 @@ func size(c *config) (*report.Figure, error) {
 				}
 			}
 			for _, m := range members {
-				if err == nil && m.name == "Blocked" && bytes < c.extent.spare {
+				if err == nil && m.name == "Compact" && bytes < c.extent.spare {
 					second = m.mapped.reader.Stats().SecondProbeRate
 				}
 				err = errors.Join(err, m.close())
@@ -106,9 +106,9 @@ func size(c *config) (*report.Figure, error) {
 	absent := f.Plots[0].Series
 	f.Paper = "There is no such figure. By Table 2 a lookup of a cuckoo filter is 2 cache misses, that of an absent key in a Bloom filter 2 on average."
 	f.Ours = fmt.Sprintf("Million lookups of absent keys a second in the smallest and the largest table: %s. Cache lines of such a lookup: %s.",
-		ends(absent, "Blocked", "Blocked, batches", "CF", "CF, batches", "ss-CF", "ss-CF, batches", "BF", "blk-BF"), brief)
+		ends(absent, "Compact", "Compact, batches", "CF", "CF, batches", "ss-CF", "ss-CF, batches", "BF", "blk-BF"), brief)
 	f.Notes = []string{
-		fmt.Sprintf("From %s on, one table is measured after the other, and none is filled with its keys, since that takes too long. Tables of ours have keys in %.0f %% of their slots: both buckets of CF and ss-CF are read whatever is in them, but a full Blocked table reads some second lines more. Bloom filters have half their bits set at random, as full ones have, and then %d keys.", mebibytes(c.extent.spare), 100*spareLoad, spareKeys),
+		fmt.Sprintf("From %s on, one table is measured after the other, and none is filled with its keys, since that takes too long. Tables of ours have keys in %.0f %% of their slots: both buckets of CF and ss-CF are read whatever is in them, but a full Compact table reads some second lines more. Bloom filters have half their bits set at random, as full ones have, and then %d keys.", mebibytes(c.extent.spare), 100*spareLoad, spareKeys),
 		"Files are in memory where the directory given for them is; those that are read cold are on the disk of the directory of the output.",
 		"All structures of a size are asked in turn, round after round; keys are drawn before the clock runs; medians. Lookups of ours are ContainsHash of the XXH3 of the 8 bytes of a key, or ContainsHashes of 1,024 keys, in a sealed file; hashing is in all times.",
 	}
@@ -172,7 +172,7 @@ func (c *config) readsTable(second float64) (t report.Table, brief string, err e
 		var lines float64
 		pages := 0.0 // where it differs from lines: a bucket in two lines is nearly always in one page
 		switch {
-		case s.name == "Blocked":
+		case s.name == "Compact":
 			lines = 1 + second
 			row[2] = "measured: 1 and the share of lines that send a lookup on (Stats)"
 		case s.shape != nil:
@@ -231,12 +231,12 @@ func sizeViews(f *report.Figure) ([]report.View, error) {
 	bars.Rows = rowsOf(reads, func(r []string) float64 { return cell(r[1]) }, func(r []string) float64 { return paperLines[r[0]] })
 	ours := 0.0
 	for _, r := range bars.Rows {
-		if r.Name == lookOf("Blocked").name {
+		if r.Name == lookOf("Compact").name {
 			ours = r.Value
 		}
 	}
 	x := picture.Axis{Label: "size of the table", Log: true}
-	sizes := p.SeriesOf("Blocked").Points
+	sizes := p.SeriesOf("Compact").Points
 	for _, at := range sizes {
 		label := fmt.Sprintf("%.3g MiB", at.X)
 		if at.X >= 1024 {
@@ -247,18 +247,18 @@ func sizeViews(f *report.Figure) ([]report.View, error) {
 		}
 		x.Ticks = append(x.Ticks, picture.Tick{At: at.X, Label: label})
 	}
-	small, large := endsOf(p, "Blocked")
-	smallBatch, largeBatch := endsOf(p, "Blocked"+batches)
+	small, large := endsOf(p, "Compact")
+	smallBatch, largeBatch := endsOf(p, "Compact"+batches)
 	return []report.View{
 		lookupsView("How much slower is a lookup in a large filter?",
-			fmt.Sprintf("One key at a time, blocked answers %s million lookups of absent keys a second in the smallest table and %s in the largest.", oneDigit(small), oneDigit(large)),
+			fmt.Sprintf("One key at a time, compact answers %s million lookups of absent keys a second in the smallest table and %s in the largest.", oneDigit(small), oneDigit(large)),
 			"Our own figure; the paper has none like it. Absent keys, one key at a time.",
 			x, p, ""),
 		lookupsView("And in batches?",
 			fmt.Sprintf("In batches of 1,024 keys it is %s million in the smallest table and %s in the largest.", oneDigit(smallBatch), oneDigit(largeBatch)),
-			"Our own figure. Absent keys, 1,024 at a time; grey is blocked one key at a time.",
-			x, p, batches, picture.Line{Name: "blocked, one key", Points: sizes}),
-		view(lines, fmt.Sprintf("A lookup of an absent key in blocked reads %.2f cache lines, where the paper's cuckoo filter reads 2 buckets.", ours),
+			"Our own figure. Absent keys, 1,024 at a time; grey is compact one key at a time.",
+			x, p, batches, picture.Line{Name: "compact, one key", Points: sizes}),
+		view(lines, fmt.Sprintf("A lookup of an absent key in compact reads %.2f cache lines, where the paper's cuckoo filter reads 2 buckets.", ours),
 			"A mark across a row is the paper's Table 2, which counts buckets; a bucket of packed or semisorted may lie in two cache lines.",
 			bars),
 	}, nil

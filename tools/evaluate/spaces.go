@@ -36,7 +36,8 @@ func (c *config) spacesOf(shapes []shape) (all []space, err error) {
 }
 
 func (c *config) spaceOf(s shape) (r space, err error) {
-	o := &mmapfilter.Options{Capacity: c.extent.items, Layout: s.layout, FingerprintBits: s.f, BucketSize: s.b}
+	o := s.wish()
+	o.Capacity = c.extent.items
 	m, err := c.build("space", o, c.extent.items)
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", s, err)
@@ -85,7 +86,7 @@ func (c *config) measureSpace(r *space, m *member, expected float64) (err error)
 // shapesOver returns the shapes of a layout and b, with every step-th f.
 func shapesOver(layout mmapfilter.Layout, b, from, to, step int) (all []shape) {
 	for f := from; f <= to; f += step {
-		all = append(all, shape{layout, f, b})
+		all = append(all, shape{layout, f, b, 0})
 	}
 	return all
 }

@@ -95,7 +95,7 @@ func table3(c *config) (*report.Figure, error) {
 		fmt.Sprintf("\"Build\" makes a sealed file with checksums from a sequence of keys, on one processor and on %d; the drawing of the keys is in its time.", runtime.GOMAXPROCS(0)),
 		"\"Logged\": every insert goes through the log of the file, survives the end of the process, and was synced after 65,536 at most. The peers are in the heap and survive nothing.",
 		"Files are in memory where the directory given for them is.",
-		"The counting Bloom filter and our layout Blocked are not in the paper's table.",
+		"The counting Bloom filter and our layout Compact are not in the paper's table.",
 	}
 	return f, nil
 }

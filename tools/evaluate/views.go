@@ -26,7 +26,7 @@ type look struct {
 // looks are the looks of the structures. Ours stands out most; what it is compared with is
 // grey.
 var looks = []look{
-	{"Blocked", "blocked", picture.Blue, picture.Emphasis},
+	{"Compact", "compact", picture.Blue, picture.Emphasis},
 	{"CF", "packed (CF)", picture.Orange, picture.Plain},
 	{"ss-CF", "semisorted (ss-CF)", picture.Green, picture.Plain},
 	{"BF", "Bloom", picture.Grey, picture.Plain},

@@ -26,14 +26,12 @@
 //	    → layout layout/kernel
 //	layout/hashes                  the format of the hashes that a filter keeps
 //	    → layout
-//	layout/blocked                 a layout: quick, for filters from which little is deleted
-//	    → layout layout/kernel
-//	layout/compact                 a layout: the default
+//	layout/compact                 the layout of filters
 //	    → layout layout/kernel
 //	layout/paper                   the two layouts of the paper
 //	    → layout
 //	layout/all                     registers the layouts; nothing else knows them by name
-//	    → layout/blocked layout/compact layout/paper
+//	    → layout/compact layout/paper
 //	layout/_asm                    (*) writes the assembly
 //	layout/multiset                the reference model of a filter
 //	    → layout

@@ -119,7 +119,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 		return b.replace.explain(b.output, b.explainFull(err, keys.n))
 	}
 	defer filter.Close()
-	warnOfBuilt(cmd.ErrOrStderr(), b.output, &b.opts, filter)
+	warnOfBuilt(cmd.ErrOrStderr(), b.output, filter)
 	if b.quiet {
 		return nil
 	}
@@ -158,21 +158,14 @@ func (b *buildCommand) runSet(cmd *cobra.Command, keys *counter, bar *progress) 
 		return ofTask(b.replace.explain(b.output, b.explainFull(err, keys.n)))
 	}
 	warnOfSet(cmd.ErrOrStderr(), b.output, p, s)
-	if plan, err := b.opts.Plan(); err == nil && b.opts.Layout == mmapfilter.Auto { // as in warnOfBuilt
-		warnOfWear(cmd.ErrOrStderr(), b.output, &b.opts, plan.Layout)
-	}
 	if b.quiet {
 		return nil
 	}
 	return summariseSet(cmd.OutOrStdout(), b.output, s)
 }
 
-// warnOfBuilt warns if a new filter is not what was asked for. It does not warn of a layout that was
-// asked for by name: most filters that are built never change.
-func warnOfBuilt(stderr io.Writer, path string, opts *mmapfilter.Options, filter *mmapfilter.Filter) {
-	if opts.Layout == mmapfilter.Auto {
-		warnOfWear(stderr, path, opts, filter.Stats().Layout)
-	}
+// warnOfBuilt warns if a new filter is not what was asked for.
+func warnOfBuilt(stderr io.Writer, path string, filter *mmapfilter.Filter) {
 	for line := range strings.Lines(filter.Stats().Warning) {
 		fmt.Fprintf(stderr, "mmapfilter: %s: %s\n", path, strings.TrimSpace(line))
 	}

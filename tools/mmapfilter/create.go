@@ -159,7 +159,6 @@ func (c *createCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	warnOfWear(cmd.ErrOrStderr(), args[0], &c.opts, filter.Stats().Layout)
 	return filter.Close()
 }
 

@@ -50,13 +50,9 @@ func runDel(cmd *cobra.Command, flags *mutationFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	worn := wearOf(run.path, run.filter)
 	run.keeps = run.filter.Stats().KeepsHashes
 	err = run.run(cmd.Context())
 	run.report(run.summary())
-	if worn != "" && run.done > run.absent {
-		fmt.Fprintf(run.stderr, "mmapfilter: %s: %s\n", run.path, worn)
-	}
 	if run.absent > 0 && run.done > run.absent {
 		fmt.Fprintf(run.stderr, "mmapfilter: %s: %s\n", run.path, strayWarning(run.keeps))
 	}

@@ -14,7 +14,7 @@
 //
 //	before              grow                                    the filter before
 //	bits_per_key        info size                               bits of the whole file / keys; in size, / capacity
-//	bucket_size         grow info size                          slots in a bucket
+//	bucket_size         grow info size                          slots in a bucket, in packed and semisorted
 //	build_disk_bytes    size                                    most disk space that a build takes beside the file
 //	build_memory_bytes  size                                    memory that a build takes
 //	capacity            grow info size                          keys that the filter was sized for
@@ -33,7 +33,7 @@
 //	files               info                                    one object for each shard of a set
 //	fill                info                                    keys / capacity
 //	filter              expire grow recover repair verify       the filter, as it was named
-//	fingerprint_bits    grow info size                          bits in a fingerprint
+//	fingerprint_bits    grow info size                          bits in a fingerprint, in packed and semisorted
 //	generation          info recover                            of the superblock
 //	grows               info                                    the filter grows by itself
 //	growth_err          info                                    why the filter cannot be rebuilt from its hashes, if it is to keep them
@@ -69,6 +69,7 @@
 //	plan                info                                    that the shards of a set were built by
 //	predicted_rate      size                                    false-positive rate at capacity
 //	present             check                                   false: certainly not in the filter; true: maybe
+//	quotients           grow info size                          quotients that a fingerprint may have, in compact
 //	rebuild_stall       info                                    how long operations waited at the end of the last rebuild, in ns
 //	rebuilds            info                                    rebuilds since the filter was opened
 //	record              check                                   the record of the key, with --record
@@ -76,6 +77,7 @@
 //	records             recover                                 records of the log that were replayed
 //	recovered           recover                                 a writer had died
 //	region              verify                                  part of the file that is damaged
+//	remainder_bits      grow info size                          bits of the rest of it, in compact
 //	repaired            repair                                  the filter was damaged, and was rebuilt
 //	residency           info                                    where the filter is kept
 //	resident_bytes      info                                    bytes of the filter in memory; null if unknown

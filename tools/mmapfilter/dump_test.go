@@ -14,7 +14,7 @@ import (
 func FuzzDump(f *testing.F) {
 	dir := f.TempDir()
 	live, dead := filepath.Join(dir, "f.mmf"), filepath.Join(dir, "dead.mmf")
-	if exit, _, stderr := runHere(nil, "create", "-n", "50", "-f", "20", "--seed", "1", live); exit != 0 {
+	if exit, _, stderr := runHere(nil, "create", "-n", "50", "-p", "1e-6", "--seed", "1", live); exit != 0 {
 		f.Fatal(stderr)
 	}
 	if err := leaveDead(live, dead, strings.Repeat("apple\npear\n", 20)); err != nil {

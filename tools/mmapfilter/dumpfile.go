@@ -134,11 +134,11 @@ func (d *dump) superblock(i int, sb *layout.Superblock) {
 			verdict = "not intact: " + damage.Rule
 		}
 	}
-	uuid, p := sb.UUID(), sb.Params()
+	uuid := sb.UUID()
 	d.printf("superblock %d: %s", i, verdict)
 	d.printf("  version %d, generation %d, %s, uuid %s", sb.Version(), sb.Generation(), sb.State(), hex.EncodeToString(uuid[:]))
 	d.printf("  flags: compat %#x, read-only-compat %#x, incompat %#x", sb.Compat(), sb.ReadOnlyCompat(), sb.Incompat())
-	d.printf("  layout %s, f=%d b=%d, %d lines, capacity %d, rate %v, design load %v", sb.Kind(), p.FingerprintBits, p.BucketSize, sb.Lines(), sb.Capacity(), sb.TargetRate(), sb.DesignLoad())
+	d.printf("  layout %s, %v, %d lines, capacity %d, rate %v, design load %v", sb.Kind(), sb.Params(), sb.Lines(), sb.Capacity(), sb.TargetRate(), sb.DesignLoad())
 	seed := ""
 	if d.showSeed {
 		seed = ", seed " + formatSeed(sb.Seed())

@@ -55,12 +55,8 @@ func newExpireCommand() *cobra.Command {
 			err = &cutOff{fmt.Sprintf("%s expired before that; run it again for the rest", formatNumber(result.Expired, "key", "keys")), err}
 		}
 		result.Keys, result.Waiting = filter.Len(), filter.Stats().Waiting
-		worn := wearOf(args[0], filter)
 		if err := errors.Join(err, filter.Close()); err != nil {
 			return err
-		}
-		if worn != "" && result.Expired > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", args[0], worn)
 		}
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), result)

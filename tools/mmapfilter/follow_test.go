@@ -18,7 +18,7 @@ func TestCheckFollows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	build := func(keys string) {
 		t.Helper()
-		if exit, _, stderr := runHere(strings.NewReader(keys), "build", "-q", "-f", "30", "-o", "f.mmf"); exit != 0 {
+		if exit, _, stderr := runHere(strings.NewReader(keys), "build", "-q", "-p", "1e-8", "-o", "f.mmf"); exit != 0 {
 			t.Fatal(stderr)
 		}
 	}
@@ -154,7 +154,7 @@ func (f *following) end(keys, want string, exit int, stderr string) {
 // buildHere builds f.mmf from keys.
 func buildHere(t *testing.T, keys string, args ...string) {
 	t.Helper()
-	args = append([]string{"build", "-q", "--fingerprint-bits", "30", "-o", "f.mmf"}, args...)
+	args = append([]string{"build", "-q", "-p", "1e-8", "-o", "f.mmf"}, args...)
 	if exit, _, stderr := runHere(strings.NewReader(keys), args...); exit != 0 {
 		t.Fatal(stderr)
 	}
@@ -263,7 +263,7 @@ func TestFollowWaitsForFile(t *testing.T) {
 // recovered.
 func TestFollowUnrecovered(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-f", "30", "e.mmf"); exit != 0 {
+	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-p", "1e-8", "e.mmf"); exit != 0 {
 		t.Fatal(stderr)
 	}
 	if err := leaveDead("e.mmf", "f.mmf", "aa\n"); err != nil {

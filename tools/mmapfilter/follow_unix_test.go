@@ -21,10 +21,10 @@ func TestCutFile(t *testing.T) {
 		cut  string // pattern
 		args []string
 	}{
-		{[]string{"build", "-q", "-f", "30", "-o", "f.mmf"}, "f.mmf", []string{"check", "f.mmf"}},
-		{[]string{"build", "-q", "-f", "30", "-o", "f.mmf"}, "f.mmf", []string{"check", "--follow", "f.mmf"}},
-		{[]string{"build", "-q", "-f", "30", "--shards", "1", "-o", "f.set"}, "shard-*.mmf", []string{"check", "f.set"}},
-		{[]string{"build", "-q", "-f", "30", "--shards", "1", "-o", "f.set"}, "shard-*.mmf", []string{"check", "--follow", "f.set"}},
+		{[]string{"build", "-q", "-p", "1e-8", "-o", "f.mmf"}, "f.mmf", []string{"check", "f.mmf"}},
+		{[]string{"build", "-q", "-p", "1e-8", "-o", "f.mmf"}, "f.mmf", []string{"check", "--follow", "f.mmf"}},
+		{[]string{"build", "-q", "-p", "1e-8", "--shards", "1", "-o", "f.set"}, "shard-*.mmf", []string{"check", "f.set"}},
+		{[]string{"build", "-q", "-p", "1e-8", "--shards", "1", "-o", "f.set"}, "shard-*.mmf", []string{"check", "--follow", "f.set"}},
 	} {
 		keys := manyLines(0, 1000)
 		if exit, _, stderr := runHere(strings.NewReader(keys), c.made...); exit != 0 {

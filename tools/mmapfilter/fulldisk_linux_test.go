@@ -36,7 +36,7 @@ func onSmallDisk(t *testing.T, script string) string {
 // be resumed once there is room.
 func TestAddOnFullDisk(t *testing.T) {
 	out := onSmallDisk(t, `
-		"$0" create -n 1k -f 30 f.mmf || exit 1
+		"$0" create -n 1k -p 1e-8 f.mmf || exit 1
 		cat /dev/zero >ballast 2>/dev/null
 		seq 5 | "$0" add -v f.mmf
 		echo $?

@@ -116,13 +116,15 @@ type measures struct {
 	TargetRate      float64 `json:"target_rate"`
 	EstimatedRate   float64 `json:"estimated_rate"`
 	Layout          string  `json:"layout"`
-	FingerprintBits int     `json:"fingerprint_bits"`
-	BucketSize      int     `json:"bucket_size"`
+	Quotients       int     `json:"quotients,omitempty"`
+	RemainderBits   int     `json:"remainder_bits,omitempty"`
+	FingerprintBits int     `json:"fingerprint_bits,omitempty"`
+	BucketSize      int     `json:"bucket_size,omitempty"`
 }
 
 func newMeasures(filter *mmapfilter.Filter) measures {
 	s := filter.Stats()
-	return measures{filter.Len(), s.Cap, s.FileBytes, s.TargetRate, s.EstimatedRate, s.Layout.String(), s.FingerprintBits, s.BucketSize}
+	return measures{filter.Len(), s.Cap, s.FileBytes, s.TargetRate, s.EstimatedRate, s.Layout.String(), s.Quotients, s.RemainderBits, s.FingerprintBits, s.BucketSize}
 }
 
 func (g *growth) print(w io.Writer) error {
@@ -140,5 +142,5 @@ func (g *growth) print(w io.Writer) error {
 }
 
 func (m *measures) layout() string {
-	return fmt.Sprintf("%s, f=%d b=%d", m.Layout, m.FingerprintBits, m.BucketSize)
+	return fmt.Sprintf("%s, %v", m.Layout, paramsOf(m.Quotients, m.RemainderBits, m.FingerprintBits, m.BucketSize))
 }

@@ -55,7 +55,7 @@ func newInstallCommand() *cobra.Command {
 			return &unchanged{to, ofInstall(err, from, to)}
 		}
 		defer filter.Close()
-		warnOfBuilt(cmd.ErrOrStderr(), to, &mmapfilter.Options{Layout: filter.Stats().Layout}, filter)
+		warnOfBuilt(cmd.ErrOrStderr(), to, filter)
 		if lost := filter.Stats().GrowthErr; lost != "" {
 			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s has lost the hashes that it is to keep, and cannot grow\n", to)
 		}

@@ -77,7 +77,7 @@ func TestInterruptedBuild(t *testing.T) {
 // waits for no more keys than it needs.
 func TestCheckAnswersAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, _, stderr := runHere(strings.NewReader("a\nb\n"), "build", "-q", "-f", "20", "-o", "f.mmf"); exit != 0 {
+	if exit, _, stderr := runHere(strings.NewReader("a\nb\n"), "build", "-q", "-p", "1e-6", "-o", "f.mmf"); exit != 0 {
 		t.Fatal(stderr)
 	}
 	stdin, typed := io.Pipe()
@@ -140,7 +140,7 @@ func TestCheckManyKeys(t *testing.T) {
 // flags say how to read keys.
 func TestCheckForeignNote(t *testing.T) {
 	t.Chdir(t.TempDir())
-	opts := mmapfilter.Options{Normalisation: "lower case", FingerprintBits: 20}
+	opts := mmapfilter.Options{Normalisation: "lower case", FalsePositiveRate: 1e-6}
 	filter, err := mmapfilter.Build(context.Background(), "f.mmf", &opts, func(yield func([]byte, error) bool) { yield([]byte("a"), nil) })
 	if err != nil {
 		t.Fatal(err)
@@ -182,13 +182,13 @@ func TestBuildSummary(t *testing.T) {
 // TestSizeJSON checks that the information bound is that of the rate asked for, or of the rate
 // that follows from the fingerprint asked for.
 func TestSizeJSON(t *testing.T) {
-	for _, args := range [][]string{{}, {"-p", "0.001"}, {"-f", "12"}} {
+	for _, args := range [][]string{{}, {"-p", "0.001"}, {"--layout", "packed", "-f", "12"}} {
 		_, stdout, stderr := runHere(nil, append([]string{"size", "--json", "-n", "1M"}, args...)...)
 		var plan planJSON
 		if err := json.Unmarshal([]byte(stdout), &plan); err != nil {
 			t.Fatal(err, stderr)
 		}
-		rate := map[string]float64{"": 0.01, "-p 0.001": 0.001, "-f 12": plan.PredictedRate}[strings.Join(args, " ")]
+		rate := map[string]float64{"": 0.01, "-p 0.001": 0.001, "--layout packed -f 12": plan.PredictedRate}[strings.Join(args, " ")]
 		if plan.InformationBound != -math.Log2(rate) || plan.BuildMemoryBytes != 256<<20 || plan.BuildDiskBytes != 8e6 {
 			t.Errorf("%v: %+v", args, plan)
 		}
@@ -296,7 +296,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	filter, set, plan := filepath.Join(dir, "f.mmf"), filepath.Join(dir, "s.set"), filepath.Join(dir, "s.plan")
 	for _, args := range [][]string{
 		{"build", "-o", filter, keys}, {"build", "-q", "-o", filter, keys}, {"verify", filter}, {"check", filter, keys},
-		{"add", filter, keys}, {"del", filter, keys}, {"uniq", "-n", "1", "-f", "30", keys},
+		{"add", filter, keys}, {"del", filter, keys}, {"uniq", "-n", "1", "-p", "1e-8", keys},
 		{"build", "--shards", "2", "-o", set, keys}, {"verify", set}, {"check", set, keys}, {"add", set, keys}, {"del", set, keys}, {"info", set},
 		{"set", "plan", "--shards", "2", "-o", plan}, {"set", "partition", "--plan", plan, "--task", "a", "--spool", dir, keys},
 		{"set", "build", "--plan", plan, "--shard", "0-1", "--spool", dir, "--out", dir + "/out"},

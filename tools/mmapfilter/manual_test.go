@@ -101,15 +101,15 @@ func TestVersion(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct{ args, want string }{
-		{"build --layout ", "auto blocked packed semisorted compact :4"},
-		{"grow --layout ", "auto blocked packed semisorted compact :4"},
+		{"build --layout ", "auto packed semisorted compact :4"},
+		{"grow --layout ", "auto packed semisorted compact :4"},
 		{"merge -o m.mmf ", ":0"},
 		{"uniq --window ", ":4"},
 		{"check --residency ", "default random willneed populate lock heap :4"},
 		{"demo --dir ", ":16"},
 		{"man ", ":16"},
 		{"set part", "partition :4"},
-		{"set plan --layout ", "auto blocked packed semisorted compact :4"},
+		{"set plan --layout ", "auto packed semisorted compact :4"},
 		{"set build --plan ", ":0"},
 		{"set build --spool ", ":16"},
 		{"set gc ", ":16"},

@@ -104,7 +104,7 @@ func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
 		return err
 	}
 	defer filter.Close()
-	warnOfBuilt(cmd.ErrOrStderr(), m.output, &m.opts, filter)
+	warnOfBuilt(cmd.ErrOrStderr(), m.output, filter)
 	if m.quiet {
 		return nil
 	}

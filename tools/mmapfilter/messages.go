@@ -321,7 +321,7 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 		return fmt.Sprintf("%s: a set, but %s takes a filter, such as one of its shards", path, cmd.Name())
 	case foreign(e):
 		return path + ": not an mmapfilter file"
-	case rule == "F6" && strings.Contains(what, "of an earlier version"):
+	case rule == "F6" && strings.Contains(what, "before version"):
 		return path + ": " + what
 	case strings.HasPrefix(rule, "L") && repair != "":
 		return fmt.Sprintf("%s: %s; restore it%s, which keeps what is left", path, whatOfLog(path, e), repair)

@@ -63,7 +63,7 @@ func testPair(t *testing.T, last string, b between) {
 			t.Fatal(err)
 		}
 	}
-	mustDo(t, "mmapfilter create -n 100 -p 1e-6 --hex --auto-grow f.mmf")
+	mustDo(t, "mmapfilter create -n 140 -p 1e-6 --hex --auto-grow f.mmf")
 	mustDo(t, last+" f.mmf half")
 	follower, err := mmapfilter.Follow("f.mmf", &mmapfilter.OpenOptions{FollowInterval: -1})
 	if err != nil {

@@ -109,8 +109,13 @@ func addWorkFlags(flags *pflag.FlagSet, budget *int64, workers *int) {
 	flags.IntVar(workers, "workers", 0, "number of workers")
 }
 
-func lineSize(kind mmapfilter.Layout, f, b int) string {
-	bits := layout.LineBits(kind, layout.Params{FingerprintBits: f, BucketSize: b})
+// paramsOf returns the parameters that a plan or a filter names.
+func paramsOf(quotients, remainderBits, fingerprintBits, bucketSize int) layout.Params {
+	return layout.Params{FingerprintBits: fingerprintBits, BucketSize: bucketSize, Quotients: quotients, RemainderBits: remainderBits}
+}
+
+func lineSize(kind mmapfilter.Layout, p layout.Params) string {
+	bits := layout.LineBits(kind, p)
 	if bits == 8*layout.LineBytes {
 		return fmt.Sprintf("%d bytes", layout.LineBytes)
 	}

@@ -19,7 +19,7 @@ import (
 // enough to distinguish all keys of a test.
 func createHere(t *testing.T, capacity string) {
 	t.Helper()
-	if exit, _, stderr := runHere(nil, "create", "-n", capacity, "-f", "30", "--seed", "1", "f.mmf"); exit != 0 {
+	if exit, _, stderr := runHere(nil, "create", "-n", capacity, "-p", "1e-8", "--seed", "1", "f.mmf"); exit != 0 {
 		t.Fatal(stderr)
 	}
 }

@@ -72,13 +72,13 @@ func TestCheckFollowsSet(t *testing.T) {
 		}
 	}
 	ask("apple") // may be in a set that is not there
-	must(t, "apple\npear\n", "build", "-q", "-f", "30", "--shards", "3", "-o", "f.set")
+	must(t, "apple\npear\n", "build", "-q", "-p", "1e-8", "--shards", "3", "-o", "f.set")
 	absent("plum")
 	ask("apple")
 	ask("pear")
-	must(t, "plum\n", "build", "-q", "-f", "30", "--shards", "4", "-o", "f.set")
+	must(t, "plum\n", "build", "-q", "-p", "1e-8", "--shards", "4", "-o", "f.set")
 	absent("apple")
-	must(t, "PLUM\n", "build", "-q", "-f", "30", "--trim-cr", "--shards", "4", "-o", "f.set")
+	must(t, "PLUM\n", "build", "-q", "-p", "1e-8", "--trim-cr", "--shards", "4", "-o", "f.set")
 	ask("PLUM\r")
 	absent("plum")
 	must(t, "", "set", "gc", "-q", ".")
@@ -88,7 +88,7 @@ func TestCheckFollowsSet(t *testing.T) {
 		}
 	}
 	absent("apple") // in a file that is open still
-	must(t, "PLUM\n", "build", "-q", "-f", "30", "--trim-cr", "--shards", "4", "-o", "f.set")
+	must(t, "PLUM\n", "build", "-q", "-p", "1e-8", "--trim-cr", "--shards", "4", "-o", "f.set")
 	absent("apple")
 	typed.Close()
 	if e, more := <-exit, <-answers; e != exitError || more != "" {
@@ -104,7 +104,7 @@ func TestSetOfDeadWriter(t *testing.T) {
 	t.Chdir(t.TempDir())
 	die := func() {
 		t.Helper()
-		must(t, manyLines(0, 1000), "build", "-q", "-n", "2k", "-f", "30", "--shards", "3", "-o", "f.set")
+		must(t, manyLines(0, 1000), "build", "-q", "-n", "2k", "-p", "1e-8", "--shards", "3", "-o", "f.set")
 		shard := oneFile(t, "shard-00001-*.mmf")
 		of, err := mmapfilter.OpenReadOnly(shard, nil)
 		if err != nil {
@@ -194,7 +194,7 @@ func TestInterruptedSet(t *testing.T) {
 func TestManyShards(t *testing.T) {
 	t.Chdir(t.TempDir())
 	lines := manyLines(0, 20_000)
-	must(t, lines, "build", "-q", "-f", "30", "--shards", "100", "-o", "f.set")
+	must(t, lines, "build", "-q", "-p", "1e-8", "--shards", "100", "-o", "f.set")
 	if got := must(t, lines, "check", "f.set"); got != lines {
 		t.Error("other lines")
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
@@ -99,8 +98,7 @@ func isEmpty(path string) bool {
 func summarisePlan(w io.Writer, path string, p *sets.Plan) error {
 	size := ", each sized for its keys"
 	if f := p.Files; f != nil {
-		kind, _ := layout.ParseKind(f.Layout)
-		g, err := layout.NewGeometry(kind, layout.Params{FingerprintBits: f.FingerprintBits, BucketSize: f.BucketSize}, f.Lines)
+		g, err := f.Geometry()
 		if err != nil {
 			return err
 		}

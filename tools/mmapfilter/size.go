@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
@@ -20,11 +18,10 @@ Show how large a filter for N keys is, and its parameters.
   -p, --rate P              share of absent keys that may be answered "maybe"
                             (0.01)
       --layout NAME         one of %s.
-                            Leave it auto. blocked is for filters that stay in
-                            the cache, or are filled and kept: faster, larger,
-                            and deletes wear it out
-  -f, --fingerprint-bits N  bits in a fingerprint, instead of -p
-  -b, --bucket-size N       slots in a bucket
+                            Leave it auto: packed and semisorted are the tables
+                            of the paper, to compare with
+  -f, --fingerprint-bits N  bits in a fingerprint of those, instead of -p
+  -b, --bucket-size N       slots in a bucket of those
       --table               print the sizes for 1 million to 10 billion keys at
                             several rates, and what building them takes here
       --json                print a JSON object
@@ -98,8 +95,9 @@ func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 	t.row("file", "%s", formatSize(p.FileBytes))
 	t.row("memory", "%s to hold all of it", roundSize(p.FileBytes))
 	t.row("to build", "%s of memory, up to %s of disk beside the file", roundSize(mmapfilter.DefaultMemoryBudget), roundSize(spoolBytes(p)))
-	t.row("layout", "%s, f=%d b=%d", p.Layout, p.FingerprintBits, p.BucketSize)
-	t.row("lines", "%s of %s", formatCount(p.Lines), lineSize(p.Layout, p.FingerprintBits, p.BucketSize))
+	params := paramsOf(p.Quotients, p.RemainderBits, p.FingerprintBits, p.BucketSize)
+	t.row("layout", "%s, %v", p.Layout, params)
+	t.row("lines", "%s of %s", formatCount(p.Lines), lineSize(p.Layout, params))
 	t.row("load", "%.2f", p.DesignLoad)
 	rate := rateAsked(opts, p)
 	t.row("bits per key", "%.2f; no filter of rate %s has less than %.2f", p.BitsPerKey, formatRate(rate), informationBound(rate))
@@ -114,37 +112,14 @@ func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 
 // explainPlan says why the plan is as it is.
 func explainPlan(opts *mmapfilter.Options, p mmapfilter.Plan) string {
-	text := fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
-	if opts.FingerprintBits == 0 {
-		reads, life := "one line in 9 of 10 lookups", ""
-		if p.SecondProbeRate == 1 {
-			reads = "two lines"
-		}
-		if !layout.Wears(p.Layout) {
-			life = " for life"
-		}
-		text = fmt.Sprintf("The smallest, over %s and design loads, of\n"+
-			"those that keep to the rate %s%s and read %s.", chosenFrom(opts), formatRate(rateAsked(opts, p)), life, reads)
+	if opts.FingerprintBits != 0 {
+		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
 	}
-	if worn := wear(opts, p.Layout); worn != "" {
-		text += "\n" + strings.ToUpper(worn[:1]) + worn[1:] + "."
+	reads := "one line in 9 of 10 lookups, for life"
+	if p.SecondProbeRate == 1 {
+		reads = "two lines"
 	}
-	return text
-}
-
-// chosenFrom lists what a plan is chosen from, besides design loads.
-func chosenFrom(opts *mmapfilter.Options) string {
-	if opts.Layout == mmapfilter.Auto {
-		if opts.BucketSize != 0 {
-			return "layouts, fingerprints"
-		}
-		return "layouts, fingerprints, bucket sizes"
-	}
-	params := layout.LegalParams(opts.Layout)
-	if opts.BucketSize == 0 && len(params) > 1 && params[0].FingerprintBits == params[1].FingerprintBits {
-		return "fingerprints, bucket sizes"
-	}
-	return "fingerprints"
+	return fmt.Sprintf("The smallest of layout %s that keeps to the rate %s.\nIt reads %s.", p.Layout, formatRate(rateAsked(opts, p)), reads)
 }
 
 // A planJSON is the object that size --json prints.
@@ -155,8 +130,10 @@ type planJSON struct {
 	BuildMemoryBytes int64   `json:"build_memory_bytes"`
 	BuildDiskBytes   int64   `json:"build_disk_bytes"` // besides the file, at most
 	Layout           string  `json:"layout"`
-	FingerprintBits  int     `json:"fingerprint_bits"`
-	BucketSize       int     `json:"bucket_size"`
+	Quotients        int     `json:"quotients,omitempty"`
+	RemainderBits    int     `json:"remainder_bits,omitempty"`
+	FingerprintBits  int     `json:"fingerprint_bits,omitempty"`
+	BucketSize       int     `json:"bucket_size,omitempty"`
 	Lines            uint64  `json:"lines"`
 	DesignLoad       float64 `json:"design_load"`
 	BitsPerKey       float64 `json:"bits_per_key"`
@@ -173,6 +150,8 @@ func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) planJSON {
 		BuildMemoryBytes: mmapfilter.DefaultMemoryBudget,
 		BuildDiskBytes:   spoolBytes(p),
 		Layout:           p.Layout.String(),
+		Quotients:        p.Quotients,
+		RemainderBits:    p.RemainderBits,
 		FingerprintBits:  p.FingerprintBits,
 		BucketSize:       p.BucketSize,
 		Lines:            p.Lines,

@@ -13,7 +13,7 @@ import (
 // even across two runs.
 func TestUniqManyLines(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, _, stderr := runHere(nil, "create", "-n", "100k", "-f", "30", "--seed", "1", "f.mmf"); exit != 0 {
+	if exit, _, stderr := runHere(nil, "create", "-n", "100k", "-p", "1e-8", "--seed", "1", "f.mmf"); exit != 0 {
 		t.Fatal(stderr)
 	}
 	const n = 200_000

@@ -45,7 +45,7 @@ func TestAsAnotherUser(t *testing.T) {
 		}
 		return cmd.ProcessState.ExitCode(), string(out)
 	}
-	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-f", "20", "f.mmf"); exit != 0 {
+	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-p", "1e-6", "f.mmf"); exit != 0 {
 		t.Fatal(stderr)
 	}
 	if err := leaveDead("f.mmf", "d.mmf", "a\n"); err != nil {

@@ -12,7 +12,7 @@ import (
 // The default size and rate of a filter of uniq --window. It grows to its size by itself.
 const (
 	windowCapacity = 100_000
-	windowRate     = lastingRate
+	windowRate     = 5e-6
 )
 
 // A window makes a filter of uniq forget the lines that were added longer ago than length.

@@ -82,7 +82,7 @@ func readVectors(t *testing.T, path string) (keys, hashes, answers []byte) {
 		}
 		keys = record(keys, []byte(key))
 		hashes = binary.LittleEndian.AppendUint64(hashes, binary.BigEndian.Uint64(hash))
-		answers = append(answers, map[string]byte{"true": 1}[columns[8]])
+		answers = append(answers, map[string]byte{"true": 1}[columns[6]])
 	}
 	return keys, hashes, answers
 }
@@ -187,12 +187,12 @@ func TestKeys(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		for _, opts := range []mmapfilter.Options{
 			{},
-			{Layout: mmapfilter.Blocked, FingerprintBits: 12},
+			{FalsePositiveRate: 1e-6},
 			{Layout: mmapfilter.Packed, FingerprintBits: 12},
 			{Layout: mmapfilter.SemiSorted, FingerprintBits: 13},
 		} {
 			n := uint64(*manyKeys)
-			if opts.Layout != 0 {
+			if opts.Layout != 0 || opts.FalsePositiveRate != 0 {
 				n = min(n, 100_000)
 			}
 			path := filepath.Join(t.TempDir(), "keys.mmf")
@@ -217,21 +217,28 @@ func TestShapes(t *testing.T) {
 	dir := t.TempDir()
 	var filters []*mmapfilter.Filter
 	var paths []string
-	for _, kind := range layout.Kinds() {
+	var all []mmapfilter.Options
+	for _, kind := range []layout.Kind{layout.Packed, layout.SemiSorted} {
 		for _, p := range layout.LegalParams(kind) {
-			path := filepath.Join(dir, fmt.Sprintf("%v-%d-%d.mmf", kind, p.FingerprintBits, p.BucketSize))
-			opts := mmapfilter.Options{Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize, Capacity: n - 100, Seed: 7}
-			f, err := mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
-			if err != nil { // few fingerprints for so many keys
-				opts.Capacity = 2 * n
-				f, err = mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
-			}
-			if err != nil {
-				t.Fatalf("%v: %v", path, err)
-			}
-			t.Cleanup(func() { f.Close() })
-			filters, paths = append(filters, f), append(paths, path)
+			all = append(all, mmapfilter.Options{Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize})
 		}
+	}
+	for rate := 0.5; rate > 1e-8; rate *= 0.7 { // with many numbers of quotients, and all bits of remainders
+		all = append(all, mmapfilter.Options{FalsePositiveRate: rate})
+	}
+	for i, opts := range all {
+		path := filepath.Join(dir, fmt.Sprint(i, ".mmf"))
+		opts.Capacity, opts.Seed = n-100, 7
+		f, err := mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
+		if err != nil { // few fingerprints for so many keys
+			opts.Capacity = 2 * n
+			f, err = mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
+		}
+		if err != nil {
+			t.Fatalf("%v: %v", path, err)
+		}
+		t.Cleanup(func() { f.Close() })
+		filters, paths = append(filters, f), append(paths, path)
 	}
 	if len(filters) < 80 {
 		t.Errorf("%d shapes", len(filters))

@@ -48,7 +48,7 @@ func TestFields(t *testing.T) {
 	)
 	each(t, func(t *testing.T, v variant) {
 		seen := map[string]int{}
-		for _, name := range []string{"blocked-f12", "blocked-clean", "compact-f13", "packed-f31", "semisorted-f32", "compact-shard", "live/kept-f12"} {
+		for _, name := range []string{"compact-q41", "compact-clean", "compact-q40", "packed-f31", "semisorted-f32", "compact-shard", "live/kept"} {
 			path := "../../testdata/" + name + ".mmf"
 			image := mustRead(t, path)
 			for _, part := range [][2]int{{0, fieldsEnd}, {noteEnd - 4, timeEnd + 8}, {layout.SuperblockBytes - 8, layout.SuperblockBytes - 4}} {
@@ -89,7 +89,7 @@ func TestFields(t *testing.T) {
 func TestDamage(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		room := 0 // files that may be cut in one place
-		for _, name := range []string{"blocked-f12", "blocked-stash", "blocked-clean", "compact-f13", "compact-f22", "packed-f12", "packed-f31", "semisorted-f13", "semisorted-f32", "live/halves-f12"} {
+		for _, name := range []string{"packed-stash", "compact-clean", "compact-q43", "compact-q41", "compact-q40", "compact-q25", "packed-f12", "packed-f31", "semisorted-f13", "semisorted-f32", "live/halves"} {
 			out := output(t, nil, probe(t, v), "damage", "../../testdata/"+name+".mmf", filepath.Join(t.TempDir(), "copy"), fmt.Sprint(*damaged), "1")
 			var bits, cuts, opened int
 			if _, err := fmt.Sscan(string(out), &bits, &cuts, &opened); err != nil {
@@ -144,7 +144,7 @@ func TestLastLine(t *testing.T) {
 // TestNoFilter opens what is no filter file.
 func TestNoFilter(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
-		in := strings.Join([]string{"/nowhere/x", t.TempDir(), "/dev/null", "readers_test.go", "../../testdata/blocked-f12.vectors"}, "\n")
+		in := strings.Join([]string{"/nowhere/x", t.TempDir(), "/dev/null", "readers_test.go", "../../testdata/compact-q41.vectors"}, "\n")
 		got := output(t, strings.NewReader(in), probe(t, v), "opens")
 		if want := "-1\n-3\n-3\n-4\n-4\n"; !bytes.Equal(got, []byte(want)) {
 			t.Errorf("codes\n%s, not\n%s", got, want)

@@ -13,7 +13,7 @@ import (
 func TestLocks(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		path := filepath.Join(t.TempDir(), "x.mmf")
-		copyFile(t, "../../testdata/live/halves-f12.mmf", path)
+		copyFile(t, "../../testdata/live/halves.mmf", path)
 		w, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)

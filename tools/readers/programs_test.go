@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
 		}
 		if err := run(v.compiler, append(strings.Fields(strings.Replace(warnings, "c11", "c++17", 1)), "-O2", source, "-o", program)...); err != nil {
 			t.Error(err)
-		} else if err := run(program, "../../testdata/compact-f13.mmf"); err != nil {
+		} else if err := run(program, "../../testdata/compact-q41.mmf"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestMacros(t *testing.T) {
 				}
 				err := run(v.compiler, append(strings.Fields(flags), source, "-o", program)...)
 				if err == nil {
-					err = run(program, "../../testdata/compact-f13.mmf")
+					err = run(program, "../../testdata/compact-q41.mmf")
 				} else if strings.HasPrefix(text, other) && strings.Contains(err.Error(), "before any other header") {
 					continue
 				}
@@ -142,8 +142,8 @@ func TestCheck(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	dead := filepath.Join(dir, "dead.mmf")
-	copyFile(t, "../../testdata/live/halves-f12.mmf", dead)
-	copyFile(t, "../../testdata/live/halves-f12.mmf.stash", dead+".stash")
+	copyFile(t, "../../testdata/live/halves.mmf", dead)
+	copyFile(t, "../../testdata/live/halves.mmf.stash", dead+".stash")
 
 	asked := func(program string, args []string, in string) (out string, status int) {
 		cmd := exec.Command(program, args...)

@@ -52,8 +52,8 @@ func TestSpeed(t *testing.T) {
 	table := figures.NewTable("layout", "batch", "keys", "C, ns a key", "Go, ns a key", "C / Go")
 	for _, opts := range []mmapfilter.Options{
 		{},
-		{Layout: mmapfilter.Compact, FingerprintBits: 20},
-		{Layout: mmapfilter.Blocked, FingerprintBits: 12},
+		{FalsePositiveRate: 1e-6},
+		{FalsePositiveRate: 1e-4},
 		{Layout: mmapfilter.Packed, FingerprintBits: 12},
 		{Layout: mmapfilter.SemiSorted, FingerprintBits: 13},
 	} {
@@ -87,7 +87,7 @@ func TestSpeed(t *testing.T) {
 				}
 				ratio := figures.MedianRatio(c, inGo)
 				name := map[bool]string{false: "absent", true: "present"}[present]
-				table.Row(fmt.Sprintf("%v f=%d", f.Stats().Layout, f.Stats().FingerprintBits), fmt.Sprint(batch), name,
+				table.Row(fmt.Sprintf("%v, %v", f.Stats().Layout, f.TargetRate()), fmt.Sprint(batch), name,
 					figures.Digits(figures.Median(c)), figures.Digits(figures.Median(inGo)), fmt.Sprintf("%.2f", ratio))
 				if ratio > 1.1 {
 					t.Errorf("%v, batch %d, %s: C takes %.2f times as long as Go", f.Stats().Layout, batch, name, ratio)

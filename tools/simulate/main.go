@@ -33,10 +33,11 @@
 // # The table
 //
 // Layout compact is eager, and package compact says why. Its choice rests on this table, with 16
-// overflow bits and f = 13. A seed always gives the same table. In a turnover, as many keys are deleted
-// as there are, and as many others inserted: those deleted are chosen at random, the oldest, or by a
-// Zipf distribution. Second lines are those that lookups of absent keys read; those of sweeps are taken
-// halfway between two sweeps. Away is the share of items that are not at home.
+// overflow bits, 64 quotients, and remainders of 7 bits (f = 13). A seed always gives the same table. In
+// a turnover, as many keys are deleted as there are, and as many others inserted: those deleted are
+// chosen at random, the oldest, or by a Zipf distribution. Second lines are those that lookups of absent
+// keys read; those of sweeps are taken halfway between two sweeps. Away is the share of items that are
+// not at home.
 //
 //	            deleted  load   bits    rate     second lines after 0, 1, 5    away    moves an   most in
 //	                            a key            and 50 turnovers, %                   operation  stash

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,10 +59,13 @@ func (p *parent) choose() {
 	}
 	kinds := layout.Kinds()
 	kind := kinds[p.rng.IntN(len(kinds))]
-	params := layout.LegalParams(kind)
 	p.set(wordCapacity, uint64(min(max(capacity, p.keysIn()*21/20), most)))
 	p.set(wordLayout, uint64(kind))
-	p.set(wordBits, uint64(params[p.rng.IntN(len(params))].FingerprintBits))
+	if p.set(wordBits, 0); kind != layout.Compact {
+		params := layout.LegalParams(kind)
+		p.set(wordBits, uint64(params[p.rng.IntN(len(params))].FingerprintBits))
+	}
+	p.set(wordRate, math.Float64bits(math.Pow(10, -1-6.9*p.rng.Float64()))) // if there are no bits
 	p.set(wordSeed, p.rng.Uint64()|1)
 }
 
@@ -378,7 +382,7 @@ func (p *parent) replace(n int) error {
 	if err != nil {
 		return err
 	}
-	chosen := [...]int{wordCapacity, wordLayout, wordBits, wordSeed}
+	chosen := [...]int{wordCapacity, wordLayout, wordBits, wordRate, wordSeed}
 	var before [len(chosen)]uint64
 	for i, word := range chosen {
 		before[i] = p.get(word)

@@ -20,7 +20,7 @@ func newTestProcess(t *testing.T, n int) (*process, *mmapfilter.Filter, *bytes.B
 	t.Cleanup(func() { p.m.Unmap() })
 	p.set(wordFile, 1)
 	p.set(wordLimit, 2000)
-	f, err := mmapfilter.Create(p.path, &mmapfilter.Options{Capacity: 2000, FingerprintBits: 30, CommitInterval: -1})
+	f, err := mmapfilter.Create(p.path, &mmapfilter.Options{Capacity: 2000, FalsePositiveRate: 1e-8, CommitInterval: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

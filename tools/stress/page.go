@@ -35,7 +35,8 @@ const (
 	wordSeed                // of the hash of the file, or of the next one for a builder
 	wordCapacity            // likewise
 	wordLayout              // likewise
-	wordBits                // f, likewise
+	wordBits                // f, likewise; 0 in compact
+	wordRate                // likewise, as the bits of a float64
 	wordLimit               // keys from this one on are not inserted
 	wordTarget              // how many keys the writer aims at
 	wordLogBytes            // for the next writer

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -208,10 +209,11 @@ func untilParentEnds() {
 // fileOptions returns the options of the next file, for about 95 % of its slots in use.
 func (p *process) fileOptions() *mmapfilter.Options {
 	return &mmapfilter.Options{
-		Capacity:        p.get(wordCapacity),
-		Layout:          mmapfilter.Layout(p.get(wordLayout)),
-		FingerprintBits: int(p.get(wordBits)),
-		Seed:            p.get(wordSeed),
+		Capacity:          p.get(wordCapacity),
+		Layout:            mmapfilter.Layout(p.get(wordLayout)),
+		FingerprintBits:   int(p.get(wordBits)),
+		FalsePositiveRate: math.Float64frombits(p.get(wordRate)),
+		Seed:              p.get(wordSeed),
 	}
 }
 

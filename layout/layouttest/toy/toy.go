@@ -37,14 +37,14 @@ func init() {
 		LineBits:     func(layout.Params) int { return slots * slotBits },
 		Loads:        func(layout.Params) layout.Loads { return layout.Loads{Least: 60, Usual: 95, Most: 95} },
 		Bounds:       bounds,
-		Predict:      func(_ layout.Params, load float64) layout.Overflow { return overflow(slots * load) },
+		Predict:      func(_ layout.Params, load float64) layout.Absent { return absent(slots * load) },
 		Bind:         func(_ layout.Params, lines uint64) layout.Table { return &table{lines} },
 	})
 }
 
-// overflow predicts the lookups of absent keys whose home line has that many items.
-func overflow(items float64) layout.Overflow {
-	return layout.Overflow{Match: -math.Expm1(items * math.Log1p(-1.0/values)), Second: 1}
+// absent predicts the lookups of absent keys, both of whose lines have that many items.
+func absent(items float64) layout.Absent {
+	return layout.Absent{Rate: -math.Expm1(2 * items * math.Log1p(-1.0/values)), Second: 1}
 }
 
 type table struct{ lines uint64 }
@@ -143,8 +143,8 @@ func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.I
 	return dst
 }
 
-func (t *table) Probe(l *layout.Line, _ uint64) layout.Overflow {
-	return overflow(float64(slots - count(l[0], 0)))
+func (t *table) Probe(l *layout.Line, _ uint64) layout.Absent {
+	return absent(float64(slots - count(l[0], 0)))
 }
 
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {

@@ -24,10 +24,10 @@ type simFilter struct {
 }
 
 // simParams have fingerprints so long that a key which is not there is hardly ever answered "maybe".
-var simParams = layout.Params{FingerprintBits: 22, BucketSize: 24}
+var simParams = layout.Params{Quotients: 25, RemainderBits: 26}
 
 func simGeometry(capacity uint64) layout.Geometry {
-	g, err := layout.NewGeometry(layout.Compact, simParams, capacity/20+1)
+	g, err := layout.NewGeometry(layout.Compact, simParams, capacity/14+1)
 	if err != nil {
 		panic(err)
 	}

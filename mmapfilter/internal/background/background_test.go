@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-var shape = tabletest.New(layout.Blocked, 12, 5)
+var shape = tabletest.Compact(41, 7)
 
 // mustWork opens an empty filter for writing, with a log that begins with the least size, and has its
 // work begin.

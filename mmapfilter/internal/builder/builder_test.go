@@ -38,7 +38,7 @@ func configOf(s tabletest.Shape) Config {
 // spilling returns a Config with which hashes go to a temporary file if there are more than
 // about 40,000 keys.
 func spilling() Config {
-	c := configOf(tabletest.New(layout.Blocked, 12, 5))
+	c := configOf(tabletest.Compact(41, 7))
 	c.MemoryBudget = minBudget
 	return c
 }
@@ -65,7 +65,7 @@ func TestChecksItself(t *testing.T) {
 		"a line":        {func(b *builder) { b.view.Region[8] = 1 << 57 }, false},
 		"a stash entry": {func(b *builder) { b.view.Stash[0], b.view.Stash[1] = 1, 1<<32|1 }, false},
 	} {
-		b := &builder{Config: configOf(tabletest.New(layout.Blocked, 8, 7)), draft: newTestDraft(t)}
+		b := &builder{Config: configOf(tabletest.Compact(41, 7)), draft: newTestDraft(t)}
 		if err := b.allocate(context.Background(), 1000); err != nil {
 			t.Fatal(err)
 		}

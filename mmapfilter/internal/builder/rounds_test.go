@@ -129,7 +129,7 @@ func TestRounds(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	b, _, err := buildHashes(t, counting(tabletest.New(layout.Packed, 16, 2), uint64(len(random))), random)
+	b, _, err := buildHashes(t, counting(tabletest.Paper(layout.Packed, 16, 2), uint64(len(random))), random)
 	if left := b.homeless.total.Load(); err != nil || left > fewHomeless {
 		t.Errorf("after %d rounds, %d items are left; %v", rounds, left, err)
 	}
@@ -160,13 +160,13 @@ func TestWhyFillEnds(t *testing.T) {
 	for _, cancelled := range []bool{true, false} {
 		for range 100 {
 			ctx, cancel := context.WithCancelCause(context.Background())
-			c := configOf(tabletest.New(layout.Blocked, 12, 5))
+			c := configOf(tabletest.Compact(41, 7))
 			c.Workers, c.Keep = 2, true
 			b := &builder{Config: c, draft: newTestDraft(t)}
-			if err := b.allocate(ctx, 200_000); err != nil {
+			if err := b.allocate(ctx, 400_000); err != nil {
 				t.Fatal(err)
 			}
-			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(200_000)), first: func() error {
+			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(400_000)), first: func() error {
 				if !cancelled {
 					return why
 				}

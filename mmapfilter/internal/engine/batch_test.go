@@ -132,12 +132,12 @@ func (v *waitingVolume) CreateLog(bytes int64) (recovery.File, error) {
 // the lines that were full before the deletes are not passed over: every word is that of inserts
 // one by one.
 func TestInsertBatchAmongOthers(t *testing.T) {
-	const lines = 20_000
-	inserts := lines * int(blocked12.Slots()) * 97 / 100
+	const lines = 60_000
+	inserts := lines * int(usual.Slots()) * 94 / 100
 	var words [2][]uint64
 	var waits [2]int
 	for i := range words {
-		v := &waitingVolume{blocked12.Volume(t, lines), func() {}}
+		v := &waitingVolume{usual.Volume(t, lines), func() {}}
 		w := mustWriter(t, v, 256<<20)
 		rng := rand.New(rand.NewPCG(13, 14))
 		hashes := make([]uint64, inserts)

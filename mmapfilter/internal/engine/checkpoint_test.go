@@ -12,7 +12,7 @@ import (
 // TestNobodyWaitsForACheckpoint covers W5: while a checkpoint waits for the disk, with the
 // region, operations and commits return, and what they do is durable without it.
 func TestNobodyWaitsForACheckpoint(t *testing.T) {
-	v := blocked30.Volume(t, 100)
+	v := small.Volume(t, 100)
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	var block atomic.Bool
 	v.File.Synced = func() {
@@ -74,7 +74,7 @@ func (v *growingVolume) CreateLog(bytes int64) (recovery.File, error) {
 // TestNobodyWaitsForALargerLog: while a larger log is being made, operations, commits and
 // checkpoints go on in the one that there is. The next checkpoint moves to the larger one.
 func TestNobodyWaitsForALargerLog(t *testing.T) {
-	v := &growingVolume{blocked30.Volume(t, 100), func() {}}
+	v := &growingVolume{small.Volume(t, 100), func() {}}
 	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestNobodyWaitsForALargerLog(t *testing.T) {
 // TestFullHalvesWait fills both halves of the log while nobody ends a checkpoint: an operation
 // then ends it, and nothing is lost.
 func TestFullHalvesWait(t *testing.T) {
-	w := mustWriter(t, blocked12.Volume(t, 2000), wal.MinBytes)
+	w := mustWriter(t, usual.Volume(t, 2000), wal.MinBytes)
 	rng := seeded(t, 3)
 	hashes := make([]uint64, 20_000)
 	for i := range hashes {

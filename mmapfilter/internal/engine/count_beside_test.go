@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -83,32 +82,8 @@ func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
 // never counts fewer items of a class than there are all the time. With a counter odd, a
 // bucket may be half stored, and hold fewer than before and after.
 func TestCountBesideAWriter(t *testing.T) {
-	for _, s := range append(tabletest.OneEach(), blocked30, tabletest.New(layout.Packed, 31, 4), compact22) {
+	for _, s := range append(tabletest.OneEach(), small, tabletest.Paper(layout.Packed, 31, 4)) {
 		t.Run(s.String(), func(t *testing.T) { countBesideAWriter(t, s) })
-	}
-}
-
-// TestCountBesideTheStash: an item that is inserted once more, into its second line, and then
-// deleted from the stash until none is there, has left the stash while no counter but that
-// of the stash has moved.
-func TestCountBesideTheStash(t *testing.T) {
-	s := newStage(t, 3, 1)
-	operations := s.fillStash()
-	sc := &countScene{table: s.w.table, least: map[uint64]uint64{}}
-	hash := operations[0].hash
-	// The second line is looked at after the stash; by a key of the class whose home it is,
-	// before.
-	twin := multiset.HashOf(sc.table, sc.table.Alternate(sc.table.Split(hash)))
-	least, first := s.w.Count(hash), s.mapped()
-	var stores []wordStore
-	for _, c := range operations {
-		stores = append(stores, s.step(c).mapped...)
-		least = min(least, s.w.Count(hash))
-	}
-	sc.timeline = newTimeline(first, stores)
-	sc.least[hash], sc.least[twin] = least, least
-	if sc.check(t, "three operations", 2); least == 0 {
-		t.Error("it has left the filter")
 	}
 }
 
@@ -120,7 +95,7 @@ func countBesideAWriter(t *testing.T, s tabletest.Shape) {
 	if s.Kind == layout.Packed {
 		steps *= 15 // few lines are in two blocks of 64 bytes
 	}
-	rng := rand.New(rand.NewPCG(uint64(s.FingerprintBits), uint64(s.BucketSize)))
+	rng := rand.New(rand.NewPCG(s.Fingerprints(), s.Slots()))
 	v := &recordedVolume{Volume: s.Volume(t, s.Lines(4))}
 	v.file.File = v.File
 	w := mustWriter(t, v, wal.MinBytes)

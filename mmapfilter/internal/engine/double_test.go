@@ -116,7 +116,7 @@ func TestFaultBesideHandover(t *testing.T) {
 // TestFaultBeforeHandover covers W8: a fault in the old file while a handover makes its log ends that
 // file, whose log may be half made, and not the new one.
 func TestFaultBeforeHandover(t *testing.T) {
-	v := &storingVolume{blocked30.Volume(t, 3), func(recovery.File) { panic(logFault{}) }}
+	v := &storingVolume{small.Volume(t, 3), func(recovery.File) { panic(logFault{}) }}
 	old, next := mustWriter(t, v, wal.MinBytes), newStage(t, 4, 1)
 	err := old.Handover(next.w, true, true, func(int) error { return nil }, func(bool) {}, func() { t.Error("it takes over") })
 	if !errors.Is(err, recovery.ErrFailed) || old.Err() == nil || next.w.Err() != nil {

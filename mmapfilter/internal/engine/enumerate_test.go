@@ -313,12 +313,12 @@ func nameWord(word uint64) string {
 // TestEnumeration holds the enumeration against one that does every schedule by
 // itself, and against the number of schedules that there are.
 func TestEnumeration(t *testing.T) {
-	g, err := layout.NewGeometry(layout.Blocked, layout.Params{FingerprintBits: 30, BucketSize: 2}, 3)
+	g, err := layout.NewGeometry(small.Kind, small.Params, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	table := layout.NewTable(g)
-	home := layout.Item{Line: 0, Bucket: 3, Fp: 77}
+	home := layout.Item{Line: 0, Fp: 77}
 	for table.Alternate(home).Line == 0 {
 		home.Fp++
 	}

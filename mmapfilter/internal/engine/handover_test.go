@@ -15,7 +15,7 @@ import (
 // TestReplay covers K3: what is put into a tap comes out in its order, whether it has been in a file
 // or not, and a replay of it leads to the same items.
 func TestReplay(t *testing.T) {
-	s := tabletest.Shape{Kind: layout.Compact, Params: layout.Params{FingerprintBits: 16, BucketSize: 38}}
+	s := tabletest.Compact(38, 10)
 	old, next := mustWriter(t, s.Volume(t, 400), 1<<20), mustWriter(t, s.Volume(t, 500), 1<<20)
 	rng := rand.New(rand.NewPCG(3, 4))
 	var there []uint64
@@ -234,7 +234,7 @@ func TestHandoverUnsealsFirst(t *testing.T) {
 // the background make a checkpoint. Without operations, nothing else would, and it would be put off
 // for ever.
 func TestHandoverAsksForACheckpoint(t *testing.T) {
-	s := tabletest.Shape{Kind: layout.Compact, Params: layout.Params{FingerprintBits: 16, BucketSize: 38}}
+	s := tabletest.Compact(38, 10)
 	old, next := mustWriter(t, s.Volume(t, 400), 1<<20), mustWriter(t, s.Volume(t, 400), 1<<20)
 	needs := 0
 	old.Behind = func(need int) {

@@ -19,13 +19,13 @@ type historian struct {
 
 // newHistorian makes a filter of so few lines that hashes that differ in the last bits are of one class.
 func newHistorian(tb testing.TB) *historian {
-	return &historian{t: tb, Writer: mustWriter(tb, blocked30.Keeping(tb, 20), 1<<20)}
+	return &historian{t: tb, Writer: mustWriter(tb, small.Keeping(tb, 20), 1<<20)}
 }
 
 // newHistorianOnDisk is newHistorian with NAME.hashes, which has room for many operations.
 func newHistorianOnDisk(tb testing.TB, logBytes int64) *historian {
 	path := filepath.Join(tb.TempDir(), "f")
-	blocked30.CreateKeeping(tb, path, 20)
+	small.CreateKeeping(tb, path, 20)
 	files, err := recovery.OpenFiles(path)
 	if err != nil {
 		tb.Fatal(err)
@@ -175,7 +175,7 @@ func TestKnown(t *testing.T) {
 
 // TestNoHistory: a filter that keeps no hashes notes nothing of what changes no item, and counts it.
 func TestNoHistory(t *testing.T) {
-	h := &historian{t: t, Writer: mustWriter(t, blocked30.Volume(t, 20), 1<<20)}
+	h := &historian{t: t, Writer: mustWriter(t, small.Volume(t, 20), 1<<20)}
 	tap := h.beginTap()
 	h.unique(key, true)
 	h.unique(leaning, false)
@@ -210,7 +210,7 @@ func newTap(tb testing.TB) *Tap {
 // leans there, and goes on where there is no item to delete.
 func TestReplayOfHistory(t *testing.T) {
 	old := newHistorian(t)
-	next := &historian{t: t, Writer: mustWriter(t, blocked30.Keeping(t, 1<<20), 1<<20)}
+	next := &historian{t: t, Writer: mustWriter(t, small.Keeping(t, 1<<20), 1<<20)}
 	const near = key ^ 1<<24 // of the same class in the old file
 	tap := old.beginTap()
 	old.unique(key, true)

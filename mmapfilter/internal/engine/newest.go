@@ -122,18 +122,13 @@ func (w *Writer) fullMapped(line uint64) bool {
 
 // fullLines returns as a bit set which of up to 64 lines have no free slot. REQUIRES: w.mu.
 func (w *Writer) fullLines(lines []uint64) uint64 {
-	full, ok := uint64(0), false
-	if w.fullTable != nil {
-		full, ok = w.fullTable.FullLines(w.view.Region, lines)
+	full := uint64(0)
+	for _, line := range lines {
+		w.prefetch(line)
 	}
-	if !ok {
-		for _, line := range lines {
-			w.prefetch(line)
-		}
-		for i, line := range lines {
-			if w.fullMapped(line) {
-				full |= 1 << i
-			}
+	for i, line := range lines {
+		if w.fullMapped(line) {
+			full |= 1 << i
 		}
 	}
 	if p := w.overlay.Load(); p != nil {

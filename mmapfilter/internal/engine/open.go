@@ -29,7 +29,6 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 		stash:    make([]uint64, layout.StashWords),
 	}
 	w.looks = w.table
-	w.fullTable, _ = w.table.(fullTable)
 	w.most = place.MaxStores(w.table)
 	w.keptLines = 1
 	if _, n := w.table.Words(0); n == layout.BlockWords { // lines share no words

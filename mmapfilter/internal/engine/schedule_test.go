@@ -25,7 +25,6 @@ var (
 	noEpoch    = handicap{"the epoch is hidden", func(e *enumeration, _, _ uint64) { e.hide(wordEpoch) }}
 	noHome     = handicap{"the counter of the home line is hidden", func(e *enumeration, home, _ uint64) { e.hide(counterOfLine(home)) }}
 	noSecond   = handicap{"the counter of the second line is hidden", func(e *enumeration, _, second uint64) { e.hide(counterOfLine(second)) }}
-	noStash    = handicap{"the counter of the stash is hidden", func(e *enumeration, _, _ uint64) { e.hide(layout.WordRuntime + layout.RuntimeStashCounter) }}
 	oneLook    = handicap{"the home line is looked at once", func(e *enumeration, home, _ uint64) { e.lookOnce(home) }}
 )
 
@@ -182,54 +181,15 @@ func (p *proof) note(s *stage, st step, before []uint64) {
 	is("an item that comes home as another one leaves home", came && left)
 }
 
-var everyHappening = []string{
-	"an insert into a free slot", "an insert with a move inside a line", "an insert with a move between lines",
-	"an insert with moves between three lines", "an insert into the stash", "a delete of one of two equal items", "a delete of a twin",
-	"a delete from the stash", "a delete that drains the stash", "a delete that drains the stash by moves between lines",
-	"an item that comes home", "an item that leaves home", "an item that comes home as another one leaves home",
-	"a lookup of an absent key beside a counter that is odd", "a lookup of an absent key beside counters that are even",
-}
-
-// TestSchedules covers R1, R2 and W4: of all schedules of a lookup beside the stores of
-// one, two or three operations, none misses a key that is in the filter meanwhile.
-// It is so for a lookup of another process, beside the commits, and for one of this
-// process, beside the operations; and it is not so as soon as one of the counters
-// that R2 names is hidden.
-func TestSchedules(t *testing.T) {
-	for _, source := range sources {
-		t.Run(source.name, func(t *testing.T) {
-			p, steps, happened := newProof(), 80, everyHappening
-			if testing.Short() {
-				steps, happened = 12, nil // under the race detector it takes ten times as long
-			}
-			for lines := uint64(1); lines <= 4; lines++ {
-				p.operations(t, source, newStage(t, lines, 1), steps, noCounters, noHome, noSecond, oneLook)
-			}
-			s, window := newStage(t, 2, 1), []step(nil)
-			operations := s.fillStash()
-			words, counts := source.words(s), maps.Clone(s.counts)
-			for _, c := range operations {
-				window = append(window, s.step(c))
-			}
-			sc := s.scene(words, counts, window, source.stores)
-			n := 0
-			sc.spans = slices.DeleteFunc(sc.spans, func(k span) bool {
-				n++
-				return k.hash != operations[0].hash && n%16 != 0 // they are many, and their searches long
-			})
-			p.enumerate(t, "a full stash", sc, noStash)
-			p.report(t, happened, noCounters, noHome, noSecond, noStash, oneLook)
-		})
-	}
-}
-
-// TestCompactSchedules is TestSchedules for Compact, where an operation stores to
-// several words of a line, and no word can be read without the others.
+// TestSchedules covers R1, R2 and W4: of all schedules of a lookup beside the stores of one, two or
+// three operations, none misses a key that is in the filter meanwhile. It is so for a lookup of another
+// process, beside the commits, and for one of this process, beside the operations; and it is not so as
+// soon as one of the counters is hidden that a lookup rests on.
 //
-// Every put into a line moves its counter there. So the counter of the stash is
-// not needed where a lookup rests on those of both lines: what leaves the stash comes
-// to one of them.
-func TestCompactSchedules(t *testing.T) {
+// An operation stores to several words of a line, and no word can be read without the others. Every put
+// into a line moves its counter. So the counter of the stash is not needed where a lookup rests on those
+// of both lines: what leaves the stash comes to one of them.
+func TestSchedules(t *testing.T) {
 	for _, source := range sources {
 		t.Run(source.name, func(t *testing.T) {
 			p, steps := newProof(), 30
@@ -245,7 +205,7 @@ func TestCompactSchedules(t *testing.T) {
 				steps, happened = 6, nil
 			}
 			for lines := uint64(2); lines <= 4; lines++ {
-				p.operations(t, source, newStageOf(t, compact22, lines, 1), steps, handicaps...)
+				p.operations(t, source, newStageOf(t, small, lines, 1), steps, handicaps...)
 			}
 			p.report(t, happened, handicaps...)
 		})
@@ -291,53 +251,6 @@ func (p *proof) operations(t *testing.T, from source, s *stage, steps int, handi
 			p.still(t, name, sc, s.rng.Uint64())
 		}
 	}
-}
-
-// fillStash fills lines and stash, and gives operations that make an item leave the
-// stash while it stays in its second line. A put into a line that was full moves
-// the counter of that line, too, so that the one of the stash can be missed only
-// by a lookup beside an item that goes into a free slot; and there is none as long
-// as the stash is drained. It is not when it has no free entry, for an item that is
-// in there more than once.
-func (s *stage) fillStash() []change {
-	s.fill(1)
-	for len(s.stashed(func(n uint64) bool { return n > 0 })) < layout.StashEntries {
-		s.do(change{s.rng.Uint64(), 1})
-	}
-	for once := s.stashed(func(n uint64) bool { return n == 1 }); len(once) > 0; once = once[1:] {
-		s.do(change{once[0], 1})
-	}
-	s.sync()
-	for _, gone := range s.keys {
-		it := s.w.table.Split(gone)
-		if s.counts[gone] == 0 || s.w.table.Alternate(it).Line != it.Line || layout.StashCount(s.w.stash, s.w.table.Class(it)) != 0 {
-			continue
-		}
-		s.step(change{gone, -1})
-		var l layout.Line
-		s.w.loadLine(it.Line, &l)
-		for _, h := range s.stashed(func(n uint64) bool { return n == 2 }) {
-			home := s.w.table.Split(h)
-			away, placed, into := s.w.table.Alternate(home), l, layout.Stores{}
-			if home.Line != it.Line && away.Line == it.Line && s.w.table.Place(&placed, away, &into) && into.Len() == 1 {
-				return []change{{h, 1}, {h, -1}, {h, -1}}
-			}
-		}
-		s.step(change{gone, 1})
-	}
-	s.Fatal("no item of the stash has a bucket with room")
-	return nil
-}
-
-// stashed gives the keys that are in the stash so many times, by a key of each
-// class.
-func (s *stage) stashed(times func(n uint64) bool) (keys []uint64) {
-	for _, h := range s.keys {
-		if n := layout.StashCount(s.w.stash, s.w.table.Class(s.w.table.Split(h))); n > 0 && times(n) {
-			keys = append(keys, h)
-		}
-	}
-	return keys
 }
 
 // TestRecoverySchedules covers R2 and R3: a process dies after each of the stores of

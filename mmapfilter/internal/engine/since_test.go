@@ -25,7 +25,7 @@ func inserts(t *testing.T, w *Writer) func() (h uint64) {
 // writer's process only where nothing of the line is pending, and where what is
 // pending has been the same all the time.
 func TestLookupLooksAgain(t *testing.T) {
-	w := mustWriter(t, blocked12.Volume(t, 60), 0)
+	w := mustWriter(t, usual.Volume(t, 60), 0)
 	insert := inserts(t, w)
 	pending := insert()
 	if layout.Contains(w.table, &w.view, pending) {
@@ -73,7 +73,7 @@ func (t tornTable) Kernel() string { return "torn" }
 // TestBatchLooksAgain: a batch rests on what its first looks said only where the
 // overlay, asked after them, is the one from before.
 func TestBatchLooksAgain(t *testing.T) {
-	w := mustWriter(t, blocked12.Volume(t, 60), 0)
+	w := mustWriter(t, usual.Volume(t, 60), 0)
 	insert := inserts(t, w)
 	present := insert()
 	if err := w.Sync(false, 0); err != nil {

@@ -87,8 +87,8 @@ type stage struct {
 	keys   []uint64       // every hash that was ever in
 }
 
-// stageShape has the fewest slots in a line, 16.
-var stageShape = blocked30
+// stageShape has the fewest slots in a line.
+var stageShape = small
 
 func newStage(tb testing.TB, lines, seed uint64) *stage {
 	return newStageOf(tb, stageShape, lines, seed)

@@ -24,7 +24,7 @@ func TestSyncBesideASync(t *testing.T) {
 }
 
 func syncBesideASync(t *testing.T, second func(w *Writer) error) {
-	v := blocked30.Volume(t, 100)
+	v := small.Volume(t, 100)
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	var block atomic.Bool
 	v.LogSync = func() {

@@ -35,7 +35,7 @@ func (l storingLog) Store(word, value uint64) {
 // TestGrowthSparesTheLogInUse: where a checkpoint moves to a larger log while another one is
 // asked for, that is not made in the place of the former.
 func TestGrowthSparesTheLogInUse(t *testing.T) {
-	inner := blocked30.Volume(t, 100)
+	inner := small.Volume(t, 100)
 	v := &storingVolume{inner, func(recovery.File) {}}
 	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 4 * wal.MinBytes})
 	if err != nil {
@@ -92,7 +92,7 @@ func TestFaultReleasesLocks(t *testing.T) {
 		"nextHalf":   func(w *Writer) error { w.most = 1 << 20; return w.nextHalf() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := &storingVolume{blocked30.Volume(t, 100), func(recovery.File) {}}
+			v := &storingVolume{small.Volume(t, 100), func(recovery.File) {}}
 			w := mustWriter(t, v, wal.MinBytes)
 			if err := w.Insert(1); err != nil {
 				t.Fatal(err)
@@ -123,7 +123,7 @@ func TestFaultReleasesLocks(t *testing.T) {
 // TestBatchEndsAfterACommit: a batch whose first keys have been committed, because the log was
 // full, may end with ErrFull right then.
 func TestBatchEndsAfterACommit(t *testing.T) {
-	w := mustWriter(t, blocked30.Volume(t, 5000), wal.MinBytes)
+	w := mustWriter(t, small.Volume(t, 5000), wal.MinBytes)
 	w.Behind = func(int) {}
 	rng := seeded(t, 1)
 	inserted := uint64(0)
@@ -145,7 +145,7 @@ func TestBatchEndsAfterACommit(t *testing.T) {
 // TestGrowthDuringACheckpoint: a larger log is asked for while a checkpoint is pending, as one is
 // nearly all the time if the region is large. It is not while the log is moving to one.
 func TestGrowthDuringACheckpoint(t *testing.T) {
-	w, _, err := Open(blocked30.Volume(t, 5000), LogSize{First: wal.MinBytes, Most: 16 * wal.MinBytes})
+	w, _, err := Open(small.Volume(t, 5000), LogSize{First: wal.MinBytes, Most: 16 * wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestGrowthDuringACheckpoint(t *testing.T) {
 // TestSlowCommit: where a commit takes long, operations wait a little each from a half of the segment
 // on, so that none finds it full, and has to wait for all of the commit.
 func TestSlowCommit(t *testing.T) {
-	w := mustWriter(t, blocked12.Volume(t, 200_000), 256<<20)
+	w := mustWriter(t, usual.Volume(t, 200_000), 256<<20)
 	asked := 0
 	w.Behind = func(need int) { // none comes
 		if need == CommitNow {
@@ -226,7 +226,7 @@ func TestSlowCommit(t *testing.T) {
 
 // TestCommitInTheLastPart: a large segment has a commit asked for, also while a checkpoint is due.
 func TestCommitInTheLastPart(t *testing.T) {
-	w := mustWriter(t, blocked12.Volume(t, 200_000), 8<<20)
+	w := mustWriter(t, usual.Volume(t, 200_000), 4<<20)
 	commits, checkpoints := 0, 0
 	w.Behind = func(need int) {
 		switch {
@@ -253,7 +253,7 @@ func TestCommitInTheLastPart(t *testing.T) {
 
 // TestPaysOnce: what others owe by the end of an operation's sleep, it does not sleep for.
 func TestPaysOnce(t *testing.T) {
-	w := mustWriter(t, blocked12.Volume(t, 100), 1<<20)
+	w := mustWriter(t, usual.Volume(t, 100), 1<<20)
 	owe := func() (waits int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -38,13 +38,6 @@ var (
 	errLogFull = errors.New("the log is full")
 )
 
-// A fullTable is a Table with a kernel that looks for full lines.
-type fullTable interface {
-	// FullLines returns as a bit set which of up to 64 lines of the region have no free slot. ok is
-	// false if the kernel in use has no code for that.
-	FullLines(region, lines []uint64) (full uint64, ok bool)
-}
-
 // A Writer plans operations, keeps their changes in the pending words and the log, and commits
 // them. A file has one Writer. Several goroutines may call its methods at once; the package
 // essay has the order of locks.
@@ -68,7 +61,6 @@ type Writer struct {
 	protocol  *recovery.Writer
 	table     layout.Table
 	looks     layout.Looks // the table
-	fullTable fullTable    // the table, or nil
 	words     []uint64     // of the mapped file: durable state, read with atomic loads
 	view      layout.View  // of these words
 	firstLog  int64        // bytes

@@ -274,7 +274,7 @@ func TestWorkIsBounded(t *testing.T) {
 // TestLongestPath covers P7 for the bounds that a layout has. Room is as many moves away as a
 // path may have, and then one more.
 func TestLongestPath(t *testing.T) {
-	s := tabletest.New(layout.Packed, 32, 1)
+	s := tabletest.Paper(layout.Packed, 32, 1)
 	for _, more := range []uint64{0, 1} {
 		p := newCounted(t, s, 300, nil)
 		moves := uint64(p.bounds.PathMoves) + more

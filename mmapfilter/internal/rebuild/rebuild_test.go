@@ -21,7 +21,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var shape = tabletest.New(layout.Blocked, 12, 5)
+var shape = tabletest.Compact(41, 7)
 
 const seed = 1 // that of a tabletest.Volume
 

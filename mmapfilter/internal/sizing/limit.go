@@ -2,7 +2,6 @@ package sizing
 
 import (
 	"math"
-	"sort"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
@@ -12,11 +11,6 @@ import (
 // filter could take several times its capacity into the stash.
 const OverRate = 1.5
 
-// Scatter is how far the rate of a table with that many keys may exceed the predicted rate,
-// relative to it: overflow bits differ from table to table, and the rates of full tables have a
-// standard deviation of 0.6/√keys to 0.9/√keys.
-func Scatter(keys uint64) float64 { return 3 / math.Sqrt(float64(keys)) }
-
 // NoLimit is the limit of a filter that is full only when its slots and stash are full.
 const NoLimit = math.MaxUint64
 
@@ -25,25 +19,20 @@ const NoLimit = math.MaxUint64
 // stash entry are one key here, since they cause no more matches than one key does.
 //
 // The limit is on keys, not on stash entries, so that no filter refuses a key before it holds
-// its capacity, however its keys happen to fall. If the requested rate needs a table with many
-// free slots, the slots alone are already too many.
+// its capacity, however its keys happen to fall. Usually the slots alone are too few for it.
 //
 // If f was given, no rate was requested, and there is no limit.
 func Limit(sb *layout.Superblock, g layout.Geometry) uint64 {
-	within := func(keys uint64) bool {
-		margin := max(RateMargin, 1+Scatter(keys))
-		return layout.PredictKeys(g, keys).Rate()*margin <= OverRate*sb.TargetRate()
-	}
-	most := g.Slots() + layout.StashEntries
-	if within(most) || sb.TargetRate() == ImpliedRate(g, sb.DesignLoad()) {
+	// n keys cause at most n times the matches of one, wherever they are.
+	one := layout.Predict(g.Kind, g.Params, 1/float64(g.Slots())).Rate
+	keys := OverRate * sb.TargetRate() / one
+	if keys >= float64(g.Slots()+layout.StashEntries) || g.Params.FingerprintBits != 0 && sb.TargetRate() == ImpliedRate(g, sb.DesignLoad()) {
 		return NoLimit
 	}
-	// Find the most keys that are within the limit: rates rise with the keys.
-	keys := sort.Search(int(most), func(keys int) bool { return !within(uint64(keys) + 1) })
 	return max(uint64(keys), sb.Capacity())
 }
 
 // ImpliedRate is the requested rate that a superblock records if f was given instead of a rate.
 func ImpliedRate(g layout.Geometry, designLoad float64) float64 {
-	return significant(significant(layout.Predict(g.Kind, g.Params, designLoad).Rate()) * RateMargin)
+	return significant(layout.Predict(g.Kind, g.Params, designLoad).Rate)
 }

@@ -1,18 +1,12 @@
 package sizing
 
 import (
-	"math"
 	"math/bits"
 	"strconv"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
 )
-
-// RateMargin allows for predictions that are up to 2 % too low. A prediction takes its overflow
-// figures from a table measured in steps; they also depend a little on the order of inserts and
-// scatter in small filters.
-const RateMargin = 1.02
 
 // A Size is what a filter is.
 type Size struct {
@@ -25,13 +19,11 @@ type Size struct {
 // A candidate is a layout with parameters and the highest design load that meets the requested
 // rate.
 type candidate struct {
-	kind          layout.Kind
-	params        layout.Params
-	percent       uint64 // design load
-	rate, second  float64
-	bitsPerKey    float64 // of the lines
-	linesPerProbe float64
-	lasts         bool // most lookups read one line, however much is deleted and inserted
+	kind         layout.Kind
+	params       layout.Params
+	percent      uint64 // design load
+	rate, second float64
+	bitsPerKey   float64 // of the lines
 }
 
 // Size returns the best size that meets a wish, or says why there is none.
@@ -42,7 +34,7 @@ func (w Wish) Size() (Size, *Refusal) {
 	}
 	best := all[0]
 	for _, c := range all[1:] {
-		if c.betterThan(best) {
+		if c.bitsPerKey < best.bitsPerKey {
 			best = c
 		}
 	}
@@ -74,18 +66,11 @@ func significant(x float64) float64 {
 	return r
 }
 
-func (c candidate) betterThan(d candidate) bool {
-	if c.lasts != d.lasts {
-		return c.lasts
-	}
-	if a, b := math.Round(c.linesPerProbe), math.Round(d.linesPerProbe); a != b {
-		return a < b
-	}
-	return c.bitsPerKey < d.bitsPerKey
-}
-
 // candidates lists the candidates that meet the wish. If none does, it says why.
 func (w Wish) candidates() ([]candidate, *Refusal) {
+	if refused := w.refuseParams(); refused != nil {
+		return nil, refused
+	}
 	var all []candidate
 	known := false // some layout has the requested fingerprint and bucket
 	lowest := 1.0
@@ -100,7 +85,7 @@ func (w Wish) candidates() ([]candidate, *Refusal) {
 			known = true
 			loads := layout.DesignLoads(kind, p)
 			least, fits := uint64(loads.Least), func(percent uint64) bool {
-				return layout.Predict(kind, p, float64(percent)/100).Rate()*RateMargin <= w.Rate
+				return layout.Predict(kind, p, float64(percent)/100).Rate <= w.Rate
 			}
 			c := candidate{kind: kind, params: p, percent: uint64(loads.Most)}
 			if w.FingerprintBits != 0 {
@@ -112,12 +97,11 @@ func (w Wish) candidates() ([]candidate, *Refusal) {
 			}
 			load := float64(max(c.percent, least)) / 100
 			predicted := layout.Predict(kind, p, load)
-			c.rate, c.second, c.lasts = predicted.Rate(), predicted.Second, predicted.Own
-			lowest = min(lowest, c.rate*RateMargin)
+			c.rate, c.second = predicted.Rate, predicted.Second
+			lowest = min(lowest, c.rate)
 			if c.percent < least {
 				continue
 			}
-			c.linesPerProbe = 1 + c.second
 			c.bitsPerKey = float64(layout.LineBits(kind, p)) / (float64(layout.SlotsPerLine(kind, p)) * load)
 			all = append(all, c)
 		}

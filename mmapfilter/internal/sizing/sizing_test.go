@@ -47,6 +47,29 @@ func TestLimitAboveCapacity(t *testing.T) {
 	t.Logf("at least %.3f times the capacity", least)
 }
 
+// TestCompactSizes: the parameters for usual rates, and the bits that the lines take for a key.
+func TestCompactSizes(t *testing.T) {
+	for _, c := range []struct {
+		rate        float64
+		q, r        int
+		percent     float64
+		bits, bound float64 // a key; bound is what it must not exceed
+	}{
+		{0.1, 49, 4, 94, 6.26, 6.48}, {0.05, 43, 5, 95, 7.38, 7.42}, {0.03, 32, 6, 95, 8.42, 8.43}, {0.02, 46, 6, 95, 8.69, 8.73},
+		{0.01, 41, 7, 95, 9.80, 9.85}, {0.005, 37, 8, 95, 11.00, 11.05}, {0.003, 59, 8, 95, 11.47, 11.53}, {0.001, 38, 10, 95, 13.47, 13.54},
+		{1e-4, 37, 13, 94, 17.02, 17.11}, {1e-5, 38, 16, 95, 20.73, 20.83}, {1e-6, 40, 19, 95, 24.50, 24.62}, {1e-8, 25, 26, 95, 31.70, 31.86},
+	} {
+		s, refused := Wish{Rate: c.rate, Capacity: 1_000_000_000}.Size()
+		if refused != nil {
+			t.Fatal(refused.Reason)
+		}
+		bits := 512 * float64(s.Geometry.Lines) / 1e9
+		if want := (layout.Params{Quotients: c.q, RemainderBits: c.r}); s.Geometry.Params != want || s.DesignLoad != c.percent/100 || bits > c.bound || math.Abs(bits-c.bits) > 0.01 || s.Rate > c.rate {
+			t.Errorf("%g: %v, %.3f bits, %+v", c.rate, s.Geometry.Params, bits, s)
+		}
+	}
+}
+
 // TestNoLimit: if f is given, no rate is requested; in a large filter at the usual rates, the
 // slots and the stash are the limit.
 func TestNoLimit(t *testing.T) {
@@ -61,6 +84,9 @@ func TestNoLimit(t *testing.T) {
 	}
 	for _, kind := range layout.Kinds() {
 		for _, p := range layout.LegalParams(kind) {
+			if kind == layout.Compact {
+				break // it has no f
+			}
 			check(Wish{Layout: kind, FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize, Capacity: 100})
 		}
 		for _, rate := range []float64{0.05, 0.01, 0.001, 0.0001} {
@@ -105,12 +131,14 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"FalsePositiveRate", Wish{Rate: 1e-12}},
 		{"FalsePositiveRate", Wish{Rate: math.NaN()}},
-		{"FingerprintBits", Wish{FingerprintBits: 33}},
-		{"FingerprintBits", Wish{FingerprintBits: 12, BucketSize: 3}},
-		{"FingerprintBits", Wish{FingerprintBits: 13, Layout: layout.Blocked}},
+		{"FingerprintBits", Wish{FingerprintBits: 33, Layout: layout.Packed}},
+		{"FingerprintBits", Wish{FingerprintBits: 12, BucketSize: 3, Layout: layout.Packed}},
+		{"FingerprintBits", Wish{FingerprintBits: 12}},
+		{"FingerprintBits", Wish{FingerprintBits: 13, Layout: layout.Compact}},
 		{"FingerprintBits", Wish{FingerprintBits: 4, BucketSize: 1, Layout: layout.Packed, Capacity: 1 << 33}},
-		{"BucketSize", Wish{Rate: 0.01, BucketSize: 9}},
-		{"BucketSize", Wish{Rate: 0.01, BucketSize: 53, Layout: layout.Compact}},
+		{"BucketSize", Wish{Rate: 0.01, BucketSize: 9, Layout: layout.SemiSorted}},
+		{"BucketSize", Wish{Rate: 0.01, BucketSize: 4}},
+		{"BucketSize", Wish{Rate: 0.01, BucketSize: 55, Layout: layout.Compact}},
 	} {
 		refused := c.wish.Check()
 		if refused == nil || refused.Field != c.field || refused.Reason == "" {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -15,40 +14,33 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
-// A Shape is a layout with its f and b.
+// A Shape is a layout with its parameters.
 type Shape struct {
 	Kind layout.Kind
 	layout.Params
 }
 
-// New returns the shape of a layout with that f and b.
-func New(k layout.Kind, f, b int) Shape {
+// Paper returns the shape of a layout of the paper.
+func Paper(k layout.Kind, f, b int) Shape {
 	return Shape{k, layout.Params{FingerprintBits: f, BucketSize: b}}
 }
 
-func (s Shape) String() string {
-	return fmt.Sprintf("%s,f=%d,b=%d", s.Kind, s.FingerprintBits, s.BucketSize)
+// Compact returns a shape of Compact.
+func Compact(quotients, remainderBits int) Shape {
+	return Shape{layout.Compact, layout.Params{Quotients: quotients, RemainderBits: remainderBits}}
 }
+
+func (s Shape) String() string { return fmt.Sprintf("%s,%v", s.Kind, s.Params) }
 
 // Slots returns the slots of a line.
 func (s Shape) Slots() uint64 { return uint64(layout.SlotsPerLine(s.Kind, s.Params)) }
 
-// Lines returns as many lines as have about the slots of that many lines of 64 bytes.
-func (s Shape) Lines(blocked uint64) uint64 {
-	if s.Kind == layout.Blocked {
-		return blocked
-	}
-	return max(blocked*40/s.Slots(), s.Least())
-}
+// Lines returns as many lines as have 40 times that many slots, or a few more.
+func (s Shape) Lines(forties uint64) uint64 { return max(forties*40/s.Slots(), s.Least()) }
 
 // Least returns how many lines there must be for an insert to be refused some day. In
 // fewer lines, the stash has entries for all classes there are, and counts their items.
-func (s Shape) Least() uint64 {
-	if s.Kind == layout.Blocked {
-		return 1
-	}
-	return 1 + 4000/(1<<s.FingerprintBits)
-}
+func (s Shape) Least() uint64 { return 1 + 4000/s.Fingerprints() }
 
 // Memory returns an empty table of a shape, in memory.
 func (s Shape) Memory(tb testing.TB, lines uint64) (layout.Table, layout.View) {
@@ -61,27 +53,25 @@ func (s Shape) Memory(tb testing.TB, lines uint64) (layout.Table, layout.View) {
 	return layout.NewTable(g), layout.NewView(words, g)
 }
 
-// Shapes returns every f and b of Blocked. Of the layouts that have many, it returns
-// each b with a short fingerprint and a long one, and slots and buckets in one word and
-// in several, up to the most there are. In short tests, one shape of each layout is
-// enough.
+// Shapes returns shapes of each layout. Of those of the paper, it returns each b with a short
+// fingerprint and a long one, and slots and buckets in one word and in several, up to the most there
+// are; of Compact, counts in one word, in two and in three, and remainders that its kernels compare in
+// different ways. In short tests, one shape of each layout is enough.
 func Shapes() (all []Shape) {
 	if testing.Short() {
 		return OneEach()
 	}
-	for _, p := range layout.LegalParams(layout.Blocked) {
-		all = append(all, Shape{layout.Blocked, p})
+	return []Shape{
+		Paper(layout.Packed, 4, 4), Paper(layout.Packed, 32, 1), Paper(layout.Packed, 17, 2),
+		Paper(layout.Packed, 12, 4), Paper(layout.Packed, 7, 8), Paper(layout.Packed, 32, 8),
+		Paper(layout.SemiSorted, 5, 4), Paper(layout.SemiSorted, 13, 4), Paper(layout.SemiSorted, 25, 4), Paper(layout.SemiSorted, 32, 4),
+		Compact(49, 4), Compact(64, 4), Compact(43, 5), Compact(41, 7), Compact(38, 10), Compact(37, 13), Compact(40, 19), Compact(25, 26),
 	}
-	return append(all,
-		New(layout.Packed, 4, 4), New(layout.Packed, 32, 1), New(layout.Packed, 17, 2),
-		New(layout.Packed, 12, 4), New(layout.Packed, 7, 8), New(layout.Packed, 32, 8),
-		New(layout.SemiSorted, 5, 4), New(layout.SemiSorted, 13, 4), New(layout.SemiSorted, 25, 4), New(layout.SemiSorted, 32, 4),
-		New(layout.Compact, 10, 84), New(layout.Compact, 13, 52), New(layout.Compact, 16, 38), New(layout.Compact, 22, 24))
 }
 
 // OneEach returns a shape of each layout.
 func OneEach() []Shape {
-	return []Shape{New(layout.Blocked, 12, 5), New(layout.Packed, 12, 4), New(layout.SemiSorted, 25, 4), New(layout.Compact, 16, 38)}
+	return []Shape{Paper(layout.Packed, 12, 4), Paper(layout.SemiSorted, 25, 4), Compact(38, 10)}
 }
 
 // Numbers yields the 8-byte keys of the numbers [from, to).
@@ -107,12 +97,4 @@ func Check(t *testing.T, table layout.Table, v layout.View, hashes []uint64) {
 	if err := m.Check(&v); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// AnyBucket draws one of the buckets of a line.
-func AnyBucket(t layout.Table, rng *rand.Rand) uint32 {
-	if t.Kind() != layout.Blocked {
-		return 0
-	}
-	return rng.Uint32N(8)
 }

@@ -31,7 +31,7 @@ func crowd() *Lines {
 
 func bars() *Bars {
 	return &Bars{Title: "Bars & more", Unit: "bits per key", Format: "%.2f", Paper: "%.1f", Rows: []Row{
-		{Name: "blocked", Value: 13.5, Tone: Blue},
+		{Name: "compact", Value: 13.5, Tone: Blue},
 		{Name: "packed", Value: 2, Paper: 12, Tone: Orange},
 		{Name: "a filter whose name is longer than one line", Value: 12.5, Paper: 12.6},
 		{Name: "nothing", Value: 0, Paper: 0.1},
@@ -91,7 +91,7 @@ func TestTexts(t *testing.T) {
 	b := bars()
 	svg = svgOf(t, b)
 	all = strings.Join(texts(t, svg), " ")
-	for _, want := range []string{b.Unit, "blocked", "13.50", "packed", "2.00", "paper 12.0", "12.50"} {
+	for _, want := range []string{b.Unit, "compact", "13.50", "packed", "2.00", "paper 12.0", "12.50"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in %q", want, all)
 		}

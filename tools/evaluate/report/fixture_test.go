@@ -70,7 +70,7 @@ func fixtures() []*Figure {
 		rates.Plots[0].Series = append(rates.Plots[0].Series, s)
 	}
 	measured := Series{Name: "packed, b=4, measured", Style: Measured}
-	alone := Series{Name: "blocked, b=8, f=7 to 15, the layout that is chosen unless another one is asked for", Style: Marks}
+	alone := Series{Name: "compact, for rates of 5 % to 0.01 %, the layout that is chosen unless another one is asked for", Style: Marks}
 	for bits := 6.0; bits <= 24; bits += 3 {
 		measured.Points = append(measured.Points, Point{X: bits, Y: math.Exp2(-bits * 0.75)})
 		alone.Points = append(alone.Points, Point{X: bits, Y: math.Exp2(-bits * 0.65)})
@@ -108,7 +108,7 @@ func fixtures() []*Figure {
 	size := &Figure{
 		Name:    "size",
 		Title:   "Our own: what the size of a filter does to it",
-		Run:     "blocked, seed 1",
+		Run:     "compact, seed 1",
 		Command: "go -C tools/evaluate run . size --scale small --seed 1",
 		Paper:   "There is no such figure in the paper.",
 		Ours:    "A lookup takes ten times as long.",

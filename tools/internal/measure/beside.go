@@ -38,7 +38,7 @@ func (l *lookups) run() (err error) {
 	if l.rounds < 1 {
 		return errors.New("no rounds, no figures")
 	}
-	path, err := l.build("lookup.mmf", mmapfilter.Options{FingerprintBits: 12}, int64(l.bytes), filledShare)
+	path, err := l.build("lookup.mmf", mmapfilter.Options{}, int64(l.bytes), filledShare)
 	if err != nil {
 		return err
 	}

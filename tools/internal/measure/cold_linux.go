@@ -66,7 +66,7 @@ func (s *session) cold(lookups, block int) error {
 		opts mmapfilter.Options
 	}{
 		{"rate 1 %, the default", mmapfilter.Options{}},
-		{"blocked, f=12", mmapfilter.Options{Layout: mmapfilter.Blocked, FingerprintBits: 12}},
+		{"rate 0.1 %", mmapfilter.Options{FalsePositiveRate: 0.001}},
 	} {
 		if err := s.coldFilter(c.name, c.opts, lookups, block); err != nil {
 			return err
@@ -91,8 +91,8 @@ func (s *session) coldFilter(name string, opts mmapfilter.Options, lookups, bloc
 	if c.other, err = otherPages(path, lookups); err != nil {
 		return err
 	}
-	s.printf("\n%s: f=%d, b=%d, load %.2f %%, %s file; of absent keys, %.2f %% read a second line, and %.2f %% one in another page. %s lookups in blocks of %s, before each of which the file is dropped from the page cache.\n",
-		name, c.stats.FingerprintBits, c.stats.BucketSize, 100*c.stats.Load, figures.Mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, 100*c.other, figures.Grouped(int64(lookups)), figures.Grouped(int64(block)))
+	s.printf("\n%s: Q=%d, r=%d, load %.2f %%, %s file; of absent keys, %.2f %% read a second line, and %.2f %% one in another page. %s lookups in blocks of %s, before each of which the file is dropped from the page cache.\n",
+		name, c.stats.Quotients, c.stats.RemainderBits, 100*c.stats.Load, figures.Mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, 100*c.other, figures.Grouped(int64(lookups)), figures.Grouped(int64(block)))
 	t := figures.NewTable("", "major faults a lookup", "minor", "pages read", "pages read by the disk, for all", "expected", "time a lookup")
 	for _, r := range coldReaders {
 		s.note("%s, %s", name, r.name)

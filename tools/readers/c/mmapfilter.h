@@ -78,7 +78,7 @@ enum {
 	MMF_E_FEATURE = -9,    /* F3: an unknown incompat flag */
 	MMF_E_RESERVED = -10,  /* F4, with the number of a shard */
 	MMF_E_HASH = -11,      /* F5 */
-	MMF_E_GEOMETRY = -12,  /* F6: layout, f, b, lines, size of the region, rate, load or capacity */
+	MMF_E_GEOMETRY = -12,  /* F6: layout, its parameters, lines, size of the region, rate, load or capacity */
 	MMF_E_SIZE = -13,      /* F6: the size of the file */
 	MMF_E_STATE = -14,     /* F7 */
 	MMF_E_LENGTH = -15     /* F13, as far as a superblock shows it */
@@ -199,7 +199,7 @@ enum {
 	MMF_BURST = 16
 };
 
-enum { MMF_BLOCKED = 1, MMF_PACKED = 3, MMF_SEMISORTED = 4, MMF_COMPACT = 6 };
+enum { MMF_PACKED = 3, MMF_SEMISORTED = 4, MMF_COMPACT = 7 };
 enum { MMF_CLEAN = 1, MMF_LIVE = 2, MMF_SEALED = 3 };
 
 static const uint64_t MMF_MIX1 = 0x9E3779B97F4A7C15u;
@@ -208,7 +208,7 @@ static const uint64_t MMF_MIX2 = 0xBB67AE8584CAA73Bu;
 typedef struct {
 	uint64_t lines, region, file_sealed, file_plain; /* bytes, but lines */
 	uint64_t seed, length, capacity, generation;
-	unsigned kind, f, b, state, size; /* size of a line in bits */
+	unsigned kind, f, b, q, r, state, size; /* f: bits of a fingerprint, as a guest has it; size of a line in bits */
 	uint32_t shard, shards;           /* shards is 0 unless the file is a shard */
 	uint8_t uuid[16];
 	char note[257];
@@ -217,6 +217,7 @@ typedef struct {
 struct mmf_filter {
 	const uint64_t *region, *stash, *runtime;
 	uint64_t n, values, ones, highs; /* lines; 2^f - 1, or 2^r - 1; bits of lanes */
+	uint64_t fingerprints;           /* compact: Q·2^r */
 	uint64_t seed, mix[2];           /* mix: what the ends of a short key are mixed with */
 	uint64_t last;                   /* last word of the region */
 	unsigned kind, f, b, size, r, lanes, counts, count_words;
@@ -395,25 +396,19 @@ MMF_INLINE uint64_t mmf_hash_key(const mmf_filter *f, const void *key, size_t le
 /* An item is what a hash asks for: its home line, and what is in it. */
 typedef struct {
 	uint64_t line, fp, m; /* m: fp · MMF_MIX1, but in compact */
-	unsigned b1, b2;      /* buckets; blocked */
 } mmf_item;
 
 MMF_INLINE mmf_item mmf_split(const mmf_filter *f, unsigned kind, uint64_t h) {
 	mmf_item it;
 	uint64_t rest = h * f->n;
 	it.line = mmf_hi(h, f->n);
-	it.b1 = it.b2 = 0;
 	it.m = 0;
 	if (kind == MMF_COMPACT) {
-		it.fp = rest >> (64 - f->f);
+		it.fp = mmf_hi(rest, f->fingerprints);
 		return it;
 	}
-	it.fp = 1 + mmf_hi(kind == MMF_BLOCKED ? rest << 3 : rest, f->values);
+	it.fp = 1 + mmf_hi(rest, f->values);
 	it.m = it.fp * MMF_MIX1;
-	if (kind == MMF_BLOCKED) {
-		it.b1 = (unsigned)(rest >> 61);
-		it.b2 = it.b1 ^ (unsigned)(1 + (7 * (it.m >> 32 & 0xFFFF) >> 16));
-	}
 	return it;
 }
 
@@ -429,7 +424,7 @@ MMF_INLINE uint64_t mmf_alternate(const mmf_filter *f, unsigned kind, const mmf_
 
 /* mmf_blocks sets the first and the last block of 64 bytes that a line is in. */
 MMF_INLINE void mmf_blocks(const mmf_filter *f, unsigned kind, uint64_t line, uint64_t *first, uint64_t *last) {
-	if (kind == MMF_BLOCKED || kind == MMF_COMPACT) {
+	if (kind == MMF_COMPACT) {
 		*first = *last = line;
 		return;
 	}
@@ -441,7 +436,7 @@ MMF_INLINE void mmf_prefetch(const mmf_filter *f, unsigned kind, uint64_t line) 
 	uint64_t first, last;
 	mmf_blocks(f, kind, line, &first, &last);
 	__builtin_prefetch(f->region + 8 * first);
-	if (kind != MMF_BLOCKED && kind != MMF_COMPACT)
+	if (kind != MMF_COMPACT)
 		__builtin_prefetch(f->region + 8 * last);
 }
 
@@ -451,15 +446,6 @@ MMF_INLINE void mmf_prefetch(const mmf_filter *f, unsigned kind, uint64_t line) 
 enum { MMF_NO = 0, MMF_YES = 1, MMF_BEYOND = 2 }; /* BEYOND: no, and the item may be elsewhere */
 
 MMF_INLINE uint64_t mmf_lanes(uint64_t x, uint64_t ones, uint64_t highs) { return (x - ones) & ~x & highs; }
-
-MMF_INLINE int mmf_look_blocked(const mmf_filter *f, uint64_t line, const mmf_item *it) {
-	const uint64_t *l = f->region + 8 * line;
-	uint64_t w1 = MMF_LOAD(l + it->b1), w2 = MMF_LOAD(l + it->b2), all = it->fp * f->ones;
-	/* What is above the slots borrows from nothing in them, and is no lane. */
-	uint64_t match = mmf_lanes(w1 ^ all, f->ones, f->highs) | mmf_lanes(w2 ^ all, f->ones, f->highs);
-	uint64_t both = w1 >> (60 + (it->m >> (48 + 2 * it->b1) & 3)) & w2 >> (60 + (it->m >> (48 + 2 * it->b2) & 3)) & 1;
-	return match ? MMF_YES : both ? MMF_BEYOND : MMF_NO;
-}
 
 MMF_INLINE unsigned mmf_popcount(uint64_t x) {
 #if defined(__POPCNT__)
@@ -521,7 +507,7 @@ static __attribute__((noinline)) int mmf_look_run(const mmf_filter *f, const uin
 MMF_INLINE int mmf_look_compact(const mmf_filter *f, uint64_t line, const mmf_item *it) {
 	const uint64_t *l = f->region + 8 * line;
 	uint64_t fp = it->fp, match, width = 64; /* width of the remainders of the run */
-	if (f->count_words == 2) {
+	if (f->count_words <= 2) {
 		uint64_t q = fp >> f->r, x = ~MMF_LOAD(l), next = ~MMF_LOAD(l + 1), later, at, rest;
 		unsigned zeros = mmf_popcount(x);
 		later = 0 - (uint64_t)(q >= zeros); /* every bit, where the quotient is in the second word */
@@ -597,7 +583,7 @@ MMF_INLINE int mmf_look_paper(const mmf_filter *f, unsigned kind, uint64_t line,
 }
 
 MMF_INLINE int mmf_look(const mmf_filter *f, unsigned kind, uint64_t line, const mmf_item *it) {
-	return kind == MMF_COMPACT ? mmf_look_compact(f, line, it) : kind == MMF_BLOCKED ? mmf_look_blocked(f, line, it) : mmf_look_paper(f, kind, line, it);
+	return kind == MMF_COMPACT ? mmf_look_compact(f, line, it) : mmf_look_paper(f, kind, line, it);
 }
 
 MMF_INLINE int mmf_look_other(const mmf_filter *f, unsigned kind, uint64_t line, const mmf_item *it) {
@@ -605,8 +591,7 @@ MMF_INLINE int mmf_look_other(const mmf_filter *f, unsigned kind, uint64_t line,
 }
 
 static int mmf_look_stash(const mmf_filter *f, unsigned kind, uint64_t other, const mmf_item *it) {
-	uint64_t line = kind != MMF_COMPACT && other < it->line ? other : it->line;
-	uint64_t key = line | (uint64_t)(it->b1 < it->b2 ? it->b1 : it->b2) << 56;
+	uint64_t key = kind != MMF_COMPACT && other < it->line ? other : it->line;
 	uint64_t group = mmf_hi((key ^ it->fp * MMF_MIX2) * MMF_MIX1, MMF_STASH_GROUPS);
 	int i, j;
 	for (i = 0; i < MMF_STASH_GROUPS; i++) {
@@ -694,7 +679,7 @@ MMF_INLINE int mmf_ask(const mmf_filter *f, unsigned kind, uint64_t h) {
 	mmf_item it = mmf_split(f, kind, h);
 	int look = MMF_BEYOND;
 	uint64_t other;
-	if (kind == MMF_BLOCKED || kind == MMF_COMPACT) {
+	if (kind == MMF_COMPACT) {
 		look = mmf_first(f, kind, &it);
 		if (__builtin_expect(look != MMF_BEYOND, 1))
 			return look;
@@ -738,9 +723,6 @@ static void mmf_block(const mmf_filter *f, const uint64_t *h, size_t n, uint8_t 
 	case MMF_COMPACT:
 		mmf_ask_block(f, MMF_COMPACT, h, n, found);
 		break;
-	case MMF_BLOCKED:
-		mmf_ask_block(f, MMF_BLOCKED, h, n, found);
-		break;
 	case MMF_PACKED:
 		mmf_ask_block(f, MMF_PACKED, h, n, found);
 		break;
@@ -768,8 +750,6 @@ MMF_API int mmf_contains_hash(const mmf_filter *f, uint64_t hash) {
 	switch (f->kind) {
 	case MMF_COMPACT:
 		return mmf_ask(f, MMF_COMPACT, hash);
-	case MMF_BLOCKED:
-		return mmf_ask(f, MMF_BLOCKED, hash);
 	case MMF_PACKED:
 		return mmf_ask(f, MMF_PACKED, hash);
 	}
@@ -864,11 +844,9 @@ static int mmf_all_zero(const uint8_t *p, size_t from, size_t to) {
 
 static uint64_t mmf_roundup(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* mmf_geometry checks layout, f, b and lines against F6, and sets the sizes. */
+/* mmf_geometry checks layout, parameters and lines against F6, and sets the sizes, and f and b of compact. */
 static int mmf_geometry(mmf_head *h) {
-	static const uint8_t blocked[6][2] = {{8, 7}, {10, 6}, {12, 5}, {15, 4}, {20, 3}, {30, 2}};
-	static const uint8_t compact[13] = {84, 70, 60, 52, 46, 42, 38, 35, 32, 30, 28, 26, 24}; /* from f = 10 on */
-	unsigned bits = 0, of_shard = 0, need = h->f + 2, known = 0, i;
+	unsigned bits = 0, of_shard = 0, need = h->f + 2, known = 0, g = 0;
 	uint64_t table;
 	if (!h->lines)
 		return 0;
@@ -877,15 +855,16 @@ static int mmf_geometry(mmf_head *h) {
 	while (h->shards && (uint64_t)(h->shards - 1) >> of_shard)
 		of_shard++;
 	switch (h->kind) {
-	case MMF_BLOCKED:
-		for (i = 0; i < 6; i++)
-			known |= h->f == blocked[i][0] && h->b == blocked[i][1];
-		need += 3;
-		h->size = 512;
-		break;
 	case MMF_COMPACT:
-		known = h->f >= 10 && h->f <= 22 && h->b == compact[h->f - 10];
-		need += 1;
+		known = h->q >= 16 && h->q <= 64 && h->r >= 4 && h->r <= 26 && (uint64_t)h->q << h->r <= (uint64_t)1 << 31;
+		if (!known)
+			return 0;
+		while ((h->q - 1) >> g)
+			g++;
+		h->f = g + h->r;
+		h->b = (491 - h->q - g) / (h->r + 1);
+		for (need = 3; ((((uint64_t)h->q << h->r) - 1) >> (need - 3)) != 0;)
+			need++;
 		h->size = 512;
 		break;
 	case MMF_PACKED:
@@ -935,8 +914,8 @@ static int mmf_check(const uint8_t *s, mmf_head *h) {
 	if (h->state < MMF_CLEAN || h->state > MMF_SEALED)
 		return MMF_E_STATE;
 	h->kind = s[65];
-	h->f = s[66];
-	h->b = s[67];
+	h->f = h->q = s[66];
+	h->b = h->r = s[67];
 	h->lines = mmf_read64(s + 88);
 	if (!mmf_geometry(h) || mmf_read64(s + 96) != h->region)
 		return MMF_E_GEOMETRY;
@@ -944,7 +923,7 @@ static int mmf_check(const uint8_t *s, mmf_head *h) {
 	memcpy(&load, s + 120, 8);
 	if (!(rate > 0 && rate < 1 && load > 0 && load <= 1))
 		return MMF_E_GEOMETRY;
-	slots = h->lines * (h->kind == MMF_BLOCKED ? 8 * h->b : h->b);
+	slots = h->lines * h->b;
 	if ((h->capacity = mmf_read64(s + 104)) > slots)
 		return MMF_E_GEOMETRY;
 	h->length = mmf_read64(s + 128);
@@ -1119,9 +1098,10 @@ static void mmf_bind(mmf_filter *f) {
 	f->last = h->region / 8 - 1;
 	f->lanes = h->b;
 	if (h->kind == MMF_COMPACT) {
-		f->r = lane = h->f - 6;
+		f->r = lane = h->r;
+		f->fingerprints = (uint64_t)h->q << h->r;
 		f->lanes = 64 / lane;
-		f->counts = 65 + h->b;
+		f->counts = 1 + h->q + h->b;
 		f->count_words = (f->counts + 63) / 64;
 		for (i = 0; i < 16; i++) {
 			f->offsets[i] = h->lines > 1 ? 1 + (near - 1) % (h->lines - 1) : 0;

@@ -1,4 +1,4 @@
-/* threads moves the items of a filter in the heap, layout blocked, by the rules of a writer (W4), while
+/* threads moves the items of a filter in the heap, layout packed, by the rules of a writer (W4), while
  * they are looked up: no answer may be "certainly not".
  *
  *	threads MOVES        by one thread, while others look up. It is built with -fsanitize=thread too,
@@ -17,7 +17,7 @@ static void before_load(void);
 #include <pthread.h>
 #include <stdio.h>
 
-enum { LINES = 4, ITEMS = 12, READERS = 2 };
+enum { LINES = 32, ITEMS = 12, READERS = 2 }; /* a line is a word, and eight are a block */
 
 static mmf_filter *filter;
 static uint64_t *words; /* of the file, from the runtime page on */
@@ -85,25 +85,23 @@ static int take(const uint64_t *bucket, uint64_t fp) {
 	return 0;
 }
 
-/* A place is a bucket in a line, or the stash. */
+/* A place is a line, or the stash. */
 typedef struct {
 	uint64_t line;
-	unsigned bucket;
 	int stash;
 } place;
 
 static const uint64_t *counter_of(place p) {
-	return filter->runtime + (p.stash ? MMF_STASH_COUNTER : MMF_COUNTERS + (unsigned)(p.line % 256));
+	return filter->runtime + (p.stash ? MMF_STASH_COUNTER : MMF_COUNTERS + (unsigned)(p.line / 8 % 256));
 }
 
 /* entry is the place of an item in the stash: its first group alone is used, by one item at a time. */
 static const uint64_t *entry(const mmf_item *it, uint64_t other, uint64_t *key) {
-	*key = (other < it->line ? other : it->line) | (uint64_t)(it->b1 < it->b2 ? it->b1 : it->b2) << 56;
+	*key = other < it->line ? other : it->line;
 	return filter->stash + 8 * mmf_hi((*key ^ it->fp * MMF_MIX2) * MMF_MIX1, MMF_STASH_GROUPS);
 }
 
 static int add(const mmf_item *it, uint64_t other, place p) {
-	const uint64_t *l = filter->region + 8 * p.line;
 	uint64_t key;
 	if (p.stash) {
 		const uint64_t *e = entry(it, other, &key);
@@ -113,7 +111,7 @@ static int add(const mmf_item *it, uint64_t other, place p) {
 		store(e + 1, it->fp << 32 | 1);
 		return 1;
 	}
-	return put(l + p.bucket, it->fp);
+	return put(filter->region + p.line, it->fp);
 }
 
 static void leave(const mmf_item *it, uint64_t other, place p) {
@@ -122,7 +120,7 @@ static void leave(const mmf_item *it, uint64_t other, place p) {
 		const uint64_t *e = entry(it, other, &key);
 		store(e + 1, 0);
 		store(e, 0);
-	} else if (!take(filter->region + 8 * p.line + p.bucket, it->fp)) {
+	} else if (!take(filter->region + p.line, it->fp)) {
 		abort();
 	}
 }
@@ -130,13 +128,8 @@ static void leave(const mmf_item *it, uint64_t other, place p) {
 /* move moves an item. Within a block it may leave before it comes, as a writer's stores may be in
  * any order there: the counter is odd from before the first to after the last. */
 static int move(const mmf_item *it, uint64_t other, place from, place to) {
-	const uint64_t *home = filter->region + 8 * it->line, *counter = counter_of(from);
-	unsigned o1 = 60 + (it->m >> (48 + 2 * it->b1) & 3), o2 = 60 + (it->m >> (48 + 2 * it->b2) & 3);
-	if (to.stash || to.line != it->line) { /* before it leaves home */
-		store(home + it->b1, home[it->b1] | (uint64_t)1 << o1);
-		store(home + it->b2, home[it->b2] | (uint64_t)1 << o2);
-	}
-	if (!from.stash && !to.stash && from.line == to.line) {
+	const uint64_t *counter = counter_of(from);
+	if (!from.stash && !to.stash && from.line / 8 == to.line / 8) {
 		guard(counter);
 		leave(it, other, from);
 		if (!add(it, other, to)) {
@@ -144,7 +137,7 @@ static int move(const mmf_item *it, uint64_t other, place from, place to) {
 			to = from;
 		}
 		guard(counter);
-		return to.bucket != from.bucket;
+		return to.line != from.line;
 	}
 	if (!add(it, other, to))
 		return 0;
@@ -159,8 +152,8 @@ static void *write_items(void *arg) {
 	uint64_t state = 1, moves = 0, most = *(uint64_t *)arg;
 	int i;
 	for (i = 0; i < ITEMS; i++) {
-		mmf_item it = mmf_split(filter, MMF_BLOCKED, hashes[i]);
-		place home = {it.line, it.b1, 0};
+		mmf_item it = mmf_split(filter, MMF_PACKED, hashes[i]);
+		place home = {it.line, 0};
 		at[i] = home;
 		if (!add(&it, 0, home))
 			abort();
@@ -171,13 +164,12 @@ static void *write_items(void *arg) {
 		place to;
 		mmf_item it;
 		i = (int)(r % ITEMS);
-		it = mmf_split(filter, MMF_BLOCKED, hashes[i]);
-		to.line = r >> 32 & 1 ? it.line : mmf_alternate(filter, MMF_BLOCKED, &it);
-		to.bucket = r >> 33 & 1 ? it.b1 : it.b2;
+		it = mmf_split(filter, MMF_PACKED, hashes[i]);
+		to.line = r >> 32 & 1 ? it.line : mmf_alternate(filter, MMF_PACKED, &it);
 		to.stash = (r >> 34 & 7) == 0;
-		if (to.stash == at[i].stash && (to.stash || (to.line == at[i].line && to.bucket == at[i].bucket)))
+		if (to.stash == at[i].stash && (to.stash || to.line == at[i].line))
 			continue;
-		if (move(&it, mmf_alternate(filter, MMF_BLOCKED, &it), at[i], to)) {
+		if (move(&it, mmf_alternate(filter, MMF_PACKED, &it), at[i], to)) {
 			at[i] = to;
 			moves++;
 		}
@@ -190,10 +182,10 @@ static void *write_items(void *arg) {
 
 /* look_naively looks in all places, and does not watch the counters. */
 static int look_naively(uint64_t hash) {
-	mmf_item it = mmf_split(filter, MMF_BLOCKED, hash);
-	uint64_t other = mmf_alternate(filter, MMF_BLOCKED, &it);
-	return mmf_look(filter, MMF_BLOCKED, it.line, &it) == MMF_YES || mmf_look(filter, MMF_BLOCKED, other, &it) == MMF_YES ||
-		mmf_look_stash(filter, MMF_BLOCKED, other, &it) == MMF_YES;
+	mmf_item it = mmf_split(filter, MMF_PACKED, hash);
+	uint64_t other = mmf_alternate(filter, MMF_PACKED, &it);
+	return mmf_look(filter, MMF_PACKED, it.line, &it) == MMF_YES || mmf_look(filter, MMF_PACKED, other, &it) == MMF_YES ||
+		mmf_look_stash(filter, MMF_PACKED, other, &it) == MMF_YES;
 }
 
 static void *read_items(void *arg) {
@@ -238,13 +230,11 @@ static int look(int way, uint64_t hash, const uint64_t *image, size_t size) {
 
 /* redo moves an item as a recovery does: in any order, and with the epoch alone. */
 static void redo(const mmf_item *it, uint64_t other, place from, place to) {
-	const uint64_t *home = filter->region + 8 * it->line, *epoch = filter->runtime + MMF_EPOCH;
+	const uint64_t *epoch = filter->runtime + MMF_EPOCH;
 	guard(epoch);
 	leave(it, other, from);
 	if (!add(it, other, to))
 		abort();
-	store(home + it->b1, home[it->b1] | (uint64_t)15 << 60);
-	store(home + it->b2, home[it->b2] | (uint64_t)15 << 60);
 	guard(epoch);
 }
 
@@ -279,12 +269,12 @@ static int schedules(size_t size) {
 	if (!image)
 		return 2;
 	for (i = 0; i < ITEMS; i++)
-		for (from = 0; from < 5; from++)
-			for (to = 0; to < 5; to++) {
-				mmf_item it = mmf_split(filter, MMF_BLOCKED, hashes[i]);
-				uint64_t other = mmf_alternate(filter, MMF_BLOCKED, &it);
-				place places[5] = {{it.line, it.b1, 0}, {it.line, it.b2, 0}, {0, it.b1, 0}, {0, it.b2, 0}, {0, 0, 1}};
-				places[2].line = places[3].line = other;
+		for (from = 0; from < 3; from++)
+			for (to = 0; to < 3; to++) {
+				mmf_item it = mmf_split(filter, MMF_PACKED, hashes[i]);
+				uint64_t other = mmf_alternate(filter, MMF_PACKED, &it);
+				place places[3] = {{it.line, 0}, {0, 0}, {0, 1}};
+				places[1].line = other;
 				if (from == to || other == it.line)
 					continue;
 				memset(words, 0, size);
@@ -323,13 +313,13 @@ int main(int argc, char **argv) {
 	uint64_t moves = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000, state = 42;
 	pthread_t threads[READERS + 1];
 	int i;
-	words = (uint64_t *)calloc(1, MMF_REGION - MMF_RUNTIME + 64 * LINES);
+	words = (uint64_t *)calloc(1, MMF_REGION - MMF_RUNTIME + 8 * LINES);
 	filter = (mmf_filter *)calloc(1, sizeof *filter);
 	if (!words || !filter)
 		return 2;
-	filter->head.kind = MMF_BLOCKED;
-	filter->head.f = 12;
-	filter->head.b = 5;
+	filter->head.kind = MMF_PACKED;
+	filter->head.f = 16;
+	filter->head.b = 4;
 	filter->head.lines = LINES;
 	if (!mmf_geometry(&filter->head))
 		return 2;
@@ -341,7 +331,7 @@ int main(int argc, char **argv) {
 	for (i = 0; i < ITEMS; i++)
 		hashes[i] = random_word(&state);
 	if (argc > 1 && !strcmp(argv[1], "schedules"))
-		return schedules(MMF_REGION - MMF_RUNTIME + 64 * LINES);
+		return schedules(MMF_REGION - MMF_RUNTIME + 8 * LINES);
 	stop = -1;
 	for (i = 0; i < READERS; i++)
 		if (pthread_create(&threads[i], NULL, read_items, (void *)(uintptr_t)(i + 1)))
