@@ -23,6 +23,9 @@ func modes(t *testing.T, path string) map[string]fs.FileMode {
 	}
 	for _, p := range paths {
 		info, err := os.Stat(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a growth or a checkpoint has just ended
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +49,8 @@ func TestMode(t *testing.T) {
 				}
 			}
 			for suffix, got := range all {
-				if got != want && (got != 0o600 || suffix != ".tmp-rebuild") {
+				// What is being made beside this is its maker's until it is ready.
+				if got != want && (got != 0o600 || suffix != ".tmp-rebuild" && suffix != ".stash.new") {
 					t.Errorf("%#o, %s: %q has %#o", asked, when, suffix, got)
 				}
 			}
