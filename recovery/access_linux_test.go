@@ -183,3 +183,32 @@ func TestReadLockIsNamed(t *testing.T) {
 		t.Errorf("process %d has the lock, it says", pid)
 	}
 }
+
+// TestPublishUnlocks: a file that has been published can be locked at once, even if a process that is
+// being started has it open still, as it has all files until it runs its program.
+func TestPublishUnlocks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	child, err := unix.Dup(int(d.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := lock(f); err != nil {
+		t.Error(err)
+	}
+}

@@ -460,10 +460,12 @@ func (d *Draft) Discard() error {
 	return errors.Join(errs...)
 }
 
-// release closes what the draft has open, which releases the lock.
+// release closes what the draft has open, and releases the lock. To close the file is not enough: a
+// process that this one is starting has it open, too, until it runs its program.
 func (d *Draft) release() error {
 	var errs []error
 	if d.file != nil {
+		unlock(d.file) // it may have no lock, or be closed
 		d.file.Close() // closed already on Windows, or durable: no error matters
 	}
 	if d.hashes != nil {
