@@ -44,7 +44,7 @@
 // the keys of filters of every shape; the error for each bit of the fields of a superblock; "maybe"
 // for exactly the keys whose counter is odd. They open files with damage of all kinds and look keys
 // up in them, with the words in memory whose bounds a sanitizer guards. The stores of every move of
-// an item in packed, by a writer and by a recovery, are made between the loads of a lookup, in all
+// an item in compact, by a writer and by a recovery, are made between the loads of a lookup, in all
 // ways that cut them in three; and a thread moves items while others look them up, which the
 // sanitizer for threads sees. (It does not see what another process stores to a mapping.) The
 // stress program (tools/stress) has a reader in C and one in Python beside writers that are killed,

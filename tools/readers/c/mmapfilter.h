@@ -1223,7 +1223,7 @@ MMF_API int mmf_status(mmf_filter *f) {
 		return MMF_REPLACED;
 	if (mmf_is_served(f))
 		return MMF_SERVED;
-	if (mmf_examine(f->fd, f->path, &h, &st, &served) < 0 || !served || h.lines != f->head.lines || h.kind != f->head.kind || h.f != f->head.f || h.b != f->head.b || h.seed != f->head.seed)
+	if (mmf_examine(f->fd, f->path, &h, &st, &served) < 0 || !served || h.lines != f->head.lines || h.kind != f->head.kind || h.q != f->head.q || h.r != f->head.r || h.seed != f->head.seed)
 		return mmf_locked(f->fd, 0) ? MMF_RECOVERING : MMF_UNRECOVERED;
 	__atomic_store_n(&f->served, 1, __ATOMIC_RELEASE);
 	return MMF_SERVED;
