@@ -431,14 +431,16 @@
 //	     above; the bytes between and after table and trailer are zero.
 //	F10  V: a compact line has at most b items at home, no one bit before the first zero bit of its
 //	     counts, Q zero bits in them, fingerprints and guests in ascending order, guests with a quotient
-//	     below Q, room for all of them, and zeros between slots and guests; the number of a semi-sorted bucket is below 3,876, and its fingerprints are in
-//	     ascending order; the bits between the last line and T are zero.
+//	     below Q, room for all of them, and zeros between slots and guests; the number of a semi-sorted
+//	     bucket is below 3,876, and its fingerprints are in ascending order; the bits between the last
+//	     line and T are zero.
 //	F11  Every item is where its lookup finds it. Writers keep this rule; nobody can check it without
 //	     the keys; except, V, that the overflow bit of a guest is set in its home line (compact).
 //	F12  V: a stash entry that is not free counts at least one item; has a line
 //	     below n and, but in compact, not above its alternate line; has zeros in bits 56 to 62 of
-//	     word 0; has 1 ≤ fp < 2^f (0 ≤ fp < Q·2^r in compact); is the first that the search for it meets, and so the only one of its
-//	     kind; and, in compact, its overflow bit is set in its home line. Bit 63 of word 0 is zero in the last 3 entries of a group.
+//	     word 0; has 1 ≤ fp < 2^f (0 ≤ fp < Q·2^r in compact); is the first that the search for it
+//	     meets, and so the only one of its kind; and, in compact, its overflow bit is set in its home
+//	     line. Bit 63 of word 0 is zero in the last 3 entries of a group.
 //	F13  The length of a sealed file is at most its slots and 2^32 - 1 items for each of the 768 entries
 //	     of the stash. V: the slots in use and the counts in the stash add up to the length.
 //

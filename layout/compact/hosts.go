@@ -223,7 +223,7 @@ func (t *table) CheckBits(region []uint64, from, to uint64) (line uint64, err er
 		l := layout.LineAt(region, line)
 		for i := range guestsOf(l) {
 			home := t.Alternate(layout.Item{Line: line, Bucket: aGuest, Fp: uint32(t.guestAt(l, i))})
-			if !t.overflowed(layout.LineAt(region, home.Line), home) {
+			if t.Legal(home) && !t.overflowed(layout.LineAt(region, home.Line), home) {
 				return line, fmt.Errorf("guest %#x has no overflow bit in its home line, %d", home.Fp, home.Line)
 			}
 		}
