@@ -11,6 +11,11 @@ import (
 // and settles nearly all hashes. The second asks for the other lines of those that are
 // still open, and the third looks them up.
 //
+// Where there is a kernel, the counters of all lines are loaded once before the passes and once after
+// them: to load those of each line would take as long as to look in it. If none has moved, all words
+// that have been read are those of one instant, but for overflow bits, and the third pass need not look
+// in the home line again. If one has, each key that was not found is looked up alone.
+//
 // A prefetch stays in the reorder buffer of the processor until its address has been
 // translated, which may take as long as a cache miss; those of a burst are translated
 // at the same time.
@@ -53,7 +58,8 @@ func containsPart(t Looks, v *View, hashes []uint64, found []bool) {
 	b := scratches.Get().(*scratch)
 	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
 	clear(open)
-	FirstLooks(t, v, hashes, found, open)
+	sum, odd := v.counters()
+	done := firstLooks(t, v, hashes, found, open)
 	n, blocks := 0, linesAreBlocks(t)
 	kernel.EachBit(open, func(i int) {
 		p := &b.places[n]
@@ -63,17 +69,28 @@ func containsPart(t Looks, v *View, hashes []uint64, found []bool) {
 	})
 	n = 0
 	kernel.EachBit(open, func(i int) {
-		found[i] = containsBeyond(t, v, hashes[i], &b.places[n])
+		if p := &b.places[n]; i < done && !found[i] {
+			found[i], _ = p.other.look(t, v.Region)
+			found[i] = found[i] || mayStash(v.Stash, t.Class(p.home.item)) && Lookup(t, v.source(), hashes[i])
+		} else {
+			found[i] = containsBeyond(t, v, hashes[i], p)
+		}
 		n++
 	})
+	if done > 0 && v.moved(sum, odd) {
+		for i, h := range hashes[:done] {
+			found[i] = found[i] || Contains(t, v, h)
+		}
+	}
 	scratches.Put(b)
 }
 
 // A batchTable is a Table with a kernel for batches.
 type batchTable interface {
 	// FirstLooks does what it can of FirstLook for many hashes at once, and returns how
-	// many of them that is: found[i] is for hashes[i], and it sets bit i%8 of open[i/8],
-	// which must be 0 before, if that hash is open.
+	// many of them that is, a multiple of kernel.Group: found[i] is for hashes[i], and it sets bit i%8
+	// of open[i/8], which must be 0 before, if that hash is open; then found[i] says that the home line
+	// may have it. FirstLooks loads no counter.
 	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
 	// Kernel returns the name of the kernel.
 	Kernel() string
@@ -90,7 +107,18 @@ func KernelOf(t Looks) string {
 // FirstLooks is the first look for many hashes: found[i] is for hashes[i], and it sets
 // bit i%8 of open[i/8], which must be 0 before, if that hash is open.
 func FirstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) {
-	done, look := 0, FirstLook
+	sum, odd := v.counters()
+	if done := firstLooks(t, v, hashes, found, open); done > 0 && v.moved(sum, odd) {
+		for i := range open[:done/kernel.Group] {
+			open[i] = 0xff
+		}
+	}
+}
+
+// firstLooks is FirstLooks, but the first looks of done hashes do not look at counters: they hold if
+// none has moved from before the call until after it.
+func firstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) (done int) {
+	look := FirstLook
 	if t, ok := t.(batchTable); ok {
 		done = t.FirstLooks(v, hashes, found, open)
 		look = Looks.FirstLook
@@ -106,6 +134,7 @@ func FirstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) {
 			note(found, open, from+i, isFound, isOpen)
 		}
 	})
+	return done
 }
 
 // inBursts calls look for the numbers from one on to end, a burst at a time, and before that ask for

@@ -21,8 +21,8 @@ import (
 //
 // Batches have three drivers, since they know different things. containsPart (batch.go) has one table;
 // in containsIn (shards.go) each hash has that of its shard; containsPartUnder (package engine) asks the
-// pending words before the file. None of them loads a counter or a slot: all use FirstLooks, or
-// inBursts as it does, and then containsBeyond or a whole lookup. So none holds a part of R2. Count
+// pending words before the file. The last two load no counter and no slot: they use FirstLooks, or
+// inBursts as it does, and then containsBeyond or a whole lookup. So neither holds a part of R2. Count
 // (count.go) has a loop of its own, because it must count in every place, and Lookup ends at the first
 // find.
 //
@@ -30,9 +30,10 @@ import (
 // (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
 // counters for words that come from anywhere (Lookup and Count), and in FirstLook and containsBeyond for
 // a view. Kernels load the counters with instructions of their own: the function "one", those for
-// batches (of a table and of a set) and the code of a [Direct], all in compact. They look in the home
-// line alone. Tests (package layout/all) hold the first looks against FirstLook, and batches and sets
-// against Contains.
+// batches of a set and the code of a [Direct], all in compact. Those for batches of a table load none:
+// all counters of the file are loaded before a part of a batch and after it, and if one has moved, each
+// key that was not found is looked up alone. Kernels look in the home line alone. Tests (package
+// layout/all) hold the first looks against FirstLook, and batches and sets against Contains.
 //
 // # Why a lookup misses no item
 //

@@ -1,5 +1,11 @@
 package layout
 
+import (
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+)
+
 // A View is the part of a file that lookups read, as words.
 type View struct {
 	Region  []uint64 // the lines
@@ -34,4 +40,18 @@ func (v *View) At(word uint64) uint64 {
 		return loadWord(v.Stash, word-WordStash)
 	}
 	return loadWord(v.Runtime, word-WordRuntime)
+}
+
+// counters returns the sum of the epoch and of all removal counters, and in bit 0 whether one is odd.
+func (v *View) counters() (sum, odd uint64) {
+	runtime := (*[RuntimeWords]uint64)(v.Runtime)
+	e, s := atomic.LoadUint64(&runtime[RuntimeEpoch]), atomic.LoadUint64(&runtime[RuntimeStashCounter])
+	sum, odd = kernel.Sum(runtime[runtimeCounters : runtimeCounters+counterStripes])
+	return sum + e + s, odd | e | s
+}
+
+// moved reports whether a counter has changed since counters returned sum and odd, or is or was odd.
+func (v *View) moved(sum, odd uint64) bool {
+	again, oddAgain := v.counters()
+	return again != sum || (odd|oddAgain)&1 != 0
 }

@@ -14,9 +14,9 @@ const (
 )
 
 // compactBatch is the first look for many hashes, one after the other: the line of a hash is asked for
-// ahead hashes before. The looks are those for single keys, but no branch depends on what they find. In
-// a set, each hash is in a table of its own, which has all but the number of lines in common with the
-// others.
+// ahead hashes before. The looks are those for single keys, but no branch depends on what they find,
+// and the caller sees whether a counter has moved. In a set, each hash is in a table of its own, which
+// has all but the number of lines in common with the others, and counters of its own.
 func compactBatch(w width, shards bool) {
 	name := "batch" + w.name
 	if shards {
@@ -42,9 +42,8 @@ func compactBatch(w width, shards bool) {
 	if shards {
 		k.tables, k.count = local(move(of(batchTables))), local(move(of(batchShards)))
 	} else {
-		k.region, k.runtime = local(move(of(batchRegion))), local(move(of(batchRuntime)))
+		k.region = local(move(of(batchRegion)))
 	}
-	epochAt, counterAt, epoch, before := AllocLocal(8), AllocLocal(8), AllocLocal(8), AllocLocal(8)
 	var v wide
 	if w.looks > 0 {
 		v = vectorsOf(move(Mem{Base: table, Disp: tableVectors}), w.looks)
@@ -71,15 +70,15 @@ func compactBatch(w width, shards bool) {
 	runtimeAt, lines, regionAt := k.file()
 	line, q, fraction := split(table, lines)
 	remainder := remainderOf(table, fraction)
-
-	Comment("The loads, in the order of the argument: counters, words, counters.")
-	line, runtime, count := places(line, regionAt, runtimeAt)
-	counter := GP64()
-	LEAQ(count, counter)
-	MOVQ(counter, counterAt) // there are not enough general registers
-	MOVQ(runtime, epochAt)
-	MOVQ(move(Mem{Base: runtime}), epoch)
-	MOVQ(move(Mem{Base: counter}), before)
+	var loaded []counter
+	if shards {
+		Comment("The loads, in the order of the argument: counters, words, counters.")
+		at, runtime, count := places(line, regionAt, runtimeAt)
+		line, loaded = at, []counter{load(Mem{Base: runtime}), load(count)}
+	} else {
+		SHLQ(U8(6), line)
+		ADDQ(regionAt, line)
+	}
 
 	var matches GPVirtual
 	if w.looks > 0 {
@@ -94,13 +93,15 @@ func compactBatch(w width, shards bool) {
 	}
 	bits := overflowBits(line)
 
-	Comment("The counters again.")
-	for _, c := range []struct{ at, then Mem }{{epochAt, epoch}, {counterAt, before}} {
-		now := move(Mem{Base: move(c.at)})
-		CMPQ(c.then, now)
-		JNE(LabelRef("long"))
-		TESTB(U8(1), now.As8())
-		JNE(LabelRef("long"))
+	if shards {
+		Comment("The counters again.")
+		for _, c := range loaded {
+			now := move(Mem{Base: move(c.at)})
+			CMPQ(c.value, now)
+			JNE(LabelRef("again"))
+			TESTB(U8(1), now.As8())
+			JNE(LabelRef("again"))
+		}
 	}
 
 	Comment("Found, or open: the overflow bit.")
@@ -128,20 +129,35 @@ func compactBatch(w width, shards bool) {
 	}
 	RET()
 
-	Comment("What moved, or has a long run, is open.")
-	Label("long")
-	MOVB(U8(0), Mem{Base: found})
-	STC()
-	JMP(LabelRef("noted"))
+	if shards || w.looks == 0 {
+		Comment("What moved, or has a long run, is open, and may be at home.")
+		Label("again")
+		Label("long")
+		MOVB(U8(1), Mem{Base: found})
+		STC()
+		JMP(LabelRef("noted"))
+	}
+}
+
+// A counter is one that has been loaded. There are not enough general registers to keep it there.
+type counter struct{ at, value Mem }
+
+func load(from Mem) counter {
+	c := counter{AllocLocal(8), AllocLocal(8)}
+	at := GP64()
+	LEAQ(from, at)
+	MOVQ(at, c.at)
+	MOVQ(move(Mem{Base: at}), c.value)
+	return c
 }
 
 // A ring has what a batch needs to find the lines: of one table, or of a set.
 type ring struct {
-	shards          bool
-	table           Register
-	last            Mem // the address of the last hash
-	region, runtime Mem
-	tables, count   Mem
+	shards        bool
+	table         Register
+	last          Mem // the address of the last hash
+	region        Mem
+	tables, count Mem
 }
 
 // ask prefetches the line of the hash at an address, or that of the last one.
@@ -162,7 +178,7 @@ func (k *ring) ask(next GPVirtual) {
 // for the hash in it.
 func (k *ring) file() (runtimeAt, lines, regionAt Mem) {
 	if !k.shards {
-		return k.runtime, Mem{Base: k.table, Disp: tableLines}, k.region
+		return Mem{}, Mem{Base: k.table, Disp: tableLines}, k.region
 	}
 	d := GP64()
 	MULXQ(k.count, RDX, d)

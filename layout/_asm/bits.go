@@ -88,3 +88,46 @@ func cpuid() {
 	Store(EBX, ReturnIndex(1))
 	RET()
 }
+
+// sumAVX2 sums words up, sixteen at once.
+func sumAVX2() {
+	TEXT("sumAVX2", NOSPLIT, "func(words *uint64, sixteens int) (sum, or uint64)")
+	Doc("sumAVX2 needs AVX2.")
+	Pragma("noescape")
+	words, left := Load(Param("words"), GP64()), Load(Param("sixteens"), GP64())
+	const atOnce = 4
+	var sums, ors [atOnce]VecVirtual
+	for i := range atOnce {
+		sums[i], ors[i] = YMM(), YMM()
+		VPXOR(sums[i], sums[i], sums[i])
+		VPXOR(ors[i], ors[i], ors[i])
+	}
+	Label("next")
+	for i := range atOnce {
+		four := YMM()
+		VMOVDQU(Mem{Base: words, Disp: 32 * i}, four)
+		VPADDQ(four, sums[i], sums[i])
+		VPOR(four, ors[i], ors[i])
+	}
+	SUBQ(I8(-32*atOnce), words)
+	DECQ(left)
+	JNZ(LabelRef("next"))
+
+	all := func(combine func(a, b, to Op), of [atOnce]VecVirtual, name string) {
+		combine(of[1], of[0], of[0])
+		combine(of[3], of[2], of[2])
+		combine(of[2], of[0], of[0])
+		high, low := XMM(), GP64()
+		VEXTRACTI128(U8(1), of[0], high)
+		combine(high, of[0].AsX(), high)
+		half := XMM()
+		VPSHUFD(U8(0x4e), high, half)
+		combine(half, high, high)
+		VMOVQ(high, low)
+		Store(low, Return(name))
+	}
+	all(func(a, b, to Op) { VPADDQ(a, b, to) }, sums, "sum")
+	all(func(a, b, to Op) { VPOR(a, b, to) }, ors, "or")
+	VZEROUPPER()
+	RET()
+}

@@ -43,15 +43,14 @@ const (
 
 // The fields of a batch of Compact.
 const (
-	batchTable   = 8 * 0
-	batchRegion  = 8 * 1
-	batchRuntime = 8 * 2
-	batchHashes  = 8 * 3
-	batchFound   = 8 * 4
-	batchOpen    = 8 * 5
-	batchGroups  = 8 * 6
-	batchTables  = 8 * 7
-	batchShards  = 8 * 8
+	batchTable  = 8 * 0
+	batchRegion = 8 * 1
+	batchHashes = 8 * 2
+	batchFound  = 8 * 3
+	batchOpen   = 8 * 4
+	batchGroups = 8 * 5
+	batchTables = 8 * 6
+	batchShards = 8 * 7
 )
 
 // The fields of a Direct.

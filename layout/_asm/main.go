@@ -16,6 +16,7 @@ var packages = map[string]func(){
 	"kernel": func() {
 		testBitsAVX512()
 		splitLinesAVX512()
+		sumAVX2()
 		cpuid()
 	},
 	"layout": direct,

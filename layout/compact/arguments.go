@@ -11,14 +11,14 @@ import (
 // A batch is the argument block of the batch kernels. The assembly reads its fields by offset: keep
 // their order.
 type batch struct {
-	table           *table
-	region, runtime *uint64 // nil if the kernel is for a set, whose tables are in tables
-	hashes          *uint64
-	found           *bool                          // one for each hash: its home line has the fingerprint
-	open            *uint8                         // bit i%8 of open[i/8]: the home line of hash i does not settle it
-	groups          uint64                         // of 8 hashes, at least one
-	tables          *atomic.Pointer[layout.Direct] // of a set, all like table but for their lines
-	shards          uint64                         // their number
+	table  *table
+	region *uint64 // nil if the kernel is for a set, whose tables are in tables
+	hashes *uint64
+	found  *bool                          // one for each hash: its home line has the fingerprint
+	open   *uint8                         // bit i%8 of open[i/8]: the home line of hash i does not settle it
+	groups uint64                         // of 8 hashes, at least one
+	tables *atomic.Pointer[layout.Direct] // of a set, all like table but for their lines
+	shards uint64                         // their number
 }
 
 // A lookWidth says how a kernel looks in a line: at the run of the quotient alone, or at all slots at

@@ -1429,21 +1429,19 @@ TEXT ·lookAddresses(SB), NOSPLIT, $0-32
 
 // func batchNarrow(b *batch)
 // Requires: BMI, BMI2, CMOV, MMX+, POPCNT
-TEXT ·batchNarrow(SB), $64-8
+TEXT ·batchNarrow(SB), $24-8
 	MOVQ b+0(FP), DX
 	MOVQ (DX), AX
-	MOVQ 24(DX), CX
-	MOVQ 32(DX), BX
-	MOVQ 40(DX), SI
+	MOVQ 16(DX), CX
+	MOVQ 24(DX), BX
+	MOVQ 32(DX), SI
 	MOVQ SI, (SP)
-	MOVQ 48(DX), SI
+	MOVQ 40(DX), SI
 	SHLQ $0x06, SI
 	LEAQ -8(CX)(SI*1), SI
 	MOVQ SI, 8(SP)
-	MOVQ 8(DX), SI
-	MOVQ SI, 16(SP)
-	MOVQ 16(DX), DX
-	MOVQ DX, 24(SP)
+	MOVQ 8(DX), DX
+	MOVQ DX, 16(SP)
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
@@ -1483,19 +1481,8 @@ next:
 	MULXQ 8(AX), R8, DX
 	MOVQ  24(AX), R11
 	SHRXQ R11, R8, R8
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    24(SP), R11
-	MOVBLZX SI, R12
-	RORXQ   $0x3a, SI, SI
-	ADDQ    16(SP), SI
-	LEAQ    2048(R11)(R12*8), R12
-	MOVQ    R12, 40(SP)
-	MOVQ    R11, 32(SP)
-	MOVQ    (R11), R11
-	MOVQ    R11, 48(SP)
-	MOVQ    (R12), R11
-	MOVQ    R11, 56(SP)
+	SHLQ  $0x06, SI
+	ADDQ  16(SP), SI
 
 	// Where zero q of the counts is: in the first word that has so many.
 	SHLXQ   DX, firstBit<>+0(SB), R11
@@ -1554,20 +1541,6 @@ next:
 	BZHIQ   DX, R11, R11
 	MOVWLZX 62(SI), DX
 
-	// The counters again.
-	MOVQ  32(SP), SI
-	MOVQ  (SI), SI
-	CMPQ  48(SP), SI
-	JNE   long
-	TESTB $0x01, SI
-	JNE   long
-	MOVQ  40(SP), SI
-	MOVQ  (SI), SI
-	CMPQ  56(SP), SI
-	JNE   long
-	TESTB $0x01, SI
-	JNE   long
-
 	// Found, or open: the overflow bit.
 	BTW   R8, DX
 	SETCS R10
@@ -1590,9 +1563,9 @@ noted:
 	JCC  group
 	RET
 
-	// What moved, or has a long run, is open.
+	// What moved, or has a long run, is open, and may be at home.
 long:
-	MOVB $0x00, (BX)
+	MOVB $0x01, (BX)
 	STC
 	JMP  noted
 
@@ -1601,17 +1574,17 @@ long:
 TEXT ·shardsNarrow(SB), $64-8
 	MOVQ b+0(FP), DX
 	MOVQ (DX), AX
-	MOVQ 24(DX), CX
-	MOVQ 32(DX), BX
-	MOVQ 40(DX), SI
+	MOVQ 16(DX), CX
+	MOVQ 24(DX), BX
+	MOVQ 32(DX), SI
 	MOVQ SI, (SP)
-	MOVQ 48(DX), SI
+	MOVQ 40(DX), SI
 	SHLQ $0x06, SI
 	LEAQ -8(CX)(SI*1), SI
 	MOVQ SI, 8(SP)
-	MOVQ 56(DX), SI
+	MOVQ 48(DX), SI
 	MOVQ SI, 16(SP)
-	MOVQ 64(DX), DX
+	MOVQ 56(DX), DX
 	MOVQ DX, 24(SP)
 
 	// The lines of the first hashes.
@@ -1670,11 +1643,12 @@ next:
 	MOVBLZX R8, R13
 	RORXQ   $0x3a, R8, R8
 	ADDQ    16(SI), R8
-	LEAQ    2048(R12)(R13*8), SI
+	LEAQ    (R12), SI
+	MOVQ    SI, 32(SP)
+	MOVQ    (SI), SI
 	MOVQ    SI, 40(SP)
-	MOVQ    R12, 32(SP)
-	MOVQ    (R12), R12
-	MOVQ    R12, 48(SP)
+	LEAQ    2048(R12)(R13*8), SI
+	MOVQ    SI, 48(SP)
 	MOVQ    (SI), SI
 	MOVQ    SI, 56(SP)
 
@@ -1738,16 +1712,16 @@ next:
 	// The counters again.
 	MOVQ  32(SP), R8
 	MOVQ  (R8), R8
-	CMPQ  48(SP), R8
-	JNE   long
+	CMPQ  40(SP), R8
+	JNE   again
 	TESTB $0x01, R8
-	JNE   long
-	MOVQ  40(SP), R8
+	JNE   again
+	MOVQ  48(SP), R8
 	MOVQ  (R8), R8
 	CMPQ  56(SP), R8
-	JNE   long
+	JNE   again
 	TESTB $0x01, R8
-	JNE   long
+	JNE   again
 
 	// Found, or open: the overflow bit.
 	BTW   R9, DX
@@ -1771,29 +1745,28 @@ noted:
 	JCC  group
 	RET
 
-	// What moved, or has a long run, is open.
+	// What moved, or has a long run, is open, and may be at home.
+again:
 long:
-	MOVB $0x00, (BX)
+	MOVB $0x01, (BX)
 	STC
 	JMP  noted
 
 // func batchShort(b *batch)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
-TEXT ·batchShort(SB), $64-8
+TEXT ·batchShort(SB), $24-8
 	MOVQ      b+0(FP), DX
 	MOVQ      (DX), AX
-	MOVQ      24(DX), CX
-	MOVQ      32(DX), BX
-	MOVQ      40(DX), SI
+	MOVQ      16(DX), CX
+	MOVQ      24(DX), BX
+	MOVQ      32(DX), SI
 	MOVQ      SI, (SP)
-	MOVQ      48(DX), SI
+	MOVQ      40(DX), SI
 	SHLQ      $0x06, SI
 	LEAQ      -8(CX)(SI*1), SI
 	MOVQ      SI, 8(SP)
-	MOVQ      8(DX), SI
-	MOVQ      SI, 16(SP)
-	MOVQ      16(DX), DX
-	MOVQ      DX, 24(SP)
+	MOVQ      8(DX), DX
+	MOVQ      DX, 16(SP)
 	MOVQ      80(AX), DX
 	VMOVDQU64 (DX), Z16
 	VMOVDQU64 256(DX), Z17
@@ -1837,19 +1810,8 @@ next:
 	MULXQ 8(AX), R8, DX
 	MOVQ  24(AX), R11
 	SHRXQ R11, R8, R8
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    24(SP), R11
-	MOVBLZX SI, R12
-	RORXQ   $0x3a, SI, SI
-	ADDQ    16(SP), SI
-	LEAQ    2048(R11)(R12*8), R12
-	MOVQ    R12, 40(SP)
-	MOVQ    R11, 32(SP)
-	MOVQ    (R11), R11
-	MOVQ    R11, 48(SP)
-	MOVQ    (R12), R11
-	MOVQ    R11, 56(SP)
+	SHLQ  $0x06, SI
+	ADDQ  16(SP), SI
 
 	// The slots that have the remainder.
 	VPERMB         (SI), Z16, Z24
@@ -1889,20 +1851,6 @@ next:
 	ORQ     R11, R15
 	MOVWLZX 62(SI), DX
 
-	// The counters again.
-	MOVQ  32(SP), SI
-	MOVQ  (SI), SI
-	CMPQ  48(SP), SI
-	JNE   long
-	TESTB $0x01, SI
-	JNE   long
-	MOVQ  40(SP), SI
-	MOVQ  (SI), SI
-	CMPQ  56(SP), SI
-	JNE   long
-	TESTB $0x01, SI
-	JNE   long
-
 	// Found, or open: the overflow bit.
 	BTW   R8, DX
 	SETCS R10
@@ -1911,43 +1859,35 @@ next:
 	MOVB  R9, (BX)
 	ANDNL R10, R9, R10
 	SHRL  $0x01, R10
-
-noted:
-	INCQ BX
-	LEAQ 8(CX), CX
-	RCRB $0x01, DI
-	JCC  next
-	MOVQ (SP), DX
-	MOVB DI, (DX)
-	INCQ DX
-	MOVQ DX, (SP)
-	CMPQ 8(SP), CX
-	JCC  group
+	INCQ  BX
+	LEAQ  8(CX), CX
+	RCRB  $0x01, DI
+	JCC   next
+	MOVQ  (SP), DX
+	MOVB  DI, (DX)
+	INCQ  DX
+	MOVQ  DX, (SP)
+	CMPQ  8(SP), CX
+	JCC   group
 	VZEROUPPER
 	RET
-
-	// What moved, or has a long run, is open.
-long:
-	MOVB $0x00, (BX)
-	STC
-	JMP  noted
 
 // func shardsShort(b *batch)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
 TEXT ·shardsShort(SB), $64-8
 	MOVQ      b+0(FP), DX
 	MOVQ      (DX), AX
-	MOVQ      24(DX), CX
-	MOVQ      32(DX), BX
-	MOVQ      40(DX), SI
+	MOVQ      16(DX), CX
+	MOVQ      24(DX), BX
+	MOVQ      32(DX), SI
 	MOVQ      SI, (SP)
-	MOVQ      48(DX), SI
+	MOVQ      40(DX), SI
 	SHLQ      $0x06, SI
 	LEAQ      -8(CX)(SI*1), SI
 	MOVQ      SI, 8(SP)
-	MOVQ      56(DX), SI
+	MOVQ      48(DX), SI
 	MOVQ      SI, 16(SP)
-	MOVQ      64(DX), DX
+	MOVQ      56(DX), DX
 	MOVQ      DX, 24(SP)
 	MOVQ      80(AX), DX
 	VMOVDQU64 (DX), Z16
@@ -2010,11 +1950,12 @@ next:
 	MOVBLZX R8, R13
 	RORXQ   $0x3a, R8, R8
 	ADDQ    16(SI), R8
-	LEAQ    2048(R12)(R13*8), SI
+	LEAQ    (R12), SI
+	MOVQ    SI, 32(SP)
+	MOVQ    (SI), SI
 	MOVQ    SI, 40(SP)
-	MOVQ    R12, 32(SP)
-	MOVQ    (R12), R12
-	MOVQ    R12, 48(SP)
+	LEAQ    2048(R12)(R13*8), SI
+	MOVQ    SI, 48(SP)
 	MOVQ    (SI), SI
 	MOVQ    SI, 56(SP)
 
@@ -2059,16 +2000,16 @@ next:
 	// The counters again.
 	MOVQ  32(SP), SI
 	MOVQ  (SI), SI
-	CMPQ  48(SP), SI
-	JNE   long
+	CMPQ  40(SP), SI
+	JNE   again
 	TESTB $0x01, SI
-	JNE   long
-	MOVQ  40(SP), SI
+	JNE   again
+	MOVQ  48(SP), SI
 	MOVQ  (SI), SI
 	CMPQ  56(SP), SI
-	JNE   long
+	JNE   again
 	TESTB $0x01, SI
-	JNE   long
+	JNE   again
 
 	// Found, or open: the overflow bit.
 	BTW   R9, DX
@@ -2093,29 +2034,27 @@ noted:
 	VZEROUPPER
 	RET
 
-	// What moved, or has a long run, is open.
-long:
-	MOVB $0x00, (BX)
+	// What moved, or has a long run, is open, and may be at home.
+again:
+	MOVB $0x01, (BX)
 	STC
 	JMP  noted
 
 // func batchLong(b *batch)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
-TEXT ·batchLong(SB), $64-8
+TEXT ·batchLong(SB), $24-8
 	MOVQ      b+0(FP), DX
 	MOVQ      (DX), AX
-	MOVQ      24(DX), CX
-	MOVQ      32(DX), BX
-	MOVQ      40(DX), SI
+	MOVQ      16(DX), CX
+	MOVQ      24(DX), BX
+	MOVQ      32(DX), SI
 	MOVQ      SI, (SP)
-	MOVQ      48(DX), SI
+	MOVQ      40(DX), SI
 	SHLQ      $0x06, SI
 	LEAQ      -8(CX)(SI*1), SI
 	MOVQ      SI, 8(SP)
-	MOVQ      8(DX), SI
-	MOVQ      SI, 16(SP)
-	MOVQ      16(DX), DX
-	MOVQ      DX, 24(SP)
+	MOVQ      8(DX), DX
+	MOVQ      DX, 16(SP)
 	MOVQ      80(AX), DX
 	VMOVDQU64 (DX), Z16
 	VMOVDQU64 256(DX), Z17
@@ -2160,19 +2099,8 @@ next:
 	MULXQ 8(AX), R8, DX
 	MOVQ  24(AX), R11
 	SHRXQ R11, R8, R11
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    24(SP), R12
-	MOVBLZX SI, R13
-	RORXQ   $0x3a, SI, SI
-	ADDQ    16(SP), SI
-	LEAQ    2048(R12)(R13*8), R13
-	MOVQ    R13, 40(SP)
-	MOVQ    R12, 32(SP)
-	MOVQ    (R12), R12
-	MOVQ    R12, 48(SP)
-	MOVQ    (R13), R12
-	MOVQ    R12, 56(SP)
+	SHLQ  $0x06, SI
+	ADDQ  16(SP), SI
 
 	// The slots that have the remainder.
 	VPERMB         (SI), Z16, Z24
@@ -2216,20 +2144,6 @@ next:
 	ORQ     R8, R15
 	MOVWLZX 62(SI), DX
 
-	// The counters again.
-	MOVQ  32(SP), SI
-	MOVQ  (SI), SI
-	CMPQ  48(SP), SI
-	JNE   long
-	TESTB $0x01, SI
-	JNE   long
-	MOVQ  40(SP), SI
-	MOVQ  (SI), SI
-	CMPQ  56(SP), SI
-	JNE   long
-	TESTB $0x01, SI
-	JNE   long
-
 	// Found, or open: the overflow bit.
 	BTW   R11, DX
 	SETCS R10
@@ -2238,43 +2152,35 @@ next:
 	MOVB  R9, (BX)
 	ANDNL R10, R9, R10
 	SHRL  $0x01, R10
-
-noted:
-	INCQ BX
-	LEAQ 8(CX), CX
-	RCRB $0x01, DI
-	JCC  next
-	MOVQ (SP), DX
-	MOVB DI, (DX)
-	INCQ DX
-	MOVQ DX, (SP)
-	CMPQ 8(SP), CX
-	JCC  group
+	INCQ  BX
+	LEAQ  8(CX), CX
+	RCRB  $0x01, DI
+	JCC   next
+	MOVQ  (SP), DX
+	MOVB  DI, (DX)
+	INCQ  DX
+	MOVQ  DX, (SP)
+	CMPQ  8(SP), CX
+	JCC   group
 	VZEROUPPER
 	RET
-
-	// What moved, or has a long run, is open.
-long:
-	MOVB $0x00, (BX)
-	STC
-	JMP  noted
 
 // func shardsLong(b *batch)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
 TEXT ·shardsLong(SB), $64-8
 	MOVQ      b+0(FP), DX
 	MOVQ      (DX), AX
-	MOVQ      24(DX), CX
-	MOVQ      32(DX), BX
-	MOVQ      40(DX), SI
+	MOVQ      16(DX), CX
+	MOVQ      24(DX), BX
+	MOVQ      32(DX), SI
 	MOVQ      SI, (SP)
-	MOVQ      48(DX), SI
+	MOVQ      40(DX), SI
 	SHLQ      $0x06, SI
 	LEAQ      -8(CX)(SI*1), SI
 	MOVQ      SI, 8(SP)
-	MOVQ      56(DX), SI
+	MOVQ      48(DX), SI
 	MOVQ      SI, 16(SP)
-	MOVQ      64(DX), DX
+	MOVQ      56(DX), DX
 	MOVQ      DX, 24(SP)
 	MOVQ      80(AX), DX
 	VMOVDQU64 (DX), Z16
@@ -2338,11 +2244,12 @@ next:
 	MOVBLZX R8, R14
 	RORXQ   $0x3a, R8, R8
 	ADDQ    16(SI), R8
-	LEAQ    2048(R13)(R14*8), SI
+	LEAQ    (R13), SI
+	MOVQ    SI, 32(SP)
+	MOVQ    (SI), SI
 	MOVQ    SI, 40(SP)
-	MOVQ    R13, 32(SP)
-	MOVQ    (R13), R13
-	MOVQ    R13, 48(SP)
+	LEAQ    2048(R13)(R14*8), SI
+	MOVQ    SI, 48(SP)
 	MOVQ    (SI), SI
 	MOVQ    SI, 56(SP)
 
@@ -2391,16 +2298,16 @@ next:
 	// The counters again.
 	MOVQ  32(SP), SI
 	MOVQ  (SI), SI
-	CMPQ  48(SP), SI
-	JNE   long
+	CMPQ  40(SP), SI
+	JNE   again
 	TESTB $0x01, SI
-	JNE   long
-	MOVQ  40(SP), SI
+	JNE   again
+	MOVQ  48(SP), SI
 	MOVQ  (SI), SI
 	CMPQ  56(SP), SI
-	JNE   long
+	JNE   again
 	TESTB $0x01, SI
-	JNE   long
+	JNE   again
 
 	// Found, or open: the overflow bit.
 	BTW   R12, DX
@@ -2425,29 +2332,27 @@ noted:
 	VZEROUPPER
 	RET
 
-	// What moved, or has a long run, is open.
-long:
-	MOVB $0x00, (BX)
+	// What moved, or has a long run, is open, and may be at home.
+again:
+	MOVB $0x01, (BX)
 	STC
 	JMP  noted
 
 // func batchLongest(b *batch)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
-TEXT ·batchLongest(SB), $64-8
+TEXT ·batchLongest(SB), $24-8
 	MOVQ      b+0(FP), DX
 	MOVQ      (DX), AX
-	MOVQ      24(DX), CX
-	MOVQ      32(DX), BX
-	MOVQ      40(DX), SI
+	MOVQ      16(DX), CX
+	MOVQ      24(DX), BX
+	MOVQ      32(DX), SI
 	MOVQ      SI, (SP)
-	MOVQ      48(DX), SI
+	MOVQ      40(DX), SI
 	SHLQ      $0x06, SI
 	LEAQ      -8(CX)(SI*1), SI
 	MOVQ      SI, 8(SP)
-	MOVQ      8(DX), SI
-	MOVQ      SI, 16(SP)
-	MOVQ      16(DX), DX
-	MOVQ      DX, 24(SP)
+	MOVQ      8(DX), DX
+	MOVQ      DX, 16(SP)
 	MOVQ      80(AX), DX
 	VMOVDQU64 (DX), Z16
 	VMOVDQU64 256(DX), Z17
@@ -2496,19 +2401,8 @@ next:
 	MULXQ 8(AX), R8, DX
 	MOVQ  24(AX), R11
 	SHRXQ R11, R8, R11
-
-	// The loads, in the order of the argument: counters, words, counters.
-	MOVQ    24(SP), R12
-	MOVBLZX SI, R13
-	RORXQ   $0x3a, SI, SI
-	ADDQ    16(SP), SI
-	LEAQ    2048(R12)(R13*8), R13
-	MOVQ    R13, 40(SP)
-	MOVQ    R12, 32(SP)
-	MOVQ    (R12), R12
-	MOVQ    R12, 48(SP)
-	MOVQ    (R13), R12
-	MOVQ    R12, 56(SP)
+	SHLQ  $0x06, SI
+	ADDQ  16(SP), SI
 
 	// The slots that have the remainder.
 	VPERMB         (SI), Z16, Z24
@@ -2563,20 +2457,6 @@ next:
 	ORQ     R8, R15
 	MOVWLZX 62(SI), DX
 
-	// The counters again.
-	MOVQ  32(SP), SI
-	MOVQ  (SI), SI
-	CMPQ  48(SP), SI
-	JNE   long
-	TESTB $0x01, SI
-	JNE   long
-	MOVQ  40(SP), SI
-	MOVQ  (SI), SI
-	CMPQ  56(SP), SI
-	JNE   long
-	TESTB $0x01, SI
-	JNE   long
-
 	// Found, or open: the overflow bit.
 	BTW   R11, DX
 	SETCS R10
@@ -2585,43 +2465,35 @@ next:
 	MOVB  R9, (BX)
 	ANDNL R10, R9, R10
 	SHRL  $0x01, R10
-
-noted:
-	INCQ BX
-	LEAQ 8(CX), CX
-	RCRB $0x01, DI
-	JCC  next
-	MOVQ (SP), DX
-	MOVB DI, (DX)
-	INCQ DX
-	MOVQ DX, (SP)
-	CMPQ 8(SP), CX
-	JCC  group
+	INCQ  BX
+	LEAQ  8(CX), CX
+	RCRB  $0x01, DI
+	JCC   next
+	MOVQ  (SP), DX
+	MOVB  DI, (DX)
+	INCQ  DX
+	MOVQ  DX, (SP)
+	CMPQ  8(SP), CX
+	JCC   group
 	VZEROUPPER
 	RET
-
-	// What moved, or has a long run, is open.
-long:
-	MOVB $0x00, (BX)
-	STC
-	JMP  noted
 
 // func shardsLongest(b *batch)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI, BMI2, CMOV, MMX+, POPCNT
 TEXT ·shardsLongest(SB), $64-8
 	MOVQ      b+0(FP), DX
 	MOVQ      (DX), AX
-	MOVQ      24(DX), CX
-	MOVQ      32(DX), BX
-	MOVQ      40(DX), SI
+	MOVQ      16(DX), CX
+	MOVQ      24(DX), BX
+	MOVQ      32(DX), SI
 	MOVQ      SI, (SP)
-	MOVQ      48(DX), SI
+	MOVQ      40(DX), SI
 	SHLQ      $0x06, SI
 	LEAQ      -8(CX)(SI*1), SI
 	MOVQ      SI, 8(SP)
-	MOVQ      56(DX), SI
+	MOVQ      48(DX), SI
 	MOVQ      SI, 16(SP)
-	MOVQ      64(DX), DX
+	MOVQ      56(DX), DX
 	MOVQ      DX, 24(SP)
 	MOVQ      80(AX), DX
 	VMOVDQU64 (DX), Z16
@@ -2689,11 +2561,12 @@ next:
 	MOVBLZX R8, R14
 	RORXQ   $0x3a, R8, R8
 	ADDQ    16(SI), R8
-	LEAQ    2048(R13)(R14*8), SI
+	LEAQ    (R13), SI
+	MOVQ    SI, 32(SP)
+	MOVQ    (SI), SI
 	MOVQ    SI, 40(SP)
-	MOVQ    R13, 32(SP)
-	MOVQ    (R13), R13
-	MOVQ    R13, 48(SP)
+	LEAQ    2048(R13)(R14*8), SI
+	MOVQ    SI, 48(SP)
 	MOVQ    (SI), SI
 	MOVQ    SI, 56(SP)
 
@@ -2753,16 +2626,16 @@ next:
 	// The counters again.
 	MOVQ  32(SP), SI
 	MOVQ  (SI), SI
-	CMPQ  48(SP), SI
-	JNE   long
+	CMPQ  40(SP), SI
+	JNE   again
 	TESTB $0x01, SI
-	JNE   long
-	MOVQ  40(SP), SI
+	JNE   again
+	MOVQ  48(SP), SI
 	MOVQ  (SI), SI
 	CMPQ  56(SP), SI
-	JNE   long
+	JNE   again
 	TESTB $0x01, SI
-	JNE   long
+	JNE   again
 
 	// Found, or open: the overflow bit.
 	BTW   R12, DX
@@ -2787,8 +2660,8 @@ noted:
 	VZEROUPPER
 	RET
 
-	// What moved, or has a long run, is open.
-long:
-	MOVB $0x00, (BX)
+	// What moved, or has a long run, is open, and may be at home.
+again:
+	MOVB $0x01, (BX)
 	STC
 	JMP  noted

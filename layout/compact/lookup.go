@@ -61,7 +61,7 @@ func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 // FirstLooks: the kernels are for tables whose counts are in two words at most, which is all but those
 // of the shortest fingerprints.
 func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
-	return t.looks(batch{region: &v.Region[0], runtime: &v.Runtime[0]}, hashes, found, open)
+	return t.looks(batch{region: &v.Region[0]}, hashes, found, open)
 }
 
 // FirstLooksInSet has the same kernels, with the file of each hash.

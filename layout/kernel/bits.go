@@ -46,3 +46,16 @@ func SplitLines(hashes, lines []uint64, n uint64) {
 		lines[i], _ = bits.Mul64(h, n)
 	}
 }
+
+// Sum returns the sum of words, whose number is a multiple of 16, and their bitwise or. Another
+// goroutine may store to them meanwhile.
+func Sum(words []uint64) (sum, or uint64) {
+	if InUse() >= AVX2 {
+		return sumAVX2(&words[0], len(words)/16)
+	}
+	for i := range words {
+		w := atomic.LoadUint64(&words[i])
+		sum, or = sum+w, or|w
+	}
+	return sum, or
+}

@@ -14,5 +14,10 @@ func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, se
 //go:noescape
 func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int)
 
+// sumAVX2 needs AVX2.
+//
+//go:noescape
+func sumAVX2(words *uint64, sixteens int) (sum uint64, or uint64)
+
 // cpuid is the instruction, for subleaf 0.
 func cpuid(leaf uint32) (eax uint32, ebx uint32)

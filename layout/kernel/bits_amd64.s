@@ -73,6 +73,57 @@ next:
 	VZEROUPPER
 	RET
 
+// func sumAVX2(words *uint64, sixteens int) (sum uint64, or uint64)
+// Requires: AVX, AVX2
+TEXT ·sumAVX2(SB), NOSPLIT, $0-32
+	MOVQ  words+0(FP), AX
+	MOVQ  sixteens+8(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+next:
+	VMOVDQU      (AX), Y8
+	VPADDQ       Y8, Y0, Y0
+	VPOR         Y8, Y1, Y1
+	VMOVDQU      32(AX), Y8
+	VPADDQ       Y8, Y2, Y2
+	VPOR         Y8, Y3, Y3
+	VMOVDQU      64(AX), Y8
+	VPADDQ       Y8, Y4, Y4
+	VPOR         Y8, Y5, Y5
+	VMOVDQU      96(AX), Y8
+	VPADDQ       Y8, Y6, Y6
+	VPOR         Y8, Y7, Y7
+	SUBQ         $-128, AX
+	DECQ         CX
+	JNZ          next
+	VPADDQ       Y2, Y0, Y0
+	VPADDQ       Y6, Y4, Y4
+	VPADDQ       Y4, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPADDQ       X2, X0, X2
+	VPSHUFD      $0x4e, X2, X0
+	VPADDQ       X0, X2, X2
+	VMOVQ        X2, AX
+	MOVQ         AX, sum+16(FP)
+	VPOR         Y3, Y1, Y1
+	VPOR         Y7, Y5, Y5
+	VPOR         Y5, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X0
+	VPOR         X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPOR         X1, X0, X0
+	VMOVQ        X0, AX
+	MOVQ         AX, or+24(FP)
+	VZEROUPPER
+	RET
+
 // func cpuid(leaf uint32) (eax uint32, ebx uint32)
 // Requires: CPUID
 TEXT ·cpuid(SB), NOSPLIT, $0-16

@@ -13,3 +13,5 @@ func testBitsAVX512(bits *uint64, mask uint64, positions *uint64, groups int, se
 func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int) {
 	panic("layout: no kernel")
 }
+
+func sumAVX2(words *uint64, sixteens int) (sum, or uint64) { panic("layout: no kernel") }
