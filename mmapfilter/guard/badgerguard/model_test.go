@@ -296,6 +296,11 @@ func (m *model) contend() error {
 			if err != nil {
 				return err
 			}
+			if m.rng.IntN(16) == 0 { // a sure conflict, if Badger detects them
+				if err := m.d.Update(func(other *Txn) error { return other.Set(k, []byte("first")) }); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	}))
