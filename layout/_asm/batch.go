@@ -10,7 +10,7 @@ const (
 	group = 8 // hashes
 
 	// ahead is for how many hashes the lines are on their way.
-	ahead = 32
+	ahead = 16
 )
 
 // compactBatch is the first look for many hashes, one after the other: the line of a hash is asked for

@@ -1445,7 +1445,7 @@ TEXT ·batchNarrow(SB), $24-8
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
-	LEAQ 256(CX), DI
+	LEAQ 128(CX), DI
 
 first:
 	MOVQ       SI, DX
@@ -1465,7 +1465,7 @@ group:
 	MOVL $0x00000080, DI
 
 next:
-	LEAQ       256(CX), SI
+	LEAQ       128(CX), SI
 	MOVQ       SI, DX
 	CMPQ       DX, 8(SP)
 	CMOVQHI    8(SP), DX
@@ -1589,7 +1589,7 @@ TEXT ·shardsNarrow(SB), $64-8
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
-	LEAQ 256(CX), DI
+	LEAQ 128(CX), DI
 
 first:
 	MOVQ       SI, DX
@@ -1613,7 +1613,7 @@ group:
 	MOVL $0x00000080, DI
 
 next:
-	LEAQ       256(CX), SI
+	LEAQ       128(CX), SI
 	MOVQ       SI, DX
 	CMPQ       DX, 8(SP)
 	CMOVQHI    8(SP), DX
@@ -1774,7 +1774,7 @@ TEXT ·batchShort(SB), $24-8
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
-	LEAQ 256(CX), DI
+	LEAQ 128(CX), DI
 
 first:
 	MOVQ       SI, DX
@@ -1794,7 +1794,7 @@ group:
 	MOVL $0x00000080, DI
 
 next:
-	LEAQ       256(CX), SI
+	LEAQ       128(CX), SI
 	MOVQ       SI, DX
 	CMPQ       DX, 8(SP)
 	CMOVQHI    8(SP), DX
@@ -1896,7 +1896,7 @@ TEXT ·shardsShort(SB), $64-8
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
-	LEAQ 256(CX), DI
+	LEAQ 128(CX), DI
 
 first:
 	MOVQ       SI, DX
@@ -1920,7 +1920,7 @@ group:
 	MOVL $0x00000080, DI
 
 next:
-	LEAQ       256(CX), SI
+	LEAQ       128(CX), SI
 	MOVQ       SI, DX
 	CMPQ       DX, 8(SP)
 	CMOVQHI    8(SP), DX
@@ -2063,7 +2063,7 @@ TEXT ·batchLong(SB), $24-8
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
-	LEAQ 256(CX), DI
+	LEAQ 128(CX), DI
 
 first:
 	MOVQ       SI, DX
@@ -2083,7 +2083,7 @@ group:
 	MOVL $0x00000080, DI
 
 next:
-	LEAQ       256(CX), SI
+	LEAQ       128(CX), SI
 	MOVQ       SI, DX
 	CMPQ       DX, 8(SP)
 	CMOVQHI    8(SP), DX
@@ -2190,7 +2190,7 @@ TEXT ·shardsLong(SB), $64-8
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
-	LEAQ 256(CX), DI
+	LEAQ 128(CX), DI
 
 first:
 	MOVQ       SI, DX
@@ -2214,7 +2214,7 @@ group:
 	MOVL $0x00000080, DI
 
 next:
-	LEAQ       256(CX), SI
+	LEAQ       128(CX), SI
 	MOVQ       SI, DX
 	CMPQ       DX, 8(SP)
 	CMOVQHI    8(SP), DX
@@ -2365,7 +2365,7 @@ TEXT ·batchLongest(SB), $24-8
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
-	LEAQ 256(CX), DI
+	LEAQ 128(CX), DI
 
 first:
 	MOVQ       SI, DX
@@ -2385,7 +2385,7 @@ group:
 	MOVL $0x00000080, DI
 
 next:
-	LEAQ       256(CX), SI
+	LEAQ       128(CX), SI
 	MOVQ       SI, DX
 	CMPQ       DX, 8(SP)
 	CMOVQHI    8(SP), DX
@@ -2507,7 +2507,7 @@ TEXT ·shardsLongest(SB), $64-8
 
 	// The lines of the first hashes.
 	MOVQ CX, SI
-	LEAQ 256(CX), DI
+	LEAQ 128(CX), DI
 
 first:
 	MOVQ       SI, DX
@@ -2531,7 +2531,7 @@ group:
 	MOVL $0x00000080, DI
 
 next:
-	LEAQ       256(CX), SI
+	LEAQ       128(CX), SI
 	MOVQ       SI, DX
 	CMPQ       DX, 8(SP)
 	CMOVQHI    8(SP), DX
