@@ -58,7 +58,10 @@ func containsPart(t Looks, v *View, hashes []uint64, found []bool) {
 	b := scratches.Get().(*scratch)
 	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
 	clear(open)
-	sum, odd := v.counters()
+	var sum, odd uint64
+	if len(hashes) >= kernel.Group { // otherwise no kernel looks
+		sum, odd = v.counters()
+	}
 	done := firstLooks(t, v, hashes, found, open)
 	n, blocks := 0, linesAreBlocks(t)
 	kernel.EachBit(open, func(i int) {

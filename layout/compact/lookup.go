@@ -61,7 +61,31 @@ func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 // FirstLooks: the kernels are for tables whose counts are in two words at most, which is all but those
 // of the shortest fingerprints.
 func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
+	if isa() == kernel.Go || t.countWords > 2 {
+		hashes = hashes[:len(hashes)&^(kernel.Group-1)]
+		t.looksInGo(v.Region, hashes, found, open)
+		return len(hashes)
+	}
 	return t.looks(batch{region: &v.Region[0]}, hashes, found, open)
+}
+
+// ahead is for how many hashes the lines are on their way, as in the kernels.
+const ahead = 16
+
+// looksInGo is what the kernels for one table do.
+func (t *table) looksInGo(region, hashes []uint64, found []bool, open []uint8) {
+	asked := 0
+	for i, h := range hashes {
+		for ; asked < min(i+ahead, len(hashes)); asked++ {
+			line, _ := layout.SplitHash(hashes[asked], t.lines)
+			kernel.Prefetch(&region[line*layout.BlockWords])
+		}
+		line, rest := layout.SplitHash(h, t.lines)
+		match, away := t.lookInGo((*layout.Line)(region[line*layout.BlockWords:]), uint64(t.fingerprint(rest)))
+		matched := (match | -match) >> 63
+		found[i] = matched != 0
+		open[i/kernel.Group] |= uint8(away &^ matched << (i % kernel.Group))
+	}
 }
 
 // FirstLooksInSet has the same kernels, with the file of each hash.
