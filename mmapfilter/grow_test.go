@@ -247,3 +247,44 @@ func TestUnusedLog(t *testing.T) {
 		}
 	}
 }
+
+// TestLogOfAMovedFilter: what is done to a file that has the name of one whose writer died spares the
+// log of that one.
+func TestLogOfAMovedFilter(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, path string) error{
+		"insert": func(t *testing.T, path string) error {
+			f := openQuiet(t, path, nil)
+			mustInsert(t, f, 20, 30)
+			return f.Close()
+		},
+		"Build": func(t *testing.T, path string) error {
+			f, err := Build(context.Background(), path, nil, numbers(0, 20))
+			return errors.Join(err, f.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := deadWriter(t, 10, 10)
+			moved := path + ".moved"
+			_, other := mustBuild(t, nil, numbers(0, 20))
+			if err := errors.Join(os.Rename(path, moved), os.Rename(other, path)); err != nil {
+				t.Fatal(err)
+			}
+			if err := change(t, path); err != nil {
+				t.Fatal(err)
+			}
+			logs, _ := filepath.Glob(path + ".stash*")
+			if len(logs) != 1 {
+				t.Fatalf("logs %v", logs)
+			}
+			if err := os.Rename(logs[0], moved+".stash"); err != nil {
+				t.Fatal(err)
+			}
+			f := openQuiet(t, moved, nil)
+			for i := range 10 {
+				if !f.ContainsHash(spread(i)) {
+					t.Errorf("key %d is lost", i)
+				}
+			}
+		})
+	}
+}

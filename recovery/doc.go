@@ -213,6 +213,9 @@
 //	a superblock of a file at rest is damaged    nothing is lost: there are three more
 //	the superblock of a live file is damaged     ErrCorrupt (L2) if an operation has been logged
 //	                                             since; otherwise nothing is lost
+//	another file gets the name of a live one     the log, NAME.stash, gets the first digits of its UUID
+//	whose log stays behind                       behind its name when another is made, and can follow
+//	                                             its filter; a new file is refused if NAME is free
 //	NAME is removed or replaced under a writer   ErrFailed, with the cause ErrReplaced, at the next
 //	                                             commit
 //	the process dies while a new file takes      the old file or the new one, either with

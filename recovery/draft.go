@@ -324,7 +324,7 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	// Remove the logs of the replaced file. One that stays is recognised as another
 	// file's.
 	for _, name := range []LogName{NextLog, CurrentLog} {
-		err = errors.Join(err, removeIfThere(d.path+name.String()))
+		err = errors.Join(err, d.removeLog(d.path+name.String()))
 	}
 	if err = errors.Join(err, d.keepHashes(), syncDir(d.dir), d.leave()); err != nil {
 		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
@@ -333,6 +333,18 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 		err = errors.Join(err, fmt.Errorf("%s is complete, but readers of the file that it replaces are not told (K4): %w", d.path, e))
 	}
 	return errors.Join(err, d.release())
+}
+
+// removeLog removes a log, unless it is known not to be that of the replaced file.
+func (d *Draft) removeLog(path string) error {
+	if d.old != nil {
+		if h, err := readHead(d.old); err == nil {
+			if err := setAside(path, h.Superblock.UUID()); err != nil {
+				return err
+			}
+		}
+	}
+	return removeIfThere(path)
 }
 
 // leave removes what a file that has got another name has left beside its old one.

@@ -90,6 +90,24 @@ func foreignLog(path string, sb *layout.Superblock, alone func() bool) error {
 	return nil
 }
 
+// setAside renames a log that belongs to no file with that UUID, and to none that followed it: to
+// its path and the first digits of its own UUID. Its filter, which may have been moved without it, still
+// needs it.
+func setAside(path string, uuid [16]byte) error {
+	head, err := readStart(path, wal.HeaderSlots*wal.PageBytes)
+	if err != nil {
+		return err
+	}
+	other, ok := wal.Foreign(Words(head), uuid)
+	if !ok {
+		return nil
+	}
+	if err := renameNew(path, fmt.Sprintf("%s.%x", path, other[:4])); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return &ForeignError{path, "the log of another filter"}
+}
+
 func foreignHashes(filter string, name HashesName, sb *layout.Superblock, alone func() bool) error {
 	path := filter + name.String()
 	head, err := readStart(path, hashes.PageBytes)

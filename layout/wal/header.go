@@ -79,6 +79,22 @@ func Owns(log []uint64, uuid [16]byte) bool {
 	return false
 }
 
+// Foreign returns the UUID of another file if all intact headers of the log have other UUIDs than that
+// of this file, before its next operation and after it (L2).
+func Foreign(log []uint64, uuid [16]byte) (other [16]byte, ok bool) {
+	for slot := range uint64(HeaderSlots) {
+		h, intact := readHeader(log, slot)
+		if !intact {
+			continue
+		}
+		if h.UUID == uuid || h.UUID == NextUUID(uuid, h.Salt) {
+			return other, false
+		}
+		other, ok = h.UUID, true
+	}
+	return other, ok
+}
+
 // headerCheck returns the check of a header.
 func headerCheck(w []uint64) uint64 {
 	var b [8 * (headerWords - 1)]byte // not a whole checker: it goes to the heap
