@@ -1,13 +1,17 @@
 package recovery
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // The name of a temporary file of path is that of path, cut short if it is long, plus
@@ -58,8 +62,16 @@ func EndRebuild(path string) error {
 		return err
 	}
 	defer f.Close()
-	if lock(f) != nil { // somebody has it open, so it is none of ours
+	if lock(f) != nil { // somebody has it open: it is none of ours
 		return nil
+	}
+	head := make([]byte, layout.OffRuntime)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if !layout.IsFilter(head[:n]) && len(bytes.Trim(head[:n], "\x00")) > 0 {
+		return nil // nor is this
 	}
 	RemoveStale(rebuild)
 	var errs []error

@@ -303,3 +303,18 @@ func TestDraftFollowsLinks(t *testing.T) {
 
 // newDraftOf is NewDraftOf with the permissions that the umask leaves.
 func newDraftOf(path string) (*Draft, error) { return NewDraftOf(path, 0) }
+
+// TestBeginRebuildDestroysNothing: a file of another kind that has the name stays.
+func TestBeginRebuildDestroysNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for left, removed := range map[string]bool{"": true, string(make([]byte, 5000)): true, "notes": false} {
+		if err := os.WriteFile(RebuildPath(path), []byte(left), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := BeginRebuild(path)
+		now, _ := os.ReadFile(RebuildPath(path))
+		if removed && (err != nil || len(now) > 0) || !removed && (!errors.Is(err, fs.ErrExist) || string(now) != left) {
+			t.Errorf("beside %d bytes: %v, now %d", len(left), err, len(now))
+		}
+	}
+}

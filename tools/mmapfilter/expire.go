@@ -45,7 +45,7 @@ func newExpireCommand() *cobra.Command {
 		if age == 0 {
 			return errors.New("expire needs --older-than, such as --older-than 36h")
 		}
-		filter, err := mmapfilter.Open(args[0], &mmapfilter.OpenOptions{RequireHashes: true})
+		filter, err := mmapfilter.Open(args[0], &mmapfilter.OpenOptions{Checked: true, RequireHashes: true})
 		if err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
 		return fmt.Errorf("--capacity %w", errAtLeastOne)
 	}
 	path := args[0]
-	filter, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{RequireHashes: true})
+	filter, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{Checked: true, RequireHashes: true})
 	if err != nil {
 		return err
 	}

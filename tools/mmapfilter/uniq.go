@@ -165,7 +165,7 @@ func (u *uniqCommand) create(r *uniqRun) (err error) {
 
 // open opens the filter of an earlier run, or creates one.
 func (u *uniqCommand) open(r *uniqRun) (err error) {
-	r.filter, err = mmapfilter.Open(r.path, &mmapfilter.OpenOptions{RequireHashes: u.window != 0})
+	r.filter, err = mmapfilter.Open(r.path, &mmapfilter.OpenOptions{Checked: true, RequireHashes: u.window != 0})
 	switch {
 	case errors.Is(err, mmapfilter.ErrNoHashes):
 		return lacksHashes(r.path, err)
