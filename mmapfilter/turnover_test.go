@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -10,17 +11,27 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
+var turnovers = flag.Int("turnovers", 5, "how often keys are replaced; more than 5 times: at all rates")
+
 // TestTurnovers covers C1, C2 and C4 over a long life. A filter that names a rate and nothing else
-// gets as many keys as its capacity, by inserts or from Build. Then keys are replaced, five times as
-// many as it has: the oldest, random ones, or mostly those of a few places. No insert finds it full, no
-// key is missing, the measured rate is at most the requested one, and at most 8 % of lookups of absent
-// keys read a second line. (If deletes brought no guest home, up to 13 % would.) No overflow bit is set
-// that no item needs, not even in what Build leaves.
+// gets as many keys as its capacity, by inserts or from Build. Then keys are replaced, a number of
+// times as many as it has: the oldest, random ones, or mostly those of a few places. No insert finds
+// it full, no key is missing, the measured rate is at most the requested one, and at most 8 % of
+// lookups of absent keys read a second line, 8.5 % where the rate is below 1e-5. (If deletes brought
+// no guest home, up to 13 % would.) No overflow bit is set that no item needs, not even in what Build
+// leaves.
 func TestTurnovers(t *testing.T) {
 	t.Parallel() // uses only one processor
+	rates := []float64{0.05, 0.01, 0.001, 0.0001}
+	if *turnovers > 5 {
+		rates = nil
+		for _, c := range compactBits {
+			rates = append(rates, c.rate)
+		}
+	}
 	for _, built := range []bool{false, true} {
 		for _, kind := range []string{"oldest", "random", "zipf"} {
-			for _, asked := range []float64{0.05, 0.01, 0.001, 0.0001} {
+			for _, asked := range rates {
 				t.Run(fmt.Sprintf("built=%t/out=%s/asked=%g", built, kind, asked), func(t *testing.T) {
 					testTurnovers(t, built, kind, asked)
 				})
@@ -30,11 +41,11 @@ func TestTurnovers(t *testing.T) {
 }
 
 func testTurnovers(t *testing.T, built bool, kind string, asked float64) {
-	const (
-		turnovers  = 5
-		mostSecond = 0.08
-		mostFilled = 0.09 // deletes bring guests home, inserts and Build do not
-	)
+	const mostFilled = 0.09 // deletes bring guests home, inserts and Build do not
+	mostSecond := 0.08
+	if asked < 1e-5 { // a line has few slots
+		mostSecond = 0.085
+	}
 	keys := small(20_000, 2_000)
 	rng := seeded(t, 23)
 	f, live := fullFilter(t, built, keys, asked, rng)
@@ -49,7 +60,7 @@ func testTurnovers(t *testing.T, built bool, kind string, asked float64) {
 		"random": func(int) int { return rng.IntN(keys) },
 		"zipf":   func(int) int { return int(zipf.Uint64()) },
 	}[kind]
-	for range turnovers {
+	for range *turnovers {
 		for i := range keys {
 			at := place(i)
 			if ok, err := f.DeleteHash(live[at]); !ok || err != nil {
@@ -117,7 +128,7 @@ func checkLife(t *testing.T, f *Filter, live []uint64, asked, mostSecond float64
 	if missing > 0 || f.Len() != uint64(len(live)) {
 		t.Errorf("%d of %d keys are missing, and Len says %d", missing, len(live), f.Len())
 	}
-	absent := small(max(100_000, uint64(100/asked)), 20_000)
+	absent := small(min(max(100_000, uint64(100/asked)), 4_000_000), 20_000)
 	wrong := 0
 	for range absent {
 		if f.ContainsHash(rng.Uint64()) {
