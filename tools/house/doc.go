@@ -93,7 +93,6 @@
 //	tools/readers                  readers in C and Python
 //	tools/jobs                     runs the tasks of a set on many machines
 //	tools/stress                   kills processes at random and checks the contract
-//	tools/simulate                 compares ideas for layouts
 //	tools/readme                   does what README says
 //	tools/house                    this program
 //	tools/internal/figures         formats tables
