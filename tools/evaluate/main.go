@@ -2,7 +2,7 @@
 // Mitzenmacher, "Cuckoo Filter: Practically Better Than Bloom", CoNEXT'14), with mmapfilter and
 // with other filters. From the root of the module:
 //
-//	go -C tools/evaluate run . all                 # every figure, small: to results/index.html
+//	go -C tools/evaluate run . all                 # every figure, small: to results/README.md
 //	go -C tools/evaluate run . fig5 --scale paper  # one, at the size of the paper
 //
 // The data of each figure are in a JSON file and a CSV file. The pictures and the page are drawn

@@ -107,7 +107,7 @@ func TestOneExperiment(t *testing.T) {
 	for _, f := range files {
 		names = append(names, f.Name())
 	}
-	if got := strings.Join(names, " "); got != "fig5.csv fig5.json fig5.svg index.html" {
+	if got := strings.Join(names, " "); got != "README.md fig5.csv fig5.json fig5.svg" {
 		t.Error(got)
 	}
 	if text := read(t, filepath.Join(out, "fig5.csv")); !strings.Contains(text, "# command: go -C tools/evaluate run . fig5 --scale paper --seed 18446744073709551615\n") || !strings.Contains(text, "# figure: Figure 5\n") {
@@ -128,20 +128,20 @@ func TestAll(t *testing.T) {
 	if exit != exitError || !strings.Contains(stderr, "evaluate: fig3: no memory\nfigure \"fig4\": ") {
 		t.Errorf("exit %d, %q", exit, stderr)
 	}
-	page := read(t, filepath.Join(out, "index.html"))
+	page := read(t, filepath.Join(out, "README.md"))
 	for name, want := range map[string]bool{"fig2": true, "fig3": false, "fig4": false, "fig5": true} {
-		if strings.Contains(page, `<article id="`+name+`"`) != want {
+		if strings.Contains(page, `<img src="`+name+`.svg"`) != want {
 			t.Errorf("%s is on the page: %v", name, !want)
 		}
 	}
 	picture := read(t, filepath.Join(out, "fig5.svg"))
-	if err := errors.Join(os.Remove(filepath.Join(out, "index.html")), os.Remove(filepath.Join(out, "fig5.svg"))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(out, "README.md")), os.Remove(filepath.Join(out, "fig5.svg"))); err != nil {
 		t.Fatal(err)
 	}
 	for i := range list {
 		list[i].run = func(*config) (*report.Figure, error) { panic("draw measures") }
 	}
-	if exit, _, stderr := runHere(list, "draw", "--out", out); exit != 0 || read(t, filepath.Join(out, "index.html")) != page || read(t, filepath.Join(out, "fig5.svg")) != picture {
+	if exit, _, stderr := runHere(list, "draw", "--out", out); exit != 0 || read(t, filepath.Join(out, "README.md")) != page || read(t, filepath.Join(out, "fig5.svg")) != picture {
 		t.Errorf("exit %d, %q: the page or the picture is another one", exit, stderr)
 	}
 }
@@ -154,9 +154,9 @@ func TestSeveral(t *testing.T) {
 	if exit != 0 || strings.Contains(stderr, "fig3") || strings.Index(stderr, "fig4: ") > strings.Index(stderr, "fig2: ") {
 		t.Errorf("exit %d: %s", exit, stderr)
 	}
-	page := read(t, filepath.Join(out, "index.html"))
+	page := read(t, filepath.Join(out, "README.md"))
 	for name, want := range map[string]bool{"fig2": true, "fig3": false, "fig4": true} {
-		if strings.Contains(page, `<article id="`+name+`"`) != want {
+		if strings.Contains(page, `<img src="`+name+`.svg"`) != want {
 			t.Errorf("%s is on the page: %v", name, !want)
 		}
 	}

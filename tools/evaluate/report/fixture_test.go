@@ -2,8 +2,6 @@ package report
 
 import (
 	"fmt"
-	"image"
-	"image/color"
 	"math"
 	"time"
 
@@ -163,32 +161,4 @@ func fixtureViewers() map[string]Viewer {
 		viewers[f.Name] = view
 	}
 	return viewers
-}
-
-// tonesOf returns the tones of the lines and bars of a picture.
-func tonesOf(p picture.Picture) (tones []picture.Tone) {
-	switch p := p.(type) {
-	case *picture.Lines:
-		for _, s := range p.Series {
-			tones = append(tones, s.Tone)
-		}
-	case *picture.Bars:
-		for _, r := range p.Rows {
-			if r.Value > 0 {
-				tones = append(tones, r.Tone)
-			}
-		}
-	}
-	return tones
-}
-
-// pixelsOf counts the pixels of each colour in a part of an image.
-func pixelsOf(i image.Image, part image.Rectangle) map[color.RGBA]int {
-	count := map[color.RGBA]int{}
-	for y := part.Min.Y; y < part.Max.Y; y++ {
-		for x := part.Min.X; x < part.Max.X; x++ {
-			count[color.RGBAModel.Convert(i.At(x, y)).(color.RGBA)]++
-		}
-	}
-	return count
 }

@@ -1,21 +1,30 @@
 package report
 
 import (
-	"bytes"
-	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
+	"html"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-//go:embed page.html
-var pageText string
+// pageName is that of the page. A site that shows a directory shows it.
+const pageName = "README.md"
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+const pageHead = `# mmapfilter beside the cuckoo filter paper
+
+Bin Fan, David G. Andersen, Michael Kaminsky and Michael D. Mitzenmacher evaluated their filter in "Cuckoo Filter:
+Practically Better Than Bloom", CoNEXT 2014. This page runs their experiments again. The layouts packed and semisorted are
+the paper's CF and ss-CF; compact is our own, and the default. What it does at other rates is in
+[tools/bench/RESULTS.md](../../bench/RESULTS.md).
+
+The paper's filters are tables in the memory of one process. Ours are files that survive crashes. Tables, commands and
+machines are folded away under the last picture of each figure.
+`
 
 // order puts the table first, then the figures of the paper, and our own last. Other figures
 // follow by name.
@@ -50,7 +59,7 @@ type shownView struct {
 
 // Draw draws all figures that Write has written to dir. For each view it writes an SVG:
 // NAME.svg, or NAME-1.svg, NAME-2.svg and so on if there are several. It also writes
-// index.html, which shows them, and NAME.csv again. It needs only the data, NAME.json, and the
+// README.md, which shows them, and NAME.csv again. It needs only the data, NAME.json, and the
 // viewers by figure name. It fails with ErrNoFigure or a *RecordError, and then leaves all
 // existing files alone.
 func Draw(dir string, viewers map[string]Viewer) error {
@@ -70,11 +79,10 @@ func Draw(dir string, viewers map[string]Viewer) error {
 		sections = append(sections, s)
 	}
 	slices.SortStableFunc(sections, func(a, b section) int { return rank(a.Figure.Name) - rank(b.Figure.Name) })
-	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, sections); err != nil {
-		return err
-	}
+	var page strings.Builder
+	page.WriteString(pageHead)
 	for _, s := range sections {
+		s.print(&page)
 		if err := writeFile(filepath.Join(dir, s.Figure.Name+".csv"), s.Figure.csv(s.Machine)); err != nil {
 			return err
 		}
@@ -84,7 +92,40 @@ func Draw(dir string, viewers map[string]Viewer) error {
 			}
 		}
 	}
-	return writeFile(filepath.Join(dir, "index.html"), page.Bytes())
+	return writeFile(filepath.Join(dir, pageName), []byte(page.String()))
+}
+
+// print writes a section in Markdown.
+func (s *section) print(page *strings.Builder) {
+	say := func(format string, texts ...any) {
+		for i, text := range texts {
+			texts[i] = html.EscapeString(fmt.Sprint(text))
+		}
+		fmt.Fprintf(page, "\n"+format+"\n", texts...)
+	}
+	for _, v := range s.Views {
+		say("## %s", v.Question)
+		say("%s", v.Answer)
+		say(`<img src="%s.svg" width="640" alt="%s">`, v.ID, v.Picture.Describe())
+		say("%s", v.Caption)
+	}
+	f := s.Figure
+	say("<details>\n<summary>%s: tables, and how it was measured</summary>", f.Title)
+	say("- The paper: %s\n- Here: %s\n- What was run: %s", f.Paper, f.Ours, f.Run)
+	say("`%s`", f.Command)
+	say("%s; %s s. All numbers: [%s.csv](%[3]s.csv).", s.Machine.Source(), fmt.Sprintf("%.0f", f.Seconds), f.Name)
+	for _, note := range f.Notes {
+		say("%s", note)
+	}
+	for _, t := range f.Tables {
+		say("%s:", t.Caption)
+		table := figures.NewTable(t.Header...)
+		for _, r := range t.Rows {
+			table.Row(r...)
+		}
+		fmt.Fprintf(page, "\n%s", html.EscapeString(table.String()))
+	}
+	say("</details>")
 }
 
 func rank(name string) int {
