@@ -21,7 +21,6 @@ func tiny() *extent {
 		bytes: 96 << 10, oddSize: 100_000, rounds: 2, steps: 4, lookups: 500, absent: 200_000,
 		loads: []loadRun{{1 << 10, []int{4, 8, 12}, 2}, {1 << 12, []int{8, 12}, 1}},
 		items: 60_000, fStep: 4, bloom: []int{8, 13},
-		sizes: []uint64{64 << 10, 128 << 10}, spare: 128 << 10, cold: 1 << 20, misses: 500,
 	}
 }
 
@@ -262,37 +261,6 @@ func checkRates(t *testing.T, table report.Table, rows int) {
 	}
 }
 
-// Our own figure: each structure has a point at each size, filled or not.
-func TestSize(t *testing.T) {
-	c := testConfig(t)
-	f, err := size(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writes(t, c, "size", f)
-	for _, p := range f.Plots {
-		for _, s := range p.Series {
-			if len(s.Points) != 2 {
-				t.Errorf("%s: %s has %d points", p.Title, s.Name, len(s.Points))
-			}
-		}
-		if len(p.Series) != 8 {
-			t.Errorf("%s: %d series", p.Title, len(p.Series))
-		}
-	}
-	reads := f.Tables[2].Rows
-	within(t, "lines of Compact", number(t, reads[0][1]), 1.02, 1.09)
-	within(t, "lines of CF", number(t, reads[1][1]), 2.125, 2.125)
-	within(t, "bits of BF", number(t, reads[3][1]), 1.99, 2.01)
-	for _, r := range reads[:3] {
-		if strings.HasPrefix(r[4], "not measured") {
-			t.Logf("NOT TESTED: cold pages: %s", r[4])
-			continue
-		}
-		within(t, "pages of "+r[0]+", over those computed", number(t, r[4])/number(t, r[3]), 0.9, 1.1)
-	}
-}
-
 // forgets is a filter that loses one key.
 type forgets struct {
 	peers.Filter
@@ -394,4 +362,13 @@ func TestOptions(t *testing.T) {
 			}
 		}
 	}
+}
+
+func structureOf(name string) structure {
+	for _, s := range structures {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("no structure is called " + name)
 }

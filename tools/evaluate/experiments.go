@@ -11,5 +11,4 @@ var experiments = []experiment{
 	{"fig6", fig6Title, fig6, fig6Views},
 	{"fig7", fig7Title, fig7, fig7Views},
 	{"fig8", fig8Title, fig8, fig8Views},
-	{"size", sizeTitle, size, sizeViews},
 }

@@ -19,13 +19,9 @@ type extent struct {
 
 	loads []loadRun // figure 2
 
-	items  uint64 // in a filter of figures 3 and 4
-	fStep  int    // step between their fingerprints, in bits
-	bloom  []int  // bits an item of their Bloom filters
-	sizes  []uint64
-	spare  uint64 // tables of figure "size" from this many bytes on are not filled
-	cold   uint64 // bytes of a file that is read cold
-	misses int    // lookups in that file
+	items uint64 // in a filter of figures 3 and 4
+	fStep int    // step between their fingerprints, in bits
+	bloom []int  // bits an item of their Bloom filters
 }
 
 // A loadRun is a number of buckets in figure 2, the fingerprints to try, and how often to try
@@ -49,13 +45,9 @@ var extents = map[scale]*extent{
 			{1 << 20, []int{4, 5, 6, 7, 8, 10, 12, 16, 20}, 1},
 			{1 << 25, []int{8, 12, 16}, 1},
 		},
-		items:  10_000_000,
-		fStep:  2,
-		bloom:  []int{4, 6, 8, 10, 12, 14, 16, 18, 20, 22},
-		sizes:  []uint64{1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 4 << 30},
-		spare:  1 << 30,
-		cold:   256 << 20,
-		misses: 20_000,
+		items: 10_000_000,
+		fStep: 2,
+		bloom: []int{4, 6, 8, 10, 12, 14, 16, 18, 20, 22},
 	},
 	scaleSmall: {
 		bytes:   3 << 20,
@@ -69,12 +61,8 @@ var extents = map[scale]*extent{
 			{1 << 15, []int{4, 5, 6, 8, 12, 20}, 1},
 			{1 << 18, []int{4, 6, 12}, 1},
 		},
-		items:  2_000_000,
-		fStep:  3,
-		bloom:  []int{4, 7, 10, 13, 16, 19},
-		sizes:  []uint64{1 << 20, 4 << 20, 16 << 20, 64 << 20},
-		spare:  64 << 20,
-		cold:   16 << 20,
-		misses: 2_000,
+		items: 2_000_000,
+		fStep: 3,
+		bloom: []int{4, 7, 10, 13, 16, 19},
 	},
 }

@@ -26,9 +26,9 @@ The paper's filters are tables in the memory of one process. Ours are files that
 machines are folded away under the last picture of each figure.
 `
 
-// order puts the table first, then the figures of the paper, and our own last. Other figures
+// order puts the table first, then the figures of the paper. Others
 // follow by name.
-var order = []string{"table3", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "size"}
+var order = []string{"table3", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8"}
 
 // A View is a question that a figure answers, and the picture of the answer.
 type View struct {
