@@ -99,7 +99,7 @@ func BenchmarkX(b *testing.B) {
 }
 
 func TestCells(t *testing.T) {
-	sections, err := parsePage("<!-- results a: x -->\n    x\n\n2026-01-31, P, 2 cores; 8.0 GiB of memory; Linux 6; go1.24; commit 0123456789ab; files on ext4\n\n" +
+	sections, err := parsePage("<!-- results a: x -->\n    x\n\n2026-01-31, P, 2 cores; 8.0 GiB of memory; Linux 6-some-build; go1.24; commit 0123456789ab; files on ext4\n\n" +
 		"| first | ns | empty |\n|---|---|---|\n| **one** | **5** |  |\n\n| second | ns |\n|---|---|\n| one | 1,234,567 |\n<!-- end of a -->\n")
 	if err != nil {
 		t.Fatal(err)

@@ -137,7 +137,8 @@ func (p page) head(block string) ([]string, error) {
 	return nil, fmt.Errorf("block %s does not say what it was measured on", block)
 }
 
-// machine returns the processor, system and Go version of blocks, which must have the same.
+// machine returns the processor, system and Go version of blocks, which must have the same, but for who
+// built the kernel.
 func (p page) machine(blocks ...string) (machine string, err error) {
 	for i, block := range blocks {
 		head, err := p.head(block)
@@ -147,7 +148,8 @@ func (p page) machine(blocks ...string) (machine string, err error) {
 		if len(head) < 6 {
 			return "", errors.New("the head of block " + block + " has too few parts")
 		}
-		switch of := strings.Join([]string{head[1], head[3], head[4]}, ", "); {
+		system, _, _ := strings.Cut(head[3], "-")
+		switch of := strings.Join([]string{head[1], system, head[4]}, ", "); {
 		case i == 0:
 			machine = of
 		case of != machine:
