@@ -214,3 +214,22 @@ func TestSetDestroysNothing(t *testing.T) {
 		t.Error("the set has changed")
 	}
 }
+
+// TestShardOfAnotherBuild covers S2: a shard of the same plan, as large, but with other keys is refused.
+func TestShardOfAnotherBuild(t *testing.T) {
+	p := mustPlan(t, mmapfilter.Options{Capacity: 1000}, 1)
+	var files []string
+	var last *job
+	for from := range 2 {
+		last = newJob(t, p)
+		must(t, last.partition("a", numbers(1000*from, 1000*from+1000)))
+		must(t, last.buildAll())
+		file, err := filepath.Glob(filepath.Join(last.out, "*.mmf"))
+		must(t, err)
+		files = append(files, file...)
+	}
+	other, err := os.ReadFile(files[0])
+	must(t, err)
+	must(t, os.WriteFile(files[1], other, 0o666))
+	last.mustRefuse(t, last.assemble(), files[1])
+}
