@@ -18,16 +18,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// TestMain runs the test binary as a builder or as an outside filter when it is started as one.
+// TestMain runs the test binary as a builder when it is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == builderCommand {
 		os.Exit(runBuilder(context.Background(), os.Args[2:], os.Stdout, os.Stderr))
-	}
-	if len(os.Args) > 1 && os.Args[1] == "outside" {
-		if peer.Serve(os.Stdin, os.Stdout, func(n, seed uint64) (peer.Filter, error) { return flawed(os.Args[2], n, seed), nil }) != nil {
-			os.Exit(1)
-		}
-		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -54,8 +48,17 @@ func flawed(flaw string, n, seed uint64) peer.Filter {
 	}
 }
 
-func outside(flaw string) string {
-	return fmt.Sprintf("-outside=%s=%s outside %s", flaw, os.Args[0], flaw)
+// addFlawed adds flawed filters to those that commands compare with. "absent" cannot be made.
+func addFlawed(t *testing.T, flaws ...string) {
+	t.Cleanup(func() { extra = nil })
+	for _, flaw := range flaws {
+		extra = append(extra, spec{flaw, false, func(s *session, n uint64) (peer.Filter, error) {
+			if flaw == "absent" {
+				return nil, errors.New("it cannot be made")
+			}
+			return flawed(flaw, n, s.seed), nil
+		}})
+	}
 }
 
 // short runs a command with -short, and returns the rows of its tables. The command must leave
@@ -136,7 +139,9 @@ func TestPeersRows(t *testing.T) {
 	for _, rate := range []float64{defaultRate, 0.0025} {
 		first := variant{rate: rate}
 		n := first.keys(256 << 10)
-		rows := short(t, "peers", outside("loses"), outside("refuses"), "-rate", fmt.Sprint(rate))
+		addFlawed(t, "loses", "refuses")
+		rows := short(t, "peers", "-rate", fmt.Sprint(rate))
+		extra = nil
 		names := []string{"loses", "refuses", "**" + first.name() + "**"}
 		for _, k := range paperLayouts {
 			names = append(names, variant{layout: k, rate: rate}.name())
@@ -183,10 +188,11 @@ func TestVariantKeys(t *testing.T) {
 
 // TestPeersPart checks that measurements made before a filter failed are printed.
 func TestPeersPart(t *testing.T) {
+	addFlawed(t, "absent")
 	for _, command := range []string{"peers", "space"} {
 		var out, notes bytes.Buffer
-		args := []string{command, "-short", "-size", "64KiB", "-dir", t.TempDir(), "-only", "seiflotfy,absent", "-outside", "absent=/nonexistent"}
-		if code := run(t.Context(), args, &out, &notes); code != 2 || !strings.Contains(notes.String(), "/nonexistent") {
+		args := []string{command, "-short", "-size", "64KiB", "-dir", t.TempDir(), "-only", "seiflotfy,absent"}
+		if code := run(t.Context(), args, &out, &notes); code != 2 || !strings.Contains(notes.String(), "it cannot be made") {
 			t.Errorf("%s: exit status %d, %s", command, code, notes.String())
 		}
 		if !strings.Contains(out.String(), "| seiflotfy/cuckoofilter, f=8, b=4 | ") {
@@ -216,7 +222,8 @@ func TestInterrupted(t *testing.T) {
 
 // TestPeersCheck checks that -check looks up some keys at both ends.
 func TestPeersCheck(t *testing.T) {
-	rows := short(t, "peers", "-check", "2000", "-only", "loses,forgets", outside("loses"), outside("forgets"))
+	addFlawed(t, "loses", "forgets")
+	rows := short(t, "peers", "-check", "2000", "-only", "loses,forgets")
 	for name, lost := range map[string]string{"loses": "**20 of 2,000**", "forgets": "**500 of 2,000**"} {
 		if got := want(t, rows, name); got[1] != lost {
 			t.Errorf("%s: %q, want %s", name, got, lost)
@@ -225,7 +232,8 @@ func TestPeersCheck(t *testing.T) {
 }
 
 func TestInsertRows(t *testing.T) {
-	rows := short(t, "insert", "-loads", "50,95", outside("loses"), outside("refuses"))
+	addFlawed(t, "loses", "refuses")
+	rows := short(t, "insert", "-loads", "50,95")
 	names := []string{"mmapfilter, rate 1 %: Insert", "mmapfilter, rate 1 %: Insert, with Sync every 65,536", "mmapfilter, rate 1 %: InsertBatch of 1,024",
 		"mmapfilter, rate 1 %: InsertBatch of 1,024, with Sync every 65,536", "bits-and-blooms/bloom v3", "holiman/bloomfilter v2, xxh3",
 		"seiflotfy/cuckoofilter, f=8, b=4", "loses", "refuses"}
@@ -255,7 +263,8 @@ func TestInsertRows(t *testing.T) {
 }
 
 func TestBuildRows(t *testing.T) {
-	rows := short(t, "build", "-keys", "20000,30K", outside("refuses"))
+	addFlawed(t, "refuses")
+	rows := short(t, "build", "-keys", "20000,30K")
 	for _, head := range []string{"20,000 keys", "30,000 keys"} {
 		want(t, rows, head)
 	}
@@ -383,7 +392,8 @@ func TestGrowthPictures(t *testing.T) {
 }
 
 func TestSpaceRows(t *testing.T) {
-	rows := short(t, "space", "-size", "64KiB", "-only", "mmapfilter,seiflotfy,fuse 8,3 %,loses", outside("loses"))
+	addFlawed(t, "loses")
+	rows := short(t, "space", "-size", "64KiB", "-only", "mmapfilter,seiflotfy,fuse 8,3 %,loses")
 	for _, name := range []string{"mmapfilter, rate 5 %", "mmapfilter packed, f=16, b=4", "mmapfilter semisorted, f=13, b=4",
 		"bits-and-blooms/bloom v3, for 3 %", "seiflotfy/cuckoofilter, f=8, b=4", "FastFilter/xorfilter, binary fuse 8, xxh3"} {
 		if got := want(t, rows, name); len(got) != 7 || !strings.HasPrefix(got[1], "0 of") {
@@ -454,8 +464,6 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"lookup", "-dir", "/nonexistent"}, "/nonexistent"},
 		{t.Context(), []string{"peers", "-short", "-asks", "0"}, "no keys"},
 		{t.Context(), []string{"peers", "-short", "-only", "nobody"}, `with "nobody" in it`},
-		{t.Context(), []string{"peers", "-short", "-outside", "program"}, "no NAME=PROGRAM"},
-		{t.Context(), []string{"peers", "-short", "-only", "x", "-outside", "x=/nonexistent"}, "/nonexistent"},
 		{t.Context(), []string{"insert", "-short", "-loads", "90,80"}, "no rising percents"},
 		{t.Context(), []string{"insert", "-size", "2"}, "too few keys"},
 		{t.Context(), []string{"build", "-short", "-keys", "10X"}, "no number of keys"},

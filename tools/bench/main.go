@@ -24,11 +24,7 @@
 //	go -C tools/bench run . beside    lookups of two goroutines and beside a writer, percentiles
 //	go -C tools/bench run . results   writes RESULTS.md, and the figures in README.md, again
 //
-// "go -C tools/bench run . COMMAND -help" lists the flags. "peers", "insert" and "space" take
-// -outside NAME=PROGRAM, any number of times. It adds a filter that is a program of its own and
-// speaks the protocol of package peer, and measures it in the same run:
-//
-//	go -C tools/bench run . peers -outside 'another=/path/to/program its arguments'
+// "go -C tools/bench run . COMMAND -help" lists the flags.
 //
 // Files are built in a directory that is removed at the end, also after ^C. The exit status is 0;
 // 1 if a figure exceeds the bound that its command checks; 2 after an error.

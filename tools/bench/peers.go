@@ -191,19 +191,18 @@ func (k *kept) cells() []string {
 }
 
 // A choice says which filters to compare with.
-type choice struct {
-	only    string
-	outside outsiders
-}
+type choice struct{ only string }
 
 func (c *choice) flags(s *session) {
 	s.flags.StringVar(&c.only, "only", "", "comma-separated parts of names: only filters with one of them in their name")
-	s.flags.Var(&c.outside, "outside", "NAME=PROGRAM, a filter in a program of its own; may be given several times")
 }
 
-// chosen returns the chosen ones of all and of the filters of -outside.
+// extra are filters that tests add to all.
+var extra []spec
+
+// chosen returns the chosen ones of all.
 func (c *choice) chosen(all []spec) (chosen []spec, err error) {
-	for _, spec := range append(all, c.outside.specs()...) {
+	for _, spec := range append(all, extra...) {
 		for part := range strings.SplitSeq(c.only, ",") {
 			if strings.Contains(spec.name, part) {
 				chosen = append(chosen, spec)
@@ -215,34 +214,4 @@ func (c *choice) chosen(all []spec) (chosen []spec, err error) {
 		return nil, fmt.Errorf("no filter has a name with %q in it", c.only)
 	}
 	return chosen, nil
-}
-
-// outsiders are the values of -outside.
-type outsiders []struct {
-	name    string
-	program []string
-}
-
-func (o *outsiders) String() string { return "" }
-
-func (o *outsiders) Set(text string) error {
-	name, program, ok := strings.Cut(text, "=")
-	words := strings.Fields(program)
-	if !ok || name == "" || len(words) == 0 {
-		return fmt.Errorf("%q is no NAME=PROGRAM", text)
-	}
-	*o = append(*o, struct {
-		name    string
-		program []string
-	}{name, words})
-	return nil
-}
-
-func (o *outsiders) specs() (all []spec) {
-	for _, one := range *o {
-		all = append(all, spec{name: one.name, create: func(s *session, n uint64) (peer.Filter, error) {
-			return peer.Start(s.ctx, one.program, n, s.seed)
-		}})
-	}
-	return all
 }

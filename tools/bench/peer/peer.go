@@ -1,7 +1,5 @@
 // Package peer is the benchmark's view of a filter: it takes keys of 16 bytes by their numbers,
-// and reports how long that took. A filter is in this process ([Local]), or in one of its own
-// ([Start]) that speaks a protocol of lines ([Serve]). So a filter in another language, or one
-// that should not be a dependency of this module, is measured in the same rounds as the others.
+// and reports how long that took.
 package peer
 
 import (

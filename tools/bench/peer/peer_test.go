@@ -1,13 +1,8 @@
 package peer
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
-	"os"
-	"strings"
 	"testing"
 )
 
@@ -27,38 +22,6 @@ func mapFilter(room int, seed uint64) *Local {
 		Contains: Each(func(key []byte) bool { return has[string(key)] }),
 		Delete:   Each(func(key []byte) bool { in := has[string(key)]; delete(has, string(key)); return in }),
 	}
-}
-
-// TestMain runs the test binary as the program that Start starts.
-func TestMain(m *testing.M) {
-	switch os.Getenv("PEER_TEST") {
-	case "map":
-		if Serve(os.Stdin, os.Stdout, func(n, seed uint64) (Filter, error) { return mapFilter(int(n), seed), nil }) != nil {
-			os.Exit(1)
-		}
-		os.Exit(0)
-	case "lasting":
-		if Serve(os.Stdin, os.Stdout, func(n, seed uint64) (Filter, error) {
-			f := mapFilter(int(n), seed)
-			f.Delete = nil
-			return f, nil
-		}) != nil {
-			os.Exit(1)
-		}
-		os.Exit(0)
-	case "silent":
-		bufio.NewReader(os.Stdin).ReadString('\n')
-		os.Exit(0)
-	case "chatter":
-		os.Stdout.WriteString("hello\n")
-		io.Copy(io.Discard, os.Stdin) // until its input ends
-		os.Exit(0)
-	case "boaster":
-		os.Stdout.WriteString("ok 1\nok 11 1 1\n")
-		io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
 }
 
 // TestKey compares keys with the published outputs of SplitMix64 for seed 1234567.
@@ -84,7 +47,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// exercise uses every request of the protocol on a filter for n keys, which must be more than a
+// exercise does all that there is to do with a filter for n keys, which must be more than a
 // block.
 func exercise(t *testing.T, f Filter, n uint64) {
 	t.Helper()
@@ -146,85 +109,5 @@ func TestTime(t *testing.T) {
 	}
 	if got := (Count{Clock: 5}).Time(); got != 5 {
 		t.Error(got)
-	}
-}
-
-func TestProcess(t *testing.T) {
-	t.Setenv("PEER_TEST", "map")
-	f, err := Start(t.Context(), []string{os.Args[0]}, BlockKeys+100, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exercise(t, f, BlockKeys+100)
-}
-
-// TestProcessUnsupported checks that an unsupported operation is told from a failed one.
-func TestProcessUnsupported(t *testing.T) {
-	t.Setenv("PEER_TEST", "lasting")
-	f, err := Start(t.Context(), []string{os.Args[0]}, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.Remove(0, 1); !errors.Is(err, ErrUnsupported) {
-		t.Error(err)
-	}
-	if c, err := f.Add(0, 1); err != nil || c.Keys != 1 {
-		t.Error("it does nothing afterwards:", c, err)
-	}
-}
-
-// TestProcessErrors starts programs that are not filters.
-func TestProcessErrors(t *testing.T) {
-	ctx := t.Context()
-	for mode, reply := range map[string]string{"silent": "nothing", "chatter": "hello"} {
-		t.Setenv("PEER_TEST", mode)
-		_, err := Start(ctx, []string{os.Args[0]}, 1, 1)
-		if e := new(ReplyError); !errors.As(err, &e) || e.Reply != reply {
-			t.Errorf("%s: %v", mode, err)
-		}
-	}
-	t.Setenv("PEER_TEST", "boaster")
-	f, err := Start(ctx, []string{os.Args[0]}, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Ask(0, 10); err == nil {
-		t.Error("11 of 10 keys are found")
-	}
-	f.Close()
-	if _, err := Start(ctx, []string{"/nonexistent"}, 1, 1); err == nil {
-		t.Error("a program that does not exist was started")
-	}
-	if _, err := Start(ctx, nil, 1, 1); err == nil {
-		t.Error("no program was started")
-	}
-}
-
-func TestServe(t *testing.T) {
-	for request, want := range map[string]string{
-		"make 4 1\nbytes":             "ok 64\nok 64\n",
-		"make 4 1\nmake 4 1":          "ok 64\nerror \"make 4 1\": there is a filter\n",
-		"ask 0 1":                     "error \"ask 0 1\" before a filter was made\n",
-		"make 4":                      "error \"make 4\": two numbers are needed: EOF\n",
-		"make 4 1\nadd x 1":           "ok 64\nerror \"add x 1\": two numbers are needed: expected integer\n",
-		"make 4 1\nforget 0 1":        "ok 64\nerror there is no request \"forget 0 1\"\n",
-		"make 0 1\nbytes":             "error no room; none at all\nerror \"bytes\" before a filter was made\n",
-		"make 5 1\nremove 0 1\nbytes": "ok 80\nunsupported\nok 80\n",
-	} {
-		var out bytes.Buffer
-		err := Serve(strings.NewReader(request), &out, func(n, seed uint64) (Filter, error) {
-			f := mapFilter(int(n), seed)
-			switch n {
-			case 0:
-				return nil, errors.New("no room\nnone at all")
-			case 5:
-				f.Delete = nil
-			}
-			return f, nil
-		})
-		if err != nil || out.String() != want {
-			t.Errorf("%q: %q, %v, want %q", request, out.String(), err, want)
-		}
 	}
 }

@@ -161,7 +161,7 @@ func TestMachine(t *testing.T) {
 }
 
 func TestShellWords(t *testing.T) {
-	if got, want := ShellWords([]string{"peers", "-outside", "a b='c' d"}), `peers -outside 'a b='\''c'\'' d'`; got != want {
+	if got, want := ShellWords([]string{"peers", "-dir", "a b='c' d"}), `peers -dir 'a b='\''c'\'' d'`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
