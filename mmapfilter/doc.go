@@ -202,6 +202,62 @@
 // do the same when it opens the next file. [Verify], and the methods of a Filter from Build or
 // OpenReadOnly, write nothing.
 //
+// # One insert, from the key to the disk
+//
+// What [Filter.Insert] does, function by function, and what a crash leaves at each step. A process that
+// dies loses nothing that it has stored to a mapped file; a power loss loses what was not synced.
+//
+//	1  Hash. Hasher.Hash (package layout) makes a hash of 64 bits of the key; the rest knows that
+//	   alone. Filter.change calls Writer.Insert (internal/engine), which takes the lock mu: one
+//	   operation at a time.
+//	     A crash: nothing has happened.
+//	2  Log. Writer.ready sees that the log has room. In a file at rest, Writer.Begin (package
+//	   recovery) first makes one: NAME.stash.new, full of zeros and synced; then a superblock that
+//	   says "live" and names it, synced; then the name NAME.stash.
+//	     A crash before that superblock is durable: the file is at rest, as before, and what there is of
+//	     the log is removed later. After it: the file is live, with an empty log.
+//	3  Plan. Writer.plan has a Placer (internal/place) find a slot: in the home line, or in the other
+//	   line, or by moves of a few other items, or in the stash. What it finds is a list of stores of
+//	   words. In their order no item is missing at any time: one that moves is stored at its
+//	   destination first. Without a slot the insert returns ErrFull.
+//	     A crash: nothing has happened. The list is in memory, and so it is after ErrFull.
+//	4  Append. Writer.finish passes the list to Writer.Append (package recovery), which stores it to the
+//	   mapped log: a record for each block of 64 bytes, with a check that covers the record before, too.
+//	   The last record of the operation is marked. There is no system call.
+//	     The process dies before the last record is whole: the insert has not happened. After that it
+//	     has (C2). A power loss: it has, or it has not, and then no later one has either.
+//	5  Publish. Writer.publish stores the same words to the pending ones (internal/pending), which
+//	   lookups of this process see over those of the file. Insert returns nil. No other process finds
+//	   the key yet.
+//	     A crash: as in 4.
+//	6  Commit. Sync, the timer or a full segment call Writer.trySync. Writer.endSegment adds a commit
+//	   record; operations go on in the next segment. Writer.Harden (package recovery) then syncs the log.
+//	     A power loss before the sync has ended: as in 4. After it, the key is there for good (C1).
+//	7  Store. Harden notes in the runtime page how far the log is durable, so that damage to it is not
+//	   taken for its end. Then Writer.apply stores the words to the mapped file, in order. Meanwhile the
+//	   removal counter of each line that an operation changes is odd, unless it only sets overflow bits.
+//	   From now on every process finds the key. Sync returns nil.
+//	     A crash in between: some words are stored, some counters are odd. A lookup that finds nothing
+//	     beside an odd counter says "maybe". The next Open stores all words of the log again, in order
+//	     (Writer.recover): each gets its last value, whatever the disk had.
+//	8  Checkpoint. When half of the log is nearly full, Writer.BeginCheckpoint has operations go on in
+//	   the other half. Writer.EndCheckpoint syncs the file, and then stores and syncs a superblock that
+//	   names the other half. Then the first half may be overwritten.
+//	     A crash before that superblock is durable: recovery reads both halves. After it: the other one.
+//	9  Close. Writer.Clean commits, syncs the file, stores a superblock that says "clean" in all four
+//	   slots, and removes the log.
+//	     A crash before the first of them is durable: as in 7. After it: the next Open removes the log.
+//
+// A lookup ([Filter.Contains]) loads the removal counter of the home line, the line, and the counter
+// again. If the line has the fingerprint, the answer is "maybe". If not, if its overflow bit says that
+// no item of that kind is elsewhere, and if the counter is even and has not moved, the answer is
+// "certainly not". Otherwise the lookup begins again with the counters of both lines and of the stash,
+// and looks in all of these; if something moves each time, it says "maybe" in the end.
+//
+// If the filter keeps its hashes, the records of 4 have those too. Before the superblock of 8 or 9,
+// keeper.keep appends them to NAME.hashes and syncs that; the superblock names the last page that
+// counts.
+//
 // # Reading the source
 //
 // In the order of a key's life: Build (internal/builder) runs the steps of a build;
