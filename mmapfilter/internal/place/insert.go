@@ -10,8 +10,7 @@ func (p *Placer) Insert(home layout.Item) bool {
 		return true
 	}
 	other := p.table.Alternate(home)
-	takes := !p.bounds.ChooseFirst && other.Line != home.Line && !o.otherFull
-	if takes && (o.homeFull || !p.lines.Full(other.Line)) && p.putInLine(other) { // if o.homeFull is set, o knows the other line
+	if !p.bounds.ChooseFirst && other.Line != home.Line && !p.lines.Full(other.Line) && p.putInLine(other) {
 		p.setOverflow(home)
 		return true
 	}

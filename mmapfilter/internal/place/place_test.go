@@ -88,13 +88,13 @@ func TestInsertOrder(t *testing.T) {
 					q.setOverflow(it)
 					other++
 				case !slices.Equal(stash, p.view.Stash):
-					if line, ok := q.search(it, to); ok {
+					if line, ok := q.putByMoves(it, to); ok {
 						t.Fatalf("an item goes to the stash, with room in line %d", line)
 					}
 					q.setOverflow(it)
 					stashed++
 				default:
-					line, ok := q.search(it, to)
+					line, ok := q.putByMoves(it, to)
 					if !ok {
 						t.Fatal("an item goes nowhere")
 					}
@@ -111,48 +111,6 @@ func TestInsertOrder(t *testing.T) {
 				t.Errorf("%d in home lines, %d in alternate lines, %d by moves, %d in the stash", home, other, moved, stashed)
 			}
 		})
-	}
-}
-
-// TestMoveOne: if one move makes room, it is the move that search would have found.
-func TestMoveOne(t *testing.T) {
-	for _, s := range tabletest.Shapes() {
-		if newMemory(t, s, 1).bounds.ChooseFirst {
-			continue
-		}
-		for _, lines := range []uint64{1, 2, 3, 7, 50} {
-			t.Run(fmt.Sprintf("%s/lines=%d", s, lines), func(t *testing.T) {
-				moves := 0
-				for round := range uint64(40) {
-					p, q := newMemory(t, s, lines), newMemory(t, s, lines)
-					rng := rand.New(rand.NewPCG(lines, round))
-					for {
-						home := p.table.Split(rng.Uint64())
-						other := p.table.Alternate(home)
-						copy(q.view.Region, p.view.Region)
-						if p.putInLine(home) || other.Line != home.Line && p.putInLine(other) {
-							continue
-						}
-						if !p.moveOne(home, other) {
-							if !slices.Equal(p.view.Region, q.view.Region) {
-								t.Fatal("a move that was not found has changed something")
-							}
-							if _, ok := p.search(home, other); !ok {
-								break
-							}
-							continue
-						}
-						moves++
-						if line, ok := q.search(home, other); !ok || line != home.Line || !slices.Equal(p.view.Region, q.view.Region) {
-							t.Fatalf("with room in line %d, %t, the search ends with other lines", line, ok)
-						}
-					}
-				}
-				if lines > 2 && moves == 0 {
-					t.Error("there was nothing to compare")
-				}
-			})
-		}
 	}
 }
 

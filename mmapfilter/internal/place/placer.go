@@ -62,20 +62,18 @@ type step struct {
 	moves int // up to here
 }
 
-// An Outlook is what LookAhead knows of the lines of an item before its insert. A full line
+// An Outlook is what LookAhead knows of the home line of an item before its insert. A full line
 // stays full while only inserts follow, unless it has guests, one of which goes home. A line
 // that is not full may be full by the time of the insert; the Placer finds out.
 type Outlook struct {
-	made                bool // false only in unknown
-	homeFull, otherFull bool
-	prefetched          bool // the lines that the first moves would lead to
+	made       bool // false only in unknown
+	homeFull   bool
+	prefetched bool // the lines that the first moves would lead to
 
-	// If both lines are full, or with ChooseFirst the home line alone: the image of the home line and
-	// its first movable items. Valid only while that line is unchanged.
-	line        layout.Line
-	victims     []layout.Item
-	fullVictims int  // how many of the first victims have full other lines
-	nextHasRoom bool // the other line of the next victim is not full
+	// If prefetched is set: the image of the home line and its movable items. Valid only while that line
+	// is unchanged.
+	line    layout.Line
+	victims []layout.Item
 }
 
 // unknown is the outlook of an insert that LookAhead has not seen.

@@ -9,14 +9,6 @@ const searchAhead = 4
 // putByMoves makes room for an item by a path of moves (P2) and returns the line that took the
 // item.
 func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
-	if !p.bounds.ChooseFirst && p.moveOne(home, other) {
-		return home.Line, true
-	}
-	return p.search(home, other)
-}
-
-// search is putByMoves for a path of any length.
-func (p *Placer) search(home, other layout.Item) (line uint64, ok bool) {
 	p.queue = append(p.queue[:0], step{item: home, from: -1})
 	p.visited.clear()
 	p.visited.add(home.Line)
@@ -39,47 +31,6 @@ func (p *Placer) search(home, other layout.Item) (line uint64, ok bool) {
 	return 0, false
 }
 
-// moveOne is the usual end of a search, without the queue: one of the first victims of the home
-// line moves, and the item takes its room. It does what search would do, or nothing.
-func (p *Placer) moveOne(home, other layout.Item) bool {
-	victims, open := p.firstVictims(home)
-	for i, victim := range victims {
-		to := p.table.Alternate(victim)
-		if to.Line == other.Line {
-			continue
-		}
-		if !(open && i == 0) && p.lines.Full(to.Line) {
-			if i+searchAhead < len(victims) {
-				p.prefetchOther(victims[i+searchAhead])
-			}
-			continue
-		}
-		if p.putInLine(to) {
-			p.queue = append(p.queue[:0], step{item: home, from: -1})
-			p.moveAlong(step{item: to})
-			return true
-		}
-		return false // search tries a line once
-	}
-	return false
-}
-
-// firstVictims returns the first movable items of a home line, without those whose other line is
-// full according to the outlook. open reports whether the outlook knows that the first one's
-// other line is not full.
-func (p *Placer) firstVictims(home layout.Item) (victims []layout.Item, open bool) {
-	o := p.outlook
-	line := p.lines.Load(home.Line)
-	if o.otherFull && *line == o.line {
-		return o.victims[o.fullVictims:], o.nextHasRoom
-	}
-	p.listVictims(line, home, true, false)
-	if !o.prefetched {
-		p.prefetchOthers(p.victims)
-	}
-	return p.victims, false
-}
-
 func (p *Placer) prefetchOther(it layout.Item) { p.lines.Prefetch(p.table.Alternate(it).Line) }
 
 // prefetchOthers prefetches the lines that the first victims would move to.
@@ -93,7 +44,7 @@ func (p *Placer) prefetchOthers(victims []layout.Item) {
 // outlook.
 func (p *Placer) nextVictims(it layout.Item, first, all bool) (more bool) {
 	line := p.lines.Load(it.Line)
-	if o := p.outlook; first && p.bounds.ChooseFirst && o.prefetched && *line == o.line {
+	if o := p.outlook; first && o.prefetched && *line == o.line {
 		p.victims = append(p.victims[:0], o.victims...)
 		return false
 	}
@@ -115,7 +66,7 @@ func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (m
 
 // moveVictim looks for a victim whose other line takes it. The other victims become steps.
 func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
-	if from > 0 || p.bounds.ChooseFirst && !p.outlook.prefetched {
+	if from > 0 || !p.outlook.prefetched {
 		p.prefetchOthers(p.victims)
 	}
 	home := p.queue[0].item
