@@ -195,6 +195,7 @@
 //
 // [Create], [Build], [Merge], [Open], [Recover], [Repair], [DiscardLog], and the methods of a
 // Filter from Create or Open write to the file, to its log, NAME.stash, and to NAME.hashes.
+// If the log of a filter that was moved away stands there, it gets digits of its UUID behind its name.
 // [Filter.Rebuild] also writes the file that takes its place, and so does a filter that grows by
 // itself. [Install] renames a file and its NAME.hashes. [BuildShard] writes a shard; a Set writes
 // to those that [Set.OpenShards] has opened. [OpenReadOnly], [Follow] and the lookups of a Set

@@ -261,6 +261,7 @@ func TestLogOfAMovedFilter(t *testing.T) {
 			f, err := Build(context.Background(), path, nil, numbers(0, 20))
 			return errors.Join(err, f.Close())
 		},
+		"Install": func(t *testing.T, path string) error { return install(path, path+".installed") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := deadWriter(t, 10, 10)
@@ -286,5 +287,29 @@ func TestLogOfAMovedFilter(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLogIsSetAsideAgain: the name for it is taken by a log that was left there before, or by the very
+// log, which a process that died has linked.
+func TestLogIsSetAsideAgain(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 20))
+	dead := deadWriter(t, 10, 10)
+	for _, left := range []func(from, to string) error{os.Rename, os.Link, func(from, to string) error { return os.Rename(dead+".stash", to) }} {
+		logs, _ := filepath.Glob(path + ".stash.*")
+		if logs = append(logs, dead+".stash"); len(logs) == 1 {
+			copyFile(t, dead+".copy", dead+".stash")
+			logs[0] = dead + ".copy"
+		}
+		if err := left(logs[0], path+".stash"); err != nil {
+			t.Fatal(err)
+		}
+		f := openQuiet(t, path, nil)
+		if err := errors.Join(f.Insert([]byte("key")), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if logs, _ := filepath.Glob(path + ".stash*"); len(logs) != 2 {
+		t.Errorf("logs %v", logs)
 	}
 }

@@ -35,6 +35,8 @@ type Draft struct {
 	like     fs.FileInfo  // of the file whose access it gets, or nil for that of the old file
 	mode     fs.FileMode  // permission bits that it may have, or 0 for all
 	check    func() error // see Rename
+
+	is, replaces *layout.Superblock // of the file at from, and of the old one; nil if it is not known
 }
 
 // NewDraft makes an empty file that will replace the file at path, if there is one. It
@@ -303,8 +305,10 @@ func (d *Draft) Publish() error { return d.publish(d.lockLate, rename) }
 
 func (d *Draft) publish(lockLate func() error, rename func(from, to string) error) error {
 	err := d.prepare()
+	d.noteOld()
 	if err == nil {
 		err = lockLate()
+		d.noteOld()
 	}
 	if err == nil && d.guarded {
 		err = d.Guard()
@@ -324,7 +328,7 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	// Remove the logs of the replaced file. One that stays is recognised as another
 	// file's.
 	for _, name := range []LogName{NextLog, CurrentLog} {
-		err = errors.Join(err, d.removeLog(d.path+name.String()))
+		err = errors.Join(err, removeLog(d.path+name.String(), d.replaces))
 	}
 	if err = errors.Join(err, d.keepHashes(), syncDir(d.dir), d.leave()); err != nil {
 		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
@@ -335,13 +339,21 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	return errors.Join(err, d.release())
 }
 
-// removeLog removes a log, unless it is known not to be that of the replaced file.
-func (d *Draft) removeLog(path string) error {
-	if d.old != nil {
-		if h, err := readHead(d.old); err == nil {
-			if err := setAside(path, h.Superblock.UUID()); err != nil {
-				return err
-			}
+// noteOld notes whose logs the draft is to remove. On Windows, lockLate closes the old file.
+func (d *Draft) noteOld() {
+	if d.old == nil {
+		return
+	}
+	if h, _ := readHead(d.old); h != nil { // it may have been cut short
+		d.replaces = h.Superblock
+	}
+}
+
+// removeLog removes a log, but sets one aside that is known to belong to another filter than of.
+func removeLog(path string, of *layout.Superblock) error {
+	if of != nil {
+		if err := setAside(path, of.UUID()); err != nil {
+			return err
 		}
 	}
 	return removeIfThere(path)
@@ -352,11 +364,14 @@ func (d *Draft) leave() error {
 	if d.from == "" {
 		return nil
 	}
-	left := []string{NextLog.String(), CurrentLog.String()}
-	if d.hashes != nil {
-		left = append(left, NextHashes.String(), CurrentHashes.String())
-	}
 	var errs []error
+	for _, name := range []LogName{NextLog, CurrentLog} {
+		errs = append(errs, removeLog(d.from+name.String(), d.is))
+	}
+	var left []string
+	if d.hashes != nil {
+		left = []string{NextHashes.String(), CurrentHashes.String()}
+	}
 	for _, suffix := range left {
 		errs = append(errs, removeIfThere(d.from+suffix))
 	}

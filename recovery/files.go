@@ -207,7 +207,9 @@ func (v *Files) CreateLog(bytes int64) (File, error) {
 		} else if other {
 			return nil, notALog(path)
 		}
-		if err := setAside(path, h.Superblock.UUID()); err != nil {
+	}
+	for _, name := range []LogName{CurrentLog, NextLog} {
+		if err := setAside(v.logPath(name), h.Superblock.UUID()); err != nil {
 			return nil, err
 		}
 	}

@@ -91,21 +91,26 @@ func foreignLog(path string, sb *layout.Superblock, alone func() bool) error {
 }
 
 // setAside renames a log that belongs to no file with that UUID, and to none that followed it: to
-// its path and the first digits of its own UUID. Its filter, which may have been moved without it, still
-// needs it.
+// its path and the first digits of its own UUID, and a number if there is such a file. Its filter, which
+// may have been moved without it, still needs it.
 func setAside(path string, uuid [16]byte) error {
 	head, err := readStart(path, wal.HeaderSlots*wal.PageBytes)
-	if err != nil {
-		return err
-	}
 	other, ok := wal.Foreign(Words(head), uuid)
-	if !ok {
+	if err != nil || !ok {
 		return nil
 	}
-	if err := renameNew(path, fmt.Sprintf("%s.%x", path, other[:4])); !errors.Is(err, fs.ErrExist) {
-		return err
+	to := fmt.Sprintf("%s.%x", path, other[:4])
+	for i := 1; ; i++ {
+		if err := renameNew(path, to); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if one, err := os.Stat(to); err == nil {
+			if two, err := os.Stat(path); err == nil && os.SameFile(one, two) {
+				return os.Remove(path) // a process that died has linked it
+			}
+		}
+		to = fmt.Sprintf("%s.%x.%d", path, other[:4], i)
 	}
-	return &ForeignError{path, "the log of another filter"}
 }
 
 func foreignHashes(filter string, name HashesName, sb *layout.Superblock, alone func() bool) error {

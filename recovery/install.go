@@ -49,6 +49,7 @@ func (d *Draft) openFrom() (*Head, error) {
 		return nil, err
 	}
 	defer f.Close()
+	d.is = head.Superblock
 	if head.Superblock.State() == layout.Live {
 		return head, nil
 	}

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -70,8 +69,8 @@ func EndRebuild(path string) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if !layout.IsFilter(head[:n]) && len(bytes.Trim(head[:n], "\x00")) > 0 {
-		return nil // nor is this
+	if n > 0 && !layout.IsFilter(head[:n]) {
+		return nil // nor is this: a rebuild leaves an empty file, or a whole filter
 	}
 	RemoveStale(rebuild)
 	var errs []error

@@ -144,8 +144,9 @@ func TestBatchIsOvertaken(t *testing.T) {
 		v, hashes, found := layouttest.View(tab), make([]uint64, 2*kernel.Group), make([]bool, 2*kernel.Group)
 		for i := range hashes {
 			hashes[i] = 0x9e3779b97f4a7c15 * uint64(i)
-			away := tab.Alternate(tab.Split(hashes[i]))
-			layouttest.Change(tab, v.Region, tab.Split(hashes[i]).Line, func(l *layout.Line) { layouttest.SetOverflow(tab, l, away) })
+			home := tab.Split(hashes[i])
+			away := tab.Alternate(home)
+			layouttest.Change(tab, v.Region, home.Line, func(l *layout.Line) { layouttest.SetOverflow(tab, l, home) })
 			layouttest.Change(tab, v.Region, away.Line, func(l *layout.Line) { tab.Place(l, away, nil) })
 		}
 		layout.ContainsHashes(overtaken{tab, func() {

@@ -243,3 +243,24 @@ func TestOperationNumberWraps(t *testing.T) {
 		t.Errorf("operation %#x did not wrap", l.operation)
 	}
 }
+
+// TestForeign: a log is another file's if it has headers, and none of this file: not even that of the
+// operation after a seal.
+func TestForeign(t *testing.T) {
+	own, other, next := [16]byte{1}, [16]byte{2}, NextUUID([16]byte{1}, 7)
+	for _, c := range []struct {
+		headers [HeaderSlots][16]byte
+		foreign bool
+	}{{}, {[HeaderSlots][16]byte{own}, false}, {[HeaderSlots][16]byte{next}, false}, {[HeaderSlots][16]byte{other}, true},
+		{[HeaderSlots][16]byte{other, own}, false}, {[HeaderSlots][16]byte{own, other}, false}, {[HeaderSlots][16]byte{other, next}, false}} {
+		log := make([]uint64, HeaderSlots*PageWords)
+		for slot, uuid := range c.headers {
+			if uuid != [16]byte{} {
+				PutHeader(func(i, v uint64) { log[i] = v }, Header{UUID: uuid, Generation: uint64(slot), Salt: 7, Bytes: 1 << 20})
+			}
+		}
+		if uuid, foreign := Foreign(log, own); foreign != c.foreign || foreign && uuid != other {
+			t.Errorf("%v: %v, %t", c.headers, uuid, foreign)
+		}
+	}
+}

@@ -98,6 +98,7 @@ Files:
   FILTER          the filter
   FILTER.stash    its log, while it is written to or after its writer has died;
                   it belongs to FILTER, and is copied and moved with it
+  FILTER.stash.X  the log of a filter that was moved away without it, X its UUID
   FILTER.hashes   the hashes of its keys, if it keeps them; likewise
   NAME.set        the manifest of a set; it names the filters that are its shards
 
