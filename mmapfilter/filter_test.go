@@ -379,7 +379,7 @@ func TestPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.PredictedRate > opts.FalsePositiveRate || p.DesignLoad < 0.94 || p.DesignLoad > 0.95 || p.FileBytes <= int64(p.Lines)*64 {
+		if p.PredictedRate > opts.FalsePositiveRate || p.DesignLoad < 0.93 || p.DesignLoad > 0.95 || p.FileBytes <= int64(p.Lines)*64 {
 			t.Fatalf("%+v", p)
 		}
 		percent := uint64(math.Round(100 * p.DesignLoad))

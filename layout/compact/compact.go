@@ -30,8 +30,11 @@ func init() {
 // both soon become more, since a guest takes more room than an item at home; most of all where
 // remainders are short. Below, other parameters use the space better.
 func loads(p layout.Params) layout.Loads {
-	const least, most = 94, 95
-	if p.RemainderBits == leastRemainder || secondLines(p, most/100.) > 0.09 {
+	const shortest, least, most = 93, 94, 95
+	switch {
+	case p.RemainderBits == leastRemainder: // beyond, Build leaves many guests
+		return layout.Loads{Least: shortest, Usual: shortest, Most: shortest}
+	case secondLines(p, most/100.) > 0.09:
 		return layout.Loads{Least: least, Usual: least, Most: least}
 	}
 	return layout.Loads{Least: least, Usual: most, Most: most}
