@@ -17,7 +17,6 @@
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
 //	go -C tools/bench run . life      such a store grows and shrinks while absent keys are asked for
 //	go -C tools/bench run . sets      sets of shards: built in tasks, asked and written, beside one file
-//	go -C tools/bench run . pages     lookups in files in small pages and in large ones
 //	go -C tools/bench run . share     one copy in memory for all processes
 //	go -C tools/bench run . residency a file that is larger than memory
 //	go -C tools/bench run . cold      pages read by a lookup, nothing in memory
@@ -83,7 +82,6 @@ func commands() map[string]func() command {
 		"stores":   newStores,
 		"life":     newStoreLife,
 		"sets":     newSets,
-		"pages":    newPages,
 	}
 }
 
