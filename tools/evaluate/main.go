@@ -9,7 +9,6 @@
 // from the JSON files alone. They are drawn again, without measuring, by
 //
 //	go -C tools/evaluate run . draw
-//	go -C tools/evaluate run . readme    # the table of README.md likewise
 //
 // The exit status is 0, or 2 after an error.
 package main
@@ -59,7 +58,6 @@ run one after the other; table3 and fig5 to fig8 then fill tables once.
 
 %s  all     run all of them; one that fails does not keep the others from running
   draw    draw pictures and page again, of the data that are there
-  readme  write the table of README.md again, of the data that are there
 
       --scale small|paper   how large (small: minutes; paper: its sizes)
       --out DIR             directory of the figures (results)
@@ -118,9 +116,6 @@ func newRootCommand(list []experiment) *cobra.Command {
 	command("all", noArguments, list)
 	root.AddCommand(&cobra.Command{Use: "draw", Args: noArguments, RunE: func(*cobra.Command, []string) error {
 		return report.Draw(c.out, c.viewers)
-	}})
-	root.AddCommand(&cobra.Command{Use: "readme", Args: noArguments, RunE: func(*cobra.Command, []string) error {
-		return writeReadme("README.md", c.out)
 	}})
 	return root
 }

@@ -187,7 +187,6 @@ func TestBadInput(t *testing.T) {
 		{[]string{"fig2", "--size", "3"}, "unknown flag: --size"},
 		{[]string{"fig2", "--out", file}, "--out: "},
 		{[]string{"fig2", "--out", dir, "--dir", file}, "--dir: "},
-		{[]string{"readme", "--out", dir}, "table3.json"},
 		{[]string{"draw", "--out", dir}, "no figure has been written"},
 	} {
 		exit, stdout, stderr := runHere(list, c.args...)
