@@ -205,59 +205,65 @@
 //
 // # One insert, from the key to the disk
 //
-// What [Filter.Insert] does, function by function, and what a crash leaves at each step. A process that
-// dies loses nothing that it has stored to a mapped file; a power loss loses what was not synced.
+// What [Filter.Insert] does, function by function, and what a crash leaves at each step. After kill -9,
+// what is stored to a mapped file counts; after a power loss, what is durable. A file is at rest if it
+// is complete without a log, and live if its log counts; its superblock says which.
 //
-//	1  Hash. Hasher.Hash (package layout) makes a hash of 64 bits of the key; the rest knows that
-//	   alone. Filter.change calls Writer.Insert (internal/engine), which takes the lock mu: one
-//	   operation at a time.
+//	1  Hash. Hasher.Hash (package layout) makes a hash of 64 bits; later steps see nothing else of the
+//	   key. Filter.change calls Writer.Insert (internal/engine), which takes the lock mu: one operation
+//	   at a time.
 //	     A crash: nothing has happened.
-//	2  Log. Writer.ready sees that the log has room. In a file at rest, Writer.Begin (package
-//	   recovery) first makes one: NAME.stash.new, full of zeros and synced; then a superblock that
-//	   says "live" and names it, synced; then the name NAME.stash.
-//	     A crash before that superblock is durable: the file is at rest, as before, and what there is of
-//	     the log is removed later. After it: the file is live, with an empty log.
-//	3  Plan. Writer.plan has a Placer (internal/place) find a slot: in the home line, or in the other
-//	   line, or by moves of a few other items, or in the stash. What it finds is a list of stores of
-//	   words. In their order no item is missing at any time: one that moves is stored at its
-//	   destination first. Without a slot the insert returns ErrFull.
-//	     A crash: nothing has happened. The list is in memory, and so it is after ErrFull.
+//	2  Log. If the file is at rest, Writer.Begin (package recovery) makes the log NAME.stash.new,
+//	   filled with zeros and synced; makes a superblock durable that says "live" and names the log by
+//	   its salt; and renames the log to NAME.stash. Then Writer.ready waits until the log has room.
+//	     A crash before that superblock: the file is at rest, as before, and the next Begin removes what
+//	     there is of the log. After it: a live file with an empty log, which Open finds by either name.
+//	3  Plan. Writer.plan has a Placer (internal/place) find a slot: in the home line, in the other
+//	   line, by moves of a few other items, or in the stash. The plan is a list of stores of words. In
+//	   their order no item is missing at any time: an item that moves is first stored at its
+//	   destination, with the overflow bits that lead there, and then removed from its source.
+//	     A crash: nothing has happened, and nothing has if there is no slot (ErrFull): the list was in
+//	     memory alone.
 //	4  Append. Writer.finish passes the list to Writer.Append (package recovery), which stores it to the
-//	   mapped log: a record for each block of 64 bytes, with a check that covers the record before, too.
-//	   The last record of the operation is marked. There is no system call.
-//	     The process dies before the last record is whole: the insert has not happened. After that it
-//	     has (C2). A power loss: it has, or it has not, and then no later one has either.
-//	5  Publish. Writer.publish stores the same words to the pending ones (internal/pending), which
-//	   lookups of this process see over those of the file. Insert returns nil. No other process finds
-//	   the key yet.
+//	   mapped log: a record for each block of 64 bytes, whose checksum is chained to the record before.
+//	   The last record of the operation is marked. No system call is made.
+//	     kill -9: if the last record is whole, the insert has happened (C2); otherwise it has not. A
+//	     power loss: it may be missing, and then all later ones are, too.
+//	5  Publish. Writer.publish puts the words into a table of pending ones (internal/pending), which
+//	   lookups of this process put over those of the file. Insert returns nil. To other processes, the
+//	   insert happens with its commit: until 7 they may say "certainly not".
 //	     A crash: as in 4.
-//	6  Commit. Sync, the timer or a full segment call Writer.trySync. Writer.endSegment adds a commit
-//	   record; operations go on in the next segment. Writer.Harden (package recovery) then syncs the log.
-//	     A power loss before the sync has ended: as in 4. After it, the key is there for good (C1).
-//	7  Store. Harden notes in the runtime page how far the log is durable, so that damage to it is not
-//	   taken for its end. Then Writer.apply stores the words to the mapped file, in order. Meanwhile the
-//	   removal counter of each line that an operation changes is odd, unless it only sets overflow bits.
-//	   From now on every process finds the key. Sync returns nil.
-//	     A crash in between: some words are stored, some counters are odd. A lookup that finds nothing
-//	     beside an odd counter says "maybe". The next Open stores all words of the log again, in order
-//	     (Writer.recover): each gets its last value, whatever the disk had.
-//	8  Checkpoint. When half of the log is nearly full, Writer.BeginCheckpoint has operations go on in
-//	   the other half. Writer.EndCheckpoint syncs the file, and then stores and syncs a superblock that
-//	   names the other half. Then the first half may be overwritten.
-//	     A crash before that superblock is durable: recovery reads both halves. After it: the other one.
-//	9  Close. Writer.Clean commits, syncs the file, stores a superblock that says "clean" in all four
-//	   slots, and removes the log.
-//	     A crash before the first of them is durable: as in 7. After it: the next Open removes the log.
+//	6  Commit. Sync, the timer or a full segment call Writer.trySync. Writer.endSegment appends a commit
+//	   record, and operations go on in the next segment. Writer.Harden (package recovery) syncs the log.
+//	     A power loss before the sync has ended: as in 4. After it: the key is there for good (C1).
+//	7  Store. Harden stores in the runtime page of the file how far the log is durable: a bad record
+//	   before that point is damage, and not the end of the log. Writer.apply stores the
+//	   words to the mapped file, in order. The removal counter of each line that an operation changes
+//	   is odd until all of its words are stored, unless all that changes there are overflow bits that
+//	   are set. Sync returns nil, and every process finds the key.
+//	     A crash in between: some words are stored, and some counters are odd, beside which a lookup
+//	     that finds nothing says "maybe". The next Open makes the epoch odd, beside which all lookups
+//	     do; stores all words of the log again, in order, so that each gets its last value, whatever
+//	     the disk had; and makes counters and epoch even (Writer.recover).
+//	8  Checkpoint. The log has two halves. When the one in use is nearly full, Writer.BeginCheckpoint has
+//	   operations go on in the other. Once all that is in the first is stored, Writer.EndCheckpoint syncs
+//	   the file, and makes a superblock durable that names the other half. Only then may the first half
+//	   be overwritten.
+//	     A crash before that superblock: recovery reads both halves. After it: the other one.
+//	9  Close. Writer.Clean commits, syncs the file, makes a superblock durable that says "clean", copies
+//	   it to the other three slots for superblocks, and removes the log.
+//	     A crash before the first of the four: as in 7. After it: the next Open removes the log.
 //
 // A lookup ([Filter.Contains]) loads the removal counter of the home line, the line, and the counter
-// again. If the line has the fingerprint, the answer is "maybe". If not, if its overflow bit says that
-// no item of that kind is elsewhere, and if the counter is even and has not moved, the answer is
-// "certainly not". Otherwise the lookup begins again with the counters of both lines and of the stash,
-// and looks in all of these; if something moves each time, it says "maybe" in the end.
+// again. If the line has the fingerprint, the answer is "maybe". It is "certainly not" if the overflow
+// bit of the fingerprint is not set, since no item that has it is elsewhere then, and if the counter is
+// even and has not moved. Otherwise the lookup begins again, with the counters of both lines and of the
+// stash, and looks in all of these; if something moves each time, it says "maybe" in the end.
 //
-// If the filter keeps its hashes, the records of 4 have those too. Before the superblock of 8 or 9,
-// keeper.keep appends them to NAME.hashes and syncs that; the superblock names the last page that
-// counts.
+// If a call of the system fails anywhere, the writer ends with [ErrFailed], and the next Open recovers
+// what 4 and 6 promise. If the filter keeps its hashes, the records of 4 have those too. Before the
+// superblock of 8 or 9, keeper.keep appends them to NAME.hashes and syncs that; the superblock names the
+// last page that counts. Package recovery has the rules that follow from this (W1 to W9).
 //
 // # Reading the source
 //
