@@ -226,6 +226,7 @@ func openSession(t *testing.T, v variant, path string) *session {
 			t.Errorf("the session: %v: %s", err, &errs)
 		}
 	})
+	s.ask("s") // what comes after finds the filter open
 	return s
 }
 
