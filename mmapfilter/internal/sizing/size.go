@@ -50,7 +50,11 @@ func (w Wish) Size() (Size, *Refusal) {
 	if err := g.CheckShard(w.Shard); err != nil {
 		return Size{}, refuse("Capacity", "%d keys in each shard are too many: %v", w.Capacity, err)
 	}
-	return Size{g, float64(best.percent) / 100, significant(best.rate), best.second}, nil
+	rate := significant(best.rate)
+	if best.rate <= w.Rate { // as it is, but perhaps not rounded
+		rate = min(rate, w.Rate)
+	}
+	return Size{g, float64(best.percent) / 100, rate, best.second}, nil
 }
 
 // Check says why no layout meets a wish, or returns nil. The number of lines may still be too large.

@@ -2,6 +2,7 @@ package sizing
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -66,6 +67,21 @@ func TestCompactSizes(t *testing.T) {
 		bits := 512 * float64(s.Geometry.Lines) / 1e9
 		if want := (layout.Params{Quotients: c.q, RemainderBits: c.r}); s.Geometry.Params != want || s.DesignLoad != c.percent/100 || bits > c.bound || math.Abs(bits-c.bits) > 0.01 || s.Rate > c.rate {
 			t.Errorf("%g: %v, %.3f bits, %+v", c.rate, s.Geometry.Params, bits, s)
+		}
+	}
+}
+
+// TestRoundedRate covers C4: a rate that is rounded to its first digits is not above the one that was
+// asked for either.
+func TestRoundedRate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(51, 1))
+	for i := range 4000 {
+		asked := math.Pow(10, -8+7.5*rng.Float64())
+		if i == 0 {
+			asked = 1.4496035873889923e-06 // at which 1.45e-06 was said
+		}
+		if s, refused := (Wish{Rate: asked}).Size(); refused != nil || s.Rate > asked {
+			t.Fatalf("%g was asked for: %+v", asked, s)
 		}
 	}
 }
