@@ -191,10 +191,10 @@ func hasHeaders(f *os.File) error {
 }
 
 // CreateLog makes, maps and syncs a log (W2). If something else has one of the names of a log, the
-// error is a *ForeignError; the log of another filter gets another name. CreateLog writes every byte, so
-// that a commit need not tell the file system which blocks have been written. It writes page by page, so
-// that the page cache holds small pages: one long write would leave large pages, and each commit could
-// write back a whole one.
+// error is a *ForeignError; the log of another filter gets another name, also if there is no room for
+// the new one then. CreateLog writes every byte, so that a commit need not tell the file system which
+// blocks have been written. It writes page by page, so that the page cache holds small pages: one long
+// write would leave large pages, and each commit could write back a whole one.
 func (v *Files) CreateLog(bytes int64) (File, error) {
 	h, err := readHead(v.filter.file)
 	if err != nil {
