@@ -1,20 +1,19 @@
-// Command house checks the plan of the house, which is this page: the parts of the module, which
-// may import which, and what must never be. It prints a table with a row for each package and
-// exits with status 1 if a rule is broken.
+// Package house is the plan of the house: the parts of the module, which may import which, and what
+// must never be. Its tests check the code against this page.
 //
-//	go run ./tools/house
+//	go test ./tools/house
 //
-// With arguments it checks instead that the module and its tests compile for other systems. It
-// asks their types, not a compiler: assembly, and functions without a body, it does not look at.
+// They also check, when asked, that the module and its tests compile for other systems. They ask the
+// types, not a compiler: assembly, and functions without a body, they do not look at.
 //
-//	go run ./tools/house freebsd/amd64 linux/riscv64
+//	go test ./tools/house -run TestSystems -systems freebsd/amd64,linux/riscv64
 //
 // # The parts
 //
 // From the bottom up: a part imports parts that come before it here, namely those after its arrow.
-// The program reads the parts and the arrows from this page. A package that is not here is an
+// The tests read the parts and the arrows from this page. A package that is not here is an
 // error, and so is an arrow that nothing needs. Tools may import anything, and so may tests, whose
-// imports the program does not check. Of the code it reads Go files only. What needs other modules is a
+// imports nothing checks. Of the code only Go files are read. What needs other modules is a
 // module of its own, in a folder of this one; (*) marks the packages of those.
 //
 //	layout/kernel                  which instructions the machine has; prefetches
@@ -94,7 +93,7 @@
 //	tools/jobs                     runs the tasks of a set on many machines
 //	tools/stress                   kills processes at random and checks the contract
 //	tools/readme                   does what README says
-//	tools/house                    this program
+//	tools/house                    this page, and what checks it
 //	tools/internal/figures         formats tables
 //	tools/internal/machine         describes a machine
 //	tools/internal/measure         measures what filters ask of a machine
@@ -151,7 +150,7 @@
 //
 // # What must never be
 //
-// A program checks what it can: this one, or step lint of .ci/run.
+// A program checks what it can: the tests of this package, those of README, or step lint of .ci/run.
 //
 //   - An import that leads down the page, and an import of tools by anything else. (house)
 //   - A layout that is imported by name, but by layout/all. (lint)
@@ -162,10 +161,10 @@
 //     has no records. Package crashsim and the mistakes in testdata show that tests would find such
 //     a store.
 //   - The order of writes anywhere but in recovery.
-//   - A file in a cycle with others of its package, a file of more than 600 lines, a comment that is
+//   - A file of more than 600 lines, a function of more than 70 outside of tests, a comment that is
 //     too wide, a package without an essay. (house)
 //   - A rule that no test names, or with the number of another one. (house)
 //   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint, which looks for
 //     units of time, models of processors and some phrases)
-//   - A function that README names and that is not where it says. (house)
-package main
+//   - A function that README names and that is not where it says. (readme)
+package house

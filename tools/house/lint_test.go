@@ -1,0 +1,263 @@
+package house
+
+import (
+	_ "embed"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const (
+	maxLines    = 600 // of a file: about what one person reads in a sitting
+	maxFunction = 70  // lines of a function: about a screen
+	maxColumns  = 105 // of prose in a comment: a wider line is broken by windows that are side by side
+)
+
+// longFunctions may have more than maxFunction lines. No function joins them.
+var longFunctions = []string{
+	"layout/_asm/batch.go compactBatch", "layout/superblock.go check", "layout/wal/scan.go scan", "mmapfilter/merge.go merge", "mmapfilter/stats.go Stats",
+	"recovery/crashsim/client.go mutate", "recovery/crashsim/trace.go randomTrace", "recovery/crashsim/universe.go fill",
+	"tools/bench/billions.go measure", "tools/bench/sets.go lookups", "tools/bench/sets.go pipeline", "tools/bench/sets.go writes",
+	"tools/evaluate/picture/lines.go plot",
+}
+
+//go:embed doc.go
+var essay string
+
+// TestHouse checks all modules of the repository against the essay.
+func TestHouse(t *testing.T) {
+	for _, b := range check(t, "../..", essay) {
+		t.Error(b)
+	}
+}
+
+// A file is a Go file in any module of the house.
+type file struct {
+	name string // below the root, with slashes
+	text string
+	fset *token.FileSet
+	*ast.File
+}
+
+func (f file) folder() string { return path.Dir(f.name) }
+func (f file) isTest() bool   { return strings.HasSuffix(f.name, "_test.go") }
+
+// check returns what the modules below root break of the rules of the house.
+func check(t *testing.T, root, essay string) (broken []string) {
+	t.Helper()
+	var all, written []file // written by people
+	must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		must(t, err)
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		must(t, err)
+		name, err := filepath.Rel(root, path)
+		must(t, err)
+		f := file{name: filepath.ToSlash(name), text: string(text), fset: token.NewFileSet()}
+		f.File, err = parser.ParseFile(f.fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
+		must(t, err)
+		if all = append(all, f); !ast.IsGenerated(f.File) {
+			written = append(written, f)
+		}
+		return nil
+	}))
+	for _, f := range written {
+		broken = append(broken, checkSize(f)...)
+	}
+	return slices.Concat(broken, checkPlan(importsOf(t, root, all), readPlan(essay)), checkEssays(written), checkRules(written))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkSize reports a file or a function that is too long, and comments that are too wide. Tables and
+// pictures, which begin with a tab, and directives may be wider: they cannot be broken.
+func checkSize(f file) (broken []string) {
+	if n := strings.Count(f.text, "\n"); n > maxLines {
+		broken = append(broken, fmt.Sprintf("%s has %d lines, more than %d", f.name, n, maxLines))
+	}
+	for _, d := range f.Decls {
+		d, ok := d.(*ast.FuncDecl)
+		if !ok || f.isTest() || slices.Contains(longFunctions, f.name+" "+d.Name.Name) {
+			continue
+		}
+		if n := f.fset.Position(d.End()).Line - f.fset.Position(d.Pos()).Line + 1; n > maxFunction {
+			broken = append(broken, fmt.Sprintf("%s: %s has %d lines, more than %d", f.name, d.Name.Name, n, maxFunction))
+		}
+	}
+	number := 0
+	for line := range strings.Lines(f.text) {
+		number++
+		comment := strings.TrimLeft(line, "\t")
+		columns := 4*(len(line)-len(comment)) + utf8.RuneCountInString(strings.TrimRight(comment, "\r\n"))
+		if strings.HasPrefix(comment, "// ") && columns > maxColumns {
+			broken = append(broken, fmt.Sprintf("%s:%d: a comment of %d columns, more than %d", f.name, number, columns, maxColumns))
+		}
+	}
+	return broken
+}
+
+// checkEssays reports packages that have no essay: a comment that touches the package line and begins
+// with the name of the package. A blank line between the two would hide it from go doc.
+func checkEssays(files []file) (broken []string) {
+	begins, found := map[string]string{}, map[string]bool{} // by folder
+	for _, f := range files {
+		if f.isTest() {
+			continue
+		}
+		begin := "Package " + f.Name.Name + " "
+		if f.Name.Name == "main" {
+			begin = "Command " + strings.TrimPrefix(path.Base(f.folder()), "_") + " "
+		}
+		begins[f.folder()] = begin
+		if strings.HasPrefix(f.Doc.Text(), begin) {
+			found[f.folder()] = true
+		}
+	}
+	for _, folder := range slices.Sorted(maps.Keys(begins)) {
+		if !found[folder] {
+			broken = append(broken, fmt.Sprintf("%s has no essay that begins with %q", folder, begins[folder]))
+		}
+	}
+	return broken
+}
+
+var (
+	ruleStated = regexp.MustCompile(`(?m)^//\t([A-Z][0-9]+)  `)
+	ruleNamed  = regexp.MustCompile(`\b[A-Z][0-9]+\b`)
+)
+
+// checkRules reports rules of essays that have the number of another rule, or that no test names.
+// Package crashsim is a test, too.
+func checkRules(files []file) (broken []string) {
+	stated, tested := map[string]string{}, map[string]bool{}
+	for _, f := range files {
+		switch {
+		case path.Base(f.name) == "doc.go":
+			for _, m := range ruleStated.FindAllStringSubmatch(f.text, -1) {
+				if other := stated[m[1]]; other != "" {
+					broken = append(broken, fmt.Sprintf("%s and %s each have a rule %s", other, f.name, m[1]))
+				}
+				stated[m[1]] = f.name
+			}
+		case f.isTest(), f.folder() == "recovery/crashsim":
+			for _, rule := range ruleNamed.FindAllString(f.text, -1) {
+				tested[rule] = true
+			}
+		}
+	}
+	for _, rule := range slices.Sorted(maps.Keys(stated)) {
+		if !tested[rule] {
+			broken = append(broken, fmt.Sprintf("no test names rule %s, which %s has", rule, stated[rule]))
+		}
+	}
+	return broken
+}
+
+// importsOf returns the packages of the house that each of them imports on Linux on amd64, as folders.
+func importsOf(t *testing.T, root string, files []file) map[string]map[string]bool {
+	on := build.Context{GOOS: "linux", GOARCH: "amd64", Compiler: "gc", ReleaseTags: build.Default.ReleaseTags}
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	must(t, err)
+	module := strings.Fields(string(mod))[1] + "/"
+	imports := map[string]map[string]bool{}
+	for _, f := range files {
+		matches, err := on.MatchFile(filepath.Join(root, f.folder()), path.Base(f.name))
+		must(t, err)
+		if !matches || f.isTest() {
+			continue
+		}
+		if imports[f.folder()] == nil {
+			imports[f.folder()] = map[string]bool{}
+		}
+		for _, i := range f.Imports {
+			if folder, ok := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module); ok {
+				imports[f.folder()][folder] = true
+			}
+		}
+	}
+	return imports
+}
+
+// A part is a package of the plan.
+type part struct {
+	path    string
+	imports []string
+}
+
+// readPlan finds the parts in an essay: in its section on them, each line after a tab is a part and its
+// subject, or an arrow and what the part before imports.
+func readPlan(essay string) (plan []part) {
+	_, section, _ := strings.Cut(essay, "\n// # The parts\n")
+	section, _, _ = strings.Cut(section, "\n// # ")
+	for line := range strings.Lines(section) {
+		line, ok := strings.CutPrefix(line, "//\t")
+		if !ok {
+			continue
+		}
+		if fields := strings.Fields(line); fields[0] == "→" && len(plan) > 0 {
+			plan[len(plan)-1].imports = fields[1:]
+		} else {
+			plan = append(plan, part{path: fields[0]})
+		}
+	}
+	return plan
+}
+
+// checkPlan compares the imports of packages with the plan.
+func checkPlan(imports map[string]map[string]bool, plan []part) (broken []string) {
+	report := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
+	place := map[string]int{} // in the plan, from 1 on
+	for i, p := range plan {
+		place[p.path] = i + 1
+		if imports[p.path] == nil {
+			report("there is no package %s, which the plan has", p.path)
+		}
+		for _, other := range p.imports {
+			if !imports[p.path][other] {
+				report("%s does not import %s: the plan has an arrow too many", p.path, other)
+			}
+			if place[other] == 0 {
+				report("the plan does not have %s before %s, which imports it", other, p.path)
+			}
+		}
+	}
+	isTool := func(path string) bool { return strings.HasPrefix(path, "tools/") }
+	for folder, others := range imports {
+		at := place[folder]
+		if at == 0 {
+			report("%s is not in the plan (tools/house/doc.go)", folder)
+		}
+		for other := range others {
+			switch {
+			case isTool(folder):
+			case isTool(other):
+				report("%s imports %s", folder, other)
+			case at > 0 && !slices.Contains(plan[at-1].imports, other):
+				report("%s imports %s, and the plan has no such arrow", folder, other)
+			}
+		}
+	}
+	return broken
+}
