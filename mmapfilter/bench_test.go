@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -176,16 +176,12 @@ func BenchmarkVerify(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			pieces := sweep.NewPieces(head.Geometry)
-			sums := make([]uint64, pieces.N())
-			sweep.Each(context.Background(), 2, pieces.N(), m.Data, func() (func(int) error, func() error) {
-				return func(i int) error {
-					start, stop := pieces.Bytes(i)
-					for _, w := range recovery.Words(m.Data[start:stop]) {
-						sums[i] += w
-					}
-					return nil
-				}, func() error { return nil }
+			sums := make([]uint64, head.Geometry.Chunks)
+			build.Parallel(context.Background(), 2, len(sums), m.Data, func(_, i int) error {
+				for _, w := range recovery.Words(head.Geometry.ChunkOf(m.Data, int64(i))) {
+					sums[i] += w
+				}
+				return nil
 			})
 			b.SetBytes(head.Size)
 			m.Unmap()

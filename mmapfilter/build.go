@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -68,7 +68,7 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	if replaced != nil {
 		c.LastTime = max(c.LastTime, replaced.LastTime())
 	}
-	lost, err := builder.Build(ctx, path, c, keys)
+	lost, err := build.FromKeys(ctx, path, c, keys)
 	if err != nil {
 		return nil, about("build", path, err)
 	}

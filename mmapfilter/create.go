@@ -10,10 +10,9 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -107,7 +106,7 @@ func createPlanned(path string, plan Plan, o Options) error {
 	sb.SetState(layout.Clean)
 	sb.SetUUID(randomUUID())
 	sb.Sign()
-	if fault := recovery.Catch(draft.Data, func() { builder.PutCopies(draft.Data, &sb) }); fault != nil {
+	if fault := recovery.Catch(draft.Data, func() { build.PutCopies(draft.Data, &sb) }); fault != nil {
 		return errors.Join(fault, draft.Discard())
 	}
 	return draft.PublishNew()
@@ -186,7 +185,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		return nil, err
 	}
 	sb, g := w.Superblock(), w.Protocol().Geometry()
-	w.Limit, w.Retries = sizing.Limit(sb, g), sb.Grows()
+	w.Limit, w.Retries = build.Limit(sb, g), sb.Grows()
 	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = recovery.Warning(files.File())
 	o.found, o.logBytes = *found, opts.LogBytes

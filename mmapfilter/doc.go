@@ -267,7 +267,7 @@
 //
 // # Reading the source
 //
-// In the order of a key's life: Build (internal/builder) runs the steps of a build;
+// In the order of a key's life: Build (internal/build) runs the steps of a build;
 // Placer.Insert (internal/place) finds room for a key; Writer.finish (internal/engine) logs and
 // publishes an operation, and Writer.trySync commits; OpenReadOnly (open.go) maps the file;
 // Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which hashes and looks

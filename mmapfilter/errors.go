@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -21,7 +21,7 @@ var (
 	ErrFull = engine.ErrFull
 	// ErrFewKeys is returned by Build and Merge if the filter would have fewer items than
 	// [Options.MinKeys]. Nothing has been replaced.
-	ErrFewKeys = builder.ErrFewKeys
+	ErrFewKeys = build.ErrFewKeys
 	// ErrLocked is returned when the file is locked: a writer has it open, it is being recovered,
 	// Build is about to replace it, or a process keeps writers out with a read lock. [LockedError]
 	// matches it and names the process.

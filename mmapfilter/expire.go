@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -55,7 +55,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	if err != nil {
 		return 0, err
 	}
-	w, path := o.work.Writer, builder.Beside(o.work.Files.Path())
+	w, path := o.work.Writer, build.Beside(o.work.Files.Path())
 	tap := engine.NewTap(path.Scratch)
 	defer tap.Close()
 	defer w.Untap()
@@ -70,7 +70,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	if err != nil {
 		return 0, err
 	}
-	m, err := builder.OpenKept(ctx, path, runtime.GOMAXPROCS(0), builder.KeptBudget, []recovery.Kept{kept}, builder.Expired(before))
+	m, err := build.OpenKept(ctx, path, runtime.GOMAXPROCS(0), build.KeptBudget, []recovery.Kept{kept}, build.Expired(before))
 	if err != nil {
 		return 0, err
 	}

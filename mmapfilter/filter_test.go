@@ -14,7 +14,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"pgregory.net/rapid"
 )
 
@@ -386,7 +386,7 @@ func TestPlan(t *testing.T) {
 		if slots := p.geometry.Slots(); opts.Capacity*100 > percent*slots {
 			t.Fatalf("%d keys in %d slots: %+v", opts.Capacity, slots, p)
 		}
-		if tasks := builder.TaskCount(p.Lines, 512); p.Lines%tasks != 0 {
+		if tasks := build.TaskCount(p.Lines, 512); p.Lines%tasks != 0 {
 			t.Fatalf("%d lines in %d tasks", p.Lines, tasks)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -314,7 +314,7 @@ func (o *openFile) overwritten(size int64) (other bool, err error) {
 	runtime.KeepAlive(o) // keeps it mapped until here
 	switch {
 	case fault != nil:
-		return false, verify.Fault(o.geometry, fault)
+		return false, build.Damage(o.geometry, fault)
 	case err == nil && !other && size < int64(len(o.mapping.Data)):
 		return false, &CorruptError{Region: layout.RegionFile, Offset: size, Rule: "F6: the file was cut short while it was open"}
 	}

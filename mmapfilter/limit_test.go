@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
 )
 
 // limitCases are filters with a requested rate.
@@ -104,7 +104,7 @@ func TestRateWhenFull(t *testing.T) {
 				}
 				rate := expectedRate(table, v, hashes) / o.FalsePositiveRate
 				worst = max(worst, rate)
-				if rate > sizing.OverRate {
+				if rate > build.OverRate {
 					t.Errorf("full by %s with %d keys, the rate is %.3f times the one asked for", by, len(hashes), rate)
 				}
 			}
@@ -114,14 +114,14 @@ func TestRateWhenFull(t *testing.T) {
 			hold("inserts", w.Table(), &view, m.hashes)
 
 			limit, keys := limitOf(f)
-			if limit != sizing.NoLimit && keys > limit || keys < limit && w.State().StashLen < layout.StashEntries {
+			if limit != build.NoLimit && keys > limit || keys < limit && w.State().StashLen < layout.StashEntries {
 				t.Errorf("refused with %d keys and %d entries of the stash, the limit is %d", keys, w.State().StashLen, limit)
 			}
 			b, built := largestBuild(t, o, rand.New(rand.NewPCG(seed, 77)), m.hashes, limit)
 			o := b.open.Load()
 			hold("Build", o.table, &o.view, built)
 			entries, inStash := layout.StashUse(o.view.Stash)
-			if keys := place.KeysOf(b.Len(), inStash, entries); limit != sizing.NoLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
+			if keys := place.KeysOf(b.Len(), inStash, entries); limit != build.NoLimit && entries < layout.StashEntries && (keys > limit || keys+3 < limit) {
 				t.Errorf("Build takes %d keys, the limit is %d", keys, limit)
 			}
 			// The stash groups other keys, and other guests take room; with short fingerprints
@@ -143,7 +143,7 @@ func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, lim
 	opts, path := *o, filepath.Join(memoryDir(t), "filter.mmf")
 	opts.Workers = 1
 	builds := 0
-	build := func(n int) (*Filter, bool) {
+	fill := func(n int) (*Filter, bool) {
 		if builds++; builds > 100 {
 			t.Fatalf("Build takes %d keys, or not; inserts took %d, the limit is %d", n, len(hashes), limit)
 		}
@@ -157,17 +157,17 @@ func largestBuild(t *testing.T, o *Options, rng *rand.Rand, hashes []uint64, lim
 		return f, err == nil
 	}
 	n, step := len(hashes), 1
-	if limit == sizing.NoLimit {
+	if limit == build.NoLimit {
 		step = n/100 + 1
 	}
-	f, ok := build(n)
-	for ; !ok; f, ok = build(n) {
+	f, ok := fill(n)
+	for ; !ok; f, ok = fill(n) {
 		if n -= step; n < int(o.Capacity) {
 			t.Fatalf("Build refuses %d keys", n+step)
 		}
 	}
 	for {
-		more, ok := build(n + step)
+		more, ok := fill(n + step)
 		if !ok {
 			t.Cleanup(func() { f.Close() })
 			return f, hashes[:n]
@@ -221,7 +221,7 @@ func TestBuildOverTheLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	sb := newSuperblock(p, o.withDefaults())
-	limit := sizing.Limit(&sb, p.geometry)
+	limit := build.Limit(&sb, p.geometry)
 	mustBuild(t, o, numbers(0, limit))
 	want := fmt.Sprintf("filter is full: %d keys for a capacity of 100; more than %d would raise the false-positive rate above 1.5 times 0.01", limit+9, limit)
 	if _, err := Build(context.Background(), filepath.Join(t.TempDir(), "f"), o, numbers(0, limit+9)); !errors.Is(err, ErrFull) || !strings.HasSuffix(err.Error(), want) {
@@ -416,7 +416,7 @@ func TestMoreThanTheLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			writerOf(f).Limit = sizing.NoLimit // as in earlier versions
+			writerOf(f).Limit = build.NoLimit // as in earlier versions
 			m := newKeySet(writerOf(f).Table())
 			rng := seeded(t, 8)
 			fill(t, f, rng, &m)
@@ -427,7 +427,7 @@ func TestMoreThanTheLimit(t *testing.T) {
 			defer f.Close()
 			mustHold(t, f, &m)
 			limit, keys := limitOf(f)
-			if limit == sizing.NoLimit || keys < limit*3/2 {
+			if limit == build.NoLimit || keys < limit*3/2 {
 				t.Fatalf("%d keys, the limit is %d", keys, limit)
 			}
 			inStash := func(h uint64) bool {

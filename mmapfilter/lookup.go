@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -201,6 +201,6 @@ func (o *openFile) catch(lookup func()) (faulted bool) {
 	if fault == nil {
 		return false
 	}
-	o.fault.CompareAndSwap(nil, verify.Fault(o.geometry, fault))
+	o.fault.CompareAndSwap(nil, build.Damage(o.geometry, fault))
 	return true
 }

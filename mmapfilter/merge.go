@@ -11,7 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -34,8 +34,8 @@ func Merge(ctx context.Context, path string, opts *Options, inputs ...string) er
 	if err := opts.Validate(); err != nil {
 		return about("merge", path, err)
 	}
-	if n := len(inputs); n == 0 || n > builder.MostInputs {
-		return about("merge", path, optionError("inputs", "%d files are not between 1 and %d", n, builder.MostInputs))
+	if n := len(inputs); n == 0 || n > build.MostInputs {
+		return about("merge", path, optionError("inputs", "%d files are not between 1 and %d", n, build.MostInputs))
 	}
 	var given Options
 	if opts != nil {
@@ -120,8 +120,8 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		}
 		return nil
 	}
-	_, err := builder.BuildKept(ctx, path, c, kept)
-	if e := new(builder.InputError); errors.As(err, &e) {
+	_, err := build.FromKept(ctx, path, c, kept)
+	if e := new(build.InputError); errors.As(err, &e) {
 		return ofInput(inputs[e.Number], err)
 	}
 	return err
@@ -262,7 +262,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 		}
 		return nil
 	}
-	if _, err = builder.BuildKept(ctx, path, c, []recovery.Kept{left.Kept}); err != nil {
+	if _, err = build.FromKept(ctx, path, c, []recovery.Kept{left.Kept}); err != nil {
 		return false, err
 	}
 	lost = LostError{max(lost.Operations, left.Lost), lost.Log || left.LogLost}

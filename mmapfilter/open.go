@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -199,7 +199,7 @@ func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) err
 	sealed := o.work == nil && o.superblock.State() == layout.Sealed
 	if err := o.makeResident(m, f, opts, sealed); err != nil {
 		if fault := new(recovery.FaultError); errors.As(err, &fault) {
-			err = verify.Fault(o.geometry, fault)
+			err = build.Damage(o.geometry, fault)
 		}
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	_ "github.com/mmapfilter/mmapfilter/layout/all" // every layout that a file may have
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 )
 
 // A Layout determines how the file stores slots and which lines a key may be in.
@@ -219,8 +219,8 @@ func (o *Options) keepAs(replaced *layout.Superblock) {
 }
 
 // wish returns the part of the options that the size depends on. o has its defaults filled in.
-func (o *Options) wish(capacity uint64) sizing.Wish {
-	return sizing.Wish{
+func (o *Options) wish(capacity uint64) build.Wish {
+	return build.Wish{
 		Capacity: capacity, Rate: o.FalsePositiveRate, Layout: o.Layout,
 		FingerprintBits: o.FingerprintBits, BucketSize: o.BucketSize, Shard: o.shard,
 	}

@@ -5,8 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sizing"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -77,7 +76,7 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	sb.SetCapacity(p.Capacity)
 	sb.SetTargetRate(o.FalsePositiveRate)
 	if o.FingerprintBits != 0 {
-		sb.SetTargetRate(sizing.ImpliedRate(p.geometry, p.DesignLoad))
+		sb.SetTargetRate(build.ImpliedRate(p.geometry, p.DesignLoad))
 	}
 	sb.SetDesignLoad(p.DesignLoad)
 	sb.SetNormalisation(o.Normalisation)
@@ -90,8 +89,8 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 }
 
 // building returns the part of the options that a build needs. o has its defaults filled in.
-func (o Options) building() builder.Config {
-	return builder.Config{
+func (o Options) building() build.Config {
+	return build.Config{
 		Seed:         o.Seed,
 		Shard:        o.shard,
 		Capacity:     o.Capacity,
@@ -106,17 +105,17 @@ func (o Options) building() builder.Config {
 		Identity:     rand.Uint64(),
 		Now:          recovery.Now(),
 		LastTime:     recovery.Now(),
-		Plan: func(capacity uint64) (builder.Plan, error) {
+		Plan: func(capacity uint64) (build.Plan, error) {
 			p, err := o.plan(capacity)
 			if err != nil {
-				return builder.Plan{}, err
+				return build.Plan{}, err
 			}
 			sb := newSuperblock(p, o)
-			return builder.Plan{
+			return build.Plan{
 				Geometry:   p.geometry,
 				Superblock: sb,
-				Limit:      sizing.Limit(&sb, p.geometry),
-				Beyond:     fmt.Sprintf("would raise the false-positive rate above %g times %g", sizing.OverRate, sb.TargetRate()),
+				Limit:      build.Limit(&sb, p.geometry),
+				Beyond:     fmt.Sprintf("would raise the false-positive rate above %g times %g", build.OverRate, sb.TargetRate()),
 			}, nil
 		},
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 )
 
@@ -134,10 +134,10 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 }
 
 // sizeByItems has a build choose its capacity once the items are counted.
-func sizeByItems(c *builder.Config, capacity func(items uint64) uint64) {
+func sizeByItems(c *build.Config, capacity func(items uint64) uint64) {
 	plan := c.Plan
 	c.Capacity = 0
-	c.Plan = func(items uint64) (builder.Plan, error) { return plan(max(capacity(items), 1)) }
+	c.Plan = func(items uint64) (build.Plan, error) { return plan(max(capacity(items), 1)) }
 }
 
 // rebuilding returns the options, with defaults, of a file that replaces one with that many items.

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 )
 
 // SetStats describe a set. For a closed one only Len, Cap and State are set. The JSON form leaves out
@@ -108,25 +108,23 @@ func verifySet(ctx context.Context, path string, progress func(done, total int64
 	var mu sync.Mutex
 	var done int64
 	failed := make([]*ShardError, len(st.shards))
-	err = sweep.Each(ctx, runtime.GOMAXPROCS(0), len(st.shards), nil, func() (func(int) error, func() error) {
-		return func(i int) error {
-			report, err := st.shards[i].verify(ctx)
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			r.FileBytes += report.FileBytes
-			if err != nil {
-				failed[i] = &ShardError{i, st.shards[i].path, err}
-			} else {
-				r.Items += report.Items
-			}
-			if done += st.manifest.Shards[i].Bytes; progress != nil {
-				progress(done, total)
-			}
-			return nil
-		}, func() error { return nil }
+	err = build.Parallel(ctx, runtime.GOMAXPROCS(0), len(st.shards), nil, func(_, i int) error {
+		report, err := st.shards[i].verify(ctx)
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		r.FileBytes += report.FileBytes
+		if err != nil {
+			failed[i] = &ShardError{i, st.shards[i].path, err}
+		} else {
+			r.Items += report.Items
+		}
+		if done += st.manifest.Shards[i].Bytes; progress != nil {
+			progress(done, total)
+		}
+		return nil
 	})
 	r.Shards = len(st.shards)
 	for _, e := range failed {

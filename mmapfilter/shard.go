@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -88,14 +88,14 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 		return err
 	}
 	var err error
-	made.Lost, err = builder.BuildHashes(ctx, prefix, c, hashes)
+	made.Lost, err = build.FromHashes(ctx, prefix, c, hashes)
 	if errors.Is(err, ErrLocked) && built != nil { // perhaps by another builder, which has just made the same file
 		if there, e := hasShard(ctx, filepath.Join(dir, made.Name), built); e == nil && there {
 			made.Found, err = true, nil
 		}
 	}
 	if err != nil {
-		if errors.Is(err, builder.ErrForeign) {
+		if errors.Is(err, build.ErrForeign) {
 			err = fmt.Errorf("%w: %w", ErrOtherShard, err)
 		}
 		return nil, err

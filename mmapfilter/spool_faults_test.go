@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
@@ -47,7 +47,7 @@ func (r spoolRun) run(t *testing.T, path string, n int) (stages []string, err er
 		return nil
 	}
 	defer func() { fault.Hook = nil }()
-	_, err = builder.Build(context.Background(), path, o.building(), numbers(0, r.keys))
+	_, err = build.FromKeys(context.Background(), path, o.building(), numbers(0, r.keys))
 	return stages, err
 }
 
@@ -142,7 +142,7 @@ func TestBuildStopsReading(t *testing.T) {
 		}
 		o := (&Options{Workers: workers, MemoryBudget: int64(workers) << 16}).withDefaults()
 		read := 0
-		_, err := builder.Build(context.Background(), filepath.Join(t.TempDir(), "f"), o.building(), func(yield func([]byte, error) bool) {
+		_, err := build.FromKeys(context.Background(), filepath.Join(t.TempDir(), "f"), o.building(), func(yield func([]byte, error) bool) {
 			for key, err := range numbers(0, most) {
 				if read++; !yield(key, err) {
 					return

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -78,7 +78,7 @@ func verifyOpen(ctx context.Context, f *os.File, head *recovery.Head, path, hash
 		return r, err
 	}
 	defer m.Unmap()
-	found, err := verify.Run(ctx, hashes, head, m.Data, progress)
+	found, err := build.Verify(ctx, hashes, head, m.Data, progress)
 	r = Report(found)
 	if busy := stillSame(f, head); busy != nil {
 		return r, busy

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -47,7 +47,7 @@ func (o *openFile) warm(ctx context.Context) error {
 	fault := new(recovery.FaultError)
 	switch {
 	case errors.As(err, &fault):
-		return about("read", o.path, verify.Fault(o.geometry, fault))
+		return about("read", o.path, build.Damage(o.geometry, fault))
 	case err == nil && o.released.Load():
 		return ErrClosed
 	case err == nil:

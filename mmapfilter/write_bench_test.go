@@ -19,7 +19,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -167,7 +167,7 @@ func (t *loadedTable) file(b *testing.B, dir string) (path string) {
 	}
 	sb.SetLength(t.items)
 	sb.Sign()
-	builder.PutCopies(recovery.Bytes(head), sb)
+	build.PutCopies(recovery.Bytes(head), sb)
 	for i, w := range head {
 		filter.Store(uint64(i), w)
 	}

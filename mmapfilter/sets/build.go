@@ -16,8 +16,8 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -336,18 +336,16 @@ func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, 
 func (h *home) check(ctx context.Context, p *Plan, built []*Built, total int64) error {
 	var mu sync.Mutex
 	var done int64
-	return sweep.Each(ctx, runtime.GOMAXPROCS(0), len(built), nil, func() (func(i int) error, func() error) {
-		return func(i int) error {
-			if err := h.checkShard(ctx, p, built[i]); err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if done += built[i].Bytes; h.progress != nil {
-				h.progress("verify", uint64(done), uint64(total))
-			}
-			return nil
-		}, func() error { return nil }
+	return build.Parallel(ctx, runtime.GOMAXPROCS(0), len(built), nil, func(_, i int) error {
+		if err := h.checkShard(ctx, p, built[i]); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if done += built[i].Bytes; h.progress != nil {
+			h.progress("verify", uint64(done), uint64(total))
+		}
+		return nil
 	})
 }
 
@@ -416,14 +414,14 @@ func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]b
 		return nil, err
 	}
 	built := make([]*Built, p.Shards)
-	summary, err := build(ctx, path, s, p, w, keys, built)
+	summary, err := buildAll(ctx, path, s, p, w, keys, built)
 	if err != nil {
 		err = errors.Join(err, removeBuilt(path, built))
 	}
 	return summary, errors.Join(err, s.Discard())
 }
 
-func build(ctx context.Context, path string, s *Spool, p *Plan, w Work, keys iter.Seq2[[]byte, error], built []*Built) (*Summary, error) {
+func buildAll(ctx context.Context, path string, s *Spool, p *Plan, w Work, keys iter.Seq2[[]byte, error], built []*Built) (*Summary, error) {
 	report := w.Progress
 	if report == nil {
 		report = func(string, uint64, uint64) {}

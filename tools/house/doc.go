@@ -49,25 +49,19 @@
 //	    → layout layout/kernel
 //	mmapfilter/internal/pending    the changes that are not in the file yet
 //	    → layout layout/kernel
-//	mmapfilter/internal/sweep      goes through a whole file: counts, checksums
-//	    → layout recovery
+//	mmapfilter/internal/build      makes files from keys and hashes: how large, how; checks whole files
+//	    → layout layout/hashes layout/kernel recovery mmapfilter/internal/place
 //	mmapfilter/internal/engine     writes to a filter: operations, commits, checkpoints
-//	    → layout layout/kernel layout/wal recovery mmapfilter/internal/pending mmapfilter/internal/place mmapfilter/internal/sweep
+//	    → layout layout/kernel layout/wal recovery mmapfilter/internal/build mmapfilter/internal/pending mmapfilter/internal/place
 //	mmapfilter/internal/background what goes on beside operations: timed commits, checkpoints
 //	    → recovery mmapfilter/internal/engine
-//	mmapfilter/internal/builder    makes a file from keys
-//	    → layout layout/hashes layout/kernel recovery mmapfilter/internal/place mmapfilter/internal/sweep
 //	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
-//	    → layout recovery mmapfilter/internal/background mmapfilter/internal/builder mmapfilter/internal/engine
-//	mmapfilter/internal/verify     reads a whole file and checks every rule of its format
-//	    → layout recovery mmapfilter/internal/builder mmapfilter/internal/sweep
-//	mmapfilter/internal/sizing     how large a filter must be, and how many keys it takes
-//	    → layout mmapfilter/internal/builder
+//	    → layout recovery mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/engine
 //	mmapfilter/internal/byshard    sorts the keys of a batch by their shards
 //	mmapfilter/internal/manifest   the format of the file that names the shards of a set
 //	    → layout
 //	mmapfilter                     the API
-//	    → layout layout/all layout/wal recovery mmapfilter/internal/background mmapfilter/internal/builder mmapfilter/internal/byshard mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild mmapfilter/internal/sizing mmapfilter/internal/sweep mmapfilter/internal/verify
+//	    → layout layout/all layout/wal recovery mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/byshard mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter
 //	mmapfilter/guard               a filter in front of an embedded store
@@ -87,7 +81,7 @@
 //	mmapfilter/guard/example/sqlite       (*) a guard by hand, of a database/sql store
 //	    → mmapfilter/guard
 //	mmapfilter/sets                builds filters of more keys than a file should hold
-//	    → layout recovery mmapfilter mmapfilter/internal/manifest mmapfilter/internal/sweep
+//	    → layout recovery mmapfilter mmapfilter/internal/build mmapfilter/internal/manifest
 //	tools/mmapfilter               the command
 //	tools/readers                  readers in C and Python
 //	tools/jobs                     runs the tasks of a set on many machines
@@ -109,23 +103,23 @@
 //
 // # The ways through them
 //
-//	Build      mmapfilter, builder, place: buckets fill in memory; recovery: the file gets its name
+//	Build      mmapfilter, build, place: buckets fill in memory; recovery: the file gets its name
 //	Insert     mmapfilter, engine, place: which words change; recovery, wal: the log; pending
 //	commit     background: it is due; engine, recovery: the log is durable, then the words go to the file
 //	Contains   mmapfilter, layout; where the filter is open for writing, engine and pending before layout
-//	Rebuild    mmapfilter, rebuild: builder makes the new file; engine does operations in both
+//	Rebuild    mmapfilter, rebuild: build makes the new file; engine does operations in both
 //	recovery   mmapfilter, engine, recovery: wal reads the log, and its words go to the file
 //
 // Calls go down the page. These go up, through a function or an interface of the part below:
 //
 //	layout → mmapfilter      NewDirect's contains: a lookup that the assembly does not settle
 //	layout → engine          Lookup's at: words that may be pending
-//	place → engine, builder  Lines, Preview: the lines that an insert reads and changes
+//	place → engine, build    Lines, Preview: the lines that an insert reads and changes
 //	recovery → engine        Seal's fill: the checksums
 //	engine → background      Writer.Behind: operations are pending; Writer.Unsealing: the first write to a
 //	                         sealed file is about to come
 //	engine → rebuild         the functions of Handover: where lookups go, and what is left to do
-//	builder → mmapfilter     the functions of Config: the size of the filter, its name
+//	build → mmapfilter       the functions of Config: the size of the filter, its name
 //	rebuild → mmapfilter     the functions of a rebuild: its keys, and the file that Filter uses
 //	guard → the guard of a store   Store: its transactions and its log
 //

@@ -8,8 +8,8 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/verify"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 )
@@ -49,7 +49,7 @@ func crashVerify(words []uint64) error {
 	}
 	head := &recovery.Head{Superblock: sb, Geometry: g, Size: int64(len(data))}
 	copy(head.Raw[:], data)
-	r, err := verify.Run(context.Background(), "", head, data, func(done, total int64) {})
+	r, err := build.Verify(context.Background(), "", head, data, func(done, total int64) {})
 	if err != nil {
 		return err
 	}

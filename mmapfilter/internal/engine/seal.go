@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/sweep"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -25,7 +25,7 @@ func (w *Writer) Seal(ctx context.Context) error {
 		return err
 	}
 	return w.protocol.Seal(func(sb *layout.Superblock, store func(word, value uint64)) error {
-		tail, err := sweep.Tail(ctx, w.table, w.protocol.Geometry(), recovery.Bytes(w.words), sb)
+		tail, err := build.Tail(ctx, w.table, w.protocol.Geometry(), recovery.Bytes(w.words), sb)
 		if err != nil {
 			return err
 		}

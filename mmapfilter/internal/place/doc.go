@@ -62,7 +62,7 @@
 // # Builds
 //
 // A build has all items at once and places most of them line by line, in the order of the file
-// (package builder). It starts with P1's home lines. Then items go from line to line in rounds (P9, P10)
+// (package build). It starts with P1's home lines. Then items go from line to line in rounds (P9, P10)
 // instead of one search each; the item that leaves has its overflow bits set (P4). So the few items left
 // after the rounds have theirs, like items in the stash: Settle places them by P6, or in the stash.
 //

@@ -4,7 +4,7 @@
 // # The steps
 //
 //	tap        from an instant on, a tap lists the operations of the old file            engine
-//	build      the new file gets what the old one had at that instant                    builder
+//	build      the new file gets what the old one had at that instant                    build
 //	open       the new file gets a writer                                                the caller
 //	catch up   what is in the tap is done in the new file, until little is left          Run
 //	hand over  the rest is done; then operations are done in both files, until the new   engine

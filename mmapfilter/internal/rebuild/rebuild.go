@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -16,7 +16,7 @@ import (
 // A Job says which file is to be replaced, and by what.
 type Job struct {
 	Old    *background.Work
-	Config builder.Config // of the new file, which gets the owner, group and permissions of the old one
+	Config build.Config // of the new file, which gets the owner, group and permissions of the old one
 	// Keys, if not nil, returns the keys for the new file. It is called while no operation is under
 	// way. Hashes, if not nil, is called after it, and returns the hashes of further items. If Keys is
 	// nil, the new file has the items of the old one, by the hashes that it keeps.
@@ -44,7 +44,7 @@ type rebuild struct {
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
 	r := &rebuild{Job: job, to: recovery.RebuildPath(path)}
-	r.replayer.tap = engine.NewTap(builder.Beside(r.to).Scratch)
+	r.replayer.tap = engine.NewTap(build.Beside(r.to).Scratch)
 	defer r.replayer.tap.Close()
 	if err := r.Old.Files.Named(); err != nil {
 		return false, err
@@ -104,7 +104,7 @@ func (r *rebuild) build(ctx context.Context) error {
 		})
 	})
 	if err == nil {
-		_, err = builder.Build(ctx, r.to, r.Config, keys)
+		_, err = build.FromKeys(ctx, r.to, r.Config, keys)
 	}
 	return err
 }
@@ -123,7 +123,7 @@ func (r *rebuild) buildKept(ctx context.Context) error {
 	if err == nil {
 		r.Config.Continues = r.Old.Writer.Superblock()
 		r.Config.LastTime = r.Config.Continues.LastTime()
-		_, err = builder.BuildKept(ctx, r.to, r.Config, []recovery.Kept{kept})
+		_, err = build.FromKept(ctx, r.to, r.Config, []recovery.Kept{kept})
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/builder"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -47,7 +47,7 @@ func newRunOf(t *testing.T, create func(tabletest.Shape, rapid.TB, string, uint6
 	t.Cleanup(func() { r.using().Retire() })
 	r.job = Job{
 		Old: old,
-		Config: builder.Config{
+		Config: build.Config{
 			Seed: seed, Workers: 1, MemoryBudget: 1 << 20, Capacity: 1000,
 			Progress: func(string, uint64, uint64) {}, Plan: plan,
 		},
@@ -89,7 +89,7 @@ func openWork(path string) (*background.Work, error) {
 	return k, nil
 }
 
-func plan(capacity uint64) (p builder.Plan, err error) {
+func plan(capacity uint64) (p build.Plan, err error) {
 	p.Geometry, err = layout.NewGeometry(shape.Kind, shape.Params, capacity/shape.Slots()*2)
 	p.Limit = 1 << 63
 	p.Superblock.SetGeneration(1)
@@ -227,7 +227,7 @@ func TestRunKept(t *testing.T) {
 	r := newRunOf(t, tabletest.Shape.CreateKeeping)
 	r.job.Keys, r.job.Config.Keep, r.job.Config.Identity, r.job.Config.Capacity = nil, true, 2, 0
 	var planned uint64
-	r.job.Config.Plan = func(capacity uint64) (builder.Plan, error) {
+	r.job.Config.Plan = func(capacity uint64) (build.Plan, error) {
 		planned = capacity
 		p, err := plan(1000)
 		p.Superblock.SetKeepsHashes(false)
@@ -277,7 +277,7 @@ func TestRunFails(t *testing.T) {
 	failed := errors.New("it fails")
 	for name, fail := range map[string]func(r *run, cancel func(error)){
 		"the plan": func(r *run, cancel func(error)) {
-			r.job.Config.Plan = func(uint64) (builder.Plan, error) { return builder.Plan{}, failed }
+			r.job.Config.Plan = func(uint64) (build.Plan, error) { return build.Plan{}, failed }
 		},
 		"the keys": func(r *run, cancel func(error)) {
 			r.job.Keys = func() (iter.Seq2[[]byte, error], error) { return nil, failed }
@@ -348,7 +348,7 @@ func TestAnotherFile(t *testing.T) {
 func TestGiveUpEndsTheTap(t *testing.T) {
 	r := newRun(t)
 	x := &rebuild{Job: r.job, to: recovery.RebuildPath(r.job.Old.Files.Path())}
-	x.replayer.tap = engine.NewTap(builder.Beside(x.to).Scratch)
+	x.replayer.tap = engine.NewTap(build.Beside(x.to).Scratch)
 	if err := x.build(context.Background()); err != nil {
 		t.Fatal(err)
 	}

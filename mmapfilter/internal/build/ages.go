@@ -1,0 +1,76 @@
+package build
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+)
+
+// A history says how many items were inserted when: in spans of time that do not overlap, in
+// ascending order.
+type history []hashes.Age
+
+// mostSpans bounds the memory for a history. It is many times hashes.MostAges, so that what add joins is
+// small beside an age of the file. With many more, add would move too many spans to insert one.
+const mostSpans = 4096
+
+// add adds items that were committed at the given time.
+func (h *history) add(time, items uint64) {
+	i := h.find(time)
+	if i < len(*h) && (*h)[i].First <= time {
+		(*h)[i].Items += items
+		return
+	}
+	*h = slices.Insert(*h, i, hashes.Age{First: time, Last: time, Items: items})
+	if len(*h) > mostSpans {
+		*h, _ = join(*h, mostSpans/2)
+	}
+}
+
+// find returns the first span that does not end before a time.
+func (h *history) find(time uint64) int {
+	if n := len(*h); n > 0 && time >= (*h)[n-1].First { // times mostly rise
+		if time <= (*h)[n-1].Last {
+			return n - 1
+		}
+		return n
+	}
+	return sort.Search(len(*h), func(i int) bool { return (*h)[i].Last >= time })
+}
+
+// join joins neighbouring ages, those with the fewest items first, until no more than most are left.
+// ages is in the order of the last times. to has, for each age, the index of the one that it became.
+func join(ages []hashes.Age, most int) (joined []hashes.Age, to []int) {
+	joined, parts := slices.Clone(ages), make([]int, len(ages))
+	for i := range parts {
+		parts[i] = 1
+	}
+	for len(joined) > most {
+		// One pass joins many pairs: those with at most twice the fewest items.
+		least := ^uint64(0)
+		for i := range joined[1:] {
+			least = min(least, joined[i].Items+joined[i+1].Items)
+		}
+		n, excess := 0, len(joined)-most
+		for i := 0; i < len(joined); i++ {
+			a, p := joined[i], parts[i]
+			if excess > 0 && i+1 < len(joined) && a.Items+joined[i+1].Items <= 2*least {
+				b := joined[i+1]
+				a = hashes.Age{First: min(a.First, b.First), Last: max(a.Last, b.Last), Items: a.Items + b.Items}
+				p += parts[i+1]
+				i++
+				excess--
+			}
+			joined[n], parts[n] = a, p
+			n++
+		}
+		joined, parts = joined[:n], parts[:n]
+	}
+	for i, p := range parts {
+		for range p {
+			to = append(to, i)
+		}
+	}
+	return joined, to
+}

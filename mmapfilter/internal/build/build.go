@@ -1,0 +1,121 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// FromKeys makes the file at path from keys. lost says which parts of an older file's owner and
+// group it could not keep. If not all keys have room, the error is a *FullError.
+func FromKeys(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, error]) (lost string, err error) {
+	return build(ctx, path, c, func(b *builder) error {
+		s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
+		b.homes = s
+		return b.spoolParcels(ctx, s, b.ofKeys(keys))
+	})
+}
+
+// FromHashes is FromKeys from the hashes of keys, many at a time. All keys must belong to the shard.
+func FromHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]uint64, error]) (lost string, err error) {
+	return build(ctx, path, c, func(b *builder) error {
+		s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(c.Capacity))
+		b.homes = s
+		return b.spoolParcels(ctx, s, b.ofHashes(blocks))
+	})
+}
+
+// FromKept is FromKeys from the hashes that filters have kept. If a file of them is damaged, the error
+// is an *InputError and matches recovery.ErrHashes.
+func FromKept(ctx context.Context, path string, c Config, kept []recovery.Kept) (lost string, err error) {
+	lost, err = build(ctx, path, c, func(b *builder) error {
+		m, err := OpenKept(ctx, b.draft, c.Workers, c.MemoryBudget, kept, nil)
+		if err != nil {
+			return err
+		}
+		b.homes, b.came = m, m.entries
+		return nil
+	})
+	return lost, hashesError(err)
+}
+
+// build makes the file at path. take reads the hashes.
+func build(ctx context.Context, path string, c Config, take func(b *builder) error) (lost string, err error) {
+	var draft *recovery.Draft
+	if c.Like != "" {
+		draft, err = recovery.NewDraftLike(path, c.Like)
+	} else {
+		draft, err = recovery.NewDraftMode(path, c.Mode)
+	}
+	if err != nil {
+		return "", err
+	}
+	b := &builder{Config: c, draft: draft}
+	published := false
+	defer func() {
+		b.close()
+		if !published {
+			err = errors.Join(err, draft.Discard())
+		}
+	}()
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	if !c.Overwrite {
+		if err := draft.Guard(); err != nil {
+			return "", err
+		}
+	}
+	if c.Check != nil && c.Name == nil {
+		if err := c.Check(); err != nil {
+			return "", err
+		}
+	}
+	if c.Capacity > 0 { // find out that the disk is too small before reading the keys
+		if err := b.allocate(ctx, c.Capacity); err != nil {
+			return "", err
+		}
+	}
+	if err := take(b); err != nil {
+		return "", err
+	}
+	if err := b.fromSource(ctx); err != nil {
+		return "", err
+	}
+	if err := b.catch(b.putSuperblocks); err != nil {
+		return "", err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	if c.Name != nil {
+		name, err := c.Name(&b.plan.Superblock, b.came)
+		if err != nil || name == "" {
+			return "", err
+		}
+		draft.Rename(name, c.Check)
+	}
+	published = true // or discarded, by Publish
+	return draft.Lost(), draft.Publish()
+}
+
+// fromSource runs the steps from the hashes to lines and checksums.
+func (b *builder) fromSource(ctx context.Context) error {
+	if b.table == nil {
+		n, err := b.count(ctx)
+		if err != nil {
+			return err
+		}
+		if err := b.allocate(ctx, n); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func(context.Context) error{b.fill, b.place, b.checkLimit, b.check} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A Config says what to build, and how.
+type Config struct {
+	Seed         uint64
+	Shard        layout.Shard // keys of other shards are left out
+	Capacity     uint64       // 0: as many as there are keys
+	Distinct     bool         // store equal keys once
+	Workers      int
+	MemoryBudget int64 // bytes
+	// Keep makes NAME.hashes. Identity is its identity, and Now the time of all inserts, in nanoseconds
+	// since 1970.
+	Keep     bool
+	Identity uint64
+	Now      uint64
+	// Check, if not nil, is called while no writer can open the file that the new one replaces: before
+	// the keys are read or, with Name, just before the new file is published.
+	Check func() error
+	// Overwrite has the new file replace whatever is in its place. Otherwise it replaces only a filter
+	// and what belongs to it (see Draft.Guard).
+	Overwrite bool
+	// MinKeys is the fewest items that the new file may have. Otherwise the error is ErrFewKeys.
+	MinKeys uint64
+	// Like, if not "", is a file whose owner, group and permissions the new one gets.
+	Like string
+	// Mode is the permissions of the new file, if it is like no other; see recovery.NewDraftMode.
+	Mode fs.FileMode
+	// First, unless it is zero, is the superblock of the file that the new one replaces. The new file
+	// continues its generation and its sequence numbers.
+	First layout.Superblock
+	// Continues, if not nil, is the superblock of the one filter whose hashes the new file is made
+	// from: it continues the history. LastTime is the last time of the filters whose hashes it is made
+	// from.
+	Continues *layout.Superblock
+	LastTime  uint64
+	// Name, if not nil, returns the name of the finished file, in the directory of the path. If it
+	// returns "", the file is dropped. read is the number of keys that it was made from.
+	Name func(sb *layout.Superblock, read uint64) (name string, err error)
+	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
+	Progress func(stage string, done, total uint64)
+	// Plan returns the filter for a capacity.
+	Plan func(capacity uint64) (Plan, error)
+}
+
+// A Plan is the filter to build.
+type Plan struct {
+	Geometry   layout.Geometry
+	Superblock layout.Superblock // the first superblock of the file, without state, length, UUID and signature
+	Limit      uint64            // most keys, as place.KeysOf counts them
+	Beyond     string            // ends the error "more than Limit keys …"
+}
+
+// A FullError says that not all keys have room. It matches place.ErrFull.
+type FullError struct{ Reason string }
+
+func (e *FullError) Error() string { return fmt.Sprintf("%v: %s", place.ErrFull, e.Reason) }
+func (e *FullError) Unwrap() error { return place.ErrFull }
+
+// A filler is a Table that fills a line faster than Place does, with the same result.
+type filler interface {
+	// Fill puts the items of sorted hashes, whose home line is the empty line l, into
+	// it. It appends to beyond the hashes that do not fit, in order.
+	Fill(l *layout.Line, hashes, beyond []uint64) []uint64
+}
+
+// ErrFewKeys is returned if there are fewer items than MinKeys.
+var ErrFewKeys = errors.New("too few keys")
+
+// A builder is one Build in progress.
+type builder struct {
+	Config
+	draft *recovery.Draft
+
+	plan  Plan
+	table layout.Table // nil until the capacity is known
+	view  layout.View  // of the draft
+
+	// The table, by what it can do; nil if it cannot.
+	filler       filler
+	chooser      layout.Chooser
+	overflowBits layout.Overflows
+	hosts        layout.Hosts
+
+	homes    source    // the hash of every key
+	base     *baseFile // nil if the filter does not keep its hashes
+	homeless *spool    // items that found no room: their hashes in the line that they go to next
+	room     lineRoom
+	came     uint64 // keys from the sequence, counted before anything is done with them
+	items    uint64 // those that go into the filter: all, or with Distinct one of each
+
+	progress struct {
+		sync.Mutex
+		stage string
+		done  uint64
+	}
+}
+
+// homelessShare is the part of the memory budget that homeless gets: 1 in 4. In fill that comes on top
+// of the budget, which homes still has; in a round there are two such spools, and no homes. With less,
+// a build of a layout with small lines would write more to files; with more, fill would exceed the
+// budget by more.
+const homelessShare = 4
+
+func (b *builder) close() {
+	if b.homes != nil {
+		b.homes.close()
+	}
+	b.homeless.close()
+}
+
+// catch runs f, which uses the draft, and returns a fault in it as an error.
+func (b *builder) catch(f func()) error {
+	if fault := recovery.Catch(b.draft.Data, f); fault != nil {
+		return fault
+	}
+	return nil
+}
+
+// allocate fixes the geometry and gives the draft its size.
+func (b *builder) allocate(ctx context.Context, capacity uint64) (err error) {
+	if b.plan, err = b.Plan(capacity); err != nil {
+		return err
+	}
+	g := b.plan.Geometry
+	if err := b.draft.Allocate(ctx, g.SealedBytes); err != nil {
+		return err
+	}
+	b.draft.AdviseLarge()
+	b.table = layout.NewTable(g)
+	b.filler, _ = b.table.(filler)
+	b.chooser, _ = b.table.(layout.Chooser)
+	b.overflowBits, _ = b.table.(layout.Overflows)
+	b.hosts, _ = b.table.(layout.Hosts)
+	b.view = layout.NewView(recovery.Words(b.draft.Data)[layout.WordRuntime:], g)
+	return nil
+}
+
+// report passes the progress of a stage to the caller.
+func (b *builder) report(stage string, add, total uint64) {
+	b.progress.Lock()
+	defer b.progress.Unlock()
+	if b.progress.stage != stage {
+		b.progress.stage, b.progress.done = stage, 0
+	}
+	b.progress.done += add
+	b.Progress(stage, b.progress.done, total)
+}
+
+// sameLine returns the line of hashes[i] and the index of the first hash of the next line.
+// hashes is sorted.
+func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
+	lines := b.table.Lines()
+	line, _ = layout.SplitHash(hashes[i], lines)
+	for end = i + 1; end < len(hashes); end++ {
+		if next, _ := layout.SplitHash(hashes[end], lines); next != line {
+			break
+		}
+	}
+	return line, end
+}
+
+// putLine stores the worker's line to the draft, and notes how much room it has.
+func (b *builder) putLine(w *worker, line uint64) {
+	layout.Store(b.table, b.view.Region, line, &w.line)
+	free := b.table.Free(w.line[:], line)
+	if b.hosts != nil { // room for guests, since nearly all items that arrive are guests
+		free = b.hosts.GuestRoom(&w.line)
+	}
+	b.room.set(line, free)
+}
+
+// full returns the error for a build with no free slot and no free stash entry.
+func (b *builder) full() error {
+	entries := 0
+	if err := b.catch(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
+		return err
+	}
+	return &FullError{fmt.Sprintf("%d keys (equal ones count each unless Distinct is set) for a capacity of %d, with %d slots and %d of %d stash entries in use",
+		b.items, b.plan.Superblock.Capacity(), b.plan.Geometry.Slots(), entries, layout.StashEntries)}
+}
+
+// parallel is Parallel for the tasks of a stage. If homeless is not nil, the items that the tasks send
+// on go there.
+func (b *builder) parallel(ctx context.Context, homeless *spool, n int, task func(w *worker, i int) error) error {
+	workers := make([]worker, min(b.Workers, n))
+	for i := range workers {
+		workers[i].homeless = homeless.collector()
+	}
+	err := Parallel(ctx, len(workers), n, b.draft.Data, func(worker, i int) error { return task(&workers[worker], i) })
+	for i := range workers {
+		if err == nil {
+			err = workers[i].homeless.flush()
+		}
+	}
+	return err
+}

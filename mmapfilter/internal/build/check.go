@@ -1,0 +1,108 @@
+package build
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/zeebo/xxh3"
+)
+
+// checkLimit checks the number of keys against the limits after all are placed.
+func (b *builder) checkLimit(context.Context) error {
+	if b.items < b.MinKeys {
+		return fmt.Errorf("%w: %d, and there must be at least %d", ErrFewKeys, b.items, b.MinKeys)
+	}
+	var entries int
+	var inStash uint64
+	if err := b.catch(func() { entries, inStash = layout.StashUse(b.view.Stash) }); err != nil {
+		return err
+	}
+	if place.KeysOf(b.items, inStash, entries) > b.plan.Limit {
+		return &FullError{fmt.Sprintf("%d keys for a capacity of %d; more than %d %s",
+			b.items, b.plan.Superblock.Capacity(), b.plan.Limit, b.plan.Beyond)}
+	}
+	return nil
+}
+
+// check counts the items in the lines, which proves that no key was lost, and makes the chunk
+// checksums.
+func (b *builder) check(ctx context.Context) error {
+	var inLines atomic.Uint64
+	table, pieces := b.checksums(), newPieces(b.plan.Geometry)
+	err := b.parallel(ctx, nil, pieces.n, func(_ *worker, i int) error {
+		items, err := pieces.sum(b.table, b.view.Region, i, b.draft.Data, table)
+		inLines.Add(items)
+		b.report("check", 1, uint64(pieces.n))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var inStash uint64
+	var broken error
+	if err := b.catch(func() { _, inStash, broken = layout.CheckStash(b.table, &b.view) }); err != nil || broken != nil {
+		return errors.Join(err, broken)
+	}
+	if inLines.Load()+inStash != b.items {
+		return fmt.Errorf("placed %d items, but the lines hold %d and the stash %d", b.items, inLines.Load(), inStash)
+	}
+	return nil
+}
+
+// checksums returns the draft's table of checksums.
+func (b *builder) checksums() []byte {
+	g := b.plan.Geometry
+	return b.draft.Data[g.OffTable : g.OffTable+4*g.Chunks]
+}
+
+// putSuperblocks stores the trailer to the draft, and the superblock to all four slots.
+func (b *builder) putSuperblocks() {
+	sb, table := &b.plan.Superblock, b.checksums()
+	sb.SetState(layout.Sealed)
+	sb.SetLength(b.items)
+	if b.First != (layout.Superblock{}) {
+		sb.SetGeneration(b.First.Generation() + 1)
+		sb.SetCheckpointLSN(b.First.CheckpointLSN())
+		sb.SetUserSeq(b.First.UserSeq())
+		sb.SetOperation(b.First.Operation())
+	}
+	if b.base != nil {
+		sb.SetHashes(layout.Hashes{Identity: b.Identity, Pages: b.base.tail.Number, Check: b.base.tail.Before})
+		sb.SetKept(layout.Kept{At: b.base.header.At})
+		sb.SetLastTime(b.believed(b.LastTime))
+		if sb.SetDescent(b.Identity); b.Continues != nil {
+			sb.SetDescent(b.Continues.Descent())
+		}
+	}
+	id := uuid(sb, table)
+	sb.SetUUID(id)
+	if b.Shard.Count > 0 && sb.ShardIdentity() == 0 {
+		sb.SetShardIdentity(binary.LittleEndian.Uint64(id[:]))
+	}
+	sb.Sign()
+	trailer := layout.Trailer(sb, b.plan.Geometry, table)
+	copy(b.draft.Data[b.plan.Geometry.OffTrailer:], trailer[:])
+	PutCopies(b.draft.Data, sb)
+}
+
+// PutCopies puts a superblock into all four slots of a file. The file is readable while one of
+// them is intact.
+func PutCopies(file []byte, sb *layout.Superblock) {
+	for i := range layout.SuperblockSlots {
+		copy(file[i*layout.SuperblockBytes:], sb[:])
+	}
+}
+
+// uuid derives the UUID from the checksums and the superblock, which holds seed and geometry:
+// equal content has an equal UUID on every machine.
+func uuid(sb *layout.Superblock, table []byte) (uuid [16]byte) {
+	h := xxh3.New()
+	h.Write(sb[:])
+	h.Write(table)
+	return h.Sum128().Bytes()
+}

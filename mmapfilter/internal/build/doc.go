@@ -1,0 +1,105 @@
+// Package build works out how large a filter must be, makes a sealed filter file from keys or hashes,
+// and checks whole files.
+//
+// # The size
+//
+// A Wish says what a filter is to be. A candidate is a layout that may be chosen, with parameters that
+// were asked for, at the highest design load at which the predicted rate is low enough and the stash has
+// room for the items that find no slot. The smallest one is chosen; of equal ones, that with the fewest
+// fingerprints, whose rate is nearest to the one asked for. If f was asked for, the design load is the
+// usual one, whatever the rate.
+//
+// A prediction (layout.Predict) is exact on average. A rate that is stored in a file has 4 digits, since
+// the last bits of a prediction depend on the machine.
+//
+// A filter takes keys beyond its capacity, but its rate rises with them. The Limit is where it is
+// OverRate times the one asked for (C4). In most filters the slots are used up before.
+//
+// # The steps of a build
+//
+//	hash     hash the keys, short ones in the goroutine that reads them;
+//	         spool the hashes, partitioned by their top bits           all workers
+//	count    the distinct keys, if Distinct is set without Capacity    all workers
+//	fill     each range of lines, from its partition, sorted           all workers
+//	place    items whose home line is full, in rounds                  all workers;
+//	         the last few                                              one worker
+//	check    count the items in the lines, make the chunk checksums    all workers
+//	publish  superblocks, fsync, rename
+//
+// Sorting the hashes of a partition puts them in the order of their lines. It also makes the
+// order in which they were spooled, and so the number of workers, irrelevant: the file depends
+// only on the options and the keys.
+//
+// No key is lost unnoticed. Build counts the keys of the sequence before it does anything with
+// them; fill compares that count with the hashes that it reads back from the spool, and check
+// compares it with the items in the file.
+//
+// # Rounds
+//
+// Place finds room for the items that found none in fill, by the rules of package place but line
+// by line. At the start of a round every such item has arrived at one of its two lines. The
+// lines take their arrivals in, one line after the other. If an arrival finds no room, the line
+// sends it, or an item in its stead, to the other line of that item, where it arrives in the
+// next round.
+//
+//	round 0        the items arrive at their home lines, which are full: a line chooses
+//	               which items it sends, of those that it holds and the arrivals
+//	rounds 1, 3    an item that finds no room goes back to where it came from
+//	round 2        an item that came back takes the room of another one
+//	round 4 on     an item that finds no room takes that of another one, as in the paper
+//
+// An invariant holds from round 1 on: every item away from home has its overflow bits in its
+// home line (place, P4). An item that is sent leaves its bits in the line. One that goes back
+// leaves none: it was never in that line, and its bits are where it came from. Going back keeps
+// the number of items away from home low (place, P10); in layouts without overflow bits no item goes
+// back.
+//
+// The rounds end when few items are left, or when a round after round 4 places next to none: then
+// the table is full, or many items have the same lines and fingerprint. (Rounds 2 and 4 may place
+// few in any table: items that went back arrive at full lines.) The remaining items go through the
+// search of inserts, one by one, and to the stash.
+//
+// Rounds store in the order of the file. Placing the items one by one would store to random
+// lines. Each store would cost a cache miss; if the file is larger than memory, also a page read
+// and written; and if the system holds the file in large pages, all of a large page written.
+//
+// A round depends only on the items and on the lines as the previous round left them, and so not
+// on the number of workers.
+//
+// # Kept hashes
+//
+// A build from kept hashes has another first step. The base of each file is sorted, and fill reads
+// it as it is. The operations of the tails are in the order of their commits: all workers read
+// them, in stretches of pages, and spool each operation as two words, of which one has its number in
+// the history. So the order in which stretches are read does not matter. Fill sorts the operations of
+// its partitions, merges them with the items of the bases, and does those of each hash in their order,
+// file by file (K7).
+//
+// # What Verify checks
+//
+//	superblocks   of a sealed file: that all copies agree (what one of them says, F1 to F7, is checked
+//	              when the file is opened)
+//	checksums     of a sealed file: F8 and F9. With these, a change of any byte is found.
+//	lines         F10
+//	stash         F12, and the padding behind the last line
+//	count         F13: lines and stash hold as many items as the superblock says
+//	hashes        K6: if the filter keeps its hashes, the table has the items to which the base and the
+//	              operations lead, and no others; and each key that the history means (K7) is found, unless
+//	              a stray delete has taken its item
+//
+// The first three look at the whole file. The rest is checked only if they find no damage, and the
+// hashes only if nothing else does. So one changed byte is one damage.
+//
+// Two multisets of items, that of the table and that of the hashes, are compared by sums of a mix of
+// each item: neither has to be sorted by the other, and no memory is needed for them.
+//
+// A fault in the mapping is damage like any other: the file was cut short, or its disk failed.
+//
+// # Reading the source
+//
+// Size is in size.go, Limit in limit.go. fromSource (build.go) runs the steps of a build. The keys come
+// in through ofKeys (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go
+// and merge.go. Then come fill.go, rounds.go, in which place runs the rounds, and check.go; victim.go
+// chooses the items that leave a line. builder.go has what the steps share. Verify (verify.go, scan.go)
+// and the last step of a build go through the file by pieces (pieces.go), several at once (parallel.go).
+package build

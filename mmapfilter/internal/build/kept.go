@@ -1,0 +1,258 @@
+package build
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Ages says which age an item gets. For a build, they are ages of the new base.
+type Ages struct {
+	Base func(age hashes.Age) int
+	Tail func(time uint64) int
+}
+
+// leastInPart is the least number of items in a partition of kept hashes, if there are that many:
+// finding the items of a partition takes about as long as reading a thousand.
+const leastInPart = 1 << 14
+
+// KeptBudget is how many bytes of kept hashes a reader of them holds in memory, unless it builds a
+// file: a quarter of what a build holds by default.
+const KeptBudget = 64 << 20
+
+// OpenKept reads the tails of files of hashes, and spools their operations, with a number of workers
+// and within a memory budget. If ages is nil, the items get at most hashes.MostAges ages by the times at
+// which they were inserted. If a file is damaged, the error is an *InputError and matches
+// recovery.ErrHashes.
+func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []recovery.Kept, ages *Ages) (m *Merged, err error) {
+	defer func() { err = hashesError(err) }()
+	m = &Merged{inputs: make([]input, len(kept)), inserts: true}
+	for i := range m.inputs {
+		in := &m.inputs[i]
+		in.Kept, in.number = kept[i], i
+		if in.header, err = recovery.ReadHashesHeader(in.File, in.Counted.Identity); err != nil {
+			return nil, in.fault(err)
+		}
+		m.entries += in.header.Items
+	}
+	past, err := m.surveyTails(ctx, workers)
+	if err != nil {
+		return nil, err
+	}
+	if ages == nil {
+		ages = m.joinAges(past)
+	}
+	for i := range m.inputs {
+		in := &m.inputs[i]
+		for _, a := range in.header.Ages {
+			in.ageOf = append(in.ageOf, ages.Base(a))
+		}
+	}
+	for m.n = spoolParts(m.entries); m.n > 1 && m.entries/uint64(m.n) < leastInPart; {
+		m.n /= 2
+	}
+	if err := m.spoolTails(ctx, dir, workers, budget, ages.Tail); err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// hashesError makes damage of NAME.hashes match recovery.ErrHashes.
+func hashesError(err error) error {
+	if e := new(layout.CorruptError); errors.As(err, &e) && e.Region == layout.RegionHashes && !errors.Is(err, recovery.ErrHashes) {
+		return fmt.Errorf("%w: %w", recovery.ErrHashes, err)
+	}
+	return err
+}
+
+// Expired gives age 0 to the items that were certainly inserted before a time, in nanoseconds
+// since 1970, and age 1 to the others.
+func Expired(before uint64) *Ages {
+	tail := func(time uint64) int {
+		if time < before && before-time >= hashes.TimeStep {
+			return 0
+		}
+		return 1
+	}
+	return &Ages{Base: func(a hashes.Age) int { return tail(a.Last) }, Tail: tail}
+}
+
+// Unaged gives age 0 to all items.
+func Unaged() *Ages {
+	return &Ages{Base: func(hashes.Age) int { return 0 }, Tail: func(uint64) int { return 0 }}
+}
+
+// Each calls do with the items in ascending order, many at a time, and with their ages. It stops at the
+// first error. Call it once. If a file is damaged, the error matches recovery.ErrHashes.
+func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8) error) (err error) {
+	defer func() { err = hashesError(err) }()
+	w := new(worker)
+	for i := range m.parts() {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		sorted, err := m.load(w, i, i+1, true, false)
+		if err == nil {
+			err = do(sorted, w.ages)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return m.done()
+}
+
+// Strays calls do for the hashes whose deletes, since the base, have taken an item of another hash.
+// Call it before Each.
+func (m *Merged) Strays(ctx context.Context, do func(hash uint64)) error {
+	if m.inserts {
+		return nil
+	}
+	held := m.Held
+	defer func() { m.Held = held }()
+	m.Held = func(hash uint64, _ int64, stray uint64) {
+		if stray > 0 {
+			do(hash)
+		}
+	}
+	w := new(worker)
+	for i := range m.parts() {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if _, err := m.load(w, i, i+1, false, false); err != nil {
+			return hashesError(err)
+		}
+	}
+	return nil
+}
+
+// Close releases the memory and the files.
+func (m *Merged) Close() { m.close() }
+
+// Beside makes the files of a spool beside the file at a path.
+type Beside string
+
+// Scratch makes a file.
+func (path Beside) Scratch() (*recovery.Scratch, error) { return recovery.ScratchBeside(string(path)) }
+
+// joinAges makes the ages of all items, from those of the bases and from the past of the tails.
+func (m *Merged) joinAges(past history) *Ages {
+	all := slices.Clone([]hashes.Age(past))
+	for i := range m.inputs {
+		all = append(all, m.inputs[i].header.Ages...)
+	}
+	byLast := func(a, b hashes.Age) int {
+		return cmp.Or(cmp.Compare(a.Last, b.Last), cmp.Compare(a.First, b.First))
+	}
+	slices.SortFunc(all, byLast)
+	joined, to := join(all, hashes.MostAges)
+	if m.ages = joined; len(joined) == 0 {
+		m.ages = []hashes.Age{{}}
+	}
+	ageOf := func(a hashes.Age) int {
+		i, _ := slices.BinarySearchFunc(all, a, byLast)
+		return to[i]
+	}
+	return &Ages{Base: ageOf, Tail: func(time uint64) int { return ageOf(past[past.find(time)]) }}
+}
+
+func (m *Merged) parts() int                     { return m.n }
+func (m *Merged) count() (keys uint64, all bool) { return m.entries, m.inserts }
+func (m *Merged) close()                         { m.tails.close() }
+
+// done checks the number and the sum of the items of each base.
+func (m *Merged) done() error {
+	for i := range m.inputs {
+		in := &m.inputs[i]
+		if n, sum := in.items.Load(), in.sum.Load(); n != in.header.Items || sum != in.header.Sum {
+			return in.fault(hashes.Corrupt(0, "the base has %d items of sum %#x, not %d of sum %#x", n, sum, in.header.Items, in.header.Sum))
+		}
+	}
+	return nil
+}
+
+// load implements source.
+func (m *Merged) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
+	b := &w.merge
+	b.entries, b.ends = b.entries[:0], b.ends[:0]
+	shift := 64 - uint(bits.Len(uint(m.n-1)))
+	first, last := uint64(from)<<shift, uint64(to)<<shift-1 // wraps around to the last hash
+	for i := range m.inputs {
+		var err error
+		if b.entries, err = m.inputs[i].appendBase(b.entries, first, last, drop); err != nil {
+			return nil, m.inputs[i].fault(err)
+		}
+		b.ended()
+	}
+	each := m.tails.parts() / m.n
+	for i := from * each; i < to*each; i++ {
+		if err := m.appendTails(w, i, drop); err != nil {
+			return nil, err
+		}
+	}
+	b.ended()
+	b.merge()
+	w.read = len(b.entries)
+	w.hashes, w.ages = b.apply(w.hashes[:0], w.ages[:0], distinct, m.Held)
+	return w.hashes, nil
+}
+
+// appendBase appends the items of the base from first to last.
+func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry, error) {
+	const begin = hashes.FirstBase
+	end := begin + in.header.Pages
+	var p hashes.Page
+	// low is a page that begins before first, or the one before the base; high one that does not, or
+	// end.
+	low, high := uint64(begin-1), end
+	for low+1 < high {
+		middle := low + (high-low)/2
+		if err := in.File.ReadPage(middle, &p); err != nil {
+			return to, err
+		}
+		if p.FirstHash() < first {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	page := max(low, begin)
+	before := uint32(0)
+	if page > begin {
+		if err := in.File.ReadPage(page-1, &p); err != nil {
+			return to, err
+		}
+		before = p.Check(page - 1)
+	}
+	start, sum := len(to), uint64(0)
+	for beyond := false; page < end && !beyond; page++ {
+		if err := in.File.ReadPage(page, &p); err != nil {
+			return to, err
+		}
+		err := in.header.ReadBase(&p, page, before, func(it hashes.Item) {
+			if beyond = it.Hash > last; it.Hash >= first && !beyond {
+				e := hashes.Entry{Op: layout.Insert, Items: 1, Hash: it.Hash}
+				to = append(to, newEntry(in.number, in.ageOf[it.Age], e))
+				sum += it.Hash
+			}
+		})
+		if err != nil {
+			return to, err
+		}
+		before = p.Check(page)
+	}
+	if count {
+		in.items.Add(uint64(len(to) - start))
+		in.sum.Add(sum)
+	}
+	return to, nil
+}

@@ -1,0 +1,534 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A keptFile is a file of hashes in memory.
+type keptFile struct {
+	recovery.HashFile // nil: what is not here is not called
+	pages             []hashes.Page
+	reads             atomic.Int64
+	onRead            func(n int64) error
+}
+
+func (f *keptFile) Pages() (uint64, error) { return uint64(len(f.pages)), nil }
+
+func (f *keptFile) ReadPage(number uint64, p *hashes.Page) error {
+	if n := f.reads.Add(1); f.onRead != nil {
+		if err := f.onRead(n); err != nil {
+			return err
+		}
+	}
+	*p = f.pages[number]
+	return nil
+}
+
+func (f *keptFile) WritePage(number uint64, p *hashes.Page) error {
+	for uint64(len(f.pages)) <= number {
+		f.pages = append(f.pages, hashes.Page{})
+	}
+	f.pages[number] = *p
+	return nil
+}
+
+// A keptMaker makes a file of hashes, and knows which items it has: of each hash their ages, the oldest
+// first. Of times, an age is one second.
+type keptMaker struct {
+	rng     *rand.Rand
+	file    *keptFile
+	at      hashes.Place
+	end     layout.Position
+	last    *hashes.Page
+	counted layout.Hashes
+	now     uint64
+	items   map[uint64][]int  // by K7
+	held    map[uint64]uint64 // items that the file of the filter has had, by what the operations did
+	strays  uint64
+	there   []uint64 // with each equal one, and some that have gone
+}
+
+const keptAges = hashes.MostAges
+
+var agesBySecond = &Ages{
+	Base: func(a hashes.Age) int { return int(a.Last / hashes.TimeStep) },
+	Tail: func(time uint64) int { return min(int(time/hashes.TimeStep), keptAges-1) },
+}
+
+// newKept makes a file whose base has some items, of the first ages, and those of hash 1 with the given
+// ages.
+func newKept(t *testing.T, seed, base uint64, ofOne ...int) *keptMaker {
+	t.Helper()
+	const ages = 4
+	k := &keptMaker{
+		rng: rand.New(rand.NewPCG(seed, 1)), file: new(keptFile), now: ages * hashes.TimeStep,
+		items: map[uint64][]int{1: ofOne}, held: map[uint64]uint64{},
+	}
+	for range ofOne {
+		k.there = append(k.there, 1)
+	}
+	for range base {
+		h := k.hash()
+		k.there = append(k.there, h)
+		k.items[h] = append(k.items[h], k.rng.IntN(ages))
+	}
+	h := hashes.Header{Identity: seed, At: layout.Position{Number: 10 * seed, Chain: seed}}
+	for i := range uint64(ages) {
+		h.Ages = append(h.Ages, hashes.Age{First: i * hashes.TimeStep, Last: i * hashes.TimeStep})
+	}
+	b := hashes.NewBase(h, k.file.WritePage)
+	for _, h := range slices.Compact(slices.Sorted(slices.Values(k.there))) {
+		slices.Sort(k.items[h])
+		for _, age := range k.items[h] {
+			if err := b.Add(hashes.Item{Hash: h, Age: age}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.held[h] = uint64(len(k.items[h]))
+	}
+	var err error
+	if _, k.at, err = b.End(); err != nil {
+		t.Fatal(err)
+	}
+	k.end = h.At
+	k.counted = layout.Hashes{Identity: seed, Pages: k.at.Number, Check: k.at.Before}
+	return k
+}
+
+// hash returns a hash that may have been there before.
+func (k *keptMaker) hash() uint64 {
+	switch k.rng.IntN(4) {
+	case 0:
+		return k.rng.Uint64N(50) << 57
+	case 1:
+		if len(k.there) > 0 {
+			return k.there[k.rng.IntN(len(k.there))]
+		}
+	}
+	return k.rng.Uint64()
+}
+
+// do does an operation by K7, whatever it does to the items of the filter's file.
+func (k *keptMaker) do(t *testing.T, tail *hashes.Tail, op layout.Op, h uint64) {
+	t.Helper()
+	e := hashes.Entry{Op: op, Items: 1, Hash: h, Time: k.now}
+	switch ages := k.items[h]; {
+	case op == layout.Delete:
+		if e.Items = -k.rng.IntN(2); len(ages) > 0 {
+			k.items[h] = ages[1:]
+		} else {
+			k.strays -= uint64(e.Items)
+		}
+	case op == layout.Insert || len(ages) == 0:
+		k.items[h] = append(ages, agesBySecond.Tail(k.now))
+		k.there = append(k.there, h)
+	}
+	if op == layout.AtLeastOne {
+		e.Items = k.rng.IntN(2)
+	}
+	k.held[h] += uint64(e.Items)
+	if err := tail.Add(e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tail appends operations.
+func (k *keptMaker) tail(t *testing.T, operations int) *hashes.Tail {
+	t.Helper()
+	tail := hashes.NewTail(k.at, k.end, k.file.WritePage)
+	for range operations {
+		k.do(t, tail, layout.Op(1+k.rng.IntN(3)), k.hash())
+	}
+	return tail
+}
+
+// checkpoint appends operations, and ends the page as if it were full: so there are many pages.
+func (k *keptMaker) checkpoint(t *testing.T, operations int) { k.endPage(t, k.tail(t, operations)) }
+
+func (k *keptMaker) endPage(t *testing.T, tail *hashes.Tail) {
+	t.Helper()
+	full, _ := tail.End(0)
+	counted, last := tail.End(full.Pages)
+	k.at, k.end = hashes.Place{Identity: k.at.Identity, Number: full.Pages, Before: full.Check}, tail.Position()
+	if last != nil {
+		k.file.WritePage(full.Pages, last)
+		k.at.Number, k.at.Before = full.Pages+1, counted.Last
+	}
+	k.counted.Pages, k.counted.Check = k.at.Number, k.at.Before
+}
+
+// lastPage appends the last operations.
+func (k *keptMaker) lastPage(t *testing.T, operations int) {
+	k.counted, k.last = k.tail(t, operations).End(2)
+}
+
+func (k *keptMaker) kept() recovery.Kept {
+	return recovery.Kept{File: k.file, Counted: k.counted, Last: k.last, LastNumber: 2}
+}
+
+// want appends the items.
+func (k *keptMaker) want(to []keptItem) []keptItem {
+	for h, ages := range k.items {
+		for _, age := range ages {
+			to = append(to, keptItem{h, age})
+		}
+	}
+	slices.SortFunc(to, compareKept)
+	return to
+}
+
+// A keptItem is an item with its age.
+type keptItem struct {
+	hash uint64
+	age  int
+}
+
+func compareKept(a, b keptItem) int {
+	if a.hash != b.hash {
+		return map[bool]int{true: -1, false: 1}[a.hash < b.hash]
+	}
+	return a.age - b.age
+}
+
+func openKept(t *testing.T, ctx context.Context, workers int, budget int64, ages *Ages, kept ...recovery.Kept) (*Merged, error) {
+	return OpenKept(ctx, Beside(filepath.Join(t.TempDir(), "f")), workers, budget, kept, ages)
+}
+
+// TestKept covers K1 and K7: the items are those that the bases and the operations in the tails mean,
+// each file by itself; whatever the number of workers, of files and of their stretches, and whether the
+// operations have room in memory or not. So are the items that the filter's file has had.
+func TestKept(t *testing.T) {
+	const budget = 1 << 20
+	for _, c := range []struct{ inputs, base, pages, operations int }{
+		{1, 0, 0, 0},
+		{1, 5000, 0, 0},
+		{1, 5000, 0, 100},
+		{1, 0, 3, 10},
+		{1, 0, stretchPages*roundStretches + 10, 7},
+		{1, 30_000, 3, 30_000},
+		{2, 0, 2, 40_000},
+		{3, 1000, 2 * stretchPages, 20},
+		{MostInputs, 300, 2, 1000},
+	} {
+		var all []*keptMaker
+		var want []keptItem
+		for i := range c.inputs {
+			k := newKept(t, uint64(i)+1, uint64(c.base))
+			for p := range c.pages {
+				k.checkpoint(t, c.operations)
+				if p%max(c.pages/40, 1) == 0 {
+					k.now += hashes.TimeStep
+				}
+			}
+			if i%2 == 0 {
+				k.lastPage(t, c.operations)
+			}
+			all, want = append(all, k), k.want(want)
+		}
+		for _, workers := range []int{1, 3} {
+			name := fmt.Sprintf("%+v, %d workers", c, workers)
+			spilled := c.inputs*c.pages*c.operations > budget/2/16
+			checkKept(t, name, workers, budget, agesBySecond, spilled, all, want)
+			if c.inputs == 1 { // so few seconds that each is an age
+				checkKept(t, name+", ages by history", workers, budget, nil, spilled, all, want)
+			}
+		}
+	}
+}
+
+func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages, spilled bool, all []*keptMaker, want []keptItem) {
+	t.Helper()
+	var kept []recovery.Kept
+	strays, held := uint64(0), map[uint64]uint64{}
+	for _, k := range all {
+		kept, strays = append(kept, k.kept()), strays+k.strays
+		for h, n := range k.held {
+			held[h] += n
+		}
+	}
+	m, err := openKept(t, context.Background(), workers, budget, ages, kept...)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	defer m.Close()
+	if got := len(m.tails.mu.files) > 0; got != spilled {
+		t.Errorf("%s: operations in a file: %t", name, got)
+	}
+	if workers > 1 { // otherwise it is left out where one operation is all there is of a hash
+		m.Held = func(h uint64, items int64, stray uint64) {
+			held[h] -= uint64(items)
+			strays -= stray
+		}
+	}
+	var got []keptItem
+	err = m.Each(context.Background(), func(sorted []uint64, of []uint8) error {
+		for i, h := range sorted {
+			age := int(of[i])
+			if ages == nil {
+				age = int(m.ages[age].Last / hashes.TimeStep)
+			}
+			got = append(got, keptItem{h, age})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s: %d items, not %d, or others", name, len(got), len(want))
+	}
+	for h, n := range held {
+		if m.Held != nil && (n != 0 || strays != 0) {
+			t.Fatalf("%s: the file had %d items more of hash %#x, and took %d more of others", name, int64(n), h, int64(strays))
+		}
+	}
+}
+
+// TestDamagedTail covers K1: the error names the first page of the tails that is wrong, however many
+// workers read them.
+func TestDamagedTail(t *testing.T) {
+	const pages = 4*stretchPages + 5
+	undamaged := func() *keptMaker {
+		k := newKept(t, 1, 1000)
+		for range pages {
+			k.checkpoint(t, 5)
+		}
+		return k
+	}
+	check := func(name string, page uint64, kept ...recovery.Kept) {
+		t.Helper()
+		for _, workers := range []int{1, 4} {
+			m, err := openKept(t, context.Background(), workers, 1<<20, agesBySecond, kept...)
+			var corrupt *layout.CorruptError
+			if !errors.As(err, &corrupt) || corrupt.Offset != int64(page)*hashes.PageBytes || !errors.Is(err, recovery.ErrHashes) {
+				t.Errorf("%s, %d workers: %v, not of page %d", name, workers, err, page)
+			}
+			if err == nil {
+				m.Close()
+			}
+		}
+	}
+	good := undamaged()
+	first, end := good.at.Number-pages, good.at.Number
+	for _, page := range []uint64{first, first + 1, first + stretchPages - 1, first + stretchPages, first + stretchPages + 1, end - 1} {
+		for _, word := range []int{0, 1, 2, 3, 511} {
+			k := undamaged()
+			k.file.pages[page][word] ^= 1
+			check(fmt.Sprintf("word %d", word), page, k.kept())
+			check("the second file", page, good.kept(), k.kept())
+			for later := page + 1; later < end; later += stretchPages {
+				k.file.pages[later][5] ^= 1
+			}
+			check("and others", page, k.kept())
+		}
+	}
+	k := good.kept()
+	k.Counted.Check ^= 1
+	check("another check", end-1, k)
+	k = good.kept()
+	k.Counted.Pages = first
+	check("the check of another page", first-1, k)
+	for _, page := range []uint64{0, 1, stretchPages, stretchPages + 1} { // its check is right, but not what it says
+		for name, change := range map[string]func(*layout.Position){
+			"another number of operations": func(p *layout.Position) { p.Number++ },
+			"other operations":             func(p *layout.Position) { p.Chain++ },
+		} {
+			k := newKept(t, 1, 1000)
+			for n := range uint64(2 * stretchPages) {
+				if n == page {
+					change(&k.end)
+				}
+				k.checkpoint(t, 5)
+			}
+			check(name, first+page, k.kept())
+		}
+	}
+	for _, word := range []int{0, 1, 2, 3, 511} {
+		k := undamaged()
+		k.lastPage(t, 5)
+		k.last[word] ^= 1
+		check(fmt.Sprintf("word %d of the last page", word), 2, k.kept())
+	}
+}
+
+// TestTailIsCutOff: an error of the system, or a cancelled context, ends what reads a tail, the first
+// time and the second, after at most a stretch for each worker.
+func TestTailIsCutOff(t *testing.T) {
+	const pages, workers = 20 * stretchPages, 3
+	k := newKept(t, 1, 0)
+	for range pages {
+		k.checkpoint(t, 1)
+	}
+	broken := errors.New("broken")
+	for _, at := range []int64{2, pages / 2, pages + pages/2} {
+		for _, cancelled := range []bool{true, false} {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			k.file.reads.Store(0)
+			var before int64 // reads that began before ctx ended: the other workers read on meanwhile
+			k.file.onRead = func(n int64) error {
+				switch {
+				case n != at:
+					return nil
+				case cancelled:
+					cancel(broken)
+					before = k.file.reads.Load()
+					return nil
+				}
+				return broken
+			}
+			m, err := openKept(t, ctx, workers, 1<<20, agesBySecond, k.kept())
+			if !errors.Is(err, broken) {
+				t.Errorf("at read %d, cancelled %t: %v", at, cancelled, err)
+			}
+			if err == nil {
+				m.Close()
+			}
+			if n := k.file.reads.Load() - before; cancelled && n > workers*(stretchPages+1) {
+				t.Errorf("cancelled at read %d: %d reads after that", at, n)
+			}
+			cancel(nil)
+		}
+	}
+}
+
+// TestPageWriter: pages come to their places in the order in which they were written, and few of them
+// wait for that.
+func TestPageWriter(t *testing.T) {
+	const pages = 3*writeAtOnce + 5
+	f := new(keptFile)
+	w := pageFile{file: f}
+	for i := range uint64(pages) {
+		if err := w.write(i+1, &hashes.Page{i + 1}); err != nil {
+			t.Fatal(err)
+		}
+		if waiting := i + 2 - max(uint64(len(f.pages)), 1); waiting > writeAtOnce {
+			t.Fatalf("%d pages wait", waiting)
+		}
+	}
+	if err := w.write(0, &hashes.Page{99}); err != nil || len(f.pages) != pages+1 || f.pages[0][0] != 0 {
+		t.Errorf("the header is written before the others: %v", err)
+	}
+	if err := w.flush(); err != nil || f.pages[0][0] != 99 {
+		t.Errorf("the header is not written: %v", err)
+	}
+	for i, p := range f.pages[1:] {
+		if p[0] != uint64(i)+1 {
+			t.Fatalf("page %d is page %d", i+1, p[0])
+		}
+	}
+}
+
+// TestBuildKept covers K7: a filter from the hashes of one that it continues has as many items as the
+// history means, goes on at its position, and names the file that it comes from. One that continues none
+// has a history of its own. Ages that some clock has put more than a day after now are cut back to now.
+func TestBuildKept(t *testing.T) {
+	const now, day = 10 * 24 * 3600 * hashes.TimeStep, 24 * 3600 * hashes.TimeStep
+	k := newKept(t, 1, 1000)
+	for range 20 { // mostly repeats, of what has come and gone
+		k.checkpoint(t, 500)
+	}
+	for k.now = now + day; k.now <= now+day+hashes.TimeStep; k.now += hashes.TimeStep {
+		k.checkpoint(t, 100)
+	}
+	tail := k.tail(t, 100)
+	k.counted, k.last = tail.End(2)
+	items := uint64(len(k.want(nil)))
+	distinct := k.items
+	maps.DeleteFunc(distinct, func(_ uint64, ages []int) bool { return len(ages) == 0 })
+	var old layout.Superblock
+	old.SetDescent(77)
+	for _, c := range []struct {
+		distinct  bool
+		continues *layout.Superblock
+		items     uint64
+	}{{false, &old, items}, {false, nil, items}, {true, nil, uint64(len(distinct))}} {
+		path, planned, b := filepath.Join(t.TempDir(), "f"), uint64(0), spilling()
+		b.Workers, b.Distinct, b.Continues, b.Keep, b.Identity, b.Now, b.LastTime = 3, c.distinct, c.continues, true, 5, now, now+2*day
+		plan := b.Plan
+		b.Plan = func(capacity uint64) (p Plan, err error) {
+			planned = capacity
+			p, err = plan(capacity)
+			p.Superblock.SetSeed(1)
+			p.Superblock.SetGeneration(1)
+			p.Superblock.SetTargetRate(0.1)
+			p.Superblock.SetDesignLoad(0.5)
+			p.Superblock.SetKeepsHashes(false)
+			return p, err
+		}
+		if _, err := FromKept(context.Background(), path, b, []recovery.Kept{k.kept()}); err != nil {
+			t.Fatal(err)
+		}
+		if planned != c.items {
+			t.Errorf("distinct %t: planned for %d items, not %d", c.distinct, planned, c.items)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, sb, _, err := layout.Newest(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := recovery.OpenHashesOf(path, sb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := recovery.ReadHashesHeader(got.File, sb.Hashes().Identity)
+		if err := errors.Join(err, got.File.Close()); err != nil {
+			t.Fatal(err)
+		}
+		at, before, descent := layout.Position{}, layout.Hashes{}, uint64(5)
+		if c.continues != nil {
+			at, before, descent = tail.Position(), k.counted, 77
+		}
+		if h.Items != c.items || h.At != at || h.Before != before || sb.Kept() != (layout.Kept{At: at}) || sb.Descent() != descent {
+			t.Errorf("continues %t: %d items at %v after %v, descent %d; at %v", c.continues != nil, h.Items, h.At, h.Before, sb.Descent(), sb.Kept())
+		}
+		n := map[uint64]uint64{}
+		for _, a := range h.Ages {
+			if n[a.Last] += a.Items; a.First > a.Last {
+				t.Errorf("an age from %d to %d", a.First, a.Last)
+			}
+		}
+		if sb.LastTime() != now || len(n) != 7 || n[now] == 0 || n[now+day] == 0 {
+			t.Errorf("ages %v, last time %d", n, sb.LastTime())
+		}
+	}
+}
+
+// TestOnlyInserts: where nothing but inserts is in a tail, their number is that of the items, and no
+// pass counts them. Every operation that may make an item has a time.
+func TestOnlyInserts(t *testing.T) {
+	for op, want := range map[layout.Op]bool{layout.Insert: true, layout.Delete: false, layout.AtLeastOne: false} {
+		k := newKept(t, 1, 100)
+		tail := k.tail(t, 0)
+		k.do(t, tail, layout.Insert, 5)
+		k.now += 10 * hashes.TimeStep
+		k.do(t, tail, op, 6)
+		k.endPage(t, tail)
+		m, err := openKept(t, context.Background(), 1, 1<<20, nil, k.kept())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, all := m.count(); n != 102 || all != want {
+			t.Errorf("operation %d: %d entries, only inserts %t", op, n, all)
+		}
+		if last := m.ages[len(m.ages)-1].Last; (last == k.now) != (op != layout.Delete) {
+			t.Errorf("operation %d: the last age is of %d", op, last)
+		}
+		m.Close()
+	}
+}

@@ -1,0 +1,165 @@
+package build
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+)
+
+// An entry is an item of a base, or an operation of a tail.
+type entry struct {
+	hash uint64
+	what uint64 // from bit 0 on: input, age, op, items; then its number in the history; 0 for an item
+}
+
+const (
+	entryAge    = 6 // bits of an input
+	entryOp     = entryAge + 6
+	entryItems  = entryOp + 2
+	entryNumber = entryItems + 2
+
+	// MostInputs is how many files can be merged.
+	MostInputs = 1 << entryAge
+)
+
+func newEntry(input, age int, e hashes.Entry) entry {
+	return entry{e.Hash, uint64(input) | uint64(age)<<entryAge | uint64(e.Op)<<entryOp | uint64(e.Items+1)<<entryItems | e.Number<<entryNumber}
+}
+
+func (e entry) input() int    { return int(e.what & (MostInputs - 1)) }
+func (e entry) age() uint8    { return uint8(e.what>>entryAge) & (hashes.MostAges - 1) }
+func (e entry) op() layout.Op { return layout.Op(e.what >> entryOp & 3) }
+func (e entry) items() int64  { return int64(e.what>>entryItems&3) - 1 }
+
+// compare puts the entries of a hash in the order of the histories.
+func (e entry) compare(f entry) int {
+	return cmp.Or(cmp.Compare(e.hash, f.hash), cmp.Compare(e.what>>entryNumber, f.what>>entryNumber))
+}
+
+// mergeBuffers are what a worker keeps from load to load.
+type mergeBuffers struct {
+	entries, other []entry
+	ends           []int              // of the sorted entries of the bases, and of those of all tails
+	live           [MostInputs]copies // of each input, the items of a hash
+}
+
+// ended ends the entries of a base, or of the tails, if there are any.
+func (b *mergeBuffers) ended() {
+	if n := len(b.entries); n > 0 && (len(b.ends) == 0 || n > b.ends[len(b.ends)-1]) {
+		b.ends = append(b.ends, n)
+	}
+}
+
+// merge merges the sorted entries, two neighbours at a time.
+func (b *mergeBuffers) merge() {
+	for len(b.ends) > 1 {
+		b.other = slices.Grow(b.other[:0], len(b.entries))
+		start, n := 0, 0
+		for i := 0; i < len(b.ends); i += 2 {
+			middle, end := b.ends[i], b.ends[min(i+1, len(b.ends)-1)]
+			b.other = mergeTwo(b.other, b.entries[start:middle], b.entries[middle:end])
+			b.ends[n] = end
+			n++
+			start = end
+		}
+		b.ends = b.ends[:n]
+		b.entries, b.other = b.other, b.entries
+	}
+}
+
+func mergeTwo(to, x, y []entry) []entry {
+	for len(x) > 0 && len(y) > 0 {
+		if y[0].hash < x[0].hash {
+			to, y = append(to, y[0]), y[1:]
+		} else {
+			to, x = append(to, x[0]), x[1:]
+		}
+	}
+	return append(append(to, x...), y...)
+}
+
+// copies are the items of one hash: how many there are of each age, and which ages there are.
+type copies struct {
+	of   [hashes.MostAges]uint64
+	ages uint64
+}
+
+func (c *copies) add(age uint8) {
+	c.of[age]++
+	c.ages |= 1 << age
+}
+
+// takeOldest takes the oldest item away, and reports whether there was one.
+func (c *copies) takeOldest() bool {
+	if c.ages == 0 {
+		return false
+	}
+	age := bits.TrailingZeros64(c.ages)
+	if c.of[age]--; c.of[age] == 0 {
+		c.ages &^= 1 << age
+	}
+	return true
+}
+
+// takeAll takes all items away, and appends their ages.
+func (c *copies) takeAll(to []uint8) []uint8 {
+	for ; c.ages != 0; c.takeOldest() {
+		to = append(to, uint8(bits.TrailingZeros64(c.ages)))
+	}
+	return to
+}
+
+// history does the entries of one hash, by the rule K7, and appends the ages of the items that each
+// input has then. stray is how many deletes have taken an item of another hash.
+func (b *mergeBuffers) history(entries []entry, to []uint8) (ages []uint8, items int64, stray uint64) {
+	for _, e := range entries {
+		live := &b.live[e.input()]
+		items += e.items()
+		switch {
+		case e.op() == layout.Insert, e.op() == layout.AtLeastOne && live.ages == 0:
+			live.add(e.age())
+		case e.op() == layout.Delete && !live.takeOldest() && e.items() < 0:
+			stray++
+		}
+	}
+	for _, e := range entries {
+		to = b.live[e.input()].takeAll(to)
+	}
+	return to, items, stray
+}
+
+// apply appends the items that the merged entries lead to, and their ages. If distinct is set, it leaves
+// equal ones out.
+func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool, held func(hash uint64, items int64, stray uint64)) ([]uint64, []uint8) {
+	for from := b.entries; len(from) > 0; {
+		h, n := from[0].hash, 1
+		for n < len(from) && from[n].hash == h {
+			n++
+		}
+		if n == 1 && from[0].op() == layout.Insert && held == nil { // nearly always
+			to, ages = append(to, h), append(ages, from[0].age())
+			from = from[1:]
+			continue
+		}
+		first := len(ages)
+		var items int64
+		var stray uint64
+		ages, items, stray = b.history(from[:n], ages)
+		if from = from[n:]; held != nil {
+			held(h, items, stray)
+		}
+		of := ages[first:]
+		slices.Sort(of)
+		if distinct && len(of) > 1 { // the youngest: it may not expire too early
+			of[0] = of[len(of)-1]
+			ages = ages[:first+1]
+		}
+		for range ages[first:] {
+			to = append(to, h)
+		}
+	}
+	return to, ages
+}

@@ -1,0 +1,126 @@
+package build
+
+import (
+	"cmp"
+	"errors"
+	"sync"
+
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A source has the hashes of the items to build a filter from, partitioned by their top bits.
+type source interface {
+	parts() int // a power of two
+	// count returns how many hashes there are, with each equal one counted. If all is false, only load
+	// tells which of them are left.
+	count() (hashes uint64, all bool)
+	// load returns the sorted hashes of the partitions [from, to), and sets w.read and w.ages. If
+	// distinct is set, it returns one of each group of equal hashes. With drop, the partitions are
+	// not asked for again.
+	load(w *worker, from, to int, drop, distinct bool) ([]uint64, error)
+	// done checks what can be checked only after all partitions were loaded once, with drop.
+	done() error
+	close()
+}
+
+// errStopped is returned when a task stops early; another error, or a panic, says why.
+var errStopped = errors.New("stopped before all keys were read")
+
+func (s *spool) done() error                      { return nil }
+func (s *spool) count() (hashes uint64, all bool) { return s.total.Load(), true }
+
+func (s *spool) load(w *worker, from, to int, drop, distinct bool) ([]uint64, error) {
+	w.ages = w.ages[:0] // all items have age 0
+	return w.load(s, from, to, drop, distinct)
+}
+
+// A pageFile writes pages that follow one another, many at a time.
+type pageFile struct {
+	file  recovery.HashFile
+	first uint64
+	words []uint64
+}
+
+// writeAtOnce is how many pages a pageFile gathers, 256 KiB of them: the page cache takes a few long
+// writes faster than many short ones.
+const writeAtOnce = 64
+
+func (w *pageFile) write(number uint64, p *hashes.Page) error {
+	if n := len(w.words) / hashes.PageWords; n == writeAtOnce || number != w.first+uint64(n) {
+		if err := w.flush(); err != nil {
+			return err
+		}
+		w.first = number
+	}
+	w.words = append(w.words, p[:]...)
+	return nil
+}
+
+func (w *pageFile) flush() error {
+	words := w.words
+	if w.words = words[:0]; len(words) == 0 {
+		return nil
+	}
+	return recovery.WritePages(w.file, w.first, words)
+}
+
+// A baseFile writes the hashes of a filter to the base of its NAME.hashes. Tasks put their
+// hashes in the order of their numbers, and wait for their turn.
+type baseFile struct {
+	pages  pageFile
+	base   *hashes.Base
+	header hashes.Header
+	tail   hashes.Place
+
+	mu     sync.Mutex
+	turns  sync.Cond
+	turn   int
+	failed error
+}
+
+// fail ends all waits with an error: that of the first call, since any task may be the one whose error
+// ends the build.
+func (b *baseFile) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failed == nil {
+		b.failed = cmp.Or(err, errStopped)
+	}
+	b.turns.Broadcast()
+}
+
+// put adds the items of task i. ages may be empty if all have age 0.
+func (b *baseFile) put(i int, sorted []uint64, ages []uint8) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.turn != i {
+		if b.failed != nil {
+			return b.failed
+		}
+		b.turns.Wait()
+	}
+	for j, h := range sorted {
+		it := hashes.Item{Hash: h}
+		if len(ages) > 0 {
+			it.Age = int(ages[j])
+		}
+		if err := b.base.Add(it); err != nil {
+			return err
+		}
+	}
+	b.turn++
+	b.turns.Broadcast()
+	return nil
+}
+
+// end writes the rest and the header. The system may write the file to the disk while the lines are
+// made.
+func (b *baseFile) end() (err error) {
+	if b.header, b.tail, err = b.base.End(); err != nil {
+		return err
+	}
+	err = b.pages.flush()
+	recovery.BeginSync(b.pages.file)
+	return err
+}

@@ -1,0 +1,243 @@
+package build
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// All workers read the tails, stretch by stretch. They do so twice: only the first pass tells which ages
+// there are, and how many operations there are to partition.
+const (
+	// stretchPages is how many pages a stretch has: few, so that a cancelled build ends soon.
+	stretchPages = 64
+	// roundStretches is how many stretches the first pass reads before it puts together, in their order,
+	// what it found in them. It bounds the memory for that.
+	roundStretches = 256
+)
+
+// A stretch is what is found in a stretch of a tail.
+type stretch struct {
+	begin, end tailPlace
+	spans      []span
+	inserts    bool // and nothing else
+	err        error
+}
+
+// A span has operations that follow one another. Their time is the same.
+type span struct{ time, inserts uint64 }
+
+// stretches returns how many stretches the tail has: at least one.
+func (in *input) stretches() int {
+	first := hashes.FirstBase + in.header.Pages
+	pages := max(in.Counted.Pages, first+1) - first
+	return int((pages + stretchPages - 1) / stretchPages)
+}
+
+// A tailReader reads tails for one goroutine.
+type tailReader struct {
+	words [(1 + stretchPages) * hashes.PageWords]uint64
+}
+
+// page returns a page that was read.
+func (r *tailReader) page(i int) *hashes.Page {
+	return (*hashes.Page)(r.words[i*hashes.PageWords:])
+}
+
+// readStretch calls each for the operations of stretch i of the tail of an input.
+func (r *tailReader) readStretch(in *input, i int, each func(hashes.Entry)) (begin, end tailPlace, err error) {
+	number := hashes.FirstBase + in.header.Pages + uint64(i)*stretchPages
+	pages := int(min(number+stretchPages, max(number, in.Counted.Pages)) - number)
+	before := number - 1
+	if i == 0 {
+		before = 0 // in the order of checks
+	}
+	err = recovery.ReadPages(in.File, before, r.words[:hashes.PageWords])
+	if err == nil {
+		err = recovery.ReadPages(in.File, number, r.words[hashes.PageWords:][:pages*hashes.PageWords])
+	}
+	if err != nil {
+		return begin, end, err
+	}
+	begin.Place = hashes.Place{Identity: in.Counted.Identity, Number: number, Before: r.page(0).Check(before)}
+	if begin.at = in.header.At; pages > 0 {
+		begin.at = r.page(1).From()
+	}
+	end = begin
+	for n := 1; n <= pages && err == nil; n++ {
+		end.Place, end.at, err = hashes.ReadTail(r.page(n), end.Place, end.at, each)
+	}
+	if i < in.stretches()-1 || err != nil {
+		return begin, end, err
+	}
+	if in.Last != nil {
+		place := hashes.Place{Identity: end.Identity, Number: in.LastNumber, Before: end.Before}
+		_, end.at, err = hashes.ReadTail(in.Last, place, end.at, each)
+	}
+	for _, e := range in.More {
+		end.at = end.at.After(e.Op, e.Hash)
+		e.Number = end.at.Number
+		each(e)
+	}
+	return begin, end, err
+}
+
+// survey finds what is in stretch i of the tail.
+func (b *stretch) survey(r *tailReader, in *input, i int) {
+	b.spans, b.inserts = b.spans[:0], true
+	b.begin, b.end, b.err = r.readStretch(in, i, func(e hashes.Entry) {
+		b.inserts = b.inserts && e.Op == layout.Insert
+		if e.Op == layout.Delete {
+			return
+		}
+		if n := len(b.spans); n == 0 || b.spans[n-1].time != e.Time {
+			b.spans = append(b.spans, span{time: e.Time})
+		}
+		b.spans[len(b.spans)-1].inserts++
+	})
+}
+
+// follow checks that stretch i of the tail fits those before it, and that the last one has the check
+// that the superblock names.
+func (b *stretch) follow(in *input, i int) error {
+	if i == 0 {
+		in.surveyed = tailPlace{b.begin.Place, in.header.At}
+	}
+	switch {
+	case b.err != nil:
+		return b.err
+	case b.begin != in.surveyed:
+		return hashes.Corrupt(b.begin.Number, "it says that operation %d of the history is before it, not %d, or is of another history", b.begin.at.Number, in.surveyed.at.Number)
+	case i == in.stretches()-1 && b.end.Before != in.Counted.Check:
+		return hashes.Corrupt(b.end.Number-1, "the check is not the one that the superblock names")
+	}
+	in.surveyed = b.end
+	return nil
+}
+
+// surveyTails reads the tails the first time. It checks them, counts their operations, and returns the
+// times of those that may make items. None of that depends on the workers, and neither does an error: it
+// names the first page that is wrong.
+func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, err error) {
+	stretches := make([]stretch, min(roundStretches, m.stretches()))
+	readers := make([]tailReader, workers)
+	for first := 0; first < m.stretches(); first += len(stretches) {
+		stretches = stretches[:min(len(stretches), m.stretches()-first)]
+		err := Parallel(ctx, workers, len(stretches), nil, func(worker, i int) error {
+			in, n := m.stretch(first + i)
+			stretches[i].survey(&readers[worker], in, n)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range stretches {
+			b := &stretches[i]
+			in, n := m.stretch(first + i)
+			if err := b.follow(in, n); err != nil {
+				return nil, in.fault(err)
+			}
+			m.entries += b.end.at.Number - b.begin.at.Number
+			m.inserts = m.inserts && b.inserts
+			for _, s := range b.spans {
+				past.add(s.time, s.inserts)
+			}
+		}
+	}
+	return past, nil
+}
+
+// spoolTails reads the tails the second time, and spools their operations.
+func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, budget int64, ageAt func(time uint64) int) error {
+	m.tails = newSpool(dir, workers, budget, m.n)
+	m.n = min(m.n, m.tails.parts())
+	workers = min(workers, m.stretches())
+	readers, collectors := make([]tailReader, workers), make([]*collector, workers)
+	for i := range collectors {
+		collectors[i] = m.tails.collector()
+	}
+	err := Parallel(ctx, workers, m.stretches(), nil, func(worker, i int) error {
+		in, n := m.stretch(i)
+		age, at, known := 0, uint64(0), false // of the last insert
+		var failed error
+		_, _, err := readers[worker].readStretch(in, n, func(e hashes.Entry) {
+			if e.Op != layout.Delete && (!known || e.Time != at) {
+				age, at, known = ageAt(e.Time), e.Time, true
+			}
+			part := e.Hash >> m.tails.shift
+			for _, word := range [2]uint64{e.Hash, newEntry(in.number, age, e).what} { // a chunk has both
+				if failed == nil {
+					failed = collectors[worker].addTo(part, word)
+				}
+			}
+		})
+		return cmp.Or(in.fault(err), failed)
+	})
+	for _, c := range collectors {
+		if err == nil {
+			err = c.flush()
+		}
+	}
+	return err
+}
+
+// appendTails appends the sorted entries of a partition of the spool.
+func (m *Merged) appendTails(w *worker, part int, drop bool) error {
+	b, first := &w.merge, len(w.merge.entries)
+	err := m.tails.each(part, part+1, drop, func(chunk []uint64) {
+		for ; len(chunk) > 0; chunk = chunk[2:] {
+			b.entries = append(b.entries, entry{chunk[0], chunk[1]})
+		}
+	})
+	w.sortEntries(b.entries[first:], 64-m.tails.shift)
+	return err
+}
+
+// sortEntries sorts entries whose hashes have the first bits in common. It sorts words, as fast as
+// hashes: the next bits of a hash, as many as there is room for, and which entry it is. What these bits
+// do not tell apart, it sorts afterwards.
+func (w *worker) sortEntries(entries []entry, common uint) {
+	n := bits.Len(uint(len(entries)))
+	w.hashes, w.tmp = w.hashes[:0], slices.Grow(w.tmp[:0], len(entries))
+	for i, e := range entries {
+		w.hashes = append(w.hashes, e.hash<<common>>n<<n|uint64(i))
+	}
+	sorted := sortHashes(w.hashes, w.tmp[:len(entries)], 0)
+	w.merge.other = slices.Grow(w.merge.other[:0], len(entries))
+	for _, word := range sorted {
+		w.merge.other = append(w.merge.other, entries[word&(1<<n-1)])
+	}
+	copy(entries, w.merge.other)
+	for i := 0; i < len(sorted); {
+		end := i + 1
+		for end < len(sorted) && sorted[end]>>n == sorted[i]>>n {
+			end++
+		}
+		if end > i+1 {
+			slices.SortFunc(entries[i:end], entry.compare)
+		}
+		i = end
+	}
+}
+
+// stretches returns how many stretches the tails have.
+func (m *Merged) stretches() (n int) {
+	for i := range m.inputs {
+		n += m.inputs[i].stretches()
+	}
+	return n
+}
+
+// stretch returns the input that has stretch i of the tails, and which of its stretches that is.
+func (m *Merged) stretch(i int) (in *input, n int) {
+	in = &m.inputs[0]
+	for ; i >= in.stretches(); in = &m.inputs[in.number+1] {
+		i -= in.stretches()
+	}
+	return in, i
+}

@@ -1,0 +1,95 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// checkHashes holds the table against the hashes that the filter has kept (K6, K7): it has the items to
+// which the base and the operations lead, by class, and no others. So it finds a changed bit of a line
+// in a file without checksums. Each key of the history is looked up. One is not found if a delete of a
+// key that was not there has taken its item: that is no damage, and is counted. In layouts whose
+// overflow bits are exact, it finds one that is set and need not be.
+func (v *verification) checkHashes(ctx context.Context, path string) error {
+	sb, g := v.head.Superblock, v.head.Geometry
+	kept, err := recovery.OpenHashesOf(path, sb)
+	if err != nil {
+		v.report.HashesErr = err
+		return nil
+	}
+	defer kept.File.Close()
+	temporary := Beside(filepath.Join(os.TempDir(), "mmapfilter-verify"))
+	m, err := OpenKept(ctx, temporary, runtime.GOMAXPROCS(0), KeptBudget, []recovery.Kept{kept}, Unaged())
+	if err != nil {
+		return v.hashesBroken(err)
+	}
+	defer m.Close()
+	t := layout.NewTable(g)
+	view, pieces := viewOf(v.data, g), newPieces(g)
+	sums := newClassSums(t, pieces.n)
+	stolen := make(map[layout.Class]struct{}) // of which strays have taken items
+	var lost []uint64
+	m.Held = func(hash uint64, items int64, stray uint64) {
+		c := t.Class(t.Split(hash))
+		sums.add(c, uint64(items))
+		if v.report.Strays += stray; stray > 0 {
+			stolen[c] = struct{}{}
+		}
+	}
+	var found []bool
+	err = m.Each(ctx, func(sorted []uint64, _ []uint8) error {
+		found = slices.Grow(found[:0], len(sorted))[:len(sorted)]
+		v.guarded(func() { layout.ContainsHashes(t, &view, sorted, found) })
+		for i, h := range sorted {
+			if !found[i] {
+				lost = append(lost, h)
+			}
+		}
+		v.report.Hashes += uint64(len(sorted))
+		return nil
+	})
+	if err != nil {
+		return v.hashesBroken(err)
+	}
+	v.report.LeftOut, v.report.Waiting = sb.Kept().LeftOut, sb.Kept().Waiting
+	v.guarded(func() { sums.subtract(&view) })
+	for i := range sums.pieces {
+		if sums.pieces[i] != [2]uint64{} {
+			from, _ := pieces.lines(i)
+			v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(from), Rule: "K6: in the lines from here on, the items are not those of the hashes that were kept"})
+		}
+	}
+	v.report.NotFound = uint64(len(lost))
+	hidden := slices.DeleteFunc(lost, func(h uint64) bool {
+		_, ok := stolen[t.Class(t.Split(h))]
+		return ok
+	})
+	if n := len(hidden); n > 0 && len(v.report.Damage) == 0 {
+		v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion, Rule: fmt.Sprintf("K6: %d of the hashes that were kept are not found", n)})
+	}
+	if hosts, ok := t.(layout.Hosts); ok && len(v.report.Damage) == 0 {
+		v.guarded(func() {
+			hosts.MakeBits(&view, 0, g.Lines, func(word, _ uint64) {
+				v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion + int64(word)*8, Rule: "K6: overflow bits are set that no item needs"})
+			})
+		})
+	}
+	return nil
+}
+
+// hashesBroken records damage of NAME.hashes, and returns any other error.
+func (v *verification) hashesBroken(err error) error {
+	if errors.Is(err, recovery.ErrHashes) {
+		v.report.HashesErr = err
+		return nil
+	}
+	return err
+}

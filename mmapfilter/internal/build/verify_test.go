@@ -1,0 +1,249 @@
+package build_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A file is the words of a file in memory.
+type file struct {
+	words []uint64
+	g     layout.Geometry
+}
+
+// newFile makes a file with some items, sealed or not.
+func newFile(t *testing.T, s tabletest.Shape, items int, sealed bool) *file {
+	t.Helper()
+	f := &file{words: s.Volume(t, 300).File.Mem}
+	sb := f.head(t).Superblock
+	f.g = f.head(t).Geometry
+	table := layout.NewTable(f.g)
+	p := place.New(table, place.NewUnlogged(table, layout.NewView(f.words[layout.WordRuntime:], f.g)))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range items {
+		if !p.Insert(table.Split(rng.Uint64())) {
+			t.Fatal("no room")
+		}
+	}
+	sb.SetLength(uint64(items))
+	if sealed {
+		sb.SetState(layout.Sealed)
+	}
+	sb.Sign()
+	for i := range layout.SuperblockSlots {
+		copy(recovery.Bytes(f.words)[i*layout.SuperblockBytes:], sb[:])
+	}
+	if sealed {
+		tail, err := build.Tail(context.Background(), table, f.g, recovery.Bytes(f.words), sb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(recovery.Bytes(f.words)[f.g.OffTable:], tail)
+	}
+	return f
+}
+
+func (f *file) head(t *testing.T) *recovery.Head {
+	t.Helper()
+	data := recovery.Bytes(f.words)
+	_, sb, g, err := layout.Newest(data[:layout.OffRuntime])
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := &recovery.Head{Superblock: sb, Geometry: g, Size: int64(len(data))}
+	copy(head.Raw[:], data)
+	return head
+}
+
+func (f *file) verify(t *testing.T) build.Report {
+	t.Helper()
+	r, err := build.Verify(context.Background(), "", f.head(t), recovery.Bytes(f.words), func(_, _ int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestVerify: a file that is right has no damage, and the report says what it holds. A changed bit in
+// the lines is found in a sealed file; so is a wrong count in any.
+func TestVerify(t *testing.T) {
+	for _, s := range tabletest.OneEach() {
+		for _, sealed := range []bool{true, false} {
+			const items = 1000
+			f := newFile(t, s, items, sealed)
+			r := f.verify(t)
+			if len(r.Damage) > 0 || r.Items != items || r.Sealed != sealed || r.FileBytes != f.g.SealedBytes || sealed != (r.Chunks == f.g.Chunks) {
+				t.Errorf("%s: %+v", s, r)
+			}
+			f.words[layout.WordRegion+5] ^= 1 << 9
+			if r := f.verify(t); sealed && (len(r.Damage) != 1 || !strings.HasPrefix(r.Damage[0].Rule, "F8")) {
+				t.Errorf("%s: a bit has changed: %+v", s, r)
+			}
+		}
+		f := newFile(t, s, 100, false)
+		sb := f.head(t).Superblock
+		sb.SetLength(101)
+		sb.Sign()
+		for i := range layout.SuperblockSlots {
+			copy(recovery.Bytes(f.words)[i*layout.SuperblockBytes:], sb[:])
+		}
+		if r := f.verify(t); len(r.Damage) != 1 || !strings.HasPrefix(r.Damage[0].Rule, "F13") {
+			t.Errorf("%s: a wrong count: %+v", s, r)
+		}
+	}
+}
+
+// keeping makes a file that keeps its hashes and has some items, and has do write to it before it is
+// closed.
+func keeping(t *testing.T, s tabletest.Shape, items []uint64, do func(w *engine.Writer)) (path string, f *file) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "f")
+	s.CreateKeeping(t, path, 300)
+	files, err := recovery.OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _, err := engine.Open(files, engine.LogSize{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range items {
+		if err := w.Insert(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(w)
+	if err := errors.Join(w.Clean(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f = &file{words: make([]uint64, len(data)/8)}
+	copy(recovery.Bytes(f.words), data)
+	f.g = f.head(t).Geometry
+	return path, f
+}
+
+// change has another item take the place of one.
+func (f *file) change(t *testing.T) {
+	t.Helper()
+	table, view := layout.NewTable(f.g), layout.NewView(f.words[layout.WordRuntime:], f.g)
+	for line := range table.Lines() {
+		var l layout.Line
+		layout.Load(table, view.Region, line, &l)
+		for _, it := range table.Items(nil, &l, line) {
+			changed, other := l, it
+			other.Fp ^= 1
+			if table.Remove(&changed, it, nil) && table.Place(&changed, other, nil) {
+				layout.Store(table, view.Region, line, &changed)
+				return
+			}
+		}
+	}
+	t.Fatal("no item can be changed")
+}
+
+// TestHistory covers K7: a stray delete is no damage: it is counted, and so is the key whose item it
+// took. Beside it, damage is found all the same: another item, or an item that no lookup finds. Without
+// it, every key is found. The report says what the superblock does.
+func TestHistory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	all := make([]uint64, 11_000)
+	for i := range all {
+		all[i] = rng.Uint64()
+	}
+	must := func(done bool, err error) {
+		t.Helper()
+		if !done || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	const absent = 1 << 50
+	stray := func(w *engine.Writer) { must(w.Delete(all[0] ^ 1)) }
+	nothing := func(*engine.Writer) {}
+	for _, s := range tabletest.OneEach() {
+		items := all[:min(len(all), int(300*s.Slots())*9/10)]
+		n := uint64(len(items))
+		for _, c := range []struct {
+			name   string
+			do     func(w *engine.Writer)
+			change func(f *file)
+			want   build.Report // but for what does not depend on the history
+			damage string
+		}{
+			{"nothing", nothing, nil, build.Report{Items: n, Hashes: n}, ""},
+			{"a stray delete", stray, nil, build.Report{Items: n - 1, Hashes: n, NotFound: 1, Strays: 1}, ""},
+			{"a key that leans", func(w *engine.Writer) {
+				added, err := w.InsertUnique(all[0] ^ 1)
+				must(!added, err)
+				must(w.Delete(all[1]))
+				must(w.Delete(all[2]))
+			}, nil, build.Report{Items: n, Hashes: n + 1 - 2, LeftOut: 1, Waiting: 2}, ""},
+			{"a key that leans on nothing", func(w *engine.Writer) {
+				w.Protocol().Append(nil, 0, layout.AtLeastOne, absent)
+			}, nil, build.Report{}, "1 of the hashes that were kept are not found"},
+			{"another item", nothing, func(f *file) { f.change(t) }, build.Report{}, "in the lines"},
+			{"another item and a stray delete", stray, func(f *file) { f.change(t) }, build.Report{}, "in the lines"},
+		} {
+			path, f := keeping(t, s, items, c.do)
+			if c.change != nil {
+				c.change(f)
+			}
+			r, err := build.Verify(context.Background(), path, f.head(t), recovery.Bytes(f.words), func(_, _ int64) {})
+			if err != nil || r.HashesErr != nil {
+				t.Fatal(err, r.HashesErr)
+			}
+			if c.damage != "" {
+				if len(r.Damage) != 1 || !strings.Contains(r.Damage[0].Rule, c.damage) {
+					t.Errorf("%s, %s: %v", s, c.name, r.Damage)
+				}
+				continue
+			}
+			got := build.Report{Items: r.Items, Hashes: r.Hashes, NotFound: r.NotFound, Strays: r.Strays, LeftOut: r.LeftOut, Waiting: r.Waiting}
+			if !reflect.DeepEqual(got, c.want) || len(r.Damage) > 0 {
+				t.Errorf("%s, %s: %+v, not %+v; %v", s, c.name, got, c.want, r.Damage)
+			}
+		}
+	}
+}
+
+// TestProgress: what has been read rises to the whole file, to the byte.
+func TestProgress(t *testing.T) {
+	f := newFile(t, tabletest.OneEach()[0], 100, true)
+	var last int64
+	_, err := build.Verify(context.Background(), "", f.head(t), recovery.Bytes(f.words), func(done, total int64) {
+		if done <= last || done > total || total != f.g.OffTable-layout.OffRuntime {
+			t.Errorf("%d of %d after %d", done, total, last)
+		}
+		last = done
+	})
+	if err != nil || last != f.g.OffTable-layout.OffRuntime {
+		t.Errorf("%d, %v", last, err)
+	}
+}
+
+// TestCancelled: the cause of a cancelled context is the error.
+func TestCancelled(t *testing.T) {
+	f := newFile(t, tabletest.OneEach()[0], 100, true)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	enough := errors.New("enough")
+	cancel(enough)
+	if _, err := build.Verify(ctx, "", f.head(t), recovery.Bytes(f.words), func(_, _ int64) {}); err != enough {
+		t.Error(err)
+	}
+}
