@@ -1,5 +1,5 @@
 // Package house is the plan of the house: the parts of the module, which may import which, and what
-// must never be. Its tests check the code against this page.
+// must never be. Its tests check the code against this page, and do what README says.
 //
 //	go test ./tools/house
 //
@@ -86,8 +86,7 @@
 //	tools/readers                  readers in C and Python
 //	tools/jobs                     runs the tasks of a set on many machines
 //	tools/stress                   kills processes at random and checks the contract
-//	tools/readme                   does what README says
-//	tools/house                    this page, and what checks it
+//	tools/house                    this page, and tests of it and of README
 //	tools/internal/figures         formats tables
 //	tools/internal/machine         describes a machine
 //	tools/internal/measure         measures what filters ask of a machine
@@ -144,7 +143,7 @@
 //
 // # What must never be
 //
-// A program checks what it can: the tests of this package, those of README, or step lint of .ci/run.
+// A program checks what it can: the tests of this package (house), or step lint of .ci/run.
 //
 //   - An import that leads down the page, and an import of tools by anything else. (house)
 //   - A layout that is imported by name, but by layout/all. (lint)
@@ -160,5 +159,5 @@
 //   - A rule that no test names, or with the number of another one. (house)
 //   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint, which looks for
 //     units of time, models of processors and some phrases)
-//   - A function that README names and that is not where it says. (readme)
+//   - A function that README names and that is not where it says. (house)
 package house
