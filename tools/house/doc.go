@@ -66,14 +66,14 @@
 //	    → mmapfilter
 //	mmapfilter/guard               a filter in front of an embedded store
 //	    → mmapfilter mmapfilter/internal/guarded
+//	mmapfilter/internal/guardtest  the tests that all guards of engines pass
+//	    → mmapfilter mmapfilter/guard
 //	mmapfilter/guard/badgerguard   (*) the guard of Badger
 //	    → mmapfilter/guard
 //	mmapfilter/guard/badgerguard/example  (*) a program that is to be copied
 //	    → mmapfilter/guard mmapfilter/guard/badgerguard
 //	mmapfilter/guard/bboltguard    (*) the guard of bbolt
 //	    → mmapfilter/guard
-//	mmapfilter/guard/bboltguard/example   (*)
-//	    → mmapfilter/guard mmapfilter/guard/bboltguard
 //	mmapfilter/guard/pebbleguard   (*) the guard of Pebble
 //	    → mmapfilter/guard
 //	mmapfilter/guard/pebbleguard/example  (*)

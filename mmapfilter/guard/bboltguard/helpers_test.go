@@ -6,9 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -113,16 +110,6 @@ func mustHaveAll(tb testing.TB, d *DB) (n int) {
 	return n
 }
 
-// countAll counts the keys of the store.
-func countAll(tb testing.TB, d *DB) (n int) {
-	tb.Helper()
-	must(tb, d.View(func(t *Tx) error {
-		walk(t.root.engineBucket, nil, d.store.reserved, func([]byte) bool { n++; return true })
-		return nil
-	}))
-	return n
-}
-
 // update runs a function on the bucket "b".
 func update(tb testing.TB, d *DB, fn func(b *Bucket) error) {
 	tb.Helper()
@@ -179,40 +166,6 @@ func rebuild(d *DB) error {
 		return nil
 	}
 	return err
-}
-
-// copyDir copies the files of a directory into a new one.
-func copyDir(tb testing.TB, dir string) string {
-	tb.Helper()
-	to := tb.TempDir()
-	list, err := os.ReadDir(dir)
-	must(tb, err)
-	for _, e := range list {
-		copyFile(tb, filepath.Join(dir, e.Name()), filepath.Join(to, e.Name()))
-	}
-	return to
-}
-
-func copyFile(tb testing.TB, from, to string) {
-	tb.Helper()
-	in, err := os.Open(from)
-	if os.IsNotExist(err) { // it was there for a moment
-		return
-	}
-	must(tb, err)
-	defer in.Close()
-	out, err := os.Create(to)
-	must(tb, err)
-	_, err = io.Copy(out, in)
-	must(tb, err)
-	must(tb, out.Close())
-}
-
-// random returns a source and says how to get it again.
-func random(t *testing.T) *rand.Rand {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }
 
 // same reports whether two values are equal, and both there or not.

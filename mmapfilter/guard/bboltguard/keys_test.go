@@ -32,8 +32,8 @@ func TestJoinKey(t *testing.T) {
 	}
 }
 
-// TestCovers has a filter for some buckets only.
-func TestCovers(t *testing.T) {
+// TestCoversBuckets has a filter for some buckets only.
+func TestCoversBuckets(t *testing.T) {
 	each(t, func(t *testing.T, g *guard.Options) {
 		g.FalsePositiveRate = 1e-7
 		g.CoversVersion = "bucket b"

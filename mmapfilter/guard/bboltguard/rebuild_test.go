@@ -1,7 +1,6 @@
 package bboltguard
 
 import (
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,81 +182,4 @@ func TestFailedCommits(t *testing.T) {
 			t.Errorf("%d keys; %+v", n, d.GuardStats())
 		}
 	})
-}
-
-// TestGrowth covers G3 and G5: the filter grows with the store, and becomes smaller again; its rate
-// stays.
-func TestGrowth(t *testing.T) {
-	each(t, func(t *testing.T, g *guard.Options) {
-		d := open(t, fast(), g)
-		many, few := 200_000, 10_000
-		if testing.Short() {
-			many = 100_000
-		}
-		var stop atomic.Bool
-		var reading sync.WaitGroup
-		for range 2 {
-			reading.Go(func() {
-				for !stop.Load() {
-					if err := d.View(sample); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		for n := 0; n < many; n += 20_000 {
-			putAll(t, d, n, n+20_000)
-			putAll(t, d, n/2, n/2+2000) // once more
-			deleteAll(t, d, 0, 5000)
-			putAll(t, d, 0, 5000)
-		}
-		mustSettle(t, d)
-		if s := d.GuardStats(); s.Rebuilds == 0 || s.Capacity < uint64(many) {
-			t.Errorf("%+v", s)
-		}
-		deleteAll(t, d, few, many)
-		putAll(t, d, 0, few)
-		mustSettle(t, d)
-		eventually(t, d, "smaller", func(s guard.Stats) bool { return s.Capacity < uint64(many) && s.Keys < uint64(3*few) })
-		mustSettle(t, d)
-		stop.Store(true)
-		reading.Wait()
-		if n := mustHaveAll(t, d); n != few {
-			t.Errorf("%d keys", n)
-		}
-	})
-}
-
-// sample looks at random keys in a read transaction.
-func sample(tx *Tx) error {
-	b := tx.Bucket([]byte("b"))
-	if b == nil {
-		return nil
-	}
-	for range 1000 {
-		if key := number(rand.IntN(220_000)); !same(b.Get(key), b.engineBucket.Get(key)) {
-			return errHidden
-		}
-	}
-	return nil
-}
-
-// mustSettle looks up absent keys until the rate is what it should be, and checks that no key is hidden.
-func mustSettle(t *testing.T, d *DB) {
-	t.Helper()
-	next := 1_000_000
-	eventually(t, d, "the rate", func(before guard.Stats) bool {
-		must(t, d.View(func(tx *Tx) error {
-			for range 20_000 {
-				tx.Bucket([]byte("b")).Get(number(next))
-				next++
-			}
-			return nil
-		}))
-		s := d.GuardStats()
-		rate := float64(s.FalsePositives-before.FalsePositives) / 20_000
-		return serving(s) && s.Overflow == 0 && s.Unfiltered == before.Unfiltered && rate <= 2*s.RateAsked
-	})
-	mustHaveAll(t, d)
 }

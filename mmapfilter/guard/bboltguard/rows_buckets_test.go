@@ -193,9 +193,11 @@ func testIteration(t *testing.T, g *guard.Options) {
 		update(t, d, put("1"))
 		must(t, d.Update(func(tx *Tx) error {
 			_, err := tx.CreateBucket([]byte("z"))
-			return err
+			_, first := tx.CreateBucket([]byte{0})
+			_, next := tx.CreateBucket(append(bytes.Clone(owner), 0))
+			return errors.Join(err, first, next)
 		}))
-		testNames(t, d, "b z")
+		testNames(t, d, "\x00 "+guard.OwnerName+"\x00 b z")
 	}
 	g.Prefix = []byte("zz") // last
 	d := open(t, nil, g)
@@ -243,8 +245,13 @@ func testNames(t *testing.T, d *DB, want string) {
 
 func testReserved(t *testing.T, g *guard.Options) {
 	d := open(t, nil, g)
-	name := d.store.name
 	update(t, d, put("a"))
+	for _, name := range [][]byte{d.store.name, owner} {
+		testReservedName(t, d, name)
+	}
+}
+
+func testReservedName(t *testing.T, d *DB, name []byte) {
 	update(t, d, func(b *Bucket) error {
 		tx := b.Tx()
 		if tx.Bucket(name) != nil {

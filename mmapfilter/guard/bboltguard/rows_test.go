@@ -23,7 +23,6 @@ var rows = []struct {
 	{"CommitPanics", testCommitPanics},
 	{"Batch", testBatch},
 	{"GetOwn", testGetOwn},
-	{"GetLong", testGetLong},
 	{"CreateBucket", testCreateBucket},
 	{"DeleteBucket", testDeleteBucket},
 	{"MoveBucket", testMoveBucket},
@@ -310,34 +309,4 @@ func testGetOwn(t *testing.T, g *guard.Options) {
 		t.Errorf("the filter was asked: %+v", s)
 	}
 	mustHave(t, d, "a", true)
-}
-
-// testGetLong has a read transaction see what was deleted after it began.
-func testGetLong(t *testing.T, g *guard.Options) {
-	o := fast()
-	o.InitialMmapSize = 1 << 26
-	d := open(t, o, g)
-	update(t, d, put("a"))
-	putAll(t, d, 0, 2000)
-	tx, err := d.Begin(false)
-	must(t, err)
-	deleteAll(t, d, 0, 2000)
-	for range 3 {
-		gone(t, d, g)
-		must(t, d.Guard().Rebuild(context.Background()))
-		if n, err := hidden(tx); n != 2001 || err != nil {
-			t.Fatal(n, err)
-		}
-		for i := range 1000 {
-			if tx.Bucket([]byte("b")).Get(number(2000+i)) != nil {
-				t.Error("an absent key is there")
-			}
-		}
-	}
-	if s := d.GuardStats(); s.FalsePositives > 0 || s.Unfiltered < 3000 {
-		t.Errorf("the filter was asked: %+v", s)
-	}
-	must(t, tx.Rollback())
-	mustHave(t, d, "a", true)
-	mustHave(t, d, string(number(0)), false)
 }

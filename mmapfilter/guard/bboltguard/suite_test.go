@@ -1,0 +1,311 @@
+package bboltguard
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
+)
+
+// engine has so much mapped at first. With little, commits wait for readers.
+func engine(mapped int) guardtest.Engine {
+	return guardtest.Engine{
+		Filter: "db" + FilterSuffix,
+		Outbox: true,
+		Open: func(dir string, g *guard.Options, readOnly bool) (guardtest.DB, error) {
+			o := fast()
+			o.InitialMmapSize, o.ReadOnly = mapped, readOnly
+			d, err := Open(filepath.Join(dir, "db"), 0o600, o, g)
+			if err != nil {
+				return nil, err
+			}
+			d.MaxBatchDelay = 0
+			return testStore{d, dir}, nil
+		},
+	}
+}
+
+const largeMap = 1 << 28
+
+func TestMain(m *testing.M) { guardtest.Main(m, engine(0)) }
+
+func TestModel(t *testing.T) {
+	for _, mapped := range []int{0, largeMap} {
+		t.Run(fmt.Sprintf("mapped=%d", mapped), func(t *testing.T) { guardtest.Model(t, engine(mapped)) })
+	}
+}
+
+func TestKill(t *testing.T)        { guardtest.Kill(t, engine(0)) }
+func TestFiles(t *testing.T)       { guardtest.Files(t, engine(largeMap)) }
+func TestGrowth(t *testing.T)      { guardtest.Growth(t, engine(0)) }
+func TestOwner(t *testing.T)       { guardtest.Owner(t, engine(largeMap)) }
+func TestCovers(t *testing.T)      { guardtest.Covers(t, engine(largeMap)) }
+func TestOldReader(t *testing.T)   { guardtest.Old(t, engine(largeMap)) }
+func TestPermissions(t *testing.T) { guardtest.Mode(t, engine(0)) }
+
+// A testStore is a DB with a bucket in another one for each slash of a key.
+type testStore struct {
+	*DB
+	dir string
+}
+
+// split returns the names of the buckets of a key, and the key in the last of them.
+func split(key string) (buckets []string, name []byte) {
+	parts := strings.Split(key, "/")
+	return parts[:len(parts)-1], []byte(parts[len(parts)-1])
+}
+
+func (d testStore) Copy(to string) error { return guardtest.CopyDir(to, d.dir) }
+
+func (d testStore) Get(key string) (value []byte, err error) {
+	err = d.View(func(t *Tx) error { value, err = testTx{t}.Get(key); return err })
+	return value, err
+}
+
+func (d testStore) Reader() (guardtest.Reader, error) {
+	t, err := d.Begin(false)
+	return testTx{t}, err
+}
+
+// A testTx is a transaction that reads or writes.
+type testTx struct{ *Tx }
+
+func (t testTx) Close() error { return t.Rollback() }
+
+func (t testTx) Get(key string) ([]byte, error) {
+	b, name := t.root, []byte(nil)
+	buckets, name := split(key)
+	for _, name := range buckets {
+		if b = b.Bucket([]byte(name)); b == nil {
+			return nil, nil
+		}
+	}
+	value := b.Get(name)
+	if stored := b.engineBucket.Get(name); !same(value, stored) {
+		return nil, fmt.Errorf("%q is %q, and in the store %q", key, value, stored)
+	}
+	return value, nil
+}
+
+func (t testTx) Stored(key string) (bool, error) {
+	b := t.root.engineBucket
+	buckets, name := split(key)
+	for _, name := range buckets {
+		if b = b.Bucket([]byte(name)); b == nil {
+			return false, nil
+		}
+	}
+	return b.Get(name) != nil, nil
+}
+
+func (t testTx) Keys() (keys []string, err error) {
+	walk(t.root.engineBucket, nil, t.db.store.reserved, func(joined []byte) bool {
+		name, buckets := SplitKey(joined)
+		key := ""
+		for _, b := range buckets {
+			key += string(b) + "/"
+		}
+		keys = append(keys, key+string(name))
+		return true
+	})
+	return keys, nil
+}
+
+func (t testTx) Set(key, value string) (err error) {
+	b := t.root
+	buckets, name := split(key)
+	for _, name := range buckets {
+		if b, err = b.CreateBucketIfNotExists([]byte(name)); err != nil {
+			return err
+		}
+	}
+	return b.Put(name, []byte(value))
+}
+
+func (t testTx) Delete(key string) error {
+	b := t.root
+	buckets, name := split(key)
+	for _, name := range buckets {
+		if b = b.Bucket([]byte(name)); b == nil {
+			return nil
+		}
+	}
+	return b.Delete(name)
+}
+
+var errAbort = errors.New("abort")
+
+func (d testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) (err error) {
+	how := r.IntN(4)
+	switch how {
+	case 0:
+		again := r.IntN(4)
+		return d.Batch(func(t *Tx) error {
+			err := work(testTx{t})
+			if err == nil && again == 0 {
+				again = 1
+				return errAbort // it is run again, alone
+			}
+			return err
+		})
+	case 1:
+		t, err := d.Begin(true)
+		if err != nil {
+			return err
+		}
+		if err := work(testTx{t}); err != nil {
+			return errors.Join(err, t.Rollback())
+		}
+		return t.Commit()
+	case 2:
+		return d.Update(func(t *Tx) error { return work(testTx{t}) })
+	}
+	defer func() {
+		if p := recover(); p != nil && p != errAbort {
+			panic(p)
+		}
+	}()
+	return d.Update(func(t *Tx) error {
+		if err = work(testTx{t}); err != nil {
+			panic(errAbort)
+		}
+		return nil
+	})
+}
+
+// Step does some operations in the buckets of a worker, which are in one another.
+func (d testStore) Step(w *guardtest.Worker) error {
+	var has map[string]string
+	abort := w.Rand.IntN(6) == 0
+	err := d.Do(w.Rand, func(t guardtest.Tx) error {
+		has = maps.Clone(w.Has)
+		top, err := t.(testTx).CreateBucketIfNotExists([]byte(w.Name))
+		if err != nil {
+			return err
+		}
+		for range 1 + w.Rand.IntN(40) {
+			b, path := top, w.Name+"/"
+			for w.Rand.IntN(2) == 0 {
+				name := string('x' + rune(w.Rand.IntN(3)))
+				child := b.Bucket([]byte(name))
+				if child == nil {
+					break
+				}
+				b, path = child, path+name+"/"
+			}
+			if err := operation(w, has, top, b, path); err != nil {
+				return err
+			}
+		}
+		if abort {
+			return errAbort
+		}
+		return nil
+	})
+	if err == nil {
+		w.Has = has
+	} else if abort && errors.Is(err, errAbort) {
+		return nil
+	}
+	return err
+}
+
+// operation does something in a bucket, which has this path.
+func operation(w *guardtest.Worker, has map[string]string, top, b *Bucket, path string) error {
+	key := path + w.Key()[len(w.Name)+1:]
+	name, child := []byte(key[len(path):]), string('x'+rune(w.Rand.IntN(3)))
+	switch n := w.Rand.IntN(100); {
+	case n < 45:
+		has[key] = w.Value()
+		return b.Put(name, []byte(has[key]))
+	case n < 60:
+		delete(has, key)
+		return b.Delete(name)
+	case n < 65:
+		c := b.Cursor()
+		k, v := c.Seek(name)
+		if k == nil || v == nil {
+			return nil
+		}
+		delete(has, path+string(k))
+		return c.Delete()
+	case n < 80:
+		if got := string(b.Get(name)); got != has[key] {
+			return fmt.Errorf("get %q in a writable transaction: %q, want %q", key, got, has[key])
+		}
+	case n < 90:
+		_, err := b.CreateBucketIfNotExists([]byte(child))
+		return err
+	case n < 92:
+		there := b.Bucket([]byte(child)) != nil
+		err := b.DeleteBucket([]byte(child))
+		if there != (err == nil) {
+			return fmt.Errorf("delete bucket %q: %w", child, err)
+		}
+		removeAll(has, path+child+"/")
+	case n < 95:
+		if err := b.MoveBucket([]byte(child), top); err == nil {
+			removeAll(has, w.Name+"/") // bbolt does not move what this transaction has done
+			readAll(has, top.engineBucket, w.Name+"/")
+		}
+	case n < 97:
+		_, err := b.NextSequence()
+		return err
+	default:
+		_, err := hidden(b.tx)
+		return err
+	}
+	return nil
+}
+
+func removeAll(has map[string]string, path string) {
+	maps.DeleteFunc(has, func(key, _ string) bool { return strings.HasPrefix(key, path) })
+}
+
+func readAll(has map[string]string, b *bbolt.Bucket, path string) {
+	_ = b.ForEach(func(key, value []byte) error {
+		if child := b.Bucket(key); child != nil {
+			readAll(has, child, path+string(key)+"/")
+		} else {
+			has[path+string(key)] = string(value)
+		}
+		return nil
+	})
+}
+
+func TestMethods(t *testing.T) {
+	guardtest.Methods(t, []guardtest.Type{
+		{
+			Engine: reflect.TypeFor[*bbolt.DB](), Ours: reflect.TypeFor[*DB](),
+			Wrapped:  "Batch Begin Close Update View",
+			Harmless: "GoString Info IsReadOnly Logger Path Stats String Sync",
+		},
+		{
+			Engine: reflect.TypeFor[*bbolt.Tx](), Ours: reflect.TypeFor[*Tx](),
+			Wrapped: `Bucket Commit CreateBucket CreateBucketIfNotExists Cursor DB DeleteBucket ForEach Inspect MoveBucket
+				OnCommit Rollback`,
+			Harmless: "Check Copy CopyFile ID Page Size Stats Writable WriteTo",
+		},
+		{
+			Engine: reflect.TypeFor[*bbolt.Bucket](), Ours: reflect.TypeFor[*Bucket](),
+			Wrapped: `Bucket CreateBucket CreateBucketIfNotExists Cursor Delete DeleteBucket ForEach ForEachBucket Get
+				Inspect MoveBucket Put Tx`,
+			Harmless: `InSequence IncSequence InlinePage NextSequence Root RootPage Sequence SetInSequence SetSequence Stats
+				String Writable`,
+			Refused: "SetRootPage",
+		},
+		{
+			Engine: reflect.TypeFor[*bbolt.Cursor](), Ours: reflect.TypeFor[*Cursor](),
+			Wrapped: "Bucket Delete First Last Next Prev Seek",
+		},
+	})
+}

@@ -1,0 +1,298 @@
+package guardtest
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// A scene is a store in several states, each in a directory of its own, with its filter. What deletes
+// are in the last ones the filter has done.
+type scene struct {
+	Engine
+	guard *guard.Options
+	base  string
+}
+
+func (s *scene) dir(name string) string    { return filepath.Join(s.base, name) }
+func (s *scene) filter(name string) string { return filepath.Join(s.dir(name), s.Filter) }
+
+// newScene makes a store and copies of it from several instants.
+func (e Engine) newScene(t *testing.T, deletes guard.DeleteMode) *scene {
+	s := &scene{e, quiet(deletes), t.TempDir()}
+	for _, name := range []string{"now", "other"} {
+		must(t, os.Mkdir(s.dir(name), 0o700))
+	}
+	d := e.mustOpen(t, s.dir("other"), s.guard)
+	set(t, d, 5000, 7000)
+	must(t, d.Close())
+	d = e.mustOpen(t, s.dir("now"), s.guard)
+	set(t, d, 0, 1000)
+	must(t, d.Close())
+	must(t, CopyDir(s.dir("closed"), s.dir("now")))
+	d = e.mustOpen(t, s.dir("now"), s.guard)
+	set(t, d, 1000, 1900)
+	must(t, d.Guard().Work())
+	set(t, d, 1900, 2000)
+	must(t, d.Copy(s.dir("live")))
+	remove(t, d, 0, 500)
+	takeAllIn(t, d)
+	must(t, d.Copy(s.dir("live, with deletes")))
+	written := make(chan error)
+	go func() {
+		err := change(d, 2000, 2500, func(tx Tx, key string) error { return tx.Set(key, "v") })
+		written <- errors.Join(err, d.Guard().Sync())
+	}()
+	must(t, os.Mkdir(s.dir("torn"), 0o700))
+	must(t, s.copyFilter("torn", "now")) // while it is written
+	must(t, <-written)
+	set(t, d, 0, 250)
+	remove(t, d, 1500, 1600)
+	takeAllIn(t, d)
+	must(t, d.Close())
+	return s
+}
+
+// takeAllIn has the filter do all deletes, and take in what is in an outbox.
+func takeAllIn(t *testing.T, d DB) {
+	t.Helper()
+	rebuild(t, d)
+	eventually(t, d, "the outbox is empty", func(s guard.Stats) bool {
+		must(t, d.Guard().Work())
+		return d.GuardStats().Outbox == 0
+	})
+}
+
+// filterFiles returns the names of a filter and of what lies beside it.
+func (s *scene) filterFiles(name string) (names []string, err error) {
+	list, err := os.ReadDir(s.dir(name))
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), s.Filter) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// copyFilter replaces a filter, and what lies beside it.
+func (s *scene) copyFilter(to, from string) error {
+	old, err := s.filterFiles(to)
+	for _, name := range old {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir(to), name)))
+	}
+	names, e := s.filterFiles(from)
+	err = errors.Join(err, e)
+	for _, name := range names {
+		data, e := os.ReadFile(filepath.Join(s.dir(from), name))
+		if e == nil {
+			e = os.WriteFile(filepath.Join(s.dir(to), name), data, 0o600)
+		} else if errors.Is(e, fs.ErrNotExist) { // it was there for a moment
+			e = nil
+		}
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// An expectation says whether a filter is rebuilt.
+type expectation int
+
+const (
+	never expectation = iota
+	always
+	maybe        // it depends on what is damaged
+	unlessLogged // an outbox does not have what it lacks, but a log may
+	ifExact      // an outbox may have what it lacks, but not its deletes
+)
+
+// of says which one it is for a mode: never, always or maybe.
+func (s *scene) of(e expectation) expectation {
+	outbox := s.Outbox || s.guard.Deletes == guard.Exact
+	switch {
+	case e == unlessLogged && outbox, e == ifExact && s.guard.Deletes == guard.Exact:
+		return always
+	case e == unlessLogged, e == ifExact:
+		return maybe
+	}
+	return e
+}
+
+// fileCases put a store and a filter together, each of some state of the scene, and damage the filter.
+var fileCases = []struct {
+	name, store, filter string
+	rebuilt             expectation
+	change              func(path string) error
+}{
+	{"whole", "now", "now", never, nil},
+	{"missing", "now", "now", always, os.Remove},
+	{"empty", "now", "now", always, func(path string) error { return os.Truncate(path, 0) }},
+	{"cut to a page", "now", "now", always, func(path string) error { return os.Truncate(path, 4096) }},
+	{"cut in half", "now", "now", always, cutInHalf},
+	{"text", "now", "now", always, func(path string) error { return os.WriteFile(path, []byte("no filter"), 0o600) }},
+	{"zeroed", "now", "now", always, zero},
+	{"its log discarded", "now", "live", always, discard},
+	{"copied while it is written", "now", "torn", maybe, nil},
+	{"of another store", "now", "other", always, nil},
+	{"older, closed", "now", "closed", always, nil},
+	{"older, live", "now", "live", unlessLogged, nil},
+	{"older, with deletes", "now", "live, with deletes", ifExact, nil},
+	{"older store, closed", "closed", "now", always, nil},
+	{"older store, live", "live", "now", always, nil},
+	{"older store, with deletes", "live, with deletes", "now", unlessLogged, nil},
+	{"older, both live", "live, with deletes", "live", maybe, nil},
+	{"both older, closed", "closed", "closed", never, nil},
+	{"both older, live", "live", "live", never, nil},
+}
+
+func cutInHalf(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(path, info.Size()/2)
+}
+
+func zero(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, make([]byte, info.Size()), 0o600)
+}
+
+// discard removes the log of a filter, which may have been copied while it was written.
+func discard(path string) error {
+	_, _ = mmapfilter.DiscardLog(path) // a damaged one stays as it is
+	return os.RemoveAll(path + ".stash")
+}
+
+// Files covers C9: it opens stores with filters that are not theirs, or not of now, or not whole. First
+// for reading, then for writing.
+func Files(t *testing.T, e Engine) {
+	for _, deletes := range modes {
+		t.Run(deletes.String(), func(t *testing.T) {
+			s := e.newScene(t, deletes)
+			for _, c := range fileCases {
+				t.Run(c.name, func(t *testing.T) {
+					must(t, CopyDir(s.dir(c.name), s.dir(c.store)))
+					must(t, s.copyFilter(c.name, c.filter))
+					if c.change != nil {
+						must(t, c.change(s.filter(c.name)))
+					}
+					s.mustRecover(t, c.name, s.of(c.rebuilt))
+				})
+			}
+			t.Run("other mode", func(t *testing.T) {
+				other := *s.guard
+				other.Deletes = guard.Exact + guard.Rebuild - deletes
+				must(t, CopyDir(s.dir("other mode"), s.dir("now")))
+				(&scene{e, &other, s.base}).mustRecover(t, "other mode", always)
+			})
+			t.Run("a directory", s.testDirectory)
+			t.Run("damaged", s.testDamaged)
+		})
+	}
+}
+
+// mustRecover opens a store: no key is hidden, not while the filter is rebuilt, nor then, nor later.
+func (s *scene) mustRecover(t *testing.T, name string, expect expectation) {
+	t.Helper()
+	read := s.dir(name + " for reading")
+	must(t, CopyDir(read, s.dir(name)))
+	if d, err := s.Open(read, s.guard, true); err != nil {
+		t.Logf("for reading: %v", err) // some engines do not after a kill
+	} else {
+		mustHideNone(t, d)
+		if state := d.GuardStats().State; expect == always && state != "off" || expect == never && state != "serving" {
+			t.Errorf("for reading: %+v", d.GuardStats())
+		}
+		must(t, d.Close())
+	}
+	d := s.mustOpen(t, s.dir(name), s.guard)
+	stats := d.GuardStats()
+	rebuilt := stats.Err != "" || stats.Rebuilds > 0
+	if expect == always && !rebuilt || expect == never && rebuilt || !rebuilt && !serving(stats) {
+		t.Errorf("rebuilt: %t: %+v", rebuilt, stats)
+	}
+	mustHideNone(t, d)
+	set(t, d, 9000, 9100)
+	remove(t, d, 1000, 1100)
+	mustHideNone(t, d)
+	eventually(t, d, "rebuilt", func(s guard.Stats) bool { return serving(s) && (!rebuilt || s.Rebuilds > 0) })
+	mustHideNone(t, d)
+	must(t, d.Guard().Work())
+	mustHideNone(t, d)
+	must(t, d.Close())
+	d = s.mustServe(t, s.dir(name), s.guard)
+	rebuild(t, d)
+	mustHideNone(t, d)
+	must(t, d.Close())
+}
+
+// testDirectory has no filter at all, since none can be made there.
+func (s *scene) testDirectory(t *testing.T) {
+	must(t, CopyDir(s.dir("directory"), s.dir("now")))
+	must(t, os.Remove(s.filter("directory")))
+	must(t, os.Mkdir(s.filter("directory"), 0o700))
+	d := s.mustOpen(t, s.dir("directory"), s.guard)
+	if s := d.GuardStats(); s.State != "off" || s.Err == "" {
+		t.Errorf("%+v", s)
+	}
+	n := mustHideNone(t, d)
+	set(t, d, 9000, 9100)
+	remove(t, d, 9000, 9050)
+	if got := mustHideNone(t, d); got != n+50 {
+		t.Errorf("%d keys", got)
+	}
+	must(t, d.Close())
+}
+
+// testDamaged changes random bytes of a filter that was closed: some of its head, or any.
+func (s *scene) testDamaged(t *testing.T) {
+	r := random(t)
+	rebuilt := 0
+	for i := range 20 {
+		dir := filepath.Join(t.TempDir(), "store")
+		must(t, CopyDir(dir, s.dir("now")))
+		must(t, damage(filepath.Join(dir, s.Filter), r, i%2 == 0))
+		d := s.mustOpen(t, dir, s.guard)
+		if d.GuardStats().Err != "" {
+			rebuilt++
+		}
+		mustHideNone(t, d)
+		set(t, d, 9000, 9050)
+		remove(t, d, 1000, 1050)
+		mustHideNone(t, d)
+		rebuild(t, d)
+		mustHideNone(t, d)
+		must(t, d.Close())
+		must(t, s.mustServe(t, dir, s.guard).Close())
+	}
+	t.Logf("%d filters were rebuilt", rebuilt)
+	if rebuilt == 0 {
+		t.Error("no damage is noticed")
+	}
+}
+
+// damage changes some bytes of a file, or of its head.
+func damage(path string, r *rand.Rand, head bool) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	n := len(data)
+	if head {
+		n = 4096
+	}
+	for range 1 + r.IntN(50) {
+		data[r.IntN(n)] ^= byte(1 + r.IntN(255))
+	}
+	return os.WriteFile(path, data, 0o600)
+}

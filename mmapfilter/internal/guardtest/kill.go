@@ -1,0 +1,146 @@
+package guardtest
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+var kills = flag.Int("kills", 10, "how often the kill test kills a program")
+
+const (
+	childVar    = "GUARDTEST_CHILD" // the directory of the store, the mode and the seed of a program that is to be killed
+	enoughKills = 30                // to say that most lead to a rebuild
+)
+
+// Main runs the tests of a package; or, in a process that Kill has started, writes to a store until it
+// is killed.
+func Main(m *testing.M, e Engine) {
+	if what := strings.Split(os.Getenv(childVar), "\n"); len(what) == 3 {
+		fmt.Println(e.child(what[0], what[1], what[2]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// killed are the options of a guard that is killed: its filter is durable often, now and then, or hardly
+// ever.
+func killed(deletes guard.DeleteMode, r *rand.Rand) *guard.Options {
+	o := options(deletes)
+	o.CommitInterval = []time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Hour}[r.IntN(3)]
+	return o
+}
+
+// child says "opening", and "done" after each step.
+func (e Engine) child(dir, mode, seed string) error {
+	deletes, err := strconv.Atoi(mode)
+	n, seedErr := strconv.ParseUint(seed, 10, 64)
+	if err := errors.Join(err, seedErr); err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(n, 0))
+	fmt.Println("opening")
+	d, err := e.Open(dir, killed(guard.DeleteMode(deletes), r), false)
+	if err != nil {
+		return err
+	}
+	c, err := e.newCrew(d, r)
+	if err != nil {
+		return err
+	}
+	for _, w := range c.workers {
+		w.Loud = true
+	}
+	if r.IntN(2) == 0 {
+		c.again(c.rebuild)
+	}
+	if r.IntN(2) == 0 {
+		c.again(d.Guard().Work)
+	}
+	reading := fork(r)
+	c.again(func() error { return c.read(reading) })
+	return c.work(math.MaxInt)
+}
+
+// Kill covers C9 and G2: it kills a program that writes to a store, again and again. Each time a copy of
+// the store is opened, so that the program itself comes upon what it left: no key is hidden.
+func Kill(t *testing.T, e Engine) {
+	for _, deletes := range modes {
+		t.Run(deletes.String(), func(t *testing.T) {
+			r, base := random(t), t.TempDir()
+			dir := filepath.Join(base, "store")
+			must(t, os.Mkdir(dir, 0o700))
+			var recovered, rebuilt, replayed, keys int
+			// Some kills fall into a rebuild, and of a few all may: more of them tell.
+			for i := 0; i < max(1, *kills/2) || rebuilt > recovered && i < enoughKills; i++ {
+				runAndKill(t, dir, deletes, r)
+				copied := filepath.Join(base, fmt.Sprint("copy", i))
+				must(t, CopyDir(copied, dir))
+				o := killed(deletes, r)
+				d := e.mustOpen(t, copied, o)
+				s := d.GuardStats()
+				keys += mustHideNone(t, d)
+				if s.Err == "" && serving(s) {
+					recovered++
+				} else {
+					rebuilt++
+				}
+				if s.Replayed > 0 {
+					replayed++
+				}
+				eventually(t, d, "opened", serving)
+				mustHideNone(t, d)
+				set(t, d, 0, 100)
+				if i%2 == 0 {
+					rebuild(t, d)
+					mustHideNone(t, d)
+				}
+				must(t, d.Close())
+				must(t, e.mustServe(t, copied, o).Close())
+				must(t, os.RemoveAll(copied))
+			}
+			t.Logf("%d filters served at once, %d were rebuilt, %d were given keys by the store; %d keys", recovered, rebuilt, replayed, keys)
+			if rebuilt > recovered {
+				t.Error("a kill is no reason to rebuild the filter")
+			}
+		})
+	}
+}
+
+// runAndKill kills the program once it has done so many steps, or while it opens the store.
+func runAndKill(t *testing.T, dir string, deletes guard.DeleteMode, r *rand.Rand) {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d", childVar, dir, deletes, r.Uint64()))
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	lines := 2 + r.IntN(200)
+	if r.IntN(5) == 0 {
+		lines = 1
+	}
+	s := bufio.NewScanner(out)
+	for i := 0; i < lines && s.Scan(); i++ {
+		if line := s.Text(); line != "opening" && line != "done" {
+			t.Errorf("the program failed: %s", line)
+		}
+	}
+	if lines == 1 {
+		time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
+	}
+	_ = c.Process.Kill()
+	_ = c.Wait() // says that it was killed
+}

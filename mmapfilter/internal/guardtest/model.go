@@ -1,0 +1,325 @@
+package guardtest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+var (
+	steps = flag.Int("steps", 300, "steps of each worker of the model test")
+	seed  = flag.Uint64("seed", 0, "seed of the model, kill and file tests; 0 means a random one")
+)
+
+const (
+	workers    = 5
+	workerKeys = 200 // of each worker
+	sharedKeys = 40
+)
+
+// A Worker changes keys of its own, which begin with its Name and a slash, and some that all share.
+type Worker struct {
+	DB   DB
+	Rand *rand.Rand
+	Name string
+	Has  map[string]string // its keys that are in the store, with their values
+	Loud bool              // says when it has done something
+
+	revives bool
+	last    int // number of the last value
+}
+
+// Key returns one of the worker's keys.
+func (w *Worker) Key() string { return w.key(w.Rand.IntN(workerKeys)) }
+
+func (w *Worker) key(i int) string { return fmt.Sprintf("%s/%03d", w.Name, i) }
+
+// Value returns a value that is new.
+func (w *Worker) Value() string {
+	w.last++
+	return fmt.Sprintf("value%d.", w.last)
+}
+
+// Change makes some changes, and returns what Has is once they are committed.
+func (w *Worker) Change(c Changes) (after map[string]string, err error) {
+	after = maps.Clone(w.Has)
+	for range 1 + w.Rand.IntN(20) {
+		key := w.Key()
+		if w.Rand.IntN(5) < 2 {
+			delete(after, key)
+			err = c.Delete(key)
+		} else {
+			after[key] = w.Value()
+			err = c.Set(key, after[key])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return after, nil
+}
+
+var errRollback = errors.New("rolled back")
+
+// transaction does a transaction, or rolls it back.
+func (w *Worker) transaction() error {
+	var after map[string]string
+	rollback := w.Rand.IntN(6) == 0
+	err := w.DB.Do(w.Rand, func(tx Tx) (err error) {
+		if after, err = w.Change(tx); err != nil {
+			return err
+		}
+		for range 8 {
+			key := w.Key()
+			if value, err := tx.Get(key); err != nil || w.differs(string(value), after[key]) {
+				return fmt.Errorf("key %q is %q in its transaction, not %q: %w", key, value, after[key], err)
+			}
+		}
+		if err := w.share(tx); err != nil {
+			return err
+		}
+		if rollback {
+			return errRollback
+		}
+		return nil
+	})
+	if err == nil {
+		w.Has = after
+	}
+	if errors.Is(err, errRollback) || err == ErrNotDone {
+		return nil
+	}
+	return err
+}
+
+// share changes a key that all workers share.
+func (w *Worker) share(tx Tx) error {
+	key := fmt.Sprintf("shared/%02d", w.Rand.IntN(sharedKeys))
+	switch value, err := tx.Get(key); {
+	case err != nil:
+		return err
+	case value == nil:
+		return tx.Set(key, "s")
+	case w.Rand.IntN(2) == 0:
+		return tx.Delete(key)
+	}
+	return nil
+}
+
+func (w *Worker) differs(got, want string) bool { return got != want && !w.revives }
+
+// check looks all of the worker's keys up, from a reader and one by one.
+func (w *Worker) check() error {
+	r, err := w.DB.Reader()
+	if err != nil {
+		return err
+	}
+	err = w.checkWith(r.Get)
+	for i := range workerKeys {
+		err = errors.Join(err, compare(w.DB, r, w.key(i)))
+	}
+	if err = errors.Join(err, r.Close()); err != nil {
+		return err
+	}
+	return w.checkWith(w.DB.Get) // not beside a reader: in some engines a commit waits for this one, and Get for the commit
+}
+
+func (w *Worker) checkWith(get func(key string) ([]byte, error)) error {
+	for i := range workerKeys {
+		key := w.key(i)
+		if value, err := get(key); err != nil || w.differs(string(value), w.Has[key]) {
+			return fmt.Errorf("key %q is %q, not %q: %w; %+v", key, value, w.Has[key], err, w.DB.GuardStats())
+		}
+	}
+	return nil
+}
+
+func (w *Worker) step() error {
+	switch n := w.Rand.IntN(100); {
+	case n < 50:
+		return w.transaction()
+	case n < 95:
+		return w.DB.Step(w)
+	}
+	return w.check()
+}
+
+// A crew is workers, and what goes on beside them until they have ended. The first error ends it.
+type crew struct {
+	db      DB
+	workers []*Worker
+	stop    atomic.Bool
+	errs    chan error
+	group   sync.WaitGroup
+}
+
+// newCrew returns workers for the keys that a store has.
+func (e Engine) newCrew(d DB, r *rand.Rand) (*crew, error) {
+	c := &crew{db: d, errs: make(chan error, 20)}
+	for i := range workers {
+		c.workers = append(c.workers, &Worker{DB: d, Rand: fork(r), Name: fmt.Sprint("w", i), Has: map[string]string{}, revives: e.Revives})
+	}
+	has, err := contents(d)
+	for _, w := range c.workers {
+		w.Has = has[w.Name]
+		if w.Has == nil {
+			w.Has = map[string]string{}
+		}
+		for _, value := range w.Has { // new ones come later
+			var last int
+			fmt.Sscanf(value, "value%d", &last)
+			w.last = max(w.last, last)
+		}
+	}
+	return c, err
+}
+
+// contents returns the keys of a store and their values, by the first names of the keys.
+func contents(d DB) (map[string]map[string]string, error) {
+	r, err := d.Reader()
+	if err != nil {
+		return nil, err
+	}
+	has := map[string]map[string]string{}
+	keys, err := r.Keys()
+	for _, key := range keys {
+		name, _, _ := strings.Cut(key, "/")
+		if has[name] == nil {
+			has[name] = map[string]string{}
+		}
+		value, e := r.Get(key)
+		has[name][key] = string(value)
+		err = errors.Join(err, e)
+	}
+	return has, errors.Join(err, r.Close())
+}
+
+// again has a goroutine do something again and again.
+func (c *crew) again(do func() error) {
+	c.group.Add(1)
+	go func() {
+		defer c.group.Done()
+		for !c.stop.Load() {
+			if err := do(); err != nil {
+				c.errs <- err
+				c.stop.Store(true)
+			}
+		}
+	}()
+}
+
+// rebuild rebuilds the filter while others write. If they do so faster, it has no room for what
+// they put: the guard tries again then.
+func (c *crew) rebuild() error {
+	if err := c.db.Guard().Rebuild(context.Background()); !errors.Is(err, mmapfilter.ErrFull) {
+		return err
+	}
+	return nil
+}
+
+// read looks at all keys in the view of one instant, again and again, while others delete them.
+func (c *crew) read(r *rand.Rand) error {
+	reader, err := c.db.Reader()
+	if err != nil {
+		return err
+	}
+	for range 1 + r.IntN(10) {
+		if _, err = hiddenIn(c.db, reader); err != nil {
+			break
+		}
+		for range 100 {
+			key := fmt.Sprintf("w%d/%03d", r.IntN(workers), r.IntN(2*workerKeys))
+			err = errors.Join(err, compare(c.db, reader, key))
+		}
+		_ = c.db.GuardStats() // must not wait for the reader
+		if err != nil || c.stop.Load() {
+			break
+		}
+	}
+	return errors.Join(err, reader.Close())
+}
+
+// work has the workers do n steps each, or as many as they can. It returns their first error.
+func (c *crew) work(n int) error {
+	var working sync.WaitGroup
+	for _, w := range c.workers {
+		working.Add(1)
+		go func() {
+			defer working.Done()
+			for i := 0; i < n && !c.stop.Load(); i++ {
+				if err := w.step(); err != nil {
+					c.errs <- fmt.Errorf("%s, step %d: %w", w.Name, i, err)
+					c.stop.Store(true)
+				}
+				if w.Loud {
+					fmt.Println("done")
+				}
+			}
+		}()
+	}
+	working.Wait()
+	c.stop.Store(true)
+	c.group.Wait()
+	close(c.errs)
+	return <-c.errs
+}
+
+// Model covers G1 and G3: transactions, steps of the engine's own, readers, rebuilds and marks go on
+// side by side. No key is hidden, all are as a map says, and the filter has each key once after a
+// rebuild. Then the store is opened again.
+func Model(t *testing.T, e Engine) {
+	for _, deletes := range modes {
+		t.Run(deletes.String(), func(t *testing.T) {
+			r, dir := random(t), t.TempDir()
+			d := e.mustOpen(t, dir, options(deletes))
+			for range 3 {
+				c, err := e.newCrew(d, r)
+				must(t, err)
+				c.again(c.rebuild)
+				c.again(d.Guard().Work)
+				for range 2 {
+					r := fork(r)
+					c.again(func() error { return c.read(r) })
+				}
+				must(t, c.work(*steps/3))
+				e.mustAgree(t, d, c)
+				n, err := hidden(d)
+				must(t, err)
+				rebuild(t, d)
+				must(t, d.Guard().Work())
+				if s, now := d.GuardStats(), mustHideNone(t, d); !serving(s) || !e.Revives && (s.Keys > uint64(n) || s.Keys < uint64(now)) {
+					t.Errorf("%d keys, %d of them expired since: %+v", n, n-now, s)
+				}
+				t.Logf("%d keys: %+v", n, d.GuardStats())
+				if d.GuardStats().Skipped == 0 {
+					t.Error("no lookup was skipped")
+				}
+				must(t, d.Close())
+				d = e.mustServe(t, dir, options(deletes))
+				e.mustAgree(t, d, c)
+			}
+			must(t, d.Close())
+		})
+	}
+}
+
+// mustAgree checks that the store has the keys of the workers, and no others of theirs.
+func (e Engine) mustAgree(t *testing.T, d DB, c *crew) {
+	t.Helper()
+	has, err := contents(d)
+	must(t, err)
+	for _, w := range c.workers {
+		if !maps.Equal(has[w.Name], w.Has) && !e.Revives {
+			t.Errorf("%s has %d keys, not %d, or they differ", w.Name, len(has[w.Name]), len(w.Has))
+		}
+	}
+}
