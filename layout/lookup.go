@@ -103,18 +103,6 @@ type Looks interface {
 	FirstLook(v *View, h uint64) (found, open bool)
 }
 
-// Overflows is a Table whose lines have overflow bits; l is the image of it.Line. In any other,
-// every lookup goes on to the second line.
-type Overflows interface {
-	// SetOverflow records in l that the item, or an equal one, is elsewhere. It lists
-	// the words it has changed in s, as Table.Place does.
-	SetOverflow(l *Line, it Item, s *Stores)
-	// Cost says what it costs lookups if an item of l leaves, from 0 to MostCost: the number
-	// of overflow bits that SetOverflow would set; in a layout that is one of Hosts, one
-	// more, and 0 for a guest.
-	Cost(l *Line, it Item) int
-}
-
 // Lookup looks a hash up in words that come from anywhere: at returns the word of a file
 // with that number, from the runtime page on. It reports true if the hash may be in the
 // table, and false only if it certainly is not, whatever a writer does meanwhile (rule
@@ -124,7 +112,7 @@ func Lookup(t Looks, at func(word uint64) uint64, h uint64) bool {
 	other := t.Alternate(home)
 	var rests counters
 	rests.addHome(t, home)
-	_, ends := t.(Overflows)
+	_, ends := t.(Hosts)
 	all := !ends // whether rests has the counters of every place
 	if all {
 		rests.addOthers(t, other)

@@ -9,7 +9,6 @@ import (
 // A Spec is what is known of a layout before its parameters are bound.
 type Spec struct {
 	Name   string
-	ByName bool     // Auto never chooses it
 	Params []Params // the legal ones, by rising number of fingerprints
 	// ItemBits is how many bits of a hash an item uses beside its line.
 	ItemBits func(p Params) int
@@ -51,9 +50,6 @@ func LegalParams(k Kind) []Params {
 	}
 	return nil
 }
-
-// Choosable reports whether Auto may choose a layout.
-func Choosable(k Kind) bool { return !specs[k].ByName }
 
 // Predict predicts the lookups of absent keys in a table filled to load, from 0 to 1.
 func Predict(k Kind, p Params, load float64) Absent { return specs[k].Predict(p, load) }

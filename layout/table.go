@@ -8,8 +8,8 @@ package layout
 // image of a line. Code that uses little of a table takes a small interface: a lookup takes
 // [Looks], the stash [Classes], a check [Checks], a search for a path place.Table.
 //
-// What only some layouts have is not here: [Overflows], [Hosts] and [Chooser], and the
-// kernels, each for the one place that calls it. That place asks a table for it once.
+// What only some layouts have is not here: [Hosts], and the kernels. Who calls them asks a table for
+// them once.
 type Table interface {
 	Kind() Kind
 	Params() Params
@@ -30,10 +30,9 @@ type Table interface {
 	Place(l *Line, it Item, s *Stores) bool
 	// Remove removes one copy of the item from l and reports whether there was one.
 	Remove(l *Line, it Item, s *Stores) bool
-	// Victims returns, in the memory of dst, items of l, each of whose removal lets Place put the
-	// item (of a damaged line, none): all victims if all is set, otherwise the cheapest few; more
-	// reports whether others may exist.
-	Victims(dst []Item, l *Line, it Item, all bool) (victims []Item, more bool)
+	// Victims returns, in the memory of dst, the items of l each of whose removal lets Place put the
+	// item; of a damaged line, none.
+	Victims(dst []Item, l *Line, it Item) []Item
 	// Free returns the number of free slots of a line, whose words are those that Words says,
 	// or more. A writer may be storing to them. In a layout that is one of Hosts, the slots are
 	// for items at home.
@@ -75,11 +74,6 @@ type Bounds struct {
 	SearchLines int // lines that a search for a path of moves expands
 	PathMoves   int // moves of a path
 
-	// ChooseFirst means that if an item arrives at a full line, the item whose move sets the fewest
-	// overflow bits is evicted: one of the line, or the arrival itself. Only a layout that is one of
-	// Hosts can tell. Otherwise the arrival goes to its other line if it can.
-	ChooseFirst bool
-
 	// PlaceStores, RemoveStores and OverflowStores are the most words that one call of
 	// Place, Remove or SetOverflow changes.
 	PlaceStores, RemoveStores, OverflowStores int
@@ -103,28 +97,15 @@ type Crowd struct {
 	Left []uint64
 }
 
-// MostCost is the largest value of Overflows.Cost.
+// MostCost is the largest value of Hosts.Cost.
 const MostCost = 2
 
 // MostRoom is the largest value in Crowd.Rooms.
 const MostRoom = 3
 
-// A Chooser is a Table in which any items of a full line can make room for any others.
-type Chooser interface {
-	// Gather fills c with the items of a full line and those of the sorted hashes that
-	// have come to it, in this order. There may be at most as many hashes as the line
-	// has slots. Every item is marked as one that stays.
-	Gather(c *Crowd, l *Line, line uint64, came []uint64)
-	// Part puts as many items of c into l as it has room for and returns the hashes that
-	// the others have in their other lines. It chooses items that together leave few
-	// overflow bits in l, beside those that are set already; among items that leave no
-	// further bits, those with the most room. If too few items may leave, ok is false, and l
-	// is as it was.
-	Part(c *Crowd, l *Line) (left []uint64, ok bool)
-}
-
-// Hosts is a Table whose lines know their guests, the items that are not in their home line.
-// So it is known at every instant which overflow bits are needed, and the others are cleared.
+// Hosts is a Table whose lines have overflow bits and know their guests, the items that are not in
+// their home line. So it is known at every instant which overflow bits are needed, and the others are
+// cleared. In any other table, every lookup goes on to the second line.
 type Hosts interface {
 	// The guests of a line; l is its image.
 
@@ -149,6 +130,12 @@ type Hosts interface {
 
 	// The overflow bits, which are set as long as an item needs them, and no longer.
 
+	// SetOverflow records in l, the image of it.Line, that the item, or an equal one, is elsewhere. It
+	// lists the words it has changed in s, as Table.Place does.
+	SetOverflow(l *Line, it Item, s *Stores)
+	// Cost says what it costs lookups if an item of l leaves, from 0 to MostCost: 0 for a guest,
+	// otherwise one more than the number of overflow bits that SetOverflow would set.
+	Cost(l *Line, it Item) int
 	// SameBits reports whether two fingerprints with the same home have the same overflow
 	// bits.
 	SameBits(a, b uint32) bool
@@ -163,6 +150,22 @@ type Hosts interface {
 	// CheckBits returns the first of the lines [from, to) that has a guest whose overflow
 	// bits are not set at home, and says so, or nil.
 	CheckBits(region []uint64, from, to uint64) (line uint64, err error)
+
+	// Builds, which put many items into a line at once.
+
+	// Fill puts the items of sorted hashes, whose home line is the empty line l, into it, as Place one
+	// by one would. It appends to beyond the hashes that do not fit, in order.
+	Fill(l *Line, hashes, beyond []uint64) []uint64
+	// Gather fills c with the items of a full line and those of the sorted hashes that
+	// have come to it, in this order. There may be at most as many hashes as the line
+	// has slots. Every item is marked as one that stays.
+	Gather(c *Crowd, l *Line, line uint64, came []uint64)
+	// Part puts as many items of c into l as it has room for and returns the hashes that
+	// the others have in their other lines. It chooses items that together leave few
+	// overflow bits in l, beside those that are set already; among items that leave no
+	// further bits, those with the most room. If too few items may leave, ok is false, and l
+	// is as it was.
+	Part(c *Crowd, l *Line) (left []uint64, ok bool)
 }
 
 // Unhash returns the item of a hash that [Table.Hash] has made, or of a key.

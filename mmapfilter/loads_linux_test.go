@@ -374,7 +374,7 @@ func orderOfSecondLook(t *testing.T, s shape) {
 	runtimeFrom := perPage - layout.CounterOf(layout.WordRegion)
 	content := make([]uint64, len(pages)*int(perPage))
 	var l layout.Line
-	table.(layout.Overflows).SetOverflow(&l, home, nil)
+	table.(layout.Hosts).SetOverflow(&l, home, nil)
 	layout.Store(table, content[regionFrom*perPage:], home.Line, &l)
 	for name, look := range map[string]func(v *layout.View) bool{
 		"Contains":       func(v *layout.View) bool { return layout.Contains(table, v, hash) },

@@ -94,7 +94,7 @@ func testLooksBetweenLoads(t *testing.T, s shape) {
 		}
 	}
 	var at layout.Line // home, with overflow bits
-	table.(layout.Overflows).SetOverflow(&at, home, nil)
+	table.(layout.Hosts).SetOverflow(&at, home, nil)
 	counterOf := func(line uint64) uint64 { return layout.CounterOf(layout.WordRegion + line*layout.BlockWords) }
 	// The runtime page is placed so that the counter of the second line is the first word of page
 	// 1, and the region so that the second half of the home line starts a page.

@@ -210,7 +210,7 @@ func lookUpDuringMoves(t *testing.T, g layout.Geometry, h uint64, first, second 
 		}
 	}
 	setOverflow := func(l *layout.Line, it layout.Item, s *layout.Stores) bool {
-		if bits, ok := table.(layout.Overflows); ok {
+		if bits, ok := table.(layout.Hosts); ok {
 			bits.SetOverflow(l, it, s)
 		}
 		return true

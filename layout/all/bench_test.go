@@ -55,7 +55,7 @@ func fill(rng *rand.Rand, tab layout.Table, v *layout.View) {
 		for range 2 {
 			it := tab.Split(rng.Uint64())
 			it.Line = 0
-			tab.(layout.Overflows).SetOverflow(l, it, nil)
+			tab.(layout.Hosts).SetOverflow(l, it, nil)
 		}
 	}
 	for line := range tab.Lines() {

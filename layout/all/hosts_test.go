@@ -12,7 +12,6 @@ import (
 // A hostsTable is a table whose lines know their guests.
 type hostsTable interface {
 	layout.Table
-	layout.Overflows
 	layout.Hosts
 }
 
@@ -39,7 +38,7 @@ func checkHosts(t *testing.T, tab hostsTable, v *layout.View, it layout.Item, so
 
 // checkLeavers: of the victims, and the item itself, Leavers has one of each cost and overflow bits.
 func checkLeavers(t *testing.T, tab hostsTable, l layout.Line, it layout.Item, itself, sound bool) {
-	leavers, all := tab.Leavers(nil, &l, it, itself), layouttest.Victims(tab, &l, it, true)
+	leavers, all := tab.Leavers(nil, &l, it, itself), tab.Victims(nil, &l, it)
 	if sound {
 		for _, victim := range all {
 			if m := l; !tab.Remove(&m, victim, nil) || !tab.Place(&m, it, nil) {

@@ -202,9 +202,9 @@ func TestDirectEqualsLooks(t *testing.T) {
 				}
 				layout.Load(tab, v.Region, at.Line, &l)
 				for !tab.Place(&l, at, nil) { // a guest takes more room than an item at home leaves
-					victims := layouttest.Victims(tab, &l, at, true)
+					victims := tab.Victims(nil, &l, at)
 					if len(victims) == 0 {
-						victims = layouttest.Victims(tab, &l, layout.Item{Line: at.Line}, true)
+						victims = tab.Victims(nil, &l, layout.Item{Line: at.Line})
 					}
 					tab.Remove(&l, victims[0], nil)
 				}
@@ -214,7 +214,7 @@ func TestDirectEqualsLooks(t *testing.T) {
 			for line := range tab.Lines() {
 				var l layout.Line
 				layout.Load(tab, v.Region, line, &l)
-				items, _ := tab.Victims(nil, &l, layout.Item{Line: line}, true)
+				items := tab.Victims(nil, &l, layout.Item{Line: line})
 				there = append(there, items...)
 			}
 			var asked []uint64 // what is left to Go

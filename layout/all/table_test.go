@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	_ "github.com/mmapfilter/mmapfilter/layout/layouttest/toy"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
@@ -67,10 +66,10 @@ func TestHashIsAnInverse(t *testing.T) {
 	}
 }
 
-// TestCost counts what SetOverflow sets. Who knows his guests counts one more.
+// TestCost counts what SetOverflow sets, and one more.
 func TestCost(t *testing.T) {
 	layouttest.Each(t, 5, func(t *testing.T, tab layout.Table) {
-		marks, ok := tab.(layout.Overflows)
+		marks, ok := tab.(layout.Hosts)
 		if !ok {
 			return
 		}
@@ -80,14 +79,11 @@ func TestCost(t *testing.T) {
 			it, before := tab.Split(rng.Uint64()), l
 			want := marks.Cost(&l, it)
 			marks.SetOverflow(&l, it, nil)
-			got, none := 0, 0
-			if _, ok := tab.(layout.Hosts); ok {
-				got, none = 1, 1
-			}
+			got := 1
 			for i := range l {
 				got += bits.OnesCount64(l[i] ^ before[i])
 			}
-			if got != want || marks.Cost(&l, it) != none {
+			if got != want || marks.Cost(&l, it) != 1 {
 				t.Fatalf("%+v sets %d bits of %x, Cost says %d, and %d afterwards", it, got, before, want, marks.Cost(&l, it))
 			}
 		}
@@ -112,7 +108,7 @@ func TestFull(t *testing.T) {
 				}
 				it := tab.Split(rng.Uint64())
 				if it.Line = line; full {
-					items, _ := tab.Victims(nil, &l, it, true)
+					items := tab.Victims(nil, &l, it)
 					tab.Remove(&l, items[0], nil)
 					if layout.Store(tab, region, line, &l); free(tab, region, line) == 0 {
 						t.Fatalf("line %d is full when an item has left", line)
@@ -273,10 +269,7 @@ func TestLineHoldsWhatItIsGiven(t *testing.T) {
 // checkVictims holds Victims to its word: each of them can be taken out, and
 // then the item goes in.
 func checkVictims(t *rapid.T, tab layout.Table, l *layout.Line, it layout.Item) int {
-	victims, few := layouttest.Victims(tab, l, it, true), layouttest.Victims(tab, l, it, false)
-	if !slices.Equal(few, victims[:min(len(few), len(victims))]) || len(victims) > 0 && len(few) == 0 {
-		t.Fatalf("few victims %+v, all %+v", few, victims)
-	}
+	victims := tab.Victims(nil, l, it)
 	for _, v := range victims {
 		m := *l
 		if !tab.Remove(&m, v, nil) {
@@ -375,8 +368,7 @@ func FuzzLine(f *testing.F) {
 		if copies > 0 && !layout.Contains(tab, v, h) {
 			t.Fatal("copies, but not found")
 		}
-		layouttest.Victims(tab, &l, it, true)
-		layouttest.Victims(tab, &l, it, false)
+		tab.Victims(nil, &l, it)
 		before := classes(tab, &l, it.Line)
 		if tab.Place(&l, it, nil) && bad == nil {
 			if got := layout.Copies(tab, l, it); got != copies+1 {

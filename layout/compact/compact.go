@@ -72,7 +72,7 @@ const (
 // bounds: a change in the middle of a line moves everything behind it. To choose which item leaves
 // makes an insert into a nearly full table slower; in return, fewer lookups read a second line.
 func bounds(layout.Params) layout.Bounds {
-	return layout.Bounds{SearchLines: searchLines, PathMoves: pathMoves, ChooseFirst: true, PlaceStores: layout.BlockWords, RemoveStores: layout.BlockWords, OverflowStores: 1}
+	return layout.Bounds{SearchLines: searchLines, PathMoves: pathMoves, PlaceStores: layout.BlockWords, RemoveStores: layout.BlockWords, OverflowStores: 1}
 }
 
 func newTable(p layout.Params, lines uint64) *table {

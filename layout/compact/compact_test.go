@@ -166,7 +166,7 @@ func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buc
 		tb.Fatalf("with %d at home and %d guests there is room for %d and %d", home, guests, free, t.GuestRoom(l))
 	}
 	victims := map[layout.Item]bool{}
-	for _, v := range layouttest.Victims(t, l, it, true) {
+	for _, v := range t.Victims(nil, l, it) {
 		victims[v] = true
 		less := *l
 		if !t.Remove(&less, v, nil) || !t.Place(&less, it, nil) {
@@ -561,7 +561,7 @@ func TestVictimsOfDamage(t *testing.T) {
 				l[rng.IntN(len(l))] ^= 1 << rng.IntN(64)
 			}
 			it := layout.Item{Line: 7, Bucket: uint32(rng.IntN(2)), Fp: tab.someFingerprint(rng)}
-			for _, v := range layouttest.Victims(tab, &l, it, true) {
+			for _, v := range tab.Victims(nil, &l, it) {
 				named++
 				if less := l; !tab.Remove(&less, v, nil) || !tab.Place(&less, it, nil) {
 					t.Fatalf("%016x: without %+v there is no room for %+v", l, v, it)

@@ -9,7 +9,7 @@ import (
 // guestFlag marks a guest in Crowd.Fps, above the bits of a fingerprint.
 const guestFlag = 1 << 31
 
-// Gather implements Chooser.
+// Gather implements layout.Hosts.
 func (t *table) Gather(c *layout.Crowd, l *layout.Line, line uint64, came []uint64) {
 	if len(came) > int(t.b) {
 		panic("layout: more items have come than a line holds")
@@ -56,7 +56,7 @@ const oneItem = 1 << 16 // above the room of all
 
 const _ = uint(oneItem - 1 - 2*maxSlots*layout.MostRoom)
 
-// Part implements Chooser. Guests go home first, those with the most room there before
+// Part implements layout.Hosts. Guests go home first, those with the most room there before
 // others. Then items leave in the directions whose bits are set, and then in one direction
 // after the other: that in which the items have the most room, all together.
 func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64, ok bool) {

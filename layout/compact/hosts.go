@@ -11,12 +11,12 @@ import (
 
 // Victims: a guest needs more room than an item at home leaves behind; and at home there are no
 // more than b, whoever else leaves. A damaged line has none.
-func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ bool) (victims []layout.Item, more bool) {
+func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item) []layout.Item {
 	dst = dst[:0]
 	var fps [maxSlots]uint32
 	n, err := t.slots(l, &fps)
 	if err != nil {
-		return dst, false
+		return dst
 	}
 	home, guests := uint64(n), guestsOf(l)
 	if home > 0 && t.hasRoom(home-1, guests, it.Bucket) {
@@ -29,7 +29,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 			dst = append(dst, layout.Item{Line: it.Line, Bucket: aGuest, Fp: uint32(t.guestAt(l, i))})
 		}
 	}
-	return dst, false
+	return dst
 }
 
 // Leavers implements layout.Hosts: the items of Victims from the last one to the first, by cost.

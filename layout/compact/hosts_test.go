@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
 // TestLeavers: they are the victims from the last one to the first, by cost, with the item that
@@ -24,7 +23,7 @@ func TestLeavers(t *testing.T) {
 			if !itself {
 				it.Bucket = uint32(rng.IntN(2))
 			}
-			all := layouttest.Victims(tab, &l, it, true)
+			all := tab.Victims(nil, &l, it)
 			if itself {
 				all = append(all, it)
 			}

@@ -81,27 +81,18 @@ func View(tab layout.Table) *layout.View {
 	}
 }
 
-// Victims returns all victims of the table, or a few.
-func Victims(tab layout.Table, l *layout.Line, it layout.Item, all bool) []layout.Item {
-	victims, more := tab.Victims(nil, l, it, all)
-	if all && more {
-		panic("there are more victims than all")
-	}
-	return victims
-}
-
 // slots returns the number of slots in a line.
 func slots(tab layout.Table) int { return layout.SlotsPerLine(tab.Kind(), tab.Params()) }
 
 // Both reports whether every lookup goes on to the second line.
 func Both(tab layout.Table) bool {
-	_, ends := tab.(layout.Overflows)
+	_, ends := tab.(layout.Hosts)
 	return !ends
 }
 
 // SetOverflow sets the overflow bits of an item, if there are any.
 func SetOverflow(tab layout.Table, l *layout.Line, it layout.Item) {
-	if marks, ok := tab.(layout.Overflows); ok {
+	if marks, ok := tab.(layout.Hosts); ok {
 		marks.SetOverflow(l, it, nil)
 	}
 }

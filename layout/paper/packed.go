@@ -22,7 +22,6 @@ const (
 func init() {
 	layout.Register(layout.Packed, &layout.Spec{
 		Name:         "packed",
-		ByName:       true,
 		Params:       packedParams(),
 		ItemBits:     func(p layout.Params) int { return p.FingerprintBits },
 		SlotsPerLine: func(p layout.Params) int { return p.BucketSize },

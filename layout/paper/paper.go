@@ -202,7 +202,7 @@ func (t *table) swap(l *layout.Line, line uint64, old, fp uint32, stores *layout
 	return true
 }
 
-func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ bool) (victims []layout.Item, more bool) {
+func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item) []layout.Item {
 	dst = dst[:0]
 	s := t.slots(l, it.Line)
 	for _, fp := range s[:t.b] {
@@ -210,7 +210,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item, _ boo
 			dst = append(dst, layout.Item{Line: it.Line, Fp: fp})
 		}
 	}
-	return dst, false
+	return dst
 }
 
 func (t *table) Probe(l *layout.Line, line uint64) layout.Absent {

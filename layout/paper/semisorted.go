@@ -6,7 +6,6 @@ import "github.com/mmapfilter/mmapfilter/layout"
 func init() {
 	layout.Register(layout.SemiSorted, &layout.Spec{
 		Name:         "semisorted",
-		ByName:       true,
 		Params:       semiSortedParams(),
 		ItemBits:     func(p layout.Params) int { return p.FingerprintBits },
 		SlotsPerLine: func(p layout.Params) int { return sortedBucket },

@@ -36,8 +36,6 @@
 //	    → layout
 //	layout/layouttest              what tests of layouts share
 //	    → layout
-//	layout/layouttest/toy          the smallest layout, to show what a further one takes
-//	    → layout
 //	recovery/fault                 makes system calls fail in tests
 //	recovery                       the files of a filter, and the order of all writes to them
 //	    → layout layout/hashes layout/kernel layout/wal recovery/fault

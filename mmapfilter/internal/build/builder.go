@@ -68,13 +68,6 @@ type FullError struct{ Reason string }
 func (e *FullError) Error() string { return fmt.Sprintf("%v: %s", place.ErrFull, e.Reason) }
 func (e *FullError) Unwrap() error { return place.ErrFull }
 
-// A filler is a Table that fills a line faster than Place does, with the same result.
-type filler interface {
-	// Fill puts the items of sorted hashes, whose home line is the empty line l, into
-	// it. It appends to beyond the hashes that do not fit, in order.
-	Fill(l *layout.Line, hashes, beyond []uint64) []uint64
-}
-
 // ErrFewKeys is returned if there are fewer items than MinKeys.
 var ErrFewKeys = errors.New("too few keys")
 
@@ -85,13 +78,8 @@ type builder struct {
 
 	plan  Plan
 	table layout.Table // nil until the capacity is known
+	hosts layout.Hosts // the table, or nil
 	view  layout.View  // of the draft
-
-	// The table, by what it can do; nil if it cannot.
-	filler       filler
-	chooser      layout.Chooser
-	overflowBits layout.Overflows
-	hosts        layout.Hosts
 
 	homes    source    // the hash of every key
 	base     *baseFile // nil if the filter does not keep its hashes
@@ -139,9 +127,6 @@ func (b *builder) allocate(ctx context.Context, capacity uint64) (err error) {
 	}
 	b.draft.AdviseLarge()
 	b.table = layout.NewTable(g)
-	b.filler, _ = b.table.(filler)
-	b.chooser, _ = b.table.(layout.Chooser)
-	b.overflowBits, _ = b.table.(layout.Overflows)
 	b.hosts, _ = b.table.(layout.Hosts)
 	b.view = layout.NewView(recovery.Words(b.draft.Data)[layout.WordRuntime:], g)
 	return nil

@@ -142,10 +142,10 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 	return nil
 }
 
-// fillLine does what Fill of a filler does, for any table.
+// fillLine does what Fill of layout.Hosts does, for any table.
 func (b *builder) fillLine(l *layout.Line, hashes, beyond []uint64) []uint64 {
-	if b.filler != nil {
-		return b.filler.Fill(l, hashes, beyond)
+	if b.hosts != nil {
+		return b.hosts.Fill(l, hashes, beyond)
 	}
 	for _, h := range hashes {
 		if !b.table.Place(l, b.table.Split(h), nil) {

@@ -84,7 +84,7 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 // takeInLine puts the items that arrived at one line, loaded in w, into it, or sends as many
 // items to their other lines.
 func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) error {
-	choose := b.chooser != nil && !b.goBack(round)
+	choose := b.hosts != nil && !b.goBack(round)
 	for i, h := range came {
 		it := layout.Unhash(b.table, h)
 		if b.table.Place(&w.line, it, nil) {
@@ -111,8 +111,8 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
 			panic("mmapfilter: a victim left no room")
 		}
-		if b.overflowBits != nil {
-			b.overflowBits.SetOverflow(&w.line, goes, nil)
+		if b.hosts != nil {
+			b.hosts.SetOverflow(&w.line, goes, nil)
 		}
 	}
 	return w.homeless.add(b.table.Hash(b.table.Alternate(goes)))
@@ -120,7 +120,7 @@ func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 
 // goBack reports whether items that find no room go back where they came from (place, P10).
 func (b *builder) goBack(round int) bool {
-	return round%2 == 1 && round <= lastReturn && b.overflowBits != nil
+	return round%2 == 1 && round <= lastReturn && b.hosts != nil
 }
 
 // placeLast places the items left after the rounds, in the order of hashes.

@@ -7,6 +7,23 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
+// A Wish says what a filter is to be.
+type Wish struct {
+	Capacity        uint64
+	Rate            float64     // the largest acceptable one with Capacity keys, unless FingerprintBits is given
+	Layout          layout.Kind // or layout.Auto, which is Compact
+	FingerprintBits int         // 0: any
+	BucketSize      int         // 0: any
+	Shard           layout.Shard
+}
+
+func (w Wish) kind() layout.Kind {
+	if w.Layout == layout.Auto {
+		return layout.Compact
+	}
+	return w.Layout
+}
+
 // A Size is what a filter is.
 type Size struct {
 	Geometry   layout.Geometry
@@ -15,50 +32,43 @@ type Size struct {
 	Second     float64 // share of lookups of absent keys that read a second line
 }
 
-// A candidate is a layout with parameters and the highest design load that meets the requested
-// rate.
+// A candidate is the parameters of a layout with the highest design load that meets the requested rate.
 type candidate struct {
-	kind         layout.Kind
-	params       layout.Params
-	percent      uint64 // design load
-	rate, second float64
-	bitsPerKey   float64 // of the lines
+	params     layout.Params
+	percent    uint64 // design load
+	predicted  layout.Absent
+	bitsPerKey float64 // of the lines
 }
 
 // Size returns the best size that meets a wish, or says why there is none.
 func (w Wish) Size() (Size, *Refusal) {
-	all, refused := w.candidates()
+	best, refused := w.best()
 	if refused != nil {
 		return Size{}, refused
 	}
-	best := all[0]
-	for _, c := range all[1:] {
-		if c.bitsPerKey < best.bitsPerKey {
-			best = c
-		}
-	}
-	slots := uint64(layout.SlotsPerLine(best.kind, best.params))
-	lines, refused := linesFor(w.Capacity, slots*best.percent, uint64(layout.LineBits(best.kind, best.params)))
+	kind := w.kind()
+	slots := uint64(layout.SlotsPerLine(kind, best.params))
+	lines, refused := linesFor(w.Capacity, slots*best.percent, uint64(layout.LineBits(kind, best.params)))
 	if refused != nil {
 		return Size{}, refused
 	}
-	g, err := layout.NewGeometry(best.kind, best.params, lines)
+	g, err := layout.NewGeometry(kind, best.params, lines)
 	if err != nil {
 		return Size{}, refuse("Capacity", "%d keys are too many: %v", w.Capacity, err)
 	}
 	if err := g.CheckShard(w.Shard); err != nil {
 		return Size{}, refuse("Capacity", "%d keys in each shard are too many: %v", w.Capacity, err)
 	}
-	rate := significant(best.rate)
-	if best.rate <= w.Rate { // as it is, but perhaps not rounded
+	rate := significant(best.predicted.Rate)
+	if best.predicted.Rate <= w.Rate { // as it is, but perhaps not rounded
 		rate = min(rate, w.Rate)
 	}
-	return Size{g, float64(best.percent) / 100, rate, best.second}, nil
+	return Size{g, float64(best.percent) / 100, rate, best.predicted.Second}, nil
 }
 
 // Check says why no layout meets a wish, or returns nil. The number of lines may still be too large.
 func (w Wish) Check() *Refusal {
-	_, refused := w.candidates()
+	_, refused := w.best()
 	return refused
 }
 
@@ -69,50 +79,44 @@ func significant(x float64) float64 {
 	return r
 }
 
-// candidates lists the candidates that meet the wish. If none does, it says why.
-func (w Wish) candidates() ([]candidate, *Refusal) {
+// best returns the smallest candidate that meets the wish. If none does, it says why.
+func (w Wish) best() (best candidate, refused *Refusal) {
 	if refused := w.refuseParams(); refused != nil {
-		return nil, refused
+		return best, refused
 	}
-	var all []candidate
-	known := false // some layout has the requested fingerprint and bucket
+	known := false // the layout has the requested fingerprint and bucket
 	lowest := 1.0
-	for _, kind := range layout.Kinds() {
-		if !mayBe(w.Layout, kind) {
+	for _, p := range layout.LegalParams(w.kind()) {
+		if w.FingerprintBits != 0 && w.FingerprintBits != p.FingerprintBits || w.BucketSize != 0 && w.BucketSize != p.BucketSize {
 			continue
 		}
-		for _, p := range layout.LegalParams(kind) {
-			if w.FingerprintBits != 0 && w.FingerprintBits != p.FingerprintBits || w.BucketSize != 0 && w.BucketSize != p.BucketSize {
-				continue
-			}
-			known = true
-			loads := layout.DesignLoads(kind, p)
-			least, fits := uint64(loads.Least), func(percent uint64) bool {
-				return layout.Predict(kind, p, float64(percent)/100).Rate <= w.Rate
-			}
-			c := candidate{kind: kind, params: p, percent: uint64(loads.Most)}
-			if w.FingerprintBits != 0 {
-				c.percent, least = uint64(loads.Usual), 1
-				fits = func(uint64) bool { return true }
-			}
-			for c.percent >= least && !(fits(c.percent) && hasRoom(kind, p, w.Capacity, c.percent)) {
-				c.percent--
-			}
-			load := float64(max(c.percent, least)) / 100
-			predicted := layout.Predict(kind, p, load)
-			c.rate, c.second = predicted.Rate, predicted.Second
-			lowest = min(lowest, c.rate)
-			if c.percent < least {
-				continue
-			}
-			c.bitsPerKey = float64(layout.LineBits(kind, p)) / (float64(layout.SlotsPerLine(kind, p)) * load)
-			all = append(all, c)
+		known = true
+		c, ok := w.candidate(p)
+		if lowest = min(lowest, c.predicted.Rate); ok && (best.percent == 0 || c.bitsPerKey < best.bitsPerKey) {
+			best = c
 		}
 	}
-	if all == nil {
-		return nil, w.refusal(known, lowest)
+	if best.percent == 0 {
+		return best, w.refusal(known, lowest)
 	}
-	return all, nil
+	return best, nil
+}
+
+// candidate returns the candidate with some parameters. If none meets the wish, it is the one with the
+// lowest rate, and ok is false.
+func (w Wish) candidate(p layout.Params) (c candidate, ok bool) {
+	kind, loads := w.kind(), layout.DesignLoads(w.kind(), p)
+	most, least := uint64(loads.Most), uint64(loads.Least)
+	if w.FingerprintBits != 0 { // whatever the rate
+		most, least = uint64(loads.Usual), 1
+	}
+	for percent := most; percent >= least && !ok; percent-- {
+		c = candidate{params: p, percent: percent, predicted: layout.Predict(kind, p, float64(percent)/100)}
+		ok = (w.FingerprintBits != 0 || c.predicted.Rate <= w.Rate) && hasRoom(kind, p, w.Capacity, percent)
+	}
+	load := float64(c.percent) / 100
+	c.bitsPerKey = float64(layout.LineBits(kind, p)) / (float64(layout.SlotsPerLine(kind, p)) * load)
+	return c, ok
 }
 
 // hasRoom reports whether the stash suffices for a table with that many keys and that design

@@ -16,7 +16,7 @@ func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool
 		return false, nil
 	}
 	c, some := &w.crowd, 0
-	b.chooser.Gather(c, &w.line, line, came)
+	b.hosts.Gather(c, &w.line, line, came)
 	for i, other := range c.Others { // the other line of an item that was sent here was full, and still is
 		room := b.room.of(other)
 		c.Rooms[i] = uint8(room)
@@ -25,7 +25,7 @@ func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool
 	if some < len(came) {
 		return false, nil
 	}
-	left, ok := b.chooser.Part(c, &w.line)
+	left, ok := b.hosts.Part(c, &w.line)
 	for _, h := range left {
 		if err := w.homeless.add(h); err != nil {
 			return true, err
@@ -45,32 +45,29 @@ const (
 
 // victim chooses the item that leaves the line loaded in w to make room: by chance, one of those
 // with the highest score. In round 0 the new item itself may go; later it goes if no other item
-// makes room. victim lists all items of the line only if none of the first victims has room to
-// go to.
+// makes room.
 func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
+	w.victims = b.table.Victims(w.victims, &w.line, it)
+	if round == 0 {
+		w.victims = append(w.victims, it)
+	}
 	goes = it
 	most := leastOf - 1 // less than any score
-	for all, more := false, true; more && most < someRoom+leastOf; all = true {
-		w.victims, more = b.table.Victims(w.victims, &w.line, it, all)
-		if round == 0 {
-			w.victims = append(w.victims, it)
-		}
-		chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
-		for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
-			for _, v := range some {
-				score := 0
-				if b.overflowBits != nil {
-					score = perCost * b.overflowBits.Cost(&w.line, v)
-				}
-				if score+someRoom+maxRoom <= most { // whatever its room
-					continue
-				}
-				if room := b.room.of(b.table.Alternate(v).Line); room > 0 {
-					score += someRoom + room
-				}
-				if score > most {
-					goes, most = v, score
-				}
+	chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
+	for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
+		for _, v := range some {
+			score := 0
+			if b.hosts != nil {
+				score = perCost * b.hosts.Cost(&w.line, v)
+			}
+			if score+someRoom+maxRoom <= most { // whatever its room
+				continue
+			}
+			if room := b.room.of(b.table.Alternate(v).Line); room > 0 {
+				score += someRoom + room
+			}
+			if score > most {
+				goes, most = v, score
 			}
 		}
 	}

@@ -328,7 +328,7 @@ func TestEnumeration(t *testing.T) {
 	view := layout.NewView(first, g)
 	var at, away, none layout.Line
 	table.Place(&away, other, nil)
-	table.(layout.Overflows).SetOverflow(&at, home, nil)
+	table.(layout.Hosts).SetOverflow(&at, home, nil)
 	layout.Store(table, view.Region, home.Line, &at)
 	layout.Store(table, view.Region, other.Line, &away)
 	var stores []wordStore

@@ -33,8 +33,8 @@ type Preview interface {
 }
 
 // LookAhead makes the outlooks of up to MostAhead inserts: which home lines are full. It prefetches the
-// lines that the items of a full one would go to: with ChooseFirst, those of the first moves; otherwise
-// the alternate line.
+// lines that the items of a full one would go to: if lines know their guests, those of the first moves;
+// otherwise the alternate line.
 func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 	var lines [MostAhead]uint64
 	for i, it := range items {
@@ -43,14 +43,14 @@ func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 		ahead[i].made, ahead[i].homeFull, ahead[i].prefetched = true, false, false
 	}
 	EachBit(now.FullLines(lines[:len(items)]), func(i int) {
-		if ahead[i].homeFull = true; !p.bounds.ChooseFirst {
+		if ahead[i].homeFull = true; p.hosts == nil {
 			p.prefetchOther(items[i])
 			return
 		}
 		o := &ahead[i]
 		o.prefetched = true
 		now.Peek(items[i].Line, &o.line)
-		p.listVictims(&o.line, items[i], true, false)
+		p.listVictims(&o.line, items[i], true)
 		o.victims = append(o.victims[:0], p.victims...)
 		p.prefetchOthers(p.victims)
 	})

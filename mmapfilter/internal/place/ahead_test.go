@@ -67,7 +67,7 @@ func TestOutlook(t *testing.T) {
 				p.LookAhead(p, items, ahead[:])
 				for i, it := range items {
 					o := &ahead[i]
-					if !o.made || o.homeFull != p.isFull(it.Line) || o.prefetched != (o.homeFull && p.bounds.ChooseFirst) {
+					if !o.made || o.homeFull != p.isFull(it.Line) || o.prefetched != (o.homeFull && p.hosts != nil) {
 						t.Fatalf("%+v: home full %t", *o, p.isFull(it.Line))
 					}
 					if o.homeFull {

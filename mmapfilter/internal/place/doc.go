@@ -9,21 +9,20 @@
 //
 //	P1   An item goes to the first of these that takes it: its home line, with moves
 //	     inside the line; its alternate line, in the same way; a line that a path of moves makes
-//	     room in (P2); the stash. If none does, it is refused. If the layout chooses the
-//	     items that leave a line (Bounds.ChooseFirst), the alternate line is no step of
-//	     its own: it is one of the lines where a path may lead.
+//	     room in (P2); the stash. If none does, it is refused. If lines know their guests
+//	     (layout.Hosts), the alternate line is no step of its own: it is one of the lines
+//	     where a path may lead.
 //	P2   A path is searched breadth first, from both lines of the item. Each line that is
-//	     searched lists the items that could leave it, first the cheapest few and then
-//	     all; the first one whose other line has room ends the path. A line is tried
-//	     once. If the layout chooses the items that leave, the search starts in the home
-//	     line alone, the item itself may be the one that leaves, and items that set the
-//	     fewest overflow bits come first, so that fewer lookups of absent keys go on to a
-//	     second line.
+//	     searched lists the items that could leave it; the first one whose other line has
+//	     room ends the path. A line is tried once. If lines know their guests, the search
+//	     starts in the home line alone, the item itself may be the one that leaves, and
+//	     items that set the fewest overflow bits come first, so that fewer lookups of absent
+//	     keys go on to a second line.
 //	P3   Nothing is changed before a path is complete. Then the moves are made from its
 //	     end: an item is in its new line before it leaves the old one.
 //	P4   An item that is not in its home line has its overflow bits set there. Placing an
 //	     item sets them in its home line, and moving an item in the line that it leaves.
-//	     If lines know their guests (layout.Hosts), bits are set only in home lines, and
+//	     If lines know their guests, bits are set only in home lines, and
 //	     cleared as soon as no item needs them: when the last item that has them comes
 //	     home or is deleted. Otherwise nothing records which items need them, and they
 //	     stay.
@@ -34,7 +33,7 @@
 //	P6   An item leaves the stash for its home line, else for its alternate line, in each with
 //	     moves inside the line, else, if a search is asked for, for a line that a path of
 //	     moves makes room in (P2). The
-//	     alternate line is a step of its own in every layout, also with Bounds.ChooseFirst: the
+//	     alternate line is a step of its own in every layout: the
 //	     overflow bits were set when the item went to the stash, so lookups pay no more for it
 //	     there, while a path could set the bits of others.
 //	P7   The work on one item is bounded. A search lists the items of Bounds.SearchLines lines
@@ -49,11 +48,10 @@
 //	     layout.MostRoom. A full line takes an item in if another item, or the item itself,
 //	     leaves for its other line. The first to leave are items whose other line has room,
 //	     since any other item makes yet another one leave; of those, the ones whose move costs
-//	     lookups least; of those, the ones whose other line has the most room. The order is that
-//	     of the first victims, and of all items only if none of those has room to go to. After
-//	     the first round, the item itself leaves only if no other can. If a layout can choose
-//	     several items together (layout.Chooser), and enough have room to go to, it chooses them,
-//	     since items that leave together share overflow bits.
+//	     lookups least; of those, the ones whose other line has the most room. After the first
+//	     round, the item itself leaves only if no other can. If lines know their guests, and
+//	     enough items have room to go to, several are chosen together, since items that leave
+//	     together share overflow bits.
 //	P10  A build moves items in rounds: one that leaves a line arrives at its other line in the
 //	     next round. Where lookups look at overflow bits, an item that finds no room in rounds 1
 //	     and 3 goes back to where it came from, and no other item leaves for it. So fewer items

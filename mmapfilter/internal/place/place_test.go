@@ -84,7 +84,7 @@ func TestInsertOrder(t *testing.T) {
 				switch {
 				case q.putInLine(it):
 					home++
-				case !p.bounds.ChooseFirst && to.Line != it.Line && q.putInLine(to):
+				case p.hosts == nil && to.Line != it.Line && q.putInLine(to):
 					q.setOverflow(it)
 					other++
 				case !slices.Equal(stash, p.view.Stash):
@@ -107,7 +107,7 @@ func TestInsertOrder(t *testing.T) {
 					t.Fatalf("%+v went elsewhere", it)
 				}
 			}
-			if home == 0 || (other == 0) != p.bounds.ChooseFirst || moved == 0 || stashed < layout.StashEntries {
+			if home == 0 || (other == 0) != (p.hosts != nil) || moved == 0 || stashed < layout.StashEntries {
 				t.Errorf("%d in home lines, %d in alternate lines, %d by moves, %d in the stash", home, other, moved, stashed)
 			}
 		})

@@ -33,7 +33,7 @@ type Table interface {
 	Alternate(it layout.Item) layout.Item
 	Place(l *layout.Line, it layout.Item, s *layout.Stores) bool
 	Remove(l *layout.Line, it layout.Item, s *layout.Stores) bool
-	Victims(dst []layout.Item, l *layout.Line, it layout.Item, all bool) (victims []layout.Item, more bool)
+	Victims(dst []layout.Item, l *layout.Line, it layout.Item) []layout.Item
 	Look(words []uint64, it layout.Item) (found, beyond bool)
 }
 
@@ -41,11 +41,10 @@ type Table interface {
 // each word that it changes, every item that was there can be found. Only one goroutine at a
 // time may use it.
 type Placer struct {
-	table     Table
-	hosts     layout.Hosts     // the table, or nil
-	overflows layout.Overflows // the table, or nil
-	bounds    layout.Bounds
-	lines     Lines
+	table  Table
+	hosts  layout.Hosts // the table, or nil
+	bounds layout.Bounds
+	lines  Lines
 
 	changed layout.Stores // words changed in the current line
 	queue   []step        // the search for a path
@@ -86,9 +85,8 @@ func New(t layout.Table, lines Lines) *Placer {
 
 func newPlacer(t layout.Table, b layout.Bounds, lines Lines) *Placer {
 	hosts, _ := t.(layout.Hosts)
-	overflows, _ := t.(layout.Overflows)
 	return &Placer{
-		table: t, hosts: hosts, overflows: overflows, bounds: b, lines: lines,
+		table: t, hosts: hosts, bounds: b, lines: lines,
 		outlook: &unknown, visited: newLineSet(2 + b.SearchLines*layout.SlotsPerLine(t.Kind(), t.Params())),
 	}
 }
@@ -158,9 +156,9 @@ func (p *Placer) clearOverflow(home layout.Item, leaves bool) {
 }
 
 func (p *Placer) setOverflow(it layout.Item) {
-	if p.overflows == nil {
+	if p.hosts == nil {
 		return // every lookup reads both lines
 	}
-	p.overflows.SetOverflow(p.lines.Load(it.Line), it, &p.changed)
+	p.hosts.SetOverflow(p.lines.Load(it.Line), it, &p.changed)
 	p.keep()
 }

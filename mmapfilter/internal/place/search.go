@@ -12,7 +12,7 @@ func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 	p.queue = append(p.queue[:0], step{item: home, from: -1})
 	p.visited.clear()
 	p.visited.add(home.Line)
-	if !p.bounds.ChooseFirst && other.Line != home.Line {
+	if p.hosts == nil && other.Line != home.Line {
 		p.queue = append(p.queue, step{item: other, from: -1})
 		p.visited.add(other.Line)
 	}
@@ -21,11 +21,9 @@ func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 		if at.moves == p.bounds.PathMoves {
 			break
 		}
-		for all, more := false, true; more; all = true {
-			more = p.nextVictims(at.item, head == 0, all)
-			if last, ok := p.moveVictim(head, at.moves+1); ok {
-				return p.moveAlong(last), true
-			}
+		p.nextVictims(at.item, head == 0)
+		if last, ok := p.moveVictim(head, at.moves+1); ok {
+			return p.moveAlong(last), true
 		}
 	}
 	return 0, false
@@ -42,26 +40,24 @@ func (p *Placer) prefetchOthers(victims []layout.Item) {
 
 // nextVictims is listVictims for a line of a search. Those of the first line may be known from the
 // outlook.
-func (p *Placer) nextVictims(it layout.Item, first, all bool) (more bool) {
+func (p *Placer) nextVictims(it layout.Item, first bool) {
 	line := p.lines.Load(it.Line)
 	if o := p.outlook; first && o.prefetched && *line == o.line {
 		p.victims = append(p.victims[:0], o.victims...)
-		return false
+		return
 	}
-	return p.listVictims(line, it, first, all)
+	p.listVictims(line, it, first)
 }
 
-// listVictims sets p.victims to the items of a line that could make room for an item, all of
-// them or the cheapest few; more reports whether others exist. If the layout sets ChooseFirst,
-// they are in the order of what their moves cost lookups, one for each line that they could go to,
-// and in the first line of a search they include the item itself.
-func (p *Placer) listVictims(l *layout.Line, it layout.Item, first, all bool) (more bool) {
-	if p.bounds.ChooseFirst {
+// listVictims sets p.victims to the items of a line that could make room for an item. If lines know
+// their guests, they are in the order of what their moves cost lookups, one for each line that they
+// could go to, and in the first line of a search they include the item itself.
+func (p *Placer) listVictims(l *layout.Line, it layout.Item, first bool) {
+	if p.hosts != nil {
 		p.victims = p.hosts.Leavers(p.victims, l, it, first)
-		return false
+	} else {
+		p.victims = p.table.Victims(p.victims, l, it)
 	}
-	p.victims, more = p.table.Victims(p.victims, l, it, all)
-	return more
 }
 
 // moveVictim looks for a victim whose other line takes it. The other victims become steps.

@@ -16,9 +16,9 @@ type countedTable struct {
 	removed  []layout.Item
 }
 
-func (t *countedTable) Victims(dst []layout.Item, l *layout.Line, it layout.Item, all bool) ([]layout.Item, bool) {
+func (t *countedTable) Victims(dst []layout.Item, l *layout.Line, it layout.Item) []layout.Item {
 	t.searched[it.Line] = true
-	return t.Table.Victims(dst, l, it, all)
+	return t.Table.Victims(dst, l, it)
 }
 
 // countedHosts are those of a countedTable.
@@ -71,7 +71,6 @@ func newCounted(tb testing.TB, s tabletest.Shape, lines uint64, change func(*lay
 	}
 	l := &countedLines{Unlogged: NewUnlogged(table, view)}
 	c := &counted{&memory{newPlacer(t, bounds, l), t, view}, t, l}
-	c.overflows, _ = table.(layout.Overflows)
 	if hosts, ok := table.(layout.Hosts); ok {
 		c.hosts = countedHosts{hosts, t}
 	}
@@ -92,10 +91,10 @@ func (m *memory) image(line uint64) (l layout.Line) {
 
 // cost is what it costs lookups if an item leaves a line.
 func (m *memory) cost(l *layout.Line, it layout.Item) int {
-	if m.overflows == nil {
+	if m.hosts == nil {
 		return 0
 	}
-	return m.overflows.Cost(l, it)
+	return m.hosts.Cost(l, it)
 }
 
 // takes reports whether a line has room for an item.
@@ -108,26 +107,25 @@ func (m *memory) takes(it layout.Item) bool {
 // item that comes. It may be that item itself. cost is that of its move.
 func (m *memory) firstMove(home layout.Item) (victim layout.Item, cost int, ok bool) {
 	var groups [][]layout.Item
-	list := func(at layout.Item, all bool) []layout.Item {
+	list := func(at layout.Item) []layout.Item {
 		l := m.image(at.Line)
-		victims, _ := m.table.Victims(nil, &l, at, all)
-		return victims
+		return m.table.Victims(nil, &l, at)
 	}
 	costOf := func(it layout.Item) int {
 		l := m.image(it.Line)
 		return m.cost(&l, it)
 	}
 	tried := map[uint64]bool{home.Line: true}
-	if m.bounds.ChooseFirst {
+	if m.hosts != nil {
 		for cost := range layout.MostCost + 1 {
-			groups = append(groups, slices.DeleteFunc(append(list(home, true), home), func(it layout.Item) bool { return costOf(it) != cost }))
+			groups = append(groups, slices.DeleteFunc(append(list(home), home), func(it layout.Item) bool { return costOf(it) != cost }))
 		}
 	} else {
 		other := m.table.Alternate(home)
 		tried[other.Line] = true
-		groups = [][]layout.Item{list(home, false), list(home, true)}
+		groups = [][]layout.Item{list(home)}
 		if other.Line != home.Line {
-			groups = append(groups, list(other, false), list(other, true))
+			groups = append(groups, list(other))
 		}
 	}
 	for _, group := range groups {
@@ -157,7 +155,7 @@ func (m *memory) fewestMoves(home layout.Item) (n int) {
 			if m.table.Free(l[:], line) > 0 {
 				return n
 			}
-			victims, _ := m.table.Victims(nil, &l, layout.Item{Line: line}, true)
+			victims := m.table.Victims(nil, &l, layout.Item{Line: line})
 			for _, v := range victims {
 				if to := m.table.Alternate(v).Line; !seen[to] {
 					seen[to] = true
@@ -182,7 +180,7 @@ func TestPaths(t *testing.T) {
 			single, several := 0, 0
 			for layout.StashLen(p.view.Stash) < 20 {
 				home := p.table.Split(rng.Uint64())
-				if p.takes(home) || !p.bounds.ChooseFirst && p.takes(p.table.Alternate(home)) {
+				if p.takes(home) || p.hosts == nil && p.takes(p.table.Alternate(home)) {
 					p.Insert(home)
 					continue
 				}
@@ -201,7 +199,7 @@ func TestPaths(t *testing.T) {
 					if len(removed) > 0 {
 						victim = removed[0]
 					}
-					if len(removed) > 1 || !p.bounds.ChooseFirst && victim != first || p.bounds.ChooseFirst && p.cost(&before, victim) != cost {
+					if len(removed) > 1 || p.hosts == nil && victim != first || p.hosts != nil && p.cost(&before, victim) != cost {
 						t.Fatalf("%+v makes room at a cost of %d, but %+v have moved", first, cost, removed)
 					}
 				}
