@@ -6,7 +6,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -59,49 +58,43 @@ func (o *openFile) lookUp(hash uint64) bool {
 	return found
 }
 
-// containsHashes is contains for a batch: hashes that stand for keys in this file.
-func (o *openFile) containsHashes(hashes []uint64, found []bool) {
-	if o.work != nil {
-		o.work.Writer.ContainsAll(hashes, found)
-		return
-	}
-	layout.ContainsHashes(o.looks, &o.view, hashes, found)
-	o.notice()
-}
-
-// containsKeys is containsHashes for keys.
-func (f *Filter) containsKeys(o *openFile, keys [][]byte, found []bool) {
-	scratch := lookupScratches.Get().(*lookupScratch)
-	defer lookupScratches.Put(scratch)
+// ContainsBatch sets found[i] to whether keys[i] may be in the filter, as Contains reports it.
+// It is faster than calling Contains for each key, since it waits for the memory of many keys at
+// once. It panics, before it answers any key, if the capacity of found is less than len(keys).
+func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
+	found = found[:len(keys)]
+	o := f.open.Load() // load once: a Close must not divide a batch
+	hashes := hashParts.Get().(*hashPart)
+	defer hashParts.Put(hashes)
 	for len(keys) > 0 {
-		n := min(len(keys), layout.LookupPart)
-		hashes := scratch.hashes[:n]
+		n := min(len(keys), len(hashes))
 		for i, key := range keys[:n] {
 			hashes[i] = f.hash.Hash(key)
 		}
-		if f.shard.Count != 0 {
-			f.containsShared(o, hashes, found)
-		} else if o.work != nil {
-			o.work.Writer.ContainsPart(&scratch.Scratch, hashes, found)
-		} else {
-			layout.ContainsHashes(o.looks, &o.view, hashes, found)
-			o.notice()
-		}
+		f.containsHashes(o, hashes[:n], found[:n])
 		keys, found = keys[n:], found[n:]
 	}
 }
 
-// containsShared is containsHashes for hashes of any shard.
-func (f *Filter) containsShared(o *openFile, hashes []uint64, found []bool) {
-	scratch := lookupScratches.Get().(*lookupScratch)
-	defer lookupScratches.Put(scratch)
-	own := &scratch.own
+// ContainsHashes is ContainsBatch for keys whose [Filter.Hash] is known.
+func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
+	f.containsHashes(f.open.Load(), hashes, found[:len(hashes)])
+}
+
+// containsHashes is ContainsHashes in the file of o, which is nil if there is none.
+func (f *Filter) containsHashes(o *openFile, hashes []uint64, found []bool) {
+	if f.shard.Count == 0 || o == nil || o.unknown() {
+		o.containsAll(hashes, found)
+		return
+	}
+	own := hashParts.Get().(*hashPart)
+	defer hashParts.Put(own)
 	for len(hashes) > 0 {
 		n := min(len(hashes), len(own))
 		for i, h := range hashes[:n] {
 			own[i], _ = f.shard.Own(h)
 		}
-		o.containsHashes(own[:n], found[:n])
+		o.containsAll(own[:n], found[:n])
 		for i, h := range hashes[:n] {
 			_, ok := f.shard.Own(h)
 			found[i] = found[i] && ok
@@ -110,61 +103,35 @@ func (f *Filter) containsShared(o *openFile, hashes []uint64, found []bool) {
 	}
 }
 
-// A lookupScratch is the memory for a part of a batch of keys.
-type lookupScratch struct {
-	hashes [layout.LookupPart]uint64
-	own    [layout.LookupPart]uint64 // what stands for them in a shard
-	engine.Scratch
-}
+// A hashPart is the memory for the hashes of a part of a batch.
+type hashPart [layout.LookupPart]uint64
 
-var lookupScratches = sync.Pool{New: func() any { return new(lookupScratch) }}
+var hashParts = sync.Pool{New: func() any { return new(hashPart) }}
 
-// ContainsBatch sets found[i] to whether keys[i] may be in the filter, as Contains reports it.
-// It is faster than calling Contains for each key, since it waits for the memory of many keys at
-// once. It panics, before it answers any key, if the capacity of found is less than len(keys).
-func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
-	found = found[:len(keys)]
-	o := f.open.Load() // load once: a Close must not divide a batch
-	if o == nil || o.unknown() {
+// containsAll is contains for a batch: hashes that stand for keys in this file.
+func (o *openFile) containsAll(hashes []uint64, found []bool) {
+	switch {
+	case o == nil || o.unknown():
 		sayMaybe(found)
 		return
-	}
-	if !o.checked {
-		f.containsKeys(o, keys, found)
-	} else if o.catch(func() { f.containsKeys(o, keys, found) }) {
-		for i, key := range keys { // one of them faults; the others get their answers
-			found[i] = f.containsIn(o, f.Hash(key))
+	case !o.checked:
+		o.lookUpAll(hashes, found)
+	case o.catch(func() { o.lookUpAll(hashes, found) }):
+		for i, h := range hashes { // one of them faults; the others get their answers
+			found[i] = o.contains(h)
 		}
 	}
 	runtime.KeepAlive(o)
 }
 
-// ContainsHashes is ContainsBatch for keys whose [Filter.Hash] is known.
-func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
-	found = found[:len(hashes)]
-	o := f.open.Load()
-	if o == nil || o.unknown() {
-		sayMaybe(found)
+// lookUpAll is lookUp for a batch.
+func (o *openFile) lookUpAll(hashes []uint64, found []bool) {
+	if o.work != nil {
+		o.work.Writer.ContainsAll(hashes, found)
 		return
 	}
-	look := o.containsHashes
-	if f.shard.Count != 0 {
-		look = func(hashes []uint64, found []bool) { f.containsShared(o, hashes, found) }
-	}
-	if !o.checked {
-		look(hashes, found)
-	} else if o.catch(func() { look(hashes, found) }) {
-		for i, h := range hashes { // as in ContainsBatch
-			found[i] = f.containsIn(o, h)
-		}
-	}
-	runtime.KeepAlive(o)
-}
-
-// containsIn is ContainsHash in the file of o.
-func (f *Filter) containsIn(o *openFile, hash uint64) bool {
-	own, ok := f.shard.Own(hash)
-	return ok && o.contains(own)
+	layout.ContainsHashes(o.looks, &o.view, hashes, found)
+	o.notice()
 }
 
 // unknown reports whether the filter cannot tell what it holds (C1).

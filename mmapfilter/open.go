@@ -135,7 +135,10 @@ func (f *Filter) lookIn(o *openFile) {
 		f.answer(own, own)
 		return
 	}
-	f.answer(layout.NewDirect(nil, nil, &f.hash, func(hash uint64) bool { return f.containsIn(o, hash) }), own)
+	f.answer(layout.NewDirect(nil, nil, &f.hash, func(hash uint64) bool {
+		local, ok := f.shard.Own(hash)
+		return ok && o.contains(local)
+	}), own)
 }
 
 func openReadOnly(path string, opts *OpenOptions) (*openFile, error) {

@@ -1,14 +1,9 @@
 package mmapfilter
 
 import (
-	"runtime"
-	"sync"
-
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/byshard"
 )
-
-var setHashes = sync.Pool{New: func() any { return new([layout.LookupPart]uint64) }}
 
 // ContainsBatch is [Filter.ContainsBatch] for the set. One manifest answers the whole batch.
 func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
@@ -22,8 +17,8 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 		st.containsWritten(keys, found)
 		return
 	}
-	scratch := setHashes.Get().(*[layout.LookupPart]uint64)
-	defer setHashes.Put(scratch)
+	scratch := hashParts.Get().(*hashPart)
+	defer hashParts.Put(scratch)
 	for len(keys) > 0 {
 		hashes := scratch[:min(len(keys), len(scratch))]
 		for i := range hashes {
@@ -60,7 +55,7 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 			number, own, answers := p.Group(g)
 			f := st.shards[number].get()
 			if len(own) > few {
-				f.containsOwnBatch(own, answers)
+				f.open.Load().containsAll(own, answers)
 				continue
 			}
 			for i, h := range own {
@@ -74,20 +69,3 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 
 // few is how many keys of a shard are looked up sooner one by one than as a batch.
 const few = 2
-
-// containsOwnBatch is ContainsHashes for hashes that stand for keys in this file.
-func (f *Filter) containsOwnBatch(own []uint64, found []bool) {
-	o := f.open.Load()
-	if o == nil || o.unknown() {
-		sayMaybe(found)
-		return
-	}
-	if !o.checked {
-		o.containsHashes(own, found)
-	} else if o.catch(func() { o.containsHashes(own, found) }) {
-		for i, h := range own { // as in ContainsBatch
-			found[i] = o.contains(h)
-		}
-	}
-	runtime.KeepAlive(o)
-}

@@ -42,40 +42,35 @@ func (w *Writer) containsBeyond(p *pending.Overlay, hash uint64) bool {
 	return layout.Lookup(w.looks, w.newest, hash)
 }
 
-// ContainsAll is Contains for a batch. The cache misses of a batch overlap.
+// ContainsAll is Contains for a batch. The cache misses of a batch overlap. If the writer is Unsure, it
+// says "maybe" for all of a part.
 func (w *Writer) ContainsAll(hashes []uint64, found []bool) {
-	scratch := scratches.Get().(*Scratch)
+	scratch := scratches.Get().(*scratch)
 	defer scratches.Put(scratch)
 	for len(hashes) > 0 {
 		n := min(len(hashes), layout.LookupPart)
-		w.ContainsPart(scratch, hashes[:n], found)
+		if p := w.overlay.Load(); p == nil {
+			layout.ContainsHashes(w.looks, &w.view, hashes[:n], found)
+		} else {
+			w.containsPartUnder(p, scratch, hashes[:n], found)
+		}
+		if w.Unsure() {
+			for i := range found[:n] {
+				found[i] = true
+			}
+		}
 		hashes, found = hashes[n:], found[n:]
 	}
 }
 
-// A Scratch is the memory for a part of a batch. Local variables would move to the heap on
+// A scratch is the memory for a part of a batch. Local variables would move to the heap on
 // every call, since they are passed to methods of an interface.
-type Scratch struct {
+type scratch struct {
 	blocks          [layout.LookupPart]uint64
 	open, unsettled [layout.LookupPart / 8]uint8
 }
 
-var scratches = sync.Pool{New: func() any { return new(Scratch) }}
-
-// ContainsPart is ContainsAll for up to layout.LookupPart hashes. If the writer is Unsure, it says
-// "maybe" for all.
-func (w *Writer) ContainsPart(scratch *Scratch, hashes []uint64, found []bool) {
-	if p := w.overlay.Load(); p == nil {
-		layout.ContainsHashes(w.looks, &w.view, hashes, found)
-	} else {
-		w.containsPartUnder(p, scratch, hashes, found)
-	}
-	if w.Unsure() {
-		for i := range hashes {
-			found[i] = true
-		}
-	}
-}
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Unsure reports whether a key that a lookup has just not found may be there (C1). Once a write
 // has failed, memory may differ from what reopening the file finds. Once the file is released,
@@ -86,7 +81,7 @@ func (w *Writer) Unsure() bool { return w.released.Load() || w.protocol.Failed()
 // containsPartUnder is containsUnder for a part of a batch. It prefetches what it needs one
 // step ahead, and asks p before it reads the file: otherwise the few lookups that the file does
 // not settle would take most of the time.
-func (w *Writer) containsPartUnder(p *pending.Overlay, scratch *Scratch, hashes []uint64, found []bool) {
+func (w *Writer) containsPartUnder(p *pending.Overlay, scratch *scratch, hashes []uint64, found []bool) {
 	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
 	open, unsettled := scratch.open[:bytes], scratch.unsettled[:bytes]
 	clear(open)

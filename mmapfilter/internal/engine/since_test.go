@@ -36,7 +36,7 @@ func TestLookupLooksAgain(t *testing.T) {
 		t.Error("a lookup does not find what is pending")
 	}
 	found := make([]bool, 2)
-	if w.containsPartUnder(before, new(Scratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
+	if w.containsPartUnder(before, new(scratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
 		t.Errorf("a batch does not find what is pending: %v", found)
 	}
 	if err := w.Sync(false, 0); err != nil {
@@ -50,7 +50,7 @@ func TestLookupLooksAgain(t *testing.T) {
 		t.Error("a lookup says no with an overlay that is not the newest")
 	}
 	clear(found)
-	if w.containsPartUnder(before, new(Scratch), []uint64{pending, later}, found); !found[0] || !found[1] {
+	if w.containsPartUnder(before, new(scratch), []uint64{pending, later}, found); !found[0] || !found[1] {
 		t.Errorf("in a batch they are %v", found)
 	}
 }
@@ -95,7 +95,7 @@ func TestBatchLooksAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}}
-	w.containsPartUnder(w.overlay.Load(), new(Scratch), hashes, found)
+	w.containsPartUnder(w.overlay.Load(), new(scratch), hashes, found)
 	if slices.Contains(found, false) {
 		t.Errorf("a lookup that a commit overtook says no: %v", found)
 	}
