@@ -9,6 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // emptyFile makes a sealed filter of about the given size, without keys: the contents do not
@@ -168,11 +169,11 @@ func BenchmarkVerify(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
-			f, head, err := recovery.OpenFile(path)
+			f, head, err := osfile.OpenFile(path)
 			if err != nil {
 				b.Fatal(err)
 			}
-			m, err := recovery.Map(f, head.Size, false)
+			m, err := osfile.Map(f, head.Size, false)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Build makes a sealed filter from a sequence of keys and opens it as [OpenReadOnly] does. It
@@ -85,7 +85,7 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 // or nil if there is none.
 func superblockAt(path string) *layout.Superblock {
 	for range 2 {
-		f, head, err := recovery.OpenFile(path)
+		f, head, err := osfile.OpenFile(path)
 		if err != nil {
 			return nil
 		}

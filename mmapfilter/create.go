@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Create makes an empty filter at path and opens it as [Open] does. [Options.Capacity] is
@@ -81,7 +81,7 @@ func createFile(path string, o Options) error {
 }
 
 func createPlanned(path string, plan Plan, o Options) error {
-	draft, err := recovery.NewDraftOf(path, o.Mode)
+	draft, err := osfile.NewDraftOf(path, o.Mode)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func createPlanned(path string, plan Plan, o Options) error {
 	sb.SetState(layout.Clean)
 	sb.SetUUID(randomUUID())
 	sb.Sign()
-	if fault := recovery.Catch(draft.Data, func() { build.PutCopies(draft.Data, &sb) }); fault != nil {
+	if fault := osfile.Catch(draft.Data, func() { build.PutCopies(draft.Data, &sb) }); fault != nil {
 		return errors.Join(fault, draft.Discard())
 	}
 	return draft.PublishNew()
@@ -155,7 +155,7 @@ func Open(path string, opts *OpenOptions) (*Filter, error) {
 }
 
 func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		err = fault
 	}
 	if err == nil {
-		err = recovery.EndRebuild(files.Path()) // one that was cut off
+		err = osfile.EndRebuild(files.Path()) // one that was cut off
 	}
 	if err == nil {
 		err = files.Serve()
@@ -186,8 +186,8 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	}
 	sb, g := w.Superblock(), w.Protocol().Geometry()
 	w.Limit, w.Retries = build.Limit(sb, g), sb.Grows()
-	o = newOpenFile(files.File().Name(), &recovery.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
-	o.warning = recovery.Warning(files.File())
+	o = newOpenFile(files.File().Name(), &osfile.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
+	o.warning = osfile.Warning(files.File())
 	o.found, o.logBytes = *found, opts.LogBytes
 	o.work = background.New(files, w, cmp.Or(opts.CommitInterval, DefaultCommitInterval))
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {

@@ -51,8 +51,14 @@ func newDamagedVolume(im fileImage) *damagedVolume {
 
 func (v *damagedVolume) Filter() recovery.File { return &v.filter }
 func (v *damagedVolume) Named() error          { return nil }
+func (v *damagedVolume) RequiresHashes() bool  { return false }
 func (v *damagedVolume) Random() uint64        { return v.rng.Uint64() }
 func (v *damagedVolume) Close() error          { return nil }
+
+func (v *damagedVolume) Catch(f func(), failed func(error)) error {
+	f()
+	return nil
+}
 
 func (v *damagedVolume) OpenLog(name recovery.LogName) (recovery.File, error) {
 	if v.logs[name] == nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // TestDiscardLog: if a killed process left a file without its log, or with a damaged or another
@@ -251,7 +251,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 
 func uuidOf(t *testing.T, path string) [16]byte {
 	t.Helper()
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

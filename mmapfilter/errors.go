@@ -10,6 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Errors that a caller can act on; test for them with errors.Is. An error that wraps one of them
@@ -125,10 +126,10 @@ func about(op, path string, err error) error {
 		if read := new(recovery.ReadLockError); errors.As(err, &read) {
 			held.PID, held.ReadLock = read.PID, true
 			if held.PID == 0 {
-				held.PID = recovery.ReadLockHolder(path)
+				held.PID = osfile.ReadLockHolder(path)
 			}
 		} else {
-			held.PID = recovery.LockHolder(path)
+			held.PID = osfile.LockHolder(path)
 		}
 		if errors.Is(err, ErrNeedsRecovery) {
 			err = fmt.Errorf("%w but cannot be recovered: %w", ErrNeedsRecovery, held)

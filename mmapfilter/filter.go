@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Filter is an open filter file. It is safe for concurrent use by multiple
@@ -119,7 +119,7 @@ type openFile struct {
 	looks      layout.Looks // the table
 	view       layout.View
 	checked    bool
-	mapping    *recovery.Mapping // nil if the filter is a copy in the heap
+	mapping    *osfile.Mapping // nil if the filter is a copy in the heap
 	residency  Residency
 	progress   func(done, total int64) // OpenOptions.Progress
 	superblock *layout.Superblock      // as of opening
@@ -225,7 +225,7 @@ func (o *openFile) superseded() bool {
 		if o.mapping != nil {
 			mapped = o.mapping.Data
 		}
-		recovery.Catch(mapped, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
+		osfile.Catch(mapped, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
 	}
 	runtime.KeepAlive(o) // keeps it mapped until here
 	return epoch == layout.Superseded
@@ -254,7 +254,7 @@ func (o *openFile) len() uint64 {
 func (o *openFile) newest() *layout.Superblock {
 	newest := o.superblock
 	if o.mapping != nil {
-		recovery.Catch(o.mapping.Data, func() {
+		osfile.Catch(o.mapping.Data, func() {
 			if _, sb, _, err := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime])); err == nil {
 				newest = sb
 			}
@@ -296,7 +296,7 @@ func (f *Filter) growthErr(o *openFile) error {
 	}
 	if o.work == nil {
 		for sb := *o.newest(); ; {
-			kept, err := recovery.OpenHashesOf(o.path, &sb)
+			kept, err := osfile.OpenHashesOf(o.path, &sb)
 			if err == nil {
 				return kept.File.Close()
 			}

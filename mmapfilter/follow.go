@@ -14,7 +14,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Follower looks keys up in the newest complete file at a path. It is safe for
@@ -195,7 +195,7 @@ func (o *openFile) verify(ctx context.Context) error {
 	if o.unrecovered {
 		return nil
 	}
-	file, head, err := recovery.OpenFile(o.path)
+	file, head, err := osfile.OpenFile(o.path)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (f *Follower) replaced(o *openFile) (bool, error) {
 	case !os.SameFile(o.info, info):
 		return true, nil
 	case o.mapping == nil:
-		file, head, err := recovery.OpenFile(f.path)
+		file, head, err := osfile.OpenFile(f.path)
 		if err != nil {
 			return false, err
 		}
@@ -304,7 +304,7 @@ func (f *Follower) replaced(o *openFile) (bool, error) {
 // overwritten reports whether the mapped file, now of the given size, has been overwritten with
 // one that o would misread. A writer changes neither the geometry nor the seed, nor which shard it is.
 func (o *openFile) overwritten(size int64) (other bool, err error) {
-	fault := recovery.Catch(o.mapping.Data, func() {
+	fault := osfile.Catch(o.mapping.Data, func() {
 		_, sb, geometry, newestErr := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime]))
 		if err = newestErr; err == nil {
 			was := o.superblock

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // TestInsertInKeys covers K5: an insert that finds no room while a Rebuild from Keys goes on, which
@@ -197,7 +197,7 @@ func TestTimesGoOn(t *testing.T) {
 		},
 	} {
 		now := uint64(1_700_000_000e9)
-		defer recovery.SetClock(func() uint64 { return now })()
+		defer osfile.SetClock(func() uint64 { return now })()
 		f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 		mustInsert(t, f, 0, 1)
 		if err := f.Sync(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // TestHashesComeBack covers K2: a NAME.hashes that was away while the filter was written to lacks
@@ -173,7 +173,7 @@ func TestOperationsWhileGrowing(t *testing.T) {
 func TestExpireOddTimes(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	var now uint64
-	defer recovery.SetClock(func() uint64 { return now })()
+	defer osfile.SetClock(func() uint64 { return now })()
 	mustInsert(t, f, 0, 100) // by a clock that says 1970
 	if err := f.Sync(); err != nil {
 		t.Fatal(err)

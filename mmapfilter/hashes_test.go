@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // TestHashesMissing covers K1 and K2: a NAME.hashes that is missing, short, foreign, swapped or
@@ -267,7 +267,7 @@ func TestInPlace(t *testing.T) {
 func TestExpire(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: true, CommitInterval: -1})
 	var now uint64 = 1000e9
-	defer recovery.SetClock(func() uint64 { return now })()
+	defer osfile.SetClock(func() uint64 { return now })()
 	var at [6]time.Time
 	for i := range uint64(6) {
 		now = (1000 + 10*i) * 1e9
@@ -311,7 +311,7 @@ func TestExpire(t *testing.T) {
 func TestExpireAfterUpserts(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 5000, FalsePositiveRate: 0.05, KeepHashes: true})
 	now := uint64(1000e9)
-	defer recovery.SetClock(func() uint64 { return now })()
+	defer osfile.SetClock(func() uint64 { return now })()
 	mustInsert(t, f, 0, 4000)
 	if err := f.Sync(); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 var (
@@ -81,7 +81,7 @@ func (r *historyRun) run(seed uint64, rate float64, begin, do func(h *historian)
 	r.dir, r.keys, r.others, r.hashes, r.log, r.step, r.busy = memoryDir(r.T), nil, nil, nil, nil, 0, false
 	defer os.RemoveAll(r.dir)
 	r.now.Store(firstTime)
-	defer recovery.SetClock(r.now.Load)()
+	defer osfile.SetClock(r.now.Load)()
 	r.rng = rand.New(rand.NewPCG(seed, math.Float64bits(rate)))
 	n := uint64(300) << r.rng.IntN(4)
 	if r.few {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Install puts the filter file at from, which another machine may have made, in the place of the
@@ -61,8 +61,8 @@ func Install(ctx context.Context, from, to string, progress func(done, total int
 }
 
 // draftFrom returns the draft of a file at rest.
-func draftFrom(path string) (*recovery.Draft, error) {
-	d, head, err := recovery.DraftFrom(path)
+func draftFrom(path string) (*osfile.Draft, error) {
+	d, head, err := osfile.DraftFrom(path)
 	if err == nil && head.Superblock.State() == layout.Live { // and no writer has the lock
 		return nil, errors.Join(ErrNeedsRecovery, d.Discard())
 	}

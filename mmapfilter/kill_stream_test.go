@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A stream is an endless sequence of operations that every process computes by itself. Each
@@ -154,7 +155,7 @@ func openPage(path string) (*killPage, error) {
 	if err := f.Truncate(8 * pageWords); err != nil {
 		return nil, err
 	}
-	m, err := recovery.Map(f, 8*pageWords, true)
+	m, err := osfile.Map(f, 8*pageWords, true)
 	if err != nil {
 		return nil, err
 	}

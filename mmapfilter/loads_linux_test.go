@@ -17,6 +17,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 	"golang.org/x/sys/cpu"
 	"golang.org/x/sys/unix"
 )
@@ -67,7 +68,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 			}
 			var order []int
 			for len(order) <= len(want) {
-				fault := recovery.Catch(data, func() {
+				fault := osfile.Catch(data, func() {
 					if look() {
 						t.Error("a key is found in an empty table")
 					}

@@ -11,6 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,7 +49,7 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 				for i := range asked {
 					asked[i] = rng.Uint64()
 				}
-				if fault := recovery.Catch(data, func() {
+				if fault := osfile.Catch(data, func() {
 					for _, n := range []int{8, 24, 40, 72, len(asked)} {
 						layout.ContainsHashes(table, &view, asked[len(asked)-n:], found)
 					}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Hash returns the hash of key: 64-bit XXH3 with the seed of the file. Pass it to
@@ -164,7 +164,7 @@ func (o *openFile) catch(lookup func()) (faulted bool) {
 		lookup()
 		return false
 	}
-	fault := recovery.Catch(o.mapping.Data, lookup)
+	fault := osfile.Catch(o.mapping.Data, lookup)
 	if fault == nil {
 		return false
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Merge makes a sealed filter at path from the hashes that other filters have kept (K6), with the items
@@ -141,7 +142,7 @@ func unchanged(path, input string, sb *layout.Superblock) error {
 	if !sameFile(path, input) {
 		return nil
 	}
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func sameFile(path, input string) bool {
 // died, openHashes recovers it first.
 func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 	for tries := 0; ; tries++ {
-		f, head, err := recovery.OpenFile(path)
+		f, head, err := osfile.OpenFile(path)
 		if err != nil {
 			return recovery.Kept{}, nil, err
 		}
@@ -179,7 +180,7 @@ func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 			}
 			continue
 		}
-		kept, err := recovery.OpenHashesOf(path, sb)
+		kept, err := osfile.OpenHashesOf(path, sb)
 		return kept, sb, err
 	}
 }
@@ -239,7 +240,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 			return false, err
 		}
 	}
-	left, err := recovery.Salvage(path)
+	left, err := osfile.Salvage(path)
 	if err != nil {
 		return false, err
 	}
@@ -255,7 +256,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	}
 	c.First, c.Continues, c.LastTime = *sb, sb, sb.LastTime()
 	c.Check = func() error {
-		if again, err := recovery.Salvage(path); err != nil {
+		if again, err := osfile.Salvage(path); err != nil {
 			return err
 		} else if again.Kept.File.Close(); *again.Superblock != *sb {
 			return ErrBusy
@@ -276,7 +277,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 // superblock is damaged may look like one at rest, and opening it mends the superblock. It returns
 // an error if there is a log that nobody should remove.
 func lostBefore(path string) (lost LostError, refused error) {
-	left, err := recovery.Salvage(path)
+	left, err := osfile.Salvage(path)
 	if err == nil {
 		return LostError{left.Lost, left.LogLost}, left.Kept.File.Close()
 	}

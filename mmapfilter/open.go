@@ -11,6 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // OpenReadOnly opens a filter for lookups. It needs only permission to read the file. It reads
@@ -68,7 +69,7 @@ func makeServable(path string, opts *OpenOptions) error {
 		return err
 	}
 	defer f.Close()
-	switch locked, err := recovery.Locked(f); {
+	switch locked, err := osfile.Locked(f); {
 	case err != nil:
 		return err
 	case locked:
@@ -80,7 +81,7 @@ func makeServable(path string, opts *OpenOptions) error {
 // openUnrecovered opens a file whose writer has died, as it is. No lookup reads the file: it may
 // lack operations that are in the log and, after a power loss, any of its words may be old.
 func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	}
 	o := newOpenFile(path, head, new(OpenOptions))
 	o.unrecovered = true
-	m, err := recovery.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
+	m, err := osfile.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func (f *Filter) lookIn(o *openFile) {
 }
 
 func openReadOnly(path string, opts *OpenOptions) (*openFile, error) {
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +151,9 @@ func openReadOnly(path string, opts *OpenOptions) (*openFile, error) {
 	return openHead(f, head, opts)
 }
 
-func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, error) {
+func openHead(f *os.File, head *osfile.Head, opts *OpenOptions) (*openFile, error) {
 	if head.Superblock.State() == layout.Live {
-		if served, err := recovery.Served(f); err != nil || !served {
+		if served, err := osfile.Served(f); err != nil || !served {
 			return nil, errors.Join(ErrNeedsRecovery, err)
 		}
 		if opts.Residency == ResidencyHeap {
@@ -161,14 +162,14 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 	}
 	o := newOpenFile(f.Name(), head, opts)
 	if opts.Residency == ResidencyHeap {
-		words, err := recovery.ReadWords(f, head, opts.Progress)
+		words, err := osfile.ReadWords(f, head, opts.Progress)
 		if err != nil {
 			return nil, err
 		}
 		o.view = layout.NewView(words, head.Geometry)
 		return o, nil
 	}
-	m, err := recovery.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
+	m, err := osfile.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func openHead(f *os.File, head *recovery.Head, opts *OpenOptions) (*openFile, er
 	return o, nil
 }
 
-func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile {
+func newOpenFile(path string, head *osfile.Head, opts *OpenOptions) *openFile {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
@@ -198,10 +199,10 @@ func newOpenFile(path string, head *recovery.Head, opts *OpenOptions) *openFile 
 
 // adopt makes lookups read a mapping of f, and unmaps it once o is garbage. f is nil if o has a writer,
 // whose work unmaps it.
-func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) error {
+func (o *openFile) adopt(m *osfile.Mapping, f *os.File, opts *OpenOptions) error {
 	sealed := o.work == nil && o.superblock.State() == layout.Sealed
 	if err := o.makeResident(m, f, opts, sealed); err != nil {
-		if fault := new(recovery.FaultError); errors.As(err, &fault) {
+		if fault := new(osfile.FaultError); errors.As(err, &fault) {
 			err = build.Damage(o.geometry, fault)
 		}
 		return err
@@ -210,7 +211,7 @@ func (o *openFile) adopt(m *recovery.Mapping, f *os.File, opts *OpenOptions) err
 	o.view = layout.NewView(recovery.Words(m.Data[layout.OffRuntime:layout.OffRegion+o.geometry.RegionBytes]), o.geometry)
 	if o.work == nil {
 		// Unmap only after the last lookup that may use the memory has let go of o.
-		runtime.AddCleanup(o, func(m *recovery.Mapping) { m.Unmap() }, m)
+		runtime.AddCleanup(o, func(m *osfile.Mapping) { m.Unmap() }, m)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Plan is the size and properties of the filter that [Options] describe.
@@ -103,8 +103,8 @@ func (o Options) building() build.Config {
 		Mode:         o.Mode,
 		Keep:         o.KeepHashes,
 		Identity:     rand.Uint64(),
-		Now:          recovery.Now(),
-		LastTime:     recovery.Now(),
+		Now:          osfile.Now(),
+		LastTime:     osfile.Now(),
 		Plan: func(capacity uint64) (build.Plan, error) {
 			p, err := o.plan(capacity)
 			if err != nil {

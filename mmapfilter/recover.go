@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Recovery says what opening a file for writing found and did.
@@ -51,7 +52,7 @@ func replayLog(vol recovery.Volume) (*Recovery, error) {
 // recoverFile recovers a file with recover. If hashes is set, it fails where the filter would lose its
 // hashes otherwise (K2).
 func recoverFile(path string, hashes bool, recover func(recovery.Volume) (*Recovery, error)) (found *Recovery, err error) {
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // TestBuildThroughLink replaces a file through a symbolic link in another directory: Build
@@ -161,7 +161,7 @@ func TestReadersOfAReplacedFile(t *testing.T) {
 // copied after that, says so.
 func TestCopyOfAReplacedFile(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 10))
-	old, head, err := recovery.OpenFile(path)
+	old, head, err := osfile.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

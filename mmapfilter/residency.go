@@ -6,15 +6,15 @@ import (
 	"runtime"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // memoryLimit is replaced by tests.
-var memoryLimit = recovery.MemoryLimit
+var memoryLimit = osfile.MemoryLimit
 
 // crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the
 // process. Read-ahead would then drop pages that are needed for ones that are not.
-func crowdsOut(m *recovery.Mapping) bool {
+func crowdsOut(m *osfile.Mapping) bool {
 	const small, room = 16 << 20, 8 // bytes that fit anywhere; one part in room
 	size := int64(len(m.Data))
 	return size > small && size+size/room > memoryLimit()
@@ -23,7 +23,7 @@ func crowdsOut(m *recovery.Mapping) bool {
 // makeResident applies the Residency. A file that a writer may open is always mapped for random
 // access: read-ahead fills the page cache with large pages, and each store would write a whole
 // one back. Any other is in large pages, if it is to be in memory.
-func (o *openFile) makeResident(m *recovery.Mapping, f *os.File, opts *OpenOptions, sealed bool) error {
+func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions, sealed bool) error {
 	o.progress = opts.Progress
 	small := opts.Residency == ResidencyRandom || !sealed || opts.Residency == ResidencyDefault && crowdsOut(m)
 	if o.small.Store(small); !small {
@@ -59,7 +59,7 @@ func (o *openFile) makeResident(m *recovery.Mapping, f *os.File, opts *OpenOptio
 }
 
 // populate is Populate until the file is released. Then it gives back what it has read since.
-func (o *openFile) populate(m *recovery.Mapping, more func(done, total int64) bool) error {
+func (o *openFile) populate(m *osfile.Mapping, more func(done, total int64) bool) error {
 	err := m.Populate(o.small.Load(), func(done, total int64) bool { return more(done, total) && !o.released.Load() })
 	if o.released.Load() {
 		m.Release()

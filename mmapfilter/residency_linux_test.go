@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // vmFlags returns the kernel's flags for the mapping of a file.
@@ -182,13 +182,13 @@ func TestHeadIsInLargePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	large := func(m *recovery.Mapping) string {
+	large := func(m *osfile.Mapping) string {
 		return inSmaps(t, strings.TrimPrefix(fmt.Sprintf("%p-", m.Data), "0x"), "FilePmdMapped:")
 	}
 	drop := func() { unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED) }
 	possible := func() string { // without any read before
 		drop()
-		m, err := recovery.Map(file, size, false)
+		m, err := osfile.Map(file, size, false)
 		if err != nil {
 			t.Fatal(err)
 		}

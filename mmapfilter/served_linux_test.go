@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // served reports whether readers of a file are told that its writer has recovered it.
@@ -16,7 +17,7 @@ func served(t *testing.T, path string) bool {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	is, err := recovery.Served(f)
+	is, err := osfile.Served(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestLockedIsNotServed(t *testing.T) {
 	keys := hashes(8, 100)
 	insertAll(t, f, keys)
 	dead := abandon(t, f, path)
-	files, err := recovery.OpenFiles(dead) // only takes the lock
+	files, err := osfile.OpenFiles(dead) // only takes the lock
 	if err != nil {
 		t.Fatal(err)
 	}

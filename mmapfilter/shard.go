@@ -10,7 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // ShardOf returns which of the shards of a set has the key with a hash.
@@ -100,7 +100,7 @@ func buildShard(ctx context.Context, dir, prefix string, shard, shards int, opts
 		}
 		return nil, err
 	}
-	f, head, err := recovery.OpenFile(filepath.Join(dir, made.Name))
+	f, head, err := osfile.OpenFile(filepath.Join(dir, made.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ var errWritten = errors.New("the file has been written to since it was built")
 // sameShard reports whether the file at path is the one with superblock sb. If it was, and has been
 // written to since, the error is errWritten.
 func sameShard(path string, sb *layout.Superblock) (bool, error) {
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		return false, nil // none, or a damaged one
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Stats describe a filter. For a closed filter only Len, Cap and State, "closed", are set. The
@@ -143,7 +143,7 @@ func (f *Filter) Stats() Stats {
 	if n, err := o.mapping.Resident(); err == nil {
 		s.ResidentBytes = n
 	}
-	recovery.Catch(o.mapping.Data, sample)
+	osfile.Catch(o.mapping.Data, sample)
 	return s
 }
 
@@ -228,7 +228,7 @@ func (o *openFile) writer() (alive, died bool) {
 	if runtime.GOOS != "linux" && before.State() != layout.Live {
 		return false, false // asking would take the lock for a moment there
 	}
-	alive, err = recovery.Locked(f)
+	alive, err = osfile.Locked(f)
 	if err != nil || alive || before.State() != layout.Live {
 		return alive, false
 	}

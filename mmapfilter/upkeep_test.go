@@ -14,6 +14,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // mustBeShort checks that NAME.hashes is not longer than K5 says.
@@ -131,7 +132,7 @@ func TestShortOpenings(t *testing.T) {
 	})
 	t.Run("expire", func(t *testing.T) {
 		now := uint64(1000e9)
-		defer recovery.SetClock(func() uint64 { return now })()
+		defer osfile.SetClock(func() uint64 { return now })()
 		f, path := createGrowing(t, 200_000)
 		mustInsert(t, f, 1000, 100_000)
 		f.Close()
@@ -301,7 +302,7 @@ func TestExpireWithWrongClocks(t *testing.T) {
 	for name, wrong := range map[string]uint64{"back": 1000 * hour, "ahead for a moment": 2002 * hour, "ahead by years": 50_000 * hour} {
 		t.Run(name, func(t *testing.T) {
 			now := 2000 * hour
-			defer recovery.SetClock(func() uint64 { return now })()
+			defer osfile.SetClock(func() uint64 { return now })()
 			f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 			at := func(clock, from uint64) {
 				now = clock
@@ -529,7 +530,7 @@ func TestOnErrorUsesTheFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(recovery.RebuildPath(path), 0o700); err != nil { // so that it cannot grow
+	if err := os.Mkdir(osfile.RebuildPath(path), 0o700); err != nil { // so that it cannot grow
 		t.Fatal(err)
 	}
 	for key := range numbers(0, 5000) {

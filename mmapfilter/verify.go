@@ -9,7 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Report says what [Verify] checked and found. Items and StashLen are valid only if Damage is
@@ -57,7 +57,7 @@ func VerifyProgress(ctx context.Context, path string, progress func(done, total 
 }
 
 func verifyFile(ctx context.Context, path string, progress func(done, total int64)) (Report, error) {
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		return Report{}, err
 	}
@@ -67,13 +67,13 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 
 // verifyOpen verifies the file at path, which is open, and the hashes that the filter at the path hashes
 // has kept, unless that is "".
-func verifyOpen(ctx context.Context, f *os.File, head *recovery.Head, path, hashes string, progress func(done, total int64)) (Report, error) {
+func verifyOpen(ctx context.Context, f *os.File, head *osfile.Head, path, hashes string, progress func(done, total int64)) (Report, error) {
 	state := head.Superblock.State()
 	r := Report{FileBytes: head.Size, Sealed: state == layout.Sealed}
 	if state == layout.Live {
 		return r, liveError(f, path, head)
 	}
-	m, err := recovery.Map(f, head.Size, false)
+	m, err := osfile.Map(f, head.Size, false)
 	if err != nil {
 		return r, err
 	}
@@ -96,9 +96,9 @@ func verifyOpen(ctx context.Context, f *os.File, head *recovery.Head, path, hash
 
 // liveError says why a file that is not closed cannot be verified. A writer that has closed the file
 // since its head was read, or has put another file in its place, has not died.
-func liveError(f *os.File, path string, head *recovery.Head) error {
+func liveError(f *os.File, path string, head *osfile.Head) error {
 	beforeAsking()
-	if held, err := recovery.Locked(f); err != nil || held {
+	if held, err := osfile.Locked(f); err != nil || held {
 		return errors.Join(ErrBusy, err)
 	}
 	if err := stillSame(f, head); err != nil {
@@ -111,7 +111,7 @@ func liveError(f *os.File, path string, head *recovery.Head) error {
 }
 
 // stillNamed returns ErrBusy if the file whose head was read is not at path any more.
-func stillNamed(path string, head *recovery.Head) error {
+func stillNamed(path string, head *osfile.Head) error {
 	if info, err := os.Stat(path); err != nil || !os.SameFile(info, head.Info) {
 		return errors.Join(ErrBusy, err)
 	}
@@ -119,7 +119,7 @@ func stillNamed(path string, head *recovery.Head) error {
 }
 
 // stillSame returns ErrBusy if a writer changed the file since its head was read.
-func stillSame(f *os.File, head *recovery.Head) error {
+func stillSame(f *os.File, head *osfile.Head) error {
 	var again [layout.OffRuntime]byte
 	if _, err := f.ReadAt(again[:], 0); err == io.EOF {
 		return nil // cut short: damage that has already been found

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // mustClean turns a sealed file into one that was written to and closed.
 func mustClean(t *testing.T, path string) layout.Geometry {
 	t.Helper()
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestVerifySaysItOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	_, head, err := recovery.OpenFile(path)
+	_, head, err := osfile.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Warm reads the whole file into memory and into the page table of this process, as far as it is not
@@ -44,7 +44,7 @@ func (o *openFile) warm(ctx context.Context) error {
 		}
 		return ctx.Err() == nil
 	})
-	fault := new(recovery.FaultError)
+	fault := new(osfile.FaultError)
 	switch {
 	case errors.As(err, &fault):
 		return about("read", o.path, build.Damage(o.geometry, fault))

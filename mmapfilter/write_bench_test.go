@@ -22,6 +22,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // The things compared here take turns in rounds, and the median of the rounds is reported, since
@@ -148,7 +149,7 @@ func (t *loadedTable) load(b *testing.B, share float64) {
 func (t *loadedTable) file(b *testing.B, dir string) (path string) {
 	path = filepath.Join(dir, fmt.Sprintf("filter.%d", time.Now().UnixNano()))
 	createLines(b, path, shape{t.table.Kind(), t.table.Params()}, t.table.Lines(), Options{}).Close()
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func (t *loadedTable) file(b *testing.B, dir string) (path string) {
 
 // A timedVolume measures the syncs of its logs.
 type timedVolume struct {
-	*recovery.Files
+	*osfile.Files
 	filter recovery.File // replaces the file, if not nil
 	syncs  int
 	spent  time.Duration
@@ -219,7 +220,7 @@ func (v *timedVolume) Filter() recovery.File {
 // of the file before it returns: BenchmarkCheckpoint measures the cost of a first store after a
 // checkpoint.
 func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume) {
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	w := mustWriter(b, v, logBytes)
 	sb := *w.Protocol().Superblock()
 	opts := new(OpenOptions)
-	o := newOpenFile("", &recovery.Head{Superblock: &sb, Geometry: w.Protocol().Geometry(), Size: w.Protocol().Geometry().SealedBytes}, opts)
+	o := newOpenFile("", &osfile.Head{Superblock: &sb, Geometry: w.Protocol().Geometry(), Size: w.Protocol().Geometry().SealedBytes}, opts)
 	o.work = background.New(files, w, -1)
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		b.Fatal(err)
@@ -428,7 +429,7 @@ type commitCost struct {
 func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 	path := filepath.Join(dir, fmt.Sprintf("filter.%d.%d", n, commits))
 	createLines(tb, path, compact7, 100<<10, Options{}).Close()
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,7 +1,8 @@
-// Package recovery owns the files of a filter and the order of all writes to them. The
-// order ensures that no crash loses a synced key or leaves half a filter under a name that
-// a reader opens. The terms are those of package layout: NAME.stash is the log, and the
-// stash is a part of the filter file.
+// Package recovery owns the order of all writes to the files of a filter. The order ensures that
+// no crash loses a synced key or leaves half a filter under a name that a reader opens. The files
+// are a [Volume]: package osfile has the one of the operating system, and package crashsim one
+// that loses power. The terms are those of package layout: NAME.stash is the log, and the stash is
+// a part of the filter file.
 //
 // # The fault model
 //
@@ -32,7 +33,7 @@
 //     what it already holds does not damage it.
 //   - The file system is local, and does all this for shared mappings too. On a
 //     copy-on-write file system a store to an allocated file takes new blocks, so a full
-//     disk can end the process (SIGBUS). See [Warning].
+//     disk can end the process (SIGBUS). See osfile.Warning.
 //   - No other program writes to the files. The lock keeps out only writers that use this
 //     package.
 //
@@ -227,72 +228,8 @@
 //	superblock, stash or lines are damaged,      Salvage: all operations that NAME.hashes and the log
 //	NAME.hashes and the log are whole            have, in order
 //
-// # A new file
-//
-// A filter file appears under its name whole or not at all ([Draft]):
-//
-//	                     NewDraft                     Publish
-//	no file, or an old ────────────▶ old file locked, ────────▶ new file under
-//	one, under NAME                  temporary file             NAME, durable
-//	      ▲                          of full size                    │
-//	      └──────────── Discard ─────────────┘                lock released
-//
-//	1. Take the writer lock of the old file of that name, so that no writer commits to
-//	   a file that loses its name. If its writer died, recover it: readers use it
-//	   until 5. A file that appears under the name later is locked before 5. (Windows
-//	   cannot replace an open file; there the lock ends just before 5.) If the draft is
-//	   guarded, refuse a file that is neither a filter nor empty, and files under the names
-//	   of its log and its hashes that are not its own; again before 5. (Draft.Guard)
-//	2. Create a temporary file in the same directory and allocate all its blocks, so that
-//	   a full disk is an error here and not a fault in the middle of a store. The file is
-//	   locked while its process lives; temporary files without a lock are removed. It gets
-//	   the owner, group and permissions of the old file, as far as the system allows.
-//	3. Write its content, through a shared mapping.
-//	4. msync, then fsync: content and size are durable.
-//	5. Rename it over NAME: atomic, for readers and for a crash. Before that, its hashes
-//	   get the name NAME.hashes.new; if it keeps none, those of the old file get it, which
-//	   finds them there too (K3). After that, they are renamed to NAME.hashes, or removed.
-//	   So NAME.hashes belongs to the filter under NAME or, after a kill in between, the one
-//	   whose hashes NAME.hashes.new has.
-//	6. fsync the directory: the name is durable.
-//	7. Tell the readers of the old file (K4).
-//
-// A file that is there already, under another name of the same file system ([DraftFrom]), is locked
-// too, and 2 and 3 are left out. It gets the owner, group and permissions before 4. Its NAME.hashes get
-// a second name, that of the next hashes of the old file, between 4 and 5, and lose their first one
-// after 6. So before 5 the new file has its own name, and its hashes.
-//
-//	what happened                              what is under NAME afterwards
-//	an error or a cancelled context, 1 to 5    what was there before; the temporary file is gone
-//	kill -9 or power loss before 5             what was there before; a file NAME.tmp-* may be
-//	                                           left, which the next draft removes
-//	kill -9 after 5                            the new file, whole
-//	power loss between 5 and 6                 the old file or the new one, either whole
-//	power loss after 6                         the new file, whole
-//
-// # Platforms
-//
-//	            files are    lock             allocation   sync of the log   sync of a name   tested
-//	Linux       written      OFD lock of      fallocate,   fdatasync         fsync of the     yes
-//	                         two parts        checked                        directory
-//	macOS       written      flock            zero bytes   F_FULLFSYNC       likewise         compiled
-//	FreeBSD,    written      flock            zero bytes   msync, fsync      likewise         compiled
-//	NetBSD
-//	Windows,    read, and    LockFileEx,                                                     compiled
-//	OpenBSD     built        flock
-//
-// Reading clean and sealed files and building files works wherever the module compiles: on
-// 64-bit little-endian machines. Opening a file for writing fails with
-// errors.ErrUnsupported on Windows, which cannot rename a mapped file, and on OpenBSD,
-// where a mapping and read may disagree. The promises about power loss hold on Linux; on
-// other systems, only as far as the calls in the table keep theirs. There, holes in a copied
-// file stay, so a store to one on a full disk ends the process; and the lock has one part,
-// so a reader may be served after another process takes the lock and before it begins to
-// recover the file.
-//
 // # Memory
 //
 // Only words.go uses package unsafe: it turns the bytes of a mapping into the words that
-// package layout works on. [Catch] turns a fault in a mapping, which would end the process,
-// into an error: the file was cut short, or its disk failed.
+// package layout works on.
 package recovery

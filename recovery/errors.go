@@ -3,7 +3,6 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"syscall"
 )
 
 // ErrLocked is returned when a process has the writer lock of the file.
@@ -39,13 +38,11 @@ var ErrFailed = errors.New("a write to the filter failed")
 // ErrReplaced is returned to a writer whose file has been removed or replaced.
 var ErrReplaced = errors.New("filter file was removed or replaced while open for writing")
 
-// ofRoom turns an error of allocating a log into ErrNoRoom if there was no room. (Errors of
-// a sync are never ErrNoRoom.)
-func ofRoom(err error) error {
-	for _, room := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
-		if errors.Is(err, room) {
-			return fmt.Errorf("%w: %w", ErrNoRoom, err)
-		}
-	}
-	return err
+// A ForeignError says that a new file would destroy one that it does not replace: something else has
+// its name, or the name of its log or of its hashes. Nothing has changed.
+type ForeignError struct {
+	Path string // of the file that would be destroyed
+	Is   string // what it is, as far as that is known
 }
+
+func (e *ForeignError) Error() string { return fmt.Sprintf("would destroy %s, %s", e.Path, e.Is) }

@@ -3,14 +3,11 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"sync"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
-	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
 // ErrHashes is returned by what needs the hashes of a filter that keeps none, or whose
@@ -36,9 +33,20 @@ type Kept struct {
 	More []hashes.Entry
 }
 
-// noHashes returns ErrHashes with the reason why NAME.hashes cannot be used. That it is not there does
+// CheckKept returns ErrHashes if, by its superblock, a filter has no NAME.hashes that counts.
+func CheckKept(sb *layout.Superblock) error {
+	switch {
+	case !sb.KeepsHashes():
+		return errNotKept
+	case sb.Hashes().Pages == 0:
+		return errLost
+	}
+	return nil
+}
+
+// NoHashes returns ErrHashes with the reason why NAME.hashes cannot be used. That it is not there does
 // not match fs.ErrNotExist: the filter is there.
-func noHashes(why error) error {
+func NoHashes(why error) error {
 	if errors.Is(why, fs.ErrNotExist) {
 		return fmt.Errorf("%w (K2): NAME.hashes: %v", ErrHashes, why)
 	}
@@ -151,89 +159,3 @@ func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.
 
 // ItemsInPage is how many items a page of NAME.hashes has, about.
 const ItemsInPage = hashes.BaseItems
-
-// A hashFile is a HashFile of the operating system. It is not mapped: it is written to once and
-// seldom read, and takes no memory of the process.
-type hashFile struct{ *os.File }
-
-func (f hashFile) Pages() (uint64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return uint64(info.Size()) / hashes.PageBytes, nil
-}
-
-func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
-	_, err := f.ReadAt(Bytes(p[:]), int64(number)*hashes.PageBytes)
-	if errors.Is(err, io.EOF) {
-		return hashes.Corrupt(number, "the file ends before this page")
-	}
-	return err
-}
-
-func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
-	if err := fault.At("write"); err != nil {
-		return err
-	}
-	_, err := f.WriteAt(Bytes(p[:]), int64(number)*hashes.PageBytes)
-	return err
-}
-
-func (f hashFile) Truncate(pages uint64) error {
-	if err := fault.At("truncate"); err != nil {
-		return err
-	}
-	return f.File.Truncate(int64(pages) * hashes.PageBytes)
-}
-
-func (f hashFile) Sync() error { return syncFile(f.File) }
-
-func openHashes(path string, flags int) (HashFile, error) {
-	info, err := os.Stat(path) // opening a pipe would wait
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, notRegular("open", path)
-	}
-	f, err := os.OpenFile(path, flags, 0)
-	if err != nil {
-		return nil, err
-	}
-	return hashFile{f}, nil
-}
-
-// OpenHashesOf opens, for reading, the file of hashes that belongs to the filter at path with the
-// given superblock. The error is ErrHashes.
-func OpenHashesOf(path string, sb *layout.Superblock) (Kept, error) {
-	k, _, err := openHashesOf(path, sb)
-	return k, err
-}
-
-// openHashesOf is OpenHashesOf, and returns the end of the tail.
-func openHashesOf(path string, sb *layout.Superblock) (k Kept, end hashes.Tail, err error) {
-	if !sb.KeepsHashes() {
-		return k, end, errNotKept
-	}
-	if sb.Hashes().Pages == 0 {
-		return k, end, errLost
-	}
-	if path, err = realPath(path); err != nil {
-		return k, end, err
-	}
-	var first error
-	for _, name := range []HashesName{CurrentHashes, NextHashes} {
-		f, err := openHashes(path+name.String(), os.O_RDONLY)
-		if err == nil {
-			if k, end, err = EndOfHashes(f, sb); err == nil {
-				return k, end, nil
-			}
-			f.Close()
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return Kept{}, end, noHashes(first)
-}

@@ -61,8 +61,7 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 	if k.on = sb.KeepsHashes(); !k.on {
 		return nil
 	}
-	v, ok := vol.(interface{ requiresHashes() bool })
-	required := ok && v.requiresHashes()
+	required := vol.RequiresHashes()
 	k.must = sb.Grows() || required
 	k.counted = sb.Hashes()
 	if k.counted.Pages == 0 {
@@ -103,7 +102,7 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 	if k.file != nil {
 		return nil
 	}
-	wrong = noHashes(wrong)
+	wrong = NoHashes(wrong)
 	if required && sb.State() == layout.Live { // a recovery without them would lose them
 		return wrong
 	}

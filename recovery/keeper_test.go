@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // diedAfter copies a golden file that keeps its hashes, and returns the path of what a writer leaves
@@ -37,9 +39,9 @@ func diedAfter(t *testing.T, kept, committed, others []uint64) (path string) {
 		}
 	}
 	commit := func() error { return w.Harden(w.EndSegment(false, 0)) }
-	leaveOut(kept, func() error { return errors.Join(commit(), w.checkpoint(wal.MinBytes)) })
+	leaveOut(kept, func() error { return errors.Join(commit(), w.Checkpoint(wal.MinBytes)) })
 	leaveOut(committed, commit)
-	leaveOut(others, w.close)
+	leaveOut(others, w.Abandon)
 	return path
 }
 
@@ -47,7 +49,7 @@ func diedAfter(t *testing.T, kept, committed, others []uint64) (path string) {
 // it, committed or not. A log of another history does not join, and is not taken.
 func TestSalvage(t *testing.T) {
 	path := diedAfter(t, []uint64{1, 2, 3}, []uint64{4, 5}, []uint64{6, 7})
-	r, err := Salvage(path)
+	r, err := osfile.Salvage(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func TestSalvage(t *testing.T) {
 		if err := os.Rename(other+".stash", path+".stash"); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Salvage(path)
+		r, err := osfile.Salvage(path)
 		if err == nil {
 			r.Kept.File.Close()
 		}
@@ -85,26 +87,26 @@ func TestSalvage(t *testing.T) {
 func TestUncountedPages(t *testing.T) {
 	path := diedAfter(t, nil, nil, nil)
 	w := mustWriter(t, path)
-	if err := errors.Join(w.Clean(), w.close()); err != nil {
+	if err := errors.Join(w.Clean(), w.Abandon()); err != nil {
 		t.Fatal(err)
 	}
 	w = mustWriter(t, path)
-	defer w.close()
-	tail := w.kept.tail
+	defer w.Abandon()
+	tail := *w.KeptTail()
 	for h := range uint64(1000) {
 		if err := tail.Add(hashes.Entry{Op: layout.AtLeastOne, Hash: h, Time: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before, err := w.kept.file.Pages()
+	before, err := w.KeptFile().Pages()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Append(nil, 0, layout.AtLeastOne, 1)
-	if err := errors.Join(w.Harden(w.EndSegment(false, 0)), w.checkpoint(wal.MinBytes)); err != nil {
+	if err := errors.Join(w.Harden(w.EndSegment(false, 0)), w.Checkpoint(wal.MinBytes)); err != nil {
 		t.Fatal(err)
 	}
-	pages, err := w.kept.file.Pages()
+	pages, err := w.KeptFile().Pages()
 	if counted := w.Superblock().Hashes().Pages; err != nil || before <= counted || pages != counted {
 		t.Errorf("%d pages are there of %d, and %d count: %v", pages, before, counted, err)
 	}
@@ -112,7 +114,7 @@ func TestUncountedPages(t *testing.T) {
 
 // A failingHashes is a HashFile whose syncs fail as often as failures says.
 type failingHashes struct {
-	HashFile
+	recovery.HashFile
 	failures *int
 }
 
@@ -132,7 +134,8 @@ func TestKeepFails(t *testing.T) {
 	for _, must := range []bool{true, false} {
 		w := mustWriter(t, diedAfter(t, nil, nil, nil))
 		failures := 2
-		w.kept.file, w.kept.must = failingHashes{w.kept.file, &failures}, must
+		w.KeepHashesIn(failingHashes{w.KeptFile(), &failures})
+		w.SetMustKeep(must)
 		before, at := *w.Superblock(), w.History().At.Number
 		w.Append(nil, 0, layout.AtLeastOne, 1)
 		if err := w.Harden(w.EndSegment(false, 0)); err != nil {
@@ -153,12 +156,12 @@ func TestKeepFails(t *testing.T) {
 		}
 		k, err := w.Hashes()
 		if err == nil {
-			_, _, err = EndOfHashes(k.File, sb)
+			_, _, err = recovery.EndOfHashes(k.File, sb)
 		}
 		if (err == nil) != must {
 			t.Errorf("must %t: %v", must, err)
 		}
-		if err := w.close(); err != nil {
+		if err := w.Abandon(); err != nil {
 			t.Fatal(err)
 		}
 	}

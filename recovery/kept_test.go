@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // newKeeping makes an empty filter that keeps its hashes.
@@ -41,13 +43,13 @@ func newKeeping(t *testing.T, grows bool) (path string) {
 	sb.Sign()
 	words := make([]uint64, g.SealedBytes/8)
 	for slot := range layout.SuperblockSlots {
-		copy(words[slot*superblockWords:], Words(sb[:]))
+		copy(words[slot*layout.SuperblockBytes/8:], recovery.Words(sb[:]))
 	}
 	all := make([]uint64, 0, len(pages)*hashes.PageWords)
 	for i := range pages {
 		all = append(all, pages[i][:]...)
 	}
-	if err := errors.Join(err, os.WriteFile(path, Bytes(words), 0o600), os.WriteFile(path+".hashes", Bytes(all), 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(path, recovery.Bytes(words), 0o600), os.WriteFile(path+".hashes", recovery.Bytes(all), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -55,7 +57,7 @@ func newKeeping(t *testing.T, grows bool) (path string) {
 
 // A historian is a writer of a filter that keeps its hashes, and the history that it should have.
 type historian struct {
-	*Writer
+	*recovery.Writer
 	t   *testing.T
 	all []hashes.Entry
 }
@@ -90,9 +92,9 @@ func (h *historian) sync() {
 }
 
 // operationsOf returns the operations of a file of hashes, which has no base.
-func operationsOf(kept *Kept) (all []hashes.Entry, err error) {
+func operationsOf(kept *recovery.Kept) (all []hashes.Entry, err error) {
 	add := func(e hashes.Entry) { all = append(all, hashes.Entry{Op: e.Op, Items: e.Items, Hash: e.Hash}) }
-	h, err := ReadHashesHeader(kept.File, kept.Counted.Identity)
+	h, err := recovery.ReadHashesHeader(kept.File, kept.Counted.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -117,12 +119,12 @@ func operationsOf(kept *Kept) (all []hashes.Entry, err error) {
 // expect checks that NAME.hashes of a file at rest has all operations.
 func (h *historian) expect(path string) {
 	h.t.Helper()
-	f, head, err := OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	f.Close()
-	kept, err := OpenHashesOf(path, head.Superblock)
+	kept, err := osfile.OpenHashesOf(path, head.Superblock)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -136,13 +138,13 @@ func (h *historian) expect(path string) {
 // A flakyVolume has a file of hashes whose calls may fail. Whenever a superblock is stored, what it
 // counts has to be in the file, and in what was synced of it before.
 type flakyVolume struct {
-	*Files
+	*osfile.Files
 	t      *testing.T
 	failAt int    // which call fails, from 1 on; 0 if none does
 	always bool   // and all later ones
 	calls  int    // so far
 	failed string // the last call that failed
-	hashes HashFile
+	hashes recovery.HashFile
 	synced []hashes.Page // of it
 	bad    error         // what a superblock counts and is not there, or not durable
 }
@@ -162,7 +164,7 @@ func (v *flakyVolume) fail(n int, always bool) {
 	v.calls, v.failAt, v.always, v.failed = 0, n, always, ""
 }
 
-func (v *flakyVolume) OpenHashes(name HashesName) (HashFile, error) {
+func (v *flakyVolume) OpenHashes(name recovery.HashesName) (recovery.HashFile, error) {
 	f, err := v.Files.OpenHashes(name)
 	if err != nil {
 		return nil, err
@@ -172,23 +174,23 @@ func (v *flakyVolume) OpenHashes(name HashesName) (HashFile, error) {
 	return flaky, flaky.snapshot()
 }
 
-func (v *flakyVolume) Filter() File { return &flakyFilter{v.Files.Filter(), v} }
+func (v *flakyVolume) Filter() recovery.File { return &flakyFilter{v.Files.Filter(), v} }
 
 type flakyFilter struct {
-	File
+	recovery.File
 	volume *flakyVolume
 }
 
 func (f *flakyFilter) Store(word, value uint64) {
 	f.File.Store(word, value)
-	if word >= layout.WordRuntime || word%superblockWords != superblockWords-1 || value == 0 {
+	if word >= layout.WordRuntime || word%layout.SuperblockBytes/8 != layout.SuperblockBytes/8-1 || value == 0 {
 		return
 	}
 	sb := new(layout.Superblock)
-	copy(Words(sb[:]), f.Words()[word+1-superblockWords:])
+	copy(recovery.Words(sb[:]), f.Words()[word+1-layout.SuperblockBytes/8:])
 	if sb.Hashes().Pages != 0 {
-		for _, pages := range []HashFile{syncedHashes{nil, f.volume.synced}, f.volume.hashes} {
-			if _, _, err := EndOfHashes(pages, sb); err != nil {
+		for _, pages := range []recovery.HashFile{syncedHashes{nil, f.volume.synced}, f.volume.hashes} {
+			if _, _, err := recovery.EndOfHashes(pages, sb); err != nil {
 				f.volume.bad = err
 			}
 		}
@@ -196,7 +198,7 @@ func (f *flakyFilter) Store(word, value uint64) {
 }
 
 type flakyHashes struct {
-	HashFile
+	recovery.HashFile
 	volume *flakyVolume
 }
 
@@ -234,7 +236,7 @@ func (f *flakyHashes) snapshot() error {
 
 // syncedHashes are pages in memory.
 type syncedHashes struct {
-	HashFile
+	recovery.HashFile
 	pages []hashes.Page
 }
 
@@ -250,20 +252,20 @@ func (f syncedHashes) ReadPage(number uint64, p *hashes.Page) error {
 // openFlaky opens a file for writing, with a historian who knows what it has.
 func openFlaky(t *testing.T, path string, must bool, all []hashes.Entry) (*historian, *flakyVolume) {
 	t.Helper()
-	files, err := OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &flakyVolume{Files: files, t: t}
-	w, _, err := NewWriter(v)
+	w, _, err := recovery.NewWriter(v)
 	if err == nil {
 		err = w.Begin(wal.MinBytes)
 	}
 	if err != nil {
 		t.Fatal(errors.Join(err, files.Close()))
 	}
-	t.Cleanup(func() { w.close() })
-	w.kept.must = must
+	t.Cleanup(func() { w.Abandon() })
+	w.SetMustKeep(must)
 	return &historian{w, t, all}, v
 }
 
@@ -302,13 +304,13 @@ func TestHashesMustBeKept(t *testing.T) {
 				h.do(100)
 				h.sync()
 				if n%2 == 0 { // a page of the tail that counts, and is not full
-					if err := h.Writer.checkpoint(wal.MinBytes); err != nil {
+					if err := h.Writer.Checkpoint(wal.MinBytes); err != nil {
 						t.Fatal(err)
 					}
 				}
 				h.do(900)
 				h.sync()
-				before := slices.Clone(h.head())
+				before := slices.Clone(h.Superblocks())
 				v.fail(n, always)
 				err := keep(h)
 				if done = v.failed == ""; done {
@@ -320,7 +322,7 @@ func TestHashesMustBeKept(t *testing.T) {
 					t.Fatalf("%s: %s fails: %v", name, v.failed, err)
 				case h.Err() != nil || !h.Live() || h.HashesErr() != nil:
 					t.Fatalf("%s: after %s has failed: %v; live %t, hashes: %v", name, v.failed, h.Err(), h.Live(), h.HashesErr())
-				case !slices.Equal(before, h.head()):
+				case !slices.Equal(before, h.Superblocks()):
 					t.Errorf("%s: %s fails, and there is another superblock", name, v.failed)
 				}
 				for h.fits(1) {
@@ -356,23 +358,23 @@ func TestHashesMustBeKeptByRecovery(t *testing.T) {
 		h, _ := openFlaky(t, path, true, nil)
 		h.do(100)
 		h.sync()
-		if err := h.Writer.checkpoint(wal.MinBytes); err != nil {
+		if err := h.Writer.Checkpoint(wal.MinBytes); err != nil {
 			t.Fatal(err)
 		}
 		h.do(900)
 		h.sync()
 		h.do(50)
-		if err := h.close(); err != nil {
+		if err := h.Abandon(); err != nil {
 			t.Fatal(err)
 		}
 		for _, fail := range []int{n, n, 0} {
-			files, err := OpenFiles(path)
+			files, err := osfile.OpenFiles(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := &flakyVolume{Files: files, t: t}
 			v.fail(fail, false)
-			_, r, err := NewWriter(v)
+			_, r, err := recovery.NewWriter(v)
 			done = fail == n && v.failed == ""
 			switch {
 			case v.failed != "" && !errors.Is(err, errDisk):
@@ -396,13 +398,13 @@ func TestHashesMustBeKeptByRecovery(t *testing.T) {
 func TestHashesNeedNotBeKept(t *testing.T) {
 	lost := func(what, path string) {
 		t.Helper()
-		files, err := OpenFiles(path)
+		files, err := osfile.OpenFiles(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer files.Close()
-		w, _, err := NewWriter(files)
-		if err != nil || !errors.Is(w.HashesErr(), ErrHashes) || w.Superblock().Hashes().Pages != 0 || w.Superblock().State() == layout.Live {
+		w, _, err := recovery.NewWriter(files)
+		if err != nil || !errors.Is(w.HashesErr(), recovery.ErrHashes) || w.Superblock().Hashes().Pages != 0 || w.Superblock().State() == layout.Live {
 			t.Errorf("%s: %v; %v, %+v", what, err, w.HashesErr(), w.Superblock().Hashes())
 		}
 	}
@@ -419,15 +421,15 @@ func TestHashesNeedNotBeKept(t *testing.T) {
 			if v.failed == "" {
 				break
 			}
-			if err := h.HashesErr(); !errors.Is(err, ErrHashes) || !errors.Is(err, errDisk) {
+			if err := h.HashesErr(); !errors.Is(err, recovery.ErrHashes) || !errors.Is(err, errDisk) {
 				t.Errorf("%s: after %s has failed: %v", name, v.failed, err)
 			}
-			if err := errors.Join(h.Begin(wal.MinBytes)); h.log == nil && err != nil {
+			if err := errors.Join(h.Begin(wal.MinBytes)); h.Log() == nil && err != nil {
 				t.Fatal(err)
 			}
 			h.do(10)
 			h.sync()
-			if err := errors.Join(h.EndCheckpoint(), h.Clean(), h.close()); err != nil || v.bad != nil {
+			if err := errors.Join(h.EndCheckpoint(), h.Clean(), h.Abandon()); err != nil || v.bad != nil {
 				t.Errorf("%s: after %s has failed: %v; %v", name, v.failed, err, v.bad)
 			}
 			lost(name, path)
@@ -437,16 +439,16 @@ func TestHashesNeedNotBeKept(t *testing.T) {
 	h, _ := openFlaky(t, path, false, nil)
 	h.do(1000)
 	h.sync()
-	if err := h.close(); err != nil {
+	if err := h.Abandon(); err != nil {
 		t.Fatal(err)
 	}
-	files, err := OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &flakyVolume{Files: files, t: t}
 	v.fail(2, false)
-	w, r, err := NewWriter(v)
+	w, r, err := recovery.NewWriter(v)
 	if err != nil || !r.Recovered || !errors.Is(w.HashesErr(), errDisk) {
 		t.Errorf("a recovery: %+v, %v", r, err)
 	}
@@ -461,13 +463,13 @@ func TestHashesNeedNotBeKept(t *testing.T) {
 func TestWhoMustKeepHashes(t *testing.T) {
 	for _, grows := range []bool{false, true} {
 		for _, required := range []bool{false, true} {
-			files, err := OpenFiles(newKeeping(t, grows))
+			files, err := osfile.OpenFiles(newKeeping(t, grows))
 			if err != nil {
 				t.Fatal(err)
 			}
 			files.RequireHashes = required
-			w, _, err := NewWriter(files)
-			if err != nil || w.kept.must != (grows || required) {
+			w, _, err := recovery.NewWriter(files)
+			if err != nil || w.MustKeep() != (grows || required) {
 				t.Errorf("grows %t, required %t: %v", grows, required, err)
 			}
 			files.Close()

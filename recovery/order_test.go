@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"slices"
@@ -6,12 +6,14 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A watchedVolume notes the stores to the filter file, in order.
 type watchedVolume struct {
-	*Files
-	writer *Writer
+	*osfile.Files
+	writer *recovery.Writer
 	stores []watchedStore
 	syncs  int      // of the log, so far
 	synced []uint64 // the log at the last of them
@@ -24,15 +26,15 @@ type watchedStore struct {
 	durable     uint64   // up to where the writer says that operations are
 }
 
-func (v *watchedVolume) Filter() File { return &watchedFilter{v.Files.Filter(), v} }
+func (v *watchedVolume) Filter() recovery.File { return &watchedFilter{v.Files.Filter(), v} }
 
-func (v *watchedVolume) CreateLog(bytes int64) (File, error) {
+func (v *watchedVolume) CreateLog(bytes int64) (recovery.File, error) {
 	log, err := v.Files.CreateLog(bytes)
 	return &watchedLog{log, v}, err
 }
 
 type watchedFilter struct {
-	File
+	recovery.File
 	volume *watchedVolume
 }
 
@@ -40,12 +42,12 @@ func (f *watchedFilter) Store(word, value uint64) {
 	f.File.Store(word, value)
 	v := f.volume
 	if v.writer != nil {
-		v.stores = append(v.stores, watchedStore{word, value, v.syncs, oddCounters(f.Words()), v.writer.durable.lsn.Load()})
+		v.stores = append(v.stores, watchedStore{word, value, v.syncs, oddCounters(f.Words()), v.writer.DurableLSN()})
 	}
 }
 
 type watchedLog struct {
-	File
+	recovery.File
 	volume *watchedVolume
 }
 
@@ -65,15 +67,15 @@ func oddCounters(words []uint64) (odd []uint64) {
 }
 
 // newWatched returns a writer of a copy of a golden image, with a log.
-func newWatched(t *testing.T) (*Writer, *watchedVolume) {
+func newWatched(t *testing.T) (*recovery.Writer, *watchedVolume) {
 	t.Helper()
 	f, _ := openGolden(t)
-	files, err := OpenFiles(f.Name())
+	files, err := osfile.OpenFiles(f.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &watchedVolume{Files: files}
-	w, _, err := NewWriter(v)
+	w, _, err := recovery.NewWriter(v)
 	if err == nil {
 		err = w.Begin(wal.MinBytes)
 	}
@@ -81,7 +83,7 @@ func newWatched(t *testing.T) (*Writer, *watchedVolume) {
 		files.Close()
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.close() })
+	t.Cleanup(func() { w.Abandon() })
 	v.writer, v.syncs = w, 0
 	return w, v
 }
@@ -134,15 +136,15 @@ func TestCommit(t *testing.T) {
 	for i := range stores {
 		w.Append(stores[i:i+1], 0, layout.Insert, 0)
 	}
-	end := w.lw.End()
+	end := w.LogEnd()
 	segment := w.EndSegment(false, 0)
 	if err := w.Harden(segment); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(v.synced, w.log.Words()) {
+	if !slices.Equal(v.synced, w.Log().Words()) {
 		t.Error("when the log was synced, it had not all of the segment")
 	}
-	lsn := segment.commit.LSN
+	lsn := segment.Commit().LSN
 	if len(v.stores) != 2+len(stores) || v.stores[0].value != lsn {
 		t.Fatalf("after a sync of the log up to %d, the commit stores %+v", lsn, v.stores)
 	}
@@ -155,11 +157,11 @@ func TestCommit(t *testing.T) {
 		}
 	}
 	runtime := w.Words()[layout.WordRuntime : layout.WordRuntime+layout.RuntimeWords]
-	if n := layout.Promise(runtime, segment.salt); n != lsn || w.durable.lsn.Load() != lsn {
-		t.Errorf("after the commit, the promise is up to %d, and the writer says %d", n, w.durable.lsn.Load())
+	if n := layout.Promise(runtime, segment.Salt()); n != lsn || w.DurableLSN() != lsn {
+		t.Errorf("after the commit, the promise is up to %d, and the writer says %d", n, w.DurableLSN())
 	}
 	w.Append(stores[:1], 0, layout.Insert, 0)
-	if next := w.EndSegment(false, 0).start; next/wal.PageWords <= (end-1)/wal.PageWords {
+	if next := w.EndSegment(false, 0).Start(); next/wal.PageWords <= (end-1)/wal.PageWords {
 		t.Errorf("the next record is at word %d, on the page of word %d", next, end-1)
 	}
 }

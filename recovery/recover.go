@@ -140,7 +140,7 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 			continue
 		}
 		if errors.Is(err, layout.ErrCorrupt) { // a new log that was not finished, or one cut short
-			left = left || errors.Is(err, errUnused)
+			left = left || errors.Is(err, ErrUnusedLog)
 			wrong = append(wrong, err)
 			continue
 		}
@@ -148,7 +148,7 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 			return found, false, errors.Join(fmt.Errorf("open the log: %w", err), found.close())
 		}
 		if wal.LaterGeneration(log.Words(), w.sb) {
-			return found, false, errors.Join(outdated(w.sb, name), log.Close(), found.close())
+			return found, false, errors.Join(Outdated(w.sb, name), log.Close(), found.close())
 		}
 		used := false
 		for i, salt := range salts {
@@ -179,8 +179,8 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 	return found, false, errors.Join(&layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}, found.close())
 }
 
-// outdated returns the error for a superblock when a newer one has been lost.
-func outdated(sb *layout.Superblock, name LogName) error {
+// Outdated returns the error for a superblock when a newer one has been lost.
+func Outdated(sb *layout.Superblock, name LogName) error {
 	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
 		"L2: the newest superblock has generation %d, but NAME%s has records of a later one: a superblock is damaged or the file is an older copy", sb.Generation(), name)}
 }

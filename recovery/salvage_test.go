@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // newHistorian opens a file for writing.
@@ -24,7 +26,7 @@ func (h *historian) must(err error) {
 	}
 }
 
-func (h *historian) checkpoint() { h.t.Helper(); h.must(h.Writer.checkpoint(wal.MinBytes)) }
+func (h *historian) checkpoint() { h.t.Helper(); h.must(h.Writer.Checkpoint(wal.MinBytes)) }
 
 // edit changes the bytes of a file.
 func edit(t *testing.T, path string, change func(data []byte) []byte) {
@@ -76,9 +78,9 @@ func contents(t *testing.T, dir string) (all string) {
 
 // salvaged returns what is left, and how many operations that is. These must be the first ones, with the
 // counters of the last of them.
-func (h *historian) salvaged(path string, counters bool) (*Remains, int, error) {
+func (h *historian) salvaged(path string, counters bool) (*osfile.Remains, int, error) {
 	h.t.Helper()
-	r, err := Salvage(path)
+	r, err := osfile.Salvage(path)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -110,7 +112,7 @@ func historyOf(t *testing.T, sealed bool, do func(h *historian)) (h *historian, 
 	do(h)
 	seq, operations, _ := h.Durable()
 	synced = int(seq + operations)
-	h.must(h.close())
+	h.must(h.Abandon())
 	return h, path, synced
 }
 
@@ -156,7 +158,7 @@ var histories = map[string]func(h *historian){
 		h.do(700)
 		h.sync()
 		h.BeginCheckpoint()
-		h.must(h.keepAll())
+		h.must(h.KeepAll())
 		h.do(50)
 		h.sync()
 	},
@@ -172,7 +174,7 @@ var histories = map[string]func(h *historian){
 	"a larger log": func(h *historian) {
 		h.do(300)
 		h.sync()
-		h.must(h.Writer.checkpoint(2 * wal.MinBytes))
+		h.must(h.Writer.Checkpoint(2 * wal.MinBytes))
 		h.do(50)
 		h.sync()
 		h.do(20)
@@ -196,7 +198,7 @@ func TestSalvageWithTheLog(t *testing.T) {
 				before := contents(t, filepath.Dir(path))
 				r, left, err := h.salvaged(path, true)
 				if contents(t, filepath.Dir(path)) != before {
-					t.Errorf("%s: Salvage has changed the files", name)
+					t.Errorf("%s: osfile.Salvage has changed the files", name)
 				}
 				if err != nil || left != len(h.all) || r.Lost != 0 || r.LogLost {
 					t.Errorf("%s, sealed %t, damaged %s: %d operations of %d, %+v, %v", name, sealed, damage, left, len(h.all), r, err)
@@ -224,7 +226,7 @@ func TestSalvageWithoutTheLog(t *testing.T) {
 				"cut off its pages": func(t *testing.T, log string) { edit(t, log, func(d []byte) []byte { return d[:len(d)-100] }) },
 			} {
 				path := copyOf(t, from)
-				for _, n := range []LogName{CurrentLog, NextLog} {
+				for _, n := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
 					if _, err := os.Stat(path + n.String()); err == nil {
 						hurt(t, path+n.String())
 					}
@@ -252,7 +254,7 @@ func TestSalvageWithADamagedLog(t *testing.T) {
 		h, path, synced := historyOf(t, false, do)
 		loseSuperblock(t, path)
 		cutFile(t, path)
-		for _, n := range []LogName{CurrentLog, NextLog} {
+		for _, n := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
 			log := path + n.String()
 			whole, err := os.ReadFile(log)
 			if err != nil {
@@ -288,12 +290,12 @@ func TestSalvageWithAnotherLog(t *testing.T) {
 			h.do(100)
 			h.sync()
 			var err error
-			log, err = os.ReadFile(h.vol.(*Files).logPath(CurrentLog))
+			log, err = os.ReadFile(h.Volume().(*osfile.Files).Path() + recovery.CurrentLog.String())
 			h.must(err)
 			checkpoints(h)
 		})
 		damage(t, path)
-		edit(t, path+CurrentLog.String(), func([]byte) []byte { return log })
+		edit(t, path+recovery.CurrentLog.String(), func([]byte) []byte { return log })
 		return h, path
 	}
 	for _, damage := range []func(t *testing.T, path string){cutFile, loseSuperblock} {
@@ -303,10 +305,10 @@ func TestSalvageWithAnotherLog(t *testing.T) {
 		}
 		h, path, _ = historyOf(t, false, checkpoints)
 		damage(t, path)
-		edit(t, path+CurrentLog.String(), func(log []byte) []byte {
-			for _, header := range wal.Headers(Words(log)) {
+		edit(t, path+recovery.CurrentLog.String(), func(log []byte) []byte {
+			for _, header := range wal.Headers(recovery.Words(log)) {
 				header.UUID[0]++
-				wal.PutHeader(func(i, v uint64) { Words(log)[i] = v }, header)
+				wal.PutHeader(func(i, v uint64) { recovery.Words(log)[i] = v }, header)
 			}
 			return log
 		})
@@ -320,7 +322,7 @@ func TestSalvageWithAnotherLog(t *testing.T) {
 		h.sync()
 		h.checkpoint()
 		var err, err2 error
-		name := h.vol.(*Files).Path()
+		name := h.Volume().(*osfile.Files).Path()
 		file, err = os.ReadFile(name)
 		kept, err2 = os.ReadFile(name + ".hashes")
 		h.must(errors.Join(err, err2))

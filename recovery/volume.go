@@ -100,11 +100,17 @@ const (
 func (n HashesName) String() string { return [...]string{".hashes", ".hashes.new"}[n] }
 
 // A Volume is a filter file, whose lock this process has, and the files beside it. The write
-// protocol runs on a Volume. [Files] is the one of the operating system; package crashsim has one
-// that loses power.
+// protocol runs on a Volume. Package osfile has the one of the operating system; package crashsim
+// has one that loses power.
 type Volume interface {
 	// Filter returns the filter file, including the room for its checksums.
 	Filter() File
+	// Catch runs f, which uses the mapped files. If a load or store in them is a fault, Catch returns
+	// it; if f panics otherwise, so does Catch. It calls failed before either.
+	Catch(f func(), failed func(error)) error
+	// RequiresHashes reports whether operations fail, and can be tried again, if their hashes cannot
+	// be kept.
+	RequiresHashes() bool
 	// Now returns the time in nanoseconds since 1970.
 	Now() uint64
 	// Random returns 64 unpredictable bits.
@@ -145,7 +151,7 @@ type Volume interface {
 	RemoveHashes(HashesName) error
 }
 
-// errUnused is returned for a log whose headers were never written. A process that dies while it makes a
-// log may leave one, of which not all blocks are allocated: on some systems a load from the others is a
-// fault if the disk is full.
-var errUnused = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: a log that was never used"}
+// ErrUnusedLog is returned for a log whose headers were never written. A process that dies while it
+// makes a log may leave one, of which not all blocks are allocated: on some systems a load from the
+// others is a fault if the disk is full.
+var ErrUnusedLog = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: a log that was never used"}

@@ -20,7 +20,7 @@ func Bytes(w []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), len(w)*8)
 }
 
-// address returns where b starts in memory, to locate a fault in it, and for a system
+// Address returns where b starts in memory, to locate a fault in it, and for a system
 // call that no package wraps. The garbage collector must not move the memory, so it must
 // be a mapping.
-func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+func Address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -150,10 +150,10 @@ func (w *Writer) whole() error {
 }
 
 // Catch runs f, which uses the mapped files of w and of no other writer. A fault in them, or a panic,
-// poisons w, as in [Files.Catch], and not the writer whose caller called f.
+// poisons w, and not the writer whose caller called f.
 func (w *Writer) Catch(f func() error) (err error) {
 	failed := func(cause error) { w.Fail(cause) }
-	if catch(func() { err = f() }, failed, Bytes(w.Words())) != nil {
+	if w.vol.Catch(func() { err = f() }, failed) != nil {
 		return w.Err()
 	}
 	return err

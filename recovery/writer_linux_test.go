@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"os"
@@ -33,14 +33,14 @@ func TestGrownLogIsLetGo(t *testing.T) {
 	}
 	descriptors, mappings := held()
 	for i := range int64(3) {
-		if err := w.checkpoint((i + 2) * wal.MinBytes); err != nil {
+		if err := w.Checkpoint((i + 2) * wal.MinBytes); err != nil {
 			t.Fatal(err)
 		}
 		if d, m := held(); d != descriptors || m != mappings {
 			t.Errorf("after log %d: %d descriptors and %d mappings, not %d and %d", i+2, d, m, descriptors, mappings)
 		}
 	}
-	if err := w.close(); err != nil {
+	if err := w.Abandon(); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"errors"
@@ -7,17 +7,20 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // mustWriter opens a file for writing, with a log.
-func mustWriter(t *testing.T, path string) *Writer {
+func mustWriter(t *testing.T, path string) *recovery.Writer {
 	t.Helper()
-	v, err := OpenFiles(path)
+	v, err := osfile.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, _, err := NewWriter(v)
+	w, _, err := recovery.NewWriter(v)
 	if err == nil {
 		err = w.Begin(wal.MinBytes)
 	}
@@ -26,25 +29,6 @@ func mustWriter(t *testing.T, path string) *Writer {
 		t.Fatal(err)
 	}
 	return w
-}
-
-// close closes the files, as a writer that dies does: a live file stays live.
-func (w *Writer) close() error { return w.Detach()() }
-
-// checkpoint makes a checkpoint, with a log of so many bytes.
-func (w *Writer) checkpoint(logBytes int64) error {
-	if size, _ := w.LogBytes(); size != logBytes {
-		if err := w.GrowLog(logBytes); err != nil {
-			return err
-		}
-	}
-	w.BeginCheckpoint()
-	return w.EndCheckpoint()
-}
-
-// store appends an operation that stores a word's own value to it.
-func (w *Writer) store(word uint64) {
-	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0, layout.Insert, 0)
 }
 
 // TestRecordOfAWordThatIsNone covers L3: a record with the right check may store to any word
@@ -61,18 +45,18 @@ func TestRecordOfAWordThatIsNone(t *testing.T) {
 	} {
 		f, _ := openGolden(t)
 		w := mustWriter(t, f.Name())
-		w.store(layout.WordStash)
-		w.store(c.word)
-		w.store(layout.WordStash)
-		if err := w.close(); err != nil { // which leaves it live
+		w.StoreSame(layout.WordStash)
+		w.StoreSame(c.word)
+		w.StoreSame(layout.WordStash)
+		if err := w.Abandon(); err != nil { // which leaves it live
 			t.Fatal(err)
 		}
-		v, err := OpenFiles(f.Name())
+		v, err := osfile.OpenFiles(f.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := v.Filter().Words()[layout.WordRuntime]
-		_, r, err := NewWriter(v)
+		_, r, err := recovery.NewWriter(v)
 		e := new(layout.CorruptError)
 		switch {
 		case c.ok && (err != nil || !r.Recovered || r.Records != 3):
@@ -99,8 +83,8 @@ func TestLogAheadOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := mustWriter(t, path)
-	w.store(layout.WordStash)
-	if err := errors.Join(w.close(), os.WriteFile(path, older, 0o600)); err != nil {
+	w.StoreSame(layout.WordStash)
+	if err := errors.Join(w.Abandon(), os.WriteFile(path, older, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	link := filepath.Join(t.TempDir(), "link")
@@ -110,7 +94,7 @@ func TestLogAheadOfTheFile(t *testing.T) {
 	check := func(want bool) {
 		t.Helper()
 		for _, path := range []string{path, link} {
-			f, _, err := OpenFile(path)
+			f, _, err := osfile.OpenFile(path)
 			if err == nil {
 				f.Close()
 			}
@@ -121,7 +105,7 @@ func TestLogAheadOfTheFile(t *testing.T) {
 		}
 	}
 	check(true)
-	log, next := path+CurrentLog.String(), path+NextLog.String()
+	log, next := path+recovery.CurrentLog.String(), path+recovery.NextLog.String()
 	if err := os.Rename(log, next); err != nil {
 		t.Fatal(err)
 	}
@@ -132,29 +116,21 @@ func TestLogAheadOfTheFile(t *testing.T) {
 	check(false)
 }
 
-// TestOpenWhileAWriterBegins checks that OpenFile reads the file again if a writer begins
-// between its reading of the superblock and of the log. The log is then ahead of the
-// superblock.
-func TestOpenWhileAWriterBegins(t *testing.T) {
-	golden, _ := openGolden(t)
-	defer func(old func()) { afterHead = old }(afterHead)
-	looks := 0
-	var w *Writer
-	afterHead = func() {
-		if looks++; looks == 1 {
-			w = mustWriter(t, golden.Name())
-			w.store(layout.WordStash)
-		}
-	}
-	f, head, err := OpenFile(golden.Name())
+// openGolden opens a copy of a golden image that the test may change.
+func openGolden(t *testing.T) (f *os.File, head *osfile.Head) {
+	t.Helper()
+	image, err := os.ReadFile("../testdata/compact-seed.mmf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if head.Superblock.State() != layout.Live || looks != 2 {
-		t.Errorf("%v after %d looks", head.Superblock.State(), looks)
+	path := filepath.Join(t.TempDir(), "a")
+	if err := os.WriteFile(path, image, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if err := w.close(); err != nil {
-		t.Error(err)
+	f, head, err = osfile.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { f.Close() })
+	return f, head
 }

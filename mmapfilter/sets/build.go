@@ -18,7 +18,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Work says how to build. Its fields are as in [mmapfilter.Options].
@@ -64,7 +64,7 @@ func BuildShard(ctx context.Context, p *Plan, shard int, spool, out string, w Wo
 	if err != nil {
 		return nil, err
 	}
-	return b, recovery.WriteFile(p.builtPath(out, shard), begins(builtFormat), sign(encode(b)))
+	return b, osfile.WriteFile(p.builtPath(out, shard), begins(builtFormat), sign(encode(b)))
 }
 
 // buildShard builds a shard from the spools of tasks. It writes no Built.
@@ -206,7 +206,7 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 		return nil, err
 	}
 	// A process that built a shard may have died before it made the name durable.
-	if err := recovery.SyncDir(out); err != nil {
+	if err := osfile.SyncDir(out); err != nil {
 		return nil, err
 	}
 	return s, publish(out, path, data, built)
@@ -222,7 +222,7 @@ func publish(dir, path string, data []byte, built []*Built) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := recovery.WriteFile(path, begins(manifest.Format), data); err != nil {
+	if err := osfile.WriteFile(path, begins(manifest.Format), data); err != nil {
 		return err
 	}
 	err = unshared(dir, path, built)
@@ -232,7 +232,7 @@ func publish(dir, path string, data []byte, built []*Built) error {
 	case before == nil:
 		return errors.Join(err, os.Remove(path))
 	}
-	return errors.Join(err, recovery.WriteFile(path, begins(manifest.Format), before))
+	return errors.Join(err, osfile.WriteFile(path, begins(manifest.Format), before))
 }
 
 func unshared(dir, path string, built []*Built) error {
@@ -369,7 +369,7 @@ func (h *home) checkShard(ctx context.Context, p *Plan, b *Built) error {
 
 // readShard returns the superblock and the size of the file of a shard.
 func readShard(path string, number int) (*layout.Superblock, int64, error) {
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		return nil, 0, ofShard(path, number, err)
 	}
@@ -397,7 +397,7 @@ func ofShard(path string, number int, err error) error {
 // those of [Assemble].
 func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
 	const task = "all"
-	if err := recovery.Replaceable(path, begins(manifest.Format)); err != nil {
+	if err := osfile.Replaceable(path, begins(manifest.Format)); err != nil {
 		return nil, err
 	}
 	all, err := others(filepath.Dir(path), path)

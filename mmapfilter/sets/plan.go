@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Plan fixes what all tasks of a set must agree on (S2). Its JSON form is a file.
@@ -229,7 +229,7 @@ func (e *FileError) Unwrap() error { return mmapfilter.ErrCorrupt }
 // Write writes the plan to a file. If another file than a plan is there, which is not empty, the error
 // is a [*mmapfilter.ForeignError].
 func (p *Plan) Write(path string) error {
-	return recovery.WriteFile(path, begins(planFormat), sign(p.body()))
+	return osfile.WriteFile(path, begins(planFormat), sign(p.body()))
 }
 
 // ReadPlan reads a plan, and checks that this program would make files of the size that it names.

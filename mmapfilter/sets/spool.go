@@ -15,6 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // The parts of a spool; the package essay has them in tables.
@@ -75,7 +76,7 @@ type Spool struct {
 	plan   *Plan
 	dir    string
 	task   string
-	out    *recovery.Output
+	out    *osfile.Output
 	hash   layout.Hasher
 	open   [][]uint64 // a block for each shard
 	index  []byte
@@ -93,7 +94,7 @@ func NewSpool(p *Plan, dir, task string) (*Spool, error) {
 }
 
 func newSpool(p *Plan, path, dir, task string) (*Spool, error) {
-	out, err := recovery.NewOutput(path, spoolMagic)
+	out, err := osfile.NewOutput(path, spoolMagic)
 	if err != nil {
 		return nil, err
 	}
@@ -185,13 +186,13 @@ func (s *Spool) close() (*Receipt, error) {
 		return nil, err
 	}
 	if done { // another process may have died while it wrote the same receipt
-		recovery.RemoveStale(s.receipt())
+		osfile.RemoveStale(s.receipt())
 		return r, nil
 	}
-	err = recovery.WriteNewFile(s.receipt(), begins(taskFormat), sign(encode(r)))
+	err = osfile.WriteNewFile(s.receipt(), begins(taskFormat), sign(encode(r)))
 	if errors.Is(err, os.ErrExist) { // from another process, which may have died before it made the name durable
 		if _, err = s.doneBefore(r); err == nil {
-			err = recovery.SyncDir(s.dir)
+			err = osfile.SyncDir(s.dir)
 		}
 	}
 	return r, err

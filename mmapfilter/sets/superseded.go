@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 var (
@@ -65,7 +65,7 @@ func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manif
 		if gone := errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink == 0; gone || err == nil && !info.Mode().IsRegular() {
 			continue
 		}
-		if f, _, err := recovery.OpenFile(file); err == nil {
+		if f, _, err := osfile.OpenFile(file); err == nil {
 			f.Close()
 			continue
 		}

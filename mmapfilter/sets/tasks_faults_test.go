@@ -28,7 +28,7 @@ type faultyTask struct {
 
 const (
 	faultyKeys = 3000
-	buildAll   = "build a set"
+	buildTask  = "build a set"
 )
 
 func faultyPlan(seed uint64) (*Plan, error) {
@@ -57,7 +57,7 @@ var faultyTasks = []faultyTask{
 		_, err := Assemble(context.Background(), p, dir, dir, filepath.Join(dir, "x.set"), true, Work{})
 		return err
 	}},
-	{buildAll, func(_ *Plan, dir string) error {
+	{buildTask, func(_ *Plan, dir string) error {
 		p, err := faultyPlan(7) // other shards
 		if err == nil {
 			_, err = Build(context.Background(), filepath.Join(dir, "y.set"), p, Work{}, numbers(0, faultyKeys))
@@ -153,7 +153,7 @@ func TestFailEveryCallOfTasks(t *testing.T) {
 			}
 			switch complete := err != nil && strings.Contains(err.Error(), "is complete"); {
 			case failed == "remove":
-			case task.name == buildAll && !complete:
+			case task.name == buildTask && !complete:
 				mustEqual(t, allFiles(t, dir), before)
 			default:
 				onlyWhole(t, dir, before, after, false)

@@ -68,7 +68,7 @@ func (b *Beside) KeepHashes() error {
 	return b.syncDir()
 }
 
-// TakePlace implements recovery.Volume, by the steps of recovery.Files. The one that gives the filter
+// TakePlace implements recovery.Volume, by the steps of osfile.Files. The one that gives the filter
 // file its name fails as often as a sync.
 func (b *Beside) TakePlace(recovery.Volume) (placed bool, err error) {
 	b.rename(beside+name(recovery.NextLog), noFile)

@@ -48,7 +48,14 @@ func NewHeap(g layout.Geometry, seed uint64, keep bool) *Heap {
 
 func (h *Heap) Filter() recovery.File { return h.filter }
 func (h *Heap) Named() error          { return nil }
-func (h *Heap) Close() error          { return nil }
+func (h *Heap) RequiresHashes() bool  { return false }
+
+func (h *Heap) Catch(f func(), failed func(error)) error {
+	f()
+	return nil
+}
+
+func (h *Heap) Close() error { return nil }
 
 func (h *Heap) OpenLog(name recovery.LogName) (recovery.File, error) {
 	h.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // lineWords is the number of words in a line of 64 bytes.
@@ -28,13 +29,13 @@ type limit struct {
 
 // openLimit maps the lines of a filter file, and loads all of them into memory.
 func openLimit(path string, seed uint64) (*limit, error) {
-	f, head, err := recovery.OpenFile(path)
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	end := layout.OffRegion + head.Geometry.RegionBytes
-	m, err := recovery.Map(f, end, false)
+	m, err := osfile.Map(f, end, false)
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,10 @@
 //	layout/layouttest              what tests of layouts share
 //	    → layout
 //	recovery/fault                 makes system calls fail in tests
-//	recovery                       the files of a filter, and the order of all writes to them
-//	    → layout layout/hashes layout/kernel layout/wal recovery/fault
+//	recovery                       the order of all writes to the files of a filter
+//	    → layout layout/hashes layout/wal
+//	recovery/osfile                these files as the system has them: mappings, locks, names
+//	    → layout layout/hashes layout/kernel layout/wal recovery recovery/fault
 //	recovery/crashsim              a machine that loses power, and an explorer of its crashes
 //	    → layout layout/all layout/hashes layout/multiset recovery
 //	mmapfilter/internal/tabletest  what tests need of tables
@@ -48,18 +50,18 @@
 //	mmapfilter/internal/pending    the changes that are not in the file yet
 //	    → layout layout/kernel
 //	mmapfilter/internal/build      makes files from keys and hashes: how large, how; checks whole files
-//	    → layout layout/hashes layout/kernel recovery mmapfilter/internal/place
+//	    → layout layout/hashes layout/kernel recovery recovery/osfile mmapfilter/internal/place
 //	mmapfilter/internal/engine     writes to a filter: operations, commits, checkpoints
-//	    → layout layout/kernel layout/wal recovery mmapfilter/internal/build mmapfilter/internal/pending mmapfilter/internal/place
+//	    → layout layout/kernel layout/wal recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/pending mmapfilter/internal/place
 //	mmapfilter/internal/background what goes on beside operations: timed commits, checkpoints
-//	    → recovery mmapfilter/internal/engine
+//	    → recovery/osfile mmapfilter/internal/engine
 //	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
-//	    → layout recovery mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/engine
+//	    → layout recovery recovery/osfile mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/engine
 //	mmapfilter/internal/byshard    sorts the keys of a batch by their shards
 //	mmapfilter/internal/manifest   the format of the file that names the shards of a set
 //	    → layout
 //	mmapfilter                     the API
-//	    → layout layout/all layout/wal recovery mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/byshard mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild
+//	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/byshard mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter
 //	mmapfilter/guard               a filter in front of an embedded store
@@ -79,7 +81,7 @@
 //	mmapfilter/guard/example/sqlite       (*) a guard by hand, of a database/sql store
 //	    → mmapfilter/guard
 //	mmapfilter/sets                builds filters of more keys than a file should hold
-//	    → layout recovery mmapfilter mmapfilter/internal/build mmapfilter/internal/manifest
+//	    → layout recovery recovery/osfile mmapfilter mmapfilter/internal/build mmapfilter/internal/manifest
 //	tools/mmapfilter               the command
 //	tools/readers                  readers in C and Python
 //	tools/jobs                     runs the tasks of a set on many machines

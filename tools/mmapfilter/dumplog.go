@@ -12,6 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // logFiles prints the logs of a filter. While a checkpoint is under way, both may count.
@@ -29,7 +30,7 @@ func (d *dump) logFiles(path string) error {
 		}
 		defer f.Close()
 		if size >= 8 {
-			m, err := recovery.Map(f, size/8*8, false)
+			m, err := osfile.Map(f, size/8*8, false)
 			if err != nil {
 				return err
 			}
@@ -46,9 +47,9 @@ func (d *dump) logFiles(path string) error {
 		if words[i] == nil {
 			continue
 		}
-		var inner *recovery.FaultError
-		outer := recovery.Catch(data[i], func() {
-			inner = recovery.Catch(data[1-i], func() { d.log(words[i], words[1-i]) })
+		var inner *osfile.FaultError
+		outer := osfile.Catch(data[i], func() {
+			inner = osfile.Catch(data[1-i], func() { d.log(words[i], words[1-i]) })
 		})
 		if outer != nil {
 			return outer

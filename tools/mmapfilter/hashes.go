@@ -5,13 +5,13 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // lostHashes returns why a filter that should keep its hashes cannot be rebuilt from them, or nil.
 func lostHashes(path string) error {
 	for before := (layout.Superblock{}); ; {
-		f, head, err := recovery.OpenFile(path)
+		f, head, err := osfile.OpenFile(path)
 		if err != nil {
 			return nil
 		}
@@ -20,7 +20,7 @@ func lostHashes(path string) error {
 		if !sb.KeepsHashes() {
 			return nil
 		}
-		kept, err := recovery.OpenHashesOf(path, sb)
+		kept, err := osfile.OpenHashesOf(path, sb)
 		if err == nil {
 			return kept.File.Close()
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 	"github.com/spf13/pflag"
 )
 
@@ -45,7 +45,7 @@ func (r *replaceFlags) least(path string) uint64 {
 	if r.minKeys > 0 || r.allowEmpty {
 		return r.minKeys
 	}
-	if f, head, err := recovery.OpenFile(path); err == nil {
+	if f, head, err := osfile.OpenFile(path); err == nil {
 		f.Close()
 		if head.Superblock.Length() > 0 || head.Superblock.State() == layout.Live {
 			return 1

@@ -13,6 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // run lets one writer live after another, until the context ends, or for the given number of lives,
@@ -430,13 +431,13 @@ func (p *parent) replace(n int) error {
 // minus the deletes. The result is approximate: a delete may take an item from the stash, a
 // recovery does not count, and in compact every change of a line counts.
 func (p *parent) countMoves() {
-	f, _, err := recovery.OpenFile(p.path)
+	f, _, err := osfile.OpenFile(p.path)
 	if err != nil {
 		p.violation("%v", err)
 		return
 	}
 	defer f.Close()
-	m, err := recovery.Map(f, layout.OffStash, false)
+	m, err := osfile.Map(f, layout.OffStash, false)
 	if err != nil {
 		p.violation("%v", err)
 		return

@@ -4,7 +4,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A model is what a file should hold: the words of the keys, and the multiset of the keys that
@@ -40,9 +40,9 @@ func (p *process) newModel(f *mmapfilter.Filter) (*model, error) {
 }
 
 // head reads the superblocks of the file. It tries again while a reader recovers the file.
-func (p *process) head() (*recovery.Head, error) {
-	return retry(func() (*recovery.Head, error) {
-		f, h, err := recovery.OpenFile(p.path)
+func (p *process) head() (*osfile.Head, error) {
+	return retry(func() (*osfile.Head, error) {
+		f, h, err := osfile.OpenFile(p.path)
 		if err != nil {
 			return nil, err
 		}

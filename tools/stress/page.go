@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A page is memory that the processes share, through a file that each of them maps. A value
@@ -17,7 +18,7 @@ import (
 //	word 4096   a word for each key, see state
 type page struct {
 	words []uint64
-	m     *recovery.Mapping // keeps the mapping alive
+	m     *osfile.Mapping // keeps the mapping alive
 }
 
 const (
@@ -127,7 +128,7 @@ func openPage(dir string) (*page, error) {
 	if err := f.Truncate(pageBytes); err != nil {
 		return nil, err
 	}
-	m, err := recovery.Map(f, pageBytes, true)
+	m, err := osfile.Map(f, pageBytes, true)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 var shape = tabletest.Compact(41, 7)
@@ -28,7 +29,7 @@ func mustWork(t *testing.T, interval time.Duration) *Work {
 
 func mustBegin(t *testing.T, path string, interval time.Duration) *Work {
 	t.Helper()
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}

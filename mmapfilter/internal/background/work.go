@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Work is what goes on beside the operations of a writer.
@@ -16,7 +16,7 @@ type Work struct {
 	// from the first pending operation to the commit; if it is not above 0, only large segments are
 	// committed.
 	Writer   *engine.Writer
-	Files    *recovery.Files
+	Files    *osfile.Files
 	Interval time.Duration
 	// OnError, if not nil, is called with the errors of what goes on by itself.
 	OnError func(error)
@@ -34,7 +34,7 @@ type Work struct {
 }
 
 // New returns the work of a writer, which does not begin before Begin.
-func New(files *recovery.Files, w *engine.Writer, interval time.Duration) *Work {
+func New(files *osfile.Files, w *engine.Writer, interval time.Duration) *Work {
 	return &Work{Writer: w, Files: files, Interval: interval}
 }
 
@@ -42,7 +42,7 @@ func New(files *recovery.Files, w *engine.Writer, interval time.Duration) *Work 
 // files are closed.
 func (k *Work) KeepMapping() {
 	k.Files.KeepMapping()
-	runtime.AddCleanup(k, func(m *recovery.Mapping) { m.Unmap() }, k.Files.Mapping())
+	runtime.AddCleanup(k, func(m *osfile.Mapping) { m.Unmap() }, k.Files.Mapping())
 }
 
 // Catch runs f. A fault in a mapped file ends the writer (W8), and so does a panic, which may leave an

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // FromKeys makes the file at path from keys. lost says which parts of an older file's owner and
@@ -43,11 +44,11 @@ func FromKept(ctx context.Context, path string, c Config, kept []recovery.Kept) 
 
 // build makes the file at path. take reads the hashes.
 func build(ctx context.Context, path string, c Config, take func(b *builder) error) (lost string, err error) {
-	var draft *recovery.Draft
+	var draft *osfile.Draft
 	if c.Like != "" {
-		draft, err = recovery.NewDraftLike(path, c.Like)
+		draft, err = osfile.NewDraftLike(path, c.Like)
 	} else {
-		draft, err = recovery.NewDraftMode(path, c.Mode)
+		draft, err = osfile.NewDraftMode(path, c.Mode)
 	}
 	if err != nil {
 		return "", err

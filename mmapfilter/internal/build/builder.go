@@ -10,6 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Config says what to build, and how.
@@ -35,7 +36,7 @@ type Config struct {
 	MinKeys uint64
 	// Like, if not "", is a file whose owner, group and permissions the new one gets.
 	Like string
-	// Mode is the permissions of the new file, if it is like no other; see recovery.NewDraftMode.
+	// Mode is the permissions of the new file, if it is like no other; see osfile.NewDraftMode.
 	Mode fs.FileMode
 	// First, unless it is zero, is the superblock of the file that the new one replaces. The new file
 	// continues its generation and its sequence numbers.
@@ -74,7 +75,7 @@ var ErrFewKeys = errors.New("too few keys")
 // A builder is one Build in progress.
 type builder struct {
 	Config
-	draft *recovery.Draft
+	draft *osfile.Draft
 
 	plan  Plan
 	table layout.Table // nil until the capacity is known
@@ -110,7 +111,7 @@ func (b *builder) close() {
 
 // catch runs f, which uses the draft, and returns a fault in it as an error.
 func (b *builder) catch(f func()) error {
-	if fault := recovery.Catch(b.draft.Data, f); fault != nil {
+	if fault := osfile.Catch(b.draft.Data, f); fault != nil {
 		return fault
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 const minBudget = 1 << 20 // bytes
@@ -43,9 +43,9 @@ func spilling() Config {
 	return c
 }
 
-func newTestDraft(tb testing.TB) *recovery.Draft {
+func newTestDraft(tb testing.TB) *osfile.Draft {
 	tb.Helper()
-	d, err := recovery.NewDraft(filepath.Join(tb.TempDir(), "draft"))
+	d, err := osfile.NewDraft(filepath.Join(tb.TempDir(), "draft"))
 	if err != nil {
 		tb.Fatal(err)
 	}

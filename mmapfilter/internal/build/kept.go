@@ -11,6 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Ages says which age an item gets. For a build, they are ages of the new base.
@@ -142,7 +143,7 @@ func (m *Merged) Close() { m.close() }
 type Beside string
 
 // Scratch makes a file.
-func (path Beside) Scratch() (*recovery.Scratch, error) { return recovery.ScratchBeside(string(path)) }
+func (path Beside) Scratch() (*osfile.Scratch, error) { return osfile.ScratchBeside(string(path)) }
 
 // joinAges makes the ages of all items, from those of the bases and from the past of the tails.
 func (m *Merged) joinAges(past history) *Ages {

@@ -15,6 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A keptFile is a file of hashes in memory.
@@ -482,7 +483,7 @@ func TestBuildKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := recovery.OpenHashesOf(path, sb)
+		got, err := osfile.OpenHashesOf(path, sb)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Parallel runs the tasks 0 to n-1, each once, on at most workers goroutines. run gets the number of
@@ -39,7 +39,7 @@ func Parallel(ctx context.Context, workers, n int, data []byte, run func(worker,
 				}
 				err := context.Cause(ctx)
 				if err == nil {
-					if fault := recovery.Catch(data, func() { err = run(worker, i) }); fault != nil {
+					if fault := osfile.Catch(data, func() { err = run(worker, i) }); fault != nil {
 						err = fault
 					}
 				}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Report says what was checked and found. Items and StashLen are valid only if Damage is empty.
@@ -32,7 +32,7 @@ const maxDamage = 1000
 // A verification is one Run in progress.
 type verification struct {
 	report Report
-	head   *recovery.Head
+	head   *osfile.Head
 	data   []byte // the mapped file
 
 	progress func(done, total int64)
@@ -43,7 +43,7 @@ type verification struct {
 }
 
 // Damage turns a fault in a mapped file into damage, which names the place.
-func Damage(g layout.Geometry, fault *recovery.FaultError) *layout.CorruptError {
+func Damage(g layout.Geometry, fault *osfile.FaultError) *layout.CorruptError {
 	return &layout.CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6: " + fault.Error()}
 }
 
@@ -141,7 +141,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 		}
 		return nil
 	})
-	if fault, ok := err.(*recovery.FaultError); ok {
+	if fault, ok := err.(*osfile.FaultError); ok {
 		v.damaged(Damage(g, fault))
 		err = nil
 	}
@@ -154,7 +154,7 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 
 // guarded runs f on the mapped file and records a fault as damage.
 func (v *verification) guarded(f func()) {
-	if fault := recovery.Catch(v.data, f); fault != nil {
+	if fault := osfile.Catch(v.data, f); fault != nil {
 		v.damaged(Damage(v.head.Geometry, fault))
 	}
 }

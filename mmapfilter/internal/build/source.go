@@ -7,6 +7,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A source has the hashes of the items to build a filter from, partitioned by their top bits.
@@ -62,7 +63,7 @@ func (w *pageFile) flush() error {
 	if w.words = words[:0]; len(words) == 0 {
 		return nil
 	}
-	return recovery.WritePages(w.file, w.first, words)
+	return osfile.WritePages(w.file, w.first, words)
 }
 
 // A baseFile writes the hashes of a filter to the base of its NAME.hashes. Tasks put their
@@ -121,6 +122,6 @@ func (b *baseFile) end() (err error) {
 		return err
 	}
 	err = b.pages.flush()
-	recovery.BeginSync(b.pages.file)
+	osfile.BeginSync(b.pages.file)
 	return err
 }

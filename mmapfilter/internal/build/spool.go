@@ -9,6 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A spool holds hashes, partitioned by their top bits: in memory while its budget lasts, then in
@@ -27,13 +28,13 @@ type spool struct {
 
 	mu struct {
 		sync.Mutex
-		files []*recovery.Scratch
+		files []*osfile.Scratch
 	}
 }
 
 // A scratcher makes the files of a spool.
 type scratcher interface {
-	Scratch() (*recovery.Scratch, error)
+	Scratch() (*osfile.Scratch, error)
 }
 
 type spoolPart struct {
@@ -45,7 +46,7 @@ type spoolPart struct {
 
 // A spoolSpan is a chunk in a file.
 type spoolSpan struct {
-	file *recovery.Scratch
+	file *osfile.Scratch
 	off  int64
 	n    int
 	sum  uint64 // of the hashes
@@ -155,9 +156,9 @@ type collector struct {
 	count []uint8     // hashes in few
 	open  [][]uint64  // a chunk for each partition
 
-	file    *recovery.Scratch // nil until the budget is used up
-	stretch []uint64          // chunks to write to it
-	off     int64             // of the stretch in it
+	file    *osfile.Scratch // nil until the budget is used up
+	stretch []uint64        // chunks to write to it
+	off     int64           // of the stretch in it
 }
 
 // fewHashes is one cache line. Hashes go to a chunk eight at a time: the ends of a thousand
@@ -288,7 +289,7 @@ func (c *collector) writeStretch() error {
 }
 
 // newFile creates a file. close closes it.
-func (s *spool) newFile() (*recovery.Scratch, error) {
+func (s *spool) newFile() (*osfile.Scratch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	file, err := s.draft.Scratch()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A spoolLoss is a loss of something that a spool holds.
@@ -157,7 +158,7 @@ func TestSpoolWithoutAFile(t *testing.T) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	draft, err := recovery.NewDraft(filepath.Join(dir, "f"))
+	draft, err := osfile.NewDraft(filepath.Join(dir, "f"))
 	if err != nil {
 		t.Fatal(err)
 	}

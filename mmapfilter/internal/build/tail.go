@@ -8,7 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // All workers read the tails, stretch by stretch. They do so twice: only the first pass tells which ages
@@ -57,9 +57,9 @@ func (r *tailReader) readStretch(in *input, i int, each func(hashes.Entry)) (beg
 	if i == 0 {
 		before = 0 // in the order of checks
 	}
-	err = recovery.ReadPages(in.File, before, r.words[:hashes.PageWords])
+	err = osfile.ReadPages(in.File, before, r.words[:hashes.PageWords])
 	if err == nil {
-		err = recovery.ReadPages(in.File, number, r.words[hashes.PageWords:][:pages*hashes.PageWords])
+		err = osfile.ReadPages(in.File, number, r.words[hashes.PageWords:][:pages*hashes.PageWords])
 	}
 	if err != nil {
 		return begin, end, err

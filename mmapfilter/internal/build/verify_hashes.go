@@ -11,6 +11,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // checkHashes holds the table against the hashes that the filter has kept (K6, K7): it has the items to
@@ -20,7 +21,7 @@ import (
 // overflow bits are exact, it finds one that is set and need not be.
 func (v *verification) checkHashes(ctx context.Context, path string) error {
 	sb, g := v.head.Superblock, v.head.Geometry
-	kept, err := recovery.OpenHashesOf(path, sb)
+	kept, err := osfile.OpenHashesOf(path, sb)
 	if err != nil {
 		v.report.HashesErr = err
 		return nil

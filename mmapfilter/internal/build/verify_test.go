@@ -16,6 +16,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A file is the words of a file in memory.
@@ -56,14 +57,14 @@ func newFile(t *testing.T, s tabletest.Shape, items int, sealed bool) *file {
 	return f
 }
 
-func (f *file) head(t *testing.T) *recovery.Head {
+func (f *file) head(t *testing.T) *osfile.Head {
 	t.Helper()
 	data := recovery.Bytes(f.words)
 	_, sb, g, err := layout.Newest(data[:layout.OffRuntime])
 	if err != nil {
 		t.Fatal(err)
 	}
-	head := &recovery.Head{Superblock: sb, Geometry: g, Size: int64(len(data))}
+	head := &osfile.Head{Superblock: sb, Geometry: g, Size: int64(len(data))}
 	copy(head.Raw[:], data)
 	return head
 }
@@ -112,7 +113,7 @@ func keeping(t *testing.T, s tabletest.Shape, items []uint64, do func(w *engine.
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "f")
 	s.CreateKeeping(t, path, 300)
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)
 	}

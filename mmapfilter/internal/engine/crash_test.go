@@ -12,6 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 var (
@@ -47,7 +48,7 @@ func crashVerify(words []uint64) error {
 	if err != nil {
 		return err
 	}
-	head := &recovery.Head{Superblock: sb, Geometry: g, Size: int64(len(data))}
+	head := &osfile.Head{Superblock: sb, Geometry: g, Size: int64(len(data))}
 	copy(head.Raw[:], data)
 	r, err := build.Verify(context.Background(), "", head, data, func(done, total int64) {})
 	if err != nil {

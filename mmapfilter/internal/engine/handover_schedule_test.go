@@ -9,7 +9,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A side is one of the two files of a handover, or their name.
@@ -149,7 +149,7 @@ func newCrossing(t *testing.T, lines, seed uint64) *crossing {
 		}
 	}
 	c.next.sync()
-	c.tap = NewTap(func() (*recovery.Scratch, error) { return nil, errors.New("too many operations") })
+	c.tap = NewTap(func() (*osfile.Scratch, error) { return nil, errors.New("too many operations") })
 	if err := c.old.w.Quiet(c.tap, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
-	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // TestReplay covers K3: what is put into a tap comes out in its order, whether it has been in a file
@@ -34,8 +34,8 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tap := NewTap(func() (*recovery.Scratch, error) {
-		return recovery.ScratchBeside(filepath.Join(t.TempDir(), "f"))
+	tap := NewTap(func() (*osfile.Scratch, error) {
+		return osfile.ScratchBeside(filepath.Join(t.TempDir(), "f"))
 	})
 	defer tap.Close()
 	if err := old.Quiet(tap, func() error { return nil }); err != nil {

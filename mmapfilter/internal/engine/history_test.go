@@ -8,6 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A historian is a writer of a filter that keeps its hashes, and the history that it should have.
@@ -26,7 +27,7 @@ func newHistorian(tb testing.TB) *historian {
 func newHistorianOnDisk(tb testing.TB, logBytes int64) *historian {
 	path := filepath.Join(tb.TempDir(), "f")
 	small.CreateKeeping(tb, path, 20)
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -198,8 +199,8 @@ func (h *historian) beginTap() *Tap {
 }
 
 func newTap(tb testing.TB) *Tap {
-	tap := NewTap(func() (*recovery.Scratch, error) {
-		return recovery.ScratchBeside(filepath.Join(tb.TempDir(), "f"))
+	tap := NewTap(func() (*osfile.Scratch, error) {
+		return osfile.ScratchBeside(filepath.Join(tb.TempDir(), "f"))
 	})
 	tb.Cleanup(func() { tap.Close() })
 	return tap

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Tap lists operations of a writer, in order: those that are in the history, or would be if one were
@@ -18,14 +19,14 @@ type Tap struct {
 	// taken.
 	Slow atomic.Int64
 
-	scratch func() (*recovery.Scratch, error) // makes the file
+	scratch func() (*osfile.Scratch, error) // makes the file
 
 	mu     sync.Mutex
 	first  *tapChunk   // operations are taken from here
 	queue  []*tapChunk // full, after first
 	last   *tapChunk   // operations are put in here
 	n      int
-	file   *recovery.Scratch
+	file   *osfile.Scratch
 	size   int64
 	failed error
 }
@@ -51,7 +52,7 @@ const (
 )
 
 // NewTap returns an empty tap. scratch makes its file.
-func NewTap(scratch func() (*recovery.Scratch, error)) *Tap {
+func NewTap(scratch func() (*osfile.Scratch, error)) *Tap {
 	c := newTapChunk()
 	return &Tap{scratch: scratch, first: c, last: c}
 }

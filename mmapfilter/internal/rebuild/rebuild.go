@@ -11,6 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Job says which file is to be replaced, and by what.
@@ -43,13 +44,13 @@ type rebuild struct {
 // everything is as it was.
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
-	r := &rebuild{Job: job, to: recovery.RebuildPath(path)}
+	r := &rebuild{Job: job, to: osfile.RebuildPath(path)}
 	r.replayer.tap = engine.NewTap(build.Beside(r.to).Scratch)
 	defer r.replayer.tap.Close()
 	if err := r.Old.Files.Named(); err != nil {
 		return false, err
 	}
-	if err := recovery.BeginRebuild(path); err != nil {
+	if err := osfile.BeginRebuild(path); err != nil {
 		return false, err
 	}
 	ended := false
@@ -84,7 +85,7 @@ func (r *rebuild) giveUp() (err error) {
 	if r.Old.Files.Named() != nil {
 		return err // the files there belong to another filter
 	}
-	return errors.Join(err, recovery.EndRebuild(r.Old.Files.Path()))
+	return errors.Join(err, osfile.EndRebuild(r.Old.Files.Path()))
 }
 
 // build makes the new file with what the old one has at an instant.

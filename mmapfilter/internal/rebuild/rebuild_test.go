@@ -18,6 +18,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 	"pgregory.net/rapid"
 )
 
@@ -76,7 +77,7 @@ func (r *run) using() *background.Work {
 }
 
 func openWork(path string) (*background.Work, error) {
-	files, err := recovery.OpenFiles(path)
+	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		return nil, err
 	}
@@ -339,7 +340,7 @@ func TestAnotherFile(t *testing.T) {
 	if swapped, err := Run(context.Background(), r.job); swapped || !errors.Is(err, recovery.ErrReplaced) {
 		t.Errorf("%t, %v", swapped, err)
 	}
-	if _, err := os.Stat(recovery.RebuildPath(path)); err == nil {
+	if _, err := os.Stat(osfile.RebuildPath(path)); err == nil {
 		t.Error("there is a new file")
 	}
 }
@@ -347,7 +348,7 @@ func TestAnotherFile(t *testing.T) {
 // TestGiveUpEndsTheTap: operations after a job that has failed are not taken down any more.
 func TestGiveUpEndsTheTap(t *testing.T) {
 	r := newRun(t)
-	x := &rebuild{Job: r.job, to: recovery.RebuildPath(r.job.Old.Files.Path())}
+	x := &rebuild{Job: r.job, to: osfile.RebuildPath(r.job.Old.Files.Path())}
 	x.replayer.tap = engine.NewTap(build.Beside(x.to).Scratch)
 	if err := x.build(context.Background()); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package tabletest
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"sync"
@@ -54,6 +55,26 @@ func (f *File) Sync() error {
 
 // Filter implements recovery.Volume.
 func (v *Volume) Filter() recovery.File { return v.File }
+
+// RequiresHashes implements recovery.Volume.
+func (v *Volume) RequiresHashes() bool { return false }
+
+// Catch implements recovery.Volume. A panic that has an address is a fault that a test makes.
+func (v *Volume) Catch(f func(), failed func(error)) (fault error) {
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		fault = fmt.Errorf("panic: %v", r)
+		failed(fault)
+		if _, ok := r.(interface{ Addr() uintptr }); !ok {
+			panic(r)
+		}
+	}()
+	f()
+	return nil
+}
 
 // Named implements recovery.Volume.
 func (v *Volume) Named() error { return nil }

@@ -10,6 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
@@ -159,13 +160,13 @@ func otherPages(path string, lookups int) (float64, error) {
 func pageOf(it layout.Item) uint64 { return it.Line * layout.LineBytes / layout.PageBytes }
 
 // mapFilter maps a filter file.
-func mapFilter(path string) (*recovery.Mapping, layout.Geometry, error) {
-	f, head, err := recovery.OpenFile(path)
+func mapFilter(path string) (*osfile.Mapping, layout.Geometry, error) {
+	f, head, err := osfile.OpenFile(path)
 	if err != nil {
 		return nil, layout.Geometry{}, err
 	}
 	defer f.Close()
-	m, err := recovery.Map(f, head.Size, false)
+	m, err := osfile.Map(f, head.Size, false)
 	return m, head.Geometry, err
 }
 

@@ -5,11 +5,12 @@ import (
 	"os"
 
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A counter is a word that processes share, the first of a mapped file.
 type counter struct {
-	*recovery.Mapping
+	*osfile.Mapping
 	count *uint64
 }
 
@@ -27,7 +28,7 @@ func openCounter(path string) (*counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := recovery.Map(f, counterBytes, true)
+	m, err := osfile.Map(f, counterBytes, true)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}

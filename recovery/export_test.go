@@ -1,0 +1,48 @@
+package recovery
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+)
+
+// What the tests see of a writer, which are in a package of their own, since they need package osfile.
+
+// Abandon closes the files, as a writer that dies does: a live file stays live.
+func (w *Writer) Abandon() error { return w.Detach()() }
+
+// Checkpoint makes a checkpoint, with a log of so many bytes.
+func (w *Writer) Checkpoint(logBytes int64) error {
+	if size, _ := w.LogBytes(); size != logBytes {
+		if err := w.GrowLog(logBytes); err != nil {
+			return err
+		}
+	}
+	w.BeginCheckpoint()
+	return w.EndCheckpoint()
+}
+
+// StoreSame appends an operation that stores a word's own value to it.
+func (w *Writer) StoreSame(word uint64) {
+	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0, layout.Insert, 0)
+}
+
+// KeepHashesIn has w write its hashes to another file.
+func (w *Writer) KeepHashesIn(f HashFile) { w.kept.file = f }
+
+// SetMustKeep says whether the hashes must be kept.
+func (w *Writer) SetMustKeep(must bool) { w.kept.must = must }
+
+func (w *Writer) MustKeep() bool         { return w.kept.must }
+func (w *Writer) KeptFile() HashFile     { return w.kept.file }
+func (w *Writer) KeptTail() *hashes.Tail { return &w.kept.tail }
+func (w *Writer) KeepAll() error         { return w.keepAll() }
+func (w *Writer) Volume() Volume         { return w.vol }
+func (w *Writer) Log() File              { return w.log }
+func (w *Writer) DurableLSN() uint64     { return w.durable.lsn.Load() }
+func (w *Writer) Superblocks() []byte    { return w.head() }
+func (w *Writer) LogEnd() uint64         { return w.lw.End() }
+
+func (s Segment) Commit() wal.Commit { return s.commit }
+func (s Segment) Salt() uint64       { return s.salt }
+func (s Segment) Start() uint64      { return s.start }

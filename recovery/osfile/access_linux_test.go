@@ -1,0 +1,215 @@
+package osfile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"golang.org/x/sys/unix"
+)
+
+// asUser runs f in a thread with the given effective user and group, and no other groups
+// but groups.
+func asUser(t *testing.T, uid, gid int, f func(), groups ...int) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()                         // never unlocked: the thread ends with the goroutine
+		if err := unix.Setgroups(groups); err != nil { // affects only this thread, like the calls below
+			t.Error(err)
+			return
+		}
+		for _, call := range [][4]uintptr{
+			{unix.SYS_SETRESGID, ^uintptr(0), uintptr(gid), ^uintptr(0)},
+			{unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)},
+		} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				t.Error(errno)
+				return
+			}
+		}
+		f()
+	}()
+	<-done
+}
+
+// TestDraftKeepsOwnerAndGroup checks that the new file has the owner, group and permissions
+// of the file it replaces where the process may give them, and that Lost says what is
+// missing where it may not.
+func TestDraftKeepsOwnerAndGroup(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: owners of files: it takes root to change one")
+	}
+	dir := t.TempDir()
+	for d := dir; d != "/" && d != "/tmp"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "a")
+	old := func(uid, gid int, mode os.FileMode) {
+		t.Helper()
+		os.Remove(path)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, uid, gid), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace := func() (lost string) {
+		d, err := NewDraft(path)
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		if err := d.Allocate(context.Background(), 100); err != nil {
+			t.Error(err)
+		}
+		lost = d.Lost()
+		if err := d.Publish(); err != nil {
+			t.Error(err)
+		}
+		return lost
+	}
+	check := func(uid, gid uint32, mode os.FileMode) {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := info.Sys().(*syscall.Stat_t); st.Uid != uid || st.Gid != gid || info.Mode().Perm() != mode || info.Size() != 100 {
+			t.Errorf("owner %d, group %d, mode %o, %d bytes; want %d, %d, %o", st.Uid, st.Gid, info.Mode().Perm(), info.Size(), uid, gid, mode)
+		}
+	}
+	old(1234, 2345, 0o640)
+	if lost := replace(); lost != "" {
+		t.Errorf("root says %q", lost)
+	}
+	check(1234, 2345, 0o640)
+
+	old(1234, 2345, 0o666)
+	asUser(t, 1234, 2345, func() {
+		if lost := replace(); lost != "" {
+			t.Errorf("the owner says %q", lost)
+		}
+	})
+	check(1234, 2345, 0o666)
+
+	old(1234, 2345, 0o666)
+	asUser(t, 4321, 2345, func() {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || strings.Contains(lost, "group") {
+			t.Errorf("a member of the group says %q", lost)
+		}
+	})
+	check(4321, 2345, 0o666)
+
+	old(1234, 2345, 0o666)
+	asUser(t, 4321, 5432, func() {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || strings.Contains(lost, "group") {
+			t.Errorf("one of whose groups it is says %q", lost)
+		}
+	}, 9999, 2345)
+	check(4321, 2345, 0o666)
+
+	old(1234, 2345, 0o666)
+	asUser(t, 4321, 5432, func() {
+		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || !strings.Contains(lost, "has group 5432: this process may not give it the group of the old one, 2345") {
+			t.Errorf("a stranger says %q", lost)
+		}
+	})
+	check(4321, 5432, 0o666)
+
+	// The new file has a different group, which gets no more rights than everyone.
+	for mode, want := range map[os.FileMode]os.FileMode{0o660: 0o600, 0o664: 0o644, 0o646: 0o646, 0o677: 0o677, 0o651: 0o611} {
+		old(4321, 2345, mode)
+		asUser(t, 4321, 5432, func() {
+			if lost := replace(); !strings.Contains(lost, "group 5432") || strings.Contains(lost, "owner") {
+				t.Errorf("the owner, who is not of the group, says %q", lost)
+			}
+		})
+		check(4321, 5432, want)
+	}
+}
+
+// TestReadLockIsNamed checks that a writer that a read lock keeps out learns the cause, and
+// that readers are served meanwhile. Any process that may read a file can take such a lock.
+func TestReadLockIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []int{unix.F_OFD_SETLK, unix.F_SETLK} {
+		bystander, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.FcntlFlock(bystander.Fd(), command, &unix.Flock_t{Type: unix.F_RDLCK}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = openLocked(path)
+		read := new(recovery.ReadLockError)
+		if !errors.Is(err, recovery.ErrLocked) || !errors.As(err, &read) {
+			t.Errorf("beside a read lock: %v", err)
+		}
+		// For one kind of lock, the kernel names the process; for the other, /proc does.
+		if pid := max(read.PID, ReadLockHolder(path)); pid != os.Getpid() {
+			t.Errorf("process %d holds it, it says", pid)
+		}
+		for name, ask := range map[string]func(*os.File) (bool, error){"Locked": Locked, "Served": Served} {
+			f, err := os.Open(path) // bystander's own lock does not conflict with a query through bystander
+			if err != nil {
+				t.Fatal(err)
+			}
+			if yes, err := ask(f); yes || err != nil {
+				t.Errorf("%s: it counts as a writer: %t, %v", name, yes, err)
+			}
+			f.Close()
+		}
+		bystander.Close()
+	}
+	f, err := openLocked(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := openLocked(path); !errors.Is(err, recovery.ErrLocked) || errors.As(err, new(*recovery.ReadLockError)) {
+		t.Errorf("beside a writer: %v", err)
+	}
+	if pid := LockHolder(path); pid != os.Getpid() {
+		t.Errorf("process %d has the lock, it says", pid)
+	}
+}
+
+// TestPublishUnlocks: a file that has been published can be locked at once, even if a process that is
+// being started has it open still, as it has all files until it runs its program.
+func TestPublishUnlocks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	child, err := unix.Dup(int(d.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := lock(f); err != nil {
+		t.Error(err)
+	}
+}

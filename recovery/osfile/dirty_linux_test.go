@@ -1,0 +1,130 @@
+package osfile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"golang.org/x/sys/unix"
+)
+
+// dirty returns how many pages of a file are in the cache and not on the disk.
+func dirty(t *testing.T, f *os.File) uint64 {
+	st := cached(t, f)
+	return st.Dirty + st.Writeback
+}
+
+func cached(t *testing.T, f *os.File) (st unix.Cachestat_t) {
+	t.Helper()
+	err := unix.Cachestat(uint(f.Fd()), &unix.CachestatRange{}, &st, 0)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPERM) {
+		t.Skip("NOT TESTED: this kernel does not tell which pages are dirty: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// TestBeginSync checks that the system writes a file once it is told to begin. It may begin by itself,
+// so the test tries several times, and at least one time it must have something to begin with.
+func TestBeginSync(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := openHashes(path, os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	file := f.(hashFile).File
+	words := make([]uint64, 1<<16)
+	for range 20 {
+		if err := WritePages(f, 0, words); err != nil {
+			t.Fatal(err)
+		}
+		before := cached(t, file).Dirty
+		BeginSync(f)
+		after := cached(t, file).Dirty
+		if err := f.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if dirty(t, file) > 0 {
+			t.Skip("NOT TESTED: this file system writes nothing to a disk")
+		}
+		if before > 0 && after == 0 {
+			return
+		}
+	}
+	t.Error("nothing is being written")
+}
+
+// TestSyncsLeaveNothingDirty checks that after a sync the kernel has no page of the file left
+// to write. The system may write a page before the sync, so the test stores several times,
+// and at least one store must leave something dirty.
+func TestSyncsLeaveNothingDirty(t *testing.T) {
+	f, _ := openGolden(t)
+	v, err := OpenFiles(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	created, err := v.CreateLog(wal.MinBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer created.Close()
+	log, filter := created.(logFile), v.filter
+	if n := dirty(t, log.file); n != 0 {
+		t.Errorf("%d pages of a new log are not on the disk", n)
+	}
+	for name, file := range map[string]struct {
+		recovery.File
+		os *os.File
+	}{"the log": {log, log.file}, "the filter": {filter, filter.file}} {
+		seen := uint64(0)
+		for round := range uint64(10) {
+			for word := uint64(0); word < uint64(len(file.Words())); word += wal.PageWords {
+				file.Store(word, file.Words()[word]+round)
+			}
+			seen += dirty(t, file.os)
+			if err := file.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			if n := dirty(t, file.os); n != 0 {
+				t.Fatalf("%d pages of %s are not on the disk after a sync", n, name)
+			}
+		}
+		if seen == 0 {
+			t.Skipf("NOT TESTED: no page of %s is dirty after a store, on this file system", name)
+		}
+	}
+
+	path := filepath.Join(t.TempDir(), "a")
+	d, err := NewDraft(path)
+	if err == nil {
+		err = d.Allocate(context.Background(), 1<<20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range d.Data {
+		d.Data[i] = byte(i)
+	}
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	published, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer published.Close()
+	if n := dirty(t, published); n != 0 {
+		t.Errorf("%d pages of a file that was published are not on the disk", n)
+	}
+}

@@ -1,0 +1,543 @@
+package osfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// A Draft is a filter file that does not have its name yet; see the package essay.
+type Draft struct {
+	Mapping // of the whole file, writable
+
+	path string
+	dir  *os.File // the directory of path
+	file *os.File // locked from the start; see createBeside
+	old  *os.File // the file at path, locked, or nil
+	lost string   // see Lost
+
+	hashes   *os.File     // the hashes of the filter, locked as file is, or nil
+	hashesAt string       // the path that they have now; Discard removes it
+	dropped  bool         // the hashes of the old filter have the name of the next ones; see nameHashes
+	guarded  bool         // see Guard
+	from     string       // the path of a file that was there before; see DraftFrom
+	like     fs.FileInfo  // of the file whose access it gets, or nil for that of the old file
+	mode     fs.FileMode  // permission bits that it may have, or 0 for all
+	check    func() error // see Rename
+
+	is, replaces *layout.Superblock // of the file at from, and of the old one; nil if it is not known
+}
+
+// NewDraft makes an empty file that will replace the file at path, if there is one. It
+// takes the writer lock of the old file and fails with [ErrLocked] if another process has
+// it. The new file gets the owner, group and permission bits of the old one, as far as
+// this process may set them (see Lost). NewDraft follows a symbolic link, even to a file
+// that does not exist.
+//
+// It removes temporary files that dead processes left for the same path.
+func NewDraft(path string) (*Draft, error) { return NewDraftMode(path, 0) }
+
+// NewDraftMode is NewDraft with permission bits. A new file has them, less the umask, as with
+// os.OpenFile. One that replaces another has those of the two that both have. 0 means 0666.
+func NewDraftMode(path string, mode fs.FileMode) (*Draft, error) {
+	return newDraft(&Draft{path: path, mode: mode}, (*Draft).lockOld)
+}
+
+// NewDraftOf is NewDraftMode for a path where no file exists. If one does, it fails with
+// fs.ErrExist. Finish the draft with PublishNew.
+func NewDraftOf(path string, mode fs.FileMode) (*Draft, error) {
+	if _, err := os.Stat(path); err == nil {
+		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	return newDraft(&Draft{path: path, mode: mode}, func(*Draft) error { return nil })
+}
+
+// NewDraftLike is NewDraft for a file that gets the owner, group and permission bits of another
+// one, as far as this process may set them.
+func NewDraftLike(path, like string) (*Draft, error) {
+	info, err := os.Stat(like)
+	if err != nil {
+		return nil, err
+	}
+	return newDraft(&Draft{path: path, like: info}, (*Draft).lockOld)
+}
+
+func newDraft(d *Draft, lockOld func(*Draft) error) (_ *Draft, err error) {
+	if d.path, err = newPath(d.path); err != nil {
+		return nil, err
+	}
+	if err := lockOld(d); err != nil {
+		return nil, err
+	}
+	// Open the directory now: after the rename it is too late to find out that it cannot
+	// be opened.
+	if d.dir, err = openDir(filepath.Dir(d.path)); err == nil {
+		RemoveStale(d.path)
+		mode := cmp.Or(d.mode, 0o666)
+		if d.old != nil || d.like != nil {
+			mode = 0o600 // closed to users that may not read the old file
+		}
+		d.file, err = createBeside(d.path, mode)
+	}
+	if err == nil && (d.old != nil || d.like != nil) {
+		err = d.keepAccess()
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Discard())
+	}
+	return d, nil
+}
+
+// keepAccess gives the draft the owner, group and permissions of the file that it is like, or else
+// of the old one.
+func (d *Draft) keepAccess() (err error) {
+	info := d.like
+	if info == nil {
+		if info, err = d.old.Stat(); err != nil {
+			return err
+		}
+	}
+	if d.mode != 0 {
+		info = narrowed{info, d.mode}
+	}
+	d.lost, err = keepAccess(d.file, info)
+	return err
+}
+
+// Guard has the draft destroy no file but the filter at its path, and what belongs to that, now and in
+// Publish. Otherwise the error is a *ForeignError. An empty file may be replaced: it holds nothing.
+func (d *Draft) Guard() error {
+	d.guarded = true
+	if d.from != "" { // what it leaves is removed
+		if err := foreign(d.from, d.file); err != nil {
+			return err
+		}
+	}
+	return foreign(d.path, d.old)
+}
+
+// A narrowed is a file without the permissions that mode lacks.
+type narrowed struct {
+	fs.FileInfo
+	mode fs.FileMode
+}
+
+func (n narrowed) Mode() fs.FileMode { return n.FileInfo.Mode() & n.mode }
+
+// Rename gives the draft another name, in the same directory. It is for a draft that replaces no file.
+// Publish locks a file that has that name by then, and calls check; if check fails, so does Publish.
+func (d *Draft) Rename(name string, check func() error) {
+	d.path, d.check = filepath.Join(filepath.Dir(d.path), name), check
+}
+
+// Lost describes the owner or group of the old file that this process may not give to the
+// new one. It returns "" if it may give both.
+func (d *Draft) Lost() string { return d.lost }
+
+// lockOld locks the regular file at the path of the draft, if there is one. If its writer
+// died, lockOld recovers it first: readers need it until it is replaced.
+func (d *Draft) lockOld() error {
+	recoverOld(d.path)
+	for {
+		if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		old, err := openLocked(d.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("replace %s: %w", d.path, err)
+		}
+		d.old = old
+		return nil
+	}
+}
+
+// recoverOld recovers the file at path if its writer died. It ignores errors: a file that
+// cannot be recovered may still be replaced.
+func recoverOld(path string) {
+	f, h, err := OpenFile(path)
+	if err != nil {
+		return
+	}
+	f.Close()
+	if h.Superblock.State() != layout.Live {
+		return
+	}
+	files, err := OpenFiles(path)
+	if err != nil {
+		return
+	}
+	defer files.Close()
+	files.Catch(func() { recovery.NewWriter(files) }, func(error) {})
+}
+
+// Allocate extends the file to size zero bytes, allocates all its blocks, and maps it. It sees a
+// cancelled context between the steps that take long on Linux.
+func (d *Draft) Allocate(ctx context.Context, size int64) error {
+	if err := allocate(ctx, d.file, size); err != nil {
+		return &fs.PathError{Op: fmt.Sprintf("allocate %d bytes for", size), Path: d.path, Err: err}
+	}
+	m, err := Map(d.file, size, true)
+	if err != nil {
+		return err
+	}
+	d.Mapping = *m
+	return nil
+}
+
+// CreateHashes makes the empty NAME.hashes of the draft. It gets its name when the draft does, and
+// its pages are durable then.
+func (d *Draft) CreateHashes() (recovery.HashFile, error) {
+	info, err := d.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if d.hashes, err = createBeside(d.path, 0o600); err != nil {
+		return nil, err
+	}
+	d.hashesAt = d.hashes.Name()
+	keepAccess(d.hashes, info) // a process that may write to the filter must write to it, too
+	return hashFile{d.hashes}, nil
+}
+
+// EmptyHashes is CreateHashes for a filter without items. It returns what the superblock must
+// name.
+func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
+	f, err := d.CreateHashes()
+	if err != nil {
+		return layout.Hashes{}, err
+	}
+	_, tail, err := hashes.NewBase(hashes.Header{Identity: identity}, f.WritePage).End()
+	return layout.Hashes{Identity: identity, Pages: tail.Number, Check: tail.Before}, err
+}
+
+// nameHashes gives the hashes the name of the next hashes before the filter has its own name, which
+// would otherwise lack them. The hashes of the old filter keep their name. If the new one keeps none,
+// they get the other name instead, where the old one finds them as well (K3): if the process dies before
+// keepHashes has removed them, the name shows that they belong to no filter. Another draft of the same
+// path may have the name, until it has been published or discarded.
+func (d *Draft) nameHashes() error {
+	next, from := d.path+recovery.NextHashes.String(), d.path+recovery.CurrentHashes.String()
+	if d.hashes != nil {
+		from = d.hashes.Name()
+	} else if !there(from) {
+		return nil
+	}
+	give := renameNew
+	if d.hashes != nil && d.from != "" {
+		give = link // they keep their name as long as the filter has its own
+	}
+	for {
+		err := give(from, next)
+		if errors.Is(err, fs.ErrExist) && d.hashes != nil && sameFile(d.hashes, next) {
+			err = nil // a process that died has done it
+		}
+		if err == nil {
+			d.hashesAt, d.dropped = next, d.hashes == nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := d.freeHashes(next); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// freeHashes frees the name of the next hashes if a dead process has left a file there: it removes
+// the file, or finishes what that process was about to do if it belongs to the filter.
+func (d *Draft) freeHashes(next string) error {
+	f, err := os.OpenFile(next, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if errors.Is(lockDraft(f), recovery.ErrLocked) || !sameFile(f, next) {
+		return nil // of a draft whose process lives
+	}
+	if filter, head, err := OpenFile(d.path); err == nil {
+		filter.Close()
+		if _, _, err := recovery.EndOfHashes(hashFile{f}, head.Superblock); err == nil && head.Superblock.KeepsHashes() {
+			return rename(next, d.path+recovery.CurrentHashes.String())
+		}
+	}
+	return removeIfThere(next)
+}
+
+// keepHashes replaces the hashes of the old filter, or removes them.
+func (d *Draft) keepHashes() error {
+	switch {
+	case d.hashes != nil:
+		return rename(d.path+recovery.NextHashes.String(), d.path+recovery.CurrentHashes.String())
+	case d.dropped:
+		return removeIfThere(d.hashesAt)
+	}
+	return nil
+}
+
+// PublishNew is Publish, but fails with fs.ErrExist if a file exists at the path.
+func (d *Draft) PublishNew() error {
+	return d.publish(func() error { return nil }, renameNew)
+}
+
+// Publish makes the file durable and renames it to its path, replacing an older file. The
+// draft cannot be used afterwards. If Publish fails, the file at the path is unchanged,
+// unless the error says that the new one is complete: then that is at the path, but may not
+// survive a power loss, or readers of the older file do not know of it (K4).
+func (d *Draft) Publish() error { return d.publish(d.lockLate, rename) }
+
+func (d *Draft) publish(lockLate func() error, rename func(from, to string) error) error {
+	err := d.prepare()
+	d.noteOld()
+	if err == nil {
+		err = lockLate()
+		d.noteOld()
+	}
+	if err == nil && d.guarded {
+		err = d.Guard()
+	}
+	if err == nil && d.check != nil {
+		err = d.check()
+	}
+	if err == nil {
+		err = d.nameHashes()
+	}
+	if err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	if err := rename(d.file.Name(), d.path); err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	// Remove the logs of the replaced file. One that stays is recognised as another
+	// file's.
+	for _, name := range []recovery.LogName{recovery.NextLog, recovery.CurrentLog} {
+		err = errors.Join(err, removeLog(d.path+name.String(), d.replaces))
+	}
+	if err = errors.Join(err, d.keepHashes(), syncDir(d.dir), d.leave()); err != nil {
+		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
+	}
+	if e := d.supersedeOld(); e != nil {
+		err = errors.Join(err, fmt.Errorf("%s is complete, but readers of the file that it replaces are not told (K4): %w", d.path, e))
+	}
+	return errors.Join(err, d.release())
+}
+
+// noteOld notes whose logs the draft is to remove. On Windows, lockLate closes the old file.
+func (d *Draft) noteOld() {
+	if d.old == nil {
+		return
+	}
+	if h, _ := readHead(d.old); h != nil { // it may have been cut short
+		d.replaces = h.Superblock
+	}
+}
+
+// removeLog removes a log, but sets one aside that is known to belong to another filter than of.
+func removeLog(path string, of *layout.Superblock) error {
+	if of != nil {
+		if err := setAside(path, of.UUID()); err != nil {
+			return err
+		}
+	}
+	return removeIfThere(path)
+}
+
+// leave removes what a file that has got another name has left beside its old one.
+func (d *Draft) leave() error {
+	if d.from == "" {
+		return nil
+	}
+	var errs []error
+	for _, name := range []recovery.LogName{recovery.NextLog, recovery.CurrentLog} {
+		errs = append(errs, removeLog(d.from+name.String(), d.is))
+	}
+	var left []string
+	if d.hashes != nil {
+		left = []string{recovery.NextHashes.String(), recovery.CurrentHashes.String()}
+	}
+	for _, suffix := range left {
+		errs = append(errs, removeIfThere(d.from+suffix))
+	}
+	if dir := filepath.Dir(d.from); dir != filepath.Dir(d.path) {
+		errs = append(errs, SyncDir(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// supersedeOld tells the readers of the replaced file that another one has its place (K4), if it
+// is a filter file that has no name any more. Call it once the directory is synced: until then,
+// the file may have its name again after a power loss.
+func (d *Draft) supersedeOld() error {
+	if noWriters || d.old == nil || !nameless(d.old) {
+		return nil
+	}
+	head := make([]byte, layout.OffStash)
+	if _, err := d.old.ReadAt(head, 0); errors.Is(err, io.EOF) {
+		return nil // too short for a filter
+	} else if err != nil {
+		return err
+	}
+	if _, _, _, err := layout.Newest(head[:layout.OffRuntime]); err != nil {
+		return nil // no filter, or one of a version that is unknown here
+	}
+	if err := fault.At("write"); err != nil {
+		return err
+	}
+	_, err := d.old.WriteAt(recovery.Bytes([]uint64{layout.Superseded}), layout.OffRuntime+8*layout.RuntimeEpoch)
+	return err
+}
+
+// prepare does everything that comes before the rename.
+func (d *Draft) prepare() error {
+	if d.from != "" {
+		if err := d.takeAccess(); err != nil {
+			return err
+		}
+	}
+	if d.hashes != nil {
+		if err := syncFile(d.hashes); err != nil {
+			return err
+		}
+	}
+	if d.from != "" {
+		if err := syncFile(d.file); err != nil {
+			return err
+		}
+	} else if err := errors.Join(syncFilter(&d.Mapping, d.file), d.Unmap()); err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" { // Windows cannot rename an open file
+		if d.hashes != nil {
+			d.hashes.Close() // durable
+		}
+		return d.file.Close()
+	}
+	// Keep writers out of the new file until the logs of the old one are gone.
+	return lock(d.file)
+}
+
+// takeAccess gives the draft and its hashes the owner, group and permissions of the old file.
+func (d *Draft) takeAccess() error {
+	if d.old != nil {
+		if err := d.keepAccess(); err != nil {
+			return err
+		}
+	}
+	info, err := d.file.Stat()
+	if err == nil && d.hashes != nil {
+		keepAccess(d.hashes, info) // as in CreateHashes
+	}
+	return err
+}
+
+// lockLate locks a file that has appeared at the path since the draft was begun, in case
+// it has a writer.
+func (d *Draft) lockLate() error {
+	if d.old == nil {
+		if err := d.lockOld(); err != nil {
+			return err
+		}
+	}
+	if runtime.GOOS == "windows" && d.old != nil {
+		// Windows cannot replace an open file, so the lock ends here.
+		err := d.old.Close()
+		d.old = nil
+		return err
+	}
+	return nil
+}
+
+// Discard removes the draft. The file at the path is unchanged.
+func (d *Draft) Discard() error {
+	var errs []error
+	if d.Data != nil {
+		errs = append(errs, d.Unmap())
+	}
+	if d.file != nil && d.from == "" {
+		d.file.Close() // closed already, or about to be removed: no error matters
+		// Another process may take it for one that is left over, and remove it.
+		if err := os.Remove(d.file.Name()); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	switch {
+	case d.dropped:
+		errs = append(errs, rename(d.hashesAt, d.path+recovery.CurrentHashes.String()))
+	case d.hashesAt != "":
+		errs = append(errs, removeIfThere(d.hashesAt))
+	}
+	errs = append(errs, d.release())
+	return errors.Join(errs...)
+}
+
+// release closes what the draft has open, and releases the lock. To close the file is not enough: a
+// process that this one is starting has it open, too, until it runs its program.
+func (d *Draft) release() error {
+	var errs []error
+	if d.file != nil {
+		unlock(d.file) // it may have no lock, or be closed
+		d.file.Close() // closed already on Windows, or durable: no error matters
+	}
+	if d.hashes != nil {
+		d.hashes.Close() // no error matters here either
+	}
+	for _, f := range []**os.File{&d.old, &d.dir} {
+		if *f != nil {
+			errs = append(errs, (*f).Close())
+			*f = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// A Scratch is a file beside a draft, for data that need not outlive the draft. Where the
+// system allows, it has no name, so nothing is left of it however the process ends.
+type Scratch struct{ *os.File }
+
+// Scratch makes an empty scratch file.
+func (d *Draft) Scratch() (*Scratch, error) { return ScratchBeside(d.path) }
+
+// ScratchBeside makes an empty scratch file beside the file at path.
+func ScratchBeside(path string) (*Scratch, error) {
+	f, err := createBeside(path, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	os.Remove(f.Name()) // fails on Windows while the file is open
+	return &Scratch{f}, nil
+}
+
+// WriteAt is os.File.WriteAt.
+func (s *Scratch) WriteAt(data []byte, off int64) (int, error) {
+	if err := fault.At("write"); err != nil {
+		return 0, err
+	}
+	return s.File.WriteAt(data, off)
+}
+
+// Close closes the file, which removes it.
+func (s *Scratch) Close() error {
+	err := s.File.Close()
+	if rm := os.Remove(s.Name()); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+		return rm
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package osfile
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// A hashFile is a HashFile of the operating system. It is not mapped: it is written to once and
+// seldom read, and takes no memory of the process.
+type hashFile struct{ *os.File }
+
+func (f hashFile) Pages() (uint64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return uint64(info.Size()) / hashes.PageBytes, nil
+}
+
+func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
+	_, err := f.ReadAt(recovery.Bytes(p[:]), int64(number)*hashes.PageBytes)
+	if errors.Is(err, io.EOF) {
+		return hashes.Corrupt(number, "the file ends before this page")
+	}
+	return err
+}
+
+func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
+	if err := fault.At("write"); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(recovery.Bytes(p[:]), int64(number)*hashes.PageBytes)
+	return err
+}
+
+func (f hashFile) Truncate(pages uint64) error {
+	if err := fault.At("truncate"); err != nil {
+		return err
+	}
+	return f.File.Truncate(int64(pages) * hashes.PageBytes)
+}
+
+func (f hashFile) Sync() error { return syncFile(f.File) }
+
+func openHashes(path string, flags int) (recovery.HashFile, error) {
+	info, err := os.Stat(path) // opening a pipe would wait
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, notRegular("open", path)
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	return hashFile{f}, nil
+}
+
+// OpenHashesOf opens, for reading, the file of hashes that belongs to the filter at path with the
+// given superblock. The error is ErrHashes.
+func OpenHashesOf(path string, sb *layout.Superblock) (recovery.Kept, error) {
+	k, _, err := openHashesOf(path, sb)
+	return k, err
+}
+
+// openHashesOf is OpenHashesOf, and returns the end of the tail.
+func openHashesOf(path string, sb *layout.Superblock) (k recovery.Kept, end hashes.Tail, err error) {
+	if err := recovery.CheckKept(sb); err != nil {
+		return k, end, err
+	}
+	if path, err = realPath(path); err != nil {
+		return k, end, err
+	}
+	var first error
+	for _, name := range []recovery.HashesName{recovery.CurrentHashes, recovery.NextHashes} {
+		f, err := openHashes(path+name.String(), os.O_RDONLY)
+		if err == nil {
+			if k, end, err = recovery.EndOfHashes(f, sb); err == nil {
+				return k, end, nil
+			}
+			f.Close()
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return recovery.Kept{}, end, recovery.NoHashes(first)
+}

@@ -1,0 +1,88 @@
+package osfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// DraftFrom makes a draft of the filter file at path, which is to get another name, and of the
+// hashes that it has kept, if they are there. It keeps writers out of the file: if one has it open,
+// the error is [ErrLocked]. The file must not be live; the caller looks at the head. Call Replace
+// before Publish.
+//
+// Until Publish renames the file, it and its hashes have their names, and Discard leaves them alone.
+func DraftFrom(path string) (*Draft, *Head, error) {
+	if info, err := os.Lstat(path); err != nil {
+		return nil, nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, nil, notRegular("open", path) // a link: the rename would leave it without a file
+	}
+	path, err := realPath(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &Draft{from: path}
+	if d.file, err = openLocked(path); err != nil {
+		return nil, nil, err
+	}
+	d.check = func() error {
+		if !sameFile(d.file, path) {
+			return recovery.ErrChanging
+		}
+		return nil
+	}
+	lockDraft(d.file) // RemoveStale must not take it for a temporary file; on Windows it is locked already
+	head, err := d.openFrom()
+	if err != nil {
+		return nil, nil, errors.Join(err, d.Discard())
+	}
+	return d, head, nil
+}
+
+// openFrom reads the head of the file, and opens and locks its hashes.
+func (d *Draft) openFrom() (*Head, error) {
+	f, head, err := OpenFile(d.from)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d.is = head.Superblock
+	if head.Superblock.State() == layout.Live {
+		return head, nil
+	}
+	kept, err := OpenHashesOf(d.from, head.Superblock)
+	if errors.Is(err, recovery.ErrHashes) && !errors.As(err, new(*os.PathError)) {
+		return head, nil // it keeps none, or has lost them
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer kept.File.Close()
+	if d.hashes, err = os.OpenFile(kept.File.(hashFile).Name(), os.O_RDWR, 0); err == nil {
+		err = lockDraft(d.hashes)
+	}
+	return head, err
+}
+
+// Replace has Publish replace the file at path, as [NewDraft] does. The draft gets the owner, group and
+// permission bits of that file in Publish.
+func (d *Draft) Replace(path string) error {
+	target, err := newPath(path)
+	if err != nil {
+		return err
+	}
+	if d.path = target; sameFile(d.file, target) {
+		return &os.PathError{Op: "replace", Path: path, Err: errors.New("it is the new file itself")}
+	}
+	if err := d.lockOld(); err != nil {
+		return err
+	}
+	if d.dir, err = openDir(filepath.Dir(target)); err == nil {
+		RemoveStale(target)
+	}
+	return err
+}

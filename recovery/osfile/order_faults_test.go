@@ -1,0 +1,297 @@
+//go:build faults && linux
+
+package osfile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// recordCalls returns the system calls that f makes, with consecutive writes as one.
+func recordCalls(t *testing.T, f func() error) []string {
+	t.Helper()
+	var calls []string
+	fault.Hook = func(call string) error {
+		calls = append(calls, call)
+		return nil
+	}
+	defer func() { fault.Hook = nil }()
+	if err := f(); err != nil {
+		t.Fatal(err)
+	}
+	return slices.CompactFunc(calls, func(a, b string) bool { return a == "write" && b == "write" })
+}
+
+func mustCall(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n%q, not\n%q", what, got, want)
+	}
+}
+
+// newGoldenFiles opens a copy of a golden image for writing.
+func newGoldenFiles(t *testing.T) *Files {
+	t.Helper()
+	f, _ := openGolden(t)
+	v, err := OpenFiles(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	return v
+}
+
+// TestOrderOfPublish checks that the size and content of a new file are durable before it
+// gets its name, and that its name is durable before Publish marks the old file and returns. It
+// checks the calls, since the disk shows no difference unless the power fails.
+//
+//	go test -tags faults ./recovery -run Order -v
+func TestOrderOfPublish(t *testing.T) {
+	for name, c := range map[string]struct {
+		draft   func(path string) (*Draft, error)
+		publish func(*Draft) error
+		old     string
+		mark    []string
+		hashes  bool // of the replaced file are there
+	}{
+		"a new file":              {NewDraft, (*Draft).Publish, "", nil, false},
+		"in place of another one": {NewDraft, (*Draft).Publish, os.DevNull, nil, false},
+		"in place of a filter":    {NewDraft, (*Draft).Publish, "../../testdata/compact-seed.mmf", []string{"write"}, false},
+		"… with hashes":           {NewDraft, (*Draft).Publish, "../../testdata/compact-seed.mmf", []string{"write"}, true},
+		"one that must be new":    {newDraftOf, (*Draft).PublishNew, "", nil, false},
+	} {
+		path := filepath.Join(t.TempDir(), "a")
+		if c.old != "" {
+			old, err := os.ReadFile(c.old)
+			if err == nil {
+				err = os.WriteFile(path, old, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var move, drop []string
+		if c.hashes {
+			if err := os.WriteFile(path+".hashes", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			move, drop = []string{"rename"}, []string{"remove"} // to NAME.hashes.new, which belongs to no filter then
+		}
+		d, err := c.draft(path)
+		if err == nil {
+			err = d.Allocate(context.Background(), 5000)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Data[4999] = 1
+		calls := recordCalls(t, func() error { return c.publish(d) })
+		mustCall(t, name, calls, slices.Concat([]string{
+			"msync", "fsync", // content and size
+		}, move, []string{
+			"rename",
+			"remove", "remove", // the logs of the replaced file
+		}, drop, []string{
+			"syncdir", // the name and the removal of the logs
+		}, c.mark)...) // K4: the old file cannot have its name again
+	}
+}
+
+// TestOrderOfFiles checks that the functions of Files make durable what [Volume] requires.
+// The explorer uses a different volume.
+func TestOrderOfFiles(t *testing.T) {
+	v := newGoldenFiles(t)
+	var log recovery.File
+	calls := recordCalls(t, func() (err error) {
+		log, err = v.CreateLog(wal.MinBytes)
+		return err
+	})
+	mustCall(t, "CreateLog", calls, "fallocate", "write", "fsync", "syncdir")
+	mustCall(t, "sync of a log", recordCalls(t, log.Sync), "fdatasync")
+	mustCall(t, "KeepLog", recordCalls(t, v.KeepLog), "rename", "syncdir")
+	mustCall(t, "RemoveLogs", recordCalls(t, v.RemoveLogs), "remove", "remove", "syncdir")
+	mustCall(t, "sync of the filter", recordCalls(t, v.Filter().Sync), "msync", "fsync")
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOrderOfBegin checks that, before the first operation is logged, the log, its name and
+// the superblock that has its salt are durable, and that the log then durably has its final
+// name. A writer that closes stores its superblock, in one slot first, before it removes the
+// log.
+func TestOrderOfBegin(t *testing.T) {
+	v := newGoldenFiles(t)
+	w, _, err := recovery.NewWriter(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filter := []string{"msync", "fsync"}
+	part := filter // of a part of the filter
+	if runtime.GOOS == "linux" {
+		part = []string{"msync"}
+	}
+	log := []string{"fdatasync"}
+	create := []string{"fallocate", "write", "fsync", "syncdir"}
+	keep := []string{"rename", "syncdir"}
+	remove := []string{"remove", "remove", "syncdir"}
+
+	calls := recordCalls(t, func() error { return w.Begin(wal.MinBytes) })
+	mustCall(t, "Begin", calls, slices.Concat(
+		filter, // the superblock that was found, and all of the file
+		create,
+		log,  // its header
+		part, // a slot without the checksum of what was in it
+		part, // the live superblock, in this slot
+		keep)...)
+	calls = recordCalls(t, func() error { return checkpoint(w, wal.MinBytes) })
+	mustCall(t, "a checkpoint", calls, slices.Concat(
+		log,  // its header
+		part, // the region
+		part, // the superblock, in a slot that this writer knows
+	)...)
+	calls = recordCalls(t, func() error { return checkpoint(w, 2*wal.MinBytes) })
+	mustCall(t, "a checkpoint with a larger log", calls, slices.Concat(create, log, part, part, part, keep)...)
+	mustCall(t, "Clean", recordCalls(t, w.Clean), slices.Concat(
+		filter, // the region
+		part,   // a slot without its checksum
+		part,   // the clean superblock, in this slot
+		part,   // and in all other slots
+		remove)...)
+	if err := w.Begin(wal.MinBytes); err != nil {
+		t.Fatal(err)
+	}
+	seal := func() error {
+		return w.Seal(func(*layout.Superblock, func(word, value uint64)) error { return nil })
+	}
+	mustCall(t, "Seal", recordCalls(t, seal), slices.Concat(filter, part, part, remove)...)
+}
+
+// TestPublishTellsOfALogThatStays checks that, if a log of the replaced file cannot be
+// removed, the new file is in place and the error says why.
+func TestPublishTellsOfALogThatStays(t *testing.T) {
+	for n := 1; n <= 3; n++ { // which of its two names the log has, or the hashes stay
+		f, _ := openGolden(t)
+		d, err := NewDraft(f.Name())
+		if err == nil {
+			err = errors.Join(d.Allocate(context.Background(), 5000), os.WriteFile(f.Name()+".hashes", nil, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		removes := 0
+		fault.Hook = func(call string) error {
+			if call != "remove" {
+				return nil
+			}
+			if removes++; removes == n {
+				return syscall.EIO
+			}
+			return nil
+		}
+		err = d.Publish()
+		fault.Hook = nil
+		info, statErr := os.Stat(f.Name())
+		if !errors.Is(err, syscall.EIO) || removes != 3 || statErr != nil || info.Size() != 5000 {
+			t.Errorf("remove %d of %d fails: %v; %v, %v", n, removes, err, info, statErr)
+		}
+	}
+}
+
+// TestPublishTellsOfAMissingMark covers K4: if the old file cannot be marked, the new file is in place
+// and the error says why. If the directory cannot be synced, the old file is marked all the same.
+func TestPublishTellsOfAMissingMark(t *testing.T) {
+	for call, marked := range map[string]bool{"write": false, "syncdir": true} {
+		f, _ := openGolden(t)
+		d, err := NewDraft(f.Name())
+		if err == nil {
+			err = d.Allocate(context.Background(), 5000)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fault.Hook = func(c string) error {
+			if c == call {
+				return syscall.EIO
+			}
+			return nil
+		}
+		err = d.Publish()
+		fault.Hook = nil
+		epoch := make([]uint64, 1)
+		_, readErr := f.ReadAt(recovery.Bytes(epoch), layout.OffRuntime+8*layout.RuntimeEpoch)
+		info, statErr := os.Stat(f.Name())
+		if !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "is complete") || statErr != nil || info.Size() != 5000 {
+			t.Errorf("%s fails: %v; %v, %v", call, err, info, statErr)
+		}
+		if readErr != nil || (epoch[0] == layout.Superseded) != marked {
+			t.Errorf("%s fails: the epoch of the old file is %d, %v", call, epoch[0], readErr)
+		}
+	}
+}
+
+// TestPublisherHasTheLock checks that a new file is locked from before it gets its name until
+// the logs of the old file are gone and its readers are told. A writer that opened it in between
+// would make a log under a name that is about to be removed, or insert keys that they deny.
+func TestPublisherHasTheLock(t *testing.T) {
+	f, _ := openGolden(t)
+	image, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewDraft(f.Name())
+	if err == nil {
+		err = errors.Join(d.Allocate(context.Background(), int64(len(image))), os.WriteFile(f.Name()+".hashes", nil, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(d.Data, image)
+	seen := map[string]int{}
+	fault.Hook = func(call string) error {
+		if call != "remove" && call != "syncdir" && call != "write" {
+			return nil
+		}
+		seen[call]++
+		hook := fault.Hook
+		fault.Hook = nil
+		defer func() { fault.Hook = hook }()
+		v, err := OpenFiles(d.path)
+		if err == nil {
+			v.Close()
+		}
+		if !errors.Is(err, recovery.ErrLocked) {
+			t.Errorf("at %s, a writer opens the new file: %v", call, err)
+		}
+		return nil
+	}
+	err = d.Publish()
+	fault.Hook = nil
+	if err != nil || seen["remove"] != 3 || seen["syncdir"] != 1 || seen["write"] != 1 {
+		t.Errorf("%v, after %v", err, seen)
+	}
+	v, err := OpenFiles(d.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+}
+
+// checkpoint makes a checkpoint, with a log of so many bytes.
+func checkpoint(w *recovery.Writer, logBytes int64) error {
+	err := w.GrowLog(logBytes)
+	w.BeginCheckpoint()
+	return errors.Join(err, w.EndCheckpoint())
+}

@@ -1,0 +1,100 @@
+package osfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// An Output is a file that appears under its name once it is complete and durable. It is for what is
+// not a filter; see [Draft].
+type Output struct {
+	*os.File
+	path, begins string
+}
+
+// NewOutput makes an empty file that will replace the file at path, if there is one. What is there must
+// begin as given, or be empty; otherwise the error is a *ForeignError, of NewOutput or of Publish.
+// NewOutput removes what dead processes left for the same path.
+func NewOutput(path, begins string) (*Output, error) {
+	if err := Replaceable(path, begins); err != nil {
+		return nil, err
+	}
+	RemoveStale(path)
+	f, err := createBeside(path, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	return &Output{f, path, begins}, nil
+}
+
+// Publish makes the file durable and gives it its name. It cannot be used afterwards. If Publish
+// fails, the file at the path is unchanged, unless the error says that the new one is complete.
+func (o *Output) Publish() error {
+	return o.publish(func(from, to string) error {
+		if err := Replaceable(to, o.begins); err != nil {
+			return err
+		}
+		return rename(from, to)
+	})
+}
+
+// publishNew is Publish, but fails with fs.ErrExist if there is a file at the path. On a file system
+// that can neither rename a file so nor link it, it is Publish.
+func (o *Output) publishNew() error {
+	return o.publish(func(from, to string) error {
+		err := renameNew(from, to)
+		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
+			return rename(from, to)
+		}
+		return err
+	})
+}
+
+func (o *Output) publish(rename func(from, to string) error) error {
+	err := syncFile(o.File)
+	if runtime.GOOS == "windows" { // Windows cannot rename an open file
+		err = errors.Join(err, o.Close())
+	}
+	if err == nil { // still locked, so that no other process takes it for one that is left over
+		err = rename(o.Name(), o.path)
+	}
+	o.Close() // closed already on Windows, or durable: no error matters
+	if err != nil {
+		return errors.Join(err, removeIfThere(o.Name()))
+	}
+	if err := SyncDir(filepath.Dir(o.path)); err != nil {
+		return fmt.Errorf("%s is complete, but may not survive a power loss: %w", o.path, err)
+	}
+	return nil
+}
+
+// Discard removes the file. It does nothing after Publish.
+func (o *Output) Discard() error {
+	o.Close() // closed already, or about to be removed
+	return removeIfThere(o.Name())
+}
+
+// WriteFile makes a file with data, or replaces one that begins as given (see NewOutput), all at once.
+func WriteFile(path, begins string, data []byte) error {
+	return writeFile(path, begins, data, (*Output).Publish)
+}
+
+// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file (see publishNew).
+func WriteNewFile(path, begins string, data []byte) error {
+	return writeFile(path, begins, data, (*Output).publishNew)
+}
+
+func writeFile(path, begins string, data []byte, publish func(*Output) error) error {
+	o, err := NewOutput(path, begins)
+	if err != nil {
+		return err
+	}
+	if _, err := o.Write(data); err != nil {
+		return errors.Join(err, o.Discard())
+	}
+	return publish(o)
+}

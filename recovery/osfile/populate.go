@@ -1,0 +1,47 @@
+package osfile
+
+import "runtime"
+
+// populateStep is how many bytes are read between two progress reports.
+const populateStep = 64 << 20
+
+// Populate reads the mapping into memory and enters it into the page table, so that
+// lookups do not fault. more, if not nil, is called with the progress; Populate stops
+// if it returns false.
+//
+// Set small for a file that is written to, whose mapping has read-ahead off: the page cache
+// then holds small pages (see [Files.ShrinkPages]), but reads many of them at a time.
+func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error {
+	total := int64(len(m.Data))
+	for off := int64(0); off < total; off += populateStep {
+		end := min(off+populateStep, total)
+		if small {
+			m.readSmall(m.Data[off:end])
+		}
+		if err := m.populate(m.Data[off:end]); err != nil {
+			return err
+		}
+		if more != nil && !more(end, total) {
+			break
+		}
+	}
+	return nil
+}
+
+// leastPage is the smallest page of any system: larger ones are touched more than once.
+const leastPage = 4096
+
+// touch loads a byte of each page of part, a part of data.
+func touch(data, part []byte) error {
+	fault := Catch(data, func() {
+		var sum byte
+		for i := 0; i < len(part); i += leastPage {
+			sum += part[i]
+		}
+		runtime.KeepAlive(sum) // keeps the loads
+	})
+	if fault != nil {
+		return fault
+	}
+	return nil
+}

@@ -1,0 +1,521 @@
+package osfile
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// names lists a directory.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return strings.Join(list, " ")
+}
+
+func TestDraftPublish(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(context.Background(), 5000); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range d.Data {
+		if b != 0 {
+			t.Fatalf("byte %d is %d", i, b)
+		}
+	}
+	copy(d.Data, "new")
+	if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+		t.Fatalf("%q, %v before it is published", got, err)
+	}
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || len(got) != 5000 || string(got[:3]) != "new" {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if list := names(t, dir); list != "a" {
+		t.Errorf("left %s", list)
+	}
+	if d, err = NewDraft(path); err != nil { // the lock of the old file is gone with it
+		t.Fatal(err)
+	}
+	d.Discard()
+}
+
+// TestDraftKeepsWhatTheOldFileWas checks that the new file keeps the permissions of the old
+// one, and its place behind a link.
+func TestDraftKeepsWhatTheOldFileWas(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("a", link); err != nil {
+		t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
+	}
+	d, err := NewDraft(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(context.Background(), 4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil || info.Size() != 4096 || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "a" {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+}
+
+func TestDraftDiscard(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, allocate := range []bool{false, true} {
+		d, err := NewDraft(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if allocate {
+			if err := d.Allocate(context.Background(), 1<<20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := d.Scratch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.WriteAt([]byte("hashes"), 100); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Discard(); err != nil {
+			t.Fatal(err)
+		}
+		if list := names(t, dir); list != "a" {
+			t.Errorf("left %s", list)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+}
+
+func TestDraftLocksTheOldFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewDraft(path); !errors.Is(err, recovery.ErrLocked) {
+		t.Errorf("a second draft: %v", err)
+	}
+	if err := first.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := NewDraft(path)
+	if err != nil {
+		t.Fatalf("after the first is gone: %v", err)
+	}
+	second.Discard()
+}
+
+// TestDraftLocksWhatAppears checks that a file that appears under the name while a draft is
+// being made is not replaced if it has a writer.
+func TestDraftLocksWhatAppears(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(context.Background(), 4096); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if err := lock(writer); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Publish(); !errors.Is(err, recovery.ErrLocked) {
+		t.Errorf("published: %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "mine" || names(t, dir) != "a" {
+		t.Errorf("%q, %v, left %s", got, err, names(t, dir))
+	}
+}
+
+// TestLockIsOnTheFileOfThatName checks that, if a file is replaced between opening and
+// locking it, the new file is locked.
+func TestLockIsOnTheFileOfThatName(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	put := func(content string) {
+		next := filepath.Join(dir, "next")
+		if err := errors.Join(os.WriteFile(next, []byte(content), 0o600), os.Rename(next, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("old")
+	defer func(old func()) { beforeLock = old }(beforeLock)
+	times := 0
+	beforeLock = func() {
+		if times++; times <= 3 {
+			put("newer")
+		}
+	}
+	d := &Draft{path: path}
+	if err := d.lockOld(); err != nil {
+		t.Fatal(err)
+	}
+	defer d.release()
+	locked, err := d.old.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.Stat(path); err != nil || !os.SameFile(locked, now) || times != 4 {
+		t.Errorf("locked %v, there is %v, %v, after %d times", locked, now, err, times)
+	}
+}
+
+func TestDraftRefusesWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := NewDraft(dir); err == nil {
+		t.Error("a directory was to be replaced")
+	}
+	var pathError *fs.PathError
+	if _, err := NewDraft(filepath.Join(dir, "no", "such")); !errors.As(err, &pathError) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in no directory: %v", err)
+	}
+	if list := names(t, dir); list != "" {
+		t.Errorf("left %s", list)
+	}
+}
+
+func TestWriteZeros(t *testing.T) {
+	for _, size := range []int64{0, 1, 4096, 1 << 20, 3<<20 + 5} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writeZeros(f, size, zeroStep); err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil || info.Size() != size {
+			t.Errorf("%d bytes, not %d: %v", info.Size(), size, err)
+		}
+		f.Close()
+	}
+}
+
+// TestCatch cuts a file short under its mapping, and loads from the lost part.
+func TestCatch(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = 1 << 20
+	if err := writeZeros(f, size, zeroStep); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Map(f, size, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Unmap()
+	load := func(i int) func() {
+		return func() {
+			if m.Data[i] != 0 {
+				t.Error("not zero")
+			}
+		}
+	}
+	if fault := Catch(m.Data, load(size-1)); fault != nil {
+		t.Fatal(fault)
+	}
+	if err := f.Truncate(8192); err != nil {
+		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
+	}
+	if fault := Catch(m.Data, load(100)); fault != nil {
+		t.Errorf("in what is left: %v", fault)
+	}
+	if fault := Catch(m.Data, load(size-5000)); fault == nil || fault.Offset != size-5000 {
+		t.Errorf("in what is gone: %v", fault)
+	}
+	if err := m.Populate(false, nil); err == nil {
+		t.Error("what is gone was populated")
+	} else if fault := new(FaultError); !errors.As(err, &fault) {
+		t.Errorf("populate: %v", err)
+	}
+	for name, f := range map[string]func(){
+		"a nil pointer": func() { _ = *(*int)(nil) },
+		"a panic":       func() { panic("mine") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s was taken for a fault of the file", name)
+				}
+			}()
+			Catch(m.Data, f)
+		}()
+	}
+}
+
+func TestWords(t *testing.T) {
+	w := []uint64{1, 2, 0x0807060504030201}
+	b := recovery.Bytes(w)
+	if len(b) != 24 || b[0] != 1 || b[8] != 2 || b[16] != 1 || b[23] != 8 {
+		t.Errorf("%x", b)
+	}
+	if v := recovery.Words(b); len(v) != 3 || &v[0] != &w[0] {
+		t.Error("other words")
+	}
+	for _, bad := range [][]byte{b[:23], b[1:17]} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("not refused")
+				}
+			}()
+			recovery.Words(bad)
+		}()
+	}
+}
+
+// TestOpenRefuses covers paths that are not regular files. Package layout tests the content
+// of files.
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if _, _, err := OpenFile(dir); err == nil {
+		t.Error("a directory was opened")
+	}
+	if _, _, err := OpenFile(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var e *layout.CorruptError
+	if _, _, err := OpenFile(empty); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != 0 {
+		t.Errorf("an empty file: %v", err)
+	}
+}
+
+// TestOpenWhileAWriterBegins checks that OpenFile reads the file again if a writer begins
+// between its reading of the superblock and of the log. The log is then ahead of the
+// superblock.
+func TestOpenWhileAWriterBegins(t *testing.T) {
+	golden, _ := openGolden(t)
+	defer func(old func()) { afterHead = old }(afterHead)
+	looks := 0
+	var w *recovery.Writer
+	afterHead = func() {
+		if looks++; looks == 1 {
+			v, err := OpenFiles(golden.Name())
+			if err == nil {
+				w, _, err = recovery.NewWriter(v)
+			}
+			if err == nil {
+				err = w.Begin(wal.MinBytes)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Append([]wal.Store{{Word: layout.WordStash, Value: w.Words()[layout.WordStash]}}, 0, layout.Insert, 0)
+		}
+	}
+	f, head, err := OpenFile(golden.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if head.Superblock.State() != layout.Live || looks != 2 {
+		t.Errorf("%v after %d looks", head.Superblock.State(), looks)
+	}
+	if err := w.Detach()(); err != nil {
+		t.Error(err)
+	}
+}
+
+// openGolden opens a copy of a golden image that the test may change.
+func openGolden(t *testing.T) (f *os.File, head *Head) {
+	t.Helper()
+	image, err := os.ReadFile("../../testdata/compact-seed.mmf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	if err := os.WriteFile(path, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, head, err = OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, head
+}
+
+// TestReadWords checks that ReadWords returns a snapshot or an error.
+func TestReadWords(t *testing.T) {
+	change := func(t *testing.T, f *os.File, off int64) {
+		w, err := os.OpenFile(f.Name(), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if _, err := w.WriteAt([]byte{77}, off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, head := openGolden(t)
+	var last, total int64
+	words, err := ReadWords(f, head, func(done, of int64) { last, total = done, of })
+	if err != nil || last != total || int64(len(words))*8 != total {
+		t.Fatalf("%d of %d bytes, %d words, %v", last, total, len(words), err)
+	}
+	for name, off := range map[string]int64{"superblock": 4096 + 16, "counters of removals": layout.OffRuntime + 8} {
+		f, head := openGolden(t)
+		if _, err := ReadWords(f, head, func(int64, int64) { change(t, f, off) }); !errors.Is(err, recovery.ErrChanging) {
+			t.Errorf("%s changed: %v", name, err)
+		}
+	}
+	f, head = openGolden(t)
+	if err := os.Truncate(f.Name(), 50_000); err != nil {
+		t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
+	}
+	var e *layout.CorruptError
+	if _, err := ReadWords(f, head, nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != 50_000 {
+		t.Errorf("cut short: %v", err)
+	}
+}
+
+// publishOver replaces the file at path by one with the given content.
+func publishOver(t *testing.T, path string, content []byte) {
+	t.Helper()
+	d, err := NewDraft(path)
+	if err == nil {
+		err = d.Allocate(context.Background(), int64(len(content)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(d.Data, content)
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPublishMarksTheOldFile covers K4: a filter file that has lost its last name says that it is
+// superseded, and nothing else in it has changed. A file with another name, and one that is no filter
+// of a known version, stay as they are.
+func TestPublishMarksTheOldFile(t *testing.T) {
+	if noWriters {
+		t.Skip("NOT TESTED: files are not written to here")
+	}
+	image, err := os.ReadFile("../../testdata/compact-seed.mmf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	superseded := bytes.Clone(image)
+	copy(superseded[layout.OffRuntime+8*layout.RuntimeEpoch:], recovery.Bytes([]uint64{layout.Superseded}))
+	newer := bytes.Clone(image)
+	for slot := range layout.SuperblockSlots {
+		sb := newer[slot*layout.SuperblockBytes:][:layout.SuperblockBytes]
+		sb[8] = 99 // the version
+		binary.LittleEndian.PutUint32(sb[layout.SuperblockBytes-4:], crc32.Checksum(sb[:layout.SuperblockBytes-4], crc32.MakeTable(crc32.Castagnoli)))
+	}
+	first := bytes.Clone(image)
+	clear(first[:layout.SuperblockBytes]) // the first superblock is lost
+	firstSuperseded := bytes.Clone(superseded)
+	clear(firstSuperseded[:layout.SuperblockBytes])
+	for name, c := range map[string]struct {
+		old, want []byte
+		linked    bool
+	}{
+		"a filter":                       {image, superseded, false},
+		"a filter that has another name": {image, image, true},
+		"a filter, damaged":              {first, firstSuperseded, false},
+		"a filter, cut short":            {image[:layout.OffStash], superseded[:layout.OffStash], false},
+		"the head of a filter":           {image[:layout.OffStash-1], image[:layout.OffStash-1], false},
+		"a filter of a later version":    {newer, newer, false},
+		"no filter":                      {make([]byte, 100_000), make([]byte, 100_000), false},
+		"an empty file":                  {nil, nil, false},
+	} {
+		path := filepath.Join(t.TempDir(), "a")
+		if err := os.WriteFile(path, c.old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.linked {
+			if err := os.Link(path, path+".backup"); err != nil {
+				t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
+			}
+		}
+		reader, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		publishOver(t, path, image)
+		got, err := io.ReadAll(reader)
+		if err != nil || !bytes.Equal(got, c.want) {
+			t.Errorf("%s: %d bytes, which are not those expected: %v", name, len(got), err)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, image) {
+			t.Errorf("%s: the new file has %d other bytes, %v", name, len(got), err)
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package osfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Remains are what is left of the history of a filter whose file or superblock is damaged.
+type Remains struct {
+	// Superblock is the newest one that is intact, with the counters of the last operation that is left.
+	Superblock *layout.Superblock
+	// Kept has NAME.hashes, and the operations of the log behind it.
+	Kept recovery.Kept
+	// Lost is how many records of operations the log is known to have had durably, and has no longer.
+	// If LogLost is set, the log is gone or has gone on where it ends now: what is lost is not known,
+	// and some of it may have been durable.
+	Lost    uint64
+	LogLost bool
+}
+
+// Salvage finds what is left of the history of the filter at path, which cannot be recovered. It writes
+// nothing. Counted or not, the pages of NAME.hashes that follow one another by their checks are a part
+// of the history; and so are the operations of a log from the position on at which these end, as far as
+// they lead to the positions of its commits. If there is a log that does not join, of the filter or of
+// another one, the error is layout.ErrCorrupt: nobody should remove it.
+func Salvage(path string) (*Remains, error) {
+	sb, rest, runtime, err := readDamaged(path)
+	if err != nil {
+		return nil, err
+	}
+	kept, tail, err := openHashesOf(path, sb)
+	if err != nil {
+		return nil, err
+	}
+	r := &Remains{Superblock: sb, Kept: kept}
+	end, err := readOn(&r.Kept, &tail)
+	if err == nil {
+		err = r.readLogs(path, end, rest, runtime)
+	}
+	if err != nil {
+		return nil, errors.Join(err, kept.File.Close())
+	}
+	return r, nil
+}
+
+// readDamaged reads the newest superblock and the runtime page of a file that may be cut short. rest
+// says that the file certainly is at rest: then it has this superblock in all copies.
+func readDamaged(path string) (sb *layout.Superblock, rest bool, runtime []uint64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	defer f.Close()
+	words := make([]uint64, layout.WordStash)
+	n, err := f.ReadAt(recovery.Bytes(words), 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, nil, err
+	}
+	if _, sb, _, err = layout.Newest(recovery.Bytes(words)[:min(n, layout.OffRuntime)]); err != nil {
+		return nil, false, nil, err
+	}
+	rest = sb.State() != layout.Live
+	for slot := range layout.SuperblockSlots {
+		rest = rest && slices.Equal(words[slot*len(sb)/8:][:len(sb)/8], recovery.Words(sb[:]))
+	}
+	return sb, rest, words[layout.WordRuntime:], nil
+}
+
+// readOn counts the pages that follow those that count.
+func readOn(k *recovery.Kept, tail *hashes.Tail) (end layout.Position, err error) {
+	c := &k.Counted
+	_, last := tail.End(k.LastNumber)
+	end = tail.Position()
+	from := end // of the page
+	if last != nil {
+		from = last.From()
+	}
+	p := new(hashes.Page)
+	read := func(number uint64) (at hashes.Place, to layout.Position, ok bool) {
+		place := hashes.Place{Identity: c.Identity, Number: number, Before: c.Check}
+		if k.File.ReadPage(number, p) != nil {
+			return at, to, false
+		}
+		at, to, err := hashes.ReadTail(p, place, from, func(hashes.Entry) {})
+		return at, to, err == nil
+	}
+	for {
+		at, to, ok := read(c.Pages)
+		if !ok {
+			break
+		}
+		c.Pages, c.Check, c.Last, k.Last = at.Number, at.Before, 0, nil
+		from, end = to, to
+	}
+	for number := uint64(1); number < hashes.FirstBase; number++ {
+		if _, to, ok := read(number); ok && to.Number > end.Number {
+			k.Last, k.LastNumber, c.Last = new(hashes.Page), number, p.Check(number)
+			*k.Last, end = *p, to
+		}
+	}
+	return end, nil
+}
+
+// A logRun is what a log has from the beginning of one generation on.
+type logRun struct {
+	wal.Contents
+	header  wal.Header
+	entries []hashes.Entry
+	commits []logCommit
+	broken  bool // what is behind its end is damaged
+}
+
+// A logCommit is a commit after a number of entries.
+type logCommit struct {
+	entries int
+	at      layout.Position
+}
+
+// readLogs takes the operations of a log of the file that come after a position.
+func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime []uint64) error {
+	runs, others, unknown, err := r.runs(path)
+	if err != nil {
+		return err
+	}
+	sb, live := r.Superblock, r.Superblock.State() == layout.Live
+	durable := sb.CheckpointLSN()
+	if live {
+		durable = max(durable, layout.Promise(runtime, sb.LogSalt()), layout.Promise(runtime, wal.NextSalt(sb.LogSalt())))
+	}
+	var best *logRun
+	var entries []hashes.Entry
+	var beyond uint64 // up to which a log goes that does not join
+	newest, reached := false, sb.CheckpointLSN()
+	for i := range runs {
+		run := &runs[i]
+		durable = max(durable, run.Durable, layout.Promise(runtime, run.header.Salt), layout.Promise(runtime, wal.NextSalt(run.header.Salt)))
+		after, whole := run.after(end, sb)
+		switch {
+		case !whole:
+			beyond = max(beyond, run.LSN)
+		case best == nil || run.LSN > best.LSN:
+			best, entries, reached = run, after, max(run.LSN, sb.CheckpointLSN())
+		}
+		newest = newest || whole && (run.header.Generation > sb.Generation() || live && run.header.Salt == sb.LogSalt())
+	}
+	unjoined := len(runs) > 0 && best == nil || best != nil && len(best.entries) == 0 && beyond > reached
+	if unjoined || others && !newest && !rest {
+		return &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf(
+			"K2: the log does not go on where NAME.hashes ends, after operation %d, or is that of another filter: move it away to do without it", end.Number)}
+	}
+	// The superblock may be older than the log that is lost, and the promise alone tell of it.
+	r.LogLost = live && !newest || best != nil && (best.broken || beyond > reached) ||
+		!rest && (unknown && !newest || layout.HighestPromise(runtime) > max(durable, reached))
+	next := *sb
+	if best != nil {
+		r.Kept.More = entries
+		next.SetGeneration(max(next.Generation(), best.header.Generation+1))
+		next.SetCheckpointLSN(max(sb.CheckpointLSN(), best.LSN))
+		next.SetLastTime(max(next.LastTime(), best.Time))
+		if best.LSN > sb.CheckpointLSN() {
+			seq, operation := best.UserSeq, best.Operation
+			if len(best.commits) == 0 { // it begins where the superblock is
+				seq, operation = sb.UserSeq(), sb.Operation()+uint64(uint32(operation)-uint32(sb.Operation()))
+			}
+			next.SetUserSeq(seq)
+			next.SetOperation(operation)
+		}
+	}
+	r.Superblock, r.Lost = &next, max(durable, reached)-reached
+	return nil
+}
+
+// runs reads the logs beside the file, from each generation on of which they have a header. others says
+// that there is a log of another filter, unknown that there is one that does not say whose it is.
+func (r *Remains) runs(path string) (runs []logRun, others, unknown bool, err error) {
+	path, err = realPath(path)
+	if err != nil {
+		return nil, false, false, err
+	}
+	v := &Files{path: path}
+	var logs []recovery.File
+	defer func() {
+		for _, log := range logs {
+			log.Close()
+		}
+	}()
+	type begin struct {
+		log recovery.File
+		wal.Header
+	}
+	var all, begins []begin
+	ours := [][16]byte{r.Superblock.UUID()} // and that which a sealed file gets with its first operation
+	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
+		log, err := v.OpenLog(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case errors.Is(err, layout.ErrCorrupt):
+			unknown = true
+			continue
+		case err != nil:
+			return nil, false, false, err
+		}
+		logs = append(logs, log)
+		headers := wal.Headers(log.Words())
+		unknown = unknown || len(headers) == 0
+		for _, h := range headers {
+			all = append(all, begin{log, h})
+			if h.UUID == wal.NextUUID(ours[0], h.Salt) {
+				ours = append(ours, h.UUID)
+			}
+		}
+	}
+	for _, b := range all {
+		if slices.Contains(ours, b.UUID) {
+			begins = append(begins, b)
+		} else {
+			others = true
+		}
+	}
+	for _, b := range begins {
+		next := b.log
+		for _, other := range begins {
+			if other.Generation == b.Generation+1 && other.Salt == wal.NextSalt(b.Salt) {
+				next = other.log
+			}
+		}
+		run := logRun{header: b.Header}
+		fault := catch(func() { run.read(b.log.Words(), next.Words()) }, func(error) {}, recovery.Bytes(b.log.Words()), recovery.Bytes(next.Words()))
+		if fault != nil {
+			return nil, false, false, fault
+		}
+		runs = append(runs, run)
+	}
+	slices.SortFunc(runs, func(a, b logRun) int { return cmp.Compare(a.header.Generation, b.header.Generation) })
+	return runs, others, unknown, nil
+}
+
+func (run *logRun) read(log, next []uint64) {
+	committed := 0 // entries
+	var err error
+	cut := int64(len(log))*8 < run.header.Bytes
+	log, next = ofSize(log, run.header), ofSize(next, run.header)
+	run.Contents, err = wal.Salvage(log, next, run.header, func(rec *wal.Record) {
+		if rec.Op != 0 {
+			run.entries = append(run.entries, hashes.Entry{Op: rec.Op, Items: rec.Grow, Hash: rec.Hash})
+		}
+	}, func(c wal.Commit) {
+		for ; committed < len(run.entries); committed++ {
+			run.entries[committed].Time = c.Time
+		}
+		run.commits = append(run.commits, logCommit{committed, c.At})
+	})
+	for ; committed < len(run.entries); committed++ {
+		run.entries[committed].Time = max(run.Time, 1)
+	}
+	run.broken = run.Broken || cut || err != nil
+}
+
+// ofSize returns a log with the size that it had, by the header that it has for a generation or the one
+// before.
+func ofSize(log []uint64, h wal.Header) []uint64 {
+	for _, own := range wal.Headers(log) {
+		if own.Generation == h.Generation || own.Generation == h.Generation+1 {
+			h.Bytes = own.Bytes
+		}
+	}
+	if missing := h.Bytes/8 - int64(len(log)); missing > 0 {
+		return append(slices.Clone(log), make([]uint64, missing)...)
+	}
+	return log[:h.Bytes/8]
+}
+
+// after returns the entries after a position, and whether the run joins there: its entries lead from the
+// position to those of its commits.
+func (run *logRun) after(end layout.Position, sb *layout.Superblock) (rest []hashes.Entry, whole bool) {
+	var before uint64 // operations before the first entry
+	switch {
+	case run.Records == 0 && len(run.commits) == 0:
+		return nil, true
+	case len(run.commits) > 0:
+		before = run.commits[0].at.Number - uint64(run.commits[0].entries)
+	case run.LSN-run.Records == sb.CheckpointLSN(): // no commit: it begins where the superblock is
+		before = sb.Kept().At.Number
+	default:
+		return nil, false
+	}
+	if end.Number > before+uint64(len(run.entries)) {
+		return nil, true // NAME.hashes has them all
+	}
+	if end.Number < before {
+		return nil, false
+	}
+	skip := int(end.Number - before)
+	commits := run.commits
+	for len(commits) > 0 && commits[0].entries < skip {
+		commits = commits[1:]
+	}
+	at := end
+	for i := skip; ; i++ {
+		for len(commits) > 0 && commits[0].entries == i {
+			if commits[0].at != at {
+				return nil, false
+			}
+			commits = commits[1:]
+		}
+		if i == len(run.entries) {
+			return run.entries[skip:], true
+		}
+		at = at.After(run.entries[i].Op, run.entries[i].Hash)
+	}
+}

@@ -1,0 +1,127 @@
+package osfile
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// The name of a temporary file of path is that of path, cut short if it is long, plus
+//
+//	.tmp-0123456789abcdef
+//
+// with 16 random digits. The process that made it holds a lock on it (lockDraft) as long as
+// the process lives, so that others can tell it from a file that a dead process left.
+const (
+	temporaryMark   = ".tmp-"
+	temporaryDigits = 16
+	temporaryBase   = 200 // bytes kept of the name of path: a name has at most 255
+)
+
+// temporaryPrefix is the start of the names of all temporary files of path.
+func temporaryPrefix(path string) string {
+	dir, base := filepath.Split(path)
+	if len(base) > temporaryBase {
+		base = strings.ToValidUTF8(base[:temporaryBase], "")
+	}
+	return filepath.Join(dir, base) + temporaryMark
+}
+
+// RebuildPath returns the path of the file that is to take the place of the one at path. It
+// exists from the beginning of a rebuild on, so that a dead process leaves no other trace.
+func RebuildPath(path string) string { return path + temporaryMark + "rebuild" }
+
+// BeginRebuild makes the file at RebuildPath, empty. The caller has the lock of path.
+func BeginRebuild(path string) error {
+	if err := EndRebuild(path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(RebuildPath(path), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// EndRebuild removes what is left of a rebuild that did not end. The caller has the lock of path.
+func EndRebuild(path string) error {
+	rebuild := RebuildPath(path)
+	if info, err := os.Lstat(rebuild); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.OpenFile(rebuild, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if lock(f) != nil { // somebody has it open: it is none of ours
+		return nil
+	}
+	head := make([]byte, layout.OffRuntime)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if n > 0 && !layout.IsFilter(head[:n]) {
+		return nil // nor is this: a rebuild leaves an empty file, or a whole filter
+	}
+	RemoveStale(rebuild)
+	var errs []error
+	for _, suffix := range []string{recovery.NextLog.String(), recovery.CurrentLog.String(), recovery.NextHashes.String(), recovery.CurrentHashes.String(), ""} {
+		if err := os.Remove(rebuild + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// createBeside makes a temporary file of path and locks it. If locking fails, as on a file
+// system without locks, no other process can lock the file and remove it by mistake either.
+func createBeside(path string, mode fs.FileMode) (*os.File, error) {
+	for {
+		var nonce [temporaryDigits / 2]byte
+		rand.Read(nonce[:])
+		name := temporaryPrefix(path) + hex.EncodeToString(nonce[:])
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return nil, err
+		}
+		afterCreate(name)
+		err = lockDraft(f)
+		if removed := err == nil && !sameFile(f, name); err != recovery.ErrLocked && !removed {
+			return f, nil
+		}
+		f.Close() // RemoveStale of another process came first: the file is gone, or will be
+	}
+}
+
+// afterCreate lets a test remove the file.
+var afterCreate = func(name string) {}
+
+// RemoveStale removes the temporary files of path whose process has died. Whatever makes a file at
+// path does so too. Files that it cannot remove do no harm.
+func RemoveStale(path string) {
+	prefix := temporaryPrefix(path)
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		name := filepath.Join(filepath.Dir(path), e.Name())
+		digits, ok := strings.CutPrefix(name, prefix)
+		if !ok || len(digits) != temporaryDigits || strings.Trim(digits, "0123456789abcdef") != "" || !e.Type().IsRegular() {
+			continue
+		}
+		if f, err := os.OpenFile(name, os.O_RDWR, 0); err == nil {
+			if lockDraft(f) == nil && sameFile(f, name) {
+				os.Remove(name)
+			}
+			f.Close()
+		}
+	}
+}

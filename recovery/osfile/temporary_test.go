@@ -1,0 +1,321 @@
+package osfile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// TestPublishedFileIsNobodysTemporaryFile checks that a process that looks for stale files
+// keeps no writer out of a new file, even if it opened the file before it got its name.
+func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
+	f, _ := openGolden(t)
+	path := f.Name() + "-new"
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Allocate(context.Background(), int64(len(golden))); err != nil {
+		t.Fatal(err)
+	}
+	copy(d.Data, golden)
+	late, err := os.OpenFile(d.file.Name(), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	if err := d.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lockDraft(late); err != nil {
+		t.Fatal(err)
+	}
+	v, err := OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+}
+
+// TestDraftIsClosedToOthers checks that no other user may open the new file before it has the
+// permissions of the old one, and that users that may open a filter may open its log.
+func TestDraftIsClosedToOthers(t *testing.T) {
+	f, _ := openGolden(t)
+	path := f.Name()
+	if err := os.Chmod(path, 0o642); err != nil {
+		t.Fatal(err)
+	}
+	defer func(old func(string)) { afterCreate = old }(afterCreate)
+	afterCreate = func(name string) {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+	}
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Discard(); err != nil {
+		t.Error(err)
+	}
+	v, err := OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	log, err := v.CreateLog(wal.MinBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Close()
+	if info, err := os.Stat(path + recovery.NextLog.String()); err != nil || info.Mode().Perm() != 0o642 {
+		t.Errorf("the log: %v, %v", info, err)
+	}
+}
+
+// TestStaleTemporaryFiles checks that a draft removes the temporary files that dead processes
+// left for the same path, and no other file.
+func TestStaleTemporaryFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	const digits = "0123456789abcdef"
+	stays := []string{
+		"a.tmp-", "a.tmp-" + digits[1:], "a.tmp-" + digits + "0", "a.tmp-" + strings.ToUpper(digits), "ab.tmp-" + digits, "a.tmp", "b.tmp-" + digits,
+	}
+	for _, name := range append([]string{"a.tmp-" + digits, "a.tmp-ffffffffffffffff"}, stays...) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("left"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "a.tmp-aaaaaaaaaaaaaaaa"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stays = append(stays, "a.tmp-aaaaaaaaaaaaaaaa")
+
+	// Two live files: a draft that is being filled and, if it has a name, its scratch file.
+	live, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch, err := live.Scratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stays = append(stays, filepath.Base(live.file.Name()))
+	check := func(stays []string) {
+		t.Helper()
+		list := strings.Split(names(t, dir), " ")
+		want := make(map[string]bool)
+		for _, name := range stays {
+			want[name] = true
+		}
+		for _, name := range list {
+			if !want[name] {
+				t.Errorf("%s is still there", name)
+			}
+			delete(want, name)
+		}
+		for name := range want {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	check(stays)
+	other, err := NewDraftOf(path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(append(stays, filepath.Base(other.file.Name())))
+	if err := errors.Join(other.Discard(), scratch.Close()); err != nil {
+		t.Error(err)
+	}
+	check(stays)
+	if err := live.Allocate(context.Background(), 100); err != nil {
+		t.Fatal(err)
+	}
+	other, err = NewDraft(path) // the lock stays when the file is mapped
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(append(stays, filepath.Base(other.file.Name())))
+	if err := errors.Join(live.Publish(), other.Discard()); err != nil {
+		t.Error(err)
+	}
+	check(append(stays[:len(stays)-1:len(stays)-1], "a"))
+}
+
+// TestTemporaryFileIsTakenAway checks that a draft makes a new temporary file if another
+// process removes the first one before it is locked, when it looks like that of a dead
+// process.
+func TestTemporaryFileIsTakenAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	defer func(old func(string)) { afterCreate = old }(afterCreate)
+	var made []string
+	var locked []*os.File
+	afterCreate = func(name string) {
+		switch made = append(made, name); len(made) {
+		case 1:
+			RemoveStale(path)
+		case 2: // the other process is about to remove it
+			f, err := os.OpenFile(name, os.O_RDWR, 0)
+			if err == nil {
+				err = lockDraft(f)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			locked = append(locked, f)
+		}
+	}
+	d, err := NewDraft(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made) != 3 || d.file.Name() != made[2] || !sameFile(d.file, made[2]) {
+		t.Errorf("made %v, and has %s", made, d.file.Name())
+	}
+	if _, err := os.Stat(made[0]); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the first is still there")
+	}
+	for _, f := range locked {
+		f.Close()
+	}
+	if err := d.Discard(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLongNames checks that a draft works with the longest name that a file system takes.
+func TestLongNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{strings.Repeat("n", 255), strings.Repeat("ü", 127), "x" + strings.Repeat("ü", 127)} {
+		d, err := NewDraft(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Allocate(context.Background(), 100); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Publish(); err != nil {
+			t.Fatal(err)
+		}
+		if list := names(t, dir); list != name {
+			t.Errorf("there are %s", list)
+		}
+		os.Remove(filepath.Join(dir, name))
+	}
+}
+
+// TestDraftFollowsLinks checks that a symbolic link stays a link, and that its target is made
+// or replaced, whatever the path of the link, the working directory and whether the target
+// exists.
+func TestDraftFollowsLinks(t *testing.T) {
+	for _, exists := range []bool{false, true} {
+		for name, draft := range map[string]func(string) (*Draft, error){"NewDraft": NewDraft, "NewDraftOf": newDraftOf} {
+			dir := t.TempDir()
+			if err := os.MkdirAll(filepath.Join(dir, "deep", "er"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			target := filepath.Join(dir, "deep", "target")
+			links := map[string]string{
+				"one":                            "two",
+				"two":                            filepath.Join(dir, "folder", "three"),
+				"folder":                         "deep",
+				filepath.Join("deep", "three"):   filepath.Join("er", "four"),
+				filepath.Join("deep/er", "four"): filepath.Join("..", "target"),
+				filepath.Join("deep", "loop"):    filepath.Join("er", "loop"),
+				filepath.Join("deep/er", "loop"): filepath.Join("..", "loop"),
+				filepath.Join("deep", "nowhere"): filepath.Join("missing", "f"),
+			}
+			// A link in a directory that is itself reached by a link: ".." leads to the
+			// parent of the directory, not of the link to it.
+			other := t.TempDir()
+			if err := errors.Join(os.MkdirAll(filepath.Join(other, "b", "c"), 0o700), os.Symlink(filepath.Join(other, "b", "c"), filepath.Join(dir, "aside")),
+				os.Symlink(filepath.Join("..", "target"), filepath.Join(other, "b", "c", "link"))); err != nil {
+				t.Skip(err)
+			}
+			for _, path := range []string{filepath.Join(dir, "aside", "link"), filepath.Join(dir, "aside") + "/../target"} {
+				d, err := NewDraft(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want, _ := filepath.EvalSymlinks(filepath.Join(other, "b")); filepath.Dir(d.path) != want || filepath.Base(d.path) != "target" {
+					t.Errorf("%s leads to %s", path, d.path)
+				}
+				d.Discard()
+			}
+			for link, to := range links {
+				if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+					t.Skip(err)
+				}
+			}
+			if exists {
+				if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d, err := draft(filepath.Join(dir, "one"))
+			if exists && name == "NewDraftOf" {
+				if !errors.Is(err, fs.ErrExist) {
+					t.Errorf("where a file stands: %v", err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Allocate(context.Background(), 100); err != nil {
+				t.Fatal(err)
+			}
+			publish := d.Publish
+			if name == "NewDraftOf" {
+				publish = d.PublishNew
+			}
+			if err := publish(); err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Lstat(target); err != nil || !info.Mode().IsRegular() || info.Size() != 100 {
+				t.Errorf("%s: %v, %v", name, info, err)
+			}
+			for link, to := range links {
+				if now, err := os.Readlink(filepath.Join(dir, link)); now != to || err != nil {
+					t.Errorf("%s: %s leads to %s, %v", name, link, now, err)
+				}
+			}
+			if _, err := draft(filepath.Join(dir, "deep", "loop")); err == nil || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a loop: %v", err)
+			}
+			if _, err := draft(filepath.Join(dir, "deep", "nowhere")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("in no folder: %v", err)
+			}
+		}
+	}
+}
+
+// newDraftOf is NewDraftOf with the permissions that the umask leaves.
+func newDraftOf(path string) (*Draft, error) { return NewDraftOf(path, 0) }
+
+// TestBeginRebuildDestroysNothing: a file of another kind that has the name stays.
+func TestBeginRebuildDestroysNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for left, removed := range map[string]bool{"": true, string(make([]byte, 50_000)): false, "notes": false} {
+		if err := os.WriteFile(RebuildPath(path), []byte(left), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := BeginRebuild(path)
+		now, _ := os.ReadFile(RebuildPath(path))
+		if removed && (err != nil || len(now) > 0) || !removed && (!errors.Is(err, fs.ErrExist) || string(now) != left) {
+			t.Errorf("beside %d bytes: %v, now %d", len(left), err, len(now))
+		}
+	}
+}
