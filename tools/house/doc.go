@@ -70,13 +70,11 @@
 //	    → mmapfilter mmapfilter/guard
 //	mmapfilter/guard/badgerguard   (*) the guard of Badger
 //	    → mmapfilter/guard
-//	mmapfilter/guard/badgerguard/example  (*) a program that is to be copied
-//	    → mmapfilter/guard mmapfilter/guard/badgerguard
 //	mmapfilter/guard/bboltguard    (*) the guard of bbolt
 //	    → mmapfilter/guard
 //	mmapfilter/guard/pebbleguard   (*) the guard of Pebble
 //	    → mmapfilter/guard
-//	mmapfilter/guard/pebbleguard/example  (*)
+//	mmapfilter/guard/pebbleguard/example  (*) a program that is to be copied
 //	    → mmapfilter/guard mmapfilter/guard/pebbleguard
 //	mmapfilter/guard/example/sqlite       (*) a guard by hand, of a database/sql store
 //	    → mmapfilter/guard

@@ -3,10 +3,7 @@ package badgerguard
 import (
 	"context"
 	"encoding/binary"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,9 +11,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
-
-// kills is how often TestKill kills its child.
-var kills = flag.Int("kills", 10, "how often the kill test kills")
 
 // valueThreshold is the length of the shortest value that goes to the value log.
 const valueThreshold = 1 << 10
@@ -176,7 +170,7 @@ func waitFor(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(15 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatalf("%s: not in two minutes", what)
+			tb.Fatalf("%s: not in time", what)
 		}
 	}
 }
@@ -184,24 +178,4 @@ func waitFor(tb testing.TB, what string, condition func() bool) {
 func waitServing(tb testing.TB, d *DB) {
 	tb.Helper()
 	waitFor(tb, fmt.Sprintf("serving: %+v", d.GuardStats()), func() bool { return d.GuardStats().State == "serving" })
-}
-
-// copyDir copies the files of a directory.
-func copyDir(tb testing.TB, to, from string) {
-	tb.Helper()
-	must(tb, os.MkdirAll(to, 0o755))
-	list, err := os.ReadDir(from)
-	must(tb, err)
-	for _, e := range list {
-		if e.Name() != "LOCK" {
-			copyFile(tb, filepath.Join(to, e.Name()), filepath.Join(from, e.Name()))
-		}
-	}
-}
-
-func copyFile(tb testing.TB, to, from string) {
-	tb.Helper()
-	b, err := os.ReadFile(from)
-	must(tb, err)
-	must(tb, os.WriteFile(to, b, 0o644))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -79,18 +80,21 @@ func TestSubscribe(t *testing.T) {
 }
 
 func TestReservedKeys(t *testing.T) {
-	for _, prefix := range []string{"", "g", "\xff\xff"} {
+	for _, prefix := range []string{"", "g", "\xff\xff", guard.OwnerName + "y"} {
 		g := quiet(guard.Exact)
 		g.Prefix = []byte(prefix)
 		d := mustOpen(t, small(t.TempDir()), g)
 		set(t, d, 0, 20)
 		remove(t, d, 10, 20)
 		keys := [][]byte{[]byte("\x00a"), []byte("a"), []byte("f"), []byte("h"), []byte("\xfe"), []byte("\xff")}
+		if prefix != "" {
+			keys = append(keys, []byte(guard.OwnerName+"\x00"), []byte(guard.OwnerName+"\xff"))
+		}
 		must(t, d.Update(func(txn *Txn) error {
 			for _, k := range keys {
 				must(t, txn.Set(k, []byte("v")))
 			}
-			for _, key := range [][]byte{d.store.prefix, d.store.key([]byte("s")), d.store.key([]byte("any"))} {
+			for _, key := range [][]byte{d.store.prefix, d.store.key([]byte("s")), d.store.key([]byte("any")), owner} {
 				if err := txn.Set(key, nil); err != ErrReserved {
 					t.Errorf("Set %q: %v", key, err)
 				}
@@ -101,6 +105,9 @@ func TestReservedKeys(t *testing.T) {
 			return nil
 		}))
 		want := keysOf(t, d)
+		if slices.ContainsFunc(want, func(k []byte) bool { return bytes.Equal(k, owner) }) || len(want) < 10+len(keys) {
+			t.Errorf("prefix %q: %q", prefix, want)
+		}
 		must(t, d.View(func(txn *Txn) error {
 			for _, entry := range []string{"s\x00\x00", "s"} {
 				if _, err := txn.Get(d.store.key([]byte(entry))); err != badger.ErrKeyNotFound {

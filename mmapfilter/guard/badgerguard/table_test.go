@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
 // quiet returns options of a guard that does nothing by itself while a test lasts.
@@ -146,30 +147,6 @@ func TestIteratorDoesNotConflict(t *testing.T) {
 	if err := txn.Commit(); n != 10 || err != nil {
 		t.Errorf("%d keys, %v", n, err)
 	}
-}
-
-func TestOldTransactions(t *testing.T) {
-	modes(t, func(t *testing.T, deletes guard.DeleteMode) {
-		d := mustOpen(t, small(t.TempDir()), quiet(deletes))
-		set(t, d, 0, 500)
-		old := d.NewTransaction(false)
-		defer old.Discard()
-		remove(t, d, 0, 500)
-		must(t, d.Guard().Work())
-		must(t, d.Guard().Rebuild(context.Background()))
-		for i := range 500 {
-			if _, err := old.Get(number(i)); err != nil {
-				t.Fatalf("key %d: %v", i, err)
-			}
-			if _, err := old.Get(number(500 + i)); err != badger.ErrKeyNotFound {
-				t.Fatalf("key %d: %v", 500+i, err)
-			}
-		}
-		if s := d.GuardStats(); s.FalsePositives > 0 || s.Unfiltered == 0 { // the filter was not asked
-			t.Errorf("%+v", s)
-		}
-		mustHave(t, d, 0, 0, 500)
-	})
 }
 
 func TestCommitWith(t *testing.T) {
@@ -424,7 +401,7 @@ func TestCrashAfterDrop(t *testing.T) {
 	must(t, d.store.removeStamp())
 	d.store.drop.Unlock()
 	dir := t.TempDir()
-	copyDir(t, dir, d.options.Dir)
+	must(t, guardtest.CopyDir(dir, d.options.Dir, "LOCK"))
 	c := mustOpen(t, small(dir), quiet(guard.Rebuild))
 	waitServing(t, c)
 	if s := c.GuardStats(); s.Rebuilds != 1 {

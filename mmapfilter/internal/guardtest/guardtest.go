@@ -112,7 +112,7 @@ func random(t *testing.T) *rand.Rand {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("-seed %d", seed)
+	t.Logf("-modelseed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 

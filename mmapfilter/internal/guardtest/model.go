@@ -17,7 +17,7 @@ import (
 
 var (
 	steps = flag.Int("steps", 300, "steps of each worker of the model test")
-	seed  = flag.Uint64("seed", 0, "seed of the model, kill and file tests; 0 means a random one")
+	seed  = flag.Uint64("modelseed", 0, "seed of the model, kill and file tests; 0 means a random one")
 )
 
 const (
