@@ -383,17 +383,8 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	if s.Generation() == 0 {
 		return bad(offGeneration, "F2: the generation is 0")
 	}
-	if s.Compat()&^knownCompat == 0 {
-		for _, span := range reservedSpans {
-			if bytes.Equal(s[span[0]:span[1]], zeros[span[0]:span[1]]) {
-				continue
-			}
-			for i := span[0]; i < span[1]; i++ {
-				if s[i] != 0 {
-					return bad(i, "F4: a reserved byte is %#02x, not 0", s[i])
-				}
-			}
-		}
+	if i := s.reservedUse(); i >= 0 && s.Compat()&^knownCompat == 0 {
+		return bad(i, "F4: a reserved byte is %#02x, not 0", s[i])
 	}
 	if !s.KeepsHashes() && (s.Hashes() != (Hashes{}) || s.Kept() != (Kept{}) || s.Descent() != 0 || s.LastTime() != 0) {
 		return bad(offHashesIdentity, "F4: the file keeps no hashes, and names some, or has a history")
@@ -437,6 +428,21 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 		return bad(offLength, "F13: %d items are more than %d slots and the stash hold", s.Length(), g.Slots())
 	}
 	return g, nil
+}
+
+// reservedUse returns the first reserved byte that is not 0, or -1.
+func (s *Superblock) reservedUse() int {
+	for _, span := range reservedSpans {
+		if bytes.Equal(s[span[0]:span[1]], zeros[span[0]:span[1]]) {
+			continue
+		}
+		for i := span[0]; i < span[1]; i++ {
+			if s[i] != 0 {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 // CheckFileSize checks the size of a file against F6: a sealed file has exactly the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -110,17 +111,17 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 	return nil
 }
 
-// keep appends the history of a generation of the log to NAME.hashes and makes it durable (K2). If that
+// keep appends the history of a generation, the segments of a log, to NAME.hashes and makes it durable (K2). If that
 // fails, and the filter need not keep its hashes, it does without: nothing else depends on them.
 // Otherwise the log still has them, and keep can be tried again.
-func (k *keeper) keep(generation uint64, each func(do func(log []uint64, seg wal.Segment))) error {
+func (k *keeper) keep(generation uint64, segments iter.Seq2[[]uint64, wal.Segment]) error {
 	if k.err() != nil || generation <= k.generation && !k.torn {
 		return nil
 	}
 	if generation <= k.generation {
-		each = func(func([]uint64, wal.Segment)) {}
+		segments = func(func([]uint64, wal.Segment) bool) {}
 	}
-	err := k.tryKeep(each)
+	err := k.tryKeep(segments)
 	switch {
 	case err == nil:
 		k.generation = max(k.generation, generation)
@@ -132,7 +133,7 @@ func (k *keeper) keep(generation uint64, each func(do func(log []uint64, seg wal
 	return nil
 }
 
-func (k *keeper) tryKeep(each func(do func(log []uint64, seg wal.Segment))) (err error) {
+func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) {
 	if !k.cut {
 		// A writer that died may have appended more, which no superblock counts.
 		if err := k.file.Truncate(max(k.counted.Pages, hashes.FirstBase)); err != nil {
@@ -142,7 +143,7 @@ func (k *keeper) tryKeep(each func(do func(log []uint64, seg wal.Segment))) (err
 	}
 	tail, none := k.tail, true // a copy: if this fails, the next attempt begins there again
 	now := uint64(0)
-	each(func(log []uint64, seg wal.Segment) {
+	for log, seg := range segments {
 		committed := seg.Time
 		if committed == 0 { // by nobody
 			now = cmp.Or(now, k.now())
@@ -153,7 +154,7 @@ func (k *keeper) tryKeep(each func(do func(log []uint64, seg wal.Segment))) (err
 				err, none = tail.Add(hashes.Entry{Op: r.Op, Items: r.Grow, Hash: r.Hash, Time: committed}), false
 			}
 		})
-	})
+	}
 	if err != nil || none && !k.torn {
 		return err
 	}
@@ -181,10 +182,12 @@ func (k *keeper) stored() { k.last = k.next }
 
 // keepEnded is keep for a generation that this process has written.
 func (k *keeper) keepEnded(log File, generation, salt uint64) error {
-	return k.keep(generation, func(do func([]uint64, wal.Segment)) {
+	return k.keep(generation, func(yield func([]uint64, wal.Segment) bool) {
 		words := log.Words()
 		for seg := range wal.Ended(words, generation, salt) {
-			do(words, seg)
+			if !yield(words, seg) {
+				return
+			}
 		}
 	})
 }

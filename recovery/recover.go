@@ -219,9 +219,11 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 
 	w.length, w.userSeq, w.operation = scan.Length, scan.UserSeq, scan.Operation
 	w.history, w.lastTime = scan.Kept, scan.Time
-	err = w.kept.keep(w.sb.Generation()+1, func(do func([]uint64, wal.Segment)) {
+	err = w.kept.keep(w.sb.Generation()+1, func(yield func([]uint64, wal.Segment) bool) {
 		for _, seg := range scan.Segments {
-			do(logs.logs[seg.Log].Words(), seg)
+			if !yield(logs.logs[seg.Log].Words(), seg) {
+				return
+			}
 		}
 	})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 	"pgregory.net/rapid"

@@ -202,24 +202,12 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 		}
 		if committed && n == commit.Records && s.checker.words(log[segment+segmentHeadWords:at]...) == crc && commit.LSN == s.lsn+1 && len(s.operation) == 0 {
 			s.lsn, s.check = commit.LSN, commitCheck
-			s.Durable = max(s.Durable, commit.Durable)
 			s.LSN, end = s.lsn, at
 			if whole.Records > 0 {
 				s.Segments[len(s.Segments)-1].Time = commit.Time
 			}
-			s.UserSeq, s.Operation = commit.UserSeq, commit.Operation
-			if s.open {
-				s.Length, s.Kept.At, s.open = commit.Length, commit.At, false
-			}
-			if s.Length != commit.Length {
-				return end, corrupt(segment, fmt.Sprintf("L4: the commit says %d items, its records make %d", commit.Length, s.Length))
-			}
-			if s.kept && s.Kept.At != commit.At {
-				return end, corrupt(segment, fmt.Sprintf("L4: the commit is at operation %d of the history, its records lead to %d, or to others", commit.At.Number, s.Kept.At.Number))
-			}
-			s.Time = max(s.Time, commit.Time)
-			if s.commit != nil {
-				s.commit(commit)
+			if err := s.endCommit(segment, commit); err != nil {
+				return end, err
 			}
 			segment = nextSegment(at)
 			continue
@@ -236,6 +224,26 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 		}
 	}
 	return end, nil
+}
+
+// endCommit takes what the commit of a segment says, and checks it against the records (L4).
+func (s *scanner) endCommit(segment uint64, c Commit) error {
+	s.Durable = max(s.Durable, c.Durable)
+	s.UserSeq, s.Operation = c.UserSeq, c.Operation
+	if s.open {
+		s.Length, s.Kept.At, s.open = c.Length, c.At, false
+	}
+	if s.Length != c.Length {
+		return corrupt(segment, fmt.Sprintf("L4: the commit says %d items, its records make %d", c.Length, s.Length))
+	}
+	if s.kept && s.Kept.At != c.At {
+		return corrupt(segment, fmt.Sprintf("L4: the commit is at operation %d of the history, its records lead to %d, or to others", c.At.Number, s.Kept.At.Number))
+	}
+	s.Time = max(s.Time, c.Time)
+	if s.commit != nil {
+		s.commit(c)
+	}
+	return nil
 }
 
 // beginIsLost reports whether a segment has begun although its begin record is none. A half begins with
