@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"math"
@@ -13,18 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
-
-// TestMain runs the test binary as a builder when it is started as one.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == builderCommand {
-		os.Exit(runBuilder(context.Background(), os.Args[2:], os.Stdout, os.Stderr))
-	}
-	os.Exit(m.Run())
-}
 
 // flawed makes a set that loses every hundredth key it accepts, or the last 500, or has room
 // for half of the keys.
@@ -101,10 +93,9 @@ func want(t *testing.T, rows [][]string, begin ...string) []string {
 }
 
 func TestLookupRows(t *testing.T) {
-	rows := short(t, "lookup", "-size", "256KiB")
-	perTable := 1 + 3 + len(questions()) // the head, and the reads
-	if tables := 2 * len(variants()); len(rows) != tables*perTable {
-		t.Errorf("%d rows, not %d tables of %d", len(rows), tables, perTable)
+	rows := short(t, "lookup")
+	if perTable := 1 + 3 + len(questions()); len(rows) != 2*perTable { // the head, and the reads
+		t.Errorf("%d rows, not two tables of %d", len(rows), perTable)
 	}
 	want(t, rows, "random reads of lines, a chain of dependent reads")
 	for _, q := range questions() {
@@ -117,7 +108,7 @@ func TestLookupRows(t *testing.T) {
 // TestLookupLost checks that a turn fails if a key in the filter is not found.
 func TestLookupLost(t *testing.T) {
 	s := &session{ctx: t.Context(), out: new(bytes.Buffer), notes: new(bytes.Buffer), temp: t.TempDir(), seed: 1}
-	_, f, err := s.build("f.mmf", variants()[1].options(2000), 1000)
+	_, f, err := s.build("f.mmf", byDefault.options(2000), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +165,7 @@ func TestPeersRows(t *testing.T) {
 
 // TestVariantKeys checks that a filter for v.keys has about the given number of bytes.
 func TestVariantKeys(t *testing.T) {
-	for _, v := range append(variants(), variant{rate: 0.0001}) {
+	for _, v := range []variant{byDefault, {layout: layout.Packed, f: 12}, {layout: layout.SemiSorted, f: 12}, {rate: 0.0001}} {
 		opts := v.options(v.keys(64 << 20))
 		plan, err := opts.Plan()
 		if err != nil {
@@ -233,14 +224,9 @@ func TestPeersCheck(t *testing.T) {
 
 func TestInsertRows(t *testing.T) {
 	addFlawed(t, "loses", "refuses")
-	rows := short(t, "insert", "-loads", "50,95")
-	names := []string{"mmapfilter, rate 1 %: Insert", "mmapfilter, rate 1 %: Insert, with Sync every 65,536", "mmapfilter, rate 1 %: InsertBatch of 1,024",
-		"mmapfilter, rate 1 %: InsertBatch of 1,024, with Sync every 65,536", "bits-and-blooms/bloom v3", "holiman/bloomfilter v2, xxh3",
-		"seiflotfy/cuckoofilter, f=8, b=4", "loses", "refuses"}
-	for _, v := range variants()[1:] {
-		names = append(names, v.name()+": Insert")
-	}
-	for _, name := range names {
+	rows := short(t, "peers", "-loads", "50,95")
+	for _, name := range []string{"mmapfilter, rate 1 %: Insert", "mmapfilter, rate 1 %: InsertBatch of 1,024", "bits-and-blooms/bloom v3",
+		"holiman/bloomfilter v2, xxh3", "seiflotfy/cuckoofilter, f=8, b=4", "loses", "refuses"} {
 		got := want(t, rows, name)
 		count := 0
 		for _, r := range rows {
@@ -248,7 +234,7 @@ func TestInsertRows(t *testing.T) {
 				count++
 			}
 		}
-		if count != 3 || len(got) != 3 {
+		if count != 2 || len(got) != 3 {
 			t.Errorf("%s: %d rows such as %q", name, count, got)
 		}
 		switch {
@@ -268,12 +254,9 @@ func TestBuildRows(t *testing.T) {
 	for _, head := range []string{"20,000 keys", "30,000 keys"} {
 		want(t, rows, head)
 	}
-	names := []string{"to hash the keys, one processor", "to write a file of the first size and sync it", "refuses", "refuses, one processor"}
+	names := []string{"Build, " + byDefault.name(), "to hash the keys, one processor", "to write a file of the first size and sync it", "refuses"}
 	for _, spec := range goPeers(defaultRate) {
-		names = append(names, spec.name, spec.name+", one processor")
-	}
-	for _, v := range variants() {
-		names = append(names, "Build, "+v.name())
+		names = append(names, spec.name)
 	}
 	for _, name := range names {
 		got := want(t, rows, name)
@@ -289,12 +272,12 @@ func TestBuildRows(t *testing.T) {
 	}
 }
 
-func TestBillionsRows(t *testing.T) {
-	rows := short(t, "billions")
+func TestBuildCheckRows(t *testing.T) {
+	rows := short(t, "build", "-check")
 	if got := want(t, rows, "ContainsBatch of every key"); len(got) != 1 || !strings.HasPrefix(got[0], "0 missing") {
 		t.Errorf("%q", got)
 	}
-	if got := want(t, rows, "Verify"); !strings.HasSuffix(got[0], ": 100,000 items") {
+	if got := want(t, rows, "Verify"); !strings.HasSuffix(got[0], ": 50,000 items") {
 		t.Errorf("%q", got)
 	}
 	for _, name := range []string{"Build", "heap in use, at most", "file", "open; and the first answer", "false positives"} {
@@ -302,100 +285,99 @@ func TestBillionsRows(t *testing.T) {
 	}
 }
 
-func TestGrowthFiles(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "growth")
-	rows := short(t, "growth", "-sizes", "64KiB,512KiB", "-out", out)
-	names := []string{"random reads: the limit", "chain of dependent reads", "ContainsHashes, absent", "ContainsBatch, absent",
-		"Contains, absent", "Contains, present", "Insert and Delete", "Build, by the clock, once"}
-	for _, name := range names {
+func TestSetRows(t *testing.T) {
+	rows := short(t, "build", "-shards", "5")
+	for _, name := range []string{"partition: 8 tasks, two at a time", "build: 5 tasks, two at a time", "all", "one Build of the same keys",
+		"ContainsBatch of every key, two goroutines: 0 missing", "one key", "batches of 64", "batches of 1024"} {
 		want(t, rows, name)
 	}
-	if got := len(variants()) * (len(names) + 1); len(rows) != got {
-		t.Errorf("%d rows, not %d", len(rows), got)
-	}
-	text, err := os.ReadFile(out + ".csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if got := 1 + 2*len(variants())*len(names); err != nil || len(lines) != got {
-		t.Errorf("%d lines of CSV, not %d: %v", len(lines), got, err)
-	}
-	for _, k := range variants() {
-		for part, name := range map[string]string{"lookups": "ContainsHashes", "writes": "Insert and Delete"} {
-			picture, err := os.ReadFile(fmt.Sprintf("%s-%v-%s.svg", out, k, part))
-			if err != nil || !bytes.Contains(picture, []byte(">512 KiB<")) || !bytes.Contains(picture, []byte(">"+name+"<")) {
-				t.Errorf("%v: no picture of %s with its sizes and names: %v", k, part, err)
-			}
-			if !bytes.Contains(picture, fmt.Appendf(nil, " Variant: %v</title>", k)) {
-				t.Errorf("%v: the picture of %s does not say of which variant it is", k, part)
-			}
-		}
-	}
 }
 
-// Labels of sizes must not overlap: that is an error of the picture, after everything was
-// measured.
-func TestSizeTicks(t *testing.T) {
-	var labels []string
-	for _, tick := range sizeTicks([]float64{1 << 30, 64 << 10, 1 << 20, 4 << 30, 8 << 30}) {
-		labels = append(labels, tick.Label)
-	}
-	if want := []string{"64 KiB", "1 MiB", "", "", "8 GiB"}; !slices.Equal(labels, want) {
-		t.Errorf("labels are %q, want %q", labels, want)
-	}
-}
-
-// The committed pictures are what -draw makes of the committed CSV file, without measuring.
-func TestGrowthPictures(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "growth")
-	text, err := os.ReadFile("growth.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(out+".csv", text, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	short(t, "growth", "-draw", "-out", out)
-	if after, err := os.ReadFile(out + ".csv"); err != nil || !bytes.Equal(after, text) {
-		t.Errorf("it has measured: %v", err)
-	}
-	kept, err := filepath.Glob("growth-*.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	drawn, err := filepath.Glob(out + "-*.svg")
-	if err != nil || len(drawn) != len(kept) || len(kept) == 0 {
-		t.Errorf("drawn are %q, kept %q, %v", drawn, kept, err)
-	}
-	for _, name := range kept {
-		want, err := os.ReadFile(name)
-		got, also := os.ReadFile(filepath.Join(filepath.Dir(out), name))
-		if err := errors.Join(err, also); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what \"growth -draw\" draws of growth.csv: %v", name, err)
-		}
-	}
-	for want, text := range map[string]string{
-		"has no rows":  "layout,bytes,keys,measured,ns,over the limit\n",
-		"wrong number": "layout,bytes\npacked\n",
-		"of 2 cells":   "layout,bytes\npacked,1\n",
-		"invalid":      "a,b,c,d,e,f\npacked,1,1,Contains,many,1\n",
-		"no points":    "a,b,c,d,e,f\npacked,1,1,Contains,1,1\n",
-	} {
+// TestPictures: the committed pictures are what -draw makes of the committed CSV files, without
+// measuring.
+func TestPictures(t *testing.T) {
+	for name, command := range map[string]string{"growth": "lookup", "churn": "churn", "writer": "writer"} {
+		out := filepath.Join(t.TempDir(), name)
+		text := readFile(t, name+".csv")
 		if err := os.WriteFile(out+".csv", []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := drawGrowth(out); err == nil || !strings.Contains(err.Error(), want) {
+		short(t, command, "-draw", "-out", out)
+		if readFile(t, out+".csv") != text {
+			t.Errorf("%s has measured", command)
+		}
+		kept, err := filepath.Glob(name + "*.svg")
+		if err != nil || len(kept) == 0 {
+			t.Fatal(kept, err)
+		}
+		for _, file := range kept {
+			if readFile(t, file) != readFile(t, filepath.Join(filepath.Dir(out), file)) {
+				t.Errorf("%s is not what \"%s -draw\" draws of %s.csv", file, command, name)
+			}
+		}
+	}
+}
+
+// TestPicture draws a line and marks, and refuses rows that it cannot draw.
+func TestPicture(t *testing.T) {
+	p := picture{title: "How?", x: axis{"seconds", 1, 1, false}, y: axis{"ms", 2, 1, false}, lines: []line{{of: "a", name: "first"}, {of: "b", name: "second", marks: true}, {of: "c", name: "third"}}}
+	svg, err := p.draw([][]string{{"a", "1", "2"}, {"a", "2", "4"}, {"b", "1.5", "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{">How?<": true, ">seconds<": true, ">first<": true, ">second<": true, ">third<": false} {
+		if strings.Contains(string(svg), text) != want {
+			t.Errorf("%q is in it: %t", text, !want)
+		}
+	}
+	for want, rows := range map[string][][]string{"no rows": {{"d", "1", "2"}}, "of 2 cells": {{"a", "1"}}, "invalid": {{"a", "1", "many"}}} {
+		if _, err := p.draw(rows); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, not: %v", want, err)
 		}
+	}
+}
+
+func TestGrowth(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "growth")
+	rows := short(t, "lookup", "-sizes", "64KiB,512KiB", "-out", out)
+	names := []string{growthLimit, "chain of dependent reads", "ContainsHashes, absent", "ContainsBatch, absent", "Contains, absent", "Contains, present"}
+	for _, name := range names {
+		if got := want(t, rows, name); len(got) != 2 {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if lines := strings.Count(readFile(t, out+".csv"), "\n"); lines != 1+2*len(names) {
+		t.Errorf("%d lines of CSV", lines)
+	}
+	if svg := readFile(t, out+".svg"); !strings.Contains(svg, ">ContainsHashes<") {
+		t.Error("the picture has no ContainsHashes")
+	}
+}
+
+func TestWriterRows(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "writer")
+	rows := short(t, "writer", "-out", out)
+	for _, name := range callNames {
+		if got := want(t, rows, "1MiB", "1,000", name); len(got) != 5 || got[0] == "0 ns" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if svg := readFile(t, out+".svg"); !strings.Contains(svg, ">Insert or Delete<") {
+		t.Error("the picture has no operations")
+	}
+}
+
+func TestRebuildRows(t *testing.T) {
+	rows := short(t, "rebuild")
+	for _, name := range []string{"KeepHashes", "Rebuild from a base", "Rebuild from a tail", "Merge, Distinct", "for 1,000 keys, AutoGrow"} {
+		want(t, rows, name)
 	}
 }
 
 func TestSpaceRows(t *testing.T) {
 	addFlawed(t, "loses")
 	rows := short(t, "space", "-size", "64KiB", "-only", "mmapfilter,seiflotfy,fuse 8,3 %,loses")
-	for _, name := range []string{"mmapfilter, rate 5 %", "mmapfilter packed, f=16, b=4", "mmapfilter semisorted, f=13, b=4",
-		"bits-and-blooms/bloom v3, for 3 %", "seiflotfy/cuckoofilter, f=8, b=4", "FastFilter/xorfilter, binary fuse 8, xxh3"} {
+	for _, name := range []string{"mmapfilter, rate 5 %", "bits-and-blooms/bloom v3, for 3 %", "seiflotfy/cuckoofilter, f=8, b=4", "FastFilter/xorfilter, binary fuse 8, xxh3"} {
 		if got := want(t, rows, name); len(got) != 7 || !strings.HasPrefix(got[1], "0 of") {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -416,7 +398,7 @@ func TestDistance(t *testing.T) {
 func TestLive(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1}
 	for i, w := range []writing{{}, {batch: 100}, {syncEvery: 10}} {
-		f, err := s.createLive(filepath.Join(t.TempDir(), fmt.Sprint(i)), variants()[2], 1000, w)
+		f, err := s.createLive(filepath.Join(t.TempDir(), fmt.Sprint(i)), variant{layout: layout.SemiSorted, f: 12}, 1000, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -452,28 +434,25 @@ func TestErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{t.Context(), nil, "bench lookup"},
+		{t.Context(), nil, "bench space"},
 		{t.Context(), []string{"lookups"}, `no command "lookups"`},
-		{t.Context(), []string{"lookup", "-size", "1GB"}, "no size"},
-		{t.Context(), []string{"lookup", "-size", "8"}, "hold no key"},
+		{t.Context(), []string{"peers", "-size", "1GB"}, "no size"},
+		{t.Context(), []string{"lookup", "-sizes", "1GB"}, "no size"},
+		{t.Context(), []string{"lookup", "-sizes", "8"}, "hold no key"},
+		{t.Context(), []string{"lookup", "-draw", "-out", "/nonexistent/x"}, "/nonexistent/x"},
+		{t.Context(), []string{"lookup", "-short", "-out", "/nonexistent/x"}, "/nonexistent/x"},
+		{t.Context(), []string{"peers", "-short", "-loads", "90,80"}, "no rising percents"},
+		{t.Context(), []string{"peers", "-loads", "50", "-size", "2"}, "too few keys"},
+		{t.Context(), []string{"memory", "-parts", "all"}, `"all" is not one of`},
+		{t.Context(), []string{"paper", "-figure", "fig1"}, `"fig1" is not`},
 		{t.Context(), []string{"lookup", "now"}, `no argument such as "now"`},
 		{t.Context(), []string{"lookup", "-rounds", "0"}, "no rounds"},
 		{t.Context(), []string{"lookup", "-blocks", "0"}, "no blocks"},
-		{t.Context(), []string{"lookup", "-layouts", "auto"}, "is not one of [default"},
-		{t.Context(), []string{"growth", "-layouts", "x"}, "is not one of [default"},
 		{t.Context(), []string{"lookup", "-dir", "/nonexistent"}, "/nonexistent"},
 		{t.Context(), []string{"peers", "-short", "-asks", "0"}, "no keys"},
 		{t.Context(), []string{"peers", "-short", "-only", "nobody"}, `with "nobody" in it`},
-		{t.Context(), []string{"insert", "-short", "-loads", "90,80"}, "no rising percents"},
-		{t.Context(), []string{"insert", "-size", "2"}, "too few keys"},
 		{t.Context(), []string{"build", "-short", "-keys", "10X"}, "no number of keys"},
-		{t.Context(), []string{"growth", "-short", "-sizes", "1GiB,"}, "no size"},
-		{t.Context(), []string{"growth", "-short", "-out", "/nonexistent/x"}, "/nonexistent/x"},
 		{t.Context(), []string{"space", "-short", "-asks", "0"}, "no keys"},
-		{t.Context(), []string{"life", "-short", "-last", "1M"}, "-last twice is more than -most"},
-		{t.Context(), []string{"life", "-short", "-deletes", "never"}, "rebuild, exact, or default"},
-		{t.Context(), []string{"writer", "-draw"}, "no NAME.svg"},
-		{t.Context(), []string{"writer", "-short", "-out", "writer"}, "no NAME.svg"},
 		{stopped, []string{"lookup", "-short"}, "interrupted"},
 		{stopped, []string{"peers", "-short"}, "interrupted"},
 	} {
@@ -488,12 +467,6 @@ func TestErrors(t *testing.T) {
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("%q has left %v, %v", c.args, left, err)
-		}
-	}
-	for _, args := range [][]string{nil, {"x", "packed", "many"}, {"x", "none", "5"}, {"/nonexistent/x", "packed", "5"}} {
-		var notes bytes.Buffer
-		if code := runBuilder(t.Context(), args, &bytes.Buffer{}, &notes); code != 2 || notes.Len() == 0 {
-			t.Errorf("builder %q: exit status %d, %q", args, code, notes.String())
 		}
 	}
 }

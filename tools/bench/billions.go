@@ -15,43 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// newBillions returns the command that builds one very large filter, verifies it, opens it,
-// looks up every key, and then absent ones.
-func newBillions() command {
-	b := new(billions)
-	return command{
-		flags: func(s *session) {
-			b.session = s
-			s.flags.StringVar(&b.keys, "keys", "2B", "how many keys: 500000, 10M or 2B; -size and -rounds do not count")
-			s.flags.Uint64Var(&b.asks, "asks", 100_000_000, "how many absent keys are asked for")
-			s.flags.Float64Var(&b.rate, "rate", 0.01, "the false-positive rate asked for")
-		},
-		short: map[string]string{"keys": "100K", "asks": "100000"},
-		run:   func(*session) error { return b.run() },
-	}
-}
-
-type billions struct {
-	*session
-	keys string
-	asks uint64
-	rate float64
-}
-
-func (b *billions) run() error {
-	counts, err := parseCounts(b.keys)
-	if err != nil {
-		return err
-	}
-	for _, n := range counts {
-		if err := b.measure(n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *billions) measure(n uint64) error {
+// checkedBuild builds one file, verifies it, opens it, looks up every key, and then absent ones.
+func (b *session) checkedBuild(n uint64) error {
 	t := figures.NewTable(figures.Grouped(int64(n))+" keys of 16 bytes", "")
 	second := func(d time.Duration) string { return figures.Digits(d.Seconds()) + " s" }
 
@@ -60,7 +25,7 @@ func (b *billions) measure(n uint64) error {
 	heap := watchHeap()
 	begun := time.Now()
 	var stages stageTimes
-	f, err := mmapfilter.Build(b.ctx, path, &mmapfilter.Options{Capacity: n, FalsePositiveRate: b.rate, Distinct: true, Progress: stages.progress}, b.keySequence(n))
+	f, err := mmapfilter.Build(b.ctx, path, &mmapfilter.Options{Capacity: n, Distinct: true, Progress: stages.progress}, b.keySequence(n))
 	took, most := time.Since(begun), heap()
 	if err != nil {
 		return err
@@ -75,7 +40,7 @@ func (b *billions) measure(n uint64) error {
 	t.Row("Build", fmt.Sprintf("%s, %s ns a key", second(took), figures.Digits(float64(took)/float64(n))))
 	t.Row("its stages, in ns a key", stages.perKey(begun.Add(took), n))
 	t.Row("heap in use, at most", figures.Mebibytes(most))
-	t.Row("peak memory of the process, the mapped file in it", peak)
+	t.Row("peak memory of the process, the mapped file in it", figures.Mebibytes(peak))
 	t.Row("file", fmt.Sprintf("%s, %.2f bits a key, %.2f %% load", figures.Mebibytes(st.FileBytes), st.BitsPerKey, 100*st.Load))
 
 	b.note("verifying")
@@ -114,12 +79,13 @@ func (b *billions) measure(n uint64) error {
 	}
 	t.Row("ContainsBatch of every key", fmt.Sprintf("0 missing, %s", perSecond(n, took)))
 	b.note("asking for absent keys")
-	absent, took, err := b.count(f, peer.Absent, b.asks)
+	asks := min(n, 100_000_000)
+	absent, took, err := b.count(f, peer.Absent, asks)
 	if err != nil {
 		return err
 	}
-	t.Row("ContainsBatch of "+figures.Grouped(int64(b.asks))+" absent keys", perSecond(b.asks, took))
-	t.Row("false positives", fmt.Sprintf("%s; %s was asked for, %s predicted", percent(float64(absent)/float64(b.asks)), percent(b.rate), percent(st.EstimatedRate)))
+	t.Row("ContainsBatch of "+figures.Grouped(int64(asks))+" absent keys", perSecond(asks, took))
+	t.Row("false positives", fmt.Sprintf("%s; %s was asked for, %s predicted", percent(float64(absent)/float64(asks)), percent(defaultRate), percent(st.EstimatedRate)))
 	b.print(t)
 	return nil
 }
@@ -150,7 +116,7 @@ func (s *stageTimes) perKey(end time.Time, n uint64) string {
 }
 
 // count looks up n keys, numbered from first on, on all processors.
-func (b *billions) count(f batches, first, n uint64) (found uint64, took time.Duration, err error) {
+func (b *session) count(f batches, first, n uint64) (found uint64, took time.Duration, err error) {
 	workers := uint64(runtime.GOMAXPROCS(0))
 	counts := make([]uint64, workers)
 	var group sync.WaitGroup

@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -21,7 +19,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// newBuild returns the command that measures building files from 64-bit keys.
+// newBuild returns the command that measures building files and sets.
 func newBuild() command {
 	b := new(buildRun)
 	return command{
@@ -30,18 +28,22 @@ func newBuild() command {
 			s.rounds = 3
 			b.choice.flags(s)
 			s.flags.StringVar(&b.sizes, "keys", "10M,100M", "how many keys, comma-separated: 500000, 10M or 2B; -size does not count")
-			s.flags.Uint64Var(&b.most, "most", 200_000_000, "beside other filters only up to so many keys, for their memory")
+			s.flags.BoolVar(&b.check, "check", false, "build once, verify, open, and look every key up")
+			s.flags.IntVar(&b.shards, "shards", 0, "build a set of so many shards in tasks, beside one file, and compare lookups in sets")
+			s.flags.StringVar(&b.lookupKeys, "lookup-keys", "800M", "with -shards: how many keys the sets have in which keys are looked up")
 		},
-		short: map[string]string{"keys": "50000", "rounds": "1"},
+		short: map[string]string{"keys": "50K", "lookup-keys": "20K", "rounds": "1"},
 		run:   func(*session) error { return b.run() },
 	}
 }
 
 type buildRun struct {
 	*session
-	choice choice
-	sizes  string
-	most   uint64
+	choice     choice
+	sizes      string
+	check      bool
+	shards     int
+	lookupKeys string
 }
 
 // parseCounts parses a list such as 500000,10M,2B.
@@ -68,13 +70,20 @@ func (b *buildRun) run() error {
 	if err != nil {
 		return err
 	}
-	peers, err := b.choice.chosen(goPeers(defaultRate))
+	looked, err := parseCounts(b.lookupKeys)
 	if err != nil {
 		return err
 	}
-	b.printf("\nOn %d processors. Keys of 8 bytes; others take keys of %d bytes, each processor in a filter of its own, or one in one, without the time for making the keys.\n", runtime.GOMAXPROCS(0), peer.KeyBytes)
 	for _, n := range counts {
-		if err := b.measure(n, peers); err != nil {
+		switch {
+		case b.check:
+			err = b.checkedBuild(n)
+		case b.shards > 0:
+			err = b.sets(n, b.shards, looked[0])
+		default:
+			err = b.beside(n)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -87,20 +96,20 @@ type step struct {
 	run  func() (time.Duration, string, error)
 }
 
-func (b *buildRun) measure(n uint64, peers []spec) error {
-	var steps []step
-	for _, v := range variants() {
-		steps = append(steps, step{"Build, " + v.name(), func() (time.Duration, string, error) { return b.build(v, n) }})
+// beside compares a build with those of other filters.
+func (b *buildRun) beside(n uint64) error {
+	peers, err := b.choice.chosen(goPeers(defaultRate))
+	if err != nil {
+		return err
 	}
-	steps = append(steps,
-		step{"to hash the keys, one processor", func() (time.Duration, string, error) { return hashKeys(n), "", nil }},
-		step{"to write a file of the first size and sync it", func() (time.Duration, string, error) { return b.write(n) }})
-	if n <= b.most {
-		for _, spec := range peers {
-			steps = append(steps,
-				step{spec.name, func() (time.Duration, string, error) { return b.parallel(spec, n, uint64(runtime.GOMAXPROCS(0))) }},
-				step{spec.name + ", one processor", func() (time.Duration, string, error) { return b.parallel(spec, n, 1) }})
-		}
+	b.printf("\nOn %d processors. Keys of 8 bytes; others take keys of %d bytes, each processor in a filter of its own, without the time for making the keys.\n", runtime.GOMAXPROCS(0), peer.KeyBytes)
+	steps := []step{
+		{"Build, " + byDefault.name(), func() (time.Duration, string, error) { return b.build(n) }},
+		{"to hash the keys, one processor", func() (time.Duration, string, error) { return hashKeys(n), "", nil }},
+		{"to write a file of the first size and sync it", func() (time.Duration, string, error) { return b.write(n) }},
+	}
+	for _, spec := range peers {
+		steps = append(steps, step{spec.name, func() (time.Duration, string, error) { return b.parallel(spec, n, uint64(runtime.GOMAXPROCS(0))) }})
 	}
 	notes := make([]string, len(steps))
 	times, err := b.takeTurns(len(steps), func(i int) (float64, error) {
@@ -122,61 +131,36 @@ func (b *buildRun) measure(n uint64, peers []spec) error {
 	return nil
 }
 
-// builderCommand makes this program build one file. Each build has its own process, since peak
-// memory is measured per process.
-const builderCommand = "builder"
-
-func (b *buildRun) build(v variant, n uint64) (time.Duration, string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return 0, "", err
+type (
+	buildArgs struct {
+		Path string
+		Keys uint64
 	}
+	built struct {
+		Took time.Duration
+		Peak int64 // memory of the process
+	}
+)
+
+// build builds a file in a process of its own, since peak memory is measured by process.
+func (b *buildRun) build(n uint64) (time.Duration, string, error) {
+	var r built
 	path := b.path("build.mmf")
 	defer os.Remove(path)
-	command := exec.CommandContext(b.ctx, self, builderCommand, path, v.String(), fmt.Sprint(n))
-	command.Stderr = os.Stderr
-	out, err := command.Output()
-	if err != nil {
-		return 0, "", fmt.Errorf("build in a process of its own: %w", err)
-	}
-	took, peak, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
-	nanoseconds, err := strconv.ParseInt(took, 10, 64)
-	return time.Duration(nanoseconds), peak, err
+	err := b.once("build", buildArgs{path, n}, &r)
+	return r.Took, figures.Mebibytes(r.Peak), err
 }
 
-// runBuilder builds a file, and prints the nanoseconds it took and the peak memory of the
-// process. Its arguments are PATH LAYOUT KEYS.
-func runBuilder(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	took, err := buildFile(ctx, args)
-	if err != nil {
-		fmt.Fprintln(stderr, "bench builder:", err)
-		return 2
-	}
-	fmt.Fprintln(stdout, took.Nanoseconds(), machine.PeakMemory())
-	return 0
-}
-
-func buildFile(ctx context.Context, args []string) (time.Duration, error) {
-	if len(args) != 3 {
-		return 0, errors.New("it takes PATH LAYOUT KEYS")
-	}
-	n, err := strconv.ParseUint(args[2], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	var one variantList
-	if err := one.Set(args[1]); err != nil {
-		return 0, err
-	}
-	opts := one[0].options(n)
+func (w *worker) build(a buildArgs) (built, error) {
+	opts := byDefault.options(a.Keys)
 	opts.MemoryBudget = 0
 	begun := time.Now()
-	f, err := mmapfilter.Build(ctx, args[0], &opts, numbers(n))
+	f, err := mmapfilter.Build(context.Background(), a.Path, &opts, numbers(a.Keys))
 	if err != nil {
-		return 0, err
+		return built{}, err
 	}
 	took := time.Since(begun)
-	return took, f.Close()
+	return built{took, machine.PeakMemory()}, f.Close()
 }
 
 // numbers yields n keys of 8 bytes.

@@ -17,16 +17,15 @@ import (
 
 // newChurn returns the command that measures filters whose keys are replaced.
 func newChurn() command {
-	c := &churnRun{layouts: variantList{byDefault}}
+	c := new(churnRun)
 	return command{
 		flags: func(s *session) {
 			c.session = s
 			s.flags.StringVar(&c.rateWords, "rates", "0.05,0.01,0.001,0.0001", "rates that filters are made for, comma-separated; others are measured at 0.01")
-			s.flags.StringVar(&c.kindWords, "kinds", strings.Join(churnKinds, ","), "which keys are replaced, comma-separated")
+			s.flags.StringVar(&c.kindWords, "kinds", strings.Join(churnKinds, ","), "which keys are replaced, comma-separated; of others than the default, filled by inserts, random ones")
 			s.flags.IntVar(&c.turnovers, "turnovers", 50, "how many turnovers, each of as many deletes and inserts as there are keys")
 			s.flags.Uint64Var(&c.n, "keys", 1_000_000, "how many keys a filter is made for, and has; -size and -rounds do not count")
 			s.flags.Uint64Var(&c.most, "asks", 20_000_000, "the most absent keys that a rate is measured with")
-			s.flags.Var(&c.layouts, "layouts", "default, and layouts for the same rate, comma-separated")
 			s.flags.StringVar(&c.out, "out", "churn", "begins the names of the files it writes: .csv, and two pictures")
 			s.flags.BoolVar(&c.draw, "draw", false, "draw the pictures of the .csv file that is there, and measure nothing")
 		},
@@ -51,7 +50,6 @@ const churnSync = 65_536
 
 type churnRun struct {
 	*session
-	layouts              variantList
 	rateWords, kindWords string
 	rates                []float64
 	kinds                []string
@@ -63,11 +61,7 @@ type churnRun struct {
 
 func (c *churnRun) run() error {
 	if c.draw {
-		files, err := drawChurn(c.out)
-		if err == nil && len(files) == 0 {
-			err = fmt.Errorf("%s.csv has no rows of what is drawn", c.out)
-		}
-		return c.drawn(files, err)
+		return c.drawn(c.out, churnPictures...)
 	}
 	if err := c.parse(); err != nil {
 		return err
@@ -84,7 +78,7 @@ func (c *churnRun) run() error {
 	if err := errors.Join(err, w.Error(), file.Close()); err != nil {
 		return err
 	}
-	if err := c.drawn(drawChurn(c.out)); err != nil {
+	if err := c.drawn(c.out, churnPictures...); err != nil {
 		return err
 	}
 	return exceeded
@@ -114,27 +108,22 @@ func (c *churnRun) parse() error {
 	return nil
 }
 
-// drawn prints the names of the pictures.
-func (c *churnRun) drawn(files []string, err error) error {
-	if err == nil && len(files) > 0 {
-		c.printf("Drawn in %s, from %s.csv.\n", strings.Join(files, ", "), c.out)
-	}
-	return err
-}
-
-// measure measures every filter, and prints a table for each rate. exceeded says which bounds
+// measure measures every filter, and prints a table. exceeded says which bounds
 // are exceeded.
 func (c *churnRun) measure(w *csv.Writer) (exceeded, err error) {
 	c.printf("\n%s keys; a turnover replaces as many, and Sync is called every %s operations. Ours were filled with Insert, those built by Build. Bits above log2(1/rate) are beyond the least for the rate measured last. Second lines are those that lookups of absent keys read, buckets for others; keys are missing that were not found when they were asked for or deleted. Stash entries are the most after any turnover.\n",
 		figures.Grouped(int64(c.n)), figures.Grouped(churnSync))
+	if slices.Contains(c.rates, defaultRate) {
+		c.printf("seiflotfy/cuckoofilter has 8 bits a fingerprint, whatever the rate; linvon/cuckoo-filter has as many as the rate needs. Both have a power of two buckets.\n")
+	}
 	var failed []error
+	var results []*churnResult
 	for _, rate := range c.rates {
-		if rate == defaultRate {
-			c.printf("seiflotfy/cuckoofilter has 8 bits a fingerprint, whatever the rate; linvon/cuckoo-filter has as many as the rate needs. Both have a power of two buckets.\n")
-		}
-		var results []*churnResult
-		for _, spec := range churnSpecs(c.layouts, rate) {
+		for _, spec := range churnSpecs(rate) {
 			for _, kind := range c.kinds {
+				if spec.name != defaultFilled && kind != "random" {
+					continue
+				}
 				r, err := c.live(spec, kind, rate)
 				if err != nil {
 					return nil, fmt.Errorf("%s, %s: %w", spec.name, kind, err)
@@ -144,8 +133,8 @@ func (c *churnRun) measure(w *csv.Writer) (exceeded, err error) {
 				failed = append(failed, r.exceeded())
 			}
 		}
-		c.table(results)
 	}
+	c.table(results)
 	if exceeded = errors.Join(failed...); exceeded != nil {
 		exceeded = fmt.Errorf("%w: %w", errExceeded, exceeded)
 	}
@@ -154,7 +143,7 @@ func (c *churnRun) measure(w *csv.Writer) (exceeded, err error) {
 
 // live fills a filter, and measures it while its keys are replaced.
 func (c *churnRun) live(spec churnSpec, kind string, rate float64) (r *churnResult, err error) {
-	f, err := spec.create(c.session, c.n)
+	f, built, err := spec.create(c.session, c.n)
 	if err != nil {
 		return nil, err
 	}
@@ -162,10 +151,18 @@ func (c *churnRun) live(spec churnSpec, kind string, rate float64) (r *churnResu
 	c.note("%s, rate %s: %s", spec.name, percent(rate), kind)
 	r = &churnResult{name: spec.name, shape: f.shape(), kind: kind, asked: rate, keys: c.n, bitsPerKey: float64(f.bits()) / float64(c.n)}
 	l := newLife(c.session, f, c.n, kind)
+	if built > 0 {
+		for i := range l.keys {
+			l.keys[i] = uint64(i)
+		}
+		l.next = c.n
+	}
 	for turnover := range c.turnovers + 1 {
-		took, err := l.turnover(turnover == 0)
-		if err != nil {
-			return nil, err
+		took := peer.Count{Clock: built}
+		if turnover > 0 || built == 0 {
+			if took, err = l.turnover(turnover == 0); err != nil {
+				return nil, err
+			}
 		}
 		if ns := float64(took.Time()) / float64(c.n); turnover == 0 {
 			r.filled = ns
@@ -191,7 +188,41 @@ func (c *churnRun) asks(rate float64) uint64 {
 	return min(c.most, max(1_000_000, uint64(math.Ceil((1-rate)/rate/(0.02*0.02)))))
 }
 
-// table prints the measurements at one rate.
+// churnHeader has the columns of the CSV file. The ns after 0 turnovers are those of an insert, or of
+// Build for a key; after others, those of a delete and an insert, as [churnResult.cost] has them.
+var churnHeader = []string{"layout", "shape", "keys replaced", "rate asked", "keys", "bits a key",
+	"turnovers", "absent keys", "rate", "second lines", "missing", "deletes not found", "ErrFull", "ns", "most stash entries"}
+
+// churnPictures are of random keys that are replaced, at the default rate.
+var churnPictures = []picture{
+	churnPicture("-rate", "Does the false-positive rate last, when random keys are replaced?", axis{"false-positive rate, %", 8, 100, false}),
+	churnPicture("-second", "Do lookups go on reading one line, when random keys are replaced?", axis{"lookups of absent keys that read a second line, %", 9, 100, false}),
+}
+
+func churnPicture(suffix, title string, y axis) picture {
+	return picture{
+		suffix: suffix, title: title,
+		x:     axis{"turnovers", 6, 1, false},
+		y:     y,
+		lines: []line{{of: defaultFilled, name: "mmapfilter"}, {of: "seiflotfy", name: "seiflotfy/cuckoofilter"}, {of: "linvon", name: "linvon/cuckoo-filter"}},
+		only:  map[int]string{2: "random", 3: "0.01"},
+	}
+}
+
+// write adds a row for each measurement.
+func (r *churnResult) write(w *csv.Writer, n uint64) {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
+	for _, p := range r.points {
+		ns := r.filled
+		if p.turnovers > 0 {
+			ns = r.cost(p.turnovers)
+		}
+		w.Write([]string{r.name, r.shape, r.kind, strconv.FormatFloat(r.asked, 'g', -1, 64), fmt.Sprint(n), number(r.bitsPerKey),
+			fmt.Sprint(p.turnovers), fmt.Sprint(p.asks), number(p.rate()), number(p.second), fmt.Sprint(p.missing), fmt.Sprint(p.unfound), fmt.Sprint(p.refused), number(ns), fmt.Sprint(p.stash)})
+	}
+}
+
+// table prints the measurements.
 func (c *churnRun) table(results []*churnResult) {
 	var shown []int
 	for _, turnover := range []int{0, 1, 5, c.turnovers} {
@@ -236,7 +267,6 @@ type life struct {
 	next    uint64                     // number of the next key
 	absent  uint64                     // number of the next absent key
 	place   func(i uint64) uint64      // place of the key that operation i of a turnover replaces
-	hashes  [peer.BlockKeys]uint64     // of the keys to look up
 	places  [peer.BlockKeys / 2]uint64 // whose keys are replaced between two readings of the clock
 	pending int                        // operations since the last Sync
 
@@ -262,17 +292,10 @@ func newLife(s *session, f replaceable, n uint64, kind string) *life {
 	return l
 }
 
-// turnover replaces as many keys as the filter holds. The first turnover fills it, unless it was made
-// with its keys.
+// turnover replaces as many keys as the filter holds, or fills it.
 func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 	n := uint64(len(l.keys))
 	defer func() { l.stash = max(l.stash, l.filter.stash()) }()
-	if f, ok := l.filter.(filledFilter); ok && fill {
-		for ; l.next < n; l.next++ {
-			l.keys[l.next] = l.next
-		}
-		return f.filled(), nil
-	}
 	for i := uint64(0); i < n && err == nil; {
 		if err := l.ctx.Err(); err != nil {
 			return sum, err
@@ -293,9 +316,11 @@ func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 // replace deletes the keys of some places and inserts new ones, one after the other. A place
 // whose insert is refused has no key until its next turn.
 func (l *life) replace(places []uint64) error {
+	var key peer.Key
 	for _, at := range places {
 		if l.keys[at] != none {
-			found, err := l.filter.remove(l.hashOf(l.keys[at]))
+			key.Set(l.seed, l.keys[at])
+			found, err := l.filter.remove(key[:])
 			if err != nil {
 				return err
 			}
@@ -304,7 +329,8 @@ func (l *life) replace(places []uint64) error {
 			}
 			l.pending++
 		}
-		ok, err := l.filter.insert(l.hashOf(l.next))
+		key.Set(l.seed, l.next)
+		ok, err := l.filter.insert(key[:])
 		if err != nil {
 			return err
 		}
@@ -331,28 +357,22 @@ func (l *life) measure(p *churnPoint) (err error) {
 	}
 	l.pending = 0
 	p.unfound, p.refused, p.stash = l.unfound, l.refused, l.stash
-	for rest := l.keys; len(rest) > 0; {
-		some := rest[:min(len(rest), len(l.hashes))]
-		rest = rest[len(some):]
-		hashes := l.hashes[:0]
-		for _, number := range some {
-			if number != none {
-				hashes = append(hashes, l.hashOf(number))
-			}
+	var key peer.Key
+	for _, number := range l.keys {
+		key.Set(l.seed, number)
+		if number != none && !l.filter.contains(key[:]) {
+			p.missing++
 		}
-		p.missing += uint64(len(hashes) - l.filter.count(hashes))
 	}
-	for left := p.asks; left > 0; {
-		if err := l.ctx.Err(); err != nil {
+	for i := range p.asks {
+		if err := l.ctx.Err(); i%peer.BlockKeys == 0 && err != nil {
 			return err
 		}
-		hashes := l.hashes[:min(left, uint64(len(l.hashes)))]
-		for i := range hashes {
-			hashes[i] = l.hashOf(l.absent)
-			l.absent++
+		key.Set(l.seed, l.absent)
+		l.absent++
+		if l.filter.contains(key[:]) {
+			p.positives++
 		}
-		p.positives += uint64(l.filter.count(hashes))
-		left -= uint64(len(hashes))
 	}
 	p.second, p.off, err = l.filter.second()
 	return err

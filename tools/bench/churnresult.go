@@ -41,7 +41,7 @@ type churnResult struct {
 }
 
 // isDefault reports whether options with only a rate have made the filter.
-func (r *churnResult) isDefault() bool { return r.name == byDefault.String() || r.name == defaultBuilt }
+func (r *churnResult) isDefault() bool { return r.name == defaultFilled || r.name == defaultBuilt }
 
 // cost returns what a delete and an insert cost around a turnover, from 1: the median of fewTurnovers,
 // or of half of all if those are fewer. So around turnover 1 it is that of the first turnovers, and

@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/FastFilter/xorfilter v0.4.2-0.20260120015552-4e5a4d9df65a
+	github.com/HdrHistogram/hdrhistogram-go v1.1.2
 	github.com/bits-and-blooms/bloom/v3 v3.7.1
 	github.com/cockroachdb/pebble v1.1.5
 	github.com/cockroachdb/pebble/v2 v2.1.7
@@ -15,12 +16,14 @@ require (
 	github.com/mmapfilter/mmapfilter/mmapfilter/guard/badgerguard v0.0.0
 	github.com/mmapfilter/mmapfilter/mmapfilter/guard/bboltguard v0.0.0
 	github.com/mmapfilter/mmapfilter/mmapfilter/guard/pebbleguard v0.0.0
-	github.com/mmapfilter/mmapfilter/tools/evaluate v0.0.0
 	github.com/seiflotfy/cuckoofilter v0.0.0-20240715131351-a2f2c23f1771
 	github.com/zeebo/xxh3 v1.1.0
 	go.etcd.io/bbolt v1.5.0
 	golang.org/x/perf v0.0.0-20250813145418-2f7363a06fe1
+	golang.org/x/sync v0.20.0
 	golang.org/x/sys v0.45.0
+	gonum.org/v1/plot v0.17.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (
@@ -74,13 +77,10 @@ require (
 	golang.org/x/exp v0.0.0-20250718183923-645b1fa84792 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/text v0.28.0 // indirect
-	gonum.org/v1/plot v0.17.0 // indirect
 	google.golang.org/protobuf v1.36.7 // indirect
 )
 
 replace github.com/mmapfilter/mmapfilter => ../..
-
-replace github.com/mmapfilter/mmapfilter/tools/evaluate => ../evaluate
 
 replace github.com/mmapfilter/mmapfilter/mmapfilter/guard/badgerguard => ../../mmapfilter/guard/badgerguard
 

@@ -11,28 +11,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newInsert returns the command that measures inserts and deletes as a filter fills.
-func newInsert() command {
-	i := new(insertRun)
-	return command{
-		flags: func(s *session) {
-			i.session = s
-			i.choice.flags(s)
-			s.flags.StringVar(&i.loads, "loads", "50,80,90,95,98", "percents of the slots that are full when inserts are measured")
-			s.flags.Uint64Var(&i.check, "check", 0, "how many of the keys that a filter holds are looked for at the end; 0 means all")
-		},
-		short: map[string]string{"size": "256KiB", "rounds": "2", "loads": "50,95"},
-		run:   func(*session) error { return i.run() },
-	}
-}
-
-type insertRun struct {
-	*session
-	choice choice
-	loads  string
-	check  uint64
-}
-
 // A filling is a filter that holds the keys from low up to high.
 type filling struct {
 	name      string
@@ -40,15 +18,22 @@ type filling struct {
 	low, high uint64
 	slots     uint64
 	full      bool
-	cells     map[float64][3]series // by load: inserts by processor time, inserts by the clock, deletes
+	cells     map[float64][2]series // by load: inserts, deletes
 	lost      uint64
 	checked   uint64
 }
 
 type series []float64
 
-func (i *insertRun) run() (err error) {
-	loads, err := parseLoads(i.loads)
+// inserts measures inserts and deletes as filters fill.
+type inserts struct {
+	*session
+	choice choice
+	check  uint64 // keys that are looked for at the end; 0 means all
+}
+
+func (i *inserts) run(percents string) (err error) {
+	loads, err := parseLoads(percents)
 	if err != nil {
 		return err
 	}
@@ -67,7 +52,7 @@ func (i *insertRun) run() (err error) {
 		return err
 	}
 	for _, load := range loads {
-		if err := i.measure(all, load); err != nil {
+		if err := i.replaceAt(all, load); err != nil {
 			return err
 		}
 	}
@@ -76,7 +61,7 @@ func (i *insertRun) run() (err error) {
 			return err
 		}
 	}
-	i.report(all, loads, slots)
+	i.reportInserts(all, loads, slots)
 	return nil
 }
 
@@ -92,22 +77,18 @@ func parseLoads(text string) (loads []float64, err error) {
 	return loads, nil
 }
 
-// specs returns the filters that can be inserted into. The others are compared with the first.
-func (i *insertRun) specs() (all []spec, err error) {
-	ours := func(v variant, how string, w writing) {
+// insertSpecs returns the filters that can be inserted into. The others are compared with the first.
+func (i *inserts) insertSpecs() (all []spec, err error) {
+	for _, how := range []struct {
+		name string
+		writing
+	}{{"Insert", writing{}}, {"InsertBatch of 1,024", writing{batch: 1024}}} {
 		path := i.path(fmt.Sprintf("%d.mmf", len(all)))
-		all = append(all, spec{name: v.name() + ": " + how, create: func(s *session, slots uint64) (peer.Filter, error) {
-			return s.createLive(path, v, slots, w)
+		all = append(all, spec{name: byDefault.name() + ": " + how.name, create: func(s *session, slots uint64) (peer.Filter, error) {
+			return s.createLive(path, byDefault, slots, how.writing)
 		}})
 	}
-	ours(byDefault, "Insert", writing{})
 	first := all[0]
-	ours(byDefault, "Insert, with Sync every 65,536", writing{syncEvery: 65_536})
-	ours(byDefault, "InsertBatch of 1,024", writing{batch: 1024})
-	ours(byDefault, "InsertBatch of 1,024, with Sync every 65,536", writing{batch: 1024, syncEvery: 65_536})
-	for _, v := range variants()[1:] {
-		ours(v, "Insert", writing{})
-	}
 	others, err := i.choice.chosen(append(all[1:], goPeers(defaultRate)...))
 	if err != nil {
 		return nil, err
@@ -123,8 +104,8 @@ func (i *insertRun) specs() (all []spec, err error) {
 
 // open makes the filters, each for about the same number of slots. Even with an error, it
 // returns those that it has made.
-func (i *insertRun) open(slots uint64) (all []*filling, err error) {
-	specs, err := i.specs()
+func (i *inserts) open(slots uint64) (all []*filling, err error) {
+	specs, err := i.insertSpecs()
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +114,14 @@ func (i *insertRun) open(slots uint64) (all []*filling, err error) {
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", spec.name, err)
 		}
-		all = append(all, &filling{name: spec.name, filter: f, slots: slots, cells: map[float64][3]series{}})
+		all = append(all, &filling{name: spec.name, filter: f, slots: slots, cells: map[float64][2]series{}})
 	}
 	return all, nil
 }
 
-// measure fills all filters to a load. Then each in turn inserts keys and deletes its oldest,
+// replaceAt fills all filters to a load. Then each in turn inserts keys and deletes its oldest,
 // so that its load stays the same.
-func (i *insertRun) measure(all []*filling, load float64) error {
+func (i *inserts) replaceAt(all []*filling, load float64) error {
 	turn := min(1<<17, all[0].slots/1000+1)
 	for _, f := range all {
 		i.note("%s: filling to %.0f %%", f.name, 100*load)
@@ -159,14 +140,13 @@ func (i *insertRun) measure(all []*filling, load float64) error {
 		}
 		cells := f.cells[load]
 		cells[0] = append(cells[0], float64(added.Time())/float64(turn))
-		cells[1] = append(cells[1], float64(added.Clock)/float64(turn))
 		removed, err := f.filter.Remove(f.low, turn)
 		switch {
 		case err == nil:
 			f.low += turn
 			f.lost += turn - removed.Keys
 			f.checked += turn
-			cells[2] = append(cells[2], float64(removed.Time())/float64(turn))
+			cells[1] = append(cells[1], float64(removed.Time())/float64(turn))
 		case !errors.Is(err, peer.ErrUnsupported):
 			return 0, fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -205,10 +185,10 @@ func (f *filling) examine(s *session, check uint64) error {
 	return err
 }
 
-func (i *insertRun) report(all []*filling, loads []float64, slots uint64) {
-	i.printf("\n%s slots. Ours are files: every operation is logged, and a commit comes when a segment of the log is full; where a row says Sync, also then.\n", figures.Grouped(int64(slots)))
+func (i *inserts) reportInserts(all []*filling, loads []float64, slots uint64) {
+	i.printf("\n%s slots. Ours are files: every operation is logged, and a commit comes when a segment of the log is full.\n", figures.Grouped(int64(slots)))
 	i.printf("In parentheses: over %s in the same rounds. Columns are by load; a Bloom filter has no slots: 95 %% is what it is made for.\n", all[0].name)
-	for c, what := range []string{"insert, ns of processor time", "insert, ns by the clock", "delete of the oldest key, ns of processor time"} {
+	for c, what := range []string{"insert, ns of processor time", "delete of the oldest key, ns of processor time"} {
 		head := []string{what}
 		for _, load := range loads {
 			head = append(head, fmt.Sprintf("%.0f %%", 100*load))

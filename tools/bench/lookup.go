@@ -1,61 +1,87 @@
 package main
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
-	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newLookup returns the command that compares lookups with random reads of lines of the same
-// file, for every layout, in a large file and in one that fits a cache.
+// newLookup returns the command that compares lookups with random reads of lines of the same file. With
+// -out it does so for files of several sizes, and draws that.
 func newLookup() command {
-	small := figures.Size(256 << 10)
-	blocks := 8
-	list := variantList(variants())
-	fastest := kernel.InUse().String()
-	isa := fastest
+	l := &lookupRun{sizes: "1GiB,256KiB", blocks: 8}
 	return command{
 		flags: func(s *session) {
-			s.flags.Var(&list, "layouts", "default, which is a rate of 1 %, and layouts with f=12, comma-separated")
-			s.flags.Var(&small, "small", "size of the lines of another filter, which fits the second cache together with what is asked")
-			s.flags.StringVar(&isa, "kernel", isa, "code that looks up, one of "+strings.Join(kernel.Names(), ", "))
-			s.flags.IntVar(&blocks, "blocks", blocks, "how many times 16,384 keys a turn has")
+			l.session = s
+			s.flags.StringVar(&l.sizes, "sizes", l.sizes, "sizes of the lines of the filters, comma-separated; -size does not count")
+			s.flags.IntVar(&l.blocks, "blocks", l.blocks, "how many times 16,384 keys a turn has")
+			s.flags.StringVar(&l.out, "out", "", "one table of a few calls over all sizes, in NAME.csv too, and its picture in NAME.svg")
+			s.flags.BoolVar(&l.draw, "draw", false, "draw the picture -out of the .csv file that is there, and measure nothing")
 		},
-		short: map[string]string{"size": "1MiB", "small": "64KiB", "rounds": "2", "blocks": "1"},
-		run: func(s *session) error {
-			if blocks < 1 {
-				return errors.New("no blocks, no figures")
-			}
-			if err := kernel.Use(isa); err != nil {
-				return err
-			}
-			defer kernel.Use(fastest)
-			for _, bytes := range []figures.Size{s.size, small} {
-				for _, v := range list {
-					if err := s.lookups(v, int64(bytes), blocks); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		},
+		short: map[string]string{"sizes": "1MiB,64KiB", "rounds": "2", "blocks": "1"},
+		run:   func(*session) error { return l.run() },
 	}
 }
 
-// An asked says which keys are looked up. Of mixed keys, half are present on average.
+type lookupRun struct {
+	*session
+	sizes  string
+	blocks int
+	out    string
+	draw   bool
+}
+
+func (l *lookupRun) run() error {
+	if l.draw {
+		return l.drawn(l.out, growthPicture)
+	}
+	if l.blocks < 1 {
+		return errors.New("no blocks, no figures")
+	}
+	sizes, err := parseSizes(l.sizes)
+	if err != nil {
+		return err
+	}
+	if l.out != "" {
+		return l.growth(sizes)
+	}
+	for _, size := range sizes {
+		m, err := l.measure(size, questions())
+		if err != nil {
+			return err
+		}
+		l.report(m)
+	}
+	return nil
+}
+
+// parseSizes parses a list such as 64KiB,1GiB.
+func parseSizes(text string) (sizes []figures.Size, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		var size figures.Size
+		if err := size.Set(word); err != nil {
+			return nil, err
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes, nil
+}
+
+// An asked says which keys are looked up.
 type asked string
 
 const (
 	absent  asked = "absent"
 	present asked = "present"
-	mixed   asked = "mixed"
 )
 
 // A question is one way of looking up keys.
@@ -66,12 +92,12 @@ type question struct {
 }
 
 func questions() (all []question) {
-	for _, batch := range []int{64, 256, 1024, 4096} {
-		for _, keys := range []asked{absent, present, mixed} {
+	for _, batch := range []int{64, 1024} {
+		for _, keys := range []asked{absent, present} {
 			all = append(all, question{"ContainsHashes", batch, keys})
 		}
 	}
-	for _, keys := range []asked{absent, present, mixed} {
+	for _, keys := range []asked{absent, present} {
 		all = append(all, question{"ContainsBatch", 1024, keys})
 	}
 	for _, keys := range []asked{absent, present} {
@@ -80,55 +106,62 @@ func questions() (all []question) {
 	return all
 }
 
-// lookups measures one file, and prints its table.
-func (s *session) lookups(v variant, bytes int64, blocks int) (err error) {
-	n := v.keys(bytes)
-	path, f, err := s.build("lookup.mmf", v.options(n), n)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	all := questions()
-	reads, times, err := s.questions(path, f, n, all, blocks)
-	if err != nil {
-		return err
-	}
-	s.printf("\n%s\n", s.describe(f.Stats()))
-	best, which := reads[0], "64 prefetches in flight"
-	if figures.Median(reads[1]) < figures.Median(best) {
-		best, which = reads[1], "without prefetches"
-	}
-	s.printf("The limit: random reads of lines, %s, which are the faster ones here.\n", which)
-	t := figures.NewTable(v.name(), "batch", "keys", "ns", "over the limit")
-	for i, name := range []string{"random reads of lines, 64 prefetches in flight", "random reads of lines, without prefetches", "random reads of lines, a chain of dependent reads"} {
-		t.Row(name, "", "", figures.Digits(figures.Median(reads[i])), figures.Digits(figures.MedianRatio(reads[i], best)))
-	}
-	for i, q := range all {
-		t.Row(q.call, fmt.Sprint(q.batch), string(q.keys), figures.Digits(figures.Median(times[i])), "**"+figures.Digits(figures.MedianRatio(times[i], best))+"**")
-	}
-	s.print(t)
-	return nil
+// A lookupMeasure has times in nanoseconds of all rounds.
+type lookupMeasure struct {
+	size   figures.Size
+	of     string // the filter, and how it is mapped
+	keys   uint64
+	all    []question
+	reads  [3][]float64 // with prefetches, without, and each the address of the next
+	times  [][]float64  // of each question
+	limit  []float64    // the faster of reads with prefetches and without
+	faster string
 }
 
-// questions measures some questions and the three kinds of reads, in nanoseconds.
-func (s *session) questions(path string, f *mmapfilter.Filter, n uint64, all []question, blocks int) (reads, times [][]float64, err error) {
-	l, err := openLimit(path, s.seed)
+// measure measures a file, of which everything takes its turn.
+func (l *lookupRun) measure(size figures.Size, all []question) (m *lookupMeasure, err error) {
+	n := byDefault.keys(int64(size))
+	path, f, err := l.build("lookup.mmf", byDefault.options(n), n)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	a := newAsker(f, n, s.seed)
-	kinds := []func(int) uint64{l.prefetched, l.plain, l.chain}
-	v, err := s.takeTurns(len(kinds)+len(all), func(i int) (float64, error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	reader, err := openLimit(path, l.seed)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, reader.close()) }()
+	m = &lookupMeasure{size: size, of: l.describe(f.Stats()), keys: n, all: all}
+	a := newAsker(f, n, l.seed)
+	kinds := []func(int) uint64{reader.prefetched, reader.plain, reader.chain}
+	v, err := l.takeTurns(len(kinds)+len(all), func(i int) (float64, error) {
 		if i < len(kinds) {
-			return timeReads(kinds[i], blocks), nil
+			return timeReads(kinds[i], l.blocks), nil
 		}
-		return a.turn(all[i-len(kinds)], blocks)
+		return a.turn(all[i-len(kinds)], l.blocks)
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return v[:len(kinds)], v[len(kinds):], nil
+	copy(m.reads[:], v)
+	m.times = v[len(kinds):]
+	m.limit, m.faster = m.reads[0], "64 prefetches in flight"
+	if figures.Median(m.reads[1]) < figures.Median(m.limit) {
+		m.limit, m.faster = m.reads[1], "without prefetches"
+	}
+	return m, nil
+}
+
+func (l *lookupRun) report(m *lookupMeasure) {
+	l.printf("\n%s\nThe limit: random reads of lines, %s, which are the faster ones here.\n", m.of, m.faster)
+	t := figures.NewTable(byDefault.name(), "batch", "keys", "ns", "over the limit")
+	for i, name := range []string{"random reads of lines, 64 prefetches in flight", "random reads of lines, without prefetches", "random reads of lines, a chain of dependent reads"} {
+		t.Row(name, "", "", figures.Digits(figures.Median(m.reads[i])), figures.Digits(figures.MedianRatio(m.reads[i], m.limit)))
+	}
+	for i, q := range m.all {
+		t.Row(q.call, fmt.Sprint(q.batch), string(q.keys), figures.Digits(figures.Median(m.times[i])), "**"+figures.Digits(figures.MedianRatio(m.times[i], m.limit))+"**")
+	}
+	l.print(t)
 }
 
 // timeReads returns the time of one read, in nanoseconds, after a block of reads to warm up.
@@ -184,11 +217,9 @@ func (a *asker) turn(q question, blocks int) (float64, error) {
 func (a *asker) draw(q question) (in uint64) {
 	for i := range a.keys {
 		x := a.rng.Uint64()
-		number := x >> 1 % a.n
-		switch {
-		case q.keys == absent, q.keys == mixed && x&1 == 0:
-			number = peer.Absent + x>>24
-		default:
+		number := peer.Absent + x>>24
+		if q.keys == present {
+			number = x >> 1 % a.n
 			in++
 		}
 		a.keys[i].Set(a.seed, number)
@@ -228,4 +259,72 @@ func (a *asker) block(q question) peer.Count {
 		}
 	}
 	return c
+}
+
+// growthQuestions lists the lookups that are compared over sizes.
+var growthQuestions = []question{
+	{"ContainsHashes", 1024, absent},
+	{"ContainsBatch", 1024, absent},
+	{"Contains", 1, absent},
+	{"Contains", 1, present},
+}
+
+var growthHeader = []string{"bytes", "keys", "measured", "ns", "over the limit"}
+
+// growthPicture is what is drawn of them.
+var growthPicture = picture{
+	title: "How long does a lookup take as the filter grows?",
+	x:     axis{"size of the lines of the filter, MiB", 0, 1.0 / (1 << 20), true},
+	y:     axis{"ns a key", 3, 1, true},
+	of:    2,
+	lines: []line{
+		{of: "ContainsHashes, absent", name: "ContainsHashes"},
+		{of: "Contains, absent", name: "Contains, absent"},
+		{of: "Contains, present", name: "Contains, present"},
+		{of: "ContainsBatch, absent", name: "ContainsBatch"},
+		{of: "chain of dependent reads", name: "chain of dependent reads"},
+		{of: growthLimit, name: "limit: random reads"},
+	},
+}
+
+// growthLimit names the reads that others are compared with.
+const growthLimit = "random reads: the limit"
+
+// growth measures files of several sizes, and prints one table.
+func (l *lookupRun) growth(sizes []figures.Size) error {
+	file, err := os.Create(l.out + ".csv")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w := csv.NewWriter(file)
+	w.Write(growthHeader)
+	names := []string{growthLimit, "chain of dependent reads"}
+	for _, q := range growthQuestions {
+		names = append(names, fmt.Sprintf("%s, %s", q.call, q.keys))
+	}
+	head, rows := []string{byDefault.name()}, make([][]string, len(names))
+	for _, size := range sizes {
+		m, err := l.measure(size, growthQuestions)
+		if err != nil {
+			return err
+		}
+		head = append(head, size.String())
+		for i, times := range append([][]float64{m.limit, m.reads[2]}, m.times...) {
+			ns, ratio := figures.Median(times), figures.MedianRatio(times, m.limit)
+			rows[i] = append(rows[i], fmt.Sprintf("%s (%s)", figures.Digits(ns), figures.Digits(ratio)))
+			w.Write([]string{fmt.Sprint(int64(size)), fmt.Sprint(m.keys), names[i], strconv.FormatFloat(ns, 'g', 4, 64), strconv.FormatFloat(ratio, 'g', 4, 64)})
+		}
+	}
+	w.Flush()
+	if err := errors.Join(w.Error(), file.Close()); err != nil {
+		return err
+	}
+	t := figures.NewTable(head...)
+	for i, row := range rows {
+		t.Row(append([]string{names[i]}, row...)...)
+	}
+	l.printf("\nns, and over random reads of lines of the same file, with 64 prefetches in flight or without, whichever is faster; mapped from %s\n", l.mapped)
+	l.print(t)
+	return l.drawn(l.out, growthPicture)
 }

@@ -4,24 +4,17 @@
 // compared takes turns in rounds. Figures are medians, and ratios are medians of the ratios within
 // a round.
 //
-//	go -C tools/bench run . lookup    lookups, and random reads of the same file
-//	go -C tools/bench run . peers     lookups of one key, beside other filters
-//	go -C tools/bench run . insert    inserts and deletes by load, beside other filters
-//	go -C tools/bench run . build     files from keys, beside other filters on all processors
-//	go -C tools/bench run . billions  a filter of two billion keys: built, verified, opened, asked
-//	go -C tools/bench run . growth    lookups, inserts and builds from 64 KiB up: CSV and pictures
-//	go -C tools/bench run . churn     rates and second lines of filters whose keys are replaced: CSV and pictures
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
-//	go -C tools/bench run . writer    how long operations wait while checkpoints go on, and what they write
+//	go -C tools/bench run . lookup    lookups, and random reads of the same file, at several sizes
+//	go -C tools/bench run . peers     lookups of one key, inserts and deletes, beside other filters
+//	go -C tools/bench run . build     files and sets from keys, beside other filters; two billion keys
+//	go -C tools/bench run . writer    how long operations wait beside checkpoints, and what they write
 //	go -C tools/bench run . rebuild   what kept hashes cost; rebuilds, merges and growth from them
+//	go -C tools/bench run . churn     rates and second lines of filters whose keys are replaced
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
-//	go -C tools/bench run . life      such a store grows and shrinks while absent keys are asked for
-//	go -C tools/bench run . sets      sets of shards: built in tasks, asked and written, beside one file
-//	go -C tools/bench run . share     one copy in memory for all processes
-//	go -C tools/bench run . residency a file that is larger than memory
-//	go -C tools/bench run . cold      pages read by a lookup, nothing in memory
-//	go -C tools/bench run . beside    lookups of two goroutines and beside a writer, percentiles
-//	go -C tools/bench run . results   writes RESULTS.md, and the figures in README.md, again
+//	go -C tools/bench run . memory    one copy for all, a file larger than memory, pages a lookup reads
+//	go -C tools/bench run . paper     the tables and figures of the cuckoo filter paper
+//	go -C tools/bench run . results   writes the blocks of RESULTS.md again
 //
 // "go -C tools/bench run . COMMAND -help" lists the flags.
 //
@@ -31,6 +24,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -41,56 +35,49 @@ import (
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
-	"github.com/mmapfilter/mmapfilter/tools/internal/measure"
-	"github.com/mmapfilter/mmapfilter/tools/internal/shortrun"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if len(os.Args) > 1 && os.Args[1] == builderCommand {
-		os.Exit(runBuilder(ctx, os.Args[2:], os.Stdout, os.Stderr))
-	}
-	if len(os.Args) > 1 && os.Args[1] == setTask {
-		if err := runSetTask(ctx, os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(2)
-		}
-		return
-	}
-	if code, ok := runRole(os.Args[1:]); ok {
-		os.Exit(code)
-	}
-	if code, ok := measure.Child(os.Args[1:], os.Stdin, os.Stdout); ok {
-		os.Exit(code)
+	if len(os.Args) > 1 && os.Args[1] == childCommand {
+		os.Exit(runChild(tasks(), os.Stdin, os.Stdout))
 	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func commands() map[string]func() command {
-	return map[string]func() command{
-		"lookup":   newLookup,
-		"peers":    newPeers,
-		"insert":   newInsert,
-		"build":    newBuild,
-		"billions": newBillions,
-		"growth":   newGrowth,
-		"churn":    newChurn,
-		"space":    newSpace,
-		"writer":   newWriter,
-		"rebuild":  newRebuild,
-		"stores":   newStores,
-		"life":     newStoreLife,
-		"sets":     newSets,
+// tasks returns what a child can do.
+func tasks() map[string]task {
+	return map[string]task{
+		"nothing":   func(*worker, json.RawMessage) (any, error) { return nil, nil },
+		"open":      taskOf((*worker).open),
+		"look":      taskOf((*worker).look),
+		"wait":      taskOf((*worker).wait),
+		"write":     taskOf((*worker).write),
+		"build":     taskOf((*worker).build),
+		"shard":     taskOf((*worker).shard),
+		"residency": residencyTask,
 	}
 }
 
-const usage = "bench lookup, peers, insert, build, billions, growth, churn, space, writer, rebuild, stores, life, sets, pages, share, residency, cold, beside or results, and its flags; see go doc"
+func commands() map[string]func() command {
+	return map[string]func() command{
+		"space":   newSpace,
+		"lookup":  newLookup,
+		"peers":   newPeers,
+		"build":   newBuild,
+		"writer":  newWriter,
+		"rebuild": newRebuild,
+		"churn":   newChurn,
+		"stores":  newStores,
+		"memory":  newMemory,
+		"paper":   newPaper,
+	}
+}
+
+const usage = "bench space, lookup, peers, build, writer, rebuild, churn, stores, memory, paper or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && measure.Has(args[0]) {
-		return measure.Run(ctx, args, stdout, stderr)
-	}
 	err := runCommand(ctx, args, stdout, stderr)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -123,11 +110,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	}
 	cmd := create()
 	s := &session{ctx: ctx, out: stdout, notes: stderr, size: 1 << 30}
-	s.flags = flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
-	s.flags.SetOutput(stderr)
-	s.commonFlags()
-	cmd.flags(s)
-	if err := shortrun.Parse(s.flags, args[1:], &s.short, cmd.short); err != nil {
+	if err := s.parse(args, cmd); err != nil {
 		return err
 	}
 	if s.rounds < 1 {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -29,22 +27,11 @@ const defaultRate = 0.01
 // byDefault is what empty options give.
 var byDefault = variant{rate: defaultRate}
 
-// paperLayouts are those of the paper, and fingerprintBits is f of theirs whose times are compared.
+// paperLayouts are those of the paper.
 var paperLayouts = []layout.Kind{layout.Packed, layout.SemiSorted}
-
-const fingerprintBits = 12
 
 // standardLoad is the load of a filter that is not made for a rate.
 const standardLoad = 0.95
-
-// variants returns the filters whose times are compared.
-func variants() []variant {
-	all := []variant{byDefault}
-	for _, k := range paperLayouts {
-		all = append(all, variant{layout: k, f: fingerprintBits})
-	}
-	return all
-}
 
 // name returns a name such as "mmapfilter, rate 1 %" or "mmapfilter packed, f=12, b=4".
 func (v variant) name() string {
@@ -56,14 +43,6 @@ func (v variant) name() string {
 		return name + ", rate " + percent(v.rate)
 	}
 	return fmt.Sprintf("%s, f=%d, b=%d", name, v.f, bucketSize(v.layout, v.f))
-}
-
-// String returns the value of a flag: "default", or a layout.
-func (v variant) String() string {
-	if v == byDefault {
-		return "default"
-	}
-	return v.layout.String()
 }
 
 // options returns the options of a filter for n keys.
@@ -79,7 +58,9 @@ func (v variant) options(n uint64) mmapfilter.Options {
 // at the load that its rate allows.
 func (v variant) keys(bytes int64) uint64 {
 	if v.rate == 0 {
-		return keysFor(v.layout, bytes, standardLoad)
+		p := layout.Params{FingerprintBits: v.f, BucketSize: bucketSize(v.layout, v.f)}
+		lines := math.Floor(float64(bytes) * 8 / float64(layout.LineBits(v.layout, p)))
+		return uint64(standardLoad * lines * float64(layout.SlotsPerLine(v.layout, p)))
 	}
 	opts := v.options(uint64(bytes)) // a byte a key
 	plan, err := opts.Plan()
@@ -98,36 +79,6 @@ func bucketSize(k layout.Kind, f int) int {
 		}
 	}
 	return b
-}
-
-// keysFor returns how many keys fill lines of the given size to a load, with the standard f.
-func keysFor(k layout.Kind, bytes int64, load float64) uint64 {
-	p := layout.Params{FingerprintBits: fingerprintBits, BucketSize: bucketSize(k, fingerprintBits)}
-	lines := math.Floor(float64(bytes) * 8 / float64(layout.LineBits(k, p)))
-	return uint64(load * lines * float64(layout.SlotsPerLine(k, p)))
-}
-
-// A variantList is a flag that holds variants.
-type variantList []variant
-
-func (l *variantList) Set(text string) error {
-	*l = nil
-	for word := range strings.SplitSeq(text, ",") {
-		i := slices.IndexFunc(variants(), func(v variant) bool { return v.String() == word })
-		if i < 0 {
-			return fmt.Errorf("%q is not one of %v", word, variants())
-		}
-		*l = append(*l, variants()[i])
-	}
-	return nil
-}
-
-func (l *variantList) String() string {
-	var words []string
-	for _, v := range *l {
-		words = append(words, v.String())
-	}
-	return strings.Join(words, ",")
 }
 
 // pieceKeys is the number of keys between checks for an interrupt.
@@ -196,11 +147,6 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 	}
 	if err := f.Close(); err != nil {
 		return "", nil, err
-	}
-	if s.smallPages {
-		if err := machine.SmallPages(path); err != nil {
-			return "", nil, err
-		}
 	}
 	f, err = mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate})
 	if err != nil {

@@ -1,139 +1,153 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"math"
+	"image/color"
 	"os"
-	"slices"
+	"path/filepath"
 	"strconv"
+	"strings"
 
-	"github.com/mmapfilter/mmapfilter/tools/evaluate/picture"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-var growthHeader = []string{"layout", "bytes", "keys", "measured", "ns", "over the limit"}
-
-// A growthPicture is a picture of some of the measurements of "growth".
-type growthPicture struct {
-	name, title string
-	lines       []picture.Line // without points; named as drawn
-	of          []string       // the measurement of each line
+// A picture says what is drawn of a CSV file: a line for each value of a column.
+type picture struct {
+	suffix, title string // the files are NAME.csv and NAME+suffix.svg
+	x, y          axis
+	of            int            // the column that names lines
+	lines         []line         // those that were not measured are left out
+	only          map[int]string // what other columns must say in a row
 }
 
-var growthPictures = []growthPicture{
-	{"lookups", "How long does a lookup take as the filter grows?",
-		[]picture.Line{
-			{Name: "chain of dependent reads"},
-			{Name: "Contains, present", Tone: picture.Green},
-			{Name: "Contains, absent", Tone: picture.Orange},
-			{Name: "ContainsBatch", Tone: picture.Purple},
-			{Name: "ContainsHashes", Tone: picture.Blue, Kind: picture.Emphasis},
-			{Name: "limit: random reads", Kind: picture.Dashed},
-		},
-		[]string{"chain of dependent reads", "Contains, present", "Contains, absent", "ContainsBatch, absent", "ContainsHashes, absent", "random reads: the limit"}},
-	{"writes", "How long do an insert and a build take as the filter grows?",
-		[]picture.Line{
-			{Name: "Insert and Delete", Tone: picture.Orange},
-			{Name: "Build", Tone: picture.Blue, Kind: picture.Emphasis},
-			{Name: "chain of dependent reads"},
-		},
-		[]string{"Insert and Delete", "Build, by the clock, once", "chain of dependent reads"}},
+type axis struct {
+	label  string
+	column int
+	scale  float64 // that numbers are multiplied with
+	log    bool
 }
 
-// drawGrowth draws the CSV file that "growth" has written: for each layout, a picture of
-// lookups and one of writes. It measures nothing.
-func drawGrowth(out string) (files []string, err error) {
-	rows, err := readRows(out+".csv", len(growthHeader))
+// A line is drawn of the rows that name it; as marks if it has no width.
+type line struct {
+	of, name string
+	marks    bool
+}
+
+var palette = []color.Color{
+	color.RGBA{0x00, 0x72, 0xb2, 255}, color.RGBA{0xd5, 0x5e, 0x00, 255}, color.RGBA{0x00, 0x9e, 0x73, 255},
+	color.RGBA{0x88, 0x2d, 0x71, 255}, color.RGBA{0x8c, 0x95, 0x9f, 255}, color.RGBA{0, 0, 0, 255},
+}
+
+// dark turns a picture round for readers whose pages are dark, and keeps its hues.
+const dark = "<style>@media (prefers-color-scheme:dark){svg{filter:invert(1) hue-rotate(180deg)}}</style>\n"
+
+// drawn draws pictures of the file out.csv, and prints their names.
+func (s *session) drawn(out string, pictures ...picture) error {
+	rows, err := readRows(out + ".csv")
 	if err != nil {
+		return err
+	}
+	var files []string
+	for _, p := range pictures {
+		svg, err := p.draw(rows)
+		if err != nil {
+			return fmt.Errorf("%s.csv: %w", out, err)
+		}
+		if err := os.WriteFile(out+p.suffix+".svg", svg, 0o666); err != nil {
+			return err
+		}
+		files = append(files, filepath.Base(out+p.suffix+".svg"))
+	}
+	s.printf("Drawn in %s, from %s.csv.\n", strings.Join(files, ", "), filepath.Base(out))
+	return nil
+}
+
+// draw returns a picture in SVG.
+func (p *picture) draw(rows [][]string) ([]byte, error) {
+	canvas := plot.New()
+	canvas.Title.Text, canvas.X.Label.Text, canvas.Y.Label.Text = p.title, p.x.label, p.y.label
+	for axis, spec := range map[*plot.Axis]axis{&canvas.X: p.x, &canvas.Y: p.y} {
+		if spec.log {
+			axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		}
+	}
+	canvas.Legend.Top, canvas.Legend.Left = true, true
+	none := true
+	for i, l := range p.lines {
+		points, err := p.points(rows, l.of)
+		if err != nil {
+			return nil, err
+		}
+		if len(points) == 0 {
+			continue
+		}
+		none = false
+		if l.marks {
+			marks := &plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{Color: palette[i], Radius: 3, Shape: draw.PyramidGlyph{}}}
+			canvas.Add(marks)
+			canvas.Legend.Add(l.name, marks)
+			continue
+		}
+		curve := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: palette[i], Width: 1.5}}
+		canvas.Add(curve)
+		canvas.Legend.Add(l.name, curve)
+	}
+	if none {
+		return nil, errors.New("no rows of what is drawn")
+	}
+	if !p.y.log {
+		canvas.Y.Min, canvas.Y.Max = 0, 1.25*canvas.Y.Max // room for the legend
+	}
+	to := vgsvg.New(15*vg.Centimeter, 9*vg.Centimeter)
+	canvas.Draw(draw.New(to))
+	var out bytes.Buffer
+	if _, err := to.WriteTo(&out); err != nil {
 		return nil, err
 	}
-	points := map[string]map[string][]picture.Point{} // by layout and measurement
-	var layouts []string
-	var sizes []float64
+	text := out.Bytes()
+	at := bytes.Index(text, []byte("<g "))
+	return bytes.Join([][]byte{text[:at], []byte(dark), text[at:]}, nil), nil
+}
+
+// points returns the points of a line.
+func (p *picture) points(rows [][]string, name string) (points plotter.XYs, err error) {
 	for _, r := range rows {
-		size, err := strconv.ParseFloat(r[1], 64)
-		ns, also := strconv.ParseFloat(r[4], 64)
+		if len(r) <= max(p.of, p.x.column, p.y.column) {
+			return nil, fmt.Errorf("a row of %d cells", len(r))
+		}
+		other := r[p.of] != name
+		for column, want := range p.only {
+			other = other || r[column] != want
+		}
+		if other {
+			continue
+		}
+		x, err := strconv.ParseFloat(r[p.x.column], 64)
+		y, also := strconv.ParseFloat(r[p.y.column], 64)
 		if err := errors.Join(err, also); err != nil {
-			return nil, fmt.Errorf("%s.csv: %w", out, err)
+			return nil, err
 		}
-		if points[r[0]] == nil {
-			points[r[0]] = map[string][]picture.Point{}
-			layouts = append(layouts, r[0])
-		}
-		points[r[0]][r[3]] = append(points[r[0]][r[3]], picture.Point{X: size, Y: ns})
-		if !slices.Contains(sizes, size) {
-			sizes = append(sizes, size)
-		}
+		points = append(points, plotter.XY{X: p.x.scale * x, Y: p.y.scale * y})
 	}
-	if len(layouts) == 0 {
-		return nil, fmt.Errorf("%s.csv has no rows", out)
-	}
-	for _, layout := range layouts {
-		variant := ""
-		if len(layouts) > 1 {
-			variant = " Variant: " + layout
-		}
-		for _, g := range growthPictures {
-			p := &picture.Lines{
-				Title: g.title + variant,
-				X:     picture.Axis{Label: "size of the lines of the filter", Log: true},
-				Y:     picture.Axis{Label: "ns a key", Log: true},
-			}
-			p.X.Ticks = sizeTicks(sizes)
-			for i, l := range g.lines {
-				l.Points = points[layout][g.of[i]]
-				p.Series = append(p.Series, l)
-			}
-			svg, err := p.SVG()
-			if err != nil {
-				return nil, err
-			}
-			file := fmt.Sprintf("%s-%s-%s.svg", out, layout, g.name)
-			if err := os.WriteFile(file, svg, 0o666); err != nil {
-				return nil, err
-			}
-			files = append(files, file)
-		}
-	}
-	return files, nil
+	return points, nil
 }
 
-// readRows reads the rows of a CSV file below its head. Each must have at least the given number of
-// cells.
-func readRows(file string, cells int) (rows [][]string, err error) {
-	text, err := os.Open(file)
+// readRows reads the rows of a CSV file below its head.
+func readRows(file string) ([][]string, error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	defer text.Close()
-	if rows, err = csv.NewReader(text).ReadAll(); err != nil {
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
 		return nil, err
-	}
-	for _, row := range rows[min(1, len(rows)):] {
-		if len(row) < cells {
-			return nil, fmt.Errorf("%s: a row of %d cells", file, len(row))
-		}
 	}
 	return rows[min(1, len(rows)):], nil
-}
-
-// labelFactor is the least ratio of two sizes that both have a label on a logarithmic axis.
-// From 64 KiB to 8 GiB that is much wider than a label.
-const labelFactor = 16
-
-// sizeTicks returns a tick for each size. A size close to a larger one with a label gets none.
-func sizeTicks(sizes []float64) (ticks []picture.Tick) {
-	sorted := slices.Sorted(slices.Values(sizes))
-	labelled := math.Inf(1)
-	for _, size := range slices.Backward(sorted) {
-		tick := picture.Tick{At: size}
-		if labelFactor*size <= labelled {
-			tick.Label, labelled = figures.SpacedSize(int64(size)), size
-		}
-		ticks = append(ticks, tick)
-	}
-	slices.Reverse(ticks)
-	return ticks
 }

@@ -17,24 +17,24 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// resultsCommand runs measurements and writes what they print. RESULTS.md is prose and blocks. A
-// block begins with a comment that has its name and its command, and ends with another one:
+// resultsCommand runs measurements and writes what they print. RESULTS.md and PAPER.md are prose and
+// blocks. A block stands between comments that have its name, and begins with its command:
 //
-//	<!-- results lookup: go -C tools/bench run . lookup -layouts default -->
+//	<!-- results lookup -->
+//	    go -C tools/bench run . lookup -rounds 9
 //	<!-- end of lookup -->
 //
-// The command runs in the root of the repository. Its output is between the two, with its machine,
-// date and commit. For "go test -bench", the output becomes a table of each benchmark.
+// The command runs in the root of the repository. Its output is below it, with its machine, date and
+// commit. For "go test -bench", the output becomes a table of each benchmark.
 const resultsCommand = "results"
 
 // A results runs the commands of a page.
 type results struct {
-	ctx    context.Context
-	notes  io.Writer
-	root   string // of the repository
-	page   string
-	readme string // README with some of the figures, or ""
-	short  bool
+	ctx   context.Context
+	notes io.Writer
+	root  string // of the repository
+	page  string
+	short bool
 }
 
 // runResults runs the command. Its arguments are flags and names of blocks; no names means all
@@ -45,7 +45,6 @@ func runResults(ctx context.Context, args []string, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	flags.StringVar(&r.root, "root", "../..", "root of the repository, where the commands run")
 	flags.StringVar(&r.page, "page", "RESULTS.md", "page whose blocks are written")
-	flags.StringVar(&r.readme, "readme", "../../README.md", "README whose figures are taken from the page; empty for none")
 	flags.BoolVar(&r.short, "short", false, "small and quick: to see that the commands work, not what they measure")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -75,8 +74,8 @@ func (r *results) run(names []string) error {
 			continue
 		}
 		begun := time.Now()
-		fmt.Fprintf(r.notes, "%s %s: %s\n", begun.Format("15:04:05"), p.name, p.command)
-		out, err := r.command(p.command)
+		fmt.Fprintf(r.notes, "%s %s: %s\n", begun.Format("15:04:05"), p.name, p.command())
+		out, err := r.command(p.command())
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}
@@ -85,14 +84,10 @@ func (r *results) run(names []string) error {
 			continue
 		}
 		fmt.Fprintf(r.notes, "%s took %.0f s\n", p.name, time.Since(begun).Seconds())
-		parts[i].lines = strings.Split("\n"+strings.TrimSpace(out)+"\n", "\n")
-		parts[i].lines[1] = "    " + p.command
+		parts[i].fill(out)
 		if err := os.WriteFile(r.page, []byte(formatPage(parts)), 0o666); err != nil {
 			return err
 		}
-	}
-	if r.readme != "" {
-		failed = append(failed, writeReadme(r.readme, parts))
 	}
 	return errors.Join(failed...)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,14 +8,25 @@ import (
 )
 
 var (
-	blockBegin = regexp.MustCompile(`^<!-- results ([a-z0-9-]+): (.+) -->$`)
+	blockBegin = regexp.MustCompile(`^<!-- results ([a-z0-9-]+) -->$`)
 	blockEnd   = "<!-- end of %s -->"
 )
 
-// A section of a page is prose, or a block with a command.
+// indent is what a command has before it.
+const indent = "    "
+
+// A section of a page is prose, or a block that begins with its command.
 type section struct {
-	name, command string // "" for prose
-	lines         []string
+	name  string // "" for prose
+	lines []string
+}
+
+// command returns the command of a block.
+func (s *section) command() string {
+	if s.name == "" || len(s.lines) == 0 {
+		return ""
+	}
+	return strings.TrimPrefix(s.lines[0], indent)
 }
 
 // parsePage splits a page into sections.
@@ -33,8 +43,11 @@ func parsePage(text string) (parts []section, err error) {
 			}
 			names[begin[1]] = true
 			parts = append(parts, now)
-			now = section{name: begin[1], command: begin[2]}
+			now = section{name: begin[1]}
 		case now.name != "" && line == fmt.Sprintf(blockEnd, now.name):
+			if len(now.lines) == 0 || !strings.HasPrefix(now.lines[0], indent) {
+				return nil, fmt.Errorf("the block %s does not begin with a command", now.name)
+			}
 			parts = append(parts, now)
 			now = section{}
 		case strings.HasPrefix(line, "<!-- "):
@@ -54,7 +67,7 @@ func formatPage(parts []section) string {
 	var b strings.Builder
 	for _, p := range parts {
 		if p.name != "" {
-			fmt.Fprintf(&b, "<!-- results %s: %s -->\n", p.name, p.command)
+			fmt.Fprintf(&b, "<!-- results %s -->\n", p.name)
 		}
 		for _, line := range p.lines {
 			b.WriteString(line + "\n")
@@ -66,27 +79,21 @@ func formatPage(parts []section) string {
 	return b.String()
 }
 
-// A page is RESULTS.md in parts.
-type page []section
-
-func (p page) block(name string) (section, error) {
-	for _, b := range p {
-		if b.name == name {
-			return b, nil
-		}
-	}
-	return section{}, fmt.Errorf("there is no block %q", name)
+// fill replaces what a block has below its command by the output of the command, without its own line
+// of the command and with single blank lines.
+func (s *section) fill(out string) {
+	command := s.command()
+	out = strings.TrimSpace(strings.TrimPrefix(out, indent+command+"\n"))
+	lines := strings.Split(out, "\n")
+	lines = slices.CompactFunc(lines, func(a, b string) bool { return a == "" && b == "" })
+	s.lines = append([]string{indent + command}, lines...)
 }
 
-// cell returns a cell of the first table that has the row and the column. If head is given, the
-// head of the table must begin with it.
-func (p page) cell(block, row, column string, head ...string) (string, error) {
-	b, err := p.block(block)
-	if err != nil {
-		return "", err
-	}
+// cell returns a cell of the first table of a block that has the row and the column. If head is given,
+// the head of the table must begin with it.
+func (s *section) cell(row, column, head string) (string, error) {
 	var columns []string
-	for i, line := range b.lines {
+	for i, line := range s.lines {
 		cells := tableCells(line)
 		if cells == nil {
 			columns = nil
@@ -98,15 +105,15 @@ func (p page) cell(block, row, column string, head ...string) (string, error) {
 		}
 		at := slices.Index(columns, column)
 		begins := strings.Split(row, "|")
-		if at < 0 || len(head) > 0 && columns[0] != head[0] || len(cells) < len(begins) || !slices.Equal(cells[:len(begins)], begins) {
+		if at < 0 || head != "" && columns[0] != head || len(cells) < len(begins) || !slices.Equal(cells[:len(begins)], begins) {
 			continue
 		}
 		if at >= len(cells) || cells[at] == "" {
-			return "", fmt.Errorf("line %d of block %s has no cell %q", i+1, block, column)
+			return "", fmt.Errorf("line %d of block %s has no cell %q", i+1, s.name, column)
 		}
 		return cells[at], nil
 	}
-	return "", fmt.Errorf("block %s has no row %q with a column %q", block, row, column)
+	return "", fmt.Errorf("block %s has no row %q with a column %q", s.name, row, column)
 }
 
 // tableCells returns the cells of a line of a table, without asterisks for bold; or nil for any
@@ -121,69 +128,4 @@ func tableCells(line string) []string {
 		cells[i] = strings.Trim(strings.TrimSpace(c), "*")
 	}
 	return cells
-}
-
-// head returns the parts of the line of a block that says when and on what it was measured.
-func (p page) head(block string) ([]string, error) {
-	b, err := p.block(block)
-	if err != nil {
-		return nil, err
-	}
-	for _, line := range b.lines {
-		if date, rest, ok := strings.Cut(line, ", "); ok && len(date) == len("2026-01-31") && strings.Contains(rest, "; commit ") {
-			return append([]string{date}, strings.Split(rest, "; ")...), nil
-		}
-	}
-	return nil, fmt.Errorf("block %s does not say what it was measured on", block)
-}
-
-// machine returns the processor, system and Go version of blocks, which must have the same, but for who
-// built the kernel.
-func (p page) machine(blocks ...string) (machine string, err error) {
-	for i, block := range blocks {
-		head, err := p.head(block)
-		if err != nil {
-			return "", err
-		}
-		if len(head) < 6 {
-			return "", errors.New("the head of block " + block + " has too few parts")
-		}
-		system, _, _ := strings.Cut(head[3], "-")
-		switch of := strings.Join([]string{head[1], system, head[4]}, ", "); {
-		case i == 0:
-			machine = of
-		case of != machine:
-			return "", fmt.Errorf("block %s was measured on %s, and block %s on %s", blocks[0], machine, block, of)
-		}
-	}
-	return machine, nil
-}
-
-// dates returns the first and the last date of blocks.
-func (p page) dates(blocks ...string) (string, error) {
-	var all []string
-	for _, block := range blocks {
-		head, err := p.head(block)
-		if err != nil {
-			return "", err
-		}
-		all = append(all, head[0])
-	}
-	first, last := slices.Min(all), slices.Max(all)
-	if first == last {
-		return "on " + first, nil
-	}
-	return "from " + first + " to " + last, nil
-}
-
-// commands returns the commands of some blocks.
-func (p page) commands(blocks ...string) (all []string, err error) {
-	for _, name := range blocks {
-		b, err := p.block(name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, b.command)
-	}
-	return all, nil
 }

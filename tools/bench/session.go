@@ -29,18 +29,38 @@ type session struct {
 	seed   uint64
 	dir    string // parent of temp
 	short  bool
-
-	smallPages bool // the page cache holds files in the smallest pages
 }
 
-// commonFlags adds the flags that every command has.
-func (s *session) commonFlags() {
+// parse sets the flags of a command: those that every command has, and its own. With -short, a flag that
+// is not given takes its value from the short run of the command.
+func (s *session) parse(args []string, cmd command) error {
+	s.flags = flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
+	s.flags.SetOutput(s.notes)
 	s.flags.Var(&s.size, "size", "size of the lines of the filter it builds")
 	s.flags.IntVar(&s.rounds, "rounds", 15, "how often each takes its turn")
 	s.flags.Uint64Var(&s.seed, "seed", 1, "of the keys and of what is drawn")
-	s.flags.StringVar(&s.dir, "dir", os.TempDir(), "directory for the files it builds")
+	s.flags.StringVar(&s.dir, "dir", os.TempDir(), "directory for the files it builds; on a disk, where that matters")
 	s.flags.BoolVar(&s.short, "short", false, "small and quick: to see that it works, not what it measures")
-	s.flags.BoolVar(&s.smallPages, "small-pages", false, "have the page cache hold what it builds in pages of 4 KiB, as a file on a disk that is written to")
+	cmd.flags(s)
+	if err := s.flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	if s.flags.NArg() > 0 {
+		return fmt.Errorf("there is no argument such as %q", s.flags.Arg(0))
+	}
+	if !s.short {
+		return nil
+	}
+	given := map[string]bool{}
+	s.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for name, value := range cmd.short {
+		if !given[name] {
+			if err := s.flags.Set(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // takeTurns runs rounds of n turns, each round starting with another turn. It returns the

@@ -7,8 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -16,76 +15,57 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
+	"golang.org/x/sync/errgroup"
 )
 
-// newSets returns the command that builds a set in tasks, each a process of its own, beside one file of
-// the same keys; and compares lookups and inserts in sets with those in one file.
-func newSets() command {
-	r := new(setsRun)
-	return command{
-		flags: func(s *session) {
-			r.session = s
-			s.rounds = 9
-			s.flags.StringVar(&r.keys, "keys", "200M", "how many keys the set has that is built in tasks; -size does not count")
-			s.flags.IntVar(&r.shards, "shards", 64, "how many shards it has")
-			s.flags.IntVar(&r.tasks, "tasks", 8, "how many tasks its keys are divided into")
-			s.flags.StringVar(&r.lookupKeys, "lookup-keys", "800M", "how many keys the files have in which keys are looked up")
-			s.flags.IntVar(&r.asks, "asks", 1<<20, "how many keys are looked up in a round")
-			s.flags.IntVar(&r.inserts, "inserts", 2_000_000, "how many keys each goroutine inserts in a round")
-		},
-		short: map[string]string{"keys": "100K", "shards": "5", "tasks": "3", "lookup-keys": "50K", "asks": "4096", "inserts": "5000", "rounds": "1"},
-		run:   func(*session) error { return r.run() },
-	}
-}
+// setTasks is how many tasks the keys of a set are divided into.
+const setTasks = 8
 
-type setsRun struct {
+// A setBuild builds a set in tasks, each a process of its own.
+type setBuild struct {
 	*session
-	keys, lookupKeys       string
-	shards, tasks          int
-	asks, inserts          int
-	dir, spool, out, place string
+	shards                int
+	dir, spool, out, plan string
+	keys                  uint64
 }
 
-func (r *setsRun) run() error {
-	r.dir = r.path("sets")
-	r.spool, r.out, r.place = filepath.Join(r.dir, "spool"), filepath.Join(r.dir, "out"), filepath.Join(r.dir, "plan")
-	counts, err := parseCounts(r.keys)
-	if err != nil {
+// sets builds a set in tasks, beside one file of the same keys, and compares lookups in sets of another
+// number of keys with those in one file.
+func (b *session) sets(n uint64, shards int, lookedUp uint64) error {
+	dir := b.path("sets")
+	r := &setBuild{b, shards, dir, filepath.Join(dir, "spool"), filepath.Join(dir, "out"), filepath.Join(dir, "plan"), n}
+	if err := r.pipeline(); err != nil {
 		return err
 	}
-	if err := r.pipeline(counts[0]); err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(r.dir); err != nil {
-		return err
-	}
-	if counts, err = parseCounts(r.lookupKeys); err != nil {
-		return err
-	}
-	if err := r.lookups(counts[0]); err != nil {
-		return err
-	}
-	return r.writes()
+	return b.lookInSets(lookedUp)
 }
 
 // pipeline builds a set in tasks, two processes at a time, and one file of the same keys.
-func (r *setsRun) pipeline(n uint64) error {
+func (r *setBuild) pipeline() error {
+	n := r.keys
 	p, err := sets.NewPlan(&mmapfilter.Options{Capacity: n, Distinct: true}, r.shards)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.Mkdir(r.dir, 0o777), os.Mkdir(r.spool, 0o777), os.Mkdir(r.out, 0o777), p.Write(r.place)); err != nil {
+	if err := errors.Join(os.Mkdir(r.dir, 0o777), os.Mkdir(r.spool, 0o777), os.Mkdir(r.out, 0o777), p.Write(r.plan)); err != nil {
 		return err
 	}
 	t := figures.NewTable(fmt.Sprintf("%s keys of 16 bytes, %d shards", figures.Grouped(int64(n)), r.shards), "time", "keys a second", "peak memory of a process")
-	row := func(name string, took time.Duration, peak string) {
-		t.Row(name, figures.Digits(took.Seconds())+" s", figures.Grouped(int64(float64(n)/took.Seconds())), peak)
+	row := func(name string, took time.Duration, peak int64) {
+		memory := ""
+		if peak > 0 {
+			memory = figures.Mebibytes(peak)
+		}
+		t.Row(name, figures.Digits(took.Seconds())+" s", figures.Grouped(int64(float64(n)/took.Seconds())), memory)
 	}
 	total := time.Duration(0)
 	stage := func(name, kind string, tasks int) error {
 		r.note("%s", name)
 		begun := time.Now()
-		peak, err := r.processes(kind, tasks, n)
+		peak, err := r.processes(kind, tasks)
 		if err != nil {
 			return err
 		}
@@ -94,7 +74,7 @@ func (r *setsRun) pipeline(n uint64) error {
 		row(fmt.Sprintf("%s: %d tasks, two at a time", name, tasks), took, peak)
 		return nil
 	}
-	if err := stage("partition", "partition", r.tasks); err != nil {
+	if err := stage("partition", "partition", setTasks); err != nil {
 		return err
 	}
 	spilled, err := bytesIn(r.spool)
@@ -107,35 +87,33 @@ func (r *setsRun) pipeline(n uint64) error {
 	if err := stage("assemble, with every checksum", "assemble", 1); err != nil {
 		return err
 	}
-	row("all", total, "")
+	row("all", total, 0)
 	s, err := mmapfilter.OpenSet(filepath.Join(r.out, "x.set"), nil)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	r.note("looking for every key")
-	b := &billions{session: r.session}
-	found, took, err := b.count(s, 0, n)
+	found, took, err := r.count(s, 0, n)
 	if err != nil {
 		return err
 	}
 	if found != n {
 		return fmt.Errorf("%d of %d keys are missing: %v", n-found, n, s.Err())
 	}
-	row("ContainsBatch of every key, two goroutines: 0 missing", took, "")
+	row("ContainsBatch of every key, two goroutines: 0 missing", took, 0)
 	asks := min(n, 100_000_000)
-	wrong, _, err := b.count(s, peer.Absent, asks)
+	wrong, _, err := r.count(s, peer.Absent, asks)
 	if err != nil {
 		return err
 	}
 	st := s.Stats()
-	s.Close()
-	if err := os.RemoveAll(r.spool); err != nil {
+	if err := errors.Join(s.Close(), os.RemoveAll(r.spool)); err != nil {
 		return err
 	}
 	r.note("one file of the same keys")
 	begun := time.Now()
-	peak, err := r.processes("one", 1, n)
+	peak, err := r.processes("one", 1)
 	if err != nil {
 		return err
 	}
@@ -160,51 +138,57 @@ func bytesIn(dir string) (n int64, err error) {
 	return n, err
 }
 
-// lookups compares lookups of one key and of batches in sets with those in one file of the same keys,
+// contents is a filter or a set.
+type contents interface {
+	Contains(key []byte) bool
+	ContainsBatch(keys [][]byte, found []bool)
+}
+
+// setCounts are the shards of the sets in which keys are looked up.
+var setCounts = []int{1, 4, 16, 64}
+
+// lookInSets compares lookups of one key and of batches in sets with those in one file of the same keys,
 // half of them absent.
-func (r *setsRun) lookups(n uint64) error {
-	type contents interface {
-		Contains(key []byte) bool
-		ContainsBatch(keys [][]byte, found []bool)
-	}
-	populate := &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate}
-	one, err := mmapfilter.Build(r.ctx, r.path("one.mmf"), &mmapfilter.Options{Capacity: n}, r.keySequence(n))
+func (b *session) lookInSets(n uint64) error {
+	names, paths := []string{"one file"}, []string{b.path("one.mmf")}
+	one, err := mmapfilter.Build(b.ctx, paths[0], &mmapfilter.Options{Capacity: n}, b.keySequence(n))
 	if err != nil {
 		return err
 	}
-	one.Close()
-	names, files := []string{"one file"}, []contents{nil}
-	counts := []int{1, 4, 16, 64}
-	for _, shards := range counts {
-		r.note("a set of %d shards", shards)
+	size := one.Stats().FileBytes
+	if err := one.Close(); err != nil {
+		return err
+	}
+	for _, shards := range setCounts {
+		b.note("a set of %d shards", shards)
 		p, err := sets.NewPlan(&mmapfilter.Options{Capacity: n}, shards)
 		if err != nil {
 			return err
 		}
-		path := r.path(fmt.Sprintf("%d.set", shards))
-		if _, err := sets.Build(r.ctx, path, p, sets.Work{}, r.keySequence(n)); err != nil {
+		names, paths = append(names, fmt.Sprintf("set of %d", shards)), append(paths, b.path(fmt.Sprintf("%d.set", shards)))
+		if _, err := sets.Build(b.ctx, paths[len(paths)-1], p, sets.Work{}, b.keySequence(n)); err != nil {
 			return err
 		}
 	}
 	// A file that was written by way of its mapping is in small pages. Read again, each is in the pages
 	// that it gets on its own.
-	paths, err := filepath.Glob(r.path("*.mmf"))
+	written, err := filepath.Glob(b.path("*.mmf"))
 	if err != nil {
 		return err
 	}
-	for _, path := range paths {
+	for _, path := range written {
 		if err := machine.DropCache(path); err != nil {
 			return err
 		}
 	}
-	if one, err = mmapfilter.OpenReadOnly(r.path("one.mmf"), populate); err != nil {
+	populate := &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate}
+	if one, err = mmapfilter.OpenReadOnly(paths[0], populate); err != nil {
 		return err
 	}
 	defer one.Close()
-	files[0] = one
-	size := one.Stats().FileBytes
-	for _, shards := range counts {
-		s, err := mmapfilter.OpenSet(r.path(fmt.Sprintf("%d.set", shards)), populate)
+	files := []contents{one}
+	for _, path := range paths[1:] {
+		s, err := mmapfilter.OpenSet(path, populate)
 		if err != nil {
 			return err
 		}
@@ -212,14 +196,23 @@ func (r *setsRun) lookups(n uint64) error {
 		if err := s.OpenAll(); err != nil {
 			return err
 		}
-		names, files = append(names, fmt.Sprintf("set of %d", shards)), append(files, s)
+		files = append(files, s)
 	}
 	t := figures.NewTable(append([]string{fmt.Sprintf("lookups in %s, ns a key (times that of one file)", figures.Mebibytes(size))}, names...)...)
+	if err := b.compareSets(t, files, n); err != nil {
+		return err
+	}
+	b.print(t)
+	return nil
+}
+
+// compareSets adds a row for each size of batches.
+func (b *session) compareSets(t *figures.Table, files []contents, n uint64) error {
 	found := make([]bool, 1024)
 	for _, batch := range []int{1, 64, 1024} {
 		asked := 0
-		times, err := r.takeTurns(len(files), func(i int) (float64, error) {
-			keys := r.someKeys(n, asked)
+		times, err := b.takeTurns(len(files), func(i int) (float64, error) {
+			keys := b.someKeys(n, asked)
 			asked++
 			begun := time.Now()
 			for from := 0; from+batch <= len(keys); from += batch {
@@ -234,170 +227,98 @@ func (r *setsRun) lookups(n uint64) error {
 		if err != nil {
 			return err
 		}
-		var cells []string
+		row := []string{fmt.Sprintf("batches of %d", batch)}
+		if batch == 1 {
+			row[0] = "one key"
+		}
 		for i := range files {
 			cell := figures.Digits(figures.Median(times[i]))
 			if i > 0 {
 				cell += fmt.Sprintf(" (%.2f)", figures.MedianRatio(times[i], times[0]))
 			}
-			cells = append(cells, cell)
+			row = append(row, cell)
 		}
-		name := fmt.Sprintf("batches of %d", batch)
-		if batch == 1 {
-			name = "one key"
-		}
-		t.Row(append([]string{name}, cells...)...)
-	}
-	r.print(t)
-	for _, path := range paths {
-		os.Remove(path)
+		t.Row(row...)
 	}
 	return nil
 }
 
+// setAsks is how many keys a turn looks up.
+const setAsks = 1 << 20
+
 // someKeys returns keys to look up, half of them absent.
-func (r *setsRun) someKeys(n uint64, round int) [][]byte {
-	all, keys := make([]peer.Key, r.asks), make([][]byte, r.asks)
+func (b *session) someKeys(n uint64, round int) [][]byte {
+	asks := min(setAsks, int(n))
+	all, keys := make([]peer.Key, asks), make([][]byte, asks)
 	for i := range all {
-		x := peer.Mix(r.seed + uint64(round*r.asks+i))
+		x := peer.Mix(b.seed + uint64(round*asks+i))
 		if number := x >> 1 % n; x&1 == 0 {
-			all[i].Set(r.seed, number)
+			all[i].Set(b.seed, number)
 		} else {
-			all[i].Set(r.seed, peer.Absent+number)
+			all[i].Set(b.seed, peer.Absent+number)
 		}
 		keys[i] = all[i][:]
 	}
 	return keys
 }
 
-// writes compares inserts of one goroutine into one shard with those of two goroutines into two.
-func (r *setsRun) writes() error {
-	capacity := uint64(8 * r.rounds * r.inserts)
-	p, err := sets.NewPlan(&mmapfilter.Options{Capacity: capacity}, 2)
-	if err != nil {
-		return err
-	}
-	path := r.path("written.set")
-	if _, err := sets.Build(r.ctx, path, p, sets.Work{}, r.keySequence(0)); err != nil {
-		return err
-	}
-	s, err := mmapfilter.OpenSet(path, nil)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if err := s.OpenShards(); err != nil {
-		return err
-	}
-	var next [2]uint64 // of the keys of each shard
-	insert := func(shard, n int, batch bool) func() error {
-		var keys [][]byte
-		for ; len(keys) < n; next[shard]++ {
-			key := new(peer.Key)
-			key.Set(r.seed, next[shard])
-			if mmapfilter.ShardOf(p.Hash(key[:]), 2) == shard {
-				keys = append(keys, key[:])
-			}
-		}
-		return func() error {
-			if batch {
-				_, err := s.InsertBatch(keys)
-				return err
-			}
-			for _, key := range keys {
-				if err := s.Insert(key); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
-	for _, how := range []struct {
-		name  string
-		batch bool
-	}{{"Insert", false}, {"InsertBatch", true}} {
-		times, err := r.takeTurns(2, func(i int) (float64, error) {
-			var group sync.WaitGroup
-			errs := make([]error, i+1)
-			var do []func() error
-			for shard := range i + 1 {
-				do = append(do, insert(shard, r.inserts, how.batch))
-			}
-			runtime.GC()
-			begun := time.Now()
-			for shard, f := range do {
-				group.Add(1)
-				go func() {
-					defer group.Done()
-					errs[shard] = f()
-				}()
-			}
-			group.Wait()
-			return float64(i+1) * float64(r.inserts) / time.Since(begun).Seconds(), errors.Join(errs...)
-		})
-		if err != nil {
-			return err
-		}
-		r.printf("%s into one shard by one goroutine: %s a second; into two shards by two: %s, %.2f times as many.\n", how.name,
-			figures.Grouped(int64(figures.Median(times[0]))), figures.Grouped(int64(figures.Median(times[1]))), figures.MedianRatio(times[1], times[0]))
-	}
-	return nil
+type shardArgs struct {
+	Kind, Dir     string
+	Number, Tasks uint64
+	Keys, Seed    uint64
 }
-
-// setTask makes this program do a task of a set.
-const setTask = "settask"
 
 // processes runs tasks, two at a time, each in a process of its own with one processor (one file
 // gets all), and returns the highest peak memory of one.
-func (r *setsRun) processes(kind string, tasks int, n uint64) (peak string, err error) {
-	return runTasks(r.ctx, tasks, func(i int) []string {
-		return []string{setTask, kind, r.dir, fmt.Sprint(i), fmt.Sprint(tasks), fmt.Sprint(n), fmt.Sprint(r.seed)}
-	})
+func (r *setBuild) processes(kind string, n int) (peak int64, err error) {
+	const atOnce = 2
+	env := []string{"GOMAXPROCS=1"}
+	if n == 1 {
+		env = nil
+	}
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	peaks := make([]int64, n)
+	for i := range n {
+		group.Go(func() error {
+			return r.once("shard", shardArgs{kind, r.dir, uint64(i), uint64(n), r.keys, r.seed}, &peaks[i], env...)
+		})
+	}
+	err = group.Wait()
+	return slices.Max(peaks), err
 }
 
-// runSetTask does a task: "partition", "build", "assemble" or "one".
-func runSetTask(ctx context.Context, args []string) error {
-	if len(args) != 6 {
-		return errors.New("it takes KIND DIR NUMBER TASKS KEYS SEED")
-	}
-	var numbers [4]uint64
-	for i, word := range args[2:] {
-		if _, err := fmt.Sscan(word, &numbers[i]); err != nil {
-			return err
-		}
-	}
-	kind, dir, number, tasks, n, seed := args[0], args[1], numbers[0], numbers[1], numbers[2], numbers[3]
-	spool, out := filepath.Join(dir, "spool"), filepath.Join(dir, "out")
+// shard does a task of a set: "partition", "build", "assemble" or "one". It returns the peak memory.
+func (w *worker) shard(a shardArgs) (int64, error) {
+	ctx := context.Background()
+	spool, out := filepath.Join(a.Dir, "spool"), filepath.Join(a.Dir, "out")
 	keys := func(yield func([]byte, error) bool) {
 		var key peer.Key
-		for i := n * number / tasks; i < n*(number+1)/tasks; i++ {
-			key.Set(seed, i)
+		for i := a.Keys * a.Number / a.Tasks; i < a.Keys*(a.Number+1)/a.Tasks; i++ {
+			key.Set(a.Seed, i)
 			if !yield(key[:], nil) {
 				return
 			}
 		}
 	}
-	p, err := sets.ReadPlan(filepath.Join(dir, "plan"))
+	p, err := sets.ReadPlan(filepath.Join(a.Dir, "plan"))
 	if err != nil {
-		return err
+		return 0, err
 	}
-	switch kind {
+	switch a.Kind {
 	case "partition":
-		_, err = sets.Partition(ctx, p, spool, fmt.Sprint("task", number), keys, nil)
+		_, err = sets.Partition(ctx, p, spool, fmt.Sprint("task", a.Number), keys, nil)
 	case "build":
-		_, err = sets.BuildShard(ctx, p, int(number), spool, out, sets.Work{Workers: 1})
+		_, err = sets.BuildShard(ctx, p, int(a.Number), spool, out, sets.Work{Workers: 1})
 	case "assemble":
 		_, err = sets.Assemble(ctx, p, spool, out, filepath.Join(out, "x.set"), true, sets.Work{})
 	case "one":
 		var f *mmapfilter.Filter
-		if f, err = mmapfilter.Build(ctx, filepath.Join(out, "one.mmf"), &mmapfilter.Options{Capacity: n, Distinct: true}, keys); err == nil {
+		if f, err = mmapfilter.Build(ctx, filepath.Join(out, "one.mmf"), &mmapfilter.Options{Capacity: a.Keys, Distinct: true}, keys); err == nil {
 			err = f.Close()
 		}
 	default:
-		err = fmt.Errorf("there is no task %q", kind)
+		err = fmt.Errorf("there is no task %q", a.Kind)
 	}
-	if err == nil {
-		fmt.Println(machine.PeakMemory())
-	}
-	return err
+	return machine.PeakMemory(), err
 }

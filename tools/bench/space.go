@@ -28,33 +28,22 @@ type spaceRun struct {
 	*session
 	choice      choice
 	asks, check uint64
+	of          []spec // instead of those that are usual
 }
 
-// spaceBits are the values of f to measure. With more bits there would be no false positive to
-// count.
-var spaceBits = []int{7, 8, 9, 10, 12, 13, 15, 16}
-
-// specs returns filters at several rates: ours by rate, then by layout and f, then the others.
+// specs returns filters at several rates, ours first.
 func (r *spaceRun) specs() ([]spec, error) {
+	if r.of != nil {
+		return r.of, nil
+	}
 	var all []spec
 	for _, rate := range []float64{0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 0.0001} {
 		all = append(all, ours(variant{rate: rate}))
 	}
-	for _, k := range paperLayouts {
-		for _, f := range spaceBits {
-			if bucketSize(k, f) > 0 {
-				all = append(all, ours(variant{layout: k, f: f}))
-			}
-		}
-	}
 	for _, rate := range []float64{0.03, defaultRate, 0.0001} {
-		all = append(all,
-			spec{fmt.Sprintf("bits-and-blooms/bloom v3, for %s", percent(rate)), false, makeBitsAndBlooms(rate)},
-			spec{fmt.Sprintf("holiman/bloomfilter v2, for %s", percent(rate)), false, makeHoliman(rate)})
+		all = append(all, spec{fmt.Sprintf("bits-and-blooms/bloom v3, for %s", percent(rate)), false, makeBitsAndBlooms(rate)})
 	}
-	for _, bits := range []int{8, 10} {
-		all = append(all, spec{fmt.Sprintf("Pebble's bloom, %d bits, parts of a million keys", bits), true, makePebble(bits)})
-	}
+	all = append(all, spec{"Pebble's bloom, 10 bits, parts of a million keys", true, makePebble(10)})
 	return r.choice.chosen(append(all, goPeers(0.0025)...))
 }
 

@@ -68,20 +68,23 @@ func goPeers(rate float64) []spec {
 
 func makeBitsAndBlooms(rate float64) func(*session, uint64) (peer.Filter, error) {
 	return func(s *session, n uint64) (peer.Filter, error) {
-		f := bloom.NewWithEstimates(uint(n), rate)
-		return &peer.Local{
-			Seed:   s.seed,
-			Size:   func() int64 { return int64(f.Cap()+7) / 8 },
-			Insert: peer.Until(func(key []byte) bool { f.Add(key); return true }),
-			Contains: func(keys []peer.Key) (n int) {
-				for i := range keys {
-					if f.Test(keys[i][:]) {
-						n++
-					}
+		return bitsAndBlooms(s, bloom.NewWithEstimates(uint(n), rate)), nil
+	}
+}
+
+func bitsAndBlooms(s *session, f *bloom.BloomFilter) peer.Filter {
+	return &peer.Local{
+		Seed:   s.seed,
+		Size:   func() int64 { return int64(f.Cap()+7) / 8 },
+		Insert: peer.Until(func(key []byte) bool { f.Add(key); return true }),
+		Contains: func(keys []peer.Key) (n int) {
+			for i := range keys {
+				if f.Test(keys[i][:]) {
+					n++
 				}
-				return n
-			},
-		}, nil
+			}
+			return n
+		},
 	}
 }
 
@@ -108,23 +111,26 @@ func makeHoliman(rate float64) func(*session, uint64) (peer.Filter, error) {
 	}
 }
 
-// makeBlobloom makes a filter whose user hashes the keys.
 func makeBlobloom(rate float64) func(*session, uint64) (peer.Filter, error) {
 	return func(s *session, n uint64) (peer.Filter, error) {
-		f := blobloom.NewOptimized(blobloom.Config{Capacity: n, FPRate: rate})
-		return &peer.Local{
-			Seed:   s.seed,
-			Size:   func() int64 { return int64(f.NumBits() / 8) },
-			Insert: peer.Until(func(key []byte) bool { f.Add(xxh3.Hash(key)); return true }),
-			Contains: func(keys []peer.Key) (n int) {
-				for i := range keys {
-					if f.Has(xxh3.Hash(keys[i][:])) {
-						n++
-					}
+		return blocked(s, blobloom.NewOptimized(blobloom.Config{Capacity: n, FPRate: rate})), nil
+	}
+}
+
+// blocked returns the adapter of a filter whose user hashes the keys.
+func blocked(s *session, f *blobloom.Filter) peer.Filter {
+	return &peer.Local{
+		Seed:   s.seed,
+		Size:   func() int64 { return int64(f.NumBits() / 8) },
+		Insert: peer.Until(func(key []byte) bool { f.Add(xxh3.Hash(key)); return true }),
+		Contains: func(keys []peer.Key) (n int) {
+			for i := range keys {
+				if f.Has(xxh3.Hash(keys[i][:])) {
+					n++
 				}
-				return n
-			},
-		}, nil
+			}
+			return n
+		},
 	}
 }
 

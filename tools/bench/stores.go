@@ -28,9 +28,8 @@ func newStores() command {
 			s.flags.StringVar(&r.keys, "keys", "2M", "how many keys a store has; -size does not count")
 			s.flags.StringVar(&r.engines, "engines", "pebble,bbolt,badger", "which stores")
 			s.flags.IntVar(&r.cold, "cold", 20_000, "how many reads of a store of which nothing is in memory")
-			s.flags.IntVar(&r.warm, "warm", 200_000, "how many reads of a store that has been read")
 		},
-		short: map[string]string{"keys": "20K", "cold": "500", "warm": "1000", "rounds": "1"},
+		short: map[string]string{"keys": "20K", "cold": "500", "rounds": "1"},
 		run:   func(*session) error { return r.run() },
 	}
 }
@@ -38,7 +37,7 @@ func newStores() command {
 type storesRun struct {
 	*session
 	keys, engines string
-	cold, warm    int
+	cold          int
 
 	hash layout.Hasher
 }
@@ -173,32 +172,24 @@ func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
 	return nil
 }
 
-// reads compares reads, of stores of which nothing is in memory and then of those that have been read.
+// reads compares reads of stores of which nothing is in memory.
 func (r *storesRun) reads(engine string, kinds []storeKind, n uint64) error {
-	for _, cold := range []bool{true, false} {
-		temper, times := "warm", r.warm
-		if cold {
-			temper, times = "cold", r.cold
-		}
-		t := figures.NewTable(fmt.Sprintf("%s, %s: %s reads", engine, temper, figures.Grouped(int64(times))), "of", "µs, 50 %", "99 %", "99.9 %", "reads a second", "skipped", "read calls a read", "page faults a read", "bytes a read from the disk")
-		for _, k := range kinds {
-			for _, what := range []string{"absent", "half and half", "present"} {
-				if err := r.read(t, k, n, what, times, cold); err != nil {
-					return err
-				}
+	t := figures.NewTable(fmt.Sprintf("%s, cold: %s reads", engine, figures.Grouped(int64(r.cold))), "of", "µs, 50 %", "99 %", "99.9 %", "reads a second", "skipped", "read calls a read", "page faults a read", "bytes a read from the disk")
+	for _, k := range kinds {
+		for _, what := range []string{"absent", "present"} {
+			if err := r.read(t, k, n, what); err != nil {
+				return err
 			}
 		}
-		r.print(t)
 	}
+	r.print(t)
 	return nil
 }
 
-func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string, times int, cold bool) error {
+func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string) error {
 	dir := r.storeDir(k)
-	if cold { // before it is mapped
-		if err := dropDir(dir); err != nil {
-			return err
-		}
+	if err := dropDir(dir); err != nil { // before it is mapped
+		return err
 	}
 	s, err := k.open(dir, &guard.Options{Capacity: 2 * n})
 	if err != nil {
@@ -208,7 +199,7 @@ func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string, t
 	var key []byte
 	ask := func() (present bool, err error) {
 		i := rng.Uint64N(n)
-		if present = what == "present" || what == "half and half" && rng.IntN(2) == 0; !present {
+		if present = what == "present"; !present {
 			i += 1 << 60
 		}
 		key = r.key(key[:0], i)
@@ -218,15 +209,8 @@ func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string, t
 		}
 		return present, err
 	}
-	if !cold { // as far as the cache of the engine goes
-		for range times {
-			if _, err := ask(); err != nil {
-				return errors.Join(err, s.close())
-			}
-		}
-	}
 	before, skippedBefore := readsNow(), s.skipped()
-	took := make([]time.Duration, times)
+	took := make([]time.Duration, r.cold)
 	begun := time.Now()
 	for i := range took {
 		at := time.Now()
@@ -239,11 +223,11 @@ func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string, t
 	after := readsNow()
 	slices.Sort(took)
 	at := func(share float64) string {
-		return figures.Digits(float64(took[min(int(share*float64(times)), times-1)].Nanoseconds()) / 1000)
+		return figures.Digits(float64(took[min(int(share*float64(r.cold)), r.cold-1)].Nanoseconds()) / 1000)
 	}
-	each := func(n uint64) string { return figures.Digits(float64(n) / float64(times)) }
-	t.Row(k.filter, what, at(0.5), at(0.99), at(0.999), figures.Grouped(int64(float64(times)/all.Seconds())),
-		figures.Digits(100*float64(s.skipped()-skippedBefore)/float64(times))+" %",
+	each := func(n uint64) string { return figures.Digits(float64(n) / float64(r.cold)) }
+	t.Row(k.filter, what, at(0.5), at(0.99), at(0.999), figures.Grouped(int64(float64(r.cold)/all.Seconds())),
+		figures.Digits(100*float64(s.skipped()-skippedBefore)/float64(r.cold))+" %",
 		each(after.reads-before.reads), each(after.faults-before.faults), each(after.bytes-before.bytes))
 	return s.close()
 }

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,7 +11,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
@@ -30,7 +25,7 @@ func newWriter() command {
 			s.flags.StringVar(&w.syncs, "syncs", "65536,1000,0", "operations between calls of Sync, comma-separated; 0 leaves the commits to the timer")
 			s.flags.IntVar(&w.checkpoints, "checkpoints", 10, "how many checkpoints each measurement lasts, after the log has got its size")
 			s.flags.DurationVar(&w.most, "most", 2*time.Minute, "the longest that a measurement lasts")
-			s.flags.StringVar(&w.out, "out", "", "write a picture of the first measurement to this file, NAME.svg, and what it shows to NAME.csv")
+			s.flags.StringVar(&w.out, "out", "", "write what the first measurement shows to NAME.csv, and its picture to NAME.svg")
 			s.flags.BoolVar(&w.draw, "draw", false, "draw the picture -out of the .csv file that is there, and measure nothing")
 		},
 		short: map[string]string{"sizes": "1MiB", "syncs": "1000", "checkpoints": "1", "most": "2s"},
@@ -54,11 +49,8 @@ const (
 )
 
 func (w *writerRun) run() error {
-	if (w.out != "" || w.draw) && !strings.HasSuffix(w.out, ".svg") {
-		return errors.New("-out is no NAME.svg")
-	}
 	if w.draw {
-		return w.drawn()
+		return w.drawn(w.out, writerPicture)
 	}
 	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, median", "recovery of a full log")
 	waits := figures.NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
@@ -83,7 +75,7 @@ func (w *writerRun) run() error {
 			}
 			m.report(rates, waits, word, n)
 			if first && w.out != "" {
-				if err := m.save(writerData(w.out), int64(size), n); err != nil {
+				if err := m.save(w.out+".csv", int64(size), n); err != nil {
 					return err
 				}
 			}
@@ -99,16 +91,7 @@ func (w *writerRun) run() error {
 	if w.out == "" {
 		return nil
 	}
-	return w.drawn()
-}
-
-// drawn draws the picture, and prints its name.
-func (w *writerRun) drawn() error {
-	err := drawWriter(w.out)
-	if err == nil {
-		w.printf("Drawn in %s, from %s.\n", w.out, writerData(w.out))
-	}
-	return err
+	return w.drawn(w.out, writerPicture)
 }
 
 // build builds the file that each measurement of a size begins with a copy of.
@@ -136,12 +119,15 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.Remove(path)) }()
-	reader, err := w.startReader(path, n)
+	reader, err := w.start()
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if err := reader.ask("open", openArgs{path, mmapfilter.ResidencyDefault}, nil); err != nil {
+		return nil, errors.Join(err, reader.end(), f.Close())
+	}
 	w.note("%s, Sync every %d: writing", figures.ExactSize(size), every)
-	m = new(writerMeasure)
+	m = newWriterMeasure()
 	c := &churner{filter: f, high: n, every: every}
 	watch := watchGenerations(path)
 	for size := int64(0); ; { // until the log has its size
@@ -158,16 +144,25 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	}
 	m.before = f.Stats()
 	watch.reset()
-	device, faults, begun := deviceWritten(path), faultsSoFar(), time.Now()
+	_, device := deviceBytes(path)
+	faults, begun := faultsSoFar(), time.Now()
 	c.operations = 0
+	stop, looked := make(chan struct{}), make(chan error, 1)
+	go func() { looked <- m.lookBeside(reader, stop) }()
 	for err == nil && w.ctx.Err() == nil && watch.count() < w.checkpoints && time.Since(begun) < w.most {
 		err = c.work(10_000, m, begun)
 	}
 	m.took, m.operations = time.Since(begun), c.operations
-	m.device, m.faults = deviceWritten(path)-device, faultsSoFar()-faults
+	close(stop)
+	m.faults = faultsSoFar() - faults
+	if _, now := deviceBytes(path); device >= 0 {
+		m.device = now - device
+	} else {
+		m.device = -1
+	}
 	m.marks = watch.stop(begun)
 	m.stats = f.Stats()
-	err = errors.Join(err, reader.end(&m.waits[callLookup]), f.Close(), w.ctx.Err())
+	err = errors.Join(err, <-looked, reader.end(), f.Close(), w.ctx.Err())
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +192,7 @@ func (c *churner) work(n int, m *writerMeasure, begun time.Time) error {
 		t := time.Now()
 		err := f()
 		now := time.Now()
-		m.waits[call].add(now.Sub(t))
+		m.waits[call].RecordValue(int64(now.Sub(t)))
 		if call != callSync {
 			m.peak(now.Sub(begun), now.Sub(t))
 		}
@@ -306,136 +301,67 @@ func (g *generationWatch) stop(begun time.Time) (marks []time.Duration) {
 	return marks
 }
 
-// A process is one that this command starts, with its standard input and output.
-type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-func (w *writerRun) start(role, path string, numbers ...uint64) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{role, path}
-	for _, n := range numbers {
-		args = append(args, strconv.FormatUint(n, 10))
-	}
-	p := &process{cmd: exec.CommandContext(w.ctx, self, args...)}
-	p.cmd.Stderr = os.Stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.out = bufio.NewReader(out)
-	return p, p.cmd.Start()
-}
-
-// The roles of these processes.
-const (
-	readerRole = "writer-reader"
-	victimRole = "writer-victim"
-)
-
-// runRole runs a role. It reports false if the arguments name none.
-func runRole(args []string) (code int, ok bool) {
-	if len(args) < 3 || args[0] != readerRole && args[0] != victimRole {
-		return 0, false
-	}
-	var numbers [3]uint64
-	for i, word := range args[2:] {
-		numbers[i], _ = strconv.ParseUint(word, 10, 64)
-	}
-	act := runReader
-	if args[0] == victimRole {
-		act = runVictim
-	}
-	if err := act(args[1], numbers); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", args[0]+":", err)
-		return 2, true
-	}
-	return 0, true
-}
-
-func (w *writerRun) startReader(path string, keys uint64) (*process, error) {
-	return w.start(readerRole, path, keys)
-}
-
-// readerWarms is how many lookups a reader makes before those that count: they map the file.
-const readerWarms = 100_000
-
-// runReader looks a key up now and then, until its standard input ends, and prints how long
-// each took, in nanoseconds.
-func runReader(path string, numbers [3]uint64) error {
-	f, err := mmapfilter.OpenReadOnly(path, nil)
-	if err != nil {
-		return err
-	}
-	ended := make(chan struct{})
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		close(ended)
-	}()
-	var took []time.Duration
-	for i := uint64(0); ; i++ {
+// lookBeside has a child look a key up now and then until stop is closed, and notes how long each lookup
+// took.
+func (m *writerMeasure) lookBeside(reader *child, stop chan struct{}) error {
+	for {
 		select {
-		case <-ended:
-			out := bufio.NewWriter(os.Stdout)
-			for _, d := range took {
-				fmt.Fprintln(out, int64(d))
-			}
-			return errors.Join(out.Flush(), f.Close())
+		case <-stop:
+			return nil
 		default:
 		}
-		if i >= readerWarms {
-			time.Sleep(100 * time.Microsecond)
+		var took []time.Duration
+		if err := reader.ask("wait", 100*time.Millisecond, &took); err != nil {
+			return err
 		}
-		key := binary.LittleEndian.AppendUint64(nil, peer.Mix(i)%(2*numbers[0]))
+		for _, d := range took {
+			m.waits[callLookup].RecordValue(int64(d))
+		}
+	}
+}
+
+// wait looks keys up with pauses for a time, and returns how long each lookup took.
+func (w *worker) wait(d time.Duration) (took []time.Duration, err error) {
+	if w.asked == 0 { // the first lookups map the file
+		for range 100_000 {
+			w.lookUp()
+		}
+	}
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(100 * time.Microsecond) {
 		t := time.Now()
-		f.Contains(key)
-		if i >= readerWarms {
-			took = append(took, time.Since(t))
-		}
+		w.lookUp()
+		took = append(took, time.Since(t))
 	}
+	return took, nil
 }
 
-// end ends a reader and adds what it has measured.
-func (p *process) end(h *histogram) error {
-	p.in.Close()
-	for {
-		line, err := p.out.ReadString('\n')
-		if err != nil {
-			break
-		}
-		if n, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64); err == nil {
-			h.add(time.Duration(n))
-		}
-	}
-	return p.cmd.Wait()
+type writeArgs struct {
+	Path      string
+	Low, High uint64
+	Every     int
 }
 
-// runVictim writes until it is killed.
-func runVictim(path string, numbers [3]uint64) error {
-	f, err := mmapfilter.Open(path, nil)
+// write writes until it is killed.
+func (w *worker) write(a writeArgs) (any, error) {
+	f, err := mmapfilter.Open(a.Path, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c := &churner{filter: f, low: numbers[0], high: numbers[1], every: int(numbers[2])}
+	c := &churner{filter: f, low: a.Low, high: a.High, every: a.Every}
 	for {
 		if err := c.work(10_000, nil, time.Time{}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }
 
 // kill kills a writer when its log is nearly full, and times the recovery.
 func (w *writerRun) kill(path string, c *churner, m *writerMeasure) error {
-	p, err := w.start(victimRole, path, c.low, c.high, uint64(c.every))
+	victim, err := w.start()
 	if err != nil {
+		return err
+	}
+	if err := victim.tell("write", writeArgs{path, c.low, c.high, c.every}); err != nil {
 		return err
 	}
 	watch := watchGenerations(path)
@@ -454,10 +380,10 @@ func (w *writerRun) kill(path string, c *churner, m *writerMeasure) error {
 	if n := len(marks); n > 2 {
 		time.Sleep((marks[n-1] - marks[n-2]) * 9 / 10)
 	}
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := victim.cmd.Process.Kill(); err != nil {
 		return err
 	}
-	p.cmd.Wait()
+	victim.end()
 	begun = time.Now()
 	m.recovery, err = mmapfilter.Recover(path)
 	m.recovered = time.Since(begun)

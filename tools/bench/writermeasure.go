@@ -1,10 +1,14 @@
 package main
 
 import (
+	"encoding/csv"
+	"errors"
 	"fmt"
-	"math/bits"
+	"os"
+	"strconv"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
@@ -25,8 +29,8 @@ var callNames = [calls]string{"Insert", "InsertBatch of 64", "Delete", "Sync", "
 type writerMeasure struct {
 	took       time.Duration
 	operations int
-	waits      [calls]histogram
-	device     int64 // bytes written, -1 if unknown
+	waits      [calls]*hdrhistogram.Histogram // in nanoseconds, up to a minute
+	device     int64                          // bytes written, -1 if unknown
 	faults     int64
 	stats      mmapfilter.Stats // those of the end
 	before     mmapfilter.Stats
@@ -34,6 +38,14 @@ type writerMeasure struct {
 	peaks      []time.Duration // the longest operation in each tick
 	recovery   mmapfilter.Recovery
 	recovered  time.Duration
+}
+
+func newWriterMeasure() *writerMeasure {
+	m := new(writerMeasure)
+	for i := range m.waits {
+		m.waits[i] = hdrhistogram.New(1, time.Minute.Nanoseconds(), 2)
+	}
+	return m
 }
 
 // tick is the resolution of the picture.
@@ -70,47 +82,52 @@ func (m *writerMeasure) report(rates, waits *figures.Table, size string, every i
 		fmt.Sprintf("%d, %d", m.stats.Commits-m.before.Commits, m.stats.Checkpoints-m.before.Checkpoints),
 		figures.Mebibytes(m.stats.LogBytes), figures.Brief(m.stats.LongestStall), interval,
 		fmt.Sprintf("%s, %s records in %s", figures.Brief(m.recovered), figures.Grouped(int64(m.recovery.Records)), figures.Mebibytes(m.recovery.LogBytes)))
-	for call := range m.waits {
-		h := &m.waits[call]
-		if h.total == 0 {
+	for call, h := range m.waits {
+		if h.TotalCount() == 0 {
 			continue
 		}
-		waits.Row(size, often, callNames[call], figures.Brief(h.quantile(0.5)), figures.Brief(h.quantile(0.99)), figures.Brief(h.quantile(0.999)), figures.Brief(h.quantile(0.9999)), figures.Brief(h.longest))
-	}
-}
-
-// A histogram counts durations in 16 buckets for each power of two of nanoseconds.
-type histogram struct {
-	counts  [64 * 16]uint64
-	total   uint64
-	longest time.Duration
-}
-
-func (h *histogram) add(d time.Duration) {
-	h.counts[bucketOf(uint64(d))]++
-	h.total++
-	h.longest = max(h.longest, d)
-}
-
-func bucketOf(n uint64) int {
-	if n < 16 {
-		return int(n)
-	}
-	shift := bits.Len64(n) - 5
-	return (shift+1)*16 + int(n>>shift&15)
-}
-
-// quantile returns the duration below which the given share of the samples lies, to 6 %.
-func (h *histogram) quantile(share float64) time.Duration {
-	left := uint64(share * float64(h.total))
-	for i, n := range h.counts {
-		if left < n {
-			if i < 16 {
-				return time.Duration(i)
-			}
-			return time.Duration((16 + uint64(i%16)) << (i/16 - 1))
+		row := []string{size, often, callNames[call]}
+		for _, percent := range []float64{50, 99, 99.9, 99.99, 100} {
+			row = append(row, figures.Brief(time.Duration(h.ValueAtPercentile(percent))))
 		}
-		left -= n
+		waits.Row(row...)
 	}
-	return h.longest
+}
+
+// writerPicture has the longest operation of each tick, and the ends of checkpoints.
+var writerPicture = picture{
+	title: "How long does an insert or a delete wait?",
+	x:     axis{"seconds", 3, 1, false},
+	y:     axis{"longest operation in 20 ms, in milliseconds", 4, 1, false},
+	of:    2,
+	lines: []line{{of: writerLongest, name: "Insert or Delete"}, {of: writerCheckpoint, name: writerCheckpoint, marks: true}},
+}
+
+// What a row of the CSV file is about: the longest operation of a tick, or the end of a checkpoint.
+const (
+	writerLongest    = "longest operation"
+	writerCheckpoint = "a checkpoint ends"
+)
+
+// save writes what the picture shows of a measurement to a CSV file.
+func (m *writerMeasure) save(file string, size int64, every int) error {
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	w := csv.NewWriter(out)
+	w.Write([]string{"bytes", "sync every", "what", "seconds", "milliseconds"})
+	row := func(what string, seconds, ms float64) {
+		number := func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
+		w.Write([]string{fmt.Sprint(size), fmt.Sprint(every), what, number(seconds), number(ms)})
+	}
+	for i, d := range m.peaks {
+		row(writerLongest, float64(i)*tick.Seconds(), float64(d)/1e6)
+	}
+	for _, at := range m.marks {
+		row(writerCheckpoint, at.Seconds(), 0)
+	}
+	w.Flush()
+	return errors.Join(w.Error(), out.Close())
 }

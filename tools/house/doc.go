@@ -87,15 +87,9 @@
 //	tools/house                    this page, and tests of it and of README
 //	tools/internal/figures         formats tables
 //	tools/internal/machine         describes a machine
-//	tools/internal/measure         measures what filters ask of a machine
 //	tools/internal/mistakes        reads testdata/mistakes
-//	tools/internal/shortrun        parses the flags of short runs
-//	tools/bench                    (*) measures, and writes RESULTS.md
-//	tools/bench/peer               (*) runs peers that are not written in Go, as processes
-//	tools/evaluate                 (*) runs the evaluation of the paper
-//	tools/evaluate/peers           (*) other filters
-//	tools/evaluate/picture         (*) draws
-//	tools/evaluate/report          (*) writes the page and the records
+//	tools/bench                    (*) measures, and writes RESULTS.md and PAPER.md
+//	tools/bench/peer               (*) other filters, as the program sees them
 //	tools/beam                     (*) builds a set on Apache Beam
 //
 // # The ways through them

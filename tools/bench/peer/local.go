@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"time"
 )
@@ -84,6 +85,23 @@ func (l *Local) do(op Op, first, n uint64, stop bool) (sum Count, err error) {
 		}
 	}
 	return sum, nil
+}
+
+// Mixed looks up keys of which a share is among the first held, drawn by rng.
+func (l *Local) Mixed(n, held uint64, share float64, rng *rand.Rand) (sum Count, present uint64, err error) {
+	keys := make([]Key, n)
+	for i := range keys {
+		number := Absent + rng.Uint64N(Absent)
+		if rng.Float64() < share {
+			number = rng.Uint64N(held)
+			present++
+		}
+		keys[i].Set(l.Seed, number)
+	}
+	found := 0
+	sum = Timed(func() { found = l.Contains(keys) })
+	sum.Keys = uint64(found)
+	return sum, present, nil
 }
 
 func (l *Local) Close() error {

@@ -5,6 +5,7 @@ package peer
 import (
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"time"
 )
 
@@ -69,6 +70,9 @@ type Filter interface {
 	Add(first, n uint64) (Count, error)
 	// Ask looks up keys, and counts those that may be present.
 	Ask(first, n uint64) (Count, error)
+	// Mixed looks up n keys that rng draws, a share of them from those numbered below held. It counts
+	// those that may be present, and says how many are there.
+	Mixed(n, held uint64, share float64, rng *rand.Rand) (c Count, present uint64, err error)
 	// Remove deletes keys that were added, and counts those found.
 	Remove(first, n uint64) (Count, error)
 	// Close releases the memory.

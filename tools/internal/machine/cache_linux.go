@@ -2,7 +2,6 @@ package machine
 
 import (
 	"errors"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -19,23 +18,4 @@ func DropCache(path string) error {
 		err = os.NewSyscallError("fadvise", unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
 	}
 	return errors.Join(err, f.Close())
-}
-
-// SmallPages loads a file into the page cache in pages of the smallest size, as if it had been
-// written through a mapping or read here and there. The cache uses larger pages for what is read
-// or written sequentially.
-func SmallPages(path string) error {
-	if err := DropCache(path); err != nil {
-		return err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM); err != nil {
-		return os.NewSyscallError("fadvise", err)
-	}
-	_, err = io.Copy(io.Discard, struct{ io.Reader }{f})
-	return err
 }

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// SmallPages works only on Linux.
-func SmallPages(string) error {
-	return fmt.Errorf("small pages on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+// DropCache works only on Linux.
+func DropCache(string) error {
+	return fmt.Errorf("drop a file from memory on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // A Machine says where, when and with which version something was measured.
@@ -58,8 +56,8 @@ func commitOf(dir string) string {
 	if err != nil {
 		return ""
 	}
-	changes, err := git("status", "--porcelain", "--", ":/", ":(exclude,top,glob)**/results/**",
-		":(exclude,top)tools/bench/RESULTS.md", ":(exclude,top,glob)tools/bench/*.csv", ":(exclude,top,glob)tools/bench/*.svg", ":(exclude,top)README.md")
+	changes, err := git("status", "--porcelain", "--", ":/",
+		":(exclude,top)tools/bench/RESULTS.md", ":(exclude,top)tools/bench/PAPER.md", ":(exclude,top,glob)tools/bench/*.csv", ":(exclude,top,glob)tools/bench/*.svg", ":(exclude,top)README.md")
 	if err != nil || changes != "" {
 		commit += " + changes"
 	}
@@ -131,11 +129,9 @@ func ShellWords(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// PeakMemory is the most memory that this process has used so far, for a table.
-func PeakMemory() string {
-	var kib int64
-	if _, err := fmt.Sscanf(procField("/proc/self/status", "VmHWM"), "%d kB", &kib); err != nil {
-		return "unknown"
-	}
-	return figures.Mebibytes(kib << 10)
+// PeakMemory is the most memory that this process has used so far, in bytes, or 0 if the system does
+// not say.
+func PeakMemory() (bytes int64) {
+	fmt.Sscanf(procField("/proc/self/status", "VmHWM"), "%d kB", &bytes)
+	return bytes << 10
 }

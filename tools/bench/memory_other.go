@@ -1,0 +1,20 @@
+//go:build !linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// What these measure comes from files in /proc, which Linux has.
+
+func (m *memoryRun) share() error     { return unsupported() }
+func (m *memoryRun) residency() error { return unsupported() }
+func (m *memoryRun) cold() error      { return unsupported() }
+
+func residencyTask(*worker, json.RawMessage) (any, error) { return nil, unsupported() }
+
+func unsupported() error { return fmt.Errorf("on %s: %w", runtime.GOOS, errors.ErrUnsupported) }
