@@ -27,13 +27,14 @@ type setBuild struct {
 	shards                int
 	dir, spool, out, plan string
 	keys                  uint64
+	table                 *figures.Table
 }
 
 // sets builds a set in tasks, beside one file of the same keys, and compares lookups in sets of another
 // number of keys with those in one file.
 func (b *session) sets(n uint64, shards int, lookedUp uint64) error {
 	dir := b.path("sets")
-	r := &setBuild{b, shards, dir, filepath.Join(dir, "spool"), filepath.Join(dir, "out"), filepath.Join(dir, "plan"), n}
+	r := &setBuild{session: b, shards: shards, dir: dir, spool: filepath.Join(dir, "spool"), out: filepath.Join(dir, "out"), plan: filepath.Join(dir, "plan"), keys: n}
 	if err := r.pipeline(); err != nil {
 		return err
 	}
@@ -45,83 +46,80 @@ func (b *session) sets(n uint64, shards int, lookedUp uint64) error {
 
 // pipeline builds a set in tasks, two processes at a time, and one file of the same keys.
 func (r *setBuild) pipeline() error {
-	n := r.keys
-	p, err := sets.NewPlan(&mmapfilter.Options{Capacity: n, Distinct: true}, r.shards)
+	p, err := sets.NewPlan(&mmapfilter.Options{Capacity: r.keys, Distinct: true}, r.shards)
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(os.Mkdir(r.dir, 0o777), os.Mkdir(r.spool, 0o777), os.Mkdir(r.out, 0o777), p.Write(r.plan)); err != nil {
 		return err
 	}
-	t := figures.NewTable(fmt.Sprintf("%s keys of 16 bytes, %d shards", figures.Grouped(int64(n)), r.shards), "time", "keys a second", "peak memory of a process")
-	row := func(name string, took time.Duration, peak int64) {
-		memory := ""
-		if peak > 0 {
-			memory = figures.Mebibytes(peak)
-		}
-		t.Row(name, figures.Digits(took.Seconds())+" s", figures.Grouped(int64(float64(n)/took.Seconds())), memory)
-	}
-	total := time.Duration(0)
-	stage := func(name, kind string, tasks int) error {
-		r.note("%s", name)
-		begun := time.Now()
-		peak, err := r.processes(kind, tasks)
-		if err != nil {
+	r.table = figures.NewTable(fmt.Sprintf("%s keys of 16 bytes, %d shards", figures.Grouped(int64(r.keys)), r.shards), "time", "keys a second", "peak memory of a process")
+	begun, spilled := time.Now(), int64(0)
+	for _, stage := range []struct {
+		name, kind string
+		tasks      int
+	}{{"partition", "partition", setTasks}, {"build", "build", r.shards}, {"assemble, with every checksum", "assemble", 1}} {
+		if err := r.stage(fmt.Sprintf("%s: %d tasks, two at a time", stage.name, stage.tasks), stage.kind, stage.tasks); err != nil {
 			return err
 		}
-		took := time.Since(begun)
-		total += took
-		row(fmt.Sprintf("%s: %d tasks, two at a time", name, tasks), took, peak)
-		return nil
+		if stage.kind == "partition" {
+			if spilled, err = bytesIn(r.spool); err != nil {
+				return err
+			}
+		}
 	}
-	if err := stage("partition", "partition", setTasks); err != nil {
-		return err
-	}
-	spilled, err := bytesIn(r.spool)
+	r.row("all", time.Since(begun), "")
+	said, err := r.askSet()
 	if err != nil {
 		return err
 	}
-	if err := stage("build", "build", r.shards); err != nil {
+	if err := os.RemoveAll(r.spool); err != nil {
 		return err
 	}
-	if err := stage("assemble, with every checksum", "assemble", 1); err != nil {
+	if err := r.stage("one Build of the same keys", "one", 1); err != nil {
 		return err
 	}
-	row("all", total, 0)
+	r.print(r.table)
+	r.printf("The spools had %s, %s\n", figures.Mebibytes(spilled), said)
+	return nil
+}
+
+func (r *setBuild) row(name string, took time.Duration, peak string) {
+	r.table.Row(name, figures.Digits(took.Seconds())+" s", figures.Grouped(int64(float64(r.keys)/took.Seconds())), peak)
+}
+
+// stage runs tasks of a kind.
+func (r *setBuild) stage(name, kind string, tasks int) error {
+	r.note("%s", name)
+	begun := time.Now()
+	peak, err := r.processes(kind, tasks)
+	if err == nil {
+		r.row(name, time.Since(begun), figures.Mebibytes(peak))
+	}
+	return err
+}
+
+// askSet looks up all keys of the set and absent ones, and returns what there is to say of it.
+func (r *setBuild) askSet() (string, error) {
 	s, err := mmapfilter.OpenSet(filepath.Join(r.out, "x.set"), nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer s.Close()
 	r.note("looking for every key")
-	found, took, err := r.count(s, 0, n)
+	found, took, err := r.count(s, 0, r.keys)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if found != n {
-		return fmt.Errorf("%d of %d keys are missing: %v", n-found, n, s.Err())
+	if found != r.keys {
+		return "", fmt.Errorf("%d of %d keys are missing: %v", r.keys-found, r.keys, s.Err())
 	}
-	row("ContainsBatch of every key, two goroutines: 0 missing", took, 0)
-	asks := min(n, 100_000_000)
+	r.row("ContainsBatch of every key, two goroutines: 0 missing", took, "")
+	asks := min(r.keys, 100_000_000)
 	wrong, _, err := r.count(s, peer.Absent, asks)
-	if err != nil {
-		return err
-	}
 	st := s.Stats()
-	if err := errors.Join(s.Close(), os.RemoveAll(r.spool)); err != nil {
-		return err
-	}
-	r.note("one file of the same keys")
-	begun := time.Now()
-	peak, err := r.processes("one", 1)
-	if err != nil {
-		return err
-	}
-	row("one Build of the same keys", time.Since(begun), peak)
-	r.print(t)
-	r.printf("The spools had %s, the shards have %s, %.2f bits a key. Of %s absent keys, %s were found; 1 %% was asked for, and the shard with the highest estimated rate has %s.\n",
-		figures.Mebibytes(spilled), figures.Mebibytes(st.FileBytes), st.BitsPerKey, figures.Grouped(int64(asks)), percent(float64(wrong)/float64(asks)), percent(st.HighestRate))
-	return nil
+	return fmt.Sprintf("the shards have %s, %.2f bits a key. Of %s absent keys, %s were found; 1 %% was asked for, and the shard with the highest estimated rate has %s.",
+		figures.Mebibytes(st.FileBytes), st.BitsPerKey, figures.Grouped(int64(asks)), percent(float64(wrong)/float64(asks)), percent(st.HighestRate)), err
 }
 
 func bytesIn(dir string) (n int64, err error) {

@@ -29,8 +29,6 @@ const (
 var longFunctions = []string{
 	"layout/_asm/batch.go compactBatch", "layout/superblock.go check", "layout/wal/scan.go scan", "mmapfilter/merge.go merge", "mmapfilter/stats.go Stats",
 	"recovery/crashsim/client.go mutate", "recovery/crashsim/trace.go randomTrace", "recovery/crashsim/universe.go fill",
-	"tools/bench/billions.go measure", "tools/bench/sets.go lookups", "tools/bench/sets.go pipeline", "tools/bench/sets.go writes",
-	"tools/evaluate/picture/lines.go plot",
 }
 
 //go:embed doc.go

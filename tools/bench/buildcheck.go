@@ -19,9 +19,8 @@ import (
 func (b *session) checkedBuild(n uint64) error {
 	t := figures.NewTable(figures.Grouped(int64(n))+" keys of 16 bytes", "")
 	second := func(d time.Duration) string { return figures.Digits(d.Seconds()) + " s" }
-
 	b.note("building")
-	path := b.path("billions.mmf")
+	path := b.path("checked.mmf")
 	heap := watchHeap()
 	begun := time.Now()
 	var stages stageTimes
@@ -42,7 +41,6 @@ func (b *session) checkedBuild(n uint64) error {
 	t.Row("heap in use, at most", figures.Mebibytes(most))
 	t.Row("peak memory of the process, the mapped file in it", figures.Mebibytes(peak))
 	t.Row("file", fmt.Sprintf("%s, %.2f bits a key, %.2f %% load", figures.Mebibytes(st.FileBytes), st.BitsPerKey, 100*st.Load))
-
 	b.note("verifying")
 	begun = time.Now()
 	report, err := mmapfilter.Verify(b.ctx, path)
@@ -50,9 +48,17 @@ func (b *session) checkedBuild(n uint64) error {
 		return err
 	}
 	t.Row("Verify", fmt.Sprintf("%s: %s items", second(time.Since(begun)), figures.Grouped(int64(report.Items))))
+	if err := b.askBuilt(t, path, n); err != nil {
+		return err
+	}
+	b.print(t)
+	return nil
+}
 
-	begun = time.Now()
-	f, err = mmapfilter.OpenReadOnly(path, nil)
+// askBuilt opens a file, and looks up all its keys and absent ones.
+func (b *session) askBuilt(t *figures.Table, path string, n uint64) error {
+	begun := time.Now()
+	f, err := mmapfilter.OpenReadOnly(path, nil)
 	if err != nil {
 		return err
 	}
@@ -65,8 +71,7 @@ func (b *session) checkedBuild(n uint64) error {
 	if !found {
 		return fmt.Errorf("key %d is not found", n/2)
 	}
-
-	b.note("looking for every key")
+	b.note("looking for every key, and for absent ones")
 	present, took, err := b.count(f, 0, n)
 	if err != nil {
 		return err
@@ -78,15 +83,13 @@ func (b *session) checkedBuild(n uint64) error {
 		return fmt.Sprintf("%s a second, making the keys is in it", figures.Grouped(int64(float64(n)/took.Seconds())))
 	}
 	t.Row("ContainsBatch of every key", fmt.Sprintf("0 missing, %s", perSecond(n, took)))
-	b.note("asking for absent keys")
 	asks := min(n, 100_000_000)
 	absent, took, err := b.count(f, peer.Absent, asks)
 	if err != nil {
 		return err
 	}
 	t.Row("ContainsBatch of "+figures.Grouped(int64(asks))+" absent keys", perSecond(asks, took))
-	t.Row("false positives", fmt.Sprintf("%s; %s was asked for, %s predicted", percent(float64(absent)/float64(asks)), percent(defaultRate), percent(st.EstimatedRate)))
-	b.print(t)
+	t.Row("false positives", fmt.Sprintf("%s; %s was asked for, %s predicted", percent(float64(absent)/float64(asks)), percent(defaultRate), percent(f.Stats().EstimatedRate)))
 	return nil
 }
 
