@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/bits"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -116,12 +117,21 @@ func recoverGolden(t *testing.T, path string) {
 	}
 }
 
+// A goldenVolume has the randomness that the images were made with.
+type goldenVolume struct {
+	*crashsim.Volume
+	random rand.PCG
+}
+
+func (v *goldenVolume) Random() uint64 { return v.random.Uint64() }
+
 func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log, kept []byte) {
 	g, err := layout.NewGeometry(s.kind, s.Params, lines)
 	if err != nil {
 		t.Fatal(err)
 	}
-	vol := crashsim.NewHeap(g, 1, keep)
+	vol := &goldenVolume{Volume: crashsim.NewVolume(g, 1, layout.PageBytes, keep)}
+	vol.random.Seed(1, 1)
 	w, _, err := engine.Open(vol, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)

@@ -329,31 +329,6 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-func TestHeap(t *testing.T) {
-	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 41, RemainderBits: 7}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := NewHeap(g, 1, false)
-	w, r, err := recovery.NewWriter(h)
-	if err != nil || r.Recovered {
-		t.Fatal(err)
-	}
-	if err := w.Begin(wal.MinBytes); err != nil {
-		t.Fatal(err)
-	}
-	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 1}}, 1, layout.Insert, 0)
-	if err := w.Harden(w.EndSegment(true, 7)); err != nil {
-		t.Fatal(err)
-	}
-	if _, r, err = recovery.NewWriter(h); err != nil || !r.Recovered || r.UserSeq != 7 || r.Length != 1 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	if _, err := h.OpenLog(recovery.CurrentLog); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-}
-
 // runs is a file that stores runs.
 type runs interface {
 	recovery.File

@@ -25,8 +25,7 @@ const (
 // noFile means that no file has a name.
 const noFile = -1
 
-// A Volume is a [recovery.Volume] that can crash. It is not safe for concurrent use; [Heap]
-// is.
+// A Volume is a [recovery.Volume] that can crash. It is not safe for concurrent use.
 type Volume struct {
 	filter *disk   // the one that has the name of the filter
 	disks  [2]disk // filter files
