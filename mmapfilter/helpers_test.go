@@ -357,3 +357,23 @@ func flipBit(path string, off int) error {
 	data[off] ^= 4
 	return os.WriteFile(path, data, 0o644)
 }
+
+// newMemoryVolume makes a volume with an empty filter in the heap.
+func newMemoryVolume(tb testing.TB, p shape, lines uint64) *tabletest.Volume {
+	return p.table().Volume(tb, lines)
+}
+
+func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *engine.Writer {
+	tb.Helper()
+	w, _, err := engine.Open(v, engine.LogSize{First: logBytes, Most: logBytes})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// viewOf returns what lookups of other processes read.
+func viewOf(w *engine.Writer) *layout.View {
+	v := layout.NewView(w.Protocol().Words()[layout.WordRuntime:], w.Protocol().Geometry())
+	return &v
+}

@@ -2,12 +2,14 @@ package mmapfilter
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -87,8 +89,24 @@ func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 	w := mustWriter(t, newMemoryVolume(t, compact26, lines), logBytes)
 	return target{
 		w: w, insert: w.Insert, unique: w.InsertUnique, delete: w.Delete,
-		contains: w.Contains,
+		contains: eachWay(w.Contains, w.ContainsAll, w.Count),
 		sync:     func() error { return w.Sync(false, 0) }, checkpoint: w.Checkpoint,
+	}
+}
+
+// eachWay returns a lookup that is one by itself, one in a batch, and one that counts, in turns.
+func eachWay(contains func(uint64) bool, containsAll func([]uint64, []bool), count func(uint64) uint64) func(hash uint64) bool {
+	var turn atomic.Int64
+	return func(hash uint64) bool {
+		switch turn.Add(1) % 3 {
+		case 0:
+			found := make([]bool, 2)
+			containsAll([]uint64{hash, hash + 1}, found)
+			return found[0]
+		case 1:
+			return count(hash) > 0
+		}
+		return contains(hash)
 	}
 }
 
@@ -97,8 +115,9 @@ func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
 	w := writerOf(f)
 	w.Behind = f.open.Load().work.Behind
 	return target{
-		w: w, insert: f.InsertHash, unique: w.InsertUnique, delete: f.DeleteHash, contains: f.ContainsHash,
-		sync: f.Sync, checkpoint: func() error { return f.Checkpoint(context.Background()) },
+		w: w, insert: f.InsertHash, unique: w.InsertUnique, delete: f.DeleteHash,
+		contains: eachWay(f.ContainsHash, f.ContainsHashes, w.Count),
+		sync:     f.Sync, checkpoint: func() error { return f.Checkpoint(context.Background()) },
 	}
 }
 
@@ -211,7 +230,7 @@ func (r *recording) refused() (ok bool, key uint64) {
 }
 
 // beside makes other items come and go all the time, in a filter that they fill, and commits and
-// checkpoints, until the caller calls end.
+// checkpoints, until the caller calls end. One key stays: other processes must find it.
 func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 	done := make(chan struct{})
 	var all sync.WaitGroup
@@ -252,9 +271,18 @@ func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 		}
 		return nil
 	}
-	if err := fill(); err != nil {
+	stays := rng.Uint64()
+	if err := errors.Join(f.insert(stays), f.sync(), fill()); err != nil {
 		t.Fatal(err)
 	}
+	view, table := viewOf(f.w), f.w.Table()
+	until(func() error {
+		if !layout.Contains(table, view, stays) {
+			return errors.New("another process does not find the key that stays")
+		}
+		time.Sleep(10 * time.Microsecond)
+		return nil
+	})
 	changed := make(chan struct{}, 1) // so that an idle filter is left alone
 	until(func() error {
 		select {
@@ -411,5 +439,33 @@ func TestLinearizableRefuses(t *testing.T) {
 				t.Errorf("it is refused: %t", refused)
 			}
 		})
+	}
+}
+
+// TestUniqueOnce: if several goroutines insert the same keys, exactly one adds each key.
+func TestUniqueOnce(t *testing.T) {
+	f, _ := newLines(t, compact26, 500, Options{LogBytes: wal.MinBytes})
+	const keys = 5000
+	var added atomic.Uint64
+	var all sync.WaitGroup
+	for range 4 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := range uint64(keys) {
+				ok, err := f.InsertUnique(binary.LittleEndian.AppendUint64(nil, i))
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					added.Add(1)
+				}
+			}
+		}()
+	}
+	all.Wait()
+	// Two of these keys that look the same count as one.
+	if n := added.Load(); n > keys || n < keys-5 || f.Len() != n {
+		t.Errorf("%d of %d keys were added, the length is %d", n, keys, f.Len())
 	}
 }

@@ -1,6 +1,6 @@
 // Package multiset is the reference model of a filter. A [Multiset] counts keys as far as a
 // table can tell them apart, and checks that a table holds exactly those. The tests of all
-// packages, the crash explorer and the stress program share it.
+// packages, the crash explorer and TestKill share it.
 //
 // Two keys are in one class if a table cannot tell their items apart. A [layout.Class] is the
 // name of a class, and a [Class] is its count. Keys of one class may have different home lines,

@@ -83,7 +83,7 @@
 //	tools/mmapfilter               the command
 //	tools/readers                  readers in C and Python
 //	tools/jobs                     runs the tasks of a set on many machines
-//	tools/stress                   kills processes at random and checks the contract
+//	tools/kill                     kills processes and checks the contract
 //	tools/house                    this page, and tests of it and of README
 //	tools/internal/figures         formats tables
 //	tools/internal/machine         describes a machine

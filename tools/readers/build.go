@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// sources has the readers: the tests and the stress program build them from here.
+// sources has the readers: the tests, and TestKill of tools/kill, build them from here.
 //
 //go:embed c/*.h c/*.c python/*.py
 var sources embed.FS
@@ -18,13 +18,13 @@ var sources embed.FS
 // Unpack writes the folders c and python below dir.
 func Unpack(dir string) error { return os.CopyFS(dir, sources) }
 
-// A Reader is a program of this package that joins the stress program.
+// A Reader is a program of this package that joins TestKill.
 type Reader struct {
 	Language string
-	Command  []string // the stress program appends its arguments
+	Command  []string // TestKill appends its arguments
 }
 
-// Stress builds the readers that join the stress program, in dir, which it creates. Where there is
+// Stress builds the readers that join TestKill, in dir, which it creates. Where there is
 // no C compiler or no Python, it returns fewer of them and says in missing what is not tested.
 func Stress(dir string) (all []Reader, missing []string, err error) {
 	if err := Unpack(dir); err != nil {

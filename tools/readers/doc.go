@@ -46,15 +46,14 @@
 // up in them, with the words in memory whose bounds a sanitizer guards. The stores of every move of
 // an item in compact, by a writer and by a recovery, are made between the loads of a lookup, in all
 // ways that cut them in three; and a thread moves items while others look them up, which the
-// sanitizer for threads sees. (It does not see what another process stores to a mapping.) The
-// stress program (tools/stress) has a reader in C and one in Python beside writers that are killed,
-// and files that are recovered and replaced: no key that was synced is missed.
+// sanitizer for threads sees. (It does not see what another process stores to a mapping.)
+// TestKill (tools/kill) has a reader in C and one in Python beside writers that are killed, and files
+// that are recovered, rebuilt and replaced: no key that was synced is missed.
 //
 //	go test ./tools/readers                        # what the time allows
 //	go test ./tools/readers -v -sanitize           # gcc and clang, C++, sanitizers
 //	go test ./tools/readers -v -keys 10000000 -run Keys
 //	go test ./tools/readers -v -damaged 100000 -sanitize -run 'Damage|Fields'
-//	go test ./tools/readers -v -stress 60s -run Stress
 //	go test ./tools/readers -v -speed -run Speed -timeout 30m
 //
 // The last one measures lookups in turns with those in Go without kernels; they may take a tenth

@@ -351,7 +351,7 @@ with mmapfilter.open(sys.argv[2]) as f:
 	t.Logf("%d keys present, %d absent, %d of them certainly not: no answer differs", n, n, no)
 }
 
-// TestMissing: where a compiler or an interpreter is there and does not work, the stress program
+// TestMissing: where a compiler or an interpreter is there and does not work, TestKill of tools/kill
 // runs without it.
 func TestMissing(t *testing.T) {
 	cc := compiler(t)
@@ -369,18 +369,5 @@ func TestMissing(t *testing.T) {
 	broken("cc")
 	if all, missing, err := Stress(t.TempDir()); err != nil || len(all) != 0 || len(missing) != 1 {
 		t.Errorf("a broken cc: %v, %q, %v", all, missing, err)
-	}
-}
-
-// TestStress runs the stress program, in which the readers join.
-func TestStress(t *testing.T) {
-	if *stressTime == 0 {
-		t.Skip("no -stress; the tests of tools/stress run it for some lives of the writer")
-	}
-	compiler(t)
-	out, err := exec.Command("go", "run", "../stress", "-for", stressTime.String()).CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Error(err)
 	}
 }

@@ -18,11 +18,10 @@ import (
 )
 
 var (
-	manyKeys   = flag.Int("keys", 300_000, "how many present keys of a filter are asked, and as many absent ones")
-	damaged    = flag.Int("damaged", 500, "how many files with random damage are opened, for each layout")
-	stressTime = flag.Duration("stress", 0, "how long TestStress runs the stress program; 0 leaves it out")
-	sanitize   = flag.Bool("sanitize", false, "ask what gcc and clang build, one of them with sanitizers")
-	speed      = flag.Bool("speed", false, "measure lookups beside those of Go")
+	manyKeys = flag.Int("keys", 300_000, "how many present keys of a filter are asked, and as many absent ones")
+	damaged  = flag.Int("damaged", 500, "how many files with random damage are opened, for each layout")
+	sanitize = flag.Bool("sanitize", false, "ask what gcc and clang build, one of them with sanitizers")
+	speed    = flag.Bool("speed", false, "measure lookups beside those of Go")
 )
 
 var scratch string // a directory of the whole run, with the sources

@@ -16,9 +16,9 @@ import (
 	"testing"
 )
 
-// A check is a test or program that may find a mistake.
+// A check is a test that may find a mistake.
 type check struct {
-	in   string // the package of a test, or of the program
+	in   string // the package
 	args []string
 	// found matches the output of a check that finds a mistake, and in it what it has found. Any
 	// other failure does not count: a mistake that keeps the check from starting is no evidence.
@@ -35,7 +35,7 @@ var (
 	history   = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (\d+ items, .*{At:.*)$`)
 )
 
-// checks holds tests and the stress program.
+// checks holds the tests by name.
 var checks = map[string]check{
 	"TestDeleteOrder":                {"mmapfilter/internal/place", nil, regexp.MustCompile(`(?m)^ +place_test\.go:\d+: (home, stash, second line have .*)$`)},
 	"TestExplore":                    {engine, []string{"-states", "100000"}, violation},
@@ -75,7 +75,7 @@ var checks = map[string]check{
 	"TestExpire":                     {engine, nil, at("history_test", `.*`)},
 	"TestTapChecksItsFile":           {engine, nil, at("history_test", `.*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
-	"stress":                         {"tools/stress", []string{"-for", "10m", "-lives", "2000"}, regexp.MustCompile(`\AVIOLATION.*`)},
+	"TestKill":                       {"tools/kill", []string{"-lives", "2000"}, regexp.MustCompile(`(?m)^ +(VIOLATION.*)$`)},
 }
 
 // at matches an error that a test reports in a file.
@@ -151,9 +151,6 @@ func build(t *testing.T, m *Mistake) built {
 		if in == "mmapfilter" { // to compile its many tests takes longer than to run the one
 			args = append(args, "-gcflags=-N -l")
 		}
-		if name == "stress" {
-			args = []string{"build", "-buildvcs=false"}
-		}
 		c := exec.CommandContext(t.Context(), "go", append(args, "-overlay", overlay, "-ldflags=-w", "-o", b.program(in), ".")...)
 		c.Dir = filepath.Join(b.module, in)
 		if said, err := c.CombinedOutput(); err != nil {
@@ -163,7 +160,7 @@ func build(t *testing.T, m *Mistake) built {
 	return b
 }
 
-// program returns the path of the tests of a package, or of a program.
+// program returns the path of the tests of a package.
 func (b built) program(in string) string { return filepath.Join(b.dir, filepath.Base(in)+".exe") }
 
 // run runs a check, which must find the mistake if there is one, and succeed otherwise. It
@@ -171,10 +168,9 @@ func (b built) program(in string) string { return filepath.Join(b.dir, filepath.
 func (b built) run(t *testing.T, name string, mistaken bool) (row string) {
 	check := checks[name]
 	c := exec.CommandContext(t.Context(), b.program(check.in), append(check.args, "-test.v", "-test.run", "^"+name+"$")...)
-	if name == "stress" {
-		c = exec.CommandContext(t.Context(), b.program(check.in), append(check.args, "-dir", filepath.Join(b.dir, "files"))...)
-	} else {
-		c.Env = append(os.Environ(), "GOMAXPROCS=1") // another mistake uses the other processor
+	c.Env = append(os.Environ(), "TMPDIR="+b.dir)
+	if name != "TestKill" { // which needs goroutines that run at once
+		c.Env = append(c.Env, "GOMAXPROCS=1") // another mistake uses the other processor
 	}
 	var errs strings.Builder
 	c.Dir, c.Stderr = filepath.Join(b.module, check.in), &errs

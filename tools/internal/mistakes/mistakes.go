@@ -3,7 +3,7 @@
 // which checks find it:
 //
 //	A move clears the source before it fills the destination.
-//	Found by: TestExplore, TestSchedules, stress
+//	Found by: TestExplore, TestSchedules, TestKill
 //
 //	--- a/recovery/writer.go
 //	+++ b/recovery/writer.go

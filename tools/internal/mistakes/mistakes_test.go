@@ -93,8 +93,8 @@ func TestNoLongerApplies(t *testing.T) {
 func TestParse(t *testing.T) {
 	const diff = "--- a/x.go\n+++ b/x.go\n@@ -1 +1 @@\n-package x\n+package y\n"
 	for _, c := range []struct{ text, says string }{
-		{"It is wrong.\nFound by: TestX, stress\n\n" + diff, ""},
-		{"It is wrong.\nFound by: TestX, stress\ndiff --git a/x.go b/x.go\nindex 1234567..89abcde 100644\n" + diff, ""},
+		{"It is wrong.\nFound by: TestX, TestKill\n\n" + diff, ""},
+		{"It is wrong.\nFound by: TestX, TestKill\ndiff --git a/x.go b/x.go\nindex 1234567..89abcde 100644\n" + diff, ""},
 		{diff, "Found by"},
 		{"It is wrong.\n\n" + diff, "Found by"},
 		{"Found by: TestX\n\n" + diff, "Found by"},
@@ -104,7 +104,7 @@ func TestParse(t *testing.T) {
 	} {
 		m, err := parse("slug", c.text)
 		switch {
-		case c.says == "" && (err != nil || strings.Join(m.FoundBy, "+") != "TestX+stress" || len(m.Files) != 1 || m.Files[0] != "x.go"):
+		case c.says == "" && (err != nil || strings.Join(m.FoundBy, "+") != "TestX+TestKill" || len(m.Files) != 1 || m.Files[0] != "x.go"):
 			t.Errorf("%q: %+v, %v", c.text, m, err)
 		case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
 			t.Errorf("%q: %v", c.text, err)

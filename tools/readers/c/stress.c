@@ -1,10 +1,10 @@
-/* stress is a reader of the stress program (tools/stress), which starts it: it looks up keys beside
+/* stress is a reader that TestKill (tools/kill) starts: it looks up keys beside
  * writers that are killed and files that are recovered and replaced, and checks the answers against
  * the page of memory that the processes share.
  *
  *	stress FILTER PAGE SEED NAME=NUMBER...
  *
- * The names are those of words of the page, and of sizes: tools/stress/parent.go has them. */
+ * The names are those of words of the page, and of sizes: tools/kill/child_test.go has them. */
 #define MMF_IMPLEMENTATION
 #define MMF_STATIC
 #include "mmapfilter.h"

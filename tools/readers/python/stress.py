@@ -1,4 +1,4 @@
-"""A reader of the stress program (tools/stress), as ../c/stress.c is, which says more."""
+"""A reader that TestKill (tools/kill) starts, as ../c/stress.c is, which says more."""
 
 import mmap
 import os

@@ -1,4 +1,6 @@
-package main
+//go:build unix
+
+package kill
 
 import (
 	"bytes"
@@ -13,12 +15,11 @@ import (
 func newTestProcess(t *testing.T, n int) (*process, *mmapfilter.Filter, *bytes.Buffer) {
 	t.Helper()
 	out := new(bytes.Buffer)
-	p, err := newProcess(options{seed: 1, dir: t.TempDir()}, out)
+	p, err := newProcess(t.TempDir(), "test", 0, 1, out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.m.Unmap() })
-	p.set(wordFile, 1)
 	p.set(wordLimit, 2000)
 	f, err := mmapfilter.Create(p.path, &mmapfilter.Options{Capacity: 2000, FalsePositiveRate: 1e-8, CommitInterval: -1})
 	if err != nil {
@@ -68,17 +69,17 @@ func TestAsk(t *testing.T) {
 		for id := 100; id < 200; id++ {
 			p.enter(id, c.state)
 		}
-		a := p.newAsker(0, false)
+		a := p.newAsker(0, countLookups)
 		for range 10 {
-			if !a.ask(f, 1) {
+			if !a.ask(f, 0, false) {
 				t.Error("the file counts as another one")
 			}
 		}
 		if p.violated() != c.violates || strings.Contains(out.String(), "not found") != c.violates {
 			t.Errorf("%s keys that are not in: %d violations: %.300s", c.state, p.counted(countViolations), out)
 		}
-		if a.ask(f, 2) {
-			t.Error("another file counts as the same one")
+		if a.ask(f, 1, false) || !a.ask(f, 1, true) {
+			t.Error("another file counts as the same one, or stops a follower")
 		}
 	}
 }
@@ -166,70 +167,5 @@ func TestResolve(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestCheck: a key that is not there, and one too many, are found.
-func TestCheck(t *testing.T) {
-	for _, c := range []struct {
-		was, is state
-		says    string
-	}{{absent, synced, "not found in a check of all"}, {synced, absent, "counts 1, not 0"}} {
-		p, f, out := newTestProcess(t, 100)
-		p.set(wordLimit, 200)
-		for id := range 200 {
-			if id >= copies && (id < 100) == (c.was == synced) {
-				p.enter(id, c.is)
-			}
-		}
-		m, err := p.newModel(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.check(f)
-		if !strings.Contains(out.String(), c.says) {
-			t.Errorf("%s, and %s to the model: %s", c.was, c.is, out)
-		}
-	}
-}
-
-// TestRepeat: a writer repeats what the one before it issued and did not do, in the
-// stream that it was of, whatever keys have gone meanwhile; and no stream has a key
-// afterwards that it would delete once more.
-func TestRepeat(t *testing.T) {
-	p, f, out := newTestProcess(t, 100)
-	p.set(wordLimit, 50) // the keys from here on are deleted, and not inserted again
-	m, err := p.newModel(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for id := 60; id < 70; id++ { // they return, in the streams that they are of
-		p.operate(t, f, op{id, true}, true)
-	}
-	p.operate(t, f, op{89, true}, false) // it was done, and who found out died before it said so
-	for id := 90; id < 100; id++ {       // they are under way when the writer dies
-		p.stream(int(m.streamOf(id))).issue(op{id, true})
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p.enter(89, absent)
-	for id := 60; id < 70; id++ {
-		p.enter(id, absent)
-	}
-	w, err := p.openWriter()
-	if err != nil || p.violated() {
-		t.Fatal(err, out)
-	}
-	defer w.f.Close()
-	for i, k := range w.workers {
-		for _, id := range k.in {
-			if !stateOf(p.key(id)).in() {
-				t.Errorf("stream %d would delete key %d, which is %s", i, id, stateOf(p.key(id)))
-			}
-		}
-	}
-	if want, got := p.issuedOps(), p.returnedOps(); got != want || w.length.Load() != 79 {
-		t.Errorf("of %d operations %d have returned; %d keys", want, got, w.length.Load())
 	}
 }

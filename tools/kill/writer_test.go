@@ -1,4 +1,6 @@
-package main
+//go:build unix
+
+package kill
 
 import (
 	"context"
@@ -21,47 +23,35 @@ type writer struct {
 	f       *mmapfilter.Filter
 	workers [streams]*worker
 	length  atomic.Int64 // keys in the filter
-
-	commits, checkpoints uint64 // of the filter, already counted
+	rebuilt bool         // in this round, so that the classes of keys are others
 }
 
-// write resumes writing, until the parent tells it to end or kills it.
-func (p *process) write() int {
-	err := p.writeOn()
-	if err != nil {
-		p.violation("the writer: %v", err)
-		return exitViolation
-	}
-	return exitGood
-}
-
-func (p *process) writeOn() error {
+// write resumes writing, until the test tells it to end or kills it.
+func (p *process) write() error {
 	w, err := p.openWriter()
 	if err != nil {
 		return err
 	}
-	for {
-		stop := p.get(wordStop)
-		if stop == stopNo {
-			err = w.round()
-		}
-		if err == nil && stop == stopSeal {
-			err = w.seal()
-		}
-		if err != nil {
+	for p.get(wordStop) == 0 {
+		if err := w.round(); err != nil {
 			return err
 		}
-		again := stop == stopNo
-		if again && p.rng.IntN(40) > 0 {
+		if p.rng.IntN(40) > 0 {
 			continue
 		}
-		if err := w.close(); err != nil || !again {
+		if err := w.close(); err != nil {
 			return err
 		}
 		if w, err = p.openWriter(); err != nil {
 			return err
 		}
 	}
+	if p.get(wordStop) == phaseSeal {
+		if err := w.in(phaseSeal, w.f.Seal); err != nil {
+			return err
+		}
+	}
+	return w.close()
 }
 
 // errModel ends a writer whose file differs from the model.
@@ -74,6 +64,7 @@ func (p *process) openWriter() (*writer, error) {
 	opts := &mmapfilter.OpenOptions{
 		LogBytes:       int64(p.get(wordLogBytes)),
 		CommitInterval: time.Duration(p.get(wordInterval)),
+		RequireHashes:  p.keeps(),
 	}
 	if opts.CommitInterval == 0 {
 		opts.CommitInterval = -1
@@ -85,9 +76,6 @@ func (p *process) openWriter() (*writer, error) {
 	}
 	p.add(wordServed, 1)
 	r := f.Recovery()
-	if r.Recovered {
-		p.count(countByWriter, 1)
-	}
 	if r.UserSeq != f.DurableSeq() || r.Operations != f.DurableOps() || r.Length != f.Len() {
 		p.violation("the recovery found %d.%d and %d keys; the filter says %d.%d and %d",
 			r.UserSeq, r.Operations, r.Length, f.DurableSeq(), f.DurableOps(), f.Len())
@@ -137,6 +125,8 @@ func (w *writer) round() error {
 	if w.filling() {
 		n *= 8
 	}
+	phase := w.choose()
+	w.rebuilt = phase == phaseRebuild
 	var working sync.WaitGroup
 	for _, k := range w.workers {
 		working.Add(1)
@@ -146,13 +136,11 @@ func (w *writer) round() error {
 		}()
 	}
 	others := []func() error{func() error { return w.askOn(ends) }}
-	switch r := w.rng.IntN(30); {
-	case r < 2:
-		others = append(others, func() error { return w.in(phaseCheckpoint, w.f.Checkpoint) })
-	case r < 3:
-		others = append(others, func() error { return w.in(phaseSeal, w.f.Seal) })
-	case r < 10:
-		others = append(others, func() error { return w.in(phaseSync, func(context.Context) error { return w.f.Sync() }) })
+	if phase != phaseNone {
+		do := map[uint64]func(context.Context) error{
+			phaseSync: func(context.Context) error { return w.f.Sync() }, phaseCheckpoint: w.f.Checkpoint, phaseSeal: w.f.Seal, phaseRebuild: w.rebuild,
+		}[phase]
+		others = append(others, func() error { return w.in(phase, do) })
 	}
 	for _, other := range others {
 		go func() { results <- other() }()
@@ -165,10 +153,38 @@ func (w *writer) round() error {
 	for range len(w.workers) + len(others) {
 		err = errors.Join(err, <-results)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = w.syncAt()
 	}
-	return w.syncAt()
+	if err == nil && w.rebuilt {
+		w.model, err = w.newModel(w.f)
+	}
+	return err
+}
+
+// choose returns what the writer does in a round beside its operations, or phaseNone.
+func (w *writer) choose() (phase uint64) {
+	if phase = w.get(wordWant); phase > phaseWork {
+		return phase
+	}
+	switch r := w.rng.IntN(30); {
+	case r < 2:
+		return phaseCheckpoint
+	case r < 3:
+		return phaseSeal
+	case r < 10:
+		return phaseSync
+	case r < 11 && w.keeps():
+		return phaseRebuild
+	}
+	return phaseNone
+}
+
+// rebuild makes the file larger, or as large as it was.
+func (w *writer) rebuild(ctx context.Context) error {
+	w.count(countRebuilds, 1)
+	capacity := w.get(wordCapacity)
+	return w.f.Rebuild(ctx, &mmapfilter.RebuildOptions{Capacity: capacity + capacity*w.rng.Uint64N(3)/2})
 }
 
 // filling reports whether the writer is far below its target. Then it hurries.
@@ -184,13 +200,13 @@ func (w *writer) in(phase uint64, f func(context.Context) error) error {
 
 // askOn looks up keys until the round ends.
 func (w *writer) askOn(ends <-chan struct{}) error {
-	a := w.newAsker(1, true)
+	a := w.newAsker(1, countOwnLookups)
 	for {
 		select {
 		case <-ends:
 			return nil
 		default:
-			a.ask(w.f, w.get(wordFile))
+			a.ask(w.f, 0, true)
 			a.pause()
 		}
 	}
@@ -213,19 +229,7 @@ func (w *writer) syncAt() error {
 	if got := w.f.Len(); got != uint64(w.length.Load()) {
 		w.violation("%d keys, not %d", got, w.length.Load())
 	}
-	s := w.f.Stats()
-	w.count(countCommits, s.Commits-w.commits)
-	w.count(countCheckpoints, s.Checkpoints-w.checkpoints)
-	w.commits, w.checkpoints = s.Commits, s.Checkpoints
-	w.count(countRounds, 1)
-	w.count(countLoad, uint64(1e6*s.Load))
 	return nil
-}
-
-func (w *writer) seal() error {
-	w.set(wordPhase, phaseSeal)
-	w.count(countSeals, 1)
-	return w.f.Seal(context.Background())
 }
 
 func (w *writer) close() error {
@@ -402,7 +406,7 @@ func (k *worker) after(ops ...op) {
 		if !o.delete && !k.f.Contains(appendKey(nil, k.seed, o.id)) {
 			k.violation("key %d is not found by its writer after its insert", o.id)
 		}
-		if k.rng.IntN(8) == 0 {
+		if !k.rebuilt && k.rng.IntN(8) == 0 {
 			k.countOne(k.f, o.id)
 		}
 	}

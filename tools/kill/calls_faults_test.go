@@ -1,0 +1,324 @@
+//go:build faults && unix
+
+package kill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+func init() { roles["part"] = (*process).runPart }
+
+// callVariable tells a child process its part, its call and its delay.
+const callVariable = "MMAPFILTER_TEST_KILL_AT"
+
+// A part is a part of the life of a file in which its process is killed.
+type part struct {
+	begins string // a template, or "" for no file
+	calls  int    // about how many it makes, if they are too many to try each
+	do     func(p *process) error
+	after  func(p *process) error // looks at what is left; nil for (*process).recovered
+}
+
+const hashKeys, builtKeys = 100, 45_000
+
+var parts = map[string]part{
+	"create": {do: func(p *process) error { return closed(p.create()) }, after: func(p *process) error {
+		f, err := mmapfilter.Open(p.path, nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			f, err = p.create()
+		}
+		if err != nil {
+			return err
+		}
+		if n := f.Len(); n != 0 {
+			return fmt.Errorf("%d items in a new filter", n)
+		}
+		_, err = mmapfilter.Verify(context.Background(), p.path)
+		return errors.Join(err, f.InsertString("key"), f.Close())
+	}},
+	"files with hashes": {do: (*process).replaceHashes, after: func(p *process) error {
+		// What is left is none of another filter, and all of it goes.
+		err := errors.Join(p.replaceHashes(), closed(p.buildNumbers(p.path, &mmapfilter.Options{KeepHashes: true}, hashKeys)))
+		left, _ := filepath.Glob(p.path + "[.]*")
+		if want := []string{p.path + ".hashes", p.path + ".other", p.path + ".other.hashes"}; err == nil && !slices.Equal(left, want) {
+			return fmt.Errorf("the files are %v", left)
+		}
+		return err
+	}},
+	"first operation": {begins: "clean", do: func(p *process) error { return p.passLife(1, syncs) }},
+	"recovery":        {begins: "dead", do: func(p *process) error { return p.passLife(0) }},
+	"checkpoint":      {begins: "clean", do: func(p *process) error { return p.passLife(40, checkpoints, syncs, checkpoints) }},
+	"checkpoint with a larger log": {begins: "clean", calls: 1150, do: func(p *process) error {
+		p.set(wordLogBytes, 0)
+		return p.passLife(6000, func(w *writer) error {
+			info, err := os.Stat(p.path + ".stash")
+			if err == nil && info.Size() < 1<<20 {
+				err = fmt.Errorf("the log has not grown: %d bytes", info.Size())
+			}
+			return err
+		})
+	}},
+	"rebuild": {begins: "clean", do: func(p *process) error {
+		return p.passLife(20, func(w *writer) error { return w.rebuild(context.Background()) }, syncs)
+	}},
+	"close": {begins: "clean", do: func(p *process) error { return p.passLife(20, (*writer).close) }},
+	"seal": {begins: "clean", do: func(p *process) error {
+		seal := func(w *writer) error { return w.f.Seal(context.Background()) }
+		return p.passLife(20, seal, seal, (*writer).close)
+	}},
+	"build": {begins: "clean", after: (*process).built, do: func(p *process) error {
+		return closed(p.buildNumbers(p.path, spilling, builtKeys))
+	}},
+	"install": {begins: "clean", after: (*process).built, do: func(p *process) error {
+		if err := closed(p.buildNumbers(p.path+".made", spilling, builtKeys)); err != nil {
+			return err
+		}
+		return closed(mmapfilter.Install(context.Background(), p.path+".made", p.path, nil))
+	}},
+}
+
+// spilling makes Build write spool files.
+var spilling = &mmapfilter.Options{Workers: 1, MemoryBudget: 1 << 20}
+
+func syncs(w *writer) error       { return w.f.Sync() }
+func checkpoints(w *writer) error { return w.f.Checkpoint(context.Background()) }
+
+func closed(f *mmapfilter.Filter, err error) error {
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (p *process) create() (*mmapfilter.Filter, error) {
+	return mmapfilter.Create(p.path, p.fileOptions())
+}
+
+// buildNumbers builds a filter of the keys 0 to n-1.
+func (p *process) buildNumbers(path string, opts *mmapfilter.Options, n int) (*mmapfilter.Filter, error) {
+	return mmapfilter.Build(context.Background(), path, opts, p.numbers(n))
+}
+
+func (p *process) numbers(n int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for id := range n {
+			if !yield(fmt.Append(nil, id), nil) {
+				return
+			}
+		}
+	}
+}
+
+// replaceHashes makes filters that keep their hashes, and then one that does not, in place of one
+// another.
+func (p *process) replaceHashes() error {
+	other := p.path + ".other"
+	for _, path := range []string{p.path, p.path, other} {
+		if err := closed(p.buildNumbers(path, &mmapfilter.Options{KeepHashes: true}, hashKeys)); err != nil {
+			return err
+		}
+	}
+	return mmapfilter.Merge(context.Background(), p.path, nil, other)
+}
+
+// passLife opens the file, which checks it, and makes some operations before each of the calls.
+func (p *process) passLife(n int, calls ...func(w *writer) error) error {
+	w, err := p.openWriter()
+	if err != nil {
+		return err
+	}
+	for _, call := range calls {
+		for i := range n {
+			if _, err := w.workers[i%streams].some(); err != nil {
+				return err
+			}
+		}
+		if err := call(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runPart is the process to be killed: some microseconds after a writing call has begun or, without a
+// delay, just before it.
+func (p *process) runPart() error {
+	var name string
+	var call, delay int64
+	if _, err := fmt.Sscanf(os.Getenv(callVariable), "%d %d %q", &call, &delay, &name); err != nil {
+		return err
+	}
+	var calls atomic.Int64
+	fault.Hook = func(string) error {
+		switch {
+		case calls.Add(1) != call:
+		case delay == 0:
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		default:
+			go func() {
+				for begun := time.Now(); time.Since(begun) < time.Duration(delay)*time.Microsecond; {
+				}
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}()
+		}
+		return nil
+	}
+	return parts[name].do(p)
+}
+
+// killPart starts a process that is killed in a part.
+func (p *parent) killPart(name string, number, call, delay int) (killed bool) {
+	p.t.Setenv(callVariable, fmt.Sprintf("%d %d %q", call, delay, name))
+	c := p.start("part", number)
+	c.killed = true // by itself
+	return p.wait(c)
+}
+
+// recovered compares the file with the model.
+func (p *process) recovered() error {
+	switch p.rng.IntN(3) {
+	case 0:
+		if err := p.recoverFile(); err != nil {
+			return err
+		}
+	case 1:
+		if err := closed(mmapfilter.OpenReadOnly(p.path, nil)); err != nil {
+			return err
+		}
+	}
+	w, err := p.openWriter()
+	if err != nil {
+		return err
+	}
+	w.check(w.f)
+	if err := w.close(); err != nil {
+		return err
+	}
+	_, err = mmapfilter.Verify(context.Background(), p.path)
+	return err
+}
+
+// built looks for the old file or the new one.
+func (p *process) built() error {
+	f, err := mmapfilter.OpenReadOnly(p.path, nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if f.Len() != builtKeys {
+		return p.recovered()
+	}
+	for key := range p.numbers(builtKeys) {
+		if !f.Contains(key) {
+			return fmt.Errorf("key %s of the new file is not found", key)
+		}
+	}
+	_, err = mmapfilter.Verify(context.Background(), p.path)
+	return err
+}
+
+// A template holds the files that a part starts from again and again.
+type template struct {
+	files map[string][]byte
+	page  []uint64
+}
+
+func (p *parent) template() template {
+	m := template{map[string][]byte{}, slices.Clone(p.words)}
+	list, err := filepath.Glob(p.path + "*")
+	p.must(err)
+	for _, name := range list {
+		m.files[name], err = os.ReadFile(name)
+		p.must(err)
+	}
+	return m
+}
+
+// reset makes the files of a template the only ones.
+func (p *parent) reset(m template) {
+	list, err := filepath.Glob(p.path + "*")
+	p.must(err)
+	for _, name := range list {
+		p.must(os.Remove(name))
+	}
+	for name, data := range m.files {
+		p.must(os.WriteFile(name, data, 0o600))
+	}
+	copy(p.words, m.page)
+}
+
+// TestKillAtCalls kills a process at every writing call, in each part, and then at random times after
+// such calls; it also kills the recovery.
+func TestKillAtCalls(t *testing.T) {
+	cycles := 200
+	if testing.Short() {
+		cycles = 10
+	}
+	p := newParent(t)
+	// Nearly full, so that items move; few keys, so that all are looked at quickly.
+	for word, value := range map[int]uint64{wordCapacity: 1200, wordLimit: 1600, wordTarget: 1180, wordLogBytes: wal.MinBytes, wordRate: math.Float64bits(1e-6), wordKeep: 1} {
+		p.set(word, value)
+	}
+	must := func(err error) {
+		t.Helper()
+		p.must(err)
+	}
+	templates := map[string]template{"": {page: slices.Clone(p.words)}}
+	p.reset(templates[""])
+	must(closed(p.create()))
+	must(p.passLife(1300, (*writer).close))
+	templates["clean"] = p.template()
+	must(p.passLife(150, syncs, func(w *writer) error {
+		templates["dead"] = p.template()
+		return w.close()
+	}))
+	for name, part := range parts {
+		t.Run(name, func(t *testing.T) {
+			calls, kills, nested := part.calls, 0, 0
+			for cycle := 0; (cycle < cycles || calls == 0 && !testing.Short()) && !p.violated(); cycle++ {
+				p.reset(templates[part.begins])
+				call, delay := cycle+1, 0
+				if calls > 0 {
+					call, delay = 1+p.rng.IntN(calls), p.rng.IntN(400)
+				}
+				killed := p.killPart(name, min(calls, 1)*cycle, call, delay)
+				if !killed && delay == 0 && calls == 0 {
+					calls = cycle
+				}
+				for killed && part.after == nil && p.rng.IntN(2) == 0 && nested < 3*cycle && !p.violated() {
+					if p.killPart("recovery", cycle, 1+p.rng.IntN(12), p.rng.IntN(2)*p.rng.IntN(200)) {
+						nested++
+					}
+				}
+				if killed {
+					kills++
+				}
+				after := part.after
+				if after == nil {
+					after = (*process).recovered
+				}
+				if err := after(p.process); err != nil || p.violated() {
+					p.violation("%s, call %d, %d µs, killed: %t: %v", name, call, delay, killed, err)
+				}
+			}
+			t.Logf("%d calls, killed %d times, and %d times in a recovery after that", calls, kills, nested)
+		})
+	}
+}
