@@ -74,8 +74,6 @@
 //	    → mmapfilter/guard
 //	mmapfilter/guard/pebbleguard   (*) the guard of Pebble
 //	    → mmapfilter/guard
-//	mmapfilter/guard/pebbleguard/example  (*) a program that is to be copied
-//	    → mmapfilter/guard mmapfilter/guard/pebbleguard
 //	mmapfilter/guard/example/sqlite       (*) a guard by hand, of a database/sql store
 //	    → mmapfilter/guard
 //	mmapfilter/sets                builds filters of more keys than a file should hold

@@ -18,13 +18,7 @@ import (
 // files that it removes in the background, see atRest.
 func copyAll(t *testing.T, d *DB, from, to string) {
 	t.Helper()
-	if !d.options.DisableWAL {
-		must(t, d.LogData(nil, pebble.Sync)) // Pebble holds back what need not be durable
-	}
-	for tryCopyStore(t, from, to) != nil {
-		must(t, os.RemoveAll(to)) // a file went meanwhile
-	}
-	copyFilter(t, from, to)
+	must(t, testStore{d, from, false}.Copy(to))
 }
 
 // atRest has a store do nothing that it is not asked to do.
@@ -37,7 +31,9 @@ func copyFilter(t *testing.T, from, to string) {
 	t.Helper()
 	must(t, os.MkdirAll(to, 0o700))
 	for _, name := range []string{FilterName, FilterName + ".stash"} {
-		copyFile(t, filepath.Join(from, name), filepath.Join(to, name))
+		data, err := os.ReadFile(filepath.Join(from, name))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(to, name), data, 0o600))
 	}
 }
 

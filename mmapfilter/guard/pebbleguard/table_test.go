@@ -24,16 +24,7 @@ func newest() *pebble.Options {
 }
 
 // hidden returns an error if the guard hides a key that the store has.
-func hidden(d *DB) (keys int, err error) { return look(d, d.guard.Absent) }
-
-// hiddenNow is hidden while other goroutines delete keys.
-func hiddenNow(d *DB) error {
-	view := d.guard.View()
-	_, err := look(d, func(key []byte) bool { return d.guard.AbsentIn(view, key) })
-	return err
-}
-
-func look(d *DB, absent func(key []byte) bool) (keys int, err error) {
+func hidden(d *DB) (keys int, err error) {
 	it, err := d.NewIter(nil)
 	if err != nil {
 		return 0, err
@@ -41,7 +32,7 @@ func look(d *DB, absent func(key []byte) bool) (keys int, err error) {
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
 		keys++
-		if absent(it.Key()) {
+		if d.guard.Absent(it.Key()) {
 			return keys, fmt.Errorf("%q is hidden; %+v", it.Key(), d.GuardStats())
 		}
 	}

@@ -147,6 +147,7 @@ var fileCases = []struct {
 	{"older store, live", "live", "now", always, nil},
 	{"older store, with deletes", "live, with deletes", "now", unlessLogged, nil},
 	{"older, both live", "live, with deletes", "live", maybe, nil},
+	{"of the last close", "live", "closed", always, nil},
 	{"both older, closed", "closed", "closed", never, nil},
 	{"both older, live", "live", "live", never, nil},
 }

@@ -63,10 +63,10 @@ func (e Engine) child(dir, mode, seed string) error {
 	for _, w := range c.workers {
 		w.Loud = true
 	}
-	if r.IntN(2) == 0 {
+	switch r.IntN(4) {
+	case 0:
 		c.again(c.rebuild)
-	}
-	if r.IntN(2) == 0 {
+	case 1:
 		c.again(d.Guard().Work)
 	}
 	reading := fork(r)
@@ -128,7 +128,7 @@ func runAndKill(t *testing.T, dir string, deletes guard.DeleteMode, r *rand.Rand
 	out, err := c.StdoutPipe()
 	must(t, err)
 	must(t, c.Start())
-	lines := 2 + r.IntN(200)
+	lines := 2 + r.IntN(600)
 	if r.IntN(5) == 0 {
 		lines = 1
 	}
