@@ -249,7 +249,7 @@ func TestVerifyFindsBytes(t *testing.T) {
 func TestVerifyReportsProgress(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 3_000_000))
 	var last, total int64
-	if _, err := VerifyProgress(context.Background(), path, func(done, of int64) {
+	if _, err := Verify(context.Background(), path, func(done, of int64) {
 		if done <= last {
 			t.Errorf("%d after %d", done, last)
 		}

@@ -189,7 +189,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	o = newOpenFile(files.File().Name(), &osfile.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = osfile.Warning(files.File())
 	o.found, o.logBytes = *found, opts.LogBytes
-	o.work = background.New(files, w, cmp.Or(opts.CommitInterval, DefaultCommitInterval))
+	o.work = background.New(files, w, cmp.Or(opts.CommitInterval, defaultCommitInterval))
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@
 // a time writes to a file; its readers see what it has committed:
 //
 //	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 10_000_000})
-//	err = f.InsertString("alice") // survives the death of this process
-//	err = f.Sync()                // survives a power loss
+//	err = f.Insert([]byte("alice")) // survives the death of this process
+//	err = f.Sync()                  // survives a power loss
 //
 // To keep serving when a new file replaces the old one under the same name, call [Follow]. To
 // put a file there that another machine has made, call [Install]. [Filter.ContainsBatch] and
@@ -38,10 +38,7 @@
 //	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 1000, AutoGrow: true})
 //
 // More keys than a file, or a machine, should hold make a set: a manifest, and files that each have the
-// keys of a range of hashes. Package sets builds one; [OpenSet] and [FollowSet] read it:
-//
-//	s, err := mmapfilter.OpenSet("users.set", nil)
-//	if s.ContainsString("alice") { … }
+// keys of a range of hashes. Package sets builds and reads them.
 //
 // Delete only keys that were inserted: see C6.
 //
@@ -197,9 +194,9 @@
 // Filter from Create or Open write to the file, to its log, NAME.stash, and to NAME.hashes.
 // If the log of a filter that was moved away stands there, it gets digits of its UUID behind its name.
 // [Filter.Rebuild] also writes the file that takes its place, and so does a filter that grows by
-// itself. [Install] renames a file and its NAME.hashes. [BuildShard] writes a shard; a Set writes
-// to those that [Set.OpenShards] has opened. [OpenReadOnly], [Follow] and the lookups of a Set
-// write in one case: to recover a file whose writer died, unless NoRecover is set. A Follower may
+// itself. [Install] renames a file and its NAME.hashes. A Set of package sets writes to the
+// shards that its OpenShards has opened. [OpenReadOnly], [Follow] and the lookups of a Set write in
+// one case: to recover a file whose writer died, unless NoRecover is set. A Follower may
 // do the same when it opens the next file. [Verify], and the methods of a Filter from Build or
 // OpenReadOnly, write nothing.
 //

@@ -51,7 +51,7 @@ func seen() error {
 		return err
 	}
 	defer f.Close()
-	if err := f.InsertString("apple"); err != nil { // survives kill -9 once it returns nil
+	if err := f.Insert([]byte("apple")); err != nil { // survives kill -9 once it returns nil
 		return err
 	}
 	if err := f.Sync(); err != nil { // and a power loss once this does
@@ -59,7 +59,7 @@ func seen() error {
 	}
 	fmt.Println(f.ContainsString("apple"))  // maybe
 	fmt.Println(f.ContainsString("potato")) // certainly not
-	_, err = f.DeleteString("apple")        // inserted keys only: others may look like one that is there
+	_, err = f.Delete([]byte("apple"))      // inserted keys only: others may look like one that is there
 	return err
 }
 
@@ -80,9 +80,9 @@ func ExampleFilter_SyncAt() {
 			for ; position < upTo; position++ {
 				change, key := stream[position][0], stream[position][1:]
 				if change == '+' {
-					err = f.InsertString(key)
+					err = f.Insert([]byte(key))
 				} else {
-					_, err = f.DeleteString(key)
+					_, err = f.Delete([]byte(key))
 				}
 				if err != nil {
 					return err
@@ -294,7 +294,7 @@ func ExampleFollow() {
 		}
 		defer blocked.Close()
 		if expvar.Get("blocked") == nil {
-			expvar.Publish("blocked", blocked.Var())
+			expvar.Publish("blocked", expvar.Func(func() any { return blocked.Stats() }))
 		}
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if blocked.ContainsString(r.FormValue("user")) {
@@ -348,7 +348,7 @@ func ExampleFilter_Rebuild() {
 		}
 		defer f.Close()
 		for _, user := range []string{"alice", "bob", "carol"} {
-			if err := f.InsertString(user); err != nil {
+			if err := f.Insert([]byte(user)); err != nil {
 				return err
 			}
 		}

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/poll"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -41,10 +43,10 @@ type Follower struct {
 		damaged bool // the last look found that the served file was overwritten
 	}
 
-	wake        chan struct{}   // has the goroutine look at once; of capacity 1
-	life        context.Context // of a verification; ends when the follower is closed
-	end         context.CancelCauseFunc
-	stop, ended chan struct{} // of the goroutine that looks at the path
+	poll *poll.Poller // looks at the path; nil if a set does
+	wake chan<- struct{}
+	life context.Context                   // of a verification
+	fits func(sb *layout.Superblock) error // see bridge.ShardFile; nil unless a set follows
 }
 
 // waitingFilter returns the filter of a follower that has no file yet.
@@ -93,8 +95,8 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	if err != nil {
 		return nil, about("open", path, err)
 	}
-	f := &Follower{path: path, opts: *opts.withDefaults(), wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
-	f.life, f.end = context.WithCancelCause(context.Background())
+	p := poll.New()
+	f := &Follower{path: path, opts: *opts.withDefaults(), poll: p, wake: p.Wake(), life: p.Life}
 	filter, err := f.open() // the error names the path as given
 	f.path = absolute
 	if f.opts.WaitForFile && errors.Is(err, fs.ErrNotExist) {
@@ -103,58 +105,27 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 		filter, err = waitingFilter(), nil
 	}
 	if err != nil {
-		f.end(err)
+		p.End(err)
 		return nil, err
 	}
 	f.filter.Store(filter)
-	interval := f.opts.FollowInterval
-	if interval == 0 {
-		interval = DefaultFollowInterval
-	}
-	if interval < 0 {
-		close(f.ended)
-	} else {
-		go func() {
-			defer close(f.ended)
-			lookEvery(interval, after, f.stop, f.wake, func() (awaits bool, err error) {
-				_, err = f.Refresh()
-				return f.filter.Load().awaits(), err
-			})
-		}()
-	}
+	p.Start(f.opts.FollowInterval, after, func() (awaits bool, err error) {
+		_, err = f.Refresh()
+		return f.filter.Load().awaits(), err
+	})
 	return f, nil
 }
 
-// lookEvery looks until stop is closed: at each interval, and at once when a lookup asks for it (R6).
-// It waits longer after a failed look, so that copying or locking a large file in vain takes at most 1
-// in failedShare of the time. While the file in use awaits another one, which has not got its name yet,
-// it looks again soon, and then ever less often, down to once per interval.
-func lookEvery(interval time.Duration, after func(time.Duration) <-chan time.Time, stop, wake <-chan struct{}, look func() (awaits bool, err error)) {
-	wait, soon := interval, soonest
-	for {
-		select {
-		case <-stop:
-			return
-		case <-wake:
-		case <-after(wait):
-		}
-		begun := time.Now()
-		switch awaits, err := look(); {
-		case err != nil:
-			wait = max(interval, (failedShare-1)*time.Since(begun))
-		case awaits:
-			wait = min(interval, soon)
-			soon = min(interval, 2*soon)
-		default:
-			wait, soon = interval, soonest
-		}
+// followShard follows a file for a set, which looks.
+func followShard(s bridge.ShardFile) (*Follower, error) {
+	f := &Follower{path: s.Path, opts: *s.Opts.(*OpenOptions), wake: s.Wake, life: s.Life, fits: s.Fits}
+	filter, err := f.open()
+	if err != nil {
+		return nil, err
 	}
+	f.filter.Store(filter)
+	return f, nil
 }
-
-const (
-	failedShare = 4
-	soonest     = time.Millisecond
-)
 
 // awaits reports whether the file that is to take the place of the filter's does not have its name yet.
 // If the mark has been taken back, the next one wakes the follower again.
@@ -167,7 +138,8 @@ func (f *Filter) awaits() bool {
 	return false
 }
 
-// open opens the file at the path and, with OpenOptions.VerifyBeforeSwitch, verifies it.
+// open opens the file at the path, if the set can use it, and, with OpenOptions.VerifyBeforeSwitch,
+// verifies it.
 func (f *Follower) open() (*Filter, error) {
 	for tries := 0; ; tries++ {
 		next, err := OpenReadOnly(f.path, &f.opts)
@@ -176,6 +148,12 @@ func (f *Follower) open() (*Filter, error) {
 		}
 		o := next.open.Load()
 		o.wake = f.wake
+		if f.fits != nil {
+			if err := f.fits(o.superblock); err != nil {
+				next.Close()
+				return nil, err
+			}
+		}
 		if !f.opts.VerifyBeforeSwitch {
 			return next, nil
 		}
@@ -333,28 +311,17 @@ func (f *Follower) ContainsBatch(keys [][]byte, found []bool) {
 	f.filter.Load().ContainsBatch(keys, found)
 }
 
-// Len is [Filter.Len] for the newest file.
-func (f *Follower) Len() uint64 { return f.filter.Load().Len() }
-
-// Cap is [Filter.Cap] for the newest file.
-func (f *Follower) Cap() uint64 { return f.filter.Load().Cap() }
-
-// Normalisation is [Filter.Normalisation] for the newest file.
-func (f *Follower) Normalisation() string { return f.filter.Load().Normalisation() }
-
-// Stats is [Filter.Stats] for the newest file.
-func (f *Follower) Stats() Stats { return f.filter.Load().Stats() }
-
-// Var returns a [Var] that shows the Stats of the newest file.
-func (f *Follower) Var() Var { return Var{f.Stats} }
+// Stats is [Filter.Stats] for the newest file. [Stats.Swaps] counts the files before it.
+func (f *Follower) Stats() Stats {
+	s := f.filter.Load().Stats()
+	s.Swaps = f.swaps.Load()
+	return s
+}
 
 // Filter returns the filter of the newest file, for several questions that must be about one
 // file, such as how its keys were made and whether it has one. The filter keeps answering after
 // the follower has switched to another file. It belongs to the follower: do not close it.
 func (f *Follower) Filter() *Filter { return f.filter.Load() }
-
-// Swaps returns how often the follower has switched to another file.
-func (f *Follower) Swaps() uint64 { return f.swaps.Load() }
 
 // Err returns the error that limits the follower, or nil: what [Filter.Err] returns for the file in
 // use; or else why the last look refused the file at the path, or [ErrNeedsRecovery] if that look
@@ -388,9 +355,11 @@ func (f *Follower) Close() error {
 	if f.closed.Swap(true) {
 		return nil
 	}
-	f.end(ErrClosed)
+	if f.poll == nil {
+		return f.filter.Load().Close()
+	}
+	f.poll.End(ErrClosed)
 	err := f.filter.Load().Close()
-	close(f.stop)
-	<-f.ended
+	f.poll.Wait()
 	return err
 }

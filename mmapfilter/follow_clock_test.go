@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/poll"
 )
 
 // A handClock makes the goroutine of a follower wait until the test lets it look.
@@ -36,7 +38,7 @@ func (c *handClock) look() time.Duration {
 func TestFollowLooks(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	before := leaks(t)
-	for interval, want := range map[time.Duration]time.Duration{0: DefaultFollowInterval, time.Hour: time.Hour} {
+	for interval, want := range map[time.Duration]time.Duration{0: poll.Default, time.Hour: time.Hour} {
 		publish(t, path, image(t, nil, numbers(0, 1000)))
 		f, clock := followByClock(t, path, &OpenOptions{FollowInterval: interval})
 		if first := <-clock.waits; first != want {
@@ -44,15 +46,15 @@ func TestFollowLooks(t *testing.T) {
 		}
 		for n := uint64(2000); n < 2010; n++ {
 			publish(t, path, image(t, nil, numbers(0, n)))
-			if wait := clock.look(); wait != want || f.Len() != n || f.Err() != nil {
-				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Len(), f.Err())
+			if wait := clock.look(); wait != want || f.Filter().Len() != n || f.Err() != nil {
+				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Filter().Len(), f.Err())
 			}
-			if wait := clock.look(); wait != want || f.Swaps() != n-1999 {
-				t.Fatalf("it waits for %v, %d swaps", wait, f.Swaps())
+			if wait := clock.look(); wait != want || f.Stats().Swaps != n-1999 {
+				t.Fatalf("it waits for %v, %d swaps", wait, f.Stats().Swaps)
 			}
 			publish(t, path, nil)
-			if wait := clock.look(); wait < want || f.Len() != n || !errors.Is(f.Err(), ErrCorrupt) {
-				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Len(), f.Err())
+			if wait := clock.look(); wait < want || f.Filter().Len() != n || !errors.Is(f.Err(), ErrCorrupt) {
+				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Filter().Len(), f.Err())
 			}
 		}
 		if err := f.Close(); err != nil {
@@ -85,13 +87,13 @@ func TestFollowFailedLook(t *testing.T) {
 	<-clock.waits
 	slow = true
 	publish(t, path, image(t, nil, numbers(0, 2000)))
-	if wait := clock.look(); wait < (failedShare-1)*took || took == 0 || !errors.Is(f.Err(), ErrCorrupt) {
+	if wait := clock.look(); wait < 3*took || took == 0 || !errors.Is(f.Err(), ErrCorrupt) {
 		t.Errorf("after %v it waits for %v, %v", took, wait, f.Err())
 	}
 	slow = false
 	publish(t, path, image(t, nil, numbers(0, 2000)))
-	if wait := clock.look(); wait != interval || f.Err() != nil || f.Len() != 2000 {
-		t.Errorf("after a look that did not fail it waits for %v; %d keys, %v", wait, f.Len(), f.Err())
+	if wait := clock.look(); wait != interval || f.Err() != nil || f.Filter().Len() != 2000 {
+		t.Errorf("after a look that did not fail it waits for %v; %d keys, %v", wait, f.Filter().Len(), f.Err())
 	}
 }
 
@@ -119,7 +121,7 @@ func TestFollowByItself(t *testing.T) {
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: 1})
 	for n := uint64(2000); n < 2005; n++ {
 		publish(t, path, image(t, nil, numbers(0, n)))
-		for f.Len() != n {
+		for f.Filter().Len() != n {
 			runtime.Gosched()
 		}
 		publish(t, path, nil)

@@ -129,8 +129,8 @@ func TestFollowUnderLoad(t *testing.T) {
 		t.Errorf("%d mappings for %d followers", m, mapped)
 	}
 	for _, f := range followers {
-		if f.Swaps() != uint64(swaps) || f.Len() != commonKeys+markKeys {
-			t.Errorf("%d swaps, %d keys", f.Swaps(), f.Len())
+		if f.Stats().Swaps != uint64(swaps) || f.Filter().Len() != commonKeys+markKeys {
+			t.Errorf("%d swaps, %d keys", f.Stats().Swaps, f.Filter().Len())
 		}
 		if err := errors.Join(f.Err(), f.Close()); err != nil {
 			t.Error(err)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 )
 
 // absentFrom returns a key that a filter denies.
@@ -85,10 +84,10 @@ func TestFollowAtOnce(t *testing.T) {
 				if err := replace(path); err != nil {
 					t.Fatalf("%s: %v", how, err)
 				}
-				if !look(f, absent) && f.Swaps() == 0 {
+				if !look(f, absent) && f.Stats().Swaps == 0 {
 					t.Errorf("%s, %s: the old file denies a key", how, kind)
 				}
-				for f.Swaps() == 0 {
+				for f.Stats().Swaps == 0 {
 					runtime.Gosched()
 				}
 				mustHave(t, f, 0, 800)
@@ -169,8 +168,8 @@ func TestFollowAwaits(t *testing.T) {
 		t.Error("the mark wakes it twice")
 	}
 	publish(t, path, data)
-	if clock.look(); f.Swaps() != 1 || f.Err() != nil {
-		t.Errorf("%d swaps, %v", f.Swaps(), f.Err())
+	if clock.look(); f.Stats().Swaps != 1 || f.Err() != nil {
+		t.Errorf("%d swaps, %v", f.Stats().Swaps, f.Err())
 	}
 }
 
@@ -297,54 +296,10 @@ func TestFollowVerifyEnds(t *testing.T) {
 	}()
 	<-begun
 	mustServe(t, f, numbers(0, 1000))
-	if f.Swaps() != 0 || f.Err() != nil {
-		t.Errorf("%d swaps, %v", f.Swaps(), f.Err())
+	if f.Stats().Swaps != 0 || f.Err() != nil {
+		t.Errorf("%d swaps, %v", f.Stats().Swaps, f.Err())
 	}
 	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-refused; !errors.Is(err, ErrClosed) {
-		t.Errorf("Refresh: %v", err)
-	}
-	if done, total := last(); done >= total {
-		t.Errorf("%d bytes of %d were verified", done, total)
-	}
-}
-
-// TestSetVerifyEnds is TestFollowVerifyEnds for a set.
-func TestSetVerifyEnds(t *testing.T) {
-	dir := t.TempDir()
-	shard := func(n int) manifest.Shard {
-		hashes := func(yield func([]uint64, error) bool) { yield(hashes(3, n), nil) }
-		s, err := BuildShard(context.Background(), dir, 0, 1, &Options{Capacity: 10_000_000, Seed: 1}, hashes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return manifest.Shard{File: s.Name, Identity: manifest.Hex(s.Identity), Keys: s.Keys, Bytes: s.Bytes}
-	}
-	path := filepath.Join(dir, "keys.set")
-	write := func(s manifest.Shard) {
-		m := manifest.Manifest{Plan: strings.Repeat("0", 32), Seed: 1, Keys: s.Keys, Capacity: 10_000_000, Rate: 0.01, Shards: []manifest.Shard{s}}
-		publish(t, path, m.Encode())
-	}
-	write(shard(1000))
-	s, err := FollowSet(path, &OpenOptions{FollowInterval: -1, VerifyBeforeSwitch: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	write(shard(2000))
-	begun, last := holdVerification(t, s.life.Done)
-	refused := make(chan error)
-	go func() {
-		_, err := s.Refresh()
-		refused <- err
-	}()
-	<-begun
-	if s.Len() != 1000 || s.Contains(absentFrom(s)) || s.Err() != nil {
-		t.Errorf("%d keys, %v", s.Len(), s.Err())
-	}
-	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := <-refused; !errors.Is(err, ErrClosed) {

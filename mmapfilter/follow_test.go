@@ -39,10 +39,10 @@ func publish(tb testing.TB, path string, data []byte) {
 // mustSwap makes the follower look. It checks whether that finds another file.
 func mustSwap(tb testing.TB, f *Follower, want bool) {
 	tb.Helper()
-	swaps := f.Swaps()
+	swaps := f.Stats().Swaps
 	swapped, err := f.Refresh()
-	if err != nil || swapped != want || f.Err() != nil || f.Swaps()-swaps != map[bool]uint64{true: 1}[want] {
-		tb.Fatalf("swapped: %t, %v, %v, %d swaps after %d; want %t", swapped, err, f.Err(), f.Swaps(), swaps, want)
+	if err != nil || swapped != want || f.Err() != nil || f.Stats().Swaps-swaps != map[bool]uint64{true: 1}[want] {
+		tb.Fatalf("swapped: %t, %v, %v, %d swaps after %d; want %t", swapped, err, f.Err(), f.Stats().Swaps, swaps, want)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestFollow(t *testing.T) {
 				}
 				mustSwap(t, f, true)
 				mustServe(t, f, numbers(500, 500+n))
-				if f.Len() != n || f.Cap() != g.Cap() || f.Normalisation() != g.Normalisation() || f.Stats().UUID != g.Stats().UUID || f.Stats().Residency != Residency(r).String() {
+				if f.Filter().Len() != n || f.Filter().Cap() != g.Cap() || f.Filter().Normalisation() != g.Normalisation() || f.Stats().UUID != g.Stats().UUID || f.Stats().Residency != Residency(r).String() {
 					t.Errorf("file %d: %+v", i, f.Stats())
 				}
 				mustSwap(t, f, false)
@@ -114,7 +114,7 @@ func TestFollow(t *testing.T) {
 			publish(t, path, old)
 			w, err := Open(path, nil)
 			if err == nil {
-				err = errors.Join(w.InsertString("in place"), w.Close())
+				err = errors.Join(w.Insert([]byte("in place")), w.Close())
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -125,7 +125,7 @@ func TestFollow(t *testing.T) {
 			}
 			publish(t, path, old)
 			mustSwap(t, f, true)
-			if g := f.Stats().Generation; g != 1 || f.Len() != 1000 {
+			if g := f.Stats().Generation; g != 1 || f.Filter().Len() != 1000 {
 				t.Errorf("generation %d", g)
 			}
 		})
@@ -154,10 +154,10 @@ func TestFollowNothing(t *testing.T) {
 // that it has, which holds the keys.
 func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, error]) {
 	t.Helper()
-	swaps := f.Swaps()
+	swaps := f.Stats().Swaps
 	for range 2 {
 		swapped, err := f.Refresh()
-		if swapped || !errors.Is(err, want) || f.Err() != err || f.Swaps() != swaps {
+		if swapped || !errors.Is(err, want) || f.Err() != err || f.Stats().Swaps != swaps {
 			t.Fatalf("swapped: %t, %v, Err: %v; want %v", swapped, err, f.Err(), want)
 		}
 		if !strings.Contains(err.Error(), f.path) {
@@ -244,8 +244,8 @@ func TestFollowDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSwap(t, f, false)
-	if f.Len() != f0.Len() {
-		t.Error(f.Len())
+	if f.Filter().Len() != f0.Len() {
+		t.Error(f.Filter().Len())
 	}
 }
 
@@ -481,12 +481,12 @@ func TestFollowSlowOpen(t *testing.T) {
 	publish(t, path, image(t, nil, numbers(0, 2000)))
 	go refresh()
 	<-copying
-	if mustServe(t, f, numbers(0, 1000)); f.Len() != 1000 || f.Swaps() != 0 || f.Err() != nil {
-		t.Errorf("%d keys, %d swaps, %v", f.Len(), f.Swaps(), f.Err())
+	if mustServe(t, f, numbers(0, 1000)); f.Filter().Len() != 1000 || f.Stats().Swaps != 0 || f.Err() != nil {
+		t.Errorf("%d keys, %d swaps, %v", f.Filter().Len(), f.Stats().Swaps, f.Err())
 	}
 	goOn <- struct{}{}
-	if r := <-results; !r.swapped || r.err != nil || f.Len() != 2000 {
-		t.Errorf("%+v, %d keys", r, f.Len())
+	if r := <-results; !r.swapped || r.err != nil || f.Filter().Len() != 2000 {
+		t.Errorf("%+v, %d keys", r, f.Filter().Len())
 	}
 	publish(t, path, image(t, nil, numbers(0, 3000)))
 	go refresh()
@@ -495,8 +495,8 @@ func TestFollowSlowOpen(t *testing.T) {
 		t.Error(err)
 	}
 	goOn <- struct{}{}
-	if r := <-results; r.swapped || !errors.Is(r.err, ErrClosed) || f.Swaps() != 1 {
-		t.Errorf("after Close: %+v, %d keys", r, f.Len())
+	if r := <-results; r.swapped || !errors.Is(r.err, ErrClosed) || f.Stats().Swaps != 1 {
+		t.Errorf("after Close: %+v, %d keys", r, f.Filter().Len())
 	}
 	mustBeClosed(t, f)
 }
@@ -506,8 +506,8 @@ func mustBeClosed(t *testing.T, f *Follower) {
 	mustSayMaybe(t, f)
 	mustSayMaybe(t, f.Filter())
 	swapped, err := f.Refresh()
-	if want := (Stats{Len: f.Len(), Cap: f.Cap(), State: "closed"}); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) ||
-		f.Len() == 0 || f.Cap() == 0 || f.Stats() != want || f.Normalisation() != "" || f.Close() != nil {
+	if want := (Stats{Len: f.Filter().Len(), Cap: f.Filter().Cap(), State: "closed", Swaps: f.Stats().Swaps}); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) ||
+		f.Filter().Len() == 0 || f.Filter().Cap() == 0 || f.Stats() != want || f.Filter().Normalisation() != "" || f.Close() != nil {
 		t.Errorf("after Close: %t, %v, %v, %+v", swapped, err, f.Err(), f.Stats())
 	}
 }

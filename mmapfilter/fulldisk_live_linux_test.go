@@ -202,7 +202,7 @@ func key(i int) string { return fmt.Sprint("key ", i) }
 func (d *smallDisk) insert(f *Filter, from, to int) {
 	d.Helper()
 	for i := from; i < to; i++ {
-		if err := f.InsertString(key(i)); err != nil {
+		if err := f.Insert([]byte(key(i))); err != nil {
 			d.Fatal(err)
 		}
 	}
@@ -265,7 +265,7 @@ func (d *smallDisk) create() {
 func (d *smallDisk) firstInsert() {
 	f := d.filter(0)
 	d.fill(0)
-	d.mustEnd("Insert", f.InsertString("key"))
+	d.mustEnd("Insert", f.Insert([]byte("key")))
 	if err := f.Sync(); !errors.Is(err, ErrFailed) {
 		d.Errorf("Sync after it: %v", err)
 	}
@@ -277,7 +277,7 @@ func (d *smallDisk) firstInsert() {
 	if f.ContainsString("key") {
 		d.Error("the key is there")
 	}
-	d.mustEnd("Insert", f.InsertString("key"))
+	d.mustEnd("Insert", f.Insert([]byte("key")))
 	f.Close()
 	d.free()
 	d.goOn(d.reopen(0), 0)
@@ -302,10 +302,10 @@ func (d *smallDisk) growth(quiet bool) {
 				d.Fatalf("still not: %s: %+v", what, f.Stats())
 			}
 			for range 50 {
-				if err := f.InsertString("more"); err != nil {
+				if err := f.Insert([]byte("more")); err != nil {
 					d.Fatal(err)
 				}
-				if ok, err := f.DeleteString("more"); !ok || err != nil {
+				if ok, err := f.Delete([]byte("more")); !ok || err != nil {
 					d.Fatal(ok, err)
 				}
 			}
@@ -346,7 +346,7 @@ func (d *smallDisk) seal() {
 		d.Error(err)
 	}
 	d.fill(0) // take the room of the log, which is gone
-	d.mustEnd("Insert", f.InsertString("key"))
+	d.mustEnd("Insert", f.Insert([]byte("key")))
 	f.Close()
 	if r, err := Verify(context.Background(), d.path()); err != nil || r.Items != 500 || !r.Sealed {
 		d.Errorf("%+v, %v", r, err)

@@ -88,7 +88,7 @@ func (f *Filter) resizeNow(full bool) (err error) {
 				return nil
 			}
 			full := full && w.State().History.Waiting == 0 // otherwise there will be room without a growth
-			return &RebuildOptions{CapacityFor: func(items uint64) uint64 { return grows.Capacity(w, items, full) << larger }}
+			return &RebuildOptions{capacityFor: func(items uint64) uint64 { return grows.Capacity(w, items, full) << larger }}
 		})
 		switch {
 		case err == nil && larger > 0 && shrinks && f.small():

@@ -168,7 +168,7 @@ func TestPanicInRebuild(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		f.Rebuild(t.Context(), &RebuildOptions{CapacityFor: func(uint64) uint64 { panic("a bug of the caller") }})
+		f.Rebuild(t.Context(), &RebuildOptions{capacityFor: func(uint64) uint64 { panic("a bug of the caller") }})
 	}()
 	if list, _ := filepath.Glob(path + "*"); len(list) != 3 {
 		t.Errorf("left %v", list)

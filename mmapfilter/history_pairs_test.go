@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 )
 
 // TestHistoryPairs uses each feature of a filter together with each other one (pairs.md), in both
@@ -70,20 +71,26 @@ func (h *historian) createShard(o Options) (*Filter, error) {
 	hasher := layout.NewHasher(o.Seed)
 	h.others = slices.Clone(h.keys)
 	of := func(shard int) func([]byte) bool {
-		return func(key []byte) bool { return ShardOf(hasher.Hash(key), 2) != shard }
+		return func(key []byte) bool {
+			number, _ := layout.ShardOf(hasher.Hash(key), 2)
+			return int(number) != shard
+		}
 	}
 	h.keys, h.others = slices.DeleteFunc(h.keys, of(0)), slices.DeleteFunc(h.others, of(1))
-	none := func(func([]uint64, error) bool) {}
-	for _, o := range []Options{{KeepHashes: true}, {AutoGrow: true}} {
-		_, err := BuildShard(h.Context(), h.dir, 0, 2, &o, none)
-		h.want(errors.As(err, new(*OptionError)), "a shard that keeps hashes: %v", err)
-	}
-	s, err := BuildShard(h.Context(), h.dir, 0, 2, &o, none)
-	if err != nil {
+	h.path, h.hashless = filepath.Join(h.dir, "shard.mmf"), true
+	if err := h.buildShard(&o, func(func([]uint64, error) bool) {}); err != nil {
 		return nil, err
 	}
-	h.path, h.hashless = filepath.Join(h.dir, s.Name), true
 	return Open(h.path, &OpenOptions{CommitInterval: -1})
+}
+
+// buildShard builds the first shard of two, from hashes, at the path.
+func (h *historian) buildShard(o *Options, hashes iter.Seq2[[]uint64, error]) error {
+	c, err := o.buildingShard(layout.Shard{Count: 2})
+	if err == nil {
+		_, err = build.FromHashes(h.Context(), h.path, c, hashes)
+	}
+	return err
 }
 
 // deleteSome deletes keys. Where no history says which keys lean, none is deleted while some may.
@@ -137,7 +144,8 @@ func (h *historian) buildDistinct() {
 	h.close()
 	o := Options{Capacity: uint64(len(h.keys)), Seed: historyFileSeed, Distinct: true, Workers: 1}
 	if h.shard {
-		s, err := BuildShard(h.Context(), h.dir, 0, 2, &o, func(yield func([]uint64, error) bool) {
+		h.path, h.seq, h.ops, h.changed = filepath.Join(h.dir, "distinct.mmf"), 0, 0, 0
+		err := h.buildShard(&o, func(yield func([]uint64, error) bool) {
 			for key, times := range h.meaning {
 				for range times {
 					if !yield(h.hashes[key:key+1], nil) {
@@ -147,7 +155,6 @@ func (h *historian) buildDistinct() {
 			}
 		})
 		h.note(err, "build a shard")
-		h.path, h.seq, h.ops, h.changed = filepath.Join(h.dir, s.Name), 0, 0, 0
 	} else {
 		f, err := Build(h.Context(), h.path, &o, h.all)
 		h.note(err, "build")

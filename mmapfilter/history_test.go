@@ -305,7 +305,13 @@ func (h *historian) insert(unique bool, keys ...int) {
 	n, added, err := 1, 0, error(nil)
 	switch {
 	case unique:
-		n, added, err = h.f.InsertUniqueHashes(hashes)
+		are := make([]bool, len(hashes))
+		n, err = h.f.InsertUniqueHashBatch(hashes, are)
+		for _, is := range are[:n] {
+			if is {
+				added++
+			}
+		}
 	case h.meaning.len() > 2*len(h.keys):
 		return
 	case len(keys) > 1:

@@ -17,7 +17,7 @@ import (
 // removed. Readers of the old file learn of the new one, see [ErrSuperseded]. The new file gets the
 // owner, group and permissions of the old one; [Stats.Warning] names those that this process may
 // not set. It keeps its own sequence ([Filter.DurableSeq]). progress, if not nil, is called as
-// [VerifyProgress] calls it.
+// [Verify] calls it.
 //
 // If Install fails, or the process dies, the file at to is the old one or the new one, and whole;
 // before the rename, the new one is at from, with its hashes, and is unchanged but for its owner,

@@ -267,7 +267,7 @@ func (r *ioRun) check(path string, atLeast, atMost int) {
 		}
 	}
 	// A leftover log goes with the next one.
-	if err := errors.Join(f.InsertString("one more"), f.Close()); err != nil {
+	if err := errors.Join(f.Insert([]byte("one more")), f.Close()); err != nil {
 		r.errorf("close again: %v", err)
 	}
 	if _, err := Verify(context.Background(), path); err != nil {
@@ -328,7 +328,6 @@ func (r *ioRun) checkFailed() {
 	ctx := context.Background()
 	for name, mutate := range map[string]func() error{
 		"Insert":       func() error { return r.f.Insert([]byte("key")) },
-		"InsertString": func() error { return r.f.InsertString("key") },
 		"InsertHash":   func() error { return r.f.InsertHash(1 << 60) },
 		"InsertBatch":  func() error { _, err := r.f.InsertBatch([][]byte{{1}, {2}}); return err },
 		"InsertUnique": func() error { _, err := r.f.InsertUnique([]byte("key")); return err },

@@ -379,7 +379,7 @@ func TestCopiesAreOneKey(t *testing.T) {
 		}
 		const copies = 300
 		for i := range 3 * copies {
-			if err := f.InsertString("012"[i%3 : i%3+1]); err != nil {
+			if err := f.Insert([]byte{"012"[i%3]}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -244,8 +244,8 @@ func TestNoRecover(t *testing.T) {
 		}
 	}
 	// The follower switches to it.
-	if swapped, err := follower.Refresh(); !swapped || err != nil || follower.Len() != 500 || follower.ContainsString("absent") || follower.Err() != nil {
-		t.Errorf("%t, %v, %d keys, %v", swapped, err, follower.Len(), follower.Err())
+	if swapped, err := follower.Refresh(); !swapped || err != nil || follower.Filter().Len() != 500 || follower.ContainsString("absent") || follower.Err() != nil {
+		t.Errorf("%t, %v, %d keys, %v", swapped, err, follower.Filter().Len(), follower.Err())
 	}
 }
 
@@ -392,11 +392,11 @@ func TestWaitForFile(t *testing.T) {
 	if err := f.Filter().Err(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if err := f.Filter().InsertString("a"); !errors.Is(err, ErrReadOnly) {
+	if err := f.Filter().Insert([]byte("a")); !errors.Is(err, ErrReadOnly) {
 		t.Error(err)
 	}
-	if s := f.Stats(); s != (Stats{State: "waiting"}) || f.Len() != 0 || f.Swaps() != 0 || !errors.Is(f.Err(), fs.ErrNotExist) {
-		t.Errorf("%+v, %d keys, %v", s, f.Len(), f.Err())
+	if s := f.Stats(); s != (Stats{State: "waiting"}) || f.Filter().Len() != 0 || f.Stats().Swaps != 0 || !errors.Is(f.Err(), fs.ErrNotExist) {
+		t.Errorf("%+v, %d keys, %v", s, f.Filter().Len(), f.Err())
 	}
 	if swapped, err := f.Refresh(); swapped || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%t, %v", swapped, err)
@@ -414,9 +414,9 @@ func TestWaitForFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	built.Close()
-	eventually(t, "it has the file", func() bool { return f.Err() == nil && f.Len() == 1000 })
-	if f.ContainsString("absent") || f.Swaps() != 1 {
-		t.Errorf("maybe, it still says, after %d swaps", f.Swaps())
+	eventually(t, "it has the file", func() bool { return f.Err() == nil && f.Filter().Len() == 1000 })
+	if f.ContainsString("absent") || f.Stats().Swaps != 1 {
+		t.Errorf("maybe, it still says, after %d swaps", f.Stats().Swaps)
 	}
 	mustServe(t, f, numbers(0, 1000))
 }

@@ -31,16 +31,16 @@ const (
 	SemiSorted = layout.SemiSorted
 )
 
-// Defaults of the fields of [Options] and [OpenOptions] that are 0.
-const (
-	DefaultFalsePositiveRate = 0.01
-	DefaultMemoryBudget      = 256 << 20
-	DefaultCommitInterval    = time.Second
-	DefaultFollowInterval    = 100 * time.Millisecond
+// DefaultSeed is the seed of every filter built without one, so that equal keys give equal files on
+// every machine.
+const DefaultSeed = 0x6d6d617066696c74
 
-	// DefaultSeed is the seed of every filter built without one, so that equal keys give equal
-	// files on every machine.
-	DefaultSeed = 0x6d6d617066696c74
+// What the other fields of [Options] and [OpenOptions] are if they are 0.
+const (
+	defaultRate           = 0.01
+	defaultMemoryBudget   = 256 << 20
+	defaultCommitInterval = time.Second
+
 	// budgetPerWorker is room for a thousand buffers, one per partition: with fewer partitions, the
 	// one that a worker sorts would exceed the budget.
 	budgetPerWorker = 1 << 20
@@ -194,13 +194,13 @@ func (o *Options) withDefaults() Options {
 	}
 	d.KeepHashes = d.KeepHashes || d.AutoGrow
 	if d.FalsePositiveRate == 0 {
-		d.FalsePositiveRate = DefaultFalsePositiveRate
+		d.FalsePositiveRate = defaultRate
 	}
 	if d.Seed == 0 {
 		d.Seed = DefaultSeed
 	}
 	if d.MemoryBudget == 0 {
-		d.MemoryBudget = DefaultMemoryBudget
+		d.MemoryBudget = defaultMemoryBudget
 	}
 	if d.Workers == 0 {
 		d.Workers = runtime.GOMAXPROCS(0)
@@ -312,7 +312,7 @@ type OpenOptions struct {
 	// 100 ms. It also looks when a lookup finds that another file has taken the place of the one
 	// in use (R6). If FollowInterval is negative, only [Follower.Refresh] looks.
 	FollowInterval time.Duration
-	// VerifyBeforeSwitch makes [Follow] and [FollowSet] verify each file before they use it, the
+	// VerifyBeforeSwitch makes [Follow], of a file or a set, verify each file before they use it, the
 	// first one too, which takes as long as reading the whole file: see [Verify]. Meanwhile the old
 	// file answers. If the new one is damaged, the old one stays in use, Err is a [*CorruptError]
 	// that names the damaged one, and every look verifies again. In a sealed file any changed byte

@@ -21,6 +21,7 @@ type Plan struct {
 	Lines           uint64  // of 64 bytes in Compact; buckets in Packed and SemiSorted
 	FileBytes       int64   // size of the sealed file
 	BitsPerKey      float64 // bits of the whole file / Capacity; 0 if Capacity is 0
+	TargetRate      float64 // false-positive rate asked for, or the one that follows from FingerprintBits
 	PredictedRate   float64 // false-positive rate when the filter holds Capacity items
 	SecondProbeRate float64 // share of lookups of absent keys that read a second line
 
@@ -57,9 +58,13 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 		DesignLoad:      size.DesignLoad,
 		Lines:           g.Lines,
 		FileBytes:       g.SealedBytes,
+		TargetRate:      o.FalsePositiveRate,
 		PredictedRate:   size.Rate,
 		SecondProbeRate: size.Second,
 		geometry:        g,
+	}
+	if o.FingerprintBits != 0 {
+		p.TargetRate = build.ImpliedRate(g, p.DesignLoad)
 	}
 	if capacity > 0 {
 		p.BitsPerKey = float64(p.FileBytes) * 8 / float64(capacity)
@@ -74,10 +79,7 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	sb.SetGeometry(p.geometry)
 	sb.SetSeed(o.Seed)
 	sb.SetCapacity(p.Capacity)
-	sb.SetTargetRate(o.FalsePositiveRate)
-	if o.FingerprintBits != 0 {
-		sb.SetTargetRate(build.ImpliedRate(p.geometry, p.DesignLoad))
-	}
+	sb.SetTargetRate(p.TargetRate)
 	sb.SetDesignLoad(p.DesignLoad)
 	sb.SetNormalisation(o.Normalisation)
 	if o.KeepHashes {
@@ -86,6 +88,16 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	sb.SetShard(o.shard)
 	sb.SetShardIdentity(o.identity)
 	return sb
+}
+
+// buildingShard returns what building a shard of a set needs.
+func (o *Options) buildingShard(shard layout.Shard) (build.Config, error) {
+	if err := o.Validate(); err != nil {
+		return build.Config{}, err
+	}
+	d := o.withDefaults()
+	d.shard = shard
+	return d.building(), nil
 }
 
 // building returns the part of the options that a build needs. o has its defaults filled in.

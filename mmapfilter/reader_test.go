@@ -261,11 +261,9 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 	ctx := context.Background()
 	calls := map[string]func() error{
 		"Insert":       func() error { return f.Insert([]byte("k")) },
-		"InsertString": func() error { return f.InsertString("k") },
 		"InsertBatch":  func() error { _, err := f.InsertBatch([][]byte{nil}); return err },
 		"InsertUnique": func() error { _, err := f.InsertUnique(nil); return err },
 		"Delete":       func() error { _, err := f.Delete(nil); return err },
-		"DeleteString": func() error { _, err := f.DeleteString(""); return err },
 		"Sync":         f.Sync,
 		"SyncAt":       func() error { return f.SyncAt(1) },
 		"Checkpoint":   func() error { return f.Checkpoint(ctx) },

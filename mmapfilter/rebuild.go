@@ -16,8 +16,6 @@ type RebuildOptions struct {
 	// Capacity is the number of keys that the filter is sized for. 0 means that of the old file, or
 	// the number of its items if that is larger.
 	Capacity uint64
-	// CapacityFor, if not nil, returns the capacity for a number of items, once they are counted.
-	CapacityFor func(items uint64) uint64
 	// FalsePositiveRate is the largest acceptable rate at Capacity keys. 0 means that of the old
 	// file.
 	FalsePositiveRate float64
@@ -33,14 +31,15 @@ type RebuildOptions struct {
 	// Rebuild ends, and then the insert fails. In a shard, keys of other shards are left out. The new
 	// filter has these keys, and what is done meanwhile, whatever the old one had.
 	Keys func() (iter.Seq2[[]byte, error], error)
-	// Hashes, if not nil, is called after Keys, at the same instant, and returns the hashes of further
-	// items: such as those of transactions that will be committed after the snapshot.
-	Hashes func() []uint64
 	// MemoryBudget, Workers and Progress are as in [Options]. A further stage, "catch up", does in
 	// the new file what was done in the old one meanwhile.
 	MemoryBudget int64
 	Workers      int
 	Progress     func(stage string, done, total uint64)
+
+	// capacityFor and hashes, if not nil, are those of bridge.Filter.
+	capacityFor func(items uint64) uint64
+	hashes      func() []uint64
 }
 
 // Rebuild makes a new file with the items of the filter, and puts it in the place of the old one:
@@ -109,15 +108,15 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	}
 	s := &successor{filter: f, old: o}
 	job := rebuild.Job{Old: o.work, Config: options.building(), Keys: opts.Keys, Open: s.open, Look: s.look, Swap: s.swap}
-	capacity := opts.CapacityFor
+	capacity := opts.capacityFor
 	if capacity == nil && opts.Capacity == 0 && opts.Keys == nil { // the history may mean other items than there are
 		capacity = func(items uint64) uint64 { return max(o.superblock.Capacity(), items) }
 	}
 	if capacity != nil {
 		sizeByItems(&job.Config, capacity)
 	}
-	if opts.Hashes != nil {
-		job.Hashes = func() []uint64 { return f.shard.OwnAll(opts.Hashes()) }
+	if opts.hashes != nil {
+		job.Hashes = func() []uint64 { return f.shard.OwnAll(opts.hashes()) }
 	}
 	swapped, err := rebuild.Run(ctx, job)
 	switch {

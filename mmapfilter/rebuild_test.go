@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 )
 
@@ -169,7 +170,7 @@ func TestSyncAtFunc(t *testing.T) {
 	}
 	operations := uint64(0)
 	for round := 0; round < 20 || operations == 0; round++ {
-		if err := f.SyncAtFunc(func(n uint64) uint64 { operations += n; return operations }); err != nil {
+		if err := bridge.Of(f).SyncAtFunc(func(n uint64) uint64 { operations += n; return operations }); err != nil {
 			t.Fatal(err)
 		}
 		if seq := f.DurableSeq(); seq != operations {
@@ -312,8 +313,8 @@ func TestRebuildUnderWay(t *testing.T) {
 	if err := r.Err(); !errors.Is(err, ErrSuperseded) || !r.ContainsString("none of its keys") {
 		t.Errorf("a reader of the first file: %v", err)
 	}
-	if _, err := follower.Refresh(); err != nil || follower.Err() != nil || follower.Swaps() == 0 {
-		t.Errorf("a follower: %v, %v, %d", err, follower.Err(), follower.Swaps())
+	if _, err := follower.Refresh(); err != nil || follower.Err() != nil || follower.Stats().Swaps == 0 {
+		t.Errorf("a follower: %v, %v, %d", err, follower.Err(), follower.Stats().Swaps)
 	}
 }
 

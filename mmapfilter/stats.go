@@ -2,7 +2,6 @@ package mmapfilter
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Stats describe a filter. For a closed filter only Len, Cap and State, "closed", are set. The
+// Stats describe a filter. For a closed filter only Len, Cap, Swaps and State, "closed", are set. The
 // JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
 type Stats struct {
 	Len             uint64  `json:"keys"`     // items, with each equal key counted; see Filter.Len
@@ -58,6 +57,8 @@ type Stats struct {
 
 	Shards int `json:"shards"` // of the set that the file is a shard of; 0 if it is none
 	Shard  int `json:"shard"`  // its number in the set, from 0
+
+	Swaps uint64 `json:"swaps"` // how often a Follower has switched to another file
 
 	UUID          string `json:"uuid"` // 32 hex digits
 	Seed          uint64 `json:"-"`
@@ -176,26 +177,6 @@ func (o *openFile) sampleRates() (rate, second float64) {
 		second += met.Second / float64(n)
 	}
 	return rate, second
-}
-
-// A Var shows current [Stats] as JSON whenever its String method is called. It
-// implements expvar.Var:
-//
-//	expvar.Publish("seen", f.Var())
-//
-// (This package does not import expvar, which would link net/http.)
-type Var struct{ stats func() Stats }
-
-// Var returns a [Var] that shows the Stats of f.
-func (f *Filter) Var() Var { return Var{f.Stats} }
-
-// String returns the Stats as JSON.
-func (v Var) String() string {
-	text, err := json.Marshal(v.stats())
-	if err != nil { // for a number that JSON does not have; Stats has none
-		return "null"
-	}
-	return string(text)
 }
 
 // joinWarnings joins two warnings, either of which may be empty.

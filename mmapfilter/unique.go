@@ -26,15 +26,7 @@ func (f *Filter) InsertUniqueHashBatch(hashes []uint64, added []bool) (n int, er
 	err = f.insertInto(func(o *openFile) error {
 		var own [engine.Batch]uint64
 		for n < len(hashes) {
-			part := own[:0]
-			for _, h := range hashes[n:min(n+engine.Batch, len(hashes))] {
-				h, ok := f.shard.Own(h)
-				if !ok {
-					break
-				}
-				part = append(part, h)
-			}
-			if err := f.insertUniquePart(o, part, &n, added[n:]); err != nil {
+			if err := f.insertUniquePart(o, f.ownHashes(hashes[n:], &own), &n, added[n:]); err != nil {
 				return err
 			}
 		}
@@ -43,20 +35,18 @@ func (f *Filter) InsertUniqueHashBatch(hashes []uint64, added []bool) (n int, er
 	return n, err
 }
 
-// InsertUniqueHashes is InsertUniqueHashBatch, but returns only how many it has added.
-func (f *Filter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
-	var are [engine.Batch]bool
-	for n < len(hashes) && err == nil {
-		var done int
-		done, err = f.InsertUniqueHashBatch(hashes[n:min(n+engine.Batch, len(hashes))], are[:])
-		for _, new := range are[:done] {
-			if new {
-				added++
-			}
+// ownHashes returns what stands for the first engine.Batch hashes in this file, or for all if there are
+// fewer, up to one of another shard.
+func (f *Filter) ownHashes(hashes []uint64, to *[engine.Batch]uint64) []uint64 {
+	hashes = hashes[:min(engine.Batch, len(hashes))]
+	for i, h := range hashes {
+		own, ok := f.shard.Own(h)
+		if !ok {
+			return to[:i]
 		}
-		n += done
+		to[i] = own
 	}
-	return n, added, err
+	return to[:len(hashes)]
 }
 
 // insertUniquePart does InsertUnique for at most engine.Batch hashes that stand for keys in this file.
@@ -69,17 +59,4 @@ func (f *Filter) insertUniquePart(o *openFile, part []uint64, n *int, added []bo
 	}
 	f.inserted(o)
 	return nil
-}
-
-// insertUniqueOwnBatch does InsertUnique for hashes that stand for keys in this file.
-func (f *Filter) insertUniqueOwnBatch(own []uint64, added []bool) (n int, err error) {
-	err = f.insertInto(func(o *openFile) error {
-		for n < len(own) {
-			if err := f.insertUniquePart(o, own[n:min(n+engine.Batch, len(own))], &n, added[n:]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return n, err
 }

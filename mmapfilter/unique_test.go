@@ -120,7 +120,7 @@ func TestOpenOrCreate(t *testing.T) {
 			if f.Len() == 0 {
 				made.Add(1)
 			}
-			if err := errors.Join(f.InsertString("a"), f.Close()); err != nil {
+			if err := errors.Join(f.Insert([]byte("a")), f.Close()); err != nil {
 				t.Error(err)
 			}
 		}()

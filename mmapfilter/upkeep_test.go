@@ -282,7 +282,7 @@ func TestOnError(t *testing.T) {
 	if err := os.Rename(path, path+".moved"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.InsertString("one more"); err != nil {
+	if err := f.Insert([]byte("one more")); err != nil {
 		t.Fatal(err)
 	}
 	for err = range reported {
@@ -360,7 +360,7 @@ func TestCopiesError(t *testing.T) {
 		if f.Cap() > 1_600_000 || f.Stats().GrowthErr != "" { // at first, copies of other keys may be in their lines
 			t.Errorf("%v: a capacity of %d, %q", layout, f.Cap(), f.Stats().GrowthErr)
 		}
-		if err := f.InsertString("another key"); err != nil {
+		if err := f.Insert([]byte("another key")); err != nil {
 			t.Errorf("%v: %v", layout, err)
 		}
 	}

@@ -42,14 +42,17 @@ type Report struct {
 // open or wrote to it meanwhile, or if it was replaced, and the cause of a cancelled context. The
 // Report holds what was found up to then. Verify writes nothing, so for a file whose writer has
 // died the error is [ErrNeedsRecovery].
-func Verify(ctx context.Context, path string) (Report, error) {
-	return VerifyProgress(ctx, path, func(done, total int64) {})
-}
-
-// VerifyProgress is [Verify] and calls progress, from one goroutine at a time, with the bytes
-// read so far and the total.
-func VerifyProgress(ctx context.Context, path string, progress func(done, total int64)) (Report, error) {
-	r, err := verifyFile(ctx, path, progress)
+//
+// Verify calls progress, if there is one, with the bytes read so far and the total, from one goroutine
+// at a time.
+func Verify(ctx context.Context, path string, progress ...func(done, total int64)) (Report, error) {
+	r, err := verifyFile(ctx, path, func(done, total int64) {
+		for _, report := range progress {
+			if report != nil {
+				report(done, total)
+			}
+		}
+	})
 	if err != nil {
 		return r, about("verify", path, err)
 	}

@@ -16,11 +16,6 @@ import (
 // and [ErrFailed].
 func (f *Filter) Insert(key []byte) error { return f.InsertHash(f.hash.Hash(key)) }
 
-// InsertString is Insert for a key in a string.
-func (f *Filter) InsertString(key string) error {
-	return f.InsertHash(f.hash.HashString(key))
-}
-
 // InsertHash is Insert for a key whose [Filter.Hash] is known. Other numbers must be as well
 // mixed as a hash: sequential numbers fall into few lines, which soon fill up. If the filter is a
 // shard and cannot have the key, the error is [ErrOtherShard].
@@ -29,10 +24,6 @@ func (f *Filter) InsertHash(hash uint64) error {
 	if !ok {
 		return ErrOtherShard
 	}
-	return f.insertOwn(own)
-}
-
-func (f *Filter) insertOwn(own uint64) error {
 	_, err := f.change(own, 1, func(w *engine.Writer) (bool, error) {
 		return true, w.Insert(own)
 	})
@@ -149,19 +140,10 @@ func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uin
 // repeat does not make a key younger. Without kept hashes, a Delete of the other key takes the item
 // of both. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
-	return f.InsertUniqueHash(f.hash.Hash(key))
-}
-
-// InsertUniqueHash is InsertUnique for a key whose [Filter.Hash] is known.
-func (f *Filter) InsertUniqueHash(hash uint64) (added bool, err error) {
-	own, ok := f.shard.Own(hash)
+	own, ok := f.shard.Own(f.hash.Hash(key))
 	if !ok {
 		return false, ErrOtherShard
 	}
-	return f.insertUniqueOwn(own)
-}
-
-func (f *Filter) insertUniqueOwn(own uint64) (added bool, err error) {
 	return f.change(own, 1, func(w *engine.Writer) (bool, error) { return w.InsertUnique(own) })
 }
 
@@ -184,11 +166,6 @@ func (f *Filter) insertUniqueOwn(own uint64) (added bool, err error) {
 // The errors are those of [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
 
-// DeleteString is Delete for a key in a string.
-func (f *Filter) DeleteString(key string) (bool, error) {
-	return f.DeleteHash(f.hash.HashString(key))
-}
-
 // DeleteHash is Delete for a key whose [Filter.Hash] is known.
 func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 	own, ok := f.shard.Own(hash)
@@ -196,10 +173,6 @@ func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 		_, err := f.writable()
 		return false, err
 	}
-	return f.deleteOwn(own)
-}
-
-func (f *Filter) deleteOwn(own uint64) (deleted bool, err error) {
 	return f.change(own, -1, func(w *engine.Writer) (bool, error) { return w.Delete(own) })
 }
 
@@ -213,15 +186,7 @@ func (f *Filter) Sync() error {
 // SyncAt is Sync and stores seq, a number of the caller's choice such as a position in the
 // stream of keys. [Filter.DurableSeq] returns seq, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
-	return f.SyncAtFunc(func(uint64) uint64 { return seq })
-}
-
-// SyncAtFunc is SyncAt with the number that seq returns. seq is called at the instant that separates
-// the operations that this sync covers from later ones, and receives the number of operations since
-// the last SyncAt: so several goroutines may insert, and [Filter.DurableOps] still counts from a
-// known operation. Operations wait for seq, which must not call the filter.
-func (f *Filter) SyncAtFunc(seq func(operations uint64) uint64) error {
-	return f.commit(func(w *engine.Writer) error { return w.SyncFunc(seq) })
+	return f.commit(func(w *engine.Writer) error { return w.Sync(true, seq) })
 }
 
 func (f *Filter) commit(sync func(*engine.Writer) error) error {

@@ -32,7 +32,11 @@ func system(life context.Context, interval time.Duration, mode fs.FileMode, chos
 		if err := verify(path); err != nil {
 			return nil, err
 		}
-		return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: interval, Checked: true})
+		f, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: interval, Checked: true})
+		if err != nil {
+			return nil, err
+		}
+		return guarded.Of(f), nil
 	}
 	return &guarded.Hooks{
 		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) {
@@ -60,7 +64,7 @@ func isOfGuard(path string) error {
 		return fmt.Errorf("%w (%w)", &mmapfilter.ForeignError{Path: path, Is: "which may be of somebody else"}, err)
 	}
 	defer f.Close()
-	if !ofGuard(f) {
+	if !ofGuard(guarded.Of(f)) {
 		return &mmapfilter.ForeignError{Path: path, Is: "a filter that no guard has made"}
 	}
 	return nil

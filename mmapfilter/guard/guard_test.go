@@ -139,7 +139,7 @@ func hooked(o *Options, wrap func(f guarded.Filter) guarded.Filter) {
 		if err != nil {
 			return nil, err
 		}
-		return wrap(f), nil
+		return wrap(guarded.Of(f)), nil
 	}
 	o.Hooks = &guarded.Hooks{
 		Open:   open,
@@ -149,7 +149,7 @@ func hooked(o *Options, wrap func(f guarded.Filter) guarded.Filter) {
 			if err != nil {
 				return nil, err
 			}
-			return wrap(f), nil
+			return wrap(guarded.Of(f)), nil
 		},
 	}
 }

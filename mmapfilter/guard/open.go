@@ -45,7 +45,7 @@ func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	g.readOnly = true
 	var broken error
 	if f, err := openReadOnly(o.Path); err == nil {
-		g.use(f)
+		g.use(guarded.Of(f))
 	} else {
 		broken = err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
 // rebuilds rebuilds the filter when it is due.
@@ -152,11 +153,10 @@ func (r *rebuild) run(ctx context.Context) error {
 		}
 	}
 	defer r.end()
-	err := g.filter.Rebuild(ctx, &mmapfilter.RebuildOptions{
-		CapacityFor:       r.capacityFor,
-		FalsePositiveRate: g.options.FalsePositiveRate,
-		Keys:              r.keys,
-		Hashes:            func() []uint64 { return r.listed },
+	err := g.filter.Rebuild(ctx, &guarded.RebuildOptions{
+		RebuildOptions: mmapfilter.RebuildOptions{FalsePositiveRate: g.options.FalsePositiveRate, Keys: r.keys},
+		CapacityFor:    r.capacityFor,
+		Hashes:         func() []uint64 { return r.listed },
 	})
 	r.unwork()
 	if r.snapshot.Close != nil {

@@ -117,7 +117,7 @@ type fullFilter struct {
 	capacities []uint64
 }
 
-func (f *fullFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) error {
+func (f *fullFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error {
 	if _, err := o.Keys(); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ type failingFilter struct{ guarded.Filter }
 
 var errFails = errors.New("the rebuild fails")
 
-func (f failingFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) error {
+func (f failingFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error {
 	keys, err := o.Keys()
 	if err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -32,16 +31,16 @@ type Work struct {
 
 // A Built says that a shard has been built. It is a file beside the shard.
 type Built struct {
-	Format   string       `json:"format"`
-	Version  int          `json:"version"`
-	Plan     string       `json:"plan"`
-	Shard    int          `json:"shard"`
-	File     string       `json:"file"`
-	Identity manifest.Hex `json:"identity"` // of the shard
-	Read     uint64       `json:"read"`     // hashes
-	Keys     uint64       `json:"keys"`     // in the file; with Distinct, the rest were duplicates
-	Bytes    int64        `json:"bytes"`
-	Tasks    manifest.Hex `json:"tasks"` // made of the receipts of all tasks
+	Format   string `json:"format"`
+	Version  int    `json:"version"`
+	Plan     string `json:"plan"`
+	Shard    int    `json:"shard"`
+	File     string `json:"file"`
+	Identity Hex    `json:"identity"` // of the shard
+	Read     uint64 `json:"read"`     // hashes
+	Keys     uint64 `json:"keys"`     // in the file; with Distinct, the rest were duplicates
+	Bytes    int64  `json:"bytes"`
+	Tasks    Hex    `json:"tasks"` // made of the receipts of all tasks
 
 	found bool // the file was there before
 }
@@ -102,21 +101,6 @@ func readBlocks(p *Plan, t task, shard int, f func(hashes []uint64) bool) error 
 	}
 	defer r.close()
 	return r.each(shard, f)
-}
-
-// BuildShardFrom builds a shard from hashes that come from elsewhere: all of [Plan.Hash] of the keys
-// of the shard, in blocks. It writes no Built.
-func BuildShardFrom(ctx context.Context, p *Plan, shard int, out string, w Work, hashes iter.Seq2[[]uint64, error]) (*Built, error) {
-	o, err := p.Options()
-	if err != nil {
-		return nil, err
-	}
-	o.Mode, o.MemoryBudget, o.Workers, o.Progress = w.Mode, w.MemoryBudget, w.Workers, w.Progress
-	f, err := mmapfilter.BuildShard(ctx, out, shard, p.Shards, o, hashes)
-	if err != nil {
-		return nil, err
-	}
-	return &Built{builtFormat, 1, p.ID(), shard, f.Name, manifest.Hex(f.Identity), f.Read, f.Keys, f.Bytes, 0, f.Found}, nil
 }
 
 // readBuilt reads the Built of a shard.
@@ -222,7 +206,7 @@ func publish(dir, path string, data []byte, built []*Built) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := osfile.WriteFile(path, begins(manifest.Format), data); err != nil {
+	if err := osfile.WriteFile(path, begins(manifestFormat), data); err != nil {
 		return err
 	}
 	err = unshared(dir, path, built)
@@ -232,7 +216,7 @@ func publish(dir, path string, data []byte, built []*Built) error {
 	case before == nil:
 		return errors.Join(err, os.Remove(path))
 	}
-	return errors.Join(err, osfile.WriteFile(path, begins(manifest.Format), before))
+	return errors.Join(err, osfile.WriteFile(path, begins(manifestFormat), before))
 }
 
 func unshared(dir, path string, built []*Built) error {
@@ -256,9 +240,9 @@ func unshared(dir, path string, built []*Built) error {
 
 // encodeManifest returns the bytes of a manifest, and checks that readers decode the same from them:
 // JSON cannot hold every path.
-func encodeManifest(path string, m *manifest.Manifest) ([]byte, error) {
-	data := m.Encode()
-	read, err := manifest.Decode(data)
+func encodeManifest(path string, m *manifest) ([]byte, error) {
+	data := m.encode()
+	read, err := decodeManifest(data)
 	if err == nil && !slices.Equal(read.Shards, m.Shards) {
 		err = errors.New("a shard has a path that JSON cannot have")
 	}
@@ -294,9 +278,9 @@ type home struct {
 
 // prove makes the manifest of shards that are in a directory below that of the manifest, once it has
 // proved that nothing is missing.
-func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, below string) (*manifest.Manifest, *Summary, error) {
+func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, below string) (*manifest, *Summary, error) {
 	s := &Summary{Shards: p.Shards}
-	m := &manifest.Manifest{Plan: p.ID(), Seed: p.Seed, Normalisation: p.Normalisation, Capacity: p.Keys, Rate: p.FalsePositiveRate}
+	m := &manifest{Plan: p.ID(), Seed: p.Seed, Normalisation: p.Normalisation, Capacity: p.Keys, Rate: p.FalsePositiveRate}
 	if len(built) != p.Shards {
 		return nil, nil, fmt.Errorf("%d shards of %d have been built", len(built), p.Shards)
 	}
@@ -310,7 +294,7 @@ func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, 
 		s.Read += b.Read
 		s.Keys += b.Keys
 		s.Bytes += b.Bytes
-		m.Shards = append(m.Shards, manifest.Shard{File: filepath.ToSlash(filepath.Join(below, b.File)), Identity: b.Identity, Keys: b.Keys, Bytes: b.Bytes})
+		m.Shards = append(m.Shards, entry{File: filepath.ToSlash(filepath.Join(below, b.File)), Identity: b.Identity, Keys: b.Keys, Bytes: b.Bytes})
 	}
 	if s.Read != read {
 		return nil, nil, fmt.Errorf("%d keys were spooled, but %d were read from the spools", read, s.Read)
@@ -397,7 +381,7 @@ func ofShard(path string, number int, err error) error {
 // those of [Assemble].
 func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
 	const task = "all"
-	if err := osfile.Replaceable(path, begins(manifest.Format)); err != nil {
+	if err := osfile.Replaceable(path, begins(manifestFormat)); err != nil {
 		return nil, err
 	}
 	all, err := others(filepath.Dir(path), path)

@@ -1,5 +1,5 @@
-// Package sets makes sets: filters of more keys than one file, or one machine, should hold. A set is
-// a manifest, NAME.set, and the files that it names, its shards. [mmapfilter.OpenSet] reads it.
+// Package sets makes and reads sets: filters of more keys than one file, or one machine, should hold. A
+// set is a manifest, NAME.set, and the files that it names, its shards.
 //
 // # Use
 //
@@ -7,6 +7,8 @@
 //
 //	p, err := sets.NewPlan(&mmapfilter.Options{Capacity: 2_000_000_000, FalsePositiveRate: 0.001}, 64)
 //	summary, err := sets.Build(ctx, "users.set", p, sets.Work{}, keys)
+//	s, err := sets.Open("users.set", nil) // or Follow
+//	if s.ContainsString("alice") { … }
 //
 // On many, the work is divided into tasks, which any program may start: a shell, make, Slurm,
 // Kubernetes, Spark. They share a plan and two directories:
@@ -38,7 +40,7 @@
 //	    for it there is h·S mod 2^64: the shards are consecutive ranges of one large filter, so the rate
 //	    of the set is that of a shard. Number and count stand in the superblock of each file. A shard
 //	    opened alone answers rightly for every key: "certainly not" for those of others. The manifest
-//	    names the files and what they held when they were built (package internal/manifest). It is
+//	    names the files and what they held when they were built (see manifest.go). It is
 //	    written last, and replaced atomically.
 //	S2  A plan fixes seed, capacity, rate, layout and S. Its ID names the job: every file of a task has it,
 //	    and a task refuses files of another plan. Keys do not travel, only their hashes. A task may be
@@ -57,7 +59,7 @@
 //	    a file, since a change of one would be one of the other: the manifest is not written if another
 //	    one in the directory of the shards, under a name that ends with ".set", names one of them.
 //	S4  A reader opens a shard when it needs it. One that is missing, damaged, or not the file that the
-//	    manifest names answers "maybe" for its keys. See [mmapfilter.Set].
+//	    manifest names answers "maybe" for its keys. See [Set].
 //
 // # Files
 //

@@ -39,7 +39,7 @@ func ExampleBuild() {
 	}
 	fmt.Println(summary.Keys, "keys in", summary.Shards, "shards")
 
-	set, err := mmapfilter.OpenSet(path, nil)
+	set, err := sets.Open(path, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

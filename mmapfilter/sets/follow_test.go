@@ -24,10 +24,10 @@ func flipByte(t *testing.T, path string) {
 // TestFollowSetAtOnce covers R6: a set whose next look is an hour away switches to the file that
 // has taken the place of a shard after one lookup of any kind.
 func TestFollowSetAtOnce(t *testing.T) {
-	looks := map[string]func(s *mmapfilter.Set, key []byte) bool{
-		"Contains":       (*mmapfilter.Set).Contains,
-		"ContainsString": func(s *mmapfilter.Set, key []byte) bool { return s.ContainsString(string(key)) },
-		"ContainsBatch": func(s *mmapfilter.Set, key []byte) bool {
+	looks := map[string]func(s *Set, key []byte) bool{
+		"Contains":       (*Set).Contains,
+		"ContainsString": func(s *Set, key []byte) bool { return s.ContainsString(string(key)) },
+		"ContainsBatch": func(s *Set, key []byte) bool {
 			found := make([]bool, 1)
 			s.ContainsBatch([][]byte{key}, found)
 			return found[0]
@@ -37,7 +37,7 @@ func TestFollowSetAtOnce(t *testing.T) {
 		for _, checked := range []bool{false, true} {
 			dir, p := t.TempDir(), mustPlan(t, mmapfilter.Options{}, 1)
 			path := mustBuild(t, dir, p, numbers(0, 5000))
-			s, err := mmapfilter.FollowSet(path, &mmapfilter.OpenOptions{FollowInterval: time.Hour, Checked: checked})
+			s, err := Follow(path, &mmapfilter.OpenOptions{FollowInterval: time.Hour, Checked: checked})
 			must(t, err)
 			defer s.Close()
 			absent := 5000
@@ -64,14 +64,14 @@ func TestFollowSetAtOnce(t *testing.T) {
 }
 
 // TestFollowSetVerifies covers OpenOptions.VerifyBeforeSwitch: neither a manifest with a damaged
-// shard nor a damaged file in the place of a shard is used; FollowSet itself refuses such a set.
+// shard nor a damaged file in the place of a shard is used; Follow itself refuses such a set.
 func TestFollowSetVerifies(t *testing.T) {
 	dir, p := t.TempDir(), mustPlan(t, mmapfilter.Options{}, 5)
 	path := mustBuild(t, dir, p, numbers(0, 5000))
 	opts := mmapfilter.OpenOptions{VerifyBeforeSwitch: true, FollowInterval: -1}
 	damaged := func(err error, file string) {
 		t.Helper()
-		shard := new(mmapfilter.ShardError)
+		shard := new(ShardError)
 		if !errors.As(err, &shard) || shard.Path != file || !errors.As(err, new(*mmapfilter.CorruptError)) {
 			t.Errorf("%s is damaged: %v", file, err)
 		}
@@ -100,14 +100,14 @@ func TestFollowSetVerifies(t *testing.T) {
 		swapped, err := s.Refresh()
 		damaged(err, fresh)
 		damaged(s.Err(), fresh)
-		if swapped || s.Len() != 5000 || s.Swaps() != 0 {
-			t.Errorf("swapped: %t, %d keys, %d swaps", swapped, s.Len(), s.Swaps())
+		if swapped || s.Len() != 5000 || s.Stats().Swaps != 0 {
+			t.Errorf("swapped: %t, %d keys, %d swaps", swapped, s.Len(), s.Stats().Swaps)
 		}
 		mustHave(t, s, 0, 5000)
 	}
-	_, err = mmapfilter.FollowSet(path, &opts)
+	_, err = Follow(path, &opts)
 	damaged(err, fresh)
-	unwary := mustOpen(t, path, &opts) // OpenSet does not verify
+	unwary := mustOpen(t, path, &opts) // Open does not verify
 	mustHave(t, unwary, 5000, 5001)
 	must(t, unwary.Err())
 	must(t, os.WriteFile(fresh, whole, 0o666))
@@ -131,4 +131,23 @@ func TestFollowSetVerifies(t *testing.T) {
 	must(t, err)
 	must(t, s.Err())
 	mustHave(t, s, 0, 5001)
+}
+
+// TestCloseEndsVerification: Close ends the verification of a manifest's shards, which holds the lock of
+// the set, and then the old manifest stays.
+func TestCloseEndsVerification(t *testing.T) {
+	dir, p := t.TempDir(), mustPlan(t, mmapfilter.Options{}, 5)
+	path := mustBuild(t, dir, p, numbers(0, 5000))
+	s := mustFollow(t, path, mmapfilter.OpenOptions{VerifyBeforeSwitch: true})
+	mustBuild(t, dir, p, numbers(0, 6000))
+	closed := make(chan error)
+	s.mu.Lock() // as Refresh does
+	go func() { closed <- s.Close() }()
+	<-s.poll.Life.Done()
+	if _, err := s.read(s.state.Load()); !errors.Is(err, mmapfilter.ErrClosed) {
+		t.Errorf("verified to the end: %v", err)
+	}
+	mustHave(t, s, 0, 5000)
+	s.mu.Unlock()
+	must(t, <-closed)
 }

@@ -51,7 +51,7 @@ func TestGolden(t *testing.T) {
 	if n := count(t, stored, 3000, 103_000); n > 150 || stored.Err() != nil {
 		t.Errorf("%d of 100,000 absent keys found; %v", n, stored.Err())
 	}
-	if r, err := mmapfilter.VerifySet(background, filepath.Join(goldenDir, "keys.set"), nil); err != nil || r.Items != 3000 {
+	if r, err := Verify(background, filepath.Join(goldenDir, "keys.set"), nil); err != nil || r.Items != 3000 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	read, err := ReadPlan(filepath.Join(goldenDir, "plan"))

@@ -24,7 +24,7 @@ func TestEncodeManifest(t *testing.T) {
 		var hashes [shards][]uint64
 		for key := range numbers(0, n) {
 			h := p.Hash(key)
-			i := mmapfilter.ShardOf(h, shards)
+			i := ShardOf(h, shards)
 			hashes[i] = append(hashes[i], h)
 		}
 		build := func(dir string) []*Built {

@@ -5,18 +5,16 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // TestPipe: a pipe is no set, and nobody waits for what may be written to it.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.set")
 	must(t, unix.Mkfifo(path, 0o600))
-	if set, err := mmapfilter.IsSet(path); set || err != nil {
+	if set, err := IsSet(path); set || err != nil {
 		t.Errorf("%t, %v", set, err)
 	}
-	if _, err := mmapfilter.OpenSet(path, nil); err == nil {
+	if _, err := Open(path, nil); err == nil {
 		t.Error("a pipe has been opened")
 	}
 }

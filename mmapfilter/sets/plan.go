@@ -13,7 +13,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -27,13 +26,13 @@ type Plan struct {
 	Keys uint64 `json:"keys"`
 
 	// As in [mmapfilter.Options].
-	FalsePositiveRate float64      `json:"rate"`
-	Layout            string       `json:"layout"`
-	FingerprintBits   int          `json:"fingerprint_bits"`
-	BucketSize        int          `json:"bucket_size"`
-	Seed              manifest.Hex `json:"seed"`
-	Normalisation     string       `json:"normalisation"`
-	Distinct          bool         `json:"distinct"`
+	FalsePositiveRate float64 `json:"rate"`
+	Layout            string  `json:"layout"`
+	FingerprintBits   int     `json:"fingerprint_bits"`
+	BucketSize        int     `json:"bucket_size"`
+	Seed              Hex     `json:"seed"`
+	Normalisation     string  `json:"normalisation"`
+	Distinct          bool    `json:"distinct"`
 
 	// Files is the size of each shard; nil if Keys is 0. Another version of the program might choose
 	// another size: then it refuses the plan.
@@ -64,14 +63,15 @@ func (f *Files) Geometry() (layout.Geometry, error) {
 const (
 	planFormat  = "mmapfilter plan"
 	planVersion = 1
+	defaultRate = 0.01 // as in mmapfilter.Options
 )
 
 // NewPlan returns the plan for a set with a number of shards. [mmapfilter.Options.Capacity] counts the
 // keys of the whole set. The plan leaves out options that do not change a file: Workers, MemoryBudget
 // and Progress.
 func NewPlan(o *mmapfilter.Options, shards int) (*Plan, error) {
-	if shards < 1 || shards > manifest.MaxShards {
-		return nil, &mmapfilter.OptionError{Field: "Shards", Reason: fmt.Sprintf("%d is not between 1 and %d", shards, manifest.MaxShards)}
+	if shards < 1 || shards > maxShards {
+		return nil, &mmapfilter.OptionError{Field: "Shards", Reason: fmt.Sprintf("%d is not between 1 and %d", shards, maxShards)}
 	}
 	if o.KeepHashes || o.AutoGrow {
 		return nil, &mmapfilter.OptionError{Field: "KeepHashes", Reason: "not possible in a set"}
@@ -88,10 +88,10 @@ func NewPlan(o *mmapfilter.Options, shards int) (*Plan, error) {
 	p := &Plan{
 		Format: planFormat, Version: planVersion, Shards: shards, Keys: o.Capacity,
 		FalsePositiveRate: o.FalsePositiveRate, Layout: o.Layout.String(), FingerprintBits: o.FingerprintBits, BucketSize: o.BucketSize,
-		Seed: manifest.Hex(o.Seed), Normalisation: o.Normalisation, Distinct: o.Distinct,
+		Seed: Hex(o.Seed), Normalisation: o.Normalisation, Distinct: o.Distinct,
 	}
 	if p.FalsePositiveRate == 0 {
-		p.FalsePositiveRate = mmapfilter.DefaultFalsePositiveRate
+		p.FalsePositiveRate = defaultRate
 	}
 	if p.Seed == 0 {
 		p.Seed = mmapfilter.DefaultSeed
@@ -250,8 +250,8 @@ func DecodePlan(path string, data []byte) (*Plan, error) {
 		return nil, err
 	}
 	p.id = identify(body)
-	if p.Shards < 1 || p.Shards > manifest.MaxShards {
-		return nil, &FileError{path, fmt.Sprintf("%d shards are not between 1 and %d", p.Shards, manifest.MaxShards)}
+	if p.Shards < 1 || p.Shards > maxShards {
+		return nil, &FileError{path, fmt.Sprintf("%d shards are not between 1 and %d", p.Shards, maxShards)}
 	}
 	files, err := p.files()
 	if err != nil {

@@ -48,7 +48,7 @@ const always = 20_000
 // readSet looks keys up that are always there, until its input ends, and says when the set is open, and
 // when it has switched to another manifest.
 func readSet(path string, in io.Reader, out io.Writer) error {
-	s, err := mmapfilter.FollowSet(path, &mmapfilter.OpenOptions{FollowInterval: time.Millisecond})
+	s, err := Follow(path, &mmapfilter.OpenOptions{FollowInterval: time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func readSet(path string, in io.Reader, out io.Writer) error {
 				return fmt.Errorf("%s is missing, in a batch: %t; %v", k, !found[i], s.Err())
 			}
 		}
-		if n := s.Swaps(); n != swaps || ended.Load() {
+		if n := s.Stats().Swaps; n != swaps || ended.Load() {
 			fmt.Fprintf(out, "%d %d\n", n, asked)
 			swaps = n
 		}
@@ -84,7 +84,7 @@ func readSet(path string, in io.Reader, out io.Writer) error {
 
 // writeSet inserts keys into a set, and syncs, until it is killed.
 func writeSet(path string, out io.Writer) error {
-	s, err := mmapfilter.OpenSet(path, nil)
+	s, err := Open(path, nil)
 	if err != nil {
 		return err
 	}

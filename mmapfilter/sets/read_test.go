@@ -16,19 +16,19 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-func mustOpen(tb testing.TB, path string, o *mmapfilter.OpenOptions) *mmapfilter.Set {
+func mustOpen(tb testing.TB, path string, o *mmapfilter.OpenOptions) *Set {
 	tb.Helper()
-	s, err := mmapfilter.OpenSet(path, o)
+	s, err := Open(path, o)
 	must(tb, err)
 	tb.Cleanup(func() { s.Close() })
 	return s
 }
 
 // mustFollow follows a set that looks when it is told to.
-func mustFollow(tb testing.TB, path string, o mmapfilter.OpenOptions) *mmapfilter.Set {
+func mustFollow(tb testing.TB, path string, o mmapfilter.OpenOptions) *Set {
 	tb.Helper()
 	o.FollowInterval = -1
-	s, err := mmapfilter.FollowSet(path, &o)
+	s, err := Follow(path, &o)
 	must(tb, err)
 	tb.Cleanup(func() { s.Close() })
 	return s
@@ -108,7 +108,7 @@ func TestAnswers(t *testing.T) {
 		for k := range numbers(0, n) {
 			h := alone[0].Hash(k)
 			for i, f := range alone {
-				own := mmapfilter.ShardOf(h, count64) == i
+				own := ShardOf(h, count64) == i
 				found := make([]bool, 2)
 				f.ContainsBatch([][]byte{k}, found[:1])
 				f.ContainsHashes([]uint64{h}, found[1:])
@@ -176,17 +176,17 @@ func TestBadShards(t *testing.T) {
 			must(t, os.Mkdir(at(dir)[1]+"x", 0o777))
 			must(t, os.Rename(at(dir)[1]+"x", dir+"/"+"x"))
 		}, 1, fs.ErrNotExist},
-		"swapped":  {func(dir string) { a := at(dir); rename(t, a[0], a[1], a[2]) }, 3, mmapfilter.ErrOtherSet},
-		"doubled":  {func(dir string) { copyFile(t, at(dir)[0], at(dir)[1]) }, 1, mmapfilter.ErrOtherSet},
+		"swapped":  {func(dir string) { a := at(dir); rename(t, a[0], a[1], a[2]) }, 3, ErrOtherSet},
+		"doubled":  {func(dir string) { copyFile(t, at(dir)[0], at(dir)[1]) }, 1, ErrOtherSet},
 		"no shard": {func(dir string) { must(t, os.Remove(at(dir)[1])); one(t, at(dir), filepath.Join(dir, "one")) }, 1, fs.ErrNotExist},
 		"older": {func(dir string) {
 			older := t.TempDir()
 			copyFile(t, at(filepath.Dir(mustBuild(t, older, p, numbers(0, 9000))))[1], at(dir)[1])
-		}, 1, mmapfilter.ErrOtherSet},
+		}, 1, ErrOtherSet},
 		"of another plan": {func(dir string) {
 			other := mustPlan(t, mmapfilter.Options{Seed: 9}, 4)
 			copyFile(t, at(filepath.Dir(mustBuild(t, t.TempDir(), other, numbers(0, 10_000))))[1], at(dir)[1])
-		}, 1, mmapfilter.ErrOtherSet},
+		}, 1, ErrOtherSet},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -198,7 +198,7 @@ func TestBadShards(t *testing.T) {
 			if least := 2300 * c.bad; maybe < least || maybe > 2700*c.bad+200 {
 				t.Errorf("%d of 10,000 absent keys found, with %d bad shards of 4", maybe, c.bad)
 			}
-			e := new(mmapfilter.ShardError)
+			e := new(ShardError)
 			if err := s.Err(); !errors.As(err, &e) || !errors.Is(err, c.is) {
 				t.Errorf("%v, want %v", err, c.is)
 			}
@@ -212,7 +212,7 @@ func TestBadShards(t *testing.T) {
 			if st := s.Stats(); st.Failed != c.bad {
 				t.Errorf("%+v", st)
 			}
-			r, err := mmapfilter.VerifySet(background, path, nil)
+			r, err := Verify(background, path)
 			if len(r.Errors) != c.bad || !errors.As(err, &e) || !errors.Is(err, c.is) {
 				t.Errorf("verify: %v, %v", r, err)
 			}
@@ -243,7 +243,7 @@ func TestBadManifests(t *testing.T) {
 	bad := filepath.Join(filepath.Dir(path), "bad.set")
 	try := func(data []byte, what string) {
 		must(t, os.WriteFile(bad, data, 0o666))
-		s, err := mmapfilter.OpenSet(bad, nil)
+		s, err := Open(bad, nil)
 		if err == nil {
 			s.Close()
 		}
@@ -260,13 +260,13 @@ func TestBadManifests(t *testing.T) {
 		try(whole[:i], fmt.Sprintf("cut at %d", i))
 	}
 	try(append(bytes.Clone(whole), '\n'), "longer")
-	if _, err := mmapfilter.OpenSet(filepath.Join(filepath.Dir(path), "none"), nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Open(filepath.Join(filepath.Dir(path), "none"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no manifest: %v", err)
 	}
-	if _, err := mmapfilter.OpenSet(filepath.Dir(path), nil); err == nil {
+	if _, err := Open(filepath.Dir(path), nil); err == nil {
 		t.Errorf("a directory is a manifest")
 	}
-	if _, err := mmapfilter.OpenSet(shards(t, path)[0], nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
+	if _, err := Open(shards(t, path)[0], nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
 		t.Errorf("a filter: %v", err)
 	}
 	if _, err := mmapfilter.OpenReadOnly(path, nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
@@ -303,8 +303,8 @@ func TestFollowSet(t *testing.T) {
 	if n := count(t, s, 0, 1000); n > 50 {
 		t.Errorf("%d keys of the old set", n)
 	}
-	if s.Swaps() != 2 || s.Len() != 6000 {
-		t.Errorf("%d swaps, %d keys", s.Swaps(), s.Len())
+	if s.Stats().Swaps != 2 || s.Len() != 6000 {
+		t.Errorf("%d swaps, %d keys", s.Stats().Swaps, s.Len())
 	}
 
 	whole, err := os.ReadFile(path)
@@ -363,7 +363,7 @@ func TestShardOverwritten(t *testing.T) {
 		must(t, err)
 	}
 	must(t, os.WriteFile(files[1], data[0], 0o666))
-	if _, err := s.Refresh(); !errors.Is(err, mmapfilter.ErrOtherSet) || !errors.Is(s.Err(), mmapfilter.ErrOtherSet) {
+	if _, err := s.Refresh(); !errors.Is(err, ErrOtherSet) || !errors.Is(s.Err(), ErrOtherSet) {
 		t.Errorf("%v, %v", err, s.Err())
 	}
 	mustHave(t, s, 0, 6000)
@@ -410,7 +410,7 @@ func TestWrites(t *testing.T) {
 	if nA+nB != 500 || !errors.Is(errA, mmapfilter.ErrReadOnly) || !errors.Is(errB, mmapfilter.ErrReadOnly) {
 		t.Errorf("batches: %d, %v; %d, %v", nA, errA, nB, errB)
 	}
-	for _, s := range []*mmapfilter.Set{a, b} {
+	for _, s := range []*Set{a, b} {
 		must(t, s.Sync())
 	}
 	mustHave(t, reader, 0, 20_000)
@@ -453,7 +453,7 @@ func TestWarmSet(t *testing.T) {
 	dir := t.TempDir()
 	p := mustPlan(t, mmapfilter.Options{}, 3)
 	path := mustBuild(t, dir, p, numbers(0, 6000))
-	var s *mmapfilter.Set
+	var s *Set
 	var meanwhile func() // once
 	reads := 0
 	s = mustFollow(t, path, mmapfilter.OpenOptions{Progress: func(_, _ int64) {

@@ -13,7 +13,6 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
@@ -153,13 +152,13 @@ func (s *Spool) put(shard int) error {
 
 // A Receipt says that a task is done. It stands beside the spool.
 type Receipt struct {
-	Format  string       `json:"format"`
-	Version int          `json:"version"`
-	Plan    string       `json:"plan"`
-	Task    string       `json:"task"`
-	Keys    uint64       `json:"keys"`   // that were read
-	Bytes   int64        `json:"bytes"`  // of the spool
-	Digest  manifest.Hex `json:"digest"` // of the heads of its blocks, which have the checksums of the rest
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	Plan    string `json:"plan"`
+	Task    string `json:"task"`
+	Keys    uint64 `json:"keys"`   // that were read
+	Bytes   int64  `json:"bytes"`  // of the spool
+	Digest  Hex    `json:"digest"` // of the heads of its blocks, which have the checksums of the rest
 }
 
 // Close makes the spool durable, and then the receipt. Doing a task again with the same keys in the
@@ -221,7 +220,7 @@ func (s *Spool) finish() (*Receipt, error) {
 			return nil, err
 		}
 	}
-	r := &Receipt{taskFormat, 1, s.plan.ID(), s.task, s.keys, s.size + int64(len(s.index)) + headBytes, manifest.Hex(s.digest.Sum64())}
+	r := &Receipt{taskFormat, 1, s.plan.ID(), s.task, s.keys, s.size + int64(len(s.index)) + headBytes, Hex(s.digest.Sum64())}
 	foot := s.plan.head(footerMagic, s.task)
 	binary.LittleEndian.PutUint64(foot[32:], uint64(len(s.index)/entryBytes))
 	binary.LittleEndian.PutUint64(foot[40:], s.keys)
@@ -310,12 +309,12 @@ func readTasks(p *Plan, dir string) ([]task, error) {
 }
 
 // allTasks returns a hash of all receipts.
-func allTasks(tasks []task) manifest.Hex {
+func allTasks(tasks []task) Hex {
 	h := xxh3.New()
 	for _, t := range tasks {
 		h.Write(encode(t.Receipt))
 	}
-	return manifest.Hex(h.Sum64())
+	return Hex(h.Sum64())
 }
 
 // A spoolReader reads the blocks of one shard.

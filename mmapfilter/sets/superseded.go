@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -54,8 +53,8 @@ func Superseded(dir string) ([]string, error) {
 // manifests returns the manifests in a directory, all but one, by path. A filter is none, nor is what is
 // not a regular file; anything else that cannot be read may name shards, and is an error. So is a link
 // to nothing: what it names may come back.
-func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manifest.Manifest, error) {
-	all := make(map[string]*manifest.Manifest)
+func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manifest, error) {
+	all := make(map[string]*manifest)
 	for _, e := range entries {
 		file := filepath.Join(dir, e.Name())
 		if !strings.HasSuffix(file, manifestSuffix) || e.Name() == but {
@@ -73,7 +72,7 @@ func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manif
 		if err != nil {
 			return nil, err
 		}
-		if all[file], err = manifest.Decode(data); err != nil {
+		if all[file], err = decodeManifest(data); err != nil {
 			return nil, &FileError{file, err.Error()}
 		}
 	}
@@ -82,7 +81,7 @@ func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manif
 
 // others returns the manifests in the directory of shards, but for the one that a set at a path
 // replaces.
-func others(dir, set string) (map[string]*manifest.Manifest, error) {
+func others(dir, set string) (map[string]*manifest, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -42,7 +42,7 @@ func TestBatchesWhileWritten(t *testing.T) {
 				there = append(there, k)
 			}
 			for k := range numbers(kept, n) {
-				if writes[mmapfilter.ShardOf(p.Hash(k), c.shards)] {
+				if writes[ShardOf(p.Hash(k), c.shards)] {
 					there = append(there, k)
 				}
 			}

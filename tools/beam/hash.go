@@ -7,7 +7,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
@@ -68,7 +67,7 @@ func (h *hashFn) ProcessElement(ctx context.Context, p part, emit func(int64, []
 			return err
 		}
 		hash := h.plan.Hash(key)
-		shard := mmapfilter.ShardOf(hash, h.plan.Shards)
+		shard := sets.ShardOf(hash, h.plan.Shards)
 		c := binary.LittleEndian.AppendUint64(h.chunks[shard], hash)
 		if len(c) >= h.full {
 			h.send(ctx, shard, c, emit)

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
@@ -217,7 +216,7 @@ func checkChunks(t *testing.T, p *sets.Plan, chunks []chunk, n int) {
 				t.Fatal(err)
 			}
 			for _, h := range hashes {
-				if mmapfilter.ShardOf(h, p.Shards) != int(c.shard) {
+				if sets.ShardOf(h, p.Shards) != int(c.shard) {
 					t.Fatalf("shard %d has the hash %x", c.shard, h)
 				}
 			}

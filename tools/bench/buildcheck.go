@@ -29,7 +29,7 @@ func (b *session) checkedBuild(n uint64) error {
 	if err != nil {
 		return err
 	}
-	if most > max(2*mmapfilter.DefaultMemoryBudget, 64<<20) {
+	if most > max(512<<20, 64<<20) {
 		return fmt.Errorf("the heap had %s, more than twice the memory budget, which README says", figures.Mebibytes(most))
 	}
 	st, peak := f.Stats(), machine.PeakMemory()

@@ -101,7 +101,7 @@ func (r *setBuild) stage(name, kind string, tasks int) error {
 
 // askSet looks up all keys of the set and absent ones, and returns what there is to say of it.
 func (r *setBuild) askSet() (string, error) {
-	s, err := mmapfilter.OpenSet(filepath.Join(r.out, "x.set"), nil)
+	s, err := sets.Open(filepath.Join(r.out, "x.set"), nil)
 	if err != nil {
 		return "", err
 	}
@@ -186,7 +186,7 @@ func (b *session) lookInSets(n uint64) error {
 	defer one.Close()
 	files := []contents{one}
 	for _, path := range paths[1:] {
-		s, err := mmapfilter.OpenSet(path, populate)
+		s, err := sets.Open(path, populate)
 		if err != nil {
 			return err
 		}

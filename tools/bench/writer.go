@@ -85,7 +85,7 @@ func (w *writerRun) run() error {
 			return err
 		}
 	}
-	w.printf("\nA filter with the default options, at its design load: the oldest key is deleted for each that is inserted. The timer commits every %v too. The disk is the whole device's.\n", mmapfilter.DefaultCommitInterval)
+	w.printf("\nA filter with the default options, at its design load: the oldest key is deleted for each that is inserted. The timer commits every %v too. The disk is the whole device's.\n", time.Second)
 	w.print(rates)
 	w.print(waits)
 	if w.out == "" {

@@ -57,13 +57,13 @@
 //	    → recovery/osfile mmapfilter/internal/engine
 //	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
 //	    → layout recovery recovery/osfile mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/engine
-//	mmapfilter/internal/byshard    sorts the keys of a batch by their shards
-//	mmapfilter/internal/manifest   the format of the file that names the shards of a set
-//	    → layout
+//	mmapfilter/internal/poll       looks for another file at intervals
+//	mmapfilter/internal/bridge     what sets and guard need of a filter beyond the API
+//	    → layout mmapfilter/internal/build
 //	mmapfilter                     the API
-//	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/byshard mmapfilter/internal/engine mmapfilter/internal/manifest mmapfilter/internal/rebuild
+//	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/background mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/engine mmapfilter/internal/poll mmapfilter/internal/rebuild
 //	mmapfilter/internal/guarded    what a guard needs of a filter
-//	    → mmapfilter
+//	    → mmapfilter mmapfilter/internal/bridge
 //	mmapfilter/guard               a filter in front of an embedded store
 //	    → mmapfilter mmapfilter/internal/guarded
 //	mmapfilter/internal/guardtest  the tests that all guards of engines pass
@@ -77,7 +77,7 @@
 //	mmapfilter/guard/example/sqlite       (*) a guard by hand, of a database/sql store
 //	    → mmapfilter/guard
 //	mmapfilter/sets                builds filters of more keys than a file should hold
-//	    → layout recovery recovery/osfile mmapfilter mmapfilter/internal/build mmapfilter/internal/manifest
+//	    → layout recovery recovery/osfile mmapfilter mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/poll
 //	tools/mmapfilter               the command
 //	tools/readers                  readers in C and Python
 //	tools/jobs                     runs the tasks of a set on many machines

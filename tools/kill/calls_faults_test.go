@@ -50,7 +50,7 @@ var parts = map[string]part{
 			return fmt.Errorf("%d items in a new filter", n)
 		}
 		_, err = mmapfilter.Verify(context.Background(), p.path)
-		return errors.Join(err, f.InsertString("key"), f.Close())
+		return errors.Join(err, f.Insert([]byte("key")), f.Close())
 	}},
 	"files with hashes": {do: (*process).replaceHashes, after: func(p *process) error {
 		// What is left is none of another filter, and all of it goes.

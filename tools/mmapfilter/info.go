@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
 )
 
@@ -39,7 +40,7 @@ func newInfoCommand() *cobra.Command {
 }
 
 func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
-	if set, _ := mmapfilter.IsSet(args[0]); set {
+	if set, _ := sets.IsSet(args[0]); set {
 		return c.runSet(cmd, args[0])
 	}
 	filter, err := mmapfilter.OpenReadOnly(args[0], &mmapfilter.OpenOptions{NoRecover: !c.recover})
@@ -55,7 +56,7 @@ func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
 
 // runSet describes a set. It opens all shards; those that cannot be used are reported at the end.
 func (c *infoCommand) runSet(cmd *cobra.Command, path string) error {
-	set, err := mmapfilter.OpenSet(path, &mmapfilter.OpenOptions{NoRecover: !c.recover})
+	set, err := sets.Open(path, &mmapfilter.OpenOptions{NoRecover: !c.recover})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
 )
 
@@ -39,7 +40,7 @@ func newInstallCommand() *cobra.Command {
 		if to == "-" {
 			return errStandard
 		}
-		if set, err := mmapfilter.IsSet(to); err == nil && set {
+		if set, err := sets.IsSet(to); err == nil && set {
 			return &fileError{to, errors.New("a set; choose another name")}
 		}
 		bar := new(progress)

@@ -119,7 +119,7 @@ func whileWritten(t *testing.T, path string, do func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := filter.InsertString("a"); err != nil {
+	if err := filter.Insert([]byte("a")); err != nil {
 		t.Fatal(err)
 	}
 	do()

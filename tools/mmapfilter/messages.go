@@ -11,6 +11,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/spf13/cobra"
 )
@@ -133,7 +134,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		inPath  *fs.PathError
 		option  *mmapfilter.OptionError
 		other   *aboutError
-		shard   *mmapfilter.ShardError
+		shard   *sets.ShardError
 		foreign *mmapfilter.ForeignError
 	)
 	if errors.As(err, &other) {
@@ -163,7 +164,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		return explainDamage(cmd, path, damage)
 	case errors.As(err, &version):
 		text := version.Error()
-		if set, _ := mmapfilter.IsSet(path); set {
+		if set, _ := sets.IsSet(path); set {
 			text = strings.Replace(text, "filter file", "the set", 1)
 		}
 		return fmt.Sprintf("%s: %s; use a newer mmapfilter", path, text)
@@ -186,10 +187,10 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 }
 
 // explainShard explains an error of a shard of the set at path.
-func explainShard(cmd *cobra.Command, path string, e *mmapfilter.ShardError) string {
+func explainShard(cmd *cobra.Command, path string, e *sets.ShardError) string {
 	file := shardPath(path, e.Path)
-	if errors.Is(e.Err, mmapfilter.ErrOtherSet) {
-		text := strings.TrimPrefix(e.Err.Error(), mmapfilter.ErrOtherSet.Error()+": ")
+	if errors.Is(e.Err, sets.ErrOtherSet) {
+		text := strings.TrimPrefix(e.Err.Error(), sets.ErrOtherSet.Error()+": ")
 		return fmt.Sprintf("shard %d: %s: %s", e.Shard, file, strings.ReplaceAll(text, e.Path, "it"))
 	}
 	return fmt.Sprintf("shard %d: %s", e.Shard, explainError(cmd, file, e.Err))
@@ -313,7 +314,7 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 	if _, err := os.Stat(hashesOf(path)); err == nil && cmd.Name() != "repair" {
 		repair = ", or run: mmapfilter repair " + path
 	}
-	set, _ := mmapfilter.IsSet(path)
+	set, _ := sets.IsSet(path)
 	switch {
 	case e.Region == manifestRegion:
 		return fmt.Sprintf("%s: damaged %s (%s: %s); restore it, or assemble or build the set again", path, e.Region, rule, what)
@@ -400,7 +401,7 @@ func explainDiskFull(cmd *cobra.Command, path string, err error) string {
 		text = "disk full while growing " + logOf(path)
 	}
 	text += "; durable keys are kept"
-	if set, _ := mmapfilter.IsSet(cmd.Flags().Arg(0)); cmd.Flags().Lookup("resume") != nil && !set {
+	if set, _ := sets.IsSet(cmd.Flags().Arg(0)); cmd.Flags().Lookup("resume") != nil && !set {
 		text += ", and --resume continues"
 	}
 	return text

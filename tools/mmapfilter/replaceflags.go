@@ -8,6 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 	"github.com/spf13/pflag"
 )
@@ -52,7 +53,7 @@ func (r *replaceFlags) least(path string) uint64 {
 		}
 	} else if info, e := os.Stat(path); e == nil && info.Mode().IsRegular() && info.Size() > 0 {
 		return 1 // who knows
-	} else if set, err := mmapfilter.OpenSet(path, nil); err == nil {
+	} else if set, err := sets.Open(path, nil); err == nil {
 		defer set.Close()
 		return min(set.Len(), 1)
 	}

@@ -398,9 +398,11 @@ func resumeAfterOthers(t *testing.T, flags []string) {
 		do      func() error
 		noticed bool
 	}{
-		{"insert", library(func(f *mmapfilter.Filter) error { return f.InsertString("other") }), true},
-		{"inserts", library(func(f *mmapfilter.Filter) error { return errors.Join(f.InsertString("other"), f.InsertString("other")) }), true},
-		{"delete", library(func(f *mmapfilter.Filter) error { _, err := f.DeleteString("pear"); return err }), true},
+		{"insert", library(func(f *mmapfilter.Filter) error { return f.Insert([]byte("other")) }), true},
+		{"inserts", library(func(f *mmapfilter.Filter) error {
+			return errors.Join(f.Insert([]byte("other")), f.Insert([]byte("other")))
+		}), true},
+		{"delete", library(func(f *mmapfilter.Filter) error { _, err := f.Delete([]byte("pear")); return err }), true},
 		{"sequence", library(func(f *mmapfilter.Filter) error { return f.SyncAt(17) }), true},
 		{"del", tool("pear\n", "del", "f.mmf"), true},
 		{"del of nothing", tool("", "del", "f.mmf"), true},
@@ -455,7 +457,7 @@ func TestResumeNoticesDelete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if deleted, err := filter.DeleteString("base"); !deleted || err != nil {
+		if deleted, err := filter.Delete([]byte("base")); !deleted || err != nil {
 			t.Fatal(deleted, err)
 		}
 		if err := filter.Close(); err != nil {
@@ -502,7 +504,7 @@ func TestResumeAtFullFilter(t *testing.T) {
 			filter, err := mmapfilter.Open("f.mmf", nil)
 			for i := 0; err == nil; i++ {
 				key := fmt.Sprint("key ", i)
-				if err = filter.InsertString(key); err == nil {
+				if err = filter.Insert([]byte(key)); err == nil {
 					there = append(there, key)
 				}
 			}
@@ -513,14 +515,14 @@ func TestResumeAtFullFilter(t *testing.T) {
 			if flags == nil {
 				// A copy of a key needs a stash entry if its lines are full and the stash has no
 				// copy of it.
-				i := slices.IndexFunc(there, func(key string) bool { return filter.InsertString(key) != nil })
+				i := slices.IndexFunc(there, func(key string) bool { return filter.Insert([]byte(key)) != nil })
 				if i < 0 {
 					t.Fatal("no key is refused")
 				}
 				input[1] = there[i]
 			}
 			// The last key is in the stash. Deleting it makes room for one key.
-			if deleted, err := filter.DeleteString(there[len(there)-1]); !deleted || err != nil {
+			if deleted, err := filter.Delete([]byte(there[len(there)-1])); !deleted || err != nil {
 				t.Fatal(deleted, err)
 			}
 			if err := filter.Close(); err != nil {

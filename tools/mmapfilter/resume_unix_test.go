@@ -221,8 +221,8 @@ func resumeCopies(t *testing.T, keys []string) (copies int) {
 	}{
 		{"other record", other, nil},
 		{"short", keys[:i], nil},
-		{"delete", keys, func(f *mmapfilter.Filter) error { _, err := f.DeleteString(keys[n-1]); return err }},
-		{"insert", keys, func(f *mmapfilter.Filter) error { return f.InsertString("other") }},
+		{"delete", keys, func(f *mmapfilter.Filter) error { _, err := f.Delete([]byte(keys[n-1])); return err }},
+		{"insert", keys, func(f *mmapfilter.Filter) error { return f.Insert([]byte("other")) }},
 		{"sequence", keys, func(f *mmapfilter.Filter) error { return f.SyncAt(uint64(n)) }},
 	} {
 		restore()

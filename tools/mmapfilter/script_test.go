@@ -369,7 +369,7 @@ func leaveDead(from, to, keys string) error {
 	}
 	defer filter.Close()
 	for key := range strings.Lines(keys) {
-		if err := filter.InsertString(strings.TrimSuffix(key, "\n")); err != nil {
+		if err := filter.Insert([]byte(strings.TrimSuffix(key, "\n"))); err != nil {
 			return err
 		}
 	}

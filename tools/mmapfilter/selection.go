@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
 // A checkCommand holds the flags of check.
@@ -44,7 +45,7 @@ type selection struct {
 type target struct {
 	filter   *mmapfilter.Filter   // nil with --follow, and for a set
 	follower *mmapfilter.Follower // nil without --follow, and for a set
-	set      *mmapfilter.Set      // nil for a filter
+	set      *sets.Set            // nil for a filter
 	refused  error                // why a new file was not taken over
 	told     bool                 // the user knows that all answers are "maybe"
 	limited  bool                 // some shards of the set answer only "maybe"
@@ -102,14 +103,14 @@ func (s *selection) reportShards() {
 		return
 	}
 	for _, shard := range s.set.ShardStats() {
-		if e := new(mmapfilter.ShardError); errors.As(shard.Err, &e) {
+		if e := new(sets.ShardError); errors.As(shard.Err, &e) {
 			s.reportShard(e)
 		}
 	}
 }
 
 // reportShard reports once that a shard answers only "maybe". If the flags allow that, it is no error.
-func (s *selection) reportShard(e *mmapfilter.ShardError) {
+func (s *selection) reportShard(e *sets.ShardError) {
 	text := e.Error()
 	if s.shards[text] {
 		return

@@ -14,20 +14,21 @@ import (
 	"unicode/utf8"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
 // open opens the filter or the set and sets the format of keys.
 func (s *selection) open(stderr io.Writer) (err error) {
-	set, err := mmapfilter.IsSet(s.path)
+	set, err := sets.IsSet(s.path)
 	if errors.Is(err, fs.ErrNotExist) && s.opening.WaitForFile {
 		set = strings.HasSuffix(s.path, manifestSuffix)
 	}
 	s.opening.FollowInterval = -1 // newest checks for a new file
 	switch {
 	case set && s.follow:
-		s.set, err = mmapfilter.FollowSet(s.path, &s.opening)
+		s.set, err = sets.Follow(s.path, &s.opening)
 	case set:
-		s.set, err = mmapfilter.OpenSet(s.path, &s.opening)
+		s.set, err = sets.Open(s.path, &s.opening)
 	case s.follow:
 		s.follower, err = mmapfilter.Follow(s.path, &s.opening)
 	default:

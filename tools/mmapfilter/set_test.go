@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
 // must runs the program, which must succeed, and returns its output.
@@ -111,7 +112,7 @@ func TestSetOfDeadWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := "0"
-		for n := 0; mmapfilter.ShardOf(of.Hash([]byte(key)), 3) != 1; n++ {
+		for n := 0; sets.ShardOf(of.Hash([]byte(key)), 3) != 1; n++ {
 			key = strconv.Itoa(n)
 		}
 		of.Close()
@@ -201,7 +202,7 @@ func TestManyShards(t *testing.T) {
 	if exit, got, _ := runHere(strings.NewReader(manyLines(20_000, 40_000)), "check", "f.set"); exit != exitNo || got != "" {
 		t.Errorf("exit %d, %s", exit, got)
 	}
-	set, err := mmapfilter.OpenSet("f.set", nil)
+	set, err := sets.Open("f.set", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

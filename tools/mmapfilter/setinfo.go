@@ -6,13 +6,13 @@ import (
 	"io"
 	"strings"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
 )
 
 // A setStatsJSON is the object that info --json prints for a set.
 type setStatsJSON struct {
-	mmapfilter.SetStats
+	sets.Stats
 	ResidentBytes *int64      `json:"resident_bytes"` // null if the system does not say
 	Seed          string      `json:"seed,omitempty"`
 	Files         []shardJSON `json:"files"`
@@ -26,9 +26,9 @@ type shardJSON struct {
 	Error     string `json:"error"` // "" if it can be used
 }
 
-func newSetStatsJSON(cmd *cobra.Command, path string, set *mmapfilter.Set, showSeed bool) *setStatsJSON {
+func newSetStatsJSON(cmd *cobra.Command, path string, set *sets.Set, showSeed bool) *setStatsJSON {
 	stats := set.Stats()
-	j := &setStatsJSON{SetStats: stats, ResidentBytes: &stats.ResidentBytes}
+	j := &setStatsJSON{Stats: stats, ResidentBytes: &stats.ResidentBytes}
 	if stats.ResidentBytes < 0 {
 		j.ResidentBytes = nil
 	}
@@ -37,7 +37,7 @@ func newSetStatsJSON(cmd *cobra.Command, path string, set *mmapfilter.Set, showS
 	}
 	for i, shard := range set.ShardStats() {
 		one := shardJSON{Shard: i, Path: shardPath(path, shard.Path), Keys: shard.Keys, FileBytes: shard.Bytes}
-		if e := new(mmapfilter.ShardError); errors.As(shard.Err, &e) {
+		if e := new(sets.ShardError); errors.As(shard.Err, &e) {
 			one.Error = strings.ReplaceAll(explainShard(cmd, path, e), "\n", "; ")
 		}
 		j.Files = append(j.Files, one)
@@ -45,7 +45,7 @@ func newSetStatsJSON(cmd *cobra.Command, path string, set *mmapfilter.Set, showS
 	return j
 }
 
-func (j *setStatsJSON) print(w io.Writer, s mmapfilter.SetStats) error {
+func (j *setStatsJSON) print(w io.Writer, s sets.Stats) error {
 	t := newTable(w)
 	full := ""
 	if s.Cap > 0 {

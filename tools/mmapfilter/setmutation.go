@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
 )
 
@@ -17,7 +18,7 @@ type setMutation struct {
 	*mutationFlags
 	kind   runKind
 	path   string
-	set    *mmapfilter.Set
+	set    *sets.Set
 	stderr io.Writer
 	in     *input
 	block  block
@@ -37,7 +38,7 @@ func ofSet(args []string) bool {
 	if len(args) == 0 {
 		return false
 	}
-	set, _ := mmapfilter.IsSet(args[0])
+	set, _ := sets.IsSet(args[0])
 	return set
 }
 
@@ -59,7 +60,7 @@ func runSetMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args
 		m.bar = newProgress(m.stderr)
 	}
 	defer m.bar.close()
-	if m.set, err = mmapfilter.OpenSet(m.path, &flags.open); err != nil {
+	if m.set, err = sets.Open(m.path, &flags.open); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.set.Close()) }()

@@ -82,7 +82,7 @@ func checkSetOutput(path string) error {
 	if !strings.HasSuffix(path, manifestSuffix) {
 		return fmt.Errorf("-o %s must end in %s: set gc keeps the shards that such files name", path, manifestSuffix)
 	}
-	if set, err := mmapfilter.IsSet(path); err == nil && !set {
+	if set, err := sets.IsSet(path); err == nil && !set {
 		return &fileError{path, errors.New("not a set; remove it or choose another name")}
 	}
 	return nil

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
 )
 
 // verifySet verifies all shards of a set and prints which are wrong.
 func verifySet(cmd *cobra.Command, path string, recover, asJSON bool, bar *progress) error {
-	verify := func() (mmapfilter.SetReport, error) {
-		return mmapfilter.VerifySet(cmd.Context(), path, func(done, total int64) { bar.show("verifying", done, total, nil) })
+	verify := func() (sets.Report, error) {
+		return sets.Verify(cmd.Context(), path, func(done, total int64) { bar.show("verifying", done, total, nil) })
 	}
 	report, err := verify()
 	if recover {
@@ -22,7 +23,7 @@ func verifySet(cmd *cobra.Command, path string, recover, asJSON bool, bar *progr
 		for _, shard := range report.Errors {
 			if errors.Is(shard, mmapfilter.ErrNeedsRecovery) {
 				if _, failed := mmapfilter.Recover(shard.Path); failed != nil {
-					return &mmapfilter.ShardError{Shard: shard.Shard, Path: shard.Path, Err: failed}
+					return &sets.ShardError{Shard: shard.Shard, Path: shard.Path, Err: failed}
 				}
 				again = true
 			}
@@ -91,13 +92,13 @@ type shardDamageJSON struct {
 	Error  string `json:"error"`
 }
 
-func newShardDamage(cmd *cobra.Command, path string, e *mmapfilter.ShardError) shardDamageJSON {
+func newShardDamage(cmd *cobra.Command, path string, e *sets.ShardError) shardDamageJSON {
 	d := shardDamageJSON{Shard: &e.Shard, Path: shardPath(path, e.Path)}
 	damage := new(mmapfilter.CorruptError)
 	switch {
 	case errors.As(e.Err, &damage):
 		d.Region, d.Offset, d.Rule = damage.Region, damage.Offset, ruleOf(d.Path, damage)
-	case errors.Is(e.Err, mmapfilter.ErrOtherSet), errors.Is(e.Err, fs.ErrNotExist):
+	case errors.Is(e.Err, sets.ErrOtherSet), errors.Is(e.Err, fs.ErrNotExist):
 		text := strings.TrimPrefix(explainShard(cmd, path, e), fmt.Sprintf("shard %d: ", e.Shard))
 		d.Region, d.Rule = "file", "S4: "+strings.TrimPrefix(text, d.Path+": ")
 	default:

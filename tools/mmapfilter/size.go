@@ -77,16 +77,16 @@ func newSizeCommand() *cobra.Command {
 // false-positive rate.
 func informationBound(rate float64) float64 { return math.Log2(1 / rate) }
 
+// memoryBudget is that of a build without --memory.
+const memoryBudget = 256 << 20
+
 // rateAsked returns the rate that a plan must keep: the one asked for, or the one that follows
 // from the fingerprint asked for.
 func rateAsked(opts *mmapfilter.Options, p mmapfilter.Plan) float64 {
-	switch {
-	case opts.FingerprintBits != 0:
+	if opts.FingerprintBits != 0 {
 		return p.PredictedRate
-	case opts.FalsePositiveRate == 0:
-		return mmapfilter.DefaultFalsePositiveRate
 	}
-	return opts.FalsePositiveRate
+	return p.TargetRate
 }
 
 func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
@@ -94,7 +94,7 @@ func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
 	t.row("keys", "%s", formatCount(p.Capacity))
 	t.row("file", "%s", formatSize(p.FileBytes))
 	t.row("memory", "%s to hold all of it", roundSize(p.FileBytes))
-	t.row("to build", "%s of memory, up to %s of disk beside the file", roundSize(mmapfilter.DefaultMemoryBudget), roundSize(spoolBytes(p)))
+	t.row("to build", "%s of memory, up to %s of disk beside the file", roundSize(memoryBudget), roundSize(spoolBytes(p)))
 	params := paramsOf(p.Quotients, p.RemainderBits, p.FingerprintBits, p.BucketSize)
 	t.row("layout", "%s, %v", p.Layout, params)
 	t.row("lines", "%s of %s", formatCount(p.Lines), lineSize(p.Layout, params))
@@ -147,7 +147,7 @@ func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) planJSON {
 		Capacity:         p.Capacity,
 		FileBytes:        p.FileBytes,
 		MemoryBytes:      p.FileBytes,
-		BuildMemoryBytes: mmapfilter.DefaultMemoryBudget,
+		BuildMemoryBytes: memoryBudget,
 		BuildDiskBytes:   spoolBytes(p),
 		Layout:           p.Layout.String(),
 		Quotients:        p.Quotients,

@@ -45,7 +45,7 @@ func printSizes(w io.Writer, opts mmapfilter.Options, each float64) (err error) 
 			}
 			fmt.Fprintf(t, "%s\t", roundSize(plan.FileBytes))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t\n", roundSize(min(mmapfilter.DefaultMemoryBudget, spoolBytes(plan))), roundSize(spoolBytes(plan)), roundSeconds(each*float64(plan.Capacity)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t\n", roundSize(min(memoryBudget, spoolBytes(plan))), roundSize(spoolBytes(plan)), roundSeconds(each*float64(plan.Capacity)))
 	}
 	return t.Flush()
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
 // setFormat sets the format of keys to that recorded by a filter.
@@ -82,7 +83,7 @@ func (s *selection) refuse(answers answering, err error) {
 	if s.waits(answers) && errors.Is(err, fs.ErrNotExist) || s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
 		err = nil
 	}
-	if e := new(mmapfilter.ShardError); errors.As(err, &e) {
+	if e := new(sets.ShardError); errors.As(err, &e) {
 		s.flush()
 		s.reportShard(e)
 		err = nil
@@ -104,7 +105,7 @@ func (s *selection) fault(answers answering) error {
 	case s.waits(answers):
 		what = "no such file yet"
 	case s.set != nil:
-		if e := new(mmapfilter.ShardError); s.follow && errors.As(err, &e) {
+		if e := new(sets.ShardError); s.follow && errors.As(err, &e) {
 			s.reportShard(e) // now, since the error may be gone after the next look
 		}
 		return nil

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
 )
 
@@ -40,11 +41,11 @@ func newVerifyCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		bar := newProgress(cmd.ErrOrStderr())
 		defer bar.close()
-		if set, _ := mmapfilter.IsSet(args[0]); set {
+		if set, _ := sets.IsSet(args[0]); set {
 			return verifySet(cmd, args[0], recover, asJSON, bar)
 		}
 		verify := func() (mmapfilter.Report, error) {
-			return mmapfilter.VerifyProgress(cmd.Context(), args[0], func(done, total int64) {
+			return mmapfilter.Verify(cmd.Context(), args[0], func(done, total int64) {
 				bar.show("verifying", done, total, nil)
 			})
 		}

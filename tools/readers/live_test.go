@@ -39,7 +39,7 @@ func create(t *testing.T, path string, opts mmapfilter.Options) *mmapfilter.Filt
 	}
 	t.Cleanup(func() { f.Close() })
 	for i := range 100 {
-		if err := f.InsertString(fmt.Sprintf("key %d", i)); err != nil {
+		if err := f.Insert(fmt.Appendf(nil, "key %d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestBesideAWriter(t *testing.T) {
 		if err != nil || added {
 			t.Fatal(added, err)
 		}
-		deleted, err := f.DeleteString("key 8")
+		deleted, err := f.Delete([]byte("key 8"))
 		if err := errors.Join(err, f.Close()); err != nil || !deleted {
 			t.Fatal(deleted, err)
 		}
@@ -88,11 +88,11 @@ func besideAWriter(t *testing.T, v variant, opts mmapfilter.Options) string {
 	s.want("beside a writer", "s", served)
 	s.want("beside a writer", "kkey 7", maybe)
 	s.want("beside a writer", "klate", certainlyNot)
-	if err := errors.Join(f.InsertString("late"), f.Sync()); err != nil {
+	if err := errors.Join(f.Insert([]byte("late")), f.Sync()); err != nil {
 		t.Fatal(err)
 	}
 	s.want("after a commit", "klate", maybe)
-	if _, err := f.DeleteString("late"); err != nil {
+	if _, err := f.Delete([]byte("late")); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -203,7 +203,7 @@ func TestLeftLog(t *testing.T) {
 		copyFile(t, path, copied)
 		f, err := mmapfilter.Open(path, nil) // the first operation gives it another UUID
 		if err == nil {
-			err = errors.Join(f.InsertString("late"), f.Sync())
+			err = errors.Join(f.Insert([]byte("late")), f.Sync())
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -62,41 +62,41 @@ for path in sys.argv[2:]:
 
 // pairUses has what is done to a filter with 100 keys, until it has the key "late" and is closed.
 var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
-	"KeepHashes": func(_ string, f *mmapfilter.Filter) error { return f.InsertString("late") },
+	"KeepHashes": func(_ string, f *mmapfilter.Filter) error { return f.Insert([]byte("late")) },
 	"AutoGrow": func(_ string, f *mmapfilter.Filter) error {
 		for i := range 12_000 {
-			if err := f.InsertString(fmt.Sprint("more ", i)); err != nil {
+			if err := f.Insert([]byte(fmt.Sprint("more ", i))); err != nil {
 				return err
 			}
 		}
-		return f.InsertString("late")
+		return f.Insert([]byte("late"))
 	},
 	"InsertUnique": func(_ string, f *mmapfilter.Filter) error { _, err := f.InsertUnique([]byte("late")); return err },
 	"Delete": func(_ string, f *mmapfilter.Filter) error {
-		err := errors.Join(f.InsertString("late"), f.InsertString("key 5"))
-		_, err2 := f.DeleteString("key 5")
+		err := errors.Join(f.Insert([]byte("late")), f.Insert([]byte("key 5")))
+		_, err2 := f.Delete([]byte("key 5"))
 		return errors.Join(err, err2)
 	},
 	"ExpireBefore": func(_ string, f *mmapfilter.Filter) error {
 		n, err := f.ExpireBefore(context.Background(), time.Now().Add(time.Hour))
 		for i := range 100 {
-			err = errors.Join(err, f.InsertString(fmt.Sprint("key ", i)))
+			err = errors.Join(err, f.Insert([]byte(fmt.Sprint("key ", i))))
 		}
 		if n != 100 {
 			err = errors.Join(err, fmt.Errorf("%d expired", n))
 		}
-		return errors.Join(err, f.InsertString("late"))
+		return errors.Join(err, f.Insert([]byte("late")))
 	},
 	"Merge": func(path string, f *mmapfilter.Filter) error {
-		return errors.Join(f.InsertString("late"), f.Close(), mmapfilter.Merge(context.Background(), path, nil, path))
+		return errors.Join(f.Insert([]byte("late")), f.Close(), mmapfilter.Merge(context.Background(), path, nil, path))
 	},
 	"Distinct": func(path string, f *mmapfilter.Filter) error {
-		return errors.Join(f.InsertString("late"), f.InsertString("late"), f.Close(),
+		return errors.Join(f.Insert([]byte("late")), f.Insert([]byte("late")), f.Close(),
 			mmapfilter.Merge(context.Background(), path, &mmapfilter.Options{Distinct: true}, path))
 	},
 	"Rebuild": func(_ string, f *mmapfilter.Filter) error {
 		err := f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Layout: mmapfilter.Packed})
-		return errors.Join(err, f.InsertString("late"))
+		return errors.Join(err, f.Insert([]byte("late")))
 	},
 	"Keys": func(_ string, f *mmapfilter.Filter) error {
 		err := f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) {
@@ -105,10 +105,10 @@ var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 				}
 			}, nil
 		}})
-		return errors.Join(err, f.InsertString("late"))
+		return errors.Join(err, f.Insert([]byte("late")))
 	},
 	"Repair": func(path string, f *mmapfilter.Filter) error {
-		err := errors.Join(f.InsertString("late"), f.Seal(context.Background()), f.Close())
+		err := errors.Join(f.Insert([]byte("late")), f.Seal(context.Background()), f.Close())
 		data, err2 := os.ReadFile(path)
 		if err = errors.Join(err, err2); err != nil {
 			return err
@@ -122,7 +122,7 @@ var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 		return errors.Join(err, err2)
 	},
 	"DiscardLog": func(path string, f *mmapfilter.Filter) error {
-		err := errors.Join(f.InsertString("late"), f.Checkpoint(context.Background()))
+		err := errors.Join(f.Insert([]byte("late")), f.Checkpoint(context.Background()))
 		left, err2 := os.ReadFile(path) // as a kill leaves it
 		err = errors.Join(err, err2, f.Close(), os.WriteFile(path, left, 0o666))
 		found, err2 := mmapfilter.DiscardLog(path)
@@ -132,9 +132,9 @@ var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 		return errors.Join(err, err2)
 	},
 	"Seal": func(_ string, f *mmapfilter.Filter) error {
-		return errors.Join(f.InsertString("late"), f.Seal(context.Background()))
+		return errors.Join(f.Insert([]byte("late")), f.Seal(context.Background()))
 	},
-	"Sync": func(_ string, f *mmapfilter.Filter) error { return errors.Join(f.InsertString("late"), f.SyncAt(7)) },
+	"Sync": func(_ string, f *mmapfilter.Filter) error { return errors.Join(f.Insert([]byte("late")), f.SyncAt(7)) },
 	"InsertBatch": func(_ string, f *mmapfilter.Filter) error {
 		_, err := f.InsertBatch([][]byte{[]byte("late")})
 		return err
@@ -147,14 +147,14 @@ var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 				return err
 			}
 			f = g
-			if err := f.InsertString("late"); err != nil {
+			if err := f.Insert([]byte("late")); err != nil {
 				return err
 			}
 		}
 		return f.Close()
 	},
 	"names": func(path string, f *mmapfilter.Filter) error {
-		err := errors.Join(f.InsertString("late"), f.Close(), os.Rename(path, path+".target"), os.Rename(path+".hashes", path+".target.hashes"))
+		err := errors.Join(f.Insert([]byte("late")), f.Close(), os.Rename(path, path+".target"), os.Rename(path+".hashes", path+".target.hashes"))
 		return errors.Join(err, os.Symlink(path+".target", path))
 	},
 }

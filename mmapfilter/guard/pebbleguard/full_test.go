@@ -15,7 +15,8 @@ import (
 // still has a guard do nothing in the background.
 func still() *guarded.Hooks {
 	open := func(path string) (guarded.Filter, error) {
-		return mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: -1})
+		f, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: -1})
+		return guarded.Of(f), err
 	}
 	return &guarded.Hooks{
 		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) {

@@ -139,7 +139,7 @@ func (f *simFilter) Close() error {
 
 // Rebuild does what a filter's Rebuild does. What it writes before the new file takes the place of the
 // old one is on the disk at once: other tests are about that.
-func (f *simFilter) Rebuild(_ context.Context, o *mmapfilter.RebuildOptions) error {
+func (f *simFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error {
 	m, old := f.m, f.w
 	m.setFilter(nil) // its timer does not matter meanwhile
 	defer func() { m.setFilter(f) }()

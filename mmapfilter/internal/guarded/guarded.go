@@ -6,17 +6,60 @@ import (
 	"context"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 )
 
-// A Filter is what a guard needs of a *mmapfilter.Filter.
+// A Filter is what a guard needs of a *mmapfilter.Filter. [Of] returns one.
 type Filter interface {
 	Keys
 	Changes
 	Syncs
 
-	Rebuild(ctx context.Context, opts *mmapfilter.RebuildOptions) error
+	Rebuild(ctx context.Context, opts *RebuildOptions) error
 	Seal(ctx context.Context) error
 	Close() error
+}
+
+// RebuildOptions are those of a filter, and what a guard adds.
+type RebuildOptions struct {
+	mmapfilter.RebuildOptions
+	CapacityFor func(items uint64) uint64 // the capacity for a number of items, once they are counted
+	Hashes      func() []uint64           // those of further items; called after Keys, at the same instant
+}
+
+// Of returns what a guard needs of a filter.
+func Of(f *mmapfilter.Filter) Filter { return filter{f} }
+
+type filter struct{ *mmapfilter.Filter }
+
+func (f filter) TargetRate() float64 {
+	if sb := bridge.Of(f.Filter).Superblock(); sb != nil {
+		return sb.TargetRate()
+	}
+	return 0
+}
+
+func (f filter) SyncAtFunc(seq func(operations uint64) uint64) error {
+	return bridge.Of(f.Filter).SyncAtFunc(seq)
+}
+
+func (f filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
+	return bridge.Of(f.Filter).Rebuild(ctx, &opts.RebuildOptions, opts.CapacityFor, opts.Hashes)
+}
+
+func (f filter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
+	var are [256]bool
+	for n < len(hashes) && err == nil {
+		var done int
+		done, err = f.InsertUniqueHashBatch(hashes[n:min(n+len(are), len(hashes))], are[:])
+		for _, is := range are[:done] {
+			if is {
+				added++
+			}
+		}
+		n += done
+	}
+	return n, added, err
 }
 
 // Keys are those of the filter: how they become hashes, which it has, and how many.
@@ -32,6 +75,7 @@ type Keys interface {
 // Changes are those that a transaction makes.
 type Changes interface {
 	InsertHash(hash uint64) error
+	// InsertUniqueHashes is InsertUniqueHashBatch, but returns only how many it has added.
 	InsertUniqueHashes(hashes []uint64) (n, added int, err error)
 	DeleteHash(hash uint64) (deleted bool, err error)
 }
@@ -39,14 +83,14 @@ type Changes interface {
 // Syncs make the filter durable, and say how far it is.
 type Syncs interface {
 	Sync() error
-	SyncAtFunc(seq func(operations uint64) uint64) error
+	SyncAtFunc(seq func(operations uint64) uint64) error // see package bridge
 	DurableSeq() uint64
 	DurableOps() uint64
 }
 
 // Hooks replace what a guard has of the system.
 type Hooks struct {
-	// Create and Open are mmapfilter.Create and mmapfilter.Open.
+	// Create and Open are mmapfilter.Create and mmapfilter.Open, as Filters.
 	Create func(path string, o *mmapfilter.Options) (Filter, error)
 	Open   func(path string) (Filter, error)
 	// Random returns a random number.

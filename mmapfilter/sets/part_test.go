@@ -1,4 +1,4 @@
-package byshard
+package sets
 
 import (
 	"math/rand/v2"
@@ -7,13 +7,13 @@ import (
 )
 
 // TestPart: each key is once in the group of its shard, in the order of the batch, or among the others;
-// and each gets its own answer. A Part that was in use for more keys and more shards does not matter.
+// and each gets its own answer. A part that was in use for more keys and more shards does not matter.
 func TestPart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := new(Part)
-	for _, c := range []struct{ keys, shards int }{{Most, 3}, {Most, 5000}, {1, 1}, {0, 4}, {100, 7}, {Most, 1}} {
+	p := new(part)
+	for _, c := range []struct{ keys, shards int }{{mostKeys, 3}, {mostKeys, 5000}, {1, 1}, {0, 4}, {100, 7}, {mostKeys, 1}} {
 		for _, share := range []float64{0, 0.5, 1} { // of others
-			p.Clear()
+			p.clear()
 			type key struct {
 				shard int // -1: one of the others
 				hash  uint64
@@ -23,15 +23,15 @@ func TestPart(t *testing.T) {
 				k := key{rng.IntN(c.shards), rng.Uint64()}
 				if rng.Float64() < share {
 					k.shard = -1
-					p.AddOther(k.hash, i)
+					p.addOther(k.hash, i)
 				} else {
-					p.Add(k.shard, k.hash, i)
+					p.add(k.shard, k.hash, i)
 				}
 				keys = append(keys, k)
 			}
 			found := make([]bool, c.keys)
 			isFound := func(hash uint64) bool { return hash%3 == 0 }
-			hashes, answers := p.Others()
+			hashes, answers := p.others()
 			var others []uint64
 			for _, k := range keys {
 				if k.shard < 0 {
@@ -44,10 +44,10 @@ func TestPart(t *testing.T) {
 			for k, h := range hashes {
 				answers[k] = isFound(h)
 			}
-			p.AnswerOthers(found)
+			p.answerOthers(found)
 			before := -1
-			for g := range p.Sort(c.shards) {
-				shard, own, answers := p.Group(g)
+			for g := range p.sort(c.shards) {
+				shard, own, answers := p.group(g)
 				var want []uint64
 				for _, k := range keys {
 					if k.shard == shard {
@@ -62,7 +62,7 @@ func TestPart(t *testing.T) {
 					answers[k] = isFound(h)
 				}
 			}
-			p.Answer(found)
+			p.answer(found)
 			for i, k := range keys {
 				if found[i] != isFound(k.hash) {
 					t.Errorf("%+v: the answer for key %d, of shard %d, is %t", c, i, k.shard, found[i])

@@ -1,7 +1,20 @@
-// Package manifest is the format of the file that names the shards of a set (S1), NAME.set.
-//
-// It is JSON, and its last member is the CRC32C of all that comes before that member, from the first
-// byte of the file up to the line feed that ends the line above it:
+package sets
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/klauspost/crc32"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// A manifest is the file that names the shards of a set (S1), NAME.set. It is JSON, and its last member
+// is the CRC32C of all that comes before that member, from the first byte of the file up to the line
+// feed that ends the line above it:
 //
 //	{
 //	  "format": "mmapfilter set",
@@ -29,22 +42,7 @@
 //
 // The number of shards is the length of the list, and a shard's number its place in it, from 0.
 // Members that a program does not know have no meaning to it; what it must know raises the version.
-package manifest
-
-import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"path/filepath"
-	"strconv"
-
-	"github.com/klauspost/crc32"
-
-	"github.com/mmapfilter/mmapfilter/layout"
-)
-
-// A Manifest names the shards of a set.
-type Manifest struct {
+type manifest struct {
 	Format        string  `json:"format"`
 	Version       int     `json:"version"`
 	Plan          string  `json:"plan"`
@@ -53,11 +51,11 @@ type Manifest struct {
 	Keys          uint64  `json:"keys"`
 	Capacity      uint64  `json:"capacity"`
 	Rate          float64 `json:"rate"`
-	Shards        []Shard `json:"shards"`
+	Shards        []entry `json:"shards"`
 }
 
-// A Shard is an entry for a file.
-type Shard struct {
+// An entry names a file.
+type entry struct {
 	File     string `json:"file"`
 	Identity Hex    `json:"identity"`
 	Keys     uint64 `json:"keys"`
@@ -79,24 +77,20 @@ func (h *Hex) UnmarshalText(text []byte) error {
 }
 
 const (
-	// Format is the format that a manifest names.
-	Format  = "mmapfilter set"
-	version = 1
-	// MaxShards bounds the number of shards: each costs memory in every process that opens the set.
-	MaxShards = 1 << 20
-	// maxBytes bounds the size of a manifest that is read: 512 bytes for each of MaxShards, a few times
-	// what a shard takes unless paths are long. With less, a large set could not be opened; with
-	// much more, parsing a file that is no manifest could take all memory.
-	maxBytes = 512 << 20
-	// Region is the part that a CorruptError names.
-	Region = "manifest"
+	manifestFormat  = "mmapfilter set"
+	manifestVersion = 1
+	// maxShards bounds the number of shards: each costs memory in every process that opens the set.
+	maxShards = 1 << 20
+	// maxManifest bounds the size of a manifest that is read: 512 bytes for each of maxShards, a few
+	// times what a shard takes unless paths are long. With less, a large set could not be opened;
+	// with much more, parsing a file that is no manifest could take all memory.
+	maxManifest    = 512 << 20
+	manifestRegion = "manifest" // that a CorruptError names
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// Encode returns the bytes of the file.
-func (m *Manifest) Encode() []byte {
-	m.Format, m.Version = Format, version
+// encode returns the bytes of the file.
+func (m *manifest) encode() []byte {
+	m.Format, m.Version = manifestFormat, manifestVersion
 	var b bytes.Buffer
 	head := *m
 	head.Shards = nil
@@ -123,36 +117,34 @@ func (m *Manifest) Encode() []byte {
 	return b.Bytes()
 }
 
-const checkLine = "  \"crc32c\": \"%08x\"\n}\n"
-
-// Decode checks the bytes of a file against S1. Its errors are a *layout.CorruptError and a
+// decodeManifest checks the bytes of a file against S1. Its errors are a *layout.CorruptError and a
 // *layout.VersionError.
-func Decode(data []byte) (*Manifest, error) {
+func decodeManifest(data []byte) (*manifest, error) {
 	bad := func(off int, text string, args ...any) error {
-		return &layout.CorruptError{Region: Region, Offset: int64(off), Rule: "S1: " + fmt.Sprintf(text, args...)}
+		return &layout.CorruptError{Region: manifestRegion, Offset: int64(off), Rule: "S1: " + fmt.Sprintf(text, args...)}
 	}
 	var head struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
 	end := len(data) - len(fmt.Sprintf(checkLine, 0))
-	if end < 0 || len(data) > maxBytes {
+	if end < 0 || len(data) > maxManifest {
 		return nil, bad(0, "not a manifest: it has %d bytes", len(data))
 	}
-	if err := json.Unmarshal(data, &head); err != nil || head.Format != Format {
+	if err := json.Unmarshal(data, &head); err != nil || head.Format != manifestFormat {
 		return nil, bad(0, "not a manifest, or not all of one")
 	}
-	if head.Version > version {
+	if head.Version > manifestVersion {
 		return nil, &layout.VersionError{Version: uint32(head.Version)}
 	}
 	if want := fmt.Sprintf(checkLine, crc32.Checksum(data[:end], castagnoli)); string(data[end:]) != want {
 		return nil, bad(end, "the checksum is not that of the text before it: somebody has changed the file")
 	}
-	m := new(Manifest)
+	m := new(manifest)
 	if err := json.Unmarshal(data, m); err != nil {
 		return nil, bad(0, "%v", err)
 	}
-	if len(m.Shards) == 0 || len(m.Shards) > MaxShards || m.Version < 1 {
+	if len(m.Shards) == 0 || len(m.Shards) > maxShards || m.Version < 1 {
 		return nil, bad(0, "version %d with %d shards", m.Version, len(m.Shards))
 	}
 	if m.Rate <= 0 || m.Rate >= 1 {

@@ -1,8 +1,9 @@
-package mmapfilter
+package sets
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,20 +12,21 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/manifest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/poll"
 )
 
 // A Set looks keys up in the files that a manifest names, NAME.set: its shards (S1). Each key belongs
-// to one of them, so a lookup reads one file, and the rate of the set is that of a file. Package sets
-// makes them. A Set is safe for concurrent use by multiple goroutines.
+// to one of them, so a lookup reads one file, and the rate of the set is that of a file. It is safe for
+// concurrent use by multiple goroutines.
 //
 // A shard is opened when a key of it is first looked up. One that cannot be opened, or is not the file
 // that the manifest names, answers "maybe"; [Set.Err] says so.
 //
-// A Set has no lookups by hash, for the reason that a [Follower] has none.
+// A Set has no lookups by hash, for the reason that a [mmapfilter.Follower] has none.
 type Set struct {
 	path    string // absolute: the working directory may change
-	opts    OpenOptions
+	opts    mmapfilter.OpenOptions
 	follows bool
 
 	// state has the newest manifest, and direct looks single keys up in it. A lookup loads one of them,
@@ -39,18 +41,15 @@ type Set struct {
 		sync.Mutex // held to change the state
 		closed     bool
 	}
-	wake        chan struct{}   // has the goroutine look at once; of capacity 1
-	life        context.Context // of a verification; ends when the set is closed
-	end         context.CancelCauseFunc
-	stop, ended chan struct{} // of the goroutine that looks at the path
+	poll *poll.Poller // looks at the manifest and the shards, if the set follows
 }
 
-// OpenSet opens the set that the manifest at path names. It reads the manifest, and no shard: they are
+// Open opens the set that the manifest at path names. It reads the manifest, and no shard: they are
 // opened with the options when they are needed. [Set.OpenShards] opens some for writing.
 //
-// The errors are [ErrCorrupt] if the manifest is damaged, cut short or none; [ErrVersion]; an
-// [*OptionError]; and those of the file system.
-func OpenSet(path string, opts *OpenOptions) (*Set, error) {
+// The errors are [mmapfilter.ErrCorrupt] if the manifest is damaged, cut short or none;
+// [mmapfilter.ErrVersion]; an [*mmapfilter.OptionError]; and those of the file system.
+func Open(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	s, err := newSet(path, opts)
 	if err != nil {
 		return nil, err
@@ -58,28 +57,27 @@ func OpenSet(path string, opts *OpenOptions) (*Set, error) {
 	s.opts.VerifyBeforeSwitch = false
 	st, err := s.read(nil)
 	if err != nil {
-		s.end(err)
 		return nil, about("open", path, err)
 	}
 	s.use(st)
-	close(s.ended)
 	return s, nil
 }
 
-// FollowSet is OpenSet, and switches to another manifest that appears at path, and to a file that
-// takes the place of a shard, as [Follow] does for one file. Shards that both manifests name stay
-// open. Lookups under way end with the old manifest. A shard that could not be opened is tried again.
+// Follow is Open, and switches to another manifest that appears at path, and to a file that takes the
+// place of a shard, as [mmapfilter.Follow] does for one file. Shards that both manifests name stay open.
+// Lookups under way end with the old manifest. A shard that could not be opened is tried again.
 //
-// It looks every [OpenOptions.FollowInterval], in [Set.Refresh], and at once when a lookup finds that a
-// shard in use is [ErrSuperseded] (rule R6). If a new manifest is refused, the old one stays, and Err
-// says why. With [OpenOptions.WaitForFile] it waits for a manifest that is not there yet; until then
-// every answer is "maybe". Close the set to stop its goroutine.
+// It looks every [mmapfilter.OpenOptions.FollowInterval], in [Set.Refresh], and at once when a lookup
+// finds that a shard in use is [mmapfilter.ErrSuperseded] (rule R6). If a new manifest is refused,
+// the old one stays, and Err says why. With [mmapfilter.OpenOptions.WaitForFile] it waits for a
+// manifest that is not there yet; until then every answer is "maybe". Close the set to stop its
+// goroutine.
 //
-// With [OpenOptions.VerifyBeforeSwitch] it opens and verifies all shards of a manifest, but those
-// that it has open already, before it switches to that manifest, and before FollowSet returns; if
-// one cannot be opened or is damaged, the manifest is refused with a [*ShardError]. A file that
-// takes the place of a shard is verified, too, before it is used.
-func FollowSet(path string, opts *OpenOptions) (*Set, error) {
+// With [mmapfilter.OpenOptions.VerifyBeforeSwitch] it opens and verifies all shards of a manifest, but
+// those that it has open already, before it switches to that manifest, and before Follow returns; if one
+// cannot be opened or is damaged, the manifest is refused with a [*ShardError]. A file that takes the
+// place of a shard is verified, too, before it is used.
+func Follow(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	s, err := newSet(path, opts)
 	if err != nil {
 		return nil, err
@@ -92,28 +90,16 @@ func FollowSet(path string, opts *OpenOptions) (*Set, error) {
 	case s.opts.WaitForFile && errors.Is(err, fs.ErrNotExist):
 		s.refuse(err)
 	default:
-		s.end(err)
 		return nil, about("open", path, err)
 	}
-	interval := s.opts.FollowInterval
-	if interval == 0 {
-		interval = DefaultFollowInterval
-	}
-	if interval < 0 {
-		close(s.ended)
-		return s, nil
-	}
-	go func() {
-		defer close(s.ended)
-		lookEvery(interval, time.After, s.stop, s.wake, func() (awaits bool, err error) {
-			_, err = s.Refresh()
-			return s.awaits(), err
-		})
-	}()
+	s.poll.Start(s.opts.FollowInterval, time.After, func() (awaits bool, err error) {
+		_, err = s.Refresh()
+		return s.awaits(), err
+	})
 	return s, nil
 }
 
-func newSet(path string, opts *OpenOptions) (*Set, error) {
+func newSet(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
@@ -121,10 +107,20 @@ func newSet(path string, opts *OpenOptions) (*Set, error) {
 	if err != nil {
 		return nil, about("open", path, err)
 	}
-	s := &Set{path: absolute, opts: *opts.withDefaults(), wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
-	s.life, s.end = context.WithCancelCause(context.Background())
+	s := &Set{path: absolute, poll: poll.New()}
+	if opts != nil {
+		s.opts = *opts
+	}
 	s.direct.Store(maybe)
 	return s, nil
+}
+
+// about adds the operation and the file to an error unless the error names them already.
+func about(op, path string, err error) error {
+	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", op, path, err)
 }
 
 // read reads the manifest. Shards that old names as well are taken over. With
@@ -141,7 +137,7 @@ func (s *Set) read(old *setState) (*setState, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := manifest.Decode(data)
+	m, err := decodeManifest(data)
 	if err != nil {
 		return nil, err
 	}
@@ -175,18 +171,16 @@ func (st *setState) verify(old *setState) error {
 }
 
 // shard returns shard i of a manifest, that of old if it is the same.
-func (s *Set) shard(old *setState, m *manifest.Manifest, i int) *setShard {
+func (s *Set) shard(old *setState, m *manifest, i int) *setShard {
 	if old != nil && len(old.shards) == len(m.Shards) && old.manifest.Seed == m.Seed &&
 		old.manifest.Shards[i].File == m.Shards[i].File && old.manifest.Shards[i].Identity == m.Shards[i].Identity {
 		return old.shards[i]
 	}
 	return &setShard{
+		set:    s,
 		number: i,
 		path:   filepath.Join(filepath.Dir(s.path), filepath.FromSlash(m.Shards[i].File)),
 		want:   shardHead{layout.Shard{Number: uint32(i), Count: uint32(len(m.Shards))}, uint64(m.Seed), uint64(m.Shards[i].Identity)},
-		opts:   &s.opts,
-		wake:   s.wake,
-		life:   s.life,
 	}
 }
 
@@ -218,9 +212,7 @@ func (st *setState) drop(but *setState) {
 func (s *Set) awaits() (awaits bool) {
 	if st := s.state.Load(); st != nil {
 		for _, sh := range st.shards {
-			if f := sh.opened(); f != nil && f.awaits() {
-				awaits = true
-			}
+			awaits = sh.awaits() || awaits // each: Awaits has the next mark wake the set again
 		}
 	}
 	return awaits
@@ -233,13 +225,13 @@ func (s *Set) refuse(err error) {
 
 // Refresh looks at the manifest and at the shards that are open now. It reports whether the set has
 // switched to another manifest; if so, every lookup that begins after Refresh returns uses it. The
-// error says why a new manifest was refused, or what is wrong with a shard. A set of [OpenSet] does
+// error says why a new manifest was refused, or what is wrong with a shard. A set of [Open] does
 // not follow: there, Refresh does nothing.
 func (s *Set) Refresh() (swapped bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
-		return false, ErrClosed
+		return false, mmapfilter.ErrClosed
 	}
 	if !s.follows {
 		return false, nil
@@ -268,7 +260,7 @@ func (s *Set) Refresh() (swapped bool, err error) {
 	return swapped, err
 }
 
-// Contains is [Filter.Contains] for the set.
+// Contains is [mmapfilter.Filter.Contains] for the set.
 func (s *Set) Contains(key []byte) bool { return s.direct.Load().Contains(key) }
 
 // ContainsString is Contains for a key in a string.
@@ -318,7 +310,7 @@ func (s *Set) Cap() uint64 {
 	return 0
 }
 
-// Normalisation is [Filter.Normalisation] of the set.
+// Normalisation is [mmapfilter.Filter.Normalisation] of the set.
 func (s *Set) Normalisation() string {
 	if st := s.state.Load(); st != nil {
 		return st.manifest.Normalisation
@@ -326,19 +318,16 @@ func (s *Set) Normalisation() string {
 	return ""
 }
 
-// Swaps returns how often the set has switched to another manifest.
-func (s *Set) Swaps() uint64 { return s.swaps.Load() }
-
 // Err returns the error that limits the set, or nil: why the last look refused the manifest, or a
 // [*ShardError] for the first shard that cannot be opened, is not the one that the manifest names, or
-// has a [Filter.Err]. After Close it is [ErrClosed].
+// has a [mmapfilter.Filter.Err]. After Close it is [mmapfilter.ErrClosed].
 func (s *Set) Err() error {
 	st := s.state.Load()
 	if refused := s.refused.Load(); refused != nil {
 		return *refused
 	}
 	if st == nil {
-		return ErrClosed
+		return mmapfilter.ErrClosed
 	}
 	for _, sh := range st.shards {
 		if err := sh.failure(); err != nil {
@@ -365,7 +354,7 @@ func (s *Set) OpenAll() error {
 // Close closes all shards. Lookups in progress finish; later ones report true. Closing a set again
 // does nothing and returns nil.
 func (s *Set) Close() error {
-	s.end(ErrClosed) // a Refresh that verifies holds the lock
+	s.poll.End(mmapfilter.ErrClosed) // a Refresh that verifies holds the lock
 	s.mu.Lock()
 	if s.mu.closed {
 		s.mu.Unlock()
@@ -380,8 +369,9 @@ func (s *Set) Close() error {
 	s.direct.Store(maybe)
 	s.refused.Store(nil)
 	s.mu.Unlock()
-	close(s.stop)
-	<-s.ended
+	if s.follows {
+		s.poll.Wait()
+	}
 	if st == nil {
 		return nil
 	}
@@ -392,4 +382,28 @@ func (s *Set) Close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Warm opens all shards, and is [mmapfilter.Filter.Warm] for each. It goes on after an error, and
+// returns the first, as a [*ShardError]. If the set switches to another manifest meanwhile, Warm goes on
+// with that.
+func (s *Set) Warm(ctx context.Context) error {
+	for {
+		first := s.OpenAll()
+		st := s.state.Load()
+		if st == nil {
+			return s.Err()
+		}
+		for _, sh := range st.shards {
+			if err := sh.warm(ctx); err != nil && first == nil {
+				first = &ShardError{sh.number, sh.path, err}
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if s.state.Load() == st {
+			return first
+		}
+	}
 }

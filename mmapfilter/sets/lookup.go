@@ -1,24 +1,29 @@
-package mmapfilter
+package sets
 
 import (
+	"sync"
+
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/byshard"
 )
 
-// ContainsBatch is [Filter.ContainsBatch] for the set. One manifest answers the whole batch.
+var setHashes = sync.Pool{New: func() any { return new([layout.LookupPart]uint64) }}
+
+// ContainsBatch is [mmapfilter.Filter.ContainsBatch] for the set. One manifest answers the whole batch.
 func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
 	st := s.state.Load()
 	if st == nil {
-		sayMaybe(found)
+		for i := range found {
+			found[i] = true // "maybe"
+		}
 		return
 	}
 	if st.written.Load() {
 		st.containsWritten(keys, found)
 		return
 	}
-	scratch := hashParts.Get().(*hashPart)
-	defer hashParts.Put(scratch)
+	scratch := setHashes.Get().(*[layout.LookupPart]uint64)
+	defer setHashes.Put(scratch)
 	for len(keys) > 0 {
 		hashes := scratch[:min(len(keys), len(scratch))]
 		for i := range hashes {
@@ -33,37 +38,37 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 // shard, since what is pending in a shard is not in its table. Those of all other shards are looked up
 // together.
 func (st *setState) containsWritten(keys [][]byte, found []bool) {
-	p := setParts.Get().(*byshard.Part)
-	defer setParts.Put(p)
+	p := parts.Get().(*part)
+	defer parts.Put(p)
 	for len(keys) > 0 {
-		part := keys[:min(len(keys), byshard.Most)]
-		p.Clear()
-		for i, key := range part {
+		some := keys[:min(len(keys), mostKeys)]
+		p.clear()
+		for i, key := range some {
 			h := st.hash.Hash(key)
-			number, own := layout.ShardOf(h, uint32(len(st.shards)))
-			if st.shards[number].writes.Load() {
-				p.Add(int(number), own, i)
+			number := ShardOf(h, len(st.shards))
+			if f := st.shards[number].file.Load(); f != nil && f.writes {
+				p.add(number, h, i)
 			} else {
-				p.AddOther(h, i)
+				p.addOther(h, i)
 			}
 		}
-		if hashes, answers := p.Others(); len(hashes) > 0 {
+		if hashes, answers := p.others(); len(hashes) > 0 {
 			st.lookups.ContainsHashes(hashes, answers)
-			p.AnswerOthers(found)
+			p.answerOthers(found)
 		}
-		for g := range p.Sort(len(st.shards)) {
-			number, own, answers := p.Group(g)
-			f := st.shards[number].get()
-			if len(own) > few {
-				f.open.Load().containsAll(own, answers)
+		for g := range p.sort(len(st.shards)) {
+			number, hashes, answers := p.group(g)
+			f := st.shards[number].get().filter
+			if len(hashes) > few {
+				f.ContainsHashes(hashes, answers)
 				continue
 			}
-			for i, h := range own {
-				answers[i] = f.own.Load().ContainsHash(h)
+			for i, h := range hashes {
+				answers[i] = f.ContainsHash(h)
 			}
 		}
-		p.Answer(found)
-		keys, found = keys[len(part):], found[len(part):]
+		p.answer(found)
+		keys, found = keys[len(some):], found[len(some):]
 	}
 }
 

@@ -1,0 +1,69 @@
+package mmapfilter
+
+import (
+	"context"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+)
+
+func init() {
+	bridge.Of = func(filter any) bridge.Filter { return (*inside)(filter.(*Filter)) }
+	bridge.Follow = func(f bridge.ShardFile) (any, error) { return followShard(f) }
+	bridge.Shard = func(opts any, shard layout.Shard) (build.Config, error) {
+		return opts.(*Options).buildingShard(shard)
+	}
+}
+
+// inside is a Filter as packages sets and guard see it: see package bridge.
+type inside Filter
+
+func (i *inside) Direct() *layout.Direct { return i.own.Load() }
+
+func (i *inside) Superblock() *layout.Superblock {
+	if o := i.open.Load(); o != nil {
+		return o.newest()
+	}
+	return nil
+}
+
+func (i *inside) Awaits() bool { return (*Filter)(i).awaits() }
+
+func (i *inside) Release() {
+	if o := i.open.Load(); o != nil {
+		o.release()
+	}
+}
+
+func (i *inside) InsertHashes(hashes []uint64) (n int, err error) {
+	f := (*Filter)(i)
+	err = f.insertInto(func(o *openFile) error {
+		var own, following [engine.Batch]uint64
+		next := f.ownHashes(hashes[n:], &following)
+		for n < len(hashes) {
+			part := own[:copy(own[:], next)]
+			if len(part) == 0 {
+				return ErrOtherShard
+			}
+			next = f.ownHashes(hashes[n+len(part):], &following)
+			if err := o.work.Catch(func() error { return o.work.Writer.InsertAll(part, next, &n) }); err != nil {
+				return err
+			}
+			f.inserted(o)
+		}
+		return nil
+	})
+	return n, err
+}
+
+func (i *inside) SyncAtFunc(seq func(operations uint64) uint64) error {
+	return (*Filter)(i).commit(func(w *engine.Writer) error { return w.SyncFunc(seq) })
+}
+
+func (i *inside) Rebuild(ctx context.Context, opts any, capacity func(items uint64) uint64, hashes func() []uint64) error {
+	o := *opts.(*RebuildOptions)
+	o.capacityFor, o.hashes = capacity, hashes
+	return (*Filter)(i).Rebuild(ctx, &o)
+}

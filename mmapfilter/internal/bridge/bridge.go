@@ -1,0 +1,55 @@
+// Package bridge has what packages sets and guard need of package mmapfilter beyond its API. Package
+// mmapfilter fills in the variables when a program begins. It imports this package, so its own types
+// cannot be named here: filter is a *mmapfilter.Filter, and opts points to one of its option structs.
+package bridge
+
+import (
+	"context"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+)
+
+// A Filter is the inside of a *mmapfilter.Filter.
+type Filter interface {
+	// Direct answers for hashes that stand for keys in the file of a shard (see layout.Shard). A rebuild
+	// and Close change it.
+	Direct() *layout.Direct
+	// Superblock returns the newest one, or nil after Close.
+	Superblock() *layout.Superblock
+	// Awaits reports whether the file that is to take the place of this one does not have its name yet.
+	Awaits() bool
+	// Release gives back the memory of the file. Lookups in progress still find what is there; Close
+	// would have them answer "maybe".
+	Release()
+
+	// InsertHashes is InsertBatch for hashes.
+	InsertHashes(hashes []uint64) (n int, err error)
+	// SyncAtFunc is SyncAt with the number that seq returns. seq is called at the instant that separates
+	// the operations that this sync covers from later ones, and receives the number of operations since
+	// the last SyncAt: so several goroutines may insert, and DurableOps still counts from a known
+	// operation. Operations wait for seq, which must not call the filter.
+	SyncAtFunc(seq func(operations uint64) uint64) error
+	// Rebuild is Rebuild with a *RebuildOptions and with what a guard adds to it. capacity returns the
+	// capacity for a number of items, once they are counted. hashes is called after Keys, at the same
+	// instant, and returns those of further items.
+	Rebuild(ctx context.Context, opts any, capacity func(items uint64) uint64, hashes func() []uint64) error
+}
+
+// Of returns the inside of a filter.
+var Of func(filter any) Filter
+
+// A ShardFile is a file that a set follows.
+type ShardFile struct {
+	Path string
+	Opts any                               // *mmapfilter.OpenOptions
+	Wake chan<- struct{}                   // where lookups ask for a look (R6)
+	Life context.Context                   // of a verification
+	Fits func(sb *layout.Superblock) error // why the set cannot use a file with this superblock, or nil
+}
+
+// Follow returns a *mmapfilter.Follower that looks when Refresh is called.
+var Follow func(f ShardFile) (follower any, err error)
+
+// Shard returns how to build a shard of a set with the options.
+var Shard func(opts any, shard layout.Shard) (build.Config, error)

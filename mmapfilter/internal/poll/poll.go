@@ -1,0 +1,83 @@
+// Package poll has a goroutine look for another file at a path: at intervals, and at once when a lookup
+// asks for it (R6).
+package poll
+
+import (
+	"context"
+	"time"
+)
+
+// Default is the interval of a Poller that is given none.
+const Default = 100 * time.Millisecond
+
+// A Poller looks until its life ends.
+type Poller struct {
+	Life context.Context // of what a look does, such as a verification
+
+	end   context.CancelCauseFunc
+	wake  chan struct{} // of capacity 1
+	ended chan struct{} // closed when no look is under way any more
+}
+
+// New returns a Poller that does not look yet.
+func New() *Poller {
+	p := &Poller{wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	p.Life, p.end = context.WithCancelCause(context.Background())
+	return p
+}
+
+// Wake returns where to send what makes the Poller look at once.
+func (p *Poller) Wake() chan<- struct{} { return p.wake }
+
+// Start begins to look at each interval; 0 means Default, and with a negative one it never looks. look
+// reports whether the file in use awaits another one, which has not got its name yet. after is
+// time.After, but in tests. Every Poller is started, or ended with End alone.
+func (p *Poller) Start(interval time.Duration, after func(time.Duration) <-chan time.Time, look func() (awaits bool, err error)) {
+	if interval == 0 {
+		interval = Default
+	}
+	if interval < 0 {
+		close(p.ended)
+		return
+	}
+	go func() {
+		defer close(p.ended)
+		p.run(interval, after, look)
+	}()
+}
+
+const (
+	failedShare = 4
+	soonest     = time.Millisecond
+)
+
+// run waits longer after a failed look, so that copying or locking a large file in vain takes at most 1
+// in failedShare of the time. While the file in use awaits another one, it looks again soon, and then
+// ever less often, down to once per interval.
+func (p *Poller) run(interval time.Duration, after func(time.Duration) <-chan time.Time, look func() (awaits bool, err error)) {
+	wait, soon := interval, soonest
+	for {
+		select {
+		case <-p.Life.Done():
+			return
+		case <-p.wake:
+		case <-after(wait):
+		}
+		begun := time.Now()
+		switch awaits, err := look(); {
+		case err != nil:
+			wait = max(interval, (failedShare-1)*time.Since(begun))
+		case awaits:
+			wait = min(interval, soon)
+			soon = min(interval, 2*soon)
+		default:
+			wait, soon = interval, soonest
+		}
+	}
+}
+
+// End ends the life with a cause. The look under way, if there is one, may go on.
+func (p *Poller) End(cause error) { p.end(cause) }
+
+// Wait waits, after End, until no look is under way.
+func (p *Poller) Wait() { <-p.ended }
