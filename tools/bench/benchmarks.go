@@ -3,14 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"golang.org/x/perf/benchfmt"
 )
 
 // A benchmark holds what "go test -bench" printed for the benchmarks of one name: a row for
@@ -22,20 +21,25 @@ type benchmark struct {
 	cells map[[2]string][]float64 // by row and unit
 }
 
+// benchmarkLine has the name, the sub-benchmarks and the values. Go appends "#01" to a name that comes
+// again, and the number of processors to all.
+var benchmarkLine = regexp.MustCompile(`^Benchmark(\w+)/?(\S*?)(?:#\d+)?(?:-\d+)?\s+\d+\s+(.+)$`)
+
 // benchmarkTables makes a table of each benchmark, with the medians of its runs.
-func benchmarkTables(out io.Reader) (string, error) {
+func benchmarkTables(out string) (string, error) {
 	var all []*benchmark
-	for reader := benchfmt.NewReader(out, "go test"); reader.Scan(); {
-		switch r := reader.Result().(type) {
-		case *benchfmt.Result:
-			for _, v := range r.Values {
-				if math.IsInf(v.Value, 0) || math.IsNaN(v.Value) {
-					return "", fmt.Errorf("%s: %g %s", r.Name, v.Value, v.Unit)
-				}
-			}
-			all = addResult(all, r)
-		case *benchfmt.SyntaxError:
-			return "", r
+	for line := range strings.Lines(out) {
+		found := benchmarkLine.FindStringSubmatch(strings.TrimSpace(line))
+		if found == nil {
+			continue
+		}
+		i := slices.IndexFunc(all, func(b *benchmark) bool { return b.name == found[1] })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &benchmark{name: found[1], cells: map[[2]string][]float64{}})
+		}
+		if err := all[i].add(strings.ReplaceAll(found[2], "/", ", "), strings.Fields(found[3])); err != nil {
+			return "", fmt.Errorf("%s: %w", line, err)
 		}
 	}
 	if len(all) == 0 {
@@ -48,39 +52,23 @@ func benchmarkTables(out io.Reader) (string, error) {
 	return b.String(), nil
 }
 
-func addResult(all []*benchmark, r *benchfmt.Result) []*benchmark {
-	base, parts := r.Name.Parts()
-	row := ""
-	for _, p := range parts {
-		if p[0] == '/' { // not the number of processors
-			again, _, _ := strings.Cut(string(p[1:]), "#") // Go appends "#01" to a name that comes again
-			row += ", " + again
-		}
-	}
-	i := slices.IndexFunc(all, func(b *benchmark) bool { return b.name == string(base) })
-	if i < 0 {
-		i = len(all)
-		all = append(all, &benchmark{name: string(base), cells: map[[2]string][]float64{}})
-	}
-	all[i].add(strings.TrimPrefix(row, ", "), r.Values)
-	return all
-}
-
-func (b *benchmark) add(row string, values []benchfmt.Value) {
+// add adds the values of a run, each followed by its unit.
+func (b *benchmark) add(row string, values []string) error {
 	if !slices.Contains(b.rows, row) {
 		b.rows = append(b.rows, row)
 	}
-	for _, v := range values {
-		unit, value := v.Unit, v.Value
-		if v.OrigUnit != "" {
-			unit, value = v.OrigUnit, v.OrigValue
+	for i := 0; i+1 < len(values); i += 2 {
+		value, err := strconv.ParseFloat(values[i], 64)
+		if err != nil || math.IsInf(value, 0) || math.IsNaN(value) {
+			return fmt.Errorf("%q is no number", values[i])
 		}
+		unit := values[i+1]
 		if !slices.Contains(b.units, unit) {
 			b.units = append(b.units, unit)
 		}
-		at := [2]string{row, unit}
-		b.cells[at] = append(b.cells[at], value)
+		b.cells[[2]string{row, unit}] = append(b.cells[[2]string{row, unit}], value)
 	}
+	return nil
 }
 
 func (b *benchmark) table() *figures.Table {

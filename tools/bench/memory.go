@@ -16,15 +16,20 @@ type memoryRun struct {
 	limit          figures.Size
 	steady         time.Duration
 	lookups, block int
+	file           string // the path of the filter
 }
 
-// filled builds the filter that is measured, and returns its path.
+// filled builds the filter that is measured, once, and returns its path.
 func (m *memoryRun) filled() (string, error) {
+	if m.file != "" {
+		return m.file, nil
+	}
 	n := byDefault.keys(int64(m.size))
 	path, f, err := m.build("memory.mmf", byDefault.options(n), n)
 	if err != nil {
 		return "", err
 	}
+	m.file = path
 	return path, f.Close()
 }
 

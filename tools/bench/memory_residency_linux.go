@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -13,108 +11,62 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
-	"golang.org/x/sys/unix"
 )
 
-// A mode is a way to open a filter.
-type mode struct {
+// modes are the ways to open a filter.
+var modes = []struct {
 	name      string
 	residency mmapfilter.Residency
-	unable    bool // without the right to lock more memory than RLIMIT_MEMLOCK
+}{
+	{"default", mmapfilter.ResidencyDefault},
+	{"random", mmapfilter.ResidencyRandom},
+	{"will-need", mmapfilter.ResidencyWillNeed},
+	{"populate", mmapfilter.ResidencyPopulate},
+	{"lock", mmapfilter.ResidencyLock},
+	{"heap", mmapfilter.ResidencyHeap},
 }
 
-var modes = []mode{
-	{"default", mmapfilter.ResidencyDefault, false},
-	{"random", mmapfilter.ResidencyRandom, false},
-	{"will-need", mmapfilter.ResidencyWillNeed, false},
-	{"populate", mmapfilter.ResidencyPopulate, false},
-	{"lock", mmapfilter.ResidencyLock, false},
-	{"lock, by a user without the right", mmapfilter.ResidencyLock, true},
-	{"heap", mmapfilter.ResidencyHeap, false},
-}
-
-type residencies struct {
-	*memoryRun
-	path   string
-	bytes  int64
-	groups bool // control groups are available
-	with   string
-}
-
-// A situation is how much memory a process has, and whether the file is in the page cache.
-type situation struct {
-	name    string
-	limit   int64
-	prepare func(path string) error
-}
-
-func (r *residencies) situations() []situation {
-	room := 2*r.bytes + 64<<20
-	return []situation{
-		{"In the page cache, as a program left it that has read the file", room, func(path string) error {
-			return errors.Join(machine.DropCache(path), readThrough(path))
-		}},
-		{"Not in memory, where it fits", room, machine.DropCache},
-		{"Larger than memory", int64(r.limit), machine.DropCache},
+// residency opens a file in each residency mode, in a process with a memory limit: where the file fits
+// and where it is larger. Nothing of it is in memory before.
+func (m *memoryRun) residency() error {
+	if ok, err := m.needDisk(); !ok {
+		return err
 	}
-}
-
-func readThrough(path string) error {
-	f, err := os.Open(path)
+	path, err := m.filled()
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	_, err = io.CopyBuffer(io.Discard, struct{ io.Reader }{f}, make([]byte, 128<<10))
-	return err
-}
-
-// residency opens a file in each residency mode, in a process with a memory limit: a file that is in the
-// page cache, one that is not and fits, and one that is larger.
-func (m *memoryRun) residency() (err error) {
-	r := &residencies{memoryRun: m}
-	if ok, err := r.needDisk(); !ok {
-		return err
-	}
-	if r.path, err = r.filled(); err != nil {
-		return err
-	}
-	info, err := os.Stat(r.path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	r.bytes = info.Size()
-	if err := r.limiter(); err != nil {
+	g, err := newMemoryGroup(int64(m.limit))
+	if err != nil {
+		m.printf("\nNOT MEASURED: %v\n", err)
+		return nil
+	}
+	if err := g.remove(); err != nil {
 		return err
 	}
-	r.printf("\n%s file, memory limited by %s; the system reads up to %s ahead. Lookups of absent keys.\n", figures.Mebibytes(r.bytes), r.with, readAhead(r.path))
-	for _, s := range r.situations() {
+	m.printf("\n%s file, memory limited by %s; the system reads up to %s ahead. Lookups of absent keys.\n", figures.Mebibytes(info.Size()), g, readAhead(path))
+	for _, s := range []struct {
+		name  string
+		limit int64
+	}{{"Not in memory, where it fits", 2*info.Size() + 64<<20}, {"Larger than memory", int64(m.limit)}} {
 		results := make([][]residencyResult, len(modes))
-		for round := range r.rounds {
-			for i, m := range modes {
-				r.note("%s, round %d, %s", s.name, round+1, m.name)
-				result, err := r.measure(s, m)
+		for round := range m.rounds {
+			for i, mode := range modes {
+				m.note("%s, round %d, %s", s.name, round+1, mode.name)
+				result, err := m.opened(residencyArgs{path, mode.residency, m.steady}, s.limit)
 				if err != nil {
-					return fmt.Errorf("%s: %w", m.name, err)
+					return fmt.Errorf("%s: %w", mode.name, err)
 				}
 				results[i] = append(results[i], result)
 			}
 		}
-		r.printf("\n%s (%s of memory):\n", s.name, figures.Mebibytes(s.limit))
-		r.table(results)
+		m.printf("\n%s (%s of memory):\n", s.name, figures.Mebibytes(s.limit))
+		m.residencyTable(results)
 	}
-	return nil
-}
-
-// limiter chooses what limits the memory: a control group, or where there is none what is left without.
-func (r *residencies) limiter() error {
-	g, err := newMemoryGroup(int64(r.limit))
-	if err == nil {
-		r.groups, r.with = true, g.String()
-		return g.remove()
-	}
-	r.printf("\nNOT MEASURED with a limit of the page cache: %v\n", err)
-	r.with = "RLIMIT_DATA for what is private and RLIMIT_MEMLOCK for what is locked: the page cache has no limit"
 	return nil
 }
 
@@ -122,8 +74,6 @@ type (
 	residencyArgs struct {
 		File      string
 		Residency mmapfilter.Residency
-		Unable    bool  // give up the right to lock memory
-		Rlimit    int64 // 0 for none
 		For       time.Duration
 	}
 	// A residencyResult is the result of one mode in one round. Faults and pages are per lookup.
@@ -137,39 +87,31 @@ type (
 	}
 )
 
-// measure measures one mode in a process with limited memory.
-func (r *residencies) measure(s situation, m mode) (result residencyResult, err error) {
-	if err := s.prepare(r.path); err != nil {
+// opened measures one mode in a process with limited memory.
+func (m *memoryRun) opened(args residencyArgs, limit int64) (result residencyResult, err error) {
+	if err := machine.DropCache(args.File); err != nil {
 		return result, err
 	}
-	var g *memoryGroup
-	if r.groups {
-		if g, err = newMemoryGroup(s.limit); err != nil {
-			return result, err
-		}
-		defer func() { err = errors.Join(err, g.remove()) }()
+	g, err := newMemoryGroup(limit)
+	if err != nil {
+		return result, err
 	}
-	c, err := r.start()
+	defer func() { err = errors.Join(err, g.remove()) }()
+	c, err := m.start()
 	if err != nil {
 		return result, err
 	}
 	defer c.end() // before the group is removed
-	args := residencyArgs{File: r.path, Residency: m.residency, Unable: m.unable, For: r.steady}
-	if g != nil {
-		err = g.add(c.pid())
-	} else {
-		args.Rlimit = s.limit
-	}
-	if err == nil {
+	if err = g.add(c.pid()); err == nil {
 		err = c.ask("residency", args, &result)
 	}
-	if err := r.ctx.Err(); err != nil {
+	if err := m.ctx.Err(); err != nil {
 		return result, err
 	}
 	switch refused := taskError(""); {
 	case errors.As(err, &refused):
-		result.Failed = strings.ReplaceAll(string(refused), r.path, "FILE")
-	case err != nil && g != nil && g.kills() > 0:
+		result.Failed = strings.ReplaceAll(string(refused), args.File, "FILE")
+	case err != nil && g.kills() > 0:
 		result.Failed = "killed: the kernel had no memory left for it"
 	case err != nil:
 		result.Failed = err.Error()
@@ -180,10 +122,6 @@ func (r *residencies) measure(s situation, m mode) (result residencyResult, err 
 var residencyTask = taskOf((*worker).residency)
 
 func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
-	runtime.LockOSThread() // capabilities belong to a thread
-	if err := a.limits(); err != nil {
-		return r, err
-	}
 	started := time.Now()
 	f, err := mmapfilter.OpenReadOnly(a.File, &mmapfilter.OpenOptions{Residency: a.Residency})
 	if err != nil {
@@ -237,44 +175,8 @@ func fullAfter(rates []float64, rate float64) int {
 	return len(rates)
 }
 
-// limits limits memory without a control group. RLIMIT_AS would not work: it limits addresses,
-// and a mapping takes those even without memory.
-func (a *residencyArgs) limits() error {
-	if a.Rlimit > 0 {
-		used, err := status(0, "VmData")
-		if err != nil {
-			return err
-		}
-		for resource, bytes := range map[int]int64{unix.RLIMIT_DATA: used + a.Rlimit, unix.RLIMIT_MEMLOCK: a.Rlimit} {
-			var limit unix.Rlimit
-			if err := unix.Getrlimit(resource, &limit); err != nil {
-				return os.NewSyscallError("getrlimit", err)
-			}
-			limit.Cur = min(uint64(bytes), limit.Max)
-			if err := unix.Setrlimit(resource, &limit); err != nil {
-				return os.NewSyscallError("setrlimit", err)
-			}
-		}
-	}
-	if a.Unable {
-		return dropRight(unix.CAP_IPC_LOCK)
-	}
-	return nil
-}
-
-// dropRight drops a capability of this thread.
-func dropRight(capability uint) error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return os.NewSyscallError("capget", err)
-	}
-	data[capability/32].Effective &^= 1 << (capability % 32)
-	return os.NewSyscallError("capset", unix.Capset(&header, &data[0]))
-}
-
-// table prints the medians of the rounds.
-func (r *residencies) table(results [][]residencyResult) {
+// residencyTable prints the medians of the rounds.
+func (m *memoryRun) residencyTable(results [][]residencyResult) {
 	best := 0.0
 	for _, row := range results {
 		if failure(row) == "" {
@@ -282,15 +184,15 @@ func (r *residencies) table(results [][]residencyResult) {
 		}
 	}
 	t := figures.NewTable("mode", "open", "first lookup", "90 % of full speed after", "lookups a second", "of the best", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
-	for i, m := range modes {
+	for i, mode := range modes {
 		row := results[i]
 		if failed := failure(row); failed != "" {
-			t.Row(m.name, "**"+failed+"**")
+			t.Row(mode.name, "**"+failed+"**")
 			continue
 		}
 		middle := func(get func(r *residencyResult) float64) float64 { return middleOf(row, get) }
 		rate := middle(func(r *residencyResult) float64 { return r.Rate })
-		t.Row(m.name,
+		t.Row(mode.name,
 			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Open) }))),
 			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.First) }))),
 			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Full) }))),
@@ -303,7 +205,7 @@ func (r *residencies) table(results [][]residencyResult) {
 			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssFile) }))),
 			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssAnon) }))))
 	}
-	r.print(t)
+	m.print(t)
 }
 
 // middleOf returns the median of the rounds.

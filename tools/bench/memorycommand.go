@@ -22,7 +22,7 @@ func newMemory() command {
 			s.flags.IntVar(&m.lookups, "lookups", 100_000, "cold: how many keys are looked up")
 			s.flags.IntVar(&m.block, "block", 2000, "cold: after how many the file is dropped from the page cache again, so that few find a page that another one has read")
 		},
-		short: map[string]string{"size": "64MiB", "rounds": "1", "processes": "3", "limit": "32MiB", "time": "50ms", "lookups": "2000", "block": "200"},
+		short: map[string]string{"size": "32MiB", "rounds": "1", "processes": "3", "limit": "16MiB", "time": "20ms", "lookups": "500", "block": "100"},
 		run:   func(*session) error { return m.run() },
 	}
 }

@@ -112,7 +112,7 @@ func (r *results) command(text string) (string, error) {
 	if !benchmarks {
 		return out.String(), nil
 	}
-	tables, err := benchmarkTables(&out)
+	tables, err := benchmarkTables(out.String())
 	if err != nil {
 		return "", err
 	}

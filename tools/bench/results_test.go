@@ -271,12 +271,12 @@ func TestReadmeFigures(t *testing.T) {
 // is an error.
 func TestBenchmarkTables(t *testing.T) {
 	const lines = "BenchmarkA/on=disk-2 1 %s ns/record\nBenchmarkA/on=disk-2 1 12000 ns/record\nBenchmarkA/on=disk-2 1 3 ns/record\n"
-	tables, err := benchmarkTables(strings.NewReader(fmt.Sprintf(lines, "4.25")))
+	tables, err := benchmarkTables(fmt.Sprintf(lines, "4.25"))
 	if err != nil || !strings.Contains(tables, "| on=disk | 4.250 |") {
 		t.Errorf("%v, %s", err, tables)
 	}
 	for _, bad := range []string{"+Inf", "NaN"} {
-		if _, err := benchmarkTables(strings.NewReader(fmt.Sprintf(lines, bad))); err == nil {
+		if _, err := benchmarkTables(fmt.Sprintf(lines, bad)); err == nil {
 			t.Errorf("%s is a value", bad)
 		}
 	}
