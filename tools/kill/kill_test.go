@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	killLives = flag.Int("lives", 40, "lives of the writer in TestKill")
+	killLives = flag.Int("lives", 30, "lives of the writer in TestKill")
 	killFor   = flag.Duration("for", 0, "how long TestKill runs, whatever -lives says")
 	killSeed  = flag.Uint64("seed", 0, "the seed of TestKill, which makes the same choices, but not at the same times; 0 means another in each run")
 )
@@ -203,8 +203,12 @@ type death struct {
 
 var deaths = []death{
 	{phaseWork, true}, {phaseOpen, true}, {phaseSync, true}, {phaseSeal, false}, {phaseCheckpoint, true},
-	{phaseRebuild, true}, {phaseClose, true}, {phaseWork, true}, {phaseSeal, true}, {phaseClose, false},
+	{phaseRebuild, true}, {phaseClose, true}, {phaseSeal, true}, {phaseClose, false},
 }
+
+// livesOfFile is after how many lives another file replaces the one of the writer. It has no factor in
+// common with the number of deaths, so each death comes to files of each kind.
+const livesOfFile = 5
 
 // life runs one life of the writer, and what follows it.
 func (p *parent) life(n int) {
@@ -222,11 +226,12 @@ func (p *parent) life(n int) {
 	if p.die(w, deaths[n%len(deaths)]) {
 		p.afterKill((n + n/len(deaths)) % 5)
 	}
-	if n%4 == 3 && !p.violated() {
+	last := n%livesOfFile == livesOfFile-1
+	if (last || n%4 == 3) && !p.violated() {
 		p.examine(false)
 	}
-	if n%8 == 7 && !p.violated() {
-		p.replace(n / 8)
+	if last && !p.violated() {
+		p.replace(n / livesOfFile)
 	}
 }
 
@@ -271,7 +276,7 @@ func (p *parent) await(is func() bool, format string, args ...any) {
 }
 
 // longestWork bounds how long a writer works before it has to die.
-const longestWork = 400 * time.Millisecond
+const longestWork = 300 * time.Millisecond
 
 // work lets the writer work for a while, or until it ends.
 func (p *parent) work(w *child) {
@@ -389,7 +394,8 @@ func (p *parent) examine(full bool) {
 }
 
 // replace has a process build a new file of the keys in the model over the old one, and kills every
-// other one of them. A build that was killed is done again.
+// other one of them. A build that was killed is done again. The old file was examined, so that the model
+// knows which operations were done.
 func (p *parent) replace(n int) {
 	old, err := os.Stat(p.path)
 	p.must(err)

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	crashStates = flag.Uint64("states", 500_000, "crash states that TestExplore looks at, about")
+	crashStates = flag.Uint64("states", 200_000, "crash states that TestExplore looks at, about")
 	crashSeed   = flag.Uint64("seed", 1, "seed of the first trace of TestExplore; of a violation, it shows that one at once")
 )
 
