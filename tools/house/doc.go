@@ -146,7 +146,8 @@
 //   - The order of writes anywhere but in recovery.
 //   - A file of more than 600 lines, a function of more than 70 outside of tests, a comment that is
 //     too wide, a package without an essay. (house)
-//   - A rule that no test names, or with the number of another one. (house)
+//   - A rule that no test names, or with the number of another one; a test that the gate names and that
+//     does not exist. (house)
 //   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint, which looks for
 //     units of time, models of processors and some phrases)
 //   - A function that README names and that is not where it says. (house)

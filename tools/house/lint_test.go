@@ -79,7 +79,22 @@ func check(t *testing.T, root, essay string) (broken []string) {
 	for _, f := range written {
 		broken = append(broken, checkSize(f)...)
 	}
-	return slices.Concat(broken, checkPlan(importsOf(t, root, all), readPlan(essay)), checkEssays(written), checkRules(written))
+	gate, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
+	must(t, err)
+	return slices.Concat(broken, checkGate(string(gate), all), checkPlan(importsOf(t, root, all), readPlan(essay)), checkEssays(written), checkRules(written))
+}
+
+var testNamed = regexp.MustCompile(`\bTest[A-Z]\w*`)
+
+// checkGate reports tests that the gate names and that do not exist: go test runs none without a word.
+func checkGate(gate string, files []file) (broken []string) {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(testNamed.FindAllString(gate, -1)))) {
+		exists := slices.ContainsFunc(files, func(f file) bool { return strings.Contains(f.text, "\nfunc "+name) })
+		if !exists {
+			broken = append(broken, ".ci/run names "+name+", which is no test")
+		}
+	}
+	return broken
 }
 
 func must(t *testing.T, err error) {
