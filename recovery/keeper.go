@@ -111,9 +111,9 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 	return nil
 }
 
-// keep appends the history of a generation, the segments of a log, to NAME.hashes and makes it durable (K2). If that
-// fails, and the filter need not keep its hashes, it does without: nothing else depends on them.
-// Otherwise the log still has them, and keep can be tried again.
+// keep appends the history of a generation, the segments of a log, to NAME.hashes and makes it durable
+// (K2). If that fails, and the filter need not keep its hashes, it does without: nothing else depends on
+// them. Otherwise the log still has them, and keep can be tried again.
 func (k *keeper) keep(generation uint64, segments iter.Seq2[[]uint64, wal.Segment]) error {
 	if k.err() != nil || generation <= k.generation && !k.torn {
 		return nil
