@@ -10,11 +10,13 @@
 // doubt it says "maybe", and the store is asked as if there were no filter.
 //
 //	what happened                                 what you get
-//	a kill, a power loss                          the filter as it was, with the keys of the outbox or log
+//	a kill, a power loss                          the filter as it was, with the keys that it lacks: from
+//	                                              the outbox, or from the store
 //	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is rebuilt in
 //	another store                                 the background: it reads all keys once
-//	a kill while a store with a log is opened     the same
-//	the filter is restored from a backup          the same, unless the outbox or log has all that it lacks
+//	a kill while a Pebble store is opened         the same
+//	the filter is restored from a backup          the same, unless the outbox has all that it lacks, or the
+//	                                              store tells it
 //	the store is restored from a backup           the same, unless no key has been removed from the filter
 //	                                              since
 //	another guard has opened the store since:     "maybe" for all keys, until the filter is rebuilt; the
@@ -27,8 +29,8 @@
 //	                                              commits go on
 //	the filter is full                            it is rebuilt, twice as large, in the background; until
 //	                                              then new keys are kept in memory
-//	the store is closed or killed before such     the same when it is opened again, if there is an outbox; with
-//	a rebuild has ended                           a log, "maybe" for all keys until the filter is rebuilt
+//	the store is closed or killed before such     the same when it is opened again; if Pebble has flushed
+//	a rebuild has ended                           these keys, "maybe" for all keys until the filter is rebuilt
 //	a rebuild runs out of room for new keys       it begins again at once, with at least twice the room;
 //	                                              the old filter answers meanwhile, if there is one
 //	as many keys come and go, as in a queue       the same; later rebuilds make the filter larger, and are
@@ -44,11 +46,10 @@
 // Some of these words mean something else in the other packages.
 //
 //	store       the database that the guard stands in front of
-//	log         the write-ahead log of the store
 //	entry       a key of the guard's own in the store, with its value
 //	outbox      the entries with the hashes of keys that the filter may not have durably
 //	overflow    the hashes that found no room in the filter: they wait in memory for a rebuild
-//	epoch       the time between two syncs of the filter, if there is a log; epochs are numbered
+//	position    a number that a store gives each transaction, in their order; see Ordered
 //	interval    Options.CommitInterval
 //	mark        putting a new random number, the token, into the store and then into the filter
 //	stamp       the entry that names the filter and its token
@@ -67,24 +68,28 @@
 // does not have durably, each once. Later transactions remove from the outbox what the filter has
 // durably.
 //
-// The log. With deletes: Rebuild, a store whose write-ahead log can be read needs no outbox: see
-// [Logged]. Open puts the keys of the log into the filter before it opens the store, and
-// [Guard.Flushing] makes the filter durable before a flush takes keys out of the log. New hashes wait
-// in memory until the filter takes them in, many at a time: a lookup finds them there, and a sync
-// takes them in first.
+// Positions. With deletes: Rebuild, a store that numbers its transactions needs no outbox: see
+// [Ordered]. A sync of the filter first asks for the position of the newest transaction, then takes in
+// the keys that are on their way, and then makes the filter durable with that position. A transaction's
+// keys are on their way before it has a position, so a durable filter has the keys of all transactions
+// up to the one that it names. After a crash, Open asks the store for the keys that came after it, and
+// puts them into the filter; it may insert a key that the filter has, which changes nothing. While keys
+// have overflowed, the filter keeps its position. New hashes wait in memory until the filter takes them
+// in, many at a time: a lookup finds them there.
 //
-// Epochs tell whether the log has everything that the filter lacks. A sync of the filter ends an
-// epoch: then the filter durably has the number of the epoch and the keys of all transactions up to
-// its end. Before the first transaction of an epoch is committed, the guard puts an entry into the
-// store, without a sync: the number of this epoch, and of the one before it that has an entry. Open
-// looks for these entries in the part of the log that the store reads. If they lead from the epoch
-// of the filter to the last one in the store, without a gap, the log has all keys that the filter
-// lacks. Open may insert a key that the filter has, which changes nothing.
+//	store    a@1  b@2  c@3 │ d@4          the crash comes here: d may be lost or not
+//	filter   a    b    c   │ d            durable with position 3; d is in memory, and lost
+//	Open     Since(3) yields d if the store has it; then the filter names the last position
+//
+// Positions may come again: a store that has lost d gives its number to the next transaction. So Open
+// has the filter name the present position, with a new token, before there is one. The mark puts the
+// position at which Open began into the stamp, too: a filter from before that is taken to have no
+// more than this.
 //
 // The token. A mark puts a random number into the store, in a transaction that is durable when the
 // mark ends, and then into the filter. A key leaves the filter only after a mark that came after its
 // delete in the store. So if store and filter have the same token, whatever crash or backup they come
-// from, the filter has all keys of the store but those in the outbox, or in the epochs after its own.
+// from, the filter has all keys of the store but those in the outbox, or after its position.
 //
 // The owner. Guards with different prefixes do not see each other's entries, but all have the owner in
 // the same place, [OwnerName]. A guard names its filter there, durably, before the first transaction
@@ -152,8 +157,8 @@
 //	G2  No sync is added to a commit. A transaction that puts keys has an entry with their hashes and
 //	    the number of an operation. Open does what the filter lacks of them, once, and rebuilds
 //	    the filter unless its identity and its token are those of the store, and it has at least the
-//	    operations that are no longer in the outbox. With a log, its transactions take the place of
-//	    these entries, and epochs that of operations.
+//	    operations that are no longer in the outbox. An Ordered store has no such entries: Open
+//	    inserts the keys that it has after the position of the filter.
 //	G3  With deletes: Exact, the filter has each key of the store once. With deletes: Rebuild, it has
 //	    each key, and others, and is rebuilt when they are too many, or when it is 90 % full.
 //	G4  Whatever else an engine can do to its keys, the guard follows it, or rebuilds the filter, or
@@ -166,8 +171,8 @@
 // # An adapter
 //
 // An engine needs a [Store], four methods, and three calls around each commit: Begin and Prepare
-// before it, Done after it. With a log it is a [Logged], and calls [Guard.Flushing], and
-// [Guard.Unlogged] for what does not pass by the log. If a prefix decides where the entries are, the
+// before it, Done after it. An [Ordered] store has two more; if it is about to forget what Since would
+// yield, it calls [Guard.Sync] before. If a prefix decides where the entries are, the
 // one with the key [OwnerKey] is at [OwnerName] all the same. This is the whole adapter of an imaginary
 // store, kv, which has the guard's entries in a table of their own. Open it with [Open] and
 // [Options.WithDefaults], as the example does.

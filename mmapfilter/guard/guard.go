@@ -15,13 +15,13 @@ var ErrClosed = errors.New("guard is closed")
 
 // A Guard keeps a filter of the keys in a store. All methods may be called concurrently.
 type Guard struct {
-	options  *Options
-	store    Store
-	filter   guarded.Filter // nil if there is none: every answer is "maybe"
-	id       identity       // of the filter
-	log      *log           // takes the place of the outbox; or nil
-	flushes  sync.Mutex     // held while a flush of the store waits for the filter
-	readOnly bool
+	options   *Options
+	store     Store
+	filter    guarded.Filter // nil if there is none: every answer is "maybe"
+	id        identity       // of the filter
+	positions *positions     // takes the place of the outbox; or nil
+	closing   sync.RWMutex   // shared by calls of Sync
+	readOnly  bool
 
 	// serving is clear while the filter may lack keys of the store: every answer is "maybe".
 	serving atomic.Bool
@@ -43,8 +43,6 @@ type Guard struct {
 	mu struct {
 		sync.Mutex
 		open      []*commit           // of the transactions that are prepared and not done
-		prepared  uint64              // number of transactions that put or delete keys
-		synced    uint64              // of prepared: the filter has the keys durably. Only with a log
 		listed    int                 // number of open transactions that a rebuild has listed
 		done      sync.Cond           // signals that a listed transaction is done
 		deletes   []*deletion         // of transactions that are done, for the next round
@@ -97,9 +95,10 @@ func (g *Guard) hooks() *guarded.Hooks {
 	return system(g.life, g.commitInterval(), g.options.Mode, !g.options.ownPath)
 }
 
-// commitInterval returns the filter's option. With a log the filter has no timer: the guard syncs it.
+// commitInterval returns the filter's option. With positions the filter has no timer: the guard syncs
+// it.
 func (g *Guard) commitInterval() time.Duration {
-	if g.log != nil {
+	if g.positions != nil {
 		return -1
 	}
 	return g.options.CommitInterval

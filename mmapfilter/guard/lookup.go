@@ -27,7 +27,7 @@ func (g *Guard) absent(key []byte, v *View) bool {
 	// A hash moves from incoming or from the overflow to the next of these places, and is there
 	// before it leaves the one before: so ask them in this order. The view changes before a key leaves
 	// the filter: so compare it after.
-	if g.log != nil && g.log.incoming.has(h) || g.overflow.has(h) || g.filter.ContainsHash(h) {
+	if g.positions != nil && g.positions.incoming.has(h) || g.overflow.has(h) || g.filter.ContainsHash(h) {
 		c.passed.Add(1)
 		return false
 	}

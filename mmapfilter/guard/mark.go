@@ -11,21 +11,21 @@ import (
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
-	s := stamp{id: g.id, mode: g.options.Deletes, logged: g.log != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity, covers: g.options.covered()}
+	s := stamp{id: g.id, mode: g.options.Deletes, ordered: g.positions != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity, covers: g.options.covered()}
 	due := g.mu.due.and(g.mu.under)
 	// After a crash nobody knows what was deleted after the mark.
 	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany || due.deleted > due.gone
 	g.mu.Unlock()
-	if g.log != nil {
-		s.previousAt = g.log.durable.Load()
+	if g.positions != nil {
+		s.previousAt = g.positions.at()
 	}
 	c.Set = append(c.Set, g.id.owner(), Entry{entryKey(keyStamp), s.encode()})
 	if err := g.store.Write(c); err != nil {
 		return err
 	}
 	base, err := g.base, error(nil)
-	if g.log != nil {
-		err = g.syncLog(next)
+	if g.positions != nil {
+		err = g.syncAt(next)
 	} else {
 		err = g.filter.SyncAtFunc(func(operations uint64) uint64 {
 			if base += operations; reset {

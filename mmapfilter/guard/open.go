@@ -30,7 +30,7 @@ func Open(store Store, o *Options) (*Guard, error) {
 		g.background.Add(2)
 		go g.commits()
 		go g.rebuilds()
-		if g.log != nil {
+		if g.positions != nil {
 			g.background.Add(1)
 			go g.drains()
 		}
@@ -43,43 +43,33 @@ func Open(store Store, o *Options) (*Guard, error) {
 func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	g := newGuard(store, o)
 	g.readOnly = true
-	var broken error
-	if f, err := openReadOnly(o.Path); err == nil {
-		g.use(guarded.Of(f))
-	} else {
-		broken = err
-	}
-	if err := g.openStore(&broken); err != nil {
-		g.closeFilter()
+	if err := g.usePositions(); err != nil {
 		return nil, err
 	}
 	entries, err := entriesOf(store)
 	if err != nil {
-		g.closeFilter()
 		return nil, err
 	}
-	s, err := readState(entries)
-	if broken == nil {
+	s, broken := readState(entries)
+	if f, err := openReadOnly(o.Path); err == nil {
+		g.filter = guarded.Of(f)
+	} else if broken == nil {
 		broken = err
 	}
 	if broken == nil {
-		broken = g.check(s)
+		broken = s.check(g.filter, g.options, g.positions != nil)
 	}
 	g.fit(s, broken == nil)
-	if broken != nil {
-		g.mu.failed = broken
-		return g, nil
+	if broken == nil && g.positions != nil {
+		broken = g.catchUp(s)
+	} else if broken == nil {
+		_, durable := durableIn(g.filter)
+		if !g.overflow.addAll(s.missing(durable)) {
+			broken = errTooMany
+		}
 	}
-	_, durable := durableIn(g.filter)
-	missing := s.missing(durable)
-	if g.log != nil {
-		missing = append(missing, g.log.unplaced...)
-	}
-	if !g.overflow.addAll(missing) {
-		g.mu.failed = errTooMany
-		return g, nil
-	}
-	g.serving.Store(true)
+	g.mu.failed = broken
+	g.serving.Store(broken == nil)
 	return g, nil
 }
 
@@ -88,29 +78,8 @@ func newGuard(store Store, o *Options) *Guard {
 	g := &Guard{options: &own, store: store, wake: make(chan struct{}, 1)}
 	g.mu.done.L = &g.mu
 	g.mu.durableAt = time.Now()
-	if l, ok := store.(Logged); ok && o.Deletes == Rebuild {
-		g.log = newLog(l)
-		g.log.covers, g.log.took, g.log.whole = g.covers, g.took, g.isWhole
-	}
 	g.life, g.end = context.WithCancel(context.Background())
 	return g
-}
-
-// isWhole reports whether the filter has all hashes that it was given: none is in the overflow.
-func (g *Guard) isWhole() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.mu.lost && !g.overflow.any.Load()
-}
-
-// took is log.took.
-func (g *Guard) took(known uint64, unplaced []uint64) {
-	if len(unplaced) > 0 {
-		g.overflows(unplaced)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.addKnown(known)
 }
 
 // open opens the filter and inserts the keys that it lacks. stale says why it must be rebuilt instead.
@@ -119,31 +88,26 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 		return nil, nil, err
 	}
 	g = newGuard(store, o)
-	if g.log != nil {
-		stale = g.openFilter()
-	}
-	if err := g.openStore(&stale); err != nil {
-		g.closeFilter()
+	if err := g.usePositions(); err != nil {
 		return nil, nil, err
 	}
 	entries, err := entriesOf(store)
 	if err != nil {
-		g.closeFilter()
 		return nil, nil, err
 	}
-	s, err := readState(entries)
-	if err != nil {
+	s, stale := readState(entries)
+	if f, err := g.hooks().Open(o.Path); err == nil {
+		g.filter = f
+	} else if stale == nil {
 		stale = err
 	}
-	if g.log == nil {
-		if err := g.openFilter(); stale == nil {
-			stale = err
-		}
-	}
 	if stale == nil {
-		stale = g.check(s)
+		stale = s.check(g.filter, g.options, g.positions != nil)
 	}
 	g.fit(s, g.filter != nil && ofGuard(g.filter))
+	if stale == nil && g.positions != nil {
+		stale = g.catchUp(s)
+	}
 	if stale != nil {
 		return g, stale, nil
 	}
@@ -170,47 +134,6 @@ func entriesOf(store Store) ([]Entry, error) {
 	return entries, nil
 }
 
-func (g *Guard) use(f guarded.Filter) {
-	if g.filter = f; g.log != nil {
-		g.log.filter = f
-	}
-}
-
-func (g *Guard) openFilter() (err error) {
-	f, err := g.hooks().Open(g.options.Path)
-	if err == nil {
-		g.use(f)
-	}
-	return err
-}
-
-// openStore opens a store that has a log. Keys of the log that the filter lacks are inserted first:
-// as soon as the store is open, its log may be gone. It sets stale if the filter cannot be used. An
-// error comes from the store.
-func (g *Guard) openStore(stale *error) error {
-	l, ok := g.store.(Logged)
-	if !ok {
-		return nil
-	}
-	if g.log == nil || *stale != nil {
-		return l.Open(func(uint64) {})
-	}
-	*stale = g.log.readLog(g.readOnly)
-	g.counts.replayed.Add(g.log.read)
-	return l.Open(func(first uint64) {
-		if *stale == nil {
-			g.log.replayed(first)
-		}
-	})
-}
-
-func (g *Guard) check(s *state) error {
-	if g.log == nil {
-		return s.check(g.filter, g.options, false, 0)
-	}
-	return s.check(g.filter, g.options, true, g.log.reached)
-}
-
 // resume does the operations of the outbox that the filter lacks, each once (G2), and begins a new
 // count of operations. Deletes come last: after the mark, the outbox no longer has them.
 func (g *Guard) resume(s *state) error {
@@ -234,11 +157,7 @@ func (g *Guard) resume(s *state) error {
 		changes.Set = append(changes.Set, Entry{r.key, appendHashes(nil, unplaced)})
 	}
 	g.token = at
-	if g.log == nil {
-		_, g.trimmed = durableIn(g.filter)
-	} else {
-		g.log.begin()
-	}
+	_, g.trimmed = durableIn(g.filter)
 	g.mu.addGone(s.stamp.gone)
 	g.mu.unknown = s.stamp.unknown
 	if err := g.mark(changes, true); err != nil {
@@ -278,7 +197,7 @@ func (g *Guard) begin(stale error) error {
 		g.failureIsDurable.Store(true)
 		return nil
 	}
-	g.use(f)
+	g.filter = f
 	g.mu.building = true
 	empty, err := g.storeIsEmpty()
 	if err != nil {
@@ -332,7 +251,8 @@ func (g *Guard) Close() error {
 	g.mu.Unlock()
 	g.end()
 	g.background.Wait()
-	g.flushed()
+	g.closing.Lock()
+	g.closing.Unlock()
 	g.rebuilding.Lock() // waits for a call of Rebuild
 	defer g.rebuilding.Unlock()
 	g.serving.Store(false)

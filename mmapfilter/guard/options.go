@@ -71,7 +71,8 @@ type Options struct {
 	// of the store do not have, so nobody can read the filter who cannot read the store.
 	Mode fs.FileMode
 	// CommitInterval is how often the filter becomes durable; 0 means a second. What the store has
-	// committed since then is in the outbox, 8 bytes a key and one entry a transaction, or in the log.
+	// committed since then is in the outbox, 8 bytes a key and one entry a transaction, or the store
+	// tells it when it is opened.
 	CommitInterval time.Duration
 
 	// Hooks are for the tests of this module.

@@ -118,7 +118,7 @@ func TestRateOfStaleFilter(t *testing.T) {
 			must(t, err)
 			s.put(g, "a")
 			if failed {
-				g.fail(errNoRoom)
+				g.fail(errTooMany)
 			}
 			must(t, g.Close())
 			o.Capacity, o.FalsePositiveRate = 0, 0
@@ -202,7 +202,7 @@ func TestGrownFilterShrinks(t *testing.T) {
 // TestStampOfBefore reads a stamp without what later ones have: nobody knows what was asked for, nor
 // which keys the filter is for.
 func TestStampOfBefore(t *testing.T) {
-	s := stamp{mode: Exact, logged: true, token: 3, previous: 2, previousAt: 7, gone: 9, unknown: true, capacity: 1000, covers: 5}
+	s := stamp{mode: Exact, ordered: true, token: 3, previous: 2, previousAt: 7, gone: 9, unknown: true, capacity: 1000, covers: 5}
 	b := s.encode()
 	if got, ok := decodeStamp(b); !ok || got != s {
 		t.Errorf("%+v, %t", got, ok)

@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// The first byte of an entry's key. There is one entry each of keyStamp, keyOwner, keyFailed, keyTrimmed
-// and keyEpoch; the others have a number after that byte.
+// The first byte of an entry's key. There is one entry each of keyStamp, keyOwner, keyFailed and
+// keyTrimmed; the others have a number after that byte.
 const (
 	keyStamp   = 's' // which filter has all keys but those in the outbox
 	keyOwner   = 'o' // which filter is that of the guard that opened the store last; see OwnerName
@@ -20,7 +20,6 @@ const (
 	keyLoose   = 'u' // hashes that found no room
 	keyDeletes = 'd' // hashes to be deleted
 	keyTrimmed = 't' // a number: the outbox has no operation before it
-	keyEpoch   = 'e' // the last epoch that has an entry
 )
 
 func entryKey(kind byte, number ...uint64) []byte {
@@ -48,36 +47,6 @@ type record struct {
 type deletion struct {
 	key    []byte // of the entry
 	hashes []uint64
-}
-
-// An epoch is the time between two syncs of the filter, with a number. A transaction belongs to the
-// epoch that is current once its keys are on their way into the filter. The entry of that epoch is in
-// the store before the transaction. So a filter with an epoch's number has the keys of all
-// transactions up to it; and if a later epoch has its entry in the log, its transactions are behind
-// that entry.
-type epoch struct {
-	number   uint64
-	previous uint64 // the epoch before it that has an entry
-	least    uint64 // the filter must have this epoch: the log lacks keys of it
-	file     uint64 // of the log; not in the entry
-}
-
-func (e epoch) entry() Entry {
-	value := binary.LittleEndian.AppendUint64(nil, e.number)
-	value = binary.LittleEndian.AppendUint64(value, e.previous)
-	return Entry{entryKey(keyEpoch), binary.LittleEndian.AppendUint64(value, e.least)}
-}
-
-// decodeEpoch returns an epoch that no filter has if the value is damaged.
-func decodeEpoch(value []byte) epoch {
-	if len(value) != 24 {
-		return epoch{number: ^uint64(0), previous: ^uint64(0), least: ^uint64(0)}
-	}
-	return epoch{
-		number:   binary.LittleEndian.Uint64(value),
-		previous: binary.LittleEndian.Uint64(value[8:]),
-		least:    binary.LittleEndian.Uint64(value[16:]),
-	}
 }
 
 // A trim removes entries from the outbox whose hashes the filter has durably.
@@ -130,7 +99,7 @@ func newToken(random func() uint64, last token) token {
 }
 
 // pack returns the number that a filter has durably after a mark: the token, and, in base, the
-// operations before it, or the epoch.
+// operations before it, or the position.
 func pack(t token, base uint64) uint64 { return uint64(t)<<baseBits | base&(1<<baseBits-1) }
 
 func unpack(seq uint64) (t token, base uint64) {
@@ -139,14 +108,14 @@ func unpack(seq uint64) (t token, base uint64) {
 
 // A stamp says which filter has all keys of the store but those in the outbox: the one with this
 // identity and token. If a crash comes between the two steps of a mark, that filter has the previous
-// token, and at least previousAt operations, or epochs.
+// token, and at least previousAt operations.
 type stamp struct {
 	id              identity
 	mode            DeleteMode
-	logged          bool // there are epochs, and no outbox
-	reset           bool // operations after the mark are counted anew
+	ordered         bool // there are positions, and no outbox
+	reset           bool // operations after the mark are counted anew, and so may positions
 	token, previous token
-	previousAt      uint64
+	previousAt      uint64 // with positions: where the filter was when it was opened
 	gone            uint64 // keys that are in the filter only, about
 	unknown         bool   // more keys may be gone
 	capacity        uint64 // Options.Capacity, or 0 if it is not known
@@ -156,7 +125,7 @@ type stamp struct {
 const (
 	stampVersion = 3
 	stampReset   = 1 << 0
-	stampLogged  = 1 << 1
+	stampOrdered = 1 << 1
 	stampUnknown = 1 << 2
 	stampBytes   = 3 + len(identity{}) + 4 + 4 + 8 + 8 + 8 + 8
 )
@@ -166,8 +135,8 @@ func (s *stamp) encode() []byte {
 	if s.reset {
 		b[2] |= stampReset
 	}
-	if s.logged {
-		b[2] |= stampLogged
+	if s.ordered {
+		b[2] |= stampOrdered
 	}
 	if s.unknown {
 		b[2] |= stampUnknown
@@ -185,10 +154,10 @@ func decodeStamp(b []byte) (s stamp, ok bool) {
 	if n := len(b); n == stampBytes-16 && b[0] == 1 || n == stampBytes-8 && b[0] == 2 {
 		b = append(append([]byte{stampVersion}, b[1:]...), make([]byte, stampBytes-n)...)
 	}
-	if len(b) != stampBytes || b[0] != stampVersion || b[2] > stampReset|stampLogged|stampUnknown {
+	if len(b) != stampBytes || b[0] != stampVersion || b[2] > stampReset|stampOrdered|stampUnknown {
 		return s, false
 	}
-	s.mode, s.reset, s.logged = DeleteMode(b[1]), b[2]&stampReset != 0, b[2]&stampLogged != 0
+	s.mode, s.reset, s.ordered = DeleteMode(b[1]), b[2]&stampReset != 0, b[2]&stampOrdered != 0
 	s.unknown = b[2]&stampUnknown != 0
 	copy(s.id[:], b[3:])
 	b = b[3+len(s.id):]
@@ -216,7 +185,6 @@ func decodeHashes(b []byte) (hashes []uint64) {
 type state struct {
 	stamp   stamp
 	owner   string
-	epoch   uint64
 	trimmed uint64
 	inserts []numbered
 	loose   []uint64
@@ -232,7 +200,6 @@ var (
 	errNoStamp = errors.New("the store names no filter")
 	errFailed  = errors.New("the filter had failed")
 	errOther   = errors.New("the filter and the store do not belong together, or one of them is older")
-	errNoRoom  = errors.New("the filter has no room for what it lacks of the log of the store")
 	errTooMany = errors.New("the store has more keys that the filter lacks than there is memory for")
 	errMode    = errors.New("the filter was kept with other options")
 	errOwner   = errors.New("another guard may have opened the store since this one did")
@@ -263,8 +230,6 @@ func readState(entries []Entry) (*state, error) {
 			}
 		case keyFailed:
 			return nil, errFailed
-		case keyEpoch:
-			s.epoch = decodeEpoch(e.Value).number
 		case keyInserts:
 			s.inserts = append(s.inserts, numbered{number, decodeHashes(e.Value)})
 		case keyLoose:
@@ -285,13 +250,13 @@ func readState(entries []Entry) (*state, error) {
 func (s *state) isOf(f guarded.Filter) bool { return f.Normalisation() == s.stamp.id.String() }
 
 // check returns nil if a filter has all keys of the store but those in the outbox (G2), since no other
-// guard has opened the store after this one (G6). With a log, it must have all of them, and epoch is
-// the last epoch whose keys it has.
-func (s *state) check(f guarded.Filter, o *Options, logged bool, epoch uint64) error {
+// guard has opened the store after this one (G6). With positions, it may also lack keys that came after
+// the position that it has.
+func (s *state) check(f guarded.Filter, o *Options, ordered bool) error {
 	if s.owner != s.stamp.id.String() {
 		return errOwner
 	}
-	if s.stamp.mode != o.Deletes || s.stamp.logged != logged {
+	if s.stamp.mode != o.Deletes || s.stamp.ordered != ordered {
 		return errMode
 	}
 	if covers := o.covered(); covers != s.stamp.covers || covers == unnamed {
@@ -299,13 +264,10 @@ func (s *state) check(f guarded.Filter, o *Options, logged bool, epoch uint64) e
 	}
 	at, durable := durableIn(f)
 	least := s.trimmed
-	if logged {
-		durable, least = epoch, s.epoch
-	}
-	if at == s.stamp.previous {
+	if at == s.stamp.previous && !ordered {
 		// The filter may be from before the mark because of a backup instead of a crash. Then the
 		// outbox may have been trimmed since, and its numbers may not be those of this filter.
-		if s.stamp.reset && (len(s.inserts) > 0 || s.trimmed > 0 || s.epoch > 0) {
+		if s.stamp.reset && (len(s.inserts) > 0 || s.trimmed > 0) {
 			return errOther
 		}
 		least = max(least, s.stamp.previousAt)

@@ -146,8 +146,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	g.work.Lock()
 	r.unwork = sync.OnceFunc(g.work.Unlock)
 	defer r.unwork()
-	if g.log != nil { // so that keys which are deleted by now do not come into the new filter
-		if err := g.log.drain(); err != nil {
+	if g.positions != nil { // so that keys which are deleted by now do not come into the new filter
+		if err := g.drain(); err != nil {
 			g.fail(err)
 			return err
 		}

@@ -26,7 +26,7 @@ type Stats struct {
 	Outbox   uint64        `json:"outbox"`        // transactions whose keys the filter does not have durably
 	Age      time.Duration `json:"age"`           // how long they have waited, about, in nanoseconds
 	Pending  uint64        `json:"pending"`       // deletes that the filter has not done
-	Replayed uint64        `json:"replayed"`      // keys that Open took from the outbox or log
+	Replayed uint64        `json:"replayed"`      // keys that Open took from the outbox, or from the store
 }
 
 // Stats returns the current statistics.
@@ -52,17 +52,16 @@ func (g *Guard) Stats() Stats {
 	g.order.Unlock()
 	if f := g.filter; f != nil {
 		s.Keys, s.Capacity = f.Len(), f.Cap()
-		if g.log != nil {
-			s.Keys += uint64(max(g.log.incoming.waiting.Load(), 0))
-		}
+	}
+	if p := g.positions; p != nil {
+		s.Keys += uint64(max(p.incoming.waiting.Load(), 0))
+		durable := p.durable.Load() // before puts: it is not more
+		s.Outbox = p.puts.Load() - durable
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.mu.deletes {
 		s.Pending += uint64(len(p.hashes))
-	}
-	if g.log != nil {
-		s.Outbox = g.mu.prepared - g.mu.synced
 	}
 	if s.Outbox += uint64(len(g.mu.loose)); s.Outbox > 0 {
 		s.Age = time.Since(g.mu.durableAt)

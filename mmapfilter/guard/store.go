@@ -56,26 +56,16 @@ type Changes struct {
 	Set    []Entry
 }
 
-// A Logged is a Store that is opened by the guard, so that its write-ahead log can be read first.
-// With deletes: Rebuild it needs no outbox: the log has the keys of the transactions. Transactions
-// are in the log, and become visible, in the order of their commits, and a crash leaves a first part
-// of that order. A commit that begins after another has ended comes after it.
-type Logged interface {
+// An Ordered is a Store that has given each transaction a position, a number, once its commit has ended.
+// With deletes: Rebuild it needs no outbox: what the filter lacks after a crash, the store tells.
+type Ordered interface {
 	Store
-	// Log calls visit with the transactions in the files of the log, in order, and stops at its first
-	// error. It is called before Open. The store need not read all of these files.
-	Log(visit func(LoggedTx) error) error
-	// Open opens the store. It calls replay in any case, before that file leaves the log: with the
-	// number of the first file of the log that the store reads, or the greatest number if it reads
-	// none.
-	Open(replay func(first uint64)) error
-	// Append writes one entry, as Write does, but without a sync.
-	Append(e Entry) error
-}
-
-// A LoggedTx is a transaction in a log. Its slices are only valid during visit.
-type LoggedTx struct {
-	File uint64   // of the log
-	Puts [][]byte // keys
-	Set  []Entry
+	// Position returns a position such that every transaction up to it has ended its Prepare. While the
+	// store is open, it never returns less than before. It may wait for transactions whose commits have
+	// begun.
+	Position() (uint64, error)
+	// Since yields the keys that transactions after a position have put, if they are there; others
+	// do no harm. If the store may not know all of them, it yields an error, such as [ErrGone]. Open
+	// calls it at most once, after Position, with no more than that.
+	Since(at uint64) iter.Seq2[[]byte, error]
 }

@@ -84,7 +84,6 @@ func (t *Tx) Prepare() Changes {
 	g.mu.Lock()
 	t.at = len(g.mu.open)
 	g.mu.open = append(g.mu.open, &t.commit)
-	g.mu.prepared++
 	g.mu.churning.puts += uint64(len(t.puts))
 	if t.deletes != nil {
 		g.mu.lastID++
@@ -127,10 +126,8 @@ func (t *Tx) insert() (unplaced []uint64) {
 	if len(t.puts) == 0 {
 		return nil
 	}
-	if g.log != nil {
-		if err := g.log.put(t.puts); err != nil {
-			g.fail(err)
-		}
+	if g.positions != nil {
+		g.put(t.puts)
 		return nil
 	}
 	g.order.Lock()

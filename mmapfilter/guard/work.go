@@ -29,13 +29,11 @@ func (g *Guard) housekeep() {
 		g.tellOfFailure()
 		return
 	}
-	if g.log != nil {
-		if g.log.isUsed() && g.sync() != nil {
-			g.tellOfFailure()
-			return
-		}
-	} else {
+	if p := g.positions; p == nil {
 		g.offerTrim()
+	} else if p.durable.Load() != p.puts.Load() && g.sync() != nil {
+		g.tellOfFailure()
+		return
 	}
 	g.round()
 	g.mu.Lock()
@@ -74,7 +72,7 @@ func (g *Guard) workNow() error {
 	if err := g.round(); err != nil {
 		return err
 	}
-	if g.log == nil {
+	if g.positions == nil {
 		g.offerTrim()
 	}
 	g.mu.Lock()
@@ -167,22 +165,4 @@ func (g *Guard) round() error {
 		}
 	}
 	return nil
-}
-
-// drains drains the incoming hashes when there are many.
-func (g *Guard) drains() {
-	defer g.background.Done()
-	for {
-		select {
-		case <-g.life.Done():
-			return
-		case <-g.log.many:
-		}
-		if err := g.log.drain(); err != nil {
-			g.fail(err)
-		}
-		if g.isFull() {
-			g.kick()
-		}
-	}
 }

@@ -13,10 +13,12 @@
 //
 // # Writes
 //
-// A commit puts its keys into the filter first. An entry with their hashes, the outbox, is part of the
-// same transaction of Badger, so that a crash loses both or none. It reads nothing in that transaction,
-// so there are no new conflicts. If the transaction has no room for the entry, the entry is committed
-// and synced before it: the limits of a transaction stay what they are.
+// A commit puts its keys into the filter first, and then Badger gives the transaction its version. With
+// deletes: Rebuild, that is all: nothing is added to the transaction. With deletes: Exact, an entry with
+// their hashes, the outbox, is part of the same transaction of Badger, so that a crash loses both or
+// none. It reads nothing in that transaction, so there are no new conflicts. If the transaction has no
+// room for the entry, the entry is committed and synced before it: the limits of a transaction stay
+// what they are.
 //
 //	operation                            what the guard does
 //	Txn.Set, SetEntry, Delete            follows the key when the transaction is committed
@@ -46,12 +48,15 @@
 //
 // # Crashes
 //
-// A process that is killed leaves a store whose outbox has what the filter lacks; [Open] puts that
-// into the filter. With SyncWrites off, which is Badger's default, a power loss takes the last
-// transactions and their entries together. Before the guard lets keys go, it makes the store
-// durable: the logs of all memtables, not only the newest one, the value log, and the directory.
-// DropPrefix and DropAll remove the stamp, the entry that ties the filter to the store, before they
-// begin, so a crash meanwhile has Open rebuild the filter.
+// A durable filter names a version up to which it has all keys. After a kill, [Open] has Badger yield
+// the keys with later versions, and puts them into the filter; it verifies the checksums of the tables
+// that have such keys first. From 2^40 versions on, and with deletes: Exact, the outbox has what the
+// filter lacks. With SyncWrites off, which is Badger's default, a power loss takes the last
+// transactions, with their entries, and the next ones get their versions: package guard says why that
+// does no harm. Before the guard lets keys go, it makes the store durable: the logs of all memtables,
+// not only the newest one, the value log, and the directory. DropPrefix and DropAll remove the stamp,
+// the entry that ties the filter to the store, before they begin, so a crash meanwhile has Open rebuild
+// the filter.
 //
 // # Reserved keys
 //
@@ -73,8 +78,8 @@
 //
 // Whatever writes past the guard: the embedded badger.DB, badger.Txn, or a program without it. Call
 // Guard().Rebuild after it, or remove the filter. A clock that is set back: a key that had expired when
-// the filter was rebuilt may stay hidden. Keys that come back after Badger has reported their delete,
-// as they may when RunValueLogGC has written a deleted value anew and a compaction purges the delete.
-// Damage to the lines of a filter that was not closed: it has no checksums. Transactions that
-// are not over when the DB is closed.
+// the filter was rebuilt, or opened after a kill, may stay hidden. Keys that come back after Badger has
+// reported their delete, as they may when RunValueLogGC has written a deleted value anew and a
+// compaction purges the delete. Damage to the lines of a filter that was not closed: it has no
+// checksums. Transactions that are not over when the DB is closed.
 package badgerguard

@@ -42,8 +42,10 @@ func (d *DB) keep(key []byte) error {
 	c := t.Prepare()
 	outcome := guard.Unknown
 	defer func() { t.Done(outcome) }()
-	if err := d.store.Write(c); err != nil {
-		return err
+	if len(c.Set)+len(c.Remove) > 0 {
+		if err := d.store.Write(c); err != nil {
+			return err
+		}
 	}
 	d.store.pin(key, true) // before the transaction is done: so each rebuild has the key
 	outcome = guard.Committed

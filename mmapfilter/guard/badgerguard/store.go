@@ -359,13 +359,9 @@ func (s *store) keysOf(txn *badger.Txn, pinned map[string]struct{}, yield func([
 	}
 }
 
-// verify reads all blocks of the store. Badger panics at some kinds of damage.
+// verify reads all blocks of the store.
 func (s *store) verify() (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("badgerguard: the store is damaged: %v", r)
-		}
-	}()
+	defer recoverDamage(&err)
 	return s.db.VerifyChecksum()
 }
 

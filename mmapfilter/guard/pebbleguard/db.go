@@ -30,7 +30,7 @@ var (
 type DB struct {
 	*pebble.DB
 	guard   *guard.Guard
-	store   *store
+	store   *loggedStore
 	options *pebble.Options // with their defaults
 	turns   turns
 }
@@ -50,19 +50,23 @@ func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 	if err := s.narrow(g); err != nil {
 		return nil, err
 	}
+	if g.Deletes == guard.Rebuild {
+		s.logErr = s.readLog()
+	}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
 	open := guard.Open
 	if o.ReadOnly {
 		open = guard.OpenReadOnly
 	}
 	kept, err := open(s, g)
 	if err != nil {
-		if s.db != nil {
-			err = errors.Join(err, s.db.Close())
-		}
-		return nil, err
+		return nil, errors.Join(err, s.db.Close())
 	}
+	s.log = nil
 	s.guard.Store(kept)
-	d := &DB{DB: s.db, guard: kept, store: s.store, options: s.options, turns: turns{on: g.Deletes == guard.Exact}}
+	d := &DB{DB: s.db, guard: kept, store: s, options: s.options, turns: turns{on: g.Deletes == guard.Exact}}
 	d.options.EnsureDefaults()
 	return d, nil
 }
@@ -171,6 +175,12 @@ func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble
 	if err := d.store.add(b, t.Prepare()); err != nil {
 		outcome = guard.Aborted
 		return err
+	}
+	if !d.turns.on {
+		if err := d.store.enter(); err != nil {
+			outcome = guard.Aborted
+			return err
+		}
 	}
 	if err := commit(b, o); err != nil {
 		return err

@@ -52,12 +52,20 @@
 // # Crashes
 //
 // With deletes: Rebuild, Pebble's write-ahead log takes the place of an outbox: a commit adds
-// nothing to a batch. Open reads the log before Pebble does, and puts what the filter lacks of it
-// there. With deletes: Exact, the entries of the guard are in the batch of the program: after a
-// crash the store has both or neither. Without sync, a commit is lost by a crash; a key of it that
-// the filter has already is one false positive. What the store has and the filter has not got
-// durably is done again by Open. Only what package guard lists, such as a lost filter, has it
-// rebuilt.
+// nothing to a batch. Open reads the log before Pebble does, keeps its keys in memory, and puts what
+// the filter lacks of them there. A flush, which takes keys out of the log, waits until the filter is
+// durable.
+//
+// Epochs tell whether the log has everything that the filter lacks. A sync of the filter ends an epoch,
+// whose number is the position of its transactions. Before the first transaction of an epoch is
+// committed, the guard puts an entry into the store, without a sync: the number of this epoch, and of
+// the one before it that has an entry. Open looks for these entries in the part of the log that Pebble
+// reads. If they lead from the position of the filter to the last one in the store, without a gap, the
+// log has all keys that the filter lacks. With deletes: Exact, the entries of the guard are in the
+// batch of the program: after a crash the store has both or neither. Without sync, a commit is lost by
+// a crash; a key of it that the filter has already is one false positive. What the store has and the
+// filter has not got durably is done again by Open. Only what package guard lists, such as a lost
+// filter, has it rebuilt.
 //
 // # Reserved keys
 //

@@ -114,8 +114,8 @@ func (d *DB) ingest(ctx context.Context, paths []string, unknown bool, do func()
 	if err := put(); err != nil {
 		return err
 	}
-	if len(paths) > 0 {
-		if err := d.guard.Unlogged(); err != nil {
+	if len(paths) > 0 && !d.turns.on {
+		if err := d.store.unlogged(); err != nil {
 			return err
 		}
 	}

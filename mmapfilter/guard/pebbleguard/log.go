@@ -2,6 +2,7 @@ package pebbleguard
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -20,9 +21,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A loggedStore is a store that the guard opens. Its write-ahead log (WAL) takes the place of an outbox.
+// A loggedStore is a store whose write-ahead log (WAL) tells what the filter lacks.
 type loggedStore struct {
 	*store
+	epochs
 	dir     string
 	options *pebble.Options // of the program, with what has to be seen of the store
 	guard   atomic.Pointer[guard.Guard]
@@ -95,13 +97,13 @@ func (s *loggedStore) flushing(path string) {
 	switch {
 	case g == nil:
 	case !ok:
-		g.Flushing()
+		s.beforeFlush(g)
 	default:
 		done := make(chan struct{})
 		t.(*flushedTable).durable = done
 		go func() {
 			defer close(done)
-			g.Flushing()
+			s.beforeFlush(g)
 		}()
 	}
 }
@@ -109,11 +111,9 @@ func (s *loggedStore) flushing(path string) {
 // Unwrap is part of vfs.FS.
 func (w watchedFS) Unwrap() vfs.FS { return w.FS }
 
-// Open is part of guard.Logged.
-func (s *loggedStore) Open(replay func(first uint64)) error {
-	var once sync.Once
-	replayed := func() { once.Do(func() { replay(s.first.Load()) }) }
-	s.first.Store(math.MaxUint64) // Log has opened files, too
+// open opens the store.
+func (s *loggedStore) open() (err error) {
+	s.first.Store(math.MaxUint64) // readLog has opened files, too
 	var l pebble.EventListener
 	if s.options.EventListener != nil {
 		l = *s.options.EventListener
@@ -121,9 +121,6 @@ func (s *loggedStore) Open(replay func(first uint64)) error {
 	created := l.TableCreated
 	l.TableCreated = func(info pebble.TableCreateInfo) {
 		if info.Reason == "flushing" {
-			if s.guard.Load() == nil {
-				replayed()
-			}
 			s.flushing(info.Path)
 		}
 		if created != nil {
@@ -131,23 +128,25 @@ func (s *loggedStore) Open(replay func(first uint64)) error {
 		}
 	}
 	s.options.EventListener = &l
-	db, err := pebble.Open(s.dir, s.options)
-	if err != nil {
+	if s.db, err = pebble.Open(s.dir, s.options); err != nil {
 		return err
 	}
-	s.db = db
-	replayed()
+	if err := s.epochs.begin(s.store); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
 	return nil
 }
 
-// Log is part of guard.Logged.
-func (s *loggedStore) Log(visit func(guard.LoggedTx) error) error {
+// readLog reads the files of the WAL, of which Pebble need not read all. It comes before open: as soon
+// as the store is open, its WAL may be gone.
+func (s *loggedStore) readLog() error {
 	logs, err := wal.Scan(s.walDirs()...)
 	if err != nil {
 		return err
 	}
 	for _, l := range logs {
-		if err := s.readLog(l, visit); err != nil {
+		s.log = append(s.log, logged{file: uint64(l.Num)})
+		if err := s.readFile(l); err != nil {
 			return err
 		}
 	}
@@ -182,13 +181,12 @@ func (s *loggedStore) walDirs() []wal.Dir {
 	})
 }
 
-// readLog reads a file of the WAL to where Pebble does: a damaged record is the end, or Pebble does not
+// readFile reads a file of the WAL to where Pebble does: a damaged record is the end, or Pebble does not
 // open the store.
-func (s *loggedStore) readLog(l wal.LogicalLog, visit func(guard.LoggedTx) error) (err error) {
+func (s *loggedStore) readFile(l wal.LogicalLog) (err error) {
 	r := l.OpenForRead()
 	defer func() { err = errors.Join(err, r.Close()) }()
 	var batch bytes.Buffer
-	t := guard.LoggedTx{File: uint64(l.Num)}
 	for {
 		batch.Reset()
 		one, _, err := r.NextRecord()
@@ -201,7 +199,6 @@ func (s *loggedStore) readLog(l wal.LogicalLog, visit func(guard.LoggedTx) error
 		if err != nil {
 			return err
 		}
-		t.Puts, t.Set = t.Puts[:0], t.Set[:0]
 		for ops := batchrepr.Read(batch.Bytes()); ; {
 			kind, key, value, ok, err := ops.Next()
 			if err != nil {
@@ -212,15 +209,13 @@ func (s *loggedStore) readLog(l wal.LogicalLog, visit func(guard.LoggedTx) error
 			}
 			switch kind {
 			case pebble.InternalKeyKindSet, pebble.InternalKeyKindSetWithDelete, pebble.InternalKeyKindMerge:
-				if s.reserved(key) {
-					t.Set = append(t.Set, guard.Entry{Key: s.entry(key), Value: value})
-				} else {
-					t.Puts = append(t.Puts, key)
+				if !s.reserved(key) {
+					last := &s.log[len(s.log)-1]
+					last.keys = append(binary.AppendUvarint(last.keys, uint64(len(key))), key...)
+				} else if bytes.Equal(s.entry(key), epochEntry) {
+					s.log = append(s.log, logged{file: uint64(l.Num), epoch: decodeEpoch(value)})
 				}
 			}
-		}
-		if err := visit(t); err != nil {
-			return err
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (s *store) overlaps(start, end []byte) bool {
 }
 
 func (s *store) Entries() (entries []guard.Entry, err error) {
-	if entries, err = s.entriesIn(s.prefix, s.end); err == nil && !bytes.HasPrefix(owner, s.prefix) {
+	if entries, err = s.entriesIn(s.prefix, s.key(epochEntry)); err == nil && !bytes.HasPrefix(owner, s.prefix) {
 		var one []guard.Entry
 		one, err = s.entriesIn(owner, append(owner[:len(owner):len(owner)], 0))
 		entries = append(entries, one...)
@@ -108,16 +108,6 @@ func (s *store) add(b *pebble.Batch, c guard.Changes) error {
 		}
 	}
 	return nil
-}
-
-// Append is part of guard.Logged.
-func (s *store) Append(e guard.Entry) error {
-	b := s.db.NewBatch()
-	defer b.Close()
-	if err := s.add(b, guard.Changes{Set: []guard.Entry{e}}); err != nil {
-		return err
-	}
-	return b.Commit(pebble.NoSync)
 }
 
 func (s *store) Write(c guard.Changes) error {

@@ -108,7 +108,7 @@ const (
 	never expectation = iota
 	always
 	maybe        // it depends on what is damaged
-	unlessLogged // an outbox does not have what it lacks, but a log may
+	unlessLogged // an outbox does not have what it lacks, but the store may tell it
 	ifExact      // an outbox may have what it lacks, but not its deletes
 )
 
@@ -147,7 +147,7 @@ var fileCases = []struct {
 	{"older store, live", "live", "now", always, nil},
 	{"older store, with deletes", "live, with deletes", "now", unlessLogged, nil},
 	{"older, both live", "live, with deletes", "live", maybe, nil},
-	{"of the last close", "live", "closed", always, nil},
+	{"of the last close", "live", "closed", unlessLogged, nil},
 	{"both older, closed", "closed", "closed", never, nil},
 	{"both older, live", "live", "live", never, nil},
 }

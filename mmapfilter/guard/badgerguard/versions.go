@@ -1,0 +1,112 @@
+package badgerguard
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/table"
+)
+
+// Position is part of guard.Ordered: the version of the newest transaction that a reader sees. Badger
+// gives a transaction its version when it begins to be committed, after Prepare, and a reader waits for
+// all up to its own. (badger.DB.MaxVersion does not wait, and races with writes.)
+func (s *store) Position() (uint64, error) {
+	if s.db.IsClosed() {
+		return 0, badger.ErrDBClosed
+	}
+	txn := s.db.NewTransaction(false)
+	defer txn.Discard()
+	return txn.ReadTs(), nil
+}
+
+// Since is part of guard.Ordered. A key that has been deleted, or has expired, is not yielded.
+func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		s.drop.RLock()
+		defer s.drop.RUnlock()
+		txn := s.db.NewTransaction(false)
+		defer txn.Discard()
+		if txn.ReadTs() <= at {
+			return // such as after Close
+		}
+		// An iterator that meets a damaged block ends as if there were no more keys.
+		if err := s.verifySince(at); err != nil {
+			yield(nil, err)
+			return
+		}
+		it := txn.NewIterator(badger.IteratorOptions{SinceTs: at})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if key := it.Item().Key(); !s.reserved(key) && !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+// verifySince reads all blocks of the tables that have keys with versions after at. Badger verifies
+// only all tables at once, which may take long, and is done if they are encrypted; these are few, those
+// of the last memtables.
+func (s *store) verifySince(at uint64) (err error) {
+	newer := slices.DeleteFunc(s.db.Tables(), func(t badger.TableInfo) bool { return t.MaxVersion <= at })
+	if len(newer) == 0 {
+		return nil
+	}
+	o := s.db.Opts()
+	if len(o.EncryptionKey) > 0 {
+		return s.verify()
+	}
+	manifest, err := readManifest(o)
+	if err != nil {
+		return err
+	}
+	for _, t := range newer {
+		m, there := manifest.Tables[t.ID]
+		if !there {
+			continue // a compaction has removed it, and read its blocks
+		}
+		if err := verifyTable(t.ID, o.Dir, &table.Options{BlockSize: o.BlockSize, Compression: m.Compression}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readManifest(o badger.Options) (m badger.Manifest, err error) {
+	file, err := os.Open(filepath.Join(o.Dir, badger.ManifestFilename))
+	if err != nil {
+		return m, err
+	}
+	m, _, err = badger.ReplayManifestFile(file, o.ExternalMagicVersion, o)
+	return m, errors.Join(err, file.Close())
+}
+
+// verifyTable reads all blocks of a table, unless a compaction has removed it.
+func verifyTable(id uint64, dir string, o *table.Options) (err error) {
+	data, err := os.ReadFile(table.NewFilename(id, dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer recoverDamage(&err)
+	t, err := table.OpenInMemoryTable(data, id, o)
+	if err != nil {
+		return err
+	}
+	return t.VerifyChecksum()
+}
+
+// recoverDamage makes an error of a panic of Badger, which some kinds of damage cause.
+func recoverDamage(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("badgerguard: the store is damaged: %v", r)
+	}
+}

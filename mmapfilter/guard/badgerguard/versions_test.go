@@ -1,0 +1,147 @@
+package badgerguard
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
+)
+
+// rarely returns options of a guard that makes its filter durable only when it must.
+func rarely() *guard.Options {
+	return &guard.Options{Capacity: 10_000, Deletes: guard.Rebuild, CommitInterval: time.Hour}
+}
+
+// since returns the keys that a store yields, as text.
+func since(t *testing.T, d *DB, at uint64) (keys []string) {
+	t.Helper()
+	for key, err := range d.store.Since(at) {
+		must(t, err)
+		keys = append(keys, string(key))
+	}
+	return keys
+}
+
+// TestSince covers C9: a store yields the keys with the versions after a position, from the next one on.
+func TestSince(t *testing.T) {
+	d := mustOpen(t, small(t.TempDir()), rarely())
+	put := func(key string) {
+		must(t, d.Update(func(txn *Txn) error { return txn.Set([]byte(key), nil) }))
+	}
+	put("before")
+	put("deleted")
+	at, err := d.store.Position()
+	must(t, err)
+	put("next")
+	must(t, d.Update(func(txn *Txn) error { return txn.Delete([]byte("deleted")) }))
+	must(t, d.Update(func(txn *Txn) error {
+		return txn.SetEntry(badger.NewEntry([]byte("short"), nil).WithTTL(-time.Hour))
+	}))
+	put("last")
+	if got := strings.Join(since(t, d, at), " "); got != "last next" {
+		t.Errorf("after version %d: %s", at, got)
+	}
+	now, err := d.store.Position()
+	must(t, err)
+	if got := since(t, d, now); now != at+4 || len(got) > 0 {
+		t.Errorf("after the last version, %d: %s", now, got)
+	}
+}
+
+// TestVersionsComeAgain covers C9 and G2: a power loss takes transactions that the filter has, and
+// other ones get their versions. After a kill, the filter has these, too.
+func TestVersionsComeAgain(t *testing.T) {
+	dir, lost := t.TempDir(), t.TempDir()
+	d := mustOpen(t, small(dir), rarely())
+	set(t, d, 0, 100) // so few that the log of the filter does not grow while it is copied
+	must(t, d.Guard().Work())
+	must(t, guardtest.CopyDir(lost, dir))
+	for i := range 50 { // as many versions
+		set(t, d, 100+i, 101+i)
+	}
+	must(t, d.Guard().Work()) // the filter is at a version that is lost
+	for _, name := range []string{FilterName, FilterName + ".stash"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(lost, name), b, 0o600))
+	}
+	must(t, d.Close())
+
+	killed := t.TempDir()
+	d = mustOpen(t, small(lost), rarely())
+	if s := d.GuardStats(); s.State != "serving" || s.Err != "" {
+		t.Errorf("after the power loss: %+v", s)
+	}
+	set(t, d, 5000, 5003)
+	must(t, guardtest.CopyDir(killed, lost))
+	must(t, d.Close())
+	d = mustOpen(t, small(killed), rarely())
+	if s := d.GuardStats(); s.State != "serving" || s.Err != "" || s.Replayed == 0 {
+		t.Errorf("after the kill: %+v", s)
+	}
+	if h := hidden(t, d); len(h) > 0 {
+		t.Errorf("%d keys are hidden, such as %q; %+v", len(h), h[0], d.GuardStats())
+	}
+}
+
+// TestSinceReadsTables covers C9: after a kill, a program without a guard has opened the store, so the
+// keys that the filter lacks are in a table. If that is damaged, Badger's iterator may end without an
+// error: then the filter is not used.
+func TestSinceReadsTables(t *testing.T) {
+	for _, encryption := range []string{"", "0123456789abcdef"} {
+		for _, damaged := range []bool{false, true} {
+			t.Run(fmt.Sprintf("encrypted %t, damaged %t", encryption != "", damaged), func(t *testing.T) {
+				dir, killed := t.TempDir(), t.TempDir()
+				o := small(dir).WithEncryptionKey([]byte(encryption)).WithIndexCacheSize(1 << 20)
+				d := mustOpen(t, o, rarely())
+				set(t, d, 0, 100)
+				must(t, d.Guard().Work())
+				set(t, d, 100, 300)
+				must(t, guardtest.CopyDir(killed, dir))
+				must(t, d.Close())
+				o.Dir, o.ValueDir = killed, killed
+				foreign, err := badger.Open(o)
+				must(t, err)
+				must(t, foreign.Close())
+				if damaged {
+					damageTables(t, killed)
+				}
+				d, err = Open(o, rarely())
+				if damaged {
+					if err == nil || !strings.Contains(err.Error(), "checksum mismatch") {
+						t.Errorf("a damaged store: %v", err)
+					}
+					return
+				}
+				must(t, err)
+				if s := d.GuardStats(); s.State != "serving" || s.Replayed < 200 {
+					t.Errorf("%+v", s)
+				}
+				mustHave(t, d, 0, 300, 400)
+				must(t, d.Close())
+			})
+		}
+	}
+}
+
+// damageTables changes a byte in the first block of each table.
+func damageTables(t *testing.T, dir string) {
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	must(t, err)
+	for _, path := range tables {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		b[50] ^= 0xff
+		must(t, os.WriteFile(path, b, 0o600))
+	}
+	if len(tables) == 0 {
+		t.Error("there is no table")
+	}
+}

@@ -1,0 +1,221 @@
+package guard
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// ErrGone is what [Ordered.Since] yields if the store cannot tell which keys came after a position.
+var ErrGone = errors.New("the store cannot tell which keys the filter lacks")
+
+// Positions takes the place of the outbox: an Ordered store tells which keys the filter lacks.
+type positions struct {
+	store    Ordered
+	incoming incoming
+	many     chan struct{} // it is time to drain
+	puts     atomic.Uint64 // transactions whose keys are on their way into the filter
+	durable  atomic.Uint64 // of puts: the filter has their keys durably
+	syncs    struct {
+		sync.Mutex
+		token token
+		at    uint64 // the filter has the keys of all transactions up to this position
+	}
+}
+
+// mostPosition is the greatest position that a filter has room for, beside its token.
+const mostPosition = 1<<baseBits - 1
+
+// usePositions has positions take the place of the outbox if the store has them, and they leave room
+// for those to come. If they outgrow it later, the last one that fits stays: a crash then has Open read
+// more keys.
+func (g *Guard) usePositions() error {
+	store, ok := g.store.(Ordered)
+	if !ok || g.options.Deletes != Rebuild {
+		return nil
+	}
+	at, err := store.Position()
+	if err != nil || at >= mostPosition {
+		return err
+	}
+	g.positions = &positions{store: store, many: make(chan struct{}, 1)}
+	g.positions.syncs.at = at
+	return nil
+}
+
+// put puts hashes of a transaction on their way into the filter.
+func (g *Guard) put(hashes []uint64) {
+	p := g.positions
+	rest, many := p.incoming.put(hashes)
+	if many {
+		select {
+		case p.many <- struct{}{}:
+		default:
+		}
+	}
+	if len(rest) > 0 { // the background is behind
+		if err := g.take(rest); err != nil {
+			g.fail(err)
+		}
+	}
+	p.puts.Add(1)
+}
+
+// take puts hashes into the filter. At the first that finds no room it gives up: a failed insert is
+// slow. All hashes from there on overflow, also those that the filter has, because a rebuild under
+// way is told only of inserts.
+func (g *Guard) take(hashes []uint64) error {
+	n, added, err := g.filter.InsertUniqueHashes(hashes)
+	if n < len(hashes) {
+		g.overflows(hashes[n:])
+	}
+	g.mu.Lock()
+	g.mu.addKnown(uint64(n - added))
+	g.mu.Unlock()
+	if errors.Is(err, mmapfilter.ErrFull) {
+		return nil
+	}
+	return err
+}
+
+// drain puts the incoming hashes into the filter.
+func (g *Guard) drain() error { return g.positions.incoming.drain(g.take) }
+
+// drains drains the incoming hashes when there are many.
+func (g *Guard) drains() {
+	defer g.background.Done()
+	for {
+		select {
+		case <-g.life.Done():
+			return
+		case <-g.positions.many:
+		}
+		if err := g.drain(); err != nil {
+			g.fail(err)
+		}
+		if g.isFull() {
+			g.kick()
+		}
+	}
+}
+
+// Sync makes the filter durable now, and nothing else.
+func (g *Guard) Sync() error {
+	if g.filter == nil || g.readOnly {
+		return nil
+	}
+	g.closing.RLock() // Close waits until nobody is here
+	defer g.closing.RUnlock()
+	if g.unusable() != nil {
+		return nil
+	}
+	return g.sync()
+}
+
+// sync is Sync of a filter in use. After an error the filter is not used any more.
+func (g *Guard) sync() (err error) {
+	if g.positions == nil {
+		err = g.filter.Sync()
+	} else {
+		err = g.syncAt(0)
+	}
+	if err != nil {
+		g.fail(err)
+	}
+	return err
+}
+
+// syncAt makes the filter durable, with the present position, and with a new token if that is not 0. A
+// filter that lacks keys keeps the position that it has.
+func (g *Guard) syncAt(next token) error {
+	p := g.positions
+	p.syncs.Lock()
+	defer p.syncs.Unlock()
+	// A transaction up to this position has put its keys before: drain takes them in. Were the
+	// position read after the drain, or the sync, keys that came in between would be hidden.
+	puts := p.puts.Load()
+	at, err := p.store.Position()
+	if err == nil {
+		err = g.drain()
+	}
+	if err != nil {
+		return err
+	}
+	if !g.isWhole() || at > mostPosition {
+		at = p.syncs.at
+	}
+	if next == 0 {
+		next = p.syncs.token
+	}
+	if err := g.filter.SyncAtFunc(func(uint64) uint64 { return pack(next, at) }); err != nil {
+		return err
+	}
+	p.syncs.token, p.syncs.at = next, at
+	p.durable.Store(puts)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.durableAt = time.Now()
+	return nil
+}
+
+func (p *positions) at() uint64 {
+	p.syncs.Lock()
+	defer p.syncs.Unlock()
+	return p.syncs.at
+}
+
+// isWhole reports whether the filter has all hashes that it was given: none is in the overflow.
+func (g *Guard) isWhole() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.mu.lost && !g.overflow.any.Load()
+}
+
+// catchUp puts the keys into the filter that came after its position. An error says why the filter must
+// be rebuilt instead.
+//
+// Positions repeat: a store that has lost its last transactions numbers the next ones like them. So the
+// filter gets the present position, with a new token, before there is a transaction: see mark.
+func (g *Guard) catchUp(s *state) error {
+	at, from := unpack(g.filter.DurableSeq())
+	if at == s.stamp.previous && s.stamp.reset {
+		// Its position is from before the last Open, which began at this one.
+		from = min(from, s.stamp.previousAt)
+	}
+	p := g.positions
+	p.syncs.token, p.syncs.at = at, min(from, p.syncs.at)
+	var hashes []uint64
+	for key, err := range p.store.Since(p.syncs.at) {
+		if err != nil {
+			return err
+		}
+		if !g.covers(key) {
+			continue
+		}
+		if hashes = append(hashes, g.filter.Hash(key)); len(hashes) == mostIncoming {
+			if err := g.takeMissing(hashes); err != nil {
+				return err
+			}
+			hashes = hashes[:0]
+		}
+	}
+	return g.takeMissing(hashes)
+}
+
+// takeMissing puts hashes into the filter, and what finds no room into the overflow.
+func (g *Guard) takeMissing(hashes []uint64) (err error) {
+	g.counts.replayed.Add(uint64(len(hashes)))
+	if g.readOnly {
+		hashes = slices.DeleteFunc(hashes, g.filter.ContainsHash)
+	} else if hashes, _, err = insertUntilFull(g.filter, hashes, true); err != nil {
+		return err
+	}
+	if !g.overflow.addAll(hashes) {
+		return errTooMany
+	}
+	return nil
+}

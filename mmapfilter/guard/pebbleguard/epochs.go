@@ -1,0 +1,182 @@
+package pebbleguard
+
+import (
+	"encoding/binary"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+// An epoch is the time between two calls of Position; its number is the position of the transactions
+// that come in it. A transaction belongs to the epoch that is current once its keys are on their way
+// into the filter. The entry of that epoch is in the store before the transaction. So if a later epoch
+// than that of the filter has its entry in the log, its transactions are behind that entry.
+type epoch struct {
+	number   uint64
+	previous uint64 // the epoch before it that has an entry
+	least    uint64 // the filter must have this epoch: the log lacks keys of it
+}
+
+// epochEntry is the key of the entry of the last epoch. It is not among the entries of the guard, which
+// removes them.
+var epochEntry = []byte{0xff}
+
+func (e epoch) changes() guard.Changes {
+	value := binary.LittleEndian.AppendUint64(nil, e.number)
+	value = binary.LittleEndian.AppendUint64(value, e.previous)
+	value = binary.LittleEndian.AppendUint64(value, e.least)
+	return guard.Changes{Set: []guard.Entry{{Key: epochEntry, Value: value}}}
+}
+
+// decodeEpoch returns one that no filter has reached if the value is damaged.
+func decodeEpoch(value []byte) epoch {
+	if len(value) != 24 {
+		return epoch{least: ^uint64(0)}
+	}
+	return epoch{
+		number:   binary.LittleEndian.Uint64(value),
+		previous: binary.LittleEndian.Uint64(value[8:]),
+		least:    binary.LittleEndian.Uint64(value[16:]),
+	}
+}
+
+// A logged is what a file of the WAL has up to the next entry of an epoch.
+type logged struct {
+	file  uint64
+	epoch epoch  // whose entry comes first, or zero
+	keys  []byte // each with its length before it
+}
+
+// Epochs are the positions of a store.
+type epochs struct {
+	current atomic.Uint64
+	entered atomic.Uint64 // the last epoch whose entry is in the store
+	enters  struct {
+		sync.Mutex
+		least uint64 // of the entries to come
+	}
+	flushes struct {
+		sync.Mutex        // held while a flush waits for the filter
+		durable    uint64 // the last epoch for which one has
+	}
+
+	// For Since: what the store had when it was opened.
+	log    []logged
+	logErr error
+	last   epoch
+}
+
+// begin begins the epoch after the last one in the store.
+func (p *epochs) begin(s *store) error {
+	value, c, err := s.db.Get(s.key(epochEntry))
+	if err == nil {
+		p.last = decodeEpoch(value)
+		err = c.Close()
+	}
+	if err != nil && err != pebble.ErrNotFound {
+		return err
+	}
+	p.current.Store(p.last.number + 1)
+	p.entered.Store(p.last.number)
+	p.flushes.durable = p.last.number
+	return nil
+}
+
+// Position is part of guard.Ordered. A transaction that has read the old number ended its Prepare
+// before.
+func (p *epochs) Position() (uint64, error) { return p.current.Add(1) - 1, nil }
+
+// enter puts the entry of the current epoch into the store, unless it is there. A transaction calls it
+// after Prepare, before it is committed.
+func (s *loggedStore) enter() error {
+	if s.current.Load() == s.entered.Load() {
+		return nil
+	}
+	s.enters.Lock()
+	defer s.enters.Unlock()
+	now := s.current.Load()
+	if now == s.entered.Load() {
+		return nil
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	if err := s.add(b, epoch{number: now, previous: s.entered.Load(), least: s.enters.least}.changes()); err != nil {
+		return err
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return err
+	}
+	s.entered.Store(now)
+	return nil
+}
+
+// beforeFlush makes the filter durable before a flush takes keys out of the log. If that fails, Since
+// finds that the log lacks an epoch.
+func (s *loggedStore) beforeFlush(g *guard.Guard) {
+	s.flushes.Lock()
+	defer s.flushes.Unlock()
+	if now := s.entered.Load(); now > s.flushes.durable && g.Sync() == nil {
+		s.flushes.durable = now
+	}
+}
+
+// unlogged makes the keys of all prepared transactions durable in the filter: the log will not have
+// them. This entry and later ones say so in least, so that Since refuses an older filter, and one whose
+// sync has failed.
+func (s *loggedStore) unlogged() error {
+	s.enters.Lock()
+	defer s.enters.Unlock()
+	least := s.current.Load()
+	s.guard.Load().Sync()
+	e := epoch{number: s.current.Load(), previous: s.entered.Load(), least: least}
+	if err := s.Write(e.changes()); err != nil {
+		return err
+	}
+	s.entered.Store(e.number)
+	s.enters.least = least
+	return nil
+}
+
+// reached returns the last epoch up to which a filter has all keys once it has those of the log. Every
+// epoch after the filter's must have its entry in the part of the log that Pebble has read. Otherwise
+// the store has flushed keys that the filter lacks.
+func (p *epochs) reached(at, first uint64) uint64 {
+	reached := at
+	for _, l := range p.log {
+		if e := l.epoch; l.file >= first && e.previous <= reached && e.least <= at {
+			reached = max(reached, e.number)
+		}
+	}
+	return reached
+}
+
+// Since is part of guard.Ordered.
+func (s *loggedStore) Since(at uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		err := s.logErr
+		if err == nil && (s.last.least > at || s.last.number > s.reached(at, s.first.Load())) {
+			err = guard.ErrGone
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		behind := false
+		for _, l := range s.log {
+			if behind = behind || l.epoch.number > at; !behind {
+				continue
+			}
+			for rest := l.keys; len(rest) > 0; {
+				n, size := binary.Uvarint(rest)
+				key := rest[size : size+int(n)]
+				if rest = rest[size+int(n):]; !yield(key, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,348 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
+)
+
+// A disk has a store with versions, as Badger is one, and the filter beside it. Each step that a guard
+// does on them may be the last one before a crash.
+type disk struct {
+	steps     int
+	crash     int // the number of the step that does not happen
+	soon      int // steps from meanwhile to the crash
+	meanwhile func()
+	store     versions
+	filter    *diskFilter
+	random    uint64
+}
+
+var errCrash = errors.New("crash")
+
+func newDisk() *disk {
+	d := &disk{}
+	d.store = versions{disk: d, rows: map[string]row{}, next: 1}
+	return d
+}
+
+// step is called before each step.
+func (d *disk) step() {
+	if d.steps++; d.steps == d.crash {
+		panic(errCrash)
+	}
+	if do := d.meanwhile; do != nil && d.steps == d.crash-d.soon {
+		d.meanwhile = nil
+		do()
+	}
+}
+
+// Versions is a store. A crash loses the transactions that are not durable. The next version is one
+// more than the greatest of what there is, so versions of lost transactions, and of deletes that are
+// purged, come again.
+type versions struct {
+	disk    *disk
+	rows    map[string]row
+	durable map[string]row // as rows were at the last sync
+	next    uint64
+}
+
+type row struct {
+	version uint64
+	value   string
+}
+
+func (v *versions) reopen(keep bool) {
+	if !keep {
+		v.rows = v.durable
+	}
+	v.rows, v.next = maps.Clone(v.rows), 1
+	if v.rows == nil {
+		v.rows = map[string]row{}
+	}
+	v.durable = maps.Clone(v.rows)
+	for _, r := range v.rows {
+		v.next = max(v.next, r.version+1)
+	}
+}
+
+func (v *versions) commit(c Changes, key string, put bool) {
+	if key != "" {
+		if delete(v.rows, key); put {
+			v.rows[key] = row{v.next, ""}
+		}
+	}
+	for _, x := range c.Remove {
+		maps.DeleteFunc(v.rows, func(key string, _ row) bool {
+			return key[0] == 0 && key[1:] >= string(x.From) && key[1:] < string(x.To)
+		})
+	}
+	for _, e := range c.Set {
+		v.rows["\x00"+string(e.Key)] = row{v.next, string(e.Value)}
+	}
+	v.next++
+}
+
+func (v *versions) Entries() (entries []Entry, err error) {
+	for _, key := range slices.Sorted(maps.Keys(v.rows)) {
+		if entry, ok := strings.CutPrefix(key, "\x00"); ok {
+			entries = append(entries, Entry{[]byte(entry), []byte(v.rows[key].value)})
+		}
+	}
+	return entries, nil
+}
+
+func (v *versions) Write(c Changes) error {
+	v.disk.step()
+	v.commit(c, "", false)
+	v.durable = maps.Clone(v.rows)
+	return nil
+}
+
+func (v *versions) Position() (uint64, error) {
+	v.disk.step()
+	return v.next - 1, nil
+}
+
+func (v *versions) Since(at uint64) iter.Seq2[[]byte, error] { return v.keysOf(maps.Clone(v.rows), at) }
+
+func (v *versions) Snapshot() (Snapshot, error) {
+	return Snapshot{Keys: v.keysOf(maps.Clone(v.rows), 0), Close: func() error { return nil }}, nil
+}
+
+func (v *versions) keysOf(rows map[string]row, at uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, key := range slices.Sorted(maps.Keys(rows)) {
+			if key[0] != 0 && rows[key].version > at && !yield([]byte(key), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (v *versions) Has(key []byte) (bool, error) { panic("only Exact asks") }
+
+// A diskFilter is a filter that is exact, until a crash: then it is as it was at the last sync.
+type diskFilter struct {
+	disk      *disk
+	name      string
+	has       map[uint64]bool
+	durable   map[uint64]bool
+	seq       uint64
+	room      int
+	instant   bool // a rebuild has had its instant
+	sinceThen []uint64
+}
+
+func (f *diskFilter) Hash(key []byte) uint64          { return xxh3.Hash(key) | 1 }
+func (f *diskFilter) Normalisation() string           { return f.name }
+func (f *diskFilter) ContainsHash(h uint64) bool      { return f.has[h] }
+func (f *diskFilter) Len() uint64                     { return uint64(len(f.has)) }
+func (f *diskFilter) Cap() uint64                     { return uint64(f.room) }
+func (f *diskFilter) TargetRate() float64             { return defaultRate }
+func (f *diskFilter) InsertHash(h uint64) error       { panic("only Exact inserts so") }
+func (f *diskFilter) DurableSeq() uint64              { return f.seq }
+func (f *diskFilter) DurableOps() uint64              { return 0 }
+func (f *diskFilter) Seal(context.Context) error      { return nil }
+func (f *diskFilter) Close() error                    { return nil }
+func (f *diskFilter) DeleteHash(uint64) (bool, error) { panic("only Exact deletes") }
+
+func (f *diskFilter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
+	f.disk.step()
+	for _, h := range hashes {
+		if !f.has[h] {
+			if len(f.has) == f.room {
+				return n, added, mmapfilter.ErrFull
+			}
+			f.has[h] = true
+			added++
+		}
+		if n++; f.instant {
+			f.sinceThen = append(f.sinceThen, h)
+		}
+	}
+	return n, added, nil
+}
+
+func (f *diskFilter) Sync() error {
+	f.disk.step()
+	f.durable = maps.Clone(f.has)
+	return nil
+}
+
+func (f *diskFilter) SyncAtFunc(seq func(uint64) uint64) error {
+	err := f.Sync()
+	f.seq = seq(0)
+	return err
+}
+
+func (f *diskFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error {
+	keys, err := o.Keys()
+	if err != nil {
+		return err
+	}
+	f.instant, f.sinceThen = true, nil
+	next := map[uint64]bool{}
+	for key, err := range keys {
+		if err != nil {
+			return err
+		}
+		f.disk.step()
+		next[f.Hash(key)] = true
+	}
+	for _, h := range append(o.Hashes(), f.sinceThen...) {
+		next[h] = true
+	}
+	f.disk.step()
+	f.instant, f.room = false, int(o.CapacityFor(uint64(len(next))))
+	f.has, f.durable = next, maps.Clone(next)
+	f.disk.step()
+	return nil
+}
+
+func (d *disk) options() *Options {
+	o := (&Options{Capacity: 4}).WithDefaults("f", Rebuild)
+	o.Hooks = &guarded.Hooks{
+		Manual: true,
+		Random: func() uint64 { d.random++; return d.random<<baseBits | d.random },
+		Create: func(_ string, o *mmapfilter.Options) (guarded.Filter, error) {
+			d.step()
+			d.filter = &diskFilter{disk: d, name: o.Normalisation, room: int(o.Capacity)}
+			d.filter.has, d.filter.durable = map[uint64]bool{}, map[uint64]bool{}
+			return d.filter, nil
+		},
+		Open: func(string) (guarded.Filter, error) {
+			if d.filter == nil {
+				return nil, errOther
+			}
+			return d.filter, nil
+		},
+	}
+	return o
+}
+
+// live has a guard do what a program asks of it, up to a crash at a step. If soon is not 0, a
+// transaction of another goroutine comes so many steps before.
+func (d *disk) live(t *testing.T, life, crash, soon int) (crashed bool) {
+	defer func() {
+		if r := recover(); r != nil && r != errCrash {
+			panic(r)
+		} else if r != nil {
+			crashed = true
+		}
+	}()
+	d.steps, d.crash, d.soon, d.meanwhile = 0, crash, soon, nil
+	o := d.options()
+	g, err := Open(&d.store, o)
+	must(t, err)
+	d.mustShow(t, g)
+	put := func(key string) {
+		tx := g.Begin()
+		tx.Put([]byte(key))
+		c := tx.Prepare()
+		d.store.commit(c, key, true)
+		tx.Done(Committed)
+	}
+	if soon > 0 {
+		d.meanwhile = func() { put(fmt.Sprint(life, "meanwhile")) }
+	}
+	put(fmt.Sprint(life, "a"))
+	put(fmt.Sprint(life, "b"))
+	o.Hooks.Tick()
+	put(fmt.Sprint(life, "c"))
+	tx := g.Begin()
+	tx.Delete(fmt.Append(nil, life, "b"))
+	d.store.commit(tx.Prepare(), fmt.Sprint(life, "b"), false)
+	tx.Done(Committed)
+	must(t, g.Rebuild(t.Context()))
+	put(fmt.Sprint(life, "d"))
+	d.mustShow(t, g)
+	o.Hooks.Tick()
+	put(fmt.Sprint(life, "e"))
+	must(t, g.Close())
+	return false
+}
+
+func (d *disk) mustShow(t *testing.T, g *Guard) {
+	t.Helper()
+	for key := range d.store.rows {
+		if key[0] != 0 && g.Absent([]byte(key)) {
+			t.Fatalf("%q is hidden; %+v", key, g.Stats())
+		}
+	}
+}
+
+// copied returns the disk after a crash. keep says that no transaction is lost.
+func (d *disk) copied(keep bool) *disk {
+	c := &disk{store: d.store, random: d.random}
+	c.store.disk = c
+	c.store.reopen(keep)
+	c.filter = d.filter.copied(c)
+	return c
+}
+
+// copied returns the filter after a crash.
+func (f *diskFilter) copied(to *disk) *diskFilter {
+	if f == nil {
+		return nil
+	}
+	return &diskFilter{disk: to, name: f.name, has: maps.Clone(f.durable), durable: f.durable, seq: f.seq, room: f.room}
+}
+
+// mustOpen opens the store, and checks that no key is hidden.
+func (d *disk) mustOpen(t *testing.T) {
+	t.Helper()
+	d.crash, d.meanwhile = 0, nil
+	g, err := Open(&d.store, d.options())
+	must(t, err)
+	d.mustShow(t, g)
+}
+
+// TestEveryCrash covers C9 and G2 with positions: it crashes in every step of a guard's life, and again
+// in every step of the next one, with and without the transactions that were not durable. Then the
+// filter is there, or the one of the first crash is put back.
+func TestEveryCrash(t *testing.T) {
+	lives := 0
+	for first, crashed := 1, true; crashed; first++ {
+		d := newDisk()
+		crashed = d.live(t, 1, first, 0)
+		for _, keep := range []bool{false, true} {
+			for second, crashed := 1, true; crashed; second++ {
+				after := d.copied(keep)
+				crashed = after.live(t, 2, second, 0)
+				for _, keep := range []bool{false, true} {
+					after.copied(keep).mustOpen(t)
+					older := after.copied(keep)
+					older.filter = d.filter.copied(older)
+					older.mustOpen(t)
+					lives += 2
+				}
+			}
+		}
+	}
+	t.Logf("%d lives", lives)
+}
+
+// TestEveryMeanwhile covers G2 with positions: a transaction comes in any step, and a crash soon after
+// it.
+func TestEveryMeanwhile(t *testing.T) {
+	for soon := 1; soon < 8; soon++ {
+		for crash, crashed := 1, true; crashed; crash++ {
+			d := newDisk()
+			crashed = d.live(t, 1, crash, soon)
+			for _, keep := range []bool{false, true} {
+				d.copied(keep).mustOpen(t)
+			}
+		}
+	}
+}
