@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -155,7 +154,7 @@ func (w *worker) build(a buildArgs) (built, error) {
 	opts := byDefault.options(a.Keys)
 	opts.MemoryBudget = 0
 	begun := time.Now()
-	f, err := mmapfilter.Build(context.Background(), a.Path, &opts, numbers(a.Keys))
+	f, err := mmapfilter.Build(context.Background(), a.Path, &opts, numbers(0, a.Keys))
 	if err != nil {
 		return built{}, err
 	}
@@ -163,22 +162,9 @@ func (w *worker) build(a buildArgs) (built, error) {
 	return built{took, machine.PeakMemory()}, f.Close()
 }
 
-// numbers yields n keys of 8 bytes.
-func numbers(n uint64) func(yield func([]byte, error) bool) {
-	return func(yield func([]byte, error) bool) {
-		var key [8]byte
-		for i := range n {
-			binary.LittleEndian.PutUint64(key[:], i)
-			if !yield(key[:], nil) {
-				return
-			}
-		}
-	}
-}
-
 func hashKeys(n uint64) time.Duration {
 	begun, sum := time.Now(), uint64(0)
-	for key := range numbers(n) {
+	for key := range numbers(0, n) {
 		sum += xxh3.Hash(key)
 	}
 	runtime.KeepAlive(sum) // keeps the compiler from dropping the loop

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -94,6 +95,19 @@ func (s *session) keySequence(n uint64) iter.Seq2[[]byte, error] {
 				return
 			}
 			key.Set(s.seed, i)
+			if !yield(key[:], nil) {
+				return
+			}
+		}
+	}
+}
+
+// numbers yields n keys of 8 bytes, from first on.
+func numbers(first, n uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var key [8]byte
+		for i := range n {
+			binary.LittleEndian.PutUint64(key[:], first+i)
 			if !yield(key[:], nil) {
 				return
 			}

@@ -42,6 +42,7 @@ type paperRun struct {
 	*session
 	figure                 string
 	buckets, asks, lookups uint64
+	draws                  uint64 // turns that have looked keys up
 }
 
 func (p *paperRun) run() error {
@@ -242,7 +243,8 @@ func (p *paperRun) shares() (err error) {
 func (p *paperRun) lookUp(all []*member, share float64, rows [][]string) error {
 	rates, err := p.takeTurns(len(all), func(i int) (float64, error) {
 		m := all[i]
-		rng := rand.New(rand.NewPCG(p.seed, rand.Uint64()))
+		p.draws++
+		rng := rand.New(rand.NewPCG(p.seed, p.draws))
 		c, present, err := m.filter.Mixed(p.lookups, m.high, share, rng)
 		if err == nil && c.Keys < present {
 			err = fmt.Errorf("%s: of %d keys that were inserted %d at least are not found", m.name, present, present-c.Keys)

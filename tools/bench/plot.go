@@ -71,6 +71,22 @@ func (s *session) drawn(out string, pictures ...picture) error {
 
 // draw returns a picture in SVG.
 func (p *picture) draw(rows [][]string) ([]byte, error) {
+	canvas, err := p.canvas(rows)
+	if err != nil {
+		return nil, err
+	}
+	to := vgsvg.New(15*vg.Centimeter, 9*vg.Centimeter)
+	canvas.Draw(draw.New(to))
+	var out bytes.Buffer
+	if _, err := to.WriteTo(&out); err != nil {
+		return nil, err
+	}
+	text := out.Bytes()
+	at := bytes.Index(text, []byte("<g "))
+	return bytes.Join([][]byte{text[:at], []byte(dark), text[at:]}, nil), nil
+}
+
+func (p *picture) canvas(rows [][]string) (*plot.Plot, error) {
 	canvas := plot.New()
 	canvas.Title.Text, canvas.X.Label.Text, canvas.Y.Label.Text = p.title, p.x.label, p.y.label
 	for axis, spec := range map[*plot.Axis]axis{&canvas.X: p.x, &canvas.Y: p.y} {
@@ -105,15 +121,7 @@ func (p *picture) draw(rows [][]string) ([]byte, error) {
 	if !p.y.log {
 		canvas.Y.Min, canvas.Y.Max = 0, 1.25*canvas.Y.Max // room for the legend
 	}
-	to := vgsvg.New(15*vg.Centimeter, 9*vg.Centimeter)
-	canvas.Draw(draw.New(to))
-	var out bytes.Buffer
-	if _, err := to.WriteTo(&out); err != nil {
-		return nil, err
-	}
-	text := out.Bytes()
-	at := bytes.Index(text, []byte("<g "))
-	return bytes.Join([][]byte{text[:at], []byte(dark), text[at:]}, nil), nil
+	return canvas, nil
 }
 
 // points returns the points of a line.

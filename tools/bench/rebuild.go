@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -63,24 +62,11 @@ func (r *rebuildRun) run() error {
 	return nil
 }
 
-// keysOf yields n keys of 8 bytes from first on.
-func keysOf(first, n uint64) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		key := make([]byte, 8)
-		for i := range n {
-			binary.LittleEndian.PutUint64(key, first+i)
-			if !yield(key, nil) {
-				return
-			}
-		}
-	}
-}
-
 // insert inserts keys and returns how long each took.
 func (r *rebuildRun) insert(f *mmapfilter.Filter, first, n uint64) (time.Duration, error) {
 	begun := time.Now()
 	done := uint64(0)
-	for key := range keysOf(first, n) {
+	for key := range numbers(first, n) {
 		if err := f.Insert(key); err != nil {
 			return 0, err
 		}
@@ -157,7 +143,7 @@ func (r *rebuildRun) builds(n uint64) error {
 	build := func(name string, opts *mmapfilter.Options) (float64, error) {
 		r.remove(name)
 		begun := time.Now()
-		f, err := mmapfilter.Build(r.ctx, r.path(name), opts, keysOf(0, n))
+		f, err := mmapfilter.Build(r.ctx, r.path(name), opts, numbers(0, n))
 		if err != nil {
 			return 0, err
 		}
@@ -223,7 +209,7 @@ func (r *rebuildRun) merges(n uint64) error {
 	var inputs []string
 	for i := range uint64(files) {
 		name := fmt.Sprintf("in%d.mmf", i)
-		f, err := mmapfilter.Build(r.ctx, r.path(name), &mmapfilter.Options{KeepHashes: true}, keysOf(i*n, n/files))
+		f, err := mmapfilter.Build(r.ctx, r.path(name), &mmapfilter.Options{KeepHashes: true}, numbers(i*n, n/files))
 		if err != nil {
 			return err
 		}
@@ -280,7 +266,7 @@ func (r *rebuildRun) grows(n uint64) error {
 		}
 		wrong := 0
 		const asked = 1_000_000
-		for key := range keysOf(1<<40, asked) {
+		for key := range numbers(1<<40, asked) {
 			if f.Contains(key) {
 				wrong++
 			}
@@ -321,7 +307,7 @@ func (r *rebuildRun) diskUse() (bytes int64) {
 
 // beside rebuilds a large file while a writer inserts and deletes at full speed.
 func (r *rebuildRun) besideWriter(n uint64) error {
-	f, err := mmapfilter.Build(r.ctx, r.path("large.mmf"), &mmapfilter.Options{Capacity: n + n/50, KeepHashes: true}, keysOf(0, n))
+	f, err := mmapfilter.Build(r.ctx, r.path("large.mmf"), &mmapfilter.Options{Capacity: n + n/50, KeepHashes: true}, numbers(0, n))
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (w *writerRun) build(size int64) (path string, err error) {
 	w.note("%s: building from %s keys", figures.ExactSize(size), figures.Grouped(int64(n)))
 	opts := byDefault.options(n)
 	opts.Seed = w.seed
-	f, err := mmapfilter.Build(w.ctx, path, &opts, numbers(n))
+	f, err := mmapfilter.Build(w.ctx, path, &opts, numbers(0, n))
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
+)
+
+// number returns the number that a cell begins with.
+func number(t *testing.T, cell string) float64 {
+	t.Helper()
+	word, _, _ := strings.Cut(strings.ReplaceAll(cell, ",", ""), " ")
+	x, err := strconv.ParseFloat(word, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestPaperTable3: the rates are those of theory, within five standard errors, and the bits are the paper's
+// but for the head of our files.
+func TestPaperTable3(t *testing.T) {
+	rows := short(t, "paper", "-asks", "200000", "-size", "192KiB")
+	head := 8 * 42000.0                                                  // and the overflow area
+	for name, c := range map[string]struct{ least, most, bits float64 }{ // rate in %
+		"CF": {0.13, 0.24, 12.65}, "ss-CF": {0.06, 0.13, 12.65}, "Compact": {0.15, 0.25, 12.30}, "BF": {0.14, 0.26, 13},
+		"blk-BF": {0.20, 0.60, 13}, "CBF": {0.14, 0.26, 52}, "QF": {0.12, 0.23, 13.33}, "dl-CBF": {0.1, 1.2, 15.51},
+	} {
+		got := want(t, rows, name)
+		items, bits, rate := number(t, got[0]), number(t, got[1]), number(t, got[2])
+		if rate < c.least || rate > c.most || got[4] != "0" {
+			t.Errorf("%s: %q", name, got)
+		}
+		most := c.bits * 1.01
+		if name == "CF" || name == "ss-CF" || name == "Compact" {
+			most += head / (1e6 * (items - 0.005)) // items are rounded
+		}
+		if bits < 0.99*c.bits || bits > most {
+			t.Errorf("%s: %g bits an item, not %g to %g", name, bits, c.bits, most)
+		}
+	}
+}
+
+// TestPaperFigure2: fingerprints that are long enough reach the loads of the paper, and the first key
+// without a slot comes before the first that is refused.
+func TestPaperFigure2(t *testing.T) {
+	rows := short(t, "paper", "-figure", "fig2")
+	for b, least := range map[string]float64{"2": 84, "4": 95, "8": 98} {
+		for _, f := range []string{"8", "12", "20"} {
+			got := want(t, rows, b, "512", f)
+			if noSlot, refused := number(t, got[0]), number(t, got[1]); noSlot < least || noSlot > 100 || refused <= noSlot {
+				t.Errorf("b=%s, f=%s: %q", b, f, got)
+			}
+		}
+	}
+}
+
+// TestPaperFigure4 compares the rates of cuckoo tables with 2b·load/2^f.
+func TestPaperFigure4(t *testing.T) {
+	rows := short(t, "paper", "-figure", "fig4", "-size", "256KiB", "-asks", "200000")
+	for _, layout := range []string{"packed", "semisorted"} {
+		for _, f := range []int{7, 8, 9, 10} {
+			got := want(t, rows, fmt.Sprintf("mmapfilter %s, f=%d, b=4", layout, f))
+			expected := -math.Expm1(-8 * 0.95 / math.Exp2(float64(f)))
+			if rate := number(t, got[3]) / 100; math.Abs(rate/expected-1) > 0.05+5/math.Sqrt(200_000*expected) {
+				t.Errorf("%s, f=%d: a rate of %g, not %g", layout, f, rate, expected)
+			}
+		}
+	}
+}
+
+func TestPaperFigures(t *testing.T) {
+	for figure, tables := range map[string]int{"fig5": 1, "fig6": 2, "fig7": 1, "fig8": 1} {
+		rows := short(t, "paper", "-figure", figure)
+		columns, structures := 10, 8
+		if figure == "fig5" {
+			columns = 5
+		}
+		if figure == "fig8" {
+			structures = 6 // those that delete
+		}
+		if len(rows) != tables*(1+structures) {
+			t.Errorf("%s: %d rows", figure, len(rows))
+		}
+		for _, r := range rows {
+			if len(r) != 1+columns {
+				t.Errorf("%s: %q", figure, r)
+			}
+		}
+		want(t, rows, "CF")
+		want(t, rows, "dl-CBF")
+	}
+}
+
+// TestPaperLost: a structure that loses a key, or cannot delete one, ends a measurement.
+func TestPaperLost(t *testing.T) {
+	p := &paperRun{session: &session{ctx: t.Context(), notes: io.Discard, seed: 1, rounds: 2}, lookups: 5000}
+	all := []*member{{structure: structure{name: "F", keys: 1000}, filter: flawed("loses", 1000, 1)}}
+	if _, err := p.insert(all[0], 1000); err != nil || all[0].high != 1000 {
+		t.Fatalf("%d keys, %v", all[0].high, err)
+	}
+	if err := p.lookUp(all, 1, make([][]string, 1)); err == nil || !strings.Contains(err.Error(), "are not found") {
+		t.Errorf("%v", err)
+	}
+	if err := p.lookUp(all, 0, make([][]string, 1)); err != nil {
+		t.Errorf("absent keys: %v", err)
+	}
+	has := map[string]bool{}
+	all[0].filter = &peer.Local{Seed: 1, Delete: peer.Each(func(key []byte) bool { has[string(key)] = true; return len(has) != 700 })}
+	if err := p.deletes(all); err == nil || !strings.Contains(err.Error(), "1 of 51 keys could not be deleted") {
+		t.Errorf("%v", err)
+	}
+}
