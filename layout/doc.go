@@ -59,7 +59,7 @@
 //	                 of a range of hashes.
 //	superseded       of a file: another one has taken its place
 //	rebuild          making a new file with the items of an old one
-//	handover         the end of a rebuild: the new file becomes durable and takes the name of the old one
+//	replacement      the end of a rebuild: the new file becomes durable and takes the name of the old one
 //	durable          survives a power loss
 //	commit           making the operations so far durable, and then storing them to the file
 //	segment          the part of the log that one commit makes durable

@@ -185,7 +185,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		return nil, err
 	}
 	sb, g := w.Superblock(), w.Protocol().Geometry()
-	w.Limit, w.Retries = build.Limit(sb, g), sb.Grows()
+	w.Limit = build.Limit(sb, g)
 	o = newOpenFile(files.File().Name(), &osfile.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = osfile.Warning(files.File())
 	o.found, o.logBytes = *found, opts.LogBytes

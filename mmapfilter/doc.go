@@ -92,7 +92,7 @@
 //	    hashes): each Insert one more, each InsertUnique at least one, each Delete one
 //	    less of that very key, if there is one. It can be grown, shrunk, given another
 //	    rate or layout, rid of old items, and merged with others, all without its keys.
-//	    Meanwhile C1 to C7 hold, and operations wait for one short step.
+//	    Meanwhile C1 to C7 hold. Operations and syncs wait once, for two syncs of little.
 //	C9  A filter in front of a store never hides a key that the store has (package guard).
 //
 // # Writing
@@ -175,10 +175,11 @@
 //
 // A rebuild reads the history as of a checkpoint and builds a new file with the items that it means;
 // the writer records later operations. The new file is opened and replays them until few are left; what
-// each does to its items may be another thing than in the old file, what it means is the same. Then
-// operations pause while the rest is replayed. After that each is done in both files, until the new
-// one, with the counters of DurableSeq and DurableOps, is durable and has the name. Lookups of this
-// process then use the new file; those under way end in the old one.
+// each does to its items may be another thing than in the old file, what it means is the same. Both files
+// have a checkpoint. Then operations and syncs pause until the rest is replayed, and the new file, with
+// the counters of DurableSeq and DurableOps, is durable and has the name: [Stats.RebuildStall] says for
+// how long. Lookups of this process use the new file as soon as it is durable; those under way end in
+// the old one.
 //
 // # Features together
 //

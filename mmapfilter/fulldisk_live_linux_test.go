@@ -319,14 +319,11 @@ func (d *smallDisk) growth(quiet bool) {
 	if s := f.Stats(); s.LogBytes != 64<<10 || !strings.Contains(s.Warning, "the log keeps its size") || !strings.Contains(s.Warning, d.full.Error()) || f.Err() != nil {
 		d.Errorf("%+v, %v", s, f.Err())
 	}
-	release, idle := l.Writer.Protocol().HoldGrowth()
-	for ; !idle; release, idle = l.Writer.Protocol().HoldGrowth() { // the background tries again
-		runtime.Gosched()
-	}
+	l.Writer.Protocol().HoldGrowth(true) // the background tries again
 	if list, _ := filepath.Glob(d.path() + ".stash*"); len(list) != 1 {
 		d.Errorf("left %v", list)
 	}
-	release()
+	l.Writer.Protocol().HoldGrowth(false)
 	d.free()
 	operateUntil("the log has grown", func(s Stats) bool { return s.LogBytes > 64<<10 })
 	if s := f.Stats(); s.Warning != "" {

@@ -131,35 +131,31 @@ func (e *CopiesError) Unwrap() error { return ErrFull }
 // waitForRoom waits for a growth after an insert of a hash has found no room in o. It returns nil if the
 // insert is to be tried again, and otherwise its error.
 func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
-	if !o.grows.Grows() {
-		return ErrFull
-	}
-	copies := o.work.Writer.Fills(hash) || o.grows.Wide(o.work.Writer)
-	if !copies {
-		if err := f.awaitRoom(o); err != nil {
-			return err
-		}
+	grows := o.grows.Grows()
+	copies := grows && (o.work.Writer.Fills(hash) || o.grows.Wide(o.work.Writer))
+	var failed error
+	if grows && !copies {
+		failed = f.awaitRoom(o)
 	}
 	if f.open.Load() != o || f.closed.Load() {
 		return nil
 	}
-	if o.work.Writer.SkipFull() != nil { // it counts, now that it is not tried again
+	if o.work.Writer.CountFull() != nil { // it counts, now that it is not tried again
 		return nil // but a rebuild or Close has come before
 	}
-	if copies {
+	switch {
+	case copies:
 		return &CopiesError{o.work.Writer.Count(hash)}
-	}
-	f.growth.auto.Lock()
-	defer f.growth.auto.Unlock()
-	if err := f.growth.auto.failed; err != nil {
-		return fmt.Errorf("%w, and cannot grow (K5): %w", ErrFull, err)
+	case failed != nil:
+		return fmt.Errorf("%w, and cannot grow (K5): %w", ErrFull, failed)
 	}
 	return ErrFull
 }
 
 // awaitRoom waits for the end of a growth; first for that of a rebuild that was begun for another
 // reason. If a Rebuild from Keys is under way, the growth waits for it. That one may wait for the
-// insert, since its keys come from the caller: so the insert does not wait beyond its context.
+// insert, since its keys come from the caller: so the insert does not wait beyond its context. The error
+// is why there will be no room.
 func (f *Filter) awaitRoom(o *openFile) error {
 	a := &f.growth.auto
 	for makesRoom := false; !makesRoom; {
@@ -169,7 +165,7 @@ func (f *Filter) awaitRoom(o *openFile) error {
 		}
 		var ends <-chan struct{}
 		if ends, makesRoom = f.resize(o, true); ends == nil {
-			return nil
+			break
 		}
 		select {
 		case <-ends:
@@ -179,12 +175,14 @@ func (f *Filter) awaitRoom(o *openFile) error {
 			return nil
 		case <-under.Done():
 			if now, _ := a.comesFirst(); now == under {
-				return fmt.Errorf("%w, and cannot grow (K5): %w", ErrFull, context.Cause(under))
+				return context.Cause(under)
 			}
 			makesRoom = false // it has ended
 		}
 	}
-	return nil
+	a.Lock()
+	defer a.Unlock()
+	return a.failed
 }
 
 // finishResize ends a rebuild by which the filter shrinks or its history gets short again, if one is

@@ -7,6 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 )
 
@@ -44,10 +45,10 @@ type RebuildOptions struct {
 
 // Rebuild makes a new file with the items of the filter, and puts it in the place of the old one:
 // larger, smaller, with another rate or layout (C8). Inserts, deletes, lookups and syncs go on
-// meanwhile. At the end operations wait once, until the last of them are done in the new file, but
-// not for the disk. Syncs wait until the new file is durable and has the name (K3), and so does an
-// operation that finds no room in one of the files, or in its log. If operations come faster than
-// they can be done again in the new file, each of them waits for a moment.
+// meanwhile. At the end operations and syncs wait once, until the last operations are done in the new
+// file, and it is durable and has the name (K3): for two short syncs of the disk, as
+// [Stats.RebuildStall] says. Lookups never wait. If operations come faster than they can be done again
+// in the new file, each of them waits for a moment.
 //
 // The items come from the hashes that the filter keeps ([Options.KeepHashes]): the new file has
 // those that the history means (K7), also of keys that InsertUnique left out or whose items stray
@@ -107,7 +108,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		defer f.growth.auto.goesOn(context.Background()) // before ctx ends
 	}
 	s := &successor{filter: f, old: o}
-	job := rebuild.Job{Old: o.work, Config: options.building(), Keys: opts.Keys, Open: s.open, Look: s.look, Swap: s.swap}
+	job := rebuild.Job{Old: o.work, Config: options.building(), Keys: opts.Keys, Open: s.open, Use: s.use}
 	capacity := opts.capacityFor
 	if capacity == nil && opts.Capacity == 0 && opts.Keys == nil { // the history may mean other items than there are
 		capacity = func(items uint64) uint64 { return max(o.superblock.Capacity(), items) }
@@ -188,17 +189,12 @@ func (s *successor) open(path string) (*background.Work, error) {
 	return file.work, nil
 }
 
-// look has lookups of single keys look in the new file, or in the old one again.
-func (s *successor) look(new bool) {
-	if new {
-		s.filter.lookIn(s.file)
-	} else {
-		s.filter.lookIn(s.old)
+// use puts the file of a writer to use.
+func (s *successor) use(w *engine.Writer) {
+	if w == s.old.work.Writer {
+		s.filter.use(s.old)
+		return
 	}
-}
-
-// swap puts the new file to use.
-func (s *successor) swap() {
 	n := s.file
 	n.path, n.warning, n.progress = s.old.path, s.old.warning, s.old.progress
 	n.found, n.rebuilds = s.old.found, s.old.rebuilds+1

@@ -153,7 +153,7 @@ func (o *openFile) writerStats(s *Stats) {
 	w := o.work.Writer
 	state := w.State()
 	s.StashLen, s.Pending, s.LogBytes = state.StashLen, state.Pending, state.LogBytes
-	s.Rebuilds, s.RebuildStall = o.rebuilds, state.Handover
+	s.Rebuilds, s.RebuildStall = o.rebuilds, state.RebuildStall
 	s.LeftOut, s.Waiting = state.History.LeftOut, state.History.Waiting
 	s.Commits, s.Checkpoints, s.LongestStall = state.Commits, state.Checkpoints, state.LongestStall
 	if state.Cramped != nil {

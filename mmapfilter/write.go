@@ -61,11 +61,7 @@ func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, 
 // awaitTry waits until an operation that has failed in o can be tried again. If it cannot, awaitTry
 // returns its error.
 func (f *Filter) awaitTry(o *openFile, err error) error {
-	switch err {
-	case engine.ErrMoved:
-		return nil
-	case engine.ErrAgain:
-		o.work.Writer.AwaitHandover()
+	if err == engine.ErrMoved {
 		return nil
 	}
 	if hash, full := noRoomFor(err); full {
@@ -220,15 +216,20 @@ func (f *Filter) DurableOps() uint64 {
 }
 
 func (f *Filter) durable() (seq, ops uint64) {
-	o := f.open.Load()
-	if o == nil {
-		return 0, 0
+	for {
+		o := f.open.Load()
+		if o == nil {
+			return 0, 0
+		}
+		if o.work == nil {
+			sb := o.newest()
+			return sb.UserSeq(), sb.Operation()
+		}
+		seq, ops = o.work.Writer.Durable()
+		if f.open.Load() == o { // otherwise a rebuild has replaced it, or has failed to
+			return seq, ops
+		}
 	}
-	if o.work == nil {
-		sb := o.newest()
-		return sb.UserSeq(), sb.Operation()
-	}
-	return o.work.Writer.Durable()
 }
 
 // Recovery returns what opening the file for writing found and did. It is the zero

@@ -129,7 +129,7 @@ func (w *Writer) GrowLog(bytes int64) error {
 	g := &w.growth
 	g.Lock()
 	defer g.Unlock()
-	if !g.live || g.larger != nil || w.Moving() {
+	if !g.live || g.held || g.larger != nil || w.Moving() {
 		return nil
 	}
 	if bytes <= int64(len(w.log.Words()))*8 {

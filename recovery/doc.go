@@ -138,19 +138,18 @@
 //
 // # A file that takes the place of another
 //
-//	K3  A new file, under names of its own beside the old one, is complete. At some
-//	    instant it has all that was done in the old one: if it is made from hashes, its
-//	    history has the same position and chain. From then on each operation goes
-//	    to the logs of both, or waits, and no sync returns. An operation that is cut off
-//	    in one of them, by a fault, ends that file, and the handover. The new file and
-//	    its log become durable up to that instant. Then its log is renamed to
-//	    NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to NAME; then
-//	    the log to NAME.stash and the hashes to NAME.hashes; then the directory is
-//	    synced, and the new file alone takes operations and syncs. Before the third of
-//	    these renames the old file is under NAME, with its log and its hashes; after it,
-//	    the new one is, whose log and hashes are found by either name. Either has all
-//	    operations, and what a sync has promised is durable in it. (Writer.Handover of
-//	    engine, Writer.TakePlace, Files.TakePlace)
+//	K3  A new file, under names of its own beside the old one, is complete. At some instant,
+//	    the mark, it has all that was done in the old one: if it is made from hashes, its
+//	    history has the same position and chain. From then on each operation waits, and so
+//	    does each sync. If an operation was cut off in the old file, by a fault, nothing is
+//	    replaced. The new file and its log become durable. Then its log is renamed to
+//	    NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to NAME; then the
+//	    log to NAME.stash and the hashes to NAME.hashes; then the directory is synced, and
+//	    the new file alone takes operations and syncs. Before the third of these renames the
+//	    old file is under NAME, with its log and its hashes; after it, the new one is, whose
+//	    log and hashes are found by either name. Either has all operations, and what a sync
+//	    has promised is durable in it. (Writer.Replace of engine, Writer.TakePlace,
+//	    Files.TakePlace)
 //	K4  The old file is live. Before the first rename its epoch becomes that of a file
 //	    that is superseded. So readers that have it say "maybe" from then on, before the new
 //	    file can get an item that the old one lacks. Nobody recovers a file that has lost

@@ -13,24 +13,22 @@ func (w *Writer) Adopt(from *Writer) { w.userSeq, w.operation = from.userSeq, fr
 // LastTime returns the time of the last commit, in nanoseconds since 1970. No commit may end meanwhile.
 func (w *Writer) LastTime() uint64 { return w.lastTime }
 
-// HoldGrowth keeps GrowLog out until release is called, and forgets a larger log that is not in
-// use. It reports false, and does nothing, while GrowLog is at work.
-func (w *Writer) HoldGrowth() (release func(), ok bool) {
+// HoldGrowth waits for the end of a GrowLog, forgets a larger log that is not in use, and has GrowLog do
+// nothing from then on, or again if held is false.
+func (w *Writer) HoldGrowth(held bool) {
 	g := &w.growth
-	if !g.TryLock() {
-		return nil, false
-	}
-	if g.larger != nil { // its name goes to another log, or does not matter any more
+	g.Lock()
+	defer g.Unlock()
+	g.held = held
+	if held && g.larger != nil { // its name goes to another log, or does not matter any more
 		g.larger.Close()
 		g.larger = nil
 	}
-	return g.Unlock, true
 }
 
 // TakePlace puts the file of w in the place of that of another writer, which must be live (K3,
 // K4). Both must have no checkpoint under way. All operations of the old one must be in w, and durable
-// in it if they may be durable in the old one. Operations may go on meanwhile if they are done in
-// both. If it fails, nothing has changed.
+// there. None may go on meanwhile. If it fails, nothing has changed.
 //
 // The old file says that it is superseded before it loses its name, so that readers who have it
 // say "maybe" before the new one can get items that it lacks. If the process dies in between, the

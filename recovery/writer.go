@@ -80,6 +80,7 @@ type checkpoint struct {
 type growth struct {
 	sync.Mutex
 	live    bool // whether there is a log that may be replaced
+	held    bool // see HoldGrowth
 	larger  File // durable, and under the name NextLog; or nil
 	cramped atomic.Pointer[error]
 }

@@ -94,7 +94,7 @@ func (b *Beside) TakePlace(recovery.Volume) (placed bool, err error) {
 	return true, errors.Join(b.KeepHashes(), b.syncDir())
 }
 
-// meanwhile has operations go on between two changes of names.
+// meanwhile has operations go on between two changes of names, if any can.
 func (v *Volume) meanwhile() {
 	if v.during != nil && !v.muted {
 		v.during()

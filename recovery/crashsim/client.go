@@ -141,11 +141,11 @@ func (l *life) live(end int) {
 	}
 }
 
-// mutate does an insert or a delete. It reports false if the client is to try it again.
-func (l *life) mutate(op Op) bool {
+// mutate does an insert or a delete.
+func (l *life) mutate(op Op) {
 	k := &l.u().keys[op.Key]
 	if op.Kind == Delete && l.meant[op.Key] == 0 {
-		return true
+		return
 	}
 	failed, deleted := l.v.Failed, true
 	err := l.call(func() (err error) {
@@ -168,8 +168,6 @@ func (l *life) mutate(op Op) bool {
 	})
 	did := l.did(op)
 	switch {
-	case op.Kind != Delete && errors.Is(err, l.x.sys.Again) && !did && l.next != nil:
-		return false
 	case op.Kind != Delete && errors.Is(err, l.x.sys.Full):
 		if did {
 			l.fail("O6", "an insert that was refused changes the length, or the history")
@@ -194,24 +192,14 @@ func (l *life) mutate(op Op) bool {
 	case op.Kind == Insert || l.meant[op.Key] == 0:
 		l.meant[op.Key]++
 	}
-	note := func() {
-		l.point(func(p *Point) {
-			if did || err == nil {
-				p.OpMin, p.OpMax = p.OpMax+1, p.OpMax+1
-			}
-		}, errors.Is(err, l.x.sys.Full) || err == nil && !did)
-	}
-	note()
-	l.inNext(func() {
-		if l.did(op) != did {
-			l.fail("O6", "%s changes one of two files", op)
+	l.point(func(p *Point) {
+		if did || err == nil {
+			p.OpMin, p.OpMax = p.OpMax+1, p.OpMax+1
 		}
-		note()
-	})
-	if did && l.handing && l.next == nil { // it is replayed later
+	}, errors.Is(err, l.x.sys.Full) || err == nil && !did)
+	if did && l.after != nil { // it is replayed later
 		l.after.does(op, l.u(), map[OpKind]int64{Insert: 1, Delete: -1}[op.Kind])
 	}
-	return true
 }
 
 // did notes what an insert or a delete has done to the file, and reports whether it has done anything.
@@ -313,55 +301,19 @@ func (l *life) commit(op Op) {
 // beside runs a few inserts and deletes while a commit waits for the disk. What a Unique does when it is
 // replayed in another file, nobody knows.
 func (l *life) beside() {
-	for n := mix(l.x.trace.Seed+uint64(l.op)) % 4; n > 0 && l.op+1 < l.end && l.w.Idle(); n-- {
+	random := mix(l.x.trace.Seed + uint64(l.op) + uint64(l.v.events)<<16)
+	n := random % 4
+	if l.after != nil && random>>32%4 != 0 {
+		n = 0 // a replacement has many syncs: leave some operations for those at its end
+	}
+	for ; n > 0 && l.op+1 < l.end && l.w.Idle(); n-- {
 		op := l.x.trace.Ops[l.op+1]
-		if op.Kind != Insert && op.Kind != Delete && (op.Kind != Unique || l.handing && l.next == nil) {
+		if op.Kind != Insert && op.Kind != Delete && (op.Kind != Unique || l.after != nil) {
 			return
 		}
 		l.op++
-		if !l.mutate(op) {
-			l.op--
-			return
-		}
+		l.mutate(op)
 	}
-}
-
-// besideHandover is beside at an instant of a handover to next.
-func (l *life) besideHandover(next Writer) {
-	if !l.w.Idle() {
-		return
-	}
-	if l.next == nil && l.w.Doubles() {
-		l.next, l.synced = next, l.meant
-		if l.after.kept != next.History() {
-			l.fail("O6", "the new file has the history %+v, not %+v", next.History(), l.after.kept)
-		}
-		if l.rehearsal == nil {
-			p := l.points[len(l.points)-1]
-			p.LSN, p.OpMin = next.LSN(), p.OpMax // it has counted them all
-			p.Counts, p.Kept, p.Length = l.after.counts, l.after.kept, next.Length()
-			l.doubling = []Point{p}
-			l.inNext(func() {
-				l.points[0].Image = l.newest(p.Image)
-				l.keysPresent(&p.Counts, &p.Meant, l.x.look(l.points[0].Image, noRuntime))
-			})
-		}
-	}
-	l.beside()
-}
-
-// inNext calls note for the other file, if operations are done in both.
-func (l *life) inNext(note func()) {
-	if l.next == nil {
-		return
-	}
-	swap := func() {
-		l.w, l.next, l.points, l.doubling = l.next, l.w, l.doubling, l.points
-		l.content, l.after = l.after, l.content
-	}
-	swap()
-	note()
-	swap()
 }
 
 // point notes the state of the filter after an operation. next updates a copy of the
@@ -452,50 +404,48 @@ func (l *life) rebuild() {
 	})
 	v.muted = false
 	if err == nil {
-		l.handing, l.after = true, content{l.meant, next.History()}
+		l.after = &content{l.meant, next.History()}
 		if l.x.trace.beside {
-			v.during = func() { l.besideHandover(next) }
+			v.during = l.beside
 		}
-		err = l.call(func() error { return l.x.sys.Handover(old, next, l.beside) })
+		err = l.call(func() error { return l.x.sys.Replace(old, next, l.beside) })
 		v.during = nil
 	}
-	doubling, doubled := l.doubling, l.next != nil
-	l.next, l.doubling, l.handing = nil, nil, false
-	if errors.Is(err, l.x.sys.Full) {
+	after := l.after
+	l.after = nil
+	switch {
+	case err == nil:
+		l.moved(next, after)
+		_, _, l.floor = next.Durable()
+		l.setMust(l.meant)
 		return
-	}
-	if err != nil {
-		if v.Failed == failed {
-			l.fail("O6", "rebuild: %v", err)
-		}
-		if b.first == 0 {
-			l.unnamed = true
-			l.moved(next, doubling)
-		} else if l.words(layout.WordRuntime+layout.RuntimeEpoch) == layout.Superseded {
-			l.fail("O6", "the old file, which goes on, says that it is superseded")
-		}
-		l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
+	case errors.Is(err, l.x.sys.Full):
 		return
+	case v.Failed == failed:
+		l.fail("O6", "rebuild: %v", err)
 	}
-	l.moved(next, doubling)
-	_, _, l.floor = next.Durable()
-	if !doubled {
-		l.synced = l.meant
+	if b.first == 0 {
+		l.unnamed = true
+		l.moved(next, after)
+	} else if l.words(layout.WordRuntime+layout.RuntimeEpoch) == layout.Superseded {
+		l.fail("O6", "the old file, which goes on, says that it is superseded")
 	}
-	l.setMust(l.synced)
+	l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
 }
 
-// moved goes on in the new file, after operations that were done in both. The last readers of the old
-// one have seen that it is superseded.
-func (l *life) moved(next Writer, doubling []Point) {
-	l.points = append(l.points, doubling...)
+// moved goes on in the new file, which has the content after. The last readers of the old one have seen
+// that it is superseded.
+func (l *life) moved(next Writer, after *content) {
 	if l.history != nil {
 		l.read(6)
 	}
 	if err := l.v.superseded(); err != nil {
 		l.fail("O4", "%v", err)
 	}
-	l.w, l.content = next, l.after
+	if after.kept != next.History() {
+		l.fail("O6", "the new file has the history %+v, not %+v", next.History(), after.kept)
+	}
+	l.w, l.content = next, *after
 	if l.history != nil {
 		l.record()
 	}

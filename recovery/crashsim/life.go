@@ -26,12 +26,11 @@ type life struct {
 	torn    bool
 	dead    bool   // a sync has failed
 	unnamed bool   // the file that the writer has moved to may not survive a power loss
-	synced  Counts // what the current sync or handover makes durable, less what is deleted meanwhile
+	synced  Counts // what the current sync makes durable, less what is deleted meanwhile
 
-	handing  bool    // a handover is under way
-	after    content // of the file that is to take the place: it has what was done since it was made
-	next     Writer  // its writer, once operations are done in both files
-	doubling []Point // after each of these, in its file
+	// after is the content of the file that is to take the place, with what was done since it was made;
+	// nil if there is none.
+	after *content
 
 	at      func(word uint64) uint64 // words
 	readers bool                     // simulate readers

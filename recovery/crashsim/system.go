@@ -9,14 +9,13 @@ import (
 type System struct {
 	// Open takes over a volume, and recovers it if a writer died.
 	Open func(recovery.Volume) (Writer, *recovery.Recovery, error)
-	// Full is the error of an insert that finds no room, and Again that of an operation that is to be
-	// tried again after a handover, and has not been done.
-	Full, Again error
+	// Full is the error of an insert that finds no room.
+	Full error
 	// Verify checks a sealed file against its checksums.
 	Verify func(file []uint64) error
-	// Handover has next, which has the items of w, take over from w. It calls during, which does
+	// Replace has next, which has the items of w, take over from w. It calls during, which does
 	// operations in w; next is to do them too.
-	Handover func(w, next Writer, during func()) error
+	Replace func(w, next Writer, during func()) error
 }
 
 // fill opens a new filter and gives it items.
@@ -52,8 +51,6 @@ type Operations interface {
 	// Idle reports whether an insert or a delete could run now, beside the current Sync
 	// or Checkpoint.
 	Idle() bool
-	// Doubles reports whether an operation is done in the next file of a handover, too.
-	Doubles() bool
 }
 
 // Commits make operations durable.

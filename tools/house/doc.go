@@ -96,7 +96,7 @@
 //	Insert     mmapfilter, engine, place: which words change; recovery, wal: the log; pending
 //	commit     background: it is due; engine, recovery: the log is durable, then the words go to the file
 //	Contains   mmapfilter, layout; where the filter is open for writing, engine and pending before layout
-//	Rebuild    mmapfilter, rebuild: build makes the new file; engine does operations in both
+//	Rebuild    mmapfilter, rebuild: build makes the new file; engine does in it what came meanwhile
 //	recovery   mmapfilter, engine, recovery: wal reads the log, and its words go to the file
 //
 // Calls go down the page. These go up, through a function or an interface of the part below:
@@ -107,7 +107,7 @@
 //	recovery → engine        Seal's fill: the checksums
 //	engine → background      Writer.Behind: operations are pending; Writer.Unsealing: the first write to a
 //	                         sealed file is about to come
-//	engine → rebuild         the functions of Handover: where lookups go, and what is left to do
+//	engine → rebuild         the functions of Replace: what is left to do, and which file is in use
 //	build → mmapfilter       the functions of Config: the size of the filter, its name
 //	rebuild → mmapfilter     the functions of a rebuild: its keys, and the file that Filter uses
 //	guard → the guard of a store   Store: its transactions and its log

@@ -92,7 +92,7 @@ func (f *simFilter) InsertHash(hash uint64) error {
 
 func (f *simFilter) full(err error) error {
 	if errors.Is(err, engine.ErrFull) {
-		return mmapfilter.ErrFull
+		return errors.Join(mmapfilter.ErrFull, f.w.CountFull())
 	}
 	return err
 }
@@ -199,15 +199,18 @@ func (f *simFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error 
 		if err != nil {
 			return err
 		}
-		for err = engine.ErrAgain; err == engine.ErrAgain; {
-			err = old.Handover(next, false, true, func(int) error {
-				hashes, kinds, err := tap.Take(nil, nil, 100)
+		catchUp := func(int) error {
+			for tap.Len() > 0 {
+				hashes, ops, err := tap.Take(nil, nil, 100)
 				if err == nil {
-					_, err = next.Replay(hashes, kinds)
+					_, err = next.Replay(hashes, ops)
 				}
-				return err
-			}, func(bool) {}, func() { f.w = next })
+				if err != nil {
+					return err
+				}
+			}
+			return nil
 		}
-		return err
+		return old.Replace(next, false, catchUp, func(w *engine.Writer) { f.w = w })
 	})
 }

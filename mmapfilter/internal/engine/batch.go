@@ -42,13 +42,7 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 		}
 		p.Expect(&ahead[n])
 		if !w.tryInsert(items[n]) {
-			if err = (&FullError{hashes[n]}); !w.Retries {
-				w.skip()
-			}
-			break
-		}
-		if err = w.double(layout.Insert, hashes[n]); err != nil {
-			w.mu.op.reset()
+			err = &FullError{hashes[n]}
 			break
 		}
 		w.append(layout.Insert, 1, hashes[n])

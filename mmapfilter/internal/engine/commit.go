@@ -258,6 +258,11 @@ func (w *Writer) hardenAll() error {
 	if !ok {
 		return nil
 	}
+	return w.hardenLocked(seg)
+}
+
+// hardenLocked is harden while no operation can proceed. REQUIRES: w.commit, w.mu.
+func (w *Writer) hardenLocked(seg segment) error {
 	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
 	}

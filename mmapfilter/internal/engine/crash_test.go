@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"runtime/debug"
 	"testing"
@@ -22,6 +23,21 @@ var (
 
 // crashWriter is a writer for the crash explorer.
 type crashWriter struct{ *engine.Writer }
+
+func (w crashWriter) Insert(hash uint64) error { return w.counted(w.Writer.Insert(hash)) }
+
+func (w crashWriter) InsertUnique(hash uint64) (added bool, err error) {
+	added, err = w.Writer.InsertUnique(hash)
+	return added, w.counted(err)
+}
+
+// counted counts an insert that found no room, which is not tried again.
+func (w crashWriter) counted(err error) error {
+	if errors.Is(err, engine.ErrFull) {
+		return errors.Join(err, w.CountFull())
+	}
+	return err
+}
 
 func (w crashWriter) Seal() error          { return w.Writer.Seal(context.Background()) }
 func (w crashWriter) LSN() uint64          { return w.Protocol().LSN() }
@@ -67,26 +83,32 @@ func crashSystem() crashsim.System {
 			w, r, err := engine.Open(vol, engine.LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
 			return crashWriter{w}, r, err
 		},
-		Full:  engine.ErrFull,
-		Again: engine.ErrAgain,
-		Handover: func(w, next crashsim.Writer, during func()) error {
+		Full: engine.ErrFull,
+		Replace: func(w, next crashsim.Writer, during func()) error {
 			old, new := w.(crashWriter).Writer, next.(crashWriter).Writer
 			tap := engine.NewTap(nil)
-			err := old.Quiet(tap, func() error { return nil })
-			if err != nil {
+			if err := old.Quiet(tap, func() error { return nil }); err != nil {
 				return err
 			}
+			defer old.Untap()
 			during()
-			for err = engine.ErrAgain; err == engine.ErrAgain; {
-				err = old.Handover(new, false, true, func(int) error { // the new file has another history: it was filled by inserts
-					hashes, kinds, err := tap.Take(nil, nil, 100)
+			catchUp := func(most int) error {
+				for tap.Len() > 0 {
+					hashes, ops, err := tap.Take(nil, nil, 100)
 					if err == nil {
-						_, err = new.Replay(hashes, kinds)
+						_, err = new.Replay(hashes, ops)
 					}
-					return err
-				}, func(bool) {}, func() {})
+					if err != nil {
+						return err
+					}
+				}
+				if most > 0 {
+					during() // so that there is something left for the pause
+				}
+				return nil
 			}
-			return err
+			// The new file has another history: it was filled by inserts.
+			return old.Replace(new, false, catchUp, func(*engine.Writer) {})
 		},
 		Verify: crashVerify,
 	}

@@ -37,15 +37,13 @@
 // Unsealing. A checkpoint is a commit that also holds checkpoints, and then holds that lock alone
 // while it writes the region: operations and commits go on in the other half of the log.
 //
-// # Handovers
+// # Replacements
 //
 // A rebuild makes a new file while operations go on. A tap lists the operations of the old file, and
-// Replay does them in the new one, until few are left. Then operations stop for a moment, and Replay
-// does the rest. From that instant on each operation is done in both files (double), until the new
-// one is durable and has the name.
+// Replay does them in the new one, until few are left. Then Replace has the new file take over: operations
+// stop for a moment (the mark), Replay does the rest, the new file becomes durable and gets the name, and
+// operations go on in it.
 //
-// A handover takes the locks of two writers: checkpoints of the new file and of the old one, commit of
-// the new file and of the old one. It holds all four while it waits for the disk. Operations go on:
-// they take mu of the old file, and then mu of the new one. An operation that would have to wait for a
-// commit or a checkpoint returns ErrAgain instead.
+// Replace takes the locks of the old writer, checkpoints, commit and mu, and then those of the new one. It
+// holds all six while it waits for the disk.
 package engine

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -339,10 +340,9 @@ func TestHistoryIsLong(t *testing.T) {
 	}
 }
 
-// TestHandoverOfHistory covers K7: a handover needs files with the same history, from when operations
-// are done in both files until the new one gets the name, not with the same items. Otherwise it fails,
-// and the old file goes on.
-func TestHandoverOfHistory(t *testing.T) {
+// TestReplaceOfHistory covers K7: a replacement needs files with the same history at the mark, not with
+// the same items. Otherwise it fails, and the old file goes on.
+func TestReplaceOfHistory(t *testing.T) {
 	insert := func(w *Writer, hash uint64) {
 		t.Helper()
 		if err := w.Insert(hash); err != nil {
@@ -350,20 +350,20 @@ func TestHandoverOfHistory(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name           string
-		before, during func(old, next *Writer)
-		err            error
+		name string
+		do   func(old, next *Writer)
+		err  error
 	}{
-		{"the same", nil, nil, nil},
-		{"an operation less", func(old, _ *Writer) { insert(old, other) }, nil, ErrDiverged},
-		{"another operation", func(old, next *Writer) { insert(old, other); insert(next, absent) }, nil, ErrDiverged},
+		{"the same", func(old, next *Writer) { insert(old, other); insert(next, other) }, nil},
+		{"an operation less", func(old, _ *Writer) { insert(old, other) }, ErrDiverged},
+		{"an operation more", func(_, next *Writer) { insert(next, other) }, ErrDiverged},
+		{"another operation", func(old, next *Writer) { insert(old, other); insert(next, absent) }, ErrDiverged},
 		{"another order", func(old, next *Writer) {
 			insert(old, other)
 			insert(old, absent)
 			insert(next, absent)
 			insert(next, other)
-		}, nil, ErrDiverged},
-		{"an operation more meanwhile", nil, func(_, next *Writer) { insert(next, other) }, ErrDiverged},
+		}, ErrDiverged},
 		{"other items", func(old, next *Writer) {
 			insert(old, key)
 			insert(next, key)
@@ -375,70 +375,53 @@ func TestHandoverOfHistory(t *testing.T) {
 				w.finish(layout.Delete, i-1, key)
 				w.mu.Unlock()
 			}
-		}, func(old, next *Writer) {
-			for _, hash := range []uint64{key, other, leaning} {
-				if _, err := old.InsertUnique(hash); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := old.Delete(hash); err != nil {
-					t.Fatal(err)
-				}
-			}
 		}, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			old, next := newStageOn(t, stageShape.Keeping(t, 3), 3, 1), newStageOn(t, stageShape.Keeping(t, 4), 4, 1)
-			doubled, named := false, false
-			next.volume.LogSync = func() {
-				doubled = doubled || old.w.Doubles()
-				if during := c.during; during != nil && old.w.Doubles() {
-					c.during = nil
-					during(old.w, next.w)
+		for _, when := range []int{fewLeft, 0} { // before the pause, or in it
+			t.Run(fmt.Sprintf("%s, with %d left", c.name, when), func(t *testing.T) {
+				old, next := newStageOn(t, stageShape.Keeping(t, 3), 3, 1), newStageOn(t, stageShape.Keeping(t, 4), 4, 1)
+				insert(old.w, key)
+				insert(next.w, key)
+				named, done := false, false
+				next.volume.place = func() (bool, error) {
+					named = true
+					return true, nil
 				}
-			}
-			insert(old.w, key)
-			insert(next.w, key)
-			if c.before != nil {
-				c.before(old.w, next.w)
-			}
-			next.volume.place = func() (bool, error) {
-				named = true
-				return true, nil
-			}
-			err := old.w.Handover(next.w, true, true, func(int) error { return nil }, func(bool) {}, func() {})
-			if err != c.err || named != (c.err == nil) || doubled == (c.err != nil && c.before != nil) || c.during != nil {
-				t.Fatalf("doubled %t, named %t: %v", doubled, named, err)
-			}
-			if a, b := old.w.protocol.History(), next.w.protocol.History(); err == nil && a.At != b.At {
-				t.Errorf("the histories are at %+v and %+v", a, b)
-			}
-			if err != nil {
-				insert(old.w, other)
-			}
-		})
+				if when > 0 || c.err == nil {
+					c.do(old.w, next.w)
+					done = true
+				}
+				catchUp := func(most int) error {
+					if most == 0 && !done {
+						insert(next.w, absent) // which the old file has not done
+					}
+					return nil
+				}
+				err := old.w.Replace(next.w, true, catchUp, func(*Writer) {})
+				if err != c.err || named != (c.err == nil) {
+					t.Fatalf("named %t: %v", named, err)
+				}
+				if a, b := old.w.protocol.History(), next.w.protocol.History(); err == nil && a.At != b.At {
+					t.Errorf("the histories are at %+v and %+v", a, b)
+				}
+				if err != nil {
+					insert(old.w, other)
+				}
+			})
+		}
 	}
 	for _, exact := range []bool{true, false} { // a new file with the caller's keys may lack what is known
 		old, next := newHistorian(t), newStageOn(t, stageShape.Keeping(t, 4), 4, 1)
-		next.volume.place = func() (bool, error) {
-			for range 2 {
-				old.unique(key, false) // known or not
-			}
-			return true, nil
-		}
+		next.volume.place = func() (bool, error) { return true, nil }
 		old.unique(key, true)
-		replay := func(few int) (err error) {
-			if few == 0 {
+		catchUp := func(most int) (err error) {
+			if most == 0 {
 				_, err = next.w.Replay([]uint64{key}, []layout.Op{layout.AtLeastOne})
 			}
 			return err
 		}
-		if err := old.Handover(next.w, exact, true, replay, func(bool) {}, func() {}); err != nil {
+		if err := old.Replace(next.w, exact, catchUp, func(*Writer) {}); err != nil {
 			t.Fatal(err)
-		}
-		for _, w := range []*Writer{old.Writer, next.w} {
-			if n := w.protocol.History().At.Number; n != 3 {
-				t.Errorf("exact %t: %d operations are in the history", exact, n)
-			}
 		}
 		if (next.w.mu.known == old.mu.known) != exact {
 			t.Errorf("exact %t: the new file knows what the old one does: %t", exact, !exact)

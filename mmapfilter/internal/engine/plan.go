@@ -27,7 +27,7 @@ func (w *Writer) plan(op layout.Op, hash uint64, listed bool) (grow int, does bo
 	case op == layout.Delete:
 		return 0, listed, nil
 	case op == layout.AtLeastOne && layout.Lookup(w.looks, w.newest, hash):
-		return 0, listed || !w.mu.known.has(hash) || w.mu.tap != nil || w.mu.doubles.in != nil, nil
+		return 0, listed || !w.mu.known.has(hash) || w.mu.tap != nil, nil
 	case !w.tryInsert(w.table.Split(hash)):
 		return 0, false, &FullError{hash}
 	}

@@ -21,15 +21,12 @@ func (w *Writer) ready() error {
 		}
 		room := w.protocol.Room(w.most)
 		if room && !w.segmentIsFull(1) {
-			if paid || !w.mu.pace.due() || w.mu.held {
+			if paid || !w.mu.pace.due() {
 				return nil
 			}
 			paid = true
 			w.sleep(w.mu.pace.pay())
 			continue
-		}
-		if w.mu.held {
-			return ErrAgain
 		}
 		if err := w.makeRoom(room); err != nil {
 			return err

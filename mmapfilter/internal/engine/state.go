@@ -18,8 +18,10 @@ func (w *Writer) Fail(cause error) { w.protocol.Fail(cause) }
 func (w *Writer) Len() uint64 { return w.length.Load() }
 
 // Durable returns the number of the last durable Sync that set one, and how many later
-// operations are durable.
+// operations are durable. It waits for the end of a Replace.
 func (w *Writer) Durable() (seq, operations uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	seq, operations, _ = w.protocol.Durable()
 	return seq, operations
 }
@@ -40,7 +42,7 @@ type State struct {
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64
 	History              layout.Kept
-	Handover             time.Duration // time that operations waited for the handover to this writer
+	RebuildStall         time.Duration // time that operations waited for this writer to take over
 	LongestStall         time.Duration // longest time that an operation waited for a log, for room in it, or for the disk to keep pace
 }
 
@@ -48,7 +50,7 @@ type State struct {
 func (w *Writer) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := State{StashLen: w.mu.stashed.entries, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load()), Handover: w.mu.handover, History: w.protocol.History()}
+	s := State{StashLen: w.mu.stashed.entries, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load()), RebuildStall: w.mu.stall, History: w.protocol.History()}
 	s.LogBytes, _ = w.protocol.LogBytes()
 	_, s.LogUsed = w.protocol.LogUse()
 	s.Commits, s.Checkpoints = w.protocol.Counts()
@@ -70,20 +72,13 @@ func (w *Writer) Stash() []uint64 { return w.stash }
 func (w *Writer) Overlaid() bool { return w.overlay.Load() != nil }
 
 // Idle reports whether an operation would begin without waiting for a lock or for room in the
-// log, or in those of two files if it is done in two.
+// log.
 func (w *Writer) Idle() bool {
 	if !w.mu.TryLock() {
 		return false
 	}
 	defer w.mu.Unlock()
-	return w.protocol.Room(w.most) && (w.mu.doubles.in == nil || w.mu.doubles.in.Idle())
-}
-
-// Doubles reports whether operations are done in two files.
-func (w *Writer) Doubles() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.mu.doubles.in != nil
+	return w.protocol.Room(w.most)
 }
 
 // LimitLog changes how large the log may be. It takes effect at the next checkpoint.

@@ -21,13 +21,9 @@ var (
 	ErrFull = place.ErrFull
 	// ErrClosed is returned after Clean.
 	ErrClosed = errors.New("filter is closed")
-	// ErrMoved is returned once another writer has taken over: see Handover. The operation has
+	// ErrMoved is returned once another writer has taken over: see Replace. The operation has
 	// not been done.
 	ErrMoved = errors.New("another writer has taken over")
-
-	// ErrAgain is returned by an operation that has not been done because it would have to wait while
-	// a Handover is under way (see AwaitHandover), and by a Handover that must be tried again.
-	ErrAgain = errors.New("a handover is under way")
 	// ErrDiverged is returned if a replay does not lead to the same history: the hashes are not
 	// those of the filter. It matches recovery.ErrHashes.
 	ErrDiverged = fmt.Errorf("%w: K3: the new file has another history than the one whose place it is to take", recovery.ErrHashes)
@@ -51,9 +47,6 @@ type Writer struct {
 	// one. No operation runs during Unsealing or during a step. Operations go on between the steps,
 	// except in Clean and Seal.
 	Unsealing func() (rest func(hold func(step func())))
-	// Retries says that the caller may try an insert again that returned ErrFull. Then such an insert
-	// does not count (see skip) unless SkipFull is called.
-	Retries bool
 	// Limit is how many keys the filter takes, as place.KeysOf counts them. It may be
 	// changed before the first operation.
 	Limit uint64
@@ -100,9 +93,7 @@ type Writer struct {
 		unseal   func(hold func(step func())) // see Unsealing; or nil
 		tap      *Tap                         // lists the operations; or nil
 		mostTail uint64                       // see Rebuilding; 0 if no rebuild goes on
-		held     bool                         // see hold
-		doubles  doubles                      // where else operations are done
-		handover time.Duration                // see State
+		stall    time.Duration                // see State
 		pending  int                          // operations in the log and not yet stored to the file
 		spare    *pending.Words               // for the next segment, if overlay is nil
 		op       operation
@@ -196,10 +187,4 @@ func (w *Writer) stalled(since time.Time) {
 			return
 		}
 	}
-}
-
-// doubles say where else the operations of a writer are done.
-type doubles struct {
-	in    *Writer // or nil
-	exact bool    // it has the same history
 }

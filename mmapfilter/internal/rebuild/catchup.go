@@ -10,18 +10,18 @@ import (
 
 // A replayer does in a new file what is done in an old one meanwhile.
 type replayer struct {
+	ctx  context.Context
 	tap  *engine.Tap      // what is done in the old file
 	next *background.Work // of the new file, or nil as long as that is not open
+
+	// progress is told what is done, unless it is nil: it may call the filter.
+	progress func(stage string, done, total uint64)
 
 	// Operations that were taken from the tap and are not done yet.
 	hashes []uint64
 	ops    []layout.Op
 	done   uint64
 }
-
-// fewWait is how many operations may wait in the tap when a handover begins. It does them while others
-// go on, but no checkpoint can begin meanwhile: so it must be few.
-const fewWait = 1024
 
 // replayAtOnce is how many operations are taken from the tap at a time.
 const replayAtOnce = 4096
@@ -35,23 +35,25 @@ const (
 	slowMost  = 50_000 // nanoseconds
 )
 
-// catchUp does operations until few wait.
-func (r *replayer) catchUp(ctx context.Context, progress func(stage string, done, total uint64)) error {
-	for before, n := r.tap.Len(), 1; r.tap.Len() > fewWait || len(r.hashes) > 0; n++ {
-		if err := context.Cause(ctx); err != nil {
+// catchUp does operations until at most so many wait.
+func (r *replayer) catchUp(most int) error {
+	for before, n := r.tap.Len(), 1; r.tap.Len() > most || len(r.hashes) > 0; n++ {
+		if err := context.Cause(r.ctx); err != nil {
 			return err
 		}
 		if err := r.replay(); err != nil {
 			return err
 		}
-		progress("catch up", r.done, r.done+uint64(r.tap.Len()))
+		if r.progress != nil {
+			r.progress("catch up", r.done, r.done+uint64(r.tap.Len()))
+		}
 		if n%slowEvery == 0 {
 			now := r.tap.Len()
 			r.tap.Slow.Store(pace(r.tap.Slow.Load(), before, now))
 			before = now
 		}
 	}
-	return context.Cause(ctx)
+	return context.Cause(r.ctx)
 }
 
 // pace returns how long each operation waits from now on, in nanoseconds; slow is what it has waited so
@@ -81,14 +83,4 @@ func (r *replayer) replay() (err error) {
 	r.hashes, r.ops = r.hashes[n:], r.ops[n:]
 	r.done += uint64(n)
 	return err
-}
-
-// replayTo does operations until at most few are left.
-func (r *replayer) replayTo(few int) error {
-	for r.tap.Len() > few || len(r.hashes) > 0 {
-		if err := r.replay(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -7,15 +7,11 @@
 //	build      the new file gets what the old one had at that instant                    build
 //	open       the new file gets a writer                                                the caller
 //	catch up   what is in the tap is done in the new file, until little is left          Run
-//	hand over  the rest is done; then operations are done in both files, until the new   engine
-//	           one has the name
+//	replace    the rest is done while operations wait, until the new one has the name    engine
 //
 // What the old file had comes from the hashes that it keeps: then the new file gets what its history
 // means (K7), and goes on with the same history, whatever the operations do to the items of either. Or
 // it comes from the caller, who is asked for it at the instant of the tap: then a history begins anew.
-//
-// A handover does not wait for a checkpoint, since many operations would come meanwhile: it is tried
-// again until there is none. After a while (Patience) it waits all the same.
 //
 // # Pace
 //

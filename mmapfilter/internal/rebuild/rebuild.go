@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
@@ -25,10 +24,9 @@ type Job struct {
 	Hashes func() []uint64
 	// Open opens the new file for writing.
 	Open func(path string) (*background.Work, error)
-	// Look has lookups look in the new file, or in the old one again, while operations are done in both.
-	Look func(new bool)
-	// Swap puts the new file to use. No operation is under way meanwhile.
-	Swap func()
+	// Use puts the file of a writer to use: the new one, or the old one again if that one cannot get the
+	// name. Operations wait meanwhile.
+	Use func(*engine.Writer)
 }
 
 // A rebuild is a Job in progress.
@@ -45,7 +43,7 @@ type rebuild struct {
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
 	r := &rebuild{Job: job, to: osfile.RebuildPath(path)}
-	r.replayer.tap = engine.NewTap(build.Beside(r.to).Scratch)
+	r.replayer.ctx, r.replayer.tap = ctx, engine.NewTap(build.Beside(r.to).Scratch)
 	defer r.replayer.tap.Close()
 	if err := r.Old.Files.Named(); err != nil {
 		return false, err
@@ -64,7 +62,7 @@ func Run(ctx context.Context, job Job) (swapped bool, err error) {
 		r.replayer.next, err = r.Open(r.to)
 	}
 	if err == nil {
-		err = r.handOver(ctx)
+		err = r.replace()
 	}
 	ended = true
 	if r.swapped {
@@ -129,41 +127,25 @@ func (r *rebuild) buildKept(ctx context.Context) error {
 	return err
 }
 
-// handOver does in the new file what has been done in the old one meanwhile, and puts it to use.
-func (r *rebuild) handOver(ctx context.Context) error {
-	var first time.Time // when a handover was tried first
-	next := r.replayer.next
-	for {
-		if err := r.replayer.catchUp(ctx, r.Config.Progress); err != nil {
-			return err
-		}
-		if err := next.Catch(func() error { return next.Writer.Sync(false, 0) }); err != nil {
-			return err
-		}
-		if first.IsZero() {
-			first = time.Now()
-		}
-		wait := time.Since(first) >= Patience
-		err := r.Old.Catch(func() error {
-			return next.Catch(func() error {
-				return r.Old.Writer.Handover(next.Writer, r.Keys == nil, wait, r.replayer.replayTo, r.Look, r.swap)
-			})
-		})
-		if err != engine.ErrAgain {
-			return err
-		}
-		time.Sleep(tryEvery)
+// fewWait is how many operations may wait in the tap when Replace begins.
+const fewWait = 1024
+
+// replace does in the new file what has been done in the old one meanwhile, and puts it to use.
+func (r *rebuild) replace() error {
+	r.replayer.progress = r.Config.Progress
+	if err := r.replayer.catchUp(fewWait); err != nil {
+		return err
 	}
+	r.replayer.progress = nil // from here on, what it calls could wait for its caller
+	next := r.replayer.next
+	return r.Old.Catch(func() error {
+		return next.Catch(func() error {
+			return r.Old.Writer.Replace(next.Writer, r.Keys == nil, r.replayer.catchUp, r.use)
+		})
+	})
 }
 
-// A handover that would have to wait for a checkpoint is tried again every tryEvery. Since checkpoints
-// may follow one another all the time, it waits for one after Patience, which is as long as several.
-// Tests change Patience.
-const tryEvery = 10 * time.Millisecond
-
-var Patience = 10 * time.Second
-
-func (r *rebuild) swap() {
-	r.swapped = true
-	r.Swap()
+func (r *rebuild) use(w *engine.Writer) {
+	r.swapped = w != r.Old.Writer
+	r.Use(w)
 }

@@ -26,11 +26,11 @@ type check struct {
 }
 
 // withFaults are the checks that need the tag.
-var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite"}
+var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestLookupsInReplace"}
 
 var (
 	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-9]: .*)$`)
-	miss      = regexp.MustCompile(`(?m)^ +(?:handover_)?schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
+	miss      = regexp.MustCompile(`(?m)^ +(?:replace_)?schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
 	broken    = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (seed \d+, step \d+: .*), after$`)
 	history   = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (\d+ items, .*{At:.*)$`)
 )
@@ -41,9 +41,10 @@ var checks = map[string]check{
 	"TestExplore":                    {engine, []string{"-states", "100000"}, violation},
 	"TestSchedules":                  {engine, nil, miss},
 	"TestRecoverySchedules":          {engine, nil, miss},
-	"TestHandoverSchedules":          {engine, nil, miss},
-	"TestOperationsBesideHandover":   {engine, nil, regexp.MustCompile(`(?m)^ +handover_test\.go:\d+: (an insert: .*)$`)},
-	"TestReplay":                     {engine, nil, regexp.MustCompile(`(?m)^ +handover_test\.go:\d+: (the replay: .*)$`)},
+	"TestReplaceSchedules":           {engine, nil, miss},
+	"TestReplace":                    {engine, nil, at("replace_test", `.*`)},
+	"TestLookupsInReplace":           {"mmapfilter", nil, at("lookups_faults_test", `.*`)},
+	"TestReplay":                     {engine, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},
 	"TestJoint":                      {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
 	"TestReplayed":                   {joint, nil, at("epochs_test", `one is missing.*`)},
 	"TestEveryCrash":                 {"mmapfilter/guard", nil, at("walk_test", `.* is hidden.*`)},
@@ -54,7 +55,7 @@ var checks = map[string]check{
 	"TestDeleteWhileKeysLean":        {engine, nil, history},
 	"TestKnown":                      {engine, nil, history},
 	"TestReplayOfHistory":            {engine, nil, history},
-	"TestHandoverOfHistory":          {engine, nil, regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (doubled .*, named true: .*)$`)},
+	"TestReplaceOfHistory":           {engine, nil, regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (named true: .*)$`)},
 	"TestLogOfAHistory":              {"layout/wal", nil, regexp.MustCompile(`(?m)^ +record_test\.go:\d+: ({At:.* LeftOut:.*)$`)},
 	"TestOrderDecides":               {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +order_test\.go:\d+: .*(operations:.*: items of ages .*);`)},
 	"TestHistory":                    {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +verify_test\.go:\d+: (.* and a stray delete: \[\])$`)},
@@ -74,7 +75,7 @@ var checks = map[string]check{
 	"TestSealStoresWhatIsInTheCache": {"mmapfilter", nil, at("seal_cache_test", `.*`)},
 	"TestDoubtDuringMark":            {"mmapfilter/guard", nil, at("doubt_test", `.*`)},
 	"TestKilledInMark":               {"mmapfilter/guard", nil, at("outbox_test", `.*`)},
-	"TestReplayIsPutOff":             {"mmapfilter/internal/rebuild", nil, at("rebuild_test", `.*`)},
+	"TestReplayFindsNoRoom":          {"mmapfilter/internal/rebuild", nil, at("rebuild_test", `.*`)},
 	"TestExpire":                     {engine, nil, at("history_test", `.*`)},
 	"TestTapChecksItsFile":           {engine, nil, at("history_test", `.*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
@@ -108,7 +109,7 @@ func TestMistakes(t *testing.T) {
 		all = slices.DeleteFunc(all, func(Mistake) bool { n++; return n%3 != third })
 	}
 	t.Run("found", func(t *testing.T) {
-		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestRecoverySchedules", "TestHandoverSchedules", "TestReplay"}}
+		none := Mistake{Name: "none", FoundBy: []string{"TestExplore", "TestSchedules", "TestRecoverySchedules", "TestReplaceSchedules", "TestReplay"}}
 		for _, m := range append(all, none) {
 			t.Run(m.Name, func(t *testing.T) {
 				t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A side is one of the two files of a handover, or their name.
+// A side is one of the two files of a replacement, or their name.
 type side int
 
 const (
@@ -127,13 +127,13 @@ func (p *pair) scene(of side) *scene {
 
 var errInVain = errors.New("the new file cannot get the name")
 
-// A crossing is a handover from a tiny filter to another one.
+// A crossing is a replacement of a tiny filter by another one.
 type crossing struct {
 	*testing.T
 	old, next *stage
 	tap       *Tap
 	pair      *pair
-	files     [2][]uint64 // before the handover
+	files     [2][]uint64 // at the mark
 	begun     int         // time of it
 }
 
@@ -158,44 +158,50 @@ func newCrossing(t *testing.T, lines, seed uint64) *crossing {
 	return c
 }
 
-// handOver has the new file take over, in vain or not. Two operations were not committed before,
-// and two come while the new file gets the name, and are done in both: other processes see an item
-// that is inserted once the new file has the name, and one that is deleted may be gone from now on.
-func (c *crossing) handOver(inVain bool) {
+// replace has the new file take over, in vain or not. Two operations were not committed before: other
+// processes see an item that is inserted once the new file has the name, and one that is deleted may be
+// gone from now on.
+func (c *crossing) replace(inVain bool) {
 	old, next := c.old, c.next
 	var open []change
-	two := func() {
-		for _, ch := range []change{old.choose(), {old.rng.Uint64(), 1}} {
-			old.do(ch)
-			if open = append(open, ch); ch.grow < 0 {
-				c.pair.begin(ch)
+	for _, ch := range []change{old.choose(), {old.rng.Uint64(), 1}} {
+		old.do(ch)
+		if open = append(open, ch); ch.grow < 0 {
+			c.pair.begin(ch)
+		}
+	}
+	stages, marked, named := []*stage{oldFile: old, newFile: next}, false, false
+	for i, s := range stages {
+		file := &s.volume.file
+		file.stored = func() {
+			// Before the mark, those that only a recovery reads are left out: they are many.
+			if st := file.stores[len(file.stores)-1]; marked || forLookup(st.word) {
+				c.pair.add(side(i), []wordStore{st})
 			}
 		}
 	}
-	two()
-	c.begun = len(c.pair.stores)
-	for i, s := range []*stage{oldFile: old, newFile: next} {
-		c.files[i] = slices.Clone(s.w.words)
-		file := &s.volume.file
-		file.stored = func() { c.pair.add(side(i), file.stores[len(file.stores)-1:]) }
-	}
-	named := false
 	next.volume.place = func() (placed bool, err error) {
-		if two(); inVain {
+		if inVain {
 			return false, errInVain
 		}
 		named = true
 		c.pair.add(theName, []wordStore{{}})
 		return true, nil
 	}
-	replay := func(int) error {
-		hashes, kinds, err := c.tap.Take(nil, nil, 1000)
+	catchUp := func(most int) error {
+		hashes, ops, err := c.tap.Take(nil, nil, 1000)
 		if err == nil {
-			_, err = next.w.Replay(hashes, kinds)
+			_, err = next.w.Replay(hashes, ops)
+		}
+		if marked = most == 0; marked {
+			c.begun = len(c.pair.stores)
+			for i, s := range stages {
+				c.files[i] = slices.Clone(s.w.words)
+			}
 		}
 		return err
 	}
-	err := old.w.Handover(next.w, true, true, replay, func(bool) {}, func() {})
+	err := old.w.Replace(next.w, true, catchUp, func(*Writer) {})
 	if named != !inVain || inVain && err != errInVain || !inVain && err != nil {
 		c.Fatalf("in vain %t, named %t: %v", inVain, named, err)
 	}
@@ -224,7 +230,7 @@ func (c *crossing) goOn(p *pair, to side, s *stage, operations int) {
 	}
 }
 
-// eachDeath calls do for every store of the handover, after which the process dies, another one
+// eachDeath calls do for every store from the mark on, after which the process dies, another one
 // opens the file that has the name then, recovers it, and goes on with it.
 func (c *crossing) eachDeath(do func(name string, p *pair)) {
 	all := c.pair
@@ -246,7 +252,7 @@ func (c *crossing) eachDeath(do func(name string, p *pair)) {
 		v := s.volume.crashed(c.files[to], stores[to])
 		other := &stage{TB: c.T, volume: v, w: mustWriter(c.T, v, wal.MinBytes), rng: s.rng, counts: maps.Clone(c.old.counts), keys: slices.Clone(c.old.keys)}
 		p.add(to, forLookups(v.file.stores))
-		for i := range p.spans { // the log has all deletes of the handover
+		for i := range p.spans { // the log has all deletes
 			p.spans[i].to = min(p.spans[i].to, n)
 		}
 		for h, from := range p.began {
@@ -255,7 +261,7 @@ func (c *crossing) eachDeath(do func(name string, p *pair)) {
 			}
 		}
 		c.goOn(p, to, other, 2)
-		do(fmt.Sprintf("a death after store %d of the handover", n-c.begun), p)
+		do(fmt.Sprintf("a death after store %d from the mark on", n-c.begun), p)
 	}
 }
 
@@ -278,13 +284,13 @@ func (p *proof) pair(c *crossing, name string, pair *pair) {
 	}
 }
 
-// TestHandoverSchedules covers K3 and K4: of all schedules of a lookup beside the stores of a
-// handover, and of the operations before and after it, none misses a key that is in meanwhile:
+// TestReplaceSchedules covers K3 and K4: of all schedules of a lookup beside the stores of a
+// Replace, and of the operations before and after it, none misses a key that is in meanwhile:
 // neither in the old file, by a reader that has it open, nor in the new one, by a follower that has
 // switched to it. It is so if the new file cannot get the name and the old one goes on, and if the
 // process dies after any of the stores and another one goes on with the file that has the name. It
 // is not so when the epoch is hidden.
-func TestHandoverSchedules(t *testing.T) {
+func TestReplaceSchedules(t *testing.T) {
 	p, rounds := newProof(), uint64(20)
 	if testing.Short() {
 		rounds = 1
@@ -293,22 +299,22 @@ func TestHandoverSchedules(t *testing.T) {
 		for seed := range rounds {
 			name := fmt.Sprintf("%d lines, round %d, ", lines, seed)
 			c := newCrossing(t, lines, seed)
-			c.handOver(true)
+			c.replace(true)
 			c.goOn(c.pair, oldFile, c.old, 2)
 			p.pair(c, name+"in vain", c.pair)
 
 			c = newCrossing(t, lines, seed)
-			c.handOver(false)
+			c.replace(false)
 			c.eachDeath(func(death string, pair *pair) {
 				p.pair(c, name+death, pair)
-				p.happened["a death in a handover"]++
+				p.happened["a death in a replacement"]++
 			})
 			c.goOn(c.pair, newFile, c.next, 2)
-			p.pair(c, name+"handed over", c.pair)
+			p.pair(c, name+"replaced", c.pair)
 		}
 	}
 	p.report(t, []string{
-		"lookups in the old file", "lookups in the new file", "a death in a handover",
+		"lookups in the old file", "lookups in the new file", "a death in a replacement",
 		"a lookup in the old file of a key that came after it was superseded",
 	}, noCounters, noEpoch)
 }
