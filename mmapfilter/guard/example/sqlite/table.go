@@ -1,17 +1,11 @@
-// Command sqlite puts a guard in front of a table of SQLite: what a program does for a store that no
-// package wraps. It fills a table, deletes a part of it, looks up keys of which half were never
-// there, and does so again after it has opened the table again. It fails if the table says anything
-// else than it should.
-//
-//	go -C mmapfilter/guard/example/sqlite run . -keys 100000
-package main
+// Package sqlite is an example: it puts a guard in front of a table of SQLite, as a program does for a
+// store that no package wraps. The table passes the tests of the guards that there are.
+package sqlite
 
 import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -20,15 +14,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
+const name, filterName = "store.db", "store.db.mmf" // in the directory of a store
+
 // A table is a table with a guard in front of it.
 type table struct {
 	db    *sql.DB
 	guard *guard.Guard
 }
 
-func open(dir string, capacity uint64) (*table, error) {
+func open(dir string, o *guard.Options) (*table, error) {
 	// A commit is durable when it returns, and readers do not wait for writers.
-	db, err := sql.Open("sqlite", filepath.Join(dir, "store.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
+	db, err := sql.Open("sqlite", filepath.Join(dir, name)+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +37,13 @@ func open(dir string, capacity uint64) (*table, error) {
 		}
 	}
 	t := &table{db: db}
-	info, err := os.Stat(filepath.Join(dir, "store.db"))
+	info, err := os.Stat(filepath.Join(dir, name))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	o := &guard.Options{Capacity: capacity, Mode: info.Mode().Perm()} // who may not read the store may not read the filter
-	if t.guard, err = guard.Open(t, o.WithDefaults(filepath.Join(dir, "store.db.mmf"), guard.Exact)); err != nil {
+	o = o.WithDefaults(filepath.Join(dir, filterName), guard.Exact)
+	o.Narrow(info.Mode()) // who may not read the store may not read the filter
+	if t.guard, err = guard.Open(t, o); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return t, nil
@@ -108,6 +105,43 @@ func (t *table) get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
+// A reader reads the table as it is when begin is called.
+type reader struct {
+	table *table
+	view  guard.View // the instant before that
+	tx    *sql.Tx
+}
+
+func (t *table) begin() (*reader, error) {
+	view := t.guard.View()
+	tx, err := t.snapshot()
+	return &reader{t, view, tx}, err
+}
+
+func (r *reader) get(key []byte) (value []byte, err error) {
+	if r.table.guard.AbsentIn(r.view, key) {
+		return nil, sql.ErrNoRows
+	}
+	err = r.tx.QueryRow("SELECT value FROM pairs WHERE key = ?", key).Scan(&value)
+	if err == nil || err == sql.ErrNoRows {
+		r.table.guard.FoundIn(r.view, key, err == nil)
+	}
+	return value, err
+}
+
+// snapshot begins a read transaction. A query makes it one of this instant: BEGIN alone does not.
+func (t *table) snapshot() (*sql.Tx, error) {
+	tx, err := t.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	var n int
+	if err := tx.QueryRow("SELECT count(*) FROM (SELECT 1 FROM pairs LIMIT 1)").Scan(&n); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	return tx, nil
+}
+
 // The rest is the guard.Store.
 
 // change makes changes to the guard's entries in a transaction.
@@ -152,15 +186,10 @@ func (t *table) Entries() (entries []guard.Entry, err error) {
 	return entries, rows.Err()
 }
 
-// Snapshot begins a read transaction. A query makes it one of this instant: BEGIN alone does not.
 func (t *table) Snapshot() (guard.Snapshot, error) {
-	tx, err := t.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
+	tx, err := t.snapshot()
 	if err != nil {
 		return guard.Snapshot{}, err
-	}
-	var n int
-	if err := tx.QueryRow("SELECT count(*) FROM (SELECT 1 FROM pairs LIMIT 1)").Scan(&n); err != nil {
-		return guard.Snapshot{}, errors.Join(err, tx.Rollback())
 	}
 	return guard.Snapshot{
 		Keys: func(yield func([]byte, error) bool) {
@@ -195,83 +224,4 @@ func (t *table) Has(key []byte) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-func main() {
-	dir := flag.String("dir", "", "the directory of the store; empty: one that is removed at the end")
-	n := flag.Int("keys", 20_000, "how many keys")
-	capacity := flag.Uint64("capacity", 1000, "how many keys the filter is sized for at first; it grows")
-	flag.Parse()
-	if err := run(*dir, *n, *capacity); err != nil {
-		fmt.Fprintln(os.Stderr, "sqlite:", err)
-		os.Exit(1)
-	}
-}
-
-func run(dir string, n int, capacity uint64) (err error) {
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "guard"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-	}
-	if err := with(dir, capacity, func(t *table) error {
-		if err := t.fill(0, n, []byte("value")); err != nil {
-			return err
-		}
-		if err := t.fill(0, n/4, nil); err != nil {
-			return err
-		}
-		return t.lookUp(n)
-	}); err != nil {
-		return err
-	}
-	fmt.Println("\nopened again")
-	return with(dir, capacity, func(t *table) error { return t.lookUp(n) })
-}
-
-// with opens the table for do.
-func with(dir string, capacity uint64, do func(*table) error) error {
-	t, err := open(dir, capacity)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(t), t.close())
-}
-
-func key(i int) []byte { return fmt.Appendf(nil, "key %d", i) }
-
-// fill puts keys, many in a transaction, or deletes them.
-func (t *table) fill(from, to int, value []byte) error {
-	const many = 1000
-	for i := from; i < to; i += many {
-		var keys, values [][]byte
-		for j := i; j < min(i+many, to); j++ {
-			keys, values = append(keys, key(j)), append(values, value)
-		}
-		if err := t.update(keys, values); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lookUp looks up n keys, of which the first quarter was deleted, and as many that were never there.
-func (t *table) lookUp(n int) error {
-	for i := range 2 * n {
-		value, err := t.get(key(i))
-		there := i >= n/4 && i < n
-		if there != (err == nil) || there && string(value) != "value" || err != nil && err != sql.ErrNoRows {
-			return fmt.Errorf("key %d: %q, %v", i, value, err)
-		}
-	}
-	s := t.guard.Stats()
-	fmt.Println("lookups         ", s.Lookups)
-	fmt.Println("skipped         ", s.Skipped)
-	fmt.Println("found           ", s.TruePositives)
-	fmt.Println("false positives ", s.FalsePositives)
-	fmt.Println("unfiltered      ", s.Unfiltered)
-	fmt.Println("state           ", s.State)
-	fmt.Println("keys            ", s.Keys, "of", s.Capacity)
-	return nil
 }
