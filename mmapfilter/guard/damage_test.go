@@ -14,61 +14,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A memory is a store in memory.
-type memory struct{ rows map[string][]byte }
-
-func (m *memory) Entries() (entries []Entry, err error) {
-	for k, v := range m.rows {
-		if k[0] == '!' {
-			entries = append(entries, Entry{[]byte(k[1:]), v})
-		}
-	}
-	return entries, nil
-}
-
-func (m *memory) Write(c Changes) error {
-	for _, r := range c.Remove {
-		for k := range m.rows {
-			if k[0] == '!' && k[1:] >= string(r.From) && k[1:] < string(r.To) {
-				delete(m.rows, k)
-			}
-		}
-	}
-	for _, e := range c.Set {
-		m.rows["!"+string(e.Key)] = append([]byte(nil), e.Value...)
-	}
-	return nil
-}
-
-func (m *memory) Snapshot() (Snapshot, error) {
-	var keys []string
-	for k := range m.rows {
-		if k[0] != '!' {
-			keys = append(keys, k)
-		}
-	}
-	return Snapshot{
-		Keys: func(yield func([]byte, error) bool) {
-			for _, k := range keys {
-				if !yield([]byte(k), nil) {
-					return
-				}
-			}
-		},
-		Close: func() error { return nil },
-	}, nil
-}
-
-func (m *memory) Has(key []byte) (bool, error) { return m.rows[string(key)] != nil, nil }
-
-func (m *memory) put(g *Guard, key string) {
-	t := g.Begin()
-	t.Put([]byte(key))
-	m.Write(t.Prepare())
-	m.rows[key] = []byte("v")
-	t.Done(Committed)
-}
-
 // TestKeepsOthers covers G6: what is at a path that the caller has chosen stays as it is, unless a guard
 // has made it. At the path that the guard has chosen it is replaced.
 func TestKeepsOthers(t *testing.T) {
@@ -90,103 +35,97 @@ func TestKeepsOthers(t *testing.T) {
 		},
 		"cut filter":  func(path string) error { return errors.Join(filter(path), os.Truncate(path, 20_000)) },
 		"no filter":   func(path string) error { return errors.Join(filter(path), os.Truncate(path, 100)) },
-		"other guard": func(path string) error { return makeWith("other", (&Options{}).WithDefaults(path, Rebuild)) },
+		"other guard": makeFilter,
 	} {
 		for _, own := range []bool{false, true} {
 			path := filepath.Join(t.TempDir(), "notes")
-			if err := make(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, make(path))
 			before, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			o := (&Options{Path: path, Mode: 0o600}).WithDefaults("", Rebuild)
 			if own {
 				o = (&Options{Mode: 0o600}).WithDefaults(path, Rebuild)
 			}
-			m := &memory{map[string][]byte{}}
-			g, err := Open(m, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m.put(g, "k")
+			store := newRows()
+			g, err := Open(store, o)
+			must(t, err)
+			store.put(g, "k")
 			s, ours := g.Stats(), own || name == "other guard"
 			if g.Absent([]byte("k")) || (s.State == "serving") != ours || strings.Contains(s.Err, "would destroy "+path) == ours {
 				t.Errorf("%s, chosen by the guard: %t: %+v", name, own, s)
 			}
-			if err := g.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, g.Close())
 			data, err := os.ReadFile(path)
-			after, statErr := os.Stat(path)
-			if err != nil || statErr != nil || bytes.Equal(data, before) == ours || !ours && after.Mode() != info.Mode() {
-				t.Errorf("%s, chosen by the guard: %t: %v, %v, %d bytes", name, own, err, statErr, len(data))
+			must(t, err)
+			after, err := os.Stat(path)
+			if err != nil || bytes.Equal(data, before) == ours || !ours && after.Mode() != info.Mode() {
+				t.Errorf("%s, chosen by the guard: %t: %v, %d bytes", name, own, err, len(data))
 			}
 		}
 	}
 }
 
-// makeWith has a guard make a filter with a key.
-func makeWith(key string, o *Options) error {
-	m := &memory{map[string][]byte{}}
-	g, err := Open(m, o)
+// makeFilter has a guard of another store make a filter with a key.
+func makeFilter(path string) error {
+	s := newRows()
+	g, err := Open(s, (&Options{}).WithDefaults(path, Rebuild))
 	if err != nil {
 		return err
 	}
-	m.put(g, key)
+	s.put(g, "other")
 	return g.Close()
 }
 
-// TestDamage changes bytes of a filter that was closed: no key is hidden.
+// TestDamage changes bytes of a filter that was closed, of its head or any: no key is hidden, not at
+// once, nor after a rebuild, and the next Open has a filter that serves.
 func TestDamage(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f.mmf")
-	m := &memory{map[string][]byte{}}
-	o := (&Options{Capacity: 2000}).WithDefaults(path, Rebuild)
-	g, err := Open(m, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 1500 {
-		m.put(g, fmt.Sprintf("k%d", i))
-	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := mmapfilter.Verify(context.Background(), path); err != nil || !r.Sealed {
-		t.Errorf("it is not sealed: %+v, %v", r, err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
-		data := append([]byte(nil), whole...)
-		for range 1 << rng.IntN(8) {
-			data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
+	for _, deletes := range []DeleteMode{Exact, Rebuild} {
+		s, o := newRows(), testOptions(t, deletes)
+		o.Capacity = 2000
+		g, err := Open(s, o)
+		must(t, err)
+		for i := range 500 {
+			s.put(g, fmt.Sprint("k", i))
 		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
+		must(t, g.Close())
+		if r, err := mmapfilter.Verify(context.Background(), o.Path); err != nil || !r.Sealed {
+			t.Errorf("it is not sealed: %+v, %v", r, err)
 		}
-		g, err := Open(m, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for j := range 1500 {
-			if g.Absent(fmt.Appendf(nil, "k%d", j)) {
-				t.Fatalf("%d: key %d is hidden; %+v", i, j, g.Stats())
+		rng, noticed := rand.New(rand.NewPCG(1, 2)), 0
+		for i := range 50 {
+			data, err := os.ReadFile(o.Path)
+			must(t, err)
+			within := len(data)
+			if i%3 == 0 {
+				within = 4096
 			}
+			for range 1 << rng.IntN(8) {
+				data[rng.IntN(within)] ^= 1 << rng.IntN(8)
+			}
+			must(t, os.WriteFile(o.Path, data, 0o600))
+			g, err := Open(s, o)
+			must(t, err)
+			if g.Stats().Err != "" {
+				noticed++
+			}
+			s.mustShow(t, g)
+			s.put(g, fmt.Sprint("k", i))
+			s.remove(g, fmt.Sprint("k", i+1000))
+			must(t, g.Rebuild(t.Context()))
+			s.mustShow(t, g)
+			must(t, g.Close())
+			g, err = Open(s, o)
+			must(t, err)
+			if st := g.Stats(); st.State != "serving" || st.Err != "" {
+				t.Errorf("%d: opened again: %+v", i, st)
+			}
+			s.mustShow(t, g)
+			must(t, g.Close())
 		}
-		if err := g.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if whole, err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
+		if noticed < 30 {
+			t.Errorf("%s: the damage of %d files was noticed", deletes, noticed)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package guardtest
 import (
 	"errors"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,7 +196,6 @@ func Files(t *testing.T, e Engine) {
 				(&scene{e, &other, s.base}).mustRecover(t, "other mode", always)
 			})
 			t.Run("a directory", s.testDirectory)
-			t.Run("damaged", s.testDamaged)
 		})
 	}
 }
@@ -253,47 +251,4 @@ func (s *scene) testDirectory(t *testing.T) {
 		t.Errorf("%d keys", got)
 	}
 	must(t, d.Close())
-}
-
-// testDamaged changes random bytes of a filter that was closed: some of its head, or any.
-func (s *scene) testDamaged(t *testing.T) {
-	r := random(t)
-	rebuilt := 0
-	for i := range 20 {
-		dir := filepath.Join(t.TempDir(), "store")
-		must(t, CopyDir(dir, s.dir("now")))
-		must(t, damage(filepath.Join(dir, s.Filter), r, i%2 == 0))
-		d := s.mustOpen(t, dir, s.guard)
-		if d.GuardStats().Err != "" {
-			rebuilt++
-		}
-		mustHideNone(t, d)
-		set(t, d, 9000, 9050)
-		remove(t, d, 1000, 1050)
-		mustHideNone(t, d)
-		rebuild(t, d)
-		mustHideNone(t, d)
-		must(t, d.Close())
-		must(t, s.mustServe(t, dir, s.guard).Close())
-	}
-	t.Logf("%d filters were rebuilt", rebuilt)
-	if rebuilt == 0 {
-		t.Error("no damage is noticed")
-	}
-}
-
-// damage changes some bytes of a file, or of its head.
-func damage(path string, r *rand.Rand, head bool) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	n := len(data)
-	if head {
-		n = 4096
-	}
-	for range 1 + r.IntN(50) {
-		data[r.IntN(n)] ^= byte(1 + r.IntN(255))
-	}
-	return os.WriteFile(path, data, 0o600)
 }

@@ -186,10 +186,11 @@ func compare(d DB, r Reader, key string) error {
 	if err != nil || value != nil {
 		return err
 	}
-	if there, err := r.Stored(key); there || err != nil { // after Get: it may expire meanwhile
-		return fmt.Errorf("key %q is hidden: %w; %+v", key, err, d.GuardStats())
+	there, err := r.Stored(key) // after Get: it may expire meanwhile
+	if err == nil && there {
+		err = fmt.Errorf("key %q is hidden; %+v", key, d.GuardStats())
 	}
-	return nil
+	return err
 }
 
 // mustHideNone checks that no key is hidden while nobody writes, neither from a reader nor from single

@@ -80,8 +80,12 @@ func (w *Worker) transaction() error {
 		}
 		for range 8 {
 			key := w.Key()
-			if value, err := tx.Get(key); err != nil || w.differs(string(value), after[key]) {
-				return fmt.Errorf("key %q is %q in its transaction, not %q: %w", key, value, after[key], err)
+			value, err := tx.Get(key)
+			if err != nil {
+				return err
+			}
+			if w.differs(string(value), after[key]) {
+				return fmt.Errorf("key %q is %q in its transaction, not %q", key, value, after[key])
 			}
 		}
 		if err := w.share(tx); err != nil {
@@ -136,8 +140,12 @@ func (w *Worker) check() error {
 func (w *Worker) checkWith(get func(key string) ([]byte, error)) error {
 	for i := range workerKeys {
 		key := w.key(i)
-		if value, err := get(key); err != nil || w.differs(string(value), w.Has[key]) {
-			return fmt.Errorf("key %q is %q, not %q: %w; %+v", key, value, w.Has[key], err, w.DB.GuardStats())
+		value, err := get(key)
+		if err != nil {
+			return err
+		}
+		if w.differs(string(value), w.Has[key]) {
+			return fmt.Errorf("key %q is %q, not %q; %+v", key, value, w.Has[key], w.DB.GuardStats())
 		}
 	}
 	return nil
