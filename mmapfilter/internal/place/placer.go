@@ -87,7 +87,7 @@ func newPlacer(t layout.Table, b layout.Bounds, lines Lines) *Placer {
 	hosts, _ := t.(layout.Hosts)
 	return &Placer{
 		table: t, hosts: hosts, bounds: b, lines: lines,
-		outlook: &unknown, visited: newLineSet(2 + b.SearchLines*layout.SlotsPerLine(t.Kind(), t.Params())),
+		outlook: &unknown, visited: newLineSet(),
 	}
 }
 
