@@ -52,7 +52,7 @@ import (
 // All stages except the placement of the last few items go through the file from start to end,
 // so it may be larger than memory.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
-	if err := opts.Validate(); err != nil {
+	if err := opts.validate(); err != nil {
 		return nil, about("build", path, err)
 	}
 	options, first := opts.withDefaults(), layout.Superblock{}

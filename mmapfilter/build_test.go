@@ -167,9 +167,9 @@ func TestBuildCountsEqualKeys(t *testing.T) {
 			}
 		}
 	}
-	const copies = 334 + 333*51 + 333*101                                    // 666 keys have too many copies for their buckets
-	for layout, inStash := range map[Layout]int{Packed: 500, Compact: 333} { // a line of Compact holds 55 copies
-		f, path := mustBuild(t, &Options{Layout: layout}, keys)
+	const copies = 334 + 333*51 + 333*101                                                     // 666 keys have too many copies for their buckets
+	for kind, inStash := range map[layout.Kind]int{layout.Packed: 500, layout.Compact: 333} { // a line of Compact holds 55 copies
+		f, path := mustBuild(t, &Options{Layout: kind}, keys)
 		if s := f.Stats(); s.Len != copies || s.Cap != copies || s.StashLen < inStash {
 			t.Errorf("%d keys, capacity %d, %d stash entries", s.Len, s.Cap, s.StashLen)
 		}

@@ -59,7 +59,7 @@ func OpenOrCreate(path string, o *Options, oo *OpenOptions) (*Filter, error) {
 
 // creating checks the options of a new, empty filter, and returns them with defaults.
 func (o *Options) creating() (Options, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return Options{}, err
 	}
 	d := o.withDefaults()
@@ -128,7 +128,7 @@ func randomUUID() (uuid [16]byte) {
 // the file, and creates nothing: the first operation creates the log, NAME.stash, and
 // [Filter.Close] removes it.
 //
-// If the writer of the file has died, Open recovers the file first; [Filter.Recovery] says what
+// If the writer of the file has died, Open recovers the file first; [Stats.Recovery] says what
 // was found. On Linux, the first commit to a sealed file drops it from the page cache, which takes
 // longer the more of it is in memory. If most of it was, the file is read again in the background,
 // unless Close made the commit (rule R4).

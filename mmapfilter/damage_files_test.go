@@ -105,8 +105,8 @@ func TestDamagedFiles(t *testing.T) {
 		switch {
 		case err == nil:
 			counts[identical].Add(1)
-			if !f.Recovery().Recovered || f.Len() != s.want.length || f.DurableSeq() != s.want.userSeq || f.DurableOps() != s.want.operations {
-				t.Errorf("bit %d of byte %d of %s: %+v", bit, at, name, f.Recovery())
+			if !f.Stats().Recovery.Recovered || f.Len() != s.want.length || f.DurableSeq() != s.want.userSeq || f.DurableOps() != s.want.operations {
+				t.Errorf("bit %d of byte %d of %s: %+v", bit, at, name, f.Stats().Recovery)
 			}
 			for key, n := range s.keys {
 				if n > 0 && !f.ContainsHash(key) {

@@ -297,7 +297,7 @@ func TestRecoveryEvensCounters(t *testing.T) {
 // TestDiscardMakesBits: a power loss may have kept from the disk the bits that an item left in
 // its home line but not its new place, and the log with both is lost. DiscardLog finds the item.
 func TestDiscardMakesBits(t *testing.T) {
-	f, alive := mustCreate(t, &Options{Layout: Compact, Capacity: 1000})
+	f, alive := mustCreate(t, &Options{Layout: layout.Compact, Capacity: 1000})
 	keys := hashes(21, 1000)
 	insertAll(t, f, keys)
 	if err := f.Sync(); err != nil {
@@ -337,7 +337,7 @@ func TestDiscardMakesBits(t *testing.T) {
 
 // TestVerifyFindsLostBits covers F11: Verify reports a guest without an overflow bit at home.
 func TestVerifyFindsLostBits(t *testing.T) {
-	f, path := mustCreate(t, &Options{Layout: Compact, Capacity: 1000})
+	f, path := mustCreate(t, &Options{Layout: layout.Compact, Capacity: 1000})
 	insertAll(t, f, hashes(21, 1000))
 	if err := f.Close(); err != nil {
 		t.Fatal(err)

@@ -272,14 +272,6 @@ func (f *Filter) Cap() uint64 {
 	return f.lastCap.Load()
 }
 
-// TargetRate returns the false-positive rate that the filter was made for, or 0 after Close.
-func (f *Filter) TargetRate() float64 {
-	if o := f.open.Load(); o != nil {
-		return o.superblock.TargetRate()
-	}
-	return 0
-}
-
 // Normalisation returns the note on how the keys were made (see
 // [Options.Normalisation]), or "" after Close.
 func (f *Filter) Normalisation() string {

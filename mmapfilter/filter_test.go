@@ -327,18 +327,18 @@ func TestOptions(t *testing.T) {
 		"FalsePositiveRate2":  {FalsePositiveRate: 1e-12},
 		"FalsePositiveRate22": {FalsePositiveRate: math.NaN()},
 		"Layout":              {Layout: 77},
-		"Layout ":             {Layout: Compact + 1},
+		"Layout ":             {Layout: layout.Compact + 1},
 		"Layout2":             {Layout: 6}, // an older number of Compact
 		"Layout22":            {Layout: 1}, // another unused number
-		"FingerprintBits":     {FingerprintBits: 33, Layout: Packed},
-		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 3, Layout: Packed},
-		"FingerprintBits2":    {FingerprintBits: -1, Layout: SemiSorted},
-		"FingerprintBits22":   {FingerprintBits: 4, BucketSize: 1, Layout: Packed, Capacity: 1 << 33},
+		"FingerprintBits":     {FingerprintBits: 33, Layout: layout.Packed},
+		"FingerprintBits ":    {FingerprintBits: 12, BucketSize: 3, Layout: layout.Packed},
+		"FingerprintBits2":    {FingerprintBits: -1, Layout: layout.SemiSorted},
+		"FingerprintBits22":   {FingerprintBits: 4, BucketSize: 1, Layout: layout.Packed, Capacity: 1 << 33},
 		"FingerprintBits 2":   {FingerprintBits: 12},
-		"FingerprintBits222":  {FingerprintBits: 14, Layout: Compact},
-		"BucketSize2":         {BucketSize: 55, Layout: Compact},
+		"FingerprintBits222":  {FingerprintBits: 14, Layout: layout.Compact},
+		"BucketSize2":         {BucketSize: 55, Layout: layout.Compact},
 		"BucketSize":          {BucketSize: 4},
-		"BucketSize ":         {BucketSize: -1, Layout: Packed},
+		"BucketSize ":         {BucketSize: -1, Layout: layout.Packed},
 		"Capacity":            {Capacity: 1 << 63},
 		"Capacity ":           {Capacity: 1 << 46},
 		"MemoryBudget":        {MemoryBudget: 1},
@@ -355,11 +355,11 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if err := (&Options{Normalisation: strings.Repeat("x", 256)}).Validate(); err != nil {
+	if err := (&Options{Normalisation: strings.Repeat("x", 256)}).validate(); err != nil {
 		t.Error(err)
 	}
 	var none *Options
-	if err := none.Validate(); err != nil {
+	if err := none.validate(); err != nil {
 		t.Error(err)
 	}
 	var e *OptionError
@@ -404,7 +404,7 @@ func TestStats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Len != 100_000 || s.Cap != 100_000 || s.Layout != Compact || s.Quotients != 46 || s.RemainderBits != 6 || s.FingerprintBits != 0 || s.BucketSize != 0 ||
+	if s.Len != 100_000 || s.Cap != 100_000 || s.Layout != layout.Compact || s.Quotients != 46 || s.RemainderBits != 6 || s.FingerprintBits != 0 || s.BucketSize != 0 ||
 		s.Seed != 5 || s.Normalisation != "hex" || s.FileBytes != info.Size() || s.State != "sealed" || s.Generation != 1 ||
 		s.Load < 0.94 || s.Load > 0.95 || s.Kernel != kernel.InUse().String() || s.Slots != s.Lines*62 || len(s.UUID) != 32 {
 		t.Errorf("%+v", s)
@@ -414,8 +414,8 @@ func TestStats(t *testing.T) {
 	if s.EstimatedRate < 0.9*measured || s.EstimatedRate > 1.1*measured {
 		t.Errorf("the rate is estimated %v and measured %v", s.EstimatedRate, measured)
 	}
-	f, _ = mustBuild(t, &Options{Layout: Packed, FingerprintBits: 12}, numbers(0, 100_000))
-	if p, _ := (&Options{Layout: Packed, FingerprintBits: 12}).Plan(); f.TargetRate() != p.PredictedRate || f.Stats().FingerprintBits != 12 {
-		t.Errorf("target %v, predicted %v", f.TargetRate(), p.PredictedRate)
+	f, _ = mustBuild(t, &Options{Layout: layout.Packed, FingerprintBits: 12}, numbers(0, 100_000))
+	if p, _ := (&Options{Layout: layout.Packed, FingerprintBits: 12}).Plan(); f.Stats().TargetRate != p.PredictedRate || f.Stats().FingerprintBits != 12 {
+		t.Errorf("target %v, predicted %v", f.Stats().TargetRate, p.PredictedRate)
 	}
 }

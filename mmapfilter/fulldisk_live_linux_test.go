@@ -442,7 +442,7 @@ func (d *smallDisk) recover() {
 	d.dead(500, d.whole, d.whole)
 	d.fill(0)
 	f := d.reopen(500)
-	if !f.Recovery().Recovered {
+	if !f.Stats().Recovery.Recovered {
 		d.Error("nothing was recovered")
 	}
 	if _, err := os.Stat(d.path() + ".stash"); !errors.Is(err, fs.ErrNotExist) {

@@ -109,10 +109,10 @@ func recoverGolden(t *testing.T, path string) {
 	}
 	want := Recovery{
 		Recovered: true, UserSeq: 4711, Operations: goldenLiveLate - 1, Generation: 3,
-		LSN: f.Recovery().LSN, Records: f.Recovery().Records, LogBytes: f.Recovery().LogBytes,
-		Torn: f.Recovery().Torn, Length: goldenLiveKeys/4*3 + goldenLiveLate - 1,
+		LSN: f.Stats().Recovery.LSN, Records: f.Stats().Recovery.Records, LogBytes: f.Stats().Recovery.LogBytes,
+		Torn: f.Stats().Recovery.Torn, Length: goldenLiveKeys/4*3 + goldenLiveLate - 1,
 	}
-	if r := f.Recovery(); r != want || r.Records < goldenLiveKeys/4 || f.Len() != want.Length {
+	if r := f.Stats().Recovery; r != want || r.Records < goldenLiveKeys/4 || f.Len() != want.Length {
 		t.Errorf("recovered %+v, %d keys", r, f.Len())
 	}
 }

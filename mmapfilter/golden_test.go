@@ -62,7 +62,7 @@ func goldenImages() []goldenImage {
 		// Most keys in a nearly full stash.
 		goldenImage{
 			name: "packed-stash",
-			opts: Options{Layout: Packed, FingerprintBits: 12, BucketSize: 4, Capacity: 114, Seed: 1},
+			opts: Options{Layout: layout.Packed, FingerprintBits: 12, BucketSize: 4, Capacity: 114, Seed: 1},
 			keys: 840,
 		})
 }

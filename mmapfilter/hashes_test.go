@@ -410,7 +410,7 @@ func TestRebuildEndsGrowthErr(t *testing.T) {
 // TestRepair covers K6: whichever byte of a filter at rest is damaged, Verify finds it or it does
 // not matter, and Repair mends the file.
 func TestRepair(t *testing.T) {
-	for _, opts := range []*Options{{Capacity: 300, KeepHashes: true}, {Capacity: 100, KeepHashes: true, Layout: Packed}} {
+	for _, opts := range []*Options{{Capacity: 300, KeepHashes: true}, {Capacity: 100, KeepHashes: true, Layout: layout.Packed}} {
 		f, path := mustCreate(t, opts)
 		items := opts.Capacity - 20
 		mustInsert(t, f, 0, opts.Capacity)

@@ -74,7 +74,7 @@ const historyFileSeed = 7
 // The clock shows one of a few times.
 const firstTime, timeStep, times = uint64(1_700_000_000e9), uint64(10e9), 20
 
-var historyLayouts = []Layout{Auto, Auto, Packed, SemiSorted}
+var historyLayouts = []layout.Kind{layout.Auto, layout.Auto, layout.Packed, layout.SemiSorted}
 
 // run makes a filter, has do use it, and closes it. begin, if not nil, says what it is like.
 func (r *historyRun) run(seed uint64, rate float64, begin, do func(h *historian)) {
@@ -146,8 +146,8 @@ func (r *historyRun) create(rate float64, begin func(h *historian)) *historian {
 	h := &historian{historyRun: r, path: r.newPath(), auto: r.rng.IntN(2) == 0}
 	h.unique = []int{0, 1, 10}[r.rng.IntN(3)] // while keys lean, deletes change no item
 	o := Options{Capacity: 10 + r.rng.Uint64N(uint64(len(r.keys))), FalsePositiveRate: rate, Layout: historyLayouts[r.rng.IntN(len(historyLayouts))]}
-	if o.Validate() != nil {
-		o.Layout = Auto
+	if o.validate() != nil {
+		o.Layout = layout.Auto
 	}
 	if begin != nil {
 		begin(h)

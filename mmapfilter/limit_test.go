@@ -23,7 +23,7 @@ import (
 func limitCases() (all []*Options) {
 	for _, kind := range layout.Kinds() {
 		// The last rate is the lowest; of the layouts of the paper, it needs three of ten slots free.
-		for _, rate := range []float64{0.05, 0.01, 0.001, map[Layout]float64{Compact: 1e-8, Packed: 0.091, SemiSorted: 1.3e-9}[kind]} {
+		for _, rate := range []float64{0.05, 0.01, 0.001, map[layout.Kind]float64{layout.Compact: 1e-8, layout.Packed: 0.091, layout.SemiSorted: 1.3e-9}[kind]} {
 			for _, capacity := range []uint64{100, 200, 500, 1000, 3000, 10_000} {
 				if testing.Short() && capacity != 100 && capacity != 1000 {
 					continue
@@ -254,7 +254,7 @@ func TestExpectedRate(t *testing.T) {
 // filled with them.
 func TestPredict(t *testing.T) {
 	t.Parallel() // uses only one processor
-	for _, s := range []shape{newCompact(49, 4), compact7, compact26, newShape(Packed, 8, 4), newShape(Packed, 13, 1), newShape(SemiSorted, 9, 4)} {
+	for _, s := range []shape{newCompact(49, 4), compact7, compact26, newShape(layout.Packed, 8, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 9, 4)} {
 		for slots, tables := range map[uint64]uint64{200: small(uint64(40), 10), 800: small(uint64(40), 10), 20_000: 3} {
 			lines := slots / s.slots()
 			for _, percent := range []uint64{90, 100, 105, 120, 150} {
@@ -263,7 +263,7 @@ func TestPredict(t *testing.T) {
 					t.Fatal(err)
 				}
 				keys, room := g.Slots()*percent/100, g.Slots()
-				if s.kind == Compact { // guests take more
+				if s.kind == layout.Compact { // guests take more
 					room = room * 95 / 100
 				}
 				if keys > room+layout.StashEntries*9/10 || slots == 20_000 && s.BucketSize == 1 {
@@ -288,7 +288,7 @@ func TestPredict(t *testing.T) {
 				}
 				deviation := math.Sqrt(max(squares-mean*mean, 0))
 				noise := 4 * deviation / math.Sqrt(float64(tables))
-				if least := map[Layout]float64{Compact: 0.99}[s.kind]; mean > 1.01+noise || mean < max(least, 0.8)-noise {
+				if least := map[layout.Kind]float64{layout.Compact: 0.99}[s.kind]; mean > 1.01+noise || mean < max(least, 0.8)-noise {
 					t.Errorf("%s, %d lines, %d %%: the rate is %.3f of the one predicted", s, lines, percent, mean)
 				}
 			}

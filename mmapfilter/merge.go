@@ -32,7 +32,7 @@ import (
 // [ErrNoHashes]; and [ErrBusy] if an input has a writer. One of an input is an [*fs.PathError] with its
 // path. An input whose writer has died is recovered first.
 func Merge(ctx context.Context, path string, opts *Options, inputs ...string) error {
-	if err := opts.Validate(); err != nil {
+	if err := opts.validate(); err != nil {
 		return about("merge", path, err)
 	}
 	if n := len(inputs); n == 0 || n > build.MostInputs {

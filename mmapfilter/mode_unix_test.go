@@ -126,7 +126,7 @@ func TestModeRefused(t *testing.T) {
 		if _, err := Create(path, o); !errors.As(err, &refused) || refused.Field != "Mode" {
 			t.Errorf("Create with %v: %v", mode, err)
 		}
-		if err := o.Validate(); err == nil {
+		if err := o.validate(); err == nil {
 			t.Errorf("%v: %v", mode, err)
 		}
 	}

@@ -249,7 +249,7 @@ func (m *machine) crash(t *rapid.T, cut func(from, end uint64) uint64) {
 	m.path = to
 	m.f = openQuiet(t, to, &m.opts)
 	m.resumed(t, cut == nil)
-	if r := m.f.Recovery(); r.Recovered != live || r.UserSeq != m.seq || r.Operations != m.f.DurableOps() || r.Length != uint64(len(m.now.hashes)) {
+	if r := m.f.Stats().Recovery; r.Recovered != live || r.UserSeq != m.seq || r.Operations != m.f.DurableOps() || r.Length != uint64(len(m.now.hashes)) {
 		t.Fatalf("%+v", r)
 	}
 }

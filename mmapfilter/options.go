@@ -12,25 +12,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 )
 
-// A Layout determines how the file stores slots and which lines a key may be in.
-type Layout = layout.Kind
-
-// The layouts. In Compact most lookups read one cache line; in Packed and SemiSorted every lookup of an
-// absent key reads two buckets.
-const (
-	// Auto, the zero value, is Compact.
-	Auto = layout.Auto
-
-	// Compact is for all rates from 10 % and more down to 1 in 100 million. It lasts: neither its rate
-	// nor the number of lines that a lookup reads rises, however much is deleted and inserted.
-	Compact = layout.Compact
-
-	// Packed and SemiSorted are for comparison with the paper: they are its tables. SemiSorted takes one
-	// bit less per key than Packed, but every change sorts four fingerprints.
-	Packed     = layout.Packed
-	SemiSorted = layout.SemiSorted
-)
-
 // DefaultSeed is the seed of every filter built without one, so that equal keys give equal files on
 // every machine.
 const DefaultSeed = 0x6d6d617066696c74
@@ -59,9 +40,13 @@ type Options struct {
 	// answered "maybe" when the filter holds Capacity keys, between 0 and 1. 0 means
 	// 0.01.
 	FalsePositiveRate float64
-	// Layout is the layout to use. Leave it Auto, the zero value. Packed and SemiSorted are for
-	// comparison with the paper.
-	Layout Layout
+	// Layout is the layout to use. Leave it layout.Auto, the zero value, which is layout.Compact: it is
+	// for all rates from 10 % and more down to 1 in 100 million, and lasts: neither its rate nor the
+	// number of lines that a lookup reads rises, however much is deleted and inserted. layout.Packed and
+	// layout.SemiSorted are the tables of the paper, for comparison with it. Every lookup of an absent
+	// key reads two buckets there. SemiSorted takes one bit less per key than Packed, but every change
+	// sorts four fingerprints.
+	Layout layout.Kind
 	// FingerprintBits, if not 0, is the number f of bits in a fingerprint of Packed or SemiSorted and
 	// overrides FalsePositiveRate. One that is too short to tell the keys of a large filter apart makes
 	// the filter larger, or is refused. Compact has a free number of fingerprints, which follows from
@@ -131,16 +116,15 @@ type Options struct {
 	identity uint64
 }
 
-// Validate reports the first option that is out of range or cannot be met, as an
-// [*OptionError].
-func (o *Options) Validate() error {
+// validate reports the first option that is out of range or cannot be met, as an [*OptionError].
+func (o *Options) validate() error {
 	if o == nil {
 		return nil
 	}
 	if r := o.FalsePositiveRate; r != 0 && !(r > 0 && r < 1) {
 		return optionError("FalsePositiveRate", "%v is not between 0 and 1", r)
 	}
-	if o.Layout != Auto && layout.LegalParams(o.Layout) == nil {
+	if o.Layout != layout.Auto && layout.LegalParams(o.Layout) == nil {
 		return optionError("Layout", "%s is unknown to this version", o.Layout)
 	}
 	if o.MemoryBudget < 0 || o.MemoryBudget > 0 && o.MemoryBudget < minMemoryBudget {

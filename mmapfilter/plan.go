@@ -12,7 +12,7 @@ import (
 // A Plan is the size and properties of the filter that [Options] describe.
 type Plan struct {
 	Capacity        uint64
-	Layout          Layout
+	Layout          layout.Kind
 	Quotients       int     // Q, in Compact: a fingerprint is one of Q · 2^r
 	RemainderBits   int     // r, in Compact
 	FingerprintBits int     // f, in Packed and SemiSorted
@@ -34,7 +34,7 @@ type Plan struct {
 // Of the parameters of the layout and the design loads whose predicted rate is at most the requested
 // one, Plan takes those of the smallest filter.
 func (o *Options) Plan() (Plan, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return Plan{}, err
 	}
 	d := o.withDefaults()
@@ -92,7 +92,7 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 
 // buildingShard returns what building a shard of a set needs.
 func (o *Options) buildingShard(shard layout.Shard) (build.Config, error) {
-	if err := o.Validate(); err != nil {
+	if err := o.validate(); err != nil {
 		return build.Config{}, err
 	}
 	d := o.withDefaults()

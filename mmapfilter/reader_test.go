@@ -34,7 +34,7 @@ func TestOpenRecovers(t *testing.T) {
 		if g.Len() != 6000 || g.DurableSeq() != 77 || g.DurableOps() != 3000 {
 			t.Errorf("%s: %d keys, %d operations after %d", name, g.Len(), g.DurableOps(), g.DurableSeq())
 		}
-		if r := g.Recovery(); r.Recovered != (name == "writer") || r.Recovered && (r.Records < 6000 || r.Length != 6000) {
+		if r := g.Stats().Recovery; r.Recovered != (name == "writer") || r.Recovered && (r.Records < 6000 || r.Length != 6000) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		if err := g.Close(); err != nil {
@@ -277,7 +277,7 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 		}
 		f.Close()
 	}
-	if f.Count([]byte("k")) != math.MaxUint64 || f.DurableSeq() != 0 || f.Recovery() != (Recovery{}) {
+	if f.Count([]byte("k")) != math.MaxUint64 || f.DurableSeq() != 0 || f.Stats().Recovery != (Recovery{}) {
 		t.Error("a closed filter says something")
 	}
 }

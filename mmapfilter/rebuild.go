@@ -22,7 +22,7 @@ type RebuildOptions struct {
 	FalsePositiveRate float64
 	// Layout is the layout to use. Auto, the zero value, means that of the old file, or what
 	// [Options.Plan] chooses if that cannot have the rate.
-	Layout Layout
+	Layout layout.Kind
 	// Keys, if not nil, makes Rebuild take the keys from the caller, not the hashes that the filter has
 	// kept. It is called once, at an instant at which no operation of the filter is under way, and
 	// returns all keys that are in the filter then: a snapshot, such as a cursor of a read transaction
@@ -154,11 +154,11 @@ func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Opti
 	if n.FalsePositiveRate == 0 {
 		n.FalsePositiveRate = sb.TargetRate()
 	}
-	err := n.Validate()
-	if opts.Layout == Auto && err == nil {
+	err := n.validate()
+	if opts.Layout == layout.Auto && err == nil {
 		n.Layout = sb.Kind()
-		if n.Validate() != nil {
-			n.Layout = Auto
+		if n.validate() != nil {
+			n.Layout = layout.Auto
 		}
 	}
 	if err != nil {

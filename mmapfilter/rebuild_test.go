@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 )
@@ -35,7 +36,7 @@ func TestRebuild(t *testing.T) {
 	mustDelete(t, f, 0, 500)
 	first, n, rate := uint64(500), uint64(2000), 0.01
 	for i, opts := range []*RebuildOptions{
-		{Capacity: 10_000}, nil, {FalsePositiveRate: 1e-4}, {Layout: Packed, FalsePositiveRate: 0.01}, {Capacity: 3000}, {Layout: SemiSorted},
+		{Capacity: 10_000}, nil, {FalsePositiveRate: 1e-4}, {Layout: layout.Packed, FalsePositiveRate: 0.01}, {Capacity: 3000}, {Layout: layout.SemiSorted},
 	} {
 		if err := f.Rebuild(context.Background(), opts); err != nil {
 			t.Fatalf("%d: %v", i, err)
@@ -46,8 +47,8 @@ func TestRebuild(t *testing.T) {
 		if opts != nil && opts.FalsePositiveRate != 0 {
 			rate = opts.FalsePositiveRate
 		}
-		if f.TargetRate() != rate {
-			t.Errorf("%d: the rate is %v instead of %v", i, f.TargetRate(), rate)
+		if f.Stats().TargetRate != rate {
+			t.Errorf("%d: the rate is %v instead of %v", i, f.Stats().TargetRate, rate)
 		}
 		if ops := f.DurableOps(); ops != 500+uint64(i)*200 {
 			t.Fatalf("%d: %d operations", i, ops)
@@ -72,8 +73,8 @@ func TestRebuild(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := f.Close(); err != nil || f.TargetRate() != 0 {
-		t.Fatal(err, f.TargetRate())
+	if err := f.Close(); err != nil || f.Stats().TargetRate != 0 {
+		t.Fatal(err, f.Stats().TargetRate)
 	}
 	list, _ := os.ReadDir(filepath.Dir(path))
 	if len(list) != 2 {

@@ -14,29 +14,29 @@ import (
 // Stats describe a filter. For a closed filter only Len, Cap, Swaps and State, "closed", are set. The
 // JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
 type Stats struct {
-	Len             uint64  `json:"keys"`     // items, with each equal key counted; see Filter.Len
-	Cap             uint64  `json:"capacity"` // keys the filter was sized for
-	Layout          Layout  `json:"layout"`
-	Quotients       int     `json:"quotients,omitempty"`        // Q, in Compact: a fingerprint is one of Q · 2^r
-	RemainderBits   int     `json:"remainder_bits,omitempty"`   // r, in Compact
-	FingerprintBits int     `json:"fingerprint_bits,omitempty"` // f, in Packed and SemiSorted
-	BucketSize      int     `json:"bucket_size,omitempty"`      // b, in Packed and SemiSorted
-	Lines           uint64  `json:"lines"`                      // of 64 bytes in Compact; buckets in Packed and SemiSorted
-	Slots           uint64  `json:"slots"`                      // each has room for one fingerprint
-	Fill            float64 `json:"fill"`                       // Len / Cap; 0 if Cap is 0
-	Load            float64 `json:"load"`                       // Len / Slots
-	DesignLoad      float64 `json:"design_load"`                // load planned for Cap items
-	TargetRate      float64 `json:"target_rate"`                // false-positive rate asked for
-	BitsPerKey      float64 `json:"bits_per_key"`               // bits of the whole file / Len; 0 if Len is 0
-	EstimatedRate   float64 `json:"estimated_rate"`             // rate now, from a sample of lines
-	SecondProbeRate float64 `json:"second_probe_rate"`          // share of lookups of absent keys that read a second line, from the same sample
-	StashLen        int     `json:"stash_len"`                  // stash entries in use, of 768
-	FileBytes       int64   `json:"file_bytes"`
-	ResidentBytes   int64   `json:"resident_bytes"` // bytes of the mapped file in the page cache, or of the copy in the heap; -1 if unknown
-	Generation      uint64  `json:"generation"`
-	State           string  `json:"state"`             // "clean", "live" or "sealed"; "closed" after Close; "waiting" with OpenOptions.WaitForFile
-	WriterAlive     bool    `json:"writer_alive"`      // this or another process has the file open for writing
-	Warning         string  `json:"warning,omitempty"` // what the file system cannot promise or what could not be done, one a line
+	Len             uint64      `json:"keys"`     // items, with each equal key counted; see Filter.Len
+	Cap             uint64      `json:"capacity"` // keys the filter was sized for
+	Layout          layout.Kind `json:"layout"`
+	Quotients       int         `json:"quotients,omitempty"`        // Q, in Compact: a fingerprint is one of Q · 2^r
+	RemainderBits   int         `json:"remainder_bits,omitempty"`   // r, in Compact
+	FingerprintBits int         `json:"fingerprint_bits,omitempty"` // f, in Packed and SemiSorted
+	BucketSize      int         `json:"bucket_size,omitempty"`      // b, in Packed and SemiSorted
+	Lines           uint64      `json:"lines"`                      // of 64 bytes in Compact; buckets in Packed and SemiSorted
+	Slots           uint64      `json:"slots"`                      // each has room for one fingerprint
+	Fill            float64     `json:"fill"`                       // Len / Cap; 0 if Cap is 0
+	Load            float64     `json:"load"`                       // Len / Slots
+	DesignLoad      float64     `json:"design_load"`                // load planned for Cap items
+	TargetRate      float64     `json:"target_rate"`                // false-positive rate asked for
+	BitsPerKey      float64     `json:"bits_per_key"`               // bits of the whole file / Len; 0 if Len is 0
+	EstimatedRate   float64     `json:"estimated_rate"`             // rate now, from a sample of lines
+	SecondProbeRate float64     `json:"second_probe_rate"`          // share of lookups of absent keys that read a second line, from the same sample
+	StashLen        int         `json:"stash_len"`                  // stash entries in use, of 768
+	FileBytes       int64       `json:"file_bytes"`
+	ResidentBytes   int64       `json:"resident_bytes"` // bytes of the mapped file in the page cache, or of the copy in the heap; -1 if unknown
+	Generation      uint64      `json:"generation"`
+	State           string      `json:"state"`             // "clean", "live" or "sealed"; "closed" after Close; "waiting" with OpenOptions.WaitForFile
+	WriterAlive     bool        `json:"writer_alive"`      // this or another process has the file open for writing
+	Warning         string      `json:"warning,omitempty"` // what the file system cannot promise or what could not be done, one a line
 
 	// The following are 0 unless the filter is open for writing, except DurableSeq, and what it says of
 	// the hashes. If another process writes to the file, LeftOut and Waiting are those at the last
@@ -54,6 +54,8 @@ type Stats struct {
 	GrowthErr    string        `json:"growth_err"`    // why the filter cannot be rebuilt from its hashes although it is to keep them, or ""
 	RebuildStall time.Duration `json:"rebuild_stall"` // how long operations waited at the end of the last rebuild, in nanoseconds
 	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, for room in it, or for the disk to keep pace, in nanoseconds
+
+	Recovery Recovery `json:"-"` // what opening the file for writing found and did
 
 	Shards int `json:"shards"` // of the set that the file is a shard of; 0 if it is none
 	Shard  int `json:"shard"`  // its number in the set, from 0
@@ -159,7 +161,7 @@ func (o *openFile) writerStats(s *Stats) {
 	if state.Cramped != nil {
 		s.Warning = joinWarnings(s.Warning, fmt.Sprintf("the log keeps its size: %v", state.Cramped))
 	}
-	s.Len = w.Len()
+	s.Len, s.Recovery = w.Len(), o.found
 	s.DurableSeq, _ = w.Durable()
 	s.WriterAlive = w.Err() == nil
 }

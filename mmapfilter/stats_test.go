@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // TestStatsAsJSON reads the stats of a filter as a monitor would: as the JSON of a published variable,
@@ -24,7 +26,7 @@ func TestStatsAsJSON(t *testing.T) {
 		}
 		return s
 	}
-	if s := read(); s.Len != 0 || s.Cap != 1000 || s.State != "clean" || s.BitsPerKey != 0 || s.Layout != Compact {
+	if s := read(); s.Len != 0 || s.Cap != 1000 || s.State != "clean" || s.BitsPerKey != 0 || s.Layout != layout.Compact {
 		t.Errorf("of an empty filter: %+v", s)
 	}
 	for i := range uint64(700) {

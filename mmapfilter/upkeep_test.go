@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
@@ -341,7 +342,7 @@ func TestExpireWithWrongClocks(t *testing.T) {
 // would have no room either, the filter does not grow for one more copy. After deletes it does not
 // shrink and grow in turns.
 func TestCopiesError(t *testing.T) {
-	for _, layout := range []Layout{Compact, Packed} {
+	for _, layout := range []layout.Kind{layout.Compact, layout.Packed} {
 		f, _ := mustCreate(t, &Options{Capacity: 200_000, AutoGrow: true, Layout: layout})
 		var key []byte
 		var err error
@@ -375,7 +376,7 @@ func first(n uint64) (key []byte) {
 
 // TestCopiesShrinkOnce: a filter that copies have made large does not shrink and grow in turns.
 func TestCopiesShrinkOnce(t *testing.T) {
-	f, _ := mustCreate(t, &Options{Capacity: 2000, AutoGrow: true, Layout: Packed})
+	f, _ := mustCreate(t, &Options{Capacity: 2000, AutoGrow: true, Layout: layout.Packed})
 	for round := range 9 {
 		for key := range numbers(0, 3000) {
 			if err := f.Insert(key); err != nil && !errors.As(err, new(*CopiesError)) {

@@ -232,15 +232,6 @@ func (f *Filter) durable() (seq, ops uint64) {
 	}
 }
 
-// Recovery returns what opening the file for writing found and did. It is the zero
-// value if the filter was opened for reading or is closed.
-func (f *Filter) Recovery() Recovery {
-	if o, err := f.writable(); err == nil {
-		return o.found
-	}
-	return Recovery{}
-}
-
 // Checkpoint is Sync and makes the filter file durable, so that the log starts anew and recovery
 // has little to do. The filter checkpoints by itself, in the background, when half of the log is
 // nearly full. Checkpoint writes everything that has changed in the file; operations and syncs go

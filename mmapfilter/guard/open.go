@@ -84,7 +84,7 @@ func newGuard(store Store, o *Options) *Guard {
 
 // open opens the filter and inserts the keys that it lacks. stale says why it must be rebuilt instead.
 func open(store Store, o *Options) (g *Guard, stale error, err error) {
-	if err := (&mmapfilter.Options{Mode: o.Mode}).Validate(); err != nil {
+	if _, err := (&mmapfilter.Options{Mode: o.Mode}).Plan(); err != nil {
 		return nil, nil, err
 	}
 	g = newGuard(store, o)

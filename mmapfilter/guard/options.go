@@ -146,7 +146,7 @@ func (o *Options) fit(f guarded.Filter, asked uint64) (unfit bool, err error) {
 	}
 	unfit = o.FalsePositiveRate != 0 && o.FalsePositiveRate != rate || o.Capacity >= growth*capacity
 	if unfit {
-		err = (&mmapfilter.Options{Capacity: o.Capacity, FalsePositiveRate: o.FalsePositiveRate}).Validate()
+		_, err = (&mmapfilter.Options{Capacity: o.Capacity, FalsePositiveRate: o.FalsePositiveRate}).Plan()
 	}
 	if err != nil {
 		o.Capacity, o.FalsePositiveRate = least, rate

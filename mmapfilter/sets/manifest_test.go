@@ -16,7 +16,7 @@ import (
 func TestEncodeManifest(t *testing.T) {
 	for _, o := range []mmapfilter.Options{
 		{Capacity: 1000, FalsePositiveRate: 1e-4},
-		{Capacity: 1000, Layout: mmapfilter.Packed, FingerprintBits: 20, Distinct: true},
+		{Capacity: 1000, Layout: layout.Packed, FingerprintBits: 20, Distinct: true},
 		{},
 	} {
 		const shards, n = 3, 1000

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
@@ -132,7 +133,7 @@ func (p *process) recoverFile() error {
 func (p *process) fileOptions() *mmapfilter.Options {
 	return &mmapfilter.Options{
 		Capacity:          p.get(wordCapacity),
-		Layout:            mmapfilter.Layout(p.get(wordLayout)),
+		Layout:            layout.Kind(p.get(wordLayout)),
 		FingerprintBits:   int(p.get(wordBits)),
 		FalsePositiveRate: math.Float64frombits(p.get(wordRate)),
 		KeepHashes:        p.keeps(),

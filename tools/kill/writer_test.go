@@ -75,7 +75,7 @@ func (p *process) openWriter() (*writer, error) {
 		return nil, err
 	}
 	p.add(wordServed, 1)
-	r := f.Recovery()
+	r := f.Stats().Recovery
 	if r.UserSeq != f.DurableSeq() || r.Operations != f.DurableOps() || r.Length != f.Len() {
 		p.violation("the recovery found %d.%d and %d keys; the filter says %d.%d and %d",
 			r.UserSeq, r.Operations, r.Length, f.DurableSeq(), f.DurableOps(), f.Len())

@@ -114,7 +114,7 @@ func paramsOf(quotients, remainderBits, fingerprintBits, bucketSize int) layout.
 	return layout.Params{FingerprintBits: fingerprintBits, BucketSize: bucketSize, Quotients: quotients, RemainderBits: remainderBits}
 }
 
-func lineSize(kind mmapfilter.Layout, p layout.Params) string {
+func lineSize(kind layout.Kind, p layout.Params) string {
 	bits := layout.LineBits(kind, p)
 	if bits == 8*layout.LineBytes {
 		return fmt.Sprintf("%d bytes", layout.LineBytes)

@@ -188,8 +188,8 @@ func TestKeys(t *testing.T) {
 		for _, opts := range []mmapfilter.Options{
 			{},
 			{FalsePositiveRate: 1e-6},
-			{Layout: mmapfilter.Packed, FingerprintBits: 12},
-			{Layout: mmapfilter.SemiSorted, FingerprintBits: 13},
+			{Layout: layout.Packed, FingerprintBits: 12},
+			{Layout: layout.SemiSorted, FingerprintBits: 13},
 		} {
 			n := uint64(*manyKeys)
 			if opts.Layout != 0 || opts.FalsePositiveRate != 0 {

@@ -342,7 +342,7 @@ func TestCounters(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		for _, opts := range []mmapfilter.Options{
 			{}, {FalsePositiveRate: 1e-6},
-			{Layout: mmapfilter.Packed, FingerprintBits: 31, BucketSize: 8}, {Layout: mmapfilter.SemiSorted, FingerprintBits: 13},
+			{Layout: layout.Packed, FingerprintBits: 31, BucketSize: 8}, {Layout: layout.SemiSorted, FingerprintBits: 13},
 		} {
 			path := filepath.Join(t.TempDir(), "x.mmf")
 			opts.Capacity, opts.Seed = 20_000, 3

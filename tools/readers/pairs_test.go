@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
@@ -95,7 +96,7 @@ var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 			mmapfilter.Merge(context.Background(), path, &mmapfilter.Options{Distinct: true}, path))
 	},
 	"Rebuild": func(_ string, f *mmapfilter.Filter) error {
-		err := f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Layout: mmapfilter.Packed})
+		err := f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Layout: layout.Packed})
 		return errors.Join(err, f.Insert([]byte("late")))
 	},
 	"Keys": func(_ string, f *mmapfilter.Filter) error {

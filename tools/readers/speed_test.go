@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
@@ -54,8 +55,8 @@ func TestSpeed(t *testing.T) {
 		{},
 		{FalsePositiveRate: 1e-6},
 		{FalsePositiveRate: 1e-4},
-		{Layout: mmapfilter.Packed, FingerprintBits: 12},
-		{Layout: mmapfilter.SemiSorted, FingerprintBits: 13},
+		{Layout: layout.Packed, FingerprintBits: 12},
+		{Layout: layout.SemiSorted, FingerprintBits: 13},
 	} {
 		f, path, n := speedFilter(t, opts)
 		ask := speedProbe(t, v, path)
@@ -87,7 +88,7 @@ func TestSpeed(t *testing.T) {
 				}
 				ratio := figures.MedianRatio(c, inGo)
 				name := map[bool]string{false: "absent", true: "present"}[present]
-				table.Row(fmt.Sprintf("%v, %v", f.Stats().Layout, f.TargetRate()), fmt.Sprint(batch), name,
+				table.Row(fmt.Sprintf("%v, %v", f.Stats().Layout, f.Stats().TargetRate), fmt.Sprint(batch), name,
 					figures.Digits(figures.Median(c)), figures.Digits(figures.Median(inGo)), fmt.Sprintf("%.2f", ratio))
 				if ratio > 1.1 {
 					t.Errorf("%v, batch %d, %s: C takes %.2f times as long as Go", f.Stats().Layout, batch, name, ratio)
