@@ -250,7 +250,11 @@ func (p *parent) die(w *child, d death) (killed bool) {
 	}
 	if d.kill {
 		p.await(func() bool { return p.get(wordPhase) == d.phase || !w.running() }, "the writer does not come to %q", phaseNames[d.phase])
-		time.Sleep(time.Duration(p.rng.Int64N(int64(4*time.Millisecond)) >> p.rng.IntN(12)))
+		most := 4 * time.Millisecond
+		if d.phase == phaseRebuild {
+			most = 200 * time.Millisecond // some rebuilds
+		}
+		time.Sleep(time.Duration(p.rng.Int64N(int64(most)) >> p.rng.IntN(12)))
 		w.kill()
 	}
 	if killed = p.wait(w); killed {

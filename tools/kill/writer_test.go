@@ -174,7 +174,7 @@ func (w *writer) choose() (phase uint64) {
 		return phaseSeal
 	case r < 10:
 		return phaseSync
-	case r < 11 && w.keeps():
+	case r < 13 && w.keeps():
 		return phaseRebuild
 	}
 	return phaseNone
