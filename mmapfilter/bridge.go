@@ -59,7 +59,7 @@ func (i *inside) InsertHashes(hashes []uint64) (n int, err error) {
 }
 
 func (i *inside) SyncAtFunc(seq func(operations uint64) uint64) error {
-	return (*Filter)(i).commit(func(w *engine.Writer) error { return w.SyncFunc(seq) })
+	return (*Filter)(i).commit(func(w *engine.Writer) error { return w.SyncAt(seq) })
 }
 
 func (i *inside) Rebuild(ctx context.Context, opts any, capacity func(items uint64) uint64, hashes func() []uint64) error {

@@ -130,7 +130,11 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 			fillLog(w)
 		}
 		seq++
-		if err := w.Sync(seq%2 == 0, seq); err != nil {
+		sync := w.Sync
+		if seq%2 == 0 {
+			sync = func() error { return w.SyncAt(func(uint64) uint64 { return seq }) }
+		}
+		if err := sync(); err != nil {
 			t.Fatal(err)
 		}
 		take(true)
@@ -469,7 +473,7 @@ func TestOtherLogs(t *testing.T) {
 
 // fillLog fills the rest of a log with operations that change nothing.
 func fillLog(w *engine.Writer) {
-	if err := w.Sync(false, 0); err != nil {
+	if err := w.Sync(); err != nil {
 		panic(err)
 	}
 	for n := uint64(0); w.Protocol().Room(1); n++ {

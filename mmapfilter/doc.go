@@ -231,7 +231,7 @@
 //	   lookups of this process put over those of the file. Insert returns nil. To other processes, the
 //	   insert happens with its commit: until 7 they may say "certainly not".
 //	     A crash: as in 4.
-//	6  Commit. Sync, the timer or a full segment call Writer.trySync. Writer.endSegment appends a commit
+//	6  Commit. Sync, the timer or a full segment call Writer.commit. Writer.endSegment appends a commit
 //	   record, and operations go on in the next segment. Writer.Harden (package recovery) syncs the log.
 //	     A power loss before the sync has ended: as in 4. After it: the key is there for good (C1).
 //	7  Store. Harden stores in the runtime page of the file how far the log is durable: a bad record
@@ -267,7 +267,7 @@
 //
 // In the order of a key's life: Build (internal/build) runs the steps of a build;
 // Placer.Insert (internal/place) finds room for a key; Writer.finish (internal/engine) logs and
-// publishes an operation, and Writer.trySync commits; OpenReadOnly (open.go) maps the file;
+// publishes an operation, and Writer.commit commits; OpenReadOnly (open.go) maps the file;
 // Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which hashes and looks
 // up in assembly, or openFile.contains, which asks the layout in Go. The lookups themselves, and
 // why they need no lock, are in package layout (lookup.go); each layout has a package below it.

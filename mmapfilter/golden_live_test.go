@@ -157,7 +157,7 @@ func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log
 		_, err = w.Delete(hash("key %d", 2))
 		do(err)
 	}
-	do(w.Sync(true, 4711))
+	do(w.SyncAt(func(uint64) uint64 { return 4711 }))
 	do(w.BeginCheckpoint())
 	for i := range goldenLiveLate {
 		do(w.Insert(hash("late %d", i)))

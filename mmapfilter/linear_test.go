@@ -90,7 +90,7 @@ func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 	return target{
 		w: w, insert: w.Insert, unique: w.InsertUnique, delete: w.Delete,
 		contains: eachWay(w.Contains, w.ContainsAll, w.Count),
-		sync:     func() error { return w.Sync(false, 0) }, checkpoint: w.Checkpoint,
+		sync:     func() error { return w.Sync() }, checkpoint: w.Checkpoint,
 	}
 }
 

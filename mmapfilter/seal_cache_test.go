@@ -120,12 +120,12 @@ func sealAfterFailure(t *testing.T, v *cachedVolume) bool {
 				}
 			}
 			for _, call := range []func() error{
-				func() error { return w.Sync(true, 1) },
+				func() error { return w.SyncAt(func(uint64) uint64 { return 1 }) },
 				func() error { _, err := w.Delete(keys[0]); keys = keys[1:]; return err },
-				func() error { return w.Sync(false, 0) },
+				func() error { return w.Sync() },
 				w.Checkpoint,
 				func() error { return w.Insert(keys[0]) },
-				func() error { keys = append(keys, keys[0]); return w.Sync(false, 0) },
+				func() error { keys = append(keys, keys[0]); return w.Sync() },
 				func() error { return w.Seal(context.Background()) },
 			} {
 				if err == nil {

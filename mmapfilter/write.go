@@ -176,13 +176,13 @@ func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 // processes (W3). If it fails with [ErrFailed], so does every later operation; close the filter
 // and open it again. No operation covered by an earlier Sync that returned nil is lost.
 func (f *Filter) Sync() error {
-	return f.commit(func(w *engine.Writer) error { return w.Sync(false, 0) })
+	return f.commit((*engine.Writer).Sync)
 }
 
 // SyncAt is Sync and stores seq, a number of the caller's choice such as a position in the
 // stream of keys. [Filter.DurableSeq] returns seq, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
-	return f.commit(func(w *engine.Writer) error { return w.Sync(true, seq) })
+	return f.commit(func(w *engine.Writer) error { return w.SyncAt(func(uint64) uint64 { return seq }) })
 }
 
 func (f *Filter) commit(sync func(*engine.Writer) error) error {

@@ -444,7 +444,7 @@ func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 		}
 	}
 	insert() // creates the log
-	if err := w.Sync(false, 0); err != nil {
+	if err := w.Sync(); err != nil {
 		tb.Fatal(err)
 	}
 	on := fileSystem(dir)
@@ -457,7 +457,7 @@ func measureCommits(tb testing.TB, dir string, n, commits int) (c commitCost) {
 		bytes := batchHead + w.Protocol().SegmentBytes()
 		c.appended += bytes
 		c.rounded += (bytes + wal.PageBytes - 1) / wal.PageBytes * wal.PageBytes
-		if err := w.Sync(false, 0); err != nil {
+		if err := w.Sync(); err != nil {
 			tb.Fatal(err)
 		}
 	}

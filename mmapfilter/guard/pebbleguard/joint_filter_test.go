@@ -113,10 +113,10 @@ func (f *simFilter) DeleteHash(hash uint64) (deleted bool, err error) {
 	return deleted, err
 }
 
-func (f *simFilter) Sync() error { return f.do(func() error { return f.w.Sync(false, 0) }) }
+func (f *simFilter) Sync() error { return f.do(func() error { return f.w.Sync() }) }
 
 func (f *simFilter) SyncAtFunc(seq func(uint64) uint64) error {
-	return f.do(func() error { return f.w.SyncFunc(seq) })
+	return f.do(func() error { return f.w.SyncAt(seq) })
 }
 
 func (f *simFilter) DurableSeq() uint64 { seq, _ := f.w.Durable(); return seq }

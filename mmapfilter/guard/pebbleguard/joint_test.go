@@ -85,7 +85,7 @@ func (m *machine) MaybeError(op errorfs.Op) error {
 	defer m.mu.Unlock()
 	if f := m.filter; f != nil && m.crashRNG.IntN(4) == 0 { // the filter's timer
 		m.inFilter = true
-		f.w.Sync(false, 0)
+		f.w.Sync()
 		m.inFilter = false
 	}
 	if m.crashRNG.IntN(max(m.odds/20, 3)) == 0 {

@@ -47,7 +47,7 @@ func (k *Work) start(doing *bool, do func() error) {
 	}()
 }
 
-func (k *Work) commit() error { return k.Writer.Sync(false, 0) }
+func (k *Work) commit() error { return k.Writer.Sync() }
 
 // commitLate commits at the end of the interval, and tries a checkpoint again that is stuck. An
 // operation that comes from then on begins another.

@@ -45,7 +45,7 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 					t.Fatalf("round %d, %d items: a batch leaves other words than its inserts one by one", round, one.Len())
 				}
 				if round%3 == 0 {
-					if err := errors.Join(one.Sync(false, 0), many.Sync(false, 0)); err != nil {
+					if err := errors.Join(one.Sync(), many.Sync()); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -67,7 +67,7 @@ func TestFullLines(t *testing.T) {
 					break
 				}
 				if there = append(there, h); len(there) == slots*90/100 {
-					if err := w.Sync(false, 0); err != nil {
+					if err := w.Sync(); err != nil {
 						t.Fatal(err)
 					}
 				}

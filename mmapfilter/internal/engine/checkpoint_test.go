@@ -38,7 +38,7 @@ func TestNobodyWaitsForACheckpoint(t *testing.T) {
 	if ok, err := w.Delete(first); !ok || err != nil {
 		t.Fatalf("delete: %t, %v", ok, err)
 	}
-	if err := w.Sync(true, 7); err != nil {
+	if err := w.SyncAt(func(uint64) uint64 { return 7 }); err != nil {
 		t.Fatal(err)
 	}
 	if seq, ops, _ := w.protocol.Durable(); seq != 7 || ops != 0 {
@@ -86,7 +86,7 @@ func TestNobodyWaitsForALargerLog(t *testing.T) {
 		if err := w.Insert(rng.Uint64()); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Sync(false, 0); err != nil {
+		if err := w.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Checkpoint(); err != nil || size() != want {
@@ -136,7 +136,7 @@ func TestFullHalvesWait(t *testing.T) {
 		}
 	}
 	for range 100 { // each takes a page of the log
-		if err := w.Sync(true, 1); err != nil {
+		if err := w.SyncAt(func(uint64) uint64 { return 1 }); err != nil {
 			t.Fatal(err)
 		}
 	}

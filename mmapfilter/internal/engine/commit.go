@@ -2,20 +2,14 @@ package engine
 
 import "github.com/mmapfilter/mmapfilter/recovery"
 
-// Sync commits: when it returns nil, everything done before it is durable. If setSeq is set, the
-// user sequence becomes seq.
-func (w *Writer) Sync(setSeq bool, seq uint64) error {
-	if !setSeq {
-		return w.SyncFunc(nil)
-	}
-	return w.SyncFunc(func(uint64) uint64 { return seq })
-}
+// Sync commits: when it returns nil, everything done before it is durable.
+func (w *Writer) Sync() error { return w.SyncAt(nil) }
 
-// SyncFunc is Sync. If seq is not nil, the user sequence becomes what it returns for the number of
+// SyncAt is Sync. If seq is not nil, the user sequence becomes what it returns for the number of
 // operations since the last one was set. It is called while no operation is under way.
-func (w *Writer) SyncFunc(seq func(operations uint64) uint64) error {
+func (w *Writer) SyncAt(seq func(operations uint64) uint64) error {
 	for {
-		err := w.trySync(seq)
+		err := w.commit(seq)
 		if err != errLogFull {
 			return err
 		}
@@ -25,19 +19,23 @@ func (w *Writer) SyncFunc(seq func(operations uint64) uint64) error {
 	}
 }
 
-// trySync is SyncFunc, but returns errLogFull if the log is full.
-func (w *Writer) trySync(seq func(uint64) uint64) error {
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	seg, ok, err := w.endSegmentNow(seq)
-	if err != nil || !ok {
+// commit ends the open segment, makes it durable and stores it to the file. It returns errLogFull if the
+// log has no room for that.
+func (w *Writer) commit(seq func(uint64) uint64) error {
+	w.commits.Lock()
+	defer w.commits.Unlock()
+	seg, err := w.cut(seq)
+	if err != nil {
 		return err
 	}
 	return w.harden(seg)
 }
 
-// harden makes a segment durable. REQUIRES: w.commit.
+// harden makes a segment durable, if there is one. REQUIRES: w.commits.
 func (w *Writer) harden(seg segment) error {
+	if !seg.ended {
+		return nil
+	}
 	w.unseal(w.between)
 	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
@@ -48,43 +46,41 @@ func (w *Writer) harden(seg segment) error {
 	return nil
 }
 
-// endSegmentNow takes w.mu and does endSegment. REQUIRES: w.commit.
-func (w *Writer) endSegmentNow(seq func(uint64) uint64) (segment, bool, error) {
+// cut takes w.mu and ends the open segment. REQUIRES: w.commits.
+func (w *Writer) cut(seq func(uint64) uint64) (segment, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.endSegment(seq)
 }
 
-// endSegment ends the open segment and starts another. It reports false if there is nothing to
-// make durable, and returns errLogFull if the log has no room for a segment without
-// operations. REQUIRES: w.commit, w.mu.
-func (w *Writer) endSegment(seq func(uint64) uint64) (seg segment, ok bool, err error) {
+// endSegment ends the open segment and starts another, unless there is nothing to make durable. It
+// returns errLogFull if the log has no room for a segment without operations. REQUIRES: w.commits, w.mu.
+func (w *Writer) endSegment(seq func(uint64) uint64) (segment, error) {
 	if w.mu.closed != nil {
-		return seg, false, w.mu.closed
+		return segment{}, w.mu.closed
 	}
 	if err := w.protocol.Err(); err != nil {
-		return seg, false, err
+		return segment{}, err
 	}
 	if seq == nil && w.protocol.SegmentBytes() == 0 {
-		return seg, false, nil
+		return segment{}, nil
 	}
-	seg, err = w.cutSegment(seq)
-	return seg, err == nil, err
+	return w.endAnySegment(seq)
 }
 
-// cutSegment ends the open segment even if there is nothing to make durable. REQUIRES: w.commit, w.mu.
-func (w *Writer) cutSegment(seq func(uint64) uint64) (seg segment, err error) {
+// endAnySegment is endSegment, also if there is nothing to make durable.
+func (w *Writer) endAnySegment(seq func(uint64) uint64) (segment, error) {
 	if err := w.begin(); err != nil {
-		return seg, err
+		return segment{}, err
 	}
 	if w.protocol.SegmentBytes() == 0 && !w.protocol.Room(1) {
-		return seg, errLogFull
+		return segment{}, errLogFull
 	}
 	var next uint64
 	if seq != nil {
 		next = seq(w.protocol.Operations())
 	}
-	seg = segment{Segment: w.protocol.EndSegment(seq != nil, next), operations: w.mu.pending}
+	seg := segment{w.protocol.EndSegment(seq != nil, next), w.mu.pending, true}
 	if p := w.overlay.Load(); p != nil {
 		w.overlay.Store(p.Next())
 	}
@@ -95,10 +91,11 @@ func (w *Writer) cutSegment(seq func(uint64) uint64) (seg segment, err error) {
 type segment struct {
 	recovery.Segment
 	operations int
+	ended      bool // otherwise there is none
 }
 
 // dropPending drops the pending words of a segment that has been stored to the file. REQUIRES:
-// w.commit, w.mu.
+// w.commits, w.mu.
 func (w *Writer) dropPending(seg segment) {
 	p := w.overlay.Load()
 	if w.mu.pending -= seg.operations; w.mu.pending == 0 {
@@ -124,7 +121,7 @@ func (w *Writer) Checkpoint() error {
 
 // checkpointLocked is Checkpoint. REQUIRES: w.checkpoints.
 func (w *Writer) checkpointLocked() error {
-	if err := w.beginCheckpoint(); err != nil {
+	if err := w.beginCheckpoint(nil); err != nil {
 		return err
 	}
 	return w.protocol.EndCheckpoint()
@@ -136,9 +133,9 @@ func (w *Writer) BeginCheckpoint() error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
 	if w.protocol.Checkpointing() {
-		return w.Sync(false, 0)
+		return w.Sync()
 	}
-	return w.beginCheckpoint()
+	return w.beginCheckpoint(nil)
 }
 
 // EndCheckpoint is the other half: it makes the file durable, if a checkpoint has begun.
@@ -163,34 +160,38 @@ func (w *Writer) CheckpointFor(need int) error {
 	return err
 }
 
-// beginCheckpoint commits and begins a checkpoint, if there is a log. If one has begun
-// already, it ends that first. REQUIRES: w.checkpoints.
-func (w *Writer) beginCheckpoint() error {
+// beginCheckpoint commits and begins a checkpoint, if there is a log. If one has begun already, it ends
+// that first. From the end of the segment on tap lists the operations, unless it is nil. REQUIRES:
+// w.checkpoints.
+func (w *Writer) beginCheckpoint(tap *Tap) error {
 	if err := w.protocol.EndCheckpoint(); err != nil {
 		return err
 	}
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	seg, ok, err := w.nextGeneration(nil)
-	if err != nil || !ok {
+	w.commits.Lock()
+	defer w.commits.Unlock()
+	seg, err := w.nextGeneration(tap)
+	if err != nil {
 		return err
 	}
 	return w.harden(seg)
 }
 
-// nextGeneration ends the open segment, as endSegment does, and the generation of the log. From then
-// on tap lists the operations, unless it is nil. REQUIRES: w.checkpoints, w.commit.
-func (w *Writer) nextGeneration(tap *Tap) (seg segment, ok bool, err error) {
+// nextGeneration ends the open segment, as cut does, and the generation of the log. REQUIRES:
+// w.checkpoints, w.commits.
+func (w *Writer) nextGeneration(tap *Tap) (segment, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	seg, ok, err = w.endSegment(nil)
-	if err == nil && w.protocol.Live() {
+	seg, err := w.endSegment(nil)
+	if err != nil {
+		return seg, err
+	}
+	if w.protocol.Live() {
 		w.protocol.BeginCheckpoint()
 	}
-	if err == nil && tap != nil {
+	if tap != nil {
 		w.mu.tap = tap
 	}
-	return seg, ok, err
+	return seg, nil
 }
 
 // lacksRoom reports whether there is a log and it has no room for need stores.
@@ -224,7 +225,7 @@ func (w *Writer) beginIfFull() (begun bool, err error) {
 	if !w.lacksRoom(w.most) {
 		return false, nil
 	}
-	return true, w.beginCheckpoint()
+	return true, w.beginCheckpoint(nil)
 }
 
 // Grow makes a larger log for the next checkpoint to move to, unless the log has its full
@@ -247,21 +248,21 @@ func (w *Writer) largerLog() int64 {
 	return min(size*logGrowth, w.mostLog)
 }
 
-// hardenAll commits while no operation can proceed. REQUIRES: w.commit, w.mu.
+// hardenAll commits while no operation can proceed. REQUIRES: w.commits, w.mu.
 func (w *Writer) hardenAll() error {
-	seg, ok, err := w.endSegment(nil)
+	seg, err := w.endSegment(nil)
 	if err != nil {
 		return err
 	}
 	// Also if all operations changed nothing: a file that is clean next must be in small pages.
 	w.unseal(func(step func()) { step() })
-	if !ok {
+	if !seg.ended {
 		return nil
 	}
 	return w.hardenLocked(seg)
 }
 
-// hardenLocked is harden while no operation can proceed. REQUIRES: w.commit, w.mu.
+// hardenLocked is harden while no operation can proceed. REQUIRES: w.commits, w.mu.
 func (w *Writer) hardenLocked(seg segment) error {
 	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
@@ -273,11 +274,11 @@ func (w *Writer) hardenLocked(seg segment) error {
 // LockAll keeps operations, commits and checkpoints out until unlock is called.
 func (w *Writer) LockAll() (unlock func()) {
 	w.checkpoints.Lock()
-	w.commit.Lock()
+	w.commits.Lock()
 	w.mu.Lock()
 	return func() {
 		w.mu.Unlock()
-		w.commit.Unlock()
+		w.commits.Unlock()
 		w.checkpoints.Unlock()
 	}
 }

@@ -149,7 +149,7 @@ func countBesideAWriter(t *testing.T, s tabletest.Shape) {
 		recovered += sc.check(t, "a recovery", most/4)
 
 		v.file.stores = nil
-		if err := w.Sync(false, 0); err != nil {
+		if err := w.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		sc.timeline = newTimeline(first, forLookups(v.file.stores))

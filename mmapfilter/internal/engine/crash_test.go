@@ -39,6 +39,13 @@ func (w crashWriter) counted(err error) error {
 	return err
 }
 
+func (w crashWriter) Sync(setSeq bool, seq uint64) error {
+	if !setSeq {
+		return w.Writer.Sync()
+	}
+	return w.SyncAt(func(uint64) uint64 { return seq })
+}
+
 func (w crashWriter) Seal() error          { return w.Writer.Seal(context.Background()) }
 func (w crashWriter) LSN() uint64          { return w.Protocol().LSN() }
 func (w crashWriter) Length() uint64       { return w.Protocol().Length() }

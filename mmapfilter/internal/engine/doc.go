@@ -31,8 +31,8 @@
 //
 // # Locks
 //
-// Locks are taken in the order checkpoints, commit, mu. A commit holds commit and mu to end the
-// segment, and then commit alone while it waits for the disk: operations go on in the next
+// Locks are taken in the order checkpoints, commits, mu. A commit holds commits and mu to end the
+// segment, and then commits alone while it waits for the disk: operations go on in the next
 // segment. Before it waits, the first commit to a sealed file takes mu again for each step of
 // Unsealing. A checkpoint is a commit that also holds checkpoints, and then holds that lock alone
 // while it writes the region: operations and commits go on in the other half of the log.
@@ -44,6 +44,6 @@
 // stop for a moment (the mark), Replay does the rest, the new file becomes durable and gets the name, and
 // operations go on in it.
 //
-// Replace takes the locks of the old writer, checkpoints, commit and mu, and then those of the new one. It
+// Replace takes the locks of the old writer, checkpoints, commits and mu, and then those of the new one. It
 // holds all six while it waits for the disk.
 package engine

@@ -98,7 +98,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	}
 	block.Store(true)
 	committed := make(chan error)
-	go func() { committed <- w.Sync(true, 7) }()
+	go func() { committed <- w.SyncAt(func(uint64) uint64 { return 7 }) }()
 	<-syncing
 
 	if err := w.Insert(third); err != nil {
@@ -132,7 +132,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	if !w.Contains(first) || w.Contains(second) || !w.Contains(third) {
 		t.Error("lookups of this process do not see the newest state")
 	}
-	if err := w.Sync(false, 0); err != nil {
+	if err := w.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	if seq, ops, _ := w.protocol.Durable(); seq != 7 || ops != 2 {

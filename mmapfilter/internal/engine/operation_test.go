@@ -19,7 +19,7 @@ func TestFullKnowsWhatIsPending(t *testing.T) {
 			for h := rng.Uint64(); w.Insert(h) == nil; h = rng.Uint64() {
 				there = append(there, h)
 			}
-			if err := w.Sync(false, 0); err != nil {
+			if err := w.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			for _, h := range there {

@@ -31,12 +31,12 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 	if err := w.protocol.Catch(w.settle); err != nil { // a file that is not live cannot be superseded
 		return err
 	}
-	w.commit.Lock()
-	defer w.commit.Unlock()
+	w.commits.Lock()
+	defer w.commits.Unlock()
 	if err := catchUp(fewLeft); err != nil { // with what came while we waited for locks
 		return err
 	}
-	if err := next.Sync(false, 0); err != nil {
+	if err := next.Sync(); err != nil {
 		return err
 	}
 	if err := catchUp(fewLeft); err != nil {
@@ -160,7 +160,7 @@ func (w *Writer) follow(old *Writer, exact bool) error {
 		w.mu.known = old.mu.known
 	}
 	w.protocol.Adopt(old.protocol)
-	seg, err := w.cutSegment(nil)
+	seg, err := w.endAnySegment(nil)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func newTakeover(t testing.TB, old, next *stage) *takeover {
 	for _, h := range x.there {
 		next.do(change{h, 1})
 	}
-	if err := old.w.Sync(true, 7); err != nil {
+	if err := old.w.SyncAt(func(uint64) uint64 { return 7 }); err != nil {
 		t.Fatal(err)
 	}
 	if err := old.w.Quiet(x.tap, func() error { return nil }); err != nil {
@@ -118,8 +118,8 @@ func TestReplace(t *testing.T) {
 		x.next.volume.place = func() (bool, error) {
 			placed = true
 			for name, lock := range map[string]*sync.Mutex{
-				"an operation": &old.mu.Mutex, "a commit": &old.commit, "a checkpoint": &old.checkpoints,
-				"an operation of the new file": &next.mu.Mutex, "a commit of it": &next.commit, "a checkpoint of it": &next.checkpoints,
+				"an operation": &old.mu.Mutex, "a commit": &old.commits, "a checkpoint": &old.checkpoints,
+				"an operation of the new file": &next.mu.Mutex, "a commit of it": &next.commits, "a checkpoint of it": &next.checkpoints,
 			} {
 				if lock.TryLock() {
 					t.Errorf("%s can run in the pause", name)
@@ -148,7 +148,7 @@ func TestReplace(t *testing.T) {
 		if err := old.CountFull(); err != ErrMoved { // nobody would count it
 			t.Errorf("afterwards, an operation that found no room: %v", err)
 		}
-		if err := old.Sync(false, 0); err != ErrMoved {
+		if err := old.Sync(); err != ErrMoved {
 			t.Errorf("afterwards, a sync: %v", err)
 		}
 		if s := next.State(); s.RebuildStall == 0 || s.LongestStall < s.RebuildStall {
@@ -193,7 +193,7 @@ func TestReplaceInVain(t *testing.T) {
 			if err := next.Insert(1); err != ErrMoved {
 				t.Errorf("%s: the new file: %v", name, err)
 			}
-			if err := next.Sync(false, 0); err != ErrMoved {
+			if err := next.Sync(); err != ErrMoved {
 				t.Errorf("%s: a sync of the new file: %v", name, err)
 			}
 			if name == "an error" && old.words[wordEpoch] != epoch {
@@ -300,11 +300,11 @@ func TestReplaceUnsealsFirst(t *testing.T) {
 	calls := 0
 	next.w.Unsealing = func() func(hold func(step func())) {
 		return func(func(step func())) {
-			if calls++; !old.w.commit.TryLock() {
+			if calls++; !old.w.commits.TryLock() {
 				t.Error("syncs wait")
 				return
 			}
-			old.w.commit.Unlock()
+			old.w.commits.Unlock()
 		}
 	}
 	if err := old.w.Replace(next.w, false, func(int) error { return nil }, func(*Writer) {}); err != nil || calls != 1 {

@@ -13,10 +13,7 @@ import (
 func (w *Writer) StartTap(tap *Tap) (recovery.Kept, error) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
-	err := w.protocol.EndCheckpoint()
-	if err == nil {
-		err = w.beginTapped(tap)
-	}
+	err := w.beginCheckpoint(tap)
 	if err == nil {
 		err = w.protocol.EndCheckpoint()
 	}
@@ -24,17 +21,6 @@ func (w *Writer) StartTap(tap *Tap) (recovery.Kept, error) {
 		return recovery.Kept{}, err
 	}
 	return w.protocol.Hashes()
-}
-
-// beginTapped is beginCheckpoint with a tap. REQUIRES: w.checkpoints.
-func (w *Writer) beginTapped(tap *Tap) error {
-	w.commit.Lock()
-	defer w.commit.Unlock()
-	seg, ok, err := w.nextGeneration(tap)
-	if err != nil || !ok {
-		return err
-	}
-	return w.harden(seg)
 }
 
 // Quiet calls do while no operation is under way. From then on the tap lists the operations,

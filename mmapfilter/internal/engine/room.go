@@ -42,7 +42,7 @@ func (w *Writer) makeRoom(inLog bool) error {
 	defer w.mu.Lock()
 	defer w.stalled(time.Now())
 	if inLog {
-		return w.Sync(false, 0)
+		return w.Sync()
 	}
 	return w.nextHalf()
 }

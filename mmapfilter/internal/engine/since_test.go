@@ -39,7 +39,7 @@ func TestLookupLooksAgain(t *testing.T) {
 	if w.containsPartUnder(before, new(scratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
 		t.Errorf("a batch does not find what is pending: %v", found)
 	}
-	if err := w.Sync(false, 0); err != nil {
+	if err := w.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	later := insert()
@@ -76,12 +76,12 @@ func TestBatchLooksAgain(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 60), 0)
 	insert := inserts(t, w)
 	present := insert()
-	if err := w.Sync(false, 0); err != nil {
+	if err := w.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	block := []uint64{w.homeBlock(present)}
 	for marked := []uint8{1}; marked[0] != 0; {
-		if err := w.Sync(false, 0); err != nil {
+		if err := w.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		insert()
@@ -91,7 +91,7 @@ func TestBatchLooksAgain(t *testing.T) {
 	found := make([]bool, 9) // one more than a kernel does at once
 	hashes := slices.Repeat([]uint64{present}, len(found))
 	w.looks = tornTable{w.table, func() {
-		if err := w.Sync(false, 0); err != nil {
+		if err := w.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}}
@@ -128,9 +128,9 @@ func TestLookupsDuringACommit(t *testing.T) {
 				}
 			}
 			insert()
-			b, ok, err := w.endSegmentNow(nil)
-			if !ok || err != nil {
-				t.Fatal(ok, err)
+			b, err := w.cut(nil)
+			if !b.ended || err != nil {
+				t.Fatal(b.ended, err)
 			}
 			check("the batch has ended")
 			insert()

@@ -126,7 +126,7 @@ func (s *stage) do(c change) {
 
 func (s *stage) sync() {
 	s.Helper()
-	if err := s.w.Sync(false, 0); err != nil {
+	if err := s.w.Sync(); err != nil {
 		s.Fatal(err)
 	}
 }

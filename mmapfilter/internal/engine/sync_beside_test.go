@@ -14,8 +14,8 @@ import (
 // batch of the other one, and its own is empty.
 func TestSyncBesideASync(t *testing.T) {
 	for name, second := range map[string]func(w *Writer) error{
-		"sync":       func(w *Writer) error { return w.Sync(false, 0) },
-		"sync at":    func(w *Writer) error { return w.Sync(true, 7) },
+		"sync":       (*Writer).Sync,
+		"sync at":    func(w *Writer) error { return w.SyncAt(func(uint64) uint64 { return 7 }) },
 		"checkpoint": (*Writer).Checkpoint,
 		"clean":      (*Writer).Clean,
 	} {
@@ -40,7 +40,7 @@ func syncBesideASync(t *testing.T, second func(w *Writer) error) {
 	}
 	block.Store(true)
 	first := make(chan error, 1)
-	go func() { first <- w.Sync(true, 7) }()
+	go func() { first <- w.SyncAt(func(uint64) uint64 { return 7 }) }()
 	<-syncing
 	block.Store(false)
 

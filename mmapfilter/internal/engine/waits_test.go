@@ -69,7 +69,7 @@ func TestGrowthSparesTheLogInUse(t *testing.T) {
 	if err := w.Insert(keys[1]); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Sync(false, 0); err != nil {
+	if err := w.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	// The process dies.
@@ -88,7 +88,7 @@ func TestGrowthSparesTheLogInUse(t *testing.T) {
 func TestFaultReleasesLocks(t *testing.T) {
 	for name, do := range map[string]func(*Writer) error{
 		"Checkpoint": (*Writer).Checkpoint,
-		"Sync":       func(w *Writer) error { return w.Sync(false, 0) },
+		"Sync":       (*Writer).Sync,
 		"nextHalf":   func(w *Writer) error { w.most = 1 << 20; return w.nextHalf() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -86,7 +86,7 @@ type Writer struct {
 	longestStall atomic.Int64
 
 	checkpoints sync.Mutex // one at a time
-	commit      sync.Mutex
+	commits     sync.Mutex
 	mu          struct {
 		sync.Mutex
 		closed   error                        // ErrClosed or ErrMoved, or nil
@@ -151,7 +151,7 @@ func (w *Writer) begin() error {
 }
 
 // unseal takes the steps that come before the first store to the lines of a sealed file (R4). No
-// operation may be under way while hold runs one. REQUIRES: w.commit.
+// operation may be under way while hold runs one. REQUIRES: w.commits.
 func (w *Writer) unseal(hold func(step func())) {
 	var rest func(func(func()))
 	hold(func() {
@@ -166,8 +166,8 @@ func (w *Writer) unseal(hold func(step func())) {
 
 // EndUnsealing takes the steps of unseal without a commit. Operations go on between them.
 func (w *Writer) EndUnsealing() {
-	w.commit.Lock()
-	defer w.commit.Unlock()
+	w.commits.Lock()
+	defer w.commits.Unlock()
 	w.unseal(w.between)
 }
 

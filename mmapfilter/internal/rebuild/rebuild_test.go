@@ -200,7 +200,7 @@ func TestReplayFindsNoRoom(t *testing.T) {
 		r.job.Open = func(path string) (*background.Work, error) {
 			work, err := open(path)
 			for room := true; room && err == nil; {
-				err = work.Writer.Sync(true, 1)
+				err = work.Writer.SyncAt(func(uint64) uint64 { return 1 })
 				size, used := work.Writer.Protocol().LogUse()
 				room = used < size*3/4
 			}
