@@ -226,7 +226,7 @@ func TestInsertRows(t *testing.T) {
 	addFlawed(t, "loses", "refuses")
 	rows := short(t, "peers", "-loads", "50,95")
 	for _, name := range []string{"mmapfilter, rate 1 %: Insert", "mmapfilter, rate 1 %: InsertBatch of 1,024", "bits-and-blooms/bloom v3",
-		"holiman/bloomfilter v2, xxh3", "seiflotfy/cuckoofilter, f=8, b=4", "loses", "refuses"} {
+		"seiflotfy/cuckoofilter, f=8, b=4", "loses", "refuses"} {
 		got := want(t, rows, name)
 		count := 0
 		for _, r := range rows {

@@ -10,7 +10,6 @@ require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/dgraph-io/badger/v4 v4.9.6
 	github.com/greatroar/blobloom v0.8.0
-	github.com/holiman/bloomfilter/v2 v2.0.3
 	github.com/linvon/cuckoo-filter v0.4.0
 	github.com/mmapfilter/mmapfilter v0.0.0
 	github.com/mmapfilter/mmapfilter/mmapfilter/guard/badgerguard v0.0.0

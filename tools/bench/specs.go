@@ -9,7 +9,6 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 	pebble "github.com/cockroachdb/pebble/bloom"
 	"github.com/greatroar/blobloom"
-	holiman "github.com/holiman/bloomfilter/v2"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	seiflotfy "github.com/seiflotfy/cuckoofilter"
 	"github.com/zeebo/xxh3"
@@ -57,7 +56,6 @@ func goPeers(rate float64) []spec {
 	}
 	return []spec{
 		{"bits-and-blooms/bloom v3", false, makeBitsAndBlooms(rate)},
-		{"holiman/bloomfilter v2, xxh3", false, makeHoliman(rate)},
 		{"greatroar/blobloom, xxh3", false, makeBlobloom(rate)},
 		{fmt.Sprintf("Pebble's bloom, %d bits, parts of a million keys", bits), true, makePebble(bits)},
 		{"FastFilter/xorfilter, binary fuse 8, xxh3", true, makeFuse[uint8]},
@@ -85,29 +83,6 @@ func bitsAndBlooms(s *session, f *bloom.BloomFilter) peer.Filter {
 			}
 			return n
 		},
-	}
-}
-
-// makeHoliman makes a filter whose user hashes the keys.
-func makeHoliman(rate float64) func(*session, uint64) (peer.Filter, error) {
-	return func(s *session, n uint64) (peer.Filter, error) {
-		f, err := holiman.NewOptimal(n, rate)
-		if err != nil {
-			return nil, err
-		}
-		return &peer.Local{
-			Seed:   s.seed,
-			Size:   func() int64 { return int64(f.M()+7) / 8 },
-			Insert: peer.Until(func(key []byte) bool { f.AddHash(xxh3.Hash(key)); return true }),
-			Contains: func(keys []peer.Key) (n int) {
-				for i := range keys {
-					if f.ContainsHash(xxh3.Hash(keys[i][:])) {
-						n++
-					}
-				}
-				return n
-			},
-		}, nil
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRivals: in a full filter no key is absent, and the rate is that of the formula. After deletes of half
-// of the keys the others are found; after deletes of all, every bit of the table is 0.
+// TestRivals: in a full filter no key is absent, and the rate is that of the formula. After deletes of
+// half of the keys the others are found; after deletes of all, every bit of the table is 0.
 func TestRivals(t *testing.T) {
 	const bytes, absent = 3 << 17, 1_000_000
 	counting, err := NewCounting(bytes, bytes*2/13)
