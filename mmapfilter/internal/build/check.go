@@ -3,9 +3,7 @@ package build
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
@@ -32,26 +30,14 @@ func (b *builder) checkLimit(context.Context) error {
 // check counts the items in the lines, which proves that no key was lost, and makes the chunk
 // checksums.
 func (b *builder) check(ctx context.Context) error {
-	var inLines atomic.Uint64
-	table, pieces := b.checksums(), newPieces(b.plan.Geometry)
-	err := b.parallel(ctx, nil, pieces.n, func(_ *worker, i int) error {
-		items, err := pieces.sum(b.table, b.view.Region, i, b.draft.Data, table)
-		inLines.Add(items)
-		b.report("check", 1, uint64(pieces.n))
-		return err
+	g := b.plan.Geometry
+	inLines, inStash, err := sumAll(ctx, b.Workers, b.table, g, b.draft.Data, b.checksums(), func() {
+		b.report("check", 1, uint64(newPieces(g).n))
 	})
-	if err != nil {
-		return err
+	if err == nil && inLines+inStash != b.items {
+		err = fmt.Errorf("placed %d items, but the lines hold %d and the stash %d", b.items, inLines, inStash)
 	}
-	var inStash uint64
-	var broken error
-	if err := b.catch(func() { _, inStash, broken = layout.CheckStash(b.table, &b.view) }); err != nil || broken != nil {
-		return errors.Join(err, broken)
-	}
-	if inLines.Load()+inStash != b.items {
-		return fmt.Errorf("placed %d items, but the lines hold %d and the stash %d", b.items, inLines.Load(), inStash)
-	}
-	return nil
+	return err
 }
 
 // checksums returns the draft's table of checksums.

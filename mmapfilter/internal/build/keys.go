@@ -34,8 +34,9 @@ const (
 type parcels func(full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error
 
 // spoolParcels spools what send sends. The workers hash long keys and partition the hashes.
-func (b *builder) spoolParcels(ctx context.Context, s *spool, send parcels) error {
-	workers := b.Workers
+func (b *builder) spoolParcels(ctx context.Context, send parcels) error {
+	workers, s := b.Workers, newSpool(b.draft, b.Workers, b.MemoryBudget, spoolParts(b.Capacity))
+	b.homes = s
 	full := make(chan *parcel, workers)
 	empty := make(chan *parcel, 2*workers+1)
 	for range cap(empty) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // pieceChunks is the number of chunks in a piece: 1 MiB, which a cache holds. A piece is read twice, by
@@ -63,25 +64,36 @@ func viewOf(file []byte, g layout.Geometry) layout.View {
 	return layout.NewView(recovery.Words(file[layout.OffRuntime:layout.OffRegion+g.RegionBytes]), g)
 }
 
+// sumAll checks the lines and the stash of a file, counts the items in each, and puts the checksums of
+// all chunks into a checksum table. It calls done after each piece.
+func sumAll(ctx context.Context, workers int, t layout.Table, g layout.Geometry, file, table []byte, done func()) (inLines, inStash uint64, err error) {
+	view, pieces := viewOf(file, g), newPieces(g)
+	var items atomic.Uint64
+	err = Parallel(ctx, workers, pieces.n, file, func(_, i int) error {
+		n, err := pieces.sum(t, view.Region, i, file, table)
+		items.Add(n)
+		done()
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	if fault := osfile.Catch(file, func() { _, inStash, err = layout.CheckStash(t, &view) }); fault != nil {
+		err = fault
+	}
+	return items.Load(), inStash, err
+}
+
 // Tail makes the part of a sealed file from OffTable on: the checksum of every chunk, and the
 // trailer for a superblock. It counts the items on the way, which proves that none was lost.
 func Tail(ctx context.Context, t layout.Table, g layout.Geometry, file []byte, sb *layout.Superblock) ([]byte, error) {
 	tail := make([]byte, g.SealedBytes-g.OffTable)
-	table, view, pieces := tail[:4*g.Chunks], viewOf(file, g), newPieces(g)
-	var inLines atomic.Uint64
-	err := Parallel(ctx, runtime.GOMAXPROCS(0), pieces.n, file, func(_, i int) error {
-		n, err := pieces.sum(t, view.Region, i, file, table)
-		inLines.Add(n)
-		return err
-	})
+	table := tail[:4*g.Chunks]
+	inLines, inStash, err := sumAll(ctx, runtime.GOMAXPROCS(0), t, g, file, table, func() {})
 	if err != nil {
 		return nil, err
 	}
-	_, inStash, err := layout.CheckStash(t, &view)
-	if err != nil {
-		return nil, err
-	}
-	if e := checkCount(sb, inLines.Load(), inStash); e != nil {
+	if e := checkCount(sb, inLines, inStash); e != nil {
 		return nil, e
 	}
 	trailer := layout.Trailer(sb, g, table)

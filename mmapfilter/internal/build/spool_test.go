@@ -122,14 +122,12 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 			t.Fatal(err)
 		}
 	}
-	s := newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(capacity))
-	b.homes = s
 	defer b.close()
 	const keys = 60_000 // some of them in the file
-	if err := b.spoolParcels(context.Background(), s, b.ofKeys(tabletest.Numbers(0, keys))); err != nil {
+	if err := b.spoolParcels(context.Background(), b.ofKeys(tabletest.Numbers(0, keys))); err != nil {
 		t.Fatal(err)
 	}
-	loss.do(t, s)
+	loss.do(t, b.homes.(*spool))
 	return b.fromSource(context.Background())
 }
 
