@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/metrics"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +20,7 @@ func (b *session) checkedBuild(n uint64) error {
 	second := func(d time.Duration) string { return figures.Digits(d.Seconds()) + " s" }
 	b.note("building")
 	path := b.path("checked.mmf")
-	heap := watchHeap()
+	heap := watch(heapInUse)
 	begun := time.Now()
 	var stages stageTimes
 	f, err := mmapfilter.Build(b.ctx, path, &mmapfilter.Options{Capacity: n, Distinct: true, Progress: stages.progress}, b.keySequence(n))
@@ -164,29 +163,4 @@ func countKeys(ctx context.Context, f batches, seed, from, to uint64) (found uin
 		}
 	}
 	return found
-}
-
-// watchHeap samples the heap in use every 20 ms until most is called, which returns the maximum
-// in bytes.
-func watchHeap() (most func() int64) {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
-	stop, result := make(chan struct{}), make(chan int64)
-	go func() {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for most := uint64(0); ; {
-			metrics.Read(samples)
-			most = max(most, samples[0].Value.Uint64()+samples[1].Value.Uint64())
-			select {
-			case <-stop:
-				result <- int64(most)
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return func() int64 {
-		close(stop)
-		return <-result
-	}
 }

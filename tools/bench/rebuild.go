@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -47,17 +46,11 @@ func (r *rebuildRun) run() error {
 		}
 		n[i] = counts[0]
 	}
-	for _, step := range []func() error{
-		func() error { return r.inserts(n[0]) },
-		func() error { return r.builds(n[0]) },
-		func() error { return r.merges(n[0]) },
-		func() error { return r.grows(n[2]) },
-		func() error { return r.besideWriter(n[1]) },
-	} {
-		if err := step(); err != nil {
+	for i, step := range []func(n uint64) error{r.inserts, r.builds, r.merges, r.grows, r.besideWriter} {
+		if err := step([]uint64{n[0], n[0], n[0], n[2], n[1]}[i]); err != nil {
 			return err
 		}
-		debug.FreeOSMemory()
+		forget()
 	}
 	return nil
 }
@@ -244,23 +237,9 @@ func (r *rebuildRun) grows(n uint64) error {
 			return err
 		}
 		debug.FreeOSMemory()
-		var most, memory atomic.Int64
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(stopped)
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(20 * time.Millisecond):
-					most.Store(max(most.Load(), r.diskUse()))
-					memory.Store(max(memory.Load(), goMemory()))
-				}
-			}
-		}()
+		disk, memory := watch(r.diskUse), watch(goMemory)
 		d, err := r.insert(f, 0, n)
-		close(stop)
-		<-stopped
+		most, mostMemory := disk(), memory()
 		if err != nil {
 			return err
 		}
@@ -277,7 +256,7 @@ func (r *rebuildRun) grows(n uint64) error {
 		if i == 1 {
 			name = "for 1,000 keys, AutoGrow"
 		}
-		t.Row(name, figures.Digits(times[i]), figures.Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), figures.Mebibytes(most.Load()), figures.Mebibytes(r.diskUse()), figures.Mebibytes(memory.Load()), figures.Brief(s.LongestStall), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
+		t.Row(name, figures.Digits(times[i]), figures.Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), figures.Mebibytes(most), figures.Mebibytes(r.diskUse()), figures.Mebibytes(mostMemory), figures.Brief(s.LongestStall), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
 		if err := f.Close(); err != nil {
 			return err
 		}
@@ -285,13 +264,6 @@ func (r *rebuildRun) grows(n uint64) error {
 	}
 	r.print(t)
 	return nil
-}
-
-// goMemory returns the bytes that the Go runtime has from the system.
-func goMemory() int64 {
-	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(samples)
-	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
 }
 
 // diskUse returns the size of the files of the filter that grows, and of its rebuild.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,6 +91,47 @@ func BenchmarkX(b *testing.B) {
 	if err := r.run([]string{"says"}); err != nil {
 		t.Errorf("one block alone: %v", err)
 	}
+}
+
+// cell returns a cell of the first table of a block that has the row and the column. If head is given,
+// the head of the table must begin with it.
+func (s *section) cell(row, column, head string) (string, error) {
+	var columns []string
+	for i, line := range s.lines {
+		cells := tableCells(line)
+		if cells == nil {
+			columns = nil
+			continue
+		}
+		if columns == nil {
+			columns = cells
+			continue
+		}
+		at := slices.Index(columns, column)
+		begins := strings.Split(row, "|")
+		if at < 0 || head != "" && columns[0] != head || len(cells) < len(begins) || !slices.Equal(cells[:len(begins)], begins) {
+			continue
+		}
+		if at >= len(cells) || cells[at] == "" {
+			return "", fmt.Errorf("line %d of block %s has no cell %q", i+1, s.name, column)
+		}
+		return cells[at], nil
+	}
+	return "", fmt.Errorf("block %s has no row %q with a column %q", s.name, row, column)
+}
+
+// tableCells returns the cells of a line of a table, without asterisks for bold; or nil for any
+// other line.
+func tableCells(line string) []string {
+	inner, ok := strings.CutPrefix(line, "|")
+	if !ok {
+		return nil
+	}
+	cells := strings.Split(strings.TrimSuffix(strings.TrimRight(inner, " "), "|"), "|")
+	for i, c := range cells {
+		cells[i] = strings.Trim(strings.TrimSpace(c), "*")
+	}
+	return cells
 }
 
 func TestCells(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
@@ -38,8 +38,6 @@ type storesRun struct {
 	*session
 	keys, engines string
 	cold          int
-
-	hash layout.Hasher
 }
 
 func (r *storesRun) run() error {
@@ -48,7 +46,6 @@ func (r *storesRun) run() error {
 		return err
 	}
 	n := counts[0]
-	r.hash = layout.NewHasher(r.seed)
 	for _, engine := range strings.Split(r.engines, ",") {
 		var kinds []storeKind
 		for _, k := range storeKinds() {
@@ -69,9 +66,9 @@ func (r *storesRun) run() error {
 	return nil
 }
 
-// key appends key i: 16 bytes, of which no two are alike.
+// key appends key i: 16 characters, of which no two are alike.
 func (r *storesRun) key(to []byte, i uint64) []byte {
-	return fmt.Appendf(to, "%016x", r.hash.Hash(fmt.Appendf(nil, "%d", i)))
+	return fmt.Appendf(to, "%016x", peer.Mix(r.seed+i))
 }
 
 // putAll puts n keys from first on in transactions of a size.

@@ -62,16 +62,4 @@ func TestTable(t *testing.T) {
 	if got, want := table.String(), "| a | b |\n|---|---|\n| 1\\|2 | x y |\n| 3 |  |\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	alone := NewTable("a", "b")
-	if got := alone.String() + alone.Line("1|2", "x\ny") + alone.Line("3"); got != table.String() {
-		t.Errorf("line by line: %q", got)
-	}
-}
-
-func TestSpacedSize(t *testing.T) {
-	for n, want := range map[int64]string{1 << 30: "1 GiB", 512 << 20: "512 MiB", 64 << 10: "64 KiB", 1000: "1000"} {
-		if got := SpacedSize(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
-		}
-	}
 }

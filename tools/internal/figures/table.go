@@ -20,9 +20,7 @@ func NewTable(head ...string) *Table { return &Table{head: head} }
 // Row adds a row. Missing cells are empty.
 func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// Line returns a line of the table as String prints it, without adding it: for a table whose rows
-// are printed one by one.
-func (t *Table) Line(cells ...string) string {
+func (t *Table) line(cells ...string) string {
 	var b strings.Builder
 	for i := range t.head {
 		cell := ""
@@ -38,10 +36,10 @@ func (t *Table) Line(cells ...string) string {
 // String returns the table in Markdown.
 func (t *Table) String() string {
 	var b strings.Builder
-	b.WriteString(t.Line(t.head...))
+	b.WriteString(t.line(t.head...))
 	b.WriteString(strings.Repeat("|---", len(t.head)) + "|\n")
 	for _, r := range t.rows {
-		b.WriteString(t.Line(r...))
+		b.WriteString(t.line(r...))
 	}
 	return b.String()
 }

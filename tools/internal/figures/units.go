@@ -33,13 +33,6 @@ func (s *Size) Set(text string) error {
 
 func (s *Size) String() string { return ExactSize(int64(*s)) }
 
-// SpacedSize writes a size for a picture or a text: 512 MiB.
-func SpacedSize(n int64) string {
-	exact := ExactSize(n)
-	digits := strings.TrimRight(exact, "BGKMi")
-	return strings.TrimSpace(digits + " " + exact[len(digits):])
-}
-
 // ExactSize writes a size in the form that a flag accepts.
 func ExactSize(n int64) string {
 	for _, u := range sizeUnits {
