@@ -1,6 +1,7 @@
 package guardtest
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -39,6 +40,7 @@ func (e Engine) newScene(t *testing.T, deletes guard.DeleteMode) *scene {
 	d = e.mustOpen(t, s.dir("now"), s.guard)
 	set(t, d, 1000, 1900)
 	must(t, d.Guard().Work())
+	must(t, d.Copy(s.dir("before")))
 	set(t, d, 1900, 2000)
 	must(t, d.Copy(s.dir("live")))
 	remove(t, d, 0, 500)
@@ -104,7 +106,8 @@ func (s *scene) copyFilter(to, from string) error {
 type expectation int
 
 const (
-	never expectation = iota
+	never   expectation = iota
+	replays             // no, since the store has what it lacks
 	always
 	maybe        // it depends on what is damaged
 	unlessLogged // an outbox does not have what it lacks, but the store may tell it
@@ -149,6 +152,7 @@ var fileCases = []struct {
 	{"of the last close", "live", "closed", unlessLogged, nil},
 	{"both older, closed", "closed", "closed", never, nil},
 	{"both older, live", "live", "live", never, nil},
+	{"behind", "live", "before", replays, nil},
 }
 
 func cutInHalf(path string) error {
@@ -203,21 +207,11 @@ func Files(t *testing.T, e Engine) {
 // mustRecover opens a store: no key is hidden, not while the filter is rebuilt, nor then, nor later.
 func (s *scene) mustRecover(t *testing.T, name string, expect expectation) {
 	t.Helper()
-	read := s.dir(name + " for reading")
-	must(t, CopyDir(read, s.dir(name)))
-	if d, err := s.Open(read, s.guard, true); err != nil {
-		t.Logf("for reading: %v", err) // some engines do not after a kill
-	} else {
-		mustHideNone(t, d)
-		if state := d.GuardStats().State; expect == always && state != "off" || expect == never && state != "serving" {
-			t.Errorf("for reading: %+v", d.GuardStats())
-		}
-		must(t, d.Close())
-	}
+	s.mustRead(t, name, expect)
 	d := s.mustOpen(t, s.dir(name), s.guard)
 	stats := d.GuardStats()
 	rebuilt := stats.Err != "" || stats.Rebuilds > 0
-	if expect == always && !rebuilt || expect == never && rebuilt || !rebuilt && !serving(stats) {
+	if expect == always && !rebuilt || expect <= replays && rebuilt || !rebuilt && !serving(stats) || expect == replays && stats.Replayed < 90 {
 		t.Errorf("rebuilt: %t: %+v", rebuilt, stats)
 	}
 	mustHideNone(t, d)
@@ -233,6 +227,40 @@ func (s *scene) mustRecover(t *testing.T, name string, expect expectation) {
 	rebuild(t, d)
 	mustHideNone(t, d)
 	must(t, d.Close())
+}
+
+// mustRead opens a copy of a store for reading. It writes nothing: not into the store, nor into the
+// filter, unless that has a log, since its writer has died.
+func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
+	t.Helper()
+	read := s.dir(name + " for reading")
+	must(t, CopyDir(read, s.dir(name)))
+	filter := filepath.Join(read, s.Filter)
+	before, beforeErr := os.ReadFile(filter)
+	_, logErr := os.Stat(filter + ".stash")
+	d, err := s.Open(read, s.guard, true)
+	if err != nil {
+		t.Logf("for reading: %v", err) // some engines do not after a kill
+		return
+	}
+	mustHideNone(t, d)
+	for i := range 1000 {
+		if value, err := d.Get(number(100_000 + i)); value != nil || err != nil {
+			t.Fatalf("%q, %v", value, err)
+		}
+	}
+	st := d.GuardStats()
+	if expect == always && (st.State != "off" || st.Err == "" || st.Skipped > 0) || expect <= replays && (!serving(st) || st.Err != "" || st.Skipped < 900) {
+		t.Errorf("for reading: %+v", st)
+	}
+	if d.Do(random(t), func(tx Tx) error { return tx.Set(number(0), "v") }) == nil {
+		t.Error("a store that is open for reading is written to")
+	}
+	must(t, d.Close())
+	after, err := os.ReadFile(filter)
+	if logErr != nil && (!bytes.Equal(before, after) || (err == nil) != (beforeErr == nil)) {
+		t.Error("the filter of a reader has changed")
+	}
 }
 
 // testDirectory has no filter at all, since none can be made there.
