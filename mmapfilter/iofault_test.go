@@ -301,9 +301,6 @@ func (r *ioRun) checkAnswers(closed bool) {
 	go func() {
 		defer close(done)
 		s := r.f.Stats()
-		if text := r.f.Var().String(); !strings.Contains(text, `"keys"`) {
-			r.errorf("Var is %s", text)
-		}
 		if err := r.f.Err(); closed != errors.Is(err, ErrClosed) {
 			r.errorf("Err is %v", err)
 		}
@@ -311,7 +308,6 @@ func (r *ioRun) checkAnswers(closed bool) {
 			r.errorf("Stats are %+v, and Len is %d", s, r.f.Len())
 		}
 		r.f.DurableSeq()
-		r.f.Recovery()
 	}()
 	select {
 	case <-done:

@@ -79,7 +79,7 @@ func TestServedAfterRecovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	if calls == 0 || !g.Recovery().Recovered || !served(t, dead) {
-		t.Errorf("%d calls, %+v, served: %t", calls, g.Recovery(), served(t, dead))
+	if calls == 0 || !g.Stats().Recovery.Recovered || !served(t, dead) {
+		t.Errorf("%d calls, %+v, served: %t", calls, g.Stats().Recovery, served(t, dead))
 	}
 }
