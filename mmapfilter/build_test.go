@@ -170,8 +170,8 @@ func TestBuildCountsEqualKeys(t *testing.T) {
 	const copies = 334 + 333*51 + 333*101                                                     // 666 keys have too many copies for their buckets
 	for kind, inStash := range map[layout.Kind]int{layout.Packed: 500, layout.Compact: 333} { // a line of Compact holds 55 copies
 		f, path := mustBuild(t, &Options{Layout: kind}, keys)
-		if s := f.Stats(); s.Len != copies || s.Cap != copies || s.StashLen < inStash {
-			t.Errorf("%d keys, capacity %d, %d stash entries", s.Len, s.Cap, s.StashLen)
+		if s := f.Stats(); s.Len != copies || s.Capacity != copies || s.StashLen < inStash {
+			t.Errorf("%d keys, capacity %d, %d stash entries", s.Len, s.Capacity, s.StashLen)
 		}
 		if r, err := Verify(context.Background(), path); err != nil || r.Items != copies {
 			t.Errorf("%d items, %v", r.Items, err)
@@ -179,8 +179,8 @@ func TestBuildCountsEqualKeys(t *testing.T) {
 	}
 	for _, capacity := range []uint64{0, 1000} {
 		f, path := mustBuild(t, &Options{Distinct: true, Capacity: capacity}, keys)
-		if s := f.Stats(); s.Len != 1000 || s.Cap != 1000 || s.StashLen > 5 {
-			t.Errorf("distinct: %d keys, capacity %d, %d stash entries", s.Len, s.Cap, s.StashLen)
+		if s := f.Stats(); s.Len != 1000 || s.Capacity != 1000 || s.StashLen > 5 {
+			t.Errorf("distinct: %d keys, capacity %d, %d stash entries", s.Len, s.Capacity, s.StashLen)
 		}
 		if r, err := Verify(context.Background(), path); err != nil || r.Items != 1000 {
 			t.Errorf("distinct: %d items, %v", r.Items, err)

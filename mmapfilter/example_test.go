@@ -352,11 +352,11 @@ func ExampleFilter_Rebuild() {
 				return err
 			}
 		}
-		fmt.Println(f.Stats().Cap, f.Len())
+		fmt.Println(f.Stats().Capacity, f.Len())
 		if err := f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Capacity: 100_000}); err != nil {
 			return err
 		}
-		fmt.Println(f.Stats().Cap, f.Len(), f.ContainsString("bob"))
+		fmt.Println(f.Stats().Capacity, f.Len(), f.ContainsString("bob"))
 		return nil
 	})
 	// Output:

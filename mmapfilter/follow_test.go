@@ -506,7 +506,7 @@ func mustBeClosed(t *testing.T, f *Follower) {
 	mustSayMaybe(t, f)
 	mustSayMaybe(t, f.Filter())
 	swapped, err := f.Refresh()
-	if want := (Stats{Len: f.Filter().Len(), Cap: f.Filter().Cap(), State: "closed", Swaps: f.Stats().Swaps}); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) ||
+	if want := (Stats{Len: f.Filter().Len(), Plan: Plan{Capacity: f.Filter().Cap()}, State: "closed", Swaps: f.Stats().Swaps}); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) ||
 		f.Filter().Len() == 0 || f.Filter().Cap() == 0 || f.Stats() != want || f.Filter().Normalisation() != "" || f.Close() != nil {
 		t.Errorf("after Close: %t, %v, %v, %+v", swapped, err, f.Err(), f.Stats())
 	}

@@ -138,7 +138,7 @@ func (l *keepingLife) goOn(n uint64) {
 	l.insertUpTo(n)
 	awaitGrowth(l.Filter)
 	l.check()
-	if s := l.Stats(); s.GrowthErr != "" || s.Grows && s.Cap < n {
+	if s := l.Stats(); s.GrowthErr != "" || s.Grows && s.Capacity < n {
 		l.Errorf("with room: %+v", s)
 	}
 	if err := l.Close(); err != nil {

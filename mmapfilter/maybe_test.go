@@ -209,7 +209,7 @@ func TestNoRecover(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustSayMaybe(t, f)
-		if s := f.Stats(); s.WriterAlive || s.State != "live" || s.Cap != 10_000 || !errors.Is(f.Err(), ErrNeedsRecovery) {
+		if s := f.Stats(); s.WriterAlive || s.State != "live" || s.Capacity != 10_000 || !errors.Is(f.Err(), ErrNeedsRecovery) {
 			t.Errorf("%+v, %v", s, f.Err())
 		}
 		if err := f.Close(); !errors.Is(err, ErrNeedsRecovery) {

@@ -11,19 +11,20 @@ import (
 
 // A Plan is the size and properties of the filter that [Options] describe.
 type Plan struct {
-	Capacity        uint64
-	Layout          layout.Kind
-	Quotients       int     // Q, in Compact: a fingerprint is one of Q · 2^r
-	RemainderBits   int     // r, in Compact
-	FingerprintBits int     // f, in Packed and SemiSorted
-	BucketSize      int     // b, in Packed and SemiSorted
-	DesignLoad      float64 // items / slots when the filter holds Capacity items
-	Lines           uint64  // of 64 bytes in Compact; buckets in Packed and SemiSorted
-	FileBytes       int64   // size of the sealed file
-	BitsPerKey      float64 // bits of the whole file / Capacity; 0 if Capacity is 0
-	TargetRate      float64 // false-positive rate asked for, or the one that follows from FingerprintBits
-	PredictedRate   float64 // false-positive rate when the filter holds Capacity items
-	SecondProbeRate float64 // share of lookups of absent keys that read a second line
+	Capacity        uint64      `json:"capacity"` // keys the filter is sized for
+	Layout          layout.Kind `json:"layout"`
+	Quotients       int         `json:"quotients,omitempty"`        // Q, in Compact: a fingerprint is one of Q · 2^r
+	RemainderBits   int         `json:"remainder_bits,omitempty"`   // r, in Compact
+	FingerprintBits int         `json:"fingerprint_bits,omitempty"` // f, in Packed and SemiSorted
+	BucketSize      int         `json:"bucket_size,omitempty"`      // b, in Packed and SemiSorted
+	Lines           uint64      `json:"lines"`                      // of 64 bytes in Compact; buckets in Packed and SemiSorted
+	Slots           uint64      `json:"slots"`                      // each has room for one fingerprint
+	DesignLoad      float64     `json:"design_load"`                // items / slots when the filter holds Capacity items
+	TargetRate      float64     `json:"target_rate"`                // false-positive rate asked for, or the one that follows from FingerprintBits
+	PredictedRate   float64     `json:"predicted_rate"`             // false-positive rate when the filter holds Capacity items
+	BitsPerKey      float64     `json:"bits_per_key"`               // bits of the whole file / Capacity; 0 if Capacity is 0
+	SecondProbeRate float64     `json:"second_probe_rate"`          // share of lookups of absent keys that read a second line
+	FileBytes       int64       `json:"file_bytes"`                 // size of the sealed file
 
 	geometry layout.Geometry
 }
@@ -47,7 +48,18 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 	if refused != nil {
 		return Plan{}, (*OptionError)(refused)
 	}
-	g := size.Geometry
+	target := o.FalsePositiveRate
+	if o.FingerprintBits != 0 {
+		target = build.ImpliedRate(size.Geometry, size.DesignLoad)
+	}
+	p := planOf(size.Geometry, capacity, size.DesignLoad, target)
+	p.PredictedRate = size.Rate // rounded
+	return p, nil
+}
+
+// planOf returns the plan of a file.
+func planOf(g layout.Geometry, capacity uint64, designLoad, target float64) Plan {
+	predicted := layout.Predict(g.Kind, g.Params, designLoad)
 	p := Plan{
 		Capacity:        capacity,
 		Layout:          g.Kind,
@@ -55,21 +67,19 @@ func (o *Options) plan(capacity uint64) (Plan, error) {
 		RemainderBits:   g.Params.RemainderBits,
 		FingerprintBits: g.Params.FingerprintBits,
 		BucketSize:      g.Params.BucketSize,
-		DesignLoad:      size.DesignLoad,
 		Lines:           g.Lines,
+		Slots:           g.Slots(),
+		DesignLoad:      designLoad,
+		TargetRate:      target,
+		PredictedRate:   predicted.Rate,
+		SecondProbeRate: predicted.Second,
 		FileBytes:       g.SealedBytes,
-		TargetRate:      o.FalsePositiveRate,
-		PredictedRate:   size.Rate,
-		SecondProbeRate: size.Second,
 		geometry:        g,
-	}
-	if o.FingerprintBits != 0 {
-		p.TargetRate = build.ImpliedRate(g, p.DesignLoad)
 	}
 	if capacity > 0 {
 		p.BitsPerKey = float64(p.FileBytes) * 8 / float64(capacity)
 	}
-	return p, nil
+	return p
 }
 
 // newSuperblock returns the first superblock of a file, without state, UUID and

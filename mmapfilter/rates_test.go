@@ -72,7 +72,7 @@ func TestRates(t *testing.T) {
 				t.Errorf("%.3f bits per key, second lines %.3f, %d entries of the stash", bits, r.stats.SecondProbeRate, r.stats.StashLen)
 			}
 			t.Logf("asked %.4g, predicted %.4g, estimated %.4g, measured %.4g, %.2f bits per key, load %.3f, second lines %.3f",
-				r.asked, r.predicted, r.stats.EstimatedRate, r.measured, r.stats.BitsPerKey, r.stats.Load, r.stats.SecondProbeRate)
+				r.asked, r.predicted, r.stats.EstimatedRate, r.measured, r.stats.BitsPerKey, float64(r.stats.Len)/float64(r.stats.Slots), r.stats.SecondProbeRate)
 		})
 	}
 }
@@ -124,7 +124,7 @@ func BenchmarkRates(b *testing.B) {
 			b.ReportMetric(r.predicted*100, "%predicted")
 			b.ReportMetric(r.measured*100, "%measured")
 			b.ReportMetric(r.stats.BitsPerKey, "bits/key")
-			b.ReportMetric(100*r.stats.Load, "%load")
+			b.ReportMetric(100*float64(r.stats.Len)/float64(r.stats.Slots), "%load")
 			b.ReportMetric(float64(r.missing), "missing")
 		})
 	}

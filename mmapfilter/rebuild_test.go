@@ -41,7 +41,7 @@ func TestRebuild(t *testing.T) {
 		if err := f.Rebuild(context.Background(), opts); err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
-		if s := f.Stats(); s.Len != n-first || s.DurableSeq != 17 || s.Rebuilds != uint64(i)+1 || s.Normalisation != "as they are" || s.GrowthErr != "" || opts != nil && opts.Capacity != 0 && s.Cap != opts.Capacity {
+		if s := f.Stats(); s.Len != n-first || s.DurableSeq != 17 || s.Rebuilds != uint64(i)+1 || s.Normalisation != "as they are" || s.GrowthErr != "" || opts != nil && opts.Capacity != 0 && s.Capacity != opts.Capacity {
 			t.Fatalf("%d: %+v", i, s)
 		}
 		if opts != nil && opts.FalsePositiveRate != 0 {
@@ -103,7 +103,7 @@ func TestRebuildFromKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustHave(t, f, 2000, 12_000)
-		if s := f.Stats(); s.Len != 10_000 || s.Cap != 30_000 || s.KeepsHashes != keep {
+		if s := f.Stats(); s.Len != 10_000 || s.Capacity != 30_000 || s.KeepsHashes != keep {
 			t.Errorf("%+v", s)
 		}
 		if err := f.Rebuild(context.Background(), nil); keep != (err == nil) || !keep && !errors.Is(err, ErrNoHashes) {

@@ -11,32 +11,23 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Stats describe a filter. For a closed filter only Len, Cap, Swaps and State, "closed", are set. The
+// Stats describe a filter. For a closed filter only Len, Capacity, Swaps and State, "closed", are set. The
 // JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
 type Stats struct {
-	Len             uint64      `json:"keys"`     // items, with each equal key counted; see Filter.Len
-	Cap             uint64      `json:"capacity"` // keys the filter was sized for
-	Layout          layout.Kind `json:"layout"`
-	Quotients       int         `json:"quotients,omitempty"`        // Q, in Compact: a fingerprint is one of Q · 2^r
-	RemainderBits   int         `json:"remainder_bits,omitempty"`   // r, in Compact
-	FingerprintBits int         `json:"fingerprint_bits,omitempty"` // f, in Packed and SemiSorted
-	BucketSize      int         `json:"bucket_size,omitempty"`      // b, in Packed and SemiSorted
-	Lines           uint64      `json:"lines"`                      // of 64 bytes in Compact; buckets in Packed and SemiSorted
-	Slots           uint64      `json:"slots"`                      // each has room for one fingerprint
-	Fill            float64     `json:"fill"`                       // Len / Cap; 0 if Cap is 0
-	Load            float64     `json:"load"`                       // Len / Slots
-	DesignLoad      float64     `json:"design_load"`                // load planned for Cap items
-	TargetRate      float64     `json:"target_rate"`                // false-positive rate asked for
-	BitsPerKey      float64     `json:"bits_per_key"`               // bits of the whole file / Len; 0 if Len is 0
-	EstimatedRate   float64     `json:"estimated_rate"`             // rate now, from a sample of lines
-	SecondProbeRate float64     `json:"second_probe_rate"`          // share of lookups of absent keys that read a second line, from the same sample
-	StashLen        int         `json:"stash_len"`                  // stash entries in use, of 768
-	FileBytes       int64       `json:"file_bytes"`
-	ResidentBytes   int64       `json:"resident_bytes"` // bytes of the mapped file in the page cache, or of the copy in the heap; -1 if unknown
-	Generation      uint64      `json:"generation"`
-	State           string      `json:"state"`             // "clean", "live" or "sealed"; "closed" after Close; "waiting" with OpenOptions.WaitForFile
-	WriterAlive     bool        `json:"writer_alive"`      // this or another process has the file open for writing
-	Warning         string      `json:"warning,omitempty"` // what the file system cannot promise or what could not be done, one a line
+	Len uint64 `json:"keys"` // items, with each equal key counted; see Filter.Len
+
+	// Plan is what the file was made as. BitsPerKey and SecondProbeRate of Stats itself are those of now.
+	Plan
+
+	BitsPerKey      float64 `json:"bits_per_key"`      // bits of the whole file / Len; 0 if Len is 0
+	EstimatedRate   float64 `json:"estimated_rate"`    // rate now, from a sample of lines
+	SecondProbeRate float64 `json:"second_probe_rate"` // share of lookups of absent keys that read a second line, from the same sample
+	StashLen        int     `json:"stash_len"`         // stash entries in use, of 768
+	ResidentBytes   int64   `json:"resident_bytes"`    // bytes of the mapped file in the page cache, or of the copy in the heap; -1 if unknown
+	Generation      uint64  `json:"generation"`
+	State           string  `json:"state"`             // "clean", "live" or "sealed"; "closed" after Close; "waiting" with OpenOptions.WaitForFile
+	WriterAlive     bool    `json:"writer_alive"`      // this or another process has the file open for writing
+	Warning         string  `json:"warning,omitempty"` // what the file system cannot promise or what could not be done, one a line
 
 	// The following are 0 unless the filter is open for writing, except DurableSeq, and what it says of
 	// the hashes. If another process writes to the file, LeftOut and Waiting are those at the last
@@ -82,7 +73,7 @@ func (f *Filter) Stats() Stats {
 	case f.waiting && !f.closed.Load():
 		return Stats{State: "waiting"}
 	case o == nil:
-		return Stats{Len: f.Len(), Cap: f.Cap(), State: "closed"}
+		return Stats{Len: f.Len(), Plan: Plan{Capacity: f.Cap()}, State: "closed"}
 	}
 	defer runtime.KeepAlive(o)
 	sb := o.newest()
@@ -91,29 +82,21 @@ func (f *Filter) Stats() Stats {
 	}
 	uuid := sb.UUID()
 	s := Stats{
-		Len: sb.Length(), Cap: sb.Capacity(),
-		Layout:          o.geometry.Kind,
-		Quotients:       o.geometry.Params.Quotients,
-		RemainderBits:   o.geometry.Params.RemainderBits,
-		FingerprintBits: o.geometry.Params.FingerprintBits,
-		BucketSize:      o.geometry.Params.BucketSize,
-		Lines:           o.geometry.Lines,
-		Slots:           o.geometry.Slots(),
-		DesignLoad:      sb.DesignLoad(),
-		TargetRate:      sb.TargetRate(),
-		FileBytes:       o.fileBytes,
-		Generation:      sb.Generation(),
-		State:           sb.State().String(),
-		Shards:          int(sb.Shard().Count),
-		Shard:           int(sb.Shard().Number),
-		UUID:            hex.EncodeToString(uuid[:]),
-		Seed:            sb.Seed(),
-		Normalisation:   sb.Normalisation(),
-		Kernel:          layout.KernelOf(o.looks),
-		Residency:       o.residency.String(),
-		ResidentBytes:   -1,
-		Warning:         o.warning,
+		Len:           sb.Length(),
+		Plan:          planOf(o.geometry, sb.Capacity(), sb.DesignLoad(), sb.TargetRate()),
+		Generation:    sb.Generation(),
+		State:         sb.State().String(),
+		Shards:        int(sb.Shard().Count),
+		Shard:         int(sb.Shard().Number),
+		UUID:          hex.EncodeToString(uuid[:]),
+		Seed:          sb.Seed(),
+		Normalisation: sb.Normalisation(),
+		Kernel:        layout.KernelOf(o.looks),
+		Residency:     o.residency.String(),
+		ResidentBytes: -1,
+		Warning:       o.warning,
 	}
+	s.FileBytes = o.fileBytes
 	s.DurableSeq = sb.UserSeq()
 	s.LeftOut, s.Waiting = sb.Kept().LeftOut, sb.Kept().Waiting
 	s.KeepsHashes, s.Grows = sb.KeepsHashes(), sb.Grows()
@@ -124,10 +107,6 @@ func (f *Filter) Stats() Stats {
 		o.writerStats(&s)
 	} else {
 		s.WriterAlive, _ = o.writer()
-	}
-	s.Load = float64(s.Len) / float64(s.Slots)
-	if s.Cap > 0 {
-		s.Fill = float64(s.Len) / float64(s.Cap)
 	}
 	if s.Len > 0 {
 		s.BitsPerKey = float64(s.FileBytes) * 8 / float64(s.Len)

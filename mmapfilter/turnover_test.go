@@ -50,8 +50,8 @@ func testTurnovers(t *testing.T, built bool, kind string, asked float64) {
 	rng := seeded(t, 23)
 	f, live := fullFilter(t, built, keys, asked, rng)
 	defer f.Close()
-	if s := f.Stats(); s.Layout != layout.Compact || s.Cap != uint64(keys) {
-		t.Fatalf("the layout is %s, the capacity %d", s.Layout, s.Cap)
+	if s := f.Stats(); s.Layout != layout.Compact || s.Capacity != uint64(keys) {
+		t.Fatalf("the layout is %s, the capacity %d", s.Layout, s.Capacity)
 	}
 	checkLife(t, f, live, asked, mostFilled, rng)
 	zipf := rand.NewZipf(rng, 1.1, 1, uint64(keys-1))

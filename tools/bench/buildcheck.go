@@ -39,7 +39,7 @@ func (b *session) checkedBuild(n uint64) error {
 	t.Row("its stages, in ns a key", stages.perKey(begun.Add(took), n))
 	t.Row("heap in use, at most", figures.Mebibytes(most))
 	t.Row("peak memory of the process, the mapped file in it", figures.Mebibytes(peak))
-	t.Row("file", fmt.Sprintf("%s, %.2f bits a key, %.2f %% load", figures.Mebibytes(st.FileBytes), st.BitsPerKey, 100*st.Load))
+	t.Row("file", fmt.Sprintf("%s, %.2f bits a key, %.2f %% load", figures.Mebibytes(st.FileBytes), st.BitsPerKey, 100*float64(st.Len)/float64(st.Slots)))
 	b.note("verifying")
 	begun = time.Now()
 	report, err := mmapfilter.Verify(b.ctx, path)

@@ -67,7 +67,7 @@ func (m *memoryRun) cold() error {
 		return err
 	}
 	m.printf("\n%s: Q=%d, r=%d, load %.2f %%, %s file; of absent keys, %.2f %% read a second line, and %.2f %% one in another page. %s lookups in blocks of %s, before each of which the file is dropped from the page cache.\n",
-		byDefault.name(), c.stats.Quotients, c.stats.RemainderBits, 100*c.stats.Load, figures.Mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, 100*c.other, figures.Grouped(int64(c.lookups)), figures.Grouped(int64(c.block)))
+		byDefault.name(), c.stats.Quotients, c.stats.RemainderBits, 100*float64(c.stats.Len)/float64(c.stats.Slots), figures.Mebibytes(c.stats.FileBytes), 100*c.stats.SecondProbeRate, 100*c.other, figures.Grouped(int64(c.lookups)), figures.Grouped(int64(c.block)))
 	t := figures.NewTable("", "major faults a lookup", "minor", "pages read", "pages read by the disk, for all", "expected", "time a lookup")
 	for _, r := range coldReaders {
 		m.note("%s", r.name)

@@ -181,7 +181,7 @@ func paramsOf(st mmapfilter.Stats) layout.Params {
 // describe describes the filter built last, and how it is mapped.
 func (s *session) describe(st mmapfilter.Stats) string {
 	return fmt.Sprintf("%v, %v: %s keys, %.2f %% load, %s mapped from %s", st.Layout, paramsOf(st),
-		figures.Grouped(int64(st.Len)), 100*st.Load, figures.Mebibytes(st.FileBytes), s.mapped)
+		figures.Grouped(int64(st.Len)), 100*float64(st.Len)/float64(st.Slots), figures.Mebibytes(st.FileBytes), s.mapped)
 }
 
 // percent formats a rate with three digits.

@@ -110,7 +110,7 @@ func (c *createFlags) takeFrom(path string) (format, error) {
 		return format{}, &fileError{path, errors.New("it has the seed 0, which no new filter can have")}
 	}
 	if o.Capacity == 0 && !c.flags.Changed("capacity") {
-		o.Capacity = s.Cap
+		o.Capacity = s.Capacity
 	}
 	switch {
 	case o.FalsePositiveRate != 0 || o.FingerprintBits != 0:
@@ -170,7 +170,7 @@ func contradicted(path string, filter *mmapfilter.Filter, flags *pflag.FlagSet, 
 		flag       string
 		has, asked any
 	}{
-		{"capacity", formatCount(s.Cap), formatCount(want.Capacity)},
+		{"capacity", formatCount(s.Capacity), formatCount(want.Capacity)},
 		{"rate", s.TargetRate, want.FalsePositiveRate},
 		{"fingerprint-bits", s.FingerprintBits, want.FingerprintBits},
 		{"bucket-size", s.BucketSize, want.BucketSize},

@@ -124,7 +124,7 @@ type measures struct {
 
 func newMeasures(filter *mmapfilter.Filter) measures {
 	s := filter.Stats()
-	return measures{filter.Len(), s.Cap, s.FileBytes, s.TargetRate, s.EstimatedRate, s.Layout.String(), s.Quotients, s.RemainderBits, s.FingerprintBits, s.BucketSize}
+	return measures{filter.Len(), s.Capacity, s.FileBytes, s.TargetRate, s.EstimatedRate, s.Layout.String(), s.Quotients, s.RemainderBits, s.FingerprintBits, s.BucketSize}
 }
 
 func (g *growth) print(w io.Writer) error {

@@ -88,10 +88,10 @@ func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bo
 		checkpointed = ", at the last checkpoint"
 	}
 	full := ""
-	if s.Cap > 0 {
-		full = fmt.Sprintf(" (%.1f %%)", 100*s.Fill)
+	if s.Capacity > 0 {
+		full = fmt.Sprintf(" (%.1f %%)", 100*float64(s.Len)/float64(s.Capacity))
 	}
-	t.row("keys", "%s of %s%s%s", formatCount(s.Len), formatCount(s.Cap), full, checkpointed)
+	t.row("keys", "%s of %s%s%s", formatCount(s.Len), formatCount(s.Capacity), full, checkpointed)
 	t.row("read as", "%s", describeNote(s.Normalisation))
 	t.row("file", "%s", formatSize(s.FileBytes))
 	if s.ResidentBytes >= 0 {
@@ -104,7 +104,7 @@ func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bo
 	params := paramsOf(s.Quotients, s.RemainderBits, s.FingerprintBits, s.BucketSize)
 	t.row("layout", "%s, %v", s.Layout, params)
 	t.row("lines", "%s of %s, %s slots", formatCount(s.Lines), lineSize(s.Layout, params), formatCount(s.Slots))
-	t.row("load", "%.4f, planned %.4f", s.Load, s.DesignLoad)
+	t.row("load", "%.4f, planned %.4f", float64(s.Len)/float64(s.Slots), s.DesignLoad)
 	t.row("stash", "%s", formatNumber(s.StashLen, "entry", "entries"))
 	t.row("state", "%s", describeState(s))
 	if s.Shards > 0 {
