@@ -20,7 +20,7 @@ type Machine struct {
 	System      string // with its version
 	Go          string
 	Date        time.Time
-	Commit      string `json:",omitempty"` // with " + changes" if files differ; "" if unknown
+	Commit      string // with " + changes" if files differ; "" if unknown
 }
 
 // This describes the machine that runs this program.
@@ -57,7 +57,7 @@ func commitOf(dir string) string {
 		return ""
 	}
 	changes, err := git("status", "--porcelain", "--", ":/",
-		":(exclude,top)tools/bench/RESULTS.md", ":(exclude,top)tools/bench/PAPER.md", ":(exclude,top,glob)tools/bench/*.csv", ":(exclude,top,glob)tools/bench/*.svg", ":(exclude,top)README.md")
+		":(exclude,top)tools/bench/RESULTS.md", ":(exclude,top)tools/bench/PAPER.md", ":(exclude,top,glob)tools/bench/*.csv", ":(exclude,top,glob)tools/bench/*.svg")
 	if err != nil || changes != "" {
 		commit += " + changes"
 	}
@@ -91,22 +91,6 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%s, %s; %s; %s; %s", m.Processor, cores, memory, m.System, m.Go)
 }
 
-// CommitOrNot returns the commit, or says that it is not recorded.
-func (m Machine) CommitOrNot() string {
-	if m.Commit == "" {
-		return "not recorded"
-	}
-	return m.Commit
-}
-
-// Source says when something was measured, where, and with which version.
-func (m Machine) Source() string {
-	return fmt.Sprintf("%s, %s; commit %s", m.Day(), m, m.CommitOrNot())
-}
-
-// Day returns the date in the form 2026-01-31.
-func (m Machine) Day() string { return m.Date.Format(time.DateOnly) }
-
 // Head returns the Markdown text above the tables of a command: the command, to be run in the
 // root of the repository, when and on which machine it ran, and the file system of dir, which
 // holds its files.
@@ -115,7 +99,11 @@ func (m Machine) Head(command, dir string) string {
 	if files == "" {
 		files = "a file system that is not known"
 	}
-	return fmt.Sprintf("    %s\n\n%s; files on %s\n", command, m.Source(), files)
+	commit := m.Commit
+	if commit == "" {
+		commit = "not recorded"
+	}
+	return fmt.Sprintf("    %s\n\n%s, %s; commit %s; files on %s\n", command, m.Date.Format(time.DateOnly), m, commit, files)
 }
 
 // ShellWords quotes arguments for a shell.
