@@ -1,19 +1,18 @@
 package layout
 
-import "fmt"
-
 // CheckLines is the method of that name, which checks rule F10, with F11 where lines know their
-// guests. The error names the rule and the line.
-func CheckLines(t Checks, region []uint64, from, to uint64) (items, line uint64, err error) {
-	if items, line, err = t.CheckLines(region, from, to); err != nil {
-		return items, line, fmt.Errorf("F10: line %d: %w", line, err)
+// guests. The error is a [*CorruptError].
+func CheckLines(g Geometry, t Checks, region []uint64, from, to uint64) (items uint64, err error) {
+	items, line, err := t.CheckLines(region, from, to)
+	if err != nil {
+		return items, corrupt(RegionBuckets, g.LineOffset(line), "F10", "line %d: %v", line, err)
 	}
 	if hosts, ok := t.(Hosts); ok {
 		if line, err = hosts.CheckBits(region, from, to); err != nil {
-			return items, line, fmt.Errorf("F11: line %d: %w", line, err)
+			return items, corrupt(RegionBuckets, g.LineOffset(line), "F11", "line %d: %v", line, err)
 		}
 	}
-	return items, 0, nil
+	return items, nil
 }
 
 // CheckStash checks every entry against F12 and returns the number of entries in use
@@ -29,7 +28,7 @@ func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 			continue
 		}
 		bad := func(what string) error {
-			return corrupt(RegionStash, OffStash+int64(i)*8, "F12: entry %d: %s", i/2, what)
+			return corrupt(RegionStash, OffStash+int64(i)*8, "F12", "entry %d: %s", i/2, what)
 		}
 		c := entryClass(w0, w1)
 		if w1&maxStashCount == 0 {

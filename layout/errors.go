@@ -33,18 +33,28 @@ const (
 type CorruptError struct {
 	Region string // one of the Region constants
 	Offset int64  // in the file, in bytes: the first byte known to be wrong, or the start of the damaged part
-	Rule   string // the number of the rule, F1 to F13, L1 to L5 or K1 in an essay, and what was found
+	Rule   string // the number of the rule, such as F1, in the essay of layout, wal, hashes or recovery
+	What   string // what was found; NAME in it stands for the path of the filter
+
+	// At most one of these is set. None of them is damage that verification would find.
+	NoFilter  bool // the file is empty or does not begin as a filter
+	NoLog     bool // the log of a file that was not closed is missing
+	OldLayout bool // the file has a layout that only programs before version 0.1 have
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("corrupt %s at offset %d: %s", e.Region, e.Offset, e.Rule)
+	return fmt.Sprintf("corrupt %s at offset %d: %s: %s", e.Region, e.Offset, e.Rule, e.What)
 }
 
 // Is reports whether target is [ErrCorrupt].
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-func corrupt(region string, offset int64, format string, args ...any) *CorruptError {
-	return &CorruptError{Region: region, Offset: offset, Rule: fmt.Sprintf(format, args...)}
+func corrupt(region string, offset int64, rule, format string, args ...any) *CorruptError {
+	return &CorruptError{Region: region, Offset: offset, Rule: rule, What: fmt.Sprintf(format, args...)}
+}
+
+func notFilter(region, what string) *CorruptError {
+	return &CorruptError{Region: region, Rule: "F1", What: what, NoFilter: true}
 }
 
 // A VersionError says that an intact file needs a newer program than this one. It
@@ -56,9 +66,9 @@ type VersionError struct {
 
 func (e *VersionError) Error() string {
 	if e.Features != 0 {
-		return fmt.Sprintf("filter file uses unknown features %#x", e.Features)
+		return fmt.Sprintf("unknown features %#x", e.Features)
 	}
-	return fmt.Sprintf("filter file has format version %d, but this program reads versions up to %d", e.Version, formatVersion)
+	return fmt.Sprintf("format version %d, but this program reads versions up to %d", e.Version, formatVersion)
 }
 
 // Is reports whether target is [ErrVersion].

@@ -331,10 +331,13 @@ func IsFilter(head []byte) bool {
 // describes a file that no longer exists.
 func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
 	if n := min(len(head), len(magic)); n > 0 && len(head) < OffRuntime && string(head[:n]) != string(magic[:n]) {
-		return 0, nil, g, corrupt(RegionFile, 0, "F1: no magic: not a filter file")
+		return 0, nil, g, notFilter(RegionFile, "no magic: not a filter file")
+	}
+	if len(head) == 0 {
+		return 0, nil, g, notFilter(RegionFile, "the file is empty")
 	}
 	if len(head) < OffRuntime {
-		return 0, nil, g, corrupt(RegionFile, int64(len(head)), "F1: the file ends inside its superblocks")
+		return 0, nil, g, corrupt(RegionFile, int64(len(head)), "F1", "the file ends inside its superblocks")
 	}
 	slot = -1
 	marked := -1 // a slot that has the magic, intact or not
@@ -351,10 +354,10 @@ func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
 		}
 	}
 	if slot < 0 && marked < 0 {
-		return 0, nil, g, corrupt(RegionSuperblock, 0, "F1: no magic: not a filter file")
+		return 0, nil, g, notFilter(RegionSuperblock, "no magic: not a filter file")
 	}
 	if slot < 0 {
-		return 0, nil, g, corrupt(RegionSuperblock, int64(marked*SuperblockBytes), "F1: no copy has a valid checksum")
+		return 0, nil, g, corrupt(RegionSuperblock, int64(marked*SuperblockBytes), "F1", "no copy has a valid checksum")
 	}
 	g, err = sb.check(int64(slot * SuperblockBytes))
 	return slot, sb, g, err
@@ -368,8 +371,8 @@ func slotAt(head []byte, i int) *Superblock {
 // is such that fields that a later version may change are read only once the version is
 // known.
 func (s *Superblock) check(off int64) (g Geometry, err error) {
-	bad := func(field int, format string, args ...any) (Geometry, error) {
-		return Geometry{}, corrupt(RegionSuperblock, off+int64(field), format, args...)
+	bad := func(field int, rule, format string, args ...any) (Geometry, error) {
+		return Geometry{}, corrupt(RegionSuperblock, off+int64(field), rule, format, args...)
 	}
 	if s.Version() > formatVersion {
 		return g, &VersionError{Version: s.Version()}
@@ -378,54 +381,54 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 		return g, &VersionError{Version: s.Version(), Features: unknown}
 	}
 	if s.Version() == 0 {
-		return bad(offVersion, "F3: the format version is 0")
+		return bad(offVersion, "F3", "the format version is 0")
 	}
 	if s.Generation() == 0 {
-		return bad(offGeneration, "F2: the generation is 0")
+		return bad(offGeneration, "F2", "the generation is 0")
 	}
 	if i := s.reservedUse(); i >= 0 && s.Compat()&^knownCompat == 0 {
-		return bad(i, "F4: a reserved byte is %#02x, not 0", s[i])
+		return bad(i, "F4", "a reserved byte is %#02x, not 0", s[i])
 	}
 	if !s.KeepsHashes() && (s.Hashes() != (Hashes{}) || s.Kept() != (Kept{}) || s.Descent() != 0 || s.LastTime() != 0) {
-		return bad(offHashesIdentity, "F4: the file keeps no hashes, and names some, or has a history")
+		return bad(offHashesIdentity, "F4", "the file keeps no hashes, and names some, or has a history")
 	}
 	shard := s.Shard()
 	if s.Incompat()&shardFlag == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {
-		return bad(offShard, "F4: the file is no shard, and has the number of one")
+		return bad(offShard, "F4", "the file is no shard, and has the number of one")
 	}
 	if s.Incompat()&shardFlag != 0 && shard.Number >= shard.Count {
-		return bad(offShard, "F4: there is no shard %d of %d", shard.Number, shard.Count)
+		return bad(offShard, "F4", "there is no shard %d of %d", shard.Number, shard.Count)
 	}
 	if s.HashID() != hashXXH3 {
-		return bad(offHashID, "F5: unknown hash id %d", s.HashID())
+		return bad(offHashID, "F5", "unknown hash id %d", s.HashID())
 	}
 	if got, want := s.u64(offCanary), canary(s.Seed()); got != want {
-		return bad(offCanary, "F5: the canary is %016x, but this program computes %016x", got, want)
+		return bad(offCanary, "F5", "the canary is %016x, but this program computes %016x", got, want)
 	}
 	if s.State() < Clean || s.State() > Sealed {
-		return bad(offState, "F7: unknown state %d", s.State())
+		return bad(offState, "F7", "unknown state %d", s.State())
 	}
 	g, err = NewGeometry(s.Kind(), s.Params(), s.Lines())
 	if err != nil {
-		return bad(offKind, "F6: %v", err)
+		return Geometry{}, &CorruptError{Region: RegionSuperblock, Offset: off + offKind, Rule: "F6", What: err.Error(), OldLayout: s.Kind().retired()}
 	}
 	if err := g.CheckShard(shard); err != nil {
-		return bad(offShards, "F6: %v", err)
+		return bad(offShards, "F6", "%v", err)
 	}
 	if s.u64(offRegionBytes) != uint64(g.RegionBytes) {
-		return bad(offRegionBytes, "F6: the region has %d bytes, but %d lines take %d", s.u64(offRegionBytes), g.Lines, g.RegionBytes)
+		return bad(offRegionBytes, "F6", "the region has %d bytes, but %d lines take %d", s.u64(offRegionBytes), g.Lines, g.RegionBytes)
 	}
 	if r := s.TargetRate(); !(r > 0 && r < 1) {
-		return bad(offTargetRate, "F6: the target rate %v is not between 0 and 1", r)
+		return bad(offTargetRate, "F6", "the target rate %v is not between 0 and 1", r)
 	}
 	if d := s.DesignLoad(); !(d > 0 && d <= 1) {
-		return bad(offDesignLoad, "F6: the design load %v is not in (0, 1]", d)
+		return bad(offDesignLoad, "F6", "the design load %v is not in (0, 1]", d)
 	}
 	if s.Capacity() > g.Slots() {
-		return bad(offCapacity, "F6: a capacity of %d is more than %d slots hold", s.Capacity(), g.Slots())
+		return bad(offCapacity, "F6", "a capacity of %d is more than %d slots hold", s.Capacity(), g.Slots())
 	}
 	if s.State() == Sealed && s.Length() > g.Slots()+StashEntries*maxStashCount {
-		return bad(offLength, "F13: %d items are more than %d slots and the stash hold", s.Length(), g.Slots())
+		return bad(offLength, "F13", "%d items are more than %d slots and the stash hold", s.Length(), g.Slots())
 	}
 	return g, nil
 }
@@ -451,7 +454,7 @@ func (s *Superblock) CheckFileSize(g Geometry, size int64) error {
 	if size == g.SealedBytes || size == g.OffTable && s.State() != Sealed {
 		return nil
 	}
-	return corrupt(RegionFile, min(size, g.SealedBytes), "F6: the file has %d bytes, but its superblock says %d", size, g.SealedBytes)
+	return corrupt(RegionFile, min(size, g.SealedBytes), "F6", "the file has %d bytes, but its superblock says %d", size, g.SealedBytes)
 }
 
 // CheckSlots checks every slot of a file that nobody writes to against F1. A slot must
@@ -470,7 +473,7 @@ func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
 			first = zeroFirst
 		}
 		damage = append(damage, corrupt(RegionSuperblock, int64(i*SuperblockBytes+first),
-			"F1: copy %d of the superblock is damaged", i))
+			"F1", "copy %d of the superblock is damaged", i))
 	}
 	return damage
 }

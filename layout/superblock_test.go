@@ -158,7 +158,7 @@ func TestEachRule(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Superblock)
-		rule   string // or all of CorruptError.Rule; "" where it is a VersionError
+		rule   string // or also CorruptError.What; "" where it is a VersionError
 		offset int64
 	}{
 		{"version 0", func(s *Superblock) { s[AtVersion] = 0 }, "F3", AtVersion},
@@ -209,7 +209,7 @@ func TestEachRule(t *testing.T) {
 				return
 			}
 			e, ok := err.(*CorruptError)
-			if !ok || !errors.Is(err, ErrCorrupt) || e.Region != RegionSuperblock || e.Offset != c.offset || e.Rule != c.rule && !strings.HasPrefix(e.Rule, c.rule+":") {
+			if !ok || !errors.Is(err, ErrCorrupt) || e.Region != RegionSuperblock || e.Offset != c.offset || e.Rule != c.rule && e.Rule+": "+e.What != c.rule || e.OldLayout != strings.HasPrefix(c.name, "an earlier") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -261,7 +261,7 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 		}
 		for i := range 4 { // a field has at least as many bytes
 			_, _, _, err := Newest(testHead(t, func(s *Superblock) { s[at+i] = 1 }))
-			if e, ok := err.(*CorruptError); !ok || !strings.HasPrefix(e.Rule, "F4:") {
+			if e, ok := err.(*CorruptError); !ok || e.Rule != "F4" {
 				t.Errorf("byte %d, and no hashes are kept: %v", at+i, err)
 			}
 		}
@@ -307,7 +307,7 @@ func TestShortHead(t *testing.T) {
 func TestForeignFile(t *testing.T) {
 	head := bytes.Repeat([]byte("SQLite format 3\x00"), OffRuntime/16)
 	_, _, _, err := Newest(head)
-	if e, ok := err.(*CorruptError); !ok || !strings.Contains(e.Rule, "not a filter file") {
+	if e, ok := err.(*CorruptError); !ok || e.Rule != "F1" || !e.NoFilter {
 		t.Errorf("got %v", err)
 	}
 }

@@ -61,18 +61,18 @@ func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
 	whole := binary.LittleEndian.Uint32(trailer[offTrailerCRC:]) == ChunkChecksum(trailer[:offTrailerCRC])
 	if sum := ChunkChecksum(table); whole && sum != stored {
 		off, _ := locateByte(sum^stored, len(table))
-		return corrupt(RegionChecksums, g.OffTable+int64(off), "F9: the table has CRC %08x, but the trailer says %08x", sum, stored)
+		return corrupt(RegionChecksums, g.OffTable+int64(off), "F9", "the table has CRC %08x, but the trailer says %08x", sum, stored)
 	}
 	want := Trailer(sb, g, table)
 	for i, b := range trailer {
 		if b != want[i] {
-			return corrupt(RegionTrailer, g.OffTrailer+int64(i), "F9: byte %d of the trailer is %#02x, not %#02x", i, b, want[i])
+			return corrupt(RegionTrailer, g.OffTrailer+int64(i), "F9", "byte %d of the trailer is %#02x, not %#02x", i, b, want[i])
 		}
 	}
 	for i, b := range tail {
 		off := int64(i)
 		if b != 0 && (off >= int64(len(table)) && off < at || off >= at+trailerBytes) {
-			return corrupt(RegionTrailer, g.OffTable+off, "F9: a padding byte is %#02x, not 0", b)
+			return corrupt(RegionTrailer, g.OffTable+off, "F9", "a padding byte is %#02x, not 0", b)
 		}
 	}
 	return nil
@@ -94,9 +94,9 @@ func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError 
 		if start == OffRuntime {
 			parts = RegionRuntime + ", " + RegionStash + ", " + RegionBuckets
 		}
-		return corrupt(g.RegionAt(where), where, "F8: somewhere from %d to %d (%s): these bytes have CRC %08x, but the table says %08x", start, end-1, parts, sum, stored)
+		return corrupt(g.RegionAt(where), where, "F8", "somewhere from %d to %d (%s): these bytes have CRC %08x, but the table says %08x", start, end-1, parts, sum, stored)
 	}
-	return corrupt(g.RegionAt(where), where, "F8: the bytes %d to %d have CRC %08x, but the table says %08x", start, end, sum, stored)
+	return corrupt(g.RegionAt(where), where, "F8", "the bytes %d to %d have CRC %08x, but the table says %08x", start, end, sum, stored)
 }
 
 // locateByte finds the byte whose damage alone changes the CRC32C of n bytes by diff. CRC is

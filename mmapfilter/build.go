@@ -2,7 +2,6 @@ package mmapfilter
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -74,7 +73,7 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	}
 	f, err := OpenReadOnly(path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the new filter is complete but cannot be opened: %w", err)
+		return nil, &CompleteError{Path: path, But: "cannot be opened", Err: err}
 	}
 	o := f.open.Load()
 	o.warning = joinWarnings(o.warning, lost)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 
@@ -33,7 +32,7 @@ func Create(path string, opts *Options) (*Filter, error) {
 	}
 	f, err := Open(path, &OpenOptions{CommitInterval: o.CommitInterval, LogBytes: o.LogBytes})
 	if err != nil {
-		return nil, fmt.Errorf("the new filter is complete but cannot be opened: %w", err)
+		return nil, &CompleteError{Path: path, But: "cannot be opened", Err: err}
 	}
 	return f, nil
 }

@@ -354,7 +354,7 @@ func TestVerifyFindsLostBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e *CorruptError
-	if _, err := Verify(context.Background(), path); !errors.As(err, &e) || !strings.HasPrefix(e.Rule, "F11: line ") {
+	if _, err := Verify(context.Background(), path); !errors.As(err, &e) || e.Rule != "F11" || !strings.HasPrefix(e.What, "line ") {
 		t.Errorf("%v", err)
 	}
 }

@@ -78,6 +78,25 @@ type CorruptError = layout.CorruptError
 // beside the path. Nothing has changed. See [Options.Overwrite].
 type ForeignError = recovery.ForeignError
 
+// An OpError says which operation on which file has failed. Errors of the system that name the file say
+// so themselves, as an [*fs.PathError].
+type OpError struct {
+	Op   string // such as "open"
+	Path string
+	Err  error
+}
+
+func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// A CompleteError says that a new file is in its place, and complete, but that something failed
+// afterwards.
+type CompleteError = osfile.CompleteError
+
+// A HashesError says why the hashes that a filter keeps cannot be used. It matches [ErrNoHashes].
+type HashesError = recovery.HashesError
+
 // A VersionError says what in a file is unknown to this version of the package. It
 // matches [ErrVersion].
 type VersionError = layout.VersionError
@@ -140,5 +159,5 @@ func about(op, path string, err error) error {
 	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
 		return err
 	}
-	return fmt.Errorf("%s %s: %w", op, path, err)
+	return &OpError{op, path, err}
 }

@@ -294,7 +294,7 @@ func (o *openFile) overwritten(size int64) (other bool, err error) {
 	case fault != nil:
 		return false, build.Damage(o.geometry, fault)
 	case err == nil && !other && size < int64(len(o.mapping.Data)):
-		return false, &CorruptError{Region: layout.RegionFile, Offset: size, Rule: "F6: the file was cut short while it was open"}
+		return false, &CorruptError{Region: layout.RegionFile, Offset: size, Rule: "F6", What: "the file was cut short while it was open"}
 	}
 	return other, err
 }

@@ -31,7 +31,7 @@ import (
 func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {
 	d, err := draftFrom(from)
 	if err != nil {
-		return nil, fmt.Errorf("install %s: %w", to, about("read", from, err))
+		return nil, &OpError{"install", to, about("read", from, err)}
 	}
 	if err = d.Replace(to); err == nil {
 		err = d.Guard()
@@ -43,7 +43,7 @@ func Install(ctx context.Context, from, to string, progress func(done, total int
 		progress = func(done, total int64) {}
 	}
 	if _, err := verifyFile(ctx, from, progress); err != nil {
-		return nil, fmt.Errorf("install %s: %w", to, about("read", from, errors.Join(err, d.Discard())))
+		return nil, &OpError{"install", to, about("read", from, errors.Join(err, d.Discard()))}
 	}
 	if err := d.Publish(); err != nil {
 		if errors.Is(err, syscall.EXDEV) {
@@ -53,7 +53,7 @@ func Install(ctx context.Context, from, to string, progress func(done, total int
 	}
 	f, err := OpenReadOnly(to, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the new filter is complete but cannot be opened: %w", err)
+		return nil, &CompleteError{Path: to, But: "cannot be opened", Err: err}
 	}
 	o := f.open.Load()
 	o.warning = joinWarnings(o.warning, d.Lost())

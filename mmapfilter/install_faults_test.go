@@ -107,8 +107,8 @@ func TestInstallAtCalls(t *testing.T) {
 					t.Errorf("the calls are %q, not %q", calls, want)
 				}
 			}
-			complete := err == nil || strings.Contains(err.Error(), "is complete")
-			untold := err != nil && strings.Contains(err.Error(), "are not told")
+			complete := err == nil || errors.As(err, new(*CompleteError))
+			untold := err != nil && strings.Contains(err.Error(), "is not known to readers")
 			if told := errors.Is(reader.Err(), ErrSuperseded); told != (complete && !untold) {
 				t.Errorf("a reader of the old file is told: %t, %v", told, err)
 			}

@@ -393,14 +393,14 @@ func (r *ioRun) failed(step, call string, err error) {
 	case "Create":
 		fault.Hook = nil
 		list, _ := filepath.Glob(r.path + "*")
-		if complete := strings.Contains(err.Error(), "is complete"); complete != (len(list) == 1) || len(list) > 1 {
+		if complete := errors.As(err, new(*CompleteError)); complete != (len(list) == 1) || len(list) > 1 {
 			r.errorf("Create failed on a %s with %v and left %v", call, err, list)
 		}
 		return
 	case "Build":
 		fault.Hook = nil
 		r.checkAlone(r.path)
-		complete := strings.Contains(err.Error(), "is complete")
+		complete := errors.As(err, new(*CompleteError))
 		f, err := OpenReadOnly(r.path, nil)
 		if err != nil {
 			r.errorf("after Build failed on a %s: %v", call, err)

@@ -15,18 +15,18 @@ import (
 // A Report says what [Verify] checked and found. Items and StashLen are valid only if Damage is
 // empty.
 type Report struct {
-	FileBytes int64
-	Sealed    bool            // every byte of the file is under a checksum or must be zero
-	Chunks    int64           // chunks of 64 KiB that were checked against their checksums
-	Items     uint64          // items counted in the lines and in the stash
-	StashLen  int             // stash entries in use
-	Hashes    uint64          // keys, with each equal one counted, that the kept hashes mean (K7); the table was held against their items
-	NotFound  uint64          // of these, keys that are answered "certainly not", since a stray delete has taken their item (C6); a rebuild gives it back
-	Strays    uint64          // deletes, since the last rebuild, of keys that were not in the filter and took an item of another key
-	LeftOut   uint64          // keys, since the last rebuild, that InsertUnique left out, since another item answers for them
-	Waiting   uint64          // deletes that the next rebuild carries out
-	HashesErr error           // why the table was not held against kept hashes, although the filter is to keep them; matches ErrNoHashes
-	Damage    []*CorruptError // ordered by offset; at most 1,000 of them
+	FileBytes int64           `json:"file_bytes"`
+	Sealed    bool            `json:"sealed"`    // every byte of the file is under a checksum or must be zero
+	Chunks    int64           `json:"chunks"`    // chunks of 64 KiB that were checked against their checksums
+	Items     uint64          `json:"keys"`      // items counted in the lines and in the stash
+	StashLen  int             `json:"stash_len"` // stash entries in use
+	Hashes    uint64          `json:"hashes"`    // keys, with each equal one counted, that the kept hashes mean (K7); the table was held against their items
+	NotFound  uint64          `json:"not_found"` // of these, keys that are answered "certainly not", since a stray delete has taken their item (C6); a rebuild gives it back
+	Strays    uint64          `json:"strays"`    // deletes, since the last rebuild, of keys that were not in the filter and took an item of another key
+	LeftOut   uint64          `json:"left_out"`  // keys, since the last rebuild, that InsertUnique left out, since another item answers for them
+	Waiting   uint64          `json:"waiting"`   // deletes that the next rebuild carries out
+	HashesErr error           `json:"-"`         // why the table was not held against kept hashes, although the filter is to keep them; matches ErrNoHashes
+	Damage    []*CorruptError `json:"-"`         // ordered by offset; at most 1,000 of them
 }
 
 // Verify reads a whole filter file and checks every rule of its format. In a sealed file it

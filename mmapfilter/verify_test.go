@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -103,7 +102,7 @@ func TestVerifyOfACleanFileCutShort(t *testing.T) {
 		t.Skip("NOT TESTED: this system keeps a mapped file from being cut short: ", ctx.err)
 	}
 	e := new(CorruptError)
-	if !errors.As(err, &e) || e.Region != layout.RegionBuckets || !strings.HasPrefix(e.Rule, "F6:") || e.Offset < size || e.Offset >= layout.OffRegion+g.RegionBytes {
+	if !errors.As(err, &e) || e.Region != layout.RegionBuckets || e.Rule != "F6" || e.Offset < size || e.Offset >= layout.OffRegion+g.RegionBytes {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -139,7 +138,7 @@ func TestVerifySaysItOnce(t *testing.T) {
 	flip(t, file, line, 1)
 	r, err := Verify(context.Background(), path)
 	e := new(CorruptError)
-	if !errors.As(err, &e) || len(r.Damage) != 1 || e.Region != layout.RegionBuckets || strings.HasPrefix(e.Rule, "F10") {
+	if !errors.As(err, &e) || len(r.Damage) != 1 || e.Region != layout.RegionBuckets || e.Rule == "F10" {
 		t.Errorf("a line: %v, %v", r.Damage, err)
 	}
 	chunk := e.Offset

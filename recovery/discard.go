@@ -33,7 +33,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	table, view := layout.NewTable(w.geometry), layout.NewView(w.Words()[layout.WordRuntime:], w.geometry)
 	inLines, line, err := table.CheckLines(view.Region, 0, w.geometry.Lines)
 	if err != nil {
-		return nil, &layout.CorruptError{Region: layout.RegionBuckets, Offset: w.geometry.LineOffset(line), Rule: fmt.Sprintf("F10: line %d: %v", line, err)}
+		return nil, &layout.CorruptError{Region: layout.RegionBuckets, Offset: w.geometry.LineOffset(line), Rule: "F10", What: fmt.Sprintf("line %d: %v", line, err)}
 	}
 	w.makeBits(table, &view) // before repairStash: overflow bits lead to stash entries
 	inStash, err := w.repairStash(table, &view)

@@ -14,10 +14,38 @@ import (
 // NAME.hashes is missing, damaged, or that of another filter or another time.
 var ErrHashes = errors.New("the hashes of the filter's items are not there")
 
+// A HashesError says why the hashes of a filter's items cannot be used. It matches [ErrHashes].
+type HashesError struct {
+	NotKept bool  // the filter does not keep them
+	Lacking bool  // NAME.hashes was missing or could not be written to, and lacks some
+	Missing bool  // NAME.hashes is missing; that does not match fs.ErrNotExist, since the filter is there
+	Err     error // any other reason
+}
+
+func (e *HashesError) Error() string {
+	why := ""
+	switch {
+	case e.NotKept:
+		why = ": the filter does not keep them"
+	case e.Lacking:
+		why = " (K2): NAME.hashes was missing or could not be written to, and lacks some"
+	case e.Missing:
+		why = " (K2): NAME.hashes is missing"
+	case e.Err != nil:
+		why = ": " + e.Err.Error()
+	}
+	return ErrHashes.Error() + why
+}
+
+// Is reports whether target is [ErrHashes].
+func (e *HashesError) Is(target error) bool { return target == ErrHashes }
+
+func (e *HashesError) Unwrap() error { return e.Err }
+
 var (
-	errNotKept = fmt.Errorf("%w: the filter does not keep them", ErrHashes)
-	errClosed  = fmt.Errorf("%w: the filter is closed", ErrHashes)
-	errLost    = fmt.Errorf("%w (K2): NAME.hashes was missing or could not be written to, and lacks some", ErrHashes)
+	errNotKept = &HashesError{NotKept: true}
+	errClosed  = &HashesError{Err: errors.New("the filter is closed")}
+	errLost    = &HashesError{Lacking: true}
 )
 
 // Kept is a file of hashes, as far as it counts.
@@ -48,9 +76,9 @@ func CheckKept(sb *layout.Superblock) error {
 // not match fs.ErrNotExist: the filter is there.
 func NoHashes(why error) error {
 	if errors.Is(why, fs.ErrNotExist) {
-		return fmt.Errorf("%w (K2): NAME.hashes: %v", ErrHashes, why)
+		return &HashesError{Missing: true}
 	}
-	return fmt.Errorf("%w (K2): NAME.hashes: %w", ErrHashes, why)
+	return &HashesError{Err: fmt.Errorf("K2: NAME.hashes: %w", why)}
 }
 
 // EndOfHashes checks that a file has the pages that a superblock counts, as far as the first and the

@@ -50,7 +50,7 @@ func (k *keeper) err() error {
 func (k *keeper) lose(err error) {
 	k.counted = layout.Hashes{Identity: k.counted.Identity}
 	if !errors.Is(err, ErrHashes) {
-		err = fmt.Errorf("%w: %w", ErrHashes, err)
+		err = &HashesError{Err: err}
 	}
 	k.lost.CompareAndSwap(nil, &err)
 }

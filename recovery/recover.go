@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -162,8 +161,8 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 		}
 		left = left || wal.Owns(log.Words(), w.sb.UUID())
 		log.Close()
-		wrong = append(wrong, &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf(
-			"L1: the file was not closed, and NAME%s is the log of another file or another generation", name)})
+		wrong = append(wrong, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: fmt.Sprintf(
+			"NAME%s is the log of another file or another generation", name)})
 	}
 	switch {
 	case w.sb.State() != layout.Live:
@@ -176,13 +175,13 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 	case wrong != nil:
 		return found, false, errors.Join(wrong[0], found.close())
 	}
-	return found, false, errors.Join(&layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the file was not closed, and its log, NAME.stash, is missing"}, found.close())
+	return found, false, errors.Join(&layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "NAME.stash, the log of a file that was not closed, is missing", NoLog: true}, found.close())
 }
 
 // Outdated returns the error for a superblock when a newer one has been lost.
 func Outdated(sb *layout.Superblock, name LogName) error {
-	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf(
-		"L2: the newest superblock has generation %d, but NAME%s has records of a later one: a superblock is damaged or the file is an older copy", sb.Generation(), name)}
+	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: "L2", What: fmt.Sprintf(
+		"the newest superblock has generation %d, but NAME%s has records of a later one: a superblock is damaged or the file is an older copy", sb.Generation(), name)}
 }
 
 // recover replays the log of a dead writer. If it is interrupted, it can start again:
@@ -270,13 +269,13 @@ func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) 
 	scan, err := wal.Scan(words[0], words[1], w.sb, promised, func(r *wal.Record) {
 		r.Each(func(word, _ uint64) {
 			if word < layout.WordStash || word >= end {
-				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: fmt.Sprintf("L3: a record stores to word %d, outside the stash and the lines", word)}
+				bad = &layout.CorruptError{Region: layout.RegionLog, Rule: "L3", What: fmt.Sprintf("a record stores to word %d, outside the stash and the lines", word)}
 			}
 		})
 	})
-	if damage := new(layout.CorruptError); logs.shared && errors.As(err, &damage) && strings.HasPrefix(damage.Rule, "L5") {
+	if damage := new(layout.CorruptError); logs.shared && errors.As(err, &damage) && damage.Rule == "L5" {
 		if _, ok := wal.FindHeader(words[0], w.sb.UUID(), wal.NextSalt(w.sb.LogSalt())); !ok {
-			damage.Rule += "; if there was a log NAME.stash.new, it is needed too"
+			damage.What += "; if there was a log NAME.stash.new, it is needed too"
 		}
 	}
 	return scan, errors.Join(bad, err)

@@ -154,4 +154,4 @@ type Volume interface {
 // ErrUnusedLog is returned for a log whose headers were never written. A process that dies while it
 // makes a log may leave one, of which not all blocks are allocated: on some systems a load from the
 // others is a fault if the disk is full.
-var ErrUnusedLog = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: a log that was never used"}
+var ErrUnusedLog = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "a log that was never used"}

@@ -103,7 +103,7 @@ func (p *Page) Check(number uint64) uint32 {
 
 // Corrupt returns the error for a page that breaks K1.
 func Corrupt(page uint64, format string, args ...any) error {
-	return &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(page) * PageBytes, Rule: "K1: " + fmt.Sprintf(format, args...)}
+	return &layout.CorruptError{Region: layout.RegionHashes, Offset: int64(page) * PageBytes, Rule: "K1", What: fmt.Sprintf(format, args...)}
 }
 
 // A Header is what page 0 says.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	_ "github.com/mmapfilter/mmapfilter/layout/all"
@@ -202,8 +201,7 @@ func rule(err error) string {
 	if !errors.As(err, &e) {
 		return fmt.Sprint(err)
 	}
-	name, _, _ := strings.Cut(e.Rule, ":")
-	return name
+	return e.Rule
 }
 
 // forge gives the segments of a log right checks and chains them, so that the rest of their

@@ -128,7 +128,7 @@ func (s *scanner) run(log, next []uint64, generation, salt uint64) (Contents, er
 		}
 	}
 	if s.Durable > s.LSN {
-		return s.Contents, corrupt(max(s.End[0], s.End[1]), fmt.Sprintf("L5: the log ends after LSN %d, and was durable up to %d", s.LSN, s.Durable))
+		return s.Contents, corrupt(max(s.End[0], s.End[1]), "L5", fmt.Sprintf("the log ends after LSN %d, and was durable up to %d", s.LSN, s.Durable))
 	}
 	return s.Contents, nil
 }
@@ -184,7 +184,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 				break
 			}
 			if !valid(words[0]) {
-				return end, corrupt(at, "L3: the record has unknown bits, or bits that do not fit each other, or words of two blocks")
+				return end, corrupt(at, "L3", "the record has unknown bits, or bits that do not fit each other, or words of two blocks")
 			}
 			s.operation = append(s.operation, Record{})
 			r := &s.operation[len(s.operation)-1]
@@ -234,10 +234,10 @@ func (s *scanner) endCommit(segment uint64, c Commit) error {
 		s.Length, s.Kept.At, s.open = c.Length, c.At, false
 	}
 	if s.Length != c.Length {
-		return corrupt(segment, fmt.Sprintf("L4: the commit says %d items, its records make %d", c.Length, s.Length))
+		return corrupt(segment, "L4", fmt.Sprintf("the commit says %d items, its records make %d", c.Length, s.Length))
 	}
 	if s.kept && s.Kept.At != c.At {
-		return corrupt(segment, fmt.Sprintf("L4: the commit is at operation %d of the history, its records lead to %d, or to others", c.At.Number, s.Kept.At.Number))
+		return corrupt(segment, "L4", fmt.Sprintf("the commit is at operation %d of the history, its records lead to %d, or to others", c.At.Number, s.Kept.At.Number))
 	}
 	s.Time = max(s.Time, c.Time)
 	if s.commit != nil {
@@ -364,6 +364,6 @@ func (c *checker) readCommit(log []uint64, segment uint64, kept bool) (generatio
 	return w[1], w[2], commit, uint32(w[9]), check, uint32(w[9]>>32) == check
 }
 
-func corrupt(word uint64, rule string) error {
-	return &layout.CorruptError{Region: layout.RegionLog, Offset: int64(word) * 8, Rule: rule}
+func corrupt(word uint64, rule, what string) error {
+	return &layout.CorruptError{Region: layout.RegionLog, Offset: int64(word) * 8, Rule: rule, What: what}
 }

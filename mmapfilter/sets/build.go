@@ -367,7 +367,7 @@ func ofShard(path string, number int, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return &FileError{path, fmt.Sprintf("missing: the file of shard %d", number)}
 	case errors.As(err, &damage):
-		return &FileError{path, fmt.Sprintf("shard %d is damaged at offset %d (%s); build it again", number, damage.Offset, damage.Rule)}
+		return &FileError{path, fmt.Sprintf("shard %d is damaged at offset %d (%s: %s); build it again", number, damage.Offset, damage.Rule, damage.What)}
 	}
 	return fmt.Errorf("shard %d: %s: %w", number, path, err)
 }

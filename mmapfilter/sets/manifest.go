@@ -121,7 +121,7 @@ func (m *manifest) encode() []byte {
 // *layout.VersionError.
 func decodeManifest(data []byte) (*manifest, error) {
 	bad := func(off int, text string, args ...any) error {
-		return &layout.CorruptError{Region: manifestRegion, Offset: int64(off), Rule: "S1: " + fmt.Sprintf(text, args...)}
+		return &layout.CorruptError{Region: manifestRegion, Offset: int64(off), Rule: "S1", What: fmt.Sprintf(text, args...)}
 	}
 	var head struct {
 		Format  string `json:"format"`

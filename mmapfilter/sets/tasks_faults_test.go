@@ -151,7 +151,7 @@ func TestFailEveryCallOfTasks(t *testing.T) {
 			if err == nil && failed != "remove" { // a file that could not be removed does no harm
 				t.Errorf("call %d, %s: no error", call, failed)
 			}
-			switch complete := err != nil && strings.Contains(err.Error(), "is complete"); {
+			switch complete := err != nil && errors.As(err, new(*mmapfilter.CompleteError)); {
 			case failed == "remove":
 			case task.name == buildTask && !complete:
 				mustEqual(t, allFiles(t, dir), before)

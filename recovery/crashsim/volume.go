@@ -292,7 +292,7 @@ func (v *Volume) openLog(n name) (recovery.File, error) {
 	}
 	l := v.logs[i]
 	if l.size == 0 {
-		return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1: the log has no bytes"}
+		return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "the log has no bytes"}
 	}
 	l.open = true
 	return l, nil

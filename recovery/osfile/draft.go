@@ -332,10 +332,10 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 		err = errors.Join(err, removeLog(d.path+name.String(), d.replaces))
 	}
 	if err = errors.Join(err, d.keepHashes(), syncDir(d.dir), d.leave()); err != nil {
-		err = fmt.Errorf("%s is complete, but may not survive a power loss: %w", d.path, err)
+		err = &CompleteError{d.path, "may not survive a power loss", err}
 	}
 	if e := d.supersedeOld(); e != nil {
-		err = errors.Join(err, fmt.Errorf("%s is complete, but readers of the file that it replaces are not told (K4): %w", d.path, e))
+		err = errors.Join(err, &CompleteError{d.path, "is not known to readers of the file that it replaces (K4)", e})
 	}
 	return errors.Join(err, d.release())
 }

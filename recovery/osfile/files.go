@@ -152,7 +152,7 @@ func (v *Files) whole() error {
 		return err
 	}
 	if size, mapped := info.Size(), int64(len(v.filter.words))*8; size < mapped {
-		return fmt.Errorf("%s: %w", v.path, &layout.CorruptError{Region: layout.RegionFile, Offset: size, Rule: "F6: the file was cut short while it was open"})
+		return fmt.Errorf("%s: %w", v.path, &layout.CorruptError{Region: layout.RegionFile, Offset: size, Rule: "F6", What: "the file was cut short while it was open"})
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (v *Files) OpenLog(name recovery.LogName) (recovery.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Size() < wal.OldestBytes || info.Size() > wal.MaxBytes || info.Size()%wal.PageBytes != 0) {
-		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: fmt.Sprintf("L1: %s has %d bytes: it was cut short or is not a log", v.logPath(name), info.Size())}
+		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: "L1", What: fmt.Sprintf("NAME%s has %d bytes: it was cut short or is not a log", name, info.Size())}
 	}
 	if err == nil {
 		err = hasHeaders(f)

@@ -17,6 +17,20 @@ import (
 
 func occupied(path, by string) error { return &recovery.ForeignError{Path: path, Is: by} }
 
+// A CompleteError says that a new file is in its place, and complete, but that something failed
+// afterwards.
+type CompleteError struct {
+	Path string
+	But  string // what follows from Err, such as "may not survive a power loss"
+	Err  error
+}
+
+func (e *CompleteError) Error() string {
+	return fmt.Sprintf("%s is complete, but %s: %v", e.Path, e.But, e.Err)
+}
+
+func (e *CompleteError) Unwrap() error { return e.Err }
+
 // foreign returns a *ForeignError if a new filter at a path would destroy what does not belong to old,
 // the file there. old is nil if there is none.
 //

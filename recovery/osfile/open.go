@@ -135,5 +135,5 @@ func readError(f *os.File, off int64, err error) error {
 	if info, statErr := f.Stat(); statErr == nil {
 		off = info.Size()
 	}
-	return &layout.CorruptError{Region: layout.RegionFile, Offset: off, Rule: "F6: the file was cut short while it was open"}
+	return &layout.CorruptError{Region: layout.RegionFile, Offset: off, Rule: "F6", What: "the file was cut short while it was open"}
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -233,7 +232,7 @@ func TestPublishTellsOfAMissingMark(t *testing.T) {
 		epoch := make([]uint64, 1)
 		_, readErr := f.ReadAt(recovery.Bytes(epoch), layout.OffRuntime+8*layout.RuntimeEpoch)
 		info, statErr := os.Stat(f.Name())
-		if !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "is complete") || statErr != nil || info.Size() != 5000 {
+		if !errors.Is(err, syscall.EIO) || !errors.As(err, new(*CompleteError)) || statErr != nil || info.Size() != 5000 {
 			t.Errorf("%s fails: %v; %v, %v", call, err, info, statErr)
 		}
 		if readErr != nil || (epoch[0] == layout.Superseded) != marked {

@@ -2,7 +2,6 @@ package osfile
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,7 +66,7 @@ func (o *Output) publish(rename func(from, to string) error) error {
 		return errors.Join(err, removeIfThere(o.Name()))
 	}
 	if err := SyncDir(filepath.Dir(o.path)); err != nil {
-		return fmt.Errorf("%s is complete, but may not survive a power loss: %w", o.path, err)
+		return &CompleteError{o.path, "may not survive a power loss", err}
 	}
 	return nil
 }

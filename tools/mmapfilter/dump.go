@@ -68,7 +68,7 @@ func (d *dump) run(path string) error {
 		return err
 	}
 	damage := new(layout.CorruptError)
-	if _, _, _, err := layout.Newest(head); errors.As(err, &damage) && foreign(damage) {
+	if _, _, _, err := layout.Newest(head); errors.As(err, &damage) && damage.NoFilter {
 		return err
 	}
 	d.printf("%s: %s bytes", printable(path), formatCount(size))

@@ -131,7 +131,7 @@ func (d *dump) superblock(i int, sb *layout.Superblock) {
 	if _, _, _, err := layout.Newest(alone); err != nil {
 		verdict = err.Error()
 		if damage := new(layout.CorruptError); errors.As(err, &damage) {
-			verdict = "not intact: " + damage.Rule
+			verdict = "not intact: " + damage.Rule + ": " + damage.What
 		}
 	}
 	uuid := sb.UUID()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -73,8 +72,8 @@ func ofInstall(err error, from, to string) error {
 	if errors.Is(err, syscall.EXDEV) {
 		return &fileError{from, errors.New("it is on another file system than " + to + "; copy it to a file beside that first, and install the copy")}
 	}
-	at := new(fs.PathError)
-	if strings.HasPrefix(err.Error(), "install "+to+": read "+from+": ") || errors.As(err, &at) && at.Path == from {
+	at, read := new(fs.PathError), new(mmapfilter.OpError)
+	if errors.As(err, &read) && read.Path == to && errors.As(read.Err, &read) && read.Path == from || errors.As(err, &at) && at.Path == from {
 		return &aboutError{from, err}
 	}
 	return &aboutError{to, err}

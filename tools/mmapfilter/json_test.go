@@ -16,7 +16,7 @@ func TestJSONTable(t *testing.T) {
 	commands := make(map[string][]string) // by name
 	for command, objects := range map[string][]any{
 		"check": {answerJSON{}}, "expire": {expiry{}}, "grow": {growth{}}, "info": {statsJSON{}, setStatsJSON{}}, "recover": {recoveryJSON{}},
-		"repair": {repair{}}, "size": {planJSON{}}, "verify": {reportJSON{}, setReportJSON{}},
+		"repair": {repair{}}, "size": {planJSON{}}, "verify": {report{}},
 	} {
 		for _, object := range objects {
 			for _, name := range jsonNames(t, reflect.TypeOf(object)) {
@@ -49,8 +49,15 @@ func jsonNames(t *testing.T, object reflect.Type) (names []string) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	for i := range object.NumField() {
 		field := object.Field(i)
+		if !field.IsExported() && !field.Anonymous {
+			continue
+		}
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch inner := field.Type; {
+		inner := field.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		switch {
 		case name == "-":
 			continue
 		case field.Anonymous && name == "":

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/mmapfilter/mmapfilter/recovery"
@@ -126,16 +125,17 @@ func subject(cmd *cobra.Command) string {
 
 func explainError(cmd *cobra.Command, path string, err error) string {
 	var (
-		output  *outputError
-		file    *fileError
-		locked  *mmapfilter.LockedError
-		damage  *mmapfilter.CorruptError
-		version *mmapfilter.VersionError
-		inPath  *fs.PathError
-		option  *mmapfilter.OptionError
-		other   *aboutError
-		shard   *sets.ShardError
-		foreign *mmapfilter.ForeignError
+		output   *outputError
+		file     *fileError
+		locked   *mmapfilter.LockedError
+		damage   *mmapfilter.CorruptError
+		version  *mmapfilter.VersionError
+		complete *mmapfilter.CompleteError
+		inPath   *fs.PathError
+		option   *mmapfilter.OptionError
+		other    *aboutError
+		shard    *sets.ShardError
+		foreign  *mmapfilter.ForeignError
 	)
 	if errors.As(err, &other) {
 		path, err = other.path, other.error
@@ -151,8 +151,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		return explainOption(option)
 	case errors.As(err, &foreign):
 		return explainForeign(cmd, path, foreign)
-	case path == "" || strings.Contains(err.Error(), "is complete"):
-		// There is no filter to name, or the error says that the new one is complete.
+	case path == "" || errors.As(err, &complete): // there is no filter to name, or err names the new one
 		return err.Error()
 	case errors.Is(err, mmapfilter.ErrFull): // it may say why the filter cannot grow
 		return withoutCall(path, err)
@@ -163,11 +162,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 	case errors.As(err, &damage):
 		return explainDamage(cmd, path, damage)
 	case errors.As(err, &version):
-		text := version.Error()
-		if set, _ := sets.IsSet(path); set {
-			text = strings.Replace(text, "filter file", "the set", 1)
-		}
-		return fmt.Sprintf("%s: %s; use a newer mmapfilter", path, text)
+		return fmt.Sprintf("%s: %v; use a newer mmapfilter", path, version)
 	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
 		return explainDead(cmd, path, err)
 	case errors.Is(err, mmapfilter.ErrSuperseded):
@@ -215,13 +210,21 @@ func shardPath(set, shard string) string {
 
 // withoutCall returns the text of an error without the failed call.
 func withoutCall(path string, err error) string {
-	text := err.Error()
-	for _, op := range []string{"open", "close", "build", "create", "verify", "recover", "rebuild", "merge", "expire", "repair", "install"} {
-		if rest, ok := strings.CutPrefix(text, op+" "+path+": "); ok {
-			return path + ": " + rest
+	switch e := err.(type) {
+	case *mmapfilter.OpError:
+		if e.Path == path {
+			return path + ": " + e.Err.Error()
+		}
+	case *unchanged:
+		return withoutCall(path, e.error)
+	case *cutOff:
+		return withoutCall(path, e.error)
+	case interface{ Unwrap() []error }:
+		if list := e.Unwrap(); len(list) == 1 {
+			return withoutCall(path, list[0])
 		}
 	}
-	return text
+	return err.Error()
 }
 
 // explainForeign explains that a new file would have destroyed another one, and what helps.
@@ -269,7 +272,7 @@ func explainDead(cmd *cobra.Command, path string, err error) string {
 		err = errors.Join(err, openErr)
 	}
 	if missing(path) {
-		return explainDamage(cmd, path, &mmapfilter.CorruptError{Rule: "L1: its log is missing"})
+		return explainDamage(cmd, path, &mmapfilter.CorruptError{Rule: "L1", NoLog: true})
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Sprintf("%s: its writer has died, and you may not write to it; ask someone who may to run: mmapfilter recover %s", path, path)
@@ -298,18 +301,10 @@ func missing(path string) bool {
 // manifestRegion is the region of damage to a manifest.
 const manifestRegion = "manifest"
 
-// foreign reports whether damage means that a file is no filter at all: it is empty, or does not begin
-// as one.
-func foreign(e *mmapfilter.CorruptError) bool {
-	return e.Offset == 0 && strings.HasPrefix(e.Rule, "F1: ") &&
-		(e.Region == layout.RegionFile || strings.HasPrefix(e.Rule, "F1: no magic"))
-}
-
 // explainDamage explains that a file breaks a rule of the format. A file that is not a filter
 // breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired, but not one whose layout
 // this program does not know any more.
 func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) string {
-	rule, what, _ := strings.Cut(e.Rule, ": ")
 	repair := ""
 	if _, err := os.Stat(hashesOf(path)); err == nil && cmd.Name() != "repair" {
 		repair = ", or run: mmapfilter repair " + path
@@ -317,27 +312,21 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 	set, _ := sets.IsSet(path)
 	switch {
 	case e.Region == manifestRegion:
-		return fmt.Sprintf("%s: damaged %s (%s: %s); restore it, or assemble or build the set again", path, e.Region, rule, what)
-	case foreign(e) && set:
+		return fmt.Sprintf("%s: damaged %s (%s: %s); restore it, or assemble or build the set again", path, e.Region, e.Rule, e.What)
+	case e.NoFilter && set:
 		return fmt.Sprintf("%s: a set, but %s takes a filter, such as one of its shards", path, cmd.Name())
-	case foreign(e):
+	case e.NoFilter:
 		return path + ": not an mmapfilter file"
-	case rule == "F6" && strings.Contains(what, "before version"):
-		return path + ": " + what
-	case strings.HasPrefix(rule, "L") && repair != "":
+	case e.OldLayout:
+		return path + ": " + e.What
+	case strings.HasPrefix(e.Rule, "L") && repair != "":
 		return fmt.Sprintf("%s: %s; restore it%s, which keeps what is left", path, whatOfLog(path, e), repair)
-	case strings.HasPrefix(rule, "L"):
+	case strings.HasPrefix(e.Rule, "L"):
 		return fmt.Sprintf("%s: %s; restore it, or run: mmapfilter recover --discard-log %s", path, whatOfLog(path, e), path)
 	case repair != "":
-		return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it%s", path, e.Region, e.Offset, rule, what, repair)
+		return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it%s", path, e.Region, e.Offset, e.Rule, e.What, repair)
 	}
-	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it or build it again", path, e.Region, e.Offset, rule, what)
-}
-
-// describeDamage says what is damaged and how, and then which rule that breaks.
-func describeDamage(region string, offset int64, rule string) string {
-	number, what, _ := strings.Cut(rule, ": ")
-	return fmt.Sprintf("damaged %s at offset %d: %s (rule %s)", region, offset, what, number)
+	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it or build it again", path, e.Region, e.Offset, e.Rule, e.What)
 }
 
 // explainHashes explains that a filter has no hashes from which it could be built. For repair this is
@@ -348,7 +337,7 @@ func explainHashes(cmd *cobra.Command, path string, err error) string {
 		subject = path + ": it is damaged, and "
 	}
 	what := whatOfHashes(path, err)
-	if what == noHashes {
+	if lost := new(mmapfilter.HashesError); errors.As(err, &lost) && lost.NotKept {
 		return subject + what + "; build it again from its keys, with --keep-hashes"
 	}
 	return subject + what + "; restore both files, or build the filter again from its keys"
@@ -356,15 +345,13 @@ func explainHashes(cmd *cobra.Command, path string, err error) string {
 
 // whatOfLog says what is wrong with the log of a filter.
 func whatOfLog(path string, e *mmapfilter.CorruptError) string {
-	rule, what, _ := strings.Cut(ruleOf(path, e), ": ")
-	what = strings.TrimPrefix(what, "the file was not closed, and ")
 	switch {
-	case strings.HasSuffix(what, "is missing"):
+	case e.NoLog:
 		return logOf(path) + " is missing"
-	case rule == "L1" || rule == "L2":
-		return what
+	case e.Rule == "L1" || e.Rule == "L2":
+		return whatOf(path, e)
 	}
-	return fmt.Sprintf("%s is damaged at offset %d (%s)", logOf(path), e.Offset, what)
+	return fmt.Sprintf("%s is damaged at offset %d (%s)", logOf(path), e.Offset, whatOf(path, e))
 }
 
 // itself returns the name of the file that a symbolic link leads to, or the name of any other file.
@@ -379,19 +366,12 @@ func itself(path string) string {
 }
 
 // logOf returns the name of the log of a filter.
-func logOf(path string) string { return itself(path) + ".stash" }
+func logOf(path string) string { return itself(path) + recovery.CurrentLog.String() }
 
-// ruleOf returns the broken rule, with the file as named on the command line, which the library
+// whatOf says what damage was found, with the file as named on the command line, which the library
 // does not know.
-func ruleOf(path string, e *mmapfilter.CorruptError) string {
-	named := itself(path)
-	text := strings.ReplaceAll(e.Rule, "NAME", named)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		if real, err = filepath.Abs(real); err == nil {
-			text = strings.ReplaceAll(text, real, named)
-		}
-	}
-	return text
+func whatOf(path string, e *mmapfilter.CorruptError) string {
+	return strings.ReplaceAll(e.What, "NAME", itself(path))
 }
 
 // explainDiskFull explains that a writer ended because the disk was full.
@@ -426,26 +406,25 @@ func explainPath(path string, e *fs.PathError) string {
 // hashesOf returns the name of the hashes that a filter keeps.
 func hashesOf(path string) string { return itself(path) + recovery.CurrentHashes.String() }
 
-const noHashes = "it keeps no hashes"
-
 // whatOfHashes says what is wrong with the hashes of a filter.
 func whatOfHashes(path string, err error) string {
 	name := hashesOf(path)
 	var damage *mmapfilter.CorruptError
 	var inPath *fs.PathError
-	switch text := err.Error(); {
-	case strings.Contains(text, "does not keep them"):
-		return noHashes
-	case strings.Contains(text, "lacks some"):
+	lost := new(mmapfilter.HashesError)
+	errors.As(err, &lost)
+	switch {
+	case lost.NotKept:
+		return "it keeps no hashes"
+	case lost.Lacking:
 		return name + " lacks some hashes, since it was missing or could not be written to"
-	case errors.Is(err, fs.ErrNotExist), strings.Contains(text, syscall.ENOENT.Error()):
+	case lost.Missing:
 		return name + " is missing"
 	case errors.As(err, &damage):
-		_, what, _ := strings.Cut(ruleOf(path, damage), ": ")
-		return fmt.Sprintf("%s is damaged at offset %d (%s)", name, damage.Offset, what)
+		return fmt.Sprintf("%s is damaged at offset %d (%s)", name, damage.Offset, whatOf(path, damage))
 	case errors.As(err, &inPath):
 		return name + ": " + reason(inPath)
 	default:
-		return strings.ReplaceAll(strings.TrimPrefix(withoutCall(path, err), path+": "), "NAME", itself(path))
+		return strings.ReplaceAll(lost.Error(), "NAME", itself(path))
 	}
 }

@@ -58,8 +58,8 @@ func TestExplain(t *testing.T) {
 		return fmt.Errorf("%w: %w", mmapfilter.ErrFailed, fmt.Errorf("%w: %w", doing, os.NewSyscallError("fallocate", syscall.ENOSPC)))
 	}
 	_, retired := layout.NewGeometry(5, layout.Params{FingerprintBits: 13, BucketSize: 52}, 1)
-	retired = &layout.CorruptError{Region: layout.RegionSuperblock, Offset: 65, Rule: "F6: " + retired.Error()}
-	about := func(op string, err error) error { return fmt.Errorf("%s f.mmf: %w", op, err) }
+	retired = &layout.CorruptError{Region: layout.RegionSuperblock, Offset: 65, Rule: "F6", What: retired.Error(), OldLayout: true}
+	about := func(op string, err error) error { return &mmapfilter.OpError{Op: op, Path: "f.mmf", Err: err} }
 	for _, c := range []struct {
 		command string
 		err     error
@@ -70,23 +70,23 @@ func TestExplain(t *testing.T) {
 		{"add", about("open", &mmapfilter.LockedError{PID: os.Getpid()}), "f.mmf is already open for writing in this process"},
 		{"add", about("open", &mmapfilter.LockedError{PID: 1, ReadLock: true}), "f.mmf: process 1 holds a read lock on it, which keeps writers out; try again when it has finished"},
 		{"check", about("open", errors.Join(mmapfilter.ErrNeedsRecovery, denied)), "f.mmf: its writer has died, and you may not write to it; ask someone who may to run: mmapfilter recover f.mmf"},
-		{"check", about("open", errors.Join(mmapfilter.ErrNeedsRecovery, &layout.CorruptError{Region: layout.RegionLog, Offset: 8192, Rule: "L4: the commit says 3 items, its records make 2"})),
+		{"check", about("open", errors.Join(mmapfilter.ErrNeedsRecovery, &layout.CorruptError{Region: layout.RegionLog, Offset: 8192, Rule: "L4", What: "the commit says 3 items, its records make 2"})),
 			"f.mmf: f.mmf.stash is damaged at offset 8192 (the commit says 3 items, its records make 2); restore it, or run: mmapfilter recover --discard-log f.mmf"},
-		{"check", &layout.CorruptError{Region: layout.RegionSuperblock, Rule: "L2: the newest superblock has generation 3, but NAME.stash has records of a later one"},
+		{"check", &layout.CorruptError{Region: layout.RegionSuperblock, Rule: "L2", What: "the newest superblock has generation 3, but NAME.stash has records of a later one"},
 			"f.mmf: the newest superblock has generation 3, but f.mmf.stash has records of a later one; restore it, or run: mmapfilter recover --discard-log f.mmf"},
 		{"check", about("open", mmapfilter.ErrBusy), "f.mmf: a writer has it open; try again when the writer has finished"},
-		{"check", about("open", &mmapfilter.VersionError{Version: 9}), "f.mmf: filter file has format version 9, but this program reads versions up to 1; use a newer mmapfilter"},
+		{"check", about("open", &mmapfilter.VersionError{Version: 9}), "f.mmf: format version 9, but this program reads versions up to 1; use a newer mmapfilter"},
 		{"check", about("open", retired), "f.mmf: the layout, kind 5, is of a program before version 0.1; build the file anew from its keys"},
 		{"add", noSpace(recovery.ErrNoRoom), "disk full while growing f.mmf.stash; durable keys are kept, and --resume continues"},
 		{"uniq", noSpace(errors.New("sync the filter")), "disk full while writing to f.mmf; durable keys are kept"},
 		{"add", &fs.PathError{Op: "open", Path: absolute + ".stash", Err: syscall.EACCES}, "f.mmf.stash: permission denied"},
 		{"build", about("build", &fs.PathError{Op: "open", Path: absolute + ".tmp-00ff", Err: syscall.EACCES}), "f.mmf: permission denied"},
 		{"build", about("build", &fs.PathError{Op: "allocate 9 bytes for", Path: absolute, Err: os.NewSyscallError("fallocate", syscall.ENOSPC)}), "f.mmf: disk full"},
-		{"build", fmt.Errorf("the new filter is complete: %w", about("open", denied)), "the new filter is complete: open f.mmf: open " + absolute + ": permission denied"},
-		{"grow", about("open", mmapfilter.ErrNoHashes), "f.mmf: the hashes of the filter's items are not there; restore both files, or build the filter again from its keys"},
-		{"grow", about("open", fmt.Errorf("%w: NAME.hashes was missing or could not be written to, and lacks some", mmapfilter.ErrNoHashes)),
+		{"build", &mmapfilter.CompleteError{Path: "f.mmf", But: "cannot be opened", Err: denied}, "f.mmf is complete, but cannot be opened: open " + absolute + ": permission denied"},
+		{"grow", about("open", &mmapfilter.HashesError{}), "f.mmf: the hashes of the filter's items are not there; restore both files, or build the filter again from its keys"},
+		{"grow", about("open", &mmapfilter.HashesError{Lacking: true}),
 			"f.mmf: f.mmf.hashes lacks some hashes, since it was missing or could not be written to; restore both files, or build the filter again from its keys"},
-		{"grow", about("open", fmt.Errorf("%w: NAME.hashes: %w", mmapfilter.ErrNoHashes, &fs.PathError{Op: "open", Path: absolute + ".hashes", Err: syscall.EACCES})),
+		{"grow", about("open", &mmapfilter.HashesError{Err: &fs.PathError{Op: "open", Path: absolute + ".hashes", Err: syscall.EACCES}}),
 			"f.mmf: f.mmf.hashes: permission denied; restore both files, or build the filter again from its keys"},
 		{"grow", about("rebuild", &fs.PathError{Op: "open", Path: absolute + ".rebuild.tmp-00ff", Err: syscall.ENOSPC}), "f.mmf: disk full"},
 		{"add", fmt.Errorf("f.mmf: %w, and cannot grow: %w", mmapfilter.ErrFull, mmapfilter.ErrNoHashes), "f.mmf: filter is full, and cannot grow: the hashes of the filter's items are not there"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 	"syscall"
 	"time"
 
@@ -120,7 +119,8 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 	if err := m.setFormat(); err != nil {
 		return nil, errors.Join(err, m.filter.Close())
 	}
-	if lost := lostHashes(m.path); lost != nil && !strings.Contains(lost.Error(), "lacks some") {
+	why := new(mmapfilter.HashesError)
+	if lost := lostHashes(m.path); lost != nil && !(errors.As(lost, &why) && why.Lacking) {
 		fmt.Fprintf(m.stderr, "mmapfilter: %s: cannot keep the hashes of its keys: %s; from now on it lacks some, also under other names of the file\n",
 			m.path, whatOfHashes(m.path, lost))
 	}

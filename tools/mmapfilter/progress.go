@@ -83,6 +83,11 @@ func (p *progress) clear() {
 	}
 }
 
+// ofVerify returns the function that shows the progress of verification.
+func (p *progress) ofVerify() func(done, total int64) {
+	return func(done, total int64) { p.show("verifying", done, total, nil) }
+}
+
 // hide removes the bar until the next call of show, so that something else can be written to the
 // terminal.
 func (p *progress) hide() {

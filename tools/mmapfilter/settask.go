@@ -33,16 +33,17 @@ func noFile(cmd *cobra.Command, args []string) error {
 // any of many.
 func ofTask(err error) error {
 	var (
-		version *mmapfilter.VersionError
-		file    *sets.FileError
+		version  *mmapfilter.VersionError
+		file     *sets.FileError
+		complete *mmapfilter.CompleteError
 	)
 	switch {
-	case err == nil || strings.Contains(err.Error(), "is complete"):
+	case err == nil || errors.As(err, &complete):
 		return err
 	case errors.As(err, &file):
 		return &fileError{file.Path, errors.New(file.Reason)}
 	case errors.As(err, &version):
-		return fmt.Errorf("%s; use a newer mmapfilter", strings.Replace(err.Error(), "filter file", "the file", 1))
+		return fmt.Errorf("%v; use a newer mmapfilter", err)
 	}
 	return withPath(err)
 }

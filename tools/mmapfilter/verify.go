@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"strings"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
@@ -33,64 +36,205 @@ verify writes nothing, so it fails if the writer of the filter has died, unless
 Exit status: 0 if the file is intact, 1 if it is damaged, 2 if it could not be
 checked.`
 
+// A verifyCommand holds the flags of verify.
+type verifyCommand struct {
+	json, recover bool
+}
+
 func newVerifyCommand() *cobra.Command {
-	var asJSON, recover bool
-	cmd := &cobra.Command{Use: "verify", Long: verifyHelp, Args: needFile}
-	addRecoverFlag(cmd.Flags(), &recover)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		bar := newProgress(cmd.ErrOrStderr())
-		defer bar.close()
-		if set, _ := sets.IsSet(args[0]); set {
-			return verifySet(cmd, args[0], recover, asJSON, bar)
-		}
-		verify := func() (mmapfilter.Report, error) {
-			return mmapfilter.Verify(cmd.Context(), args[0], func(done, total int64) {
-				bar.show("verifying", done, total, nil)
-			})
-		}
-		report, err := verify()
-		if recover && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
-			if _, failed := mmapfilter.Recover(args[0]); failed != nil {
-				return errors.Join(err, failed) // damage to a log is not damage to the filter
-			}
-			report, err = verify()
-		}
-		bar.close()
-		var damage *mmapfilter.CorruptError
-		if err != nil && (!errors.As(err, &damage) || foreign(damage)) {
-			return err
-		}
-		if damage != nil && len(report.Damage) == 0 {
-			report.Damage = append(report.Damage, damage)
-		}
-		print := printReport
-		if asJSON {
-			print = printReportJSON
-		}
-		if err := print(cmd.OutOrStdout(), args[0], report); err != nil {
-			return err
-		}
-		if len(report.Damage) > 0 {
-			return errNo
-		}
-		return nil
-	}
+	c := new(verifyCommand)
+	cmd := &cobra.Command{Use: "verify", Long: verifyHelp, Args: needFile, RunE: c.run}
+	addRecoverFlag(cmd.Flags(), &c.recover)
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
 	return cmd
 }
 
-// printReport prints the report or, if there is damage, only the damage: the other counts of a
-// damaged file mean nothing.
-func printReport(w io.Writer, path string, r mmapfilter.Report) error {
+func (c *verifyCommand) run(cmd *cobra.Command, args []string) error {
+	path := args[0]
+	bar := newProgress(cmd.ErrOrStderr())
+	defer bar.close()
+	verify := verifyFilter
+	if isSet(path) {
+		verify = verifySet
+	}
+	r, err := verify(cmd, path, bar)
+	if c.recover && len(r.dead) > 0 {
+		for _, e := range r.dead {
+			if _, failed := mmapfilter.Recover(e.Path); failed != nil && e.Path != path {
+				return &sets.ShardError{Shard: e.Shard, Path: e.Path, Err: failed}
+			} else if failed != nil {
+				return errors.Join(err, failed) // damage to a log is not damage to the filter
+			}
+		}
+		r, err = verify(cmd, path, bar)
+	}
+	bar.close()
+	if err != nil {
+		return err
+	}
+	if c.json {
+		err = printJSON(cmd.OutOrStdout(), r)
+	} else {
+		err = r.print(cmd.OutOrStdout())
+	}
+	if err != nil {
+		return err
+	}
 	for _, d := range r.Damage {
-		if _, err := fmt.Fprintf(w, "%s: %s\n", printable(path), describeDamage(d.Region, d.Offset, ruleOf(path, d))); err != nil {
+		if d.ofShard != nil && d.Error != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", path, d.Error)
+			err = errReported
+		}
+	}
+	if err == nil && !r.Whole {
+		return errNo
+	}
+	return err
+}
+
+// A report is what verify prints of a filter or a set.
+type report struct {
+	Filter      string   `json:"filter"`
+	Whole       bool     `json:"whole"`
+	FileBytes   int64    `json:"file_bytes"`
+	Shards      int      `json:"shards,omitempty"` // of a set
+	Keys        *uint64  `json:"keys"`             // null if damage makes the count meaningless
+	*fileReport          // of a filter
+	Damage      []damage `json:"damage"`
+
+	dead []*sets.ShardError // what must be recovered first
+}
+
+// A fileReport is what a report says of a filter, but not of a set.
+type fileReport struct {
+	mmapfilter.Report
+	StashLen  *int   `json:"stash_len"` // null as keys are
+	HashesErr string `json:"hashes_err"`
+}
+
+// A damage says what is wrong with a file.
+type damage struct {
+	*ofShard        // of a shard of a set
+	Region   string `json:"region"`
+	Offset   int64  `json:"offset"`
+	Rule     string `json:"rule"`
+
+	text string // all of this, as it is printed
+}
+
+// ofShard says which shard is damaged or, if it could not be checked, why.
+type ofShard struct {
+	Shard int    `json:"shard"`
+	Path  string `json:"path"`
+	Error string `json:"error"`
+}
+
+func newDamage(path string, e *mmapfilter.CorruptError) damage {
+	what := whatOf(path, e)
+	return damage{Region: e.Region, Offset: e.Offset, Rule: e.Rule + ": " + what,
+		text: fmt.Sprintf("damaged %s at offset %d: %s (rule %s)", e.Region, e.Offset, what, e.Rule)}
+}
+
+// verifyFilter verifies a filter.
+func verifyFilter(cmd *cobra.Command, path string, bar *progress) (r report, err error) {
+	is, err := mmapfilter.Verify(cmd.Context(), path, bar.ofVerify())
+	found := new(mmapfilter.CorruptError)
+	switch {
+	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
+		r.dead = []*sets.ShardError{{Path: path}}
+		return r, err
+	case err != nil && (!errors.As(err, &found) || found.NoFilter):
+		return r, err
+	case err != nil && len(is.Damage) == 0:
+		is.Damage = append(is.Damage, found)
+	}
+	r = report{Filter: path, Whole: len(is.Damage) == 0, FileBytes: is.FileBytes, fileReport: &fileReport{Report: is}, Damage: []damage{}}
+	if is.HashesErr != nil {
+		r.fileReport.HashesErr = whatOfHashes(path, is.HashesErr)
+	}
+	for _, e := range is.Damage {
+		d := newDamage(path, e)
+		d.text = path + ": " + d.text
+		r.Damage = append(r.Damage, d)
+	}
+	if r.Whole {
+		r.Keys, r.fileReport.StashLen = &is.Items, &is.StashLen
+	}
+	return r, nil
+}
+
+// verifySet verifies all shards of a set.
+func verifySet(cmd *cobra.Command, path string, bar *progress) (r report, err error) {
+	is, err := sets.Verify(cmd.Context(), path, bar.ofVerify())
+	r = report{Filter: path, Whole: err == nil, FileBytes: is.FileBytes, Shards: is.Shards, Damage: []damage{}}
+	found := new(mmapfilter.CorruptError)
+	switch {
+	case err == nil:
+		r.Keys = &is.Items
+	case len(is.Errors) > 0 && cmd.Context().Err() == nil:
+		for _, e := range is.Errors {
+			r.Damage = append(r.Damage, damageOfShard(cmd, path, e))
+			if errors.Is(e, mmapfilter.ErrNeedsRecovery) {
+				r.dead = append(r.dead, e)
+			}
+		}
+	case errors.As(err, &found) && found.Region == manifestRegion:
+		d := newDamage(path, found)
+		d.text = path + ": " + d.text
+		r.Damage = append(r.Damage, d)
+	default:
+		return r, err
+	}
+	return r, nil
+}
+
+// damageOfShard says what is wrong with a shard.
+func damageOfShard(cmd *cobra.Command, path string, e *sets.ShardError) (d damage) {
+	file := shardPath(path, e.Path)
+	which := &ofShard{Shard: e.Shard, Path: file}
+	found := new(mmapfilter.CorruptError)
+	switch what := explainShard(cmd, path, e); {
+	case errors.As(e.Err, &found):
+		d = newDamage(file, found)
+	case errors.Is(e.Err, sets.ErrOtherSet), errors.Is(e.Err, fs.ErrNotExist):
+		what = strings.TrimPrefix(what, fmt.Sprintf("shard %d: %s: ", e.Shard, file))
+		d = newDamage(file, &mmapfilter.CorruptError{Region: layout.RegionFile, Rule: "S4", What: what})
+	default:
+		which.Error = what
+	}
+	d.ofShard, d.text = which, fmt.Sprintf("%s: shard %d: %s", file, e.Shard, d.text)
+	return d
+}
+
+// print prints the report or, if there is damage, only the damage: the other counts of a damaged file
+// mean nothing.
+func (r *report) print(w io.Writer) error {
+	for _, d := range r.Damage {
+		if d.Rule == "" { // its error is printed elsewhere
+			continue
+		}
+		if _, err := fmt.Fprintln(w, printable(d.text)); err != nil {
 			return err
 		}
 	}
-	if len(r.Damage) > 0 {
+	if !r.Whole {
 		return nil
 	}
 	t := newTable(w)
+	if r.fileReport == nil {
+		t.row("files", "%s", formatSize(r.FileBytes))
+		t.row("shards", "%s", formatCount(r.Shards))
+		t.row("keys", "%s", formatCount(*r.Keys))
+	} else {
+		r.fileReport.rows(t)
+	}
+	t.row("damage", "none")
+	return t.flush()
+}
+
+// rows prints what a report says of a filter that is not damaged.
+func (c *fileReport) rows(t table) {
+	r := &c.Report
 	t.row("file", "%s", formatSize(r.FileBytes))
 	t.row("keys", "%s, %s", formatCount(r.Items), formatNumber(r.StashLen, "stash entry", "stash entries"))
 	if r.Sealed {
@@ -101,7 +245,7 @@ func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	differ := r.NotFound | r.Strays | r.LeftOut | r.Waiting // the items from what the hashes mean
 	switch {
 	case r.HashesErr != nil:
-		t.row("hashes", "not compared: %s", whatOfHashes(path, r.HashesErr))
+		t.row("hashes", "not compared: %s", c.HashesErr)
 	case differ == 0 && r.Hashes > 0:
 		t.row("hashes", "%s, of these keys and no others", formatCount(r.Hashes))
 	case differ > 0:
@@ -117,47 +261,4 @@ func printReport(w io.Writer, path string, r mmapfilter.Report) error {
 	if r.Waiting > 0 {
 		t.row("waiting", "%s, for the next rebuild", formatNumber(r.Waiting, "delete", "deletes"))
 	}
-	t.row("damage", "none")
-	return t.flush()
-}
-
-// A reportJSON is the object that verify --json prints.
-type reportJSON struct {
-	Filter    string       `json:"filter"`
-	Whole     bool         `json:"whole"`
-	FileBytes int64        `json:"file_bytes"`
-	Sealed    bool         `json:"sealed"`
-	Chunks    int64        `json:"chunks"`
-	Keys      *uint64      `json:"keys"`      // null if damage makes the count meaningless
-	StashLen  *int         `json:"stash_len"` // likewise
-	Hashes    uint64       `json:"hashes"`
-	NotFound  uint64       `json:"not_found"`
-	Strays    uint64       `json:"strays"`
-	LeftOut   uint64       `json:"left_out"`
-	Waiting   uint64       `json:"waiting"`
-	HashesErr string       `json:"hashes_err"`
-	Damage    []damageJSON `json:"damage"`
-}
-
-type damageJSON struct {
-	Region string `json:"region"`
-	Offset int64  `json:"offset"`
-	Rule   string `json:"rule"`
-}
-
-func printReportJSON(w io.Writer, path string, r mmapfilter.Report) error {
-	object := reportJSON{
-		Filter: path, Whole: len(r.Damage) == 0, FileBytes: r.FileBytes, Sealed: r.Sealed, Chunks: r.Chunks,
-		Hashes: r.Hashes, NotFound: r.NotFound, Strays: r.Strays, LeftOut: r.LeftOut, Waiting: r.Waiting, Damage: []damageJSON{},
-	}
-	if r.HashesErr != nil {
-		object.HashesErr = whatOfHashes(path, r.HashesErr)
-	}
-	for _, d := range r.Damage {
-		object.Damage = append(object.Damage, damageJSON{d.Region, d.Offset, ruleOf(path, d)})
-	}
-	if object.Whole {
-		object.Keys, object.StashLen = &r.Items, &r.StashLen
-	}
-	return printJSON(w, object)
 }

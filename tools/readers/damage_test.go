@@ -30,8 +30,8 @@ func ruleOf(err error) string {
 	case errors.As(err, &version):
 		return "version"
 	case errors.As(err, &damage):
-		if rule, _, _ := strings.Cut(damage.Rule, ":"); rule != "F3" {
-			return rule
+		if damage.Rule != "F3" {
+			return damage.Rule
 		}
 		return "version" // 0
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/bits"
 	"slices"
 
@@ -69,7 +68,7 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 // hashesError makes damage of NAME.hashes match recovery.ErrHashes.
 func hashesError(err error) error {
 	if e := new(layout.CorruptError); errors.As(err, &e) && e.Region == layout.RegionHashes && !errors.Is(err, recovery.ErrHashes) {
-		return fmt.Errorf("%w: %w", recovery.ErrHashes, err)
+		return &recovery.HashesError{Err: err}
 	}
 	return err
 }

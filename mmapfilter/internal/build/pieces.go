@@ -48,7 +48,7 @@ func (p pieces) lines(i int) (from, to uint64) {
 // into a checksum table.
 func (p pieces) sum(t layout.Checks, region []uint64, i int, file, table []byte) (items uint64, err error) {
 	from, to := p.lines(i)
-	items, _, err = layout.CheckLines(t, region, from, to)
+	items, err = layout.CheckLines(p.g, t, region, from, to)
 	if err != nil {
 		return 0, err
 	}
@@ -106,5 +106,5 @@ func checkCount(sb *layout.Superblock, inLines, inStash uint64) *layout.CorruptE
 	if inLines+inStash == sb.Length() {
 		return nil
 	}
-	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: fmt.Sprintf("F13: the superblock says %d items, but the lines hold %d and the stash %d", sb.Length(), inLines, inStash)}
+	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: "F13", What: fmt.Sprintf("the superblock says %d items, but the lines hold %d and the stash %d", sb.Length(), inLines, inStash)}
 }

@@ -44,7 +44,7 @@ type verification struct {
 
 // Damage turns a fault in a mapped file into damage, which names the place.
 func Damage(g layout.Geometry, fault *osfile.FaultError) *layout.CorruptError {
-	return &layout.CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6: " + fault.Error()}
+	return &layout.CorruptError{Region: g.RegionAt(fault.Offset), Offset: fault.Offset, Rule: "F6", What: fault.Error()}
 }
 
 // advance reports that the bytes [from, to) of the file have been read.
@@ -81,7 +81,7 @@ func (v *verification) run(ctx context.Context) error {
 	v.guarded(func() {
 		for off := layout.OffRegion + g.RegionBytes; off < g.OffTable; off++ {
 			if v.data[off] != 0 {
-				v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: off, Rule: "F10: padding after the last line is not zero"})
+				v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: off, Rule: "F10", What: "padding after the last line is not zero"})
 				return
 			}
 		}
@@ -133,11 +133,10 @@ func (v *verification) checkPieces(ctx context.Context, table []byte) (items uin
 			}
 		}
 		from, to := pieces.lines(i)
-		n, line, err := layout.CheckLines(t, view.Region, from, to)
+		n, err := layout.CheckLines(g, t, view.Region, from, to)
 		inLines.Add(int64(n))
-		if err != nil {
-			broken.CompareAndSwap(nil, &layout.CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(line),
-				Rule: err.Error()})
+		if e, ok := err.(*layout.CorruptError); ok {
+			broken.CompareAndSwap(nil, e)
 		}
 		return nil
 	})

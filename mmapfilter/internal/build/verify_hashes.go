@@ -65,7 +65,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	for i := range sums.pieces {
 		if sums.pieces[i] != [2]uint64{} {
 			from, _ := pieces.lines(i)
-			v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(from), Rule: "K6: in the lines from here on, the items are not those of the hashes that were kept"})
+			v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(from), Rule: "K6", What: "in the lines from here on, the items are not those of the hashes that were kept"})
 		}
 	}
 	v.report.NotFound = uint64(len(lost))
@@ -74,12 +74,12 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 		return ok
 	})
 	if n := len(hidden); n > 0 && len(v.report.Damage) == 0 {
-		v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion, Rule: fmt.Sprintf("K6: %d of the hashes that were kept are not found", n)})
+		v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion, Rule: "K6", What: fmt.Sprintf("%d of the hashes that were kept are not found", n)})
 	}
 	if hosts, ok := t.(layout.Hosts); ok && len(v.report.Damage) == 0 {
 		v.guarded(func() {
 			hosts.MakeBits(&view, 0, g.Lines, func(word, _ uint64) {
-				v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion + int64(word)*8, Rule: "K6: overflow bits are set that no item needs"})
+				v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion + int64(word)*8, Rule: "K6", What: "overflow bits are set that no item needs"})
 			})
 		})
 	}

@@ -90,7 +90,7 @@ func TestVerify(t *testing.T) {
 				t.Errorf("%s: %+v", s, r)
 			}
 			f.words[layout.WordRegion+5] ^= 1 << 9
-			if r := f.verify(t); sealed && (len(r.Damage) != 1 || !strings.HasPrefix(r.Damage[0].Rule, "F8")) {
+			if r := f.verify(t); sealed && (len(r.Damage) != 1 || r.Damage[0].Rule != "F8") {
 				t.Errorf("%s: a bit has changed: %+v", s, r)
 			}
 		}
@@ -101,7 +101,7 @@ func TestVerify(t *testing.T) {
 		for i := range layout.SuperblockSlots {
 			copy(recovery.Bytes(f.words)[i*layout.SuperblockBytes:], sb[:])
 		}
-		if r := f.verify(t); len(r.Damage) != 1 || !strings.HasPrefix(r.Damage[0].Rule, "F13") {
+		if r := f.verify(t); len(r.Damage) != 1 || r.Damage[0].Rule != "F13" {
 			t.Errorf("%s: a wrong count: %+v", s, r)
 		}
 	}
@@ -210,7 +210,7 @@ func TestHistory(t *testing.T) {
 				t.Fatal(err, r.HashesErr)
 			}
 			if c.damage != "" {
-				if len(r.Damage) != 1 || !strings.Contains(r.Damage[0].Rule, c.damage) {
+				if len(r.Damage) != 1 || !strings.Contains(r.Damage[0].Error(), c.damage) {
 					t.Errorf("%s, %s: %v", s, c.name, r.Damage)
 				}
 				continue
