@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
 )
 
@@ -63,25 +62,20 @@ func (a *addCommand) run(cmd *cobra.Command, args []string) error {
 	if err := a.checkCreate(args); err != nil {
 		return err
 	}
-	if ofSet(args) {
-		kind := addRun
-		if a.unique {
-			kind = addUniqueRun
-		}
-		return runSetMutation(cmd, &a.mutationFlags, kind, args)
+	kind := addRun
+	if a.unique {
+		kind = addUniqueRun
 	}
-	run, err := a.newAddition(cmd, args)
+	m, err := newMutation(cmd, &a.mutationFlags, kind, args)
 	if err != nil {
 		return err
 	}
-	err = run.run(cmd.Context())
-	run.report(run.summary())
-	return err
+	return m.run(cmd.Context())
 }
 
 // checkCreate checks the flags of a new filter.
 func (a *addCommand) checkCreate(args []string) error {
-	if a.create && ofSet(args) {
+	if a.create && len(args) > 0 && isSet(args[0]) {
 		return &fileError{args[0], errors.New("a set, which add cannot create; omit --create")}
 	}
 	if a.create {
@@ -96,99 +90,30 @@ func (a *addCommand) checkCreate(args []string) error {
 	return nil
 }
 
-// An addition is a run of add.
-type addition struct {
-	*mutation
-	unique  bool
-	added   []bool   // which keys of a batch were added, with --unique
-	skipped uint64   // keys not added, with --unique
-	was     presence // of the keys added, without --unique and with --verbose
-}
-
-func (a *addCommand) newAddition(cmd *cobra.Command, args []string) (*addition, error) {
-	kind := addRun
-	if a.unique {
-		kind = addUniqueRun
-	}
-	m, err := newMutation(cmd, &a.mutationFlags, kind, args)
-	if err != nil {
-		return nil, err
-	}
-	run := &addition{mutation: m, unique: a.unique, was: presence{filter: m.filter}}
-	switch {
-	case a.unique:
-		m.apply = run.addUnique
-	case a.verbose:
-		m.apply = run.addAndCount
-	default:
-		m.apply = m.filter.InsertBatch
-	}
-	return run, nil
-}
-
-func (a *addition) addUnique(keys [][]byte) (int, error) {
-	if len(a.added) < len(keys) {
-		a.added = make([]bool, max(len(keys), blockKeys))
-	}
-	n, err := a.filter.InsertUniqueBatch(keys, a.added)
-	for _, added := range a.added[:n] {
-		if !added {
-			a.skipped++
-		}
-	}
-	return n, err
-}
-
-// addAndCount is slower than InsertBatch, because it looks up each key first.
-func (a *addition) addAndCount(keys [][]byte) (int, error) {
-	a.was.ask(keys)
-	n, err := a.filter.InsertBatch(keys)
-	a.was.count(n)
-	return n, err
-}
-
-func (a *addition) summary() string {
-	what := formatNumber(a.done-a.skipped, "key", "keys") + " added"
-	switch {
-	case a.unique:
-		what += fmt.Sprintf(", %s left out", formatCount(a.skipped))
-	case a.was.total > 0:
-		what += fmt.Sprintf(", %s of them may have been there", formatCount(a.was.total))
-	}
-	return what
-}
-
-// A presence counts keys that may have been in a filter before they were added.
+// A presence counts keys that may have been in a filter or a set before they were added.
 type presence struct {
-	filter *mmapfilter.Filter
 	total  uint64
-	hashes []uint64 // of the keys in a batch
-	found  []bool
-	before map[uint64]struct{} // hashes of the keys of the batch that were added
+	found  []bool              // which keys of a batch may have been there before the batch
+	before map[string]struct{} // the keys of the batch that were added
 }
 
 // ask looks up a batch of keys before they are added.
-func (p *presence) ask(keys [][]byte) {
-	p.hashes = p.hashes[:0]
-	for _, key := range keys {
-		p.hashes = append(p.hashes, p.filter.Hash(key))
-	}
+func (p *presence) ask(in keyed, keys [][]byte) {
 	if len(p.found) < len(keys) {
 		p.found = make([]bool, max(len(keys), blockKeys))
 	}
-	p.filter.ContainsHashes(p.hashes, p.found)
+	in.ContainsBatch(keys, p.found)
 }
 
-// count counts those of the first n keys that were found, or that equal an earlier key of the
-// batch.
-func (p *presence) count(n int) {
+// count counts those of the keys that were found, or that equal an earlier key of the batch.
+func (p *presence) count(keys [][]byte) {
 	if p.before == nil {
-		p.before = make(map[uint64]struct{}, blockKeys)
+		p.before = make(map[string]struct{}, blockKeys)
 	}
 	clear(p.before)
-	for i, hash := range p.hashes[:n] {
+	for i, key := range keys {
 		added := len(p.before)
-		if p.before[hash] = struct{}{}; p.found[i] || len(p.before) == added {
+		if p.before[string(key)] = struct{}{}; p.found[i] || len(p.before) == added {
 			p.total++
 		}
 	}

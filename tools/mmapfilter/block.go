@@ -39,6 +39,15 @@ func (b *block) addWhole(key, text, raw, record []byte, number int) {
 	b.spans = append(b.spans, at)
 }
 
+// take adds the key that an input has yielded.
+func (b *block) take(key []byte, in *input) {
+	record := in.raw
+	if in.whole {
+		record = in.record
+	}
+	b.addWhole(key, in.text, in.raw, record, in.number)
+}
+
 // put copies bytes into the arena.
 func (b *block) put(bytes []byte) (start, end int) {
 	start = len(b.arena)

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"fmt"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 const delHelp = `Usage: mmapfilter del FILTER [FILE...]
 
@@ -38,64 +34,12 @@ func newDelCommand() *cobra.Command {
 	d := new(mutationFlags)
 	cmd := &cobra.Command{Use: "del", Long: delHelp, Args: cobra.ArbitraryArgs}
 	d.addTo(cmd.Flags())
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runDel(cmd, d, args) }
-	return cmd
-}
-
-func runDel(cmd *cobra.Command, flags *mutationFlags, args []string) error {
-	if ofSet(args) {
-		return runSetMutation(cmd, flags, delRun, args)
-	}
-	run, err := newDeletion(cmd, flags, args)
-	if err != nil {
-		return err
-	}
-	run.keeps = run.filter.Stats().KeepsHashes
-	err = run.run(cmd.Context())
-	run.report(run.summary())
-	if run.absent > 0 && run.done > run.absent {
-		fmt.Fprintf(run.stderr, "mmapfilter: %s: %s\n", run.path, strayWarning(run.keeps))
-	}
-	if err == nil && run.absent > 0 {
-		return errNo
-	}
-	return err
-}
-
-// A deletion is a run of del.
-type deletion struct {
-	*mutation
-	absent uint64 // keys that were certainly not in the filter
-	keeps  bool   // the filter keeps hashes
-}
-
-func newDeletion(cmd *cobra.Command, flags *mutationFlags, args []string) (*deletion, error) {
-	m, err := newMutation(cmd, flags, delRun, args)
-	if err != nil {
-		return nil, err
-	}
-	run := &deletion{mutation: m}
-	m.apply = run.delete
-	return run, nil
-}
-
-func (d *deletion) delete(keys [][]byte) (int, error) {
-	for i, key := range keys {
-		deleted, err := d.filter.Delete(key)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		m, err := newMutation(cmd, d, delRun, args)
 		if err != nil {
-			return i, err
+			return err
 		}
-		if !deleted {
-			d.absent++
-		}
+		return m.run(cmd.Context())
 	}
-	return len(keys), nil
-}
-
-func (d *deletion) summary() string {
-	what := formatNumber(d.done-d.absent, "key", "keys") + " deleted"
-	if d.absent > 0 {
-		what += fmt.Sprintf(", %s certainly not there", formatCount(d.absent))
-	}
-	return what
+	return cmd
 }

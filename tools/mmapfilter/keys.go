@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -56,6 +57,40 @@ func (in *input) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 			}
 		}
 	}
+}
+
+// each reads all keys into the block. It calls work, which empties the block, when the block is full and
+// before each read that may wait, and also for the keys before an error of the input. It returns the
+// first error.
+func (in *input) each(ctx context.Context, b *block, work func() error) error {
+	var failed error
+	in.beforeRead = func() error {
+		if failed = work(); failed != nil {
+			return io.EOF
+		}
+		return nil
+	}
+	for key, err := range in.keys(ctx) {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		switch {
+		case failed != nil:
+		case err != nil:
+			failed = cmp.Or(work(), err)
+		default:
+			if b.take(key, in); b.full() {
+				failed = work()
+			}
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	if failed == nil {
+		failed = work()
+	}
+	return failed
 }
 
 // read yields the keys of one source. It reports whether the caller wants more.

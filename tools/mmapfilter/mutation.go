@@ -49,23 +49,19 @@ func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 
 // A mutation is a run of add or del. It goes through its input once, in order, and records its
 // progress in the filter as a marker. Before its first operation the filter has a marker of this
-// run; after its last, one that says that the run has ended.
+// run; after its last, one that says that the run has ended. A set has no markers.
 type mutation struct {
 	*mutationFlags
-	kind   runKind
-	path   string
-	filter *mmapfilter.Filter
-	stderr io.Writer
-	in     *input
-	block  block
-	bar    *progress
-	start  time.Time
-	// apply adds or deletes keys, in order, and returns how many it processed before the error.
-	// That number excludes the refused key.
-	apply func(keys [][]byte) (n int, err error)
-	// syncAt is Filter.SyncAt. Tests replace it.
-	syncAt func(seq uint64) error
-
+	kind     runKind
+	path     string
+	to       writable
+	log      sequenced          // the same filter; nil for a set
+	filter   *mmapfilter.Filter // the same; nil for a set
+	stderr   io.Writer
+	in       *input
+	block    block
+	bar      *progress
+	start    time.Time
 	recorded format // how keys are read, according to the filter
 
 	resumption             // what an earlier run has processed
@@ -75,9 +71,14 @@ type mutation struct {
 	synced     uint64      // records passed at the last marker
 	marked     bool        // the filter has a marker of this run
 	changed    bool        // there were operations since the last marker
+	added      []bool      // which keys of a batch were added, with --unique
+	skipped    uint64      // keys that were left out, or certainly not there
+	was        presence    // of the keys added, without --unique and with --verbose
+	refused    int         // number of the record that an error is about, or 0
 	warned     bool        // that the filter is over its capacity
 	err        error
 	lost       bool // the changes may not be durable
+
 }
 
 // A resumption describes the previous run to a run that resumes it. The new run first goes over
@@ -93,10 +94,13 @@ type resumption struct {
 	undecided bool
 }
 
-// newMutation opens a filter for writing. The caller must set apply and call run.
+// newMutation opens a filter or a set for writing. The caller must call run.
 func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []string) (*mutation, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("%s needs a filter file", cmd.Name())
+	}
+	if flags.resume && isSet(args[0]) {
+		return nil, &fileError{args[0], errors.New("--resume is not possible with a set, whose shards each have a log; to go on with an add, use --unique")}
 	}
 	m := &mutation{mutationFlags: flags, kind: kind, path: args[0], stderr: cmd.ErrOrStderr(), start: time.Now()}
 	sources, err := flags.format.sources(args[1:], cmd.InOrStdin())
@@ -112,12 +116,13 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 	if !typed(sources) {
 		m.bar = newProgress(m.stderr)
 	}
-	if m.filter, err = flags.openOrCreate(m.path); err != nil {
+	if m.to, err = openWritable(m.path, &flags.open, flags.create); err != nil {
 		return nil, err
 	}
-	m.syncAt = m.filter.SyncAt
+	m.log, _ = m.to.(sequenced)
+	m.filter, _ = m.to.(*mmapfilter.Filter)
 	if err := m.setFormat(); err != nil {
-		return nil, errors.Join(err, m.filter.Close())
+		return nil, errors.Join(err, m.to.Close())
 	}
 	why := new(mmapfilter.HashesError)
 	if lost := lostHashes(m.path); lost != nil && !(errors.As(lost, &why) && why.Lacking) {
@@ -125,21 +130,6 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 			m.path, whatOfHashes(m.path, lost))
 	}
 	return m, nil
-}
-
-// openOrCreate opens a filter for writing, and creates it first if it is missing and is to be.
-func (m *mutationFlags) openOrCreate(path string) (*mmapfilter.Filter, error) {
-	if m.create == nil {
-		return mmapfilter.Open(path, &m.open)
-	}
-	filter, err := mmapfilter.OpenOrCreate(path, &m.create.opts, &m.open)
-	if err != nil {
-		return nil, err
-	}
-	if err := contradicted(path, filter, m.create.flags, m.create.opts, m.create.seeded); err != nil {
-		return nil, errors.Join(err, filter.Close())
-	}
-	return filter, nil
 }
 
 // typed reports whether a source may be a terminal, where a bar would interfere with typing.
@@ -155,7 +145,7 @@ func typed(s *sources) bool {
 // setFormat sets how keys are read: as the filter records, or as the flags say.
 func (m *mutation) setFormat() error {
 	var err error
-	if m.recorded, err = recordedFormat(m.path, m.filter.Normalisation(), m.plain); err == nil {
+	if m.recorded, err = recordedFormat(m.path, m.to.Normalisation(), m.plain); err == nil {
 		m.in.format, err = m.format.format(m.recorded)
 	}
 	return err
@@ -192,31 +182,43 @@ func formatSpeed(n int64, took time.Duration) string {
 // warn says once that the filter holds more keys than it was sized for. It syncs first, because
 // the rate is estimated from the file, which has only durable keys.
 func (m *mutation) warn() {
-	length, capacity := m.filter.Len(), m.filter.Cap()
-	if m.warned || m.err != nil || !m.kind.adds() || length <= capacity || growing(m.filter) {
+	length, capacity := m.to.Len(), m.to.Cap()
+	if m.warned || m.err != nil || !m.kind.adds() || length <= capacity {
 		return
+	}
+	rate := "its rate"
+	if m.filter == nil && capacity == 0 { // nobody said
+		return
+	} else if m.filter != nil {
+		if growing(m.filter) {
+			return
+		}
+		if err := m.to.Sync(); err != nil {
+			m.lost = true
+			m.fail(m.explain(err))
+			return
+		}
+		s := m.filter.Stats()
+		rate = fmt.Sprintf("its rate is now about %s (%s was asked for) and", formatRate(s.EstimatedRate), formatRate(s.TargetRate))
 	}
 	m.warned = true
-	if err := m.filter.Sync(); err != nil {
-		m.lost = true
-		m.fail(m.explain(err))
-		return
-	}
-	s := m.filter.Stats()
 	m.bar.hide()
-	fmt.Fprintf(m.stderr, "mmapfilter: %s: over capacity: it holds %s and was sized for %s; its rate is now about %s (%s was asked for) and rises with each key\n",
-		m.path, formatNumber(length, "key", "keys"), formatCount(capacity), formatRate(s.EstimatedRate), formatRate(s.TargetRate))
+	fmt.Fprintf(m.stderr, "mmapfilter: %s: over capacity: it holds %s and was sized for %s; %s rises with each key\n",
+		m.path, formatNumber(length, "key", "keys"), formatCount(capacity), rate)
 }
 
 // explain adds the name of the filter to an error of a write. If the disk is full, it also says
 // which part of the input is durable.
 func (m *mutation) explain(err error) error {
-	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	switch {
+	case m.log == nil: // the error names the shard
+		return err
+	case !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%s: %w", m.path, err)
 	}
 	durable := m.skip
-	if last, ok := decodeMarker(m.filter.DurableSeq()); m.marked && ok {
-		durable = last.records + m.filter.DurableOps()
+	if last, ok := decodeMarker(m.log.DurableSeq()); m.marked && ok {
+		durable = last.records + m.log.DurableOps()
 	}
 	kept := formatCount(durable) + " keys are durable; --resume continues"
 	switch durable {
@@ -231,7 +233,7 @@ func (m *mutation) explain(err error) error {
 // explainAt says at which record of the input an error of the filter or of that record occurred.
 func (m *mutation) explainAt(err error, number int) error {
 	help := "build a larger one from all keys"
-	if canGrow(m.filter) {
+	if m.filter != nil && canGrow(m.filter) {
 		help = "run: mmapfilter grow " + m.path
 	}
 	var copies *mmapfilter.CopiesError
@@ -245,8 +247,8 @@ func (m *mutation) explainAt(err error, number int) error {
 		return fmt.Errorf("%s: %w: record %d of %s does not fit; make room, and --resume continues", m.path, err, number, m.in.file)
 	case errors.Is(err, mmapfilter.ErrFull):
 		return fmt.Errorf("%s: %w: it holds %s and was sized for %s; record %d of %s does not fit; %s",
-			m.path, err, formatNumber(m.filter.Len(), "key", "keys"), formatCount(m.filter.Cap()), number, m.in.file, help)
-	case errors.Is(err, mmapfilter.ErrFailed):
+			m.path, err, formatNumber(m.to.Len(), "key", "keys"), formatCount(m.to.Cap()), number, m.in.file, help)
+	case errors.Is(err, mmapfilter.ErrFailed), m.log == nil:
 		return m.explain(err)
 	}
 	return fmt.Errorf("%s: record %d: %w", m.in.file, number, err)
@@ -264,15 +266,33 @@ func strayWarning(keepsHashes bool) string {
 
 // report says on standard error how many keys were processed: with --verbose, and after an error
 // if they are kept.
-func (m *mutation) report(what string) {
+func (m *mutation) report() {
+	what := m.summary()
 	switch {
 	case m.err == nil && m.verbose:
 	case m.err == nil || m.lost || m.done == 0:
 		return
-	case errors.Is(m.err, mmapfilter.ErrFull):
+	case m.log == nil && m.refused > 0:
+		what += fmt.Sprintf(", and durable: those before record %d of %s", m.refused, m.in.file)
+	case m.log == nil || errors.Is(m.err, mmapfilter.ErrFull):
 		what += ", and durable"
 	default:
 		what += ", and durable; --resume continues after them"
 	}
 	fmt.Fprintf(m.stderr, "mmapfilter: %s: %s\n", m.path, what)
+}
+
+func (m *mutation) summary() string {
+	what := formatNumber(m.done-m.skipped, "key", "keys")
+	switch {
+	case m.kind == addUniqueRun:
+		return what + fmt.Sprintf(" added, %s left out", formatCount(m.skipped))
+	case m.kind == addRun && m.was.total > 0:
+		return what + fmt.Sprintf(" added, %s of them may have been there", formatCount(m.was.total))
+	case m.kind == addRun:
+		return what + " added"
+	case m.skipped > 0:
+		return what + fmt.Sprintf(" deleted, %s certainly not there", formatCount(m.skipped))
+	}
+	return what + " deleted"
 }

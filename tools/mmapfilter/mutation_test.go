@@ -46,13 +46,7 @@ func TestDiskFull(t *testing.T) {
 			t.Chdir(t.TempDir())
 			createHere(t, "1k")
 			m := prepare(t, "add", input, "--sync-every", "2")
-			syncAt := m.syncAt
-			m.syncAt = func(seq uint64) error {
-				if syncs--; syncs < 0 {
-					return fmt.Errorf("%w: grow the log: %w", mmapfilter.ErrFailed, full)
-				}
-				return syncAt(seq)
-			}
+			m.log = &fullLog{m.filter, syncs, full}
 			err := m.run(context.Background())
 			if want := "f.mmf: disk full while writing f.mmf.stash; " + want; err == nil || err.Error() != want {
 				t.Errorf("%v, want %s", err, want)
@@ -68,6 +62,20 @@ func TestDiskFull(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A fullLog is a filter whose log is full after some syncs.
+type fullLog struct {
+	sequenced
+	syncs int
+	full  error
+}
+
+func (l *fullLog) SyncAt(seq uint64) error {
+	if l.syncs--; l.syncs < 0 {
+		return fmt.Errorf("%w: grow the log: %w", mmapfilter.ErrFailed, l.full)
+	}
+	return l.sequenced.SyncAt(seq)
 }
 
 // TestPastCapacity checks that exceeding the capacity is reported once, with the rate at that
@@ -173,7 +181,7 @@ func TestProgressOfPipe(t *testing.T) {
 		cmd.SetErr(terminal)
 		a := new(addCommand)
 		a.addTo(cmd.Flags())
-		run, err := a.newAddition(cmd, []string{"f.mmf"})
+		run, err := newMutation(cmd, &a.mutationFlags, addRun, []string{"f.mmf"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,13 +3,31 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 )
 
-// run processes the input and closes the filter. When it returns, all changes are durable,
-// unless lost is set.
+// run processes the input, closes the filter and says what it has done. All changes are durable then,
+// unless lost is set. A key that was certainly not there makes the answer of del no.
 func (m *mutation) run(ctx context.Context) error {
-	m.begin()
+	keeps := m.filter != nil && m.filter.Stats().KeepsHashes
+	m.process(ctx)
+	m.report()
+	if m.kind != delRun || m.skipped == 0 {
+		return m.err
+	}
+	if m.done > m.skipped {
+		fmt.Fprintf(m.stderr, "mmapfilter: %s: %s\n", m.path, strayWarning(keeps))
+	}
+	if m.err == nil {
+		return errNo
+	}
+	return m.err
+}
+
+// process processes the input and closes the filter.
+func (m *mutation) process(ctx context.Context) {
+	if m.log != nil {
+		m.begin()
+	}
 	if m.err == nil {
 		m.records(ctx)
 	}
@@ -23,18 +41,17 @@ func (m *mutation) run(ctx context.Context) error {
 		// marker counts records.
 		m.mark(false)
 	}
-	if err := m.filter.Close(); err != nil {
+	if err := m.to.Close(); err != nil {
 		m.lost = true
 		m.fail(m.explain(err))
 	}
-	return m.err
 }
 
 // begin finds out what the previous run has done, if this one resumes it. Any other run marks its
 // start at once, so that earlier operations do not count as its own. In an untouched filter, it
 // marks its start with its first record.
 func (m *mutation) begin() {
-	seq, operations := m.filter.DurableSeq(), m.filter.DurableOps()
+	seq, operations := m.log.DurableSeq(), m.log.DurableOps()
 	switch {
 	case m.resume:
 		var err error
@@ -48,68 +65,50 @@ func (m *mutation) begin() {
 
 // end marks the run as successful. A run without records leaves an untouched filter untouched.
 func (m *mutation) end() {
-	if m.passed.records > 0 || m.filter.DurableSeq()|m.filter.DurableOps() != 0 {
+	if m.passed.records > 0 || m.log != nil && m.log.DurableSeq()|m.log.DurableOps() != 0 {
 		m.mark(true)
 	}
 }
 
 // mark makes all changes durable, with the marker of the progress so far.
 func (m *mutation) mark(ended bool) {
-	next := m.passed.marker(m.kind, ended, m.filter.Len())
-	if !ended && m.passed.records == 0 {
-		next.first = m.first
-	}
-	seq := next.encode()
-	if m.changed || m.filter.DurableSeq() != seq || m.filter.DurableOps() != 0 {
-		if err := m.syncAt(seq); err != nil {
-			m.lost = true
-			m.fail(m.explain(err))
-			return
+	var err error
+	if m.log == nil {
+		err = m.to.Sync()
+	} else {
+		next := m.passed.marker(m.kind, ended, m.to.Len())
+		if !ended && m.passed.records == 0 {
+			next.first = m.first
 		}
+		if seq := next.encode(); m.changed || m.log.DurableSeq() != seq || m.log.DurableOps() != 0 {
+			err = m.log.SyncAt(seq)
+		}
+	}
+	if err != nil {
+		m.lost = true
+		m.fail(m.explain(err))
+		return
 	}
 	m.synced, m.marked, m.changed = m.passed.records, true, false
 }
 
 // records processes the records of the input.
 func (m *mutation) records(ctx context.Context) {
-	m.in.beforeRead = func() error {
-		m.work()
-		m.show()
-		if m.err != nil {
-			return io.EOF
-		}
-		return nil
-	}
-	for key, err := range m.in.keys(ctx) {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			m.block.add(key, key, m.in.number)
-			if m.block.full() {
-				m.work()
-			}
-		} else {
-			m.work()
-			m.fail(explainMisfit(err, m.in.format, m.recorded, m.path))
-		}
-		if m.err != nil {
-			return
-		}
-	}
-	m.work()
-	if m.err == nil {
+	if err := m.in.each(ctx, &m.block, m.work); err != nil {
+		m.fail(explainMisfit(err, m.in.format, m.recorded, m.path))
+	} else {
 		m.fail(m.tooShort())
 	}
 }
 
 // work processes the block: it compares the records that an earlier run has processed, and adds
 // or deletes the others.
-func (m *mutation) work() {
-	if m.err != nil || len(m.block.spans) == 0 {
-		return
-	}
+func (m *mutation) work() error {
+	m.show()
 	keys := m.block.keys()
+	if len(keys) == 0 {
+		return nil
+	}
 	n, err := m.goOver(keys)
 	if err == nil && n < len(keys) {
 		var done int
@@ -117,14 +116,16 @@ func (m *mutation) work() {
 		n += done
 	}
 	if err != nil {
-		m.fail(m.explainAt(err, m.block.spans[n].number))
-		return
+		m.refused = m.block.spans[n].number
+		m.fail(m.explainAt(err, m.refused))
+		return m.err
 	}
 	m.block.clear()
 	if m.passed.records-m.synced >= m.syncEvery && m.changed {
 		m.mark(false)
 	}
 	m.warn()
+	return m.err
 }
 
 // do adds or deletes keys, and returns how many were processed before the error.
@@ -148,6 +149,43 @@ func (m *mutation) do(keys [][]byte) (n int, err error) {
 	m.done += uint64(n)
 	if err == nil && n < len(keys) {
 		err = fmt.Errorf("a run takes at most %s records; give the rest to another run", formatCount(uint64(maxRecords)))
+	}
+	return n, err
+}
+
+// apply adds or deletes keys in their order, and returns how many it processed before the error. That
+// number excludes the refused key.
+func (m *mutation) apply(keys [][]byte) (n int, err error) {
+	switch m.kind {
+	case addUniqueRun:
+		if len(m.added) < len(keys) {
+			m.added = make([]bool, max(len(keys), blockKeys))
+		}
+		n, err = m.to.InsertUniqueBatch(keys, m.added)
+		for _, added := range m.added[:n] {
+			if !added {
+				m.skipped++
+			}
+		}
+		return n, err
+	case delRun:
+		for i, key := range keys {
+			deleted, err := m.to.Delete(key)
+			if err != nil {
+				return i, err
+			}
+			if !deleted {
+				m.skipped++
+			}
+		}
+		return len(keys), nil
+	case addRun:
+		if m.verbose { // slower, since it looks up each key first
+			m.was.ask(m.to, keys)
+		}
+		if n, err = m.to.InsertBatch(keys); m.verbose {
+			m.was.count(keys[:n])
+		}
 	}
 	return n, err
 }

@@ -24,7 +24,7 @@ func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
 	r = resumption{last: last, skip: last.records + operations}
 	// Each operation of an add has added a key, except a last one that found the filter full.
 	if last.kind == addRun {
-		grown := uint8(m.filter.Len()) - last.length // modulo 256
+		grown := uint8(m.to.Len()) - last.length // modulo 256
 		switch missing := uint8(operations) - grown; {
 		case missing == 1 && operations > 0:
 			r.skip--
@@ -43,7 +43,7 @@ func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 	}
 	keys = keys[:min(uint64(len(keys)), m.skip-m.passed.records)]
 	found := m.found(keys)
-	if err := m.filter.Err(); err != nil {
+	if err := m.to.Err(); err != nil {
 		return 0, err
 	}
 	if m.undecided {
@@ -75,7 +75,7 @@ func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 func (m *mutation) found(keys [][]byte) []bool {
 	found := make([]bool, len(keys))
 	if m.kind.adds() {
-		m.filter.ContainsBatch(keys, found)
+		m.to.ContainsBatch(keys, found)
 		return found
 	}
 	for i := range found {

@@ -36,8 +36,8 @@ type killPoint struct {
 
 // A tracedRun is a run that is copied whenever its files change.
 type tracedRun struct {
+	*mmapfilter.Filter
 	t      *testing.T
-	m      *mutation
 	points []killPoint
 	now    killPoint
 }
@@ -60,16 +60,13 @@ func prepare(t *testing.T, command string, input []string, flags ...string) *mut
 	if err := cmd.ParseFlags(flags); err != nil {
 		t.Fatal(err)
 	}
-	if command == "add" {
-		var run *addition
-		if run, err = add.newAddition(cmd, []string{"f.mmf"}); err == nil {
-			m = run.mutation
-		}
-	} else {
-		var run *deletion
-		if run, err = newDeletion(cmd, del, []string{"f.mmf"}); err == nil {
-			m = run.mutation
-		}
+	switch {
+	case command == "del":
+		m, err = newMutation(cmd, del, delRun, []string{"f.mmf"})
+	case add.unique:
+		m, err = newMutation(cmd, &add.mutationFlags, addUniqueRun, []string{"f.mmf"})
+	default:
+		m, err = newMutation(cmd, &add.mutationFlags, addRun, []string{"f.mmf"})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -83,45 +80,72 @@ func prepare(t *testing.T, command string, input []string, flags ...string) *mut
 func trace(t *testing.T, command string, input []string, flags ...string) ([]killPoint, error) {
 	t.Helper()
 	m := prepare(t, command, input, flags...)
-	r := &tracedRun{t: t, m: m}
+	r := &tracedRun{Filter: m.filter, t: t}
+	m.to, m.log = r, r
 	r.point()
-	apply, syncAt := m.apply, m.syncAt
-	m.apply = func(keys [][]byte) (int, error) {
-		for i := range keys {
-			before := m.filter.Len()
-			_, err := apply(keys[i : i+1])
-			if err == nil {
-				if r.now.dealt++; m.filter.Len() != before {
-					r.now.changing = r.now.dealt
-				}
-				r.point()
-			}
-			if err != nil || r.now.dealt%2 == 0 {
-				if err := m.filter.Sync(); err != nil {
-					t.Fatal(err)
-				}
-				r.point()
-			}
-			if err != nil {
-				return i, err
-			}
-		}
-		return len(keys), nil
-	}
-	m.syncAt = func(seq uint64) error {
-		err := syncAt(seq)
-		last, ok := decodeMarker(seq)
-		if !ok {
-			t.Errorf("the sequence %#x is no marker", seq)
-		}
-		r.now.begun, r.now.ended, r.now.marked = true, last.ended, int(last.records)
-		r.now.dealt = r.now.marked // includes records of the run that this one resumes
-		r.point()
-		return err
-	}
 	err := m.run(context.Background())
 	r.point()
+	if errors.Is(err, errNo) { // some keys were not there
+		err = nil
+	}
 	return r.points, err
+}
+
+func (r *tracedRun) InsertBatch(keys [][]byte) (n int, err error) {
+	for n = range keys {
+		before := r.Len()
+		_, err := r.Filter.InsertBatch(keys[n : n+1])
+		if r.done(before, err); err != nil {
+			return n, err
+		}
+	}
+	return len(keys), nil
+}
+
+func (r *tracedRun) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
+	for n = range keys {
+		before := r.Len()
+		_, err := r.Filter.InsertUniqueBatch(keys[n:n+1], added[n:])
+		if r.done(before, err); err != nil {
+			return n, err
+		}
+	}
+	return len(keys), nil
+}
+
+func (r *tracedRun) Delete(key []byte) (deleted bool, err error) {
+	before := r.Len()
+	deleted, err = r.Filter.Delete(key)
+	r.done(before, err)
+	return deleted, err
+}
+
+// done notes that a record has been dealt with, or refused.
+func (r *tracedRun) done(before uint64, err error) {
+	if err == nil {
+		if r.now.dealt++; r.Len() != before {
+			r.now.changing = r.now.dealt
+		}
+		r.point()
+	}
+	if err != nil || r.now.dealt%2 == 0 {
+		if err := r.Sync(); err != nil {
+			r.t.Fatal(err)
+		}
+		r.point()
+	}
+}
+
+func (r *tracedRun) SyncAt(seq uint64) error {
+	err := r.Filter.SyncAt(seq)
+	last, ok := decodeMarker(seq)
+	if !ok {
+		r.t.Errorf("the sequence %#x is no marker", seq)
+	}
+	r.now.begun, r.now.ended, r.now.marked = true, last.ended, int(last.records)
+	r.now.dealt = r.now.marked // includes records of the run that this one resumes
+	r.point()
+	return err
 }
 
 func (r *tracedRun) point() {

@@ -206,43 +206,18 @@ type uniqRun struct {
 
 	headed, warned bool
 	read, passed   uint64
-	err            error // the first error
+	ctx            context.Context
 }
 
 func (r *uniqRun) run(ctx context.Context) error {
-	r.in.beforeRead = func() error {
-		r.pass(ctx)
-		r.flush()
-		r.bar.show("passing", r.in.sources.read.Load(), r.in.sources.bytes, nil)
-		if r.err != nil {
-			return io.EOF
-		}
-		return nil
-	}
-	for key, err := range r.in.keys(ctx) {
-		r.head()
-		switch {
-		case ctx.Err() != nil:
-			r.pass(ctx)
-			r.fail(ctx.Err())
-		case err != nil:
-			r.pass(ctx)
-			r.fail(explainMisfit(err, r.in.format, r.recorded, r.path))
-		default:
-			r.block.add(key, r.in.record, r.in.number)
-			if r.block.full() {
-				r.pass(ctx)
-			}
-		}
-		if r.err != nil {
-			break
-		}
-	}
+	r.ctx = ctx
+	err := r.in.each(ctx, &r.block, r.pass)
 	r.head()
-	r.pass(ctx)
-	r.flush()
+	if flushed := r.out.Flush(); err == nil {
+		err = flushed
+	}
 	r.bar.close()
-	return r.err
+	return explainMisfit(err, r.in.format, r.recorded, r.path)
 }
 
 // head prints the column names of the first file that has them, once.
@@ -255,14 +230,11 @@ func (r *uniqRun) head() {
 
 // pass inserts the keys of the block, prints the records of those that are new, and empties the
 // block.
-func (r *uniqRun) pass(ctx context.Context) {
-	if r.err != nil {
-		return
+func (r *uniqRun) pass() error {
+	if err := r.window.forget(r.ctx); err != nil && r.ctx.Err() == nil {
+		return err
 	}
-	if err := r.window.forget(ctx); err != nil && ctx.Err() == nil {
-		r.fail(err)
-		return
-	}
+	r.head()
 	keys := r.block.keys()
 	if len(r.added) < len(keys) {
 		r.added = make([]bool, max(len(keys), blockKeys))
@@ -272,12 +244,11 @@ func (r *uniqRun) pass(ctx context.Context) {
 	for i, isNew := range r.added[:n] {
 		if isNew {
 			r.passed++
-			r.print(r.block.text(i))
+			r.print(r.block.record(i))
 		}
 	}
 	if err != nil {
-		r.fail(r.explain(err, r.block.spans[n].number))
-		return
+		return r.explain(err, r.block.spans[n].number)
 	}
 	r.block.clear()
 	if n := r.filter.Cap(); !r.warned && r.filter.Len() > n && !growing(r.filter) {
@@ -285,6 +256,8 @@ func (r *uniqRun) pass(ctx context.Context) {
 		r.bar.hide()
 		fmt.Fprintf(r.stderr, "mmapfilter: more than %s lines: new lines may be dropped more often than the rate says\n", formatCount(n))
 	}
+	r.bar.show("passing", r.in.sources.read.Load(), r.in.sources.bytes, nil)
+	return r.out.Flush()
 }
 
 // explain says which record an error is about and, if the filter is full, how to avoid that.
@@ -312,16 +285,4 @@ func (r *uniqRun) explain(err error, number int) error {
 func (r *uniqRun) print(record []byte) {
 	r.out.Write(record)
 	r.out.WriteString(r.in.end())
-}
-
-func (r *uniqRun) flush() {
-	if err := r.out.Flush(); err != nil {
-		r.fail(err)
-	}
-}
-
-func (r *uniqRun) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
 }
