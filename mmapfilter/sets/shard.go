@@ -18,6 +18,16 @@ import (
 // another shard, one of another plan, or one of another time.
 var ErrOtherSet = errors.New("the file is not the one that the set names")
 
+// An OtherSetError says which shard a file is instead. It matches [ErrOtherSet].
+type OtherSetError struct {
+	Path string
+	Is   string
+}
+
+func (e *OtherSetError) Error() string { return fmt.Sprintf("%v: %s is %s", ErrOtherSet, e.Path, e.Is) }
+
+func (e *OtherSetError) Unwrap() error { return ErrOtherSet }
+
 // A ShardError says what is wrong with a shard of a set.
 type ShardError struct {
 	Shard int
@@ -109,8 +119,8 @@ func (sh *setShard) fits(sb *layout.Superblock) error {
 	if is == sh.want {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is shard %d of %d with identity %016x, not shard %d of %d with identity %016x", ErrOtherSet, sh.path,
-		is.shard.Number, is.shard.Count, is.identity, sh.want.shard.Number, sh.want.shard.Count, sh.want.identity)
+	return &OtherSetError{sh.path, fmt.Sprintf("shard %d of %d with identity %016x, not shard %d of %d with identity %016x",
+		is.shard.Number, is.shard.Count, is.identity, sh.want.shard.Number, sh.want.shard.Count, sh.want.identity)}
 }
 
 // get returns the file, and opens it if it has not been.

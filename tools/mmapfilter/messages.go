@@ -184,9 +184,8 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 // explainShard explains an error of a shard of the set at path.
 func explainShard(cmd *cobra.Command, path string, e *sets.ShardError) string {
 	file := shardPath(path, e.Path)
-	if errors.Is(e.Err, sets.ErrOtherSet) {
-		text := strings.TrimPrefix(e.Err.Error(), sets.ErrOtherSet.Error()+": ")
-		return fmt.Sprintf("shard %d: %s: %s", e.Shard, file, strings.ReplaceAll(text, e.Path, "it"))
+	if other := new(sets.OtherSetError); errors.As(e.Err, &other) {
+		return fmt.Sprintf("shard %d: %s: it is %s", e.Shard, file, other.Is)
 	}
 	return fmt.Sprintf("shard %d: %s", e.Shard, explainError(cmd, file, e.Err))
 }
