@@ -113,8 +113,13 @@ func bothKinds(t *testing.T, do func(t *testing.T, x *takeover)) {
 func TestReplace(t *testing.T) {
 	bothKinds(t, func(t *testing.T, x *takeover) {
 		old, next := x.old.w, x.next.w
-		x.atMost[fewLeft] = x.each
+		var each func()
+		each = func() { // also after the last of these, so that there is something left for the pause
+			x.each()
+			x.atMost[fewLeft] = each
+		}
 		placed := false
+		each()
 		x.next.volume.place = func() (bool, error) {
 			placed = true
 			for name, lock := range map[string]*sync.Mutex{
