@@ -1,11 +1,8 @@
 package guard
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
-// Stats describe a guard (G5).
+// Stats describe a guard (G5). An expvar.Func that returns them publishes them.
 type Stats struct {
 	Lookups        uint64  `json:"lookups"`         // of keys that the guard covers
 	Skipped        uint64  `json:"skipped"`         // lookups that did not reach the store
@@ -81,19 +78,4 @@ func (g *Guard) Stats() Stats {
 		s.Err = err.Error()
 	}
 	return s
-}
-
-// A Var shows current [Stats] as JSON whenever its String method is called. It implements expvar.Var.
-type Var struct{ g *Guard }
-
-// Var returns a [Var] that shows the Stats of g.
-func (g *Guard) Var() Var { return Var{g} }
-
-// String returns the Stats as JSON.
-func (v Var) String() string {
-	text, err := json.Marshal(v.g.Stats())
-	if err != nil { // only for a number that JSON cannot have; Stats has none
-		return "null"
-	}
-	return string(text)
 }

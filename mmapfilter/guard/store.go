@@ -56,8 +56,9 @@ type Changes struct {
 	Set    []Entry
 }
 
-// An Ordered is a Store that has given each transaction a position, a number, once its commit has ended.
-// With deletes: Rebuild it needs no outbox: what the filter lacks after a crash, the store tells.
+// An Ordered is a Store that numbers its transactions in their order: the number is the position of a
+// transaction. A crash that loses the last transactions may make their positions come again. With
+// deletes: Rebuild, an Ordered needs no outbox: it tells what the filter lacks after a crash.
 type Ordered interface {
 	Store
 	// Position returns a position such that every transaction up to it has ended its Prepare. While the
