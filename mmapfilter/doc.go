@@ -174,12 +174,12 @@
 //	    counts the keys that strays have hidden.
 //
 // A rebuild reads the history as of a checkpoint and builds a new file with the items that it means;
-// the writer records later operations. The new file is opened and replays them until few are left; what
-// each does to its items may be another thing than in the old file, what it means is the same. Both files
-// have a checkpoint. Then operations and syncs pause until the rest is replayed, and the new file, with
-// the counters of DurableSeq and DurableOps, is durable and has the name: [Stats.RebuildStall] says for
-// how long. Lookups of this process use the new file as soon as it is durable; those under way end in
-// the old one.
+// the writer records later operations. The new file is opened and replays them until few are left;
+// what each does to its items may be another thing than in the old file, what it means is the same.
+// Both files have a checkpoint. Then operations and syncs pause until the rest is replayed, and the
+// new file, with the counters of DurableSeq and DurableOps, is durable and has the name:
+// [Stats.RebuildStall] says for how long. Lookups of this process use the new file as soon as it is
+// durable; those under way end in the old one.
 //
 // # Features together
 //

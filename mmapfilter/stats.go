@@ -11,12 +11,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Stats describe a filter. For a closed filter only Len, Capacity, Swaps and State, "closed", are set. The
-// JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
+// Stats describe a filter. For a closed filter only Len, Capacity, Swaps and State, "closed", are
+// set. The JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
 type Stats struct {
 	Len uint64 `json:"keys"` // items, with each equal key counted; see Filter.Len
 
-	// Plan is what the file was made as. BitsPerKey and SecondProbeRate of Stats itself are those of now.
+	// Plan is what the file was made as. BitsPerKey and SecondProbeRate of Stats itself are those of
+	// now.
 	Plan
 
 	BitsPerKey      float64 `json:"bits_per_key"`      // bits of the whole file / Len; 0 if Len is 0
