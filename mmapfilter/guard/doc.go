@@ -97,7 +97,7 @@
 // whose keys the filter may lack.
 //
 // The rebuild. A new filter is made from a snapshot of the store, taken at an instant at which no
-// operation of the filter is under way. Operations after that instant are done in both filters. The
+// operation of the filter is under way. Operations after that instant are done again in the new one. The
 // keys of transactions that are being committed at that instant are put into the new filter, too. It
 // has twice the capacity that the keys need. In a queue there are few keys at any instant, but many
 // come during a rebuild, and are deleted before the next one: then the filter has a reserve for many

@@ -161,7 +161,7 @@ func (w *Writer) meant() uint64 {
 // otherwise the history could become longer than K5 says before there is a new file. A thousand a second
 // are few, but none waits for the whole rebuild.
 func (w *Writer) Rebuilding() {
-	const least = 80_000 // operations; at 8 bytes each, 1 MiB has room for those of a handover, too
+	const least = 80_000 // operations; at 8 bytes each, 1 MiB has room for those of a Replace, too
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.waits > 0 {
