@@ -10,9 +10,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// TestLookupsInReplace looks keys up at each call of rebuilds, one by one and in batches, in which the first rename fails,
-// then the second, and so on, until the filter fails: all keys are found, and "maybe" is the answer
-// to few others. After each of them, what is inserted is found.
+// TestLookupsInReplace looks keys up at each call of rebuilds, one by one and in batches, in which the
+// first rename fails, then the second, and so on, until the filter fails: all keys are found, and
+// "maybe" is the answer to few others. After each of them, what is inserted is found.
 func TestLookupsInReplace(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 10_000, KeepHashes: true, CommitInterval: -1})
 	defer f.Close()

@@ -22,8 +22,8 @@ func number(t *testing.T, cell string) float64 {
 	return x
 }
 
-// TestPaperTable3: the rates are those of theory, within five standard errors, and the bits are the paper's
-// but for the head of our files.
+// TestPaperTable3: the rates are those of theory, within five standard errors, and the bits are the
+// paper's but for the head of our files.
 func TestPaperTable3(t *testing.T) {
 	rows := short(t, "paper", "-asks", "200000", "-size", "192KiB")
 	head := 8 * 42000.0                                                  // and the overflow area

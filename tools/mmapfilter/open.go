@@ -17,8 +17,8 @@ type keyed interface {
 	Close() error
 }
 
-// A writable is a filter or a set whose keys are changed. An error of a batch is about the first key that
-// was not processed; those before it were.
+// A writable is a filter or a set whose keys are changed. An error of a batch is about the first key
+// that was not processed; those before it were.
 type writable interface {
 	keyed
 	InsertBatch(keys [][]byte) (n int, err error)

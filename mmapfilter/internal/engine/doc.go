@@ -40,10 +40,10 @@
 // # Replacements
 //
 // A rebuild makes a new file while operations go on. A tap lists the operations of the old file, and
-// Replay does them in the new one, until few are left. Then Replace has the new file take over: operations
-// stop for a moment (the mark), Replay does the rest, the new file becomes durable and gets the name, and
-// operations go on in it.
+// Replay does them in the new one, until few are left. Then Replace has the new file take over:
+// operations stop for a moment (the mark), Replay does the rest, the new file becomes durable and gets
+// the name, and operations go on in it.
 //
-// Replace takes the locks of the old writer, checkpoints, commits and mu, and then those of the new one. It
-// holds all six while it waits for the disk.
+// Replace takes the locks of the old writer, checkpoints, commits and mu, and then those of the new one.
+// It holds all six while it waits for the disk.
 package engine

@@ -37,8 +37,8 @@ func (w *Writer) InsertUniqueAll(hashes []uint64, done *int, added []bool) error
 }
 
 // CountFull counts an insert that found no room and is not tried again: Filter.DurableOps counts every
-// call that has returned, since a client that resumes after a crash leaves out that many of its calls. If
-// CountFull returns ErrMoved or ErrClosed, the insert has not been counted: try it again.
+// call that has returned, since a client that resumes after a crash leaves out that many of its calls.
+// If CountFull returns ErrMoved or ErrClosed, the insert has not been counted: try it again.
 func (w *Writer) CountFull() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // "maybe" from w once that is marked as superseded. Whatever else comes to next waits for its locks.
 //
 // If exact is set, both files must have the same history at the mark. If Replace fails, w goes on as if
-// nothing had happened, and next is of no use. Otherwise w returns ErrMoved from then on; should the disk
-// fail once next has the name, next has failed.
+// nothing had happened, and next is of no use. Otherwise w returns ErrMoved from then on; should the
+// disk fail once next has the name, next has failed.
 func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error, use func(*Writer)) error {
 	for _, x := range []*Writer{w, next} {
 		x.protocol.HoldGrowth(true) // its end could take long
