@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
@@ -42,7 +41,7 @@ var (
 	ErrBusy = recovery.ErrChanging
 	// ErrNoHashes is returned by what needs the hashes of a filter's items if the filter does not
 	// keep them (see [Options.KeepHashes]), or if its NAME.hashes is missing, damaged, or that of
-	// another filter or another time. The error says which.
+	// another filter or another time. A recovery.HashesError says which.
 	ErrNoHashes = recovery.ErrHashes
 	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
 	ErrOtherSeed = errors.New("filters with different seeds cannot be merged")
@@ -80,22 +79,11 @@ type ForeignError = recovery.ForeignError
 
 // An OpError says which operation on which file has failed. Errors of the system that name the file say
 // so themselves, as an [*fs.PathError].
-type OpError struct {
-	Op   string // such as "open"
-	Path string
-	Err  error
-}
-
-func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
-
-func (e *OpError) Unwrap() error { return e.Err }
+type OpError = osfile.OpError
 
 // A CompleteError says that a new file is in its place, and complete, but that something failed
 // afterwards.
 type CompleteError = osfile.CompleteError
-
-// A HashesError says why the hashes that a filter keeps cannot be used. It matches [ErrNoHashes].
-type HashesError = recovery.HashesError
 
 // A VersionError says what in a file is unknown to this version of the package. It
 // matches [ErrVersion].
@@ -103,27 +91,7 @@ type VersionError = layout.VersionError
 
 // A LockedError says which process keeps others from writing to a file. It matches
 // [ErrLocked].
-type LockedError struct {
-	// PID is the process that holds the lock, or 0 if it cannot be determined.
-	PID int
-	// ReadLock means that the process is not a writer: it holds a read lock on the
-	// file, which keeps writers out. No program takes one through this package.
-	ReadLock bool
-}
-
-func (e *LockedError) Error() string {
-	switch {
-	case e.ReadLock:
-		return (&recovery.ReadLockError{PID: e.PID}).Error()
-	case e.PID == 0:
-		return ErrLocked.Error()
-	case e.PID == os.Getpid():
-		return "filter file is already open for writing in this process"
-	}
-	return fmt.Sprintf("%v (process %d)", ErrLocked, e.PID)
-}
-
-func (e *LockedError) Unwrap() error { return ErrLocked }
+type LockedError = osfile.LockedError
 
 // An OptionError says which field of [Options] or [OpenOptions] cannot be used, and why.
 type OptionError struct {
@@ -159,5 +127,5 @@ func about(op, path string, err error) error {
 	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
 		return err
 	}
-	return &OpError{op, path, err}
+	return &OpError{Op: op, Path: path, Err: err}
 }

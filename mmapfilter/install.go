@@ -31,7 +31,7 @@ import (
 func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {
 	d, err := draftFrom(from)
 	if err != nil {
-		return nil, &OpError{"install", to, about("read", from, err)}
+		return nil, &OpError{Op: "install", Path: to, Err: about("read", from, err)}
 	}
 	if err = d.Replace(to); err == nil {
 		err = d.Guard()
@@ -43,7 +43,7 @@ func Install(ctx context.Context, from, to string, progress func(done, total int
 		progress = func(done, total int64) {}
 	}
 	if _, err := verifyFile(ctx, from, progress); err != nil {
-		return nil, &OpError{"install", to, about("read", from, errors.Join(err, d.Discard()))}
+		return nil, &OpError{Op: "install", Path: to, Err: about("read", from, errors.Join(err, d.Discard()))}
 	}
 	if err := d.Publish(); err != nil {
 		if errors.Is(err, syscall.EXDEV) {

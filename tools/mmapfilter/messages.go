@@ -336,7 +336,7 @@ func explainHashes(cmd *cobra.Command, path string, err error) string {
 		subject = path + ": it is damaged, and "
 	}
 	what := whatOfHashes(path, err)
-	if lost := new(mmapfilter.HashesError); errors.As(err, &lost) && lost.NotKept {
+	if lost := new(recovery.HashesError); errors.As(err, &lost) && lost.NotKept {
 		return subject + what + "; build it again from its keys, with --keep-hashes"
 	}
 	return subject + what + "; restore both files, or build the filter again from its keys"
@@ -410,7 +410,7 @@ func whatOfHashes(path string, err error) string {
 	name := hashesOf(path)
 	var damage *mmapfilter.CorruptError
 	var inPath *fs.PathError
-	lost := new(mmapfilter.HashesError)
+	lost := new(recovery.HashesError)
 	errors.As(err, &lost)
 	switch {
 	case lost.NotKept:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -124,7 +125,7 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 	if err := m.setFormat(); err != nil {
 		return nil, errors.Join(err, m.to.Close())
 	}
-	why := new(mmapfilter.HashesError)
+	why := new(recovery.HashesError)
 	if lost := lostHashes(m.path); lost != nil && !(errors.As(lost, &why) && why.Lacking) {
 		fmt.Fprintf(m.stderr, "mmapfilter: %s: cannot keep the hashes of its keys: %s; from now on it lacks some, also under other names of the file\n",
 			m.path, whatOfHashes(m.path, lost))

@@ -1,0 +1,44 @@
+package osfile
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// An OpError says which operation on which file has failed. Errors of the system that name the file say
+// so themselves, as an [*fs.PathError].
+type OpError struct {
+	Op   string // such as "open"
+	Path string
+	Err  error
+}
+
+func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// A LockedError says which process keeps others from writing to a file. It matches
+// [recovery.ErrLocked].
+type LockedError struct {
+	// PID is the process that holds the lock, or 0 if it cannot be determined.
+	PID int
+	// ReadLock means that the process is not a writer: it holds a read lock on the
+	// file, which keeps writers out. No program takes one through this package.
+	ReadLock bool
+}
+
+func (e *LockedError) Error() string {
+	switch {
+	case e.ReadLock:
+		return (&recovery.ReadLockError{PID: e.PID}).Error()
+	case e.PID == 0:
+		return recovery.ErrLocked.Error()
+	case e.PID == os.Getpid():
+		return "filter file is already open for writing in this process"
+	}
+	return fmt.Sprintf("%v (process %d)", recovery.ErrLocked, e.PID)
+}
+
+func (e *LockedError) Unwrap() error { return recovery.ErrLocked }
