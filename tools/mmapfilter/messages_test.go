@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,5 +115,41 @@ func TestExplain(t *testing.T) {
 		if got := explain(cmd, c.err); got != c.want || strings.Contains(got, "\n") {
 			t.Errorf("%s: %v\n got %s\nwant %s", c.command, c.err, got, c.want)
 		}
+	}
+}
+
+// TestErrorsAreTyped checks that the command tells errors apart by their types and values, and looks for
+// nothing in their texts.
+func TestErrorsAreTyped(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	searches := []string{"Contains", "HasPrefix", "HasSuffix", "Cut", "CutPrefix", "CutSuffix", "TrimPrefix", "TrimSuffix", "Index", "Replace"}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			f, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || fmt.Sprint(f.X) != "strings" || !slices.Contains(searches, f.Sel.Name) {
+				return true
+			}
+			ast.Inspect(call.Args[0], func(n ast.Node) bool {
+				if text, ok := n.(*ast.SelectorExpr); ok && (text.Sel.Name == "Error" || text.Sel.Name == "What") {
+					t.Errorf("%s: strings.%s looks into the text of an error", name, f.Sel.Name)
+				}
+				return true
+			})
+			return true
+		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -192,15 +191,16 @@ func verifySet(cmd *cobra.Command, path string, bar *progress) (r report, err er
 func damageOfShard(cmd *cobra.Command, path string, e *sets.ShardError) (d damage) {
 	file := shardPath(path, e.Path)
 	which := &ofShard{Shard: e.Shard, Path: file}
-	found := new(mmapfilter.CorruptError)
-	switch what := explainShard(cmd, path, e); {
+	found, other := new(mmapfilter.CorruptError), new(sets.OtherSetError)
+	switch {
 	case errors.As(e.Err, &found):
 		d = newDamage(file, found)
-	case errors.Is(e.Err, sets.ErrOtherSet), errors.Is(e.Err, fs.ErrNotExist):
-		what = strings.TrimPrefix(what, fmt.Sprintf("shard %d: %s: ", e.Shard, file))
-		d = newDamage(file, &mmapfilter.CorruptError{Region: layout.RegionFile, Rule: "S4", What: what})
+	case errors.As(e.Err, &other):
+		d = newDamage(file, &mmapfilter.CorruptError{Region: layout.RegionFile, Rule: "S4", What: "it is " + other.Is})
+	case errors.Is(e.Err, fs.ErrNotExist):
+		d = newDamage(file, &mmapfilter.CorruptError{Region: layout.RegionFile, Rule: "S4", What: reason(fs.ErrNotExist)})
 	default:
-		which.Error = what
+		which.Error = explainShard(cmd, path, e)
 	}
 	d.ofShard, d.text = which, fmt.Sprintf("%s: shard %d: %s", file, e.Shard, d.text)
 	return d
