@@ -100,10 +100,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	b.opts.Distinct = !b.multiset
 
 	b.opts.MinKeys = b.replace.least(b.output)
-	bar := new(progress)
-	if !b.quiet {
-		bar = newProgress(cmd.ErrOrStderr())
-	}
+	bar := newProgressUnless(b.quiet, cmd.ErrOrStderr())
 	defer bar.close()
 	b.opts.Progress = bar.ofBuild(in.sources)
 	keys := &counter{keys: in.keys(cmd.Context())}

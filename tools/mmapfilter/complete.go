@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Completion of arguments and of the values of flags, for the scripts that the command
@@ -45,11 +47,9 @@ func noShell(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("completion knows no shell %q; it knows %s", args[0], known)
 }
 
-// noFiles lists the flags whose values are neither files nor known words.
-var noFiles = []string{
-	"bucket-size", "capacity", "column", "delim", "end-mark", "field", "fingerprint-bits", "key", "lines", "log-bytes", "memory", "min-keys",
-	"older-than", "rate", "record-size", "seed", "shard", "shards", "sync-every", "task", "tasks", "window", "workers",
-}
+// takesFile lists the flags whose values are files. The values of other flags are completed from words or
+// not at all.
+var takesFile = []string{"filter", "keep", "like", "output", "plan", "seed-file"}
 
 // addCompletion sets how the flags of a command are completed.
 func addCompletion(cmd *cobra.Command) {
@@ -60,12 +60,13 @@ func addCompletion(cmd *cobra.Command) {
 		"spool":     completeDirs,
 		"out":       completeDirs,
 	}
-	for _, name := range noFiles {
-		values[name] = cobra.NoFileCompletions
-	}
-	for name, f := range values {
-		if cmd.Flags().Lookup(name) != nil {
-			cmd.RegisterFlagCompletionFunc(name, f)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		complete := values[f.Name]
+		if complete == nil && !slices.Contains(takesFile, f.Name) {
+			complete = cobra.NoFileCompletions
 		}
-	}
+		if complete != nil {
+			cmd.RegisterFlagCompletionFunc(f.Name, complete)
+		}
+	})
 }

@@ -42,10 +42,7 @@ func newInstallCommand() *cobra.Command {
 		if set, err := sets.IsSet(to); err == nil && set {
 			return &fileError{to, errors.New("a set; choose another name")}
 		}
-		bar := new(progress)
-		if !quiet {
-			bar = newProgress(cmd.ErrOrStderr())
-		}
+		bar := newProgressUnless(quiet, cmd.ErrOrStderr())
 		defer bar.close()
 		filter, err := mmapfilter.Install(cmd.Context(), from, to, func(done, total int64) {
 			bar.show("verifying", done, total, nil)

@@ -88,10 +88,7 @@ func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
 	other := func(note string) bool { return !sameNotes(notes[0], note) }
 	m.opts.AnyNormalisation = !slices.ContainsFunc(notes, other)
 	m.opts.KeepHashes, m.opts.MinKeys = !m.drop, m.replace.least(m.output)
-	bar := new(progress)
-	if !m.quiet {
-		bar = newProgress(cmd.ErrOrStderr())
-	}
+	bar := newProgressUnless(m.quiet, cmd.ErrOrStderr())
 	defer bar.close()
 	m.opts.Progress = bar.ofBuild(new(sources))
 	err = mmapfilter.Merge(cmd.Context(), m.output, &m.opts, inputs...)

@@ -80,10 +80,7 @@ func newSetAssembleCommand() *cobra.Command {
 				return &fileError{spool, fmt.Errorf("it has %s, not %s", formatNumber(done, "task", "tasks"), formatCount(tasks))}
 			}
 		}
-		bar := new(progress)
-		if !quiet {
-			bar = newProgress(cmd.ErrOrStderr())
-		}
+		bar := newProgressUnless(quiet, cmd.ErrOrStderr())
 		defer bar.close()
 		s, err := sets.Assemble(cmd.Context(), p, spool, out, output, !noVerify, sets.Work{
 			MinKeys:  replace.least(output),

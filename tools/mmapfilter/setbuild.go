@@ -58,10 +58,7 @@ func newSetBuildCommand() *cobra.Command {
 		if err := os.MkdirAll(out, 0o777); err != nil {
 			return ofTask(err)
 		}
-		bar := new(progress)
-		if !quiet {
-			bar = newProgress(cmd.ErrOrStderr())
-		}
+		bar := newProgressUnless(quiet, cmd.ErrOrStderr())
 		defer bar.close()
 		total := sets.Summary{Shards: len(numbers)}
 		for _, i := range numbers {

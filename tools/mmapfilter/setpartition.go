@@ -70,10 +70,7 @@ func newSetPartitionCommand() *cobra.Command {
 		if err := os.MkdirAll(spool, 0o777); err != nil {
 			return ofTask(err)
 		}
-		bar := new(progress)
-		if !quiet {
-			bar = newProgress(cmd.ErrOrStderr())
-		}
+		bar := newProgressUnless(quiet, cmd.ErrOrStderr())
 		defer bar.close()
 		start := time.Now()
 		r, err := sets.Partition(cmd.Context(), p, spool, task, in.keys(cmd.Context()), func(done uint64) {
