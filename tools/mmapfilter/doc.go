@@ -31,7 +31,6 @@
 //	file                check                                   file of keys, if there is more than one
 //	file_bytes          grow info size verify                   size of the filter
 //	files               info                                    one object for each shard of a set
-//	fill                info                                    keys / capacity
 //	filter              expire grow recover repair verify       the filter, as it was named
 //	fingerprint_bits    grow info size                          bits in a fingerprint, in packed and semisorted
 //	generation          info recover                            of the superblock
@@ -50,7 +49,6 @@
 //	left_out            info verify                             keys, since the last rebuild, that InsertUnique left out
 //	line                check                                   number of the record; in CSV, of the line
 //	lines               info size                               lines, or buckets, of the filter
-//	load                info                                    keys / slots
 //	log_bytes           info                                    size of the log
 //	log_bytes_read      recover                                 bytes of the log that were read
 //	log_lost            repair                                  the log is lost, and with it what was not durable
@@ -67,7 +65,7 @@
 //	path                info verify                             file of a shard
 //	pending             info                                    operations not yet committed
 //	plan                info                                    that the shards of a set were built by
-//	predicted_rate      size                                    false-positive rate at capacity
+//	predicted_rate      info size                               false-positive rate at capacity
 //	present             check                                   false: certainly not in the filter; true: maybe
 //	quotients           grow info size                          quotients that a fingerprint may have, in compact
 //	rebuild_stall       info                                    how long operations waited at the end of the last rebuild, in ns
