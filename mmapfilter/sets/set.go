@@ -3,7 +3,6 @@ package sets
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -120,7 +119,7 @@ func about(op, path string, err error) error {
 	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
 		return err
 	}
-	return fmt.Errorf("%s %s: %w", op, path, err)
+	return &mmapfilter.OpError{Op: op, Path: path, Err: err}
 }
 
 // read reads the manifest. Shards that old names as well are taken over. With
