@@ -47,8 +47,7 @@ func noShell(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("completion knows no shell %q; it knows %s", args[0], known)
 }
 
-// takesFile lists the flags whose values are files. The values of other flags are completed from words or
-// not at all.
+// takesFile lists the flags whose values are files. Other values are completed from words or not at all.
 var takesFile = []string{"filter", "keep", "like", "output", "plan", "seed-file"}
 
 // addCompletion sets how the flags of a command are completed.
