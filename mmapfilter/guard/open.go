@@ -251,8 +251,8 @@ func (g *Guard) Close() error {
 	g.mu.Unlock()
 	g.end()
 	g.background.Wait()
-	g.closing.Lock()
-	g.closing.Unlock()
+	g.closing.Lock()    // waits for calls of Sync
+	g.closing.Unlock()  //lint:ignore SA2001 nothing is to be done under it
 	g.rebuilding.Lock() // waits for a call of Rebuild
 	defer g.rebuilding.Unlock()
 	g.serving.Store(false)
