@@ -119,13 +119,21 @@ func sameShard(path string, sb *layout.Superblock) (bool, error) {
 
 // hasShard is sameShard for a file that is whole.
 func hasShard(ctx context.Context, path string, sb *layout.Superblock) (bool, error) {
-	same, err := sameShard(path, sb)
-	if !same {
-		return false, err
+	for tries := 1; ; tries++ {
+		same, err := sameShard(path, sb)
+		if !same {
+			return false, err
+		}
+		_, err = mmapfilter.Verify(ctx, path)
+		switch {
+		case errors.Is(err, mmapfilter.ErrBusy) && tries < mostTries: // another builder has replaced it by the same file
+		case errors.Is(err, mmapfilter.ErrCorrupt):
+			return false, nil
+		default:
+			return err == nil, err
+		}
 	}
-	_, err = mmapfilter.Verify(ctx, path)
-	if err != nil && !errors.Is(err, mmapfilter.ErrCorrupt) {
-		return false, err
-	}
-	return err == nil, nil
 }
+
+// mostTries is how many builders may replace a file by the same one while it is verified.
+const mostTries = 10

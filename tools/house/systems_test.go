@@ -58,7 +58,7 @@ func checkSystem(t *testing.T, root, on string) (broken []string) {
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	must(t, err)
-	s := source{token.NewFileSet(), types.SizesFor("gc", goarch), map[string]listed{}, map[string]*types.Package{"unsafe": types.Unsafe}}
+	s := source{token.NewFileSet(), types.SizesFor("gc", goarch), map[string]listed{}, map[string]*types.Package{types.Unsafe.Path(): types.Unsafe}}
 	var asked []listed
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var l listed
