@@ -51,6 +51,7 @@ func newDamagedVolume(im fileImage) *damagedVolume {
 
 func (v *damagedVolume) Filter() recovery.File { return &v.filter }
 func (v *damagedVolume) Named() error          { return nil }
+func (v *damagedVolume) Whole() error          { return nil }
 func (v *damagedVolume) RequiresHashes() bool  { return false }
 func (v *damagedVolume) Random() uint64        { return v.rng.Uint64() }
 func (v *damagedVolume) Close() error          { return nil }

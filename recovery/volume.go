@@ -119,6 +119,8 @@ type Volume interface {
 
 	// What the files are found by.
 
+	// Whole returns layout.ErrCorrupt if the filter file is shorter than when it was opened.
+	Whole() error
 	// Named fails if the name of the filter file belongs to no file or to another one.
 	Named() error
 	// TakePlace gives the filter, its log and its hashes the names of another filter of this

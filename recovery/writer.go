@@ -140,11 +140,7 @@ func (w *Writer) Fail(err error) error {
 // whole poisons the writer if somebody has cut its file short. A sync does not tell, and a store only
 // if it is to the part that is missing.
 func (w *Writer) whole() error {
-	v, ok := w.vol.(interface{ whole() error })
-	if !ok {
-		return nil
-	}
-	if err := v.whole(); err != nil {
+	if err := w.vol.Whole(); err != nil {
 		return w.Fail(err)
 	}
 	return nil

@@ -267,6 +267,7 @@ func (v *Volume) syncPart(d *disk, word, words uint64) error {
 
 func (v *Volume) Filter() recovery.File { return &filterFile{v, v.filter} }
 func (v *Volume) Named() error          { return nil }
+func (v *Volume) Whole() error          { return nil }
 func (v *Volume) RequiresHashes() bool  { return false }
 func (v *Volume) Close() error          { return nil }
 func (v *Volume) Random() uint64        { return v.rng.Uint64() }

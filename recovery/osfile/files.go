@@ -145,8 +145,8 @@ func (v *Files) Named() error {
 	return nil
 }
 
-// whole returns ErrCorrupt if the filter file is shorter than its mapping.
-func (v *Files) whole() error {
+// Whole returns ErrCorrupt if the filter file is shorter than its mapping.
+func (v *Files) Whole() error {
 	info, err := v.filter.file.Stat()
 	if err != nil {
 		return err

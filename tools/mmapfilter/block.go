@@ -19,12 +19,9 @@ const (
 	blockBytes = 1 << 20
 )
 
-// add adds a key, the text it comes from, and the number of its record.
-func (b *block) add(key, text []byte, number int) { b.addWhole(key, text, text, text, number) }
-
-// addWhole also adds raw, the text as it stands in the file, of which text is a prefix, and the
-// whole record.
-func (b *block) addWhole(key, text, raw, record []byte, number int) {
+// add adds a key, the text it comes from, raw, the text as it stands in the file, of which text
+// is a prefix, the whole record, and its number.
+func (b *block) add(key, text, raw, record []byte, number int) {
 	at := span{number: number}
 	at.text, at.rawEnd = b.put(raw)
 	at.textEnd = at.text + len(text)
@@ -45,7 +42,7 @@ func (b *block) take(key []byte, in *input) {
 	if in.whole {
 		record = in.record
 	}
-	b.addWhole(key, in.text, in.raw, record, in.number)
+	b.add(key, in.text, in.raw, record, in.number)
 }
 
 // put copies bytes into the arena.

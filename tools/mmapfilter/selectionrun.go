@@ -106,7 +106,7 @@ func (s *selection) take(key []byte) {
 	if s.in.whole {
 		record = s.in.record
 	}
-	s.block.addWhole(key, s.in.text, s.in.raw, record, s.in.number)
+	s.block.add(key, s.in.text, s.in.raw, record, s.in.number)
 }
 
 // sourceFailed reports an error after the answers for the keys before it.

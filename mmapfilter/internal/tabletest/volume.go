@@ -56,6 +56,9 @@ func (f *File) Sync() error {
 // Filter implements recovery.Volume.
 func (v *Volume) Filter() recovery.File { return v.File }
 
+// Whole implements recovery.Volume.
+func (v *Volume) Whole() error { return nil }
+
 // RequiresHashes implements recovery.Volume.
 func (v *Volume) RequiresHashes() bool { return false }
 
