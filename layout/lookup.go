@@ -16,11 +16,11 @@ import (
 //	    → Lookup → Looks.LookAt          the stash too; again after a removal, up to lookupTries times
 //
 // In a file that is open for writing, Direct.Contains goes to openFile.contains at once, and that to
-// Writer.Contains of package engine. This calls Contains; or, while operations are pending, FirstLook
+// Writer.Contains of package writer. This calls Contains; or, while operations are pending, FirstLook
 // and Lookup. A batch goes from ContainsHashes to FirstLooks, and from there to containsBeyond.
 //
 // Batches have three drivers, since they know different things. containsPart (batch.go) has one table;
-// in containsIn (shards.go) each hash has that of its shard; containsPartUnder (package engine) asks the
+// in containsIn (shards.go) each hash has that of its shard; containsPartUnder (package writer) asks the
 // pending words before the file. The last two load no counter and no slot: they use FirstLooks, or
 // inBursts as it does, and then containsBeyond or a whole lookup. So neither holds a part of R2. Count
 // (count.go) has a loop of its own, because it must count in every place, and Lookup ends at the first

@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 func init() {
@@ -40,7 +40,7 @@ func (i *inside) Release() {
 func (i *inside) InsertHashes(hashes []uint64) (n int, err error) {
 	f := (*Filter)(i)
 	err = f.insertInto(func(o *openFile) error {
-		var own, following [engine.Batch]uint64
+		var own, following [writer.Batch]uint64
 		next := f.ownHashes(hashes[n:], &following)
 		for n < len(hashes) {
 			part := own[:copy(own[:], next)]
@@ -59,7 +59,7 @@ func (i *inside) InsertHashes(hashes []uint64) (n int, err error) {
 }
 
 func (i *inside) SyncAtFunc(seq func(operations uint64) uint64) error {
-	return (*Filter)(i).commit(func(w *engine.Writer) error { return w.SyncAt(seq) })
+	return (*Filter)(i).commit(func(w *writer.Writer) error { return w.SyncAt(seq) })
 }
 
 func (i *inside) Rebuild(ctx context.Context, opts any, capacity func(items uint64) uint64, hashes func() []uint64) error {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // TestCutShort covers C5: a writer whose file somebody cuts short says so at its next checkpoint, and at
@@ -255,12 +255,12 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
 	}
 	var keys [][]byte
-	for j := range 3 * engine.Batch {
+	for j := range 3 * writer.Batch {
 		keys = append(keys, []byte{byte(j), 'k'})
 	}
 	before := f.Len()
 	n, err := f.InsertBatch(keys)
-	if !errors.Is(err, ErrFailed) || n == 0 || n >= engine.Batch || uint64(n) != f.Len()-before {
+	if !errors.Is(err, ErrFailed) || n == 0 || n >= writer.Batch || uint64(n) != f.Len()-before {
 		t.Errorf("%d inserted, it says, and %v; %d were", n, err, f.Len()-before)
 	}
 	for _, key := range keys[:n] {

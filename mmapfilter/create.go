@@ -8,10 +8,9 @@ import (
 	"math/rand/v2"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -165,9 +164,9 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 			err = errors.Join(err, files.Close())
 		}
 	}()
-	var w *engine.Writer
+	var w *writer.Writer
 	var found *Recovery
-	fault := files.Catch(func() { w, found, err = engine.Open(files, engine.LogSize{First: opts.LogBytes, Most: opts.LogBytes}) }, func(error) {})
+	fault := files.Catch(func() { w, found, err = writer.Open(files, writer.LogSize{First: opts.LogBytes, Most: opts.LogBytes}) }, func(error) {})
 	if fault != nil {
 		err = fault
 	}
@@ -188,7 +187,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	o = newOpenFile(files.File().Name(), &osfile.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = osfile.Warning(files.File())
 	o.found, o.logBytes = *found, opts.LogBytes
-	o.work = background.New(files, w, cmp.Or(opts.CommitInterval, defaultCommitInterval))
+	o.work = writer.NewWork(files, w, cmp.Or(opts.CommitInterval, defaultCommitInterval))
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -72,7 +72,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 		t.Fatal(err)
 	}
 	v := newDamagedVolume(fileImage{filter: slices.Clone(recovery.Words(data))})
-	w, _, err := engine.Open(v, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
+	w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +472,7 @@ func TestOtherLogs(t *testing.T) {
 }
 
 // fillLog fills the rest of a log with operations that change nothing.
-func fillLog(w *engine.Writer) {
+func fillLog(w *writer.Writer) {
 	if err := w.Sync(); err != nil {
 		panic(err)
 	}

@@ -208,7 +208,7 @@
 // is complete without a log, and live if its log counts; its superblock says which.
 //
 //	1  Hash. Hasher.Hash (package layout) makes a hash of 64 bits; later steps see nothing else of the
-//	   key. Filter.change calls Writer.Insert (internal/engine), which takes the lock mu: one operation
+//	   key. Filter.change calls Writer.Insert (internal/writer), which takes the lock mu: one operation
 //	   at a time.
 //	     A crash: nothing has happened.
 //	2  Log. If the file is at rest, Writer.Begin (package recovery) makes the log NAME.stash.new,
@@ -227,7 +227,7 @@
 //	   The last record of the operation is marked. No system call is made.
 //	     kill -9: if the last record is whole, the insert has happened (C2); otherwise it has not. A
 //	     power loss: it may be missing, and then all later ones are, too.
-//	5  Publish. Writer.publish puts the words into a table of pending ones (internal/pending), which
+//	5  Publish. Writer.publish puts the words into a table of pending ones (internal/writer), which
 //	   lookups of this process put over those of the file. Insert returns nil. To other processes, the
 //	   insert happens with its commit: until 7 they may say "certainly not".
 //	     A crash: as in 4.
@@ -266,7 +266,7 @@
 // # Reading the source
 //
 // In the order of a key's life: Build (internal/build) runs the steps of a build;
-// Placer.Insert (internal/place) finds room for a key; Writer.finish (internal/engine) logs and
+// Placer.Insert (internal/place) finds room for a key; Writer.finish (internal/writer) logs and
 // publishes an operation, and Writer.commit commits; OpenReadOnly (open.go) maps the file;
 // Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which hashes and looks
 // up in assembly, or openFile.contains, which asks the layout in Go. The lookups themselves, and

@@ -7,7 +7,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
@@ -18,7 +18,7 @@ var (
 	// ErrFull is returned when an insert finds neither a slot nor a stash entry, or when one more
 	// key would raise the false-positive rate above 1.5 times the requested one. The filter has not
 	// changed (C3). Build a larger one.
-	ErrFull = engine.ErrFull
+	ErrFull = writer.ErrFull
 	// ErrFewKeys is returned by Build and Merge if the filter would have fewer items than
 	// [Options.MinKeys]. Nothing has been replaced.
 	ErrFewKeys = build.ErrFewKeys
@@ -29,7 +29,7 @@ var (
 	// ErrReadOnly is returned by a method that writes if the filter is open for reading only.
 	ErrReadOnly = errors.New("filter is read-only")
 	// ErrClosed is returned after Close.
-	ErrClosed = engine.ErrClosed
+	ErrClosed = writer.ErrClosed
 	// ErrFailed is returned after a write to the file or its log has failed. Close the
 	// filter and open it again, which recovers it.
 	ErrFailed = recovery.ErrFailed

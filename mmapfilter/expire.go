@@ -8,7 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -56,7 +56,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 		return 0, err
 	}
 	w, path := o.work.Writer, build.Beside(o.work.Files.Path())
-	tap := engine.NewTap(path.Scratch)
+	tap := writer.NewTap(path.Scratch)
 	defer tap.Close()
 	defer w.Untap()
 	var kept recovery.Kept

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -128,7 +128,7 @@ type openFile struct {
 	fileBytes  int64
 	warning    string // see Stats.Warning
 
-	work     *background.Work // nil if opened for reading; then the fields up to grows are zero
+	work     *writer.Work // nil if opened for reading; then the fields up to grows are zero
 	found    Recovery
 	logBytes int64  // OpenOptions.LogBytes
 	rebuilds uint64 // since the filter was opened

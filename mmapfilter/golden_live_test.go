@@ -15,7 +15,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	page "github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 	"github.com/zeebo/xxh3"
@@ -132,7 +132,7 @@ func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log
 	}
 	vol := &goldenVolume{Volume: crashsim.NewVolume(g, 1, layout.PageBytes, keep)}
 	vol.random.Seed(1, 1)
-	w, _, err := engine.Open(vol, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
+	w, _, err := writer.Open(vol, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // After a growth has failed, the next one is tried when the number of items has changed by 1 in
@@ -203,7 +203,7 @@ func (f *Filter) finishResize(o *openFile) {
 
 // noRoomFor returns the hash of an insert that has found no room.
 func noRoomFor(err error) (hash uint64, ok bool) {
-	full := new(engine.FullError)
+	full := new(writer.FullError)
 	ok = errors.As(err, &full)
 	return full.Hash, ok
 }

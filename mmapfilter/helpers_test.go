@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"pgregory.net/rapid"
 )
@@ -207,10 +207,10 @@ func mustSayMaybe(t *testing.T, f asker) {
 	}
 }
 
-func writerOf(f *Filter) *engine.Writer { return f.open.Load().work.Writer }
+func writerOf(f *Filter) *writer.Writer { return f.open.Load().work.Writer }
 
 // newestState copies the lines and the stash of a writer, with what is pending.
-func newestState(w *engine.Writer) layout.View { return w.Newest() }
+func newestState(w *writer.Writer) layout.View { return w.Newest() }
 
 // abandon copies the files of a writer as a crash of its process would leave them.
 func abandon(tb testing.TB, f *Filter, path string) (copied string) {
@@ -363,9 +363,9 @@ func newMemoryVolume(tb testing.TB, p shape, lines uint64) *tabletest.Volume {
 	return p.table().Volume(tb, lines)
 }
 
-func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *engine.Writer {
+func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *writer.Writer {
 	tb.Helper()
-	w, _, err := engine.Open(v, engine.LogSize{First: logBytes, Most: logBytes})
+	w, _, err := writer.Open(v, writer.LogSize{First: logBytes, Most: logBytes})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *engine.Writer
 }
 
 // viewOf returns what lookups of other processes read.
-func viewOf(w *engine.Writer) *layout.View {
+func viewOf(w *writer.Writer) *layout.View {
 	v := layout.NewView(w.Protocol().Words()[layout.WordRuntime:], w.Protocol().Geometry())
 	return &v
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -22,9 +22,9 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 	if testing.Short() {
 		by = 301
 	}
-	for name, rest := range map[string]func(w *engine.Writer) error{
-		"Seal":  func(w *engine.Writer) error { return w.Seal(context.Background()) },
-		"Close": (*engine.Writer).Clean,
+	for name, rest := range map[string]func(w *writer.Writer) error{
+		"Seal":  func(w *writer.Writer) error { return w.Seal(context.Background()) },
+		"Close": (*writer.Writer).Clean,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
@@ -40,7 +40,7 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := newDamagedVolume(fileImage{filter: recovery.Words(data)})
-			w, _, err := engine.Open(v, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
+			w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // A call is one call of a client of a filter.
@@ -73,7 +73,7 @@ var keyModel = porcupine.Model{
 
 // A target is a filter under test by TestLinearizable.
 type target struct {
-	w          *engine.Writer
+	w          *writer.Writer
 	insert     func(hash uint64) error
 	unique     func(hash uint64) (bool, error)
 	delete     func(hash uint64) (bool, error)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // An asker is a Filter or a Follower.
@@ -359,7 +359,7 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		found := make([]bool, n)
 		o.lookUpAll(hashes, found)
 		for i := range 1000 { // it cannot know what that writer has done
-			if hash := spread(1<<30 + i); !o.contains(hash) || o.work.Writer.Count(hash) != engine.Unknown {
+			if hash := spread(1<<30 + i); !o.contains(hash) || o.work.Writer.Count(hash) != writer.Unknown {
 				t.Fatalf("failed: %t: a key is certainly not there, it says", fail)
 			}
 		}

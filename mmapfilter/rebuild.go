@@ -5,10 +5,9 @@ import (
 	"iter"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // RebuildOptions describe the file that [Filter.Rebuild] makes. A nil *RebuildOptions and the zero
@@ -176,7 +175,7 @@ type successor struct {
 }
 
 // open opens the file for writing, as the old one was opened.
-func (s *successor) open(path string) (*background.Work, error) {
+func (s *successor) open(path string) (*writer.Work, error) {
 	file, err := openLive(path, &OpenOptions{
 		CommitInterval: s.old.work.Interval, LogBytes: s.old.logBytes, Checked: s.old.checked, Residency: s.old.residency,
 		RequireHashes: s.old.work.Files.RequireHashes,
@@ -190,7 +189,7 @@ func (s *successor) open(path string) (*background.Work, error) {
 }
 
 // use puts the file of a writer to use.
-func (s *successor) use(w *engine.Writer) {
+func (s *successor) use(w *writer.Writer) {
 	if w == s.old.work.Writer {
 		s.filter.use(s.old)
 		return

@@ -3,7 +3,7 @@ package mmapfilter
 import (
 	"context"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // Seal is [Filter.Checkpoint], then adds checksums of every byte, so that [Verify] can check the
@@ -15,5 +15,5 @@ func (f *Filter) Seal(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return f.commit(func(w *engine.Writer) error { return w.Seal(ctx) })
+	return f.commit(func(w *writer.Writer) error { return w.Seal(ctx) })
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -111,7 +111,7 @@ func sealAfterFailure(t *testing.T, v *cachedVolume) bool {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
 	var keys []uint64
-	live := func(w *engine.Writer, err error) error {
+	live := func(w *writer.Writer, err error) error {
 		for range 3 {
 			for range 6 {
 				if err == nil {
@@ -135,8 +135,8 @@ func sealAfterFailure(t *testing.T, v *cachedVolume) bool {
 		}
 		return err
 	}
-	open := func() (*engine.Writer, error) {
-		w, _, err := engine.Open(v, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
+	open := func() (*writer.Writer, error) {
+		w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 		return w, err
 	}
 	if err := live(open()); err != nil && !errors.Is(err, errCached) {

@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // Insert inserts key. Once it returns nil, this process finds the key at once, and other
@@ -24,7 +24,7 @@ func (f *Filter) InsertHash(hash uint64) error {
 	if !ok {
 		return ErrOtherShard
 	}
-	_, err := f.change(own, 1, func(w *engine.Writer) (bool, error) {
+	_, err := f.change(own, 1, func(w *writer.Writer) (bool, error) {
 		return true, w.Insert(own)
 	})
 	return err
@@ -33,7 +33,7 @@ func (f *Filter) InsertHash(hash uint64) error {
 // change does an operation on a hash that stands for a key in this file. If a rebuild replaces the
 // file, it does the operation in the new one. grow is 1 for an insert and -1 for a delete. It
 // returns what do returns.
-func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, error)) (done bool, err error) {
+func (f *Filter) change(hash uint64, grow int, do func(w *writer.Writer) (bool, error)) (done bool, err error) {
 	for {
 		o, err := f.writable()
 		if err != nil {
@@ -61,7 +61,7 @@ func (f *Filter) change(hash uint64, grow int, do func(w *engine.Writer) (bool, 
 // awaitTry waits until an operation that has failed in o can be tried again. If it cannot, awaitTry
 // returns its error.
 func (f *Filter) awaitTry(o *openFile, err error) error {
-	if err == engine.ErrMoved {
+	if err == writer.ErrMoved {
 		return nil
 	}
 	if hash, full := noRoomFor(err); full {
@@ -96,7 +96,7 @@ func (f *Filter) insertInto(insert func(o *openFile) error) error {
 
 // insertBatch inserts the keys from the n-th on.
 func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
-	var hashes, following [engine.Batch]uint64
+	var hashes, following [writer.Batch]uint64
 	next := f.hashKeys(keys[*n:], &following)
 	for *n < len(keys) {
 		part := hashes[:copy(hashes[:], next)]
@@ -112,10 +112,10 @@ func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
 	return nil
 }
 
-// hashKeys hashes the first engine.Batch keys, or all if there are fewer, up to one that belongs to
+// hashKeys hashes the first writer.Batch keys, or all if there are fewer, up to one that belongs to
 // another shard.
-func (f *Filter) hashKeys(keys [][]byte, to *[engine.Batch]uint64) (hashes []uint64) {
-	keys = keys[:min(engine.Batch, len(keys))]
+func (f *Filter) hashKeys(keys [][]byte, to *[writer.Batch]uint64) (hashes []uint64) {
+	keys = keys[:min(writer.Batch, len(keys))]
 	for i, key := range keys {
 		own, ok := f.shard.Own(f.hash.Hash(key))
 		if !ok {
@@ -140,7 +140,7 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	if !ok {
 		return false, ErrOtherShard
 	}
-	return f.change(own, 1, func(w *engine.Writer) (bool, error) { return w.InsertUnique(own) })
+	return f.change(own, 1, func(w *writer.Writer) (bool, error) { return w.InsertUnique(own) })
 }
 
 // Delete deletes one item of a key that was inserted. It reports false and changes
@@ -169,29 +169,29 @@ func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
 		_, err := f.writable()
 		return false, err
 	}
-	return f.change(own, -1, func(w *engine.Writer) (bool, error) { return w.Delete(own) })
+	return f.change(own, -1, func(w *writer.Writer) (bool, error) { return w.Delete(own) })
 }
 
 // Sync commits: it makes every operation that has returned durable and visible to other
 // processes (W3). If it fails with [ErrFailed], so does every later operation; close the filter
 // and open it again. No operation covered by an earlier Sync that returned nil is lost.
 func (f *Filter) Sync() error {
-	return f.commit((*engine.Writer).Sync)
+	return f.commit((*writer.Writer).Sync)
 }
 
 // SyncAt is Sync and stores seq, a number of the caller's choice such as a position in the
 // stream of keys. [Filter.DurableSeq] returns seq, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
-	return f.commit(func(w *engine.Writer) error { return w.SyncAt(func(uint64) uint64 { return seq }) })
+	return f.commit(func(w *writer.Writer) error { return w.SyncAt(func(uint64) uint64 { return seq }) })
 }
 
-func (f *Filter) commit(sync func(*engine.Writer) error) error {
+func (f *Filter) commit(sync func(*writer.Writer) error) error {
 	for {
 		o, err := f.writable()
 		if err != nil {
 			return err
 		}
-		if err := o.work.Catch(func() error { return sync(o.work.Writer) }); err != engine.ErrMoved {
+		if err := o.work.Catch(func() error { return sync(o.work.Writer) }); err != writer.ErrMoved {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return f.commit((*engine.Writer).Checkpoint)
+	return f.commit((*writer.Writer).Checkpoint)
 }
 
 // Count returns an upper bound on how often key is in the filter: the number of items with the same
@@ -268,7 +268,7 @@ func (f *Filter) Count(key []byte) uint64 {
 	return n
 }
 
-const unknownCount = engine.Unknown
+const unknownCount = writer.Unknown
 
 func (o *openFile) count(hash uint64) uint64 {
 	n, ok := layout.Count(o.table, o.view.At, hash)

@@ -18,9 +18,9 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
@@ -229,7 +229,7 @@ func openTimed(b *testing.B, path string, logBytes int64) (*Filter, *timedVolume
 	sb := *w.Protocol().Superblock()
 	opts := new(OpenOptions)
 	o := newOpenFile("", &osfile.Head{Superblock: &sb, Geometry: w.Protocol().Geometry(), Size: w.Protocol().Geometry().SealedBytes}, opts)
-	o.work = background.New(files, w, -1)
+	o.work = writer.NewWork(files, w, -1)
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		b.Fatal(err)
 	}

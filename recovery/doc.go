@@ -148,7 +148,7 @@
 //	    the new file alone takes operations and syncs. Before the third of these renames the
 //	    old file is under NAME, with its log and its hashes; after it, the new one is, whose
 //	    log and hashes are found by either name. Either has all operations, and what a sync
-//	    has promised is durable in it. (Writer.Replace of engine, Writer.TakePlace,
+//	    has promised is durable in it. (Writer.Replace of package writer, Writer.TakePlace,
 //	    Files.TakePlace)
 //	K4  The old file is live. Before the first rename its epoch becomes that of a file
 //	    that is superseded. So readers that have it say "maybe" from then on, before the new

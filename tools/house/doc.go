@@ -47,21 +47,17 @@
 //	    → layout layout/all layout/hashes layout/kernel layout/multiset recovery
 //	mmapfilter/internal/place      where an item goes, for inserts and for builds
 //	    → layout layout/kernel
-//	mmapfilter/internal/pending    the changes that are not in the file yet
-//	    → layout layout/kernel
 //	mmapfilter/internal/build      makes files from keys and hashes: how large, how; checks whole files
 //	    → layout layout/hashes layout/kernel recovery recovery/osfile mmapfilter/internal/place
-//	mmapfilter/internal/engine     writes to a filter: operations, commits, checkpoints
-//	    → layout layout/kernel layout/wal recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/pending mmapfilter/internal/place
-//	mmapfilter/internal/background what goes on beside operations: timed commits, checkpoints
-//	    → recovery/osfile mmapfilter/internal/engine
+//	mmapfilter/internal/writer     writes to a filter: operations, commits, checkpoints, and what is due beside them
+//	    → layout layout/kernel layout/wal recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/place
 //	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
-//	    → layout recovery recovery/osfile mmapfilter/internal/background mmapfilter/internal/build mmapfilter/internal/engine
+//	    → layout recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/writer
 //	mmapfilter/internal/poll       looks for another file at intervals
 //	mmapfilter/internal/bridge     what sets and guard need of a filter beyond the API
 //	    → layout mmapfilter/internal/build
 //	mmapfilter                     the API
-//	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/background mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/engine mmapfilter/internal/poll mmapfilter/internal/rebuild
+//	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/poll mmapfilter/internal/rebuild mmapfilter/internal/writer
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter mmapfilter/internal/bridge
 //	mmapfilter/guard               a filter in front of an embedded store
@@ -93,26 +89,26 @@
 // # The ways through them
 //
 //	Build      mmapfilter, build, place: buckets fill in memory; recovery: the file gets its name
-//	Insert     mmapfilter, engine, place: which words change; recovery, wal: the log; pending
-//	commit     background: it is due; engine, recovery: the log is durable, then the words go to the file
-//	Contains   mmapfilter, layout; where the filter is open for writing, engine and pending before layout
-//	Rebuild    mmapfilter, rebuild: build makes the new file; engine does in it what came meanwhile
-//	recovery   mmapfilter, engine, recovery: wal reads the log, and its words go to the file
+//	Insert     mmapfilter, writer, place: which words change; recovery, wal: the log; writer: pending words
+//	commit     writer: it is due; recovery: the log is durable, then the words go to the file
+//	Contains   mmapfilter, layout; where the filter is open for writing, writer before layout
+//	Rebuild    mmapfilter, rebuild: build makes the new file; writer does in it what came meanwhile
+//	recovery   mmapfilter, writer, recovery: wal reads the log, and its words go to the file
 //
 // Calls go down the page. These go up, through a function or an interface of the part below:
 //
 //	layout → mmapfilter      NewDirect's contains: a lookup that the assembly does not settle
-//	layout → engine          Lookup's at: words that may be pending
-//	place → engine, build    Lines, Preview: the lines that an insert reads and changes
-//	recovery → engine        Seal's fill: the checksums
-//	engine → background      Writer.Behind: operations are pending; Writer.Unsealing: the first write to a
+//	layout → writer          Lookup's at: words that may be pending
+//	place → writer, build    Lines, Preview: the lines that an insert reads and changes
+//	recovery → writer        Seal's fill: the checksums
+//	Writer → Work            Writer.Behind: operations are pending; Writer.Unsealing: the first write to a
 //	                         sealed file is about to come
-//	engine → rebuild         the functions of Replace: what is left to do, and which file is in use
+//	writer → rebuild         the functions of Replace: what is left to do, and which file is in use
 //	build → mmapfilter       the functions of Config: the size of the filter, its name
 //	rebuild → mmapfilter     the functions of a rebuild: its keys, and the file that Filter uses
 //	guard → the guard of a store   Store: its transactions and its log
 //
-// The essay of engine has the locks of a writer and their order, that of recovery the locks of files.
+// The essay of writer has the locks of a writer and their order, that of recovery the locks of files.
 //
 // # The rules
 //

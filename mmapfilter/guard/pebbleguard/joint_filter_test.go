@@ -9,8 +9,8 @@ import (
 	_ "github.com/mmapfilter/mmapfilter/layout/all"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
 )
@@ -20,7 +20,7 @@ import (
 type simFilter struct {
 	m    *machine
 	hash layout.Hasher
-	w    *engine.Writer
+	w    *writer.Writer
 }
 
 // simParams have fingerprints so long that a key which is not there is hardly ever answered "maybe".
@@ -62,8 +62,8 @@ func (m *machine) openFilter(string) (guarded.Filter, error) {
 	return f, nil
 }
 
-func openWriter(v recovery.Volume) (*engine.Writer, error) {
-	w, _, err := engine.Open(v, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
+func openWriter(v recovery.Volume) (*writer.Writer, error) {
+	w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	if err == nil {
 		w.Limit = w.Superblock().Capacity() * 5 / 4
 	}
@@ -91,7 +91,7 @@ func (f *simFilter) InsertHash(hash uint64) error {
 }
 
 func (f *simFilter) full(err error) error {
-	if errors.Is(err, engine.ErrFull) {
+	if errors.Is(err, writer.ErrFull) {
 		return errors.Join(mmapfilter.ErrFull, f.w.CountFull())
 	}
 	return err
@@ -143,7 +143,7 @@ func (f *simFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error 
 	m, old := f.m, f.w
 	m.setFilter(nil) // its timer does not matter meanwhile
 	defer func() { m.setFilter(f) }()
-	tap := engine.NewTap(nil)
+	tap := writer.NewTap(nil)
 	var hashes []uint64
 	var keys func(func([]byte, error) bool)
 	err := f.do(func() error {
@@ -180,7 +180,7 @@ func (f *simFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error 
 			n.SetNormalisation(sb.Normalisation())
 			n.SetCapacity(capacity)
 		})
-		var next *engine.Writer
+		var next *writer.Writer
 		err := m.vol.Mute(func() (err error) {
 			if next, err = openWriter(b); err != nil {
 				return err
@@ -211,6 +211,6 @@ func (f *simFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error 
 			}
 			return nil
 		}
-		return old.Replace(next, false, catchUp, func(w *engine.Writer) { f.w = w })
+		return old.Replace(next, false, catchUp, func(w *writer.Writer) { f.w = w })
 	})
 }

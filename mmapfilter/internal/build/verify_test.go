@@ -12,9 +12,9 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
@@ -109,7 +109,7 @@ func TestVerify(t *testing.T) {
 
 // keeping makes a file that keeps its hashes and has some items, and has do write to it before it is
 // closed.
-func keeping(t *testing.T, s tabletest.Shape, items []uint64, do func(w *engine.Writer)) (path string, f *file) {
+func keeping(t *testing.T, s tabletest.Shape, items []uint64, do func(w *writer.Writer)) (path string, f *file) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "f")
 	s.CreateKeeping(t, path, 300)
@@ -117,7 +117,7 @@ func keeping(t *testing.T, s tabletest.Shape, items []uint64, do func(w *engine.
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, _, err := engine.Open(files, engine.LogSize{})
+	w, _, err := writer.Open(files, writer.LogSize{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,27 +175,27 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	const absent = 1 << 50
-	stray := func(w *engine.Writer) { must(w.Delete(all[0] ^ 1)) }
-	nothing := func(*engine.Writer) {}
+	stray := func(w *writer.Writer) { must(w.Delete(all[0] ^ 1)) }
+	nothing := func(*writer.Writer) {}
 	for _, s := range tabletest.OneEach() {
 		items := all[:min(len(all), int(300*s.Slots())*9/10)]
 		n := uint64(len(items))
 		for _, c := range []struct {
 			name   string
-			do     func(w *engine.Writer)
+			do     func(w *writer.Writer)
 			change func(f *file)
 			want   build.Report // but for what does not depend on the history
 			damage string
 		}{
 			{"nothing", nothing, nil, build.Report{Items: n, Hashes: n}, ""},
 			{"a stray delete", stray, nil, build.Report{Items: n - 1, Hashes: n, NotFound: 1, Strays: 1}, ""},
-			{"a key that leans", func(w *engine.Writer) {
+			{"a key that leans", func(w *writer.Writer) {
 				added, err := w.InsertUnique(all[0] ^ 1)
 				must(!added, err)
 				must(w.Delete(all[1]))
 				must(w.Delete(all[2]))
 			}, nil, build.Report{Items: n, Hashes: n + 1 - 2, LeftOut: 1, Waiting: 2}, ""},
-			{"a key that leans on nothing", func(w *engine.Writer) {
+			{"a key that leans on nothing", func(w *writer.Writer) {
 				w.Protocol().Append(nil, 0, layout.AtLeastOne, absent)
 			}, nil, build.Report{}, "1 of the hashes that were kept are not found"},
 			{"another item", nothing, func(f *file) { f.change(t) }, build.Report{}, "in the lines"},

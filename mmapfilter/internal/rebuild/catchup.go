@@ -4,15 +4,14 @@ import (
 	"context"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // A replayer does in a new file what is done in an old one meanwhile.
 type replayer struct {
 	ctx  context.Context
-	tap  *engine.Tap      // what is done in the old file
-	next *background.Work // of the new file, or nil as long as that is not open
+	tap  *writer.Tap  // what is done in the old file
+	next *writer.Work // of the new file, or nil as long as that is not open
 
 	// progress is told what is done, unless it is nil: it may call the filter.
 	progress func(stage string, done, total uint64)

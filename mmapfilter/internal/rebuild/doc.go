@@ -3,11 +3,11 @@
 //
 // # The steps
 //
-//	tap        from an instant on, a tap lists the operations of the old file            engine
+//	tap        from an instant on, a tap lists the operations of the old file            writer
 //	build      the new file gets what the old one had at that instant                    build
 //	open       the new file gets a writer                                                the caller
 //	catch up   what is in the tap is done in the new file, until little is left          Run
-//	replace    the rest is done while operations wait, until the new one has the name    engine
+//	replace    the rest is done while operations wait, until the new one has the name    writer
 //
 // What the old file had comes from the hashes that it keeps: then the new file gets what its history
 // means (K7), and goes on with the same history, whatever the operations do to the items of either. Or

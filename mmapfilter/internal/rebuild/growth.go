@@ -2,7 +2,7 @@ package rebuild
 
 import (
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // A filter that holds growShare of its capacity is rebuilt for growFactor times as many keys (K5). One
@@ -44,7 +44,7 @@ func GrowthOf(sb *layout.Superblock) (g Growth) {
 // Grows reports whether the filter grows by itself.
 func (g Growth) Grows() bool { return g.growAt > 0 }
 
-// Compacts returns engine.Writer.Compacts.
+// Compacts returns writer.Writer.Compacts.
 func (g Growth) Compacts() uint64 {
 	if !g.Grows() {
 		return 0
@@ -53,24 +53,24 @@ func (g Growth) Compacts() uint64 {
 }
 
 // Inserted reports whether a rebuild is due after an insert.
-func (g Growth) Inserted(w *engine.Writer) bool {
+func (g Growth) Inserted(w *writer.Writer) bool {
 	return g.Grows() && w.Len() >= g.growAt || w.HistoryIsLong()
 }
 
 // Deleted reports whether a rebuild is due after a delete.
-func (g Growth) Deleted(w *engine.Writer) bool {
+func (g Growth) Deleted(w *writer.Writer) bool {
 	return g.Small(w) && g.shrinks(w) || w.HistoryIsLong()
 }
 
 // Small reports whether the filter has so few items that it should be smaller, if it has held more.
-func (g Growth) Small(w *engine.Writer) bool { return w.Len() < g.shrinkAt }
+func (g Growth) Small(w *writer.Writer) bool { return w.Len() < g.shrinkAt }
 
 // shrinks reports whether the filter may be made smaller: it can have held more.
-func (g Growth) shrinks(w *engine.Writer) bool { return w.Len()+w.Tail() >= g.shrinkAt }
+func (g Growth) shrinks(w *writer.Writer) bool { return w.Len()+w.Tail() >= g.shrinkAt }
 
 // Capacity returns the capacity of the file that replaces that of w, for a number of items. full says
 // that the old one had no room for an insert.
-func (g Growth) Capacity(w *engine.Writer, items uint64, full bool) uint64 {
+func (g Growth) Capacity(w *writer.Writer, items uint64, full bool) uint64 {
 	switch {
 	case full, items >= g.growAt:
 		return growFactor * max(g.capacity, items)
@@ -81,4 +81,4 @@ func (g Growth) Capacity(w *engine.Writer, items uint64, full bool) uint64 {
 }
 
 // Wide reports whether the filter has grown so much for its items that growing has not made room.
-func (g Growth) Wide(w *engine.Writer) bool { return w.Len() < g.capacity/wideShare }
+func (g Growth) Wide(w *writer.Writer) bool { return w.Len() < g.capacity/wideShare }

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 // TestGrowth covers K5: a filter grows when it has 90 % of its capacity or no room for an insert, and
@@ -84,7 +84,7 @@ func TestGrowth(t *testing.T) {
 // TestGrowthOfHistory covers K7: if many deletes wait for a rebuild, it is due after any operation, and
 // has the same capacity.
 func TestGrowthOfHistory(t *testing.T) {
-	w, _, err := engine.Open(shape.Keeping(t, 100), engine.LogSize{})
+	w, _, err := writer.Open(shape.Keeping(t, 100), writer.LogSize{})
 	if err != nil {
 		t.Fatal(err)
 	}

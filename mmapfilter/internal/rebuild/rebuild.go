@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A Job says which file is to be replaced, and by what.
 type Job struct {
-	Old    *background.Work
+	Old    *writer.Work
 	Config build.Config // of the new file, which gets the owner, group and permissions of the old one
 	// Keys, if not nil, returns the keys for the new file. It is called while no operation is under
 	// way. Hashes, if not nil, is called after it, and returns the hashes of further items. If Keys is
@@ -23,10 +22,10 @@ type Job struct {
 	Keys   func() (iter.Seq2[[]byte, error], error)
 	Hashes func() []uint64
 	// Open opens the new file for writing.
-	Open func(path string) (*background.Work, error)
+	Open func(path string) (*writer.Work, error)
 	// Use puts the file of a writer to use: the new one, or the old one again if that one cannot get the
 	// name. Operations wait meanwhile.
-	Use func(*engine.Writer)
+	Use func(*writer.Writer)
 }
 
 // A rebuild is a Job in progress.
@@ -43,7 +42,7 @@ type rebuild struct {
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
 	r := &rebuild{Job: job, to: osfile.RebuildPath(path)}
-	r.replayer.ctx, r.replayer.tap = ctx, engine.NewTap(build.Beside(r.to).Scratch)
+	r.replayer.ctx, r.replayer.tap = ctx, writer.NewTap(build.Beside(r.to).Scratch)
 	defer r.replayer.tap.Close()
 	if err := r.Old.Files.Named(); err != nil {
 		return false, err
@@ -145,7 +144,7 @@ func (r *rebuild) replace() error {
 	})
 }
 
-func (r *rebuild) use(w *engine.Writer) {
+func (r *rebuild) use(w *writer.Writer) {
 	r.swapped = w != r.Old.Writer
 	r.Use(w)
 }

@@ -12,10 +12,9 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/background"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/engine"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 	"pgregory.net/rapid"
@@ -29,7 +28,7 @@ const seed = 1 // that of a tabletest.Volume
 type run struct {
 	*testing.T
 	job  Job
-	next *background.Work
+	next *writer.Work
 	did  []string
 }
 
@@ -52,11 +51,11 @@ func newRunOf(t *testing.T, create func(tabletest.Shape, rapid.TB, string, uint6
 			Progress: func(string, uint64, uint64) {}, Plan: plan,
 		},
 		Keys: func() (iter.Seq2[[]byte, error], error) { return tabletest.Numbers(0, 100), nil },
-		Open: func(path string) (_ *background.Work, err error) {
+		Open: func(path string) (_ *writer.Work, err error) {
 			r.next, err = openWork(path)
 			return r.next, err
 		},
-		Use: func(w *engine.Writer) {
+		Use: func(w *writer.Writer) {
 			r.did = append(r.did, map[bool]string{true: "use the old one", false: "use the new one"}[w == old.Writer])
 		},
 	}
@@ -67,23 +66,23 @@ func newRunOf(t *testing.T, create func(tabletest.Shape, rapid.TB, string, uint6
 }
 
 // using returns what is in use.
-func (r *run) using() *background.Work {
+func (r *run) using() *writer.Work {
 	if len(r.did) == 0 || r.did[len(r.did)-1] == "use the old one" {
 		return r.job.Old
 	}
 	return r.next
 }
 
-func openWork(path string) (*background.Work, error) {
+func openWork(path string) (*writer.Work, error) {
 	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		return nil, err
 	}
-	w, _, err := engine.Open(files, engine.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
+	w, _, err := writer.Open(files, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	k := background.New(files, w, -1)
+	k := writer.NewWork(files, w, -1)
 	k.Begin()
 	return k, nil
 }
@@ -171,7 +170,7 @@ func TestRun(t *testing.T) {
 	r.has(0, 7)
 	r.has(8, 202)
 	r.leavesNothing()
-	if err := r.job.Old.Writer.Insert(1); err != engine.ErrMoved {
+	if err := r.job.Old.Writer.Insert(1); err != writer.ErrMoved {
 		t.Errorf("the old writer: %v", err)
 	}
 	r.insert(300)
@@ -197,7 +196,7 @@ func TestReplayFindsNoRoom(t *testing.T) {
 			}, nil
 		}
 		open := r.job.Open
-		r.job.Open = func(path string) (*background.Work, error) {
+		r.job.Open = func(path string) (*writer.Work, error) {
 			work, err := open(path)
 			for room := true; room && err == nil; {
 				err = work.Writer.SyncAt(func(uint64) uint64 { return 1 })
@@ -208,7 +207,7 @@ func TestReplayFindsNoRoom(t *testing.T) {
 			return work, err
 		}
 		swapped, err := Run(context.Background(), r.job)
-		if full := limit < 900; swapped == full || errors.Is(err, engine.ErrFull) != full || !full && err != nil {
+		if full := limit < 900; swapped == full || errors.Is(err, writer.ErrFull) != full || !full && err != nil {
 			t.Fatalf("room for %d items: %t, %v", limit, swapped, err)
 		}
 		if n := r.using().Writer.Len(); n != 900 {
@@ -249,7 +248,7 @@ func TestRunKept(t *testing.T) {
 	remove(hashOf(5))
 	remove(hashOf(7))
 	open := r.job.Open
-	r.job.Open = func(path string) (*background.Work, error) {
+	r.job.Open = func(path string) (*writer.Work, error) {
 		unique(hashOf(8)) // meanwhile
 		remove(hashOf(8))
 		return open(path)
@@ -286,11 +285,11 @@ func TestRunFails(t *testing.T) {
 			}
 		},
 		"opening": func(r *run, cancel func(error)) {
-			r.job.Open = func(string) (*background.Work, error) { return nil, failed }
+			r.job.Open = func(string) (*writer.Work, error) { return nil, failed }
 		},
 		"the context": func(r *run, cancel func(error)) {
 			open := r.job.Open
-			r.job.Open = func(path string) (*background.Work, error) {
+			r.job.Open = func(path string) (*writer.Work, error) {
 				cancel(failed)
 				return open(path)
 			}
@@ -346,7 +345,7 @@ func TestAnotherFile(t *testing.T) {
 func TestGiveUpEndsTheTap(t *testing.T) {
 	r := newRun(t)
 	x := &rebuild{Job: r.job, to: osfile.RebuildPath(r.job.Old.Files.Path())}
-	x.replayer.tap = engine.NewTap(build.Beside(x.to).Scratch)
+	x.replayer.tap = writer.NewTap(build.Beside(x.to).Scratch)
 	if err := x.build(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -38,13 +38,13 @@ var (
 // checks holds the tests by name.
 var checks = map[string]check{
 	"TestDeleteOrder":                {"mmapfilter/internal/place", nil, regexp.MustCompile(`(?m)^ +place_test\.go:\d+: (home, stash, second line have .*)$`)},
-	"TestExplore":                    {engine, []string{"-states", "100000"}, violation},
-	"TestSchedules":                  {engine, nil, miss},
-	"TestRecoverySchedules":          {engine, nil, miss},
-	"TestReplaceSchedules":           {engine, nil, miss},
-	"TestReplace":                    {engine, nil, at("replace_test", `.*`)},
+	"TestExplore":                    {writer, []string{"-states", "100000"}, violation},
+	"TestSchedules":                  {writer, nil, miss},
+	"TestRecoverySchedules":          {writer, nil, miss},
+	"TestReplaceSchedules":           {writer, nil, miss},
+	"TestReplace":                    {writer, nil, at("replace_test", `.*`)},
 	"TestLookupsInReplace":           {"mmapfilter", nil, at("lookups_faults_test", `.*`)},
-	"TestReplay":                     {engine, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},
+	"TestReplay":                     {writer, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},
 	"TestJoint":                      {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
 	"TestReplayed":                   {joint, nil, at("epochs_test", `one is missing.*`)},
 	"TestEveryCrash":                 {"mmapfilter/guard", nil, at("walk_test", `.* is hidden.*`)},
@@ -52,23 +52,23 @@ var checks = map[string]check{
 	"TestSince":                      {"mmapfilter/guard/badgerguard", nil, at("versions_test", `after version .*`)},
 	"TestHistoryHonest":              {"mmapfilter", []string{"-history", "12000000"}, broken},
 	"TestHistoryStrays":              {"mmapfilter", []string{"-history", "12000000"}, broken},
-	"TestDeleteWhileKeysLean":        {engine, nil, history},
-	"TestKnown":                      {engine, nil, history},
-	"TestReplayOfHistory":            {engine, nil, history},
-	"TestReplaceOfHistory":           {engine, nil, regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (named true: .*)$`)},
+	"TestDeleteWhileKeysLean":        {writer, nil, history},
+	"TestKnown":                      {writer, nil, history},
+	"TestReplayOfHistory":            {writer, nil, history},
+	"TestReplaceOfHistory":           {writer, nil, regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (named true: .*)$`)},
 	"TestLogOfAHistory":              {"layout/wal", nil, regexp.MustCompile(`(?m)^ +record_test\.go:\d+: ({At:.* LeftOut:.*)$`)},
 	"TestOrderDecides":               {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +order_test\.go:\d+: .*(operations:.*: items of ages .*);`)},
 	"TestHistory":                    {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +verify_test\.go:\d+: (.* and a stray delete: \[\])$`)},
 	"TestSalvage":                    {"recovery", nil, regexp.MustCompile(`(?m)^ +keeper_test\.go:\d+: ((?:a log of .* history|the log has).*)$`)},
 	"TestUncountedPages":             {"recovery", nil, regexp.MustCompile(`(?m)^ +keeper_test\.go:\d+: (\d+ pages are there of .* count): <nil>$`)},
 	"TestKeepFails":                  {"recovery", nil, regexp.MustCompile(`(?m)^ +keeper_test\.go:\d+: (a checkpoint that failed has changed something): `)},
-	"TestPublishMarksTheOldFile":     {"recovery", nil, regexp.MustCompile(`(?m)^ +recovery_test\.go:\d+: (a filter.* bytes, which are not those expected): <nil>$`)},
-	"TestSyncBesideASync":            {engine, nil, at("sync_beside_test", `it returned before.*`)},
-	"TestCountBesideAWriter":         {engine, nil, at("count_beside_test", `.*`)},
-	"TestPendingInSecondBlock":       {engine, nil, at("second_block_test", `.*`)},
-	"TestOrderOfPublish":             {"recovery", nil, at("order_faults_test", `.*`)},
-	"TestPublisherHasTheLock":        {"recovery", nil, at("order_faults_test", `.*`)},
-	"TestAllocateWhateverIsSaid":     {"recovery", nil, at("allocate_linux_test", `.*`)},
+	"TestPublishMarksTheOldFile":     {"recovery/osfile", nil, regexp.MustCompile(`(?m)^ +recovery_test\.go:\d+: (a filter.* bytes, which are not those expected): <nil>$`)},
+	"TestSyncBesideASync":            {writer, nil, at("sync_beside_test", `it returned before.*`)},
+	"TestCountBesideAWriter":         {writer, nil, at("count_beside_test", `.*`)},
+	"TestPendingInSecondBlock":       {writer, nil, at("second_block_test", `.*`)},
+	"TestOrderOfPublish":             {"recovery/osfile", nil, at("order_faults_test", `.*`)},
+	"TestPublisherHasTheLock":        {"recovery/osfile", nil, at("order_faults_test", `.*`)},
+	"TestAllocateWhateverIsSaid":     {"recovery/osfile", nil, at("allocate_linux_test", `.*`)},
 	"TestOrderOfCalls":               {"mmapfilter", nil, at("order_faults_test", `.*`)},
 	"TestFailEverySpoolWrite":        {"mmapfilter", nil, at("spool_faults_test", `.*`)},
 	"TestLockedIsNotServed":          {"mmapfilter", nil, at("served_linux_test", `.*`)},
@@ -76,8 +76,8 @@ var checks = map[string]check{
 	"TestDoubtDuringMark":            {"mmapfilter/guard", nil, at("doubt_test", `.*`)},
 	"TestKilledInMark":               {"mmapfilter/guard", nil, at("outbox_test", `.*`)},
 	"TestReplayFindsNoRoom":          {"mmapfilter/internal/rebuild", nil, at("rebuild_test", `.*`)},
-	"TestExpire":                     {engine, nil, at("history_test", `.*`)},
-	"TestTapChecksItsFile":           {engine, nil, at("history_test", `.*`)},
+	"TestExpire":                     {writer, nil, at("history_test", `.*`)},
+	"TestTapChecksItsFile":           {writer, nil, at("history_test", `.*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
 	"TestKill":                       {"tools/kill", []string{"-lives", "2000"}, regexp.MustCompile(`(?m)^ +(VIOLATION.*)$`)},
 }
@@ -88,7 +88,7 @@ func at(file, what string) *regexp.Regexp {
 }
 
 const (
-	engine = "mmapfilter/internal/engine"
+	writer = "mmapfilter/internal/writer"
 	joint  = "mmapfilter/guard/pebbleguard" // a module of its own
 )
 

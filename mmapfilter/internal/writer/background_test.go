@@ -1,0 +1,214 @@
+package writer
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+var shape = tabletest.Compact(41, 7)
+
+// mustWork opens an empty filter for writing, with a log that begins with the least size, and has its
+// work begin.
+func mustWork(t *testing.T, interval time.Duration) *Work {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "f.mmf")
+	shape.Create(t, path, 100)
+	return mustBegin(t, path, interval)
+}
+
+func mustBegin(t *testing.T, path string, interval time.Duration) *Work {
+	t.Helper()
+	files, err := osfile.OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files.RequireHashes = true // if there are any
+	w, _, err := Open(files, LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := NewWork(files, w, interval)
+	t.Cleanup(func() {
+		if !k.mu.closed {
+			k.Retire()
+		}
+	})
+	k.Begin()
+	return k
+}
+
+// insert inserts an item, and waits until nothing goes on.
+func (k *Work) insert(t *testing.T) {
+	t.Helper()
+	if err := k.Writer.Insert(rand.Uint64()); err != nil {
+		t.Fatal(err)
+	}
+	k.group.Wait()
+}
+
+// TestCommitAfterInterval: operations are committed without a Sync, not only the first ones. Without an
+// interval they are not.
+func TestCommitAfterInterval(t *testing.T) {
+	k := mustWork(t, time.Nanosecond)
+	for i := range uint64(3) {
+		k.insert(t)
+		if commits, _ := k.Writer.Protocol().Counts(); commits != i+1 || k.Writer.State().Pending != 0 {
+			t.Errorf("%d commits of %d, %d operations pending", commits, i+1, k.Writer.State().Pending)
+		}
+	}
+	k = mustWork(t, -1)
+	k.insert(t)
+	if commits, _ := k.Writer.Protocol().Counts(); commits != 0 {
+		t.Errorf("%d commits without an interval", commits)
+	}
+}
+
+// TestCommitNow: a commit that is due at once waits for no interval, not only the first one.
+func TestCommitNow(t *testing.T) {
+	k := mustWork(t, -1)
+	for range 3 {
+		k.insert(t)
+		k.Behind(CommitNow)
+		k.group.Wait()
+		if n := k.Writer.State().Pending; n != 0 {
+			t.Errorf("%d operations pending", n)
+		}
+	}
+}
+
+// TestCheckpoints: every time, not only the first, that the log is nearly full, there is a checkpoint.
+func TestCheckpoints(t *testing.T) {
+	k := mustWork(t, -1)
+	for i := range uint64(3) {
+		k.insert(t)
+		k.Behind(wal.MinBytes) // more than there is room for
+		k.group.Wait()
+		if s := k.Writer.State(); s.Checkpoints != i+1 || s.Pending != 0 {
+			t.Fatalf("after time %d: %d checkpoints, %d operations pending", i+1, s.Checkpoints, s.Pending)
+		}
+	}
+}
+
+// TestNeedWhileCheckpointing: a checkpoint that becomes due while another one is under way is made after
+// it, for the largest of the needs.
+func TestNeedWhileCheckpointing(t *testing.T) {
+	k := mustWork(t, -1)
+	k.mu.checkpointing = true
+	for _, need := range []int{1, 5, 3, CommitNow, 0} {
+		k.Behind(need)
+	}
+	k.group.Wait()
+	if need := k.nextNeed(); need != 5 {
+		t.Errorf("a need of %d is left", need)
+	}
+	if need := k.nextNeed(); need != 0 || k.mu.checkpointing {
+		t.Errorf("then a need of %d, and a checkpoint under way: %t", need, k.mu.checkpointing)
+	}
+}
+
+// TestNothingIsAllocated: while a commit goes on, each operation may ask for one. It finds that out
+// without an allocation.
+func TestNothingIsAllocated(t *testing.T) {
+	k := mustWork(t, -1)
+	k.mu.committing, k.mu.growing, k.mu.checkpointing = true, true, true
+	for _, need := range []int{0, 1, CommitNow, GrowNow} {
+		if n := testing.AllocsPerRun(100, func() { k.Behind(need) }); n != 0 {
+			t.Errorf("need %d: %v allocations", need, n)
+		}
+	}
+}
+
+// TestLogGrows: the larger log is made in the background, and the next checkpoint moves to it.
+func TestLogGrows(t *testing.T) {
+	k := mustWork(t, -1)
+	k.insert(t)
+	before := k.Writer.State().LogBytes
+	k.Behind(GrowNow)
+	k.group.Wait()
+	if err := k.Writer.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if n := k.Writer.State().LogBytes; n != 2*before {
+		t.Errorf("the log has %d bytes, and had %d", n, before)
+	}
+}
+
+// TestNothingBeginsAfterTheEnd: what is due when the work has ended is left, and a timer that has not
+// fired does nothing. Retire commits nothing, and Close leaves no log.
+func TestNothingBeginsAfterTheEnd(t *testing.T) {
+	for name, end := range map[string]func(*Work) error{"Retire": (*Work).Retire, "Close": (*Work).Close} {
+		k := mustWork(t, time.Hour)
+		if err := k.Writer.Insert(1 << 60); err != nil {
+			t.Fatal(err)
+		}
+		if k.mu.timer == nil {
+			t.Fatalf("%s: no commit is due", name)
+		}
+		if err := end(k); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		k.Behind(CommitNow)
+		k.Behind(1)
+		k.readAgain()
+		if k.mu.committing || k.mu.checkpointing {
+			t.Errorf("%s: something has begun afterwards", name)
+		}
+		k.group.Wait()
+		_, err := os.Stat(k.Files.Path() + ".stash")
+		if there := err == nil; there != (name == "Retire") {
+			t.Errorf("%s: there is a log: %t", name, there)
+		}
+	}
+}
+
+// TestPanicPoisons: after a panic in an operation, which may be half done, the writer has failed (W8),
+// and so nothing that is due is done; but it is reported.
+func TestPanicPoisons(t *testing.T) {
+	k := mustWork(t, -1)
+	var reported error
+	k.OnError = func(err error) { reported = err }
+	k.insert(t)
+	func() {
+		defer func() { recover() }()
+		k.Catch(func() error { panic("in an operation") })
+	}()
+	if k.Writer.Err() == nil {
+		t.Error("the writer has not failed")
+	}
+	k.Behind(wal.MinBytes)
+	k.group.Wait()
+	if !k.mu.checkpointing || k.Writer.State().Pending != 1 {
+		t.Error("a checkpoint was made, or another one may begin")
+	}
+	if !errors.Is(reported, recovery.ErrFailed) || k.Writer.Protocol().Stuck() != nil {
+		t.Errorf("reported %v, stuck %v", reported, k.Writer.Protocol().Stuck())
+	}
+}
+
+// TestMappingIsKept: lookups that go on after the end still have their mapping, for as long as the Work
+// is not garbage.
+func TestMappingIsKept(t *testing.T) {
+	k := mustWork(t, -1)
+	k.KeepMapping()
+	m := k.Files.Mapping()
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 { // cleanups run after the collection that finds them due
+		runtime.GC()
+	}
+	if m.Data == nil {
+		t.Error("it is gone")
+	}
+	runtime.KeepAlive(k)
+}

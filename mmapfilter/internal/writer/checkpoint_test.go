@@ -1,0 +1,146 @@
+package writer
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// TestNobodyWaitsForACheckpoint covers W5: while a checkpoint waits for the disk, with the
+// region, operations and commits return, and what they do is durable without it.
+func TestNobodyWaitsForACheckpoint(t *testing.T) {
+	v := small.Volume(t, 100)
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	var block atomic.Bool
+	v.File.Synced = func() {
+		if block.CompareAndSwap(true, false) {
+			syncing <- struct{}{}
+			<-goOn
+		}
+	}
+	w := mustWriter(t, v, 0)
+	rng := seeded(t, 1)
+	first, second := rng.Uint64(), rng.Uint64()
+	if err := w.Insert(first); err != nil {
+		t.Fatal(err)
+	}
+	block.Store(true)
+	done := make(chan error)
+	go func() { done <- w.Checkpoint() }()
+	<-syncing
+
+	if err := w.Insert(second); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := w.Delete(first); !ok || err != nil {
+		t.Fatalf("delete: %t, %v", ok, err)
+	}
+	if err := w.SyncAt(func(uint64) uint64 { return 7 }); err != nil {
+		t.Fatal(err)
+	}
+	if seq, ops, _ := w.protocol.Durable(); seq != 7 || ops != 0 {
+		t.Errorf("%d + %d are durable", seq, ops)
+	}
+	if view := viewOf(w); layout.Contains(w.table, view, first) || !layout.Contains(w.table, view, second) {
+		t.Error("the mapping does not have what was synced")
+	}
+	if _, checkpoints := w.protocol.Counts(); checkpoints != 0 || !w.protocol.Checkpointing() {
+		t.Errorf("%d checkpoints", checkpoints)
+	}
+	goOn <- struct{}{}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, checkpoints := w.protocol.Counts(); checkpoints != 1 || w.protocol.Checkpointing() {
+		t.Errorf("%d checkpoints", checkpoints)
+	}
+}
+
+// A growingVolume calls made before it returns a log.
+type growingVolume struct {
+	recovery.Volume
+	made func()
+}
+
+func (v *growingVolume) CreateLog(bytes int64) (recovery.File, error) {
+	log, err := v.Volume.CreateLog(bytes)
+	v.made()
+	return log, err
+}
+
+// TestNobodyWaitsForALargerLog: while a larger log is being made, operations, commits and
+// checkpoints go on in the one that there is. The next checkpoint moves to the larger one.
+func TestNobodyWaitsForALargerLog(t *testing.T) {
+	v := &growingVolume{small.Volume(t, 100), func() {}}
+	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := seeded(t, 2)
+	size := func() int64 { bytes, _ := w.protocol.LogBytes(); return bytes }
+	step := func(want int64) {
+		t.Helper()
+		if err := w.Insert(rng.Uint64()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Checkpoint(); err != nil || size() != want {
+			t.Fatalf("a log of %d bytes, %v", size(), err)
+		}
+	}
+	step(wal.MinBytes)
+	making, goOn := make(chan struct{}), make(chan struct{})
+	v.made = func() {
+		making <- struct{}{}
+		<-goOn
+	}
+	grown := make(chan error)
+	go func() { grown <- w.Grow() }()
+	<-making
+	step(wal.MinBytes)
+	step(wal.MinBytes)
+	goOn <- struct{}{}
+	if err := <-grown; err != nil {
+		t.Fatal(err)
+	}
+	step(2 * wal.MinBytes)
+	if err := w.Grow(); err != nil { // it has its full size
+		t.Fatal(err)
+	}
+	step(2 * wal.MinBytes)
+}
+
+// TestFullHalvesWait fills both halves of the log while nobody ends a checkpoint: an operation
+// then ends it, and nothing is lost.
+func TestFullHalvesWait(t *testing.T) {
+	w := mustWriter(t, usual.Volume(t, 2000), wal.MinBytes)
+	rng := seeded(t, 3)
+	hashes := make([]uint64, 20_000)
+	for i := range hashes {
+		hashes[i] = rng.Uint64()
+		if err := w.Insert(hashes[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, checkpoints := w.protocol.Counts(); checkpoints < 3 {
+		t.Errorf("%d checkpoints", checkpoints)
+	}
+	for _, h := range hashes {
+		if !w.Contains(h) {
+			t.Fatal("a key is lost")
+		}
+	}
+	for range 100 { // each takes a page of the log
+		if err := w.SyncAt(func(uint64) uint64 { return 1 }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Clean(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,162 @@
+package writer
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A countScene is an operation, store by store, and how many items the class of each key has
+// before it and after it, the lower of the two.
+type countScene struct {
+	*timeline
+	table layout.Table
+	least map[uint64]uint64
+}
+
+// places gives how many items of the class of a hash are in its home line, its other line and
+// the stash, at a time.
+func (s *countScene) places(hash uint64, time int) (n [3]int) {
+	at := func(word uint64) uint64 { return s.value(word, time) }
+	it := s.table.Split(hash)
+	other := s.table.Alternate(it)
+	for i, it := range []layout.Item{it, other} {
+		if i == 1 && other.Line == s.table.Split(hash).Line {
+			break
+		}
+		n[i] = layout.Copies(s.table, layout.LineFrom(s.table, at, it.Line), it)
+	}
+	n[2] = int(layout.StashCountAt(at, s.table.Class(it)))
+	return n
+}
+
+// check counts the items of the keys that the operation moves, up to most keys, in every
+// schedule of one kind: the first load is at some time, and before one of the loads of the
+// first try, or after all of them, the writer does the rest. It gives the number of
+// times at which a key has fewer items than least.
+func (s *countScene) check(t *testing.T, what string, most int) (fewer int) {
+	t.Helper()
+	end := len(s.stores)
+	for _, hash := range slices.Sorted(maps.Keys(s.least)) {
+		least, moves := s.least[hash], false
+		before := s.places(hash, 0)
+		for time := range end + 1 {
+			n := s.places(hash, time)
+			moves = moves || n != before
+			if uint64(n[0]+n[1]+n[2]) < least {
+				fewer++
+			}
+		}
+		if !moves || most == 0 {
+			continue
+		}
+		most--
+		perTry := 0
+		layout.Count(s.table, func(word uint64) uint64 { perTry++; return s.value(word, end) }, hash)
+		for start := range end {
+			for jump := range perTry + 1 {
+				loads := 0
+				n, ok := layout.Count(s.table, func(word uint64) uint64 {
+					if loads++; loads > jump {
+						return s.value(word, end)
+					}
+					return s.value(word, start)
+				}, hash)
+				if ok && n < least {
+					t.Fatalf("%s: %+v: %d items, not %d, where %d loads come after %d stores, and the others after all %d",
+						what, s.table.Split(hash), n, least, jump, start, end)
+				}
+			}
+		}
+	}
+	return fewer
+}
+
+// TestCountBesideAWriter covers C7 for a process beside a writer, or beside a recovery: it
+// never counts fewer items of a class than there are all the time. With a counter odd, a
+// bucket may be half stored, and hold fewer than before and after.
+func TestCountBesideAWriter(t *testing.T) {
+	for _, s := range append(tabletest.OneEach(), small, tabletest.Paper(layout.Packed, 31, 4)) {
+		t.Run(s.String(), func(t *testing.T) { countBesideAWriter(t, s) })
+	}
+}
+
+func countBesideAWriter(t *testing.T, s tabletest.Shape) {
+	steps, most := 100, 30
+	if testing.Short() {
+		steps, most = 40, 10
+	}
+	if s.Kind == layout.Packed {
+		steps *= 15 // few lines are in two blocks of 64 bytes
+	}
+	rng := rand.New(rand.NewPCG(s.Fingerprints(), s.Slots()))
+	v := &recordedVolume{Volume: s.Volume(t, s.Lines(4))}
+	v.file.File = v.File
+	w := mustWriter(t, v, wal.MinBytes)
+	slots := int(w.table.Lines()) * layout.SlotsPerLine(w.table.Kind(), w.table.Params())
+	var keys []uint64 // each as often as it is in
+	operate := func() {
+		c, some := change{rng.Uint64(), 1}, rng.IntN(max(len(keys), 1))
+		switch {
+		case len(keys) > slots+4 || len(keys) > slots*19/20 && rng.IntN(2) == 0:
+			c = change{keys[some], -1}
+			keys = slices.Delete(keys, some, some+1)
+		case len(keys) > 0 && rng.IntN(4) == 0: // one more of a key
+			c.hash = keys[some]
+		}
+		if c.grow > 0 {
+			keys = append(keys, c.hash)
+		}
+		ok, err := true, error(nil)
+		if c.grow > 0 {
+			err = w.Insert(c.hash)
+		} else {
+			ok, err = w.Delete(c.hash)
+		}
+		if !ok || err != nil {
+			t.Fatalf("%+v, with %d keys for %d slots: %t, %v", c, len(keys), slots, ok, err)
+		}
+	}
+	for len(keys) < slots*19/20 {
+		operate()
+	}
+	if err := w.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	fewer, recovered := 0, 0
+	for range steps {
+		sc := &countScene{table: w.table, least: map[uint64]uint64{}}
+		for _, h := range keys {
+			sc.least[h] = w.Count(h)
+		}
+		operate()
+		for h, n := range sc.least {
+			sc.least[h] = min(n, w.Count(h))
+		}
+		first := slices.Clone(w.words[layout.WordRuntime : layout.WordRegion+uint64(len(w.view.Region))])
+
+		dead := v.crashed(w.words, nil)
+		if _, r, err := recovery.NewWriter(dead); err != nil || !r.Recovered {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		sc.timeline = newTimeline(first, forLookups(dead.file.stores))
+		recovered += sc.check(t, "a recovery", most/4)
+
+		v.file.stores = nil
+		if err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		sc.timeline = newTimeline(first, forLookups(v.file.stores))
+		fewer += sc.check(t, "an operation", most)
+	}
+	t.Logf("a key has fewer items %d times between two stores of a writer, %d of a recovery", fewer, recovered)
+	if fewer+recovered == 0 {
+		t.Error("no key ever has fewer items between two stores")
+	}
+}

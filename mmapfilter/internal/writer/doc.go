@@ -1,0 +1,110 @@
+// Package writer writes to a filter: it turns inserts and deletes into changes of words, logs
+// them, shows them to this process's lookups at once, and commits them. What takes long goes on
+// beside operations.
+//
+// # Who does what
+//
+//	package place      where an item goes; which words change
+//	Writer             when: operations, segments, commits, checkpoints, and locks
+//	Overlay            the changes that are not in the file yet
+//	Work               what is due beside operations: timed commits, checkpoints, a larger log
+//	package recovery   the order of writes to log and file: the protocol
+//
+// # The life of a change
+//
+//	Insert, Delete   the placer plans; the operation collects the stores in order
+//	finish           the log takes them; publish puts them into the pending words,
+//	                 where lookups of this process see them
+//	endSegment       the open segment ends; the next one takes operations
+//	Harden           (recovery) the log is durable, then the stores go to the file,
+//	                 where lookups of other processes see them
+//	dropPending      the pending words of the segment are no longer needed
+//
+// An operation changes nothing before it is complete. If it finds no room, it changes
+// nothing at all (C3).
+//
+// # Lookups
+//
+// The newest state is the mapped file with the pending words over it. Most lines have nothing
+// pending, so a lookup looks in the file first and then asks whether that was all. While the
+// overlay is the same, commits store only words of its committing segment, which gets no more
+// words. So a block of which the overlay has no word does not change meanwhile, whether the
+// lookup asks the overlay before it reads the block or after.
+//
+// # Locks
+//
+// Locks are taken in the order checkpoints, commits, mu. A commit holds commits and mu to end the
+// segment, and then commits alone while it waits for the disk: operations go on in the next
+// segment. Before it waits, the first commit to a sealed file takes mu again for each step of
+// Unsealing. A checkpoint is a commit that also holds checkpoints, and then holds that lock alone
+// while it writes the region: operations and commits go on in the other half of the log.
+//
+// # Pending words
+//
+// The mapped file holds only durable state (rule W1 of package recovery). So the words of the
+// region that an operation changes go to a table in memory, where this process's lookups see
+// them at once, and to the file when the log is durable.
+//
+// There are at most two tables. One has the words of the open segment, which takes operations.
+// The other has those of the previous segment, while that is being committed:
+//
+//	            lookups
+//	               │
+//	               ▼
+//	 Overlay   active ─────▶ committing ─────▶ the mapped file
+//	           open          being made        durable
+//	           segment       durable
+//
+//	Over   the first operation after the file had everything
+//	Next   the segment ends: active becomes committing
+//	Drop   committing has been stored to the file
+//
+// An Overlay never changes its tables; Next and Drop return a new one. So a lookup loads one
+// pointer and uses the Overlay that it got.
+//
+// A table has either single words or whole blocks: see Unit. A block has the newest value of each of
+// its words when it is entered. Those that no operation changes are as they are in the file, which
+// changes only where a word is pending.
+//
+// One goroutine at a time stores words. Any number of others look words up meanwhile, without a
+// lock: a word is entered with its value, gets a new value in one store, and is never removed.
+// When a segment is in the file, its whole table is dropped.
+//
+// # Beside operations
+//
+//	commit       when the interval since the first operation that is pending is over, or at once if the
+//	             open segment has become large
+//	checkpoint   when the half of the log that is in use is nearly full
+//	larger log   early enough that the next checkpoint finds it ready
+//	reading      of a sealed file that is written to: the system drops its large pages (R4), and what was
+//	             in memory is read again
+//
+// The Writer knows what is due: it calls Behind and Unsealing while it holds the lock of operations.
+// Behind only starts goroutines. Unsealing drops the large pages, which must come before the first
+// store: a few at once, and the others in steps between operations; only the reading is a goroutine.
+// There is at most one goroutine of each kind, except for commits: one at the end of an interval may
+// start while another commit is under way, and the locks of the Writer order them. A checkpoint that
+// becomes due during another one is made after it, by the same goroutine. After one that failed, none
+// begins before an operation asks for it, or at all if the writer has failed (W8).
+//
+// # Faults
+//
+// A fault in a mapped file would end the process. So everything that writes goes through Catch: the
+// goroutines here, and the operations of the caller. After a fault, or a panic, the writer has failed
+// (W8). The reading catches its own faults, and ends. Lookups are for the caller to protect.
+//
+// # The end
+//
+// Close and Retire first wait until nothing goes on. Lookups may go on: after KeepMapping, the mapping
+// that they load from stays until the Work, and whatever refers to it, is garbage.
+//
+// # Replacements
+//
+// A rebuild makes a new file while operations go on. A tap lists the operations of the old file, and
+// Replay does them in the new one, until few are left. Then Replace has the new file take over:
+// operations stop for a moment (the mark), Replay does the rest, the new file becomes durable and gets
+// the name, and operations go on in it.
+//
+// Replace takes the locks of the old writer, checkpoints, commits and mu, and then those of the new one.
+// It holds all six while it waits for the disk.
+package writer

@@ -1,0 +1,161 @@
+package writer
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+var (
+	usual = tabletest.Compact(41, 7)
+	small = tabletest.Compact(25, 26) // has the fewest slots in a line
+)
+
+// A change is an operation: an item more, or one less.
+type change struct {
+	hash uint64
+	grow int
+}
+
+// seeded gives random numbers, and says how to have them again.
+func seeded(tb testing.TB, seed uint64) *rand.Rand {
+	tb.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// mustWriter opens a volume, with a log of that size.
+func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *Writer {
+	tb.Helper()
+	w, _, err := Open(v, LogSize{First: logBytes, Most: logBytes})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// viewOf is what lookups of other processes read.
+func viewOf(w *Writer) *layout.View {
+	v := layout.NewView(w.words[layout.WordRuntime:], w.protocol.Geometry())
+	return &v
+}
+
+// TestBatchesAreBounded: who never calls Sync has the pending words committed all
+// the same, before there are too many of them.
+func TestBatchesAreBounded(t *testing.T) {
+	const lines = 3 * segmentWords
+	w := mustWriter(t, small.Volume(t, lines), 64<<20)
+	rng := seeded(t, 1)
+	hashes := make([]uint64, lines)
+	if testing.Short() {
+		hashes = hashes[:lines/2]
+	}
+	for i := range hashes {
+		hashes[i] = rng.Uint64()
+		if err := w.Insert(hashes[i]); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.overlay.Load().Active().Len(); n > segmentWords {
+			t.Fatalf("%d words are pending", n)
+		}
+	}
+	commits, checkpoints := w.protocol.Counts()
+	if commits < 1 || commits > 15 || checkpoints != 0 {
+		t.Errorf("%d commits, %d checkpoints", commits, checkpoints)
+	}
+	for i, h := range hashes {
+		if !w.Contains(h) {
+			t.Fatalf("key %d of %d is lost", i, len(hashes))
+		}
+	}
+}
+
+// TestOperationsGoOnDuringACommit: while a commit waits for the disk, an insert,
+// a delete and a lookup return, and belong to the next commit.
+func TestOperationsGoOnDuringACommit(t *testing.T) {
+	v := small.Volume(t, 100)
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	var block atomic.Bool
+	v.LogSync = func() {
+		if block.Load() {
+			syncing <- struct{}{}
+			<-goOn
+		}
+	}
+	w := mustWriter(t, v, 0)
+	view := viewOf(w)
+	rng := seeded(t, 1)
+	first, second, third := rng.Uint64(), rng.Uint64(), rng.Uint64()
+	for _, h := range []uint64{first, second} {
+		if err := w.Insert(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block.Store(true)
+	committed := make(chan error)
+	go func() { committed <- w.SyncAt(func(uint64) uint64 { return 7 }) }()
+	<-syncing
+
+	if err := w.Insert(third); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := w.Delete(second); !ok || err != nil {
+		t.Fatalf("delete: %t, %v", ok, err)
+	}
+	if !w.Contains(first) || w.Contains(second) || !w.Contains(third) {
+		t.Error("lookups of this process do not see the newest state")
+	}
+	for _, h := range []uint64{first, second, third} {
+		if layout.Contains(w.table, view, h) {
+			t.Error("the mapping has what is not durable")
+		}
+	}
+	if seq, ops, _ := w.protocol.Durable(); seq != 0 || ops != 0 {
+		t.Errorf("%d + %d are durable", seq, ops)
+	}
+	block.Store(false)
+	goOn <- struct{}{}
+	if err := <-committed; err != nil {
+		t.Fatal(err)
+	}
+	if seq, ops, _ := w.protocol.Durable(); seq != 7 || ops != 0 {
+		t.Errorf("%d + %d are durable", seq, ops)
+	}
+	if !layout.Contains(w.table, view, first) || !layout.Contains(w.table, view, second) || layout.Contains(w.table, view, third) {
+		t.Error("the mapping does not have what the commit was of")
+	}
+	if !w.Contains(first) || w.Contains(second) || !w.Contains(third) {
+		t.Error("lookups of this process do not see the newest state")
+	}
+	if err := w.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if seq, ops, _ := w.protocol.Durable(); seq != 7 || ops != 2 {
+		t.Errorf("%d + %d are durable", seq, ops)
+	}
+	if !layout.Contains(w.table, view, first) || layout.Contains(w.table, view, second) || !layout.Contains(w.table, view, third) {
+		t.Error("the mapping does not have the newest state")
+	}
+}
+
+// TestOperationFitsTheLog: half of the smallest log has room for the longest operation twice.
+func TestOperationFitsTheLog(t *testing.T) {
+	for _, kind := range layout.Kinds() {
+		for _, p := range layout.LegalParams(kind) {
+			g, err := layout.NewGeometry(kind, p, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			table := layout.NewTable(g)
+			w := wal.NewWriter(make([]uint64, wal.MinBytes/8), nil, 2, 1, 0)
+			if n, room := place.MaxStores(table), int(w.Room()); n > room/2 {
+				t.Errorf("%s %+v: %d stores in one operation, and room for %d", kind, p, n, room)
+			}
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package writer
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+)
+
+// finish appends the planned operation to the log and publishes it to this process's lookups. op is what
+// it means in the history, and grow by how many the items grow. REQUIRES: w.mu.
+func (w *Writer) finish(op layout.Op, grow int, hash uint64) {
+	w.append(op, grow, hash)
+	w.tell(1)
+}
+
+// append is finish without tell. REQUIRES: w.mu.
+func (w *Writer) append(does layout.Op, grow int, hash uint64) {
+	if grow == 0 && !w.protocol.KeepsHashes() { // there is no history
+		w.protocol.Skip()
+		w.tapped(does, hash)
+		return
+	}
+	if w.overlay.Load() == nil {
+		w.overlay.Store(Over(w.mu.spare))
+	}
+	op := &w.mu.op
+	w.protocol.Append(op.stores, grow, does, hash)
+	w.tapped(does, hash)
+	if w.mu.known == nil && does == layout.AtLeastOne && w.protocol.KeepsHashes() {
+		w.mu.known = new(known)
+	}
+	w.mu.known.did(does, hash)
+	w.publish(op)
+	op.reset()
+	w.mu.pending++
+}
+
+// publish shows the stores of an operation to this process's lookups, in order. The removal
+// counter of a guarded store is odd from before that store until after the last one, as it will
+// be in the mapping (W4, R2). If whole blocks are pending, consecutive stores to a block are made in
+// one step, as in the log. REQUIRES: w.mu.
+func (w *Writer) publish(op *operation) {
+	p := w.overlay.Load()
+	stash := false
+	odd := w.mu.odd[:0]
+	var block layout.Line
+	words := uint8(0) // which words of block are to be stored
+	for i, s := range op.stores {
+		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
+			atomic.AddUint64(&w.runtime[counter], 1)
+			odd = append(odd, counter)
+		}
+		switch {
+		case s.Word < layout.WordRegion:
+			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
+			stash = true
+		case w.unit == OneWord:
+			p.Active().Store(s.Word-layout.WordRegion, s.Value)
+		default:
+			at := s.Word % layout.BlockWords
+			block[at], words = s.Value, words|1<<at
+			if i+1 == len(op.stores) || op.stores[i+1].Word/layout.BlockWords != s.Word/layout.BlockWords {
+				p.Active().StoreWords((s.Word-layout.WordRegion)/layout.BlockWords, words, &block, w.before)
+				words = 0
+			}
+		}
+	}
+	for _, counter := range odd {
+		atomic.AddUint64(&w.runtime[counter], 1)
+	}
+	w.mu.odd = odd
+	if stash {
+		w.mu.stashed.count(w.table, w.stash)
+	}
+}
+
+// tapped puts an operation into the tap, if there is one. REQUIRES: w.mu.
+func (w *Writer) tapped(op layout.Op, hash uint64) {
+	if w.mu.tap != nil {
+		w.mu.tap.put(hash, op)
+		w.mu.pace.extra += time.Duration(w.mu.tap.Slow.Load())
+	}
+}
+
+// tell updates the length after the last n operations were appended, and starts a commit or a
+// checkpoint in the background if one is due. One that is stuck is tried again by the timer, and by an
+// operation that finds no room in the log. REQUIRES: w.mu.
+func (w *Writer) tell(n int) {
+	w.length.Store(w.protocol.Length())
+	w.measureHistory()
+	if w.mu.mostTail > 0 && w.protocol.Tail() > w.mu.mostTail {
+		w.mu.pace.later(n)
+	}
+	size, used := w.protocol.LogUse()
+	if w.Behind == nil || size == 0 { // the file may have been closed
+		return
+	}
+	needed := float64(w.lastPart(size)) / float64(size)
+	if w.protocol.Checkpointing() {
+		needed = max(1-w.protocol.Progress(), paceSyncs)
+	}
+	words := 0
+	if p := w.overlay.Load(); p != nil {
+		words = p.Active().Len()
+	}
+	lacking := max(missing(size, used, needed), missing(MaxWords, int64(words), paceApply))
+	stuck := w.protocol.Stuck() != nil
+	if stuck { // to wait for it would be in vain
+		lacking = 0
+	}
+	w.mu.pace.owe(n, lacking)
+	if words >= segmentWords { // also while a checkpoint goes on
+		w.Behind(CommitNow)
+	}
+	switch rest := w.lastPart(size); {
+	case used > size-rest && !stuck:
+		w.Behind(int(rest / wal.RecordBytes))
+	case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
+		w.mu.grown = w.protocol.LogGeneration()
+		w.Behind(GrowNow)
+	case w.mu.pending <= n:
+		w.Behind(0)
+	}
+}
+
+// Compact has HistoryIsLong report true once the history has become long for what it means: then it
+// takes twice the room of the items, and a quarter of a MiB; or that many deletes wait for a rebuild
+// (K7). Call it before the first operation.
+func (w *Writer) Compact(waiting uint64) {
+	w.waits = waiting
+	w.measureHistory()
+}
+
+func (w *Writer) measureHistory() {
+	const least = 1 << 15 // operations
+	if w.waits == 0 {
+		return
+	}
+	tail := w.protocol.Tail()
+	if w.tail.Store(tail); tail > w.meant()+least || w.protocol.History().Waiting >= w.waits {
+		w.tooLong.Store(true)
+	}
+}
+
+// Tail returns how many operations have come since the last rebuild, if Compact was called and the
+// filter has its hashes.
+func (w *Writer) Tail() uint64 { return w.tail.Load() }
+
+// meant returns about how many items the history means. REQUIRES: w.mu.
+func (w *Writer) meant() uint64 {
+	n := w.protocol.Length()
+	return n - min(w.protocol.History().Waiting, n)
+}
+
+// Rebuilding says that a rebuild begins that will make the history short, as far as Compact has asked
+// for that. Until Untap, if many operations come, the next ones come one by one in steps of paceLong:
+// otherwise the history could become longer than K5 says before there is a new file. A thousand a second
+// are few, but none waits for the whole rebuild.
+func (w *Writer) Rebuilding() {
+	const least = 80_000 // operations; at 8 bytes each, 1 MiB has room for those of a Replace, too
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waits > 0 {
+		w.mu.mostTail = 2*w.meant() + least
+	}
+}
+
+// HistoryIsLong reports whether a rebuild is due that leaves out what has come and gone: see Compact.
+func (w *Writer) HistoryIsLong() bool { return w.tooLong.Load() }
+
+// lastPart returns how much of a half of the log is left when the background asks for a checkpoint.
+// Before that can begin, it waits for the commit under way and for one of its own. Operations fill the
+// last part meanwhile. It is an eighth of the half, but at least enough, since a commit takes long if
+// it stores to many pages for the first time since a checkpoint.
+func (w *Writer) lastPart(size int64) int64 {
+	const share, enough = 8, 4 << 20
+	return max(size/share, min(size/2, enough), int64(2*w.most*wal.RecordBytes))
+}
+
+// segmentWords is how many words a segment changes before it is committed: about as many as the
+// processor's cache holds (MaxWords says how many bytes a word takes). With a background, a
+// segment may grow beyond that while the previous commit takes long.
+const segmentWords = 1 << 17
+
+// Passed to Behind, CommitNow asks for a commit at once, and GrowNow for a call of Grow.
+const (
+	CommitNow = -1
+	GrowNow   = -2
+)
+
+// A larger log is made when one part in growEarly of a half is in use, so that it is there when the
+// next checkpoint begins, which moves to it. In a small log that is when half of a half is in use
+// (lastPart): a quarter is left for making the larger log.
+const growEarly = 4

@@ -1,0 +1,187 @@
+package writer
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+)
+
+// Word returns the newest value of a word of the file, for lookups of this process. The words of
+// the runtime page count what is pending.
+func (w *Writer) Word(word uint64) uint64 {
+	switch {
+	case word >= layout.WordRegion:
+		if p := w.overlay.Load(); p != nil {
+			if v, ok := p.Word(word - layout.WordRegion); ok {
+				return v
+			}
+		}
+		return atomic.LoadUint64(&w.words[word])
+	case word >= layout.WordStash:
+		return atomic.LoadUint64(&w.stash[word-layout.WordStash])
+	}
+	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
+}
+
+// loadMapped reads the image of a line from the file, zeroes the rest, and returns the words of
+// the file that the image covers.
+func (w *Writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
+	at, words := w.table.Words(line)
+	first, n = layout.WordRegion+at, uint64(words)
+	mapped := w.words[first : first+n]
+	if n == layout.BlockWords { // unrolled, since an insert into a full table loads four lines
+		m := (*[layout.BlockWords]uint64)(mapped)
+		l[0], l[1] = atomic.LoadUint64(&m[0]), atomic.LoadUint64(&m[1])
+		l[2], l[3] = atomic.LoadUint64(&m[2]), atomic.LoadUint64(&m[3])
+		l[4], l[5] = atomic.LoadUint64(&m[4]), atomic.LoadUint64(&m[5])
+		l[6], l[7] = atomic.LoadUint64(&m[6]), atomic.LoadUint64(&m[7])
+		return first, n
+	}
+	for i := range mapped {
+		l[i] = atomic.LoadUint64(&mapped[i])
+	}
+	clear(l[n:])
+	return first, n
+}
+
+// loadLine reads the newest image of a line and returns the words of the file that it covers.
+// REQUIRES: w.mu; without it the words may be of different instants.
+func (w *Writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
+	p := w.overlay.Load()
+	if w.unit == OneBlock {
+		w.loadBlock(line, l)
+		return layout.WordRegion + line*layout.BlockWords, layout.BlockWords
+	}
+	first, n = w.loadMapped(line, l)
+	if p != nil {
+		p.Update(first-layout.WordRegion, l[:n])
+	}
+	return first, n
+}
+
+// loadBlock is loadLine where each line is a block, and blocks are pending.
+func (w *Writer) loadBlock(block uint64, l *layout.Line) {
+	if p := w.overlay.Load(); p == nil || !p.Line(block, l) {
+		w.loadMapped(block, l)
+	}
+}
+
+// isPending reports whether p has words of the blocks of a line.
+func (w *Writer) isPending(p *Overlay, line uint64) bool {
+	word, n := w.table.Words(line)
+	first, last := word/layout.BlockWords, (word+uint64(n)-1)/layout.BlockWords
+	return p.Has(first) || last != first && p.Has(last)
+}
+
+// pendingLines returns as a bit set those of up to 64 lines for which isPending reports true, and a
+// few others. It prefetches their words.
+func (w *Writer) pendingLines(p *Overlay, lines []uint64) (set uint64) {
+	var first, last [Batch]uint64 // blocks
+	var may [Batch / 8]uint8
+	across := false // some lines lie in two blocks
+	for i, line := range lines {
+		word, n := w.table.Words(line)
+		first[i], last[i] = word/layout.BlockWords, (word+uint64(n)-1)/layout.BlockWords
+		across = across || first[i] != last[i]
+	}
+	p.MayHave(first[:len(lines)], may[:])
+	if across {
+		p.MayHave(last[:len(lines)], may[:])
+	}
+	set = binary.LittleEndian.Uint64(may[:])
+	place.EachBit(set, func(i int) {
+		p.PrefetchTags(first[i])
+		p.PrefetchTags(last[i])
+	})
+	place.EachBit(set, func(i int) {
+		if one, other := p.SeemsToHave(first[i]), p.SeemsToHave(last[i]); !one && !other {
+			set &^= 1 << i
+		}
+	})
+	return set
+}
+
+// full reports whether a line is known to have no free slot. It reads only the file, which is
+// right if nothing is pending in the line. False means nothing. REQUIRES: w.mu.
+func (w *Writer) full(line uint64) bool {
+	if !w.fullMapped(line) {
+		return false
+	}
+	p := w.overlay.Load()
+	return p == nil || !w.isPending(p, line)
+}
+
+func (w *Writer) fullMapped(line uint64) bool {
+	first, n := w.table.Words(line)
+	return w.table.Free(w.view.Region[first:first+uint64(n)], line) == 0
+}
+
+// fullLines returns as a bit set which of up to 64 lines have no free slot. REQUIRES: w.mu.
+func (w *Writer) fullLines(lines []uint64) uint64 {
+	full := uint64(0)
+	for _, line := range lines {
+		w.prefetch(line)
+	}
+	for i, line := range lines {
+		if w.fullMapped(line) {
+			full |= 1 << i
+		}
+	}
+	if p := w.overlay.Load(); p != nil {
+		var l layout.Line
+		place.EachBit(w.pendingLines(p, lines), func(i int) {
+			full &^= 1 << i
+			if w.loadLine(lines[i], &l); w.table.Free(l[:], lines[i]) == 0 {
+				full |= 1 << i
+			}
+		})
+	}
+	return full
+}
+
+// homeBlock returns the block of the region in which the home line of a hash starts.
+func (w *Writer) homeBlock(hash uint64) uint64 {
+	first, _ := w.table.Words(w.table.Split(hash).Line)
+	return first / layout.BlockWords
+}
+
+// PrefetchHome prefetches the home line of a hash. An operation calls it before it takes the
+// lock: no load passes the locked instruction, so otherwise the cache miss would begin only
+// after it.
+func (w *Writer) PrefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
+
+// prefetchHomeLine prefetches what an operation reads of a home line, and what a store to it
+// needs: most operations store to it.
+func (w *Writer) prefetchHomeLine(line uint64) {
+	w.prefetch(line)
+	w.prefetchTags(line)
+}
+
+// prefetch prefetches what loadLine reads of a line.
+func (w *Writer) prefetch(line uint64) {
+	at, n := w.table.Words(line)
+	for block := at / layout.BlockWords; block <= (at+uint64(n)-1)/layout.BlockWords; block++ {
+		kernel.Prefetch(&w.words[layout.WordRegion+block*layout.BlockWords])
+	}
+}
+
+// prefetchTags prefetches the entries of the pending table that a store to the line
+// needs.
+func (w *Writer) prefetchTags(line uint64) {
+	if p := w.overlay.Load(); p != nil {
+		first, _ := w.table.Words(line)
+		p.Active().PrefetchTags(first / layout.BlockWords)
+	}
+}
+
+// prefetchHomes prefetches the blocks in which the home lines of up to Batch hashes start. It
+// does so in one burst: a prefetch waits until its address is translated, and those of a burst
+// wait together.
+func (w *Writer) prefetchHomes(hashes []uint64) {
+	var blocks [Batch]uint64
+	layout.HomeBlocks(w.looks, w.table.Lines(), hashes, blocks[:])
+	kernel.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
+}

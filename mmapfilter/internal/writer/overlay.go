@@ -1,0 +1,76 @@
+package writer
+
+import "github.com/mmapfilter/mmapfilter/layout"
+
+// An Overlay is the pending words that lookups read: those of the open segment and of the
+// segment being committed. If both have a word, the open segment's counts.
+type Overlay struct {
+	active     *Pending
+	committing *Pending // or nil
+}
+
+// Over returns the overlay of an open segment when nothing is being committed.
+func Over(active *Pending) *Overlay { return &Overlay{active: active} }
+
+// Next returns the overlay for after the open segment ends and a new one opens.
+func (o *Overlay) Next() *Overlay {
+	return &Overlay{active: NewPending(o.active.unit, o.active.n), committing: o.active}
+}
+
+// Drop returns the overlay for after the words being committed are in the file.
+func (o *Overlay) Drop() *Overlay { return Over(o.active) }
+
+// Active returns the words of the open segment.
+func (o *Overlay) Active() *Pending { return o.active }
+
+// Word returns the value of a word of the region if it is pending.
+func (o *Overlay) Word(word uint64) (value uint64, ok bool) {
+	if value, ok = o.active.word(word); !ok && o.committing != nil {
+		value, ok = o.committing.word(word)
+	}
+	return value, ok
+}
+
+// Update brings an image of consecutive words, read from the mapping, up to date.
+func (o *Overlay) Update(first uint64, image []uint64) {
+	if o.committing != nil {
+		o.committing.update(first, image)
+	}
+	o.active.update(first, image)
+}
+
+// Line sets l to a block if it is pending. The unit is OneBlock.
+func (o *Overlay) Line(block uint64, l *layout.Line) bool {
+	return o.active.line(block, l) || o.committing != nil && o.committing.line(block, l)
+}
+
+// Has reports whether a block has pending words.
+func (o *Overlay) Has(block uint64) bool {
+	return o.active.has(block) || o.committing != nil && o.committing.has(block)
+}
+
+// MayHave sets the bit of each block for which Has reports true, and of a few others.
+func (o *Overlay) MayHave(blocks []uint64, set []uint8) {
+	o.active.mayHave(blocks, set)
+	if o.committing != nil {
+		o.committing.mayHave(blocks, set)
+	}
+}
+
+// PrefetchTags prefetches what SeemsToHave reads.
+func (o *Overlay) PrefetchTags(block uint64) {
+	o.active.PrefetchTags(block)
+	if o.committing != nil {
+		o.committing.PrefetchTags(block)
+	}
+}
+
+// SeemsToHave reports true for every block for which Has does, and for few of the other blocks
+// that MayHave marks. It prefetches the words.
+func (o *Overlay) SeemsToHave(block uint64) bool {
+	seems := o.active.seemsToHave(block)
+	if o.committing != nil {
+		seems = o.committing.seemsToHave(block) || seems
+	}
+	return seems
+}

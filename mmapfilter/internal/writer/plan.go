@@ -1,0 +1,94 @@
+package writer
+
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+)
+
+// A FullError is that of an insert of a hash that finds no room. It matches ErrFull.
+type FullError struct{ Hash uint64 }
+
+func (e *FullError) Error() string { return ErrFull.Error() }
+func (e *FullError) Unwrap() error { return ErrFull }
+
+// plan plans what an operation does to the items (K7): the stores are in w.mu.op then, and grow is by
+// how many the items grow. does says that it does something, if only to the history. listed says that
+// the history of another file has it, so that this one gets it whatever it does to the items.
+//
+// While keys lean on items of others, a delete takes no item: the next rebuild would find the key that
+// leans, but until then nobody would. What an AtLeastOne leaves out goes to the history unless it is
+// known to be there. REQUIRES: w.mu.
+func (w *Writer) plan(op layout.Op, hash uint64, listed bool) (grow int, does bool, err error) {
+	switch {
+	case op == layout.Delete && w.protocol.History().LeftOut > 0:
+		return 0, listed || layout.Lookup(w.looks, w.newest, hash), nil
+	case op == layout.Delete && w.remove(hash):
+		return -1, true, nil
+	case op == layout.Delete:
+		return 0, listed, nil
+	case op == layout.AtLeastOne && layout.Lookup(w.looks, w.newest, hash):
+		return 0, listed || !w.mu.known.has(hash) || w.mu.tap != nil, nil
+	case !w.tryInsert(w.table.Split(hash)):
+		return 0, false, &FullError{hash}
+	}
+	return 1, true, nil
+}
+
+// tryInsert has the placer plan an insert and reports whether there is room. At the limit of keys,
+// only an item whose class has an entry in the stash has room. REQUIRES: w.mu.
+func (w *Writer) tryInsert(home layout.Item) bool {
+	put := w.mu.placer.Insert
+	if w.atLimit() {
+		put = w.mu.placer.CountUp
+	}
+	if put(home) {
+		return true
+	}
+	w.mu.op.reset()
+	return false
+}
+
+// remove has the placer plan a delete and reports whether there is such an item. REQUIRES: w.mu.
+func (w *Writer) remove(hash uint64) bool {
+	freed, inLine, ok := w.mu.placer.Remove(w.table.Split(hash))
+	if !ok {
+		w.mu.op.reset()
+		return false
+	}
+	if inLine && !(w.mu.stashed.entries > 0 && w.drain(freed)) {
+		w.mu.placer.BringHome(freed)
+	}
+	return true
+}
+
+// drain moves an item from the stash into the line that has just got room, if that is a line of
+// the item; otherwise, if a search is due, into any line where moves can make room. It reports
+// whether it moved one. REQUIRES: w.mu.
+func (w *Writer) drain(freed uint64) (done bool) {
+	search := w.mu.searches.due()
+	if !search && !w.mu.stashed.mayBeOf(freed) {
+		return false
+	}
+	full := w.mu.stashed.entries == layout.StashEntries || w.atLimit()
+	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry for a search; none if it is that of an entry left out
+	n := 0
+	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
+		if full && items > 1 {
+			return // its entry would stay, and the next key would have no room
+		}
+		it := layout.Item(c)
+		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
+			done = w.mu.placer.Unstash(it, false)
+		}
+		if n++; !done && search && n-1 == chosen {
+			done = w.mu.placer.Unstash(it, true)
+			w.mu.searches.ended(done, w.protocol.Geometry().Slots())
+		}
+	})
+	return done
+}
+
+// atLimit reports whether the filter has at least as many keys as it may have. REQUIRES: w.mu.
+func (w *Writer) atLimit() bool {
+	return place.KeysOf(w.protocol.Length(), w.mu.stashed.items, w.mu.stashed.entries) >= w.Limit
+}

@@ -1,0 +1,168 @@
+package writer
+
+import (
+	"time"
+)
+
+// Replace has next, the writer of a new file, take over from w (K3). A tap of w has listed every
+// operation since the instant at which next had what w has. catchUp does in next what is in the tap,
+// until at most that many operations are left there. use has the filter use the file of a writer.
+//
+// Operations wait in one pause, from the mark on. Everything that takes long comes before it: the
+// checkpoints of both files, since the sync of a directory may write whatever is dirty in a file that it
+// names, and since no checkpoint can begin in the pause; and a sync of what next has. In the pause the
+// last operations are done in next, which thus has them all, and becomes durable with the counters of w;
+// then it gets the name. Nobody has an answer of next meanwhile, but for lookups: these would get
+// "maybe" from w once that is marked as superseded. Whatever else comes to next waits for its locks.
+//
+// If exact is set, both files must have the same history at the mark. If Replace fails, w goes on as if
+// nothing had happened, and next is of no use. Otherwise w returns ErrMoved from then on; should the
+// disk fail once next has the name, next has failed.
+func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error, use func(*Writer)) error {
+	for _, x := range []*Writer{w, next} {
+		x.protocol.HoldGrowth(true) // its end could take long
+		defer x.protocol.HoldGrowth(false)
+	}
+	if err := w.prepare(next, catchUp); err != nil {
+		return err
+	}
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	if err := w.protocol.Catch(w.settle); err != nil { // a file that is not live cannot be superseded
+		return err
+	}
+	w.commits.Lock()
+	defer w.commits.Unlock()
+	if err := catchUp(fewLeft); err != nil { // with what came while we waited for locks
+		return err
+	}
+	if err := next.Sync(); err != nil {
+		return err
+	}
+	if err := catchUp(fewLeft); err != nil {
+		return err
+	}
+
+	w.mu.Lock() // the mark
+	defer w.mu.Unlock()
+	begun := time.Now()
+	defer next.stalled(begun)
+	if w.mu.closed != nil {
+		return w.mu.closed
+	}
+	if err := w.sound(); err != nil {
+		return err
+	}
+	if err := catchUp(0); err != nil {
+		return err
+	}
+	if err := next.nextHalf(); err != nil { // room for the commit
+		return err
+	}
+	defer next.LockAll()()
+	if err := next.follow(w, exact); err != nil {
+		return err
+	}
+	placed := false
+	use(next)
+	defer func() {
+		if !placed { // after a fault, too
+			next.mu.closed = ErrMoved
+			use(w)
+		}
+	}()
+	if err := next.protocol.TakePlace(w.protocol); err != nil {
+		return err
+	}
+	placed = true
+	w.mu.closed, w.mu.tap = ErrMoved, nil
+	next.mu.stall = time.Since(begun)
+	return next.Err()
+}
+
+const (
+	// fewLeft is how many operations may be left before the pause, which does them: in less time than
+	// the disk takes for one sync.
+	fewLeft = 512
+	// mostRounds bounds how often Replace makes checkpoints before the pause. Where operations fill
+	// half a log during each, another one would not help; then the pause may take as long as one.
+	mostRounds = 3
+)
+
+// prepare makes checkpoints of both files, and does in next what came meanwhile, until neither log is
+// likely to fill up soon. Operations go on.
+func (w *Writer) prepare(next *Writer, catchUp func(most int) error) error {
+	if err := next.goLive(); err != nil {
+		return err
+	}
+	for range mostRounds {
+		if err := w.Checkpoint(); err != nil {
+			return err
+		}
+		if err := next.Checkpoint(); err != nil {
+			return err
+		}
+		if err := catchUp(fewLeft); err != nil {
+			return err
+		}
+		if !w.halfFull() && !next.halfFull() {
+			break
+		}
+	}
+	return nil
+}
+
+// goLive makes the file live, and takes the steps that come before the first store to its lines.
+func (w *Writer) goLive() error {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	if err := w.settle(); err != nil {
+		return err
+	}
+	w.EndUnsealing()
+	return nil
+}
+
+// settle ends a checkpoint that has begun, and makes the file live. REQUIRES: w.checkpoints.
+func (w *Writer) settle() error {
+	if err := w.protocol.EndCheckpoint(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.closed != nil {
+		return w.mu.closed
+	}
+	return w.begin()
+}
+
+// halfFull reports whether a checkpoint will soon be due.
+func (w *Writer) halfFull() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size, used := w.protocol.LogUse()
+	return used > size/2
+}
+
+// follow makes what w has done durable in next, with the counters of old, also if only these have
+// changed. REQUIRES: the locks of w and old.
+func (w *Writer) follow(old *Writer, exact bool) error {
+	if exact && w.protocol.History().At != old.protocol.History().At {
+		return ErrDiverged
+	}
+	if err := w.protocol.HashesErr(); err != nil && old.protocol.HashesErr() == nil {
+		return err // the new file could not write them
+	}
+	if err := w.protocol.EndCheckpoint(); err != nil {
+		return err
+	}
+	if exact {
+		w.mu.known = old.mu.known
+	}
+	w.protocol.Adopt(old.protocol)
+	seg, err := w.endAnySegment(nil)
+	if err != nil {
+		return err
+	}
+	return w.hardenLocked(seg)
+}

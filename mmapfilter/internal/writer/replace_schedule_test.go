@@ -1,0 +1,320 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+// A side is one of the two files of a replacement, or their name.
+type side int
+
+const (
+	oldFile side = iota
+	newFile
+	theName // of the old file, which a store gives to the new one
+)
+
+// A sideStore is a store to one of the files, or to their name.
+type sideStore struct {
+	side
+	wordStore
+}
+
+// A pair is a file and the one that is to take its place, with the stores to both in their order.
+// Time is the number of stores.
+//
+// Lookups are those of other processes. One in the old file began to read it when that had the
+// name. One in the new file is that of a follower that has seen that the new file has the name, or
+// of a reader that has opened it: it begins later than that.
+type pair struct {
+	tables [2]layout.Table
+	first  [2][]uint64 // from the runtime page on, at time 0
+	stores []sideStore
+	counts map[uint64]int
+	began  map[uint64]int // the time from which a key is in
+	spans  []span
+}
+
+func newPair(old, next *stage) *pair {
+	p := &pair{
+		tables: [2]layout.Table{old.w.table, next.w.table}, first: [2][]uint64{old.mapped(), next.mapped()},
+		counts: maps.Clone(old.counts), began: map[uint64]int{},
+	}
+	for h, n := range p.counts {
+		if n > 0 {
+			p.began[h] = 0
+		}
+	}
+	return p
+}
+
+func (p *pair) clone() *pair {
+	c := *p
+	c.stores, c.spans = slices.Clone(p.stores), slices.Clone(p.spans)
+	c.counts, c.began = maps.Clone(p.counts), maps.Clone(p.began)
+	return &c
+}
+
+func (p *pair) add(to side, stores []wordStore) {
+	for _, s := range stores {
+		p.stores = append(p.stores, sideStore{to, s})
+	}
+}
+
+// step does an operation that was committed to one of the files.
+func (p *pair) step(to side, st step) {
+	p.begin(st.change)
+	p.add(to, st.mapped)
+	p.end(st.change)
+}
+
+// begin begins an operation: if it deletes the last copy of a key, that is in no longer.
+func (p *pair) begin(c change) {
+	p.counts[c.hash] += c.grow
+	if from, in := p.began[c.hash]; in && p.counts[c.hash] == 0 {
+		p.spans = append(p.spans, span{c.hash, from, len(p.stores)})
+		delete(p.began, c.hash)
+	}
+}
+
+// end ends an operation: if it inserts a key, that is in from now on.
+func (p *pair) end(c change) {
+	if _, in := p.began[c.hash]; !in && p.counts[c.hash] > 0 {
+		p.began[c.hash] = len(p.stores)
+	}
+}
+
+// scene is what lookups in one of the files read, and the keys that are in meanwhile. Time is that
+// of the pair. A lookup in the new file does not begin before it has the name.
+func (p *pair) scene(of side) *scene {
+	other := layout.WordRuntime + uint64(len(p.first[of])) // no lookup reads it
+	named, stores := 0, []wordStore(nil)
+	for i, s := range p.stores {
+		if s.side == of && forLookup(s.word) {
+			stores = append(stores, s.wordStore)
+		} else {
+			stores = append(stores, wordStore{word: other})
+		}
+		if s.side == theName {
+			named = i + 1
+		}
+	}
+	sc := &scene{timeline: newTimeline(append(slices.Clone(p.first[of]), 0), stores), table: p.tables[of]}
+	all := slices.Clone(p.spans)
+	for h, from := range p.began {
+		all = append(all, span{h, from, len(stores)})
+	}
+	for _, k := range all {
+		if of == newFile {
+			k.from = max(k.from, named)
+		}
+		if k.from <= k.to && (of == oldFile || named > 0) {
+			sc.spans = append(sc.spans, k)
+		}
+	}
+	slices.SortFunc(sc.spans, func(a, b span) int {
+		return slices.Compare([]uint64{a.hash, uint64(a.from)}, []uint64{b.hash, uint64(b.from)})
+	})
+	return sc
+}
+
+var errInVain = errors.New("the new file cannot get the name")
+
+// A crossing is a replacement of a tiny filter by another one.
+type crossing struct {
+	*testing.T
+	old, next *stage
+	tap       *Tap
+	pair      *pair
+	files     [2][]uint64 // at the mark
+	begun     int         // time of it
+}
+
+// newCrossing makes the new file, with the items of the old one, and then has an operation in the old
+// file, which the new one lacks.
+func newCrossing(t *testing.T, lines, seed uint64) *crossing {
+	c := &crossing{T: t, old: newStage(t, lines, seed), next: newStage(t, lines+1, seed)}
+	c.old.volume.File.Mem[wordEpoch] = 2 // as after a recovery
+	c.old.fill(2)
+	for _, h := range c.old.keys {
+		for range c.old.counts[h] {
+			c.next.do(change{h, 1})
+		}
+	}
+	c.next.sync()
+	c.tap = NewTap(func() (*osfile.Scratch, error) { return nil, errors.New("too many operations") })
+	if err := c.old.w.Quiet(c.tap, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	c.pair = newPair(c.old, c.next)
+	c.pair.step(oldFile, c.old.step(c.old.choose()))
+	return c
+}
+
+// replace has the new file take over, in vain or not. Two operations were not committed before: other
+// processes see an item that is inserted once the new file has the name, and one that is deleted may be
+// gone from now on.
+func (c *crossing) replace(inVain bool) {
+	old, next := c.old, c.next
+	var open []change
+	for _, ch := range []change{old.choose(), {old.rng.Uint64(), 1}} {
+		old.do(ch)
+		if open = append(open, ch); ch.grow < 0 {
+			c.pair.begin(ch)
+		}
+	}
+	stages, marked, named := []*stage{oldFile: old, newFile: next}, false, false
+	for i, s := range stages {
+		file := &s.volume.file
+		file.stored = func() {
+			// Before the mark, those that only a recovery reads are left out: they are many.
+			if st := file.stores[len(file.stores)-1]; marked || forLookup(st.word) {
+				c.pair.add(side(i), []wordStore{st})
+			}
+		}
+	}
+	next.volume.place = func() (placed bool, err error) {
+		if inVain {
+			return false, errInVain
+		}
+		named = true
+		c.pair.add(theName, []wordStore{{}})
+		return true, nil
+	}
+	catchUp := func(most int) error {
+		hashes, ops, err := c.tap.Take(nil, nil, 1000)
+		if err == nil {
+			_, err = next.w.Replay(hashes, ops)
+		}
+		if marked = most == 0; marked {
+			c.begun = len(c.pair.stores)
+			for i, s := range stages {
+				c.files[i] = slices.Clone(s.w.words)
+			}
+		}
+		return err
+	}
+	err := old.w.Replace(next.w, true, catchUp, func(*Writer) {})
+	if named != !inVain || inVain && err != errInVain || !inVain && err != nil {
+		c.Fatalf("in vain %t, named %t: %v", inVain, named, err)
+	}
+	old.volume.file.stored, next.volume.file.stored = nil, nil
+	to, s := newFile, next
+	if inVain {
+		old.w.Untap()
+		to, s = oldFile, old
+	}
+	s.volume.file.stores = nil
+	s.sync()
+	c.pair.add(to, forLookups(s.volume.file.stores))
+	for _, ch := range open {
+		if ch.grow > 0 {
+			c.pair.begin(ch)
+		}
+		c.pair.end(ch)
+	}
+	next.counts, next.keys = maps.Clone(old.counts), slices.Clone(old.keys)
+}
+
+// goOn has operations in the file that has the name.
+func (c *crossing) goOn(p *pair, to side, s *stage, operations int) {
+	for range operations {
+		p.step(to, s.step(s.choose()))
+	}
+}
+
+// eachDeath calls do for every store from the mark on, after which the process dies, another one
+// opens the file that has the name then, recovers it, and goes on with it.
+func (c *crossing) eachDeath(do func(name string, p *pair)) {
+	all := c.pair
+	for n := c.begun; n <= len(all.stores); n++ {
+		if n > c.begun && all.stores[n-1].side == newFile {
+			continue // a lookup sees no difference
+		}
+		to, s := oldFile, c.old
+		var stores [2][]wordStore
+		for _, st := range all.stores[c.begun:n] {
+			if st.side == theName {
+				to, s = newFile, c.next
+				continue
+			}
+			stores[st.side] = append(stores[st.side], st.wordStore)
+		}
+		p := all.clone()
+		p.stores = p.stores[:n]
+		v := s.volume.crashed(c.files[to], stores[to])
+		other := &stage{TB: c.T, volume: v, w: mustWriter(c.T, v, wal.MinBytes), rng: s.rng, counts: maps.Clone(c.old.counts), keys: slices.Clone(c.old.keys)}
+		p.add(to, forLookups(v.file.stores))
+		for i := range p.spans { // the log has all deletes
+			p.spans[i].to = min(p.spans[i].to, n)
+		}
+		for h, from := range p.began {
+			if from > n { // it was not committed
+				p.began[h] = len(p.stores)
+			}
+		}
+		c.goOn(p, to, other, 2)
+		do(fmt.Sprintf("a death after store %d from the mark on", n-c.begun), p)
+	}
+}
+
+// pair has every key looked up in both files in every way while it is in.
+func (p *proof) pair(c *crossing, name string, pair *pair) {
+	c.Helper()
+	for of, what := range []string{oldFile: "the old file", newFile: "the new file"} {
+		sc := pair.scene(side(of))
+		if len(sc.spans) == 0 {
+			continue
+		}
+		p.enumerate(c.T, name+": lookups in "+what, sc, noCounters, noEpoch)
+		p.still(c.T, name+": lookups in "+what, sc, c.old.rng.Uint64())
+		p.happened["lookups in "+what]++
+		for _, k := range sc.spans {
+			if of == int(oldFile) && sc.value(wordEpoch, k.from) == layout.Superseded {
+				p.happened["a lookup in the old file of a key that came after it was superseded"]++
+			}
+		}
+	}
+}
+
+// TestReplaceSchedules covers K3 and K4: of all schedules of a lookup beside the stores of a
+// Replace, and of the operations before and after it, none misses a key that is in meanwhile:
+// neither in the old file, by a reader that has it open, nor in the new one, by a follower that has
+// switched to it. It is so if the new file cannot get the name and the old one goes on, and if the
+// process dies after any of the stores and another one goes on with the file that has the name. It
+// is not so when the epoch is hidden.
+func TestReplaceSchedules(t *testing.T) {
+	p, rounds := newProof(), uint64(20)
+	if testing.Short() {
+		rounds = 1
+	}
+	for lines := uint64(1); lines <= 3; lines++ {
+		for seed := range rounds {
+			name := fmt.Sprintf("%d lines, round %d, ", lines, seed)
+			c := newCrossing(t, lines, seed)
+			c.replace(true)
+			c.goOn(c.pair, oldFile, c.old, 2)
+			p.pair(c, name+"in vain", c.pair)
+
+			c = newCrossing(t, lines, seed)
+			c.replace(false)
+			c.eachDeath(func(death string, pair *pair) {
+				p.pair(c, name+death, pair)
+				p.happened["a death in a replacement"]++
+			})
+			c.goOn(c.pair, newFile, c.next, 2)
+			p.pair(c, name+"replaced", c.pair)
+		}
+	}
+	p.report(t, []string{
+		"lookups in the old file", "lookups in the new file", "a death in a replacement",
+		"a lookup in the old file of a key that came after it was superseded",
+	}, noCounters, noEpoch)
+}

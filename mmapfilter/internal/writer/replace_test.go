@@ -1,0 +1,428 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A takeover is a Replace of a tiny filter by another one.
+type takeover struct {
+	testing.TB
+	old, next *stage
+	tap       *Tap
+	there     []uint64
+	used      []*Writer      // in order
+	atMost    map[int]func() // called once, after so many operations at most are left
+}
+
+// newTakeover makes two filters with the same keys; in the old one operations have come since.
+func newTakeover(t testing.TB, old, next *stage) *takeover {
+	x := &takeover{TB: t, old: old, next: next, tap: newTap(t), atMost: map[int]func(){}}
+	for range 20 {
+		x.insert()
+	}
+	for _, h := range x.there {
+		next.do(change{h, 1})
+	}
+	if err := old.w.SyncAt(func(uint64) uint64 { return 7 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.w.Quiet(x.tap, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	next.volume.place = func() (bool, error) { return true, nil }
+	x.each()
+	return x
+}
+
+func (x *takeover) insert() {
+	h := x.old.rng.Uint64()
+	x.old.do(change{h, 1})
+	x.there = append(x.there, h)
+}
+
+// each does operations of every kind.
+func (x *takeover) each() {
+	x.insert()
+	x.old.do(change{x.there[3], -1})
+	x.there = append(x.there[:3], x.there[4:]...)
+	if done, err := x.old.w.Delete(x.old.rng.Uint64()); done || err != nil {
+		x.Error(done, err)
+	}
+	more, done := []uint64{x.old.rng.Uint64(), x.old.rng.Uint64()}, 0
+	if err := x.old.w.InsertAll(more, nil, &done); err != nil || done != len(more) {
+		x.Error(done, err)
+	}
+	x.there = append(x.there, more...)
+	if added, err := x.old.w.InsertUnique(x.there[0]); added || err != nil {
+		x.Error(added, err)
+	}
+}
+
+func (x *takeover) catchUp(most int) error {
+	for x.tap.Len() > 0 {
+		hashes, ops, err := x.tap.Take(nil, nil, 100)
+		if err == nil {
+			_, err = x.next.w.Replay(hashes, ops)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if then := x.atMost[most]; then != nil {
+		delete(x.atMost, most)
+		then()
+	}
+	return nil
+}
+
+func (x *takeover) replace() error {
+	return x.old.w.Replace(x.next.w, true, x.catchUp, func(w *Writer) { x.used = append(x.used, w) })
+}
+
+// has checks that a writer has all keys.
+func (x *takeover) has(w *Writer) {
+	x.Helper()
+	for _, h := range x.there {
+		if !layout.Lookup(w.table, w.newest, h) {
+			x.Errorf("%x is lost", h)
+		}
+	}
+}
+
+// bothKinds calls do with filters that keep their hashes, and with others.
+func bothKinds(t *testing.T, do func(t *testing.T, x *takeover)) {
+	t.Run("without a history", func(t *testing.T) {
+		do(t, newTakeover(t, newStage(t, 3, 1), newStage(t, 4, 1)))
+	})
+	t.Run("with a history", func(t *testing.T) {
+		do(t, newTakeover(t, newStageOn(t, stageShape.Keeping(t, 3), 3, 1), newStageOn(t, stageShape.Keeping(t, 4), 4, 1)))
+	})
+}
+
+// TestReplace covers K3: what comes before the pause is in the new file, which is durable, with the
+// counters of the old one, before it gets the name. In the pause nothing can be done in either file, but
+// lookups look in the new one. From then on the old writer does nothing.
+func TestReplace(t *testing.T) {
+	bothKinds(t, func(t *testing.T, x *takeover) {
+		old, next := x.old.w, x.next.w
+		var each func()
+		each = func() { // also after the last of these, so that there is something left for the pause
+			x.each()
+			x.atMost[fewLeft] = each
+		}
+		placed := false
+		each()
+		x.next.volume.place = func() (bool, error) {
+			placed = true
+			for name, lock := range map[string]*sync.Mutex{
+				"an operation": &old.mu.Mutex, "a commit": &old.commits, "a checkpoint": &old.checkpoints,
+				"an operation of the new file": &next.mu.Mutex, "a commit of it": &next.commits, "a checkpoint of it": &next.checkpoints,
+			} {
+				if lock.TryLock() {
+					t.Errorf("%s can run in the pause", name)
+					lock.Unlock()
+				}
+			}
+			a, b := old.protocol, next.protocol
+			if a.Length() != b.Length() || a.Operations() != b.Operations() || a.History().At != b.History().At {
+				t.Errorf("%d and %d items after %d and %d operations; %+v, %+v", a.Length(), b.Length(), a.Operations(), b.Operations(), a.History(), b.History())
+			}
+			if seq, operations, lsn := b.Durable(); seq != 7 || operations != b.Operations() || lsn != b.LSN() {
+				t.Errorf("%d + %d are durable, up to %d of %d", seq, operations, lsn, b.LSN())
+			}
+			if !slices.Equal(x.used, []*Writer{next}) {
+				t.Error("lookups do not look in the new file")
+			}
+			x.has(next)
+			return true, nil
+		}
+		if err := x.replace(); err != nil || !placed {
+			t.Fatal(placed, err)
+		}
+		if err := old.Insert(1); err != ErrMoved {
+			t.Errorf("afterwards: %v", err)
+		}
+		if err := old.CountFull(); err != ErrMoved { // nobody would count it
+			t.Errorf("afterwards, an operation that found no room: %v", err)
+		}
+		if err := old.Sync(); err != ErrMoved {
+			t.Errorf("afterwards, a sync: %v", err)
+		}
+		if s := next.State(); s.RebuildStall == 0 || s.LongestStall < s.RebuildStall {
+			t.Errorf("operations waited for %v, and %v at most", s.RebuildStall, s.LongestStall)
+		}
+		length, operations := next.protocol.Length(), next.protocol.Operations()
+		again := mustWriter(t, x.next.volume.crashed(next.words, nil), wal.MinBytes)
+		if again.protocol.Length() != length || again.protocol.Operations() != operations {
+			t.Errorf("after a kill the new file has %d items of %d, after %d operations of %d", again.protocol.Length(), length, again.protocol.Operations(), operations)
+		}
+		x.has(again)
+		x.old = x.next
+		x.each()
+		x.has(next)
+	})
+}
+
+// TestReplaceInVain covers K3 and K4: if the new file cannot get the name, the old one goes on, with all
+// that was done, and lookups look there again. The new one takes nothing that has come to it meanwhile.
+func TestReplaceInVain(t *testing.T) {
+	bothKinds(t, func(t *testing.T, x *takeover) {
+		old, next := x.old.w, x.next.w
+		epoch := old.words[wordEpoch]
+		for _, name := range []string{"an error", "a panic"} {
+			x.used = nil
+			x.next.volume.place = func() (bool, error) {
+				if name == "a panic" {
+					panic(errInVain)
+				}
+				return false, errInVain
+			}
+			next.mu.closed = nil
+			func() {
+				defer func() { recover() }()
+				if err := x.replace(); err != errInVain {
+					t.Errorf("%s: %v", name, err)
+				}
+			}()
+			if !slices.Equal(x.used, []*Writer{next, old}) {
+				t.Errorf("%s: lookups do not look in the old file again", name)
+			}
+			if err := next.Insert(1); err != ErrMoved {
+				t.Errorf("%s: the new file: %v", name, err)
+			}
+			if err := next.Sync(); err != ErrMoved {
+				t.Errorf("%s: a sync of the new file: %v", name, err)
+			}
+			if name == "an error" && old.words[wordEpoch] != epoch {
+				t.Errorf("the epoch is %#x", old.words[wordEpoch])
+			}
+			x.each()
+			x.has(old)
+			if err := old.Checkpoint(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// TestReplaceFails covers K3: whatever fails before the new file has the name, the old file goes on. If
+// the disk fails afterwards, the new one has failed.
+func TestReplaceFails(t *testing.T) {
+	fails := errors.New("it fails")
+	for name, c := range map[string]struct {
+		arrange func(x *takeover)
+		want    error
+	}{
+		"catching up": {func(x *takeover) { x.next.w.Limit = x.next.w.Len() }, ErrFull},
+		"catching up in the pause": {func(x *takeover) {
+			third := func() {
+				x.each()
+				x.next.w.Limit = x.next.w.Len()
+			}
+			second := func() { x.atMost[fewLeft] = third }
+			x.atMost[fewLeft] = func() { x.atMost[fewLeft] = second }
+		}, ErrFull},
+		"the new file":              {func(x *takeover) { x.next.w.Fail(fails) }, fails},
+		"the new file in the pause": {func(x *takeover) { x.atMost[0] = func() { x.next.w.Fail(fails) } }, fails},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothKinds(t, func(t *testing.T, x *takeover) {
+				x.next.volume.place = func() (bool, error) {
+					t.Error("it gets the name")
+					return true, nil
+				}
+				c.arrange(x)
+				if err := x.replace(); !errors.Is(err, c.want) || x.old.w.Err() != nil {
+					t.Fatalf("%v; the old file: %v", err, x.old.w.Err())
+				}
+				x.old.w.Untap()
+				x.each()
+				x.old.sync()
+				x.has(x.old.w)
+			})
+		})
+	}
+	x := newTakeover(t, newStage(t, 3, 1), newStage(t, 4, 1))
+	x.next.volume.place = func() (bool, error) { return true, fails }
+	if err := x.replace(); !errors.Is(err, fails) || !errors.Is(x.next.w.Err(), recovery.ErrFailed) || x.old.w.Insert(1) != ErrMoved {
+		t.Errorf("after the name: %v; the new file: %v", err, x.next.w.Err())
+	}
+}
+
+// A logFault is what the runtime panics with after a fault in a mapped log.
+type logFault struct{}
+
+func (logFault) Error() string { return "a fault" }
+func (logFault) RuntimeError() {}
+func (logFault) Addr() uintptr { return 1 }
+
+// TestFaultBeforeReplace covers W8: a fault in the old file while Replace makes its log ends that file,
+// whose log may be half made, and not the new one. An operation that was cut off in the old file before
+// the pause ends the replacement, even before the writer knows why.
+func TestFaultBeforeReplace(t *testing.T) {
+	v := &storingVolume{small.Volume(t, 3), func(recovery.File) { panic(logFault{}) }}
+	old, next := mustWriter(t, v, wal.MinBytes), newStage(t, 4, 1)
+	use := func(*Writer) { t.Error("it takes over") }
+	err := old.Replace(next.w, true, func(int) error { return nil }, use)
+	if !errors.Is(err, recovery.ErrFailed) || old.Err() == nil || next.w.Err() != nil {
+		t.Errorf("%v; the old file: %v; the new one: %v", err, old.Err(), next.w.Err())
+	}
+
+	v = &storingVolume{small.Volume(t, 3), func(recovery.File) {}}
+	old, next = mustWriter(t, v, wal.MinBytes), newStage(t, 4, 1)
+	catchUp := func(most int) error {
+		if most > 0 {
+			v.storing = func(recovery.File) { panic(logFault{}) }
+			defer func() {
+				v.storing = func(recovery.File) {}
+				recover()
+			}()
+			old.Insert(1)
+		}
+		return nil
+	}
+	if err := old.Replace(next.w, true, catchUp, use); !errors.Is(err, recovery.ErrFailed) || old.Err() == nil {
+		t.Errorf("an operation is cut off: %v; the old file: %v", err, old.Err())
+	}
+}
+
+// TestReplaceUnsealsFirst: what comes before the first store to a sealed file comes before syncs of
+// the old file wait.
+func TestReplaceUnsealsFirst(t *testing.T) {
+	old, next := newStage(t, 40, 1), newStage(t, 40, 1)
+	next.volume.place = func() (bool, error) { return true, nil }
+	if err := next.w.Seal(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	next.w.Unsealing = func() func(hold func(step func())) {
+		return func(func(step func())) {
+			if calls++; !old.w.commits.TryLock() {
+				t.Error("syncs wait")
+				return
+			}
+			old.w.commits.Unlock()
+		}
+	}
+	if err := old.w.Replace(next.w, false, func(int) error { return nil }, func(*Writer) {}); err != nil || calls != 1 {
+		t.Errorf("unsealed %d times: %v", calls, err)
+	}
+}
+
+// TestReplaceWithoutEnd: checkpoints of both files come before the pause, again as long as operations
+// fill half a log meanwhile, but not for ever. The pause does without, even if a log is full then or a
+// checkpoint is under way.
+func TestReplaceWithoutEnd(t *testing.T) {
+	fill := func(s *stage, full bool) {
+		for s.do(change{s.rng.Uint64(), 1}); !s.w.halfFull() || full && s.w.Idle(); {
+			s.do(change{s.rng.Uint64(), 1})
+		}
+	}
+	for name, c := range map[string]struct {
+		rounds uint64
+		each   func(old, next *stage, call, most int)
+	}{
+		"few operations": {1, func(old, next *stage, call, most int) {}},
+		"one round fills a log": {2, func(old, next *stage, call, most int) {
+			if call == 0 {
+				fill(old, false)
+			}
+		}},
+		"each fills the old log": {3, func(old, next *stage, call, most int) {
+			if most > 0 && !old.w.halfFull() {
+				fill(old, false)
+			}
+		}},
+		"each fills the new log": {3, func(old, next *stage, call, most int) {
+			if most > 0 && !next.w.halfFull() {
+				fill(next, false)
+			}
+		}},
+		"the pause fills the log": {1, func(old, next *stage, call, most int) {
+			if most == 0 {
+				fill(next, true)
+			}
+		}},
+		"a checkpoint is under way": {1, func(old, next *stage, call, most int) {
+			if most == 0 {
+				next.do(change{next.rng.Uint64(), 1})
+				if err := next.w.BeginCheckpoint(); err != nil {
+					next.Fatal(err)
+				}
+			}
+		}},
+	} {
+		old, next := newStage(t, 400, 1), newStage(t, 400, 1)
+		placed := false
+		next.volume.place = func() (bool, error) {
+			if placed = true; next.w.protocol.Checkpointing() || old.w.protocol.Checkpointing() {
+				t.Errorf("%s: a checkpoint is under way", name)
+			}
+			return true, nil
+		}
+		old.do(change{1, 1})
+		calls, rounds := 0, uint64(0)
+		catchUp := func(most int) error {
+			if most > 0 && calls < mostRounds {
+				rounds = old.w.State().Checkpoints
+			}
+			c.each(old, next, calls, most)
+			calls++
+			return nil
+		}
+		if err := old.w.Replace(next.w, false, catchUp, func(*Writer) {}); err != nil || !placed {
+			t.Errorf("%s: %v", name, err)
+		}
+		if rounds != c.rounds {
+			t.Errorf("%s: %d rounds", name, rounds)
+		}
+	}
+}
+
+// TestReplaceHoldsGrowth: no larger log is made, whose name the log of the new file gets; and again
+// afterwards, if the new file cannot get the name.
+func TestReplaceHoldsGrowth(t *testing.T) {
+	open := func(lines uint64) *stage {
+		s := newStage(t, lines, 1)
+		s.w.mostLog, s.w.firstLog = 4*wal.MinBytes, wal.MinBytes
+		s.do(change{1, 1})
+		return s
+	}
+	old, next := open(40), open(40)
+	grow := func() (before, after int64) {
+		for _, w := range []*Writer{old.w, next.w} {
+			b := w.State().LogBytes
+			if err := errors.Join(w.Grow(), w.Checkpoint()); err != nil {
+				t.Fatal(err)
+			}
+			before, after = before+b, after+w.State().LogBytes
+		}
+		return before, after
+	}
+	once := false
+	next.volume.place = func() (bool, error) { return false, errInVain }
+	catchUp := func(most int) error {
+		if !once {
+			once = true
+			if before, after := grow(); before != after {
+				t.Errorf("the logs grow from %d to %d bytes", before, after)
+			}
+		}
+		return nil
+	}
+	if err := old.w.Replace(next.w, false, catchUp, func(*Writer) {}); err != errInVain || !once {
+		t.Fatal(err)
+	}
+	next.w.mu.closed = nil
+	if before, after := grow(); after != 4*before {
+		t.Errorf("afterwards the logs grow from %d to %d bytes", before, after)
+	}
+}

@@ -1,0 +1,126 @@
+package writer
+
+import (
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// StartTap makes a checkpoint; from then on the tap lists all operations. It returns the hashes that
+// the file keeps as of the checkpoint; they do not change. A writer has one tap at a time; Untap ends
+// it.
+func (w *Writer) StartTap(tap *Tap) (recovery.Kept, error) {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	err := w.beginCheckpoint(tap)
+	if err == nil {
+		err = w.protocol.EndCheckpoint()
+	}
+	if err != nil {
+		return recovery.Kept{}, err
+	}
+	return w.protocol.Hashes()
+}
+
+// Quiet calls do while no operation is under way. From then on the tap lists the operations,
+// unless do fails.
+func (w *Writer) Quiet(tap *Tap, do func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.closed != nil {
+		return w.mu.closed
+	}
+	if err := w.protocol.Err(); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	w.mu.tap = tap
+	return nil
+}
+
+// Untap ends the tap, and what Rebuilding has begun.
+func (w *Writer) Untap() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.tap, w.mu.mostTail, w.mu.pace.next = nil, 0, time.Time{}
+}
+
+// Replay does operations that were taken from a tap, in order. It returns how many it has done. What
+// each does to the items may differ from what it did in the old file; what it means is the same (K7).
+func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
+	for n < len(hashes) {
+		inserts := 0
+		for inserts < min(len(hashes)-n, Batch) && ops[n+inserts] == layout.Insert {
+			inserts++
+		}
+		if inserts > 0 {
+			following := hashes[n+inserts : min(n+inserts+Batch, len(hashes))]
+			if err := w.InsertAll(hashes[n:n+inserts], following, &n); err != nil {
+				return n, err
+			}
+			continue
+		}
+		if err := w.again(ops[n], hashes[n]); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// again does an operation of another file, which is in the history.
+func (w *Writer) again(op layout.Op, hash uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(); err != nil {
+		return err
+	}
+	grow, _, err := w.plan(op, hash, true)
+	if err == nil {
+		w.finish(op, grow, hash)
+	}
+	return err
+}
+
+// Expire deletes an item for each hash. All of these items were there when the tap began. deleted
+// counts, by hash, the items that others have deleted since: Expire adds those in the tap, and leaves
+// out as many of its own deletes. stolen are the classes of which deletes of keys that were not there
+// have taken items: of these, keys may share an item that is left, so that the history alone says what
+// was deleted. It returns how many items it has deleted.
+func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool) (n uint64, err error) {
+	for len(hashes) > 0 && err == nil {
+		block := hashes[:min(len(hashes), Batch)]
+		hashes = hashes[len(block):]
+		err = w.expire(block, tap, deleted, stolen, &n)
+	}
+	return n, err
+}
+
+func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool, n *uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range hashes {
+		if err := w.ready(); err != nil { // it may let others in
+			return err
+		}
+		if err := tap.drain(deleted); err != nil {
+			return err
+		}
+		if deleted[h] > 0 {
+			deleted[h]--
+			continue
+		}
+		grow := 0
+		if !stolen[w.table.Class(w.table.Split(h))] {
+			grow, _, _ = w.plan(layout.Delete, h, true)
+		}
+		w.mu.tap = nil // the tap lists the deletes of others
+		w.finish(layout.Delete, grow, h)
+		w.mu.tap = tap
+		*n++
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package writer
+
+import (
+	"time"
+)
+
+// ready makes room for one operation. It releases w.mu while it waits for that. REQUIRES: w.mu.
+func (w *Writer) ready() error {
+	paid := false // once is enough: what is owed then, others owe
+	for {
+		if w.mu.closed != nil {
+			return w.mu.closed
+		}
+		if err := w.sound(); err != nil {
+			return err
+		}
+		if err := w.begin(); err != nil {
+			return err
+		}
+		room := w.protocol.Room(w.most)
+		if room && !w.segmentIsFull(1) {
+			if paid || !w.mu.pace.due() {
+				return nil
+			}
+			paid = true
+			w.sleep(w.mu.pace.pay())
+			continue
+		}
+		if err := w.makeRoom(room); err != nil {
+			return err
+		}
+	}
+}
+
+// makeRoom makes room in the segment if there is room in the log (inLog), and otherwise in the log. It
+// releases w.mu meanwhile. REQUIRES: w.mu.
+func (w *Writer) makeRoom(inLog bool) error {
+	w.mu.waits++
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	defer w.stalled(time.Now())
+	if inLog {
+		return w.Sync()
+	}
+	return w.nextHalf()
+}
+
+// sleep sleeps without the lock. REQUIRES: w.mu.
+func (w *Writer) sleep(d time.Duration) {
+	w.mu.waits++
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	defer w.stalled(time.Now())
+	time.Sleep(d)
+}
+
+// segmentIsFull reports whether n more operations might be too many for the segment.
+func (w *Writer) segmentIsFull(n int) bool {
+	p := w.overlay.Load()
+	most := segmentWords
+	if w.Behind != nil {
+		most = MaxWords // reached only if the background cannot commit fast enough
+	}
+	return p != nil && p.Active().Len() >= most-n*w.most
+}
+
+// sound returns an error if the writer has failed, or if a panic has left an operation half done. (The
+// panic unlocks w.mu before Catch sees it.) REQUIRES: w.mu.
+func (w *Writer) sound() error {
+	if err := w.protocol.Err(); err != nil {
+		return err
+	}
+	if w.mu.op.begun() {
+		return w.protocol.Fail(errCutOff)
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package writer
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A handicap keeps from a lookup what rule R2 has it look at. With any of them,
+// some schedule must miss a key: else the enumeration could not fail, or the rule
+// asks for too much.
+type handicap struct {
+	name string
+	put  func(e *enumeration, home, second uint64)
+}
+
+var (
+	noCounters = handicap{"every counter is hidden", func(e *enumeration, _, _ uint64) { e.hidden = isRuntime }}
+	noEpoch    = handicap{"the epoch is hidden", func(e *enumeration, _, _ uint64) { e.hide(wordEpoch) }}
+	noHome     = handicap{"the counter of the home line is hidden", func(e *enumeration, home, _ uint64) { e.hide(counterOfLine(home)) }}
+	noSecond   = handicap{"the counter of the second line is hidden", func(e *enumeration, _, second uint64) { e.hide(counterOfLine(second)) }}
+	oneLook    = handicap{"the home line is looked at once", func(e *enumeration, home, _ uint64) { e.lookOnce(home) }}
+)
+
+func (e *enumeration) hide(word uint64) { e.hidden = func(w uint64) bool { return w == word } }
+
+// lookOnce makes a lookup go on with its first look at the home line, when it has
+// loaded the counters of the further places: lazily.
+func (e *enumeration) lookOnce(home uint64) {
+	e.apart = true
+	e.keep = func(word uint64) bool {
+		return word >= layout.WordRegion && (word-layout.WordRegion)/layout.BlockWords == home
+	}
+}
+
+func counterOfLine(line uint64) uint64 {
+	return layout.WordRuntime + layout.CounterOf(layout.WordRegion+line*layout.BlockWords)
+}
+
+// A proof is what enumerations have come to.
+type proof struct {
+	keys          int // that are looked up beside some operations, at most
+	schedules     float64
+	lookups, runs int
+	missed        map[string]string // by handicap, the first
+	happened      map[string]int
+}
+
+func newProof() *proof {
+	return &proof{keys: math.MaxInt, missed: map[string]string{}, happened: map[string]int{}}
+}
+
+// enumerate has every key looked up in every way while it is in the filter; with a
+// handicap too, as long as no schedule with it was found that misses a key.
+func (p *proof) enumerate(t *testing.T, name string, sc *scene, handicaps ...handicap) {
+	t.Helper()
+	for _, k := range sc.spans {
+		home := sc.table.Split(k.hash)
+		second := sc.table.Alternate(home).Line
+		e := enumeration{timeline: sc.timeline, table: sc.table, hash: k.hash, from: k.from, to: k.to}
+		e.run(false)
+		p.schedules += e.schedules
+		p.lookups++
+		p.runs += e.runs
+		if e.missed != nil {
+			t.Fatalf("%s: %.0f of %.0f schedules miss %+v, whose second line is %d, among them this one:%s", name, e.absent, e.schedules, home, second, e.schedule())
+		}
+		for _, h := range handicaps {
+			if home.Line == second || p.missed[h.name] != "" {
+				continue
+			}
+			e := enumeration{timeline: sc.timeline, table: sc.table, hash: k.hash, from: k.from, to: k.to}
+			h.put(&e, home.Line, second)
+			if e.run(true); e.missed != nil {
+				p.missed[h.name] = fmt.Sprintf("%s: %+v, whose second line is %d%s", name, home, second, e.schedule())
+			}
+		}
+	}
+}
+
+// still has a key that was never in looked up between two stores, for each two of
+// them: it is absent, but for a counter that was odd.
+func (p *proof) still(t *testing.T, name string, sc *scene, hash uint64) {
+	t.Helper()
+	for time := range len(sc.stores) + 1 {
+		odd := uint64(0)
+		found := layout.Lookup(sc.table, func(word uint64) uint64 {
+			v := sc.value(word, time)
+			if isRuntime(word) {
+				odd |= v & 1
+			}
+			return v
+		}, hash)
+		if found != (odd != 0) {
+			t.Fatalf("%s: a lookup of %+v, which is absent, after %d stores: %t, with a counter that is odd: %t%s",
+				name, sc.table.Split(hash), time, found, odd != 0, (&enumeration{timeline: sc.timeline}).schedule())
+		}
+		if found {
+			p.happened["a lookup of an absent key beside a counter that is odd"]++
+		} else {
+			p.happened["a lookup of an absent key beside counters that are even"]++
+		}
+	}
+}
+
+// report says what there was, and fails where something was not.
+func (p *proof) report(t *testing.T, happened []string, handicaps ...handicap) {
+	t.Helper()
+	t.Logf("%.4g schedules of %d lookups, in %d runs", p.schedules, p.lookups, p.runs)
+	for _, what := range slices.Sorted(maps.Keys(p.happened)) {
+		t.Logf("%6d × %s", p.happened[what], what)
+	}
+	for _, what := range happened {
+		if p.happened[what] == 0 {
+			t.Errorf("there was never %s", what)
+		}
+	}
+	for _, h := range handicaps {
+		if missed := p.missed[h.name]; missed == "" {
+			t.Errorf("no key is missed when %s", h.name)
+		} else {
+			t.Logf("when %s, a key is missed: %s", h.name, missed)
+		}
+	}
+}
+
+// note keeps what an operation was.
+func (p *proof) note(s *stage, st step, before []uint64) {
+	lines, stash, removals := map[uint64]bool{}, false, false
+	for _, w := range st.mapped {
+		switch {
+		case w.word >= layout.WordRegion:
+			lines[(w.word-layout.WordRegion)/layout.BlockWords] = true
+		case w.word >= layout.WordStash:
+			stash = true
+		default:
+			removals = true
+		}
+	}
+	is := func(what string, ok bool) {
+		if ok {
+			p.happened[what]++
+		}
+	}
+	insert := st.grow > 0
+	is("an insert into a free slot", insert && len(lines) == 1 && !removals && !stash)
+	is("an insert with a move inside a line", insert && len(lines) == 1 && removals)
+	is("an insert with a move between lines", insert && len(lines) == 2 && removals)
+	is("an insert with moves between three lines", insert && len(lines) == 3 && removals)
+	is("an insert into the stash", insert && stash)
+	is("a delete of one of two equal items", !insert && s.counts[st.hash] > 0)
+	twin := multiset.HashOf(s.w.table, s.w.table.Alternate(s.w.table.Split(st.hash)))
+	is("a delete of a twin", !insert && twin != st.hash && s.counts[twin] > 0)
+	is("a delete from the stash", !insert && stash && len(lines) == 0)
+	is("a delete that drains the stash", !insert && stash && len(lines) > 0)
+	is("a delete that drains the stash by moves between lines", !insert && stash && len(lines) > 1)
+	// Who has come home, and who has left?
+	at := func(words []uint64, it layout.Item) int {
+		view := layout.NewView(words, s.w.protocol.Geometry())
+		var l layout.Line
+		layout.Load(s.w.table, view.Region, it.Line, &l)
+		return layout.Copies(s.w.table, l, it)
+	}
+	after, came, left := s.mapped(), false, false
+	for _, h := range s.keys {
+		it := s.w.table.Split(h)
+		if h == st.hash || s.counts[h] == 0 {
+			continue
+		}
+		n, m := at(before, it), at(after, it)
+		came, left = came || n < m, left || n > m
+	}
+	is("an item that comes home", came)
+	is("an item that leaves home", left)
+	is("an item that comes home as another one leaves home", came && left)
+}
+
+// TestSchedules covers R1, R2 and W4: of all schedules of a lookup beside the stores of one, two or
+// three operations, none misses a key that is in the filter meanwhile. It is so for a lookup of another
+// process, beside the commits, and for one of this process, beside the operations; and it is not so as
+// soon as one of the counters is hidden that a lookup rests on.
+//
+// An operation stores to several words of a line, and no word can be read without the others. Every put
+// into a line moves its counter. So the counter of the stash is not needed where a lookup rests on those
+// of both lines: what leaves the stash comes to one of them.
+func TestSchedules(t *testing.T) {
+	for _, source := range sources {
+		t.Run(source.name, func(t *testing.T) {
+			p, steps := newProof(), 30
+			p.keys = 4
+			handicaps := []handicap{noCounters, noHome, noSecond, oneLook}
+			happened := []string{
+				"an insert with a move inside a line", // of remainders
+				"an insert with a move between lines", "an insert into the stash", "a delete that drains the stash",
+				"an item that comes home", "an item that leaves home",
+				"a lookup of an absent key beside a counter that is odd", "a lookup of an absent key beside counters that are even",
+			}
+			if testing.Short() {
+				steps, happened = 6, nil
+			}
+			for lines := uint64(2); lines <= 4; lines++ {
+				p.operations(t, source, newStageOf(t, small, lines, 1), steps, handicaps...)
+			}
+			p.report(t, happened, handicaps...)
+		})
+	}
+}
+
+// A source is what a lookup reads, and what is stored to that.
+type source struct {
+	name   string
+	words  func(*stage) []uint64
+	stores func(step) []wordStore
+}
+
+var sources = []source{
+	{"another process", (*stage).mapped, func(st step) []wordStore { return st.mapped }},
+	{"this process", (*stage).newest, func(st step) []wordStore { return st.pending }},
+}
+
+// operations has operations on a tiny table, and lookups beside each, and beside
+// each two and three that follow one another.
+func (p *proof) operations(t *testing.T, from source, s *stage, steps int, handicaps ...handicap) {
+	const most = 3
+	s.fill(3)
+	var window []step
+	var words [][]uint64 // before each
+	var counts []map[uint64]int
+	for i := range steps {
+		if len(window) == most {
+			window, words, counts = window[1:], words[1:], counts[1:]
+		}
+		words, counts = append(words, from.words(s)), append(counts, maps.Clone(s.counts))
+		mapped := s.mapped()
+		window = append(window, s.step(s.choose()))
+		p.note(s, window[len(window)-1], mapped)
+		for j := range window {
+			name := fmt.Sprintf("%d lines, operations %d to %d", s.w.table.Lines(), i-len(window)+1+j, i)
+			sc := s.scene(words[j], counts[j], window[j:], from.stores)
+			if len(sc.spans) > p.keys {
+				s.rng.Shuffle(len(sc.spans), func(i, j int) { sc.spans[i], sc.spans[j] = sc.spans[j], sc.spans[i] })
+				sc.spans = sc.spans[:p.keys]
+			}
+			p.enumerate(t, name, sc, handicaps...)
+			p.still(t, name, sc, s.rng.Uint64())
+		}
+	}
+}
+
+// TestRecoverySchedules covers R2 and R3: a process dies after each of the stores of
+// a commit, another one recovers the file, and of all schedules of a lookup beside
+// that, none misses a key. It is not so when the epoch is hidden.
+func TestRecoverySchedules(t *testing.T) {
+	batches := 6
+	if testing.Short() {
+		batches = 2
+	}
+	p := newProof()
+	for lines := uint64(1); lines <= 4; lines++ {
+		p.deaths(t, newStage(t, lines, 2), batches)
+	}
+	p.report(t, []string{"a death in a commit", "a death in a recovery", "a death while a counter is odd"}, noCounters, noEpoch)
+}
+
+// deaths has commits of one to three operations on a tiny table, and processes that
+// die in them.
+func (p *proof) deaths(t *testing.T, s *stage, batches int) {
+	s.fill(3)
+	for i := range batches {
+		if err := s.w.Checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		stay := maps.Clone(s.counts)
+		file := slices.Clone(s.w.words)
+		for range 1 + i%3 {
+			c := s.choose()
+			s.do(c)
+			stay[c.hash] = min(stay[c.hash], s.counts[c.hash])
+		}
+		s.volume.file.stores = nil
+		s.sync()
+		s.recoveries(p, fmt.Sprintf("%d lines, batch %d", s.w.table.Lines(), i), file, s.volume.file.stores, stay, 1)
+	}
+}
+
+// recoveries has the process die after each of its stores, and recovers; stay are
+// the keys that are in the filter all the time. Of the recoveries, the one after
+// the last store dies likewise, so many times.
+func (s *stage) recoveries(p *proof, name string, file []uint64, stores []wordStore, stay map[uint64]int, nested int) {
+	t := s.TB.(*testing.T)
+	first := file[layout.WordRuntime:s.end()]
+	for n := range len(stores) + 1 {
+		read := forLookups(stores[:n])
+		if n > 0 && len(read) == len(forLookups(stores[:n-1])) {
+			continue // no lookup sees the difference
+		}
+		v := s.volume.crashed(file, stores[:n])
+		if _, _, err := recovery.NewWriter(v); err != nil {
+			t.Fatal(err)
+		}
+		all := slices.Concat(stores[:n], v.file.stores)
+		sc := &scene{timeline: newTimeline(first, forLookups(all)), table: s.w.table}
+		for _, h := range s.keys {
+			if stay[h] > 0 {
+				sc.spans = append(sc.spans, span{h, 0, len(sc.stores)})
+			}
+		}
+		name := fmt.Sprintf("%s, store %d", name, n)
+		p.enumerate(t, name, sc, noCounters, noEpoch)
+		p.still(t, name, sc, s.rng.Uint64())
+		for _, w := range read {
+			if w.word < layout.WordStash && sc.value(w.word, len(read))&1 != 0 {
+				p.happened["a death while a counter is odd"]++
+				break
+			}
+		}
+		if nested > 0 {
+			p.happened["a death in a commit"]++
+		} else {
+			p.happened["a death in a recovery"]++
+		}
+		if nested > 0 && n == len(stores)/2 {
+			s.recoveries(p, name+", recovery", file, all, stay, nested-1)
+		}
+	}
+}

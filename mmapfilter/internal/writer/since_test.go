@@ -1,0 +1,148 @@
+package writer
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+)
+
+// inserts gives what inserts a random hash with each call, and returns it.
+func inserts(t *testing.T, w *Writer) func() (h uint64) {
+	rng := seeded(t, 1)
+	return func() (h uint64) {
+		t.Helper()
+		h = rng.Uint64()
+		if err := w.Insert(h); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+}
+
+// TestLookupLooksAgain: what the mapping says of a home line settles a lookup of the
+// writer's process only where nothing of the line is pending, and where what is
+// pending has been the same all the time.
+func TestLookupLooksAgain(t *testing.T) {
+	w := mustWriter(t, usual.Volume(t, 60), 0)
+	insert := inserts(t, w)
+	pending := insert()
+	if layout.Contains(w.table, &w.view, pending) {
+		t.Fatal("the mapping has what is pending; then this test shows nothing")
+	}
+	before := w.overlay.Load()
+	if !w.containsUnder(before, pending) {
+		t.Error("a lookup does not find what is pending")
+	}
+	found := make([]bool, 2)
+	if w.containsPartUnder(before, new(scratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
+		t.Errorf("a batch does not find what is pending: %v", found)
+	}
+	if err := w.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	later := insert()
+	for it := w.table.Split(later); w.isPending(before, it.Line) || w.isPending(before, w.table.Alternate(it).Line); it = w.table.Split(later) {
+		later = insert()
+	}
+	if !w.containsUnder(before, later) || !w.containsBeyond(before, later) {
+		t.Error("a lookup says no with an overlay that is not the newest")
+	}
+	clear(found)
+	if w.containsPartUnder(before, new(scratch), []uint64{pending, later}, found); !found[0] || !found[1] {
+		t.Errorf("in a batch they are %v", found)
+	}
+}
+
+// A tornTable is one whose first looks meet lines that are being stored to: another
+// batch is made durable meanwhile, and none of the keys is there.
+type tornTable struct {
+	layout.Table
+	during func()
+}
+
+func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint8) (done int) {
+	t.during()
+	clear(found)
+	return len(found)
+}
+
+func (t tornTable) Kernel() string { return "torn" }
+
+// TestBatchLooksAgain: a batch rests on what its first looks said only where the
+// overlay, asked after them, is the one from before.
+func TestBatchLooksAgain(t *testing.T) {
+	w := mustWriter(t, usual.Volume(t, 60), 0)
+	insert := inserts(t, w)
+	present := insert()
+	if err := w.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	block := []uint64{w.homeBlock(present)}
+	for marked := []uint8{1}; marked[0] != 0; {
+		if err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		insert()
+		clear(marked)
+		w.overlay.Load().MayHave(block, marked)
+	}
+	found := make([]bool, 9) // one more than a kernel does at once
+	hashes := slices.Repeat([]uint64{present}, len(found))
+	w.looks = tornTable{w.table, func() {
+		if err := w.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	w.containsPartUnder(w.overlay.Load(), new(scratch), hashes, found)
+	if slices.Contains(found, false) {
+		t.Errorf("a lookup that a commit overtook says no: %v", found)
+	}
+}
+
+// TestLookupsDuringACommit: what is being made durable is found as what is pending is,
+// one by one and in batches, until the mapping has it, and then there.
+func TestLookupsDuringACommit(t *testing.T) {
+	for _, s := range tabletest.OneEach() {
+		t.Run(s.String(), func(t *testing.T) {
+			w := mustWriter(t, s.Volume(t, s.Lines(60)), 0)
+			rng := seeded(t, 1)
+			var all []uint64
+			insert := func() {
+				for range 100 {
+					h := rng.Uint64()
+					if err := w.Insert(h); err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, h)
+				}
+			}
+			check := func(when string) {
+				found := make([]bool, len(all))
+				w.ContainsAll(all, found)
+				for i, h := range all {
+					if !w.Contains(h) || !found[i] {
+						t.Fatalf("%s: key %d: %t, in a batch %t", when, i, w.Contains(h), found[i])
+					}
+				}
+			}
+			insert()
+			b, err := w.cut(nil)
+			if !b.ended || err != nil {
+				t.Fatal(b.ended, err)
+			}
+			check("the batch has ended")
+			insert()
+			check("another one has begun")
+			if err := w.protocol.Harden(b.Segment); err != nil {
+				t.Fatal(err)
+			}
+			check("it is in the mapping")
+			w.mu.Lock()
+			w.dropPending(b)
+			w.mu.Unlock()
+			check("its words are dropped")
+		})
+	}
+}

@@ -1,0 +1,266 @@
+package writer
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/multiset"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A recordedVolume is a memoryVolume that keeps every store to the filter file.
+type recordedVolume struct {
+	*tabletest.Volume
+	file  recordedFile
+	place func() (placed bool, err error) // called by TakePlace
+}
+
+type recordedFile struct {
+	*tabletest.File
+	stores []wordStore
+	stored func() // called after each store, if not nil
+}
+
+func (v *recordedVolume) Filter() recovery.File { return &v.file }
+
+func (v *recordedVolume) TakePlace(recovery.Volume) (placed bool, err error) { return v.place() }
+
+func (f *recordedFile) Store(word, value uint64) {
+	f.File.Store(word, value)
+	f.stores = append(f.stores, wordStore{word, value})
+	if f.stored != nil {
+		f.stored()
+	}
+}
+
+// crashed is the volume as a process leaves it that dies; it goes on with stores
+// to the filter file that are given.
+func (v *recordedVolume) crashed(words []uint64, stores []wordStore) *recordedVolume {
+	c := &recordedVolume{Volume: &tabletest.Volume{File: &tabletest.File{Mem: slices.Clone(words)}}}
+	for _, s := range stores {
+		c.File.Mem[s.word] = s.value
+	}
+	for i, log := range v.Mu.Logs {
+		if log != nil {
+			c.Mu.Logs[i] = &tabletest.File{Mem: slices.Clone(log.Mem)}
+		}
+	}
+	c.Mu.Random = v.Mu.Random
+	c.file.File = c.File
+	return c
+}
+
+// forLookups are those of the stores that lookups read.
+func forLookups(stores []wordStore) (read []wordStore) {
+	for _, s := range stores {
+		if forLookup(s.word) {
+			read = append(read, s)
+		}
+	}
+	return read
+}
+
+// forLookup reports whether lookups read a word.
+func forLookup(word uint64) bool {
+	return word >= layout.WordStash || word >= layout.WordRuntime && counters[word-layout.WordRuntime]
+}
+
+// counters are the words of the runtime page that lookups read.
+var counters = func() map[uint64]bool {
+	words := map[uint64]bool{layout.RuntimeEpoch: true}
+	layout.Counters(func(word uint64) { words[word] = true })
+	return words
+}()
+
+// A stage is a tiny filter with a writer that is watched.
+type stage struct {
+	testing.TB
+	volume *recordedVolume
+	w      *Writer
+	rng    *rand.Rand
+	counts map[uint64]int // of each hash
+	keys   []uint64       // every hash that was ever in
+}
+
+// stageShape has the fewest slots in a line.
+var stageShape = small
+
+func newStage(tb testing.TB, lines, seed uint64) *stage {
+	return newStageOf(tb, stageShape, lines, seed)
+}
+
+func newStageOf(tb testing.TB, p tabletest.Shape, lines, seed uint64) *stage {
+	return newStageOn(tb, p.Volume(tb, lines), lines, seed)
+}
+
+func newStageOn(tb testing.TB, volume *tabletest.Volume, lines, seed uint64) *stage {
+	v := &recordedVolume{Volume: volume}
+	v.file.File = v.File
+	s := &stage{TB: tb, volume: v, rng: rand.New(rand.NewPCG(seed, lines)), counts: map[uint64]int{}}
+	s.w = mustWriter(tb, v, wal.MinBytes)
+	return s
+}
+
+// do inserts an item, or deletes one that is in.
+func (s *stage) do(c change) {
+	s.Helper()
+	ok, err := true, error(nil)
+	if c.grow > 0 {
+		err = s.w.Insert(c.hash)
+	} else {
+		ok, err = s.w.Delete(c.hash)
+	}
+	if !ok || err != nil {
+		s.Fatalf("%+v: %t, %v", c, ok, err)
+	}
+	if _, known := s.counts[c.hash]; !known {
+		s.keys = append(s.keys, c.hash)
+	}
+	s.counts[c.hash] += c.grow
+}
+
+func (s *stage) sync() {
+	s.Helper()
+	if err := s.w.Sync(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// fill inserts random items until so many of them are in the stash.
+func (s *stage) fill(stashed int) {
+	for s.w.mu.stashed.entries < stashed {
+		s.do(change{s.rng.Uint64(), 1})
+	}
+	s.sync()
+}
+
+// choose makes up an operation: a delete; or an insert of a new item, of an equal
+// one, or of the twin of one, which has the same lines the other way round.
+func (s *stage) choose() change {
+	in := slices.DeleteFunc(slices.Clone(s.keys), func(h uint64) bool { return s.counts[h] == 0 })
+	slots := int(s.w.table.Lines()) * layout.SlotsPerLine(s.w.table.Kind(), s.w.table.Params())
+	some := in[s.rng.IntN(len(in))]
+	if n := s.w.length.Load(); s.rng.IntN(2) == 0 && int(n) > slots-8 || int(n) > slots+4 {
+		return change{some, -1}
+	}
+	switch s.rng.IntN(6) {
+	case 0:
+		return change{some, 1}
+	case 1:
+		return change{multiset.HashOf(s.w.table, s.w.table.Alternate(s.w.table.Split(some))), 1}
+	}
+	return change{s.rng.Uint64(), 1}
+}
+
+// mapped copies what lookups of other processes read.
+func (s *stage) mapped() []uint64 { return slices.Clone(s.w.words[layout.WordRuntime:s.end()]) }
+
+// newest copies what lookups of this process read.
+func (s *stage) newest() []uint64 {
+	words := make([]uint64, s.end()-layout.WordRuntime)
+	for i := range words {
+		words[i] = s.w.Word(layout.WordRuntime + uint64(i))
+	}
+	return words
+}
+
+// end is the word after the last one of a line.
+func (s *stage) end() uint64 { return layout.WordRegion + s.w.table.Lines()*layout.BlockWords }
+
+// A step is an operation with its stores.
+type step struct {
+	change
+	mapped  []wordStore // to the mapping, when it was committed
+	pending []wordStore // to the pending words and counters, before
+}
+
+// step does an operation, and commits it.
+func (s *stage) step(c change) step {
+	s.Helper()
+	before := s.newest()
+	s.do(c)
+	after := s.newest()
+	s.volume.file.stores = nil
+	s.volume.file.stored = func() {
+		if !slices.Equal(s.newest(), after) {
+			s.Fatal("a lookup of this process sees that a commit stores to the mapping")
+		}
+	}
+	s.sync()
+	s.volume.file.stored = nil
+	st := step{change: c, mapped: forLookups(s.volume.file.stores)}
+	st.pending = s.published(before, after, st.mapped)
+	return st
+}
+
+// published gives the stores that publish makes for the records of an operation.
+// It cannot be stopped between them, so they are written down here as they are
+// there: those of the commit, with the counters of this process; and they must lead
+// to what it has led to.
+func (s *stage) published(before, after []uint64, mapped []wordStore) (stores []wordStore) {
+	s.Helper()
+	words := slices.Clone(before)
+	for _, r := range mapped {
+		at := &words[r.word-layout.WordRuntime]
+		if r.word < layout.WordStash {
+			r.value = *at + 1
+		}
+		stores = append(stores, r)
+		*at = r.value
+	}
+	if !slices.Equal(words, after) {
+		s.Fatal("the records of an operation do not lead to what it has published")
+	}
+	return stores
+}
+
+// A scene is some stores, and which keys are in the filter meanwhile.
+type scene struct {
+	*timeline
+	table layout.Table
+	spans []span
+}
+
+// A span is a time in which a key is in the filter.
+type span struct {
+	hash     uint64
+	from, to int
+}
+
+// scene puts steps together that follow one another; counts are those before
+// them. A key is in the filter from the last store of its insert to the first of
+// the delete of its last copy.
+func (s *stage) scene(first []uint64, counts map[uint64]int, steps []step, stores func(step) []wordStore) *scene {
+	var all []wordStore
+	began := map[uint64]int{}
+	for h, n := range counts {
+		if n > 0 {
+			began[h] = 0
+		}
+	}
+	counts = maps.Clone(counts)
+	sc := &scene{table: s.w.table}
+	for _, st := range steps {
+		counts[st.hash] += st.grow
+		if from, in := began[st.hash]; in && counts[st.hash] == 0 {
+			sc.spans = append(sc.spans, span{st.hash, from, len(all)})
+			delete(began, st.hash)
+		}
+		all = append(all, stores(st)...)
+		if _, in := began[st.hash]; !in && counts[st.hash] > 0 {
+			began[st.hash] = len(all)
+		}
+	}
+	for _, h := range s.keys {
+		if from, in := began[h]; in {
+			sc.spans = append(sc.spans, span{h, from, len(all)})
+		}
+	}
+	sc.timeline = newTimeline(first, all)
+	return sc
+}

@@ -1,0 +1,107 @@
+package writer
+
+import (
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Err returns recovery.ErrFailed, with its cause, once a write has failed.
+func (w *Writer) Err() error { return w.protocol.Err() }
+
+// Fail makes the writer fail with the given cause: a fault in its memory, or a panic that may
+// have left an operation half done.
+func (w *Writer) Fail(cause error) { w.protocol.Fail(cause) }
+
+// Len returns the number of items.
+func (w *Writer) Len() uint64 { return w.length.Load() }
+
+// Durable returns the number of the last durable Sync that set one, and how many later
+// operations are durable. It waits for the end of a Replace.
+func (w *Writer) Durable() (seq, operations uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seq, operations, _ = w.protocol.Durable()
+	return seq, operations
+}
+
+// Superblock returns a copy of the newest superblock.
+func (w *Writer) Superblock() *layout.Superblock {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sb := *w.protocol.Superblock()
+	return &sb
+}
+
+// A State describes a writer at an instant.
+type State struct {
+	StashLen             int   // stash entries in use
+	Pending              int   // operations in the log and not yet stored to the file
+	LogBytes, LogUsed    int64 // of the log, and of the half that operations go to
+	Cramped              error // why the log keeps its size, or nil
+	Commits, Checkpoints uint64
+	History              layout.Kept
+	RebuildStall         time.Duration // time that operations waited for this writer to take over
+	LongestStall         time.Duration // longest time that an operation waited for a log, for room in it, or for the disk to keep pace
+}
+
+// State describes the writer now.
+func (w *Writer) State() State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := State{StashLen: w.mu.stashed.entries, Pending: w.mu.pending, Cramped: w.protocol.Cramped(), LongestStall: time.Duration(w.longestStall.Load()), RebuildStall: w.mu.stall, History: w.protocol.History()}
+	s.LogBytes, _ = w.protocol.LogBytes()
+	_, s.LogUsed = w.protocol.LogUse()
+	s.Commits, s.Checkpoints = w.protocol.Counts()
+	return s
+}
+
+// Protocol returns the writer of the log and the file. Only reading its state is safe.
+func (w *Writer) Protocol() *recovery.Writer { return w.protocol }
+
+// The methods below are for tests and measurements.
+
+// Table returns the table.
+func (w *Writer) Table() layout.Table { return w.table }
+
+// Stash returns the newest state of the stash.
+func (w *Writer) Stash() []uint64 { return w.stash }
+
+// Overlaid reports whether the pending words hold anything that the file lacks.
+func (w *Writer) Overlaid() bool { return w.overlay.Load() != nil }
+
+// Idle reports whether an operation would begin without waiting for a lock or for room in the
+// log.
+func (w *Writer) Idle() bool {
+	if !w.mu.TryLock() {
+		return false
+	}
+	defer w.mu.Unlock()
+	return w.protocol.Room(w.most)
+}
+
+// LimitLog changes how large the log may be. It takes effect at the next checkpoint.
+func (w *Writer) LimitLog(most int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.firstLog, w.mostLog = min(w.firstLog, most), most
+}
+
+// ForgetStalls sets State.LongestStall to 0.
+func (w *Writer) ForgetStalls() { w.longestStall.Store(0) }
+
+// Newest copies the lines and the stash, including what is pending.
+func (w *Writer) Newest() layout.View {
+	g := w.protocol.Geometry()
+	view := layout.NewView(make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8), g)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var l layout.Line
+	for i := range g.Lines {
+		w.loadLine(i, &l)
+		layout.Store(w.table, view.Region, i, &l)
+	}
+	copy(view.Stash, w.stash)
+	return view
+}

@@ -1,0 +1,180 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+// A Tap lists operations of a writer, in order: those that are in the history, or would be if one were
+// kept. The writer puts them in, and one other goroutine takes them. If many wait, most of them are in a
+// file.
+type Tap struct {
+	// Slow is how long each operation waits, in nanoseconds, while they come faster than they are
+	// taken.
+	Slow atomic.Int64
+
+	scratch func() (*osfile.Scratch, error) // makes the file
+
+	mu     sync.Mutex
+	first  *tapChunk   // operations are taken from here
+	queue  []*tapChunk // full, after first
+	last   *tapChunk   // operations are put in here
+	n      int
+	file   *osfile.Scratch
+	size   int64
+	failed error
+}
+
+// A tapChunk is a run of operations.
+type tapChunk struct {
+	words []uint64 // hashes, then two bits for each, its Op; nil if it is in the file
+	n     int
+	at    int64 // in the file
+	sum   uint64
+	taken int
+}
+
+const (
+	// tapOps is how many operations a chunk has: half a MiB of hashes, so that writing and reading
+	// chunks costs little more than their bytes do.
+	tapOps = 1 << 16
+	// tapWords is the words of a chunk: its hashes, and the Ops, 32 in a word.
+	tapWords = tapOps + tapOps/32
+	// tapChunks is how many chunks wait in memory: a million operations in 8.5 MiB. The rebuild of a
+	// filter that is not large ends before so many have come, and needs no file.
+	tapChunks = 16
+)
+
+// NewTap returns an empty tap. scratch makes its file.
+func NewTap(scratch func() (*osfile.Scratch, error)) *Tap {
+	c := newTapChunk()
+	return &Tap{scratch: scratch, first: c, last: c}
+}
+
+func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
+
+// Begin puts in inserts, ahead of the operations of the writer.
+func (t *Tap) Begin(hashes []uint64) {
+	for _, h := range hashes {
+		t.put(h, layout.Insert)
+	}
+}
+
+func (t *Tap) put(hash uint64, op layout.Op) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failed != nil {
+		return
+	}
+	c := t.last
+	c.words[c.n] = hash
+	c.words[tapOps+c.n/32] |= uint64(op) << (c.n % 32 * 2)
+	t.n++
+	if c.n++; c.n < tapOps {
+		return
+	}
+	t.last = newTapChunk()
+	if t.queue = append(t.queue, t.last); len(t.queue) > tapChunks {
+		t.failed = t.spill(t.queue[len(t.queue)-2])
+	}
+}
+
+// spill writes a full chunk to the file.
+func (t *Tap) spill(c *tapChunk) (err error) {
+	if t.file == nil {
+		if t.file, err = t.scratch(); err != nil {
+			return err
+		}
+	}
+	c.at, c.sum = t.size, sumOf(c.words)
+	if _, err := t.file.WriteAt(recovery.Bytes(c.words), c.at); err != nil {
+		return err
+	}
+	t.size += tapWords * 8
+	c.words = nil
+	return nil
+}
+
+// errTap is returned when the file of a tap does not hold what was written to it.
+var errTap = errors.New("a temporary file beside the filter does not hold what was written to it")
+
+// sumOf returns a sum of words that depends on their order.
+func sumOf(words []uint64) (sum uint64) {
+	for _, w := range words {
+		sum = sum*0x9E3779B97F4A7C15 + w
+	}
+	return sum
+}
+
+// Len returns how many operations wait.
+func (t *Tap) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n
+}
+
+// Take appends up to most operations, in order, and returns them with what they mean.
+func (t *Tap) Take(hashes []uint64, ops []layout.Op, most int) ([]uint64, []layout.Op, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ; most > 0 && t.n > 0 && t.failed == nil; most-- {
+		c := t.first
+		if c.taken == tapOps {
+			t.first, t.queue = t.queue[0], t.queue[1:]
+			c = t.first
+		}
+		if c.words == nil {
+			c.words = make([]uint64, tapWords)
+			if _, err := t.file.ReadAt(recovery.Bytes(c.words), c.at); err != nil {
+				t.failed = err
+				break
+			}
+			if sumOf(c.words) != c.sum { // the system may have failed to write a page
+				t.failed = errors.Join(errTap, t.file.Sync())
+				break
+			}
+		}
+		hashes = append(hashes, c.words[c.taken])
+		ops = append(ops, layout.Op(c.words[tapOps+c.taken/32]>>(c.taken%32*2)&3))
+		c.taken++
+		t.n--
+	}
+	if t.failed != nil {
+		return nil, nil, fmt.Errorf("keep the operations that go on meanwhile: %w", t.failed)
+	}
+	return hashes, ops, nil
+}
+
+// drain takes all operations and counts the deletes.
+func (t *Tap) drain(deleted map[uint64]uint64) error {
+	for t.Len() > 0 {
+		hashes, ops, err := t.Take(nil, nil, tapOps)
+		if err != nil {
+			return err
+		}
+		for i, h := range hashes {
+			if ops[i] == layout.Delete {
+				deleted[h]++
+			}
+		}
+	}
+	return nil
+}
+
+// Close releases the file.
+func (t *Tap) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.Close()
+	t.file = nil
+	return err
+}

@@ -1,0 +1,274 @@
+package writer
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A storingVolume calls storing before every store to a log that it has created.
+type storingVolume struct {
+	recovery.Volume
+	storing func(log recovery.File)
+}
+
+type storingLog struct {
+	recovery.File
+	volume *storingVolume
+}
+
+func (v *storingVolume) CreateLog(bytes int64) (recovery.File, error) {
+	log, err := v.Volume.CreateLog(bytes)
+	return storingLog{log, v}, err
+}
+
+func (l storingLog) Store(word, value uint64) {
+	l.volume.storing(l.File)
+	l.File.Store(word, value)
+}
+
+// TestGrowthSparesTheLogInUse: where a checkpoint moves to a larger log while another one is
+// asked for, that is not made in the place of the former.
+func TestGrowthSparesTheLogInUse(t *testing.T) {
+	inner := small.Volume(t, 100)
+	v := &storingVolume{inner, func(recovery.File) {}}
+	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 4 * wal.MinBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := seeded(t, 2)
+	keys := []uint64{rng.Uint64(), rng.Uint64()}
+	if err := w.Insert(keys[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Grow(); err != nil {
+		t.Fatal(err)
+	}
+	grown := make(chan error, 1)
+	var asked atomic.Bool
+	v.storing = func(log recovery.File) {
+		if len(log.Words())*8 != 4*wal.MinBytes || !asked.CompareAndSwap(false, true) {
+			return
+		}
+		go func() { grown <- w.protocol.GrowLog(8 * wal.MinBytes) }()
+		for !waitsForLock("recovery.(*Writer).GrowLog") && len(grown) == 0 {
+			runtime.Gosched()
+		}
+	}
+	if err := w.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-grown; err != nil || !asked.Load() {
+		t.Fatal(err)
+	}
+	if err := w.Insert(keys[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	// The process dies.
+	again, r, err := Open(inner, LogSize{})
+	if err != nil || r.Length != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, h := range keys {
+		if !again.Contains(h) {
+			t.Error("a synced key is lost")
+		}
+	}
+}
+
+// TestFaultReleasesLocks: after a fault in the log, wherever it comes, every call returns.
+func TestFaultReleasesLocks(t *testing.T) {
+	for name, do := range map[string]func(*Writer) error{
+		"Checkpoint": (*Writer).Checkpoint,
+		"Sync":       (*Writer).Sync,
+		"nextHalf":   func(w *Writer) error { w.most = 1 << 20; return w.nextHalf() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &storingVolume{small.Volume(t, 100), func(recovery.File) {}}
+			w := mustWriter(t, v, wal.MinBytes)
+			if err := w.Insert(1); err != nil {
+				t.Fatal(err)
+			}
+			v.storing = func(recovery.File) { panic("a fault") }
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no fault")
+					}
+					w.Fail(errors.New("a fault"))
+				}()
+				do(w)
+			}()
+			w.most = 100
+			for _, do := range []func() error{
+				func() error { return w.Insert(2) }, w.Checkpoint, w.Clean,
+			} {
+				if err := do(); !errors.Is(err, recovery.ErrFailed) {
+					t.Errorf("%v", err)
+				}
+			}
+			w.State()
+		})
+	}
+}
+
+// TestBatchEndsAfterACommit: a batch whose first keys have been committed, because the log was
+// full, may end with ErrFull right then.
+func TestBatchEndsAfterACommit(t *testing.T) {
+	w := mustWriter(t, small.Volume(t, 5000), wal.MinBytes)
+	w.Behind = func(int) {}
+	rng := seeded(t, 1)
+	inserted := uint64(0)
+	for !w.protocol.Live() || !w.protocol.Room(w.most) || w.protocol.Room(w.most+1) {
+		if err := w.Insert(rng.Uint64()); err != nil {
+			t.Fatal(err)
+		}
+		if inserted++; inserted > 10_000 {
+			t.Fatal("the half never has room for exactly one operation")
+		}
+	}
+	w.Limit = inserted + 1
+	done := 0
+	if err := w.InsertAll([]uint64{rng.Uint64(), rng.Uint64()}, nil, &done); !errors.Is(err, ErrFull) || done != 1 {
+		t.Fatalf("%d keys, %v", done, err)
+	}
+}
+
+// TestGrowthDuringACheckpoint: a larger log is asked for while a checkpoint is pending, as one is
+// nearly all the time if the region is large. It is not while the log is moving to one.
+func TestGrowthDuringACheckpoint(t *testing.T) {
+	w, _, err := Open(small.Volume(t, 5000), LogSize{First: wal.MinBytes, Most: 16 * wal.MinBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	w.Behind = func(need int) {
+		if need == GrowNow {
+			asked++
+		}
+	}
+	rng := seeded(t, 4)
+	fill := func() {
+		t.Helper()
+		for size, used := int64(2), int64(0); used < size/2; size, used = w.protocol.LogUse() {
+			if err := w.Insert(rng.Uint64()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Insert(rng.Uint64()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.BeginCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if fill(); asked != 1 {
+		t.Errorf("asked %d times in a checkpoint", asked)
+	}
+	if err := w.protocol.GrowLog(4 * wal.MinBytes); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.EndCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.BeginCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if fill(); asked != 1 || !w.protocol.Moving() {
+		t.Errorf("asked %d times while the log moves", asked)
+	}
+	if err := w.EndCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.BeginCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if fill(); asked != 2 {
+		t.Errorf("asked %d times after it has moved", asked)
+	}
+}
+
+// TestSlowCommit: where a commit takes long, operations wait a little each from a half of the segment
+// on, so that none finds it full, and has to wait for all of the commit.
+func TestSlowCommit(t *testing.T) {
+	w := mustWriter(t, usual.Volume(t, 200_000), 256<<20)
+	asked := 0
+	w.Behind = func(need int) { // none comes
+		if need == CommitNow {
+			asked++
+		}
+	}
+	rng := seeded(t, 5)
+	fill := func(words int) (waits int) {
+		t.Helper()
+		for p := w.overlay.Load(); p == nil || p.Active().Len() < words; p = w.overlay.Load() {
+			if err := w.Insert(rng.Uint64()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return w.mu.waits
+	}
+	if n := fill(MaxWords / 2); n > 0 {
+		t.Errorf("%d waits before a half of the segment is full", n)
+	}
+	if n := fill(MaxWords * 5 / 8); n < 10 || asked == 0 {
+		t.Errorf("%d waits when five eighths are full, and %d commits asked for", n, asked)
+	}
+}
+
+// TestCommitInTheLastPart: a large segment has a commit asked for, also while a checkpoint is due.
+func TestCommitInTheLastPart(t *testing.T) {
+	w := mustWriter(t, usual.Volume(t, 200_000), 4<<20)
+	commits, checkpoints := 0, 0
+	w.Behind = func(need int) {
+		switch {
+		case need == CommitNow:
+			commits++
+		case need > 0:
+			checkpoints++
+		}
+	}
+	rng := seeded(t, 6)
+	for p := w.overlay.Load(); p == nil || p.Active().Len() < segmentWords; p = w.overlay.Load() {
+		if commits > 0 {
+			t.Fatal("a commit is asked for early")
+		}
+		w.mu.pace = pace{} // the last part would make it sleep
+		if err := w.Insert(rng.Uint64()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if checkpoints == 0 || commits == 0 {
+		t.Errorf("%d checkpoints and %d commits are asked for", checkpoints, commits)
+	}
+}
+
+// TestPaysOnce: what others owe by the end of an operation's sleep, it does not sleep for.
+func TestPaysOnce(t *testing.T) {
+	w := mustWriter(t, usual.Volume(t, 100), 1<<20)
+	owe := func() (waits int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.mu.pace.owed = paceLongest
+		return w.mu.waits
+	}
+	owe()
+	done := make(chan error)
+	go func() { done <- w.Insert(1) }()
+	for owe() == 0 { // until it sleeps
+		runtime.Gosched()
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if waits := owe(); waits != 1 {
+		t.Errorf("it sleeps %d times", waits)
+	}
+}

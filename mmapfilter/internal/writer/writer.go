@@ -1,0 +1,189 @@
+package writer
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+var (
+	// ErrFull is returned by an insert that finds no room. Nothing has changed.
+	ErrFull = place.ErrFull
+	// ErrClosed is returned after Clean.
+	ErrClosed = errors.New("filter is closed")
+	// ErrMoved is returned once another writer has taken over: see Replace. The operation has
+	// not been done.
+	ErrMoved = errors.New("another writer has taken over")
+	// ErrDiverged is returned if a replay does not lead to the same history: the hashes are not
+	// those of the filter. It matches recovery.ErrHashes.
+	ErrDiverged = fmt.Errorf("%w: K3: the new file has another history than the one whose place it is to take", recovery.ErrHashes)
+
+	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
+	errCutOff = errors.New("a panic interrupted an operation")
+	// errLogFull is returned where a checkpoint must begin first.
+	errLogFull = errors.New("the log is full")
+)
+
+// A Writer plans operations, keeps their changes in the pending words and the log, and commits
+// them. A file has one Writer. Several goroutines may call its methods at once; the package
+// essay has the order of locks.
+type Writer struct {
+	// Behind, if not nil, is called for work in the background, with mu locked. Every call asks for a
+	// commit after the interval. need is 0 if that is all. Otherwise it is CommitNow, GrowNow or, if the
+	// log is nearly full, a number of stores: a checkpoint is due unless there is room for them by then.
+	Behind func(need int)
+	// Unsealing, if not nil, is called before the first write to a sealed file. The function that it
+	// returns is called before a commit first stores to the lines; it passes its steps to hold, one by
+	// one. No operation runs during Unsealing or during a step. Operations go on between the steps,
+	// except in Clean and Seal.
+	Unsealing func() (rest func(hold func(step func())))
+	// Limit is how many keys the filter takes, as place.KeysOf counts them. It may be
+	// changed before the first operation.
+	Limit uint64
+
+	protocol  *recovery.Writer
+	table     layout.Table
+	looks     layout.Looks // the table
+	words     []uint64     // of the mapped file: durable state, read with atomic loads
+	view      layout.View  // of these words
+	firstLog  int64        // bytes
+	mostLog   int64        // bytes that the log may grow to
+	most      int          // stores of one operation, see place.MaxStores
+	unit      Unit
+	keptLines int                                // lines that an operation keeps: 1 if lines share words
+	before    func(block uint64, l *layout.Line) // loadBlock, made once: a method value is allocated
+
+	// What lookups of this process read; see Word. overlay is nil if the file has everything.
+	overlay atomic.Pointer[Overlay]
+	newest  func(word uint64) uint64    // Word
+	stash   []uint64                    // the newest state of the whole stash
+	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
+	_       cpu.CacheLinePad
+	under   layout.View // stash and runtime, with the lines of the file
+
+	_      cpu.CacheLinePad
+	length atomic.Uint64 // changes with every operation, and runtime with many
+
+	waits   uint64        // deletes that may wait for a rebuild (K7); 0 if the filter does not rebuild itself
+	tooLong atomic.Bool   // see HistoryIsLong
+	tail    atomic.Uint64 // see Tail
+
+	// released is set before another writer may change the file.
+	released atomic.Bool
+
+	// longestStall is the longest time that an operation waited for a log, or for room in it or
+	// in the segment, in nanoseconds.
+	longestStall atomic.Int64
+
+	checkpoints sync.Mutex // one at a time
+	commits     sync.Mutex
+	mu          struct {
+		sync.Mutex
+		closed   error                        // ErrClosed or ErrMoved, or nil
+		unseal   func(hold func(step func())) // see Unsealing; or nil
+		tap      *Tap                         // lists the operations; or nil
+		mostTail uint64                       // see Rebuilding; 0 if no rebuild goes on
+		stall    time.Duration                // see State
+		pending  int                          // operations in the log and not yet stored to the file
+		spare    *Pending                     // for the next segment, if overlay is nil
+		op       operation
+		odd      []uint64 // removal counters, see publish
+		placer   *place.Placer
+		ahead    [Batch]place.Outlook // of the inserts of a batch
+		stashed  stashed
+		searches searches
+		known    *known // nil before the first InsertUnique, and without a history
+		waits    int    // times that mu was released to make room
+		pace     pace   // what operations owe a checkpoint, a commit or a rebuild
+		grown    uint64 // generation in which a larger log was asked for
+	}
+}
+
+// Batch is how many inserts of a batch are planned together.
+const Batch = place.MostAhead
+
+// An operation is one change of the filter in progress: it is the Lines of its placer, and the
+// Preview of the inserts that follow in a batch. It collects the stores in order and leaves the
+// pending words alone until it is complete. Only these stores, word by word, say what it
+// changed: lines may share words.
+type operation struct {
+	w      *Writer
+	stores []wal.Store
+
+	// The lines loaded last, with all changes made to them; one alone if lines share words.
+	lines  [keptLines]loadedLine
+	loads  int // that found none of these lines
+	newest *loadedLine
+}
+
+// A loadedLine is the image of a line.
+type loadedLine struct {
+	line  uint64
+	first uint64 // of its words in the file
+	image layout.Line
+}
+
+// keptLines is how many lines an operation keeps: a move, and the return of a guest, go back and
+// forth between two, and the next move of a path between one of these and a third. With fewer, lines
+// would be loaded again; with many more, each load would search longer among them.
+const keptLines = 4
+
+// begin prepares the file for the first store, unless that has been done. REQUIRES: w.mu.
+func (w *Writer) begin() error {
+	if w.protocol.Live() {
+		return nil
+	}
+	defer w.stalled(time.Now())
+	if w.protocol.Superblock().State() == layout.Sealed && w.Unsealing != nil {
+		w.mu.unseal = w.Unsealing() // R4
+	}
+	return w.protocol.Begin(w.firstLog)
+}
+
+// unseal takes the steps that come before the first store to the lines of a sealed file (R4). No
+// operation may be under way while hold runs one. REQUIRES: w.commits.
+func (w *Writer) unseal(hold func(step func())) {
+	var rest func(func(func()))
+	hold(func() {
+		if w.mu.closed == nil { // otherwise the files may be closed
+			rest, w.mu.unseal = w.mu.unseal, nil
+		}
+	})
+	if rest != nil {
+		rest(hold)
+	}
+}
+
+// EndUnsealing takes the steps of unseal without a commit. Operations go on between them.
+func (w *Writer) EndUnsealing() {
+	w.commits.Lock()
+	defer w.commits.Unlock()
+	w.unseal(w.between)
+}
+
+// between runs f between two operations.
+func (w *Writer) between(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+// stalled records that operations have waited since the given time.
+func (w *Writer) stalled(since time.Time) {
+	d := int64(time.Since(since))
+	for {
+		longest := w.longestStall.Load()
+		if d <= longest || w.longestStall.CompareAndSwap(longest, d) {
+			return
+		}
+	}
+}
