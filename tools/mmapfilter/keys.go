@@ -61,12 +61,18 @@ func (in *input) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 
 // each reads all keys into the block. It calls work, which empties the block, when the block is full and
 // before each read that may wait, and also for the keys before an error of the input. It returns the
-// first error.
+// first error, and does not call work after an error of work.
 func (in *input) each(ctx context.Context, b *block, work func() error) error {
 	var failed error
+	next := func() error {
+		if failed == nil {
+			failed = work()
+		}
+		return failed
+	}
 	in.beforeRead = func() error {
-		if failed = work(); failed != nil {
-			return io.EOF
+		if next() != nil {
+			return io.EOF // which may end one source alone: see failed below
 		}
 		return nil
 	}
@@ -76,21 +82,15 @@ func (in *input) each(ctx context.Context, b *block, work func() error) error {
 		}
 		switch {
 		case failed != nil:
+			return failed
 		case err != nil:
-			failed = cmp.Or(work(), err)
-		default:
-			if b.take(key, in); b.full() {
-				failed = work()
-			}
+			return cmp.Or(next(), err)
 		}
-		if failed != nil {
+		if b.take(key, in); b.full() && next() != nil {
 			return failed
 		}
 	}
-	if failed == nil {
-		failed = work()
-	}
-	return failed
+	return next()
 }
 
 // read yields the keys of one source. It reports whether the caller wants more.

@@ -322,3 +322,36 @@ func TestSourceBytes(t *testing.T) {
 		t.Errorf("%d keys, %d bytes of %d", n, sources.read.Load(), sources.bytes)
 	}
 }
+
+// TestEachEndsAtAnError: once work has failed it is not called again, whose block still has the keys,
+// although the error came in the read that met the end of a file.
+func TestEachEndsAtAnError(t *testing.T) {
+	dir := t.TempDir()
+	var names []string
+	for _, data := range []string{"a\nb\n", "c\n", "d\n"} {
+		name := filepath.Join(dir, data[:1])
+		if err := os.WriteFile(name, []byte(data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	sources, err := findSources(nil, names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b block
+	calls := 0
+	bad := errors.New("no room")
+	err = (&input{sources: sources}).each(context.Background(), &b, func() error {
+		if len(b.keys()) == 0 {
+			return nil
+		}
+		if calls++; calls == 1 {
+			return bad
+		}
+		return nil
+	})
+	if err != bad || calls != 1 || len(b.keys()) != 2 {
+		t.Errorf("%v after %d calls, with %d keys", err, calls, len(b.keys()))
+	}
+}
