@@ -289,14 +289,14 @@ type OpenOptions struct {
 	// bound, and Err is ErrNeedsRecovery. A [Follower] switches to the file once it has been
 	// recovered; a Filter must be opened again.
 	ServeUnrecovered bool
-	// WaitForFile makes [Follow] wait for a file that does not exist yet. Until it exists, every
-	// answer is "maybe" and [Follower.Err] is fs.ErrNotExist.
+	// WaitForFile makes [Follow] and sets.Follow wait for a file that does not exist yet. Until it
+	// exists, every answer is "maybe" and [Follower.Err] is fs.ErrNotExist.
 	WaitForFile bool
-	// FollowInterval is how often [Follow] looks for a new file at the path; 0 means
-	// 100 ms. It also looks when a lookup finds that another file has taken the place of the one
+	// FollowInterval is how often a follower, of a file or a set, looks for a new file at the path;
+	// 0 means 100 ms. It also looks when a lookup finds that another file has taken the place of the one
 	// in use (R6). If FollowInterval is negative, only [Follower.Refresh] looks.
 	FollowInterval time.Duration
-	// VerifyBeforeSwitch makes [Follow], of a file or a set, verify each file before they use it, the
+	// VerifyBeforeSwitch makes [Follow] and sets.Follow verify each file before they use it, the
 	// first one too, which takes as long as reading the whole file: see [Verify]. Meanwhile the old
 	// file answers. If the new one is damaged, the old one stays in use, Err is a [*CorruptError]
 	// that names the damaged one, and every look verifies again. In a sealed file any changed byte

@@ -156,7 +156,7 @@ func (p *Plan) ID() string { return hex.EncodeToString(p.id[:]) }
 // hasher returns the hash function of the plan.
 func (p *Plan) hasher() layout.Hasher { return layout.NewHasher(uint64(p.Seed)) }
 
-// Hash returns the hash of a key. [mmapfilter.ShardOf] says which shard has it.
+// Hash returns the hash of a key. [ShardOf] says which shard has it.
 func (p *Plan) Hash(key []byte) uint64 {
 	h := p.hasher()
 	return h.Hash(key)

@@ -41,7 +41,7 @@ type Draft struct {
 }
 
 // NewDraft makes an empty file that will replace the file at path, if there is one. It
-// takes the writer lock of the old file and fails with [ErrLocked] if another process has
+// takes the writer lock of the old file and fails with [recovery.ErrLocked] if another process has
 // it. The new file gets the owner, group and permission bits of the old one, as far as
 // this process may set them (see Lost). NewDraft follows a symbolic link, even to a file
 // that does not exist.

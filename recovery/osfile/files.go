@@ -31,7 +31,7 @@ type Files struct {
 }
 
 // OpenFiles opens and locks the filter file at path, for writing. It creates no file.
-// It fails with [ErrLocked] if another process has the lock, and with
+// It fails with [recovery.ErrLocked] if another process has the lock, and with
 // errors.ErrUnsupported on systems where files cannot be written.
 //
 // It allocates blocks for holes in the file, as a copy may have: a store into a hole on a

@@ -108,7 +108,7 @@ func TestOrderOfPublish(t *testing.T) {
 	}
 }
 
-// TestOrderOfFiles checks that the functions of Files make durable what [Volume] requires.
+// TestOrderOfFiles checks that the functions of Files make durable what a [recovery.Volume] requires.
 // The explorer uses a different volume.
 func TestOrderOfFiles(t *testing.T) {
 	v := newGoldenFiles(t)

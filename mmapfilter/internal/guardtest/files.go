@@ -109,18 +109,18 @@ const (
 	never   expectation = iota
 	replays             // no, since the store has what it lacks
 	always
-	maybe        // it depends on what is damaged
-	unlessLogged // an outbox does not have what it lacks, but the store may tell it
-	ifExact      // an outbox may have what it lacks, but not its deletes
+	maybe         // it depends on what is damaged
+	unlessOrdered // an outbox does not have what it lacks, but the store may tell it
+	ifExact       // an outbox may have what it lacks, but not its deletes
 )
 
 // of says which one it is for a mode: never, always or maybe.
 func (s *scene) of(e expectation) expectation {
 	outbox := s.Outbox || s.guard.Deletes == guard.Exact
 	switch {
-	case e == unlessLogged && outbox, e == ifExact && s.guard.Deletes == guard.Exact:
+	case e == unlessOrdered && outbox, e == ifExact && s.guard.Deletes == guard.Exact:
 		return always
-	case e == unlessLogged, e == ifExact:
+	case e == unlessOrdered, e == ifExact:
 		return maybe
 	}
 	return e
@@ -143,13 +143,13 @@ var fileCases = []struct {
 	{"copied while it is written", "now", "torn", maybe, nil},
 	{"of another store", "now", "other", always, nil},
 	{"older, closed", "now", "closed", always, nil},
-	{"older, live", "now", "live", unlessLogged, nil},
+	{"older, live", "now", "live", unlessOrdered, nil},
 	{"older, with deletes", "now", "live, with deletes", ifExact, nil},
 	{"older store, closed", "closed", "now", always, nil},
 	{"older store, live", "live", "now", always, nil},
-	{"older store, with deletes", "live, with deletes", "now", unlessLogged, nil},
+	{"older store, with deletes", "live, with deletes", "now", unlessOrdered, nil},
 	{"older, both live", "live, with deletes", "live", maybe, nil},
-	{"of the last close", "live", "closed", unlessLogged, nil},
+	{"of the last close", "live", "closed", unlessOrdered, nil},
 	{"both older, closed", "closed", "closed", never, nil},
 	{"both older, live", "live", "live", never, nil},
 	{"behind", "live", "before", replays, nil},

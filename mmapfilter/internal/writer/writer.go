@@ -2,7 +2,6 @@ package writer
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +24,7 @@ var (
 	ErrMoved = errors.New("another writer has taken over")
 	// ErrDiverged is returned if a replay does not lead to the same history: the hashes are not
 	// those of the filter. It matches recovery.ErrHashes.
-	ErrDiverged = fmt.Errorf("%w: K3: the new file has another history than the one whose place it is to take", recovery.ErrHashes)
+	ErrDiverged error = &recovery.HashesError{Err: errors.New("K3: the new file has another history than the one whose place it is to take")}
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
