@@ -113,7 +113,7 @@ type fileReport struct {
 
 // A damage says what is wrong with a file.
 type damage struct {
-	*ofShard        // of a shard of a set
+	*ofShard        // of a set
 	Region   string `json:"region"`
 	Offset   int64  `json:"offset"`
 	Rule     string `json:"rule"`
@@ -123,7 +123,7 @@ type damage struct {
 
 // ofShard says which shard is damaged or, if it could not be checked, why.
 type ofShard struct {
-	Shard int    `json:"shard"`
+	Shard *int   `json:"shard"` // null if the manifest is damaged
 	Path  string `json:"path"`
 	Error string `json:"error"`
 }
@@ -179,7 +179,7 @@ func verifySet(cmd *cobra.Command, path string, bar *progress) (r report, err er
 		}
 	case errors.As(err, &found) && found.Region == manifestRegion:
 		d := newDamage(path, found)
-		d.text = path + ": " + d.text
+		d.ofShard, d.text = &ofShard{Path: path}, path+": "+d.text
 		r.Damage = append(r.Damage, d)
 	default:
 		return r, err
@@ -190,7 +190,7 @@ func verifySet(cmd *cobra.Command, path string, bar *progress) (r report, err er
 // damageOfShard says what is wrong with a shard.
 func damageOfShard(cmd *cobra.Command, path string, e *sets.ShardError) (d damage) {
 	file := shardPath(path, e.Path)
-	which := &ofShard{Shard: e.Shard, Path: file}
+	which := &ofShard{Shard: &e.Shard, Path: file}
 	found, other := new(mmapfilter.CorruptError), new(sets.OtherSetError)
 	switch {
 	case errors.As(e.Err, &found):
