@@ -49,83 +49,102 @@ func Merge(ctx context.Context, path string, opts *Options, inputs ...string) er
 }
 
 func merge(ctx context.Context, path string, o Options, inputs []string) error {
-	var kept []recovery.Kept
-	var read []*layout.Superblock
-	defer func() {
-		for _, k := range kept {
-			k.File.Close()
-		}
-	}()
-	identity := xxh3.New()
-	lowest, last := 0.0, uint64(0)
-	var replaced *layout.Superblock
-	for i, input := range inputs {
-		k, sb, err := openHashes(input)
-		if err != nil {
-			return ofInput(input, err)
-		}
-		kept, read = append(kept, k), append(read, sb)
-		if i == 0 && o.Seed == 0 {
-			o.Seed = sb.Seed()
-		}
-		if sb.Seed() != o.Seed {
-			return ofInput(input, ErrOtherSeed)
-		}
-		if i == 0 {
-			o.shard = sb.Shard()
-		}
-		if sb.Shard() != o.shard {
-			return ofInput(input, ErrOtherShard)
-		}
-		if note, first := sb.Normalisation(), read[0].Normalisation(); note != first && !o.AnyNormalisation {
-			return ofInput(input, fmt.Errorf("%w: its note is %q, that of %s is %q", ErrOtherNormalisation, note, inputs[0], first))
-		}
-		if i == 0 && o.Normalisation == "" {
-			o.Normalisation = sb.Normalisation()
-		}
-		if r := sb.TargetRate(); i == 0 || r < lowest {
-			lowest = r
-		}
-		last = max(last, sb.LastTime())
-		if sameFile(path, input) {
-			replaced = sb
-		}
-		binary.Write(identity, binary.LittleEndian, k.Counted)
+	in, err := openInputs(path, &o, inputs)
+	defer in.close()
+	if err != nil {
+		return err
 	}
-	if replaced != nil {
-		o.keepAs(replaced)
+	if in.replaced != nil {
+		o.keepAs(in.replaced)
 	}
 	if o.FalsePositiveRate == 0 && o.FingerprintBits == 0 {
-		o.FalsePositiveRate = lowest
+		o.FalsePositiveRate = in.lowest
 	}
 	seed := o.Seed
 	o = o.withDefaults()
 	o.Seed = seed // also if it is 0
 	c := o.building()
-	binary.Write(identity, binary.LittleEndian, struct {
+	binary.Write(in.identity, binary.LittleEndian, struct {
 		Capacity uint64
 		Distinct bool
 	}{o.Capacity, o.Distinct})
-	c.Identity, c.LastTime = identity.Sum64(), last
-	if replaced != nil {
-		c.First = *replaced
+	c.Identity, c.LastTime = in.identity.Sum64(), in.last
+	if in.replaced != nil {
+		c.First = *in.replaced
 	}
-	if replaced != nil && len(inputs) == 1 && !o.Distinct {
-		c.Continues = replaced
+	if in.replaced != nil && len(inputs) == 1 && !o.Distinct {
+		c.Continues = in.replaced
 	}
 	c.Check = func() error {
 		for i, input := range inputs {
-			if err := unchanged(path, input, read[i]); err != nil {
+			if err := unchanged(path, input, in.read[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	_, err := build.FromKept(ctx, path, c, kept)
+	_, err = build.FromKept(ctx, path, c, in.kept)
 	if e := new(build.InputError); errors.As(err, &e) {
 		return ofInput(inputs[e.Number], err)
 	}
 	return err
+}
+
+// mergeInputs are the filters that a merge reads.
+type mergeInputs struct {
+	kept     []recovery.Kept
+	read     []*layout.Superblock
+	replaced *layout.Superblock // of the one that is at the path of the new file, or nil
+	identity *xxh3.Hasher
+	lowest   float64 // of the rates asked for
+	last     uint64  // time of a commit
+}
+
+func (in *mergeInputs) close() {
+	for _, k := range in.kept {
+		k.File.Close()
+	}
+}
+
+// openInputs opens the inputs of a merge, and checks that they fit together. Seed, shard and
+// normalisation become those of the first one, unless o has them. The caller closes what is open, also
+// after an error.
+func openInputs(path string, o *Options, inputs []string) (in mergeInputs, err error) {
+	in.identity = xxh3.New()
+	for i, input := range inputs {
+		k, sb, err := openHashes(input)
+		if err != nil {
+			return in, ofInput(input, err)
+		}
+		in.kept, in.read = append(in.kept, k), append(in.read, sb)
+		if i == 0 && o.Seed == 0 {
+			o.Seed = sb.Seed()
+		}
+		if sb.Seed() != o.Seed {
+			return in, ofInput(input, ErrOtherSeed)
+		}
+		if i == 0 {
+			o.shard = sb.Shard()
+		}
+		if sb.Shard() != o.shard {
+			return in, ofInput(input, ErrOtherShard)
+		}
+		if note, first := sb.Normalisation(), in.read[0].Normalisation(); note != first && !o.AnyNormalisation {
+			return in, ofInput(input, fmt.Errorf("%w: its note is %q, that of %s is %q", ErrOtherNormalisation, note, inputs[0], first))
+		}
+		if i == 0 && o.Normalisation == "" {
+			o.Normalisation = sb.Normalisation()
+		}
+		if r := sb.TargetRate(); i == 0 || r < in.lowest {
+			in.lowest = r
+		}
+		in.last = max(in.last, sb.LastTime())
+		if sameFile(path, input) {
+			in.replaced = sb
+		}
+		binary.Write(in.identity, binary.LittleEndian, k.Counted)
+	}
+	return in, nil
 }
 
 // ofInput makes an error one of the file at a path.

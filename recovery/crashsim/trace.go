@@ -56,15 +56,7 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 		t.failOdds = []int{12, 4}[rng.IntN(2)]
 		t.failFrom = rng.IntN(n)
 	}
-	// The mix of operations differs between traces.
-	weights := [...]int{
-		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
-		Checkpoint: rng.IntN(3), Seal: rng.IntN(2), Reopen: rng.IntN(2), BeginCheckpoint: rng.IntN(4), EndCheckpoint: rng.IntN(3),
-		Rebuild: rng.IntN(2), Unique: 0,
-	}
-	if u.keeps {
-		weights[Unique] = []int{0, 5, 40}[mix(seed+1)%3]
-	}
+	weights := randomWeights(u, seed, rng)
 	if rng.IntN(4) == 0 { // each sync takes a page of the log, until it is full
 		n += 10
 		weights[SyncSeq] += 40
@@ -115,6 +107,19 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 		t.Ops = append(t.Ops, op)
 	}
 	return t
+}
+
+// randomWeights returns how often each kind of operation is drawn, which differs between traces.
+func randomWeights(u *Universe, seed uint64, rng *rand.Rand) (weights [Unique + 1]int) {
+	weights = [...]int{
+		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
+		Checkpoint: rng.IntN(3), Seal: rng.IntN(2), Reopen: rng.IntN(2), BeginCheckpoint: rng.IntN(4), EndCheckpoint: rng.IntN(3),
+		Rebuild: rng.IntN(2), Unique: 0,
+	}
+	if u.keeps {
+		weights[Unique] = []int{0, 5, 40}[mix(seed+1)%3]
+	}
+	return weights
 }
 
 // deletable returns a random key that is in the filter, or -1.

@@ -238,28 +238,8 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	want := int(u.geometry.Slots()) - s.free
-	if s.free == stashFull {
-		want = 1 << 20
-	}
-	for _, k := range slices.Concat(u.fillers, u.present) {
-		if err := w.Insert(k.hash); err != nil {
-			return err
-		}
-	}
-	lines, stash := make([]layout.Line, u.table.Lines()), make([]uint64, layout.StashWords)
-	for salt := uint64(100); len(u.fillers) < want; salt++ {
-		k := u.newKey(multiset.HashOf(u.table, randomItem(u.table, rng)) + salt%1000)
-		if s.tidy && len(u.fillers) < int(u.geometry.Slots()) && !u.table.Place(&lines[k.home.Line], k.home, nil) {
-			continue
-		}
-		if err := w.Insert(k.hash); err != nil {
-			return err
-		}
-		u.fillers = append(u.fillers, k)
-		if s.free == stashFull && stashLen(w, stash) >= layout.StashEntries-2 {
-			break
-		}
+	if err := u.insertFillers(w, s, rng); err != nil {
+		return err
 	}
 	if err := w.Sync(true, 0); err != nil {
 		return err
@@ -310,6 +290,34 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	u.start.Image = append([]uint64(nil), u.image(v)...)
 	v.forgetLogs()
 	u.base = v
+	return nil
+}
+
+// insertFillers inserts the keys of the universe, and fillers until no more are wanted.
+func (u *Universe) insertFillers(w Writer, s shape, rng *rand.Rand) error {
+	want := int(u.geometry.Slots()) - s.free
+	if s.free == stashFull {
+		want = 1 << 20
+	}
+	for _, k := range slices.Concat(u.fillers, u.present) {
+		if err := w.Insert(k.hash); err != nil {
+			return err
+		}
+	}
+	lines, stash := make([]layout.Line, u.table.Lines()), make([]uint64, layout.StashWords)
+	for salt := uint64(100); len(u.fillers) < want; salt++ {
+		k := u.newKey(multiset.HashOf(u.table, randomItem(u.table, rng)) + salt%1000)
+		if s.tidy && len(u.fillers) < int(u.geometry.Slots()) && !u.table.Place(&lines[k.home.Line], k.home, nil) {
+			continue
+		}
+		if err := w.Insert(k.hash); err != nil {
+			return err
+		}
+		u.fillers = append(u.fillers, k)
+		if s.free == stashFull && stashLen(w, stash) >= layout.StashEntries-2 {
+			break
+		}
+	}
 	return nil
 }
 

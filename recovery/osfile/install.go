@@ -11,8 +11,8 @@ import (
 
 // DraftFrom makes a draft of the filter file at path, which is to get another name, and of the
 // hashes that it has kept, if they are there. It keeps writers out of the file: if one has it open,
-// the error is [recovery.ErrLocked]. The file must not be live; the caller looks at the head. Call Replace
-// before Publish.
+// the error is [recovery.ErrLocked]. The file must not be live; the caller looks at the head. Call
+// Replace before Publish.
 //
 // Until Publish renames the file, it and its hashes have their names, and Discard leaves them alone.
 func DraftFrom(path string) (*Draft, *Head, error) {

@@ -27,7 +27,7 @@ const (
 
 // longFunctions may have more than maxFunction lines. No function joins them.
 var longFunctions = []string{
-	"layout/_asm/batch.go compactBatch", "mmapfilter/merge.go merge", "recovery/crashsim/trace.go randomTrace", "recovery/crashsim/universe.go fill",
+	"layout/_asm/batch.go compactBatch",
 }
 
 //go:embed doc.go
