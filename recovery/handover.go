@@ -34,16 +34,19 @@ func (w *Writer) HoldGrowth(held bool) {
 // say "maybe" before the new one can get items that it lacks. If the process dies in between, the
 // old file has its name still, and its recovery makes the epoch even again, as that of every file
 // that needs recovery.
+//
+// A fault in the old file fails old, not w.
 func (w *Writer) TakePlace(old *Writer) error {
 	if err := old.vol.Named(); err != nil {
 		return old.Fail(err) // W9: what is under the name belongs to another filter
 	}
-	runtime := layout.NewView(old.Words()[layout.WordRuntime:], old.geometry).Runtime
-	epoch := atomic.LoadUint64(&runtime[layout.RuntimeEpoch])
-	old.storeRuntime(layout.RuntimeEpoch, layout.Superseded)
+	epoch, err := old.swapEpoch(layout.Superseded)
+	if err != nil {
+		return err
+	}
 	placed, err := w.vol.TakePlace(old.vol)
 	if !placed {
-		old.storeRuntime(layout.RuntimeEpoch, epoch)
+		old.swapEpoch(epoch) // after a fault, old has failed
 		return err
 	}
 	if err != nil {
@@ -51,4 +54,15 @@ func (w *Writer) TakePlace(old *Writer) error {
 	}
 	old.growth.live = false
 	return nil
+}
+
+// swapEpoch stores an epoch and returns the one before. A fault fails w.
+func (w *Writer) swapEpoch(epoch uint64) (before uint64, err error) {
+	err = w.Catch(func() error {
+		runtime := layout.NewView(w.Words()[layout.WordRuntime:], w.geometry).Runtime
+		before = atomic.LoadUint64(&runtime[layout.RuntimeEpoch])
+		w.storeRuntime(layout.RuntimeEpoch, epoch)
+		return nil
+	})
+	return before, err
 }

@@ -18,6 +18,8 @@ import (
 // If exact is set, both files must have the same history at the mark. If Replace fails, w goes on as if
 // nothing had happened, and next is of no use. Otherwise w returns ErrMoved from then on; should the
 // disk fail once next has the name, next has failed.
+//
+// Replace catches faults in the file of w, which fail w. Its caller catches those in the file of next.
 func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error, use func(*Writer)) error {
 	for _, x := range []*Writer{w, next} {
 		x.protocol.HoldGrowth(true) // its end could take long
@@ -96,7 +98,7 @@ func (w *Writer) prepare(next *Writer, catchUp func(most int) error) error {
 		return err
 	}
 	for range mostRounds {
-		if err := w.Checkpoint(); err != nil {
+		if err := w.protocol.Catch(w.Checkpoint); err != nil {
 			return err
 		}
 		if err := next.Checkpoint(); err != nil {

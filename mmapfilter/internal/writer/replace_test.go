@@ -294,6 +294,41 @@ func TestFaultBeforeReplace(t *testing.T) {
 	}
 }
 
+// TestFaultInOldFile covers W8: a fault in the old file, before the pause or in it, ends that file and not
+// the new one, although the caller of Replace catches faults for the new one.
+func TestFaultInOldFile(t *testing.T) {
+	for name, arrange := range map[string]func(x *takeover, fails func()){
+		"a commit":                      func(x *takeover, fails func()) { fails() },
+		"it says that it is superseded": func(x *takeover, fails func()) { x.atMost[0] = fails },
+		"it no longer says that": func(x *takeover, fails func()) {
+			x.next.volume.place = func() (bool, error) {
+				fails()
+				return false, errInVain
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothKinds(t, func(t *testing.T, x *takeover) {
+				old, next := x.old.w, x.next.w
+				faults := 0
+				arrange(x, func() {
+					x.old.volume.file.stored = func() {
+						faults++
+						panic(logFault{})
+					}
+				})
+				err := next.protocol.Catch(x.replace)
+				if err == nil || faults != 1 || !errors.Is(old.Err(), recovery.ErrFailed) || next.Err() != nil {
+					t.Errorf("%v after %d faults; the old file: %v; the new one: %v", err, faults, old.Err(), next.Err())
+				}
+				if err := old.Insert(1); !errors.Is(err, recovery.ErrFailed) {
+					t.Errorf("the old file goes on: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // TestReplaceUnsealsFirst: what comes before the first store to a sealed file comes before syncs of
 // the old file wait.
 func TestReplaceUnsealsFirst(t *testing.T) {

@@ -43,6 +43,7 @@ var checks = map[string]check{
 	"TestRecoverySchedules":          {writer, nil, miss},
 	"TestReplaceSchedules":           {writer, nil, miss},
 	"TestReplace":                    {writer, nil, at("replace_test", `.*`)},
+	"TestFaultInOldFile":             {writer, nil, at("replace_test", `.*`)},
 	"TestLookupsInReplace":           {"mmapfilter", nil, at("lookups_faults_test", `.*`)},
 	"TestReplay":                     {writer, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},
 	"TestJoint":                      {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
