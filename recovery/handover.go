@@ -52,6 +52,8 @@ func (w *Writer) TakePlace(old *Writer) error {
 	if err != nil {
 		w.Fail(fmt.Errorf("take the place of the old file: %w", err))
 	}
+	old.growth.Lock() // a GrowLog may have begun
+	defer old.growth.Unlock()
 	old.growth.live = false
 	return nil
 }
