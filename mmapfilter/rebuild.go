@@ -25,8 +25,9 @@ type RebuildOptions struct {
 	// Keys, if not nil, makes Rebuild take the keys from the caller, not the hashes that the filter has
 	// kept. It is called once, at an instant at which no operation of the filter is under way, and
 	// returns all keys that are in the filter then: a snapshot, such as a cursor of a read transaction
-	// that it begins. Operations wait while it is called, and go on while the sequence is read, which
-	// must not show what they do. In a filter that grows by itself, an insert that finds no room waits
+	// that it begins. Operations wait while it is called, but not [Filter.DurableSeq] and
+	// [Filter.DurableOps], which it may call. They go on while the sequence is read, which must not show
+	// what they do. In a filter that grows by itself, an insert that finds no room waits
 	// for the rebuild: should the sequence wait for that insert, both do so until the context of the
 	// Rebuild ends, and then the insert fails. In a shard, keys of other shards are left out. The new
 	// filter has these keys, and what is done meanwhile, whatever the old one had.

@@ -83,12 +83,19 @@ func TestRebuild(t *testing.T) {
 }
 
 // TestRebuildFromKeys: a filter without hashes is rebuilt from a snapshot of the caller's keys,
-// which is taken while no operation is under way; what is done later is done in the new file.
+// which is taken while no operation is under way, and may ask what is durable. What is done later is
+// done in the new file.
 func TestRebuildFromKeys(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		f, _ := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: keep})
 		mustInsert(t, f, 0, 10_000)
+		if err := f.SyncAt(17); err != nil {
+			t.Fatal(err)
+		}
 		err := f.Rebuild(context.Background(), &RebuildOptions{Capacity: 30_000, Keys: func() (iter.Seq2[[]byte, error], error) {
+			if seq, ops := f.DurableSeq(), f.DurableOps(); seq != 17 || ops != 0 { // these do not wait for operations
+				t.Errorf("%d and %d operations are durable", seq, ops)
+			}
 			return func(yield func([]byte, error) bool) {
 				mustDelete(t, f, 0, 2000)
 				mustInsert(t, f, 10_000, 12_000)

@@ -106,5 +106,6 @@
 // the name, and operations go on in it.
 //
 // Replace takes the locks of the old writer, checkpoints, commits and mu, and then those of the new one.
-// It holds all six while it waits for the disk.
+// It holds all six while it waits for the disk. Durable takes none of them, but the lock handover, which
+// Replace holds last and shortest.
 package writer

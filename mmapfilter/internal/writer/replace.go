@@ -66,6 +66,8 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 		return err
 	}
 	placed := false
+	next.handover.Lock()
+	defer next.handover.Unlock()
 	use(next)
 	defer func() {
 		if !placed { // after a fault, too

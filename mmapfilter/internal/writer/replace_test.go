@@ -84,7 +84,13 @@ func (x *takeover) catchUp(most int) error {
 }
 
 func (x *takeover) replace() error {
-	return x.old.w.Replace(x.next.w, true, x.catchUp, func(w *Writer) { x.used = append(x.used, w) })
+	return x.old.w.Replace(x.next.w, true, x.catchUp, func(w *Writer) {
+		x.used = append(x.used, w)
+		if x.next.w.handover.TryLock() {
+			x.Error("it says what is durable in the new file, which may not take over")
+			x.next.w.handover.Unlock()
+		}
+	})
 }
 
 // has checks that a writer has all keys.
@@ -125,6 +131,7 @@ func TestReplace(t *testing.T) {
 			for name, lock := range map[string]*sync.Mutex{
 				"an operation": &old.mu.Mutex, "a commit": &old.commits, "a checkpoint": &old.checkpoints,
 				"an operation of the new file": &next.mu.Mutex, "a commit of it": &next.commits, "a checkpoint of it": &next.checkpoints,
+				"a look at what is durable there": &next.handover,
 			} {
 				if lock.TryLock() {
 					t.Errorf("%s can run in the pause", name)

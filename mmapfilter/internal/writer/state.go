@@ -18,10 +18,11 @@ func (w *Writer) Fail(cause error) { w.protocol.Fail(cause) }
 func (w *Writer) Len() uint64 { return w.length.Load() }
 
 // Durable returns the number of the last durable Sync that set one, and how many later
-// operations are durable. It waits for the end of a Replace.
+// operations are durable. While w is to take the place of another writer in a Replace, it waits until that
+// is certain. It does not wait for operations.
 func (w *Writer) Durable() (seq, operations uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.handover.Lock()
+	defer w.handover.Unlock()
 	seq, operations, _ = w.protocol.Durable()
 	return seq, operations
 }

@@ -83,6 +83,9 @@ type Writer struct {
 	// in the segment, in nanoseconds.
 	longestStall atomic.Int64
 
+	// handover is held while this writer is in use and may yet be taken out of use again: see Replace.
+	handover sync.Mutex
+
 	checkpoints sync.Mutex // one at a time
 	commits     sync.Mutex
 	mu          struct {
