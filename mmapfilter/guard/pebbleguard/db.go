@@ -172,21 +172,24 @@ func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble
 			d.guard.Begin().DeleteUnknown()
 		}
 	}()
-	if err := d.store.add(b, t.Prepare()); err != nil {
+	if err := d.prepare(b, t); err != nil {
 		outcome = guard.Aborted
 		return err
-	}
-	if !d.turns.on {
-		if err := d.store.enter(); err != nil {
-			outcome = guard.Aborted
-			return err
-		}
 	}
 	if err := commit(b, o); err != nil {
 		return err
 	}
 	outcome = guard.Committed
 	return nil
+}
+
+// prepare prepares a transaction for the commit of its batch. With guard.Rebuild the log then tells of
+// its epoch before it tells of its keys.
+func (d *DB) prepare(b *pebble.Batch, t *guard.Tx) error {
+	if err := d.store.add(b, t.Prepare()); err != nil || d.turns.on {
+		return err
+	}
+	return d.store.enter()
 }
 
 // Turns keep what deletes keys that nobody knows apart from all else. With guard.Exact a transaction

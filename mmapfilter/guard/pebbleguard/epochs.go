@@ -90,8 +90,7 @@ func (p *epochs) begin(s *store) error {
 // before.
 func (p *epochs) Position() (uint64, error) { return p.current.Add(1) - 1, nil }
 
-// enter puts the entry of the current epoch into the store, unless it is there. A transaction calls it
-// after Prepare, before it is committed.
+// enter puts the entry of the current epoch into the store, unless it is there. See DB.prepare.
 func (s *loggedStore) enter() error {
 	if s.current.Load() == s.entered.Load() {
 		return nil

@@ -271,7 +271,7 @@ func (m *machine) rebuild() error {
 		if _, err := d.follow(b.Batch, t); err != nil {
 			return err
 		}
-		if err := d.store.add(b.Batch, t.Prepare()); err != nil {
+		if err := d.prepare(b.Batch, t); err != nil {
 			return err
 		}
 		apply := func() {
