@@ -51,10 +51,12 @@ func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 		return nil, err
 	}
 	if g.Deletes == guard.Rebuild {
-		s.logErr = s.readLog()
+		if err := s.readLog(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.open(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	open := guard.Open
 	if o.ReadOnly {
@@ -62,7 +64,7 @@ func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 	}
 	kept, err := open(s, g)
 	if err != nil {
-		return nil, errors.Join(err, s.db.Close())
+		return nil, errors.Join(err, s.close())
 	}
 	s.log = nil
 	s.guard.Store(kept)
@@ -72,7 +74,7 @@ func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 }
 
 // Close closes the filter and the store.
-func (d *DB) Close() error { return errors.Join(d.guard.Close(), d.DB.Close()) }
+func (d *DB) Close() error { return errors.Join(d.guard.Close(), d.store.close()) }
 
 // GuardStats returns the statistics of the guard.
 func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }

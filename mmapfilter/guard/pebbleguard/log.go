@@ -27,6 +27,7 @@ type loggedStore struct {
 	epochs
 	dir     string
 	options *pebble.Options // of the program, with what has to be seen of the store
+	lock    *pebble.Lock    // of the directory; nil if the program or Pebble takes it
 	guard   atomic.Pointer[guard.Guard]
 	first   atomic.Uint64 // the first file of the WAL that Pebble reads
 	flushed sync.Map      // of paths of tables that flushes are about to write, *flushedTable
@@ -131,15 +132,38 @@ func (s *loggedStore) open() (err error) {
 	if s.db, err = pebble.Open(s.dir, s.options); err != nil {
 		return err
 	}
-	if err := s.epochs.begin(s.store); err != nil {
-		return errors.Join(err, s.db.Close())
+	return s.epochs.begin(s.store)
+}
+
+// close closes what is open.
+func (s *loggedStore) close() (err error) {
+	if s.db != nil {
+		err = s.db.Close()
 	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
+
+// readLog reads the WAL. It comes before open: as soon as the store is open, its WAL may be gone.
+// Without the lock, a process that has the store open could write to a file of it that has been read.
+func (s *loggedStore) readLog() (err error) {
+	if o := s.options; o.Lock == nil {
+		if _, err := o.FS.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
+			return nil // Pebble makes the directory
+		}
+		if s.lock, err = pebble.LockDirectory(s.dir, o.FS); err != nil {
+			return err
+		}
+		o.Lock = s.lock
+	}
+	s.logErr = s.readFiles()
 	return nil
 }
 
-// readLog reads the files of the WAL, of which Pebble need not read all. It comes before open: as soon
-// as the store is open, its WAL may be gone.
-func (s *loggedStore) readLog() error {
+// readFiles reads the files of the WAL, of which Pebble need not read all.
+func (s *loggedStore) readFiles() error {
 	logs, err := wal.Scan(s.walDirs()...)
 	if err != nil {
 		return err

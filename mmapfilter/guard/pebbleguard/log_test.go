@@ -2,6 +2,7 @@ package pebbleguard
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -196,4 +197,53 @@ func TestNothingIsAdded(t *testing.T) {
 	}
 	must(t, b.Close())
 	must(t, d.Close())
+}
+
+// A logsFS counts how often a file of the WAL is opened to be read.
+type logsFS struct {
+	vfs.FS
+	opened int
+}
+
+func (l *logsFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if _, _, ok := wal.ParseLogFilename(l.PathBase(name)); ok {
+		l.opened++
+	}
+	return l.FS.Open(name, opts...)
+}
+
+// TestLogIsLocked covers G2: what Open reads of the log of a store that is open would lack keys that its
+// process is yet to write. So Open takes the lock first, and gives it back when it fails, and on Close.
+func TestLogIsLocked(t *testing.T) {
+	logs, o := &logsFS{FS: vfs.NewMem()}, newest()
+	o.FS = logs
+	g := &guard.Options{Path: filepath.Join(t.TempDir(), "f")}
+	d := mustOpen(t, "db", o, g)
+	setSome(t, d, 0, 10)
+	must(t, d.Close())
+	d = mustOpen(t, "db", o, g) // with a log
+	setSome(t, d, 10, 20)
+	for _, readOnly := range []bool{false, true} {
+		logs.opened = 0
+		other := newest()
+		other.FS, other.ReadOnly = logs, readOnly
+		if _, err := Open("db", other, g); err == nil || logs.opened > 0 {
+			t.Errorf("read-only %t: %v, after it has opened %d files of the log", readOnly, err, logs.opened)
+		}
+	}
+	must(t, d.Close())
+	fails := newest()
+	fails.FS, fails.ErrorIfExists = logs, true
+	if _, err := Open("db", fails, g); !errors.Is(err, pebble.ErrDBAlreadyExists) {
+		t.Errorf("a store that is not to exist: %v", err)
+	}
+	lock, err := pebble.LockDirectory("db", logs)
+	must(t, err)
+	o.Lock = lock
+	d = mustOpen(t, "db", o, g)
+	mustHave(t, d, 0, 20, 30)
+	must(t, d.Close())
+	must(t, lock.Close()) // it is still the program's
+	o.Lock = nil
+	must(t, mustOpen(t, "db", o, g).Close())
 }
