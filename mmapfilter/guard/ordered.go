@@ -145,7 +145,8 @@ func (g *Guard) syncAt(next token) error {
 	if err != nil {
 		return err
 	}
-	if !g.isWhole() || at > mostPosition {
+	whole := g.isWhole()
+	if !whole || at > mostPosition {
 		at = p.syncs.at
 	}
 	if next == 0 {
@@ -155,10 +156,12 @@ func (g *Guard) syncAt(next token) error {
 		return err
 	}
 	p.syncs.token, p.syncs.at = next, at
-	p.durable.Store(puts)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.durableAt = time.Now()
+	if whole {
+		p.durable.Store(puts)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.mu.durableAt = time.Now()
+	}
 	return nil
 }
 

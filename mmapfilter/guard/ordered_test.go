@@ -78,6 +78,28 @@ func TestGone(t *testing.T) {
 	must(t, g.Close())
 }
 
+// TestOverflowIsNotDurable covers G5: keys that found no room in the filter wait, though the others are
+// durable, until a rebuild has made a larger one.
+func TestOverflowIsNotDurable(t *testing.T) {
+	s, o := orderedRows{newRows(), new(uint64)}, testOptions(t, Rebuild)
+	o.Capacity, o.Hooks = 12, newGuard(nil, o).hooks()
+	o.Hooks.Manual = true
+	g, err := Open(s, o)
+	must(t, err)
+	for i := 0; g.Stats().Overflow == 0; i++ {
+		s.put(g, fmt.Sprint(i))
+		must(t, g.Sync())
+	}
+	if st := g.Stats(); st.Outbox != 1 {
+		t.Errorf("a key finds no room: %+v", st)
+	}
+	must(t, g.Rebuild(t.Context()))
+	if st := g.Stats(); st.Outbox != 0 || st.Age != 0 {
+		t.Errorf("rebuilt: %+v", st)
+	}
+	must(t, g.Close())
+}
+
 // TestLargePositions covers G2: positions that a filter has no room for leave it to the outbox, and
 // those that outgrow it later stay what they were.
 func TestLargePositions(t *testing.T) {
