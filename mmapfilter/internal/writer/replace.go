@@ -33,9 +33,12 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 	if err := w.protocol.Catch(w.settle); err != nil { // a file that is not live cannot be superseded
 		return err
 	}
+	if err := catchUp(fewLeft); err != nil { // with what came meanwhile, as long as commits do not wait
+		return err
+	}
 	w.commits.Lock()
 	defer w.commits.Unlock()
-	if err := catchUp(fewLeft); err != nil { // with what came while we waited for locks
+	if err := catchUp(fewLeft); err != nil { // with what came while we waited for that lock
 		return err
 	}
 	if err := next.Sync(); err != nil {
@@ -48,7 +51,10 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 	w.mu.Lock() // the mark
 	defer w.mu.Unlock()
 	begun := time.Now()
-	defer next.stalled(begun)
+	defer func() {
+		w.stalled(begun) // also in vain
+		next.stalledFor(time.Duration(w.longestStall.Load()))
+	}()
 	if w.mu.closed != nil {
 		return w.mu.closed
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
@@ -120,9 +121,16 @@ func TestReplace(t *testing.T) {
 	bothKinds(t, func(t *testing.T, x *takeover) {
 		old, next := x.old.w, x.next.w
 		var each func()
+		between := false
 		each = func() { // also after the last of these, so that there is something left for the pause
 			x.each()
 			x.atMost[fewLeft] = each
+			if old.checkpoints.TryLock() {
+				old.checkpoints.Unlock()
+			} else if old.commits.TryLock() {
+				between = true
+				old.commits.Unlock()
+			}
 		}
 		placed := false
 		each()
@@ -153,6 +161,9 @@ func TestReplace(t *testing.T) {
 		}
 		if err := x.replace(); err != nil || !placed {
 			t.Fatal(placed, err)
+		}
+		if !between {
+			t.Error("commits wait until what came during the checkpoints is done in the new file")
 		}
 		if err := old.Insert(1); err != ErrMoved {
 			t.Errorf("afterwards: %v", err)
@@ -230,12 +241,16 @@ func TestReplaceFails(t *testing.T) {
 	}{
 		"catching up": {func(x *takeover) { x.next.w.Limit = x.next.w.Len() }, ErrFull},
 		"catching up in the pause": {func(x *takeover) {
-			third := func() {
-				x.each()
-				x.next.w.Limit = x.next.w.Len()
+			calls := 0
+			var each func()
+			each = func() {
+				x.atMost[fewLeft] = each
+				if calls++; calls == 4 { // the last one before the pause
+					x.each()
+					x.next.w.Limit = x.next.w.Len()
+				}
 			}
-			second := func() { x.atMost[fewLeft] = third }
-			x.atMost[fewLeft] = func() { x.atMost[fewLeft] = second }
+			x.atMost[fewLeft] = each
 		}, ErrFull},
 		"the new file":              {func(x *takeover) { x.next.w.Fail(fails) }, fails},
 		"the new file in the pause": {func(x *takeover) { x.atMost[0] = func() { x.next.w.Fail(fails) } }, fails},
@@ -261,6 +276,24 @@ func TestReplaceFails(t *testing.T) {
 	x.next.volume.place = func() (bool, error) { return true, fails }
 	if err := x.replace(); !errors.Is(err, fails) || !errors.Is(x.next.w.Err(), recovery.ErrFailed) || x.old.w.Insert(1) != ErrMoved {
 		t.Errorf("after the name: %v; the new file: %v", err, x.next.w.Err())
+	}
+}
+
+// TestStallOfReplace: a pause in vain is a stall of the old file. The new one goes on with the longest
+// stall of the old one.
+func TestStallOfReplace(t *testing.T) {
+	x := newTakeover(t, newStage(t, 3, 1), newStage(t, 4, 1))
+	old, next := x.old.w, x.next.w
+	x.next.volume.place = func() (bool, error) { return false, errInVain }
+	old.longestStall.Store(0)
+	if err := x.replace(); err != errInVain || old.State().LongestStall == 0 {
+		t.Errorf("%v; operations waited for %v", err, old.State().LongestStall)
+	}
+	next.mu.closed = nil
+	x.next.volume.place = func() (bool, error) { return true, nil }
+	old.longestStall.Store(int64(time.Hour))
+	if err := x.replace(); err != nil || next.State().LongestStall < time.Hour {
+		t.Errorf("%v; operations waited for %v", err, next.State().LongestStall)
 	}
 }
 

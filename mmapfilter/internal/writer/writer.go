@@ -180,11 +180,13 @@ func (w *Writer) between(f func()) {
 }
 
 // stalled records that operations have waited since the given time.
-func (w *Writer) stalled(since time.Time) {
-	d := int64(time.Since(since))
+func (w *Writer) stalled(since time.Time) { w.stalledFor(time.Since(since)) }
+
+// stalledFor records that operations have waited that long.
+func (w *Writer) stalledFor(d time.Duration) {
 	for {
 		longest := w.longestStall.Load()
-		if d <= longest || w.longestStall.CompareAndSwap(longest, d) {
+		if int64(d) <= longest || w.longestStall.CompareAndSwap(longest, int64(d)) {
 			return
 		}
 	}
