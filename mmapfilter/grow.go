@@ -34,7 +34,8 @@ func (f *Filter) deleted(o *openFile) {
 
 // resize rebuilds the filter in the background, unless that has failed recently. full says that an
 // insert has found no room. It returns a channel that is closed when the rebuild has ended, and whether
-// that makes room in place of o; or nil if it begins none, or if another file has taken that place.
+// that makes room in place of o; or nil if it begins none. If another file is in use by now, ends is nil
+// and makesRoom is true.
 func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom bool) {
 	a := &f.growth.auto
 	a.Lock()
@@ -46,7 +47,10 @@ func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom
 	apart := max(items, a.failedAt) - min(items, a.failedAt)
 	again := apart >= max(o.superblock.Capacity()/retryShare, 1) || time.Since(a.failedTime) > max(retryAfter*a.took, retryLeast)
 	failed := a.failed != nil && !(full && a.failed == errCopies) // that it cannot shrink is no reason
-	if f.open.Load() != o || failed && !again {
+	if f.open.Load() != o {
+		return nil, true
+	}
+	if failed && !again {
 		return nil, false
 	}
 	done := make(chan struct{})
@@ -137,7 +141,7 @@ func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 	if grows && !copies {
 		failed = f.awaitRoom(o)
 	}
-	if f.open.Load() != o || f.closed.Load() {
+	if failed == writer.ErrMoved || f.open.Load() != o || f.closed.Load() {
 		return nil
 	}
 	if o.work.Writer.CountFull() != nil { // it counts, now that it is not tried again
@@ -155,16 +159,20 @@ func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 // awaitRoom waits for the end of a growth; first for that of a rebuild that was begun for another
 // reason. If a Rebuild from Keys is under way, the growth waits for it. That one may wait for the
 // insert, since its keys come from the caller: so the insert does not wait beyond its context. The error
-// is why there will be no room.
+// is why there will be no room. It is writer.ErrMoved if another file was in use: the insert is to be
+// tried again, even if that file could not get the name, and o is in use again.
 func (f *Filter) awaitRoom(o *openFile) error {
 	a := &f.growth.auto
 	for makesRoom := false; !makesRoom; {
 		under, looks := a.comesFirst()
 		if f.open.Load() != o {
-			return nil
+			return writer.ErrMoved
 		}
 		var ends <-chan struct{}
-		if ends, makesRoom = f.resize(o, true); ends == nil {
+		if ends, makesRoom = f.resize(o, true); ends == nil && makesRoom {
+			return writer.ErrMoved
+		}
+		if ends == nil {
 			break
 		}
 		select {

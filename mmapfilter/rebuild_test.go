@@ -14,6 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 func mustDelete(tb testing.TB, f *Filter, from, to uint64) {
@@ -373,6 +374,58 @@ func TestAutoGrow(t *testing.T) {
 	}
 	if r, err := Verify(context.Background(), path); err != nil || r.Items != n/16 || r.Hashes != r.Items {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestNoRoomBesideRebuild covers K5: an insert that has found no room while a Rebuild puts another file to
+// use is tried again, also if that cannot get the name.
+func TestNoRoomBesideRebuild(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
+	defer f.Close()
+	g, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
+	defer g.Close()
+	o := f.open.Load()
+	f.use(g.open.Load())
+	if ends, elsewhere := f.resize(o, true); ends != nil || !elsewhere {
+		t.Errorf("a growth begins: %t, there is another file: %t", ends != nil, elsewhere)
+	}
+	if err := f.awaitRoom(o); err != writer.ErrMoved {
+		t.Error(err)
+	}
+	f.use(o)
+}
+
+// TestCountBesideRebuild: a Count that waits while a Rebuild puts the new file to use counts there.
+func TestCountBesideRebuild(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true, Seed: 1})
+	defer f.Close()
+	key := []byte("a key")
+	if err := f.Insert(key); err != nil {
+		t.Fatal(err)
+	}
+	stop, ended := make(chan struct{}), make(chan uint64, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				close(ended)
+				return
+			default:
+				if n := f.Count(key); n != 1 {
+					ended <- n
+					return
+				}
+			}
+		}
+	}()
+	for range 20 {
+		if err := f.Rebuild(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	if n, wrong := <-ended; wrong {
+		t.Errorf("it counts %d", n)
 	}
 }
 

@@ -250,22 +250,26 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 // math.MaxUint64: after Close, after a fault, if a write has failed, or while a writer in another
 // process keeps moving these items.
 func (f *Filter) Count(key []byte) uint64 {
-	o := f.open.Load()
-	if o == nil || o.unknown() {
-		return unknownCount
-	}
-	hash, ok := f.shard.Own(f.hash.Hash(key))
-	if !ok {
-		return 0
-	}
-	n := uint64(unknownCount)
-	if o.work != nil {
+	for {
+		o := f.open.Load()
+		if o == nil || o.unknown() {
+			return unknownCount
+		}
+		hash, ok := f.shard.Own(f.hash.Hash(key))
+		if !ok {
+			return 0
+		}
+		n := uint64(unknownCount)
+		if o.work == nil {
+			o.catch(func() { n = o.count(hash) })
+			runtime.KeepAlive(o)
+			return n
+		}
 		o.work.Catch(func() error { n = o.work.Writer.Count(hash); return nil })
-	} else {
-		o.catch(func() { n = o.count(hash) })
+		if f.open.Load() == o { // otherwise a rebuild has replaced it while Count waited
+			return n
+		}
 	}
-	runtime.KeepAlive(o)
-	return n
 }
 
 const unknownCount = writer.Unknown
