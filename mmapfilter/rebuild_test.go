@@ -377,8 +377,8 @@ func TestAutoGrow(t *testing.T) {
 	}
 }
 
-// TestNoRoomBesideRebuild covers K5: an insert that has found no room while a Rebuild puts another file to
-// use is tried again, also if that cannot get the name.
+// TestNoRoomBesideRebuild covers K5: an insert that has found no room while a Rebuild puts another
+// file to use is tried again, also if that cannot get the name.
 func TestNoRoomBesideRebuild(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	defer f.Close()

@@ -334,8 +334,8 @@ func TestFaultBeforeReplace(t *testing.T) {
 	}
 }
 
-// TestFaultInOldFile covers W8: a fault in the old file, before the pause or in it, ends that file and not
-// the new one, although the caller of Replace catches faults for the new one.
+// TestFaultInOldFile covers W8: a fault in the old file, before the pause or in it, ends that file
+// and not the new one, although the caller of Replace catches faults for the new one.
 func TestFaultInOldFile(t *testing.T) {
 	for name, arrange := range map[string]func(x *takeover, fails func()){
 		"a commit":                      func(x *takeover, fails func()) { fails() },

@@ -17,9 +17,9 @@ func (w *Writer) Fail(cause error) { w.protocol.Fail(cause) }
 // Len returns the number of items.
 func (w *Writer) Len() uint64 { return w.length.Load() }
 
-// Durable returns the number of the last durable Sync that set one, and how many later
-// operations are durable. While w is to take the place of another writer in a Replace, it waits until that
-// is certain. It does not wait for operations.
+// Durable returns the number of the last durable Sync that set one, and how many later operations
+// are durable. While w is to take the place of another writer in a Replace, it waits until that is
+// certain. It does not wait for operations.
 func (w *Writer) Durable() (seq, operations uint64) {
 	w.handover.Lock()
 	defer w.handover.Unlock()
