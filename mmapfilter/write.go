@@ -209,7 +209,8 @@ func (f *Filter) DurableSeq() uint64 {
 // DurableOps of them: then none is lost and none is done twice. Each call of Insert,
 // InsertUnique, Delete or a variant, and each key of InsertBatch, counts as one operation if it
 // returned nil or [ErrFull], whether or not it changed anything. (The last operations before a
-// crash may not be counted if they changed nothing; repeating them does no harm.)
+// crash may not be counted if they changed nothing; repeating them does no harm.) Ask for DurableSeq
+// first: if there is a commit in between, DurableOps is too low then, and never too high.
 func (f *Filter) DurableOps() uint64 {
 	_, ops := f.durable()
 	return ops

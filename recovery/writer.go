@@ -325,8 +325,10 @@ func (w *Writer) Harden(seg Segment) error {
 	w.promise(seg.salt, seg.commit.LSN)
 	w.apply(seg)
 	w.durable.lsn.Store(seg.commit.LSN)
-	w.durable.userSeq.Store(seg.commit.UserSeq)
+	// In this order, who loads the sequence first and then the operations may get too few of them,
+	// if a commit comes in between, but never too many.
 	w.durable.operation.Store(seg.commit.Operation)
+	w.durable.userSeq.Store(seg.commit.UserSeq)
 	w.commits.Add(1)
 	return nil
 }
