@@ -75,18 +75,23 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
-// TestOperationsGoOnDuringACommit: while a commit waits for the disk, an insert,
-// a delete and a lookup return, and belong to the next commit.
-func TestOperationsGoOnDuringACommit(t *testing.T) {
-	v := small.Volume(t, 100)
-	syncing, goOn := make(chan struct{}), make(chan struct{})
-	var block atomic.Bool
+// waitingSyncs has each sync of a log, while block is set, say so in syncing and wait for goOn.
+func waitingSyncs(v *tabletest.Volume) (syncing, goOn chan struct{}, block *atomic.Bool) {
+	syncing, goOn, block = make(chan struct{}), make(chan struct{}), new(atomic.Bool)
 	v.LogSync = func() {
 		if block.Load() {
 			syncing <- struct{}{}
 			<-goOn
 		}
 	}
+	return syncing, goOn, block
+}
+
+// TestOperationsGoOnDuringACommit: while a commit waits for the disk, an insert,
+// a delete and a lookup return, and belong to the next commit.
+func TestOperationsGoOnDuringACommit(t *testing.T) {
+	v := small.Volume(t, 100)
+	syncing, goOn, block := waitingSyncs(v)
 	w := mustWriter(t, v, 0)
 	view := viewOf(w)
 	rng := seeded(t, 1)

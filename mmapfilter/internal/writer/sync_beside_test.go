@@ -3,7 +3,6 @@ package writer
 import (
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -25,14 +24,7 @@ func TestSyncBesideASync(t *testing.T) {
 
 func syncBesideASync(t *testing.T, second func(w *Writer) error) {
 	v := small.Volume(t, 100)
-	syncing, goOn := make(chan struct{}), make(chan struct{})
-	var block atomic.Bool
-	v.LogSync = func() {
-		if block.Load() {
-			syncing <- struct{}{}
-			<-goOn
-		}
-	}
+	syncing, goOn, block := waitingSyncs(v)
 	w := mustWriter(t, v, 0)
 	key := seeded(t, 1).Uint64()
 	if err := w.Insert(key); err != nil {
