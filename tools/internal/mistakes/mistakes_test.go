@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"go/format"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,14 +27,22 @@ func list(t *testing.T) []Mistake {
 	return list
 }
 
-// TestApply applies every mistake to the code as it is. It builds nothing, so a change that
-// breaks a diff shows up at once.
+// TestApply applies every mistake to the code as it is, and compiles what it changes, so a change
+// that breaks a diff shows up at once.
 func TestApply(t *testing.T) {
 	for _, m := range list(t) {
 		dir := t.TempDir()
-		if err := m.Apply(module(t), dir); err != nil {
+		overlay, err := m.Overlay(module(t), dir)
+		if err != nil {
 			t.Error(err)
 			continue
+		}
+		for _, file := range m.Files {
+			c := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, ".")
+			c.Dir = filepath.Join(module(t), filepath.Dir(file))
+			if said, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%s does not compile: %v\n%s", m.Name, err, said)
+			}
 		}
 		for _, file := range m.Files {
 			before, err := os.ReadFile(filepath.Join(module(t), file))
