@@ -18,15 +18,11 @@ import (
 func TestBadFiles(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 500))
 	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	both := func(t *testing.T, content []byte) (open, verify error) {
 		t.Helper()
 		bad := filepath.Join(t.TempDir(), "bad")
-		if err := os.WriteFile(bad, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(bad, content, 0o600))
 		f, open := OpenReadOnly(bad, nil)
 		if open == nil {
 			f.Close()
@@ -36,13 +32,9 @@ func TestBadFiles(t *testing.T) {
 	}
 	t.Run("truncated", func(t *testing.T) {
 		bad := filepath.Join(t.TempDir(), "bad")
-		if err := os.WriteFile(bad, good, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(bad, good, 0o600))
 		for n := len(good) - 1; n >= 0; n-- {
-			if err := os.Truncate(bad, int64(n)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Truncate(bad, int64(n)))
 			var e *CorruptError
 			if _, err := OpenReadOnly(bad, nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != int64(n) {
 				t.Fatalf("%d bytes: %v", n, err)
@@ -98,9 +90,7 @@ func TestBadFiles(t *testing.T) {
 		// f=8 has bits that no slot uses.
 		_, path := mustBuild(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 500))
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range layout.SuperblockSlots {
 			sb := (*layout.Superblock)(content[i*layout.SuperblockBytes:])
 			sb.SetState(layout.Clean)
@@ -153,9 +143,7 @@ func TestEveryBitOfTheHead(t *testing.T) {
 	t.Parallel() // uses only one processor
 	_, path := mustBuild(t, nil, numbers(0, 500))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	// One bit in three of the fields, and some of the zeros behind them, which the checksum covers as
 	// well; others in each run.
@@ -202,18 +190,14 @@ func TestVerifyFindsBytes(t *testing.T) {
 	t.Parallel() // uses only one processor
 	_, path := mustBuild(t, nil, numbers(0, 3000))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	clean, err := Verify(context.Background(), path)
 	if err != nil || !clean.Sealed || clean.Chunks == 0 || clean.Items != 3000 || len(clean.Damage) != 0 {
 		t.Fatalf("%+v, %v", clean, err)
 	}
 	f, err := OpenReadOnly(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := f.open.Load().geometry
 	f.Close()
 	step := int64(7)
@@ -273,25 +257,17 @@ func TestVerifyCancelled(t *testing.T) {
 func TestForgedCapacity(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	mustInsert(t, f, 0, 10)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	image, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, sb, _, err := layout.Newest(image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sb.SetCapacity(0x87000007d0)
 	sb.Sign()
 	for i := range layout.SuperblockSlots {
 		copy(image[i*layout.SuperblockBytes:], sb[:])
 	}
-	if err := os.WriteFile(path, image, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, image, 0o600))
 	if _, err := Open(path, nil); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "F6: a capacity") {
 		t.Error(err)
 	}

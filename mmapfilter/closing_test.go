@@ -41,13 +41,9 @@ func TestCutShort(t *testing.T) {
 	} {
 		f, path := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: true})
 		mustInsert(t, f, 0, 15_000)
-		if err := f.Checkpoint(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Checkpoint(context.Background()))
 		if name != "rebuilt" && name != "unchanged" {
-			if err := os.Truncate(path, 40_960); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Truncate(path, 40_960))
 		}
 		if err := end(f); !errors.Is(err, ErrCorrupt) || !errors.Is(err, ErrFailed) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), path+".") {
 			t.Errorf("%s: %v", name, err)
@@ -129,9 +125,7 @@ func TestCloseOfAWriter(t *testing.T) {
 		for range workers + 4 {
 			<-busy
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		group.Wait()
 		runtime.GC()
 		mustSayMaybe(t, f)
@@ -139,9 +133,7 @@ func TestCloseOfAWriter(t *testing.T) {
 			t.Error("Close left a log")
 		}
 		g, err := OpenReadOnly(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n := inserted.Load() - deleted.Load(); g.Len() != n {
 			t.Errorf("%d keys are left of %d", g.Len(), n)
 		}
@@ -162,20 +154,12 @@ func TestCloseOfAWriter(t *testing.T) {
 func TestTruncatedUnderAWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 200_000})
 	f.Close()
-	f, err := Open(path, &OpenOptions{Checked: true, CommitInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f = mustOpen(t, path, &OpenOptions{Checked: true, CommitInterval: -1})
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
-		if err := f.InsertHash(rng.Uint64()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.InsertHash(rng.Uint64()))
 	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 	if err := os.Truncate(path, f.Stats().FileBytes/2); err != nil {
 		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
 	}
@@ -188,21 +172,14 @@ func TestTruncatedUnderAWriter(t *testing.T) {
 	if maybe < 400 || maybe > 600 {
 		t.Errorf("%d of 1,000 lookups say maybe", maybe)
 	}
-	for i := 0; ; i++ {
-		if err = f.InsertHash(rng.Uint64()); err != nil {
-			break
-		}
-		if i == 1000 {
-			t.Fatal("inserts go on in a file of which half is gone")
-		}
+	var err error
+	for i := 0; i < 1000 && err == nil; i++ {
+		err = f.InsertHash(rng.Uint64())
 	}
-	if !errors.Is(err, ErrFailed) {
-		t.Errorf("an insert says %v", err)
+	if !errors.Is(err, ErrFailed) || !errors.Is(f.Err(), ErrFailed) {
+		t.Errorf("an insert says %v, and Err %v", err, f.Err())
 	}
 	mustSayMaybe(t, f)
-	if err := f.Err(); !errors.Is(err, ErrFailed) {
-		t.Errorf("Err is %v", err)
-	}
 	if err := f.Close(); !errors.Is(err, ErrFailed) {
 		t.Errorf("Close says %v", err)
 	}
@@ -213,12 +190,8 @@ func TestTruncatedUnderAWriter(t *testing.T) {
 func TestDroppedWriterLetsGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	f, err := Create(path, &Options{Capacity: 1 << 20, CommitInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, f.Close())
 	f = nil
 	if _, err := Open(path, &OpenOptions{CommitInterval: -1}); err != nil { // and drop it
 		t.Fatal(err)
@@ -247,9 +220,7 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 	}
 	i := 0
 	for ; used()%page < page-600 || used()%page > page-300; i++ { // until a block of 64 goes past a page
-		if err := f.InsertHash(spread(i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.InsertHash(spread(i)))
 	}
 	if err := os.Truncate(path+".stash", (used()/page+1)*page); err != nil {
 		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
@@ -301,9 +272,7 @@ func TestSyncAtUnseals(t *testing.T) {
 	} {
 		_, path := mustBuild(t, nil, numbers(0, 1000))
 		f, err := Open(path, &OpenOptions{CommitInterval: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := f.open.Load().work.Writer
 		var commits []uint64
 		unsealing := w.Unsealing
@@ -334,9 +303,7 @@ func TestSyncAtUnseals(t *testing.T) {
 		if err == nil && !c.rest {
 			err = c.first(f)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !slices.Equal(commits, []uint64{0}) {
 			t.Errorf("%s: unsealed after %v commits", name, commits)
 		}

@@ -27,9 +27,7 @@ func TestLengths(t *testing.T) {
 	// shorter.
 	cut := func(name string, length int64, mayOpen bool) {
 		t.Helper()
-		if err := os.Truncate(name, length); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(name, length))
 		f, err := Open(path, &OpenOptions{CommitInterval: -1})
 		if err == nil {
 			missing := 0
@@ -57,9 +55,7 @@ func TestLengths(t *testing.T) {
 	}
 	writeImage(t, path, s.fileImage)
 	_, _, g, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	by = 11 * int64(stride(layout.OffRuntime))
 	first := rng.Int64N(by)
 	for n := g.SealedBytes - 1; n >= 0; n-- {
@@ -93,14 +89,10 @@ func TestDamagedFiles(t *testing.T) {
 			name, bytes = path+".stash", wal.MinBytes
 		}
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at, bit := rng.IntN(bytes), rng.IntN(8)
 		data[at] ^= 1 << bit
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, data, 0o600))
 		f, err := Open(path, &OpenOptions{CommitInterval: -1})
 		switch {
 		case err == nil:
@@ -136,21 +128,13 @@ func TestInsertsBesideADamagedLine(t *testing.T) {
 		f := createLines(t, path, compact7, 20, Options{LogBytes: 1 << 20, Seed: 5})
 		rng := rand.New(rand.NewPCG(trial, 1))
 		for range 940 {
-			if err := f.InsertHash(rng.Uint64()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.InsertHash(rng.Uint64()))
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data[layout.OffRegion+layout.LineBytes*rng.IntN(20)+rng.IntN(8)] ^= 1 << rng.IntN(8)
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, data, 0o644))
 		if f, err = Open(path, &OpenOptions{CommitInterval: -1, LogBytes: 1 << 20}); err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +143,6 @@ func TestInsertsBesideADamagedLine(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 	}
 }

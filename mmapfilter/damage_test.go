@@ -60,22 +60,14 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "filter.mmf")
 	f, err := Create(path, &Options{Capacity: 760, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slots := int(f.Stats().Slots)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := newDamagedVolume(fileImage{filter: slices.Clone(recovery.Words(data))})
 	w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h = &history{table: w.Table()}
 	rng := rand.New(rand.NewPCG(seed, 5))
 	keys := make(map[uint64]int) // not yet acknowledged
@@ -119,9 +111,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 			if len(list) > 0 && rng.IntN(10) == 0 {
 				key = list[rng.IntN(min(len(list), 3))]
 			}
-			if err := w.Insert(key); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Insert(key))
 			keys[key]++
 			list = append(list, key)
 		}
@@ -134,9 +124,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 		if seq%2 == 0 {
 			sync = func() error { return w.SyncAt(func(uint64) uint64 { return seq }) }
 		}
-		if err := sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sync())
 		take(true)
 		switch _, used := w.Protocol().LogBytes(); {
 		case used > wal.MinBytes-wal.PageBytes && w.Protocol().Checkpointing(): // both halves count
@@ -145,16 +133,12 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 			few = len(h.snapshots) - 1
 		}
 		if rng.IntN(12) == 0 {
-			if err := w.Checkpoint(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Checkpoint())
 			take(true)
 			empty = len(h.snapshots) - 1
 		}
 	}
-	if err := w.Clean(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Clean())
 	take(true)
 	return h, full, few, empty
 }
@@ -430,9 +414,7 @@ func TestOtherLogs(t *testing.T) {
 	rehead := func(change func(*wal.Header)) []uint64 {
 		words := slices.Clone(log)
 		_, sb, _, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		header, ok := wal.FindHeader(words, sb.UUID(), sb.LogSalt())
 		if !ok {
 			t.Fatal("no header")

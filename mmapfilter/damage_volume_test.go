@@ -147,8 +147,6 @@ func writeImage(t *testing.T, path string, im fileImage) {
 			}
 			continue
 		}
-		if err := os.WriteFile(path+suffix, recovery.Bytes(words), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path+suffix, recovery.Bytes(words), 0o600))
 	}
 }

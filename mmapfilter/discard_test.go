@@ -30,9 +30,7 @@ func TestDiscardLog(t *testing.T) {
 			path := deadWriter(t, 500, 300)
 			log := path + ".stash"
 			lost, uuid := readFile(t, log), uuidOf(t, path)
-			if err := spoil(log); err != nil {
-				t.Fatal(err)
-			}
+			must(t, spoil(log))
 			before := contents(t, filepath.Dir(path))
 			if _, err := Recover(path); !errors.Is(err, ErrCorrupt) {
 				t.Fatalf("Recover: %v", err)
@@ -55,13 +53,9 @@ func TestDiscardLog(t *testing.T) {
 			if uuidOf(t, path) == uuid {
 				t.Error("it still is the file of the log that was given up")
 			}
-			if err := os.WriteFile(log, lost, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(log, lost, 0o600))
 			f, err := Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i := range 300 {
 				if !f.ContainsHash(spread(i)) {
 					t.Fatal("a key that was committed is lost")
@@ -89,27 +83,19 @@ func TestDiscardBesideALaterLog(t *testing.T) {
 		insert := func(from, to int) {
 			t.Helper()
 			for i := from; i < to; i++ {
-				if err := f.InsertHash(spread(i)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.InsertHash(spread(i)))
 			}
-			if err := f.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Sync())
 		}
 		insert(0, 100)
 		switch state {
 		case "clean":
 			f.Close()
 		case "sealed":
-			if err := f.Seal(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Seal(context.Background()))
 			f.Close()
 		}
-		if err := copyOver(old, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, copyOver(old, path))
 		if state != "live" {
 			var err error
 			if f, err = Open(path, &OpenOptions{CommitInterval: -1}); err != nil {
@@ -118,17 +104,13 @@ func TestDiscardBesideALaterLog(t *testing.T) {
 			defer f.Close()
 		} else {
 			for range 2 { // after one, the log still has all that the old copy lacks
-				if err := f.Checkpoint(context.Background()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Checkpoint(context.Background()))
 			}
 		}
 		insert(100, 200)
 		putLog := func() {
 			t.Helper()
-			if err := copyOver(old+".stash", path+".stash"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, copyOver(old+".stash", path+".stash"))
 		}
 		putLog()
 		if _, err := Recover(old); !errors.Is(err, ErrCorrupt) {
@@ -163,11 +145,7 @@ func TestDiscardNoGoodLog(t *testing.T) {
 	if err != nil || !found.Recovered || found.Discarded || found.Length != 500 {
 		t.Errorf("%+v, %v", found, err)
 	}
-	f, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpen(t, path, nil)
 	for i := range 500 {
 		if !f.ContainsHash(spread(i)) {
 			t.Fatal("an acknowledged key is lost")
@@ -185,9 +163,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 	edit := func(path string, words map[int64]uint64) {
 		t.Helper()
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		for at, value := range words {
 			var b [8]byte
@@ -200,9 +176,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 		}
 	}
 	path := deadWriter(t, 500, 300)
-	if err := os.Remove(path + ".stash"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path+".stash"))
 	counter := int64(0)
 	layout.Counters(func(word uint64) { counter = layout.OffRuntime + int64(word)*8 })
 	edit(path, map[int64]uint64{
@@ -220,11 +194,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 	if r, err := Verify(context.Background(), path); err != nil || r.Items != 300 || r.StashLen != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	f, err := OpenReadOnly(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpenReadOnly(t, path, nil)
 	absent := 0
 	for i := 1000; i < 2000; i++ {
 		if !f.ContainsHash(spread(i)) {
@@ -236,9 +206,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 	}
 
 	path = deadWriterOf(t, &Options{Capacity: 10_000}, 500, 300)
-	if err := os.Remove(path + ".stash"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path+".stash"))
 	edit(path, map[int64]uint64{layout.OffRegion: 1 << 59}) // a bit that no bucket of 7 slots uses
 	before := contents(t, filepath.Dir(path))
 	if _, err := DiscardLog(path); !errors.Is(err, ErrCorrupt) {
@@ -252,9 +220,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 func uuidOf(t *testing.T, path string) [16]byte {
 	t.Helper()
 	f, head, err := osfile.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 	return head.Superblock.UUID()
 }
@@ -285,9 +251,7 @@ func TestRecoveryEvensCounters(t *testing.T) {
 			data[layout.OffRuntime+8*word] |= 1
 		}
 	})
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o600))
 	if r, err := Recover(path); err != nil || !r.Recovered || r.Length != 500 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -300,16 +264,12 @@ func TestDiscardMakesBits(t *testing.T) {
 	f, alive := mustCreate(t, &Options{Layout: layout.Compact, Capacity: 1000})
 	keys := hashes(21, 1000)
 	insertAll(t, f, keys)
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 	path := filepath.Join(t.TempDir(), "dead")
 	copyFile(t, path, alive)
 	data := readFile(t, path)
 	_, _, g, err := layout.Newest(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cleared := 0
 	for line := range g.Lines {
 		bits := data[layout.OffRegion+64*line+62:][:2] // the overflow bits
@@ -327,11 +287,7 @@ func TestDiscardMakesBits(t *testing.T) {
 	if r, err := Verify(context.Background(), path); err != nil || r.Items != 1000 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	g2, err := OpenReadOnly(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g2.Close()
+	g2 := mustOpenReadOnly(t, path, nil)
 	mustContain(t, g2, keys)
 }
 
@@ -339,20 +295,14 @@ func TestDiscardMakesBits(t *testing.T) {
 func TestVerifyFindsLostBits(t *testing.T) {
 	f, path := mustCreate(t, &Options{Layout: layout.Compact, Capacity: 1000})
 	insertAll(t, f, hashes(21, 1000))
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	data := readFile(t, path)
 	_, _, g, err := layout.Newest(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range g.Lines {
 		clear(data[layout.OffRegion+64*line+62:][:2])
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, data, 0o600))
 	var e *CorruptError
 	if _, err := Verify(context.Background(), path); !errors.As(err, &e) || e.Rule != "F11" || !strings.HasPrefix(e.What, "line ") {
 		t.Errorf("%v", err)

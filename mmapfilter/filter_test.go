@@ -76,11 +76,7 @@ func TestBatchWantsRoomForAnswers(t *testing.T) {
 func TestContainsAllocatesNothing(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 5000))
 	for _, checked := range []bool{false, true} {
-		f, err := OpenReadOnly(path, &OpenOptions{Checked: checked})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		f := mustOpenReadOnly(t, path, &OpenOptions{Checked: checked})
 		key, keys := []byte("absent"), make([][]byte, 300)
 		hashes, found := make([]uint64, 300), make([]bool, 300)
 		for name, ask := range map[string]func(){
@@ -101,9 +97,7 @@ func TestClose(t *testing.T) {
 	for _, r := range []Residency{ResidencyDefault, ResidencyHeap} {
 		_, path := mustBuild(t, nil, numbers(0, 1000))
 		f, err := OpenReadOnly(path, &OpenOptions{Residency: r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		stop := make(chan struct{})
 		var group sync.WaitGroup
 		for range 4 {
@@ -145,9 +139,7 @@ func TestClose(t *testing.T) {
 func TestOpenLeaksNothing(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	bad := filepath.Join(t.TempDir(), "bad")
-	if err := os.WriteFile(bad, make([]byte, 50_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bad, make([]byte, 50_000), 0o600))
 	mappings := func() int {
 		maps, err := os.ReadFile("/proc/self/maps")
 		if err != nil {
@@ -158,9 +150,7 @@ func TestOpenLeaksNothing(t *testing.T) {
 	before, mapped := leaks(t), mappings()
 	for range 200 {
 		f, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.Close()
 		if _, err := Open(bad, nil); err == nil {
 			t.Fatal("opened")
@@ -179,18 +169,14 @@ func TestOpenLeaksNothing(t *testing.T) {
 func TestChecked(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 500_000))
 	f, err := OpenReadOnly(path, &OpenOptions{Checked: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answers := func() (found, asked int) { return countFound(f, numbers(1_000_000, 1_100_000)) }
 	absent, asked := answers()
 	if err := f.Err(); err != nil || absent > asked/50 {
 		t.Fatalf("%d of %d found, %v", absent, asked, err)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := os.Truncate(path, info.Size()/2/layout.PageBytes*layout.PageBytes); err != nil {
 		t.Skipf("this system keeps a mapped file from being cut short: %v", err)
 	}
@@ -311,9 +297,7 @@ func TestOpenReportsProgress(t *testing.T) {
 	for r, want := range map[Residency]bool{ResidencyDefault: false, ResidencyPopulate: true, ResidencyLock: true, ResidencyHeap: true} {
 		var done, total int64
 		f, err := OpenReadOnly(path, &OpenOptions{Residency: r, Progress: func(d, t int64) { done, total = d, t }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if f.Close(); done != total || total > 0 != want {
 			t.Errorf("%s: %d of %d", r, done, total)
 		}
@@ -376,9 +360,7 @@ func TestPlan(t *testing.T) {
 			FalsePositiveRate: rapid.Float64Range(1e-8, 0.3).Draw(t, "rate"),
 		}
 		p, err := opts.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if p.PredictedRate > opts.FalsePositiveRate || p.DesignLoad < 0.93 || p.DesignLoad > 0.95 || p.FileBytes <= int64(p.Lines)*64 {
 			t.Fatalf("%+v", p)
 		}
@@ -401,9 +383,7 @@ func TestStats(t *testing.T) {
 	f, path := mustBuild(t, &Options{Normalisation: "hex", Seed: 5, FalsePositiveRate: 0.02}, numbers(0, 100_000))
 	s := f.Stats()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s.Len != 100_000 || s.Capacity != 100_000 || s.Layout != layout.Compact || s.Quotients != 46 || s.RemainderBits != 6 || s.FingerprintBits != 0 || s.BucketSize != 0 ||
 		s.Seed != 5 || s.Normalisation != "hex" || s.FileBytes != info.Size() || s.State != "sealed" || s.Generation != 1 ||
 		s.Len < s.Slots*94/100 || s.Len > s.Slots*95/100 || s.Kernel != kernel.InUse().String() || s.Slots != s.Lines*62 || len(s.UUID) != 32 {

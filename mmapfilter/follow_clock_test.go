@@ -21,9 +21,7 @@ func followByClock(t *testing.T, path string, opts *OpenOptions) (*Follower, *ha
 	t.Helper()
 	c := &handClock{make(chan time.Duration), make(chan time.Time)}
 	f, err := follow(path, opts, func(d time.Duration) <-chan time.Time { c.waits <- d; return c.ticks })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f, c
 }
 
@@ -141,9 +139,7 @@ func TestFollowCloseAnywhere(t *testing.T) {
 	for round := range 100 {
 		publish(t, path, versions[round%2])
 		f, err := Follow(path, &OpenOptions{FollowInterval: 1, Residency: Residency(round % len(residencyNames))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		start := make(chan struct{})
 		var group sync.WaitGroup
 		each := func(do func()) {

@@ -19,9 +19,7 @@ import (
 func TestFollowPipe(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
-	if err := errors.Join(os.Rename(path, path+".old"), unix.Mkfifo(path, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Rename(path, path+".old"), unix.Mkfifo(path, 0o600)))
 	if swapped, err := f.Refresh(); swapped || !errors.As(err, new(*fs.PathError)) || f.Err() != err {
 		t.Fatalf("swapped: %t, %v", swapped, err)
 	}
@@ -37,39 +35,29 @@ func TestFollowWithoutPermission(t *testing.T) {
 	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
 	w, live := mustCreate(t, &Options{Capacity: 10_000})
 	for key := range numbers(0, 2000) {
-		if err := w.Insert(key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(key))
 	}
 	dead := abandon(t, w, live)
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
 	dir := filepath.Dir(path)
 	publish(t, path, good)
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Chmod(path, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Chmod(path, 0)))
 	// Each part has its own goroutine and thread. As root, which may do anything, it drops that
 	// right for its thread, which ends with it.
 	without := func(name string, do func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			if os.Getuid() == 0 {
 				runtime.LockOSThread()
-				if err := unix.Setfsuid(65534); err != nil {
-					t.Fatal(err)
-				}
+				must(t, unix.Setfsuid(65534))
 			}
 			do(t)
 		})
 	}
 	without("unreadable", func(t *testing.T) { mustRefuse(t, f, fs.ErrPermission, numbers(0, 1000)) })
-	if err := errors.Join(os.Rename(dead+".stash", path+".stash"), os.Chmod(dead, 0o444), os.Rename(dead, path)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Rename(dead+".stash", path+".stash"), os.Chmod(dead, 0o444), os.Rename(dead, path)))
 	without("needs recovery", func(t *testing.T) { mustRefuse(t, f, ErrNeedsRecovery, numbers(0, 1000)) })
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o644))
 	mustSwap(t, f, true)
 	mustServe(t, f, numbers(0, 2000))
 	publish(t, path, good)
@@ -84,9 +72,7 @@ func TestFollowWithoutPermission(t *testing.T) {
 func TestFollowKeepsInode(t *testing.T) {
 	number := func(path string) uint64 {
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return info.Sys().(*syscall.Stat_t).Ino
 	}
 	old, other := image(t, nil, numbers(0, 1000)), image(t, &Options{Seed: 5}, numbers(0, 3000))
@@ -96,24 +82,18 @@ func TestFollowKeepsInode(t *testing.T) {
 			publish(t, path, old)
 			f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: residency})
 			inode := number(path)
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(path))
 			runtime.GC()
 			name := path
 			for i := range 20 {
 				name = fmt.Sprintf("%s.%d", path, i)
-				if err := os.WriteFile(name, other, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(name, other, 0o644))
 				if number(name) == inode {
 					taken++
 					break
 				}
 			}
-			if err := os.Rename(name, path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(name, path))
 			mustSwap(t, f, true)
 			mustServe(t, f, numbers(0, 3000))
 			f.Close()
@@ -130,12 +110,8 @@ func TestFollowKeepsInode(t *testing.T) {
 func TestReadLockOfABystander(t *testing.T) {
 	path := deadWriter(t, 500, 300)
 	bystander, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.FcntlFlock(bystander.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.FcntlFlock(bystander.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK}))
 	for name, open := range map[string]func() error{
 		"Open":         func() error { _, err := Open(path, nil); return err },
 		"OpenReadOnly": func() error { _, err := OpenReadOnly(path, nil); return err },
@@ -152,11 +128,7 @@ func TestReadLockOfABystander(t *testing.T) {
 		}
 	}
 	bystander.Close()
-	f, err := OpenReadOnly(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpenReadOnly(t, path, nil)
 	if f.Len() != 500 {
 		t.Errorf("%d keys", f.Len())
 	}

@@ -34,9 +34,7 @@ func TestFollowAtOnce(t *testing.T) {
 		if err == nil {
 			err = errors.Join(w.Rebuild(context.Background(), nil), w.Close())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return
 	}
 	replacements := replacements(t)
@@ -104,9 +102,7 @@ func setEpoch(t *testing.T, path string, epoch uint64) (was uint64) {
 	t.Helper()
 	const off = layout.OffRuntime + 8*layout.RuntimeEpoch
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	var word [8]byte
 	if _, err := file.ReadAt(word[:], off); err != nil {
@@ -179,9 +175,7 @@ func TestFollowVerifies(t *testing.T) {
 	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
 	w, clean := mustCreate(t, &Options{Capacity: 5000, Seed: 6})
 	mustInsert(t, w, 0, 3000)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	wiped := readFile(t, clean)
 	clear(wiped[layout.OffRegion : layout.OffRegion+640]) // whole lines, so that only the count is wrong
 	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap} {
@@ -227,9 +221,7 @@ func TestFollowVerifiesSuperseded(t *testing.T) {
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, VerifyBeforeSwitch: true})
 	mustReplace(t, path)
 	whole := readFile(t, path)
-	if err := os.WriteFile(path, flipped(whole), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, flipped(whole), 0o644))
 	for range 2 {
 		if swapped, err := f.Refresh(); swapped || !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%t, %v", swapped, err)
@@ -248,18 +240,12 @@ func TestFollowVerifiesNoWriters(t *testing.T) {
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, VerifyBeforeSwitch: true, NoRecover: true, ServeUnrecovered: true})
 	w, live := mustCreate(t, &Options{Capacity: 5000})
 	mustInsert(t, w, 0, 2000)
-	if err := w.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Sync())
 	dead := abandon(t, w, live)
-	if err := os.Rename(live, path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(live, path))
 	mustSwap(t, f, true)
 	mustServe(t, f, numbers(0, 2000))
-	if err := errors.Join(os.Rename(dead+".stash", path+".stash"), os.Rename(dead, path)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Rename(dead+".stash", path+".stash"), os.Rename(dead, path)))
 	if swapped, err := f.Refresh(); !swapped || err != nil || !errors.Is(f.Err(), ErrNeedsRecovery) {
 		t.Errorf("%t, %v, %v", swapped, err, f.Err())
 	}

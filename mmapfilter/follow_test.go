@@ -21,9 +21,7 @@ var byHand = &OpenOptions{FollowInterval: -1}
 func mustFollow(tb testing.TB, path string, opts *OpenOptions) *Follower {
 	tb.Helper()
 	f, err := Follow(path, opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { f.Close() })
 	return f
 }
@@ -31,9 +29,7 @@ func mustFollow(tb testing.TB, path string, opts *OpenOptions) *Follower {
 // publish puts a file at path by renaming it.
 func publish(tb testing.TB, path string, data []byte) {
 	tb.Helper()
-	if err := errors.Join(os.WriteFile(path+".new", data, 0o644), os.Rename(path+".new", path)); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, errors.Join(os.WriteFile(path+".new", data, 0o644), os.Rename(path+".new", path)))
 }
 
 // mustSwap makes the follower look. It checks whether that finds another file.
@@ -95,9 +91,7 @@ func TestFollow(t *testing.T) {
 			} {
 				n := uint64(2000 + i)
 				g, err := Build(context.Background(), path, opts, numbers(500, 500+n))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer g.Close()
 				if mustHave(t, f, 500, 1000); Residency(r) != ResidencyHeap { // in either file
 					mustBeSuperseded(t, f.Filter()) // until the follower looks
@@ -116,9 +110,7 @@ func TestFollow(t *testing.T) {
 			if err == nil {
 				err = errors.Join(w.Insert([]byte("in place")), w.Close())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			mustSwap(t, f, true)
 			if g := f.Stats().Generation; g < 2 || !f.ContainsString("in place") {
 				t.Errorf("generation %d", g)
@@ -209,15 +201,11 @@ func TestFollowRefuses(t *testing.T) {
 			t.Run(residency.String()+"/"+name, func(t *testing.T) {
 				_, path := mustBuild(t, nil, numbers(0, 1000))
 				f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: residency})
-				if err := os.Rename(path, path+".old"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Rename(path, path+".old"))
 				mustRefuse(t, f, fs.ErrNotExist, numbers(0, 1000))
 				publish(t, path, bad.data)
 				mustRefuse(t, f, bad.want, numbers(0, 1000))
-				if err := os.Rename(path+".old", path); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Rename(path+".old", path))
 				mustSwap(t, f, false)
 				publish(t, path, bad.data)
 				mustRefuse(t, f, bad.want, numbers(0, 1000))
@@ -233,16 +221,12 @@ func TestFollowRefuses(t *testing.T) {
 func TestFollowDirectory(t *testing.T) {
 	f0, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
-	if err := errors.Join(os.Rename(path, path+".old"), os.Mkdir(path, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Rename(path, path+".old"), os.Mkdir(path, 0o755)))
 	if swapped, err := f.Refresh(); swapped || !errors.As(err, new(*fs.PathError)) || f.Err() != err {
 		t.Fatalf("swapped: %t, %v", swapped, err)
 	}
 	mustServe(t, f, numbers(0, 1000))
-	if err := errors.Join(os.Remove(path), os.Rename(path+".old", path)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(path), os.Rename(path+".old", path)))
 	mustSwap(t, f, false)
 	if f.Filter().Len() != f0.Len() {
 		t.Error(f.Filter().Len())
@@ -255,14 +239,10 @@ func TestFollowCopyUnderWay(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
 	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	mustRefuse(t, f, fs.ErrNotExist, numbers(0, 1000))
 	out, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	for part := good; len(part) > 0; part = part[min(8192, len(part)):] {
 		mustRefuse(t, f, ErrCorrupt, numbers(0, 1000))
@@ -281,14 +261,10 @@ func TestFollowDeadWriter(t *testing.T) {
 	f := mustFollow(t, path, byHand)
 	w, live := mustCreate(t, &Options{Capacity: 10_000})
 	for key := range numbers(0, 2000) {
-		if err := w.Insert(key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(key))
 	}
 	dead := abandon(t, w, live)
-	if err := errors.Join(os.Rename(dead+".stash", path+".stash"), os.Rename(dead, path)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Rename(dead+".stash", path+".stash"), os.Rename(dead, path)))
 	mustSwap(t, f, true)
 	mustServe(t, f, numbers(0, 2000))
 	if s := f.Stats().State; s != "clean" {
@@ -305,17 +281,11 @@ func TestFollowWriter(t *testing.T) {
 	for round := range uint64(3) {
 		from, to := 1000+100*round, 1100+100*round
 		w, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for key := range numbers(from, to) {
-			if err := w.Insert(key); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Insert(key))
 		}
-		if err := w.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Sync())
 		mustSwap(t, mapped, false)
 		mustServe(t, mapped, numbers(0, to))
 		mustRefuse(t, copied, ErrBusy, numbers(0, from))
@@ -356,9 +326,7 @@ func TestFollowWrittenOver(t *testing.T) {
 				mapped.ContainsString("what is gone") // keeps an error of a fault
 				mustRefuse(t, copied, ErrCorrupt, numbers(0, 1000))
 			}
-			if err := os.WriteFile(path, good, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, good, 0o644))
 			mustSwap(t, mapped, true)
 			mustSwap(t, mapped, false)
 			mustServe(t, mapped, numbers(0, 3000))
@@ -374,9 +342,7 @@ func TestFollowWrittenOverUnseen(t *testing.T) {
 	_, path := mustBuild(t, &Options{Capacity: 3000}, numbers(0, 1000))
 	f := mustFollow(t, path, byHand)
 	out, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	for _, opts := range []*Options{{Seed: 5, Capacity: 3000}, {Seed: 5, Capacity: 5000}} {
 		if _, err := out.WriteAt(image(t, opts, numbers(0, 3000)), 0); err != nil {
@@ -393,17 +359,11 @@ func TestFollowHeapIdentity(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile(path, image(t, nil, numbers(0, 1001)), 0o644), os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(os.WriteFile(path, image(t, nil, numbers(0, 1001)), 0o644), os.Chtimes(path, time.Time{}, info.ModTime())))
 	mustSwap(t, f, true)
 	mustServe(t, f, numbers(0, 1001))
-	if err := os.Chtimes(path, time.Time{}, info.ModTime().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(path, time.Time{}, info.ModTime().Add(time.Second)))
 	mustSwap(t, f, true)
 	mustSwap(t, f, false)
 }
@@ -415,9 +375,7 @@ func TestFollowLink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link.mmf")
 	point := func(to string) {
 		t.Helper()
-		if err := errors.Join(os.Symlink(to, link+".new"), os.Rename(link+".new", link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Symlink(to, link+".new"), os.Rename(link+".new", link)))
 	}
 	if err := os.Symlink(a, link); err != nil {
 		t.Skipf("NOT TESTED: %v", err)
@@ -430,16 +388,12 @@ func TestFollowLink(t *testing.T) {
 	mustRefuse(t, f, fs.ErrNotExist, numbers(0, 2000))
 	point(b)
 	mustSwap(t, f, false)
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(link))
 	mustRefuse(t, f, fs.ErrNotExist, numbers(0, 2000))
 	point(a)
 	mustSwap(t, f, true)
 	mustServe(t, f, numbers(0, 1000))
-	if err := os.Rename(b, a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(b, a))
 	mustSwap(t, f, true)
 	mustServe(t, f, numbers(0, 2000))
 }

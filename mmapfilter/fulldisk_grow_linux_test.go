@@ -27,9 +27,7 @@ func (d *smallDisk) keepingLife(opts Options, require bool) *keepingLife {
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	l := &keepingLife{smallDisk: d}
 	l.open = OpenOptions{CommitInterval: -1, RequireHashes: require, OnError: func(err error) {
 		l.mu.Lock()
@@ -191,9 +189,7 @@ func (d *smallDisk) keepWhileFull(opts Options, require bool, causes ...string) 
 func (d *smallDisk) loseHashes() {
 	l := d.keepingLife(Options{Capacity: 60_000, KeepHashes: true}, false)
 	d.fill(0)
-	if err := l.insertMore(50_000); err != nil {
-		d.Fatal(err)
-	}
+	must(d, l.insertMore(50_000))
 	if s := l.Stats(); !strings.Contains(s.GrowthErr, d.full.Error()) {
 		d.Errorf("GrowthErr: %q", s.GrowthErr)
 	}
@@ -217,8 +213,6 @@ func (d *smallDisk) remove() {
 	d.Helper()
 	list, _ := filepath.Glob(d.path() + "*")
 	for _, path := range list {
-		if err := os.Remove(path); err != nil {
-			d.Fatal(err)
-		}
+		must(d, os.Remove(path))
 	}
 }

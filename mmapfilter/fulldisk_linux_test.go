@@ -35,9 +35,7 @@ func TestBuildOnAFullDisk(t *testing.T) {
 	}
 	path := filepath.Join(dir, "f")
 	old, err := Build(context.Background(), path, nil, numbers(0, 100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	old.Close()
 	for name, c := range map[string]struct {
 		opts Options

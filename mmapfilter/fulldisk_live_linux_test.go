@@ -98,9 +98,7 @@ func TestWriteOnAFullDisk(t *testing.T) {
 		fill: func(leave int64) {
 			unmapDeleted(t, dir)
 			f, err := os.OpenFile(ballast, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, block := range []int{4096, 1} {
 				for err = nil; err == nil; {
 					_, err = f.Write(make([]byte, block))
@@ -118,9 +116,7 @@ func TestWriteOnAFullDisk(t *testing.T) {
 			}
 		},
 		free: func() {
-			if err := os.Remove(ballast); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(ballast))
 		},
 	})
 }
@@ -155,9 +151,7 @@ func TestWriteBeyondTheFileSizeLimit(t *testing.T) {
 	}
 	limit := func(bytes uint64) {
 		l := unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &l); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &l))
 	}
 	limit(4 << 20)
 	diskScenarios[os.Getenv(variableScenario)](&smallDisk{
@@ -182,9 +176,7 @@ func (d *smallDisk) path() string { return filepath.Join(d.dir, "f") }
 func (d *smallDisk) filter(n int) *Filter {
 	d.Helper()
 	f, err := Create(d.path(), &Options{Capacity: 4000, CommitInterval: -1})
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	d.small(f)
 	d.insert(f, 0, n)
 	return f
@@ -202,22 +194,16 @@ func key(i int) string { return fmt.Sprint("key ", i) }
 func (d *smallDisk) insert(f *Filter, from, to int) {
 	d.Helper()
 	for i := from; i < to; i++ {
-		if err := f.Insert([]byte(key(i))); err != nil {
-			d.Fatal(err)
-		}
+		must(d, f.Insert([]byte(key(i))))
 	}
-	if err := f.Sync(); err != nil {
-		d.Fatal(err)
-	}
+	must(d, f.Sync())
 }
 
 // reopen opens the filter again and checks that it has n keys.
 func (d *smallDisk) reopen(n int) *Filter {
 	d.Helper()
 	f, err := Open(d.path(), &OpenOptions{CommitInterval: -1})
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	d.small(f)
 	if f.Len() != uint64(n) {
 		d.Errorf("%d keys, not %d", f.Len(), n)
@@ -234,12 +220,8 @@ func (d *smallDisk) reopen(n int) *Filter {
 func (d *smallDisk) goOn(f *Filter, n int) {
 	d.Helper()
 	d.insert(f, n, n+10)
-	if err := f.Close(); err != nil {
-		d.Fatal(err)
-	}
-	if err := d.reopen(n + 10).Close(); err != nil {
-		d.Fatal(err)
-	}
+	must(d, f.Close())
+	must(d, d.reopen(n+10).Close())
 	if r, err := Verify(context.Background(), d.path()); err != nil || r.Items != uint64(n+10) {
 		d.Errorf("%+v, %v", r, err)
 	}
@@ -302,16 +284,12 @@ func (d *smallDisk) growth(quiet bool) {
 				d.Fatalf("still not: %s: %+v", what, f.Stats())
 			}
 			for range 50 {
-				if err := f.Insert([]byte("more")); err != nil {
-					d.Fatal(err)
-				}
+				must(d, f.Insert([]byte("more")))
 				if ok, err := f.Delete([]byte("more")); !ok || err != nil {
 					d.Fatal(ok, err)
 				}
 			}
-			if err := f.Sync(); err != nil {
-				d.Fatal(err)
-			}
+			must(d, f.Sync())
 		}
 	}
 	d.fill(0)
@@ -356,13 +334,9 @@ func (d *smallDisk) seal() {
 func (d *smallDisk) sparse(to, from string) {
 	d.Helper()
 	data, err := os.ReadFile(from)
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	f, err := os.Create(to)
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	defer f.Close()
 	for off := 0; off < len(data); off += layout.PageBytes {
 		page := data[off:min(off+layout.PageBytes, len(data))]
@@ -376,20 +350,14 @@ func (d *smallDisk) sparse(to, from string) {
 			break
 		}
 	}
-	if err := f.Truncate(int64(len(data))); err != nil {
-		d.Fatal(err)
-	}
+	must(d, f.Truncate(int64(len(data))))
 }
 
 func (d *smallDisk) sparseCopy() {
 	f := d.filter(0)
-	if err := f.Close(); err != nil {
-		d.Fatal(err)
-	}
+	must(d, f.Close())
 	d.sparse(d.path()+"-sparse", d.path())
-	if err := os.Rename(d.path()+"-sparse", d.path()); err != nil {
-		d.Fatal(err)
-	}
+	must(d, os.Rename(d.path()+"-sparse", d.path()))
 	d.fill(0)
 	f, err := Open(d.path(), nil)
 	if err == nil && d.full == unix.EFBIG { // the limit is on the end of a file, not its holes
@@ -399,9 +367,7 @@ func (d *smallDisk) sparseCopy() {
 	}
 	// On some file systems even reading a hole takes room.
 	r, err := OpenReadOnly(d.path(), &OpenOptions{Checked: true})
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 	if found := r.ContainsString("key"); found && !errors.Is(r.Err(), ErrCorrupt) {
 		d.Errorf("a key that is not there is found: %v", r.Err())
 	}
@@ -416,13 +382,9 @@ func (d *smallDisk) dead(n int, copyFilter, copyLog func(to, from string)) {
 	f := d.filter(n)
 	copyFilter(d.path()+"-dead", d.path())
 	copyLog(d.path()+"-dead.stash", d.path()+".stash")
-	if err := f.Close(); err != nil {
-		d.Fatal(err)
-	}
+	must(d, f.Close())
 	for _, suffix := range []string{"", ".stash"} {
-		if err := os.Rename(d.path()+"-dead"+suffix, d.path()+suffix); err != nil {
-			d.Fatal(err)
-		}
+		must(d, os.Rename(d.path()+"-dead"+suffix, d.path()+suffix))
 	}
 }
 
@@ -432,9 +394,7 @@ func (d *smallDisk) whole(to, from string) {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o600)
 	}
-	if err != nil {
-		d.Fatal(err)
-	}
+	must(d, err)
 }
 
 // recover needs no room.
@@ -448,9 +408,7 @@ func (d *smallDisk) recover() {
 	if _, err := os.Stat(d.path() + ".stash"); !errors.Is(err, fs.ErrNotExist) {
 		d.Errorf("the log is still there: %v", err)
 	}
-	if err := f.Close(); err != nil {
-		d.Fatal(err)
-	}
+	must(d, f.Close())
 	d.free()
 	d.goOn(d.reopen(500), 500)
 }

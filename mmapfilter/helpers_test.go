@@ -40,9 +40,7 @@ func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
 	tb.Helper()
 	_, path := mustBuild(tb, opts, keys)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return data
 }
 
@@ -55,14 +53,38 @@ func seeded(tb testing.TB, seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
+// must ends the test if err is not nil.
+func must(tb rapid.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// mustOpen opens a filter, and closes it when the test ends.
+func mustOpen(tb testing.TB, path string, opts *OpenOptions) *Filter {
+	tb.Helper()
+	f, err := Open(path, opts)
+	must(tb, err)
+	tb.Cleanup(func() { f.Close() })
+	return f
+}
+
+// mustOpenReadOnly opens a filter for lookups, and closes it when the test ends.
+func mustOpenReadOnly(tb testing.TB, path string, opts *OpenOptions) *Filter {
+	tb.Helper()
+	f, err := OpenReadOnly(path, opts)
+	must(tb, err)
+	tb.Cleanup(func() { f.Close() })
+	return f
+}
+
 // mustBuild builds a filter in its own directory.
 func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *Filter, path string) {
 	tb.Helper()
 	path = filepath.Join(tb.TempDir(), "filter.mmf")
 	f, err := Build(context.Background(), path, opts, keys)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { f.Close() })
 	return f, path
 }
@@ -75,9 +97,7 @@ func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
 		opts.CommitInterval = -1
 	}
 	f, err := Create(path, opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { f.Close() })
 	return f, path
 }
@@ -90,13 +110,9 @@ func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) 
 	if opts.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	if err := createPlanned(path, plan, o); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, createPlanned(path, plan, o))
 	f, err := Open(path, &OpenOptions{CommitInterval: -1, LogBytes: o.LogBytes})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	writerOf(f).Behind = nil
 	return f
 }
@@ -115,9 +131,7 @@ func memoryDir(tb testing.TB) string {
 func mustInsert(tb testing.TB, f *Filter, from, to uint64) {
 	tb.Helper()
 	for key := range numbers(from, to) {
-		if err := f.Insert(key); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, f.Insert(key))
 	}
 }
 
@@ -227,9 +241,7 @@ func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 		if err == nil {
 			err = os.WriteFile(copied+suffix, data, 0o644)
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 	}
 	return copied
 }
@@ -255,9 +267,7 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 		if name != "" && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		inUse := name != "" && int64(len(data)) == size
 		if records := uint64(w.Protocol().SegmentBytes()) / 8; inUse && cut != nil && records > 0 {
 			const batchHead = 16 // words
@@ -269,9 +279,7 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 				copy(words[at:end], before[at:end])
 			}
 		}
-		if err := os.WriteFile(to+name, data, 0o666); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, os.WriteFile(to+name, data, 0o666))
 	}
 }
 
@@ -292,23 +300,17 @@ func leaks(t *testing.T) string {
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
 func copyFile(t *testing.T, to, from string) {
 	t.Helper()
 	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer in.Close()
 	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = io.Copy(out, in)
 	if err = errors.Join(err, out.Close()); err != nil {
 		t.Fatal(err)
@@ -366,9 +368,7 @@ func newMemoryVolume(tb testing.TB, p shape, lines uint64) *tabletest.Volume {
 func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *writer.Writer {
 	tb.Helper()
 	w, _, err := writer.Open(v, writer.LogSize{First: logBytes, Most: logBytes})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return w
 }
 

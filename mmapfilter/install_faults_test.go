@@ -27,9 +27,7 @@ func TestInstallAtCalls(t *testing.T) {
 	state := func(from, live string) bool {
 		t.Helper()
 		f, err := Open(live, &OpenOptions{RequireHashes: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := f.Rebuild(context.Background(), nil); err != nil {
 			t.Error(err)
 		}

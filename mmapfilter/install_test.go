@@ -34,9 +34,7 @@ func mustListed(tb testing.TB, dir string, want ...string) {
 	tb.Helper()
 	var names []string
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -52,16 +50,12 @@ func TestInstall(t *testing.T) {
 		for _, before := range []string{"nothing", "a file", "a file with hashes", "a file through a link"} {
 			t.Run(before, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "live")
-				if err := os.Mkdir(dir, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Mkdir(dir, 0o755))
 				live, path := filepath.Join(dir, "live.mmf"), filepath.Join(dir, "live.mmf")
 				mode := fs.FileMode(0o640)
 				if before != "nothing" {
 					f, err := Build(context.Background(), live, &Options{KeepHashes: before == "a file with hashes"}, numbers(5000, 6000))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					defer f.Close()
 					mode = 0o604
 					defer func() {
@@ -74,9 +68,7 @@ func TestInstall(t *testing.T) {
 					t.Fatal(err)
 				}
 				if before != "nothing" {
-					if err := os.Chmod(live, mode); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.Chmod(live, mode))
 				}
 				if before == "a file through a link" {
 					path = filepath.Join(t.TempDir(), "link.mmf")
@@ -87,9 +79,7 @@ func TestInstall(t *testing.T) {
 				data := readFile(t, from)
 				var done, total int64
 				f, err := Install(context.Background(), from, path, func(d, n int64) { done, total = d, n })
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				mustHave(t, f, 0, 1000)
 				if f.Len() != 1000 || f.Stats().KeepsHashes != keeps || f.Stats().GrowthErr != "" || f.Stats().Warning != "" || total == 0 || done != total {
 					t.Errorf("%+v, %d bytes of %d", f.Stats(), done, total)
@@ -107,11 +97,7 @@ func TestInstall(t *testing.T) {
 				if info, err := os.Stat(live); err != nil || info.Mode() != mode {
 					t.Errorf("%v, %v", info.Mode(), err)
 				}
-				w, err := Open(path, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer w.Close()
+				w := mustOpen(t, path, nil)
 				if err := w.Rebuild(context.Background(), nil); (err == nil) != keeps {
 					t.Errorf("Rebuild: %v", err)
 				}
@@ -127,9 +113,7 @@ func TestInstallRefuses(t *testing.T) {
 	open := func(t *testing.T, path string) {
 		t.Helper()
 		w, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { w.Close() })
 	}
 	for name, c := range map[string]struct {
@@ -146,9 +130,7 @@ func TestInstallRefuses(t *testing.T) {
 			w, live := mustCreate(t, &Options{Capacity: 1000})
 			mustInsert(t, w, 0, 100)
 			dead := abandon(t, w, live)
-			if err := errors.Join(os.Rename(dead, from), os.Rename(dead+".stash", from+".stash")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Rename(dead, from), os.Rename(dead+".stash", from+".stash")))
 		}, ErrNeedsRecovery, "new.mmf"},
 		"a link": {func(t *testing.T, from, _ string) {
 			if err := errors.Join(os.Rename(from, from+"x"), os.Symlink(from+"x", from)); err != nil {
@@ -166,9 +148,7 @@ func TestInstallRefuses(t *testing.T) {
 			publish(t, to, []byte(strings.Repeat("no filter\n", 10_000)))
 		}, nil, "live.mmf, which is not a filter"},
 		"over a directory": {func(t *testing.T, _, to string) {
-			if err := errors.Join(os.Remove(to), os.Mkdir(to, 0o755)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Remove(to), os.Mkdir(to, 0o755)))
 		}, nil, "live.mmf"},
 		"to nowhere": {func(t *testing.T, _, to string) {
 			if err := errors.Join(os.Remove(to), os.Symlink(filepath.Join(t.TempDir(), "no", "where"), to)); err != nil {
@@ -181,11 +161,7 @@ func TestInstallRefuses(t *testing.T) {
 			from, to := filepath.Join(dir, "new.mmf"), filepath.Join(dir, "live.mmf")
 			publish(t, from, good)
 			publish(t, to, image(t, nil, numbers(5000, 6000)))
-			r, err := OpenReadOnly(to, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
+			r := mustOpenReadOnly(t, to, nil)
 			c.prepare(t, from, to)
 			listed := func() (files []string) {
 				list, _ := filepath.Glob(filepath.Join(dir, "*"))
@@ -226,11 +202,7 @@ func TestInstallCancelled(t *testing.T) {
 	if _, err := Install(ctx, from, to, nil); !errors.Is(err, stop) {
 		t.Error(err)
 	}
-	f, err := OpenReadOnly(to, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpenReadOnly(t, to, nil)
 	mustHave(t, f, 5000, 6000)
 	if err := install(from, to); err != nil {
 		t.Error(err)
@@ -269,13 +241,9 @@ func TestInstallWithoutHashes(t *testing.T) {
 		f.Close()
 		f, to := mustBuild(t, &Options{KeepHashes: true}, numbers(5000, 6000))
 		f.Close()
-		if err := spoil(from + ".hashes"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, spoil(from+".hashes"))
 		f, err := Install(context.Background(), from, to, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if f.Stats().GrowthErr == "" {
 			t.Errorf("%s hashes: %+v", name, f.Stats())
 		}

@@ -29,26 +29,16 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
 			f, err := Create(path, &Options{Capacity: 760})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, f.Close())
 			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			v := newDamagedVolume(fileImage{filter: recovery.Words(data)})
 			w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			rng := rand.New(rand.NewPCG(8, 8))
 			for range 700 {
-				if err := w.Insert(rng.Uint64()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Insert(rng.Uint64()))
 			}
 			stores, sealed, atRest := 0, 0, 0
 			var images []fileImage
@@ -57,9 +47,7 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 					images = append(images, v.image())
 				}
 			}
-			if err := rest(w); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rest(w))
 			broken := 0
 			for i, im := range images {
 				writeImage(t, path, im)
@@ -75,13 +63,9 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 				if f.Len() != 700 {
 					t.Fatalf("after %d stores of %d: %d items", (i+1)*by, stores, f.Len())
 				}
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Close())
 				head, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				_, sb, _, err := layout.Newest(head)
 				for slot := range layout.SuperblockSlots {
 					if err != nil || layout.SlotIsCut(head, slot, sb) {

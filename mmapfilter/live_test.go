@@ -38,13 +38,9 @@ func TestLive(t *testing.T) {
 			t.Fatalf("key %d is not found by its writer", i)
 		}
 		if i%30_000 == 10_000 {
-			if err := f.SyncAt(uint64(i + 1)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.SyncAt(uint64(i+1)))
 			r, err := OpenReadOnly(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for j, h := range hashes[:i+1] {
 				if !r.ContainsHash(h) {
 					t.Fatalf("key %d of %d is not found by a reader", j, i)
@@ -53,9 +49,7 @@ func TestLive(t *testing.T) {
 			r.Close()
 		}
 	}
-	if err := f.Checkpoint(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Checkpoint(context.Background()))
 	for i, h := range hashes {
 		if !f.ContainsHash(h) {
 			t.Fatalf("key %d is lost", i)
@@ -69,17 +63,11 @@ func TestLive(t *testing.T) {
 	if f.Len() != 50_000 || f.DurableSeq() != 70_001 && f.DurableSeq() != 100_001 {
 		t.Errorf("%d keys, durable up to %d", f.Len(), f.DurableSeq())
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	if list, _ := filepath.Glob(path + "*"); len(list) != 1 {
 		t.Errorf("left %v", list)
 	}
-	f, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f = mustOpen(t, path, nil)
 	found := 0
 	for i, h := range hashes {
 		if ok := f.ContainsHash(h); !ok && i%2 == 1 {
@@ -91,12 +79,8 @@ func TestLive(t *testing.T) {
 	if f.Len() != 50_000 || found > 500 {
 		t.Errorf("%d keys, %d of those deleted are found", f.Len(), found)
 	}
-	if err := f.Seal(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Seal(context.Background()))
+	must(t, f.Close())
 	if r, err := Verify(context.Background(), path); err != nil || !r.Sealed || r.Items != 50_000 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -110,9 +94,7 @@ func TestCommitInterval(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	if err := f.InsertHash(1 << 60); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.InsertHash(1<<60))
 	until(1)
 	if _, err := f.InsertBatch([][]byte{{1}, {2}, {3}}); err != nil {
 		t.Fatal(err)
@@ -123,9 +105,7 @@ func TestCommitInterval(t *testing.T) {
 // TestOpenThatFailsLetsGo: a failed attempt to open a file for writing does not leave it locked.
 func TestOpenThatFailsLetsGo(t *testing.T) {
 	path := deadWriter(t, 500, 300)
-	if err := flipByte(path+".stash", wal.FirstWord*8+3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, flipByte(path+".stash", wal.FirstWord*8+3))
 	for range 2 {
 		if _, err := Open(path, nil); !errors.Is(err, ErrCorrupt) {
 			t.Fatal(err)

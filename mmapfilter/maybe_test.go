@@ -29,9 +29,7 @@ func TestNoWrongNoInAClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	build := func() {
 		f, err := Build(context.Background(), path, nil, numbers(0, n))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.Close()
 	}
 	build()
@@ -78,9 +76,7 @@ func TestNoWrongNoInAClose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
 				f, err := open()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				var wrong atomic.Int64
 				var group sync.WaitGroup
 				var begun [4]atomic.Bool
@@ -114,9 +110,7 @@ func TestNoWrongNoInAClose(t *testing.T) {
 				eventually(t, "all ask", func() bool {
 					return begun[0].Load() && begun[1].Load() && begun[2].Load() && begun[3].Load()
 				})
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Close())
 				for worker := range begun {
 					begun[worker].Store(false)
 				}
@@ -138,13 +132,9 @@ func deadWriterOf(t *testing.T, opts *Options, n, synced int) (path string) {
 	f, alive := mustCreate(t, opts)
 	for i := range n {
 		if i == synced {
-			if err := f.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Sync())
 		}
-		if err := f.InsertHash(spread(i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.InsertHash(spread(i)))
 	}
 	path = filepath.Join(t.TempDir(), "dead")
 	for _, suffix := range []string{"", ".stash"} {
@@ -158,18 +148,12 @@ func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files[e.Name()] = info.ModTime().String() + string(data)
 	}
 	return files
@@ -205,9 +189,7 @@ func TestNoRecover(t *testing.T) {
 	unchanged()
 	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap} {
 		f, err := OpenReadOnly(path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, Residency: residency})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		mustSayMaybe(t, f)
 		if s := f.Stats(); s.WriterAlive || s.State != "live" || s.Capacity != 10_000 || !errors.Is(f.Err(), ErrNeedsRecovery) {
 			t.Errorf("%+v, %v", s, f.Err())
@@ -219,9 +201,7 @@ func TestNoRecover(t *testing.T) {
 	}
 
 	follower, err := Follow(path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, FollowInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer follower.Close()
 	mustSayMaybe(t, follower)
 	if swapped, err := follower.Refresh(); swapped || !errors.Is(err, ErrNeedsRecovery) {
@@ -230,11 +210,7 @@ func TestNoRecover(t *testing.T) {
 	unchanged()
 
 	// With ServeUnrecovered alone, a file that can be recovered is.
-	f, err := OpenReadOnly(path, &OpenOptions{ServeUnrecovered: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpenReadOnly(t, path, &OpenOptions{ServeUnrecovered: true})
 	if f.Len() != 500 || f.ContainsString("absent") || f.Err() != nil {
 		t.Errorf("%d keys, %v", f.Len(), f.Err())
 	}
@@ -253,17 +229,11 @@ func TestNoRecover(t *testing.T) {
 // serves it.
 func TestServeWithoutALog(t *testing.T) {
 	path := deadWriter(t, 500, 300)
-	if err := os.Remove(path + ".stash"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path+".stash"))
 	if _, err := OpenReadOnly(path, nil); !errors.Is(err, ErrNeedsRecovery) || !errors.Is(err, ErrCorrupt) {
 		t.Fatal(err)
 	}
-	f, err := OpenReadOnly(path, &OpenOptions{ServeUnrecovered: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpenReadOnly(t, path, &OpenOptions{ServeUnrecovered: true})
 	mustSayMaybe(t, f)
 }
 
@@ -271,21 +241,11 @@ func TestServeWithoutALog(t *testing.T) {
 // follower says when that process has died. What was committed keeps answering.
 func TestWriterDied(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 10_000, CommitInterval: -1})
-	if err := w.InsertHash(spread(0)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	f, err := OpenReadOnly(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	must(t, w.InsertHash(spread(0)))
+	must(t, w.Sync())
+	f := mustOpenReadOnly(t, path, nil)
 	follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer follower.Close()
 	check := func(alive bool, want error) {
 		t.Helper()
@@ -302,22 +262,16 @@ func TestWriterDied(t *testing.T) {
 	}
 	check(true, nil)
 	// As the kernel does when a process dies: release the lock, write nothing.
-	if err := w.open.Load().work.Writer.Protocol().Detach()(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.open.Load().work.Writer.Protocol().Detach()())
 	check(false, ErrNeedsRecovery)
 	if _, err := Recover(path); err != nil {
 		t.Fatal(err)
 	}
 	check(false, nil)
 	w, err = Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check(true, nil)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	check(false, nil)
 }
 
@@ -331,13 +285,9 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		hashes := make([]uint64, n)
 		for i := range hashes {
 			hashes[i] = spread(i)
-			if err := f.InsertHash(hashes[i]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.InsertHash(hashes[i]))
 			if i == n-1000 {
-				if err := f.Sync(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Sync())
 			}
 		}
 		o := f.open.Load() // as loaded by a lookup that is delayed from here on
@@ -349,9 +299,7 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		}
 		f.Close()
 		other, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := n; err == nil; i++ {
 			err = other.InsertHash(spread(i))
 		}
@@ -383,9 +331,7 @@ func TestWaitForFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := Follow(path, &OpenOptions{WaitForFile: true, FollowInterval: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	mustSayMaybe(t, f)
 	mustSayMaybe(t, f.Filter())
@@ -401,18 +347,12 @@ func TestWaitForFile(t *testing.T) {
 	if swapped, err := f.Refresh(); swapped || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%t, %v", swapped, err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "there"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("no filter"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "there"), 0o777))
+	must(t, os.WriteFile(path, []byte("no filter"), 0o666))
 	eventually(t, "it says what is wrong with the file", func() bool { return errors.Is(f.Err(), ErrCorrupt) })
 	mustSayMaybe(t, f)
 	built, err := Build(context.Background(), path, &Options{Overwrite: true}, numbers(0, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	built.Close()
 	eventually(t, "it has the file", func() bool { return f.Err() == nil && f.Filter().Len() == 1000 })
 	if f.ContainsString("absent") || f.Stats().Swaps != 1 {
@@ -425,9 +365,7 @@ func TestWaitForFile(t *testing.T) {
 func TestWaitIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	f, err := Follow(path, &OpenOptions{WaitForFile: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}

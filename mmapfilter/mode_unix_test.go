@@ -18,17 +18,13 @@ func modes(t *testing.T, path string) map[string]fs.FileMode {
 	t.Helper()
 	all := map[string]fs.FileMode{}
 	paths, err := filepath.Glob(path + "*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a growth or a checkpoint has just ended
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[p[len(path):]] = info.Mode().Perm()
 	}
 	return all
@@ -56,30 +52,18 @@ func TestMode(t *testing.T) {
 			}
 		}
 		f, err := OpenOrCreate(path, &Options{Capacity: 1000, AutoGrow: true, Mode: asked}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range 3000 { // it grows
-			if err := f.Insert(fmt.Append(nil, i)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Insert(fmt.Append(nil, i)))
 		}
 		check("filled", "", ".stash", ".hashes")
-		if err := f.Rebuild(context.Background(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Rebuild(context.Background(), nil))
 		check("rebuilt", "", ".hashes")
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := Merge(context.Background(), path, &Options{Mode: 0o666}, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
+		must(t, Merge(context.Background(), path, &Options{Mode: 0o666}, path))
 		check("merged in place", "", ".hashes")
 		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := file.WriteAt([]byte("damage"), 100_000-100_000%4096-4096*4); err != nil {
 			t.Fatal(err)
 		}
@@ -90,9 +74,7 @@ func TestMode(t *testing.T) {
 		}
 		check("repaired", "", ".hashes")
 		other := path + "-merged"
-		if err := Merge(context.Background(), other, &Options{Mode: asked, KeepHashes: true}, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Merge(context.Background(), other, &Options{Mode: asked, KeepHashes: true}, path))
 		check("merged elsewhere", "-merged", "-merged.hashes")
 	}
 }
@@ -103,12 +85,8 @@ func TestModeOfReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	for _, c := range []struct{ mode, want fs.FileMode }{{0o640, 0o640}, {0o666, 0o640}, {0, 0o640}, {0o606, 0o600}, {0o644, 0o600}} {
 		f, err := Build(context.Background(), path, &Options{Mode: c.mode, KeepHashes: true}, func(func([]byte, error) bool) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, f.Close())
 		for suffix, got := range modes(t, path) {
 			if got != c.want {
 				t.Errorf("with %#o, %q has %#o, not %#o", c.mode, suffix, got, c.want)

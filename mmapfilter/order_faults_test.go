@@ -48,12 +48,8 @@ func TestOrderOfCalls(t *testing.T) {
 		}
 		f, err := c.do()
 		fault.Hook = nil
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, f.Close())
 		if n := len(calls) - len(c.last); n < 0 || !slices.Equal(calls[n:], c.last) {
 			t.Errorf("%s ends with %q, not with %q", c.name, calls[max(len(calls)-10, 0):], c.last)
 		}
@@ -75,9 +71,7 @@ func TestServedAfterRecovery(t *testing.T) {
 	}
 	g, err := Open(dead, &OpenOptions{CommitInterval: -1})
 	fault.Hook = nil
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer g.Close()
 	if calls == 0 || !g.Stats().Recovery.Recovered || !served(t, dead) {
 		t.Errorf("%d calls, %+v, served: %t", calls, g.Stats().Recovery, served(t, dead))

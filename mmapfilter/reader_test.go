@@ -17,9 +17,7 @@ func TestOpenRecovers(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 10_000, LogBytes: 4 << 20})
 	keys := hashes(1, 6000)
 	insertAll(t, f, keys[:3000])
-	if err := f.SyncAt(77); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.SyncAt(77))
 	insertAll(t, f, keys[3000:])
 	for name, open := range map[string]func(string, *OpenOptions) (*Filter, error){"reader": OpenReadOnly, "writer": Open} {
 		dead := abandon(t, f, path)
@@ -27,9 +25,7 @@ func TestOpenRecovers(t *testing.T) {
 			t.Errorf("%s: Verify says %v", name, err)
 		}
 		g, err := open(dead, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		mustContain(t, g, keys)
 		if g.Len() != 6000 || g.DurableSeq() != 77 || g.DurableOps() != 3000 {
 			t.Errorf("%s: %d keys, %d operations after %d", name, g.Len(), g.DurableOps(), g.DurableSeq())
@@ -37,9 +33,7 @@ func TestOpenRecovers(t *testing.T) {
 		if r := g.Stats().Recovery; r.Recovered != (name == "writer") || r.Recovered && (r.Records < 6000 || r.Length != 6000) {
 			t.Errorf("%s: %+v", name, r)
 		}
-		if err := g.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Close())
 		if _, err := Verify(context.Background(), dead); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -51,13 +45,9 @@ func TestOpenRecovers(t *testing.T) {
 func TestReplacedFileEndsWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100})
 	insertAll(t, f, hashes(2, 10))
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 	insertAll(t, f, hashes(3, 10))
-	if err := os.Rename(path, path+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path, path+".old"))
 	if err := f.Sync(); !errors.Is(err, ErrReplaced) {
 		t.Errorf("Sync says %v", err)
 	}
@@ -74,11 +64,7 @@ func TestReplacedFileEndsWriter(t *testing.T) {
 func TestUnseal(t *testing.T) {
 	built, path := mustBuild(t, &Options{Capacity: 5000}, numbers(0, 4000))
 	uuid := built.Stats().UUID
-	f, err := Open(path, &OpenOptions{CommitInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpen(t, path, &OpenOptions{CommitInterval: -1})
 	if s := f.Stats(); s.State != "sealed" || s.UUID != uuid || s.LogBytes != 0 {
 		t.Errorf("opened: %+v", s)
 	}
@@ -92,18 +78,12 @@ func TestUnseal(t *testing.T) {
 	}
 	for _, sealed := range []bool{false, true} {
 		if sealed {
-			if err := f.Seal(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Seal(context.Background()))
 		}
 		copied := abandon(t, f, path)
 		g, err := Open(copied, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, g.Close())
 		if r, err := Verify(context.Background(), copied); err != nil || r.Sealed != sealed || r.Items != 4010 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -118,9 +98,7 @@ func TestUnseal(t *testing.T) {
 // epoch turns "no" into "maybe", only for the lines that it stands for.
 func TestCountersMakeMaybe(t *testing.T) {
 	g, err := layout.NewGeometry(compact7.kind, compact7.Params, 600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	table := layout.NewTable(g)
 	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
 	view := layout.NewView(words, g)
@@ -169,9 +147,7 @@ func TestLookupSeesMoves(t *testing.T) {
 
 func lookupSeesMoves(t *testing.T, s shape) {
 	g, err := layout.NewGeometry(s.kind, s.Params, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	table := layout.NewTable(g)
 	for _, h := range hashes(6, 40) {
 		home := table.Split(h)
@@ -242,9 +218,7 @@ func TestReaderWithoutPermission(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100})
 	insertAll(t, f, hashes(7, 10))
 	dead := abandon(t, f, path)
-	if err := os.Chmod(dead, 0o444); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dead, 0o444))
 	if w, err := os.OpenFile(dead, os.O_RDWR, 0); err == nil {
 		w.Close()
 		t.Skip("this user may write to everything")

@@ -38,19 +38,13 @@ func TestRepairOfALiveFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, from := mustCreate(t, &Options{Capacity: 4000, KeepHashes: true, CommitInterval: -1})
 			mustInsert(t, f, 0, 900)
-			if err := f.SyncAt(7); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.SyncAt(7))
 			mustInsert(t, f, 900, 930)
 			path := filepath.Join(t.TempDir(), "f")
 			for _, name := range []string{"", ".stash", ".hashes"} { // as the writer leaves it if it dies now
-				if err := copyOver(path+name, from+name); err != nil {
-					t.Fatal(err)
-				}
+				must(t, copyOver(path+name, from+name))
 			}
-			if err := errors.Join(f.Close(), c.damage(path)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(f.Close(), c.damage(path)))
 			repaired, err := Repair(context.Background(), path, nil)
 			lost := new(LostError)
 			if c.refused {
@@ -70,9 +64,7 @@ func TestRepairOfALiveFile(t *testing.T) {
 				return
 			}
 			f, err = Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			mustHave(t, f, 0, 930)
 			if f.DurableSeq() != 7 || f.DurableOps() != 30 {

@@ -47,15 +47,11 @@ func newReplaceRun(t *testing.T) *replaceRun {
 	if err == nil { // then it does not go on without its hashes, if a call on them fails
 		r.f, err = Open(r.path, &OpenOptions{RequireHashes: true, CommitInterval: time.Hour})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 100 {
 		r.insert()
 	}
-	if err := r.f.SyncAt(17); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.f.SyncAt(17))
 	r.operations = 0
 	r.insert()
 	return r
@@ -67,9 +63,7 @@ func (r *replaceRun) idle() bool { return r.f.open.Load().work.Writer.Idle() }
 func bytesOf(key uint64) []byte { return binary.LittleEndian.AppendUint64(nil, key) }
 
 func (r *replaceRun) insert() {
-	if err := r.f.Insert(bytesOf(r.next)); err != nil {
-		r.Fatal(err)
-	}
+	must(r, r.f.Insert(bytesOf(r.next)))
 	r.in[r.next] = true
 	r.next++
 	r.operations++

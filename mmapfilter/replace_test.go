@@ -25,9 +25,7 @@ func TestBuildThroughLink(t *testing.T) {
 		t.Skipf("NOT TESTED: %v", err)
 	}
 	f, err := Build(context.Background(), link, nil, numbers(0, 500))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 	if f, err = OpenReadOnly(path, nil); err != nil || f.Len() != 500 {
 		t.Fatalf("%v, %v", f, err)
@@ -66,11 +64,7 @@ func TestBuildOverDeadWriter(t *testing.T) {
 	if list, _ := filepath.Glob(dead + "*"); len(list) != 1 {
 		t.Errorf("left %v", list)
 	}
-	r, err := OpenReadOnly(dead, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := mustOpenReadOnly(t, dead, nil)
 	mustContain(t, r, hashes(8, 100))
 }
 
@@ -122,34 +116,18 @@ func TestReadersOfAReplacedFile(t *testing.T) {
 			built, path := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 800))
 			readers := []*Filter{built}
 			for _, opts := range []*OpenOptions{nil, {Checked: true}, {Residency: ResidencyPopulate}} {
-				r, err := OpenReadOnly(path, opts)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer r.Close()
+				r := mustOpenReadOnly(t, path, opts)
 				readers = append(readers, r)
 			}
-			if err := replace(path); err != nil {
-				t.Fatal(err)
-			}
-			f, err := Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
+			must(t, replace(path))
+			f := mustOpen(t, path, nil)
 			insertAll(t, f, hashes(12, 20))
-			if err := f.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Sync())
 			for _, r := range readers {
 				mustContain(t, r, hashes(12, 20))
 				mustBeSuperseded(t, r)
 			}
-			r, err := OpenReadOnly(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
+			r := mustOpenReadOnly(t, path, nil)
 			if found, asked := countFound(r, numbers(10_000, 20_000)); r.Err() != nil || found > asked/10 {
 				t.Errorf("a reader of the new file: %d of %d, %v", found, asked, r.Err())
 			}
@@ -162,16 +140,12 @@ func TestReadersOfAReplacedFile(t *testing.T) {
 func TestCopyOfAReplacedFile(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 10))
 	old, head, err := osfile.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer old.Close()
 	mustReplace(t, path)
 	for _, r := range []Residency{ResidencyDefault, ResidencyHeap} {
 		o, err := openHead(old, head, &OpenOptions{Residency: r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f := newFilter(o)
 		defer f.Close()
 		mustBeSuperseded(t, f)
@@ -182,9 +156,7 @@ func TestCopyOfAReplacedFile(t *testing.T) {
 func mustReplace(t *testing.T, path string) {
 	t.Helper()
 	f, err := Build(context.Background(), path, nil, numbers(0, 500))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 }
 
@@ -193,29 +165,17 @@ func mustReplace(t *testing.T, path string) {
 func TestMovedFileKeepsOthersLog(t *testing.T) {
 	a, path := mustCreate(t, &Options{Capacity: 1000})
 	insertAll(t, a, hashes(9, 100))
-	if err := a.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path, path+".moved"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Sync())
+	must(t, os.Rename(path, path+".moved"))
 	b, err := Create(path, &Options{Capacity: 1000, Overwrite: true}) // the log of the other one
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer b.Close()
 	insertAll(t, b, hashes(10, 100))
-	if err := b.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Sync())
 	if err := a.Close(); !errors.Is(err, ErrReplaced) {
 		t.Errorf("closing the one that was moved: %v", err)
 	}
-	r, err := Open(abandon(t, b, path), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := mustOpen(t, abandon(t, b, path), nil)
 	mustContain(t, r, hashes(10, 100))
 }
 
@@ -238,28 +198,18 @@ func TestMovedFileBeginsNoLog(t *testing.T) {
 			a, path := mustCreate(t, &Options{Capacity: 1000})
 			if c.live {
 				insertAll(t, a, hashes(9, 100))
-				if err := a.Sync(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, a.Sync())
 			}
-			if err := os.Rename(path, path+".moved"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(path, path+".moved"))
 			b, err := Create(path, &Options{Capacity: 1000, Overwrite: true}) // the log of the other one
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer b.Close()
 			insertAll(t, b, hashes(10, 100))
 			if err := c.do(a); !errors.Is(err, ErrReplaced) || !errors.Is(err, ErrFailed) {
 				t.Errorf("the one that was moved: %v", err)
 			}
 			insertAll(t, b, hashes(11, 100))
-			r, err := Open(abandon(t, b, path), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
+			r := mustOpen(t, abandon(t, b, path), nil)
 			mustContain(t, r, hashes(10, 100))
 			mustContain(t, r, hashes(11, 100))
 		})
@@ -341,9 +291,7 @@ func TestDestroysNothing(t *testing.T) {
 	dir := t.TempDir()
 	hashed := filepath.Join(dir, "hashed")
 	f, err := Build(context.Background(), hashed, &Options{KeepHashes: true}, numbers(0, 20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 	plain := image(t, nil, numbers(0, 20))
 	kept, keeps := readFile(t, hashed+".hashes"), readFile(t, hashed)
@@ -403,9 +351,7 @@ func TestDestroysNothing(t *testing.T) {
 				name := fmt.Sprintf("%s of a filter (hashes: %t) in place of %s", how, keep, c.name)
 				path := filepath.Join(t.TempDir(), "f")
 				for suffix, data := range c.files {
-					if err := os.WriteFile(path+suffix, data, 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(path+suffix, data, 0o600))
 				}
 				var foreign *ForeignError
 				err := make(t, path, Options{KeepHashes: keep})
@@ -444,13 +390,9 @@ func TestInsertDestroysNothing(t *testing.T) {
 	text := []byte("notes of mine\n")
 	for _, suffix := range []string{".stash", ".stash.new"} {
 		f, path := mustBuild(t, nil, numbers(0, 20))
-		if err := errors.Join(f.Close(), os.WriteFile(path+suffix, text, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(f.Close(), os.WriteFile(path+suffix, text, 0o600)))
 		f, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var foreign *ForeignError
 		if err := f.Insert([]byte("key")); !errors.As(err, &foreign) || !strings.HasSuffix(foreign.Path, suffix) {
 			t.Errorf("%s: %v", suffix, err)
@@ -459,17 +401,13 @@ func TestInsertDestroysNothing(t *testing.T) {
 		if !bytes.Equal(readFile(t, path+suffix), text) {
 			t.Errorf("%s has changed", suffix)
 		}
-		if err := os.Remove(path + suffix); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(path+suffix))
 		f = openQuiet(t, path, nil)
 		mustInsert(t, f, 20, 30)
 		mustHave(t, f, 0, 30)
 
 		// One that comes later, too.
-		if err := os.WriteFile(path+".stash.new", text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path+".stash.new", text, 0o600))
 		if err := f.Close(); err != nil || !bytes.Equal(readFile(t, path+".stash.new"), text) {
 			t.Errorf("after Close: %v", err)
 		}
@@ -501,20 +439,14 @@ func TestCreateAfterMove(t *testing.T) {
 	moved := path + ".moved"
 	o := &Options{Capacity: 100, KeepHashes: true}
 	f, err := OpenOrCreate(path, o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustInsert(t, f, 0, 100)
-	if err := errors.Join(f.Close(), os.Rename(path, moved)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.Close(), os.Rename(path, moved)))
 	var foreign *ForeignError
 	if _, err := OpenOrCreate(path, o, nil); !errors.As(err, &foreign) {
 		t.Errorf("%v", err)
 	}
-	if err := os.Rename(path+".hashes", moved+".hashes"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path+".hashes", moved+".hashes"))
 	if f, err = OpenOrCreate(path, o, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -529,14 +461,10 @@ func TestCreateAfterMove(t *testing.T) {
 func TestRebuildSparesHashesBeside(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100})
 	text := []byte("hashes of another filter")
-	if err := os.WriteFile(path+".hashes", text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path+".hashes", text, 0o600))
 	all := func() iter.Seq2[[]byte, error] { return numbers(0, 10) }
 	mustInsert(t, f, 0, 10)
-	if err := f.Rebuild(context.Background(), &RebuildOptions{Capacity: 1000, Keys: func() (iter.Seq2[[]byte, error], error) { return all(), nil }}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Rebuild(context.Background(), &RebuildOptions{Capacity: 1000, Keys: func() (iter.Seq2[[]byte, error], error) { return all(), nil }}))
 	f.Close()
 	if !bytes.Equal(readFile(t, path+".hashes"), text) {
 		t.Error("they have changed")
@@ -549,9 +477,7 @@ func TestMinKeys(t *testing.T) {
 	f.Close()
 	before := readFile(t, path)
 	empty, err := Create(path+".empty", &Options{Capacity: 10, KeepHashes: true, Seed: DefaultSeed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	empty.Close()
 	twice := func(yield func([]byte, error) bool) {
 		for range 2 {

@@ -54,14 +54,10 @@ func TestLargerThanMemory(t *testing.T) {
 	}{{0.001, false}, {0.8, false}, {0.95, true}, {10, true}} {
 		path := emptyFile(t, 64<<20)
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		memoryLimit = func() int64 { return int64(float64(info.Size()) / c.share) }
 		f, err := OpenReadOnly(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if random := strings.Contains(inSmaps(t, beginOf(f), "VmFlags:"), " rr "); random != c.random {
 			t.Errorf("a file of %g times the memory: random access: %t", c.share, random)
 		}
@@ -89,9 +85,7 @@ func TestResidencyReachesTheKernel(t *testing.T) {
 		{"compact-clean", ResidencyLock, true, false, true, true},
 	} {
 		f, err := OpenReadOnly("../testdata/"+c.name+".mmf", &OpenOptions{Residency: c.residency})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		flags := vmFlags(t, c.name+".mmf")
 		if (flags != "") != c.mapped || strings.Contains(flags, " rr ") != c.random || strings.Contains(flags, " hg ") != c.large || strings.Contains(flags, " lo ") != c.locked {
 			t.Errorf("%s, %s: flags %q", c.name, c.residency, flags)
@@ -148,22 +142,16 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 		}
 		open := func() *Filter {
 			f, err := Open(path, &OpenOptions{CommitInterval: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return f
 		}
 		if before != nil {
-			if err := before(open()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, before(open()))
 		}
 		began := dirtiedBytes()
 		f := open()
 		defer f.Close()
-		if err := errors.Join(insert(f), f.Checkpoint(context.Background())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(insert(f), f.Checkpoint(context.Background())))
 		if n, most := dirtiedBytes()-began, int64(6*inserts*4096); n > most {
 			t.Errorf("%s: %d inserts have had %d bytes written back, more than %d", name, inserts, n, most)
 		}
@@ -178,9 +166,7 @@ func TestHeadIsInLargePages(t *testing.T) {
 	built.Close()
 	waitUnmapped(t, path)
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	large := func(m *osfile.Mapping) string {
 		return inSmaps(t, strings.TrimPrefix(fmt.Sprintf("%p-", m.Data), "0x"), "FilePmdMapped:")
@@ -189,13 +175,9 @@ func TestHeadIsInLargePages(t *testing.T) {
 	possible := func() string { // without any read before
 		drop()
 		m, err := osfile.Map(file, size, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m.AdviseLarge()
-		if err := m.Populate(false, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Populate(false, nil))
 		defer m.Unmap()
 		return large(m)
 	}
@@ -206,9 +188,7 @@ func TestHeadIsInLargePages(t *testing.T) {
 	for range 20 { // the system may have no large page, or still be reading
 		drop()
 		f, err := OpenReadOnly(path, &OpenOptions{Residency: ResidencyPopulate})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got = large(f.open.Load().mapping)
 		f.Close()
 		if waitUnmapped(t, path); got == want {
@@ -228,17 +208,13 @@ func TestWarm(t *testing.T) {
 		built.Close() // mapped pages stay in memory
 		if !sealed {
 			f, err := Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			f.Insert([]byte("a"))
 			f.Close()
 		}
 		waitUnmapped(t, path)
 		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer file.Close()
 		unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -252,9 +228,7 @@ func TestWarm(t *testing.T) {
 				cancel()
 			}
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := f.Warm(ctx); !errors.Is(err, context.Canceled) || steps != 1 {
 			t.Errorf("cancelled after %d steps: %v", steps, err)
 		}
@@ -286,9 +260,7 @@ func TestWarmGoesOn(t *testing.T) {
 		var totals []int64
 		opts := &OpenOptions{FollowInterval: -1, Progress: func(_, total int64) {
 			if totals = append(totals, total); len(totals) == 1 {
-				if err := replace(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, replace())
 			}
 		}}
 		var f interface {
@@ -297,9 +269,7 @@ func TestWarmGoesOn(t *testing.T) {
 		}
 		if how == "follow" {
 			follower, err := Follow(path, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			old := follower.Filter()
 			replace = func() error {
 				next, err := Build(context.Background(), path, &Options{Capacity: 100_000}, numbers(0, 1000))
@@ -319,9 +289,7 @@ func TestWarmGoesOn(t *testing.T) {
 			f = follower
 		} else {
 			live, err := Open(path, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			replace = func() error {
 				return live.Rebuild(context.Background(), &RebuildOptions{Capacity: 100_000, Keys: keys})
 			}
@@ -347,9 +315,7 @@ func TestWarmGivesBack(t *testing.T) {
 	f, err := OpenReadOnly(path, &OpenOptions{Progress: func(_, _ int64) {
 		f.open.Load().released.Store(true) // Close does so first
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	mapping := beginOf(f)
 	f.Contains([]byte("a"))
@@ -374,9 +340,7 @@ func TestReaderHeedsWriter(t *testing.T) {
 			t.Skip("NOT TESTED: the size of pages: on tmpfs, they stay large")
 		}
 		follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer follower.Close()
 		heed := func() error { return follower.Warm(context.Background()) }
 		if how == "follow" {
@@ -384,17 +348,13 @@ func TestReaderHeedsWriter(t *testing.T) {
 		}
 		mapping := beginOf(follower.Filter())
 		for _, small := range []bool{false, true} {
-			if err := heed(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, heed())
 			flags := vmFlags(t, mapping)
 			if strings.Contains(flags, " rr ") != small || strings.Contains(flags, " hg ") == small {
 				t.Errorf("%s: in small pages: %t; flags %q", how, small, flags)
 			}
 			f, err := Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			f.Insert([]byte("a"))
 			f.Close()
 		}
@@ -407,22 +367,14 @@ func TestWillNeedReadsAll(t *testing.T) {
 	built.Close() // mapped pages stay in memory
 	waitUnmapped(t, path)
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
-	f, err := OpenReadOnly(path, &OpenOptions{Residency: ResidencyWillNeed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := mustOpenReadOnly(t, path, &OpenOptions{Residency: ResidencyWillNeed})
 	mapping := f.open.Load().mapping
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		n, err := mapping.Resident()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n == int64(len(mapping.Data)) {
 			return
 		}

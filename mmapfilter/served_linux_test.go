@@ -13,14 +13,10 @@ import (
 func served(t *testing.T, path string) bool {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	is, err := osfile.Served(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return is
 }
 
@@ -33,9 +29,7 @@ func TestLockedIsNotServed(t *testing.T) {
 	insertAll(t, f, keys)
 	dead := abandon(t, f, path)
 	files, err := osfile.OpenFiles(dead) // only takes the lock
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer files.Close()
 	r, err := OpenReadOnly(dead, nil)
 	if err == nil {
@@ -50,9 +44,7 @@ func TestLockedIsNotServed(t *testing.T) {
 	if served(t, dead) {
 		t.Error("served before Serve")
 	}
-	if err := files.Serve(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, files.Serve())
 	if r, err = OpenReadOnly(dead, nil); err != nil || !served(t, dead) {
 		t.Fatalf("recovered: %v, served: %t", err, served(t, dead))
 	}

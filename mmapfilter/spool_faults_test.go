@@ -57,20 +57,12 @@ func (r spoolRun) check(t *testing.T, path string, n int) bool {
 	t.Helper()
 	stages, err := r.run(t, path, n)
 	if len(stages) < n {
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := OpenReadOnly(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		must(t, err)
+		f := mustOpenReadOnly(t, path, nil)
 		if found, _ := countFound(f, numbers(0, r.keys)); uint64(found) != r.keys || f.Len() != r.keys {
 			t.Errorf("%d of %d keys are found, Len %d", found, r.keys, f.Len())
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(path))
 		return false
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
@@ -109,9 +101,7 @@ func TestFailEverySpoolWrite(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			r := spoolRun{s.options(Options{}), 60_000}
 			stages, err := r.run(t, path, 0)
-			if err := errors.Join(err, os.Remove(path)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(err, os.Remove(path)))
 			tried := map[string]int{}
 			for i, stage := range stages {
 				if tried[stage]++; i%8 != 0 && stage == "hash" && slices.Contains(stages[i+1:], "hash") {

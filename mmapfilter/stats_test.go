@@ -30,23 +30,17 @@ func TestStatsAsJSON(t *testing.T) {
 		t.Errorf("of an empty filter: %+v", s)
 	}
 	for i := range uint64(700) {
-		if err := f.InsertHash(i * 0x9E3779B97F4A7C15); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.InsertHash(i*0x9E3779B97F4A7C15))
 	}
 	if s := read(); s.Len != 700 || s.Pending != 700 || s.LogBytes == 0 || s.DurableSeq != 0 || s.State != "live" || s.Slots < 1000 {
 		t.Errorf("of operations that are pending: %+v", s)
 	}
-	if err := f.SyncAt(17); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.SyncAt(17))
 	if s := read(); s.Pending != 0 || s.DurableSeq != 17 || s.Commits != 1 || s.EstimatedRate == 0 {
 		t.Errorf("of operations that are durable: %+v", s)
 	}
 	generation := read().Generation
-	if err := f.Checkpoint(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Checkpoint(context.Background()))
 	if s := read(); s.Generation != generation+1 || s.Checkpoints != 1 {
 		t.Errorf("after a checkpoint: %+v", s)
 	}
@@ -66,9 +60,7 @@ func TestStatsOfHistory(t *testing.T) {
 			t.Errorf("%d left out, %d waiting: %+v", leftOut, waiting, s)
 		}
 	}
-	if err := errors.Join(f.Insert([]byte("a")), f.Insert([]byte("b"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.Insert([]byte("a")), f.Insert([]byte("b"))))
 	check(f, 0, 0)
 	if added, err := f.InsertUnique([]byte("a")); err != nil || added {
 		t.Fatal(added, err)
@@ -81,39 +73,20 @@ func TestStatsOfHistory(t *testing.T) {
 	if f.Len() != 2 || f.Count([]byte("b")) != 1 {
 		t.Errorf("a delete that waits: %d items, %d of the key", f.Len(), f.Count([]byte("b")))
 	}
-	reader, err := OpenReadOnly(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
+	reader := mustOpenReadOnly(t, path, nil)
 	check(reader, 0, 0) // as of the last checkpoint
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	check(reader, 1, 1)
-	if f, err = Open(path, nil); err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f = mustOpen(t, path, nil)
 	check(f, 1, 1)
-	if err := f.Rebuild(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Rebuild(context.Background(), nil))
 	check(f, 0, 0)
 	if f.Len() != 1 || f.ContainsString("b") {
 		t.Errorf("after a rebuild: %d items", f.Len())
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path + ".hashes"); err != nil {
-		t.Fatal(err)
-	}
-	if reader, err = OpenReadOnly(path, nil); err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	if s := reader.Stats(); !strings.Contains(s.GrowthErr, "NAME.hashes") {
+	must(t, f.Close())
+	must(t, os.Remove(path+".hashes"))
+	if s := mustOpenReadOnly(t, path, nil).Stats(); !strings.Contains(s.GrowthErr, "NAME.hashes") {
 		t.Errorf("without hashes: %q", s.GrowthErr)
 	}
 }
@@ -124,9 +97,7 @@ func TestTheSeedIsInNoJSON(t *testing.T) {
 	const seed = 0xfeedfacecafebeef
 	f, path := mustBuild(t, &Options{Seed: seed}, numbers(0, 100))
 	follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer follower.Close()
 	if f.Stats().Seed != seed {
 		t.Error("Stats has another seed")
@@ -134,9 +105,7 @@ func TestTheSeedIsInNoJSON(t *testing.T) {
 	texts := map[string]string{}
 	for name, s := range map[string]Stats{"Filter.Stats": f.Stats(), "Follower.Stats": follower.Stats()} {
 		text, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[name] = string(text)
 	}
 	for name, text := range texts {
@@ -157,14 +126,8 @@ func TestStatsOfNothing(t *testing.T) {
 	if s := f.Stats(); s.Capacity != 0 || s.BitsPerKey != 0 {
 		t.Errorf("no keys: %+v", s)
 	}
-	g, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	if err := g.Insert([]byte("a")); err != nil {
-		t.Fatal(err)
-	}
+	g := mustOpen(t, path, nil)
+	must(t, g.Insert([]byte("a")))
 	if s := g.Stats(); s.Len != 1 || s.Capacity != 0 || s.BitsPerKey != float64(8*s.FileBytes) {
 		t.Errorf("a key: %+v", s)
 	}
@@ -176,13 +139,9 @@ func TestEstimatedRateOfHalf(t *testing.T) {
 	const n = 400_000
 	f, _ := mustCreate(t, &Options{Capacity: n, FalsePositiveRate: 0.02})
 	for _, h := range hashes(12, n*45/100) {
-		if err := f.InsertHash(h | 1<<63); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.InsertHash(h|1<<63))
 	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 	s, found := f.Stats(), 0
 	absent := hashes(13, 400_000)
 	for _, h := range absent {
@@ -200,9 +159,7 @@ func TestEstimatedRateOfHalf(t *testing.T) {
 // a check of the lock has not died.
 func TestWriterClosesMeanwhile(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 1000})
-	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(w.InsertHash(spread(0)), w.Sync()))
 	f := mustFollow(t, path, byHand)
 	defer func(old func()) { beforeAsking = old }(beforeAsking)
 	asked := 0
@@ -222,9 +179,7 @@ func TestWriterClosesMeanwhile(t *testing.T) {
 // and let go of that.
 func TestWriterHandsOverMeanwhile(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
-	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(w.InsertHash(spread(0)), w.Sync()))
 	f := mustFollow(t, path, byHand)
 	handsOverMeanwhile(t, w, func() {
 		if swapped, err := f.Refresh(); swapped || err != nil {
@@ -256,9 +211,7 @@ func handsOverMeanwhile(t *testing.T, w *Filter, look func()) {
 			<-asking
 		})
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	close(handedOver)
 	<-looked
 }

@@ -39,20 +39,14 @@ func TestSyncsOfTheFirstMutation(t *testing.T) {
 		for round := range 2 {
 			t.Run(fmt.Sprintf("%s/%d", state, round), func(t *testing.T) {
 				calls = nil
-				f, err := Open(path, &OpenOptions{CommitInterval: -1})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer f.Close()
+				f := mustOpen(t, path, &OpenOptions{CommitInterval: -1})
 				f.Contains([]byte("a key"))
 				if list, _ := filepath.Glob(path + "*"); len(calls) != 0 || len(list) != 1 {
 					t.Errorf("opening: %q; it left %q", calls, list)
 				}
 				for i := range 3 {
 					calls = nil
-					if err := f.Insert([]byte("a key")); err != nil {
-						t.Fatal(err)
-					}
+					must(t, f.Insert([]byte("a key")))
 					n := syncs()
 					if i == 0 {
 						t.Logf("the first mutation: %d syncs", n)
@@ -62,25 +56,19 @@ func TestSyncsOfTheFirstMutation(t *testing.T) {
 					}
 				}
 				calls = nil
-				if err := f.Sync(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Sync())
 				if len(calls) != 1 || calls[0] != "fdatasync" && calls[0] != "fsync" {
 					t.Errorf("a commit: %q", calls)
 				}
 				calls = nil
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Close())
 				t.Logf("closing: %d syncs", syncs())
 			})
 		}
 	}
 	calls = nil
 	g, err := Open(path, &OpenOptions{CommitInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := g.Close(); err != nil || len(calls) != 0 {
 		t.Errorf("opening and closing without a mutation: %q, %v", calls, err)
 	}

@@ -14,17 +14,13 @@ import (
 func mustClean(t *testing.T, path string) layout.Geometry {
 	t.Helper()
 	f, head, err := osfile.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 	sb := *head.Superblock
 	sb.SetState(layout.Clean)
 	sb.Sign()
 	out, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer out.Close()
 	for slot := range int64(layout.SuperblockSlots) {
 		if _, err := out.WriteAt(sb[:], slot*layout.SuperblockBytes); err != nil {
@@ -38,18 +34,14 @@ func mustClean(t *testing.T, path string) layout.Geometry {
 // between a read of the superblock and a check of the lock has not died.
 func TestVerifyDuringTheLastStep(t *testing.T) {
 	w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
-	if err := errors.Join(w.InsertHash(spread(0)), w.Sync()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(w.InsertHash(spread(0)), w.Sync()))
 	look := func() {
 		if _, err := Verify(context.Background(), path); !errors.Is(err, ErrBusy) {
 			t.Error(err)
 		}
 	}
 	handsOverMeanwhile(t, w, look)
-	if err := errors.Join(w.InsertHash(spread(1)), w.Sync()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(w.InsertHash(spread(1)), w.Sync()))
 	defer func(old func()) { beforeAsking = old }(beforeAsking)
 	beforeAsking = func() {
 		if err := w.Close(); err != nil {
@@ -113,14 +105,10 @@ func TestVerifyOfACleanFileCutShort(t *testing.T) {
 func TestVerifySaysItOnce(t *testing.T) {
 	_, path := mustBuild(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 3000))
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	_, head, err := osfile.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check := func(offsets ...int64) {
 		t.Helper()
 		r, err := Verify(context.Background(), path)
