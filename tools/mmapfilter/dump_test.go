@@ -55,9 +55,7 @@ func FuzzDump(f *testing.F) {
 // TestDumpDamaged checks that dump prints something about each part, whatever is damaged.
 func TestDumpDamaged(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, _, stderr := runHere(nil, "create", "-n", "50", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "", "create", "-n", "50", "f.mmf")
 	if err := leaveDead("f.mmf", "dead.mmf", "apple\npear\n"); err != nil {
 		t.Fatal(err)
 	}

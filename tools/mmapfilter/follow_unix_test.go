@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"io"
 	"os"
 	"strings"
@@ -15,69 +13,39 @@ import (
 // names the file, not with a signal.
 func TestCutFile(t *testing.T) {
 	t.Chdir(t.TempDir())
-	absent := strings.Repeat("pear\nplum\n", 1000)
-	for _, c := range []struct {
-		made []string
-		cut  string // pattern
-		args []string
-	}{
-		{[]string{"build", "-q", "-p", "1e-8", "-o", "f.mmf"}, "f.mmf", []string{"check", "f.mmf"}},
-		{[]string{"build", "-q", "-p", "1e-8", "-o", "f.mmf"}, "f.mmf", []string{"check", "--follow", "f.mmf"}},
-		{[]string{"build", "-q", "-p", "1e-8", "--shards", "1", "-o", "f.set"}, "shard-*.mmf", []string{"check", "f.set"}},
-		{[]string{"build", "-q", "-p", "1e-8", "--shards", "1", "-o", "f.set"}, "shard-*.mmf", []string{"check", "--follow", "f.set"}},
+	buildHere(t, manyLines(0, 1000), "-n", "3k")
+	must(t, manyLines(0, 1000), "build", "-q", "-p", "1e-8", "--shards", "1", "-o", "f.set")
+	must(t, manyLines(0, 1000), "add", "f.mmf")
+	for _, c := range []struct{ command, cut string }{
+		{"check f.mmf", "f.mmf"}, {"check --follow f.mmf", "f.mmf"}, {"add -v --resume f.mmf", "f.mmf"},
+		{"check f.set", "shard-*.mmf"}, {"check --follow f.set", "shard-*.mmf"},
 	} {
-		keys := manyLines(0, 1000)
-		if exit, _, stderr := runHere(strings.NewReader(keys), c.made...); exit != 0 {
-			t.Fatal(stderr)
-		}
-		stdin, typed := io.Pipe()
-		answers, stdout := io.Pipe()
-		var stderr bytes.Buffer
-		exit := make(chan int)
-		go func() {
-			status := run(context.Background(), c.args, stdin, stdout, &stderr)
-			stdout.Close()
-			stdin.Close()
-			exit <- status
-		}()
-		io.WriteString(typed, "1\n")
-		if _, err := io.ReadFull(answers, make([]byte, 2)); err != nil {
-			t.Fatal(err, &stderr)
-		}
 		name := oneFile(t, c.cut)
+		whole, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := typeTo(t, strings.Fields(c.command)...)
+		if strings.HasPrefix(c.command, "check") {
+			f.ask("0\n", "0\n")
+		} else {
+			f.ask("0\n", "")
+			f.typed.Write(nil) // waits until the line has been compared
+		}
 		if err := os.Truncate(name, 4096); err != nil {
 			t.Fatal(err)
 		}
-		go io.Copy(io.Discard, answers)
-		io.WriteString(typed, absent)
-		typed.Close()
-		if e := <-exit; e != exitError || !strings.Contains(stderr.String(), name+": damaged ") {
-			t.Errorf("%v: exit %d, %s", c.args, e, &stderr)
+		go func() {
+			io.WriteString(f.typed, manyLines(1, 999))
+			f.typed.Close()
+		}()
+		io.Copy(io.Discard, f.lines) // before it notices, any key may be in the file
+		if exit := <-f.exit; exit != exitError || !strings.Contains(f.stderr.String(), name+": damaged ") {
+			t.Errorf("%s: exit %d, %s", c.command, exit, &f.stderr)
 		}
-		os.Remove(name)
-	}
-
-	createHere(t, "1k")
-	if exit, _, stderr := runHere(strings.NewReader("pear\nplum\nfig\n"), "add", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
-	stdin, typed := io.Pipe()
-	var stderr bytes.Buffer
-	exit := make(chan int)
-	go func() {
-		exit <- run(context.Background(), []string{"add", "--resume", "f.mmf"}, stdin, io.Discard, &stderr)
-	}()
-	io.WriteString(typed, "pear\n")
-	typed.Write(nil) // waits until the line has been compared
-	if err := os.Truncate("f.mmf", 4096); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		io.WriteString(typed, "plum\nfig\n")
-		typed.Close()
-	}()
-	if e := <-exit; e != exitError || !strings.Contains(stderr.String(), "f.mmf: damaged ") {
-		t.Errorf("add --resume: exit %d, %s", e, &stderr)
+		if err := os.WriteFile(name, whole, 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -95,5 +63,5 @@ func TestFollowTellsOfDeath(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	f.ask("b\na\n", "a\n")
-	f.end("b\na\n", "a\n", exitError, "mmapfilter: f.mmf: its writer has died; run: mmapfilter recover f.mmf, or give --recover\n")
+	f.endWith("b\na\n", "a\n", exitError, "mmapfilter: f.mmf: its writer has died; run: mmapfilter recover f.mmf, or give --recover\n")
 }

@@ -14,36 +14,44 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// TestInterrupted interrupts commands while they make a new file. Either it has taken its place
-// already, or nothing has changed and the user is told.
+// TestInterrupted interrupts commands while they make a new filter or set, once a file is there. Either
+// it has taken its place already, or nothing has changed and the user is told.
 func TestInterrupted(t *testing.T) {
-	for _, c := range []struct{ args, left string }{
-		{"grow f.mmf", "f.mmf is as it was before"},
-		{"merge -q -o f.mmf f.mmf f.mmf", "f.mmf is as it was before"},
-		{"merge -q -o m.mmf f.mmf", "there is no m.mmf"},
-		{"repair f.mmf", "f.mmf is as it was before"},
+	const draft = "f.mmf*.tmp-*"
+	for _, c := range []struct{ args, until, said string }{
+		{"grow f.mmf", draft, "; f.mmf is as it was before"},
+		{"merge -q -o f.mmf f.mmf f.mmf", draft, "; f.mmf is as it was before"},
+		{"merge -q -o m.mmf f.mmf", "m.mmf*.tmp-*", "; there is no m.mmf"},
+		{"repair f.mmf", draft, "; f.mmf is as it was before"},
+		{"build -q --shards 9 -o f.set keys", "f.set.spool.tmp-*", ""},
+		{"build -q --shards 9 -o f.set keys", "shard-00004-*.mmf", ""},
+		{"set partition -q --plan p --task b --spool . keys", "b.spool.tmp-*", ""},
+		{"set build -q --plan p --shard 2 --spool . --out .", "shard-00002-of-*.tmp-*", ""},
 	} {
 		t.Chdir(t.TempDir())
-		if exit, _, stderr := runHere(strings.NewReader(manyLines(0, 200_000)), "build", "-q", "--keep-hashes", "-o", "f.mmf"); exit != 0 {
-			t.Fatal(stderr)
+		if err := os.WriteFile("keys", []byte(manyLines(0, 200_000)), 0o666); err != nil {
+			t.Fatal(err)
 		}
+		must(t, "", "build", "-q", "--keep-hashes", "-o", "f.mmf", "keys")
+		must(t, "", "set", "plan", "-q", "--shards", "9", "-o", "p")
+		must(t, "", "set", "partition", "-q", "--plan", "p", "--task", "a", "--spool", ".", "keys")
 		args := strings.Fields(c.args)
 		if args[0] == "repair" {
-			damageByte(t, "f.mmf", 40_000)
+			mustDo(t, "flip f.mmf 40000")
 		}
 		before, err := os.ReadFile("f.mmf")
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := fileNames(t)
+		names := fileNames(t, ".")
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
 			defer cancel()
 			for ctx.Err() == nil {
-				if drafts, _ := filepath.Glob("*.tmp-*"); drafts != nil {
+				if begun, _ := filepath.Glob(c.until); begun != nil {
 					return
 				}
-				time.Sleep(time.Millisecond)
+				time.Sleep(100 * time.Microsecond)
 			}
 		}()
 		var stderr bytes.Buffer
@@ -53,40 +61,26 @@ func TestInterrupted(t *testing.T) {
 			t.Logf("%s: not interrupted in time", c.args)
 			continue
 		}
-		if want := "mmapfilter: interrupted; " + c.left + "\n"; exit != exitError || stderr.String() != want {
+		if want := "mmapfilter: interrupted" + c.said + "\n"; exit != exitError || stderr.String() != want {
 			t.Errorf("%s: exit %d, %s", c.args, exit, &stderr)
 		}
-		if after := fileNames(t); !slices.Equal(after, names) {
-			t.Errorf("%s: left %v", c.args, after)
-		}
-		after, err := os.ReadFile("f.mmf")
-		if err != nil || !bytes.Equal(after, before) {
+		onlyFiles(t, ".", names...)
+		if after, err := os.ReadFile("f.mmf"); err != nil || !bytes.Equal(after, before) {
 			t.Errorf("%s: another file, %v", c.args, err)
 		}
 	}
 }
 
-// damageByte inverts a byte of a file.
-func damageByte(t *testing.T, path string, offset int64) {
+func onlyFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var b [1]byte
-	if _, err := f.ReadAt(b[:], offset); err != nil {
-		t.Fatal(err)
-	}
-	b[0] ^= 0xff
-	if _, err := f.WriteAt(b[:], offset); err != nil {
-		t.Fatal(err)
+	if got := fileNames(t, dir); !slices.Equal(got, want) {
+		t.Errorf("files %v, want %v", got, want)
 	}
 }
 
-func fileNames(t *testing.T) (names []string) {
+func fileNames(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(".")
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +95,7 @@ func fileNames(t *testing.T) (names []string) {
 func TestMergeOfWriter(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"a.mmf", "b.mmf"} {
-		if exit, _, stderr := runHere(nil, "create", "-n", "10", "--keep-hashes", "--seed", "1", name); exit != 0 {
-			t.Fatal(stderr)
-		}
+		must(t, "", "create", "-n", "10", "--keep-hashes", "--seed", "1", name)
 	}
 	exit, stderr := 0, ""
 	whileWritten(t, "b.mmf", func() { exit, _, stderr = runHere(nil, "merge", "-o", "m.mmf", "a.mmf", "b.mmf") })

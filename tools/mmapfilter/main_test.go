@@ -77,9 +77,7 @@ func TestInterruptedBuild(t *testing.T) {
 // waits for no more keys than it needs.
 func TestCheckAnswersAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, _, stderr := runHere(strings.NewReader("a\nb\n"), "build", "-q", "-p", "1e-6", "-o", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "a\nb\n", "build", "-q", "-p", "1e-6", "-o", "f.mmf")
 	stdin, typed := io.Pipe()
 	answers, stdout := io.Pipe()
 	exit := make(chan int)
@@ -119,9 +117,7 @@ func TestCheckManyKeys(t *testing.T) {
 		fmt.Fprintf(&all, "key %d\n", i)
 		fmt.Fprintf(&want, "%d:key %d\n", i+1, i)
 	}
-	if exit, _, stderr := runHere(strings.NewReader(all.String()), "build", "-q", "-o", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, all.String(), "build", "-q", "-o", "f.mmf")
 	if exit, stdout, stderr := runHere(strings.NewReader(all.String()), "check", "-n", "f.mmf"); exit != 0 || stdout != want.String() {
 		t.Fatal("the output differs", stderr)
 	}
@@ -191,39 +187,6 @@ func TestSizeJSON(t *testing.T) {
 		rate := map[string]float64{"": 0.01, "-p 0.001": 0.001, "--layout packed -f 12": plan.PredictedRate}[strings.Join(args, " ")]
 		if plan.InformationBound != -math.Log2(rate) || plan.BuildMemoryBytes != 256<<20 || plan.BuildDiskBytes != 8e6 {
 			t.Errorf("%v: %+v", args, plan)
-		}
-	}
-}
-
-// failingWriter fails like a full disk.
-type failingWriter struct{}
-
-func (failingWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
-
-func TestOutputErrors(t *testing.T) {
-	t.Chdir(t.TempDir())
-	runHere(strings.NewReader("a\n"), "build", "-q", "-o", "f.mmf")
-	runHere(strings.NewReader("a\n"), "build", "-q", "--keep-hashes", "-o", "h.mmf")
-	runHere(strings.NewReader("a\n"), "build", "-q", "--shards", "2", "-o", "s.set")
-	for _, args := range [][]string{
-		{"grow", "h.mmf"}, {"grow", "--json", "h.mmf"}, {"expire", "--older-than", "1h", "h.mmf"}, {"repair", "h.mmf"}, {"merge", "-o", "g.mmf", "h.mmf"},
-		{"check", "f.mmf"}, {"check", "-c", "f.mmf"}, {"check", "--json", "f.mmf"},
-		{"info", "f.mmf"}, {"info", "--json", "f.mmf"},
-		{"verify", "f.mmf"}, {"verify", "--json", "f.mmf"},
-		{"size", "-n", "1"}, {"size", "--json", "-n", "1"},
-		{"build", "-o", "g.mmf"},
-		{"build", "--shards", "3", "-o", "g.set"}, {"info", "s.set"}, {"info", "--json", "s.set"}, {"verify", "s.set"}, {"verify", "--json", "s.set"},
-		{"check", "s.set"}, {"set", "plan", "--shards", "4", "-o", "s.plan"}, {"set", "partition", "--plan", "s.plan", "--task", "a", "--spool", "s"},
-		{"set", "build", "--plan", "s.plan", "--shard", "0-3", "--spool", "s", "--out", "."},
-		{"set", "assemble", "--plan", "s.plan", "--spool", "s", "--out", ".", "-o", "t.set"}, {"set", "gc", "."},
-		{"uniq"}, {"dump", "f.mmf"}, {"recover", "f.mmf"}, {"recover", "--json", "f.mmf"},
-	} {
-		want := exitError
-		if args[0] == "recover" {
-			want = recoverFailed
-		}
-		if exit := run(context.Background(), args, strings.NewReader("a\n"), failingWriter{}, io.Discard); exit != want {
-			t.Errorf("%v: exit %d", args, exit)
 		}
 	}
 }

@@ -32,15 +32,24 @@ func (fullDisk) Write([]byte) (int, error) {
 // no other file.
 func TestFullOutput(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, args := range [][]string{
-		{"build", "-o", "f.mmf"}, {"build", "--shards", "2", "-o", "f.set"}, {"check", "f.mmf"}, {"info", "f.mmf"},
-		{"info", "--json", "f.set"}, {"verify", "f.mmf"}, {"dump", "f.mmf"}, {"size", "-n", "5"}, {"uniq"}, {"man"},
-		{"recover", "f.mmf"}, {"--help"}, {"check", "--help"}, {"--version"},
+	must(t, "a\n", "build", "-q", "--keep-hashes", "-o", "h.mmf")
+	must(t, "a\n", "build", "-q", "--shards", "2", "-o", "s.set")
+	for _, line := range []string{
+		"build -o f.mmf", "grow h.mmf", "grow --json h.mmf", "expire --older-than 1h h.mmf", "repair h.mmf", "repair --json h.mmf", "merge -o g.mmf h.mmf",
+		"check f.mmf", "check -c f.mmf", "check --json f.mmf", "info f.mmf", "info --json f.mmf", "verify f.mmf", "verify --json f.mmf",
+		"size -n 1", "size --json -n 1", "build --shards 3 -o g.set", "info s.set", "info --json s.set", "verify s.set", "verify --json s.set",
+		"check s.set", "set plan --shards 4 -o s.plan", "set partition --plan s.plan --task a --spool s",
+		"set build --plan s.plan --shard 0-3 --spool s --out .", "set assemble --plan s.plan --spool s --out . -o t.set", "set gc .",
+		"uniq", "dump f.mmf", "recover f.mmf", "recover --json f.mmf", "man", "--help", "check --help", "--version",
 	} {
+		want := exitError
+		if strings.HasPrefix(line, "recover") {
+			want = recoverFailed
+		}
 		var stderr bytes.Buffer
-		exit := run(context.Background(), args, strings.NewReader("a\n"), fullDisk{}, &stderr)
-		if exit != exitError && args[0] != "recover" || exit == exitYes || stderr.String() != "mmapfilter: standard output: disk full\n" {
-			t.Errorf("%v: exit %d, %s", args, exit, &stderr)
+		exit := run(context.Background(), strings.Fields(line), strings.NewReader("a\n"), fullDisk{}, &stderr)
+		if exit != want || stderr.String() != "mmapfilter: standard output: disk full\n" {
+			t.Errorf("%s: exit %d, %s", line, exit, &stderr)
 		}
 	}
 }

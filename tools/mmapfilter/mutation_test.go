@@ -23,13 +23,13 @@ func TestTooManyRecords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
 	input := []string{"a", "b", "c", "d", "e"}
-	m := prepare(t, "add", input)
+	m := prepare(t, addRun, input)
 	m.passed.records = maxRecords - 3
 	err := m.run(context.Background())
 	if want := "standard input: record 4: a run takes at most 68,719,476,735 records; give the rest to another run"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if got, want := contentsHere(t, input), (contents{}).with("add", false, input[:3]); !maps.Equal(got, want) {
+	if got, want := contentsHere(t, input), (contents{}).with(addRun, input[:3]); !maps.Equal(got, want) {
 		t.Errorf("holds %v, want %v", got, want)
 	}
 	if exit, stdout, stderr := runHere(nil, "info", "f.mmf"); !strings.Contains(stdout, "\ninput           add, 68,719,476,735 records, not ended\n") {
@@ -45,7 +45,7 @@ func TestDiskFull(t *testing.T) {
 		for syncs, want := range []string{"nothing was changed", "nothing was changed", "2 keys are durable; --resume continues", "4 keys are durable; --resume continues"} {
 			t.Chdir(t.TempDir())
 			createHere(t, "1k")
-			m := prepare(t, "add", input, "--sync-every", "2")
+			m := prepare(t, addRun, input, "--sync-every", "2")
 			m.log = &fullLog{m.filter, syncs, full}
 			err := m.run(context.Background())
 			if want := "f.mmf: disk full while writing f.mmf.stash; " + want; err == nil || err.Error() != want {
@@ -57,7 +57,7 @@ func TestDiskFull(t *testing.T) {
 			if exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "--resume", "f.mmf"); exit != 0 {
 				t.Error(stderr)
 			}
-			if got, want := contentsHere(t, input), (contents{}).with("add", false, input); !maps.Equal(got, want) {
+			if got, want := contentsHere(t, input), (contents{}).with(addRun, input); !maps.Equal(got, want) {
 				t.Errorf("holds %v, want %v", got, want)
 			}
 		}
@@ -82,9 +82,7 @@ func (l *fullLog) SyncAt(seq uint64) error {
 // time.
 func TestPastCapacity(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, _, stderr := runHere(nil, "create", "-n", "20k", "--seed", "1", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "", "create", "-n", "20k", "--seed", "1", "f.mmf")
 	add := func(from, to int) string {
 		var keys []string
 		for i := range to - from {
@@ -121,9 +119,7 @@ func TestPastCapacity(t *testing.T) {
 		}
 	}
 	// Keys that are not durable yet count too.
-	if exit, _, stderr := runHere(nil, "create", "-n", "20k", "--seed", "1", "g.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "", "create", "-n", "20k", "--seed", "1", "g.mmf")
 	_, _, stderr := runHere(strings.NewReader(lines(numbered(22_000))), "add", "--log-bytes", "16MiB", "g.mmf")
 	said := regexp.MustCompile(` is now about (0\.\d+) \(`).FindStringSubmatch(stderr)
 	if said == nil {
@@ -212,9 +208,7 @@ func TestProgressOfPipe(t *testing.T) {
 // unchanged.
 func TestErrorWhileResuming(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "--hex", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "", "create", "-n", "1k", "--hex", "f.mmf")
 	runHere(strings.NewReader("00\n01\n02\nxx\n"), "add", "f.mmf")
 	before, err := os.ReadFile("f.mmf")
 	if err != nil {

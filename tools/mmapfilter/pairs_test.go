@@ -130,6 +130,9 @@ func doOne(t *testing.T, line string) (out string) {
 
 // programs has what only a program does with the filter.
 var programs = map[string]func(f *mmapfilter.Filter) error{
+	"delete":        func(f *mmapfilter.Filter) error { _, err := f.Delete([]byte("base")); return err },
+	"number":        func(f *mmapfilter.Filter) error { return f.SyncAt(17) },
+	"sync":          (*mmapfilter.Filter).Sync,
 	"insert-unique": func(f *mmapfilter.Filter) error { _, err := f.InsertUnique([]byte("other")); return err },
 	"insert-batch":  func(f *mmapfilter.Filter) error { _, err := f.InsertBatch([][]byte{[]byte("other")}); return err },
 	"rebuild": func(f *mmapfilter.Filter) error {

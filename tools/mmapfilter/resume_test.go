@@ -19,9 +19,7 @@ import (
 // enough to distinguish all keys of a test.
 func createHere(t *testing.T, capacity string) {
 	t.Helper()
-	if exit, _, stderr := runHere(nil, "create", "-n", capacity, "-p", "1e-8", "--seed", "1", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "", "create", "-n", capacity, "-p", "1e-8", "--seed", "1", "f.mmf")
 }
 
 // A killPoint is what a run leaves behind if it is killed at some instant.
@@ -42,32 +40,18 @@ type tracedRun struct {
 	now    killPoint
 }
 
-// prepare prepares a command on f.mmf, with the lines of the input.
-func prepare(t *testing.T, command string, input []string, flags ...string) *mutation {
+// prepare prepares a run on f.mmf, with the lines of the input.
+func prepare(t *testing.T, kind runKind, input []string, flags ...string) *mutation {
 	t.Helper()
-	cmd := &cobra.Command{Use: command}
+	cmd := &cobra.Command{Use: kind.command()}
 	cmd.SetIn(strings.NewReader(lines(input)))
 	cmd.SetErr(io.Discard)
-	add, del := new(addCommand), new(mutationFlags)
-	var m *mutation
-	var err error
-	if command == "add" {
-		cmd.Flags().BoolVar(&add.unique, "unique", false, "")
-		add.addTo(cmd.Flags())
-	} else {
-		del.addTo(cmd.Flags())
-	}
+	f := new(mutationFlags)
+	f.addTo(cmd.Flags())
 	if err := cmd.ParseFlags(flags); err != nil {
 		t.Fatal(err)
 	}
-	switch {
-	case command == "del":
-		m, err = newMutation(cmd, del, delRun, []string{"f.mmf"})
-	case add.unique:
-		m, err = newMutation(cmd, &add.mutationFlags, addUniqueRun, []string{"f.mmf"})
-	default:
-		m, err = newMutation(cmd, &add.mutationFlags, addRun, []string{"f.mmf"})
-	}
+	m, err := newMutation(cmd, f, kind, []string{"f.mmf"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +61,9 @@ func prepare(t *testing.T, command string, input []string, flags ...string) *mut
 // trace runs a command on f.mmf, with the lines of the input, and returns all its kill points:
 // before its first change, after each record and after each marker. It commits, as the timer
 // would, after every other record and after a refused one.
-func trace(t *testing.T, command string, input []string, flags ...string) ([]killPoint, error) {
+func trace(t *testing.T, kind runKind, input []string, flags ...string) ([]killPoint, error) {
 	t.Helper()
-	m := prepare(t, command, input, flags...)
+	m := prepare(t, kind, input, flags...)
 	r := &tracedRun{Filter: m.filter, t: t}
 	m.to, m.log = r, r
 	r.point()
@@ -92,22 +76,22 @@ func trace(t *testing.T, command string, input []string, flags ...string) ([]kil
 }
 
 func (r *tracedRun) InsertBatch(keys [][]byte) (n int, err error) {
-	for n = range keys {
-		before := r.Len()
-		_, err := r.Filter.InsertBatch(keys[n : n+1])
-		if r.done(before, err); err != nil {
-			return n, err
-		}
-	}
-	return len(keys), nil
+	return r.each(keys, func(i int) error { return r.Filter.Insert(keys[i]) })
 }
 
 func (r *tracedRun) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
-	for n = range keys {
+	return r.each(keys, func(i int) (err error) {
+		added[i], err = r.Filter.InsertUnique(keys[i])
+		return err
+	})
+}
+
+func (r *tracedRun) each(keys [][]byte, do func(i int) error) (n int, err error) {
+	for i := range keys {
 		before := r.Len()
-		_, err := r.Filter.InsertUniqueBatch(keys[n:n+1], added[n:])
+		err := do(i)
 		if r.done(before, err); err != nil {
-			return n, err
+			return i, err
 		}
 	}
 	return len(keys), nil
@@ -185,13 +169,14 @@ func lines(keys []string) string {
 // contents maps each key to its number of copies in a filter.
 type contents map[string]uint64
 
-func (c contents) with(command string, unique bool, keys []string) contents {
+// with returns what a run with these keys makes of c.
+func (c contents) with(kind runKind, keys []string) contents {
 	c = maps.Clone(c)
 	for _, key := range keys {
 		switch {
-		case command == "del" && c[key] > 0:
+		case kind == delRun && c[key] > 0:
 			c[key]--
-		case command == "add" && !(unique && c[key] > 0):
+		case kind == addRun, kind == addUniqueRun && c[key] == 0:
 			c[key]++
 		}
 	}
@@ -257,6 +242,14 @@ type resumeInput struct {
 	other   int
 }
 
+// resume resumes a run of f.mmf with other records, and returns what is in the filter then, by known keys.
+func resume(t *testing.T, kind runKind, records, known []string) (exit int, stderr string, got contents) {
+	t.Helper()
+	args := append(strings.Fields(kind.String()), "--resume", "f.mmf")
+	exit, _, stderr = runHere(strings.NewReader(lines(records)), args...)
+	return exit, stderr, contentsHere(t, slices.Concat(records, known))
+}
+
 // TestResumeAtEveryPoint kills a run at every instant, and resumes it with inputs that may
 // replace the original. With the same input, even a longer one, the result is as if there had
 // been no kill. With another input, resuming is an error and changes nothing; but if the run had
@@ -265,54 +258,44 @@ func TestResumeAtEveryPoint(t *testing.T) {
 	base := []string{"base 1", "base 2", "apple", "apple", "cherry", "fig"}
 	input := []string{"pear", "apple", "", "cherry", "pear", "base 2", "lime"}
 	for _, c := range []struct {
-		command string
-		before  []string // added, so that every record of a del exists
-		flags   []string
+		kind   runKind
+		before []string // added, so that every record of a del exists
 	}{
-		{"add", nil, nil},
-		{"add", nil, []string{"--unique"}},
-		{"del", input, nil},
-		{"del", input[:3], nil}, // some are certainly absent
+		{addRun, nil}, {addUniqueRun, nil}, {delRun, input}, {delRun, input[:3]}, // of which some are certainly absent
 	} {
-		unique := slices.Contains(c.flags, "--unique")
-		name := fmt.Sprint(c.command, " ", c.flags, len(c.before))
-		t.Run(name, func(t *testing.T) {
+		t.Run(fmt.Sprint(c.kind, len(c.before)), func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			createHere(t, "1k")
-			begin := contents{}.with("add", false, base).with("add", false, c.before)
-			if exit, _, stderr := runHere(strings.NewReader(lines(append(slices.Clone(base), c.before...))), "add", "f.mmf"); exit != 0 {
-				t.Fatal(stderr)
-			}
-			flags := append([]string{"--sync-every", "3", "--log-bytes", "64KiB"}, c.flags...)
-			points, err := trace(t, c.command, input, flags...)
+			there := slices.Concat(base, c.before)
+			begin := contents{}.with(addRun, there)
+			must(t, lines(there), "add", "f.mmf")
+			points, err := trace(t, c.kind, input, "--sync-every", "3", "--log-bytes", "64KiB")
 			if err != nil || len(points) < 2*len(input) || !points[len(points)-1].ended {
 				t.Fatalf("%d points, %v", len(points), err)
 			}
-			resumed := 0
 			for i, p := range points {
 				if !p.begun { // the filter has only the marker of the previous run
 					continue
 				}
-				state := begin.with(c.command, unique, input[:p.dealt])
+				state := begin.with(c.kind, input[:p.dealt])
 				for j, in := range resumeInputs(input) {
 					if testing.Short() && (i+j)%3 > 0 {
 						continue
 					}
 					p.restore(t)
-					exit, _, stderr := runHere(strings.NewReader(lines(in.records)), append([]string{c.command, "--resume", "f.mmf"}, c.flags...)...)
-					got := contentsHere(t, slices.Concat(base, input, in.records))
+					exit, stderr, got := resume(t, c.kind, in.records, slices.Concat(base, input))
 					what := fmt.Sprintf("point %d, %d dealt with, %d marked, ended %v, input %s: exit %d, %s", i, p.dealt, p.marked, p.ended, in.name, exit, stderr)
 					want, refused := state, false
 					switch held := max(p.marked, p.changing); {
 					case in.other < 0 || in.other >= p.dealt, in.other >= held && exit != exitError:
 						// The last records, if they changed nothing, may not have been counted.
-						want = begin.with(c.command, unique, in.records)
+						want = begin.with(c.kind, in.records)
 					case p.ended && in.other == 0 && len(in.records) > 0:
-						want = state.with(c.command, unique, in.records)
-					case c.command == "del" && in.other >= p.marked && len(in.records) >= held:
-						continue // del cannot notice
+						want = state.with(c.kind, in.records)
+					case c.kind == delRun && in.other >= max(p.marked, 1) && len(in.records) >= held:
+						continue // del notices only another first record
 					case in.name == "two swapped" && p.marked < 3 && p.dealt > 2:
-						want = begin.with(c.command, unique, in.records) // both are in the filter
+						want = begin.with(c.kind, in.records) // both are in the filter
 					default:
 						refused = true
 					}
@@ -322,10 +305,8 @@ func TestResumeAtEveryPoint(t *testing.T) {
 					if !maps.Equal(got, want) {
 						t.Errorf("%s\nholds %v\nwant  %v", what, got, want)
 					}
-					resumed++
 				}
 			}
-			t.Log(len(points), "points,", resumed, "resumed")
 		})
 	}
 }
@@ -361,24 +342,21 @@ func TestResumeTheResumed(t *testing.T) {
 	createHere(t, "1k")
 	input := []string{"apple", "pear", "apple", "plum", "fig"}
 	flags := []string{"--sync-every", "2", "--log-bytes", "64KiB"}
-	points, err := trace(t, "add", input, flags...)
+	points, err := trace(t, addRun, input, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := contents{}.with("add", false, input)
+	want := contents{}.with(addRun, input)
 	for i, p := range points {
 		p.restore(t)
-		again, err := trace(t, "add", input, append(flags, "--resume")...)
+		again, err := trace(t, addRun, input, append(flags, "--resume")...)
 		if err != nil {
 			t.Fatal(i, err)
 		}
 		for j, q := range again {
 			q.restore(t)
-			if exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "--resume", "f.mmf"); exit != 0 {
-				t.Fatal(i, j, stderr)
-			}
-			if got := contentsHere(t, input); !maps.Equal(got, want) {
-				t.Fatalf("killed at %d and %d: holds %v, want %v", i, j, got, want)
+			if exit, stderr, got := resume(t, addRun, input, nil); exit != 0 || !maps.Equal(got, want) {
+				t.Fatalf("killed at %d and %d: exit %d, %s, holds %v, want %v", i, j, exit, stderr, got, want)
 			}
 		}
 	}
@@ -387,108 +365,46 @@ func TestResumeTheResumed(t *testing.T) {
 // TestResumeAfterOthers checks that changes by others after a run was killed or ended are
 // noticed, and that operations without an effect do not matter.
 func TestResumeAfterOthers(t *testing.T) {
-	for _, flags := range [][]string{nil, {"--unique"}} {
-		t.Run(fmt.Sprint(flags), func(t *testing.T) { resumeAfterOthers(t, flags) })
-	}
-}
-
-func resumeAfterOthers(t *testing.T, flags []string) {
-	t.Chdir(t.TempDir())
-	createHere(t, "1k")
 	input := []string{"pear", "plum", "lime", "fig", "quince"}
-	points, err := trace(t, "add", input, append(flags, "--sync-every", "2")...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	library := func(change func(*mmapfilter.Filter) error) func() error {
-		return func() error {
-			filter, err := mmapfilter.Open("f.mmf", nil)
-			if err != nil {
-				return err
-			}
-			return errors.Join(change(filter), filter.Close())
-		}
-	}
-	tool := func(stdin string, args ...string) func() error {
-		return func() error {
-			if exit, _, stderr := runHere(strings.NewReader(stdin), args...); exit == exitError || exit >= recoverDamaged {
-				return errors.New(stderr)
-			}
-			return nil
-		}
-	}
 	for _, c := range []struct {
-		name    string
-		do      func() error
+		change  string
 		noticed bool
 	}{
-		{"insert", library(func(f *mmapfilter.Filter) error { return f.Insert([]byte("other")) }), true},
-		{"inserts", library(func(f *mmapfilter.Filter) error {
-			return errors.Join(f.Insert([]byte("other")), f.Insert([]byte("other")))
-		}), true},
-		{"delete", library(func(f *mmapfilter.Filter) error { _, err := f.Delete([]byte("pear")); return err }), true},
-		{"sequence", library(func(f *mmapfilter.Filter) error { return f.SyncAt(17) }), true},
-		{"del", tool("pear\n", "del", "f.mmf"), true},
-		{"del of nothing", tool("", "del", "f.mmf"), true},
-		{"uniq", tool("other\n", "uniq", "--filter", "f.mmf"), true},
-		{"add", tool("pear\nother\n", "add", "f.mmf"), true},
-		{"recover", tool("", "recover", "f.mmf"), false},
-		{"check", tool("pear\n", "check", "--recover", "f.mmf"), false},
-		{"checkpoint", tool("", "checkpoint", "--seal", "f.mmf"), false},
-		{"sync", library((*mmapfilter.Filter).Sync), false},
-		{"refused", tool("pear\nother\n", "add", "--resume", "f.mmf"), false},
+		{"insert-batch", true}, {"delete", true}, {"number", true}, {"mmapfilter del f.mmf", true}, {"mmapfilter uniq --filter f.mmf", true},
+		{"mmapfilter add f.mmf others", true}, {"mmapfilter recover f.mmf", false}, {"mmapfilter check --recover f.mmf", false},
+		{"mmapfilter checkpoint --seal f.mmf", false}, {"sync", false}, {"mmapfilter add --resume f.mmf others", false},
 	} {
-		for i, p := range points {
-			if p.dealt == 0 && c.noticed || p.dealt < 2 && c.name == "refused" || testing.Short() && i%3 > 0 {
-				continue
+		for _, kind := range []runKind{addRun, addUniqueRun} {
+			t.Chdir(t.TempDir())
+			createHere(t, "1k")
+			if err := os.WriteFile("others", []byte("pear\nother\n"), 0o666); err != nil {
+				t.Fatal(err)
 			}
-			p.restore(t)
-			if err := c.do(); err != nil && c.name != "refused" {
-				t.Fatal(c.name, err)
+			there := []string{"base"}
+			if kind == addRun && c.change == "delete" {
+				there = append(there, input...) // so that no record reveals the delete
 			}
-			state := contentsHere(t, append([]string{"other"}, input...))
-			exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "--resume", "f.mmf")
-			got := contentsHere(t, append([]string{"other"}, input...))
-			if c.noticed && (exit != exitError || !strings.Contains(stderr, "omit --resume") || !maps.Equal(got, state)) {
-				t.Errorf("%s at point %d, %d dealt with: exit %d, %s: held %v, holds %v", c.name, i, p.dealt, exit, stderr, state, got)
+			must(t, lines(there), "add", "f.mmf")
+			points, err := trace(t, kind, input, "--sync-every", "2")
+			if err != nil {
+				t.Fatal(err)
 			}
-			if !c.noticed && (exit != 0 || !maps.Equal(got, contents{}.with("add", false, input))) {
-				t.Errorf("%s at point %d, %d dealt with: exit %d, %s: holds %v", c.name, i, p.dealt, exit, stderr, got)
+			for i, p := range points {
+				if !p.begun || p.dealt == 0 && c.noticed || p.dealt < 2 && strings.HasSuffix(c.change, "--resume f.mmf others") || testing.Short() && i%3 > 0 {
+					continue
+				}
+				p.restore(t)
+				doOne(t, c.change)
+				known := append([]string{"base", "other"}, input...)
+				want := contents{}.with(addRun, there).with(kind, input)
+				if c.noticed {
+					want = contentsHere(t, known)
+				}
+				exit, stderr, got := resume(t, kind, input, known)
+				if c.noticed != (exit == exitError) || c.noticed && !strings.Contains(stderr, "omit --resume") || !maps.Equal(got, want) {
+					t.Errorf("%v, %s at point %d, %d dealt with: exit %d, %s: holds %v, want %v", kind, c.change, i, p.dealt, exit, stderr, got, want)
+				}
 			}
-		}
-	}
-}
-
-// TestResumeNoticesDelete checks that a delete is noticed even if the filter says "maybe" for
-// all records, so that none of them reveals the extra operation.
-func TestResumeNoticesDelete(t *testing.T) {
-	t.Chdir(t.TempDir())
-	createHere(t, "1k")
-	input := []string{"pear", "plum", "lime", "fig"}
-	if exit, _, stderr := runHere(strings.NewReader("base\n"+lines(input)), "add", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
-	points, err := trace(t, "add", input)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range points {
-		if !p.begun {
-			continue
-		}
-		p.restore(t)
-		filter, err := mmapfilter.Open("f.mmf", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if deleted, err := filter.Delete([]byte("base")); !deleted || err != nil {
-			t.Fatal(deleted, err)
-		}
-		if err := filter.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "--resume", "f.mmf"); exit != exitError || !strings.Contains(stderr, "something else has changed it") {
-			t.Errorf("point %d: exit %d, %s", i, exit, stderr)
 		}
 	}
 }
@@ -499,20 +415,15 @@ func TestResumeOneThatOnlyBegan(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
 	input := []string{"pear", "plum"}
-	if exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
-	m := prepare(t, "add", input)
+	must(t, lines(input), "add", "f.mmf")
+	m := prepare(t, addRun, input)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := m.run(ctx); !errors.Is(err, context.Canceled) || m.done > 0 {
 		t.Fatal(err, m.done)
 	}
-	if exit, _, stderr := runHere(strings.NewReader(lines(input)), "add", "--resume", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
-	if got, want := contentsHere(t, input), (contents{"pear": 2, "plum": 2}); !maps.Equal(got, want) {
-		t.Errorf("holds %v, want %v", got, want)
+	if exit, stderr, got := resume(t, addRun, input, nil); exit != 0 || !maps.Equal(got, contents{"pear": 2, "plum": 2}) {
+		t.Errorf("exit %d, %s, holds %v", exit, stderr, got)
 	}
 }
 
@@ -520,68 +431,57 @@ func TestResumeOneThatOnlyBegan(t *testing.T) {
 // and is the first to be tried again wherever the run is killed, even if the filter already says
 // "maybe" for it.
 func TestResumeAtFullFilter(t *testing.T) {
-	for _, flags := range [][]string{nil, {"--unique"}} {
-		t.Run(fmt.Sprint(flags), func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			createHere(t, "10")
-			var there []string
-			filter, err := mmapfilter.Open("f.mmf", nil)
-			for i := 0; err == nil; i++ {
-				key := fmt.Sprint("key ", i)
-				if err = filter.Insert([]byte(key)); err == nil {
-					there = append(there, key)
+	for _, kind := range []runKind{addRun, addUniqueRun} {
+		t.Chdir(t.TempDir())
+		createHere(t, "10")
+		filter, err := mmapfilter.Open("f.mmf", nil)
+		var there []string
+		for err == nil {
+			key := fmt.Sprint("key ", len(there))
+			if err = filter.Insert([]byte(key)); err == nil {
+				there = append(there, key)
+			}
+		}
+		if !errors.Is(err, mmapfilter.ErrFull) {
+			t.Fatal(err)
+		}
+		input := []string{"last", "one more", "two more"}
+		if kind == addRun {
+			// A copy of a key needs a stash entry if its lines are full and the stash has no
+			// copy of it.
+			i := slices.IndexFunc(there, func(key string) bool { return filter.Insert([]byte(key)) != nil })
+			if i < 0 {
+				t.Fatal("no key is refused")
+			}
+			input[1] = there[i]
+		}
+		// The last key is in the stash. Deleting it makes room for one key.
+		if deleted, err := filter.Delete([]byte(there[len(there)-1])); !deleted || err != nil {
+			t.Fatal(deleted, err)
+		}
+		if err := filter.Close(); err != nil {
+			t.Fatal(err)
+		}
+		points, err := trace(t, kind, input)
+		if err == nil || !strings.Contains(err.Error(), "record 2 of standard input does not fit") {
+			t.Fatal(err)
+		}
+		for i, p := range points {
+			if p.dealt == 0 {
+				continue // there is room for the first record
+			}
+			p.restore(t)
+			known := slices.Concat(there, input)
+			before := contentsHere(t, known)
+			for range 3 { // a run that adds nothing changes nothing
+				exit, stderr, after := resume(t, kind, input, known)
+				// With --unique, a committed refusal without the marker after it shows as a
+				// record that is not in the filter.
+				other := kind == addUniqueRun && i < len(points)-2 && strings.Contains(stderr, "record 2: certainly not in f.mmf")
+				if exit != exitError || !other && !strings.Contains(stderr, "record 2 of standard input does not fit") || !maps.Equal(after, before) {
+					t.Errorf("%v at point %d: exit %d, %s", kind, i, exit, stderr)
 				}
 			}
-			if !errors.Is(err, mmapfilter.ErrFull) {
-				t.Fatal(err)
-			}
-			input := []string{"last", "one more", "two more"}
-			if flags == nil {
-				// A copy of a key needs a stash entry if its lines are full and the stash has no
-				// copy of it.
-				i := slices.IndexFunc(there, func(key string) bool { return filter.Insert([]byte(key)) != nil })
-				if i < 0 {
-					t.Fatal("no key is refused")
-				}
-				input[1] = there[i]
-			}
-			// The last key is in the stash. Deleting it makes room for one key.
-			if deleted, err := filter.Delete([]byte(there[len(there)-1])); !deleted || err != nil {
-				t.Fatal(deleted, err)
-			}
-			if err := filter.Close(); err != nil {
-				t.Fatal(err)
-			}
-			points, err := trace(t, "add", input, flags...)
-			if err == nil || !strings.Contains(err.Error(), "record 2 of standard input does not fit") {
-				t.Fatal(err)
-			}
-			for i, p := range points {
-				if p.dealt == 0 {
-					continue // there is room for the first record
-				}
-				p.restore(t)
-				length := lengthHere(t)
-				for range 3 { // a run that adds nothing changes nothing
-					exit, _, stderr := runHere(strings.NewReader(lines(input)), append([]string{"add", "--resume", "f.mmf"}, flags...)...)
-					// With --unique, a committed refusal without the marker after it shows as a
-					// record that is not in the filter.
-					other := flags != nil && i < len(points)-2 && strings.Contains(stderr, "record 2: certainly not in f.mmf")
-					if exit != exitError || !other && !strings.Contains(stderr, "record 2 of standard input does not fit") || lengthHere(t) != length {
-						t.Errorf("point %d: exit %d, %s", i, exit, stderr)
-					}
-				}
-			}
-		})
+		}
 	}
-}
-
-func lengthHere(t *testing.T) uint64 {
-	t.Helper()
-	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer filter.Close()
-	return filter.Len()
 }

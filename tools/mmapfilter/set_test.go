@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
@@ -34,70 +30,6 @@ func oneFile(t *testing.T, pattern string) string {
 		t.Fatalf("%s: %v, %v", pattern, found, err)
 	}
 	return found[0]
-}
-
-// TestCheckFollowsSet checks that a check with --follow looks keys up in the current set: in one that
-// appears, in the next, which is read otherwise, and without a shard that goes and comes back.
-func TestCheckFollowsSet(t *testing.T) {
-	t.Chdir(t.TempDir())
-	stdin, typed := io.Pipe()
-	printed, stdout := io.Pipe()
-	var stderr bytes.Buffer
-	exit := make(chan int)
-	go func() {
-		status := run(context.Background(), []string{"check", "--follow", "--wait-for-file", "-v", "f.set"}, stdin, stdout, &stderr)
-		stdout.Close()
-		exit <- status
-	}()
-	answers := make(chan string)
-	go func() {
-		var line []byte
-		b := make([]byte, 1)
-		for {
-			if _, err := printed.Read(b); err != nil {
-				close(answers)
-				return
-			}
-			if line = append(line, b[0]); b[0] == '\n' {
-				answers <- string(line)
-				line = nil
-			}
-		}
-	}()
-	ask := func(key string) { io.WriteString(typed, key+"\n") }
-	absent := func(key string) {
-		t.Helper()
-		ask(key)
-		if got := <-answers; got != key+"\n" {
-			t.Fatalf("%q, want %s", got, key)
-		}
-	}
-	ask("apple") // may be in a set that is not there
-	must(t, "apple\npear\n", "build", "-q", "-p", "1e-8", "--shards", "3", "-o", "f.set")
-	absent("plum")
-	ask("apple")
-	ask("pear")
-	must(t, "plum\n", "build", "-q", "-p", "1e-8", "--shards", "4", "-o", "f.set")
-	absent("apple")
-	must(t, "PLUM\n", "build", "-q", "-p", "1e-8", "--trim-cr", "--shards", "4", "-o", "f.set")
-	ask("PLUM\r")
-	absent("plum")
-	must(t, "", "set", "gc", "-q", ".")
-	for _, shard := range []string{"0", "1", "2", "3"} {
-		if err := os.Rename(oneFile(t, "shard-0000"+shard+"-*"), "away"+shard); err != nil {
-			t.Fatal(err)
-		}
-	}
-	absent("apple") // in a file that is open still
-	must(t, "PLUM\n", "build", "-q", "-p", "1e-8", "--trim-cr", "--shards", "4", "-o", "f.set")
-	absent("apple")
-	typed.Close()
-	if e, more := <-exit, <-answers; e != exitError || more != "" {
-		t.Errorf("exit %d, %s", e, more)
-	}
-	if text := stderr.String(); !strings.HasPrefix(text, "mmapfilter: f.set: no such file yet: any key may be in it\n") || !strings.Contains(text, "f.set: shard ") || strings.Count(text, "\n") > 5 {
-		t.Error(text)
-	}
 }
 
 // TestSetOfDeadWriter recovers a shard whose writer has died, and a set that has such a shard.
@@ -146,47 +78,6 @@ func TestSetOfDeadWriter(t *testing.T) {
 		}
 		for _, shard := range shards {
 			os.Remove(shard)
-		}
-	}
-}
-
-// TestInterruptedSet interrupts commands that make a set: they leave nothing behind.
-func TestInterruptedSet(t *testing.T) {
-	for _, c := range []struct{ args, until string }{
-		{"build -q --shards 9 -o f.set keys", "f.set.spool.tmp-*"},
-		{"build -q --shards 9 -o f.set keys", "shard-00004-*.mmf"},
-		{"set partition -q --plan p --task b --spool . keys", "b.spool.tmp-*"},
-		{"set build -q --plan p --shard 2 --spool . --out .", "shard-00002-of-*.tmp-*"},
-	} {
-		t.Chdir(t.TempDir())
-		must(t, "", "set", "plan", "-q", "--shards", "9", "-o", "p")
-		if err := os.WriteFile("keys", []byte(manyLines(0, 300_000)), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		must(t, "", "set", "partition", "-q", "--plan", "p", "--task", "a", "--spool", ".", "keys")
-		names := fileNames(t)
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() {
-			defer cancel()
-			for ctx.Err() == nil {
-				if begun, _ := filepath.Glob(c.until); begun != nil {
-					return
-				}
-				time.Sleep(100 * time.Microsecond)
-			}
-		}()
-		var stderr bytes.Buffer
-		exit := run(ctx, strings.Fields(c.args), nil, io.Discard, &stderr)
-		cancel()
-		if exit == exitYes {
-			t.Logf("%s: not interrupted in time", c.args)
-			continue
-		}
-		if exit != exitError || stderr.String() != "mmapfilter: interrupted\n" {
-			t.Errorf("%s: exit %d, %s", c.args, exit, &stderr)
-		}
-		if after := fileNames(t); !slices.Equal(after, names) {
-			t.Errorf("%s: left %v", c.args, after)
 		}
 	}
 }

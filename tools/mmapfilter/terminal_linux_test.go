@@ -41,9 +41,7 @@ func TestDiscardLogAsks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const question = "d.mmf: d.mmf.stash is missing\nTo go on without it may lose keys: " +
 		"any key inserted or moved since the last checkpoint, even if synced, may then be answered \"certainly not\".\nDiscard it? [y/N] "
-	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "", "create", "-n", "1k", "f.mmf")
 	for _, c := range []struct {
 		answer string
 		exit   int

@@ -13,9 +13,7 @@ import (
 // even across two runs.
 func TestUniqManyLines(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, _, stderr := runHere(nil, "create", "-n", "100k", "-p", "1e-8", "--seed", "1", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "", "create", "-n", "100k", "-p", "1e-8", "--seed", "1", "f.mmf")
 	const n = 200_000
 	random := rand.New(rand.NewPCG(1, 2))
 	seen := make(map[int]bool)

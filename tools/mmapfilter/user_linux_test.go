@@ -45,9 +45,7 @@ func TestAsAnotherUser(t *testing.T) {
 		}
 		return cmd.ProcessState.ExitCode(), string(out)
 	}
-	if exit, _, stderr := runHere(nil, "create", "-n", "1k", "-p", "1e-6", "f.mmf"); exit != 0 {
-		t.Fatal(stderr)
-	}
+	must(t, "", "create", "-n", "1k", "-p", "1e-6", "f.mmf")
 	if err := leaveDead("f.mmf", "d.mmf", "a\n"); err != nil {
 		t.Fatal(err)
 	}
