@@ -1,9 +1,11 @@
+// This module is run in a clone only: nothing imports it, and it has no versions.
+
 module github.com/mmapfilter/mmapfilter/layout/_asm
 
 go 1.24.0
 
 require (
-	github.com/mmapfilter/mmapfilter v0.0.0-00010101000000-000000000000
+	github.com/mmapfilter/mmapfilter v0.1.0
 	github.com/mmcloughlin/avo v0.5.0
 )
 

@@ -1,10 +1,12 @@
+// This module is run in a clone only: nothing imports it, and it has no versions.
+
 module github.com/mmapfilter/mmapfilter/tools/beam
 
 go 1.26.0
 
 require (
 	github.com/apache/beam/sdks/v2 v2.77.0
-	github.com/mmapfilter/mmapfilter v0.0.0
+	github.com/mmapfilter/mmapfilter v0.1.0
 )
 
 require (

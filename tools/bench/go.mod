@@ -1,3 +1,5 @@
+// This module is run in a clone only: nothing imports it, and it has no versions.
+
 module github.com/mmapfilter/mmapfilter/tools/bench
 
 go 1.25.0
@@ -11,10 +13,10 @@ require (
 	github.com/dgraph-io/badger/v4 v4.9.6
 	github.com/greatroar/blobloom v0.8.0
 	github.com/linvon/cuckoo-filter v0.4.0
-	github.com/mmapfilter/mmapfilter v0.0.0
-	github.com/mmapfilter/mmapfilter/mmapfilter/guard/badgerguard v0.0.0
-	github.com/mmapfilter/mmapfilter/mmapfilter/guard/bboltguard v0.0.0
-	github.com/mmapfilter/mmapfilter/mmapfilter/guard/pebbleguard v0.0.0
+	github.com/mmapfilter/mmapfilter v0.1.0
+	github.com/mmapfilter/mmapfilter/mmapfilter/guard/badgerguard v0.1.0
+	github.com/mmapfilter/mmapfilter/mmapfilter/guard/bboltguard v0.1.0
+	github.com/mmapfilter/mmapfilter/mmapfilter/guard/pebbleguard v0.1.0
 	github.com/seiflotfy/cuckoofilter v0.0.0-20240715131351-a2f2c23f1771
 	github.com/zeebo/xxh3 v1.1.0
 	go.etcd.io/bbolt v1.5.0

@@ -1,3 +1,6 @@
+// The guard of Badger is a module of its own, so that only those who use it need Badger. The replace at the
+// end serves a clone of the repository; Go ignores it for whoever imports this module.
+
 module github.com/mmapfilter/mmapfilter/mmapfilter/guard/badgerguard
 
 go 1.24.0
@@ -5,7 +8,7 @@ go 1.24.0
 require (
 	github.com/dgraph-io/badger/v4 v4.9.6
 	github.com/dgraph-io/ristretto/v2 v2.2.0
-	github.com/mmapfilter/mmapfilter v0.0.0
+	github.com/mmapfilter/mmapfilter v0.1.0
 )
 
 require (

@@ -1,9 +1,12 @@
+// The guard of bbolt is a module of its own, so that only those who use it need bbolt. The replace at the
+// end serves a clone of the repository; Go ignores it for whoever imports this module.
+
 module github.com/mmapfilter/mmapfilter/mmapfilter/guard/bboltguard
 
 go 1.25.0
 
 require (
-	github.com/mmapfilter/mmapfilter v0.0.0
+	github.com/mmapfilter/mmapfilter v0.1.0
 	go.etcd.io/bbolt v1.5.0
 )
 

@@ -1,10 +1,13 @@
+// The guard of Pebble is a module of its own, so that only those who use it need Pebble. The replace at the
+// end serves a clone of the repository; Go ignores it for whoever imports this module.
+
 module github.com/mmapfilter/mmapfilter/mmapfilter/guard/pebbleguard
 
 go 1.24.0
 
 require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
-	github.com/mmapfilter/mmapfilter v0.0.0
+	github.com/mmapfilter/mmapfilter v0.1.0
 )
 
 require (

@@ -1,9 +1,11 @@
+// This module is run in a clone only: nothing imports it, and it has no versions.
+
 module github.com/mmapfilter/mmapfilter/mmapfilter/guard/example/sqlite
 
 go 1.26.0
 
 require (
-	github.com/mmapfilter/mmapfilter v0.0.0
+	github.com/mmapfilter/mmapfilter v0.1.0
 	modernc.org/sqlite v1.62.0
 )
 

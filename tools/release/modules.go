@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+)
+
+// mark is the first comment of a go.mod whose module has no versions.
+const mark = "// This module is run in a clone only:"
+
+// newest is the heading of a version in CHANGELOG.md, with its date or "(not released)".
+var newest = regexp.MustCompile(`(?m)^## (v\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d|not released)\)$`)
+
+// A tree is a clone of the repository, with the changes that are not committed.
+type tree struct {
+	root     string
+	version  string // of the newest section of CHANGELOG.md, which is the only place that states it
+	date     string // of this section
+	section  string // its text
+	modules  []*mod // those with versions, each after those that it requires
+	unlisted []*mod // those without
+}
+
+// A mod is a module of the tree.
+type mod struct {
+	dir   string   // below the root, with slashes; "" for the root
+	files []string // of git, below the root; not those of modules in its folders
+	*modfile.File
+}
+
+func (m *mod) path() string { return m.Module.Mod.Path }
+
+// tag is the name by which Go finds a version of the module in the repository.
+func (m *mod) tag(version string) string {
+	if m.dir == "" {
+		return version
+	}
+	return m.dir + "/" + version
+}
+
+// readTree reads the changelog and the go.mod files.
+func readTree(root string) (*tree, error) {
+	t := &tree{root: root}
+	changes, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		return nil, err
+	}
+	at := newest.FindAllSubmatchIndex(changes, 2)
+	if at == nil {
+		return nil, fmt.Errorf("CHANGELOG.md has no heading such as \"## v0.1.0 (not released)\"")
+	}
+	t.version, t.date = string(changes[at[0][2]:at[0][3]]), string(changes[at[0][4]:at[0][5]])
+	t.section = string(changes[at[0][1]:])
+	if len(at) > 1 {
+		t.section = string(changes[at[0][1]:at[1][0]])
+	}
+	listed, err := git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+	if err != nil {
+		return nil, err
+	}
+	files := slices.DeleteFunc(strings.Split(strings.TrimSuffix(listed, "\x00"), "\x00"), func(name string) bool {
+		_, err := os.Lstat(filepath.Join(root, name))
+		return err != nil // removed, which is not committed
+	})
+	for _, name := range files {
+		if name != "go.mod" && !strings.HasSuffix(name, "/go.mod") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return nil, err
+		}
+		m := &mod{dir: strings.TrimSuffix(strings.TrimSuffix(name, "go.mod"), "/")}
+		if m.File, err = modfile.Parse(name, text, nil); err != nil {
+			return nil, err
+		}
+		m.files = slices.Clone(files)
+		if strings.HasPrefix(string(text), mark) {
+			t.unlisted = append(t.unlisted, m)
+		} else {
+			t.modules = append(t.modules, m)
+		}
+	}
+	for _, m := range t.modules {
+		m.files = slices.DeleteFunc(m.files, func(name string) bool { return t.owner(name) != m })
+	}
+	slices.SortStableFunc(t.modules, func(a, b *mod) int { return len(t.own(a)) - len(t.own(b)) })
+	return t, nil
+}
+
+// owner returns the module that a file is in.
+func (t *tree) owner(name string) (owner *mod) {
+	for _, m := range slices.Concat(t.modules, t.unlisted) {
+		if (m.dir == "" || strings.HasPrefix(name, m.dir+"/")) && (owner == nil || len(m.dir) > len(owner.dir)) {
+			owner = m
+		}
+	}
+	return owner
+}
+
+// own returns those modules of the tree that a module requires.
+func (t *tree) own(m *mod) (own []module.Version) {
+	for _, r := range m.Require {
+		if slices.ContainsFunc(slices.Concat(t.modules, t.unlisted), func(o *mod) bool { return o.path() == r.Mod.Path }) {
+			own = append(own, r.Mod)
+		}
+	}
+	return own
+}
+
+// problems returns why the go.mod files cannot be those of a release.
+func (t *tree) problems() (problems []string) {
+	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	for _, m := range slices.Concat(t.modules, t.unlisted) {
+		name := m.Syntax.Name
+		published := slices.Contains(t.modules, m)
+		own := t.own(m)
+		for _, r := range own {
+			if r.Version != t.version {
+				report("%s requires %s, but CHANGELOG.md says %s", name, r, t.version)
+			}
+			if published && !slices.ContainsFunc(t.modules, func(o *mod) bool { return o.path() == r.Path }) {
+				report("%s requires %s, which has no versions", name, r.Path)
+			}
+			if !slices.ContainsFunc(m.Replace, func(x *modfile.Replace) bool { return x.Old.Path == r.Path }) {
+				report("%s does not replace %s by that of the clone", name, r.Path)
+			}
+		}
+		switch {
+		case m.dir == "" && len(m.Replace) > 0:
+			report("%s has a replace: go install would refuse the command", name)
+		case published && len(m.Replace) > len(own):
+			report("%s replaces a module of others, which Go ignores for importers", name)
+		}
+	}
+	return problems
+}
+
+// git returns the output of a command of git.
+func git(dir string, args ...string) (string, error) {
+	return run(dir, nil, "git", args...)
+}
+
+// run returns the output of a command. What env has comes after the environment of this process.
+func run(dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	var errs strings.Builder
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out, errs.String())
+	}
+	return string(out), nil
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clone makes a repository of files, which are not committed.
+func clone(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		must(t, os.WriteFile(path, []byte(text), 0o666))
+	}
+	_, err := git(dir, "init", "-q")
+	must(t, err)
+	return dir
+}
+
+// TestTree checks that all modules of the repository agree with CHANGELOG.md, and one another.
+func TestTree(t *testing.T) {
+	tree, err := readTree("../..")
+	must(t, err)
+	for _, p := range tree.problems() {
+		t.Error(p)
+	}
+	var published []string
+	for _, m := range tree.modules {
+		published = append(published, m.tag(tree.version))
+	}
+	slices.Sort(published[1:])
+	want := []string{"", "mmapfilter/guard/badgerguard/", "mmapfilter/guard/bboltguard/", "mmapfilter/guard/pebbleguard/"}
+	for i := range want {
+		want[i] += tree.version
+	}
+	if !slices.Equal(published, want) {
+		t.Errorf("the tags would be %q, not %q", published, want)
+	}
+}
+
+// TestProblems checks trees that have one problem each, and one that has none.
+func TestProblems(t *testing.T) {
+	const guard = "module x.org/m/guard\n\nrequire x.org/m v0.2.0\n\nreplace x.org/m => ../\n"
+	good := map[string]string{
+		"CHANGELOG.md": "# Changes\n\n## v0.2.0 (not released)\n\nMore.\n\n## v0.1.0 (2026-11-28)\n\nThe first.\n",
+		"go.mod":       "module x.org/m\n",
+		"guard/go.mod": guard,
+		"bench/go.mod": mark + " no versions.\n\nmodule x.org/m/bench\n\nrequire x.org/m/guard v0.2.0\n\nreplace x.org/m/guard => ../guard\n",
+	}
+	said := func(name, text string) string {
+		files := map[string]string{name: text}
+		for name, text := range good {
+			if _, ok := files[name]; !ok {
+				files[name] = text
+			}
+		}
+		tree, err := readTree(clone(t, files))
+		if err != nil {
+			return err.Error()
+		}
+		return strings.Join(tree.problems(), "\n")
+	}
+	if p := said("README.md", ""); p != "" {
+		t.Errorf("a good tree: %s", p)
+	}
+	for _, c := range []struct{ name, text, says string }{
+		{"CHANGELOG.md", "# Changes\n\n## 0.2.0\n", "no heading"},
+		{"CHANGELOG.md", "# Changes\n\n## v0.3.0 (not released)\n", "guard/go.mod requires x.org/m@v0.2.0, but CHANGELOG.md says v0.3.0"},
+		{"guard/go.mod", strings.Replace(guard, "v0.2.0", "v0.0.0", 1), "guard/go.mod requires x.org/m@v0.0.0, but CHANGELOG.md says v0.2.0"},
+		{"guard/go.mod", "module x.org/m/guard\n\nrequire x.org/m v0.2.0\n", "guard/go.mod does not replace x.org/m by"},
+		{"guard/go.mod", guard + "\nreplace y.org/y => ../y\n", "guard/go.mod replaces a module of others"},
+		{"guard/go.mod", guard + "\nrequire x.org/m/bench v0.2.0\n\nreplace x.org/m/bench => ../bench\n", "guard/go.mod requires x.org/m/bench, which has no versions"},
+		{"bench/go.mod", mark + " no versions.\n\nmodule x.org/m/bench\n\nrequire x.org/m/guard v0.1.0\n\nreplace x.org/m/guard => ../guard\n", "bench/go.mod requires x.org/m/guard@v0.1.0"},
+		{"go.mod", "module x.org/m\n\nreplace y.org/y => ../y\n", "go.mod has a replace: go install would refuse"},
+	} {
+		if got := said(c.name, c.text); !strings.Contains(got, c.says) {
+			t.Errorf("%s %q: %q, which does not say %q", c.name, c.text, got, c.says)
+		}
+	}
+}
