@@ -99,61 +99,6 @@ func BenchmarkContains(b *testing.B) {
 	}
 }
 
-// BenchmarkFollow looks up absent keys in a follower and a filter in turn, for a file that fits
-// in the processor's cache and for one of 64 MiB. The ratios are of the medians of 51 rounds. It
-// also reports how long a look at the path takes that finds nothing new.
-//
-//	go test ./mmapfilter -run '^$' -bench 'Follow$'
-func BenchmarkFollow(b *testing.B) {
-	for _, n := range small([]uint64{20_000, 40_000_000}, []uint64{20_000}) {
-		once(b, fmt.Sprintf("keys=%d", n), func(b *testing.B) {
-			filter, path := mustBuild(b, &Options{Capacity: n}, numbers(0, n))
-			follower := mustFollow(b, path, byHand)
-			rng := rand.New(rand.NewPCG(3, 4))
-			rounds, batch := small(51, 1), 100_000
-			keys, found := make([][]byte, batch), make([]bool, batch)
-			var one, all [2]series
-			var look series
-			fresh := func() {
-				for i := range keys {
-					keys[i] = fmt.Appendf(keys[i][:0], "%016x", rng.Uint64())
-				}
-			}
-			turns := []func(){
-				func() {
-					one[0].timed(b, func() error {
-						for _, key := range keys {
-							filter.Contains(key)
-						}
-						return nil
-					})
-				},
-				func() {
-					one[1].timed(b, func() error {
-						for _, key := range keys {
-							follower.Contains(key)
-						}
-						return nil
-					})
-				},
-				func() { all[0].timed(b, func() error { filter.ContainsBatch(keys, found); return nil }) },
-				func() { all[1].timed(b, func() error { follower.ContainsBatch(keys, found); return nil }) },
-			}
-			for round := range rounds {
-				for turn := range turns {
-					fresh() // no turn finds in the cache what another one has read
-					turns[(round+turn)%len(turns)]()
-				}
-				look.timed(b, func() error { _, err := follower.Refresh(); return err })
-			}
-			b.ReportMetric(one[0].median()/float64(batch), "ns/Contains")
-			b.ReportMetric(one[1].median()/one[0].median(), "Contains/filter")
-			b.ReportMetric(all[1].median()/all[0].median(), "ContainsBatch/filter")
-			b.ReportMetric(look.median()/1000, "µs/look")
-		})
-	}
-}
-
 // BenchmarkVerify verifies a file of 1 GiB in the page cache. For comparison, one goroutine per
 // processor only reads the same memory.
 func BenchmarkVerify(b *testing.B) {

@@ -128,6 +128,14 @@ func memoryDir(tb testing.TB) string {
 	return dir
 }
 
+// small returns its second argument in a short run, and otherwise its first.
+func small[T any](usual, short T) T {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
 func mustInsert(tb testing.TB, f *Filter, from, to uint64) {
 	tb.Helper()
 	for key := range numbers(from, to) {

@@ -109,27 +109,6 @@ func standardError(rate float64, n uint64) float64 {
 	return math.Sqrt(rate * (1 - rate) / float64(n))
 }
 
-// BenchmarkRates prints the requested, predicted and measured rates:
-//
-//	go test ./mmapfilter -run '^$' -bench Rates -benchtime 1x
-func BenchmarkRates(b *testing.B) {
-	for _, c := range rateCases() {
-		b.Run(c.name, func(b *testing.B) {
-			var r rateResult
-			for b.Loop() {
-				r = measureRate(b, c.opts, c.many*manyKeys())
-			}
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(r.asked*100, "%asked")
-			b.ReportMetric(r.predicted*100, "%predicted")
-			b.ReportMetric(r.measured*100, "%measured")
-			b.ReportMetric(r.stats.BitsPerKey, "bits/key")
-			b.ReportMetric(100*float64(r.stats.Len)/float64(r.stats.Slots), "%load")
-			b.ReportMetric(float64(r.missing), "missing")
-		})
-	}
-}
-
 // fillByInserts fills a table with random items, one by one, until one finds no slot. It returns
 // the load at that point, and the share of second lines at design load.
 func fillByInserts(tb testing.TB, s shape, lines uint64) (full, second float64) {
@@ -195,30 +174,6 @@ func TestFill(t *testing.T) {
 		if least := float64(layout.DesignLoads(s.kind, s.Params).Usual)/100 + 0.005; full < least || second > 0.095 {
 			t.Errorf("%s: full at %.4f, second lines at design load: %.4f", s, full, second)
 		}
-	}
-}
-
-// BenchmarkFill prints the loads:
-//
-//	go test ./mmapfilter -run '^$' -bench Fill -benchtime 1x
-func BenchmarkFill(b *testing.B) {
-	for _, s := range fillShapes() {
-		b.Run(s.String(), func(b *testing.B) {
-			var full, second, refused float64
-			lines := s.lines(small(uint64(100_000), 10_000))
-			for b.Loop() {
-				full, second = fillByInserts(b, s, lines)
-				refused = refusedAt(b, s, lines)
-			}
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(full*100, "%full")
-			b.ReportMetric(refused*100, "%refused")
-			b.ReportMetric(second*100, "%second")
-			if s.kind == layout.Compact {
-				load := layout.DesignLoads(s.kind, s.Params).Usual
-				b.ReportMetric(100*overflowByBuild(b, s, small(uint64(3_000_000), 300_000), load).second, "%second-built")
-			}
-		})
 	}
 }
 

@@ -137,8 +137,8 @@ func TestUnsealedFileIsInSmallPages(t *testing.T) {
 		built, path := mustBuild(t, &Options{Capacity: 40_000_000}, numbers(0, 2_000_000))
 		built.Close()
 		waitUnmapped(t, path)
-		if on := fileSystem(path); on.kind == "tmpfs" || dirtiedBytes() == 0 {
-			t.Skipf("NOT TESTED: bytes written back: the file system is %q", on.kind)
+		if kind := fileSystem(path); kind == "tmpfs" || dirtiedBytes() == 0 {
+			t.Skipf("NOT TESTED: bytes written back: the file system is %q", kind)
 		}
 		open := func() *Filter {
 			f, err := Open(path, &OpenOptions{CommitInterval: -1})
@@ -336,7 +336,7 @@ func TestReaderHeedsWriter(t *testing.T) {
 	for _, how := range []string{"warm", "follow"} {
 		built, path := mustBuild(t, &Options{Capacity: 100_000}, numbers(0, 1000))
 		built.Close()
-		if fileSystem(path).kind == "tmpfs" {
+		if fileSystem(path) == "tmpfs" {
 			t.Skip("NOT TESTED: the size of pages: on tmpfs, they stay large")
 		}
 		follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
