@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,73 +18,117 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// TestHashesMissing covers K1 and K2: a NAME.hashes that is missing, short, foreign, swapped or
-// damaged is an error of what needs it. The filter answers and is written to all the same.
+// mustLack checks that an error says that there are no hashes.
+func mustLack(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrNoHashes) || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestHashesMissing covers K1 and K2: a NAME.hashes that is missing, short, foreign, older or damaged is
+// an error of what needs it, and that changes nothing. The filter answers and is written to all the same;
+// then the hashes lack what was done, and do not count when they are back.
 func TestHashesMissing(t *testing.T) {
-	_, other := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 5000))
-	_, past := mustBuild(t, &Options{KeepHashes: true, Capacity: 9000}, numbers(0, 5000))
+	_, other := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 1000))
+	_, past := mustBuild(t, &Options{KeepHashes: true, Capacity: 2000}, numbers(0, 1000))
 	for name, damage := range map[string]func(path string) error{
 		"missing":   os.Remove,
 		"short":     func(path string) error { return os.Truncate(path, 8192) },
 		"empty":     func(path string) error { return os.Truncate(path, 0) },
 		"foreign":   func(path string) error { return copyOver(path, other+".hashes") },
 		"directory": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) },
-		"older":     func(path string) error { return os.Rename(path+".older", path) },
+		"older":     func(path string) error { return copyOver(path, past+".hashes") },
 		"header":    func(path string) error { return flipBit(path, 40) },
 		"last page": func(path string) error { return flipBit(path, -100) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "f.mmf")
-			if err := errors.Join(copyOver(path, past), copyOver(path+".hashes", past+".hashes"), copyOver(path+".hashes.older", past+".hashes")); err != nil {
+			ctx, path := t.Context(), filepath.Join(t.TempDir(), "f.mmf")
+			hashes, require := path+".hashes", &OpenOptions{RequireHashes: true}
+			if err := errors.Join(copyOver(path, past), copyOver(hashes, past+".hashes")); err != nil {
 				t.Fatal(err)
 			}
-			f, err := Open(path, nil)
+			opened(t, path, func(f *Filter) { mustInsert(t, f, 1000, 1900) })
+			good := readFile(t, hashes)
+			back := func() {
+				if err := errors.Join(os.RemoveAll(hashes), os.WriteFile(hashes, good, 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			refused := func() {
+				t.Helper()
+				_, err := Open(path, require)
+				mustLack(t, "open", err)
+				_, err = OpenOrCreate(path, &Options{Capacity: 9}, require)
+				mustLack(t, "open or create", err)
+				r, err := Verify(ctx, path)
+				if mustLack(t, "verify", r.HashesErr); err != nil {
+					t.Error(err)
+				}
+				mustLack(t, "merge", Merge(ctx, path+".merged", nil, path))
+			}
+			if err := damage(hashes); err != nil {
+				t.Fatal(err)
+			}
+			refused()
+			back()
+			f, err := Open(path, require)
 			if err != nil {
 				t.Fatal(err)
 			}
-			mustInsert(t, f, 5000, 6000)
-			if err := errors.Join(f.Close(), damage(path+".hashes")); err != nil {
+			if err := errors.Join(f.Close(), damage(hashes)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(path, &OpenOptions{RequireHashes: true}); !errors.Is(err, ErrNoHashes) {
-				t.Errorf("strict: %v", err)
+			opened(t, path, func(f *Filter) {
+				mustLack(t, "rebuild", f.Rebuild(ctx, nil))
+				_, err := f.ExpireBefore(ctx, time.Now())
+				if mustLack(t, "expire", err); f.Stats().GrowthErr == "" {
+					t.Error("Stats do not say that growth is off")
+				}
+				mustInsert(t, f, 1900, 2000)
+				mustDelete(t, f, 0, 100) // as many items as before
+				if err := f.Checkpoint(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			back()
+			refused()
+			if repaired, err := Repair(ctx, path, nil); repaired || err != nil {
+				t.Errorf("repair: %t, %v", repaired, err)
 			}
-			if r, err := Verify(context.Background(), path); err != nil || !errors.Is(r.HashesErr, ErrNoHashes) {
-				t.Errorf("verify: %+v, %v", r, err)
-			}
-			if err := Merge(context.Background(), path+".merged", nil, path); !errors.Is(err, ErrNoHashes) {
-				t.Errorf("merge: %v", err)
-			}
-			f, err = Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
-				t.Errorf("rebuild: %v", err)
-			}
-			if _, err := f.ExpireBefore(context.Background(), time.Now()); !errors.Is(err, ErrNoHashes) {
-				t.Errorf("expire: %v", err)
-			}
-			if f.Stats().GrowthErr == "" {
-				t.Error("Stats do not say that growth is off")
-			}
-			mustInsert(t, f, 6000, 6100)
-			mustDelete(t, f, 0, 100)
-			if err := errors.Join(f.Checkpoint(context.Background()), f.Close()); err != nil {
-				t.Fatal(err)
-			}
-			f, err = Open(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			mustHave(t, f, 100, 6100)
-			// Operations are missing from now on, whatever NAME.hashes becomes.
-			if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
-				t.Errorf("rebuild after writes: %v", err)
-			}
+			opened(t, path, func(f *Filter) {
+				mustHave(t, f, 100, 2000)
+				mustLack(t, "rebuild", f.Rebuild(ctx, nil))
+			})
 		})
 	}
+}
+
+// TestHashesOfADeadWriter covers K2: whatever needs the hashes of a filter whose writer has died, and
+// does not find them, fails and changes nothing. With NAME.hashes back, all is as before.
+func TestHashesOfADeadWriter(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
+	mustInsert(t, f, 0, 500)
+	if err := f.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustInsert(t, f, 500, 700)
+	path = abandon(t, f, path)
+	if err := os.Rename(path+".hashes", path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(path, &OpenOptions{RequireHashes: true})
+	mustLack(t, "open", err)
+	_, err = Repair(t.Context(), path, nil)
+	mustLack(t, "repair", err)
+	mustLack(t, "merge", Merge(t.Context(), path+".other", nil, path))
+	if err := os.Rename(path+".away", path+".hashes"); err != nil {
+		t.Fatal(err)
+	}
+	opened(t, path, func(f *Filter) {
+		mustInsert(t, f, 700, 5000)
+		mustHave(t, f, 0, 5000)
+	})
 }
 
 // TestHashesDamaged covers K1: damage in the middle of NAME.hashes, which opening does not see,
@@ -98,13 +144,11 @@ func TestHashesDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, off := range []int{3*4096 + 800, 5*4096 + 9, 12*4096 + 2000} {
-		if err := flipBit(path+".hashes", off); err != nil {
-			t.Fatal(err)
-		}
+		damaged := flipBit(path+".hashes", off)
 		if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, ErrCorrupt) {
 			t.Errorf("byte %d: %v", off, err)
 		}
-		if err := flipBit(path+".hashes", off); err != nil {
+		if err := errors.Join(damaged, flipBit(path+".hashes", off)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,194 +159,109 @@ func TestHashesDamaged(t *testing.T) {
 }
 
 // TestMerge covers C8 and K6: the new filter has the items of all inputs, or their union, with the same
-// bytes each time.
+// bytes whatever the workers.
 func TestMerge(t *testing.T) {
-	dir := t.TempDir()
+	ctx, dir := context.Background(), t.TempDir()
 	var inputs []string
-	for i := range uint64(5) {
-		path := filepath.Join(dir, "in"+string('0'+rune(i)))
-		if i == 0 {
-			f, err := Build(context.Background(), path, &Options{KeepHashes: true}, numbers(0, 2000))
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.Close()
-		} else {
-			f, err := Create(path, &Options{KeepHashes: true, Capacity: 3000, Seed: DefaultSeed})
-			if err != nil {
-				t.Fatal(err)
-			}
-			mustInsert(t, f, 1000*i, 1000*i+2000)
-			mustDelete(t, f, 1000*i, 1000*i+10)
-			if i == 2 {
-				if err := f.Rebuild(context.Background(), nil); err != nil {
-					t.Fatal(err)
-				}
-				mustInsert(t, f, 1000*i, 1000*i+5)
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+	for i := range uint64(4) {
+		f, path := mustCreate(t, &Options{KeepHashes: true, Capacity: 3000, Seed: DefaultSeed})
+		mustInsert(t, f, 1000*i, 1000*i+2000)
+		mustDelete(t, f, 1000*i, 1000*i+10)
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
 		}
 		inputs = append(inputs, path)
 	}
-	for _, distinct := range []bool{false, true} {
-		var first, firstHashes []byte
+	_, built := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 1000))
+	inputs = append(inputs, built)
+	for distinct, want := range map[bool]uint64{false: 4*1990 + 1000, true: 5000} {
+		var before [2][]byte
 		for _, workers := range []int{1, 3} {
 			out := filepath.Join(dir, "out")
-			if err := Merge(context.Background(), out, &Options{Distinct: distinct, KeepHashes: true, Workers: workers}, inputs...); err != nil {
+			if err := Merge(ctx, out, &Options{Distinct: distinct, KeepHashes: true, Workers: workers}, inputs...); err != nil {
 				t.Fatal(err)
 			}
-			r, err := Verify(context.Background(), out)
-			want := uint64(5*2000 - 4*10 + 5)
-			if distinct {
-				want = 6000
-			}
-			if err != nil || r.Items != want || r.Hashes != want {
+			if r, err := Verify(ctx, out); err != nil || r.Items != want || r.Hashes != want {
 				t.Errorf("distinct %t: %+v, %v", distinct, r, err)
 			}
-			f, err := OpenReadOnly(out, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			mustHave(t, f, 0, 6000)
-			f.Close()
-			data, err := os.ReadFile(out)
-			hashes, err2 := os.ReadFile(out + ".hashes")
-			if err != nil || err2 != nil {
-				t.Fatal(err, err2)
-			}
-			if first == nil {
-				first, firstHashes = data, hashes
-			} else if string(first) != string(data) || string(firstHashes) != string(hashes) {
+			opened(t, out, func(f *Filter) { mustHave(t, f, 0, 5000) })
+			made := [2][]byte{readFile(t, out), readFile(t, out+".hashes")}
+			if workers > 1 && (!bytes.Equal(made[0], before[0]) || !bytes.Equal(made[1], before[1])) {
 				t.Errorf("distinct %t: other bytes with %d workers", distinct, workers)
 			}
+			before = made
 		}
-	}
-	f, err := Create(filepath.Join(dir, "other"), &Options{KeepHashes: true, Capacity: 3000, Seed: 77})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil, inputs[0], filepath.Join(dir, "other")); !errors.Is(err, ErrOtherSeed) {
-		t.Errorf("another seed: %v", err)
-	} else if e := new(fs.PathError); !errors.As(err, &e) || e.Path != filepath.Join(dir, "other") {
-		t.Errorf("the error does not name the input: %v", err)
-	}
-	mustInsert(t, f, 0, 10)
-	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil, filepath.Join(dir, "other")); !errors.Is(err, ErrBusy) {
-		t.Errorf("with a writer: %v", err)
-	}
-	f.Close()
-	notes := filepath.Join(dir, "notes")
-	if f, err = Create(notes, &Options{KeepHashes: true, Capacity: 100, Seed: DefaultSeed, Normalisation: "upper case"}); err != nil {
-		t.Fatal(err)
-	}
-	mustInsert(t, f, 7000, 7001)
-	f.Close()
-	for _, given := range []string{"", "upper case"} {
-		err = Merge(context.Background(), filepath.Join(dir, "no"), &Options{Normalisation: given}, inputs[0], notes)
-		if !errors.Is(err, ErrOtherNormalisation) {
-			t.Errorf("another note: %v", err)
-		}
-		for _, part := range []string{inputs[0], notes, `"upper case"`, `""`} {
-			if err != nil && !strings.Contains(err.Error(), part) {
-				t.Errorf("%v does not say %s", err, part)
-			}
-		}
-	}
-	if err := Merge(context.Background(), notes, &Options{AnyNormalisation: true}, inputs[0], notes); err != nil {
-		t.Fatal(err)
-	}
-	if f, err = OpenReadOnly(notes, nil); err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if mustHave(t, f, 7000, 7001); f.Normalisation() != "" {
-		t.Errorf("the note of the new filter is %q", f.Normalisation())
-	}
-	if err := Merge(context.Background(), filepath.Join(dir, "no"), nil); !errors.As(err, new(*OptionError)) {
-		t.Errorf("no input: %v", err)
 	}
 }
 
-// TestInPlace: a filter that Build or Merge puts in the place of one that grows keeps its hashes and
-// grows, too, and goes on with its sequence.
-func TestInPlace(t *testing.T) {
-	for name, replace := range map[string]func(path string) error{
-		"merge": func(path string) error { return Merge(context.Background(), path, nil, path) },
-		"build": func(path string) error {
-			f, err := Build(context.Background(), path, nil, numbers(0, 900))
-			if err == nil {
-				err = f.Close()
-			}
-			return err
-		},
-	} {
-		f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
-		mustInsert(t, f, 0, 800)
-		if err := f.SyncAt(7); err != nil {
-			t.Fatal(err)
-		}
-		mustInsert(t, f, 800, 900)
-		if err := errors.Join(f.Close(), replace(path)); err != nil {
-			t.Fatal(err)
-		}
-		f, err := Open(path, nil)
+// TestMergeRefuses: what cannot be merged is named. AnyNormalisation merges what was recorded
+// differently, and drops the notes.
+func TestMergeRefuses(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	create := func(name string, o Options) (*Filter, string) {
+		path := filepath.Join(dir, name)
+		o.KeepHashes, o.Capacity = true, 100
+		f, err := Create(path, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seq, ops := f.DurableSeq(), f.DurableOps(); seq != 7 || ops != 100 {
-			t.Errorf("%s: %d operations after %d", name, ops, seq)
+		mustInsert(t, f, 0, 10)
+		return f, path
+	}
+	f, plain := create("plain", Options{Seed: DefaultSeed})
+	f.Close()
+	f, noted := create("noted", Options{Seed: DefaultSeed, Normalisation: "upper case"})
+	f.Close()
+	f, other := create("other", Options{Seed: 77})
+	f.Close()
+	f, busy := create("busy", Options{Seed: 77})
+	for name, c := range map[string]struct {
+		opts   *Options
+		inputs []string
+		want   error
+		says   []string
+	}{
+		"another seed": {nil, []string{plain, other}, ErrOtherSeed, []string{other}},
+		"a writer":     {nil, []string{busy}, ErrBusy, []string{busy}},
+		"another note": {nil, []string{plain, noted}, ErrOtherNormalisation, []string{plain, noted, `"upper case"`, `""`}},
+		"a given note": {&Options{Normalisation: "upper case"}, []string{plain, noted}, ErrOtherNormalisation, []string{plain, noted, `"upper case"`, `""`}},
+		"no input":     {nil, nil, nil, nil},
+	} {
+		err := Merge(ctx, filepath.Join(dir, "no"), c.opts, c.inputs...)
+		if err == nil || c.want == nil && !errors.As(err, new(*OptionError)) || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
 		}
-		mustInsert(t, f, 900, 10_000)
-		mustHave(t, f, 0, 10_000)
-		if err := f.Close(); err != nil {
-			t.Error(err)
+		for _, part := range c.says {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v does not say %s", name, err, part)
+			}
 		}
+	}
+	if err := errors.Join(f.Close(), Merge(ctx, noted, &Options{AnyNormalisation: true}, plain, noted)); err != nil {
+		t.Fatal(err)
+	}
+	opened(t, noted, func(f *Filter) {
+		if mustHave(t, f, 0, 10); f.Len() != 20 || f.Normalisation() != "" {
+			t.Errorf("%d items; the note of the new filter is %q", f.Len(), f.Normalisation())
+		}
+	})
+}
+
+// commitAt inserts keys, and has the clock say something at their commit.
+func commitAt(t *testing.T, f *Filter, clock *uint64, now, from, to uint64) {
+	t.Helper()
+	*clock = now
+	mustInsert(t, f, from, to)
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// TestExpire covers C8 and K6: what is old goes, what is younger stays, with several items of a
-// key, also after rebuilds, and if it is called again after it was cut off.
-func TestExpire(t *testing.T) {
-	f, _ := mustCreate(t, &Options{Capacity: 20_000, KeepHashes: true, CommitInterval: -1})
-	var now uint64 = 1000e9
-	defer osfile.SetClock(func() uint64 { return now })()
-	var at [6]time.Time
-	for i := range uint64(6) {
-		now = (1000 + 10*i) * 1e9
-		at[i] = time.Unix(0, int64(now))
-		mustInsert(t, f, 1000*i, 1000*i+1000)
-		mustInsert(t, f, 1<<40, 1<<40+10) // again and again
-		if err := f.Sync(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustDelete(t, f, 1<<40, 1<<40+5) // the oldest of each
-	expire := func(before time.Time, want uint64) {
-		t.Helper()
-		n, err := f.ExpireBefore(context.Background(), before)
-		if err != nil || n != want {
-			t.Fatalf("%d expired, not %d: %v", n, want, err)
-		}
-	}
-	expire(at[0].Add(500*time.Millisecond), 0)
-	expire(at[1], 1000+5)
-	expire(at[1], 0)
-	if err := f.Rebuild(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	cancelled, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := f.ExpireBefore(cancelled, at[3]); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-	expire(at[3], 2*(1000+10))
-	mustHave(t, f, 3000, 6000)
-	mustHave(t, f, 1<<40, 1<<40+10)
-	expire(at[5].Add(time.Hour), 3*(1000+10))
-	if f.Len() != 0 {
-		t.Errorf("%d items are left", f.Len())
+// mustExpire checks how many items ExpireBefore deletes.
+func mustExpire(t *testing.T, f *Filter, before time.Time, want uint64) {
+	t.Helper()
+	if n, err := f.ExpireBefore(t.Context(), before); n != want || err != nil {
+		t.Errorf("%d expired before %v, not %d: %v", n, before, want, err)
 	}
 }
 
@@ -312,10 +271,7 @@ func TestExpireAfterUpserts(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 5000, FalsePositiveRate: 0.05, KeepHashes: true})
 	now := uint64(1000e9)
 	defer osfile.SetClock(func() uint64 { return now })()
-	mustInsert(t, f, 0, 4000)
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	commitAt(t, f, &now, 1000e9, 0, 4000)
 	now = 2000e9
 	strays := uint64(0)
 	for key := range numbers(1<<40, 1<<40+500) {
@@ -327,12 +283,10 @@ func TestExpireAfterUpserts(t *testing.T) {
 			strays++
 		}
 	}
-	if n, err := f.ExpireBefore(context.Background(), time.Unix(1500, 0)); n != 4000 || err != nil || strays == 0 {
-		t.Fatalf("%d have expired; %d stray deletes; %v", n, strays, err)
-	}
+	mustExpire(t, f, time.Unix(1500, 0), 4000)
 	mustHave(t, f, 1<<40, 1<<40+500)
 	// Of a class with one stray, two young keys may share one item, or one may have two.
-	if s := f.Stats(); s.Len < 500-strays || s.Len > 500+strays {
+	if s := f.Stats(); strays == 0 || s.Len < 500-strays || s.Len > 500+strays {
 		t.Errorf("%d items, and %d stray deletes", s.Len, strays)
 	}
 	if err := f.Rebuild(context.Background(), nil); err != nil || f.Len() != 500 {
@@ -340,36 +294,110 @@ func TestExpireAfterUpserts(t *testing.T) {
 	}
 }
 
-// TestDiscardLosesHashes: DiscardLog leaves a filter without its hashes, since some were in the log.
-func TestDiscardLosesHashes(t *testing.T) {
+// TestExpireWithWrongClocks covers K6: whatever the clock has said, ExpireBefore deletes nothing that is
+// younger, and what is older as soon as the clock has been right at a rebuild.
+func TestExpireWithWrongClocks(t *testing.T) {
+	const hour = uint64(3600e9)
+	at := func(hours uint64) time.Time { return time.Unix(0, int64(hours*hour)) }
+	for name, wrong := range map[string]uint64{"1970": 0, "back": 1000, "ahead for a moment": 2002, "ahead by years": 50_000} {
+		now := 2000 * hour
+		defer osfile.SetClock(func() uint64 { return now })()
+		f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+		commitAt(t, f, &now, 2000*hour, 0, 100)
+		commitAt(t, f, &now, wrong*hour, 100, 200) // an hour later, really
+		commitAt(t, f, &now, 2002*hour, 200, 300)
+		mustExpire(t, f, at(2000), 0)
+		if wrong < 2000 { // the second hundred has the time of the first
+			mustExpire(t, f, at(1999), 0)
+		} else {
+			mustExpire(t, f, at(2001), 100)
+			mustHave(t, f, 100, 200)
+		}
+		mustHave(t, f, 200, 300)
+		if err := f.Rebuild(context.Background(), nil); err != nil {
+			t.Fatal(name, err)
+		}
+		left := f.Len()
+		commitAt(t, f, &now, 2100*hour, 300, 400)
+		mustExpire(t, f, at(2050), left)
+		mustHave(t, f, 300, 400)
+		mustExpire(t, f, at(2101), 100)
+	}
+	now := uint64(0) // before any year that has a number of nanoseconds
+	defer osfile.SetClock(func() uint64 { return now })()
 	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
-	mustInsert(t, f, 0, 500)
-	if err := f.Checkpoint(context.Background()); err != nil {
-		t.Fatal(err)
+	commitAt(t, f, &now, 0, 0, 100)
+	opened(t, abandon(t, f, path), func(f *Filter) { mustHave(t, f, 0, 100) })
+	mustExpire(t, f, time.Time{}, 0)
+	for _, year := range []int{-1, 1, 500, 1000, 1400, 1969} {
+		mustExpire(t, f, time.Date(year, 1, 2, 0, 0, 0, 0, time.UTC), 0)
 	}
-	mustInsert(t, f, 500, 900)
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
+	mustExpire(t, f, time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC), 100)
+}
+
+// TestTimesGoOn covers K2 and K6: what replaces a file has no earlier times, even if the clock was set
+// back.
+func TestTimesGoOn(t *testing.T) {
+	for _, rebuilt := range []bool{true, false} {
+		now := uint64(1_700_000_000e9)
+		defer osfile.SetClock(func() uint64 { return now })()
+		f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+		commitAt(t, f, &now, now, 0, 1)
+		before := time.Unix(0, int64(now-60e9))
+		now -= 3600e9
+		if rebuilt {
+			if err := f.Rebuild(t.Context(), &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, 1), nil }}); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			f.Close()
+			built, err := Build(t.Context(), path, nil, numbers(0, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			built.Close()
+			f = openQuiet(t, path, nil)
+		}
+		commitAt(t, f, &now, now, 1, 2)
+		now += 3600e9
+		mustExpire(t, f, before, 0)
+		mustHave(t, f, 0, 2)
+		f.Close()
 	}
-	path = abandon(t, f, path)
-	if err := os.Remove(path + ".stash"); err != nil {
-		t.Fatal(err)
+}
+
+// A countedContext is cancelled after some looks at it.
+type countedContext struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *countedContext) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
 	}
-	if found, err := DiscardLog(path); err != nil || !found.Discarded {
-		t.Fatalf("%+v, %v", found, err)
+	return nil
+}
+
+// TestSealCancelledKeepsHashes: what is done after a Seal that was cut off is in the kept hashes.
+func TestSealCancelledKeepsHashes(t *testing.T) {
+	for n := range int64(8) {
+		f, path := mustCreate(t, &Options{Capacity: 500, KeepHashes: true})
+		mustInsert(t, f, 0, 100)
+		ctx := &countedContext{Context: context.Background()}
+		ctx.left.Store(n)
+		sealed := f.Seal(ctx)
+		mustInsert(t, f, 100, 120)
+		mustDelete(t, f, 0, 20)
+		err := f.Rebuild(context.Background(), nil)
+		mustHave(t, f, 20, 120)
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Errorf("after %v: %v", sealed, err)
+		}
+		if r, err := Verify(context.Background(), path); err != nil || r.Hashes != 100 {
+			t.Errorf("after %v: %+v, %v", sealed, r, err)
+		}
 	}
-	if r, err := Verify(context.Background(), path); err != nil || !errors.Is(r.HashesErr, ErrNoHashes) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	f, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
-		t.Errorf("rebuild: %v", err)
-	}
-	mustHave(t, f, 0, 900)
-	f.Close()
 }
 
 // TestRebuildEndsGrowthErr: a filter that cannot grow, since its hashes are lost, can once it is rebuilt
@@ -377,25 +405,19 @@ func TestDiscardLosesHashes(t *testing.T) {
 func TestRebuildEndsGrowthErr(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100, AutoGrow: true})
 	mustInsert(t, f, 0, 80)
-	if err := f.Close(); err != nil {
+	if err := errors.Join(f.Close(), os.Remove(path+".hashes")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(path + ".hashes"); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f = openQuiet(t, path, nil)
 	defer f.Close()
-	n := uint64(80)
-	for ; err == nil; n++ {
+	var err error
+	for n := 0; err == nil; n++ {
 		err = f.Insert(fmt.Appendf(nil, "late %d", n))
 	}
-	if !errors.Is(err, ErrFull) || !errors.Is(f.growthErr(f.open.Load()), ErrNoHashes) {
-		t.Fatalf("%v; %v", err, f.growthErr(f.open.Load()))
-	}
 	old := f.open.Load()
+	if !errors.Is(err, ErrFull) || !errors.Is(f.growthErr(old), ErrNoHashes) {
+		t.Fatalf("%v; %v", err, f.growthErr(old))
+	}
 	err = f.Rebuild(context.Background(), &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, 80), nil }})
 	if s := f.Stats(); err != nil || s.GrowthErr != "" {
 		t.Errorf("%v; %q", err, s.GrowthErr)
@@ -418,14 +440,7 @@ func TestRepair(t *testing.T) {
 		if err := errors.Join(f.SyncAt(9), f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		good, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hashes, err := os.ReadFile(path + ".hashes")
-		if err != nil {
-			t.Fatal(err)
-		}
+		good, hashes := readFile(t, path), readFile(t, path+".hashes")
 		if repaired, err := Repair(context.Background(), path, nil); err != nil || repaired {
 			t.Fatalf("a good file: %t, %v", repaired, err)
 		}
@@ -433,41 +448,26 @@ func TestRepair(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		step := func(off int) int {
-			switch region := off >= layout.OffRegion && off < layout.OffRegion+int(g.RegionBytes); {
-			case testing.Short():
-				return 1009
-			case region:
-				return 1
-			case off >= layout.OffRuntime:
-				return 311
+		step := 0
+		for off := 0; off < len(good); off += step {
+			if step = 1009; off >= layout.OffRegion && off < layout.OffRegion+int(g.RegionBytes) {
+				step = small(5, 101)
 			}
-			return 1009
-		}
-		for off := 0; off < len(good); off += step(off) {
-			bad := append([]byte(nil), good...)
+			bad := bytes.Clone(good)
 			bad[off] ^= 1 << (off % 8)
-			if err := os.WriteFile(path, bad, 0o644); err != nil {
+			if err := errors.Join(os.WriteFile(path, bad, 0o644), os.WriteFile(path+".hashes", hashes, 0o644)); err != nil {
 				t.Fatal(err)
 			}
 			_, broken := Verify(context.Background(), path)
-			inLines := off >= layout.OffRegion && off < layout.OffRegion+64
-			if inLines && broken == nil {
+			if off >= layout.OffRegion && off < layout.OffRegion+64 && broken == nil {
 				t.Fatalf("byte %d of the lines: no damage is found", off)
-			}
-			if broken == nil && off%64 != 0 {
-				continue
 			}
 			repaired, err := Repair(context.Background(), path, nil)
 			if err != nil || repaired != (broken != nil) {
 				t.Fatalf("byte %d: repaired %t, %v; damage: %v", off, repaired, err, broken)
 			}
-			r, err := Verify(context.Background(), path)
-			if err != nil || r.Items != items || r.Hashes != items {
+			if r, err := Verify(context.Background(), path); err != nil || r.Items != items || r.Hashes != items {
 				t.Fatalf("byte %d: after the repair: %+v, %v", off, r, err)
-			}
-			if err := os.WriteFile(path+".hashes", hashes, 0o644); err != nil {
-				t.Fatal(err)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -289,6 +290,15 @@ func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut fun
 		}
 		must(tb, os.WriteFile(to+name, data, 0o666))
 	}
+}
+
+// A crew is some goroutines. (sync.WaitGroup has Go since Go 1.25.)
+type crew struct{ sync.WaitGroup }
+
+// Go runs f in a goroutine.
+func (c *crew) Go(f func()) {
+	c.Add(1)
+	go func() { defer c.Done(); f() }()
 }
 
 // leaks counts goroutines, and descriptors if the system lists them.

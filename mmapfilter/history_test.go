@@ -410,6 +410,7 @@ func (h *historian) rebuild(meanwhile []func()) {
 	o.FalsePositiveRate = []float64{0, 0, 0.05, 0.2, 0.3, 0.001}[h.rng.IntN(6)]
 	begun := meanwhile == nil || h.auto // there, an insert may wait for the end of the rebuild
 	o.Progress = func(string, uint64, uint64) {
+		h.f.Stats() // which may be asked for at any stage
 		if !begun {
 			begun, h.busy = true, true
 			h.do(3, meanwhile)

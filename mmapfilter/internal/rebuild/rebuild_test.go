@@ -153,10 +153,14 @@ func TestRun(t *testing.T) {
 			if done, err := r.job.Old.Writer.Delete(hashOf(7)); !done || err != nil {
 				r.Error(done, err)
 			}
+			if added, err := r.job.Old.Writer.InsertUnique(hashOf(400)); added || err != nil {
+				r.Error(added, err)
+			}
 		}, err
 	}
 	r.insert(100)
 	r.insert(101)
+	r.insert(400) // the keys lack it, so the old file says that it is there, and the new one does not
 	swapped, err := Run(context.Background(), r.job)
 	if !swapped || err != nil {
 		t.Fatal(swapped, err)
@@ -164,11 +168,12 @@ func TestRun(t *testing.T) {
 	if want := []string{"use the new one"}; !slices.Equal(r.did, want) {
 		t.Errorf("did %q", r.did)
 	}
-	if n := r.next.Writer.Len(); n != 201 {
+	if n := r.next.Writer.Len(); n != 202 {
 		t.Errorf("%d items", n)
 	}
 	r.has(0, 7)
 	r.has(8, 202)
+	r.has(400, 401)
 	r.leavesNothing()
 	if err := r.job.Old.Writer.Insert(1); err != writer.ErrMoved {
 		t.Errorf("the old writer: %v", err)

@@ -1,0 +1,90 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+)
+
+// TestUnusedLog covers W8: a log that a killed process has made, and never used, does not keep a filter
+// from being opened, and goes.
+func TestUnusedLog(t *testing.T) {
+	_, closed := mustBuild(t, nil, numbers(0, 20))
+	for name, path := range map[string]string{"killed": deadWriter(t, 10, 10), "closed": closed} {
+		if err := os.WriteFile(path+".stash.new", make([]byte, wal.MinBytes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Recover(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		mustListed(t, filepath.Dir(path), filepath.Base(path))
+	}
+}
+
+// TestLogOfAMovedFilter: what is done to a file that has the name of one whose writer died spares the
+// log of that one.
+func TestLogOfAMovedFilter(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, path string) error{
+		"insert": func(t *testing.T, path string) error {
+			f := openQuiet(t, path, nil)
+			mustInsert(t, f, 20, 30)
+			return f.Close()
+		},
+		"Build": func(t *testing.T, path string) error {
+			f, err := Build(context.Background(), path, nil, numbers(0, 20))
+			return errors.Join(err, f.Close())
+		},
+		"Install": func(t *testing.T, path string) error { return install(path, path+".installed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := deadWriter(t, 10, 10)
+			moved := path + ".moved"
+			_, other := mustBuild(t, nil, numbers(0, 20))
+			if err := errors.Join(os.Rename(path, moved), os.Rename(other, path), change(t, path)); err != nil {
+				t.Fatal(err)
+			}
+			logs, _ := filepath.Glob(path + ".stash*")
+			if len(logs) != 1 {
+				t.Fatalf("logs %v", logs)
+			}
+			if err := os.Rename(logs[0], moved+".stash"); err != nil {
+				t.Fatal(err)
+			}
+			f := openQuiet(t, moved, nil)
+			defer f.Close()
+			for i := range 10 {
+				if !f.ContainsHash(spread(i)) {
+					t.Errorf("key %d is lost", i)
+				}
+			}
+		})
+	}
+}
+
+// TestLogIsSetAsideAgain: the name for it is taken by a log that was left there before, or by the very
+// log, which a process that died has linked.
+func TestLogIsSetAsideAgain(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 20))
+	dead := deadWriter(t, 10, 10)
+	for _, left := range []func(from, to string) error{os.Rename, os.Link, func(from, to string) error { return os.Rename(dead+".stash", to) }} {
+		logs, _ := filepath.Glob(path + ".stash.*")
+		if logs = append(logs, dead+".stash"); len(logs) == 1 {
+			copyFile(t, dead+".copy", dead+".stash")
+			logs[0] = dead + ".copy"
+		}
+		if err := left(logs[0], path+".stash"); err != nil {
+			t.Fatal(err)
+		}
+		f := openQuiet(t, path, nil)
+		if err := errors.Join(f.Insert([]byte("key")), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if logs, _ := filepath.Glob(path + ".stash*"); len(logs) != 2 {
+		t.Errorf("logs %v", logs)
+	}
+}
