@@ -307,8 +307,6 @@ func TestSyncAtUnseals(t *testing.T) {
 		if !slices.Equal(commits, []uint64{0}) {
 			t.Errorf("%s: unsealed after %v commits", name, commits)
 		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Close())
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -22,7 +21,7 @@ func TestLengths(t *testing.T) {
 	h, full, _, _ := newHistory(t, 5)
 	s := &h.snapshots[full]
 	path := filepath.Join(memoryDir(t), "filter.mmf")
-	writeImage(t, path, s.fileImage)
+	s.fileImage.write(t, path)
 	// Every open must be refused, and a refused file stays as it is. So the file only ever gets
 	// shorter.
 	cut := func(name string, length int64, mayOpen bool) {
@@ -40,7 +39,7 @@ func TestLengths(t *testing.T) {
 				t.Errorf("%s of %d bytes was opened: %d keys of %d are missing", filepath.Ext(name), length, missing, len(s.keys))
 			}
 			f.Close()
-			writeImage(t, path, s.fileImage)
+			s.fileImage.write(t, path)
 		} else if !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s of %d bytes: %v", filepath.Ext(name), length, err)
 		}
@@ -53,7 +52,7 @@ func TestLengths(t *testing.T) {
 	if filter, err := os.ReadFile(path); err != nil || !bytes.Equal(filter, recovery.Bytes(s.filter)) {
 		t.Errorf("opening without a log changed the file: %v", err)
 	}
-	writeImage(t, path, s.fileImage)
+	s.fileImage.write(t, path)
 	_, _, g, err := layout.Newest(recovery.Bytes(s.filter[:layout.OffRuntime/8]))
 	must(t, err)
 	by = 11 * int64(stride(layout.OffRuntime))
@@ -70,56 +69,6 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles repeats with files what the other tests do in the heap.
-func TestDamagedFiles(t *testing.T) {
-	h, full, few, empty := newHistory(t, 6)
-	path := filepath.Join(t.TempDir(), "filter.mmf")
-	rng := rand.New(rand.NewPCG(6, 6))
-	n := 500
-	if testing.Short() {
-		n = 50
-	}
-	var counts tally
-	for i := range n {
-		k := []int{full, few, empty}[i%3]
-		s := &h.snapshots[k]
-		writeImage(t, path, s.fileImage)
-		name, bytes := path, layout.OffRuntime
-		if i%2 == 0 {
-			name, bytes = path+".stash", wal.MinBytes
-		}
-		data, err := os.ReadFile(name)
-		must(t, err)
-		at, bit := rng.IntN(bytes), rng.IntN(8)
-		data[at] ^= 1 << bit
-		must(t, os.WriteFile(name, data, 0o600))
-		f, err := Open(path, &OpenOptions{CommitInterval: -1})
-		switch {
-		case err == nil:
-			counts[identical].Add(1)
-			if !f.Stats().Recovery.Recovered || f.Len() != s.want.length || f.DurableSeq() != s.want.userSeq || f.DurableOps() != s.want.operations {
-				t.Errorf("bit %d of byte %d of %s: %+v", bit, at, name, f.Stats().Recovery)
-			}
-			for key, n := range s.keys {
-				if n > 0 && !f.ContainsHash(key) {
-					t.Fatalf("bit %d of byte %d of %s: a key is missing", bit, at, name)
-				}
-			}
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
-		case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion):
-			counts[refused].Add(1)
-			if now, readErr := os.ReadFile(name); readErr != nil || !slices.Equal(now, data) {
-				t.Errorf("a file that was refused (%v) has changed", err)
-			}
-		default:
-			t.Errorf("bit %d of byte %d of %s: %v", bit, at, name, err)
-		}
-	}
-	t.Log(&counts)
-}
-
 // TestInsertsBesideADamagedLine: a search for room gives up on a line whose counts are wrong.
 // The answers then mean nothing, but nothing panics.
 func TestInsertsBesideADamagedLine(t *testing.T) {
@@ -131,13 +80,10 @@ func TestInsertsBesideADamagedLine(t *testing.T) {
 			must(t, f.InsertHash(rng.Uint64()))
 		}
 		must(t, f.Close())
-		data, err := os.ReadFile(path)
-		must(t, err)
+		data := readFile(t, path)
 		data[layout.OffRegion+layout.LineBytes*rng.IntN(20)+rng.IntN(8)] ^= 1 << rng.IntN(8)
 		must(t, os.WriteFile(path, data, 0o644))
-		if f, err = Open(path, &OpenOptions{CommitInterval: -1, LogBytes: 1 << 20}); err != nil {
-			t.Fatal(err)
-		}
+		f = mustOpen(t, path, &OpenOptions{CommitInterval: -1, LogBytes: 1 << 20})
 		for range 400 {
 			if err := f.InsertHash(rng.Uint64()); err != nil && !errors.Is(err, ErrFull) {
 				t.Fatal(err)

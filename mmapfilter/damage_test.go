@@ -3,8 +3,8 @@ package mmapfilter
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -39,7 +40,7 @@ func (a recovered) equal(b recovered) bool {
 }
 
 // recoverImage recovers the contents of a volume.
-func recoverImage(v *damagedVolume) (recovered, error) {
+func recoverImage(v *tabletest.Volume) (recovered, error) {
 	w, r, err := recovery.NewWriter(v)
 	if err != nil {
 		return recovered{}, err
@@ -63,9 +64,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	must(t, err)
 	slots := int(f.Stats().Slots)
 	must(t, f.Close())
-	data, err := os.ReadFile(path)
-	must(t, err)
-	v := newDamagedVolume(fileImage{filter: slices.Clone(recovery.Words(data))})
+	v := fileImage{filter: recovery.Words(readFile(t, path))}.volume()
 	w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	must(t, err)
 	h = &history{table: w.Table()}
@@ -74,7 +73,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 	var list []uint64
 	seq, last := uint64(0), 0
 	take := func(synced bool) {
-		s := snapshot{fileImage: v.image(), synced: last}
+		s := snapshot{fileImage: imageOf(v), synced: last}
 		if synced {
 			last = len(h.snapshots)
 			s.synced = last
@@ -86,7 +85,7 @@ func newHistory(t *testing.T, seed uint64) (h *history, full, few, empty int) {
 		if !synced {
 			s.keys = h.snapshots[last].keys
 		}
-		if s.want, err = recoverImage(newDamagedVolume(s.fileImage)); err != nil {
+		if s.want, err = recoverImage(s.volume()); err != nil {
 			t.Fatalf("snapshot %d: %v", len(h.snapshots), err)
 		}
 		h.snapshots = append(h.snapshots, s)
@@ -178,25 +177,24 @@ func (c *tally) String() string {
 
 // judge opens a damaged file and returns the outcome, or an error if it is wrong. The recovered
 // state must be that of a snapshot from first to last.
-func (h *history) judge(v *damagedVolume, first, last int) (o outcome, err error) {
+func (h *history) judge(v *tabletest.Volume, first, last int) (o outcome, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	v.filter.stored = false
-	for _, log := range v.logs {
+	stored := false
+	v.File.Stored = func() { stored = true }
+	for _, log := range v.Mu.Logs {
 		if log != nil {
-			log.stored = false
+			log.Stored = v.File.Stored
 		}
 	}
 	got, err := recoverImage(v)
 	switch {
 	case err != nil && (errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion)):
-		for _, log := range v.logs {
-			if log != nil && log.stored || v.filter.stored {
-				return o, fmt.Errorf("it was refused (%w) and stored to", err)
-			}
+		if stored {
+			return o, fmt.Errorf("it was refused (%w) and stored to", err)
 		}
 		return refused, nil
 	case err != nil:
@@ -213,7 +211,7 @@ func (h *history) judge(v *damagedVolume, first, last int) (o outcome, err error
 }
 
 // eachDamage judges a snapshot after each of n changes, on all processors.
-func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i int, v *damagedVolume, rng *rand.Rand)) *tally {
+func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i int, v *tabletest.Volume, rng *rand.Rand)) *tally {
 	t.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	s := &h.snapshots[k]
@@ -224,7 +222,7 @@ func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i 
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			v := newDamagedVolume(s.fileImage)
+			v := s.volume()
 			source := rand.NewPCG(0, 0)
 			rng := rand.New(source)
 			for {
@@ -239,13 +237,50 @@ func (h *history) eachDamage(t *testing.T, name string, k, n int, change func(i 
 					t.Errorf("%s, change %d of snapshot %d: %v", name, i, k, err)
 				}
 				counts[o].Add(1)
-				v.undo(s.fileImage)
+				s.restore(v)
 			}
 		}()
 	}
 	group.Wait()
 	t.Logf("%s: %d changes: %v", name, n, counts)
+	source := rand.NewPCG(0, 0)
+	for i := 0; i < n; i += n/25 + 1 { // some of them in files
+		v := s.volume()
+		source.Seed(uint64(i), 77)
+		change(i, v, rand.New(source))
+		damaged := imageOf(v)
+		if want, err := h.judge(v, s.synced, k); err == nil {
+			s.judgeFiles(t, fmt.Sprintf("%s, change %d of snapshot %d", name, i, k), damaged, want)
+		}
+	}
 	return counts
+}
+
+// judgeFiles opens damaged files, which must have the outcome that they have in the heap.
+func (s *snapshot) judgeFiles(t *testing.T, name string, damaged fileImage, want outcome) {
+	t.Helper()
+	path := filepath.Join(memoryDir(t), "f")
+	damaged.write(t, path)
+	before := contents(t, filepath.Dir(path))
+	f, err := Open(path, &OpenOptions{CommitInterval: -1})
+	switch {
+	case err == nil && want == identical:
+		if f.Len() != s.want.length || f.DurableSeq() != s.want.userSeq || f.DurableOps() != s.want.operations {
+			t.Errorf("%s: %+v", name, f.Stats().Recovery)
+		}
+		for key, n := range s.keys {
+			if n > 0 && !f.ContainsHash(key) {
+				t.Fatalf("%s: a key is missing", name)
+			}
+		}
+		must(t, f.Close())
+	case want == refused && (errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion)):
+		if !maps.Equal(contents(t, filepath.Dir(path)), before) {
+			t.Errorf("%s: what is refused has changed: %v", name, err)
+		}
+	default:
+		t.Errorf("%s: %v; in the heap the outcome is %d", name, err, want)
+	}
 }
 
 // stride is 1, or in a short run large enough that 2,000 of n changes are made. It is odd, so
@@ -263,26 +298,26 @@ func TestEveryBitOfTheLog(t *testing.T) {
 	h, full, few, empty := newHistory(t, 1)
 	const logBits = wal.MinBytes * 8
 	const headBits = layout.OffRuntime * 8
-	from := seeded(t, rand.Uint64()).IntN(31)
-	flipLog := func(v *damagedVolume, bit int) { v.logs[0].words[bit/64] ^= 1 << (bit % 64) }
+	from := seeded(t, rand.Uint64()).IntN(61)
+	flipLog := func(v *tabletest.Volume, bit int) { v.Mu.Logs[0].Mem[bit/64] ^= 1 << (bit % 64) }
 	// Flip the bits of the headers, most of which mean nothing, with few batches: that makes
 	// recovery faster.
 	const headerBits = wal.FirstWord * 64
-	by := 3 * stride(headerBits)
-	h.eachDamage(t, "a bit of the headers of a log", few, headerBits/by, func(i int, v *damagedVolume, _ *rand.Rand) {
+	by := 7 * stride(headerBits)
+	h.eachDamage(t, "a bit of the headers of a log", few, headerBits/by, func(i int, v *tabletest.Volume, _ *rand.Rand) {
 		flipLog(v, from%by+i*by)
 	})
-	by = 31 * stride(logBits-headerBits) // every bit of each field of an operation, in one or another of either half
-	counts := h.eachDamage(t, "a bit of the batches of a log", full, (logBits-headerBits)/by, func(i int, v *damagedVolume, _ *rand.Rand) {
+	by = 61 * stride(logBits-headerBits) // every bit of each field of an operation, in one or another of either half
+	counts := h.eachDamage(t, "a bit of the batches of a log", full, (logBits-headerBits)/by, func(i int, v *tabletest.Volume, _ *rand.Rand) {
 		flipLog(v, headerBits+from%by+i*by)
 	})
 	if r, n := counts[refused].Load(), int64((logBits-headerBits)/by); r < n*3/4 {
 		t.Errorf("the log is not full: %v", counts)
 	}
-	by = 3 * stride(headBits)
-	flipHead := func(i int, v *damagedVolume, _ *rand.Rand) {
+	by = 7 * stride(headBits)
+	flipHead := func(i int, v *tabletest.Volume, _ *rand.Rand) {
 		bit := from%by + i*by
-		v.filter.words[bit/64] ^= 1 << (bit % 64)
+		v.File.Mem[bit/64] ^= 1 << (bit % 64)
 	}
 	h.eachDamage(t, "a bit of a superblock, few records", few, headBits/by, flipHead)
 	by = stride(headBits) * 64 // for the rest, every slot is the same 4 KiB
@@ -295,7 +330,7 @@ func TestEveryBitOfTheLog(t *testing.T) {
 	}
 	by = stride(logBits)*128 + 1
 	for name, k := range map[string]int{"full": full, "few batches": few} {
-		h.eachDamage(t, "a bit of a log, "+name, k, logBits/by, func(i int, v *damagedVolume, _ *rand.Rand) { flipLog(v, i*by) })
+		h.eachDamage(t, "a bit of a log, "+name, k, logBits/by, func(i int, v *tabletest.Volume, _ *rand.Rand) { flipLog(v, i*by) })
 	}
 }
 
@@ -303,34 +338,34 @@ func TestEveryBitOfTheLog(t *testing.T) {
 // and replaces pages with others.
 func TestSeveralBits(t *testing.T) {
 	h, full, few, empty := newHistory(t, 2)
-	n := 20_000
+	n := 8_000
 	if testing.Short() {
 		n = 500
 	}
 	head, log := layout.OffRuntime/8, wal.MinBytes/8
 	for name, k := range map[string]int{"full log": full, "few batches": few, "empty log": empty} {
-		flip := func(v *damagedVolume, word int, bit int) {
+		flip := func(v *tabletest.Volume, word int, bit int) {
 			if word < head {
-				v.filter.words[word] ^= 1 << bit
+				v.File.Mem[word] ^= 1 << bit
 			} else {
-				v.logs[0].words[word-head] ^= 1 << bit
+				v.Mu.Logs[0].Mem[word-head] ^= 1 << bit
 			}
 		}
-		h.eachDamage(t, "two bits of a word or two, "+name, k, n, func(_ int, v *damagedVolume, rng *rand.Rand) {
+		h.eachDamage(t, "two bits of a word or two, "+name, k, n, func(_ int, v *tabletest.Volume, rng *rand.Rand) {
 			word := rng.IntN(head + log - 1)
 			flip(v, word, rng.IntN(64))
 			flip(v, word+rng.IntN(2), rng.IntN(64))
 		})
-		h.eachDamage(t, "some bits anywhere, "+name, k, n, func(_ int, v *damagedVolume, rng *rand.Rand) {
+		h.eachDamage(t, "some bits anywhere, "+name, k, n, func(_ int, v *tabletest.Volume, rng *rand.Rand) {
 			for range 2 + rng.IntN(7) {
 				flip(v, rng.IntN(head+log), rng.IntN(64))
 			}
 		})
-		h.eachDamage(t, "a sector of zero bytes, or of noise, "+name, k, n/4, func(i int, v *damagedVolume, rng *rand.Rand) {
+		h.eachDamage(t, "a sector of zero bytes, or of noise, "+name, k, n/4, func(i int, v *tabletest.Volume, rng *rand.Rand) {
 			const sector = 64
-			words := v.filter.words[:head]
+			words := v.File.Mem[:head]
 			if rng.IntN(2) == 0 {
-				words = v.logs[0].words
+				words = v.Mu.Logs[0].Mem
 			}
 			at := rng.IntN(len(words)/sector) * sector
 			for j := range words[at : at+sector] {
@@ -342,22 +377,22 @@ func TestSeveralBits(t *testing.T) {
 	// well: the rest of the log shows that it is of a later generation than the previous
 	// superblock.
 	for _, k := range []int{full, few} {
-		h.eachDamage(t, "the newest superblock and its log header", k, n/4, func(i int, v *damagedVolume, rng *rand.Rand) {
-			slot, sb, _, err := layout.Newest(recovery.Bytes(v.filter.words[:head]))
+		h.eachDamage(t, "the newest superblock and its log header", k, n/4, func(i int, v *tabletest.Volume, rng *rand.Rand) {
+			slot, sb, _, err := layout.Newest(recovery.Bytes(v.File.Mem[:head]))
 			if err != nil {
 				panic(err)
 			}
-			v.filter.words[slot*layout.SuperblockBytes/8+rng.IntN(layout.SuperblockBytes/8)] ^= 1 << rng.IntN(64)
+			v.File.Mem[slot*layout.SuperblockBytes/8+rng.IntN(layout.SuperblockBytes/8)] ^= 1 << rng.IntN(64)
 			at := int(sb.Generation()%wal.HeaderSlots) * wal.PageWords
-			v.logs[0].words[at+rng.IntN(7)] ^= 1 << rng.IntN(64)
+			v.Mu.Logs[0].Mem[at+rng.IntN(7)] ^= 1 << rng.IntN(64)
 			if i%2 == 0 {
-				v.logs[0].words[wal.FirstWord+rng.IntN(5)] ^= 1 << rng.IntN(64)
+				v.Mu.Logs[0].Mem[wal.FirstWord+rng.IntN(5)] ^= 1 << rng.IntN(64)
 			}
 		})
 	}
-	h.eachDamage(t, "pages in the place of others", full, n/4, func(_ int, v *damagedVolume, rng *rand.Rand) {
+	h.eachDamage(t, "pages in the place of others", full, n/4, func(_ int, v *tabletest.Volume, rng *rand.Rand) {
 		const page = wal.PageWords
-		words := v.logs[0].words
+		words := v.Mu.Logs[0].Mem
 		from, to := rng.IntN(len(words)/page)*page, rng.IntN(len(words)/page)*page
 		copy(words[to:to+page], slices.Clone(words[from:from+page]))
 	})
@@ -382,7 +417,7 @@ func TestOtherLogs(t *testing.T) {
 				if im.logs[name] == nil { // a missing log has nothing to lose
 					newest = i
 				}
-				o, err := h.judge(newDamagedVolume(im), h.snapshots[newest].synced, newest)
+				o, err := h.judge(im.volume(), h.snapshots[newest].synced, newest)
 				if err != nil {
 					t.Fatalf("filter of snapshot %d, log %v of snapshot %d of %d: %v", i, name, j, len(h.snapshots), err)
 				}
@@ -447,7 +482,7 @@ func TestOtherLogs(t *testing.T) {
 		{"another salt in the filter", fileImage{resigned(func(sb *layout.Superblock) { sb.SetLogSalt(sb.LogSalt() + 1) }), [2][]uint64{log}}, refused},
 		{"an unknown feature", fileImage{resigned(func(sb *layout.Superblock) { sb[40] = 1 }), [2][]uint64{log}}, refused},
 	} {
-		if o, err := h.judge(newDamagedVolume(c.im), s.synced, full); err != nil || o != c.want {
+		if o, err := h.judge(c.im.volume(), s.synced, full); err != nil || o != c.want {
 			t.Errorf("%s: outcome %d, %v", c.name, o, err)
 		}
 	}

@@ -48,9 +48,7 @@ func TestContainsAgree(t *testing.T) {
 			if s := g.Stats(); s.Residency != Residency(r).String() || s.ResidentBytes == 0 {
 				t.Errorf("%s: %+v", Residency(r), s)
 			}
-			if err := g.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, g.Close())
 		}
 	}
 }
@@ -121,9 +119,7 @@ func TestClose(t *testing.T) {
 			t.Error(err)
 		}
 		for range 2 {
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, f.Close())
 		}
 		runtime.GC() // unmaps memory that no lookup uses
 		mustSayMaybe(t, f)

@@ -55,9 +55,7 @@ func TestFollowLooks(t *testing.T) {
 				t.Fatalf("it waits for %v, %d keys, %v", wait, f.Filter().Len(), f.Err())
 			}
 		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Close())
 		mustBeClosed(t, f)
 	}
 	if after := leaks(t); after != before {
@@ -93,41 +91,6 @@ func TestFollowFailedLook(t *testing.T) {
 	if wait := clock.look(); wait != interval || f.Err() != nil || f.Filter().Len() != 2000 {
 		t.Errorf("after a look that did not fail it waits for %v; %d keys, %v", wait, f.Filter().Len(), f.Err())
 	}
-}
-
-// TestFollowLetsGo: after a switch to another file, the memory of the old file is released at
-// once, even if a caller still has its filter.
-func TestFollowLetsGo(t *testing.T) {
-	_, path := mustBuild(t, nil, numbers(0, 1000))
-	f := mustFollow(t, path, byHand)
-	for n := uint64(2000); n < 2003; n++ {
-		old := f.Filter()
-		publish(t, path, image(t, nil, numbers(0, n)))
-		mustSwap(t, f, true)
-		if !old.open.Load().released.Load() || f.Filter().open.Load().released.Load() {
-			t.Error("the memory of the old file is kept, or that of the new one is not")
-		}
-		if found, _ := countFound(old, numbers(0, 1000)); found != 1000 {
-			t.Errorf("the old filter has %d of 1,000 keys", found)
-		}
-	}
-}
-
-// TestFollowByItself uses the system's clock, and no limit but the test's own.
-func TestFollowByItself(t *testing.T) {
-	_, path := mustBuild(t, nil, numbers(0, 1000))
-	f := mustFollow(t, path, &OpenOptions{FollowInterval: 1})
-	for n := uint64(2000); n < 2005; n++ {
-		publish(t, path, image(t, nil, numbers(0, n)))
-		for f.Filter().Len() != n {
-			runtime.Gosched()
-		}
-		publish(t, path, nil)
-		for f.Err() == nil {
-			runtime.Gosched()
-		}
-	}
-	mustServe(t, f, numbers(0, 2004))
 }
 
 // TestFollowCloseAnywhere closes followers while they look, by themselves and on request, and
@@ -184,20 +147,5 @@ func TestFollowCloseAnywhere(t *testing.T) {
 	}
 	if after := leaks(t); after != before {
 		t.Errorf("before: %s; after: %s", before, after)
-	}
-}
-
-func TestFollowAllocatesNothing(t *testing.T) {
-	_, path := mustBuild(t, nil, numbers(0, 5000))
-	f := mustFollow(t, path, byHand)
-	key, keys, found := []byte("absent"), make([][]byte, 300), make([]bool, 300)
-	for name, ask := range map[string]func(){
-		"Contains":       func() { f.Contains(key) },
-		"ContainsString": func() { f.ContainsString("absent") },
-		"ContainsBatch":  func() { f.ContainsBatch(keys, found) },
-	} {
-		if n := testing.AllocsPerRun(100, ask); n != 0 {
-			t.Errorf("%s allocates %v times", name, n)
-		}
 	}
 }

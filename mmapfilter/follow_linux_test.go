@@ -15,20 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFollowPipe: a pipe in place of the file is refused without waiting for it.
-func TestFollowPipe(t *testing.T) {
-	_, path := mustBuild(t, nil, numbers(0, 1000))
-	f := mustFollow(t, path, byHand)
-	must(t, errors.Join(os.Rename(path, path+".old"), unix.Mkfifo(path, 0o600)))
-	if swapped, err := f.Refresh(); swapped || !errors.As(err, new(*fs.PathError)) || f.Err() != err {
-		t.Fatalf("swapped: %t, %v", swapped, err)
-	}
-	mustServe(t, f, numbers(0, 1000))
-	publish(t, path, image(t, &Options{Seed: 5}, numbers(0, 3000)))
-	mustSwap(t, f, true)
-	mustServe(t, f, numbers(0, 3000))
-}
-
 // TestFollowWithoutPermission: a file without read permission is refused, and so is one whose
 // writer died if there is no write permission (R3).
 func TestFollowWithoutPermission(t *testing.T) {

@@ -96,7 +96,12 @@ func TestFollow(t *testing.T) {
 				if mustHave(t, f, 500, 1000); Residency(r) != ResidencyHeap { // in either file
 					mustBeSuperseded(t, f.Filter()) // until the follower looks
 				}
+				old := f.Filter()
 				mustSwap(t, f, true)
+				if !old.open.Load().released.Load() || f.Filter().open.Load().released.Load() {
+					t.Error("the memory of the old file is kept, or that of the new one is not")
+				}
+				mustHave(t, old, 500, 1000) // for a caller who has it
 				mustServe(t, f, numbers(500, 500+n))
 				if f.Filter().Len() != n || f.Filter().Cap() != g.Cap() || f.Filter().Normalisation() != g.Normalisation() || f.Stats().UUID != g.Stats().UUID || f.Stats().Residency != Residency(r).String() {
 					t.Errorf("file %d: %+v", i, f.Stats())
@@ -143,13 +148,13 @@ func TestFollowNothing(t *testing.T) {
 }
 
 // mustRefuse makes the follower look twice at a bad file. The follower continues with the file
-// that it has, which holds the keys.
+// that it has, which holds the keys. If want is nil, any error will do.
 func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, error]) {
 	t.Helper()
 	swaps := f.Stats().Swaps
 	for range 2 {
 		swapped, err := f.Refresh()
-		if swapped || !errors.Is(err, want) || f.Err() != err || f.Stats().Swaps != swaps {
+		if swapped || err == nil || want != nil && !errors.Is(err, want) || f.Err() != err || f.Stats().Swaps != swaps {
 			t.Fatalf("swapped: %t, %v, Err: %v; want %v", swapped, err, f.Err(), want)
 		}
 		if !strings.Contains(err.Error(), f.path) {
@@ -159,77 +164,35 @@ func mustRefuse(t *testing.T, f *Follower, want error, keys iter.Seq2[[]byte, er
 	mustServe(t, f, keys)
 }
 
-// badFiles returns files that cannot be opened, each with its error.
-func badFiles(good []byte) map[string]struct {
-	data []byte
-	want error
-} {
-	resigned := func(change func(sb *layout.Superblock)) []byte {
-		data := bytes.Clone(good)
-		for i := range layout.SuperblockSlots {
-			sb := (*layout.Superblock)(data[i*layout.SuperblockBytes:])
-			change(sb)
-			sb.Sign()
-		}
-		return data
-	}
-	flipped := bytes.Clone(good)
-	for i := range layout.SuperblockSlots {
-		flipped[i*layout.SuperblockBytes+100] ^= 1
-	}
-	return map[string]struct {
-		data []byte
-		want error
-	}{
-		"empty":                     {nil, ErrCorrupt},
-		"cut in a superblock":       {good[:5000], ErrCorrupt},
-		"cut after the superblocks": {good[:layout.OffRuntime], ErrCorrupt},
-		"cut by a byte":             {good[:len(good)-1], ErrCorrupt},
-		"flipped bits":              {flipped, ErrCorrupt},
-		"foreign":                   {bytes.Repeat([]byte("no filter "), 10_000), ErrCorrupt},
-		"newer":                     {resigned(func(sb *layout.Superblock) { sb[40] = 4 }), ErrVersion},
-		"live, without a log":       {resigned(func(sb *layout.Superblock) { sb.SetState(layout.Live); sb.SetLogSalt(7); sb.SetLogBytes(65536) }), ErrNeedsRecovery},
-	}
-}
-
 // TestFollowRefuses covers C5 for a file that replaces another: the follower refuses and reports
 // a bad file, the old file keeps answering, and the next good file, or the old one, is taken.
 func TestFollowRefuses(t *testing.T) {
 	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
 	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap, ResidencyPopulate} {
-		for name, bad := range badFiles(good) {
+		for name, bad := range badFiles(t, good) {
+			if bad.open == nil {
+				continue
+			}
 			t.Run(residency.String()+"/"+name, func(t *testing.T) {
 				_, path := mustBuild(t, nil, numbers(0, 1000))
 				f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: residency})
 				must(t, os.Rename(path, path+".old"))
 				mustRefuse(t, f, fs.ErrNotExist, numbers(0, 1000))
 				publish(t, path, bad.data)
-				mustRefuse(t, f, bad.want, numbers(0, 1000))
-				must(t, os.Rename(path+".old", path))
+				mustRefuse(t, f, bad.open, numbers(0, 1000))
+				must(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o755)))
+				if mustRefuse(t, f, nil, numbers(0, 1000)); !errors.As(f.Err(), new(*fs.PathError)) {
+					t.Errorf("a directory: %v", f.Err())
+				}
+				must(t, errors.Join(os.Remove(path), os.Rename(path+".old", path)))
 				mustSwap(t, f, false)
 				publish(t, path, bad.data)
-				mustRefuse(t, f, bad.want, numbers(0, 1000))
+				mustRefuse(t, f, bad.open, numbers(0, 1000))
 				publish(t, path, good)
 				mustSwap(t, f, true)
 				mustServe(t, f, numbers(0, 3000))
 			})
 		}
-	}
-}
-
-// TestFollowDirectory: a directory in place of the file is refused.
-func TestFollowDirectory(t *testing.T) {
-	f0, path := mustBuild(t, nil, numbers(0, 1000))
-	f := mustFollow(t, path, byHand)
-	must(t, errors.Join(os.Rename(path, path+".old"), os.Mkdir(path, 0o755)))
-	if swapped, err := f.Refresh(); swapped || !errors.As(err, new(*fs.PathError)) || f.Err() != err {
-		t.Fatalf("swapped: %t, %v", swapped, err)
-	}
-	mustServe(t, f, numbers(0, 1000))
-	must(t, errors.Join(os.Remove(path), os.Rename(path+".old", path)))
-	mustSwap(t, f, false)
-	if f.Filter().Len() != f0.Len() {
-		t.Error(f.Filter().Len())
 	}
 }
 
@@ -252,24 +215,6 @@ func TestFollowCopyUnderWay(t *testing.T) {
 	}
 	mustSwap(t, f, true)
 	mustServe(t, f, numbers(0, 3000))
-}
-
-// TestFollowDeadWriter covers R3: the follower recovers a file whose writer died and switches to
-// it.
-func TestFollowDeadWriter(t *testing.T) {
-	_, path := mustBuild(t, nil, numbers(0, 1000))
-	f := mustFollow(t, path, byHand)
-	w, live := mustCreate(t, &Options{Capacity: 10_000})
-	for key := range numbers(0, 2000) {
-		must(t, w.Insert(key))
-	}
-	dead := abandon(t, w, live)
-	must(t, errors.Join(os.Rename(dead+".stash", path+".stash"), os.Rename(dead, path)))
-	mustSwap(t, f, true)
-	mustServe(t, f, numbers(0, 2000))
-	if s := f.Stats().State; s != "clean" {
-		t.Errorf("the file is %s", s)
-	}
 }
 
 // TestFollowWriter: changes that a writer makes in place are visible without a swap; a copy in
@@ -306,17 +251,25 @@ func TestFollowWriter(t *testing.T) {
 // the follower reports an error while it is incomplete and then opens it again. That does not
 // affect a copy in the heap.
 func TestFollowWrittenOver(t *testing.T) {
-	for name, opts := range map[string]*Options{
-		"larger":  {Seed: 5, Capacity: 50_000},
-		"smaller": {Seed: 5, Capacity: 3000},
-		"equal":   {Capacity: 10_000}, // except for the keys
+	for name, c := range map[string]struct {
+		opts   Options
+		unseen bool // nobody looks while the file is incomplete
+	}{
+		"larger":              {Options{Seed: 5, Capacity: 50_000}, false},
+		"smaller":             {Options{Seed: 5, Capacity: 3000}, false},
+		"other keys":          {Options{Capacity: 10_000}, false},
+		"larger, unseen":      {Options{Seed: 5, Capacity: 50_000}, true},
+		"of its size, unseen": {Options{Seed: 5, Capacity: 10_000}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, path := mustBuild(t, &Options{Capacity: 10_000}, numbers(0, 1000))
-			mapped := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Checked: true})
+			mapped := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Checked: !c.unseen})
 			copied := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
-			good := image(t, opts, numbers(0, 3000))
+			good := image(t, &c.opts, numbers(0, 3000))
 			for _, cut := range []int{len(good) / 2, 0, 1000, layout.OffRuntime} {
+				if c.unseen {
+					break
+				}
 				if err := os.WriteFile(path, good[:cut], 0o644); err != nil {
 					t.Skipf("this system keeps a mapped file from being cut short: %v", err)
 				}
@@ -326,30 +279,16 @@ func TestFollowWrittenOver(t *testing.T) {
 				mapped.ContainsString("what is gone") // keeps an error of a fault
 				mustRefuse(t, copied, ErrCorrupt, numbers(0, 1000))
 			}
-			must(t, os.WriteFile(path, good, 0o644))
-			mustSwap(t, mapped, true)
-			mustSwap(t, mapped, false)
-			mustServe(t, mapped, numbers(0, 3000))
-			mustSwap(t, copied, true)
-			mustServe(t, copied, numbers(0, 3000))
+			out, err := os.OpenFile(path, os.O_WRONLY, 0)
+			must(t, err)
+			_, err = out.WriteAt(good, 0)
+			must(t, errors.Join(err, out.Close()))
+			for _, f := range []*Follower{mapped, copied} {
+				mustSwap(t, f, true)
+				mustSwap(t, f, false)
+				mustServe(t, f, numbers(0, 3000))
+			}
 		})
-	}
-}
-
-// TestFollowWrittenOverUnseen is TestFollowWrittenOver without a look while the file is
-// incomplete.
-func TestFollowWrittenOverUnseen(t *testing.T) {
-	_, path := mustBuild(t, &Options{Capacity: 3000}, numbers(0, 1000))
-	f := mustFollow(t, path, byHand)
-	out, err := os.OpenFile(path, os.O_WRONLY, 0)
-	must(t, err)
-	defer out.Close()
-	for _, opts := range []*Options{{Seed: 5, Capacity: 3000}, {Seed: 5, Capacity: 5000}} {
-		if _, err := out.WriteAt(image(t, opts, numbers(0, 3000)), 0); err != nil {
-			t.Fatal(err)
-		}
-		mustSwap(t, f, true)
-		mustServe(t, f, numbers(0, 3000))
 	}
 }
 
@@ -423,34 +362,24 @@ func TestFollowSlowOpen(t *testing.T) {
 		}
 	}})
 	hold = true
-	type result struct {
-		swapped bool
-		err     error
-	}
-	results := make(chan result)
-	refresh := func() {
-		swapped, err := f.Refresh()
-		results <- result{swapped, err}
-	}
-	publish(t, path, image(t, nil, numbers(0, 2000)))
-	go refresh()
-	<-copying
-	if mustServe(t, f, numbers(0, 1000)); f.Filter().Len() != 1000 || f.Stats().Swaps != 0 || f.Err() != nil {
-		t.Errorf("%d keys, %d swaps, %v", f.Filter().Len(), f.Stats().Swaps, f.Err())
-	}
-	goOn <- struct{}{}
-	if r := <-results; !r.swapped || r.err != nil || f.Filter().Len() != 2000 {
-		t.Errorf("%+v, %d keys", r, f.Filter().Len())
-	}
-	publish(t, path, image(t, nil, numbers(0, 3000)))
-	go refresh()
-	<-copying
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	goOn <- struct{}{}
-	if r := <-results; r.swapped || !errors.Is(r.err, ErrClosed) || f.Stats().Swaps != 1 {
-		t.Errorf("after Close: %+v, %d keys", r, f.Filter().Len())
+	results := make(chan error)
+	for _, closes := range []bool{false, true} {
+		n, swaps := f.Filter().Len(), f.Stats().Swaps
+		publish(t, path, image(t, nil, numbers(0, n+1000)))
+		go func() { _, err := f.Refresh(); results <- err }()
+		<-copying
+		if mustServe(t, f, numbers(0, 1000)); f.Filter().Len() != n || f.Stats().Swaps != swaps || f.Err() != nil {
+			t.Errorf("%d keys, %d swaps, %v", f.Filter().Len(), f.Stats().Swaps, f.Err())
+		}
+		var want error
+		if closes {
+			want = ErrClosed
+			must(t, f.Close())
+		}
+		goOn <- struct{}{}
+		if err := <-results; !errors.Is(err, want) || f.Stats().Swaps != 1 {
+			t.Errorf("closed %t: %v, %d swaps", closes, err, f.Stats().Swaps)
+		}
 	}
 	mustBeClosed(t, f)
 }

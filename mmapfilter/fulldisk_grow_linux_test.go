@@ -145,9 +145,7 @@ func (l *keepingLife) goOn(n uint64) {
 	if r, err := Verify(context.Background(), l.path()); err != nil || r.Items != l.n || r.Hashes != l.n {
 		l.Errorf("%+v, %v", r, err)
 	}
-	if list, _ := filepath.Glob(l.path() + "*"); len(list) != 2 {
-		l.Errorf("left %v", list)
-	}
+	mustLeave(l, l.path(), 2)
 }
 
 // autoGrow covers K5 and K2: with whatever is left of the disk, an insert fails sooner or later, for
@@ -198,9 +196,7 @@ func (d *smallDisk) loseHashes() {
 	if err := l.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, d.full) {
 		d.Errorf("Rebuild: %v", err)
 	}
-	if err := l.Close(); err != nil {
-		d.Error(err)
-	}
+	must(d, l.Close())
 	l.reopen()
 	if err := l.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
 		d.Errorf("Rebuild: %v", err)

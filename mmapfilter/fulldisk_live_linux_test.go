@@ -222,12 +222,8 @@ func (d *smallDisk) goOn(f *Filter, n int) {
 	d.insert(f, n, n+10)
 	must(d, f.Close())
 	must(d, d.reopen(n+10).Close())
-	if r, err := Verify(context.Background(), d.path()); err != nil || r.Items != uint64(n+10) {
-		d.Errorf("%+v, %v", r, err)
-	}
-	if list, _ := filepath.Glob(d.path() + "*"); len(list) != 1 {
-		d.Errorf("left %v", list)
-	}
+	mustVerify(d, d.path(), uint64(n+10))
+	mustLeave(d, d.path(), 1)
 }
 
 func (d *smallDisk) create() {
@@ -238,9 +234,7 @@ func (d *smallDisk) create() {
 	_, err := Create(d.path(), &Options{Capacity: 4000})
 	d.mustEnd("Create", err)
 	d.free()
-	if list, _ := filepath.Glob(d.path() + "*"); len(list) != 0 {
-		d.Errorf("left %v", list)
-	}
+	mustLeave(d, d.path(), 0)
 	d.goOn(d.filter(0), 0)
 }
 
@@ -252,9 +246,7 @@ func (d *smallDisk) firstInsert() {
 		d.Errorf("Sync after it: %v", err)
 	}
 	f.Close()
-	if list, _ := filepath.Glob(d.path() + "*"); len(list) != 1 {
-		d.Errorf("left %v", list)
-	}
+	mustLeave(d, d.path(), 1)
 	f = d.reopen(0)
 	if f.ContainsString("key") {
 		d.Error("the key is there")
@@ -307,9 +299,7 @@ func (d *smallDisk) growth(quiet bool) {
 	if s := f.Stats(); s.Warning != "" {
 		d.Errorf("it still warns: %s", s.Warning)
 	}
-	if err := f.Close(); err != nil {
-		d.Error(err)
-	}
+	must(d, f.Close())
 	d.goOn(d.reopen(100), 100)
 }
 

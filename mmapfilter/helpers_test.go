@@ -48,6 +48,14 @@ func image(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) []byte {
 // spread turns a number into one as well mixed as a hash.
 func spread(i int) uint64 { return uint64(i+1) * 0x9E3779B97F4A7C15 }
 
+// spreads returns the spread numbers of a range.
+func spreads(from, to int) (hashes []uint64) {
+	for i := from; i < to; i++ {
+		hashes = append(hashes, spread(i))
+	}
+	return hashes
+}
+
 // seeded gives random numbers, and says how to have them again.
 func seeded(tb testing.TB, seed uint64) *rand.Rand {
 	tb.Logf("seed %d", seed)
@@ -313,6 +321,24 @@ func leaks(t *testing.T) string {
 	}
 	entries, _ := os.ReadDir("/proc/self/fd")
 	return fmt.Sprintf("%d goroutines, %d descriptors", n, len(entries))
+}
+
+// mustVerify checks that a file is not damaged and has some items.
+func mustVerify(tb testing.TB, path string, items uint64) Report {
+	tb.Helper()
+	r, err := Verify(context.Background(), path)
+	if err != nil || r.Items != items {
+		tb.Errorf("%+v, %v", r, err)
+	}
+	return r
+}
+
+// mustLeave checks how many files have names that begin with path.
+func mustLeave(tb testing.TB, path string, n int) {
+	tb.Helper()
+	if list, _ := filepath.Glob(path + "*"); len(list) != n {
+		tb.Errorf("left %v", list)
+	}
 }
 
 func readFile(t *testing.T, path string) []byte {

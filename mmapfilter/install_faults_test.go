@@ -37,9 +37,7 @@ func TestInstallAtCalls(t *testing.T) {
 		} else {
 			mustHave(t, f, 5000, 6500)
 		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Close())
 		if r, err := Verify(context.Background(), live); err != nil || r.HashesErr != nil {
 			t.Error(err, r.HashesErr)
 		}
@@ -49,10 +47,7 @@ func TestInstallAtCalls(t *testing.T) {
 		if err := install(from, live); err != nil {
 			t.Error(err)
 		}
-		if f, err = OpenReadOnly(live, nil); err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		f = mustOpenReadOnly(t, live, nil)
 		if mustHave(t, f, 0, 1000); f.Len() != 1000 || f.Stats().GrowthErr != "" {
 			t.Errorf("%+v", f.Stats())
 		}

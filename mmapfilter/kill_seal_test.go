@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -31,9 +30,8 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 			f, err := Create(path, &Options{Capacity: 760})
 			must(t, err)
 			must(t, f.Close())
-			data, err := os.ReadFile(path)
-			must(t, err)
-			v := newDamagedVolume(fileImage{filter: recovery.Words(data)})
+			data := readFile(t, path)
+			v := fileImage{filter: recovery.Words(data)}.volume()
 			w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 			must(t, err)
 			rng := rand.New(rand.NewPCG(8, 8))
@@ -42,15 +40,15 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 			}
 			stores, sealed, atRest := 0, 0, 0
 			var images []fileImage
-			v.filter.watch = func() {
+			v.File.Stored = func() {
 				if stores++; stores%by == 0 {
-					images = append(images, v.image())
+					images = append(images, imageOf(v))
 				}
 			}
 			must(t, rest(w))
 			broken := 0
 			for i, im := range images {
-				writeImage(t, path, im)
+				im.write(t, path)
 				if _, err := Verify(context.Background(), path); err == nil {
 					atRest++
 				} else if !errors.Is(err, ErrNeedsRecovery) {
@@ -64,8 +62,7 @@ func TestKilledWhilePuttingToRest(t *testing.T) {
 					t.Fatalf("after %d stores of %d: %d items", (i+1)*by, stores, f.Len())
 				}
 				must(t, f.Close())
-				head, err := os.ReadFile(path)
-				must(t, err)
+				head := readFile(t, path)
 				_, sb, _, err := layout.Newest(head)
 				for slot := range layout.SuperblockSlots {
 					if err != nil || layout.SlotIsCut(head, slot, sb) {

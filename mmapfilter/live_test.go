@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -64,9 +63,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("%d keys, durable up to %d", f.Len(), f.DurableSeq())
 	}
 	must(t, f.Close())
-	if list, _ := filepath.Glob(path + "*"); len(list) != 1 {
-		t.Errorf("left %v", list)
-	}
+	mustLeave(t, path, 1)
 	f = mustOpen(t, path, nil)
 	found := 0
 	for i, h := range hashes {

@@ -150,8 +150,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		must(t, err)
+		data := readFile(t, filepath.Join(dir, e.Name()))
 		info, err := e.Info()
 		must(t, err)
 		files[e.Name()] = info.ModTime().String() + string(data)
@@ -214,11 +213,7 @@ func TestNoRecover(t *testing.T) {
 	if f.Len() != 500 || f.ContainsString("absent") || f.Err() != nil {
 		t.Errorf("%d keys, %v", f.Len(), f.Err())
 	}
-	for i := range 500 {
-		if !f.ContainsHash(spread(i)) {
-			t.Fatal("an acknowledged key is lost")
-		}
-	}
+	mustContain(t, f, spreads(0, 500))
 	// The follower switches to it.
 	if swapped, err := follower.Refresh(); !swapped || err != nil || follower.Filter().Len() != 500 || follower.ContainsString("absent") || follower.Err() != nil {
 		t.Errorf("%t, %v, %d keys, %v", swapped, err, follower.Filter().Len(), follower.Err())
@@ -366,9 +361,7 @@ func TestWaitIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	f, err := Follow(path, &OpenOptions{WaitForFile: true})
 	must(t, err)
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, f.Close())
 	mustSayMaybe(t, f)
 	if swapped, err := f.Refresh(); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) || f.Stats() != (Stats{State: "closed"}) {
 		t.Errorf("%t, %v, %v, %+v", swapped, err, f.Err(), f.Stats())

@@ -61,9 +61,7 @@ func TestBuildOverDeadWriter(t *testing.T) {
 	if !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
-	if list, _ := filepath.Glob(dead + "*"); len(list) != 1 {
-		t.Errorf("left %v", list)
-	}
+	mustLeave(t, dead, 1)
 	r := mustOpenReadOnly(t, dead, nil)
 	mustContain(t, r, hashes(8, 100))
 }
@@ -451,9 +449,7 @@ func TestCreateAfterMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if f, err = Open(moved, &OpenOptions{RequireHashes: true}); err != nil {
-		t.Fatal(err)
-	}
+	f = mustOpen(t, moved, &OpenOptions{RequireHashes: true})
 	f.Close()
 }
 

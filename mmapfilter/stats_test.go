@@ -165,9 +165,7 @@ func TestWriterClosesMeanwhile(t *testing.T) {
 	asked := 0
 	beforeAsking = func() {
 		if asked++; asked == 1 {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, w.Close())
 		}
 	}
 	if swapped, err := f.Refresh(); swapped || err != nil || f.Err() != nil || asked != 1 {

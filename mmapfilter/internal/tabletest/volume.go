@@ -31,13 +31,19 @@ type Volume struct {
 type File struct {
 	Mem    []uint64
 	Synced func() // called by Sync, if not nil
+	Stored func() // called by Store, if not nil
 }
 
 // Words implements recovery.File.
 func (f *File) Words() []uint64 { return f.Mem }
 
 // Store implements recovery.File.
-func (f *File) Store(word, value uint64) { atomic.StoreUint64(&f.Mem[word], value) }
+func (f *File) Store(word, value uint64) {
+	atomic.StoreUint64(&f.Mem[word], value)
+	if f.Stored != nil {
+		f.Stored()
+	}
+}
 
 // Prefetch implements recovery.File.
 func (f *File) Prefetch(word uint64) { kernel.Prefetch(&f.Mem[word]) }
@@ -99,7 +105,7 @@ func (v *Volume) OpenLog(name recovery.LogName) (recovery.File, error) {
 func (v *Volume) CreateLog(bytes int64) (recovery.File, error) {
 	v.Mu.Lock()
 	defer v.Mu.Unlock()
-	v.Mu.Logs[recovery.NextLog] = &File{make([]uint64, bytes/8), v.LogSync}
+	v.Mu.Logs[recovery.NextLog] = &File{Mem: make([]uint64, bytes/8), Synced: v.LogSync}
 	return v.Mu.Logs[recovery.NextLog], nil
 }
 
