@@ -7,37 +7,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const addHelp = `Usage: mmapfilter add FILTER [FILE...]
-
-Insert keys into FILTER. Equal keys count separately. What add has inserted is
-durable when it ends, even on an error or ^C; if it is killed, use --resume.
-
-      --unique         skip keys that may be in the filter already. If FILTER
-                       keeps hashes, each rebuild has all keys; deletes wait for
-                       one, once keys have been left out (see del)
-      --create         create FILTER if it is missing, with these flags (see
-                       create), which a FILTER that is there must not contradict
-  -n, --capacity N, -p, --rate P, --fingerprint-bits N, -b, --bucket-size N,
-      --layout L, --keep-hashes, --auto-grow, --like FILE, --seed N,
-      --seed-file FILE
-      --sync-every N   make keys durable after every N (65536)
-      --log-bytes S    size of the log; a larger log is faster
-      --resume         compare the input with the keys of the last add, which
-                       must all be in FILTER, and add the keys after them. If
-                       that add completed and the first key differs, add all
-                       keys. Fail if something else has changed FILTER
-  -v, --verbose        print how many keys were added, and how many of them may
-                       have been there before
+const addHelp = `Insert keys into FILTER. Equal keys count separately. What add has inserted is
+durable when it ends, even on an error or ^C; if it is killed, use --resume,
+which looks up the keys of the last add: all must be in FILTER.
 
 ` + keysHelp + `
-      --plain           ignore the settings that the filter records
-
-Keys are read as the filter records; see check --help. FILTER may be a set: add
+They are read as the filter records; see check --help. FILTER may be a set: add
 opens all its shards for writing, and cannot resume.
 
-Exit status: 0, or 2 after an error. Then the keys before it are in FILTER.
-
-Example: mmapfilter add --unique --create -n 100k --auto-grow seen.mmf keys`
+Exit status: 0, or 2 after an error. Then the keys before it are in FILTER.`
 
 // An addCommand holds the flags of add.
 type addCommand struct {
@@ -49,11 +27,14 @@ type addCommand struct {
 
 func newAddCommand() *cobra.Command {
 	a := new(addCommand)
-	cmd := &cobra.Command{Use: "add", Long: addHelp, Args: cobra.ArbitraryArgs, RunE: a.run}
-	cmd.Flags().BoolVar(&a.unique, "unique", false, "skip keys that may be there")
-	cmd.Flags().BoolVar(&a.create, "create", false, "create the filter if it is missing")
+	cmd := &cobra.Command{Use: "add FILTER [FILE...]", Short: "insert keys into a filter", Long: addHelp, Args: cobra.ArbitraryArgs, RunE: a.run,
+		Example: "mmapfilter add --unique --create -n 100k --auto-grow seen.mmf keys"}
+	cmd.Flags().BoolVar(&a.unique, "unique", false,
+		"skip keys that may be in the filter already. If FILTER keeps hashes, each rebuild has all keys; deletes wait for "+
+			"one, once keys have been left out (see del)")
+	cmd.Flags().BoolVar(&a.create, "create", false,
+		"create FILTER if it is missing, with the flags from -n to --seed-file, which a FILTER that is there must not contradict")
 	a.make.addTo(cmd.Flags())
-	cmd.Flags().IntVar(&a.make.opts.FingerprintBits, "fingerprint-bits", 0, "bits in a fingerprint")
 	a.addTo(cmd.Flags())
 	return cmd
 }

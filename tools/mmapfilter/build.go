@@ -12,28 +12,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const buildHelp = `Usage: mmapfilter build -o FILTER [FILE...]
-
-Build a filter from the keys in files. An existing FILTER is replaced once the
+const buildHelp = `Build a filter from the keys in files. An existing FILTER is replaced once the
 new one is complete; programs that look keys up in the old one answer "maybe"
 from then on, until they open FILTER again. An empty file is replaced too, any
 other file only with --force, and a device never. The filter records how its
 keys were read, so that check reads them the same way.
 
-  -o, --output FILTER   write the filter to FILTER
-  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (as many as there are)
-  -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand (see size); -f replaces -p
-` + buildSeedHelp + `      --keep-hashes     keep the hash of each key in FILTER.hashes; see create
-      --shards S        make a set of S filters, NAME.set; see set
-` + replaceHelp + forceHelp + workHelp + `      --multiset        count every copy of a key instead of one
-  -q, --quiet           print no summary and show no progress
-
-` + buildKeysHelp + `
-A byte order mark is part of the first key, except in CSV.
-
-Example: mmapfilter build -p 0.001 --hex -d : --field 1 -o sha1.mmf sha1.gz`
+` + keysHelp + `
+A byte order mark is part of the first key, except in CSV.`
 
 // A buildCommand holds the flags of build.
 type buildCommand struct {
@@ -49,19 +35,21 @@ type buildCommand struct {
 
 func newBuildCommand() *cobra.Command {
 	b := new(buildCommand)
-	cmd := &cobra.Command{Use: "build", Long: buildHelp, Args: cobra.ArbitraryArgs, RunE: b.run}
+	cmd := &cobra.Command{Use: "build -o FILTER [FILE...]", Short: "build a filter from the keys in files or on standard input",
+		Long: buildHelp, Args: cobra.ArbitraryArgs, RunE: b.run,
+		Example: "mmapfilter build -p 0.001 --hex -d : --field 1 -o sha1.mmf sha1.gz"}
 	flags := cmd.Flags()
-	flags.StringVarP(&b.output, "output", "o", "", "filter to write")
-	addPlanFlags(flags, &b.opts)
-	addSharedF(flags, &b.opts)
-	flags.IntVar(&b.shards, "shards", 0, "number of shards")
-	b.seed = addSeedFlags(flags)
+	flags.StringVarP(&b.output, "output", "o", "", "write the filter to `FILTER`")
+	addSharedF(flags)
+	addPlanFlags(flags, &b.opts, sizeForKeys+" (as many as there are)", "0.01", "")
+	flags.IntVar(&b.shards, "shards", 0, "make a set of `S` filters, NAME.set; see set")
+	b.seed = addSeedFlags(flags, "0")
 	addKeepFlag(flags, &b.opts)
 	b.replace.addTo(flags)
 	addForceFlag(flags, &b.opts)
 	addWorkFlags(flags, &b.opts.MemoryBudget, &b.opts.Workers)
-	flags.BoolVar(&b.multiset, "multiset", false, "count every copy")
-	flags.BoolVarP(&b.quiet, "quiet", "q", false, "print no summary")
+	flags.BoolVar(&b.multiset, "multiset", false, "count every copy of a key instead of one")
+	addQuietFlag(flags, &b.quiet)
 	b.format = addFormatFlags(flags)
 	return cmd
 }

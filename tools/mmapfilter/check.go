@@ -9,55 +9,38 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const checkHelp = `Usage: mmapfilter check FILTER [FILE...]
-
-Print the keys that may be in the filter: all that are, and a few that are not.
-Exit status: 0 if any are printed, 1 if none, 2 after an error.
-
-  -v, --invert-match    select the keys that are certainly not in the filter
-  -c, --count           print only how many keys are selected
-  -q, --quiet           print nothing and stop at the first key selected
-  -n, --line-number     print the number of the record first; in CSV, of the
-                        line (-n is a capacity in build, create, size and uniq)
-      --record          print whole records, not only their keys
-      --json            print objects like {"line":1,"key":"k","present":true}
-      --residency R     default, random, willneed, populate, lock or heap
-      --follow          switch to the new file if FILTER is replaced
-      --wait-for-file   with --follow, wait for FILTER to appear; until then any
-                        key may be in it
-      --recover         recover the filter first if its writer has died, which
-                        is an error otherwise: check itself writes nothing
-      --unrecovered     use such a filter as it is: any key may be in it
+const checkHelp = `Print the keys that may be in the filter: all that are, and a few that are not.
+check writes nothing to the filter.
 
 FILTER may be a set, NAME.set. Keys of a shard that cannot be used may be in it;
 check goes on, names the shard, and exits with 2.
 
 ` + keysHelp + `
-      --plain           ignore the settings that the filter records
-
-Keys are read as the filter records (see info). --hex and --trim-cr override one
+They are read as the filter records (see info). --hex and --trim-cr override one
 setting each; any of the other flags replaces all recorded settings but those.
-Keys of a --record-size are printed without anything between them.`
+Keys of a --record-size are printed without anything between them.
+
+Exit status: 0 if any are printed, 1 if none, 2 after an error.`
 
 func newCheckCommand() *cobra.Command {
 	c := &checkCommand{opening: mmapfilter.OpenOptions{Checked: true}} // it looks up batches, where that costs little
-	cmd := &cobra.Command{Use: "check", Long: checkHelp, Args: cobra.ArbitraryArgs, RunE: c.run}
+	cmd := &cobra.Command{Use: "check FILTER [FILE...]", Short: "print the keys that may be in a filter, or that are not", Long: checkHelp, Args: cobra.ArbitraryArgs, RunE: c.run}
 	flags := cmd.Flags()
-	flags.BoolVarP(&c.invert, "invert-match", "v", false, "select absent keys")
-	flags.BoolVarP(&c.count, "count", "c", false, "print a count")
-	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing")
-	flags.BoolVarP(&c.number, "line-number", "n", false, "print record numbers")
+	flags.BoolVarP(&c.invert, "invert-match", "v", false, "select the keys that are certainly not in the filter")
+	flags.BoolVarP(&c.count, "count", "c", false, "print only how many keys are selected")
+	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing and stop at the first key selected")
+	flags.BoolVarP(&c.number, "line-number", "n", false, "print the number of the record first; in CSV, of the line")
 	flags.BoolVar(&c.number, "number", false, "old name of --line-number")
 	flags.MarkHidden("number")
-	flags.BoolVar(&c.record, "record", false, "print whole records")
-	flags.BoolVar(&c.json, "json", false, "print JSON")
-	flags.BoolVar(&c.plain, "plain", false, "ignore recorded settings")
-	flags.BoolVar(&c.follow, "follow", false, "switch to a new file")
-	flags.BoolVar(&c.opening.WaitForFile, "wait-for-file", false, "wait for the file")
-	flags.BoolVar(&c.opening.ServeUnrecovered, "unrecovered", false, "use a filter whose writer has died")
+	flags.BoolVar(&c.record, "record", false, "print whole records, not only their keys")
+	flags.BoolVar(&c.json, "json", false, `print objects like {"line":1,"key":"k","present":true}`)
+	flags.BoolVar(&c.follow, "follow", false, "switch to the new file if FILTER is replaced")
+	flags.BoolVar(&c.opening.WaitForFile, "wait-for-file", false, "with --follow, wait for FILTER to appear; until then any key may be in it")
+	flags.BoolVar(&c.opening.ServeUnrecovered, "unrecovered", false, "use a filter whose writer has died as it is: any key may be in it")
 	addRecoverFlag(flags, &c.recover)
 	addResidencyFlag(flags, &c.opening)
 	c.format = addFormatFlags(flags)
+	addPlainFlag(flags, &c.plain)
 	return cmd
 }
 

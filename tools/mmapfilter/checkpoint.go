@@ -7,20 +7,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const checkpointHelp = `Usage: mmapfilter checkpoint [--seal] FILTER
-
-Merge the log of the filter into the filter file, so that one file can be
+const checkpointHelp = `Merge the log of the filter into the filter file, so that one file can be
 copied. If its writer has died, recover the filter first.
-
-      --seal   add checksums of every byte, so that verify finds any change; the
-               next change to the filter removes them
 
 Exit status: 0, or 2 after an error, such as a writer that is running.`
 
 func newCheckpointCommand() *cobra.Command {
 	var seal bool
-	cmd := &cobra.Command{Use: "checkpoint", Long: checkpointHelp, Args: needFile}
-	cmd.Flags().BoolVar(&seal, "seal", false, "compute checksums")
+	cmd := &cobra.Command{Use: "checkpoint FILTER", Short: "merge the log of a filter into the filter file", Long: checkpointHelp, Args: needFile}
+	cmd.Flags().BoolVar(&seal, "seal", false, "add checksums of every byte, so that verify finds any change; the next change to the filter removes them")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		filter, err := mmapfilter.Open(args[0], nil)
 		if err != nil {

@@ -30,6 +30,7 @@ func addCompletionCommand(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
 			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, noShell
+			cmd.Short = "print a completion script for bash, zsh, fish or powershell"
 		}
 	}
 }

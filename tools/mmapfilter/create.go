@@ -10,32 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const createHelp = `Usage: mmapfilter create -n N [-p P] FILTER
-
-Create an empty filter for add and uniq. FILTER must not exist.
-
-  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9; little more fits
-  -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand (see size); -f replaces -p
-      --keep-hashes     keep the hash of each key in FILTER.hashes: 8 to 9 bytes
-                        for each add or del. grow, merge, expire and repair need
-                        them
-      --auto-grow       keep hashes, and grow while keys are added: from 90 % of
-                        N on, the filter is rebuilt for twice as many. It also
-                        shrinks, while keys are deleted, and is rebuilt when
-                        deletes that wait are an eighth of N (see del)
-      --like FILE       make a filter that can be merged with FILE: it has the
-                        seed of FILE, reads keys alike and, unless flags say
-                        otherwise, has the same size, rate and layout, keeps
-                        hashes and grows if FILE does
-` + createSeedHelp + `      --force           destroy the log and the hashes of another filter that
-                        have the names of those of FILTER
-
-` + createKeysHelp + `
-FILTER records this.
-
-Example: mmapfilter create -n 10M --hex -d : --field 1 sums.mmf`
+const createHelp = `Create an empty filter for add and uniq. FILTER must not exist. It records how
+add, check and other commands read keys.`
 
 // createFlags holds the flags that say how a new filter is made.
 type createFlags struct {
@@ -52,11 +28,14 @@ var createFlagNames = []string{"capacity", "rate", "fingerprint-bits", "bucket-s
 
 func (c *createFlags) addTo(flags *pflag.FlagSet) {
 	c.flags = flags
-	addPlanFlags(flags, &c.opts)
+	addPlanFlags(flags, &c.opts, sizeForKeys+"; little more fits", "0.01", "")
 	addKeepFlag(flags, &c.opts)
-	flags.BoolVar(&c.opts.AutoGrow, "auto-grow", false, "grow by itself")
-	flags.StringVar(&c.like, "like", "", "filter that it can be merged with")
-	c.seed = addSeedFlags(flags)
+	flags.BoolVar(&c.opts.AutoGrow, "auto-grow", false,
+		"keep hashes, and grow while keys are added: from 90 % of N on, the filter is rebuilt for twice as many. It also shrinks, "+
+			"while keys are deleted, and is rebuilt when deletes that wait are an eighth of N (see del)")
+	flags.StringVar(&c.like, "like", "", "make a filter that can be merged with `FILE`: it has the seed of FILE, "+
+		"reads keys alike and, unless flags say otherwise, has the same size, rate and layout, keeps hashes and grows if FILE does")
+	c.seed = addSeedFlags(flags, "random")
 }
 
 // options completes the options of the new filter, which records how its keys are read.
@@ -139,11 +118,12 @@ type createCommand struct {
 
 func newCreateCommand() *cobra.Command {
 	c := new(createCommand)
-	cmd := &cobra.Command{Use: "create", Long: createHelp, Args: needFile, RunE: c.run}
+	cmd := &cobra.Command{Use: "create -n N FILTER", Short: "create an empty filter", Long: createHelp, Args: needFile, RunE: c.run,
+		Example: "mmapfilter create -n 10M --hex -d : --field 1 sums.mmf"}
 	flags := cmd.Flags()
+	addSharedF(flags)
 	c.addTo(flags)
-	addSharedF(flags, &c.opts)
-	addForceFlag(flags, &c.opts)
+	flags.BoolVar(&c.opts.Overwrite, "force", false, "destroy the log and the hashes of another filter that have the names of those of FILTER")
 	c.format = addFileFormatFlags(flags)
 	return cmd
 }

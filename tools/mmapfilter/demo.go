@@ -12,15 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const demoHelp = `Usage: mmapfilter demo
-
-Build a filter from every distinct line of the Go source tree on this machine,
+const demoHelp = `Build a filter from every distinct line of the Go source tree on this machine,
 open it again, and look up all of these lines and a million lines that are not
 in the tree. Print the sizes and times.
-
-  -p, --rate P     share of absent keys that may be answered "maybe" (0.01)
-      --dir DIR    read the *.go files under DIR instead
-      --keep FILE  keep the filter as FILE
 
 Exit status: 0, or 2 after an error, or if a key of the filter is not found.`
 
@@ -35,16 +29,16 @@ type demoCommand struct {
 
 func newDemoCommand() *cobra.Command {
 	d := new(demoCommand)
-	cmd := &cobra.Command{Use: "demo", Long: demoHelp, RunE: d.run}
+	cmd := &cobra.Command{Use: "demo", Short: "build a filter from the Go source tree and measure it", Long: demoHelp, RunE: d.run}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return fmt.Errorf("demo takes no arguments, but got %q", args[0])
 		}
 		return nil
 	}
-	addRateFlag(cmd.Flags(), &d.opts)
-	cmd.Flags().StringVar(&d.dir, "dir", "", "tree to read")
-	cmd.Flags().StringVar(&d.keep, "keep", "", "file to keep the filter in")
+	addRateFlag(cmd.Flags(), &d.opts, "0.01")
+	cmd.Flags().StringVar(&d.dir, "dir", "", "read the *.go files under `DIR` instead")
+	cmd.Flags().StringVar(&d.keep, "keep", "", "keep the filter as `FILE`")
 	return cmd
 }
 

@@ -9,16 +9,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const dumpHelp = `Usage: mmapfilter dump FILTER
-
-Print the raw parts of the filter, to debug it or this program: the
+const dumpHelp = `Print the raw parts of the filter, to debug it or this program: the
 superblocks, the runtime page, the stash, and where the log ends and why.
 Nothing is locked, recovered or changed, and the file may be damaged. While a
 writer is running, the parts may be from different instants.
-
-      --log            print every segment and record of the log
-      --lines FROM-TO  print these lines of the region in hex, a word a row
-      --show-seed      print the seed of the hash, which may be a secret
 
 "go doc github.com/mmapfilter/mmapfilter/layout" explains the fields.
 
@@ -27,10 +21,10 @@ read.`
 
 func newDumpCommand() *cobra.Command {
 	d := new(dump)
-	cmd := &cobra.Command{Use: "dump", Long: dumpHelp, Args: needFile}
-	cmd.Flags().BoolVar(&d.records, "log", false, "print every record")
-	cmd.Flags().BoolVar(&d.showSeed, "show-seed", false, "print the seed")
-	cmd.Flags().Func("lines", "lines to print", func(text string) (err error) {
+	cmd := &cobra.Command{Use: "dump FILTER", Short: "print the raw parts of a filter file, for debugging", Long: dumpHelp, Args: needFile}
+	cmd.Flags().BoolVar(&d.records, "log", false, "print every segment and record of the log")
+	cmd.Flags().BoolVar(&d.showSeed, "show-seed", false, "print the seed of the hash, which may be a secret")
+	cmd.Flags().Func("lines", "print lines `FROM-TO` of the region in hex, a word a row", func(text string) (err error) {
 		d.from, d.to, err = parseRange(text)
 		d.lines = true
 		return err

@@ -10,24 +10,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const expireHelp = `Usage: mmapfilter expire --older-than D FILTER
-
-Delete the keys that were added to the filter longer ago than D, by the hashes
+const expireHelp = `Delete the keys that were added to the filter longer ago than D, by the hashes
 that it keeps (see create --keep-hashes). Of a key that was added several times,
 only the old copies go. Print how many were deleted. Once add --unique or uniq
 has left keys out, these deletes wait for the next rebuild, as those of del do.
-
-      --older-than D   a duration, such as 30d, 2w, 36h or 1h30m
-      --json           print a JSON object
 
 Keys of build are as old as the filter was when it was built. A key that add
 --unique or uniq left out is as old as it was before. Times are exact to a
 second. Once the filter has been rebuilt, by grow, merge, repair or itself,
 they are known in at most 64 steps of about as many keys each. A key that may be
 younger than D stays. If it is interrupted, some keys have been deleted; run it
-again.
-
-Example: mmapfilter expire --older-than 30d seen.mmf`
+again.`
 
 // clock tells the time. Tests replace it.
 var clock = time.Now
@@ -35,12 +28,13 @@ var clock = time.Now
 func newExpireCommand() *cobra.Command {
 	var age time.Duration
 	var asJSON bool
-	cmd := &cobra.Command{Use: "expire", Long: expireHelp, Args: needFile}
-	cmd.Flags().Func("older-than", "least age of keys to delete", func(text string) (err error) {
+	cmd := &cobra.Command{Use: "expire --older-than D FILTER", Short: "delete the old keys of a filter", Long: expireHelp, Args: needFile,
+		Example: "mmapfilter expire --older-than 30d seen.mmf"}
+	cmd.Flags().Func("older-than", "delete keys older than `D`, such as 30d, 2w, 36h or 1h30m", func(text string) (err error) {
 		age, err = parseAge(text, time.Second) // as exact as the times of keys
 		return err
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd.Flags(), &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if age == 0 {
 			return errors.New("expire needs --older-than, such as --older-than 36h")

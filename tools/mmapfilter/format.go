@@ -65,26 +65,8 @@ func (f format) validate() error {
 // maxRecordSize bounds the record size that a format may ask for. A whole record is in memory.
 const maxRecordSize = 1 << 20
 
-// The help for the flags of keys. It differs in commands where -f is also another flag (see
-// addSharedF). The command create reads no keys, and uniq reads keys only from files.
-const (
-	keysHelp       = sourcesHelp + keyHelp + recordHelp + fieldHelp + recordEndHelp
-	buildKeysHelp  = sourcesHelp + keyHelp + recordHelp + sharedFieldHelp + recordEndHelp
-	uniqKeysHelp   = sourcesHelp + recordHelp + sharedFieldHelp + recordEndHelp
-	createKeysHelp = "How add, check and other commands read keys:\n" + recordHelp + sharedFieldHelp + recordEndHelp
-
-	sourcesHelp = "Keys are the lines of each FILE or of standard input; .gz and .zst are unpacked.\n"
-	keyHelp     = "  -e, --key KEY         use KEY and do not read standard input; repeatable\n"
-	recordHelp  = `  -0, --null            keys end in a zero byte, not a newline
-  -d, --delim S         fields are separated by S (\t is a tab), as in cut(1)
-`
-	fieldHelp       = "  -f, --field N         the key is field N\n"
-	sharedFieldHelp = "      --field N         the key is field N; with -d, -f N means the same\n"
-	recordEndHelp   = `      --csv --column C  the key is column C of CSV, a name or a number
-      --record-size N   records are N bytes each, with nothing in between
-      --hex             keys are bytes written as hex digits
-      --trim-cr         drop a carriage return at the end of a key`
-)
+// keysHelp says where keys come from.
+const keysHelp = "Keys are the lines of each FILE or of standard input; .gz and .zst are unpacked."
 
 // formatFlags holds the flags for keys and their format.
 type formatFlags struct {
@@ -99,26 +81,31 @@ type formatFlags struct {
 func addFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	f := addFileFormatFlags(flags)
 	// Not a slice flag, which would split keys at commas.
-	flags.StringArrayVarP(&f.keys, "key", "e", nil, "a key")
+	flags.StringArrayVarP(&f.keys, "key", "e", nil, "use `KEY` and do not read standard input; repeatable")
 	return f
 }
 
 // addFileFormatFlags adds the flags that say how keys are made from files.
 func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	f := &formatFlags{flags: flags}
-	flags.BoolVarP(&f.given.null, "null", "0", false, "keys end in a zero byte")
-	flags.StringVarP(&f.delim, "delim", "d", "", "field separator")
-	shorthand := "f"
+	flags.BoolVarP(&f.given.null, "null", "0", false, "keys end in a zero byte, not a newline")
+	flags.StringVarP(&f.delim, "delim", "d", "", `fields are separated by `+"`S`"+` (\t is a tab), as in cut(1)`)
+	shorthand, same := "f", ""
 	if flags.ShorthandLookup(shorthand) != nil {
-		shorthand = ""
+		shorthand, same = "", "; with -d, -f N means the same"
 	}
-	flags.IntVarP(&f.given.field, "field", shorthand, 0, "number of the field, from 1")
-	flags.BoolVar(&f.given.csv, "csv", false, "the input is CSV")
-	flags.StringVar(&f.column, "column", "", "number or name of the column")
-	flags.IntVar(&f.given.recordSize, "record-size", 0, "bytes in a record")
-	flags.BoolVar(&f.given.hex, "hex", false, "keys are hex digits")
+	flags.IntVarP(&f.given.field, "field", shorthand, 0, "the key is field `N`"+same)
+	flags.BoolVar(&f.given.csv, "csv", false, "records are CSV, and --column says which part of them is the key")
+	flags.StringVar(&f.column, "column", "", "the key is column `C` of CSV, a number or a name")
+	flags.IntVar(&f.given.recordSize, "record-size", 0, "records are `N` bytes each, with nothing in between")
+	flags.BoolVar(&f.given.hex, "hex", false, "keys are bytes written as hex digits")
 	flags.BoolVar(&f.given.trimCR, "trim-cr", false, "drop a carriage return at the end of a key")
 	return f
+}
+
+// addPlainFlag adds the flag of a command that reads keys as a filter records.
+func addPlainFlag(flags *pflag.FlagSet, plain *bool) {
+	flags.BoolVar(plain, "plain", false, "ignore the settings that the filter records")
 }
 
 // sources returns the keys of -e and the named files. Without either, keys come from standard

@@ -9,9 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const growHelp = `Usage: mmapfilter grow [-n N] [-p P] FILTER
-
-Make the filter larger, or smaller, from the hashes that it keeps (see create
+const growHelp = `Make the filter larger, or smaller, from the hashes that it keeps (see create
 --keep-hashes), without its keys. The new one has what was added and not
 deleted, also what add --unique and uniq left out and what del took by mistake;
 deletes that waited are done (see del). FILTER is replaced once the new one is
@@ -19,18 +17,9 @@ complete; until then, and if grow is interrupted, it stays as it is. Programs
 that look keys up in the old file answer "maybe" from then on, until they open
 FILTER again.
 
-  -n, --capacity N      size for N keys, no fewer than it holds: 10M, 2.5B,
-                        1e9 (twice as many as now)
-  -p, --rate P          share of absent keys that may be answered "maybe" (the
-                        rate that was asked for before)
-      --layout L        layout (that of FILTER)
-` + workHelp + `      --json            print a JSON object
-
 Print what the filter was before and is now. FILTER.hashes, which grows with
 every add and del, is rebuilt too: 9 bytes a key. The times at which the keys
-were added, for expire, are then known in 64 steps.
-
-Example: mmapfilter grow -n 20M sums.mmf`
+were added, for expire, are then known in 64 steps.`
 
 // A growCommand holds the flags of grow.
 type growCommand struct {
@@ -40,12 +29,13 @@ type growCommand struct {
 
 func newGrowCommand() *cobra.Command {
 	g := new(growCommand)
-	cmd := &cobra.Command{Use: "grow", Long: growHelp, Args: needFile, RunE: g.run}
-	addCapacityFlag(cmd.Flags(), &g.opts)
-	addRateFlag(cmd.Flags(), &g.opts)
-	addLayoutFlag(cmd.Flags(), &g.opts)
+	cmd := &cobra.Command{Use: "grow FILTER", Short: "make a filter larger, or smaller, without its keys", Long: growHelp, Args: needFile, RunE: g.run,
+		Example: "mmapfilter grow -n 20M sums.mmf"}
+	addCapacityFlag(cmd.Flags(), &g.opts, sizeForKeys+", no fewer than it holds (twice as many as now)")
+	addRateFlag(cmd.Flags(), &g.opts, "as was asked for before")
+	addLayoutFlag(cmd.Flags(), &g.opts, "that of FILTER")
 	addWorkFlags(cmd.Flags(), &g.opts.MemoryBudget, &g.opts.Workers)
-	cmd.Flags().BoolVar(&g.json, "json", false, "print JSON")
+	addJSONFlag(cmd.Flags(), &g.json)
 	return cmd
 }
 

@@ -10,20 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const infoHelp = `Usage: mmapfilter info [--json] FILTER
-
-Describe the filter. The rates are estimates from a sample of its lines. Of the
-hashes that it keeps, only verify reads all. info writes nothing, so it fails if
-the writer of the filter has died, unless --recover is given.
+const infoHelp = `Describe the filter. The rates are estimates from a sample of its lines. Of the
+hashes that it keeps, only verify reads all. info writes nothing.
 
 FILTER may be a set, NAME.set: info opens all its shards, and names those that
-cannot be used. Exit status: 0, or 2 after an error.
-
-      --json        print a JSON object
-      --show-seed   show the seed of the hash, which may be a secret
-      --recover     recover the filter first if its writer has died
-
-Example: mmapfilter info sha1.mmf`
+cannot be used. Exit status: 0, or 2 after an error.`
 
 // An infoCommand holds the flags of info.
 type infoCommand struct {
@@ -32,9 +23,9 @@ type infoCommand struct {
 
 func newInfoCommand() *cobra.Command {
 	c := new(infoCommand)
-	cmd := &cobra.Command{Use: "info", Long: infoHelp, Args: needFile, RunE: c.run}
-	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&c.showSeed, "show-seed", false, "show the seed")
+	cmd := &cobra.Command{Use: "info FILTER", Short: "describe a filter", Long: infoHelp, Args: needFile, RunE: c.run, Example: "mmapfilter info sha1.mmf"}
+	addJSONFlag(cmd.Flags(), &c.json)
+	cmd.Flags().BoolVar(&c.showSeed, "show-seed", false, "show the seed of the hash, which may be a secret")
 	addRecoverFlag(cmd.Flags(), &c.recover)
 	return cmd
 }

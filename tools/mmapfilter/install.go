@@ -11,26 +11,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const installHelp = `Usage: mmapfilter install NEW LIVE
-
-Verify the filter NEW, which may come from another machine, and rename it to
+const installHelp = `Verify the filter NEW, which may come from another machine, and rename it to
 LIVE. An existing LIVE is replaced; until then, and if install is interrupted,
 it stays as it is. Programs that look keys up in the old LIVE answer "maybe"
 from then on, until they open LIVE again; check --follow does so at once.
 NEW.hashes goes along, if NEW keeps hashes. LIVE keeps its owner, group and
 permissions.
 
-  -q, --quiet   print no summary and show no progress
-
 Both must be on one file system: copy NEW to a file beside LIVE first. Nobody
-may have NEW or LIVE open for writing. A LIVE that is not a filter stays.
-
-Example: mmapfilter install users.mmf.copied users.mmf`
+may have NEW or LIVE open for writing. A LIVE that is not a filter stays.`
 
 func newInstallCommand() *cobra.Command {
 	var quiet bool
-	cmd := &cobra.Command{Use: "install", Long: installHelp, Args: cobra.ArbitraryArgs}
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	cmd := &cobra.Command{Use: "install NEW LIVE", Short: "verify a filter and put it in the place of another", Long: installHelp, Args: cobra.ArbitraryArgs,
+		Example: "mmapfilter install users.mmf.copied users.mmf"}
+	addQuietFlag(cmd.Flags(), &quiet)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 {
 			return fmt.Errorf("install needs two filter files, NEW and LIVE, not %d", len(args))

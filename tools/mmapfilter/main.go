@@ -57,32 +57,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return status
 }
 
-const rootHelp = `Usage: mmapfilter COMMAND
-
-A filter is a file that answers "is this key in the set?" with "certainly not"
+const rootHelp = `A filter is a file that answers "is this key in the set?" with "certainly not"
 or "maybe". It is mapped into memory, so a filter of any size opens at once.
-
-  build       build a filter from the keys in files or on standard input
-  create      create an empty filter
-  add         insert keys into a filter
-  del         delete keys from a filter
-  check       print the keys that may be in a filter, or that are not
-  uniq        print each line the first time it occurs
-  grow        make a filter larger, or smaller, without its keys
-  merge       make one filter of several, without their keys
-  expire      delete the old keys of a filter
-  install     verify a filter and put it in the place of another
-  info        describe a filter
-  set         build a set of filters, for more keys than a file should hold
-  size        show how large a filter for a number of keys would be
-  verify      check a filter for damage
-  recover     recover a filter whose writer has died
-  repair      build a damaged filter again, without its keys
-  checkpoint  merge the log of a filter into the filter file
-  dump        print the raw parts of a filter file, for debugging
-  demo        build a filter from the Go source tree and measure it
-  man         print the manual, or write its pages to a directory
-  completion  print a completion script for bash, zsh, fish or powershell
 
 "mmapfilter COMMAND --help" describes a command; --version prints the version.
 To enable completion in bash: source <(mmapfilter completion bash)
@@ -90,9 +66,21 @@ To enable completion in bash: source <(mmapfilter completion bash)
 Exit status: 0 yes, 1 no (check: no key was selected; del: a key was not in the
 filter; verify: the filter is damaged), 2 error.`
 
+// helpText is the template of the help of a command.
+const helpText = `Usage: {{.UseLine}}
+
+{{.Long}}
+{{if .HasAvailableSubCommands}}
+{{range .Commands}}{{if .IsAvailableCommand}}  {{rpad .Name .NamePadding}} {{.Short}}
+{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+{{.LocalFlags.FlagUsagesWrapped 80}}{{end}}{{if .Example}}
+Example:
+  {{.Example}}
+{{end}}`
+
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "mmapfilter",
+		Use:           "mmapfilter COMMAND",
 		Short:         "filter files that answer certainly not or maybe",
 		Long:          rootHelp,
 		Version:       version(debug.ReadBuildInfo()),
@@ -107,11 +95,12 @@ func newRootCommand() *cobra.Command {
 		},
 	}
 	root.SetVersionTemplate("mmapfilter {{.Version}}\n")
-	// Help is written by hand, because the flags of build and check, one to a line, would not
-	// fit a page. A test compares the text with the flags.
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		fmt.Fprintln(cmd.OutOrStdout(), cmd.Long)
+	root.SetUsageTemplate(helpText)
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) { // cobra's own prints the error of a write a second time
+		fmt.Fprint(cmd.OutOrStdout(), cmd.UsageString())
 	})
+	root.DisableFlagsInUseLine = true
+	cobra.EnableCommandSorting = false
 	root.SetFlagErrorFunc(flagMistake)
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.HasParent() && !strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) && slices.Contains(args, "") {
@@ -123,28 +112,10 @@ func newRootCommand() *cobra.Command {
 		return nil
 	}
 	root.SetHelpCommand(newHelpCommand())
-	root.AddCommand(
-		newAddCommand(),
-		newBuildCommand(),
-		newCheckCommand(),
-		newCheckpointCommand(),
-		newCreateCommand(),
-		newDelCommand(),
-		newDemoCommand(),
-		newDumpCommand(),
-		newExpireCommand(),
-		newGrowCommand(),
-		newInfoCommand(),
-		newInstallCommand(),
-		newManCommand(),
-		newMergeCommand(),
-		newRecoverCommand(),
-		newRepairCommand(),
-		newSetCommand(),
-		newSizeCommand(),
-		newUniqCommand(),
-		newVerifyCommand(),
-	)
+	root.AddCommand(newBuildCommand(), newCreateCommand(), newAddCommand(), newDelCommand(), newCheckCommand(), newUniqCommand(),
+		newGrowCommand(), newMergeCommand(), newExpireCommand(), newInstallCommand(), newInfoCommand(), newSetCommand(),
+		newSizeCommand(), newVerifyCommand(), newRecoverCommand(), newRepairCommand(), newCheckpointCommand(), newDumpCommand(),
+		newDemoCommand(), newManCommand())
 	finish(root)
 	return root
 }
@@ -152,22 +123,16 @@ func newRootCommand() *cobra.Command {
 // finish sets what all commands below parent have in common.
 func finish(parent *cobra.Command) {
 	for _, cmd := range parent.Commands() {
-		cmd.Short = summary(parent.Long, cmd.Name())
+		cmd.DisableFlagsInUseLine = true
+		cmd.Flags().SortFlags = false
 		addCompletion(cmd)
 		finish(cmd)
 	}
 }
 
-// summary returns the line about a command in the help of its parent.
-func summary(help, name string) string {
-	_, rest, _ := strings.Cut(help, "\n  "+name+" ")
-	line, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(line)
-}
-
 // newHelpCommand replaces cobra's help command, which does not fail for an unknown command.
 func newHelpCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "help", Long: "Usage: mmapfilter help COMMAND", Hidden: true}
+	cmd := &cobra.Command{Use: "help COMMAND", Long: "Print the help of a command.", Hidden: true, DisableFlagsInUseLine: true}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		target, rest, err := cmd.Root().Find(args)
 		if err != nil || len(rest) > 0 {

@@ -13,37 +13,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/spf13/pflag"
 )
-
-// TestHelp checks that the help, which is written by hand, names every flag that is not hidden,
-// and fits a page of a terminal with 80 columns.
-func TestHelp(t *testing.T) {
-	root := newRootCommand()
-	for _, cmd := range append(manualCommands(root), root) {
-		help := cmd.Long
-		lines := strings.Split(help, "\n")
-		if len(lines) > 40 {
-			t.Errorf("%s: %d lines", cmd.Name(), len(lines))
-		}
-		for _, line := range lines {
-			if len(line) > 80 {
-				t.Errorf("%s: %d characters: %s", cmd.Name(), len(line), line)
-			}
-		}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden {
-				return
-			}
-			if !strings.Contains(help, "--"+f.Name) {
-				t.Errorf("%s: nothing about --%s", cmd.Name(), f.Name)
-			}
-			if f.Shorthand != "" && !strings.Contains(help, "-"+f.Shorthand+", --"+f.Name) {
-				t.Errorf("%s: nothing about -%s", cmd.Name(), f.Shorthand)
-			}
-		})
-	}
-}
 
 func runHere(stdin io.Reader, args ...string) (exit int, stdout, stderr string) {
 	var out, err bytes.Buffer

@@ -5,21 +5,18 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-const manHelp = `Usage: mmapfilter man [DIR]
-
-Write the manual to the directory DIR: the page mmapfilter.1 and a page for each
-command, such as mmapfilter-build.1. Without DIR, print mmapfilter.1.
-
-Example: mmapfilter man ~/.local/share/man/man1`
+const manHelp = `Write the manual to the directory DIR: the page mmapfilter.1 and a page for each
+command, such as mmapfilter-build.1. Without DIR, print mmapfilter.1.`
 
 func newManCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "man", Long: manHelp}
+	cmd := &cobra.Command{Use: "man [DIR]", Short: "print the manual, or write its pages to a directory", Long: manHelp,
+		Example: "mmapfilter man ~/.local/share/man/man1"}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			return fmt.Errorf("man takes one directory, not %d", len(args))
@@ -54,7 +51,7 @@ func writeManual(root *cobra.Command, dir string) error {
 // manualCommands returns the commands that have a page: all but those that cobra adds.
 func manualCommands(parent *cobra.Command) (commands []*cobra.Command) {
 	for _, cmd := range parent.Commands() {
-		if cmd.IsAvailableCommand() && strings.HasPrefix(cmd.Long, "Usage: ") {
+		if cmd.IsAvailableCommand() && cmd.Name() != "completion" {
 			commands = append(append(commands, cmd), manualCommands(cmd)...)
 		}
 	}
@@ -63,112 +60,91 @@ func manualCommands(parent *cobra.Command) (commands []*cobra.Command) {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manPage makes a manual page from the help of a command, so that the text exists only once. The
-// help consists of paragraphs, and lists of flags or commands:
-//
-//	-n, --capacity N      what it is for, which may go on
-//	                      in a line that is indented
+// manPage makes the manual page of a command from what its help is made of. It has no date, so that two
+// builds of a version make the same page.
 func manPage(cmd *cobra.Command) string {
 	p := new(page)
 	p.line(".TH %q 1 \"\" %q \"User Commands\"", strings.ToUpper(pageName(cmd)), "mmapfilter "+cmd.Root().Version)
-	p.section("NAME")
-	p.text(pageName(cmd) + " - " + cmd.Short)
-	usage, body, _ := strings.Cut(strings.TrimPrefix(cmd.Long, "Usage: "), "\n")
-	p.section("SYNOPSIS")
-	p.line(".B %s", roff(usage))
-	p.section("DESCRIPTION")
-	p.help(body)
-	var names []string
-	if cmd.HasParent() {
-		names = append(names, pageName(cmd.Parent())+"(1)")
-	} else {
-		p.help(manEnd)
+	p.line(".SH NAME\n%s", roff(pageName(cmd)+" - "+cmd.Short))
+	p.line(".SH SYNOPSIS\n.B %s", roff(cmd.UseLine()))
+	p.line(".SH DESCRIPTION")
+	p.text(cmd.Long)
+	if cmd.HasAvailableLocalFlags() {
+		p.line(".SH OPTIONS")
+		cmd.LocalFlags().VisitAll(p.flag)
 	}
-	p.section("SEE ALSO")
+	names := []string{pageName(cmd.Root()) + "(1)"}
+	if !cmd.HasParent() {
+		names = nil
+		p.line("%s", manEnd)
+	}
+	if cmd.Example != "" {
+		p.line(".SH EXAMPLE\n.nf\n%s\n.fi", roff(cmd.Example))
+	}
 	for _, c := range manualCommands(cmd) {
 		names = append(names, pageName(c)+"(1)")
 	}
-	p.text(strings.Join(names, ", "))
-	return p.b.String()
+	p.line(".SH SEE ALSO\n%s", roff(strings.Join(names, ", ")))
+	return p.String()
 }
 
-// manEnd follows the help on the page of the root.
-const manEnd = `
-Files:
-  FILTER          the filter
-  FILTER.stash    its log, while it is written to or after its writer has died;
-                  it belongs to FILTER, and is copied and moved with it
-  FILTER.stash.X  the log of a filter that was moved away without it, X its UUID
-  FILTER.hashes   the hashes of its keys, if it keeps them; likewise
-  NAME.set        the manifest of a set; it names the filters that are its shards
-
-Environment:
-  MMAPFILTER_SEED   the seed of the hash, for build, create, set plan and uniq
-  TMPDIR            where uniq keeps what it remembers in one run`
+// manEnd is a part of the page of the root.
+const manEnd = `.SH FILES
+.TP
+.B FILTER
+the filter
+.TP
+.B FILTER.stash
+its log, while it is written to or after its writer has died; it belongs to FILTER, and is copied and moved with it
+.TP
+.B FILTER.stash.X
+the log of a filter that was moved away without it, X its UUID
+.TP
+.B FILTER.hashes
+the hashes of its keys, if it keeps them; likewise
+.TP
+.B NAME.set
+the manifest of a set; it names the filters that are its shards
+.SH ENVIRONMENT
+.TP
+.B MMAPFILTER_SEED
+the seed of the hash, for build, create, set plan and uniq
+.TP
+.B TMPDIR
+where uniq keeps what it remembers in one run`
 
 // A page is a manual page under construction.
-type page struct {
-	b strings.Builder
-}
+type page struct{ strings.Builder }
 
-func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-func (p *page) section(name string) { p.line(".SH %s", name) }
-
-func (p *page) text(text string) { p.line("%s", roff(text)) }
-
-// item matches a line of a list: the term and, after two spaces or more, its description. A long
-// term may have the line to itself.
-var item = regexp.MustCompile(`^ {2,6}(\S.*?)(?: {2,}(\S.*))?$`)
-
-// headed matches the start of a paragraph that becomes a section of a page.
-var headed = regexp.MustCompile(`^(Exit status|Examples?|Files|Environment)[:,]`)
-
-// help writes the body of a help text. The formatter fills the lines of a paragraph.
-func (p *page) help(body string) {
-	inList := false // the previous line was in a list
-	newParagraph := true
-	for _, line := range strings.Split(body, "\n") {
-		m := item.FindStringSubmatch(line)
-		switch {
-		case line == "":
-			newParagraph, inList = true, false
-			continue
-		case m != nil && !(inList && strings.HasPrefix(line, "       ")):
-			p.line(".TP\n.B %s", roff(m[1]))
-			if m[2] != "" {
-				p.text(m[2])
-			}
-			inList = true
-		case strings.HasPrefix(line, " "):
-			p.text(strings.TrimSpace(line))
-		default:
-			p.paragraph(line, newParagraph || inList)
-			inList = false
+// text writes paragraphs. The formatter fills the lines of those that are not indented.
+func (p *page) text(text string) {
+	for _, paragraph := range strings.Split(text, "\n\n") {
+		if strings.HasPrefix(paragraph, " ") {
+			paragraph = ".nf\n" + roff(paragraph) + "\n.fi"
+		} else {
+			paragraph = roff(paragraph)
 		}
-		newParagraph = false
+		p.line(".PP\n%s", paragraph)
 	}
 }
 
-// paragraph writes a line of a paragraph. Before the first line it starts a section or
-// paragraph.
-func (p *page) paragraph(line string, first bool) {
-	if name := headed.FindString(line); name != "" && first {
-		p.section(strings.ToUpper(strings.TrimRight(name, ":,")))
-		if line = strings.TrimSpace(line[len(name):]); line == "" {
-			return
-		}
-	} else if first {
-		p.line(".PP")
+// flag writes what a flag is for.
+func (p *page) flag(f *pflag.Flag) {
+	if f.Hidden {
+		return
 	}
-	p.text(line)
+	value, usage := pflag.UnquoteUsage(f)
+	name := "--" + f.Name + " " + value
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	p.line(".TP\n.B %s\n%s", roff(strings.TrimSpace(name)), roff(usage))
 }
 
-// roff escapes characters that are special to the formatter.
+// roff escapes what is special to the formatter.
 func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
-	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
-		text = `\&` + text
-	}
-	return text
+	text = strings.NewReplacer(`\`, `\e`, `-`, `\-`, "\n.", "\n\\&.", "\n'", "\n\\&'").Replace("\n" + text)
+	return text[1:]
 }

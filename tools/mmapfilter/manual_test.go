@@ -12,63 +12,69 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestManual checks that a page has all text of the help, in the same order, and that none of it
-// is special to the formatter.
-func TestManual(t *testing.T) {
+// TestHelp checks that each command and each flag says what it is for, that the help fits a terminal
+// with 80 columns, and that the manual has all of its words, in the same order, and no other macro.
+func TestHelp(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if exit, stdout, stderr := runHere(nil, "man", "share/man1"); exit != 0 || stdout != "" {
-		t.Fatal(exit, stdout, stderr)
+	if stdout := must(t, "", "man", "share/man1"); stdout != "" {
+		t.Error(stdout)
 	}
-	macro := regexp.MustCompile(`^\.(TH|SH|PP|TP|B)( |$)`)
+	macro := regexp.MustCompile(`^\.(TH|SH|PP|TP|B|nf|fi)( |$)`)
 	root := newRootCommand()
 	commands := append(manualCommands(root), root)
 	for _, cmd := range commands {
+		if cmd.Short == "" || cmd.Long == "" {
+			t.Errorf("%s: nothing says what it is for", pageName(cmd))
+		}
+		help := must(t, "", append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		for line := range strings.Lines(help) {
+			if len(line) > 80+len("\n") || strings.TrimRight(line, " \n") != strings.TrimSuffix(line, "\n") {
+				t.Errorf("%s: %q", pageName(cmd), line)
+			}
+		}
+		words := strings.Fields(cmd.Short + " " + cmd.UseLine() + " " + cmd.Long)
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			value, usage := pflag.UnquoteUsage(f)
+			if f.Hidden {
+				return
+			}
+			if usage == "" || (value == "") != (f.NoOptDefVal != "") || value != strings.ToUpper(value) && value != "NAME.set" {
+				t.Errorf("%s: --%s %q %q", pageName(cmd), f.Name, value, usage)
+			}
+			words = append(words, "--"+f.Name)
+			words = append(words, strings.Fields(value+" "+usage)...)
+		})
 		page, err := os.ReadFile(filepath.Join("share/man1", pageName(cmd)+".1"))
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if cmd.Short == "" {
-			t.Errorf("%s: the help of the root says nothing about it", cmd.Name())
-		}
-		var words []string
+		var printed []string
 		for line := range strings.Lines(string(page)) {
 			line = strings.TrimSuffix(line, "\n")
 			if found := macro.FindString(line); found != "" {
 				line = line[len(found):]
 			} else if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-				t.Errorf("%s: no macro: %s", cmd.Name(), line)
+				t.Errorf("%s: no macro: %s", pageName(cmd), line)
 			}
 			line = strings.NewReplacer(`\e`, `\`, `\&`, "", `\-`, "-").Replace(line)
-			words = append(words, strings.Fields(line)...)
+			printed = append(printed, strings.Fields(line)...)
 		}
-		for _, word := range strings.Fields(strings.TrimPrefix(cmd.Long, "Usage: ")) {
-			// Headings of sections are in capitals, without the colon or comma.
-			i := slices.IndexFunc(words, func(w string) bool {
-				return w == word || w == strings.ToUpper(strings.TrimRight(word, ":,"))
-			})
+		for _, word := range append(words, strings.Fields(cmd.Example)...) {
+			i := slices.Index(printed, word)
 			if i < 0 {
-				t.Errorf("%s: %q, or its place, is lost", cmd.Name(), word)
+				t.Errorf("%s: %q, or its place, is lost", pageName(cmd), word)
 				break
 			}
-			words = words[i+1:]
+			printed = printed[i+1:]
 		}
 	}
-	if files, err := os.ReadDir("share/man1"); err != nil || len(files) != len(commands) {
-		t.Errorf("%d pages of %d commands, %v", len(files), len(commands), err)
+	if files := fileNames(t, "share/man1"); len(files) != len(commands) {
+		t.Errorf("%d pages of %d commands", len(files), len(commands))
 	}
 	page, err := os.ReadFile("share/man1/mmapfilter.1")
-	if exit, stdout, _ := runHere(nil, "man"); exit != 0 || stdout != string(page) || err != nil {
-		t.Errorf("exit %d, %s", exit, stdout)
-	}
-	if !strings.Contains(string(page), "\n.SH ENVIRONMENT\n") || !strings.Contains(string(page), "mmapfilter\\-check(1), ") {
-		t.Errorf("%s", page)
-	}
-	page, _ = os.ReadFile("share/man1/mmapfilter-check.1")
-	for _, want := range []string{"\n.TP\n.B \\-n, \\-\\-line\\-number\n", "\n.SH SEE ALSO\nmmapfilter(1)\n", "\n.PP\nKeys are the lines"} {
-		if !strings.Contains(string(page), want) {
-			t.Errorf("not there: %q", want)
-		}
+	if stdout := must(t, "", "man"); err != nil || stdout != string(page) || !strings.Contains(stdout, "\n.SH ENVIRONMENT\n") || !strings.Contains(stdout, "mmapfilter\\-check(1), ") {
+		t.Errorf("%v, %s", err, stdout)
 	}
 }
 

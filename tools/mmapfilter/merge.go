@@ -11,33 +11,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const mergeHelp = `Usage: mmapfilter merge -o OUT FILTER...
-
-Make one filter with the keys of up to 64 others, from the hashes that these
+const mergeHelp = `Make one filter with the keys of up to 64 others, from the hashes that these
 keep (see create --keep-hashes). They stay as they are. An existing OUT, which
 may be one of them, is replaced once the new filter is complete; until then, and
 if merge is interrupted, it stays as it is. Programs that look keys up in the
 old OUT answer "maybe" from then on, until they open OUT again. As grow does,
 merge takes what was added to each filter and not deleted.
 
-  -o, --output OUT      write the new filter to OUT
-  -n, --capacity N      size for N keys: 10M, 2.5B, 1e9 (as many as there are)
-  -p, --rate P          share of absent keys that may be answered "maybe" (the
-                        lowest rate that was asked for in a FILTER)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand (see size); -f replaces -p
-      --distinct        store equal keys once (count every copy)
-      --drop-hashes     do not keep the hashes of the keys of OUT (keep them).
-                        An OUT that is a FILTER keeps them, and goes on growing
-                        by itself if it did
-` + replaceHelp + forceHelp + workHelp + `  -q, --quiet           print no summary and show no progress
-
 The filters must have been made with the same seed: build has a fixed one,
 create and uniq choose one at random unless they are given one; create --like
 takes that of another filter. OUT records how keys are read as the first filter
-does.
-
-Example: mmapfilter merge -o week.mmf monday.mmf tuesday.mmf`
+does.`
 
 // A mergeCommand holds the flags of merge.
 type mergeCommand struct {
@@ -50,17 +34,18 @@ type mergeCommand struct {
 
 func newMergeCommand() *cobra.Command {
 	m := new(mergeCommand)
-	cmd := &cobra.Command{Use: "merge", Long: mergeHelp, Args: cobra.ArbitraryArgs, RunE: m.run}
+	cmd := &cobra.Command{Use: "merge -o OUT FILTER...", Short: "make one filter of several, without their keys", Long: mergeHelp,
+		Args: cobra.ArbitraryArgs, RunE: m.run, Example: "mmapfilter merge -o week.mmf monday.mmf tuesday.mmf"}
 	flags := cmd.Flags()
-	flags.StringVarP(&m.output, "output", "o", "", "filter to write")
-	addPlanFlags(flags, &m.opts)
-	flags.IntVarP(&m.opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits in a fingerprint")
-	flags.BoolVar(&m.opts.Distinct, "distinct", false, "store equal keys once")
-	flags.BoolVar(&m.drop, "drop-hashes", false, "do not keep hashes")
+	flags.StringVarP(&m.output, "output", "o", "", "write the new filter to `OUT`")
+	addPlanFlags(flags, &m.opts, sizeForKeys+" (as many as there are)", "the lowest that was asked for in a FILTER", "f")
+	flags.BoolVar(&m.opts.Distinct, "distinct", false, "store equal keys once (count every copy)")
+	flags.BoolVar(&m.drop, "drop-hashes", false,
+		"do not keep the hashes of the keys of OUT (keep them). An OUT that is a FILTER keeps them, and goes on growing by itself if it did")
 	m.replace.addTo(flags)
 	addForceFlag(flags, &m.opts)
 	addWorkFlags(flags, &m.opts.MemoryBudget, &m.opts.Workers)
-	flags.BoolVarP(&m.quiet, "quiet", "q", false, "print no summary")
+	addQuietFlag(flags, &m.quiet)
 	return cmd
 }
 

@@ -32,20 +32,22 @@ const defaultSyncEvery = 65536
 func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 	m.syncEvery = defaultSyncEvery
 	m.open.Checked = true
-	flags.Func("sync-every", "records from one sync to the next", func(text string) (err error) {
+	flags.Func("sync-every", "make keys durable after every `N` (65536)", func(text string) (err error) {
 		if m.syncEvery, err = parseCount(text); err == nil && m.syncEvery == 0 {
 			err = errAtLeastOne
 		}
 		return err
 	})
-	flags.Func("log-bytes", "size of the log", func(text string) (err error) {
+	flags.Func("log-bytes", "size `S` of the log; a larger log is faster", func(text string) (err error) {
 		m.open.LogBytes, err = parseSize(text)
 		return err
 	})
-	flags.BoolVar(&m.resume, "resume", false, "resume an interrupted run")
-	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print how many keys were processed")
-	flags.BoolVar(&m.plain, "plain", false, "ignore recorded settings")
+	flags.BoolVar(&m.resume, "resume", false,
+		"compare the input with the keys of the last run, and go on with those after them. If that run completed and "+
+			"the first key differs, begin at the first. Fail if something else has changed FILTER")
+	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print how many keys were added or deleted, and how many added ones may have been there before")
 	m.format = addFormatFlags(flags)
+	addPlainFlag(flags, &m.plain)
 }
 
 // A mutation is a run of add or del. It goes through its input once, in order, and records its

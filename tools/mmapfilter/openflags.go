@@ -11,7 +11,7 @@ import (
 
 // addResidencyFlag adds the flag that says where to keep a filter.
 func addResidencyFlag(flags *pflag.FlagSet, opts *mmapfilter.OpenOptions) {
-	flags.Func("residency", "where to keep the filter", func(text string) error {
+	flags.Func("residency", "where to keep the filter, `R`: "+strings.Join(residencies(), ", "), func(text string) error {
 		r := slices.Index(residencies(), text)
 		if r < 0 {
 			return demand("must be one of " + strings.Join(residencies(), ", "))
@@ -30,7 +30,7 @@ func residencies() (names []string) {
 
 // addRecoverFlag adds the flag that makes a reading command recover a filter.
 func addRecoverFlag(flags *pflag.FlagSet, recover *bool) {
-	flags.BoolVar(recover, "recover", false, "recover first if the writer has died")
+	flags.BoolVar(recover, "recover", false, "recover the filter first if its writer has died, which is an error otherwise")
 }
 
 // openFilter opens a filter, and shows progress if opening takes long.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 )
 
 // A standardOutput is the standard output of the command. It makes an outputError of the error of a
@@ -87,6 +89,16 @@ func (t table) row(name, format string, args ...any) {
 }
 
 func (t table) flush() error { return t.w.Flush() }
+
+// addJSONFlag adds the flag of a command that prints a result.
+func addJSONFlag(flags *pflag.FlagSet, json *bool) {
+	flags.BoolVar(json, "json", false, "print a JSON object")
+}
+
+// addQuietFlag adds the flag of a command that makes a file.
+func addQuietFlag(flags *pflag.FlagSet, quiet *bool) {
+	flags.BoolVarP(quiet, "quiet", "q", false, "print no summary and show no progress")
+}
 
 // printJSON prints a value with indentation.
 func printJSON(w io.Writer, v any) error {

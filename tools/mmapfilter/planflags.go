@@ -11,24 +11,32 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addPlanFlags adds the flags for the size and kind of a new filter, except the one for the bits
-// of a fingerprint.
-func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	addCapacityFlag(flags, opts)
-	addRateFlag(flags, opts)
-	addLayoutFlag(flags, opts)
-	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots in a bucket")
+// sizeForKeys is the help of -n, without the default.
+const sizeForKeys = "size for `N` keys, such as 10M, 2.5B, 1e9"
+
+// addPlanFlags adds the flags for the size and kind of a new filter. Capacity is the help of -n, and
+// rate says what the rate is without -p. The flag --fingerprint-bits has the shorthand, if any.
+func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options, capacity, rate, shorthand string) {
+	addCapacityFlag(flags, opts, capacity)
+	addRateFlag(flags, opts, rate)
+	addLayoutFlag(flags, opts, "auto")
+	bits := "bits `N` of a fingerprint in packed and semisorted, instead of -p"
+	if flags.ShorthandLookup("f") != nil {
+		bits += "; -f means the same"
+	}
+	flags.IntVarP(&opts.FingerprintBits, "fingerprint-bits", shorthand, 0, bits)
+	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots `N` in a bucket of these")
 }
 
-func addCapacityFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	flags.FuncP("capacity", "n", "number of keys", func(text string) (err error) {
+func addCapacityFlag(flags *pflag.FlagSet, opts *mmapfilter.Options, usage string) {
+	flags.FuncP("capacity", "n", usage, func(text string) (err error) {
 		opts.Capacity, err = parseCount(text)
 		return err
 	})
 }
 
-func addLayoutFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	flags.Func("layout", "name of a layout", func(text string) error {
+func addLayoutFlag(flags *pflag.FlagSet, opts *mmapfilter.Options, without string) {
+	flags.Func("layout", "layout `L`: "+layoutNames()+"; packed and semisorted are the tables of the paper, to compare with ("+without+")", func(text string) error {
 		kind, ok := layout.ParseKind(text)
 		if !ok {
 			return demand("must be one of " + layoutNames())
@@ -38,11 +46,10 @@ func addLayoutFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	})
 }
 
-// addSharedF adds --fingerprint-bits, and -f with two meanings: with -d and without --field, the
-// number of a field, as in cut(1); otherwise the bits of a fingerprint. The meaning is known
-// only after all flags have been parsed; then resolveF sets the flag.
-func addSharedF(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	flags.IntVar(&opts.FingerprintBits, "fingerprint-bits", 0, "bits in a fingerprint")
+// addSharedF adds -f with two meanings: with -d and without --field, the number of a field, as in
+// cut(1); otherwise the bits of a fingerprint. The meaning is known only after all flags have been
+// parsed; then resolveF sets the flag.
+func addSharedF(flags *pflag.FlagSet) {
 	flags.IntP(sharedF, "f", 0, "bits in a fingerprint, or number of the field")
 	flags.MarkHidden(sharedF)
 }
@@ -75,8 +82,8 @@ func checkPlanFlags(flags *pflag.FlagSet) error {
 
 // addRateFlag adds -p. Zero in the options means the default; as a flag it is an error, like any
 // rate out of bounds.
-func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	flags.FuncP("rate", "p", "false-positive rate", func(text string) error {
+func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options, without string) {
+	flags.FuncP("rate", "p", "share `P` of absent keys that may be answered \"maybe\" ("+without+")", func(text string) error {
 		rate, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(rate > 0 && rate < 1) {
 			return demand("must be a number between 0 and 1, such as 0.001")
@@ -88,25 +95,20 @@ func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 
 // addKeepFlag adds the flag that makes a new filter keep its hashes.
 func addKeepFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	flags.BoolVar(&opts.KeepHashes, "keep-hashes", false, "keep the hash of each key")
+	flags.BoolVar(&opts.KeepHashes, "keep-hashes", false,
+		"keep the hash of each key in FILTER.hashes: 8 to 9 bytes for each add or del. grow, merge, expire and repair need them")
 }
-
-// workHelp is the help of the flags of addWorkFlags.
-const workHelp = `  -m, --memory SIZE     memory for hashes, such as 8GiB; the rest go to files
-                        beside FILTER (256MiB)
-      --workers N       number of workers (one a processor)
-`
 
 // addWorkFlags adds the flags for the memory and the workers of a build.
 func addWorkFlags(flags *pflag.FlagSet, budget *int64, workers *int) {
-	flags.FuncP("memory", "m", "memory for hashes", func(text string) (err error) {
+	flags.FuncP("memory", "m", "memory `SIZE` for hashes, such as 8GiB; the rest go to files beside what is built (256MiB)", func(text string) (err error) {
 		// Zero in the options means the default.
 		if *budget, err = parseSize(text); err == nil && *budget == 0 {
 			err = demand("must be at least 1MiB")
 		}
 		return err
 	})
-	flags.IntVar(workers, "workers", 0, "number of workers")
+	flags.IntVar(workers, "workers", 0, "number `N` of workers (one a processor)")
 }
 
 // paramsOf returns the parameters that a plan or a filter names.

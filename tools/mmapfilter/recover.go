@@ -11,21 +11,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const recoverHelp = `Usage: mmapfilter recover [--json] [--discard-log [-y]] FILTER
-
-Recover the filter if the process that was writing to it has died: store the
+const recoverHelp = `Recover the filter if the process that was writing to it has died: store the
 complete operations of its log, FILTER.stash, to it and remove the log. Other
 commands that write, such as add, del and uniq, do the same. Print what was
 found.
 
-      --json          print a JSON object
-      --discard-log   recover without a log that is lost, damaged or another
-                      file's, and remove it. This may lose keys: any key that
-                      was inserted or moved since the last checkpoint, even if
-                      it was synced, may be answered "certainly not". It is
-                      better to build the filter again. On a terminal this asks
-                      for confirmation; elsewhere it needs -y
-  -y, --yes           confirm --discard-log
+Discarding the log may lose keys: any key that was inserted or moved since the
+last checkpoint, even if it was synced, may be answered "certainly not". It is
+better to build the filter again. On a terminal --discard-log asks for
+confirmation; elsewhere it needs -y.
 
 Exit status: 0 if the filter can be used, recovered or not; 4 if it is damaged
 and was left unchanged; 8 after another error, such as a writer that is running;
@@ -46,7 +40,7 @@ type recoverCommand struct {
 
 func newRecoverCommand() *cobra.Command {
 	r := new(recoverCommand)
-	cmd := &cobra.Command{Use: "recover", Long: recoverHelp, RunE: r.run}
+	cmd := &cobra.Command{Use: "recover FILTER", Short: "recover a filter whose writer has died", Long: recoverHelp, RunE: r.run}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &statusError{flagMistake(cmd, err), recoverMisusage}
 	})
@@ -60,9 +54,9 @@ func newRecoverCommand() *cobra.Command {
 		}
 		return nil
 	}
-	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&r.discard, "discard-log", false, "recover without the log")
-	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	addJSONFlag(cmd.Flags(), &r.json)
+	cmd.Flags().BoolVar(&r.discard, "discard-log", false, "recover without a log that is lost, damaged or another file's, and remove it")
+	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "confirm --discard-log")
 	return cmd
 }
 

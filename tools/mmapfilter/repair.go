@@ -9,15 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const repairHelp = `Usage: mmapfilter repair FILTER
-
-Verify the filter and, if it is damaged, rebuild it from the hashes that it
+const repairHelp = `Verify the filter and, if it is damaged, rebuild it from the hashes that it
 keeps (see create --keep-hashes), with the same capacity and rate. If its writer
 has died, recover it first; if that fails, add to the hashes what is left of its
 log. Print whether a repair was needed, and what is lost. A key that is not
 found since del took it by mistake is no damage: grow gives it back.
-
-` + workHelp + `      --json            print a JSON object
 
 FILTER is replaced once the new one is complete; until then, and if repair is
 interrupted, it stays as it is. Programs that look keys up in the old file
@@ -31,9 +27,9 @@ that were durable, or may lack some, 2 after an error.`
 func newRepairCommand() *cobra.Command {
 	var opts mmapfilter.RebuildOptions
 	var asJSON bool
-	cmd := &cobra.Command{Use: "repair", Long: repairHelp, Args: needFile}
+	cmd := &cobra.Command{Use: "repair FILTER", Short: "build a damaged filter again, without its keys", Long: repairHelp, Args: needFile}
 	addWorkFlags(cmd.Flags(), &opts.MemoryBudget, &opts.Workers)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	addJSONFlag(cmd.Flags(), &asJSON)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		path := args[0]
 		bar := newProgress(cmd.ErrOrStderr())

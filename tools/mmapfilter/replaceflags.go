@@ -19,26 +19,18 @@ type replaceFlags struct {
 	minKeys    uint64
 }
 
-// replaceHelp is the help of the flags of replaceFlags.
-const replaceHelp = `      --min-keys N      fail, and replace nothing, if there are fewer keys
-      --allow-empty     replace what has keys by what has none
-`
-
 func (r *replaceFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.allowEmpty, "allow-empty", false, "replace what has keys by what has none")
-	flags.Func("min-keys", "fewest keys", func(text string) (err error) {
+	flags.Func("min-keys", "fail, and replace nothing, if there are fewer than `N` keys", func(text string) (err error) {
 		r.minKeys, err = parseCount(text)
 		return err
 	})
 }
 
-const forceHelp = `      --force           replace also what is not a filter, and the log and the
-                        hashes of other filters that have the names of its own
-`
-
 // addForceFlag adds the flag that makes a new filter destroy what it does not replace.
 func addForceFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
-	flags.BoolVar(&opts.Overwrite, "force", false, "replace also what is not a filter")
+	flags.BoolVar(&opts.Overwrite, "force", false,
+		"replace also what is not a filter, and the log and the hashes of other filters that have the names of its own")
 }
 
 // least returns how many keys a new filter or set at a path must have: one if it replaces one with keys.

@@ -242,7 +242,7 @@ type resumeInput struct {
 	other   int
 }
 
-// resume resumes a run of f.mmf with other records, and returns what is in the filter then, by known keys.
+// resume resumes a run of f.mmf with records, and returns what is in the filter then, by known keys.
 func resume(t *testing.T, kind runKind, records, known []string) (exit int, stderr string, got contents) {
 	t.Helper()
 	args := append(strings.Fields(kind.String()), "--resume", "f.mmf")

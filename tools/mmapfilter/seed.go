@@ -23,22 +23,14 @@ type seedFlags struct {
 	file  string
 }
 
-// The help of these flags, for commands with a fixed and with a random default seed.
-const (
-	buildSeedHelp  = seedHelp + "(0: fixed)\n"
-	createSeedHelp = seedHelp + "(random)\n"
-
-	seedHelp = `      --seed N, --seed-file FILE  hash seed: keep it secret if strangers choose
-                        keys. Or set MMAPFILTER_SEED `
-)
-
-func addSeedFlags(flags *pflag.FlagSet) *seedFlags {
+// addSeedFlags adds the flags. Without says what the seed is without them.
+func addSeedFlags(flags *pflag.FlagSet, without string) *seedFlags {
 	s := &seedFlags{flags: flags}
-	flags.Func("seed", "seed of the hash", func(text string) (err error) {
+	flags.Func("seed", "seed `N` of the hash: keep it secret if strangers choose keys ("+without+")", func(text string) (err error) {
 		s.given, err = parseSeed(text)
 		return err
 	})
-	flags.StringVar(&s.file, "seed-file", "", "file with the seed of the hash")
+	flags.StringVar(&s.file, "seed-file", "", "`FILE` with the seed; or set MMAPFILTER_SEED")
 	return s
 }
 

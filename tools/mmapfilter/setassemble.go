@@ -9,33 +9,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setAssembleHelp = `Usage: mmapfilter set assemble --plan PLAN --spool DIR --out DIR -o NAME.set
-
-Write the manifest of a set, when all shards have been built, and replace an
+const setAssembleHelp = `Write the manifest of a set, when all shards have been built, and replace an
 older NAME.set: readers that follow it switch. Nothing is written unless every
 shard was built from all spools, is whole, and for all tasks and shards
 
   keys read = hashes spooled = hashes read = keys in the shards + repeated keys
 
-      --plan PLAN         the plan of the set
-      --spool DIR         directory of the spools
-      --out DIR           directory of the shards
-  -o, --output NAME.set   write the manifest to NAME.set; it names the shards
-                          relative to its own directory, which should be DIR
-      --tasks N           fail unless N tasks have been done (as many as have
-                          been: it does not know of one that never began)
-      --no-verify         compare the first and last pages of each shard only,
-                          not every byte with its checksum
-      --min-keys N        fail, and replace nothing, if there are fewer keys
-      --allow-empty       replace a set that has keys by one that has none
-  -q, --quiet             print no summary and show no progress
-
 Afterwards, the spools may be removed.
 
-Exit status: 0, or 2 if something is missing or wrong, which is named.
-
-Example:
-  mmapfilter set assemble --plan users.plan --spool spool --out . -o users.set`
+Exit status: 0, or 2 if something is missing or wrong, which is named.`
 
 func newSetAssembleCommand() *cobra.Command {
 	var (
@@ -44,16 +26,15 @@ func newSetAssembleCommand() *cobra.Command {
 		tasks                    int
 		replace                  replaceFlags
 	)
-	cmd := &cobra.Command{Use: "assemble", Long: setAssembleHelp, Args: noFile}
+	cmd := &cobra.Command{Use: "assemble --plan PLAN --spool DIR --out DIR -o NAME.set", Short: "check that no key is missing, and write NAME.set",
+		Long: setAssembleHelp, Args: noFile, Example: "mmapfilter set assemble --plan users.plan --spool spool --out . -o users.set"}
 	flags := cmd.Flags()
-	flags.StringVar(&path, "plan", "", "plan of the set")
-	flags.StringVar(&spool, "spool", "", "directory of the spools")
-	flags.StringVar(&out, "out", "", "directory of the shards")
-	flags.StringVarP(&output, "output", "o", "", "manifest to write")
-	flags.IntVar(&tasks, "tasks", 0, "number of tasks")
-	flags.BoolVar(&noVerify, "no-verify", false, "do not compare every byte")
+	addTaskFlags(flags, &path, &spool, &out)
+	flags.StringVarP(&output, "output", "o", "", "write the manifest to `NAME.set`; it names the shards relative to its own directory, which should be that of the shards")
+	flags.IntVar(&tasks, "tasks", 0, "fail unless `N` tasks have been done (as many as have been: it does not know of one that never began)")
+	flags.BoolVar(&noVerify, "no-verify", false, "compare the first and last pages of each shard only, not every byte with its checksum")
 	replace.addTo(flags)
-	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	addQuietFlag(flags, &quiet)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := needFlags(cmd, "plan", "spool", "out", "output"); err != nil {
 			return err

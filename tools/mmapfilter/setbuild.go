@@ -11,23 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setBuildHelp = `Usage: mmapfilter set build --plan PLAN --shard I --spool DIR --out DIR
-
-Build a shard from the spools of all tasks, when they are done. A shard that is
-there already, and whole, is left alone.
-
-      --plan PLAN     the plan of the set
-      --shard I       the shards to build, one after the other: a number, from
-                      0; a range, 0-7; several of these, 1,4,8-11; or K/N, each
-                      whose number is K modulo N
-      --spool DIR     directory of the spools
-      --out DIR       directory of the shards, made if it is missing
-  -m, --memory SIZE   memory for hashes, such as 8GiB; the rest go to files in
-                      the directory of the shards (256MiB)
-      --workers N     number of workers (one a processor)
-  -q, --quiet         print no summary and show no progress
-
-Example: mmapfilter set build --plan users.plan --shard 7 --spool spool --out .`
+const setBuildHelp = `Build a shard from the spools of all tasks, when they are done. A shard that is
+there already, and whole, is left alone. The directory of the shards is made if
+it is missing.`
 
 func newSetBuildCommand() *cobra.Command {
 	var (
@@ -35,14 +21,15 @@ func newSetBuildCommand() *cobra.Command {
 		work                    sets.Work
 		quiet                   bool
 	)
-	cmd := &cobra.Command{Use: "build", Long: setBuildHelp, Args: noFile}
+	cmd := &cobra.Command{Use: "build --plan PLAN --shard I --spool DIR --out DIR", Short: "build a shard from all spools; one task for each shard",
+		Long: setBuildHelp, Args: noFile, Example: "mmapfilter set build --plan users.plan --shard 7 --spool spool --out ."}
 	flags := cmd.Flags()
-	flags.StringVar(&path, "plan", "", "plan of the set")
-	flags.StringVar(&which, "shard", "", "numbers of the shards")
-	flags.StringVar(&spool, "spool", "", "directory of the spools")
-	flags.StringVar(&out, "out", "", "directory of the shards")
+	addTaskFlags(flags, &path, &spool, &out)
+	flags.StringVar(&which, "shard", "",
+		"build shard `I`, or several one after the other: a number, from 0; a range, 0-7; several of these, 1,4,8-11; "+
+			"or K/N, each whose number is K modulo N")
 	addWorkFlags(flags, &work.MemoryBudget, &work.Workers)
-	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	addQuietFlag(flags, &quiet)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := needFlags(cmd, "plan", "shard", "spool", "out"); err != nil {
 			return err

@@ -11,28 +11,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setGCHelp = `Usage: mmapfilter set gc [--dry-run] DIR
-
-Remove the shards in DIR that no NAME.set in DIR names, with their logs, hashes
+const setGCHelp = `Remove the shards in DIR that no NAME.set in DIR names, with their logs, hashes
 and .built files, and print what is removed: it is left of sets that have been
 replaced, and of builds that were never assembled. Readers that have a shard
 open keep it until they close it; one that has not opened it yet and does not
 follow answers "maybe", with an error. Keep DIR/NAME.set for as long as its
 shards are to stay.
 
-      --dry-run   only print them
-  -q, --quiet     do not print them
-
 DIR must have a NAME.set. Do not run it while a set is being built in DIR, or if
-a NAME.set elsewhere names shards in DIR: it would remove those.
-
-Example: mmapfilter set gc --dry-run .`
+a NAME.set elsewhere names shards in DIR: it would remove those.`
 
 func newSetGCCommand() *cobra.Command {
 	var dry, quiet bool
-	cmd := &cobra.Command{Use: "gc", Long: setGCHelp, ValidArgsFunction: completeDirs}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print them")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not print them")
+	cmd := &cobra.Command{Use: "gc DIR", Short: "remove the shards that no NAME.set in a directory names", Long: setGCHelp,
+		ValidArgsFunction: completeDirs, Example: "mmapfilter set gc --dry-run ."}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print what would be removed")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not print what is removed")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return fmt.Errorf("%s needs one directory, not %d", commandName(cmd), len(args))

@@ -11,40 +11,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setPartitionHelp = `Usage: mmapfilter set partition --plan PLAN --task ID --spool DIR [FILE...]
-
-Hash the keys in files, and spool the hashes by shard: DIR/ID.spool has them, 8
+const setPartitionHelp = `Hash the keys in files, and spool the hashes by shard: DIR/ID.spool has them, 8
 bytes a key, and DIR/ID.task says that the task is done. Together, the tasks
 must read each key. DIR is made if it is missing.
 
-      --plan PLAN   the plan of the set
-      --task ID     name of the task: letters, digits, and . _ - within it
-      --spool DIR   directory of the spools, the same for all tasks
-      --end-mark S  standard input must end with the record S, which is no key;
-                    without it, its writer has died, and the task fails
-  -q, --quiet       print no summary and show no progress
-
 ` + keysHelp + `
-
-Keys are read as the plan says. Flags that say otherwise are an error.
+They are read as the plan says. Flags that say otherwise are an error.
 
 A task that is done again must have the same keys in the same order. To give it
-others, remove DIR/ID.task first, and build all shards again.
-
-Example: mmapfilter set partition --plan users.plan --task 7 --spool spool 7.gz`
+others, remove DIR/ID.task first, and build all shards again.`
 
 func newSetPartitionCommand() *cobra.Command {
 	var (
 		path, task, spool, mark string
 		quiet                   bool
 	)
-	cmd := &cobra.Command{Use: "partition", Long: setPartitionHelp, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "partition --plan PLAN --task ID --spool DIR [FILE...]", Args: cobra.ArbitraryArgs,
+		Short: "hash keys and spool the hashes by shard; one task for each part", Long: setPartitionHelp,
+		Example: "mmapfilter set partition --plan users.plan --task 7 --spool spool 7.gz"}
 	flags := cmd.Flags()
-	flags.StringVar(&path, "plan", "", "plan of the set")
-	flags.StringVar(&task, "task", "", "name of the task")
-	flags.StringVar(&spool, "spool", "", "directory of the spools")
-	flags.StringVar(&mark, "end-mark", "", "last record of standard input")
-	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	addTaskFlags(flags, &path, &spool, nil)
+	flags.StringVar(&task, "task", "", "name `ID` of the task: letters, digits, and . _ - within it")
+	flags.StringVar(&mark, "end-mark", "",
+		"standard input must end with the record `S`, which is no key; without it, its writer has died, and the task fails")
+	addQuietFlag(flags, &quiet)
 	format := addFormatFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := needFlags(cmd, "plan", "task", "spool"); err != nil {

@@ -11,28 +11,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setPlanHelp = `Usage: mmapfilter set plan [-n N] [-p P] --shards S -o PLAN
-
-Write the plan of a set. All tasks follow it, so it says all that their files
-depend on but the keys. The same flags write the same plan.
-
-  -o, --output PLAN     write the plan to PLAN
-      --shards S        number of shards
-  -n, --capacity N      size the set for N keys: 10M, 2.5B, 1e9 (each shard for
-                        as many as it gets)
-  -p, --rate P          share of absent keys that may be answered "maybe" (0.01)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand (see size); -f replaces -p
-` + buildSeedHelp + `      --multiset        count every copy of a key instead of one
-  -q, --quiet           print no summary
-
-How set partition, check and other commands read keys:
-` + recordHelp + sharedFieldHelp + recordEndHelp + `
+const setPlanHelp = `Write the plan of a set. All tasks follow it, so it says all that their files
+depend on but the keys, also how set partition, check and other commands read
+keys. The same flags write the same plan.
 
 The seed is in PLAN, in the shards and in NAME.set: if it is a secret, so are
-they.
-
-Example: mmapfilter set plan -n 2B -p 0.001 --shards 64 -o users.plan`
+they.`
 
 func newSetPlanCommand() *cobra.Command {
 	var (
@@ -41,15 +25,16 @@ func newSetPlanCommand() *cobra.Command {
 		output          string
 		multiset, quiet bool
 	)
-	cmd := &cobra.Command{Use: "plan", Long: setPlanHelp, Args: noFile}
+	cmd := &cobra.Command{Use: "plan --shards S -o PLAN", Short: "write a plan, which all tasks follow", Long: setPlanHelp, Args: noFile,
+		Example: "mmapfilter set plan -n 2B -p 0.001 --shards 64 -o users.plan"}
 	flags := cmd.Flags()
-	flags.StringVarP(&output, "output", "o", "", "plan to write")
-	flags.IntVar(&shards, "shards", 0, "number of shards")
-	addPlanFlags(flags, &opts)
-	addSharedF(flags, &opts)
-	seed := addSeedFlags(flags)
-	flags.BoolVar(&multiset, "multiset", false, "count every copy")
-	flags.BoolVarP(&quiet, "quiet", "q", false, "print no summary")
+	flags.StringVarP(&output, "output", "o", "", "write the plan to `PLAN`")
+	flags.IntVar(&shards, "shards", 0, "number `S` of shards")
+	addSharedF(flags)
+	addPlanFlags(flags, &opts, sizeForKeys+" (each shard for as many as it gets)", "0.01", "")
+	seed := addSeedFlags(flags, "0")
+	flags.BoolVar(&multiset, "multiset", false, "count every copy of a key instead of one")
+	addQuietFlag(flags, &quiet)
 	format := addFileFormatFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := needFlags(cmd, "output"); err != nil {

@@ -9,7 +9,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
+
+// addTaskFlags adds the flags for what tasks share. A task that writes no shards has no out.
+func addTaskFlags(flags *pflag.FlagSet, plan, spool, out *string) {
+	flags.StringVar(plan, "plan", "", "follow `PLAN`, the plan of the set")
+	flags.StringVar(spool, "spool", "", "directory `DIR` of the spools, the same for all tasks")
+	if out != nil {
+		flags.StringVar(out, "out", "", "directory `DIR` of the shards")
+	}
+}
 
 // needFlags reports flags that a command of set cannot do without.
 func needFlags(cmd *cobra.Command, names ...string) error {

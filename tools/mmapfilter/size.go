@@ -10,38 +10,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const sizeHelp = `Usage: mmapfilter size -n N [-p P]
-
-Show how large a filter for N keys is, and its parameters.
-
-  -n, --capacity N          number of keys, such as 10M, 2.5B, 1e9, 1_000_000
-  -p, --rate P              share of absent keys that may be answered "maybe"
-                            (0.01)
-      --layout NAME         one of %s.
-                            Leave it auto: packed and semisorted are the tables
-                            of the paper, to compare with
-  -f, --fingerprint-bits N  bits in a fingerprint of those, instead of -p
-  -b, --bucket-size N       slots in a bucket of those
-      --table               print the sizes for 1 million to 10 billion keys at
-                            several rates, and what building them takes here
-      --json                print a JSON object
-
-Example: mmapfilter size -n 1e9 -p 0.001`
-
 func newSizeCommand() *cobra.Command {
 	var opts mmapfilter.Options
 	var asJSON, asTable bool
-	cmd := &cobra.Command{Use: "size", Long: fmt.Sprintf(sizeHelp, layoutNames())}
+	cmd := &cobra.Command{Use: "size -n N", Short: "show how large a filter for a number of keys would be",
+		Long: "Show how large a filter for N keys is, and its parameters.", Example: "mmapfilter size -n 1e9 -p 0.001"}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return fmt.Errorf("size takes no arguments, but got %q", args[0])
 		}
 		return nil
 	}
-	addPlanFlags(cmd.Flags(), &opts)
-	cmd.Flags().IntVarP(&opts.FingerprintBits, "fingerprint-bits", "f", 0, "bits in a fingerprint")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&asTable, "table", false, "print many sizes")
+	addPlanFlags(cmd.Flags(), &opts, "number `N` of keys, such as 10M, 2.5B, 1e9, 1_000_000", "0.01", "f")
+	addJSONFlag(cmd.Flags(), &asJSON)
+	cmd.Flags().BoolVar(&asTable, "table", false, "print the sizes for 1 million to 10 billion keys at several rates, and what building them takes here")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkPlanFlags(cmd.Flags()); err != nil {
 			return err

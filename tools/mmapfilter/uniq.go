@@ -16,31 +16,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const uniqHelp = `Usage: mmapfilter uniq [FILE...]
-
-Print each line the first time it occurs, at once and in order. No line is
+const uniqHelp = `Print each line the first time it occurs, at once and in order. No line is
 printed twice. A new line is dropped with a probability of at most P as long as
 at most N different lines have been printed.
 
-  -n, --capacity N      size for N different lines; little more fits (10M)
-  -p, --rate P          see above (1e-6; with --window 5e-6)
-  -f, --fingerprint-bits N, -b, --bucket-size N, --layout L
-                        choose these by hand (see size); -f replaces -p
-` + createSeedHelp + `      --filter FILTER   remember lines in FILTER for later runs; create it if
-                        it is missing. An existing FILTER keeps its options. A
-                        killed run may remember lines it has not printed. In a
-                        FILTER with hashes, deletes then wait (see del)
-      --window D        print a line again once D, such as 24h or 7d, at least
-                        10s, has passed since it was printed: after D to 1.1 D
-                        if lines come evenly, else up to 2 D, or up to 3s later.
-                        The filter grows and shrinks by itself, from N (100k) to
-                        what the lines of a window take. With --filter, give
-                        --window in each run
-  -v, --verbose         print how many lines passed
-
-` + uniqKeysHelp + `
-      --plain           ignore the settings that FILTER records
-
+` + keysHelp + `
 Whole records are printed, whatever part of them is the key.
 
 Exit status: 0, or 2 after an error, such as a full filter.`
@@ -66,20 +46,23 @@ type uniqCommand struct {
 
 func newUniqCommand() *cobra.Command {
 	u := &uniqCommand{opts: mmapfilter.Options{Capacity: uniqCapacity}}
-	cmd := &cobra.Command{Use: "uniq", Long: uniqHelp, Args: cobra.ArbitraryArgs, RunE: u.run}
+	cmd := &cobra.Command{Use: "uniq [FILE...]", Short: "print each line the first time it occurs", Long: uniqHelp, Args: cobra.ArbitraryArgs, RunE: u.run}
 	flags := cmd.Flags()
 	u.flags = flags
-	addPlanFlags(flags, &u.opts)
-	addSharedF(flags, &u.opts)
-	u.seed = addSeedFlags(flags)
-	flags.StringVar(&u.filter, "filter", "", "file to remember lines in")
-	flags.Func("window", "how long to remember a line", func(text string) (err error) {
+	addSharedF(flags)
+	addPlanFlags(flags, &u.opts, "size for `N` different lines; little more fits (10M)", "1e-6; with --window 5e-6", "")
+	u.seed = addSeedFlags(flags, "random")
+	flags.StringVar(&u.filter, "filter", "", "remember lines in `FILTER` for later runs; create it if it is missing. An existing FILTER keeps its "+
+		"options. A killed run may remember lines it has not printed. In a FILTER with hashes, deletes then wait (see del)")
+	flags.Func("window", "print a line again once `D`, such as 24h or 7d, at least 10s, has passed since it was printed: after D to 1.1 D "+
+		"if lines come evenly, else up to 2 D, or up to 3s later. The filter grows and shrinks by itself, from N (100k) to what the "+
+		"lines of a window take. With --filter, give --window in each run", func(text string) (err error) {
 		u.window, err = parseAge(text, leastWindow)
 		return err
 	})
-	flags.BoolVar(&u.plain, "plain", false, "ignore recorded settings")
 	flags.BoolVarP(&u.verbose, "verbose", "v", false, "print how many lines passed")
 	u.format = addFileFormatFlags(flags)
+	addPlainFlag(flags, &u.plain)
 	return cmd
 }
 

@@ -12,25 +12,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const verifyHelp = `Usage: mmapfilter verify [--json] FILTER
-
-Read the whole filter and check it against the rules of the format. For each
+const verifyHelp = `Read the whole filter and check it against the rules of the format. For each
 damage, print the part of the file, the offset in bytes, what is wrong and which
-rule that breaks. If the
-filter keeps hashes, compare its keys with them, which finds a changed bit even
-in a file without checksums. Lost hashes do not count as damage. Nor do keys
-that are not found since a del of a key that was not there took what stood for
-them (rule C6): verify counts them, and the next rebuild, such as grow, gives
-them back.
+rule that breaks. If the filter keeps hashes, compare its keys with them, which
+finds a changed bit even in a file without checksums. Lost hashes do not count
+as damage. Nor do keys that are not found since a del of a key that was not
+there took what stood for them (rule C6): verify counts them, and the next
+rebuild, such as grow, gives them back.
 
 FILTER may be a set, NAME.set: verify reads all its shards, several at a time,
-and prints the first damage of each.
-
-verify writes nothing, so it fails if the writer of the filter has died, unless
---recover is given.
-
-      --json      print a JSON object
-      --recover   recover the filter first if its writer has died
+and prints the first damage of each. verify writes nothing.
 
 Exit status: 0 if the file is intact, 1 if it is damaged, 2 if it could not be
 checked.`
@@ -42,9 +33,9 @@ type verifyCommand struct {
 
 func newVerifyCommand() *cobra.Command {
 	c := new(verifyCommand)
-	cmd := &cobra.Command{Use: "verify", Long: verifyHelp, Args: needFile, RunE: c.run}
+	cmd := &cobra.Command{Use: "verify FILTER", Short: "check a filter for damage", Long: verifyHelp, Args: needFile, RunE: c.run}
 	addRecoverFlag(cmd.Flags(), &c.recover)
-	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	addJSONFlag(cmd.Flags(), &c.json)
 	return cmd
 }
 
