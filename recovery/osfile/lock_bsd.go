@@ -19,13 +19,6 @@ func lock(f *os.File) error {
 	return err
 }
 
-// serve does nothing, since this lock has only one part.
-func serve(*os.File) error { return nil }
-
-// Served is Locked. A reader may be served after a process takes the lock and before it
-// begins to recover the file.
-func Served(f *os.File) (bool, error) { return Locked(f) }
-
 // unlock releases the lock.
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
@@ -40,6 +33,3 @@ func Locked(f *os.File) (bool, error) {
 	}
 	return false, unix.Flock(int(f.Fd()), unix.LOCK_UN)
 }
-
-// lockDraft marks a temporary file as being made, with the writer lock.
-func lockDraft(f *os.File) error { return lock(f) }

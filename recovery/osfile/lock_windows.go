@@ -20,12 +20,6 @@ func lock(f *os.File) error {
 	return err
 }
 
-// serve does nothing, since no process writes on this system.
-func serve(*os.File) error { return nil }
-
-// Served is Locked.
-func Served(f *os.File) (bool, error) { return Locked(f) }
-
 // unlock releases the lock.
 func unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{OffsetHigh: math.MaxInt32})
@@ -43,6 +37,3 @@ func Locked(f *os.File) (bool, error) {
 	}
 	return false, windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, at)
 }
-
-// lockDraft marks a temporary file as being made, with the writer lock.
-func lockDraft(f *os.File) error { return lock(f) }

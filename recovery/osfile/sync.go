@@ -3,6 +3,7 @@ package osfile
 import (
 	"errors"
 	"os"
+	"runtime"
 
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
@@ -45,6 +46,15 @@ func SyncDir(path string) error {
 		return err
 	}
 	return errors.Join(syncDir(dir), closeDir(dir))
+}
+
+// openDir opens a directory so that the names in it can be made durable. It returns nil on Windows, which
+// has no call to sync a directory, and makes a rename durable with its journal.
+func openDir(path string) (*os.File, error) {
+	if runtime.GOOS == "windows" {
+		return nil, nil
+	}
+	return os.Open(path)
 }
 
 func closeDir(dir *os.File) error {
