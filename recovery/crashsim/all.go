@@ -3,13 +3,9 @@ package crashsim
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
 // An Exhaustive explores every trace of a few operations, with a crash at every event
@@ -30,44 +26,41 @@ const (
 	nestedSamples = 4
 )
 
-// allShapes are the universes of the traces. Keys are numbered in the order in which a
-// trace first uses them, since it makes no difference which one is first.
-var allShapes = []func(u *Universe, rng *rand.Rand) shape{
+// allShapes are the universes of the traces. Keys are numbered in the order in which a trace first
+// uses them, since it makes no difference which one is first.
+var allShapes = []shape{
 	// Twins in one line.
-	func(u *Universe, rng *rand.Rand) shape {
+	{lines: 1, free: 1000, addKeys: func(u *Universe, rng *rand.Rand) {
 		it := randomItem(u.table, rng)
 		for salt := range uint64(6) {
-			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, it)+salt))
+			u.addKey(it, salt)
 		}
-		return shape{lines: 1, free: 1000}
-	},
+	}},
 	// Twins whose home line is either of two lines that are nearly full.
-	func(u *Universe, rng *rand.Rand) shape {
+	{lines: 2, free: 3, tidy: true, addKeys: func(u *Universe, rng *rand.Rand) {
 		it := randomItem(u.table, rng)
 		for u.table.Alternate(it) == it {
 			it = randomItem(u.table, rng)
 		}
 		for salt := range uint64(3) {
-			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, it)+salt), u.newKey(multiset.HashOf(u.table, u.table.Alternate(it))+salt))
+			u.addKey(it, salt)
+			u.addKey(u.table.Alternate(it), salt)
 		}
-		return shape{lines: 2, free: 3, tidy: true}
-	},
+	}},
 	// Different keys in a line that is nearly full.
-	func(u *Universe, rng *rand.Rand) shape {
+	{lines: 1, free: 1, present: 2, addKeys: func(u *Universe, rng *rand.Rand) {
 		for range 4 {
-			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, randomItem(u.table, rng))))
+			u.addKey(randomItem(u.table, rng), 0)
 		}
-		return shape{lines: 1, free: 1, present: 2}
-	},
+	}},
 	// A line for each key.
-	func(u *Universe, rng *rand.Rand) shape {
+	{lines: 6, free: 1000, addKeys: func(u *Universe, rng *rand.Rand) {
 		for line := range uint64(6) {
 			it := randomItem(u.table, rng)
 			it.Line = line
-			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, it)))
+			u.addKey(it, 0)
 		}
-		return shape{lines: 6, free: 1000}
-	},
+	}},
 }
 
 // Run explores all traces, or stops at the first violation.
@@ -76,51 +69,23 @@ func (e *Exhaustive) Run() (Stats, *Violation) {
 	var shards [][]*Trace
 	for i, s := range allShapes {
 		for _, turn := range e.turns(i) {
-			u, err := e.universe(i, turn.kind, s)
+			u, err := newUniverse(&e.System, i, s.of(turn.kind), rand.New(rand.NewPCG(uint64(i), 0xA11)))
 			if err != nil {
 				return Stats{}, &Violation{Oracle: "O6", What: err.Error(), Trace: &Trace{Universe: new(Universe)}}
 			}
 			shards = append(shards, turn.traces(u, turn.sector)...)
 		}
 	}
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	var mu sync.Mutex
-	var total Stats
-	var first *Violation
-	n := e.Workers
-	if n == 0 {
-		n = runtime.GOMAXPROCS(0)
-	}
-	for range n {
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(shards) {
-					return
-				}
-				x := newWorker(&e.System)
-				x.done = make(map[uint64]struct{})
-				var v *Violation
-				for _, t := range shards[i] {
-					if v = x.exhaust(e, t); v != nil {
-						next.Store(int64(len(shards)))
-						break
-					}
-				}
-				mu.Lock()
-				total.add(x.stats)
-				total.Images += uint64(len(x.images))
-				if v != nil && first == nil {
-					first = v
-				}
-				mu.Unlock()
+	total, first := newWorkers(&e.System, e.Workers).run(len(shards), func(x *worker, i int) (v *Violation) {
+		x.done, x.images = make(map[uint64]struct{}), make(map[uint64]struct{})
+		for _, t := range shards[i] {
+			if v = x.exhaust(e, t); v != nil {
+				break
 			}
-		}()
-	}
-	wait.Wait()
+		}
+		x.stats.Images = uint64(len(x.images))
+		return v
+	})
 	total.Elapsed = time.Since(start)
 	return total, first
 }
@@ -144,36 +109,18 @@ func (e *Exhaustive) turns(number int) (all []turn) {
 	return all
 }
 
-// universe makes a universe of a shape.
-func (e *Exhaustive) universe(number int, kind layout.Kind, build func(u *Universe, rng *rand.Rand) shape) (*Universe, error) {
-	rng := rand.New(rand.NewPCG(uint64(number), 0xA11))
-	// The shape gives the number of lines, but building it needs a table. So build twice.
-	u := &Universe{Number: number}
-	params := map[layout.Kind]layout.Params{
-		layout.Packed:     {FingerprintBits: 31, BucketSize: 4},
-		layout.SemiSorted: {FingerprintBits: 32, BucketSize: 4},
-		layout.Compact:    {Quotients: 25, RemainderBits: 26},
-	}[kind]
-	more := uint64(0)
-	if kind == layout.Packed || kind == layout.SemiSorted {
-		more = 4 // then at least one line spans two blocks of 64 bytes
+// of returns the shape for a layout.
+func (s shape) of(kind layout.Kind) shape {
+	const more = 4 // then at least one line that shares words spans two blocks of 64 bytes
+	switch s.kind = kind; kind {
+	case layout.Packed:
+		s.params, s.lines = layout.Params{FingerprintBits: 31, BucketSize: 4}, s.lines+more
+	case layout.SemiSorted:
+		s.params, s.lines = layout.Params{FingerprintBits: 32, BucketSize: 4}, s.lines+more
+	case layout.Compact:
+		s.params = layout.Params{Quotients: 25, RemainderBits: 26}
 	}
-	g, err := layout.NewGeometry(kind, params, 8)
-	if err != nil {
-		return nil, err
-	}
-	u.bind(g)
-	s := build(u, rng)
-	if g, err = layout.NewGeometry(kind, params, s.lines+more); err != nil {
-		return nil, err
-	}
-	u.bind(g)
-	u.keys = nil
-	s = build(u, rng)
-	if err := u.fill(&e.System, s, rng); err != nil {
-		return nil, fmt.Errorf("universe %d: %w", number, err)
-	}
-	return u, nil
+	return s
 }
 
 // traces returns the traces on a universe, grouped by their first operations.
@@ -230,28 +177,15 @@ func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
 
 // exhaust crashes at every event of the last operation of a trace. Earlier operations are
 // the last ones of shorter traces.
-func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
-	x.trace = t
-	x.source.Seed(uint64(x.stats.Traces), 0xA11)
-	x.chain = x.chain[:0]
-	x.stats.Traces++
-	defer func() {
-		if r := recover(); r != nil {
-			v, ok := r.(*Violation)
-			if !ok {
-				panic(r)
-			}
-			violation = v
-		}
-	}()
-	defer x.forget(x.remembers())
-	v, rv := x.get(), x.get()
-	v.copyAs(t.Universe.base, sectorShift(t.sector))
-	v.reseed(1) // the same seed for all, so that equal operations make equal files
-	rv.copyFrom(v)
-	p := t.Universe.start
-	st := State{points: []Point{p}, floor: p.LSN, must: p.Meant}
+func (x *worker) exhaust(e *Exhaustive, t *Trace) *Violation {
+	// The devices of all have the same seed, so that equal operations make equal files.
+	return x.begin(t, x.stats.Traces, 0xA11, 1, func(v *Volume, st State) { x.exhaustFrom(e, v, st) })
+}
 
+func (x *worker) exhaustFrom(e *Exhaustive, v *Volume, st State) {
+	t := x.trace
+	rv := x.get()
+	rv.copyFrom(v)
 	rehearsal := &life{x: x, v: rv, st: st}
 	rehearsal.begin(true)
 	rehearsal.live(len(t.Ops))
@@ -273,9 +207,7 @@ func (x *worker) exhaust(e *Exhaustive, t *Trace) (violation *Violation) {
 	v.next = 1
 	l.live(len(t.Ops))
 	v.hook = nil
-	x.put(v)
 	x.put(rv)
-	return nil
 }
 
 func (p *Point) hash() uint64 {

@@ -8,90 +8,65 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
+// files are the files of a filter of a volume: the names from first on.
+type files struct {
+	v     *Volume
+	first name
+}
+
 // A Beside is a further filter on the machine of a volume, which may take the place of its filter.
 // Its files have names of their own until then.
 type Beside struct {
 	*Volume
-	first name // of its names
-	disk  *disk
+	files
 }
 
-// newBeside makes an empty filter, as durable as one that was published. Its LSNs begin after lsn.
-func (v *Volume) newBeside(g layout.Geometry, seed uint64, keep bool, lsn uint64) *Beside {
-	return v.besideOf(g, seed, keep, head(g, seed, keep, lsn, func(*layout.Superblock) {}))
-}
-
-func (v *Volume) besideOf(g layout.Geometry, seed uint64, keep bool, head []uint64) *Beside {
+// NewBeside makes an empty filter that may take the place of the one of the volume, as durable as one
+// that was published. Its LSNs begin after lsn. edit changes the superblock before it is signed.
+func (v *Volume) NewBeside(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layout.Superblock)) *Beside {
 	i := 1 - v.dir.names[filterName]
 	for n := beside; n < allNames; n++ {
 		v.dir.names[n] = noFile
 	}
-	b := &Beside{v, beside, &v.disks[i]}
 	v.had[i] = false
-	b.disk.init(int(g.SealedBytes/8), v.shift)
-	for j, w := range head {
-		if w != 0 {
-			b.disk.cache.set(uint64(j), w)
-			b.disk.durable.set(uint64(j), w)
-		}
-	}
+	v.disks[i].begin(g, v.shift, head(g, seed, keep, lsn, edit))
 	if keep {
 		v.keepHashes(seed, beside+firstHashes)
 	}
 	v.dir.names[beside+filterName] = i
 	v.dir.unsynced = append(v.dir.unsynced, v.dir.names)
 	v.dir.settle(len(v.dir.unsynced))
-	return b
+	return &Beside{v, files{v, beside}}
 }
 
-func (b *Beside) Filter() recovery.File { return &filterFile{b.Volume, b.disk} }
-func (b *Beside) KeepLog() error        { return b.keepLog(b.first) }
-func (b *Beside) RemoveLogs() error     { return b.removeLogs(b.first) }
-func (b *Beside) RemoveHashes(n recovery.HashesName) error {
-	return b.removeHashes(b.first + firstHashes + name(n))
-}
-
-func (b *Beside) OpenLog(n recovery.LogName) (recovery.File, error) {
-	return b.openLog(b.first + name(n))
-}
-func (b *Beside) CreateLog(bytes int64) (recovery.File, error) { return b.createLog(b.first, bytes) }
-
-func (b *Beside) OpenHashes(n recovery.HashesName) (recovery.HashFile, error) {
-	return b.openHashes(b.first + firstHashes + name(n))
-}
-
-func (b *Beside) KeepHashes() error {
-	if b.dir.names[b.first+firstHashes+name(recovery.NextHashes)] == noFile {
-		return nil
-	}
-	b.keepName(b.first+firstHashes, b.first+firstHashes+name(recovery.NextHashes))
-	return b.syncDir()
+func (f *files) Filter() recovery.File {
+	return &filterFile{f.v, &f.v.disks[f.v.dir.names[f.first+filterName]]}
 }
 
 // TakePlace implements recovery.Volume, by the steps of osfile.Files. The one that gives the filter
 // file its name fails as often as a sync.
-func (b *Beside) TakePlace(recovery.Volume) (placed bool, err error) {
-	b.rename(beside+name(recovery.NextLog), noFile)
-	b.keepName(name(recovery.NextLog), beside+name(recovery.CurrentLog))
-	b.meanwhile()
-	if b.dir.names[beside+firstHashes] != noFile {
-		b.keepName(firstHashes+name(recovery.NextHashes), beside+firstHashes)
+func (f *files) TakePlace(recovery.Volume) (placed bool, err error) {
+	v := f.v
+	v.rename(beside+name(recovery.NextLog), noFile)
+	v.keepName(name(recovery.NextLog), beside+name(recovery.CurrentLog))
+	v.meanwhile()
+	if v.dir.names[beside+firstHashes] != noFile {
+		v.keepName(firstHashes+name(recovery.NextHashes), beside+firstHashes)
 	}
-	v := b.Volume
 	if v.fails() {
-		b.meanwhile()
-		b.rename(name(recovery.NextLog), noFile)
-		b.rename(firstHashes+name(recovery.NextHashes), noFile)
+		v.meanwhile()
+		v.rename(name(recovery.NextLog), noFile)
+		v.rename(firstHashes+name(recovery.NextHashes), noFile)
 		return false, errSync
 	}
 	v.had[v.dir.names[filterName]] = true
-	b.keepName(filterName, beside+filterName)
-	b.first = 0
-	b.filter = b.disk
-	b.meanwhile()
-	b.keepName(name(recovery.CurrentLog), name(recovery.NextLog))
-	b.meanwhile()
-	return true, errors.Join(b.KeepHashes(), b.syncDir())
+	v.keepName(filterName, beside+filterName)
+	f.first = 0
+	v.filter = &v.disks[v.dir.names[filterName]]
+	v.meanwhile()
+	v.keepName(name(recovery.CurrentLog), name(recovery.NextLog))
+	v.meanwhile()
+	return true, errors.Join(f.KeepHashes(), v.syncDir())
 }
 
 // meanwhile has operations go on between two changes of names, if any can.

@@ -27,6 +27,20 @@ var biases = [...]struct {
 	{"old or newest", func(rng *rand.Rand, n uint32) uint32 { return n * rng.Uint32N(2) }},
 }
 
+// randomLoss returns a power loss, and how it is distributed.
+func randomLoss(rng *rand.Rand) (loss Loss, bias string) {
+	b, names := &biases[rng.IntN(len(biases))], rng.IntN(4)
+	return Loss{
+		Keep: func(n uint32) uint32 { return b.keep(rng, n) },
+		Names: func(n int) int {
+			if names == 0 {
+				return n
+			}
+			return rng.IntN(n + 1)
+		},
+	}, b.name
+}
+
 // fork crashes a copy of the volume of a life, and recovers it.
 func (x *worker) fork(l *life, e Event) {
 	defer x.forget(x.remembers())
@@ -47,19 +61,10 @@ func (x *worker) fork(l *life, e Event) {
 			}
 		}
 	} else {
-		b := &biases[x.rng.IntN(len(biases))]
-		names := x.rng.IntN(4)
-		trashed := child.lose(l.v, Loss{
-			Keep: func(n uint32) uint32 { return b.keep(x.rng, n) },
-			Names: func(n int) int {
-				if names == 0 {
-					return n
-				}
-				return x.rng.IntN(n + 1)
-			},
-			Trash: x.trace.trash && x.rng.IntN(3) == 0,
-		}, x.rng)
-		c.how = "power loss, sectors: " + b.name
+		loss, bias := randomLoss(x.rng)
+		loss.Trash = x.trace.trash && x.rng.IntN(3) == 0
+		trashed := child.lose(l.v, loss, x.rng)
+		c.how = "power loss, sectors: " + bias
 		if trashed {
 			c.how += ", one of them trashed"
 			x.stats.Trashed++

@@ -2,9 +2,6 @@ package crashsim
 
 import (
 	"math/rand/v2"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -38,42 +35,17 @@ func (e *Explorer) Run() (total Stats, violation *Violation) {
 	if err := e.Prepare(); err != nil {
 		return Stats{}, &Violation{Oracle: "O6", What: err.Error(), Trace: &Trace{Universe: new(Universe)}}
 	}
-	n := e.Workers
-	if n == 0 {
-		n = runtime.GOMAXPROCS(0)
-	}
-	workers := make([]*worker, n)
-	for i := range workers {
-		workers[i] = newWorker(&e.System)
-	}
+	all := newWorkers(&e.System, e.Workers)
 	for total.States < e.States && violation == nil {
-		seed, round := e.Seed+total.Traces, nextRound(total, e.States)
-		stats, violations := make([]Stats, round), make([]*Violation, round)
-		var next, end atomic.Int64
-		end.Store(int64(round))
-		var wait sync.WaitGroup
-		for _, x := range workers {
-			wait.Add(1)
-			go func() {
-				defer wait.Done()
-				for i := next.Add(1) - 1; i < end.Load(); i = next.Add(1) - 1 {
-					x.stats = Stats{}
-					violations[i] = x.explore(randomTrace(e.universes, seed+uint64(i)))
-					stats[i] = x.stats
-					if violations[i] != nil {
-						end.Store(min(i, end.Load())) // earlier traces are running or done
-					}
-				}
-			}()
-		}
-		wait.Wait()
-		for i := 0; i < int(round) && violation == nil; i++ {
-			total.add(stats[i])
-			violation = violations[i]
-		}
+		seed := e.Seed + total.Traces
+		var round Stats
+		round, violation = all.run(int(nextRound(total, e.States)), func(x *worker, i int) *Violation {
+			return x.explore(randomTrace(e.universes, seed+uint64(i)))
+		})
+		total.add(round)
 	}
 	images := make(map[uint64]struct{})
-	for _, x := range workers {
+	for _, x := range all {
 		for h := range x.images {
 			images[h] = struct{}{}
 		}
@@ -103,27 +75,9 @@ func (e *Explorer) Prepare() error {
 }
 
 // explore runs one trace, with crashes.
-func (x *worker) explore(t *Trace) (violation *Violation) {
-	x.trace = t
-	x.source.Seed(t.Seed, 0xBAD)
-	x.chain = x.chain[:0]
-	x.stats.Traces++
-	defer func() {
-		if r := recover(); r != nil {
-			v, ok := r.(*Violation)
-			if !ok {
-				panic(r)
-			}
-			violation = v
-		}
-	}()
-	defer x.forget(x.remembers())
-	v := x.get()
-	v.copyAs(t.Universe.base, sectorShift(t.sector))
-	v.reseed(mix(t.Seed))
-	v.NoRoom = t.noRoom
-	p := t.Universe.start
-	x.long(v, State{points: []Point{p}, floor: p.LSN, must: p.Meant}, len(t.Ops), 0, forksOfTrace)
-	x.put(v)
-	return nil
+func (x *worker) explore(t *Trace) *Violation {
+	return x.begin(t, t.Seed, 0xBAD, mix(t.Seed), func(v *Volume, st State) {
+		v.NoRoom = t.noRoom
+		x.long(v, st, len(t.Ops), 0, forksOfTrace)
+	})
 }

@@ -1,7 +1,6 @@
 package crashsim
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -85,36 +84,28 @@ func (f hashFile) Truncate(pages uint64) error {
 	return nil
 }
 
-// OpenHashes opens a file of hashes.
-func (v *Volume) OpenHashes(n recovery.HashesName) (recovery.HashFile, error) {
-	return v.openHashes(firstHashes + name(n))
-}
-
-func (v *Volume) openHashes(n name) (recovery.HashFile, error) {
-	i := v.dir.names[n]
+func (f *files) OpenHashes(n recovery.HashesName) (recovery.HashFile, error) {
+	i := f.v.dir.names[f.first+firstHashes+name(n)]
 	if i == noFile {
 		return nil, fs.ErrNotExist
 	}
-	v.logs[i].open = true
-	return hashFile{v.logs[i]}, nil
+	l := f.v.logs[i]
+	l.open = true
+	return hashFile{l}, nil
 }
 
-// TakePlace fails: a volume has the place already.
-func (v *Volume) TakePlace(recovery.Volume) (bool, error) { return false, errors.ErrUnsupported }
-
-// KeepHashes gives the file of NextHashes the name CurrentHashes.
-func (v *Volume) KeepHashes() error {
-	v.keepName(firstHashes+name(recovery.CurrentHashes), firstHashes+name(recovery.NextHashes))
-	return v.syncDir()
+// KeepHashes does nothing if there is no file of NextHashes.
+func (f *files) KeepHashes() error {
+	first := f.first + firstHashes
+	if f.v.dir.names[first+name(recovery.NextHashes)] == noFile {
+		return nil
+	}
+	f.v.keepName(first+name(recovery.CurrentHashes), first+name(recovery.NextHashes))
+	return f.v.syncDir()
 }
 
-// RemoveHashes removes a file of hashes.
-func (v *Volume) RemoveHashes(n recovery.HashesName) error {
-	return v.removeHashes(firstHashes + name(n))
-}
-
-func (v *Volume) removeHashes(n name) error {
-	v.rename(n, noFile)
+func (f *files) RemoveHashes(n recovery.HashesName) error {
+	f.v.rename(f.first+firstHashes+name(n), noFile)
 	return nil
 }
 

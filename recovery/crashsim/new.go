@@ -1,6 +1,8 @@
 package crashsim
 
 import (
+	"math/rand/v2"
+
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
@@ -8,22 +10,18 @@ import (
 // NewVolume makes a volume with an empty, clean filter file. Sectors have 8, 64, 512 or
 // 4096 bytes. keep says whether the filter keeps its hashes.
 func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool) *Volume {
-	return newVolume(g, seed, sectorBytes, keep, emptyHead(g, seed, keep))
+	return NewFilter(g, seed, sectorBytes, keep, asMade)
 }
 
-func newVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool, head []uint64) *Volume {
+// NewFilter is NewVolume; edit changes the superblock before it is signed.
+func NewFilter(g layout.Geometry, seed uint64, sectorBytes int, keep bool, edit func(*layout.Superblock)) *Volume {
 	v := new(Volume)
+	v.v = v
 	v.reseed(seed)
 	for v.shift = 0; 8<<v.shift < sectorBytes; v.shift++ {
 	}
 	v.filter = &v.disks[0]
-	v.filter.init(int(g.SealedBytes/8), v.shift)
-	for i, w := range head {
-		if w != 0 {
-			v.filter.cache.set(uint64(i), w)
-			v.filter.durable.set(uint64(i), w)
-		}
-	}
+	v.filter.begin(g, v.shift, head(g, seed, keep, 0, edit))
 	for i := range v.dir.names {
 		v.dir.names[i] = noFile
 	}
@@ -35,12 +33,19 @@ func newVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool, head 
 	return v
 }
 
-// emptyHead returns the superblocks of an empty filter.
-func emptyHead(g layout.Geometry, seed uint64, keep bool) []uint64 {
-	return head(g, seed, keep, 0, func(*layout.Superblock) {})
+// begin makes a clean filter file with these superblocks.
+func (d *disk) begin(g layout.Geometry, shift uint, head []uint64) {
+	d.init(int(g.SealedBytes/8), shift)
+	for i, w := range head {
+		d.cache.set(uint64(i), w)
+		d.durable.set(uint64(i), w)
+	}
 }
 
-// head is emptyHead with a last LSN, and a function that changes the superblock.
+// asMade leaves a superblock as it is.
+func asMade(*layout.Superblock) {}
+
+// head returns the superblocks of an empty filter, whose LSNs begin after lsn.
 func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layout.Superblock)) []uint64 {
 	var sb layout.Superblock
 	sb.SetCheckpointLSN(lsn)
@@ -61,7 +66,35 @@ func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layo
 	sb.Sign()
 	words := make([]uint64, layout.OffRuntime/8)
 	for i := range words {
-		words[i] = sb.Word(i % (layout.SuperblockBytes / 8))
+		words[i] = sb.Word(i % superblockWords)
 	}
 	return words
+}
+
+// Watch has each called after every event, where a crash can come, until it is nil.
+func (v *Volume) Watch(each func(Event)) { v.each = each }
+
+// Mute has nothing count as an event while do runs.
+func (v *Volume) Mute(do func() error) error {
+	muted := v.muted
+	v.muted = true
+	defer func() { v.muted = muted }()
+	return do()
+}
+
+// AfterKill returns what is there after the process has been killed.
+func (v *Volume) AfterKill(rng *rand.Rand) *Volume {
+	w := new(Volume)
+	w.kill(v)
+	w.reseed(rng.Uint64())
+	return w
+}
+
+// AfterPowerLoss returns what may be there after a power loss.
+func (v *Volume) AfterPowerLoss(rng *rand.Rand) *Volume {
+	w := new(Volume)
+	loss, _ := randomLoss(rng)
+	w.lose(v, loss, rng)
+	w.reseed(rng.Uint64())
+	return w
 }

@@ -51,15 +51,16 @@ type shape struct {
 	kind    layout.Kind
 	lines   uint64
 	params  layout.Params
-	classes int  // number of classes of the keys of traces
-	twins   int  // most keys of each class with either home line
-	free    int  // slots that fillers leave free; if negative, fillers exceed the slots by -free, or fill the stash
-	present int  // number of fillers that traces use
-	commute bool // see addCommuter
-	twinned bool // traces insert and delete twins whose home line is the other line of an item
-	sealed  bool // the file that a trace finds is sealed
-	keep    bool // the filter keeps its hashes
-	tidy    bool // fillers leave their home line only if no slot is free, so few overflow bits are set
+	classes int                               // number of classes of the keys of traces
+	twins   int                               // most keys of each class with either home line
+	free    int                               // slots that fillers leave free; if negative, fillers exceed the slots by -free, or fill the stash
+	present int                               // number of fillers that traces use
+	commute bool                              // see addCommuter
+	twinned bool                              // traces insert and delete twins whose home line is the other line of an item
+	sealed  bool                              // the file that a trace finds is sealed
+	keep    bool                              // the filter keeps its hashes
+	addKeys func(u *Universe, rng *rand.Rand) // adds keys of traces; may be nil
+	tidy    bool                              // fillers leave their home line only if no slot is free, so few overflow bits are set
 }
 
 const stashFull = -layout.StashEntries
@@ -142,6 +143,9 @@ func newUniverse(sys *System, number int, s shape, rng *rand.Rand) (*Universe, e
 	if s.commute {
 		u.addCommuter(rng)
 	}
+	if s.addKeys != nil {
+		s.addKeys(u, rng)
+	}
 	if err := u.fill(sys, s, rng); err != nil {
 		return nil, fmt.Errorf("universe %d: %w", number, err)
 	}
@@ -183,7 +187,7 @@ func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
 				it.Bucket = from.Bucket
 			}
 			if len(u.keys) < maxKeys {
-				u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, it)+uint64(salt)))
+				u.addKey(it, uint64(salt))
 			}
 		}
 	}
@@ -198,14 +202,14 @@ func (u *Universe) addCommuter(rng *rand.Rand) {
 	for u.table.Alternate(v).Line == v.Line {
 		v = randomItem(u.table, rng)
 	}
-	u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, v)+60))
+	u.addKey(v, 60)
 	// resident returns another item with the same buckets that has only one line.
 	resident := func(line uint64) key {
 		for {
 			it := randomItem(u.table, rng)
 			it.Line, it.Bucket = line, v.Bucket
 			if u.table.Alternate(it) == it && u.table.Class(it).Bucket == u.table.Class(v).Bucket {
-				return u.newKey(multiset.HashOf(u.table, it) + 60)
+				return u.keyOf(it, 60)
 			}
 		}
 	}
@@ -222,6 +226,14 @@ func (u *Universe) addCommuter(rng *rand.Rand) {
 		{Insert, commuter}, {Kind: Sync}, {Delete, neighbour}, {Insert, rival}, {Kind: Sync},
 		{Delete, rival}, {Delete, commuter}, {Insert, neighbour},
 	}
+}
+
+// addKey adds a key of an item.
+func (u *Universe) addKey(it layout.Item, salt uint64) { u.keys = append(u.keys, u.keyOf(it, salt)) }
+
+// keyOf returns a key of an item. Another salt makes another one.
+func (u *Universe) keyOf(it layout.Item, salt uint64) key {
+	return u.newKey(multiset.HashOf(u.table, it) + salt)
 }
 
 func (u *Universe) newKey(hash uint64) key {
@@ -276,7 +288,7 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 			if twin := len(u.keys); s.twinned {
 				u.script = append(u.script, Op{Insert, twin}, Op{Kind: Sync}, Op{Delete, twin})
 			}
-			u.keys = append(u.keys, u.newKey(multiset.HashOf(u.table, u.table.Alternate(k.home))+50))
+			u.addKey(u.table.Alternate(k.home), 50)
 		}
 	}
 	u.findClasses()
@@ -306,7 +318,7 @@ func (u *Universe) insertFillers(w Writer, s shape, rng *rand.Rand) error {
 	}
 	lines, stash := make([]layout.Line, u.table.Lines()), make([]uint64, layout.StashWords)
 	for salt := uint64(100); len(u.fillers) < want; salt++ {
-		k := u.newKey(multiset.HashOf(u.table, randomItem(u.table, rng)) + salt%1000)
+		k := u.keyOf(randomItem(u.table, rng), salt%1000)
 		if s.tidy && len(u.fillers) < int(u.geometry.Slots()) && !u.table.Place(&lines[k.home.Line], k.home, nil) {
 			continue
 		}

@@ -27,6 +27,7 @@ const noFile = -1
 
 // A Volume is a [recovery.Volume] that can crash. It is not safe for concurrent use.
 type Volume struct {
+	files
 	filter *disk   // the one that has the name of the filter
 	disks  [2]disk // filter files
 	had    [2]bool // which of them have lost the name; readers may have them still
@@ -265,12 +266,11 @@ func (v *Volume) syncPart(d *disk, word, words uint64) error {
 	return nil
 }
 
-func (v *Volume) Filter() recovery.File { return &filterFile{v, v.filter} }
-func (v *Volume) Named() error          { return nil }
-func (v *Volume) Whole() error          { return nil }
-func (v *Volume) RequiresHashes() bool  { return false }
-func (v *Volume) Close() error          { return nil }
-func (v *Volume) Random() uint64        { return v.rng.Uint64() }
+func (v *Volume) Named() error         { return nil }
+func (v *Volume) Whole() error         { return nil }
+func (v *Volume) RequiresHashes() bool { return false }
+func (v *Volume) Close() error         { return nil }
+func (v *Volume) Random() uint64       { return v.rng.Uint64() }
 
 // Catch calls f: nothing here is a fault.
 func (v *Volume) Catch(f func(), failed func(error)) error {
@@ -284,10 +284,9 @@ func (v *Volume) Now() uint64 {
 	return v.clock
 }
 
-func (v *Volume) OpenLog(n recovery.LogName) (recovery.File, error) { return v.openLog(name(n)) }
-
-func (v *Volume) openLog(n name) (recovery.File, error) {
-	i := v.dir.names[n]
+func (f *files) OpenLog(n recovery.LogName) (recovery.File, error) {
+	v := f.v
+	i := v.dir.names[f.first+name(n)]
 	if i == noFile {
 		return nil, fs.ErrNotExist
 	}
@@ -299,14 +298,11 @@ func (v *Volume) openLog(n name) (recovery.File, error) {
 	return l, nil
 }
 
-func (v *Volume) CreateLog(bytes int64) (recovery.File, error) { return v.createLog(0, bytes) }
-
-// createLog is CreateLog for the names from first on.
-func (v *Volume) createLog(first name, bytes int64) (recovery.File, error) {
-	next := first + name(recovery.NextLog)
+func (f *files) CreateLog(bytes int64) (recovery.File, error) {
+	v, next := f.v, f.first+name(recovery.NextLog)
 	v.rename(next, noFile)
 	// A log that is not open was left by the file that this one took the place of.
-	if current := v.dir.names[first+name(recovery.CurrentLog)]; v.NoRoom && current != noFile && v.logs[current].open {
+	if current := v.dir.names[f.first+name(recovery.CurrentLog)]; v.NoRoom && current != noFile && v.logs[current].open {
 		v.Refused++
 		return nil, recovery.ErrNoRoom
 	}
@@ -362,11 +358,9 @@ func (v *Volume) rename(name name, to int) {
 	v.event(NameChanges)
 }
 
-func (v *Volume) KeepLog() error { return v.keepLog(0) }
-
-func (v *Volume) keepLog(first name) error {
-	v.keepName(first+name(recovery.CurrentLog), first+name(recovery.NextLog))
-	return v.syncDir()
+func (f *files) KeepLog() error {
+	f.v.keepName(f.first+name(recovery.CurrentLog), f.first+name(recovery.NextLog))
+	return f.v.syncDir()
 }
 
 // keepName gives the file of the next name the current one, in one change.
@@ -376,12 +370,10 @@ func (v *Volume) keepName(current, next name) {
 	v.event(NameChanges)
 }
 
-func (v *Volume) RemoveLogs() error { return v.removeLogs(0) }
-
-func (v *Volume) removeLogs(first name) error {
-	v.rename(first+name(recovery.NextLog), noFile)
-	v.rename(first+name(recovery.CurrentLog), noFile)
-	return v.syncDir()
+func (f *files) RemoveLogs() error {
+	f.v.rename(f.first+name(recovery.NextLog), noFile)
+	f.v.rename(f.first+name(recovery.CurrentLog), noFile)
+	return f.v.syncDir()
 }
 
 func (v *Volume) SyncNames() error { return v.syncDir() }
@@ -431,6 +423,7 @@ func (v *Volume) copyAs(o *Volume, shift uint) {
 }
 
 func (v *Volume) copyRest(o *Volume) {
+	v.v = v
 	v.shift, v.FailOdds, v.Failed, v.patched = o.shift, o.FailOdds, 0, 0
 	v.NoRoom, v.Refused = o.NoRoom, 0
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}

@@ -3,6 +3,9 @@ package crashsim
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -32,6 +35,7 @@ func (s *Stats) add(o Stats) {
 	s.Failures += o.Failures
 	s.Refused += o.Refused
 	s.Lookups += o.Lookups
+	s.Images += o.Images
 	s.Skipped += o.Skipped
 }
 
@@ -68,6 +72,75 @@ func newWorker(sys *System) *worker {
 	w.rng = rand.New(&w.source)
 	w.at = w.view.At
 	return w
+}
+
+// workers are the goroutines of an explorer.
+type workers []*worker
+
+// newWorkers makes n workers, or one for each processor if n is 0.
+func newWorkers(sys *System, n int) workers {
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	all := make(workers, n)
+	for i := range all {
+		all[i] = newWorker(sys)
+	}
+	return all
+}
+
+// run has the workers do the tasks 0 to n-1. It returns the first violation, in the order of the tasks,
+// and what the tasks up to there have checked.
+func (all workers) run(n int, do func(x *worker, task int) *Violation) (total Stats, violation *Violation) {
+	stats, violations := make([]Stats, n), make([]*Violation, n)
+	var next, end atomic.Int64
+	end.Store(int64(n))
+	var wait sync.WaitGroup
+	for _, x := range all {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for i := next.Add(1) - 1; i < end.Load(); i = next.Add(1) - 1 {
+				x.stats = Stats{}
+				violations[i] = do(x, int(i))
+				stats[i] = x.stats
+				if violations[i] != nil {
+					end.Store(min(i, end.Load())) // earlier tasks are running or done
+				}
+			}
+		}()
+	}
+	wait.Wait()
+	for i := 0; i < n && violation == nil; i++ {
+		total.add(stats[i])
+		violation = violations[i]
+	}
+	return total, violation
+}
+
+// begin runs a trace from the files of its universe. A violation ends it.
+func (x *worker) begin(t *Trace, seed, stream, device uint64, run func(v *Volume, st State)) (violation *Violation) {
+	x.trace = t
+	x.source.Seed(seed, stream)
+	x.chain = x.chain[:0]
+	x.stats.Traces++
+	defer func() {
+		if r := recover(); r != nil {
+			v, ok := r.(*Violation)
+			if !ok {
+				panic(r)
+			}
+			violation = v
+		}
+	}()
+	defer x.forget(x.remembers())
+	v := x.get()
+	v.copyAs(t.Universe.base, sectorShift(t.sector))
+	v.reseed(device)
+	p := t.Universe.start
+	run(v, State{points: []Point{p}, floor: p.LSN, must: p.Meant})
+	x.put(v)
+	return nil
 }
 
 func (x *worker) get() *Volume {

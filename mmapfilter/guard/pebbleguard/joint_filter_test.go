@@ -35,7 +35,7 @@ func simGeometry(capacity uint64) layout.Geometry {
 }
 
 func (m *machine) createFilter(_ string, o *mmapfilter.Options) (guarded.Filter, error) {
-	m.vol = crashsim.NewFilter(simGeometry(o.Capacity), o.Seed, 512, func(sb *layout.Superblock) {
+	m.vol = crashsim.NewFilter(simGeometry(o.Capacity), o.Seed, 512, false, func(sb *layout.Superblock) {
 		sb.SetNormalisation(o.Normalisation)
 		sb.SetCapacity(o.Capacity)
 	})
@@ -175,7 +175,7 @@ func (f *simFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) error 
 	m.meanwhile()
 	return f.do(func() error {
 		sb, capacity := old.Superblock(), o.CapacityFor(uint64(len(hashes)))
-		b := m.vol.NewBeside(simGeometry(capacity), m.crashRNG.Uint64(), old.Protocol().LSN()+1<<20, func(n *layout.Superblock) {
+		b := m.vol.NewBeside(simGeometry(capacity), m.crashRNG.Uint64(), false, old.Protocol().LSN()+1<<20, func(n *layout.Superblock) {
 			n.SetSeed(sb.Seed())
 			n.SetNormalisation(sb.Normalisation())
 			n.SetCapacity(capacity)
