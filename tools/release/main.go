@@ -1,18 +1,19 @@
 // Command release makes a release of mmapfilter from a clone:
 //
+//	go -C tools/release run . -o DIR       the archives of the command, a Debian package, their checksums
 //	go -C tools/release run . -proxy DIR   a proxy of files, which serves the modules as their release would
+//	go -C tools/release run . -api         a record of the public API, to which later ones are compared
 //	go -C tools/release run . -tag         the tags, after all checks and the gate, in the order to push them
 //
 // Without a flag it checks whether the tree could be released. Its version and its date are those of the
 // first section of CHANGELOG.md; all go.mod files require this version of one another. The modules with
 // versions are those whose go.mod does not begin with "// This module is run in a clone only:".
 //
-// Nothing is published: whoever has looked at the tags pushes them, and uploads. What it writes depends
-// only on the tree and its last commit.
+// Nothing is published: whoever has looked at the tags pushes them, and uploads what is in DIR. What it
+// writes depends only on the tree, its last commit and the version of Go.
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -27,78 +28,82 @@ func main() {
 	}
 }
 
-func release(args []string) error {
+// A failure ends release, wherever it happens.
+type failure struct{ error }
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+func refuse(format string, args ...any) { check(fmt.Errorf(format, args...)) }
+
+func release(args []string) (err error) {
+	defer func() {
+		if f, ok := recover().(failure); ok {
+			err = f.error
+		}
+	}()
 	flags := flag.NewFlagSet("release", flag.ExitOnError)
-	root := flags.String("root", "../..", "the clone")
+	out := flags.String("o", "", "write archives, Debian packages and SHA256SUMS to `DIR`")
+	systems := flags.String("systems", allSystems, "of these `SYSTEMS`")
 	proxy := flags.String("proxy", "", "write a module proxy to `DIR`")
+	api := flags.Bool("api", false, "record the public API")
 	tag := flags.Bool("tag", false, "run the gate, then make the tags")
 	flags.Parse(args)
-	dir, err := filepath.Abs(*root)
-	if err != nil {
-		return err
-	}
-	t, err := readTree(dir)
-	if err != nil {
-		return err
-	}
+	t := readTree(must(filepath.Abs("../..")))
 	if problems := t.problems(); problems != nil {
-		return errors.New(strings.Join(problems, "\n"))
+		refuse("%s", strings.Join(problems, "\n"))
 	}
-	if *proxy != "" {
-		return t.writeProxy(*proxy)
-	}
-	if err := t.ready(); err != nil || !*tag {
-		return err
-	}
-	return t.tag()
-}
-
-// ready returns why the tree cannot be released.
-func (t *tree) ready() error {
-	changed, err := git(t.root, "status", "--porcelain")
 	switch {
-	case err != nil:
-		return err
-	case changed != "":
-		return fmt.Errorf("these files are not committed:\n%s", changed)
-	case t.date == "not released":
-		return fmt.Errorf("CHANGELOG.md has no date for %s", t.version)
-	}
-	for _, m := range t.modules {
-		if has, err := git(t.root, "tag", "--list", m.tag(t.version)); err != nil {
-			return err
-		} else if has != "" {
-			return fmt.Errorf("there is a tag %s already", m.tag(t.version))
+	case *api:
+		t.recordAPI()
+	case *proxy != "":
+		t.writeProxy(must(filepath.Abs(*proxy)))
+	case *out != "":
+		t.writeArchives(*out, strings.Split(*systems, ","))
+	case *tag:
+		t.ready()
+		head := git(t.root, "rev-parse", "HEAD")
+		run(t.root, nil, ".ci/run")
+		if t.ready(); git(t.root, "rev-parse", "HEAD") != head {
+			refuse("another commit was checked out while the gate ran")
 		}
+		t.makeTags()
+	default:
+		t.ready()
 	}
 	return nil
 }
 
-// tag makes the tags if the gate passes.
-func (t *tree) tag() error {
-	head, err := git(t.root, "rev-parse", "HEAD")
-	if err != nil {
-		return err
+// ready refuses a tree that cannot be released.
+func (t *tree) ready() {
+	if changed := git(t.root, "status", "--porcelain"); changed != "" {
+		refuse("these files are not committed:\n%s", changed)
 	}
-	if _, err := run(t.root, nil, ".ci/run"); err != nil {
-		return err
+	if t.date == "not released" {
+		refuse("CHANGELOG.md has no date for %s", t.version)
 	}
-	if now, err := git(t.root, "rev-parse", "HEAD"); err != nil || now != head {
-		return errors.Join(err, errors.New("another commit was checked out while the gate ran"))
+	for _, m := range t.modules {
+		if git(t.root, "tag", "--list", m.tag(t.version)) != "" {
+			refuse("there is a tag %s already", m.tag(t.version))
+		}
 	}
-	if err := t.ready(); err != nil {
-		return err
+	if changes := t.changesAPI(); changes != nil {
+		refuse("the record of the API is not that of this tree: run this program with -api, and commit\n%s", strings.Join(changes, "\n"))
 	}
-	return t.makeTags()
 }
 
-func (t *tree) makeTags() error {
+// makeTags makes the tags, and prints how to push them.
+func (t *tree) makeTags() {
 	for _, m := range t.modules {
-		name := m.tag(t.version)
-		if _, err := git(t.root, "tag", "--annotate", "--message", m.path()+" "+t.version, name); err != nil {
-			return err
-		}
-		fmt.Println("git push origin " + name)
+		git(t.root, "tag", "--annotate", "--message", m.path()+" "+t.version, m.tag(t.version))
+		fmt.Println("git push origin " + m.tag(t.version))
 	}
-	return nil
 }

@@ -47,25 +47,19 @@ func (m *mod) tag(version string) string {
 }
 
 // readTree reads the changelog and the go.mod files.
-func readTree(root string) (*tree, error) {
+func readTree(root string) *tree {
 	t := &tree{root: root}
-	changes, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
-	if err != nil {
-		return nil, err
-	}
+	changes := must(os.ReadFile(filepath.Join(root, "CHANGELOG.md")))
 	at := newest.FindAllSubmatchIndex(changes, 2)
 	if at == nil {
-		return nil, fmt.Errorf("CHANGELOG.md has no heading such as \"## v0.1.0 (not released)\"")
+		refuse("CHANGELOG.md has no heading such as \"## v0.1.0 (not released)\"")
 	}
 	t.version, t.date = string(changes[at[0][2]:at[0][3]]), string(changes[at[0][4]:at[0][5]])
 	t.section = string(changes[at[0][1]:])
 	if len(at) > 1 {
 		t.section = string(changes[at[0][1]:at[1][0]])
 	}
-	listed, err := git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
-	if err != nil {
-		return nil, err
-	}
+	listed := git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	files := slices.DeleteFunc(strings.Split(strings.TrimSuffix(listed, "\x00"), "\x00"), func(name string) bool {
 		_, err := os.Lstat(filepath.Join(root, name))
 		return err != nil // removed, which is not committed
@@ -74,14 +68,9 @@ func readTree(root string) (*tree, error) {
 		if name != "go.mod" && !strings.HasSuffix(name, "/go.mod") {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			return nil, err
-		}
+		text := must(os.ReadFile(filepath.Join(root, name)))
 		m := &mod{dir: strings.TrimSuffix(strings.TrimSuffix(name, "go.mod"), "/")}
-		if m.File, err = modfile.Parse(name, text, nil); err != nil {
-			return nil, err
-		}
+		m.File = must(modfile.Parse(name, text, nil))
 		m.files = slices.Clone(files)
 		if strings.HasPrefix(string(text), mark) {
 			t.unlisted = append(t.unlisted, m)
@@ -93,7 +82,7 @@ func readTree(root string) (*tree, error) {
 		m.files = slices.DeleteFunc(m.files, func(name string) bool { return t.owner(name) != m })
 	}
 	slices.SortStableFunc(t.modules, func(a, b *mod) int { return len(t.own(a)) - len(t.own(b)) })
-	return t, nil
+	return t
 }
 
 // owner returns the module that a file is in.
@@ -145,18 +134,16 @@ func (t *tree) problems() (problems []string) {
 }
 
 // git returns the output of a command of git.
-func git(dir string, args ...string) (string, error) {
-	return run(dir, nil, "git", args...)
-}
+func git(dir string, args ...string) string { return run(dir, nil, "git", args...) }
 
 // run returns the output of a command. What env has comes after the environment of this process.
-func run(dir string, env []string, name string, args ...string) (string, error) {
+func run(dir string, env []string, name string, args ...string) string {
 	cmd := exec.Command(name, args...)
 	var errs strings.Builder
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), &errs
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out, errs.String())
+		refuse("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out, errs.String())
 	}
-	return string(out), nil
+	return string(out)
 }
