@@ -18,9 +18,7 @@ func emptyFile(tb testing.TB, bytes uint64) string {
 	path := filepath.Join(tb.TempDir(), "f")
 	opts := &Options{Capacity: bytes / 64 * 52}
 	f, err := Build(context.Background(), path, opts, numbers(0, 0))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	f.Close()
 	return path
 }
@@ -38,9 +36,7 @@ func BenchmarkOpen(b *testing.B) {
 				rng := rand.New(rand.NewPCG(1, 2))
 				for b.Loop() {
 					f, err := OpenReadOnly(path, nil)
-					if err != nil {
-						b.Fatal(err)
-					}
+					must(b, err)
 					f.ContainsHash(rng.Uint64())
 					f.Close()
 				}
@@ -55,9 +51,7 @@ func BenchmarkContains(b *testing.B) {
 	n := small(uint64(40_000_000), 40_000)
 	f, path := mustBuild(b, &Options{Capacity: n}, numbers(0, n))
 	checked, err := OpenReadOnly(path, &OpenOptions{Checked: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer checked.Close()
 	const batch = 1024
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -106,22 +100,16 @@ func BenchmarkVerify(b *testing.B) {
 	b.Run("Verify", func(b *testing.B) {
 		for b.Loop() {
 			r, err := Verify(context.Background(), path)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			b.SetBytes(r.FileBytes)
 		}
 	})
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
 			f, head, err := osfile.OpenFile(path)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			m, err := osfile.Map(f, head.Size, false)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			sums := make([]uint64, head.Geometry.Chunks)
 			build.Parallel(context.Background(), 2, len(sums), m.Data, func(_, i int) error {
 				for _, w := range recovery.Words(head.Geometry.ChunkOf(m.Data, int64(i))) {

@@ -18,9 +18,7 @@ func TestBuildLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
 	old := image(t, nil, numbers(0, 10))
-	if err := os.WriteFile(path, old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, old, 0o600))
 	broken := errors.New("unexpected EOF in part.gz")
 	failing := func(after uint64) iter.Seq2[[]byte, error] {
 		return func(yield func([]byte, error) bool) {
@@ -187,9 +185,7 @@ func TestBuildTakesTheLock(t *testing.T) {
 func TestBuildReplacesUnderReaders(t *testing.T) {
 	reader, path := mustBuild(t, nil, numbers(0, 1000))
 	f, err := Build(context.Background(), path, nil, numbers(5000, 9000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if found, _ := countFound(reader, numbers(0, 1000)); found != 1000 {
 		t.Errorf("the older filter has %d of its 1,000 keys", found)

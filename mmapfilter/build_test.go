@@ -71,9 +71,7 @@ func testReproducible(t *testing.T, base Options) {
 	}
 	_, path := mustBuild(t, &base, numbers(0, n))
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		change func(*Options)
 		keys   iter.Seq2[[]byte, error]
@@ -98,9 +96,7 @@ func testReproducible(t *testing.T, base Options) {
 			}
 			_, path := mustBuild(t, &opts, c.keys)
 			got, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if bytes.Equal(got, want) != c.same {
 				t.Errorf("same bytes: %t", !c.same)
 			}
@@ -129,9 +125,7 @@ func TestBuildSpills(t *testing.T) {
 		}
 	}
 	f, err := Build(context.Background(), filepath.Join(dir, "f"), &Options{MemoryBudget: 1 << 20, Capacity: n}, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if found, _ := countFound(f, numbers(0, n)); found != n {
 		t.Errorf("%d of %d keys found", found, n)

@@ -57,9 +57,7 @@ func TestGoldenLive(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), golden, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Equal(golden, made) {
 			t.Errorf("%s is made differently now", path)
 		}
@@ -80,9 +78,7 @@ func TestGoldenLive(t *testing.T) {
 // longestRecord returns the largest number of words that a record of a log stores to.
 func longestRecord(t *testing.T, filter, log []byte) (longest int) {
 	_, sb, _, err := layout.Newest(filter[:layout.OffRuntime])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	words := recovery.Words(log)
 	if _, err := wal.Scan(words, words, sb, 0, func(r *wal.Record) { longest = max(longest, bits.OnesCount8(r.Words)) }); err != nil {
 		t.Fatal(err)
@@ -93,9 +89,7 @@ func longestRecord(t *testing.T, filter, log []byte) (longest int) {
 // recoverGolden opens a golden file and checks its keys.
 func recoverGolden(t *testing.T, path string) {
 	f, err := Open(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for i := range goldenLiveKeys {
 		if key := fmt.Sprintf("key %d", i); i%4 != 0 && !f.ContainsString(key) {
@@ -127,19 +121,13 @@ func (v *goldenVolume) Random() uint64 { return v.random.Uint64() }
 
 func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log, kept []byte) {
 	g, err := layout.NewGeometry(s.kind, s.Params, lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	vol := &goldenVolume{Volume: crashsim.NewVolume(g, 1, layout.PageBytes, keep)}
 	vol.random.Seed(1, 1)
 	w, _, err := writer.Open(vol, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	do := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	seed := w.Protocol().Superblock().Seed()
 	hash := func(format string, i int) uint64 { return xxh3.HashStringSeed(fmt.Sprintf(format, i), seed) }

@@ -146,9 +146,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			stored, err := OpenReadOnly(image, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer stored.Close()
 			own := slices.DeleteFunc(g.allKeys(), func(key []byte) bool { _, ok := stored.shard.Own(stored.Hash(key)); return !ok })
 			if found, asked := countFound(stored, sliceSeq(own)); found != asked || asked == 0 {
@@ -166,9 +164,7 @@ func buildGolden(t *testing.T, opts Options, keys iter.Seq2[[]byte, error]) []by
 	t.Helper()
 	_, path := mustBuild(t, &opts, keys)
 	built, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return built
 }
 
@@ -256,14 +252,10 @@ func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	want, err := os.ReadFile(file)
 	if os.IsNotExist(err) && *update {
-		if err := os.WriteFile(file, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, got, 0o666))
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not what is made now", file)
 	}

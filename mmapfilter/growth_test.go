@@ -25,9 +25,7 @@ func createGrowing(tb testing.TB, capacity uint64, kind layout.Kind) (f *Filter,
 	tb.Helper()
 	path = filepath.Join(memoryDir(tb), "filter.mmf")
 	f, err := Create(path, &Options{Capacity: capacity, Layout: kind, AutoGrow: true, CommitInterval: -1})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { f.Close() })
 	return f, path
 }
@@ -41,9 +39,7 @@ func reporting(tb testing.TB, capacity uint64, onError func(error)) (f *Filter, 
 	f, path = createGrowing(tb, capacity, layout.Auto)
 	f.Close()
 	f, err := Open(path, &OpenOptions{CommitInterval: time.Millisecond, OnError: onError})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	tb.Cleanup(func() { f.Close() })
 	return f, path
 }
@@ -52,13 +48,9 @@ func reporting(tb testing.TB, capacity uint64, onError func(error)) (f *Filter, 
 func opened(tb testing.TB, path string, do func(f *Filter)) {
 	tb.Helper()
 	f, err := Open(path, &OpenOptions{CommitInterval: -1})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	do(f)
-	if err := f.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, f.Close())
 }
 
 // awaitGrowth waits for the growth that is under way.
@@ -75,9 +67,7 @@ func awaitGrowth(f *Filter) {
 func sizeOf(tb testing.TB, path string) int64 {
 	tb.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return info.Size()
 }
 
@@ -127,9 +117,7 @@ func TestAutoGrow(t *testing.T) {
 		t.Errorf("%d items, and a capacity of %d", f.Len(), f.Cap())
 	}
 	mustHave(t, f, n-n/16, n)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	if r, err := Verify(context.Background(), path); err != nil || r.Items != n/16 || r.Hashes != r.Items {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -264,9 +252,7 @@ func TestNoRoomBesideRebuild(t *testing.T) {
 	if err := f.waitForRoom(o, 0); !errors.Is(err, ErrFull) {
 		t.Error(err)
 	}
-	if err := o.work.Writer.Clean(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.work.Writer.Clean())
 	if err := f.waitForRoom(o, 0); err != nil {
 		t.Error(err)
 	}
@@ -287,9 +273,7 @@ func TestShortOpenings(t *testing.T) {
 	opened(t, path, func(f *Filter) {
 		for i := range uint64(operations) {
 			mustInsert(t, f, 2000+i, 2001+i)
-			if err := f.Checkpoint(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Checkpoint(context.Background()))
 		}
 	})
 	if more := sizeOf(t, path+".hashes") - before; more > 9*2*operations+4*4096 {
@@ -354,9 +338,7 @@ func TestLargeBeforeALoad(t *testing.T) {
 		if awaitGrowth(f); f.Cap() != 8*eighth {
 			t.Fatalf("a capacity of %d before the load", f.Cap())
 		}
-		if err := f.Rebuild(context.Background(), &RebuildOptions{Capacity: 8*eighth + 8}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Rebuild(context.Background(), &RebuildOptions{Capacity: 8*eighth + 8}))
 		mustDelete(t, f, 7, 8)
 		if awaitGrowth(f); f.Cap() != 8*eighth+8 {
 			t.Fatalf("a capacity of %d after a rebuild for the load", f.Cap())
@@ -481,9 +463,7 @@ func TestOnError(t *testing.T) {
 		t.Errorf("a growth: %v", err)
 	}
 	mustHave(t, f, 0, n-1)
-	if err := os.Rename(path, path+".moved"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path, path+".moved"))
 	mustDelete(t, f, 0, 1)
 	for err = range reported {
 		if errors.Is(err, ErrFailed) {
@@ -569,9 +549,7 @@ func TestRepeats(t *testing.T) {
 			t.Errorf("%d items of %d keys after a rebuild, %v", f.Len(), n, err)
 		}
 		mustHave(t, f, 0, n)
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		mustBeShort(t, path, n)
 	}
 }

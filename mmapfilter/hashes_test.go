@@ -45,15 +45,11 @@ func TestHashesMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, path := t.Context(), filepath.Join(t.TempDir(), "f.mmf")
 			hashes, require := path+".hashes", &OpenOptions{RequireHashes: true}
-			if err := errors.Join(copyOver(path, past), copyOver(hashes, past+".hashes")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(copyOver(path, past), copyOver(hashes, past+".hashes")))
 			opened(t, path, func(f *Filter) { mustInsert(t, f, 1000, 1900) })
 			good := readFile(t, hashes)
 			back := func() {
-				if err := errors.Join(os.RemoveAll(hashes), os.WriteFile(hashes, good, 0o600)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(os.RemoveAll(hashes), os.WriteFile(hashes, good, 0o600)))
 			}
 			refused := func() {
 				t.Helper()
@@ -67,18 +63,12 @@ func TestHashesMissing(t *testing.T) {
 				}
 				mustLack(t, "merge", Merge(ctx, path+".merged", nil, path))
 			}
-			if err := damage(hashes); err != nil {
-				t.Fatal(err)
-			}
+			must(t, damage(hashes))
 			refused()
 			back()
 			f, err := Open(path, require)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(f.Close(), damage(hashes)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, errors.Join(f.Close(), damage(hashes)))
 			opened(t, path, func(f *Filter) {
 				mustLack(t, "rebuild", f.Rebuild(ctx, nil))
 				_, err := f.ExpireBefore(ctx, time.Now())
@@ -109,22 +99,16 @@ func TestHashesMissing(t *testing.T) {
 func TestHashesOfADeadWriter(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 1000, AutoGrow: true})
 	mustInsert(t, f, 0, 500)
-	if err := f.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Checkpoint(t.Context()))
 	mustInsert(t, f, 500, 700)
 	path = abandon(t, f, path)
-	if err := os.Rename(path+".hashes", path+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path+".hashes", path+".away"))
 	_, err := Open(path, &OpenOptions{RequireHashes: true})
 	mustLack(t, "open", err)
 	_, err = Repair(t.Context(), path, nil)
 	mustLack(t, "repair", err)
 	mustLack(t, "merge", Merge(t.Context(), path+".other", nil, path))
-	if err := os.Rename(path+".away", path+".hashes"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path+".away", path+".hashes"))
 	opened(t, path, func(f *Filter) {
 		mustInsert(t, f, 700, 5000)
 		mustHave(t, f, 0, 5000)
@@ -136,21 +120,15 @@ func TestHashesOfADeadWriter(t *testing.T) {
 func TestHashesDamaged(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 9000, KeepHashes: true})
 	mustInsert(t, f, 0, 3000)
-	if err := f.Rebuild(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Rebuild(context.Background(), nil))
 	mustInsert(t, f, 3000, 6000)
-	if err := f.Checkpoint(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Checkpoint(context.Background()))
 	for _, off := range []int{3*4096 + 800, 5*4096 + 9, 12*4096 + 2000} {
 		damaged := flipBit(path+".hashes", off)
 		if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, ErrCorrupt) {
 			t.Errorf("byte %d: %v", off, err)
 		}
-		if err := errors.Join(damaged, flipBit(path+".hashes", off)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(damaged, flipBit(path+".hashes", off)))
 	}
 	if err := f.Rebuild(context.Background(), nil); err != nil {
 		t.Error(err)
@@ -167,9 +145,7 @@ func TestMerge(t *testing.T) {
 		f, path := mustCreate(t, &Options{KeepHashes: true, Capacity: 3000, Seed: DefaultSeed})
 		mustInsert(t, f, 1000*i, 1000*i+2000)
 		mustDelete(t, f, 1000*i, 1000*i+10)
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		inputs = append(inputs, path)
 	}
 	_, built := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 1000))
@@ -178,9 +154,7 @@ func TestMerge(t *testing.T) {
 		var before [2][]byte
 		for _, workers := range []int{1, 3} {
 			out := filepath.Join(dir, "out")
-			if err := Merge(ctx, out, &Options{Distinct: distinct, KeepHashes: true, Workers: workers}, inputs...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, Merge(ctx, out, &Options{Distinct: distinct, KeepHashes: true, Workers: workers}, inputs...))
 			if r, err := Verify(ctx, out); err != nil || r.Items != want || r.Hashes != want {
 				t.Errorf("distinct %t: %+v, %v", distinct, r, err)
 			}
@@ -202,9 +176,7 @@ func TestMergeRefuses(t *testing.T) {
 		path := filepath.Join(dir, name)
 		o.KeepHashes, o.Capacity = true, 100
 		f, err := Create(path, &o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		mustInsert(t, f, 0, 10)
 		return f, path
 	}
@@ -237,9 +209,7 @@ func TestMergeRefuses(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(f.Close(), Merge(ctx, noted, &Options{AnyNormalisation: true}, plain, noted)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.Close(), Merge(ctx, noted, &Options{AnyNormalisation: true}, plain, noted)))
 	opened(t, noted, func(f *Filter) {
 		if mustHave(t, f, 0, 10); f.Len() != 20 || f.Normalisation() != "" {
 			t.Errorf("%d items; the note of the new filter is %q", f.Len(), f.Normalisation())
@@ -252,9 +222,7 @@ func commitAt(t *testing.T, f *Filter, clock *uint64, now, from, to uint64) {
 	t.Helper()
 	*clock = now
 	mustInsert(t, f, from, to)
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 }
 
 // mustExpire checks how many items ExpireBefore deletes.
@@ -346,15 +314,11 @@ func TestTimesGoOn(t *testing.T) {
 		before := time.Unix(0, int64(now-60e9))
 		now -= 3600e9
 		if rebuilt {
-			if err := f.Rebuild(t.Context(), &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, 1), nil }}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Rebuild(t.Context(), &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, 1), nil }}))
 		} else {
 			f.Close()
 			built, err := Build(t.Context(), path, nil, numbers(0, 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			built.Close()
 			f = openQuiet(t, path, nil)
 		}
@@ -405,9 +369,7 @@ func TestSealCancelledKeepsHashes(t *testing.T) {
 func TestRebuildEndsGrowthErr(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100, AutoGrow: true})
 	mustInsert(t, f, 0, 80)
-	if err := errors.Join(f.Close(), os.Remove(path+".hashes")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.Close(), os.Remove(path+".hashes")))
 	f = openQuiet(t, path, nil)
 	defer f.Close()
 	var err error
@@ -437,17 +399,13 @@ func TestRepair(t *testing.T) {
 		items := opts.Capacity - 20
 		mustInsert(t, f, 0, opts.Capacity)
 		mustDelete(t, f, 0, 20)
-		if err := errors.Join(f.SyncAt(9), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(f.SyncAt(9), f.Close()))
 		good, hashes := readFile(t, path), readFile(t, path+".hashes")
 		if repaired, err := Repair(context.Background(), path, nil); err != nil || repaired {
 			t.Fatalf("a good file: %t, %v", repaired, err)
 		}
 		_, _, g, err := layout.Newest(good[:layout.OffRuntime])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		step := 0
 		for off := 0; off < len(good); off += step {
 			if step = 1009; off >= layout.OffRegion && off < layout.OffRegion+int(g.RegionBytes) {
@@ -455,9 +413,7 @@ func TestRepair(t *testing.T) {
 			}
 			bad := bytes.Clone(good)
 			bad[off] ^= 1 << (off % 8)
-			if err := errors.Join(os.WriteFile(path, bad, 0o644), os.WriteFile(path+".hashes", hashes, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.WriteFile(path, bad, 0o644), os.WriteFile(path+".hashes", hashes, 0o644)))
 			_, broken := Verify(context.Background(), path)
 			if off >= layout.OffRegion && off < layout.OffRegion+64 && broken == nil {
 				t.Fatalf("byte %d of the lines: no damage is found", off)

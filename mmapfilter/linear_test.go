@@ -272,9 +272,7 @@ func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 		return nil
 	}
 	stays := rng.Uint64()
-	if err := errors.Join(f.insert(stays), f.sync(), fill()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.insert(stays), f.sync(), fill()))
 	view, table := viewOf(f.w), f.w.Table()
 	until(func() error {
 		if !layout.Contains(table, view, stays) {

@@ -30,9 +30,7 @@ import (
 func TestOrderOfLoads(t *testing.T) {
 	page := os.Getpagesize()
 	data, err := unix.Mmap(-1, 0, 4*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Munmap(data)
 	for _, s := range lookShapes {
 		t.Run(s.String(), func(t *testing.T) { orderOfLoads(t, s, data, page) })
@@ -41,9 +39,7 @@ func TestOrderOfLoads(t *testing.T) {
 
 func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 	g, err := layout.NewGeometry(s.kind, s.Params, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	table := layout.NewTable(g)
 	words, perPage := recovery.Words(data), page/8
 	// The epoch is at the end of page 0 and the counter in page 1; the first half of the line is in
@@ -63,9 +59,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 			"Direct":   func() bool { return direct.ContainsHash(h) },
 			"Lookup":   func() bool { return layout.Lookup(table, view.At, h) },
 		} {
-			if err := unix.Mprotect(data, unix.PROT_NONE); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.Mprotect(data, unix.PROT_NONE))
 			var order []int
 			for len(order) <= len(want) {
 				fault := osfile.Catch(data, func() {
@@ -78,9 +72,7 @@ func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
 				}
 				at := int(fault.Offset) / page
 				order = append(order, at)
-				if err := unix.Mprotect(data[at*page:(at+1)*page], unix.PROT_READ); err != nil {
-					t.Fatal(err)
-				}
+				must(t, unix.Mprotect(data[at*page:(at+1)*page], unix.PROT_READ))
 			}
 			if !slices.Equal(order, want) {
 				t.Errorf("%s: the pages are read in the order %v, not %v", name, order, want)
@@ -166,9 +158,7 @@ func (m *lateMemory) supply(t *testing.T, page int) {
 // takeAway removes all pages again.
 func (m *lateMemory) takeAway(t *testing.T) {
 	t.Helper()
-	if err := unix.Madvise(m.data, unix.MADV_DONTNEED); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Madvise(m.data, unix.MADV_DONTNEED))
 	clear(m.there)
 }
 
@@ -287,9 +277,7 @@ func directLooksAgain(t *testing.T, s shape, has bool) {
 	perPage := os.Getpagesize() / 8
 	perPageLines := uint64(perPage) / layout.BlockWords
 	g, err := layout.NewGeometry(s.kind, s.Params, 2*perPageLines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	var key []byte
 	var home layout.Item
@@ -357,9 +345,7 @@ func orderOfSecondLook(t *testing.T, s shape) {
 	perPage := uint64(os.Getpagesize() / 8)
 	lines := perPage / layout.BlockWords // of a page
 	g, err := layout.NewGeometry(s.kind, s.Params, 2*lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	var key []byte
 	var hash uint64
@@ -419,9 +405,7 @@ func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) b
 // withKernel makes lookups use a kernel while a test runs.
 func withKernel(t *testing.T, name string) {
 	before := kernel.InUse().String()
-	if err := kernel.Use(name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kernel.Use(name))
 	t.Cleanup(func() { kernel.Use(before) })
 }
 

@@ -15,9 +15,7 @@ import (
 func TestUnusedLog(t *testing.T) {
 	_, closed := mustBuild(t, nil, numbers(0, 20))
 	for name, path := range map[string]string{"killed": deadWriter(t, 10, 10), "closed": closed} {
-		if err := os.WriteFile(path+".stash.new", make([]byte, wal.MinBytes), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path+".stash.new", make([]byte, wal.MinBytes), 0o600))
 		if _, err := Recover(path); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -44,16 +42,12 @@ func TestLogOfAMovedFilter(t *testing.T) {
 			path := deadWriter(t, 10, 10)
 			moved := path + ".moved"
 			_, other := mustBuild(t, nil, numbers(0, 20))
-			if err := errors.Join(os.Rename(path, moved), os.Rename(other, path), change(t, path)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Rename(path, moved), os.Rename(other, path), change(t, path)))
 			logs, _ := filepath.Glob(path + ".stash*")
 			if len(logs) != 1 {
 				t.Fatalf("logs %v", logs)
 			}
-			if err := os.Rename(logs[0], moved+".stash"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(logs[0], moved+".stash"))
 			f := openQuiet(t, moved, nil)
 			defer f.Close()
 			for i := range 10 {
@@ -76,13 +70,9 @@ func TestLogIsSetAsideAgain(t *testing.T) {
 			copyFile(t, dead+".copy", dead+".stash")
 			logs[0] = dead + ".copy"
 		}
-		if err := left(logs[0], path+".stash"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, left(logs[0], path+".stash"))
 		f := openQuiet(t, path, nil)
-		if err := errors.Join(f.Insert([]byte("key")), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(f.Insert([]byte("key")), f.Close()))
 	}
 	if logs, _ := filepath.Glob(path + ".stash*"); len(logs) != 2 {
 		t.Errorf("logs %v", logs)

@@ -21,14 +21,10 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 	const lines = 64
 	page := os.Getpagesize()
 	data, err := unix.Mmap(-1, 0, 5*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Munmap(data)
 	for _, i := range []int{1, 3} {
-		if err := unix.Mprotect(data[i*page:(i+1)*page], unix.PROT_READ|unix.PROT_WRITE); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Mprotect(data[i*page:(i+1)*page], unix.PROT_READ|unix.PROT_WRITE))
 	}
 	view := layout.View{
 		Region:  recovery.Words(data)[2*page/8-lines*layout.BlockWords : 2*page/8],
@@ -79,9 +75,7 @@ func TestLooksBetweenLoads(t *testing.T) {
 
 func testLooksBetweenLoads(t *testing.T, s shape) {
 	g, err := layout.NewGeometry(s.kind, s.Params, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	perPage := uint64(os.Getpagesize() / 8)
 	var key []byte

@@ -60,9 +60,7 @@ func (m *keySet) apply(c change) {
 // check holds a state against the keys.
 func (m *keySet) check(tb rapid.TB, v layout.View) {
 	tb.Helper()
-	if err := m.Check(&v); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, m.Check(&v))
 }
 
 // openQuiet opens a filter as createLines leaves one.
@@ -73,9 +71,7 @@ func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {
 		o.LogBytes = opts.LogBytes
 	}
 	f, err := Open(path, &o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	writerOf(f).Behind = nil
 	return f
 }
@@ -197,9 +193,7 @@ func (m *machine) remove(t *rapid.T, hash uint64) {
 
 // committed notes that everything is durable.
 func (m *machine) committed(t *rapid.T, err error) {
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ops := m.f.DurableOps()
 	for _, c := range m.history[min(ops, uint64(len(m.history))):] {
 		if c.grow != 0 {
@@ -243,9 +237,7 @@ func (m *machine) crash(t *rapid.T, cut func(from, end uint64) uint64) {
 	to := fmt.Sprintf("%s.%d", m.path, m.crashes)
 	crashCopy(t, m.f, m.path, to, m.log, cut)
 	live := writerOf(m.f).Protocol().Live()
-	if err := m.f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.f.Close())
 	m.path = to
 	m.f = openQuiet(t, to, &m.opts)
 	m.resumed(t, cut == nil)
@@ -256,9 +248,7 @@ func (m *machine) crash(t *rapid.T, cut func(from, end uint64) uint64) {
 
 // reopen closes the file, looks at what it left, and opens it again.
 func (m *machine) reopen(t *rapid.T) {
-	if err := m.f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.f.Close())
 	if _, err := os.Stat(m.path + ".stash"); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a clean close left a log: %v", err)
 	}

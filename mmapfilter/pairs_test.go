@@ -83,9 +83,7 @@ func rulesOf(t *testing.T, dir string) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return rules
 }
 
@@ -95,9 +93,7 @@ func declared(t *testing.T, dir string) map[string]bool {
 	paths, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 	for _, path := range paths {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:

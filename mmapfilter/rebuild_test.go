@@ -62,9 +62,7 @@ func TestRebuildFromKeys(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		f, _ := mustCreate(t, &Options{Capacity: 2000, KeepHashes: keep})
 		mustInsert(t, f, 0, 1000)
-		if err := f.SyncAt(17); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.SyncAt(17))
 		err := f.Rebuild(context.Background(), &RebuildOptions{Capacity: 3000, Keys: func() (iter.Seq2[[]byte, error], error) {
 			if seq, ops := f.DurableSeq(), f.DurableOps(); seq != 17 || ops != 0 { // these do not wait for operations
 				t.Errorf("%d and %d operations are durable", seq, ops)
@@ -95,9 +93,7 @@ func TestSyncAtFunc(t *testing.T) {
 	}
 	operations := uint64(0)
 	for round := 0; round < 20 || operations == 0; round++ {
-		if err := bridge.Of(f).SyncAtFunc(func(n uint64) uint64 { operations += n; return operations }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, bridge.Of(f).SyncAtFunc(func(n uint64) uint64 { operations += n; return operations }))
 		if seq := f.DurableSeq(); seq != operations {
 			t.Fatalf("%d, not %d", seq, operations)
 		}
@@ -157,9 +153,7 @@ func TestRebuildFails(t *testing.T) {
 	if list, _ := os.ReadDir(filepath.Dir(path)); len(list) != 3 {
 		t.Errorf("the directory has %v", list)
 	}
-	if err := errors.Join(f.Rebuild(context.Background(), nil), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.Rebuild(context.Background(), nil), f.Close()))
 	if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
@@ -170,13 +164,9 @@ func TestRebuildFails(t *testing.T) {
 func TestRebuildUnderWay(t *testing.T) {
 	f, path := createGrowing(t, 10_000, layout.Auto)
 	mustInsert(t, f, 0, 5000)
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 	r, err := OpenReadOnly(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	follower := mustFollow(t, path, byHand)
 	var group crew

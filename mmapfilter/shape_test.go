@@ -75,8 +75,6 @@ func (s shape) planned(tb rapid.TB, lines uint64, opts Options) (Plan, Options) 
 		plan.Lines = lines
 		plan.geometry, err = layout.NewGeometry(s.kind, s.Params, lines)
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return plan, o
 }

@@ -70,13 +70,9 @@ func TestInsertUniqueBatch(t *testing.T) {
 		if n := total.Load(); n > 20_000 || n < 19_000 {
 			t.Errorf("%s: %d of 20,000 keys were added", name, n)
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		f, err := Open(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := f.Rebuild(t.Context(), nil); err != nil || f.Len() != 20_000 {
 			t.Errorf("%s: %d items after a rebuild, %v", name, f.Len(), err)
 		}
@@ -90,9 +86,7 @@ func TestInsertUniqueBatch(t *testing.T) {
 		t.Errorf("a full filter: %d done, %v", n, err)
 	}
 	shard, err := Create(filepath.Join(t.TempDir(), "f"), &Options{Capacity: 100, shard: layout.Shard{Number: 1, Count: 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer shard.Close()
 	if n, err := shard.InsertUniqueBatch(offered, added); !errors.Is(err, ErrOtherShard) || n > 100 {
 		t.Errorf("a shard: %d done, %v", n, err)
@@ -127,9 +121,7 @@ func TestOpenOrCreate(t *testing.T) {
 	}
 	group.Wait()
 	f, err := OpenOrCreate(path, &Options{Capacity: 77}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if f.Cap() != 1000 || f.Len() == 0 || made.Load() != 1 {
 		t.Errorf("made %d times; a capacity of %d, %d items", made.Load(), f.Cap(), f.Len())

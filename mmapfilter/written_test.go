@@ -72,23 +72,17 @@ func TestCommitWritesLittle(t *testing.T) {
 		path := filepath.Join(dir, strconv.Itoa(n))
 		createLines(t, path, compact7, 100<<10, Options{}).Close()
 		files, err := osfile.OpenFiles(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer files.Close()
 		w := mustWriter(t, &linesInHeap{files, tabletest.File{Mem: slices.Clone(files.Filter().Words())}}, 64<<20)
 		rng := rand.New(rand.NewPCG(uint64(n), 1))
 		commit := func(n int) (pages int64) {
 			for range n {
-				if err := w.Insert(rng.Uint64()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Insert(rng.Uint64()))
 			}
 			const batchHead = 128
 			pages = (batchHead + w.Protocol().SegmentBytes() + wal.PageBytes - 1) / wal.PageBytes
-			if err := w.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Sync())
 			return pages
 		}
 		commit(1) // creates the log
@@ -105,8 +99,6 @@ func TestCommitWritesLittle(t *testing.T) {
 		if _, checkpoints := w.Protocol().Counts(); checkpoints != 0 {
 			t.Error("the log is too small")
 		}
-		if err := w.Clean(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Clean())
 	}
 }
