@@ -249,16 +249,17 @@ func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 	if o, err := f.writable(); err == nil {
 		defer o.work.Writer.LockAll()() // a checkpoint in the background changes both files
 	}
+	return copyFilter(tb, path)
+}
+
+// copyFilter copies a file and all that belongs to it.
+func copyFilter(tb testing.TB, path string) (copied string) {
+	tb.Helper()
 	copied = filepath.Join(tb.TempDir(), "dead.mmf")
 	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"} {
-		data, err := os.ReadFile(path + suffix)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if err := copyOver(copied+suffix, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			tb.Fatal(err)
 		}
-		if err == nil {
-			err = os.WriteFile(copied+suffix, data, 0o644)
-		}
-		must(tb, err)
 	}
 	return copied
 }
@@ -364,7 +365,7 @@ func copyFile(t *testing.T, to, from string) {
 func copyOver(to, from string) error {
 	data, err := os.ReadFile(from)
 	if err == nil {
-		err = os.WriteFile(to, data, 0o600)
+		err = os.WriteFile(to, data, 0o644)
 	}
 	return err
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,9 +26,7 @@ func TestInstallAtCalls(t *testing.T) {
 		t.Helper()
 		f, err := Open(live, &OpenOptions{RequireHashes: true})
 		must(t, err)
-		if err := f.Rebuild(context.Background(), nil); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Rebuild(context.Background(), nil))
 		isNew := f.Len() == 1000
 		if isNew {
 			mustHave(t, f, 0, 1000)
@@ -38,20 +34,17 @@ func TestInstallAtCalls(t *testing.T) {
 			mustHave(t, f, 5000, 6500)
 		}
 		must(t, f.Close())
-		if r, err := Verify(context.Background(), live); err != nil || r.HashesErr != nil {
-			t.Error(err, r.HashesErr)
+		if r := mustVerify(t, live, f.Len()); r.HashesErr != nil {
+			t.Error(r.HashesErr)
 		}
-		if isNew {
-			return true
+		if !isNew {
+			must(t, install(from, live))
+			r := mustOpenReadOnly(t, live, nil)
+			if mustHave(t, r, 0, 1000); r.Len() != 1000 || r.Stats().GrowthErr != "" {
+				t.Errorf("%+v", r.Stats())
+			}
 		}
-		if err := install(from, live); err != nil {
-			t.Error(err)
-		}
-		f = mustOpenReadOnly(t, live, nil)
-		if mustHave(t, f, 0, 1000); f.Len() != 1000 || f.Stats().GrowthErr != "" {
-			t.Errorf("%+v", f.Stats())
-		}
-		return false
+		return isNew
 	}
 	var calls []string
 	for failing := 0; failing <= len(calls); failing++ {
@@ -66,15 +59,7 @@ func TestInstallAtCalls(t *testing.T) {
 				at++
 				made = append(made, call)
 				if failing == 0 {
-					kill := [2]string{filepath.Join(t.TempDir(), "f"), filepath.Join(t.TempDir(), "f")}
-					for i, path := range []string{from, live} {
-						for _, suffix := range []string{"", ".hashes", ".hashes.new"} {
-							if err := copyOver(kill[i]+suffix, path+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-								t.Fatal(err)
-							}
-						}
-					}
-					kills = append(kills, kill)
+					kills = append(kills, [2]string{copyFilter(t, from), copyFilter(t, live)})
 				}
 				if at == failing {
 					return stop

@@ -63,6 +63,7 @@ type ioRun struct {
 	t       *testing.T
 	failure failure
 	path    string
+	copied  string // by abandon
 	f       *Filter
 	rng     *rand.Rand
 	quiet   bool // no work in the background
@@ -129,19 +130,11 @@ var ioSteps = []ioStep{
 		return nil
 	}},
 	{"recover a copy", func(r *ioRun) error {
-		copied := r.path + "-copy"
-		unlock := r.f.open.Load().work.Writer.LockAll() // a checkpoint may be under way
-		copyFile(r.t, copied, r.path)
-		for _, suffix := range []string{".stash", ".stash.new"} { // the latter in a checkpoint
-			if _, err := os.Stat(r.path + suffix); err == nil {
-				copyFile(r.t, copied+suffix, r.path+suffix)
-			}
-		}
-		unlock()
-		if _, err := Recover(copied); err != nil {
+		r.copied = abandon(r.t, r.f, r.path)
+		if _, err := Recover(r.copied); err != nil {
 			return err
 		}
-		r.check(copied, len(r.ops), len(r.ops))
+		r.check(r.copied, len(r.ops), len(r.ops))
 		return nil
 	}},
 	{"Close", func(r *ioRun) error {
@@ -417,11 +410,11 @@ func (r *ioRun) failed(step, call string, err error) {
 		}
 	case "recover a copy":
 		fault.Hook = nil
-		if _, err := Recover(r.path + "-copy"); err != nil {
+		if _, err := Recover(r.copied); err != nil {
 			r.errorf("recover the copy again: %v", err)
 			return
 		}
-		r.check(r.path+"-copy", len(r.ops), len(r.ops))
+		r.check(r.copied, len(r.ops), len(r.ops))
 		if err := r.f.Close(); err != nil && r.quiet {
 			r.errorf("%v", err)
 		}

@@ -130,17 +130,10 @@ func TestNoWrongNoInAClose(t *testing.T) {
 func deadWriterOf(t *testing.T, opts *Options, n, synced int) (path string) {
 	t.Helper()
 	f, alive := mustCreate(t, opts)
-	for i := range n {
-		if i == synced {
-			must(t, f.Sync())
-		}
-		must(t, f.InsertHash(spread(i)))
-	}
-	path = filepath.Join(t.TempDir(), "dead")
-	for _, suffix := range []string{"", ".stash"} {
-		copyFile(t, path+suffix, alive+suffix)
-	}
-	return path
+	insertAll(t, f, spreads(0, synced))
+	must(t, f.Sync())
+	insertAll(t, f, spreads(synced, n))
+	return abandon(t, f, alive)
 }
 
 // contents reads every file of a directory, with its modification time.

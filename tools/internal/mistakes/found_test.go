@@ -26,7 +26,7 @@ type check struct {
 }
 
 // withFaults are the checks that need the tag.
-var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestLookupsInReplace"}
+var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestCallsOfReplace"}
 
 var (
 	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-9]: .*)$`)
@@ -44,7 +44,7 @@ var checks = map[string]check{
 	"TestReplaceSchedules":           {writer, nil, miss},
 	"TestReplace":                    {writer, nil, at("replace_test", `.*`)},
 	"TestFaultInOldFile":             {writer, nil, at("replace_test", `.*`)},
-	"TestLookupsInReplace":           {"mmapfilter", nil, at("lookups_faults_test", `.*`)},
+	"TestCallsOfReplace":             {"mmapfilter", nil, at("replace_faults_test", `.*`)},
 	"TestReplay":                     {writer, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},
 	"TestJoint":                      {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
 	"TestReplayed":                   {joint, nil, at("epochs_test", `one is missing.*`)},
