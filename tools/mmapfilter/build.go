@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 
@@ -30,7 +29,7 @@ type buildCommand struct {
 	format   *formatFlags
 	replace  replaceFlags
 	multiset bool
-	quiet    bool
+	quiet    quiet
 }
 
 func newBuildCommand() *cobra.Command {
@@ -49,7 +48,7 @@ func newBuildCommand() *cobra.Command {
 	addForceFlag(flags, &b.opts)
 	addWorkFlags(flags, &b.opts.MemoryBudget, &b.opts.Workers)
 	flags.BoolVar(&b.multiset, "multiset", false, "count every copy of a key instead of one")
-	addQuietFlag(flags, &b.quiet)
+	b.quiet.addTo(flags)
 	b.format = addFormatFlags(flags)
 	return cmd
 }
@@ -67,20 +66,19 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	if err := checkPlanFlags(cmd.Flags()); err != nil {
 		return err
 	}
-	var in input
 	var err error
 	if b.opts.Seed, _, err = b.seed.seed(); err != nil {
 		return err
 	}
-	if in.format, err = newFormat(b.format); err != nil {
+	how, err := newFormat(b.format)
+	if err != nil {
 		return err
 	}
-	if in.sources, err = b.format.sources(names, cmd.InOrStdin()); err != nil {
+	in, err := b.format.input(names, cmd.InOrStdin())
+	if err != nil {
 		return err
 	}
-	if err := in.sources.err(); err != nil {
-		return err
-	}
+	in.format = how
 	if err := in.sources.excludes(b.output); err != nil {
 		return err
 	}
@@ -88,9 +86,9 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	b.opts.Distinct = !b.multiset
 
 	b.opts.MinKeys = b.replace.least(b.output)
-	bar := newProgressUnless(b.quiet, cmd.ErrOrStderr())
+	bar := b.quiet.progress(cmd)
 	defer bar.close()
-	b.opts.Progress = bar.ofBuild(in.sources)
+	b.opts.Progress = bar.ofBuild("", in.sources)
 	keys := &counter{keys: in.keys(cmd.Context())}
 	if cmd.Flags().Changed("shards") {
 		err := b.runSet(cmd, keys, bar)
@@ -103,12 +101,7 @@ func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
 	if err != nil {
 		return b.replace.explain(b.output, b.explainFull(err, keys.n))
 	}
-	defer filter.Close()
-	warnOfBuilt(cmd.ErrOrStderr(), b.output, filter)
-	if b.quiet {
-		return nil
-	}
-	return summarise(cmd.OutOrStdout(), b.output, filter, keys.n-filter.Len())
+	return b.quiet.summarise(cmd, b.output, filter, keys.n-filter.Len())
 }
 
 // checkOutput returns an error if a filter would replace a set, or a set a filter.
@@ -143,18 +136,7 @@ func (b *buildCommand) runSet(cmd *cobra.Command, keys *counter, bar *progress) 
 		return ofTask(b.replace.explain(b.output, b.explainFull(err, keys.n)))
 	}
 	warnOfSet(cmd.ErrOrStderr(), b.output, p, s)
-	if b.quiet {
-		return nil
-	}
-	return summariseSet(cmd.OutOrStdout(), b.output, s)
-}
-
-// warnOfBuilt warns if a new filter is not what was asked for.
-func warnOfBuilt(stderr io.Writer, path string, filter *mmapfilter.Filter) {
-	for line := range strings.Lines(filter.Stats().Warning) {
-		fmt.Fprintf(stderr, "mmapfilter: %s: %s\n", path, strings.TrimSpace(line))
-	}
-	warnOfMany(stderr, path, filter.Len(), filter.Cap())
+	return summariseSet(b.quiet.out(cmd), b.output, s)
 }
 
 // explainFull says which flag made a filter too full.
@@ -187,30 +169,35 @@ func (c *counter) all(yield func([]byte, error) bool) {
 	}
 }
 
-// summarise prints a line that describes a new filter. copies is how many repeated keys it left out.
-// The rate is estimated for the keys that are in the filter now.
-func summarise(w io.Writer, path string, filter *mmapfilter.Filter, copies uint64) error {
+// summarise closes a new filter, warns if it is not what was asked for, and prints a line that describes
+// it. copies is how many repeated keys it left out. The rate is estimated for the keys in the filter.
+func (q quiet) summarise(cmd *cobra.Command, path string, filter *mmapfilter.Filter, copies uint64) error {
+	defer filter.Close()
 	stats := filter.Stats()
+	for line := range strings.Lines(stats.Warning) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", path, strings.TrimSpace(line))
+	}
+	warnOfMany(cmd.ErrOrStderr(), path, stats.Len, filter.Cap())
 	repeated := ""
 	if copies > 0 {
 		repeated = fmt.Sprintf(" (%s repeated)", formatCount(copies))
 	}
-	_, err := fmt.Fprintf(w, "%s: %s%s, %s bytes, %.2f bits per key, estimated rate %s\n",
+	_, err := fmt.Fprintf(q.out(cmd), "%s: %s%s, %s bytes, %.2f bits per key, estimated rate %s\n",
 		printable(path), formatNumber(stats.Len, "key", "keys"), repeated, formatCount(stats.FileBytes), stats.BitsPerKey, formatRate(stats.EstimatedRate))
 	return err
 }
 
-// ofBuild returns the function that shows the progress of a build. As long as the build does not
-// know the number of keys, it shows the bytes read from the sources instead.
-func (p *progress) ofBuild(s *sources) func(stage string, done, total uint64) {
+// ofBuild returns the function that shows the progress of a build, which begins with what is built. As
+// long as the build does not know the number of keys, it shows the bytes read from the sources instead.
+func (p *progress) ofBuild(what string, s *sources) func(stage string, done, total uint64) {
 	if p.terminal == nil {
 		return nil
 	}
 	return func(stage string, done, total uint64) {
 		if total == 0 && s.bytes > 0 {
-			p.show(stage, s.read.Load(), s.bytes, nil)
+			p.show(what+stage, s.read.Load(), s.bytes, nil)
 			return
 		}
-		p.show(stage, int64(done), int64(total), formatCount[int64])
+		p.show(what+stage, int64(done), int64(total), formatCount[int64])
 	}
 }

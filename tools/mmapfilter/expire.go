@@ -27,14 +27,14 @@ var clock = time.Now
 
 func newExpireCommand() *cobra.Command {
 	var age time.Duration
-	var asJSON bool
+	var json asJSON
 	cmd := &cobra.Command{Use: "expire --older-than D FILTER", Short: "delete the old keys of a filter", Long: expireHelp, Args: needFile,
 		Example: "mmapfilter expire --older-than 30d seen.mmf"}
 	cmd.Flags().Func("older-than", "delete keys older than `D`, such as 30d, 2w, 36h or 1h30m", func(text string) (err error) {
 		age, err = parseAge(text, time.Second) // as exact as the times of keys
 		return err
 	})
-	addJSONFlag(cmd.Flags(), &asJSON)
+	json.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if age == 0 {
 			return errors.New("expire needs --older-than, such as --older-than 36h")
@@ -52,10 +52,7 @@ func newExpireCommand() *cobra.Command {
 		if err := errors.Join(err, filter.Close()); err != nil {
 			return err
 		}
-		if asJSON {
-			return printJSON(cmd.OutOrStdout(), result)
-		}
-		return result.print(cmd.OutOrStdout())
+		return json.print(cmd.OutOrStdout(), &result)
 	}
 	return cmd
 }

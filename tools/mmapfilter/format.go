@@ -166,6 +166,15 @@ func (f *formatFlags) format(recorded format) (format, error) {
 	return result, result.validate()
 }
 
+// input returns the keys of -e and of the named files, all of which can be opened, in no format yet.
+func (f *formatFlags) input(names []string, stdin io.Reader) (*input, error) {
+	s, err := f.sources(names, stdin)
+	if err == nil {
+		err = s.err()
+	}
+	return &input{sources: s}, err
+}
+
 // setColumn tells a number from a name.
 func (f *formatFlags) setColumn() error {
 	if f.column == "" {

@@ -24,7 +24,7 @@ were added, for expire, are then known in 64 steps.`
 // A growCommand holds the flags of grow.
 type growCommand struct {
 	opts mmapfilter.Options
-	json bool
+	json asJSON
 }
 
 func newGrowCommand() *cobra.Command {
@@ -35,7 +35,7 @@ func newGrowCommand() *cobra.Command {
 	addRateFlag(cmd.Flags(), &g.opts, "as was asked for before")
 	addLayoutFlag(cmd.Flags(), &g.opts, "that of FILTER")
 	addWorkFlags(cmd.Flags(), &g.opts.MemoryBudget, &g.opts.Workers)
-	addJSONFlag(cmd.Flags(), &g.json)
+	g.json.addTo(cmd.Flags())
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
 	defer bar.close()
 	err = filter.Rebuild(cmd.Context(), &mmapfilter.RebuildOptions{
 		Capacity: g.opts.Capacity, FalsePositiveRate: g.opts.FalsePositiveRate, Layout: g.opts.Layout,
-		MemoryBudget: g.opts.MemoryBudget, Workers: g.opts.Workers, Progress: bar.ofBuild(new(sources)),
+		MemoryBudget: g.opts.MemoryBudget, Workers: g.opts.Workers, Progress: bar.ofBuild("", new(sources)),
 	})
 	bar.close()
 	if err != nil {
@@ -77,10 +77,7 @@ func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
 	if err := filter.Close(); err != nil {
 		return err
 	}
-	if g.json {
-		return printJSON(cmd.OutOrStdout(), grown)
-	}
-	return grown.print(cmd.OutOrStdout())
+	return g.json.print(cmd.OutOrStdout(), &grown)
 }
 
 // explainFull says which flag made the new filter too small.

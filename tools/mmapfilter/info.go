@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -18,48 +19,42 @@ cannot be used. Exit status: 0, or 2 after an error.`
 
 // An infoCommand holds the flags of info.
 type infoCommand struct {
-	json, showSeed, recover bool
+	json              asJSON
+	showSeed, recover bool
 }
 
 func newInfoCommand() *cobra.Command {
 	c := new(infoCommand)
 	cmd := &cobra.Command{Use: "info FILTER", Short: "describe a filter", Long: infoHelp, Args: needFile, RunE: c.run, Example: "mmapfilter info sha1.mmf"}
-	addJSONFlag(cmd.Flags(), &c.json)
+	c.json.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&c.showSeed, "show-seed", false, "show the seed of the hash, which may be a secret")
 	addRecoverFlag(cmd.Flags(), &c.recover)
 	return cmd
 }
 
 func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
-	if set, _ := sets.IsSet(args[0]); set {
-		return c.runSet(cmd, args[0])
+	path, opts := args[0], &mmapfilter.OpenOptions{NoRecover: !c.recover}
+	if isSet(path) {
+		return c.runSet(cmd, path, opts)
 	}
-	filter, err := mmapfilter.OpenReadOnly(args[0], &mmapfilter.OpenOptions{NoRecover: !c.recover})
+	filter, err := mmapfilter.OpenReadOnly(path, opts)
 	if err != nil {
 		return err
 	}
 	defer filter.Close()
-	if c.json {
-		return printJSON(cmd.OutOrStdout(), newStatsJSON(args[0], filter, c.showSeed))
-	}
-	return printStats(cmd.OutOrStdout(), args[0], filter, c.showSeed)
+	return c.json.print(cmd.OutOrStdout(), newStatsJSON(path, filter, c.showSeed))
 }
 
 // runSet describes a set. It opens all shards; those that cannot be used are reported at the end.
-func (c *infoCommand) runSet(cmd *cobra.Command, path string) error {
-	set, err := sets.Open(path, &mmapfilter.OpenOptions{NoRecover: !c.recover})
+func (c *infoCommand) runSet(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) error {
+	set, err := sets.Open(path, opts)
 	if err != nil {
 		return err
 	}
 	defer set.Close()
 	set.OpenAll() // ShardStats has the errors
 	object := newSetStatsJSON(cmd, path, set, c.showSeed)
-	if c.json {
-		err = printJSON(cmd.OutOrStdout(), object)
-	} else {
-		err = object.print(cmd.OutOrStdout(), set.Stats())
-	}
-	if err != nil {
+	if err := c.json.print(cmd.OutOrStdout(), object); err != nil {
 		return err
 	}
 	for _, shard := range object.Files {
@@ -71,8 +66,8 @@ func (c *infoCommand) runSet(cmd *cobra.Command, path string) error {
 	return err
 }
 
-func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bool) error {
-	s := filter.Stats()
+func (j *statsJSON) print(w io.Writer) error {
+	s := j.Stats
 	t := newTable(w)
 	checkpointed := ""
 	if s.State == "live" {
@@ -105,7 +100,7 @@ func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bo
 		t.row("log", "%s", formatSize(s.LogBytes))
 	}
 	if s.KeepsHashes {
-		hashes, growth := describeHashes(path, s, lostHashes(path))
+		hashes, growth := describeHashes(j.path, s, lostHashes(j.path))
 		t.row("hashes", "%s", hashes)
 		if s.LeftOut > 0 {
 			t.row("left out", "%s, which may have been there", formatNumber(s.LeftOut, "key", "keys"))
@@ -117,12 +112,12 @@ func printStats(w io.Writer, path string, filter *mmapfilter.Filter, showSeed bo
 			t.row("growth", "%s", growth)
 		}
 	}
-	if seq, operations := filter.DurableSeq(), filter.DurableOps(); seq|operations != 0 {
-		name, text := describeSequence(seq, operations)
+	if j.seq|j.Operations != 0 {
+		name, text := describeSequence(j.seq, j.Operations)
 		t.row(name, "%s", text)
 	}
-	if showSeed {
-		t.row("seed", "%s", formatSeed(s.Seed))
+	if j.Seed != "" {
+		t.row("seed", "%s", j.Seed)
 	}
 	for line := range strings.Lines(s.Warning) {
 		t.row("warning", "%s", strings.TrimSpace(line))
@@ -145,16 +140,19 @@ func describeState(s mmapfilter.Stats) string {
 	return fmt.Sprintf("%s%s, generation %d", s.State, writer, s.Generation)
 }
 
-// A statsJSON is the object that info --json prints.
+// A statsJSON is what info prints of a filter.
 type statsJSON struct {
 	mmapfilter.Stats
 	ResidentBytes *int64 `json:"resident_bytes"` // null if the system does not say
 	Operations    uint64 `json:"operations"`
 	Seed          string `json:"seed,omitempty"` // in hex: not all JSON readers have 64-bit integers
+
+	path string
+	seq  uint64
 }
 
-func newStatsJSON(path string, filter *mmapfilter.Filter, showSeed bool) statsJSON {
-	j := statsJSON{Stats: filter.Stats(), Operations: filter.DurableOps()}
+func newStatsJSON(path string, filter *mmapfilter.Filter, showSeed bool) *statsJSON {
+	j := &statsJSON{Stats: filter.Stats(), Operations: filter.DurableOps(), path: path, seq: filter.DurableSeq()}
 	if j.KeepsHashes {
 		if lost := lostHashes(path); lost != nil {
 			j.GrowthErr = whatOfHashes(path, lost)
@@ -167,4 +165,70 @@ func newStatsJSON(path string, filter *mmapfilter.Filter, showSeed bool) statsJS
 		j.ResidentBytes = &j.Stats.ResidentBytes
 	}
 	return j
+}
+
+// A setStatsJSON is what info prints of a set.
+type setStatsJSON struct {
+	sets.Stats
+	ResidentBytes *int64      `json:"resident_bytes"` // null if the system does not say
+	Seed          string      `json:"seed,omitempty"`
+	Files         []shardJSON `json:"files"`
+}
+
+type shardJSON struct {
+	Shard     int    `json:"shard"`
+	Path      string `json:"path"`
+	Keys      uint64 `json:"keys"`
+	FileBytes int64  `json:"file_bytes"`
+	Error     string `json:"error"` // "" if it can be used
+}
+
+func newSetStatsJSON(cmd *cobra.Command, path string, set *sets.Set, showSeed bool) *setStatsJSON {
+	stats := set.Stats()
+	j := &setStatsJSON{Stats: stats, ResidentBytes: &stats.ResidentBytes}
+	if stats.ResidentBytes < 0 {
+		j.ResidentBytes = nil
+	}
+	if showSeed {
+		j.Seed = formatSeed(stats.Seed)
+	}
+	for i, shard := range set.ShardStats() {
+		one := shardJSON{Shard: i, Path: shardPath(path, shard.Path), Keys: shard.Keys, FileBytes: shard.Bytes}
+		if e := new(sets.ShardError); errors.As(shard.Err, &e) {
+			one.Error = strings.ReplaceAll(explainShard(cmd, path, e), "\n", "; ")
+		}
+		j.Files = append(j.Files, one)
+	}
+	return j
+}
+
+func (j *setStatsJSON) print(w io.Writer) error {
+	s := &j.Stats
+	t := newTable(w)
+	full := ""
+	if s.Cap > 0 {
+		full = fmt.Sprintf(" (%.1f %%)", 100*float64(s.Len)/float64(s.Cap))
+	}
+	t.row("keys", "%s of %s%s", formatCount(s.Len), formatCount(s.Cap), full)
+	t.row("read as", "%s", describeNote(s.Normalisation))
+	least, most := j.Files[0].Keys, uint64(0)
+	for _, shard := range j.Files {
+		least, most = min(least, shard.Keys), max(most, shard.Keys)
+	}
+	t.row("shards", "%s, with %s to %s each", formatCount(s.Shards), formatCount(least), formatNumber(most, "key", "keys"))
+	if s.Failed > 0 {
+		t.row("unusable", "%s, which may have any key", formatNumber(s.Failed, "shard", "shards"))
+	}
+	t.row("files", "%s", formatSize(s.FileBytes))
+	if s.ResidentBytes >= 0 {
+		t.row("in memory", "%s", formatSize(s.ResidentBytes))
+	}
+	t.row("bits per key", "%.2f", s.BitsPerKey)
+	t.row("rate asked", "%s", formatRate(s.TargetRate))
+	t.row("rate estimated", "%s, %s in the shard with the highest", formatRate(s.EstimatedRate), formatRate(s.HighestRate))
+	if j.Seed != "" {
+		t.row("seed", "%s", j.Seed)
+	}
+	t.row("plan", "%s", s.Plan)
+	return t.flush()
 }

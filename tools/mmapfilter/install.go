@@ -22,10 +22,10 @@ Both must be on one file system: copy NEW to a file beside LIVE first. Nobody
 may have NEW or LIVE open for writing. A LIVE that is not a filter stays.`
 
 func newInstallCommand() *cobra.Command {
-	var quiet bool
+	var quiet quiet
 	cmd := &cobra.Command{Use: "install NEW LIVE", Short: "verify a filter and put it in the place of another", Long: installHelp, Args: cobra.ArbitraryArgs,
 		Example: "mmapfilter install users.mmf.copied users.mmf"}
-	addQuietFlag(cmd.Flags(), &quiet)
+	quiet.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 {
 			return fmt.Errorf("install needs two filter files, NEW and LIVE, not %d", len(args))
@@ -37,24 +37,17 @@ func newInstallCommand() *cobra.Command {
 		if set, err := sets.IsSet(to); err == nil && set {
 			return &fileError{to, errors.New("a set; choose another name")}
 		}
-		bar := newProgressUnless(quiet, cmd.ErrOrStderr())
+		bar := quiet.progress(cmd)
 		defer bar.close()
-		filter, err := mmapfilter.Install(cmd.Context(), from, to, func(done, total int64) {
-			bar.show("verifying", done, total, nil)
-		})
+		filter, err := mmapfilter.Install(cmd.Context(), from, to, bar.ofVerify())
 		bar.close()
 		if err != nil {
 			return &unchanged{to, ofInstall(err, from, to)}
 		}
-		defer filter.Close()
-		warnOfBuilt(cmd.ErrOrStderr(), to, filter)
 		if lost := filter.Stats().GrowthErr; lost != "" {
 			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s has lost the hashes that it is to keep, and cannot grow\n", to)
 		}
-		if quiet {
-			return nil
-		}
-		return summarise(cmd.OutOrStdout(), to, filter, 0)
+		return quiet.summarise(cmd, to, filter, 0)
 	}
 	return cmd
 }

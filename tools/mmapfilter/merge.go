@@ -29,7 +29,7 @@ type mergeCommand struct {
 	opts    mmapfilter.Options
 	drop    bool
 	replace replaceFlags
-	quiet   bool
+	quiet   quiet
 }
 
 func newMergeCommand() *cobra.Command {
@@ -45,7 +45,7 @@ func newMergeCommand() *cobra.Command {
 	m.replace.addTo(flags)
 	addForceFlag(flags, &m.opts)
 	addWorkFlags(flags, &m.opts.MemoryBudget, &m.opts.Workers)
-	addQuietFlag(flags, &m.quiet)
+	m.quiet.addTo(flags)
 	return cmd
 }
 
@@ -73,9 +73,9 @@ func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
 	other := func(note string) bool { return !sameNotes(notes[0], note) }
 	m.opts.AnyNormalisation = !slices.ContainsFunc(notes, other)
 	m.opts.KeepHashes, m.opts.MinKeys = !m.drop, m.replace.least(m.output)
-	bar := newProgressUnless(m.quiet, cmd.ErrOrStderr())
+	bar := m.quiet.progress(cmd)
 	defer bar.close()
-	m.opts.Progress = bar.ofBuild(new(sources))
+	m.opts.Progress = bar.ofBuild("", new(sources))
 	err = mmapfilter.Merge(cmd.Context(), m.output, &m.opts, inputs...)
 	bar.close()
 	if err != nil {
@@ -85,12 +85,7 @@ func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
 	if err != nil {
 		return err
 	}
-	defer filter.Close()
-	warnOfBuilt(cmd.ErrOrStderr(), m.output, filter)
-	if m.quiet {
-		return nil
-	}
-	return summarise(cmd.OutOrStdout(), m.output, filter, 0)
+	return m.quiet.summarise(cmd, m.output, filter, 0)
 }
 
 // same reports whether two paths lead to the same file.

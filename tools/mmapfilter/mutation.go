@@ -106,17 +106,13 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 		return nil, &fileError{args[0], errors.New("--resume is not possible with a set, whose shards each have a log; to go on with an add, use --unique")}
 	}
 	m := &mutation{mutationFlags: flags, kind: kind, path: args[0], stderr: cmd.ErrOrStderr(), start: time.Now()}
-	sources, err := flags.format.sources(args[1:], cmd.InOrStdin())
-	if err != nil {
+	var err error
+	if m.in, err = flags.format.input(args[1:], cmd.InOrStdin()); err != nil {
 		return nil, err
 	}
-	if err := sources.err(); err != nil {
-		return nil, err
-	}
-	m.in = &input{sources: sources}
 	m.block.limit = int(min(m.syncEvery, blockKeys))
 	m.bar = new(progress)
-	if !typed(sources) {
+	if !typed(m.in.sources) {
 		m.bar = newProgress(m.stderr)
 	}
 	if m.to, err = openWritable(m.path, &flags.open, flags.create); err != nil {

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -90,21 +91,49 @@ func (t table) row(name, format string, args ...any) {
 
 func (t table) flush() error { return t.w.Flush() }
 
-// addJSONFlag adds the flag of a command that prints a result.
-func addJSONFlag(flags *pflag.FlagSet, json *bool) {
-	flags.BoolVar(json, "json", false, "print a JSON object")
+// A quiet is the flag of a command that makes a file.
+type quiet bool
+
+func (q *quiet) addTo(flags *pflag.FlagSet) {
+	flags.BoolVarP((*bool)(q), "quiet", "q", false, "print no summary and show no progress")
 }
 
-// addQuietFlag adds the flag of a command that makes a file.
-func addQuietFlag(flags *pflag.FlagSet, quiet *bool) {
-	flags.BoolVarP(quiet, "quiet", "q", false, "print no summary and show no progress")
+// out returns where the summary goes.
+func (q quiet) out(cmd *cobra.Command) io.Writer {
+	if q {
+		return io.Discard
+	}
+	return cmd.OutOrStdout()
 }
 
-// printJSON prints a value with indentation.
-func printJSON(w io.Writer, v any) error {
+// progress returns the progress of the command.
+func (q quiet) progress(cmd *cobra.Command) *progress {
+	if q {
+		return new(progress)
+	}
+	return newProgress(cmd.ErrOrStderr())
+}
+
+// A result is what a command prints. Its exported fields are a JSON object.
+type result interface {
+	print(w io.Writer) error
+}
+
+// An asJSON is the flag of a command that prints a result.
+type asJSON bool
+
+func (j *asJSON) addTo(flags *pflag.FlagSet) {
+	flags.BoolVar((*bool)(j), "json", false, "print a JSON object")
+}
+
+// print prints a result as the flag says.
+func (j asJSON) print(w io.Writer, r result) error {
+	if !j {
+		return r.print(w)
+	}
 	e := newJSONEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return e.Encode(r)
 }
 
 func newJSONEncoder(w io.Writer) *json.Encoder {

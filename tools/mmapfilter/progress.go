@@ -34,14 +34,6 @@ func newProgress(w io.Writer) *progress {
 	return &progress{terminal: behind(w).(io.Writer), start: time.Now()}
 }
 
-// newProgressUnless makes a progress on w, or one that shows nothing.
-func newProgressUnless(quiet bool, w io.Writer) *progress {
-	if quiet {
-		return new(progress)
-	}
-	return newProgress(w)
-}
-
 // isTerminal reports whether a reader or writer is a terminal.
 func isTerminal(rw any) bool {
 	f, ok := behind(rw).(*os.File)

@@ -35,7 +35,8 @@ const (
 
 // A recoverCommand holds the flags of recover.
 type recoverCommand struct {
-	json, discard, yes bool
+	json         asJSON
+	discard, yes bool
 }
 
 func newRecoverCommand() *cobra.Command {
@@ -54,7 +55,7 @@ func newRecoverCommand() *cobra.Command {
 		}
 		return nil
 	}
-	addJSONFlag(cmd.Flags(), &r.json)
+	r.json.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&r.discard, "discard-log", false, "recover without a log that is lost, damaged or another file's, and remove it")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "confirm --discard-log")
 	return cmd
@@ -78,11 +79,8 @@ func (r *recoverCommand) run(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return &statusError{err, recoverFailed}
 	}
-	print := printRecovery
-	if r.json {
-		print = printRecoveryJSON
-	}
-	if err := print(cmd.OutOrStdout(), path, found); err != nil {
+	if err := r.json.print(cmd.OutOrStdout(), &recoveryJSON{path, found.Recovered, found.Generation, found.LogBytes, found.Records,
+		found.LSN, found.Torn, found.Discarded, found.Length, found.UserSeq, found.Operations}); err != nil {
 		return &statusError{err, recoverFailed}
 	}
 	return nil
@@ -104,30 +102,7 @@ func (r *recoverCommand) agreed(cmd *cobra.Command, path string, damage *mmapfil
 	return false
 }
 
-func printRecovery(w io.Writer, path string, r mmapfilter.Recovery) error {
-	t := newTable(w)
-	path = printable(path)
-	switch {
-	case r.Discarded:
-		t.row("recovered", "%s, without its log; its writer had died in generation %d", path, r.Generation)
-		t.row("lost", "operations since the last checkpoint that are not in %s", path)
-	case r.Recovered:
-		t.row("recovered", "%s; its writer had died in generation %d", path, r.Generation)
-		torn := ""
-		if r.Torn {
-			torn = "; an incomplete operation was dropped"
-		}
-		t.row("log", "%s read, %s replayed, up to LSN %d%s", roundSize(r.LogBytes), formatNumber(r.Records, "record", "records"), r.LSN, torn)
-	default:
-		t.row("nothing to do", "%s was closed cleanly, in generation %d", path, r.Generation)
-	}
-	t.row("keys", "%s", formatCount(r.Length))
-	name, text := describeSequence(r.UserSeq, r.Operations)
-	t.row(name, "%s", text)
-	return t.flush()
-}
-
-// A recoveryJSON is the object that recover --json prints.
+// A recoveryJSON is what recover prints.
 type recoveryJSON struct {
 	Filter       string `json:"filter"`
 	Recovered    bool   `json:"recovered"`
@@ -142,6 +117,25 @@ type recoveryJSON struct {
 	Operations   uint64 `json:"operations"`
 }
 
-func printRecoveryJSON(w io.Writer, path string, r mmapfilter.Recovery) error {
-	return printJSON(w, recoveryJSON{path, r.Recovered, r.Generation, r.LogBytes, r.Records, r.LSN, r.Torn, r.Discarded, r.Length, r.UserSeq, r.Operations})
+func (r *recoveryJSON) print(w io.Writer) error {
+	t := newTable(w)
+	path := printable(r.Filter)
+	switch {
+	case r.Discarded:
+		t.row("recovered", "%s, without its log; its writer had died in generation %d", path, r.Generation)
+		t.row("lost", "operations since the last checkpoint that are not in %s", path)
+	case r.Recovered:
+		t.row("recovered", "%s; its writer had died in generation %d", path, r.Generation)
+		torn := ""
+		if r.Torn {
+			torn = "; an incomplete operation was dropped"
+		}
+		t.row("log", "%s read, %s replayed, up to LSN %d%s", roundSize(r.LogBytesRead), formatNumber(r.Records, "record", "records"), r.LSN, torn)
+	default:
+		t.row("nothing to do", "%s was closed cleanly, in generation %d", path, r.Generation)
+	}
+	t.row("keys", "%s", formatCount(r.Keys))
+	name, text := describeSequence(r.UserSeq, r.Operations)
+	t.row(name, "%s", text)
+	return t.flush()
 }

@@ -26,15 +26,15 @@ that were durable, or may lack some, 2 after an error.`
 
 func newRepairCommand() *cobra.Command {
 	var opts mmapfilter.RebuildOptions
-	var asJSON bool
+	var json asJSON
 	cmd := &cobra.Command{Use: "repair FILTER", Short: "build a damaged filter again, without its keys", Long: repairHelp, Args: needFile}
 	addWorkFlags(cmd.Flags(), &opts.MemoryBudget, &opts.Workers)
-	addJSONFlag(cmd.Flags(), &asJSON)
+	json.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		path := args[0]
 		bar := newProgress(cmd.ErrOrStderr())
 		defer bar.close()
-		opts.Progress = bar.ofBuild(new(sources))
+		opts.Progress = bar.ofBuild("", new(sources))
 		repaired, err := mmapfilter.Repair(cmd.Context(), path, &opts)
 		bar.close()
 		var lost *mmapfilter.LostError
@@ -52,15 +52,10 @@ func newRepairCommand() *cobra.Command {
 		if err := filter.Close(); err != nil {
 			return err
 		}
-		if asJSON {
-			err = printJSON(cmd.OutOrStdout(), result)
-		} else {
-			err = result.print(cmd.OutOrStdout())
+		if err := json.print(cmd.OutOrStdout(), &result); err != nil || lost == nil {
+			return err
 		}
-		if err == nil && lost != nil {
-			err = errNo
-		}
-		return err
+		return errNo
 	}
 	return cmd
 }

@@ -21,33 +21,30 @@ Exit status: 0, or 2 if something is missing or wrong, which is named.`
 
 func newSetAssembleCommand() *cobra.Command {
 	var (
-		path, spool, out, output string
-		noVerify, quiet          bool
-		tasks                    int
-		replace                  replaceFlags
+		f        taskFlags
+		output   string
+		noVerify bool
+		tasks    int
+		replace  replaceFlags
 	)
 	cmd := &cobra.Command{Use: "assemble --plan PLAN --spool DIR --out DIR -o NAME.set", Short: "check that no key is missing, and write NAME.set",
 		Long: setAssembleHelp, Args: noFile, Example: "mmapfilter set assemble --plan users.plan --spool spool --out . -o users.set"}
 	flags := cmd.Flags()
-	addTaskFlags(flags, &path, &spool, &out)
+	f.addTo(flags, true)
 	flags.StringVarP(&output, "output", "o", "", "write the manifest to `NAME.set`; it names the shards relative to its own directory, which should be that of the shards")
 	flags.IntVar(&tasks, "tasks", 0, "fail unless `N` tasks have been done (as many as have been: it does not know of one that never began)")
 	flags.BoolVar(&noVerify, "no-verify", false, "compare the first and last pages of each shard only, not every byte with its checksum")
 	replace.addTo(flags)
-	addQuietFlag(flags, &quiet)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := needFlags(cmd, "plan", "spool", "out", "output"); err != nil {
+		p, err := f.readPlan(cmd, "plan", "spool", "out", "output")
+		if err != nil {
 			return err
 		}
 		if err := checkSetOutput(output); err != nil {
 			return err
 		}
-		p, err := sets.ReadPlan(path)
-		if err != nil {
-			return ofTask(err)
-		}
 		if flags.Changed("tasks") {
-			entries, err := os.ReadDir(spool)
+			entries, err := os.ReadDir(f.spool)
 			if err != nil {
 				return ofTask(err)
 			}
@@ -58,12 +55,12 @@ func newSetAssembleCommand() *cobra.Command {
 				}
 			}
 			if done != tasks {
-				return &fileError{spool, fmt.Errorf("it has %s, not %s", formatNumber(done, "task", "tasks"), formatCount(tasks))}
+				return &fileError{f.spool, fmt.Errorf("it has %s, not %s", formatNumber(done, "task", "tasks"), formatCount(tasks))}
 			}
 		}
-		bar := newProgressUnless(quiet, cmd.ErrOrStderr())
+		bar := f.quiet.progress(cmd)
 		defer bar.close()
-		s, err := sets.Assemble(cmd.Context(), p, spool, out, output, !noVerify, sets.Work{
+		s, err := sets.Assemble(cmd.Context(), p, f.spool, f.out, output, !noVerify, sets.Work{
 			MinKeys:  replace.least(output),
 			Progress: func(stage string, done, total uint64) { bar.show(stage, int64(done), int64(total), nil) },
 		})
@@ -72,10 +69,7 @@ func newSetAssembleCommand() *cobra.Command {
 			return ofTask(replace.explain(output, err))
 		}
 		warnOfSet(cmd.ErrOrStderr(), output, p, s)
-		if quiet {
-			return nil
-		}
-		return summariseSet(cmd.OutOrStdout(), output, s)
+		return summariseSet(f.quiet.out(cmd), output, s)
 	}
 	return cmd
 }

@@ -16,41 +16,35 @@ there already, and whole, is left alone. The directory of the shards is made if
 it is missing.`
 
 func newSetBuildCommand() *cobra.Command {
-	var (
-		path, which, spool, out string
-		work                    sets.Work
-		quiet                   bool
-	)
+	var f taskFlags
+	var which string
+	var work sets.Work
 	cmd := &cobra.Command{Use: "build --plan PLAN --shard I --spool DIR --out DIR", Short: "build a shard from all spools; one task for each shard",
 		Long: setBuildHelp, Args: noFile, Example: "mmapfilter set build --plan users.plan --shard 7 --spool spool --out ."}
 	flags := cmd.Flags()
-	addTaskFlags(flags, &path, &spool, &out)
+	f.addTo(flags, true)
 	flags.StringVar(&which, "shard", "",
 		"build shard `I`, or several one after the other: a number, from 0; a range, 0-7; several of these, 1,4,8-11; "+
 			"or K/N, each whose number is K modulo N")
 	addWorkFlags(flags, &work.MemoryBudget, &work.Workers)
-	addQuietFlag(flags, &quiet)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := needFlags(cmd, "plan", "shard", "spool", "out"); err != nil {
-			return err
-		}
-		p, err := sets.ReadPlan(path)
+		p, err := f.readPlan(cmd, "plan", "shard", "spool", "out")
 		if err != nil {
-			return ofTask(err)
+			return err
 		}
 		numbers, err := parseShards(which, p.Shards)
 		if err != nil {
 			return err
 		}
-		if err := os.MkdirAll(out, 0o777); err != nil {
+		if err := os.MkdirAll(f.out, 0o777); err != nil {
 			return ofTask(err)
 		}
-		bar := newProgressUnless(quiet, cmd.ErrOrStderr())
+		bar := f.quiet.progress(cmd)
 		defer bar.close()
 		total := sets.Summary{Shards: len(numbers)}
 		for _, i := range numbers {
-			work.Progress = bar.ofShard(i)
-			b, err := sets.BuildShard(cmd.Context(), p, i, spool, out, work)
+			work.Progress = bar.ofBuild(fmt.Sprintf("shard %d: ", i), new(sources))
+			b, err := sets.BuildShard(cmd.Context(), p, i, f.spool, f.out, work)
 			if err != nil {
 				return ofTask(err)
 			}
@@ -59,27 +53,14 @@ func newSetBuildCommand() *cobra.Command {
 			total.Bytes += b.Bytes
 		}
 		bar.close()
-		if quiet {
-			return nil
-		}
 		total.Duplicates = total.Read - total.Keys
 		name := "shard"
 		if len(numbers) != 1 {
 			name = "shards"
 		}
-		return summariseShards(cmd.OutOrStdout(), fmt.Sprintf("%s %s of %d: ", name, which, p.Shards), &total)
+		return summariseShards(f.quiet.out(cmd), fmt.Sprintf("%s %s of %d: ", name, which, p.Shards), &total)
 	}
 	return cmd
-}
-
-// ofShard returns the function that shows the progress of building a shard.
-func (p *progress) ofShard(i int) func(stage string, done, total uint64) {
-	if p.terminal == nil {
-		return nil
-	}
-	return func(stage string, done, total uint64) {
-		p.show(fmt.Sprintf("shard %d: %s", i, stage), int64(done), int64(total), formatCount[int64])
-	}
 }
 
 // parseShards parses the value of --shard: numbers and ranges, or a residue class.

@@ -22,11 +22,12 @@ DIR must have a NAME.set. Do not run it while a set is being built in DIR, or if
 a NAME.set elsewhere names shards in DIR: it would remove those.`
 
 func newSetGCCommand() *cobra.Command {
-	var dry, quiet bool
+	var dry bool
+	var quiet quiet
 	cmd := &cobra.Command{Use: "gc DIR", Short: "remove the shards that no NAME.set in a directory names", Long: setGCHelp,
 		ValidArgsFunction: completeDirs, Example: "mmapfilter set gc --dry-run ."}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print what would be removed")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not print what is removed")
+	cmd.Flags().BoolVarP((*bool)(&quiet), "quiet", "q", false, "do not print what is removed")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return fmt.Errorf("%s needs one directory, not %d", commandName(cmd), len(args))
@@ -60,20 +61,15 @@ func newSetGCCommand() *cobra.Command {
 				return ofTask(err)
 			}
 			bytes += info.Size()
-			if !quiet {
-				if _, err := fmt.Fprintln(cmd.OutOrStdout(), printable(path)); err != nil {
-					return err
-				}
+			if _, err := fmt.Fprintln(quiet.out(cmd), printable(path)); err != nil {
+				return err
 			}
-		}
-		if quiet {
-			return nil
 		}
 		what := "removed"
 		if dry {
 			what = "to be removed"
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s %s, %s bytes\n", printable(dir), formatNumber(len(left), "file", "files"), what, formatCount(bytes))
+		_, err = fmt.Fprintf(quiet.out(cmd), "%s: %s %s, %s bytes\n", printable(dir), formatNumber(len(left), "file", "files"), what, formatCount(bytes))
 		return err
 	}
 	return cmd

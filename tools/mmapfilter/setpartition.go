@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -22,48 +21,41 @@ A task that is done again must have the same keys in the same order. To give it
 others, remove DIR/ID.task first, and build all shards again.`
 
 func newSetPartitionCommand() *cobra.Command {
-	var (
-		path, task, spool, mark string
-		quiet                   bool
-	)
+	var f taskFlags
+	var task, mark string
 	cmd := &cobra.Command{Use: "partition --plan PLAN --task ID --spool DIR [FILE...]", Args: cobra.ArbitraryArgs,
 		Short: "hash keys and spool the hashes by shard; one task for each part", Long: setPartitionHelp,
 		Example: "mmapfilter set partition --plan users.plan --task 7 --spool spool 7.gz"}
 	flags := cmd.Flags()
-	addTaskFlags(flags, &path, &spool, nil)
+	f.addTo(flags, false)
 	flags.StringVar(&task, "task", "", "name `ID` of the task: letters, digits, and . _ - within it")
 	flags.StringVar(&mark, "end-mark", "",
 		"standard input must end with the record `S`, which is no key; without it, its writer has died, and the task fails")
-	addQuietFlag(flags, &quiet)
 	format := addFormatFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		if err := needFlags(cmd, "plan", "task", "spool"); err != nil {
-			return err
-		}
-		p, err := sets.ReadPlan(path)
+		p, err := f.readPlan(cmd, "plan", "task", "spool")
 		if err != nil {
-			return ofTask(err)
-		}
-		in := &input{mark: mark}
-		if in.format, err = plannedFormat(path, p, format); err != nil {
 			return err
 		}
-		if in.sources, err = format.sources(names, cmd.InOrStdin()); err != nil {
+		planned, err := plannedFormat(f.plan, p, format)
+		if err != nil {
 			return err
 		}
-		if err := in.sources.err(); err != nil {
+		in, err := format.input(names, cmd.InOrStdin())
+		if err != nil {
 			return err
 		}
+		in.format, in.mark = planned, mark
 		if mark != "" && (len(names) > 0 || cmd.Flags().Changed("key")) {
 			return errors.New("--end-mark is for standard input: name no file, and give no -e")
 		}
-		if err := os.MkdirAll(spool, 0o777); err != nil {
+		if err := os.MkdirAll(f.spool, 0o777); err != nil {
 			return ofTask(err)
 		}
-		bar := newProgressUnless(quiet, cmd.ErrOrStderr())
+		bar := f.quiet.progress(cmd)
 		defer bar.close()
 		start := time.Now()
-		r, err := sets.Partition(cmd.Context(), p, spool, task, in.keys(cmd.Context()), func(done uint64) {
+		r, err := sets.Partition(cmd.Context(), p, f.spool, task, in.keys(cmd.Context()), func(done uint64) {
 			if s := in.sources; s.bytes > 0 {
 				bar.show("hash", s.read.Load(), s.bytes, nil)
 				return
@@ -75,17 +67,10 @@ func newSetPartitionCommand() *cobra.Command {
 		if err != nil {
 			return ofTask(err)
 		}
-		if quiet {
-			return nil
-		}
-		return summariseTask(cmd.OutOrStdout(), r)
+		_, err = fmt.Fprintf(f.quiet.out(cmd), "task %s: %s read, spool of %s bytes\n", r.Task, formatNumber(r.Keys, "key", "keys"), formatCount(r.Bytes))
+		return err
 	}
 	return cmd
-}
-
-func summariseTask(w io.Writer, r *sets.Receipt) error {
-	_, err := fmt.Fprintf(w, "task %s: %s read, spool of %s bytes\n", r.Task, formatNumber(r.Keys, "key", "keys"), formatCount(r.Bytes))
-	return err
 }
 
 // plannedFormat returns the format of keys in a plan. The flags must not ask for another one.

@@ -20,10 +20,11 @@ they.`
 
 func newSetPlanCommand() *cobra.Command {
 	var (
-		opts            mmapfilter.Options
-		shards          int
-		output          string
-		multiset, quiet bool
+		opts     mmapfilter.Options
+		shards   int
+		output   string
+		multiset bool
+		quiet    quiet
 	)
 	cmd := &cobra.Command{Use: "plan --shards S -o PLAN", Short: "write a plan, which all tasks follow", Long: setPlanHelp, Args: noFile,
 		Example: "mmapfilter set plan -n 2B -p 0.001 --shards 64 -o users.plan"}
@@ -34,7 +35,7 @@ func newSetPlanCommand() *cobra.Command {
 	addPlanFlags(flags, &opts, sizeForKeys+" (each shard for as many as it gets)", "0.01", "")
 	seed := addSeedFlags(flags, "0")
 	flags.BoolVar(&multiset, "multiset", false, "count every copy of a key instead of one")
-	addQuietFlag(flags, &quiet)
+	quiet.addTo(flags)
 	format := addFileFormatFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := needFlags(cmd, "output"); err != nil {
@@ -67,10 +68,7 @@ func newSetPlanCommand() *cobra.Command {
 		if err := p.Write(output); err != nil {
 			return ofTask(err)
 		}
-		if quiet {
-			return nil
-		}
-		return summarisePlan(cmd.OutOrStdout(), output, p)
+		return summarisePlan(quiet.out(cmd), output, p)
 	}
 	return cmd
 }

@@ -12,13 +12,29 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// addTaskFlags adds the flags for what tasks share. A task that writes no shards has no out.
-func addTaskFlags(flags *pflag.FlagSet, plan, spool, out *string) {
-	flags.StringVar(plan, "plan", "", "follow `PLAN`, the plan of the set")
-	flags.StringVar(spool, "spool", "", "directory `DIR` of the spools, the same for all tasks")
-	if out != nil {
-		flags.StringVar(out, "out", "", "directory `DIR` of the shards")
+// A taskFlags holds the flags that tasks share.
+type taskFlags struct {
+	plan, spool, out string
+	quiet            quiet
+}
+
+// addTo adds the flags. Only some tasks write shards.
+func (f *taskFlags) addTo(flags *pflag.FlagSet, shards bool) {
+	flags.StringVar(&f.plan, "plan", "", "follow `PLAN`, the plan of the set")
+	flags.StringVar(&f.spool, "spool", "", "directory `DIR` of the spools, the same for all tasks")
+	if shards {
+		flags.StringVar(&f.out, "out", "", "directory `DIR` of the shards")
 	}
+	f.quiet.addTo(flags)
+}
+
+// readPlan reads the plan, if the flags are there that a task cannot do without.
+func (f *taskFlags) readPlan(cmd *cobra.Command, needed ...string) (*sets.Plan, error) {
+	if err := needFlags(cmd, needed...); err != nil {
+		return nil, err
+	}
+	p, err := sets.ReadPlan(f.plan)
+	return p, ofTask(err)
 }
 
 // needFlags reports flags that a command of set cannot do without.

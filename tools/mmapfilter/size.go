@@ -12,7 +12,8 @@ import (
 
 func newSizeCommand() *cobra.Command {
 	var opts mmapfilter.Options
-	var asJSON, asTable bool
+	var json asJSON
+	var asTable bool
 	cmd := &cobra.Command{Use: "size -n N", Short: "show how large a filter for a number of keys would be",
 		Long: "Show how large a filter for N keys is, and its parameters.", Example: "mmapfilter size -n 1e9 -p 0.001"}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -22,7 +23,7 @@ func newSizeCommand() *cobra.Command {
 		return nil
 	}
 	addPlanFlags(cmd.Flags(), &opts, "number `N` of keys, such as 10M, 2.5B, 1e9, 1_000_000", "0.01", "f")
-	addJSONFlag(cmd.Flags(), &asJSON)
+	json.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&asTable, "table", false, "print the sizes for 1 million to 10 billion keys at several rates, and what building them takes here")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkPlanFlags(cmd.Flags()); err != nil {
@@ -47,64 +48,49 @@ func newSizeCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return printJSON(cmd.OutOrStdout(), newPlanJSON(&opts, plan))
-		}
-		return printPlan(cmd.OutOrStdout(), &opts, plan)
+		return json.print(cmd.OutOrStdout(), newPlanJSON(&opts, plan))
 	}
 	return cmd
 }
 
-// informationBound returns the fewest bits per key with which any filter can have this
-// false-positive rate.
-func informationBound(rate float64) float64 { return math.Log2(1 / rate) }
-
 // memoryBudget is that of a build without --memory.
 const memoryBudget = 256 << 20
 
-// rateAsked returns the rate that a plan must keep: the one asked for, or the one that follows
-// from the fingerprint asked for.
-func rateAsked(opts *mmapfilter.Options, p mmapfilter.Plan) float64 {
-	if opts.FingerprintBits != 0 {
-		return p.PredictedRate
-	}
-	return p.TargetRate
-}
-
-func printPlan(w io.Writer, opts *mmapfilter.Options, p mmapfilter.Plan) error {
+func (j *planJSON) print(w io.Writer) error {
 	t := newTable(w)
+	p := &j.plan
 	t.row("keys", "%s", formatCount(p.Capacity))
 	t.row("file", "%s", formatSize(p.FileBytes))
 	t.row("memory", "%s to hold all of it", roundSize(p.FileBytes))
-	t.row("to build", "%s of memory, up to %s of disk beside the file", roundSize(memoryBudget), roundSize(spoolBytes(p)))
+	t.row("to build", "%s of memory, up to %s of disk beside the file", roundSize(memoryBudget), roundSize(j.BuildDiskBytes))
 	params := paramsOf(p.Quotients, p.RemainderBits, p.FingerprintBits, p.BucketSize)
 	t.row("layout", "%s, %v", p.Layout, params)
 	t.row("lines", "%s of %s", formatCount(p.Lines), lineSize(p.Layout, params))
 	t.row("load", "%.2f", p.DesignLoad)
-	rate := rateAsked(opts, p)
-	t.row("bits per key", "%.2f; no filter of rate %s has less than %.2f", p.BitsPerKey, formatRate(rate), informationBound(rate))
+	t.row("bits per key", "%.2f; no filter of rate %s has less than %.2f", p.BitsPerKey, formatRate(j.rate), j.InformationBound)
 	t.row("predicted rate", "%s", formatRate(p.PredictedRate))
 	t.row("second lines", "%s of lookups of absent keys", formatRate(p.SecondProbeRate))
 	if err := t.flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", explainPlan(opts, p))
+	_, err := fmt.Fprintf(w, "\n%s\n", j.explain())
 	return err
 }
 
-// explainPlan says why the plan is as it is.
-func explainPlan(opts *mmapfilter.Options, p mmapfilter.Plan) string {
-	if opts.FingerprintBits != 0 {
+// explain says why the plan is as it is.
+func (j *planJSON) explain() string {
+	p := &j.plan
+	if j.byBits {
 		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
 	}
 	reads := "one line in 9 of 10 lookups, for life"
 	if p.SecondProbeRate == 1 {
 		reads = "two lines"
 	}
-	return fmt.Sprintf("The smallest of layout %s that keeps to the rate %s.\nIt reads %s.", p.Layout, formatRate(rateAsked(opts, p)), reads)
+	return fmt.Sprintf("The smallest of layout %s that keeps to the rate %s.\nIt reads %s.", p.Layout, formatRate(j.rate), reads)
 }
 
-// A planJSON is the object that size --json prints.
+// A planJSON is what size prints.
 type planJSON struct {
 	Capacity         uint64  `json:"capacity"`
 	FileBytes        int64   `json:"file_bytes"`
@@ -119,28 +105,22 @@ type planJSON struct {
 	Lines            uint64  `json:"lines"`
 	DesignLoad       float64 `json:"design_load"`
 	BitsPerKey       float64 `json:"bits_per_key"`
-	InformationBound float64 `json:"information_bound"`
+	InformationBound float64 `json:"information_bound"` // the fewest bits per key that any filter of the rate needs
 	PredictedRate    float64 `json:"predicted_rate"`
 	SecondProbeRate  float64 `json:"second_probe_rate"`
+
+	plan   mmapfilter.Plan
+	byBits bool    // the bits of a fingerprint were asked for, and the rate follows from them
+	rate   float64 // that the plan must keep: the one asked for, or the one that follows
 }
 
-func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) planJSON {
-	return planJSON{
-		Capacity:         p.Capacity,
-		FileBytes:        p.FileBytes,
-		MemoryBytes:      p.FileBytes,
-		BuildMemoryBytes: memoryBudget,
-		BuildDiskBytes:   spoolBytes(p),
-		Layout:           p.Layout.String(),
-		Quotients:        p.Quotients,
-		RemainderBits:    p.RemainderBits,
-		FingerprintBits:  p.FingerprintBits,
-		BucketSize:       p.BucketSize,
-		Lines:            p.Lines,
-		DesignLoad:       p.DesignLoad,
-		BitsPerKey:       p.BitsPerKey,
-		InformationBound: informationBound(rateAsked(opts, p)),
-		PredictedRate:    p.PredictedRate,
-		SecondProbeRate:  p.SecondProbeRate,
+func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) *planJSON {
+	j := &planJSON{p.Capacity, p.FileBytes, p.FileBytes, memoryBudget, spoolBytes(p), p.Layout.String(), p.Quotients, p.RemainderBits,
+		p.FingerprintBits, p.BucketSize, p.Lines, p.DesignLoad, p.BitsPerKey, 0, p.PredictedRate, p.SecondProbeRate,
+		p, opts.FingerprintBits != 0, p.TargetRate}
+	if j.byBits {
+		j.rate = p.PredictedRate
 	}
+	j.InformationBound = math.Log2(1 / j.rate)
+	return j
 }

@@ -90,13 +90,11 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	if u.opts.FalsePositiveRate == 0 && u.opts.FingerprintBits == 0 {
 		u.opts.FalsePositiveRate = rate
 	}
-	r := &uniqRun{in: &input{whole: true}, stderr: cmd.ErrOrStderr(), out: bufio.NewWriterSize(cmd.OutOrStdout(), bufferBytes)}
-	if r.in.sources, err = u.format.sources(names, cmd.InOrStdin()); err != nil {
+	r := &uniqRun{stderr: cmd.ErrOrStderr(), out: bufio.NewWriterSize(cmd.OutOrStdout(), bufferBytes)}
+	if r.in, err = u.format.input(names, cmd.InOrStdin()); err != nil {
 		return err
 	}
-	if err := r.in.sources.err(); err != nil {
-		return err
-	}
+	r.in.whole = true
 	if r.temporary = u.filter == ""; r.temporary {
 		temp, tempErr := os.MkdirTemp("", "mmapfilter-uniq-")
 		if tempErr != nil {

@@ -28,14 +28,15 @@ checked.`
 
 // A verifyCommand holds the flags of verify.
 type verifyCommand struct {
-	json, recover bool
+	json    asJSON
+	recover bool
 }
 
 func newVerifyCommand() *cobra.Command {
 	c := new(verifyCommand)
 	cmd := &cobra.Command{Use: "verify FILTER", Short: "check a filter for damage", Long: verifyHelp, Args: needFile, RunE: c.run}
 	addRecoverFlag(cmd.Flags(), &c.recover)
-	addJSONFlag(cmd.Flags(), &c.json)
+	c.json.addTo(cmd.Flags())
 	return cmd
 }
 
@@ -62,12 +63,7 @@ func (c *verifyCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
-		err = printJSON(cmd.OutOrStdout(), r)
-	} else {
-		err = r.print(cmd.OutOrStdout())
-	}
-	if err != nil {
+	if err := c.json.print(cmd.OutOrStdout(), &r); err != nil {
 		return err
 	}
 	for _, d := range r.Damage {
