@@ -43,38 +43,24 @@ func TestInterruptedBuild(t *testing.T) {
 	}
 }
 
-// TestCheckAnswersAtOnce checks that typed keys are answered before more are typed, and that -q
+// TestAnswersAtOnce checks that typed keys and lines are answered before more are typed, and that check -q
 // waits for no more keys than it needs.
-func TestCheckAnswersAtOnce(t *testing.T) {
+func TestAnswersAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
-	must(t, "a\nb\n", "build", "-q", "-p", "1e-6", "-o", "f.mmf")
-	stdin, typed := io.Pipe()
-	answers, stdout := io.Pipe()
-	exit := make(chan int)
-	go func() {
-		exit <- run(context.Background(), []string{"check", "f.mmf"}, stdin, stdout, io.Discard)
-	}()
-	for _, key := range []string{"b\n", "a\n"} {
-		io.WriteString(typed, key)
-		answer := make([]byte, 2)
-		if _, err := io.ReadFull(answers, answer); err != nil || string(answer) != key {
-			t.Fatalf("%q, %v", answer, err)
-		}
-	}
-	typed.Close()
-	if e := <-exit; e != exitYes {
+	buildHere(t, "a\nb\n")
+	f := typeTo(t, "check", "f.mmf")
+	f.ask("b\n", "b\n")
+	f.ask("a\n", "a\n")
+	f.endWith("", "", exitYes, "")
+	f = typeTo(t, "uniq", "-n", "1k")
+	f.ask("b\n", "b\n")
+	f.ask("b\na\n", "a\n")
+	f.endWith("b\n", "", exitYes, "")
+	f = typeTo(t, "check", "-q", "f.mmf")
+	f.ask("b\n", "")
+	if e := <-f.exit; e != exitYes {
 		t.Error(e)
 	}
-
-	stdin, typed = io.Pipe()
-	go func() {
-		exit <- run(context.Background(), []string{"check", "-q", "f.mmf"}, stdin, io.Discard, io.Discard)
-	}()
-	io.WriteString(typed, "b\n")
-	if e := <-exit; e != exitYes {
-		t.Error(e)
-	}
-	typed.Close()
 }
 
 // TestCheckManyKeys checks that many blocks of keys keep their order and numbers, and that

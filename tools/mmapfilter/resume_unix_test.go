@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -126,21 +124,14 @@ func TestInterruptedAdd(t *testing.T) {
 func TestAddLosesItsFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
-	stdin, typed := io.Pipe()
-	var stderr bytes.Buffer
-	exit := make(chan int)
-	go func() {
-		exit <- run(context.Background(), []string{"add", "-v", "--sync-every", "1", "f.mmf"}, stdin, io.Discard, &stderr)
-	}()
-	io.WriteString(typed, "a\n")
+	f := typeTo(t, "add", "-v", "--sync-every", "1", "f.mmf")
+	f.ask("a\n", "")
 	eventually(t, "the key is seen", func() bool { return visible(t, "a") })
 	if err := os.Remove("f.mmf"); err != nil {
 		t.Fatal(err)
 	}
-	io.WriteString(typed, "b\n")
-	typed.Close()
-	if e := <-exit; e != exitError || !strings.Contains(stderr.String(), "removed or replaced") || strings.Contains(stderr.String(), "added") {
-		t.Errorf("exit %d, %s", e, &stderr)
+	if told := f.end("b\n", "", exitError); !strings.Contains(told, "removed or replaced") || strings.Contains(told, "added") {
+		t.Error(told)
 	}
 }
 

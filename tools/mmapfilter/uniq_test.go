@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -31,26 +29,6 @@ func TestUniqManyLines(t *testing.T) {
 		if exit != 0 || stdout != want.String() {
 			t.Fatalf("exit %d, %d bytes, want %d, %s", exit, len(stdout), want.Len(), stderr)
 		}
-	}
-}
-
-// TestUniqPassesAtOnce checks that a typed line passes before more are typed.
-func TestUniqPassesAtOnce(t *testing.T) {
-	stdin, typed := io.Pipe()
-	passed, stdout := io.Pipe()
-	exit := make(chan int)
-	go func() { exit <- run(context.Background(), []string{"uniq", "-n", "1k"}, stdin, stdout, io.Discard) }()
-	for _, line := range []string{"b\n", "a\n"} {
-		io.WriteString(typed, "b\n")
-		io.WriteString(typed, line)
-		got := make([]byte, 2)
-		if _, err := io.ReadFull(passed, got); err != nil || string(got) != line {
-			t.Fatalf("%q, %v", got, err)
-		}
-	}
-	typed.Close()
-	if e := <-exit; e != exitYes {
-		t.Error(e)
 	}
 }
 

@@ -10,25 +10,9 @@ import (
 
 func TestParseCount(t *testing.T) {
 	for text, want := range map[string]uint64{
-		"0":                      0,
-		"1":                      1,
-		"007":                    7,
-		"1e9":                    1e9,
-		"1E9":                    1e9,
-		"1e+9":                   1e9,
-		"2.5B":                   2.5e9,
-		"10M":                    10e6,
-		"4k":                     4000,
-		"4K":                     4000,
-		"1.5T":                   1.5e12,
-		"1_000_000":              1e6,
-		"1_0k":                   10_000,
-		"1.000":                  1,
-		"50e-1":                  5,
-		"0.001k":                 1,
-		"1e3k":                   1e6,
-		"18446744073709551615":   math.MaxUint64,
-		"18446744073.709551615B": math.MaxUint64,
+		"0": 0, "1": 1, "007": 7, "1e9": 1e9, "1E9": 1e9, "1e+9": 1e9, "2.5B": 2.5e9, "10M": 10e6, "4k": 4000, "4K": 4000,
+		"1.5T": 1.5e12, "1_000_000": 1e6, "1_0k": 10_000, "1.000": 1, "50e-1": 5, "0.001k": 1, "1e3k": 1e6,
+		"18446744073709551615": math.MaxUint64, "18446744073.709551615B": math.MaxUint64,
 	} {
 		if got, err := parseCount(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v, want %d", text, got, err, want)
@@ -38,18 +22,8 @@ func TestParseCount(t *testing.T) {
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{
-		"8GiB":                8 << 30,
-		"512MiB":              512 << 20,
-		"64MB":                64e6,
-		"1e9":                 1e9,
-		"1.5KiB":              1536,
-		"4kB":                 4000,
-		"4KB":                 4000,
-		"3GB":                 3e9,
-		"1TB":                 1e12,
-		"1TiB":                1 << 40,
-		"12B":                 12,
-		"9223372036854775807": math.MaxInt64,
+		"8GiB": 8 << 30, "512MiB": 512 << 20, "64MB": 64e6, "1e9": 1e9, "1.5KiB": 1536, "4kB": 4000, "4KB": 4000,
+		"3GB": 3e9, "1TB": 1e12, "1TiB": 1 << 40, "12B": 12, "9223372036854775807": math.MaxInt64,
 	} {
 		if got, err := parseSize(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v, want %d", text, got, err, want)
@@ -59,47 +33,21 @@ func TestParseSize(t *testing.T) {
 
 func TestParseQuantityErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                     "not a number",
-		"k":                    "not a number",
-		"NaN":                  "not a number",
-		"Inf":                  "not a number",
-		"+1":                   "not a number",
-		"0x10":                 "not a number",
-		" 1":                   "not a number",
-		"1 ":                   "not a number",
-		"1 k":                  "not a number",
-		"_1":                   "not a number",
-		"1_":                   "not a number",
-		"1__0":                 "not a number",
-		"1.":                   "not a number",
-		".5k":                  "not a number",
-		"1.2.3":                "not a number",
-		"1e":                   "unknown suffix",
-		"1e999":                "not a number",
-		"1kk":                  "unknown suffix",
-		"1m":                   "unknown suffix",
-		"1GB":                  "unknown suffix",
-		"-1":                   "negative",
-		"-0":                   "negative",
-		"1.5":                  "not a whole number",
-		"0.0001k":              "not a whole number",
-		"1e-1":                 "not a whole number",
-		"18446744073709551616": "too large",
-		"1e20":                 "too large",
-		"20000000T":            "too large",
-		"1e99":                 "too large",
-		"١":                    "not a number",
+		"": "not a number", "k": "not a number", "NaN": "not a number", "Inf": "not a number", "+1": "not a number",
+		"0x10": "not a number", " 1": "not a number", "1 ": "not a number", "1 k": "not a number", "_1": "not a number",
+		"1_": "not a number", "1__0": "not a number", "1.": "not a number", ".5k": "not a number", "1.2.3": "not a number",
+		"1e": "unknown suffix", "1e999": "not a number", "1kk": "unknown suffix", "1m": "unknown suffix",
+		"1GB": "unknown suffix", "-1": "negative", "-0": "negative", "1.5": "not a whole number",
+		"0.0001k": "not a whole number", "1e-1": "not a whole number", "18446744073709551616": "too large",
+		"1e20": "too large", "20000000T": "too large", "1e99": "too large", "١": "not a number",
 	} {
 		if n, err := parseCount(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("count %q: %d, %v, want %s", text, n, err, want)
 		}
 	}
 	for text, want := range map[string]string{
-		"8G":                  "unknown suffix",
-		"1gib":                "unknown suffix",
-		"0.3B":                "not a whole number",
-		"9223372036854775808": "too large",
-		"8388608TiB":          "too large",
+		"8G": "unknown suffix", "1gib": "unknown suffix", "0.3B": "not a whole number", "9223372036854775808": "too large",
+		"8388608TiB": "too large",
 	} {
 		if n, err := parseSize(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("size %q: %d, %v, want %s", text, n, err, want)

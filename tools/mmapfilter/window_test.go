@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -24,12 +22,7 @@ func setClock(t *testing.T) (ahead *atomic.Int64) {
 // that, if other lines pass.
 func TestWindow(t *testing.T) {
 	ahead := setClock(t)
-	stdin, typed := io.Pipe()
-	passed, stdout := io.Pipe()
-	exit := make(chan int)
-	go func() {
-		exit <- run(context.Background(), []string{"uniq", "--window", "16h"}, stdin, stdout, io.Discard)
-	}()
+	f := typeTo(t, "uniq", "--window", "16h")
 	for _, c := range []struct {
 		ahead time.Duration
 		line  string
@@ -47,21 +40,14 @@ func TestWindow(t *testing.T) {
 		{17*time.Hour + 2*time.Minute, "b", true},
 	} {
 		ahead.Store(int64(c.ahead))
-		lines := c.line + "\n" + c.line + "\n"
-		io.WriteString(typed, lines)
-		if !c.pass {
-			typed.Write(nil) // waits until the lines have been processed
-			continue
+		passes := ""
+		if c.pass {
+			passes = c.line + "\n"
 		}
-		got := make([]byte, 2)
-		if _, err := io.ReadFull(passed, got); err != nil || string(got) != c.line+"\n" {
-			t.Fatalf("at %v: %q, not %s, %v", c.ahead, got, c.line, err)
-		}
+		f.ask(c.line+"\n"+c.line+"\n", passes)
+		f.typed.Write(nil) // waits until the lines have been processed
 	}
-	typed.Close()
-	if e := <-exit; e != exitYes {
-		t.Error(e)
-	}
+	f.endWith("", "", exitYes, "")
 }
 
 // TestWindowIsBounded checks that neither the filter nor its hashes go on growing.
