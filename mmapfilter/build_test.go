@@ -6,11 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -27,25 +27,41 @@ func shuffled(n int, seed uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
+// copies yields some keys, each of them some times.
+func copies(keys, of int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for i := range keys * of {
+			if !yield(fmt.Appendf(nil, "%d", i%keys), nil) {
+				return
+			}
+		}
+	}
+}
+
+// mustHaveAll checks that a filter has all of some keys, that many, and no damage.
+func mustHaveAll(t *testing.T, f *Filter, path string, keys iter.Seq2[[]byte, error], items uint64) {
+	t.Helper()
+	if found, asked := countFound(f, keys); found != asked || f.Len() != items {
+		t.Errorf("%d of %d keys found, Len %d, not %d", found, asked, f.Len(), items)
+	}
+	if r, err := Verify(context.Background(), path); err != nil || r.Items != items {
+		t.Errorf("%d items, %v", r.Items, err)
+	}
+}
+
 // TestBuildOfEverySize builds filters of few keys, which have few lines and depend most on
 // chance, and finds every key.
 func TestBuildOfEverySize(t *testing.T) {
+	path := filepath.Join(memoryDir(t), "f")
 	for _, p := range shapes() {
 		for n := uint64(0); n < 1500; n += 1 + n/10 {
-			path := filepath.Join(t.TempDir(), "f")
 			opts := p.options(Options{})
 			f, err := Build(context.Background(), path, &opts, numbers(n, 2*n))
-			if err != nil {
-				t.Fatalf("%s: %d keys: %v", p, n, err)
-			}
-			if found, _ := countFound(f, numbers(n, 2*n)); uint64(found) != n || f.Len() != n || f.Cap() != n {
-				t.Fatalf("%s: %d of %d keys found, Len %d, Cap %d", p, found, n, f.Len(), f.Cap())
-			}
-			if _, err := Verify(context.Background(), path); err != nil {
-				t.Fatal(err)
+			must(t, err)
+			if mustHaveAll(t, f, path, numbers(n, 2*n), n); f.Cap() != n || t.Failed() {
+				t.Fatalf("%s: %d keys: Cap %d", p, n, f.Cap())
 			}
 			f.Close()
-			os.Remove(path)
 		}
 	}
 }
@@ -53,55 +69,38 @@ func TestBuildOfEverySize(t *testing.T) {
 // TestBuildIsReproducible: the file depends on the keys and the options that say so, not on the
 // order of the keys, the workers, the memory or the time.
 func TestBuildIsReproducible(t *testing.T) {
-	shapes := []shape{compact7, newShape(layout.Packed, 11, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 15, 4), compact5, compact26}
-	if testing.Short() {
-		shapes = shapes[:2] // one whose lines have their own words, and one whose lines share words
-	}
-	for _, s := range shapes {
+	// One whose lines have their own words, and two whose lines share words.
+	for _, s := range []shape{compact7, newShape(layout.Packed, 11, 4), newShape(layout.SemiSorted, 15, 4)} {
 		t.Run(s.String(), func(t *testing.T) {
-			testReproducible(t, s.options(Options{}))
-		})
-	}
-}
-
-func testReproducible(t *testing.T, base Options) {
-	n := uint64(700_000)
-	if testing.Short() {
-		n = 200_000
-	}
-	_, path := mustBuild(t, &base, numbers(0, n))
-	want, err := os.ReadFile(path)
-	must(t, err)
-	for name, c := range map[string]struct {
-		change func(*Options)
-		keys   iter.Seq2[[]byte, error]
-		same   bool
-	}{
-		"again":          {nil, numbers(0, n), true},
-		"one worker":     {func(o *Options) { o.Workers = 1 }, numbers(0, n), true},
-		"many workers":   {func(o *Options) { o.Workers = 13 }, numbers(0, n), true},
-		"spilled":        {func(o *Options) { o.MemoryBudget, o.Workers = 2<<20, 2 }, numbers(0, n), true},
-		"spilled by one": {func(o *Options) { o.MemoryBudget, o.Workers = 1<<20, 1 }, shuffled(int(n), 1), true},
-		"shuffled":       {nil, shuffled(int(n), 2), true},
-		"capacity given": {func(o *Options) { o.Capacity = n }, shuffled(int(n), 3), true},
-		"more capacity":  {func(o *Options) { o.Capacity = n + 10_000 }, numbers(0, n), false},
-		"another seed":   {func(o *Options) { o.Seed = 1 }, numbers(0, n), false},
-		"a note":         {func(o *Options) { o.Normalisation = "x" }, numbers(0, n), false},
-		"another key":    {nil, numbers(1, n+1), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			opts := base
-			if c.change != nil {
+			const n = 200_000
+			base := s.options(Options{})
+			want := image(t, &base, numbers(0, n))
+			for name, c := range map[string]struct {
+				change func(*Options)
+				keys   iter.Seq2[[]byte, error]
+				same   bool
+			}{
+				"again":          {func(*Options) {}, numbers(0, n), true},
+				"one worker":     {func(o *Options) { o.Workers = 1 }, numbers(0, n), true},
+				"many workers":   {func(o *Options) { o.Workers = 13 }, numbers(0, n), true},
+				"spilled":        {func(o *Options) { o.MemoryBudget, o.Workers = 2<<20, 2 }, numbers(0, n), true},
+				"spilled by one": {func(o *Options) { o.MemoryBudget, o.Workers = 1<<20, 1 }, shuffled(n, 1), true},
+				"shuffled":       {func(*Options) {}, shuffled(n, 2), true},
+				"capacity given": {func(o *Options) { o.Capacity = n }, shuffled(n, 3), true},
+				"more capacity":  {func(o *Options) { o.Capacity = n + 10_000 }, numbers(0, n), false},
+				"another seed":   {func(o *Options) { o.Seed = 1 }, numbers(0, n), false},
+				"a note":         {func(o *Options) { o.Normalisation = "x" }, numbers(0, n), false},
+				"another key":    {func(*Options) {}, numbers(1, n+1), false},
+			} {
+				opts := base
 				c.change(&opts)
-			}
-			_, path := mustBuild(t, &opts, c.keys)
-			got, err := os.ReadFile(path)
-			must(t, err)
-			if bytes.Equal(got, want) != c.same {
-				t.Errorf("same bytes: %t", !c.same)
-			}
-			if !c.same && bytes.Equal(got[48:64], want[48:64]) {
-				t.Error("other bytes, same UUID")
+				got := image(t, &opts, c.keys)
+				if bytes.Equal(got, want) != c.same {
+					t.Errorf("%s: same bytes: %t", name, !c.same)
+				}
+				if !c.same && bytes.Equal(got[48:64], want[48:64]) {
+					t.Errorf("%s: other bytes, same UUID", name)
+				}
 			}
 		})
 	}
@@ -110,28 +109,18 @@ func testReproducible(t *testing.T, base Options) {
 // TestBuildSpills checks that Build keeps keys beyond the budget in an unnamed file, not in
 // memory.
 func TestBuildSpills(t *testing.T) {
-	const n = 2_000_000 // 16 MB of hashes
-	dir := t.TempDir()
-	var left string
-	keys := func(yield func([]byte, error) bool) {
-		for key := range numbers(0, n) {
-			if !yield(key, nil) {
-				return
-			}
-		}
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			left += e.Name() + " "
-		}
-	}
-	f, err := Build(context.Background(), filepath.Join(dir, "f"), &Options{MemoryBudget: 1 << 20, Capacity: n}, keys)
+	const n = 500_000 // 4 MB of hashes
+	path := filepath.Join(t.TempDir(), "f")
+	var at []string
+	f, err := Build(context.Background(), path, &Options{MemoryBudget: 1 << 20, Capacity: n}, func(yield func([]byte, error) bool) {
+		numbers(0, n)(yield)
+		at, _ = filepath.Glob(path + "*")
+	})
 	must(t, err)
 	defer f.Close()
-	if found, _ := countFound(f, numbers(0, n)); found != n {
-		t.Errorf("%d of %d keys found", found, n)
-	}
-	if names := strings.Fields(left); len(names) != 1 || !strings.HasPrefix(names[0], "f.tmp-") {
-		t.Errorf("at the end of the keys there were %q", left)
+	mustHaveAll(t, f, path, numbers(0, n), n)
+	if len(at) != 1 || at[0] == path {
+		t.Errorf("at the end of the keys there were %q", at)
 	}
 }
 
@@ -149,68 +138,46 @@ func TestWorkersHaveBudget(t *testing.T) {
 	}
 }
 
-// TestBuildCountsEqualKeys covers C7 for Build: every copy counts, in the stash if the slots of
-// its buckets are full; with Distinct, only the first copy counts.
+// TestBuildCountsEqualKeys covers C7 for Build: every copy counts, in the stash if the slots of its
+// lines are full, where one key takes one entry; with Distinct, only the first copy counts. If too many
+// keys need an entry, Build refuses them.
 func TestBuildCountsEqualKeys(t *testing.T) {
-	keys := func(yield func([]byte, error) bool) {
-		for i := range 1000 {
-			for range 1 + i%3*50 {
-				if !yield(fmt.Appendf(nil, "key %d", i), nil) {
-					return
+	for _, kind := range []layout.Kind{layout.Packed, layout.Compact} {
+		for _, c := range []struct {
+			keys, of     int
+			distinct     bool
+			least, stash int // entries
+		}{
+			{1, 100_000, false, 1, 1},
+			{333, 101, false, 300, 333},
+			{333, 101, true, 0, 5},
+			{2000, 100, false, -1, 0},
+			{2000, 100, true, 0, 5},
+		} {
+			for _, capacity := range []int{0, c.keys} {
+				o := &Options{Layout: kind, Distinct: c.distinct, Capacity: uint64(capacity)}
+				items := c.keys * c.of
+				if c.distinct {
+					items = c.keys
+				} else if capacity != 0 {
+					o.Capacity = uint64(items)
 				}
+				path := filepath.Join(t.TempDir(), "f")
+				f, err := Build(context.Background(), path, o, copies(c.keys, c.of))
+				if c.least < 0 {
+					if !errors.Is(err, ErrFull) {
+						t.Errorf("%s, %+v: %v", kind, c, err)
+					}
+					continue
+				}
+				must(t, err)
+				mustHaveAll(t, f, path, copies(c.keys, c.of), uint64(items))
+				if s := f.Stats(); s.Capacity != uint64(items) || s.StashLen < c.least || s.StashLen > c.stash {
+					t.Errorf("%s, %+v: capacity %d, %d entries of the stash", kind, c, s.Capacity, s.StashLen)
+				}
+				f.Close()
 			}
 		}
-	}
-	const copies = 334 + 333*51 + 333*101                                                     // 666 keys have too many copies for their buckets
-	for kind, inStash := range map[layout.Kind]int{layout.Packed: 500, layout.Compact: 333} { // a line of Compact holds 55 copies
-		f, path := mustBuild(t, &Options{Layout: kind}, keys)
-		if s := f.Stats(); s.Len != copies || s.Capacity != copies || s.StashLen < inStash {
-			t.Errorf("%d keys, capacity %d, %d stash entries", s.Len, s.Capacity, s.StashLen)
-		}
-		if r, err := Verify(context.Background(), path); err != nil || r.Items != copies {
-			t.Errorf("%d items, %v", r.Items, err)
-		}
-	}
-	for _, capacity := range []uint64{0, 1000} {
-		f, path := mustBuild(t, &Options{Distinct: true, Capacity: capacity}, keys)
-		if s := f.Stats(); s.Len != 1000 || s.Capacity != 1000 || s.StashLen > 5 {
-			t.Errorf("distinct: %d keys, capacity %d, %d stash entries", s.Len, s.Capacity, s.StashLen)
-		}
-		if r, err := Verify(context.Background(), path); err != nil || r.Items != 1000 {
-			t.Errorf("distinct: %d items, %v", r.Items, err)
-		}
-		if found, asked := countFound(f, keys); found != asked {
-			t.Errorf("distinct: %d of %d found", found, asked)
-		}
-	}
-}
-
-// TestBuildOfManyCopies: one key with many copies takes one stash entry; many such keys need
-// more entries than the stash has, and Build refuses them.
-func TestBuildOfManyCopies(t *testing.T) {
-	copies := func(keys, of int) iter.Seq2[[]byte, error] {
-		return func(yield func([]byte, error) bool) {
-			for i := range keys * of {
-				if !yield(fmt.Appendf(nil, "%d", i%keys), nil) {
-					return
-				}
-			}
-		}
-	}
-	many, keys := 1_000_000, 5000
-	if testing.Short() {
-		many, keys = 20_000, 2000
-	}
-	f, _ := mustBuild(t, nil, copies(1, many))
-	if s := f.Stats(); s.Len != uint64(many) || s.StashLen != 1 {
-		t.Errorf("%d keys, %d stash entries", s.Len, s.StashLen)
-	}
-	path := filepath.Join(t.TempDir(), "f")
-	if _, err := Build(context.Background(), path, nil, copies(keys, 50)); !errors.Is(err, ErrFull) {
-		t.Errorf("%d keys 50 times: %v", keys, err)
-	}
-	if f, err := Build(context.Background(), path, &Options{Distinct: true}, copies(keys, 50)); err != nil || f.Len() != uint64(keys) {
-		t.Errorf("distinct: %v", err)
 	}
 }
 
@@ -218,11 +185,10 @@ func TestBuildOfManyCopies(t *testing.T) {
 // returns ErrFull rather than dropping a key.
 func TestBuildPastCapacity(t *testing.T) {
 	opts := &Options{Capacity: 10_000}
-	f, _ := mustBuild(t, opts, numbers(0, 10_300))
-	if found, _ := countFound(f, numbers(0, 10_300)); found != 10_300 || f.Len() != 10_300 || f.Cap() != 10_000 {
-		t.Errorf("%d found, Len %d, Cap %d", found, f.Len(), f.Cap())
+	f, path := mustBuild(t, opts, numbers(0, 10_300))
+	if mustHaveAll(t, f, path, numbers(0, 10_300), 10_300); f.Cap() != 10_000 {
+		t.Errorf("Cap %d", f.Cap())
 	}
-	path := filepath.Join(t.TempDir(), "f")
 	if _, err := Build(context.Background(), path, opts, numbers(0, 12_000)); !errors.Is(err, ErrFull) {
 		t.Errorf("12,000 keys: %v", err)
 	}
@@ -231,26 +197,23 @@ func TestBuildPastCapacity(t *testing.T) {
 // TestBuildKeysOfAnyLength: short and long keys are hashed in different places. All are found,
 // even though the caller reuses one buffer for them.
 func TestBuildKeysOfAnyLength(t *testing.T) {
-	const n = 50_000
 	lengths := []int{0, 1, 3, 4, 8, 9, 15, 16, 17, 18, 32, 64, 128, 129, 240, 241, 300}
 	buffer := make([]byte, 300)
-	key := func(i int) []byte {
-		for j := range buffer {
-			buffer[j] = byte(i>>(j%4*8)) ^ byte(j)
+	keys := func(yield func([]byte, error) bool) {
+		for i := range 20_000 {
+			for j := range buffer {
+				buffer[j] = byte(i>>(j%4*8)) ^ byte(j)
+			}
+			if !yield(buffer[:lengths[i%len(lengths)]], nil) {
+				return
+			}
 		}
-		return buffer[:lengths[i%len(lengths)]]
 	}
 	for _, workers := range []int{1, 3} {
-		f, _ := mustBuild(t, &Options{Workers: workers, FalsePositiveRate: 1e-6, Distinct: true}, func(yield func([]byte, error) bool) {
-			for i := range n {
-				if !yield(key(i), nil) {
-					return
-				}
-			}
-		})
-		for i := range n {
-			if !f.Contains(key(i)) {
-				t.Fatalf("%d workers: key %d, of %d bytes, is not there", workers, i, len(key(i)))
+		f, _ := mustBuild(t, &Options{Workers: workers, FalsePositiveRate: 1e-6, Distinct: true}, keys)
+		for key := range keys {
+			if !f.Contains(key) {
+				t.Fatalf("%d workers: a key of %d bytes is not there", workers, len(key))
 			}
 		}
 	}
@@ -269,4 +232,107 @@ func TestBuildReportsProgress(t *testing.T) {
 			t.Errorf("no word of %s: %v", stage, seen)
 		}
 	}
+}
+
+// TestBuildLeavesNothingBehind makes Build fail in each way that a test can cause, and checks
+// the directory, the older file, descriptors and goroutines.
+func TestBuildLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	old := image(t, nil, numbers(0, 10))
+	must(t, os.WriteFile(path, old, 0o600))
+	broken, why := errors.New("unexpected EOF in part.gz"), errors.New("the user has pressed ^C")
+	failing := func(after uint64) iter.Seq2[[]byte, error] {
+		return func(yield func([]byte, error) bool) {
+			numbers(0, after)(yield)
+			yield(nil, broken)
+		}
+	}
+	before := leaks(t)
+	fails := func(name string, ctx context.Context, opts *Options, keys iter.Seq2[[]byte, error], want error) {
+		t.Helper()
+		err := func() (err error) {
+			defer func() {
+				if r := recover(); r != nil {
+					err = r.(error)
+				}
+			}()
+			_, err = Build(ctx, path, opts, keys)
+			return err
+		}()
+		if !errors.Is(err, want) && !(want == nil && errors.As(err, new(*OptionError))) {
+			t.Errorf("%s: %v, not %v", name, err, want)
+		}
+		if !bytes.Equal(readFile(t, path), old) {
+			t.Fatalf("%s: the older file has changed", name)
+		}
+		mustListed(t, dir, "f")
+	}
+	background := context.Background()
+	const many = 200_000
+	for _, n := range []uint64{0, 1, 5000, many} {
+		fails(fmt.Sprintf("an error after %d keys", n), background, nil, failing(n), broken)
+		fails(fmt.Sprintf("an error after %d keys, with little memory", n), background, &Options{MemoryBudget: 1 << 20}, failing(n), broken)
+	}
+	ctx, cancel := context.WithCancelCause(background)
+	cancel(why)
+	fails("cancelled before", ctx, nil, numbers(0, 0), why)
+	fails("cancelled before, asks for no key", ctx, &Options{Capacity: 1 << 40}, func(func([]byte, error) bool) { t.Error("asked for keys") }, why)
+	for _, stage := range []string{"hash", "count", "fill", "place", "check"} {
+		at := func(do func()) func(string, uint64, uint64) {
+			return func(s string, done, _ uint64) {
+				if s == stage && done > 0 {
+					do()
+				}
+			}
+		}
+		fails("a panic in "+stage, background, &Options{Distinct: true, Progress: at(func() { panic(why) })}, numbers(0, many), why)
+		if stage == "count" {
+			continue // it has no capacity
+		}
+		ctx, cancel := context.WithCancelCause(background)
+		fails("cancelled in "+stage, ctx, &Options{Capacity: many, Progress: at(func() { cancel(why) })}, numbers(0, many), why)
+	}
+	ctx, cancel = context.WithCancelCause(background) // some items whose lines are full are already in a file
+	fails("cancelled with overflows", ctx, &Options{MemoryBudget: 1 << 20, FalsePositiveRate: 1e-8, Capacity: 1_000_000, Progress: func(stage string, done, total uint64) {
+		if stage == "fill" && done == total {
+			cancel(why)
+		}
+	}}, numbers(0, 1_000_000), why)
+	fails("full", background, &Options{Capacity: 100}, numbers(0, 100_000), ErrFull)
+	fails("a capacity of 2^62", background, &Options{Capacity: 1 << 62}, numbers(0, 1), nil)
+	fails("bad options", background, &Options{FalsePositiveRate: 2}, numbers(0, 1), nil)
+	fails("a panic of the sequence", background, nil, func(yield func([]byte, error) bool) {
+		yield([]byte("a"), nil)
+		panic(broken)
+	}, broken)
+	if after := leaks(t); after != before {
+		t.Errorf("before: %s; after: %s", before, after)
+	}
+	_, err := Build(background, filepath.Join(dir, "none", "f"), nil, numbers(0, 1))
+	if _, err2 := Build(background, dir, nil, numbers(0, 1)); !errors.Is(err, fs.ErrNotExist) || err2 == nil {
+		t.Errorf("in no directory: %v; over a directory: %v", err, err2)
+	}
+}
+
+// TestBuildTakesTheLock: Build does not replace a file that a writer has open, and a Build in
+// progress keeps writers away from the file. Readers that have the older file open keep it.
+func TestBuildTakesTheLock(t *testing.T) {
+	reader, path := mustBuild(t, nil, numbers(0, 1000))
+	inside := false
+	f, err := Build(context.Background(), path, nil, func(yield func([]byte, error) bool) {
+		inside = true
+		if _, err := Build(context.Background(), path, nil, numbers(0, 20)); !errors.Is(err, ErrLocked) {
+			t.Errorf("a build inside a build: %v", err)
+		}
+		yield([]byte("a"), nil)
+	})
+	must(t, err)
+	f.Close()
+	if f, err = Build(context.Background(), path, nil, numbers(5000, 9000)); err != nil || !inside {
+		t.Fatal(err, inside)
+	}
+	defer f.Close()
+	mustHave(t, reader, 0, 1000)
+	mustHaveAll(t, f, path, numbers(5000, 9000), 4000)
 }
