@@ -43,12 +43,18 @@ func spilling() Config {
 	return c
 }
 
-func newTestDraft(tb testing.TB) *osfile.Draft {
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
 	tb.Helper()
-	d, err := osfile.NewDraft(filepath.Join(tb.TempDir(), "draft"))
 	if err != nil {
 		tb.Fatal(err)
 	}
+}
+
+func newTestDraft(tb testing.TB) *osfile.Draft {
+	tb.Helper()
+	d, err := osfile.NewDraft(filepath.Join(tb.TempDir(), "draft"))
+	must(tb, err)
 	tb.Cleanup(func() { d.Discard() })
 	return d
 }
@@ -66,9 +72,7 @@ func TestChecksItself(t *testing.T) {
 		"a stash entry": {func(b *builder) { b.view.Stash[0], b.view.Stash[1] = 1, 1<<32|1 }, false},
 	} {
 		b := &builder{Config: configOf(tabletest.Compact(41, 7)), draft: newTestDraft(t)}
-		if err := b.allocate(context.Background(), 1000); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.allocate(context.Background(), 1000))
 		c.spoil(b)
 		if err := b.check(context.Background()); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)

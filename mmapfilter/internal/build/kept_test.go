@@ -94,9 +94,7 @@ func newKept(t *testing.T, seed, base uint64, ofOne ...int) *keptMaker {
 	for _, h := range slices.Compact(slices.Sorted(slices.Values(k.there))) {
 		slices.Sort(k.items[h])
 		for _, age := range k.items[h] {
-			if err := b.Add(hashes.Item{Hash: h, Age: age}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Add(hashes.Item{Hash: h, Age: age}))
 		}
 		k.held[h] = uint64(len(k.items[h]))
 	}
@@ -141,9 +139,7 @@ func (k *keptMaker) do(t *testing.T, tail *hashes.Tail, op layout.Op, h uint64) 
 		e.Items = k.rng.IntN(2)
 	}
 	k.held[h] += uint64(e.Items)
-	if err := tail.Add(e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tail.Add(e))
 }
 
 // tail appends operations.
@@ -219,10 +215,10 @@ func TestKept(t *testing.T) {
 		{1, 5000, 0, 100},
 		{1, 0, 3, 10},
 		{1, 0, stretchPages*roundStretches + 10, 7},
-		{1, 30_000, 3, 30_000},
-		{2, 0, 2, 40_000},
+		{1, 12_000, 3, 12_000},
+		{2, 0, 2, 10_000},
 		{3, 1000, 2 * stretchPages, 20},
-		{MostInputs, 300, 2, 1000},
+		{MostInputs, 50, 2, 500},
 	} {
 		var all []*keptMaker
 		var want []keptItem
@@ -412,9 +408,7 @@ func TestPageWriter(t *testing.T) {
 	f := new(keptFile)
 	w := pageFile{file: f}
 	for i := range uint64(pages) {
-		if err := w.write(i+1, &hashes.Page{i + 1}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.write(i+1, &hashes.Page{i + 1}))
 		if waiting := i + 2 - max(uint64(len(f.pages)), 1); waiting > writeAtOnce {
 			t.Fatalf("%d pages wait", waiting)
 		}
@@ -476,21 +470,13 @@ func TestBuildKept(t *testing.T) {
 			t.Errorf("distinct %t: planned for %d items, not %d", c.distinct, planned, c.items)
 		}
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, sb, _, err := layout.Newest(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := osfile.OpenHashesOf(path, sb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h, err := recovery.ReadHashesHeader(got.File, sb.Hashes().Identity)
-		if err := errors.Join(err, got.File.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, got.File.Close()))
 		at, before, descent := layout.Position{}, layout.Hashes{}, uint64(5)
 		if c.continues != nil {
 			at, before, descent = tail.Position(), k.counted, 77
@@ -521,9 +507,7 @@ func TestOnlyInserts(t *testing.T) {
 		k.do(t, tail, op, 6)
 		k.endPage(t, tail)
 		m, err := openKept(t, context.Background(), 1, 1<<20, nil, k.kept())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n, all := m.count(); n != 102 || all != want {
 			t.Errorf("operation %d: %d entries, only inserts %t", op, n, all)
 		}

@@ -68,9 +68,7 @@ func TestOrderDecides(t *testing.T) {
 		}
 		for _, distinct := range []bool{false, true} {
 			m, err := openKept(t, context.Background(), 1, 1<<20, agesBySecond, kept...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			w, want := new(worker), c.want
 			if distinct && len(want) > 1 { // the youngest: it may not expire too early
 				want = want[len(want)-1:]

@@ -15,9 +15,7 @@ func TestPieces(t *testing.T) {
 	for _, s := range tabletest.OneEach() {
 		for _, lines := range []uint64{1, 100, 40_000, 1_000_003} {
 			g, err := layout.NewGeometry(s.Kind, s.Params, lines)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p := newPieces(g)
 			chunk, line := int64(0), uint64(0)
 			offset, _ := g.Chunk(0)

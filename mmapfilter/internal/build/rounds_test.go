@@ -29,13 +29,9 @@ func buildHashes(t *testing.T, c Config, hashes []uint64) (b *builder, stored []
 	b.homes, b.came = s, uint64(len(hashes))
 	in := s.collector()
 	for _, h := range hashes {
-		if err := in.add(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, in.add(h))
 	}
-	if err := in.flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, in.flush())
 	if err := b.fromSource(context.Background()); err != nil {
 		return b, nil, err
 	}
@@ -101,7 +97,7 @@ func TestBuildOfAnyHashes(t *testing.T) {
 // TestRounds: the rounds end when there is no more room to gain, and not before. In a full
 // Packed with two slots per bucket, which takes the most rounds, a few items are left.
 func TestRounds(t *testing.T) {
-	many, few := 2_000_000, 10_000
+	many, few := 1_000_000, 5_000
 	if testing.Short() {
 		many, few = 200_000, 2_000
 	}
@@ -163,9 +159,7 @@ func TestWhyFillEnds(t *testing.T) {
 			c := configOf(tabletest.Compact(41, 7))
 			c.Workers, c.Keep = 2, true
 			b := &builder{Config: c, draft: newTestDraft(t)}
-			if err := b.allocate(ctx, 400_000); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.allocate(ctx, 400_000))
 			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(400_000)), first: func() error {
 				if !cancelled {
 					return why

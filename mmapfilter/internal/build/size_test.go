@@ -24,10 +24,7 @@ func superblockOf(w Wish, s Size) *layout.Superblock {
 // TestLimitAboveCapacity covers C4: no filter refuses a key for its rate before it holds its capacity,
 // and with 100 keys or more it takes a few more.
 func TestLimitAboveCapacity(t *testing.T) {
-	step := 0.01
-	if testing.Short() {
-		step = 0.05
-	}
+	const step = 0.03
 	least := math.Inf(1)
 	for _, kind := range layout.Kinds() {
 		for exponent := -0.3; exponent > -9; exponent -= step {
@@ -75,7 +72,7 @@ func TestCompactSizes(t *testing.T) {
 // asked for either.
 func TestRoundedRate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 1))
-	for i := range 4000 {
+	for i := range 1500 {
 		asked := math.Pow(10, -8+7.5*rng.Float64())
 		if i == 0 {
 			asked = 1.4496035873889923e-06 // at which 1.45e-06 was said

@@ -54,9 +54,7 @@ var spoolLosses = map[string]spoolLoss{
 		if err == nil {
 			err = s.mu.files[0].Truncate(info.Size() - 8)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}},
 }
 
@@ -85,9 +83,7 @@ func rewriteSpan(t *testing.T, s *spool, change func(chunk []uint64)) {
 		change(chunk)
 		_, err = span.file.WriteAt(recovery.Bytes(chunk), span.off)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestBuildMissesWhatItLost: hashes that go missing between the sequence and the lines, or that
@@ -118,15 +114,11 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 	c.Distinct, c.Capacity = distinct, capacity
 	b := &builder{Config: c, draft: newTestDraft(t)}
 	if capacity > 0 {
-		if err := b.allocate(context.Background(), capacity); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.allocate(context.Background(), capacity))
 	}
 	defer b.close()
 	const keys = 60_000 // some of them in the file
-	if err := b.spoolParcels(context.Background(), b.ofKeys(tabletest.Numbers(0, keys))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.spoolParcels(context.Background(), b.ofKeys(tabletest.Numbers(0, keys))))
 	loss.do(t, b.homes.(*spool))
 	return b.fromSource(context.Background())
 }
@@ -153,13 +145,9 @@ func TestKeysThatWereNotRead(t *testing.T) {
 // For example, the directory may have been renamed.
 func TestSpoolWithoutAFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o777))
 	draft, err := osfile.NewDraft(filepath.Join(dir, "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer draft.Discard()
 	s := newSpool(draft, 1, minBudget, 1)
 	defer s.close()
@@ -186,9 +174,7 @@ func TestSpoolUsesWhatRoomThereIs(t *testing.T) {
 	c := s.collector()
 	for p, n := range []int{101, 60, 41, 40} {
 		c.open[p] = make([]uint64, n)
-		if err := c.put(uint64(p)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.put(uint64(p)))
 		part := &s.partition[p]
 		if inMemory := p == 1 || p == 3; part.n != n || len(part.chunks) != map[bool]int{true: 1}[inMemory] || len(part.spans) != 1-len(part.chunks) {
 			t.Errorf("%d hashes: %d in %d chunks and %d spans", n, part.n, len(part.chunks), len(part.spans))
@@ -211,13 +197,9 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 	for range n {
 		h := rng.Uint64()
 		sum += h
-		if err := c.add(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.add(h))
 	}
-	if err := c.flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.flush())
 	kept, spilled := 0, 0
 	for i := range s.partition {
 		for _, chunk := range s.partition[i].chunks {
@@ -236,9 +218,7 @@ func TestSpoolKeepsItsBudget(t *testing.T) {
 	var got []uint64
 	for i := range s.parts() {
 		var part []uint64
-		if err := s.each(i, i+1, true, func(chunk []uint64) { part = append(part, chunk...) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.each(i, i+1, true, func(chunk []uint64) { part = append(part, chunk...) }))
 		for _, h := range part {
 			if h>>s.shift != uint64(i) {
 				t.Fatalf("%x in partition %d", h, i)
@@ -263,13 +243,9 @@ func TestLoadOfManyCopies(t *testing.T) {
 		if i%1000 == 0 {
 			h = uint64(i)
 		}
-		if err := in.add(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, in.add(h))
 	}
-	if err := in.flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, in.flush())
 	w := &worker{}
 	hashes, err := w.load(s, 0, 1, false, true)
 	if want := (3*manyHashes + 999) / 1000; err != nil || len(hashes) != want+1 {
