@@ -15,7 +15,7 @@ func TestMarksAreExact(t *testing.T) {
 	marked := 0
 	for step := range 6000 {
 		if filling := step/1000%2 == 0; len(all) == 0 || rng.IntN(4) > 0 == filling {
-			if c := (Class{Line: rng.Uint64N(1 << 20), Fp: rng.Uint32N(1 << 20)}); StashAdd(stash, c, store) {
+			if c := (Class{Line: rng.Uint64N(1 << 20), Fp: rng.Uint32N(1<<20) * rng.Uint32N(2)}); StashAdd(stash, c, store) {
 				all = append(all, c)
 			}
 		} else {

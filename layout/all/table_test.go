@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"maps"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -14,33 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAlternateIsAnInvolution, for any number of lines, and a home that is its
-// own alternate is one.
-func TestAlternateIsAnInvolution(t *testing.T) {
-	for _, k := range layout.Kinds() {
-		for _, p := range layouttest.Params(k) {
-			rapid.Check(t, func(t *rapid.T) {
-				lines := rapid.Uint64Range(1, mostLines(k, p)).Draw(t, "lines")
-				g, err := layout.NewGeometry(k, p, lines)
-				if err != nil {
-					t.Fatal(err)
-				}
-				tab := layout.NewTable(g)
-				it := tab.Split(rapid.Uint64().Draw(t, "hash"))
-				other := tab.Alternate(it)
-				if it.Line >= lines || other.Line >= lines || !tab.Legal(it) || !tab.Legal(other) {
-					t.Fatalf("%+v and %+v in %d lines", it, other, lines)
-				}
-				if back := tab.Alternate(other); back.Line != it.Line || tab.Class(back) != tab.Class(it) || tab.Class(other) != tab.Class(it) {
-					t.Fatalf("%+v, %+v, %+v", it, other, back)
-				}
-			})
-		}
-	}
-}
-
-// TestHashIsAnInverse of Split, the lowest one, for any number of lines.
-func TestHashIsAnInverse(t *testing.T) {
+// TestItemsOfHashes: for any number of lines, Hash returns the lowest hash of the item that Split makes of
+// a hash, and Alternate is its own inverse: the item seen from its other line is of the same class.
+func TestItemsOfHashes(t *testing.T) {
 	for _, k := range layout.Kinds() {
 		for _, p := range layouttest.Params(k) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -53,78 +28,22 @@ func TestHashIsAnInverse(t *testing.T) {
 				tab := layout.NewTable(g)
 				h := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, math.MaxUint64})).Draw(t, "hash")
 				it := tab.Split(h)
-				lowest := tab.Hash(it)
-				if lowest > h || tab.Split(lowest) != it {
-					t.Fatalf("%+v of %#x, %+v of %#x", it, h, tab.Split(lowest), lowest)
+				lowest, other := tab.Hash(it), tab.Alternate(it)
+				if lowest > h || tab.Split(lowest) != it || lowest > 0 && tab.Split(lowest-1) == it {
+					t.Fatalf("%+v of %#x, and %#x is not its lowest hash", it, h, lowest)
 				}
-				if lowest > 0 && tab.Split(lowest-1) == it {
-					t.Fatalf("%#x is not the lowest hash of %+v", lowest, it)
+				if it.Line >= lines || other.Line >= lines || !tab.Legal(it) || !tab.Legal(other) {
+					t.Fatalf("%+v and %+v in %d lines", it, other, lines)
+				}
+				if back := tab.Alternate(other); back.Line != it.Line || tab.Class(back) != tab.Class(it) || tab.Class(other) != tab.Class(it) {
+					t.Fatalf("%+v, %+v, %+v", it, other, back)
+				}
+				if layout.Unhash(tab, lowest) != it || layout.Unhash(tab, tab.Hash(other)) != other {
+					t.Fatalf("the hashes of %+v and %+v lead to others", it, other)
 				}
 			})
 		}
 	}
-}
-
-// TestCost counts what SetOverflow sets, and one more.
-func TestCost(t *testing.T) {
-	layouttest.Each(t, 5, func(t *testing.T, tab layout.Table) {
-		marks, ok := tab.(layout.Hosts)
-		if !ok {
-			return
-		}
-		rng := rand.New(rand.NewPCG(8, 8))
-		var l layout.Line
-		for range 200 {
-			it, before := tab.Split(rng.Uint64()), l
-			want := marks.Cost(&l, it)
-			marks.SetOverflow(&l, it, nil)
-			got := 1
-			for i := range l {
-				got += bits.OnesCount64(l[i] ^ before[i])
-			}
-			if got != want || marks.Cost(&l, it) != 1 {
-				t.Fatalf("%+v sets %d bits of %x, Cost says %d, and %d afterwards", it, got, before, want, marks.Cost(&l, it))
-			}
-		}
-	})
-}
-
-// TestFull: a line is full from the item on that takes its last slot, and not when one has left.
-func TestFull(t *testing.T) {
-	layouttest.Each(t, 3, func(t *testing.T, tab layout.Table) {
-		rng := rand.New(rand.NewPCG(19, 20))
-		g, err := layout.NewGeometry(tab.Kind(), tab.Params(), 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		region := make([]uint64, g.RegionBytes/8)
-		var l layout.Line
-		for line := range tab.Lines() {
-			for full := false; !full; {
-				full = free(tab, region, line) == 0
-				if layout.Load(tab, region, line, &l); full != (tab.Free(l[:], line) == 0) {
-					t.Fatalf("line %d with %d free slots is full: %t", line, tab.Free(l[:], line), full)
-				}
-				it := tab.Split(rng.Uint64())
-				if it.Line = line; full {
-					items := tab.Victims(nil, &l, it)
-					tab.Remove(&l, items[0], nil)
-					if layout.Store(tab, region, line, &l); free(tab, region, line) == 0 {
-						t.Fatalf("line %d is full when an item has left", line)
-					}
-					continue
-				}
-				tab.Place(&l, it, nil)
-				layout.Store(tab, region, line, &l)
-			}
-		}
-	})
-}
-
-// free returns the number of free slots of a line in a region.
-func free(tab layout.Table, region []uint64, line uint64) uint64 {
-	first, n := tab.Words(line)
-	return tab.Free(region[first:first+uint64(n)], line)
 }
 
 // TestSelfAlternate finds items with one home in tables of one, two and three
@@ -281,40 +200,6 @@ func checkVictims(t *rapid.T, tab layout.Table, l *layout.Line, it layout.Item) 
 	return len(victims)
 }
 
-// TestOverflowBits: the bits of an item are its own, lead its lookups on, and
-// change no slot.
-func TestOverflowBits(t *testing.T) {
-	layouttest.Each(t, 1000, func(t *testing.T, tab layout.Table) {
-		rng := rand.New(rand.NewPCG(7, 8))
-		for range 1000 {
-			it := tab.Split(rng.Uint64())
-			var l layout.Line
-			other := tab.Split(rng.Uint64())
-			other.Line = it.Line
-			tab.Place(&l, other, nil)
-			if layout.Overflowed(tab, &l, it) != layouttest.Both(tab) {
-				t.Fatal("overflowed at once, or not, whatever is in the line")
-			}
-			before := l
-			layouttest.SetOverflow(tab, &l, it)
-			if layouttest.Both(tab) && l != before {
-				t.Fatal("there are no bits to set")
-			}
-			items, _, err := countItems(tab, &l, it.Line)
-			if !layout.Overflowed(tab, &l, it) || items != 1 || err != nil {
-				t.Fatalf("%d items, %v", items, err)
-			}
-		}
-	})
-}
-
-// count counts the items of one line.
-func countItems(tab layout.Table, l *layout.Line, line uint64) (items, at uint64, err error) {
-	region := make([]uint64, 8*tab.Lines()+1)
-	layout.Store(tab, region, line, l)
-	return tab.CheckLines(region, line, line+1)
-}
-
 // FuzzLine: no content of a line makes a function of a table panic, and one
 // that passes the check behaves.
 func FuzzLine(f *testing.F) {
@@ -357,24 +242,29 @@ func FuzzLine(f *testing.F) {
 		}
 		v := &layout.View{Region: region, Stash: make([]uint64, layout.StashWords), Runtime: make([]uint64, layout.RuntimeWords)}
 		_, _, bad := tab.CheckLines(region, 0, 5)
-		it := tab.Split(h)
-		var l layout.Line
-		layout.Load(tab, region, it.Line, &l)
-		if o := tab.Probe(&l, it.Line); !(o.Rate >= 0 && o.Rate <= 1 && o.Second >= 0 && o.Second <= 1) {
-			t.Fatalf("%+v", o)
-		}
-		copies := layout.Copies(tab, l, it)
-		if copies > 0 && !layout.Contains(tab, v, h) {
-			t.Fatal("copies, but not found")
-		}
-		tab.Victims(nil, &l, it)
-		before := classes(tab, &l, it.Line)
-		if tab.Place(&l, it, nil) && bad == nil {
+		home := tab.Split(h)
+		for _, it := range []layout.Item{home, tab.Alternate(home)} {
+			var l layout.Line
+			layout.Load(tab, region, it.Line, &l)
+			if o := tab.Probe(&l, it.Line); !(o.Rate >= 0 && o.Rate <= 1 && o.Second >= 0 && o.Second <= 1) {
+				t.Fatalf("%+v", o)
+			}
+			copies := layout.Copies(tab, l, it)
+			if it == home && copies > 0 && !layout.Contains(tab, v, h) {
+				t.Fatal("copies, but not found")
+			}
+			tab.Victims(nil, &l, it)
+			if hosts, ok := tab.(hostsTable); ok {
+				checkHosts(t, hosts, l, it, bad == nil)
+			}
+			before := classes(tab, &l, it.Line)
+			if !tab.Place(&l, it, nil) || bad != nil {
+				continue
+			}
 			if got := layout.Copies(tab, l, it); got != copies+1 {
 				t.Fatalf("%d copies after placing one more than %d", got, copies)
 			}
-			layout.Store(tab, region, it.Line, &l)
-			if !layout.Contains(tab, v, h) {
+			if layout.Store(tab, region, it.Line, &l); it == home && !layout.Contains(tab, v, h) {
 				t.Fatal("placed, but not found")
 			}
 			back := l
@@ -383,9 +273,56 @@ func FuzzLine(f *testing.F) {
 			}
 		}
 		if hosts, ok := tab.(hostsTable); ok {
-			checkHosts(t, hosts, v, it, bad == nil)
+			hosts.MakeBits(v, 0, tab.Lines(), func(word, value uint64) { v.Region[word] = value })
+			hosts.MakeBits(v, 0, tab.Lines(), func(word, value uint64) { t.Fatalf("word %d changes again, to %#x", word, value) })
+			if line, err := hosts.CheckBits(v.Region, 0, tab.Lines()); err != nil {
+				t.Fatalf("line %d: %v", line, err)
+			}
 		}
 	})
+}
+
+// A hostsTable is a table whose lines know their guests.
+type hostsTable interface {
+	layout.Table
+	layout.Hosts
+}
+
+// checkHosts holds such a table to what package layout says of it, for an item of a line of any content,
+// and to more if the line is sound.
+func checkHosts(t *testing.T, tab hostsTable, l layout.Line, it layout.Item, sound bool) {
+	tab.Leavers(nil, &l, it, true)
+	tab.Leavers(nil, &l, it, false)
+	room := tab.GuestRoom(&l)
+	before := l
+	if tab.IsGuest(it) {
+		if tab.SetOverflow(&l, it, nil); l != before || tab.Cost(&l, it) != 0 {
+			t.Fatalf("if %+v leaves %x, the line is %x, which costs %d", it, before, l, tab.Cost(&l, it))
+		}
+		_, n := tab.Related(&l, it)
+		if placed := tab.Place(&l, it, nil); placed != (room > 0) {
+			t.Fatalf("a guest is placed, with room for %d: %t", room, placed)
+		} else if like, more := tab.Related(&l, it); placed && (more != n+1 || like.Line != it.Line || !tab.IsGuest(like) || !tab.SameBits(like.Fp, it.Fp)) {
+			t.Fatalf("%d like %+v, such as %+v, after %d and one more", more, it, like, n)
+		} else if left := tab.GuestRoom(&l); sound && placed && left != room-1 {
+			t.Fatalf("room for %d guests, after %d, and one has come", left, room)
+		}
+		return
+	}
+	had := layout.Overflowed(tab, &l, it)
+	for _, set := range []bool{!had, had} {
+		if set {
+			tab.SetOverflow(&l, it, nil)
+		} else {
+			tab.ClearOverflow(&l, it, nil)
+		}
+		if set != layout.Overflowed(tab, &l, it) || set != (tab.Cost(&l, it) == 1) {
+			t.Fatalf("set: %t, and the cost is %d", set, tab.Cost(&l, it))
+		}
+	}
+	if l != before {
+		t.Fatalf("%x is %x when bits have been changed and changed back", before, l)
+	}
 }
 
 // classes counts the items of a line by class.

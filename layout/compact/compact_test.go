@@ -79,12 +79,12 @@ func TestCompactImage(t *testing.T) {
 			}
 			in := &all[it.Bucket]
 			switch n := rng.IntN(100); {
-			case n == 0 && step%50 == 0:
+			case n == 0:
 				if tab.SetOverflow(&l, it, &s); it.Bucket == atHome {
 					overflow |= 1 << (it.Fp % 16)
 				}
 				guarded = false
-			case n == 1 && step%50 == 1:
+			case n == 1:
 				tab.ClearOverflow(&l, it, &s)
 				overflow &^= 1 << (it.Fp % 16)
 				guarded = false
@@ -159,6 +159,13 @@ func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buc
 		if found != (n > 0) || beyond != away || layout.Copies(t, *l, it) != n {
 			tb.Fatalf("%d of %+v: found %t, beyond %t, %d copies", n, it, found, beyond, layout.Copies(t, *l, it))
 		}
+	}
+	cost := 0
+	if it.Bucket == atHome {
+		cost = 2 - int(overflow>>(it.Fp%16)&1)
+	}
+	if t.Cost(l, it) != cost {
+		tb.Fatalf("if %+v leaves beside the bits %#x, that costs %d", it, overflow, t.Cost(l, it))
 	}
 	home, guests := len(all[atHome]), len(all[aGuest])
 	bits := 492 - int(t.b+t.quotients+1) - home*int(t.r) - guests*int(t.guest)
@@ -320,46 +327,6 @@ func TestSelectBit(t *testing.T) {
 	}
 }
 
-// TestCompactZero: fingerprint 0 is one like any other, in a line and in the stash.
-func TestCompactZero(t *testing.T) {
-	eachCompact(t, 5, func(t *testing.T, tab *table) {
-		v := &layout.View{Region: make([]uint64, 5*8), Stash: make([]uint64, layout.StashWords), Runtime: make([]uint64, layout.RuntimeWords)}
-		h := uint64(1<<64/5) + 1 // the first one of line 1
-		home := tab.Split(h)
-		if home != (layout.Item{Line: 1}) || !tab.Legal(home) || layout.Contains(tab, v, h) {
-			t.Fatalf("%+v", home)
-		}
-		l := layout.LineAt(v.Region, 1)
-		for n := 1; n <= 3; n++ {
-			if !tab.Place(l, home, nil) || layout.Copies(tab, *l, home) != n || !layout.Contains(tab, v, h) {
-				t.Fatalf("%d copies, of %d", layout.Copies(tab, *l, home), n)
-			}
-		}
-		for n := 2; n >= 0; n-- {
-			if !tab.Remove(l, home, nil) || layout.Copies(tab, *l, home) != n || layout.Contains(tab, v, h) != (n > 0) {
-				t.Fatalf("%d copies, of %d", layout.Copies(tab, *l, home), n)
-			}
-		}
-		if *l != (layout.Line{}) || tab.Remove(l, home, nil) {
-			t.Fatal("more is left, or was taken, than was put in")
-		}
-		c := tab.Class(home)
-		if !layout.StashAdd(v.Stash, c, layouttest.Into(v.Stash)) || layout.Contains(tab, v, h) {
-			t.Fatal("found without overflow bits")
-		}
-		if _, _, err := layout.CheckStash(tab, v); err == nil {
-			t.Fatal("an entry without overflow bits is accepted")
-		}
-		tab.SetOverflow(l, home, nil)
-		if _, items, err := layout.CheckStash(tab, v); err != nil || items != 1 || !layout.Contains(tab, v, h) {
-			t.Fatalf("%d items in the stash, %v", items, err)
-		}
-		if !layout.StashRemove(v.Stash, c, layouttest.Into(v.Stash)) || layout.Contains(tab, v, h) || layout.Lookup(tab, v.At, h) {
-			t.Fatal("an item is left in the stash")
-		}
-	})
-}
-
 // TestDirections: a guest is elsewhere than at home, wherever that is; each overflow bit stands
 // for one line, and in a table of many lines no two stand for the same.
 func TestDirections(t *testing.T) {
@@ -395,21 +362,6 @@ func TestDirections(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestUnhash: the hash of an item, at home or a guest, leads to it again.
-func TestUnhash(t *testing.T) {
-	eachCompact(t, 12345, func(t *testing.T, tab *table) {
-		rng := rand.New(rand.NewPCG(tab.r, 9))
-		for range 1000 {
-			home := tab.Split(rng.Uint64())
-			for _, it := range []layout.Item{home, tab.Alternate(home)} {
-				if got := layout.Unhash(tab, tab.Hash(it)); got != it {
-					t.Fatalf("%+v became %+v", it, got)
-				}
-			}
-		}
-	})
 }
 
 // TestPart: a line that was full holds what it has room for, the items that it has and those
@@ -544,32 +496,6 @@ func TestMakeBits(t *testing.T) {
 					t.Fatalf("away from line %d is %+v", line, away)
 				}
 			}
-		}
-	})
-}
-
-// TestVictimsOfDamage: whatever is in a line, each victim that it names makes room.
-func TestVictimsOfDamage(t *testing.T) {
-	eachCompact(t, 50, func(t *testing.T, tab *table) {
-		rng := rand.New(rand.NewPCG(tab.r, 8))
-		named := 0
-		for range 20_000 {
-			l := tab.picture([]uint32{tab.someFingerprint(rng), tab.someFingerprint(rng)}, []uint32{tab.someFingerprint(rng)}, rng.Uint64())
-			for tab.Place(&l, layout.Item{Line: 7, Bucket: uint32(rng.IntN(8)) / 7, Fp: tab.someFingerprint(rng)}, nil) {
-			}
-			for range rng.IntN(3) {
-				l[rng.IntN(len(l))] ^= 1 << rng.IntN(64)
-			}
-			it := layout.Item{Line: 7, Bucket: uint32(rng.IntN(2)), Fp: tab.someFingerprint(rng)}
-			for _, v := range tab.Victims(nil, &l, it) {
-				named++
-				if less := l; !tab.Remove(&less, v, nil) || !tab.Place(&less, it, nil) {
-					t.Fatalf("%016x: without %+v there is no room for %+v", l, v, it)
-				}
-			}
-		}
-		if named == 0 {
-			t.Error("no line had a victim")
 		}
 	})
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestLeavers: they are the victims from the last one to the first, by cost, with the item that
-// comes before those of its cost, and of each direction of a cost only the first.
+// TestLeavers: whatever is in a line, each victim that it names makes room. Leavers are the victims from
+// the last one to the first, by cost, with the item that comes before those of its cost, and of each
+// direction of a cost only the first.
 func TestLeavers(t *testing.T) {
 	eachCompact(t, 50, func(t *testing.T, tab *table) {
 		rng := rand.New(rand.NewPCG(tab.r, 9))
@@ -18,12 +19,20 @@ func TestLeavers(t *testing.T) {
 			l := tab.picture(nil, nil, rng.Uint64())
 			for tab.Place(&l, layout.Item{Line: 7, Bucket: uint32(rng.IntN(8)) / 7, Fp: tab.someFingerprint(rng)}, nil) {
 			}
+			for range rng.IntN(3) {
+				l[rng.IntN(len(l))] ^= 1 << rng.IntN(64)
+			}
 			it := layout.Item{Line: 7, Fp: tab.someFingerprint(rng)}
 			itself := rng.IntN(2) == 0
 			if !itself {
 				it.Bucket = uint32(rng.IntN(2))
 			}
 			all := tab.Victims(nil, &l, it)
+			for _, v := range all {
+				if less := l; !tab.Remove(&less, v, nil) || !tab.Place(&less, it, nil) {
+					t.Fatalf("%016x: without %+v there is no room for %+v", l, v, it)
+				}
+			}
 			if itself {
 				all = append(all, it)
 			}

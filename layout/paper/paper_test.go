@@ -99,6 +99,9 @@ func TestPairLinesAreApart(t *testing.T) {
 			}
 			for line := range uint64(lines) {
 				layout.Load(tab, region, line, &l)
+				if free := tab.Free(l[:], line); free != uint64(tab.b-len(want[line])) {
+					t.Fatalf("line %d has %d free slots, with %d items", line, free, len(want[line]))
+				}
 				slots := tab.slots(&l, line)
 				got := slices.DeleteFunc(slices.Clone(slots[:tab.b]), func(fp uint32) bool { return fp == 0 })
 				slices.Sort(got)
@@ -110,40 +113,6 @@ func TestPairLinesAreApart(t *testing.T) {
 		}
 	})
 }
-
-// TestSortedImage: a semi-sorted bucket has one image for what is in it, in
-// whatever order that came.
-func TestSortedImage(t *testing.T) {
-	eachPair(t, 5, func(t *testing.T, tab *table) {
-		if tab.kind != layout.SemiSorted {
-			return
-		}
-		rng := rand.New(rand.NewPCG(uint64(tab.f), 1))
-		for range 200 {
-			var items []layout.Item
-			for range 1 + rng.IntN(4) {
-				// Few different ones, so that nibbles and whole fingerprints are equal.
-				items = append(items, layout.Item{Line: 3, Fp: 1 + uint32(rng.Uint64N(tab.values))&(tab.topBits()|1)})
-			}
-			var first layout.Line
-			for try := range 10 {
-				var l layout.Line
-				rng.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
-				for _, it := range items {
-					if !tab.Place(&l, it, nil) {
-						t.Fatal("no room")
-					}
-				}
-				if try > 0 && l != first {
-					t.Fatalf("%v gives %x and %x", items, l, first)
-				}
-				first = l
-			}
-		}
-	})
-}
-
-func (t *table) topBits() uint32 { return uint32(0xC) << (t.f - nibbleBits) }
 
 // TestCheckPairs finds what cannot stand in a region (F10): a bit after the last
 // line, a number that no sequence has, rests that fall where nibbles are equal.
