@@ -62,36 +62,6 @@ func TestStash(t *testing.T) {
 	})
 }
 
-// TestStashGoesOn: an entry is found past a full group because of the marks,
-// also when the group is not full any more.
-func TestStashGoesOn(t *testing.T) {
-	stash := make([]uint64, StashBytes/8)
-	rng := rand.New(rand.NewPCG(13, 14))
-	last := uint64(StashGroups-1) * GroupWords // the next group is the first
-	var classes []Class
-	for len(classes) < 9 {
-		if c := (Class{Line: rng.Uint64N(1000), Bucket: rng.Uint32N(8), Fp: 1 + rng.Uint32N(4095)}); c.FirstGroup() == last {
-			classes = append(classes, c)
-			if !StashAdd(stash, c, layouttest.Into(stash)) {
-				t.Fatal("full")
-			}
-		}
-	}
-	for i := uint64(1); i < GroupWords; i += 2 {
-		stash[last+i] = 0 // the count and the fingerprint
-		stash[last+i-1] &= GroupMark
-	}
-	for i, c := range classes {
-		if found := StashCount(stash, c) == 1; found != (i >= 4) {
-			t.Errorf("entry %d: %t", i, found)
-		}
-	}
-	stash[last] = 0
-	if StashCount(stash, classes[8]) != 0 {
-		t.Error("found without a mark")
-	}
-}
-
 // TestStashCountIsBounded: the count of an entry does not run over.
 func TestStashCountIsBounded(t *testing.T) {
 	stash := make([]uint64, StashBytes/8)

@@ -92,36 +92,50 @@ func FuzzScanLog(f *testing.F) {
 	})
 }
 
-// TestScanOfAnyDamage changes random words of a good log. The scan must return some prefix
-// of the operations, or an error.
+// TestScanOfAnyDamage changes random words of a good log, and puts pages of it, and of a log with other
+// records of the same LSNs, where others were. The scan must return some prefix of the operations, or an
+// error; and an error if it was promised more.
 func TestScanOfAnyDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
-	for i := range 60 {
-		l.further = uint64(i % 8)
-		l.do(1+i%9, i%3-1)
-		l.note(layout.Delete)
-		if i%5 == 4 {
-			l.commit()
+	var logs [2]*testLog
+	for other := range logs {
+		l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
+		for i := range 60 {
+			l.further = uint64((i + other) % 8)
+			l.do(1+i%9, i%3-1)
+			l.note(layout.Delete)
+			if i%5 == 4 {
+				l.commit()
+			}
 		}
+		logs[other] = l
 	}
+	l, pages := logs[0], logs[0].w.End()/PageWords-FirstWord/PageWords
 	good := slices.Clone(l.words)
 	for range 20_000 {
 		copy(l.words, good)
 		for range 1 + rng.IntN(4) {
 			i := FirstWord + rng.Uint64N(l.w.End()-FirstWord)
-			switch rng.IntN(3) {
+			to := FirstWord + rng.Uint64N(pages)*PageWords
+			switch rng.IntN(5) {
 			case 0:
 				l.words[i] ^= 1 << rng.IntN(64)
 			case 1:
 				l.words[i] = good[FirstWord+rng.Uint64N(l.w.End()-FirstWord)]
 			case 2:
-				from, to := i/PageWords*PageWords, FirstWord+rng.Uint64N(12)*PageWords
-				copy(l.words[to:to+PageWords], good[from:from+PageWords])
+				copy(l.words[to:to+PageWords], good[i/PageWords*PageWords:])
+			case 3: // not to the first page: what comes before it is gone
+				to = max(to, FirstWord+PageWords)
+				copy(l.words[to:to+PageWords], logs[1].words[to:])
+			case 4:
+				clear(l.words[to : to+PageWords])
 			}
 		}
 		if _, err := l.scan(t, 0); err != nil && !errors.Is(err, layout.ErrCorrupt) {
 			t.Fatal(err)
+		}
+		if s, err := l.scan(t, l.durable); s.LSN < l.durable && rule(err) != "L5" {
+			t.Fatalf("%d is promised: %+v, %v", l.durable, s, err)
 		}
 	}
 }

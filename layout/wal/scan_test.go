@@ -86,50 +86,6 @@ func TestTornRecord(t *testing.T) {
 	}
 }
 
-// TestChain checks that whole segments count only if they are chained to each other.
-func TestChain(t *testing.T) {
-	make3 := func() *testLog {
-		l := newTestLog(make([]uint64, testWords), testLive(nil))
-		l.do(2, 1)
-		l.commit()
-		l.do(2, 1)
-		l.commit()
-		l.do(2, 1)
-		l.commit()
-		return l
-	}
-	l := make3()
-	page := func(words []uint64, i int) []uint64 {
-		return words[FirstWord+i*PageWords : FirstWord+(i+1)*PageWords]
-	}
-	// The first segment has the same number of records, but different ones.
-	other := newTestLog(make([]uint64, testWords), testLive(nil))
-	other.do(1, 0)
-	other.do(1, 1)
-	other.commit()
-	other.do(2, 1)
-	other.commit()
-	for name, change := range map[string]func(){
-		"an old second segment":    func() { copy(page(l.words, 1), page(other.words, 1)) },
-		"the second segment twice": func() { copy(page(l.words, 2), page(l.words, 1)) },
-		"segments in wrong order":  func() { copy(page(l.words, 1), page(l.words, 2)) },
-		"the first segment again":  func() { copy(page(l.words, 1), page(l.words, 0)) },
-		"no second segment":        func() { clear(page(l.words, 1)) },
-		"no first segment":         func() { clear(page(l.words, 0)) },
-		"an empty page, and more":  func() { copy(page(l.words, 3), page(l.words, 2)); clear(page(l.words, 2)) },
-	} {
-		l = make3()
-		change()
-		s, err := Scan(l.words, l.words, l.sb, 0, nil)
-		if s.LSN >= l.commits[2].LSN {
-			t.Errorf("%s: %+v, %v", name, s, err)
-		}
-		if _, err := Scan(l.words, l.words, l.sb, l.commits[2].LSN, nil); rule(err) != "L5" {
-			t.Errorf("%s, promised: %v", name, err)
-		}
-	}
-}
-
 // TestOlderGeneration checks that a log that begins again does not count what is left of the
 // previous generation, even if LSNs and checks fit.
 func TestOlderGeneration(t *testing.T) {
