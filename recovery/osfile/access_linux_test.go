@@ -92,37 +92,27 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	}
 	check(1234, 2345, 0o640)
 
-	old(1234, 2345, 0o666)
-	asUser(t, 1234, 2345, func() {
-		if lost := replace(); lost != "" {
-			t.Errorf("the owner says %q", lost)
-		}
-	})
-	check(1234, 2345, 0o666)
-
-	old(1234, 2345, 0o666)
-	asUser(t, 4321, 2345, func() {
-		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || strings.Contains(lost, "group") {
-			t.Errorf("a member of the group says %q", lost)
-		}
-	})
-	check(4321, 2345, 0o666)
-
-	old(1234, 2345, 0o666)
-	asUser(t, 4321, 5432, func() {
-		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || strings.Contains(lost, "group") {
-			t.Errorf("one of whose groups it is says %q", lost)
-		}
-	}, 9999, 2345)
-	check(4321, 2345, 0o666)
-
-	old(1234, 2345, 0o666)
-	asUser(t, 4321, 5432, func() {
-		if lost := replace(); !strings.Contains(lost, "has owner 4321: this process may not give it the owner of the old one, 1234") || !strings.Contains(lost, "has group 5432: this process may not give it the group of the old one, 2345") {
-			t.Errorf("a stranger says %q", lost)
-		}
-	})
-	check(4321, 5432, 0o666)
+	const owner = "the new file has owner 4321: this process may not give it the owner of the old one, 1234"
+	const group = "the new file has group 5432: this process may not give it the group of the old one, 2345\n"
+	for who, c := range map[string]struct {
+		uid, gid int
+		groups   []int
+		lost     string
+		want     [2]uint32 // owner and group
+	}{
+		"the owner":                 {1234, 2345, nil, "", [2]uint32{1234, 2345}},
+		"a member of the group":     {4321, 2345, nil, owner, [2]uint32{4321, 2345}},
+		"one of whose groups it is": {4321, 5432, []int{9999, 2345}, owner, [2]uint32{4321, 2345}},
+		"a stranger":                {4321, 5432, nil, group + owner, [2]uint32{4321, 5432}},
+	} {
+		old(1234, 2345, 0o666)
+		asUser(t, c.uid, c.gid, func() {
+			if lost := replace(); lost != c.lost {
+				t.Errorf("%s says %q", who, lost)
+			}
+		}, c.groups...)
+		check(c.want[0], c.want[1], 0o666)
+	}
 
 	// The new file has a different group, which gets no more rights than everyone.
 	for mode, want := range map[os.FileMode]os.FileMode{0o660: 0o600, 0o664: 0o644, 0o646: 0o646, 0o677: 0o677, 0o651: 0o611} {
@@ -140,9 +130,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 // that readers are served meanwhile. Any process that may read a file can take such a lock.
 func TestReadLockIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
-	if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, path, make([]byte, 100))
 	for _, command := range []int{unix.F_OFD_SETLK, unix.F_SETLK} {
 		bystander, err := os.Open(path)
 		if err != nil {
@@ -189,13 +177,7 @@ func TestReadLockIsNamed(t *testing.T) {
 // being started has it open still, as it has all files until it runs its program.
 func TestPublishUnlocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
-	d, err := NewDraft(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Allocate(t.Context(), 100); err != nil {
-		t.Fatal(err)
-	}
+	d := mustDraft(t, path, 100)
 	child, err := unix.Dup(int(d.file.Fd()))
 	if err != nil {
 		t.Fatal(err)

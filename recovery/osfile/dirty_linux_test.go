@@ -1,7 +1,6 @@
 package osfile
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -34,9 +33,7 @@ func cached(t *testing.T, f *os.File) (st unix.Cachestat_t) {
 // so the test tries several times, and at least one time it must have something to begin with.
 func TestBeginSync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	put(t, path, nil)
 	f, err := openHashes(path, os.O_RDWR)
 	if err != nil {
 		t.Fatal(err)
@@ -68,12 +65,8 @@ func TestBeginSync(t *testing.T) {
 // to write. The system may write a page before the sync, so the test stores several times,
 // and at least one store must leave something dirty.
 func TestSyncsLeaveNothingDirty(t *testing.T) {
-	f, _ := openGolden(t)
-	v, err := OpenFiles(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	golden, _ := golden(t, "compact-seed.mmf")
+	v := mustFiles(t, golden)
 	created, err := v.CreateLog(wal.MinBytes)
 	if err != nil {
 		t.Fatal(err)
@@ -106,13 +99,7 @@ func TestSyncsLeaveNothingDirty(t *testing.T) {
 	}
 
 	path := filepath.Join(t.TempDir(), "a")
-	d, err := NewDraft(path)
-	if err == nil {
-		err = d.Allocate(context.Background(), 1<<20)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := mustDraft(t, path, 1<<20)
 	for i := range d.Data {
 		d.Data[i] = byte(i)
 	}

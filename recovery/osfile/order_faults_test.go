@@ -43,13 +43,21 @@ func mustCall(t *testing.T, what string, got []string, want ...string) {
 // newGoldenFiles opens a copy of a golden image for writing.
 func newGoldenFiles(t *testing.T) *Files {
 	t.Helper()
-	f, _ := openGolden(t)
-	v, err := OpenFiles(f.Name())
-	if err != nil {
-		t.Fatal(err)
+	path, _ := golden(t, "compact-seed.mmf")
+	return mustFiles(t, path)
+}
+
+// publishWith publishes a draft of 5000 bytes over a file, while the calls go to hook.
+func publishWith(t *testing.T, path string, hook func(call string) error) error {
+	t.Helper()
+	d := mustDraft(t, path, 5000)
+	fault.Hook = hook
+	defer func() { fault.Hook = nil }()
+	err := d.Publish()
+	if info, err := os.Stat(path); err != nil || info.Size() != 5000 {
+		t.Errorf("there is %v, %v", info, err)
 	}
-	t.Cleanup(func() { v.Close() })
-	return v
+	return err
 }
 
 // TestOrderOfPublish checks that the size and content of a new file are durable before it
@@ -74,18 +82,14 @@ func TestOrderOfPublish(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "a")
 		if c.old != "" {
 			old, err := os.ReadFile(c.old)
-			if err == nil {
-				err = os.WriteFile(path, old, 0o600)
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
+			put(t, path, old)
 		}
 		var move, drop []string
 		if c.hashes {
-			if err := os.WriteFile(path+".hashes", nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			put(t, path+".hashes", nil)
 			move, drop = []string{"rename"}, []string{"remove"} // to NAME.hashes.new, which belongs to no filter then
 		}
 		d, err := c.draft(path)
@@ -182,29 +186,19 @@ func TestOrderOfBegin(t *testing.T) {
 // removed, the new file is in place and the error says why.
 func TestPublishTellsOfALogThatStays(t *testing.T) {
 	for n := 1; n <= 3; n++ { // which of its two names the log has, or the hashes stay
-		f, _ := openGolden(t)
-		d, err := NewDraft(f.Name())
-		if err == nil {
-			err = errors.Join(d.Allocate(context.Background(), 5000), os.WriteFile(f.Name()+".hashes", nil, 0o600))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		path, _ := golden(t, "compact-seed.mmf")
+		put(t, path+".hashes", nil)
 		removes := 0
-		fault.Hook = func(call string) error {
-			if call != "remove" {
-				return nil
-			}
-			if removes++; removes == n {
-				return syscall.EIO
+		err := publishWith(t, path, func(call string) error {
+			if call == "remove" {
+				if removes++; removes == n {
+					return syscall.EIO
+				}
 			}
 			return nil
-		}
-		err = d.Publish()
-		fault.Hook = nil
-		info, statErr := os.Stat(f.Name())
-		if !errors.Is(err, syscall.EIO) || removes != 3 || statErr != nil || info.Size() != 5000 {
-			t.Errorf("remove %d of %d fails: %v; %v, %v", n, removes, err, info, statErr)
+		})
+		if !errors.Is(err, syscall.EIO) || removes != 3 {
+			t.Errorf("remove %d of %d fails: %v", n, removes, err)
 		}
 	}
 }
@@ -214,26 +208,16 @@ func TestPublishTellsOfALogThatStays(t *testing.T) {
 func TestPublishTellsOfAMissingMark(t *testing.T) {
 	for call, marked := range map[string]bool{"write": false, "syncdir": true} {
 		f, _ := openGolden(t)
-		d, err := NewDraft(f.Name())
-		if err == nil {
-			err = d.Allocate(context.Background(), 5000)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		fault.Hook = func(c string) error {
+		err := publishWith(t, f.Name(), func(c string) error {
 			if c == call {
 				return syscall.EIO
 			}
 			return nil
-		}
-		err = d.Publish()
-		fault.Hook = nil
+		})
 		epoch := make([]uint64, 1)
 		_, readErr := f.ReadAt(recovery.Bytes(epoch), layout.OffRuntime+8*layout.RuntimeEpoch)
-		info, statErr := os.Stat(f.Name())
-		if !errors.Is(err, syscall.EIO) || !errors.As(err, new(*CompleteError)) || statErr != nil || info.Size() != 5000 {
-			t.Errorf("%s fails: %v; %v, %v", call, err, info, statErr)
+		if !errors.Is(err, syscall.EIO) || !errors.As(err, new(*CompleteError)) {
+			t.Errorf("%s fails: %v", call, err)
 		}
 		if readErr != nil || (epoch[0] == layout.Superseded) != marked {
 			t.Errorf("%s fails: the epoch of the old file is %d, %v", call, epoch[0], readErr)
@@ -245,18 +229,9 @@ func TestPublishTellsOfAMissingMark(t *testing.T) {
 // the logs of the old file are gone and its readers are told. A writer that opened it in between
 // would make a log under a name that is about to be removed, or insert keys that they deny.
 func TestPublisherHasTheLock(t *testing.T) {
-	f, _ := openGolden(t)
-	image, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := NewDraft(f.Name())
-	if err == nil {
-		err = errors.Join(d.Allocate(context.Background(), int64(len(image))), os.WriteFile(f.Name()+".hashes", nil, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, image := golden(t, "compact-seed.mmf")
+	put(t, path+".hashes", nil)
+	d := mustDraft(t, path, len(image))
 	copy(d.Data, image)
 	seen := map[string]int{}
 	fault.Hook = func(call string) error {
@@ -276,16 +251,12 @@ func TestPublisherHasTheLock(t *testing.T) {
 		}
 		return nil
 	}
-	err = d.Publish()
+	err := d.Publish()
 	fault.Hook = nil
 	if err != nil || seen["remove"] != 3 || seen["syncdir"] != 1 || seen["write"] != 1 {
 		t.Errorf("%v, after %v", err, seen)
 	}
-	v, err := OpenFiles(d.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.Close()
+	mustFiles(t, path)
 }
 
 // checkpoint makes a checkpoint, with a log of so many bytes.

@@ -16,9 +16,7 @@ import (
 // if a file ends too early, the error names the first page that is not there.
 func TestPages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	put(t, path, nil)
 	file, err := openHashes(path, os.O_RDWR)
 	if err != nil {
 		t.Fatal(err)

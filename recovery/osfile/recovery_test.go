@@ -34,23 +34,39 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(list, " ")
 }
 
-func TestDraftPublish(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "a")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+// put writes a file.
+func put(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// mustDraft returns a draft of so many bytes.
+func mustDraft(t *testing.T, path string, size int) *Draft {
+	t.Helper()
 	d, err := NewDraft(path)
+	if err == nil {
+		err = d.Allocate(context.Background(), int64(size))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Allocate(context.Background(), 5000); err != nil {
-		t.Fatal(err)
+	return d
+}
+
+// TestDraftPublish checks that the new file is there once it is published, with the permissions of the
+// old one, and in its place behind a link.
+func TestDraftPublish(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
+	put(t, path, []byte("old"))
+	if err := os.Symlink("a", link); err != nil {
+		link = path
 	}
-	for i, b := range d.Data {
-		if b != 0 {
-			t.Fatalf("byte %d is %d", i, b)
-		}
+	d := mustDraft(t, link, 5000)
+	if !bytes.Equal(d.Data, make([]byte, 5000)) {
+		t.Error("it does not begin with zeros")
 	}
 	copy(d.Data, "new")
 	if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
@@ -63,8 +79,14 @@ func TestDraftPublish(t *testing.T) {
 	if err != nil || len(got) != 5000 || string(got[:3]) != "new" {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if list := names(t, dir); list != "a" {
+	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if list := names(t, dir); link != path && list != "a link" {
 		t.Errorf("left %s", list)
+	}
+	if to, err := os.Readlink(link); link != path && to != "a" {
+		t.Errorf("the link leads to %q, %v", to, err)
 	}
 	if d, err = NewDraft(path); err != nil { // the lock of the old file is gone with it
 		t.Fatal(err)
@@ -72,42 +94,10 @@ func TestDraftPublish(t *testing.T) {
 	d.Discard()
 }
 
-// TestDraftKeepsWhatTheOldFileWas checks that the new file keeps the permissions of the old
-// one, and its place behind a link.
-func TestDraftKeepsWhatTheOldFileWas(t *testing.T) {
-	dir := t.TempDir()
-	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("a", link); err != nil {
-		t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
-	}
-	d, err := NewDraft(link)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Allocate(context.Background(), 4096); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Publish(); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Lstat(path)
-	if err != nil || info.Size() != 4096 || info.Mode() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
-	if to, err := os.Readlink(link); err != nil || to != "a" {
-		t.Errorf("the link leads to %q, %v", to, err)
-	}
-}
-
 func TestDraftDiscard(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, path, []byte("old"))
 	for _, allocate := range []bool{false, true} {
 		d, err := NewDraft(path)
 		if err != nil {
@@ -143,9 +133,7 @@ func TestDraftDiscard(t *testing.T) {
 func TestDraftLocksTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, path, []byte("old"))
 	first, err := NewDraft(path)
 	if err != nil {
 		t.Fatal(err)
@@ -168,16 +156,8 @@ func TestDraftLocksTheOldFile(t *testing.T) {
 func TestDraftLocksWhatAppears(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	d, err := NewDraft(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Allocate(context.Background(), 4096); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d := mustDraft(t, path, 4096)
+	put(t, path, []byte("mine"))
 	writer, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -199,18 +179,19 @@ func TestDraftLocksWhatAppears(t *testing.T) {
 func TestLockIsOnTheFileOfThatName(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	put := func(content string) {
+	replace := func() {
 		next := filepath.Join(dir, "next")
-		if err := errors.Join(os.WriteFile(next, []byte(content), 0o600), os.Rename(next, path)); err != nil {
+		put(t, next, nil)
+		if err := os.Rename(next, path); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put("old")
+	replace()
 	defer func(old func()) { beforeLock = old }(beforeLock)
 	times := 0
 	beforeLock = func() {
 		if times++; times <= 3 {
-			put("newer")
+			replace()
 		}
 	}
 	d := &Draft{path: path}
@@ -224,37 +205,6 @@ func TestLockIsOnTheFileOfThatName(t *testing.T) {
 	}
 	if now, err := os.Stat(path); err != nil || !os.SameFile(locked, now) || times != 4 {
 		t.Errorf("locked %v, there is %v, %v, after %d times", locked, now, err, times)
-	}
-}
-
-func TestDraftRefusesWhatIsNoFile(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := NewDraft(dir); err == nil {
-		t.Error("a directory was to be replaced")
-	}
-	var pathError *fs.PathError
-	if _, err := NewDraft(filepath.Join(dir, "no", "such")); !errors.As(err, &pathError) || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("in no directory: %v", err)
-	}
-	if list := names(t, dir); list != "" {
-		t.Errorf("left %s", list)
-	}
-}
-
-func TestWriteZeros(t *testing.T) {
-	for _, size := range []int64{0, 1, 4096, 1 << 20, 3<<20 + 5} {
-		f, err := os.Create(filepath.Join(t.TempDir(), "a"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := writeZeros(f, size, zeroStep); err != nil {
-			t.Fatal(err)
-		}
-		info, err := f.Stat()
-		if err != nil || info.Size() != size {
-			t.Errorf("%d bytes, not %d: %v", info.Size(), size, err)
-		}
-		f.Close()
 	}
 }
 
@@ -341,13 +291,21 @@ func TestOpenRefuses(t *testing.T) {
 	if _, _, err := OpenFile(dir); err == nil {
 		t.Error("a directory was opened")
 	}
+	if _, err := NewDraft(dir); err == nil {
+		t.Error("a directory was to be replaced")
+	}
+	var pathError *fs.PathError
 	if _, _, err := OpenFile(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	empty := filepath.Join(dir, "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
+	if _, err := NewDraft(filepath.Join(dir, "no", "such")); !errors.As(err, &pathError) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in no directory: %v", err)
 	}
+	if list := names(t, dir); list != "" {
+		t.Errorf("left %s", list)
+	}
+	empty := filepath.Join(dir, "empty")
+	put(t, empty, nil)
 	var e *layout.CorruptError
 	if _, _, err := OpenFile(empty); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != 0 {
 		t.Errorf("an empty file: %v", err)
@@ -358,13 +316,13 @@ func TestOpenRefuses(t *testing.T) {
 // between its reading of the superblock and of the log. The log is then ahead of the
 // superblock.
 func TestOpenWhileAWriterBegins(t *testing.T) {
-	golden, _ := openGolden(t)
+	path, _ := golden(t, "compact-seed.mmf")
 	defer func(old func()) { afterHead = old }(afterHead)
 	looks := 0
 	var w *recovery.Writer
 	afterHead = func() {
 		if looks++; looks == 1 {
-			v, err := OpenFiles(golden.Name())
+			v, err := OpenFiles(path)
 			if err == nil {
 				w, _, err = recovery.NewWriter(v)
 			}
@@ -377,7 +335,7 @@ func TestOpenWhileAWriterBegins(t *testing.T) {
 			w.Append([]wal.Store{{Word: layout.WordStash, Value: w.Words()[layout.WordStash]}}, 0, layout.Insert, 0)
 		}
 	}
-	f, head, err := OpenFile(golden.Name())
+	f, head, err := OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,23 +348,39 @@ func TestOpenWhileAWriterBegins(t *testing.T) {
 	}
 }
 
-// openGolden opens a copy of a golden image that the test may change.
-func openGolden(t *testing.T) (f *os.File, head *Head) {
+// golden writes a copy of a golden image, and returns its path.
+func golden(t *testing.T, name string) (path string, image []byte) {
 	t.Helper()
-	image, err := os.ReadFile("../../testdata/compact-seed.mmf")
+	image, err := os.ReadFile("../../testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "a")
-	if err := os.WriteFile(path, image, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, head, err = OpenFile(path)
+	path = filepath.Join(t.TempDir(), "a")
+	put(t, path, image)
+	return path, image
+}
+
+// openGolden opens a copy of a golden image that the test may change.
+func openGolden(t *testing.T) (f *os.File, head *Head) {
+	t.Helper()
+	path, _ := golden(t, "compact-seed.mmf")
+	f, head, err := OpenFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
 	return f, head
+}
+
+// mustFiles opens a file for writing.
+func mustFiles(t *testing.T, path string) *Files {
+	t.Helper()
+	v, err := OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	return v
 }
 
 // TestReadWords checks that ReadWords returns a snapshot or an error.
@@ -443,22 +417,6 @@ func TestReadWords(t *testing.T) {
 	}
 }
 
-// publishOver replaces the file at path by one with the given content.
-func publishOver(t *testing.T, path string, content []byte) {
-	t.Helper()
-	d, err := NewDraft(path)
-	if err == nil {
-		err = d.Allocate(context.Background(), int64(len(content)))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	copy(d.Data, content)
-	if err := d.Publish(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestPublishMarksTheOldFile covers K4: a filter file that has lost its last name says that it is
 // superseded, and nothing else in it has changed. A file with another name, and one that is no filter
 // of a known version, stay as they are.
@@ -466,10 +424,7 @@ func TestPublishMarksTheOldFile(t *testing.T) {
 	if noWriters {
 		t.Skip("NOT TESTED: files are not written to here")
 	}
-	image, err := os.ReadFile("../../testdata/compact-seed.mmf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, image := golden(t, "compact-seed.mmf")
 	superseded := bytes.Clone(image)
 	copy(superseded[layout.OffRuntime+8*layout.RuntimeEpoch:], recovery.Bytes([]uint64{layout.Superseded}))
 	newer := bytes.Clone(image)
@@ -496,9 +451,7 @@ func TestPublishMarksTheOldFile(t *testing.T) {
 		"an empty file":                  {nil, nil, false},
 	} {
 		path := filepath.Join(t.TempDir(), "a")
-		if err := os.WriteFile(path, c.old, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, path, c.old)
 		if c.linked {
 			if err := os.Link(path, path+".backup"); err != nil {
 				t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
@@ -509,7 +462,11 @@ func TestPublishMarksTheOldFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer reader.Close()
-		publishOver(t, path, image)
+		d := mustDraft(t, path, len(image))
+		copy(d.Data, image)
+		if err := d.Publish(); err != nil {
+			t.Fatal(err)
+		}
 		got, err := io.ReadAll(reader)
 		if err != nil || !bytes.Equal(got, c.want) {
 			t.Errorf("%s: %d bytes, which are not those expected: %v", name, len(got), err)

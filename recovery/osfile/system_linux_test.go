@@ -136,13 +136,7 @@ func TestLargePages(t *testing.T) {
 	}
 	const size = 3*largePage + 5*4096
 	draft := func() *Draft {
-		d, err := NewDraft(filepath.Join(dir, "a"))
-		if err == nil {
-			err = d.Allocate(context.Background(), size)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := mustDraft(t, filepath.Join(dir, "a"), size)
 		t.Cleanup(func() { d.Discard() })
 		return d
 	}
@@ -203,15 +197,8 @@ func TestIsSince(t *testing.T) {
 
 // TestFaultsOfBothMappings checks that a fault in either mapping has its offset in the file.
 func TestFaultsOfBothMappings(t *testing.T) {
-	text, err := os.ReadFile("../../testdata/compact-clean.mmf")
-	path := filepath.Join(t.TempDir(), "a")
-	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	v, err := OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, _ := golden(t, "compact-clean.mmf")
+	v := mustFiles(t, path)
 	if err := os.Truncate(path, layout.OffRegion); err != nil {
 		t.Fatal(err)
 	}
@@ -282,16 +269,10 @@ func testSyncedPages(t *testing.T, leave bool) {
 	}
 	check("the log", "64", rss(t, f.Name(), "rw-s"))
 
-	text, err := os.ReadFile("../../testdata/compact-clean.mmf")
+	_, image := golden(t, "compact-clean.mmf")
 	path := filepath.Join(dir, "a")
-	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	v, err := OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
+	put(t, path, image)
+	v := mustFiles(t, path)
 	words := v.Filter().Words()
 	v.Filter().Store(layout.WordRegion, words[layout.WordRegion])
 	loads, stores := rss(t, path, "r--s"), rss(t, path, "rw-s")
@@ -306,7 +287,7 @@ func testSyncedPages(t *testing.T, leave bool) {
 		t.Errorf("%s KiB of what lookups load from after a sync, %s before", left, loads)
 	}
 	for i, word := range words {
-		if i < len(text)/8 && word != binary.LittleEndian.Uint64(text[8*i:]) {
+		if i < len(image)/8 && word != binary.LittleEndian.Uint64(image[8*i:]) {
 			t.Fatalf("word %d has changed", i)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,20 +17,10 @@ import (
 // TestPublishedFileIsNobodysTemporaryFile checks that a process that looks for stale files
 // keeps no writer out of a new file, even if it opened the file before it got its name.
 func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
-	f, _ := openGolden(t)
-	path := f.Name() + "-new"
-	d, err := NewDraft(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Allocate(context.Background(), int64(len(golden))); err != nil {
-		t.Fatal(err)
-	}
-	copy(d.Data, golden)
+	path, image := golden(t, "compact-seed.mmf")
+	path += "-new"
+	d := mustDraft(t, path, len(image))
+	copy(d.Data, image)
 	late, err := os.OpenFile(d.file.Name(), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -41,18 +32,13 @@ func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 	if err := lockDraft(late); err != nil {
 		t.Fatal(err)
 	}
-	v, err := OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.Close()
+	mustFiles(t, path)
 }
 
 // TestDraftIsClosedToOthers checks that no other user may open the new file before it has the
 // permissions of the old one, and that users that may open a filter may open its log.
 func TestDraftIsClosedToOthers(t *testing.T) {
-	f, _ := openGolden(t)
-	path := f.Name()
+	path, _ := golden(t, "compact-seed.mmf")
 	if err := os.Chmod(path, 0o642); err != nil {
 		t.Fatal(err)
 	}
@@ -69,12 +55,7 @@ func TestDraftIsClosedToOthers(t *testing.T) {
 	if err := d.Discard(); err != nil {
 		t.Error(err)
 	}
-	v, err := OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer v.Close()
-	log, err := v.CreateLog(wal.MinBytes)
+	log, err := mustFiles(t, path).CreateLog(wal.MinBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +75,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 		"a.tmp-", "a.tmp-" + digits[1:], "a.tmp-" + digits + "0", "a.tmp-" + strings.ToUpper(digits), "ab.tmp-" + digits, "a.tmp", "b.tmp-" + digits,
 	}
 	for _, name := range append([]string{"a.tmp-" + digits, "a.tmp-ffffffffffffffff"}, stays...) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("left"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(dir, name), []byte("left"))
 	}
 	if err := os.Mkdir(filepath.Join(dir, "a.tmp-aaaaaaaaaaaaaaaa"), 0o700); err != nil {
 		t.Fatal(err)
@@ -115,19 +94,9 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	stays = append(stays, filepath.Base(live.file.Name()))
 	check := func(stays []string) {
 		t.Helper()
-		list := strings.Split(names(t, dir), " ")
-		want := make(map[string]bool)
-		for _, name := range stays {
-			want[name] = true
-		}
-		for _, name := range list {
-			if !want[name] {
-				t.Errorf("%s is still there", name)
-			}
-			delete(want, name)
-		}
-		for name := range want {
-			t.Errorf("%s is gone", name)
+		want := slices.Sorted(slices.Values(stays))
+		if list := names(t, dir); list != strings.Join(want, " ") {
+			t.Errorf("there are %s, not %s", list, want)
 		}
 	}
 	check(stays)
@@ -199,14 +168,7 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{strings.Repeat("n", 255), strings.Repeat("ü", 127), "x" + strings.Repeat("ü", 127)} {
-		d, err := NewDraft(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Allocate(context.Background(), 100); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Publish(); err != nil {
+		if err := mustDraft(t, filepath.Join(dir, name), 100).Publish(); err != nil {
 			t.Fatal(err)
 		}
 		if list := names(t, dir); list != name {
@@ -260,9 +222,7 @@ func TestDraftFollowsLinks(t *testing.T) {
 				}
 			}
 			if exists {
-				if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				put(t, target, []byte("old"))
 			}
 			d, err := draft(filepath.Join(dir, "one"))
 			if exists && name == "NewDraftOf" {
@@ -309,9 +269,7 @@ func newDraftOf(path string) (*Draft, error) { return NewDraftOf(path, 0) }
 func TestBeginRebuildDestroysNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for left, removed := range map[string]bool{"": true, string(make([]byte, 50_000)): false, "notes": false} {
-		if err := os.WriteFile(RebuildPath(path), []byte(left), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, RebuildPath(path), []byte(left))
 		err := BeginRebuild(path)
 		now, _ := os.ReadFile(RebuildPath(path))
 		if removed && (err != nil || len(now) > 0) || !removed && (!errors.Is(err, fs.ErrExist) || string(now) != left) {
