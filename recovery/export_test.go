@@ -27,9 +27,6 @@ func (w *Writer) StoreSame(word uint64) {
 	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0, layout.Insert, 0)
 }
 
-// KeepHashesIn has w write its hashes to another file.
-func (w *Writer) KeepHashesIn(f HashFile) { w.kept.file = f }
-
 // SetMustKeep says whether the hashes must be kept.
 func (w *Writer) SetMustKeep(must bool) { w.kept.must = must }
 

@@ -111,6 +111,9 @@ func operationsOf(kept *recovery.Kept) (all []hashes.Entry, err error) {
 		_, _, err = hashes.ReadTail(kept.Last, at, from, add)
 	}
 	for _, e := range kept.More {
+		if e.Time == 0 {
+			err = errors.New("an operation has no time")
+		}
 		add(e)
 	}
 	return all, err
@@ -351,63 +354,71 @@ func TestHashesMustBeKept(t *testing.T) {
 	}
 }
 
-// TestHashesMustBeKeptByRecovery covers K2: a recovery fails likewise, and can be repeated.
+// TestHashesMustBeKeptByRecovery covers K2: a recovery fails likewise, and can be repeated; or goes on
+// without the hashes, if the filter need not keep them.
 func TestHashesMustBeKeptByRecovery(t *testing.T) {
-	for n, done := 1, false; !done; n++ {
-		path := newKeeping(t, true)
-		h, _ := openFlaky(t, path, true, nil)
-		h.do(100)
-		h.sync()
-		if err := h.Writer.Checkpoint(wal.MinBytes); err != nil {
-			t.Fatal(err)
+	for _, must := range []bool{true, false} {
+		for n, done := 1, false; !done; n++ {
+			path := newKeeping(t, must)
+			h, _ := openFlaky(t, path, must, nil)
+			h.do(100)
+			h.sync()
+			h.checkpoint()
+			h.do(900)
+			h.sync()
+			h.do(50)
+			h.must(h.Abandon())
+			lost := false
+			for _, fail := range []int{n, n, 0} {
+				files, err := osfile.OpenFiles(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				v := &flakyVolume{Files: files, t: t}
+				v.fail(fail, false)
+				w, r, err := recovery.NewWriter(v)
+				done, lost = fail == n && v.failed == "", v.failed != "" && !must
+				switch {
+				case v.failed != "" && must:
+					if !errors.Is(err, errDisk) {
+						t.Errorf("%s fails: %v", v.failed, err)
+					}
+				case err != nil || !r.Recovered || lost && !errors.Is(w.HashesErr(), errDisk):
+					t.Errorf("must %t, call %d: %+v, %v", must, n, r, err)
+				}
+				if err := files.Close(); err != nil || v.bad != nil {
+					t.Error(err, v.bad)
+				}
+				if done || lost {
+					break
+				}
+			}
+			if lost {
+				mustHaveLost(t, "a recovery", path)
+			} else {
+				h.expect(path)
+			}
 		}
-		h.do(900)
-		h.sync()
-		h.do(50)
-		if err := h.Abandon(); err != nil {
-			t.Fatal(err)
-		}
-		for _, fail := range []int{n, n, 0} {
-			files, err := osfile.OpenFiles(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			v := &flakyVolume{Files: files, t: t}
-			v.fail(fail, false)
-			_, r, err := recovery.NewWriter(v)
-			done = fail == n && v.failed == ""
-			switch {
-			case v.failed != "" && !errors.Is(err, errDisk):
-				t.Errorf("%s fails: %v", v.failed, err)
-			case v.failed == "" && (err != nil || !r.Recovered):
-				t.Errorf("call %d: %+v, %v", n, r, err)
-			}
-			if err := files.Close(); err != nil || v.bad != nil {
-				t.Error(err, v.bad)
-			}
-			if done {
-				break
-			}
-		}
-		h.expect(path)
+	}
+}
+
+// mustHaveLost checks that a file at rest does without its hashes.
+func mustHaveLost(t *testing.T, what, path string) {
+	t.Helper()
+	files, err := osfile.OpenFiles(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	w, _, err := recovery.NewWriter(files)
+	if err != nil || !errors.Is(w.HashesErr(), recovery.ErrHashes) || w.Superblock().Hashes().Pages != 0 || w.Superblock().State() == layout.Live {
+		t.Errorf("%s: %v; %v, %+v", what, err, w.HashesErr(), w.Superblock().Hashes())
 	}
 }
 
 // TestHashesNeedNotBeKept covers K2: a filter that need not keep its hashes goes on without them, from
 // the next superblock on.
 func TestHashesNeedNotBeKept(t *testing.T) {
-	lost := func(what, path string) {
-		t.Helper()
-		files, err := osfile.OpenFiles(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer files.Close()
-		w, _, err := recovery.NewWriter(files)
-		if err != nil || !errors.Is(w.HashesErr(), recovery.ErrHashes) || w.Superblock().Hashes().Pages != 0 || w.Superblock().State() == layout.Live {
-			t.Errorf("%s: %v; %v, %+v", what, err, w.HashesErr(), w.Superblock().Hashes())
-		}
-	}
 	for name, keep := range keepCalls {
 		for n := 1; ; n++ {
 			path := newKeeping(t, false)
@@ -432,30 +443,33 @@ func TestHashesNeedNotBeKept(t *testing.T) {
 			if err := errors.Join(h.EndCheckpoint(), h.Clean(), h.Abandon()); err != nil || v.bad != nil {
 				t.Errorf("%s: after %s has failed: %v; %v", name, v.failed, err, v.bad)
 			}
-			lost(name, path)
+			mustHaveLost(t, name, path)
 		}
 	}
-	path := newKeeping(t, false)
-	h, _ := openFlaky(t, path, false, nil)
-	h.do(1000)
-	h.sync()
-	if err := h.Abandon(); err != nil {
-		t.Fatal(err)
+}
+
+// TestUncountedPages covers K2: what a writer that died has appended to NAME.hashes, and no superblock
+// counts, is cut off. Otherwise Salvage would take it for a part of the history, whatever came since.
+func TestUncountedPages(t *testing.T) {
+	w := newHistorian(t, newKeeping(t, false))
+	defer w.Abandon()
+	tail := *w.KeptTail()
+	for h := range uint64(1000) {
+		if err := tail.Add(hashes.Entry{Op: layout.AtLeastOne, Hash: h, Time: 1}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	files, err := osfile.OpenFiles(path)
+	before, err := w.KeptFile().Pages()
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &flakyVolume{Files: files, t: t}
-	v.fail(2, false)
-	w, r, err := recovery.NewWriter(v)
-	if err != nil || !r.Recovered || !errors.Is(w.HashesErr(), errDisk) {
-		t.Errorf("a recovery: %+v, %v", r, err)
+	w.do(1)
+	w.sync()
+	w.checkpoint()
+	pages, err := w.KeptFile().Pages()
+	if counted := w.Superblock().Hashes().Pages; err != nil || before <= counted || pages != counted {
+		t.Errorf("%d pages are there of %d, and %d count: %v", pages, before, counted, err)
 	}
-	if err := files.Close(); err != nil {
-		t.Fatal(err)
-	}
-	lost("a recovery", path)
 }
 
 // TestWhoMustKeepHashes covers K2: a filter that grows by itself must keep its hashes, and one that is

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
@@ -332,5 +333,29 @@ func TestSalvageWithAnotherLog(t *testing.T) {
 	edit(t, path+".hashes", func([]byte) []byte { return kept })
 	if r, left, err := h.salvaged(path, false); !errors.Is(err, layout.ErrCorrupt) {
 		t.Errorf("the log is ahead of what is there: %d operations, %+v, %v", left, r, err)
+	}
+}
+
+// TestSalvageWithTheLogOfACopy: a log of a copy that has done the same is taken, and one that went another
+// way is not.
+func TestSalvageWithTheLogOfACopy(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		path := newKeeping(t, false)
+		twin := copyOf(t, path)
+		h, other := newHistorian(t, path), newHistorian(t, twin)
+		h.do(3)
+		h.sync()
+		h.checkpoint()
+		h.do(2)
+		h.sync()
+		if !same {
+			other.all = make([]hashes.Entry, 1) // so that it does other operations
+		}
+		other.do(4)
+		other.sync()
+		h.must(errors.Join(h.Abandon(), other.Abandon(), os.Rename(twin+".stash", path+".stash")))
+		if _, left, err := h.salvaged(path, false); same && (err != nil || left != 4) || !same && !errors.Is(err, layout.ErrCorrupt) {
+			t.Errorf("the same, %t: %d operations, %v", same, left, err)
+		}
 	}
 }
