@@ -40,10 +40,10 @@ import (
 // beside path: 8 bytes per key and, for a while, 8 bytes for each item whose home line is full:
 // few in Compact, about a fifth of all in Packed and SemiSorted, whose lines are small.
 //
-// In addition, each worker holds up to 2 MiB of keys not yet hashed and sorts one partition of
-// the hashes at a time, using 16 bytes per key. A partition holds 1 in 1,024 of the keys, or 1
-// in 4,096 if Capacity is above 100 million and MemoryBudget has 4 MiB for each worker. The
-// workers share 4 bits for each line of the file, which in Packed and SemiSorted is each bucket.
+// In addition, each worker sorts one partition of the hashes at a time, using 16 bytes per key. A
+// partition holds 1 in 1,024 of the keys, or 1 in 4,096 if Capacity is above 100 million and
+// MemoryBudget has 4 MiB for each worker. The workers share 4 bits for each line of the file, which in
+// Packed and SemiSorted is each bucket.
 // All copies of a key are in one partition: Distinct drops them while reading the partition, in
 // 64 MiB; without Distinct, each copy takes about 40 bytes. If there are many times more keys
 // than Capacity, the hashes for each 64 KiB of lines are sorted at once.

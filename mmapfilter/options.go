@@ -167,7 +167,7 @@ func validateLog(bytes int64) error {
 	return nil
 }
 
-// maxWorkers bounds the memory for keys not yet hashed.
+// maxWorkers bounds the memory that each worker takes beyond the budget.
 const maxWorkers = 1024
 
 // withDefaults returns a copy of o with the defaults for fields that are 0.

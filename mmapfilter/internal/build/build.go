@@ -12,12 +12,12 @@ import (
 // FromKeys makes the file at path from keys. lost says which parts of an older file's owner and
 // group it could not keep. If not all keys have room, the error is a *FullError.
 func FromKeys(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, error]) (lost string, err error) {
-	return build(ctx, path, c, func(b *builder) error { return b.spoolParcels(ctx, b.ofKeys(keys)) })
+	return build(ctx, path, c, func(b *builder) error { return b.spoolHashes(ctx, b.hashed(keys)) })
 }
 
 // FromHashes is FromKeys from the hashes of keys, many at a time. All keys must belong to the shard.
 func FromHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]uint64, error]) (lost string, err error) {
-	return build(ctx, path, c, func(b *builder) error { return b.spoolParcels(ctx, b.ofHashes(blocks)) })
+	return build(ctx, path, c, func(b *builder) error { return b.spoolHashes(ctx, blocks) })
 }
 
 // FromKept is FromKeys from the hashes that filters have kept. If a file of them is damaged, the error

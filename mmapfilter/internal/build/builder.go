@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
@@ -86,8 +87,9 @@ type builder struct {
 	base     *baseFile // nil if the filter does not keep its hashes
 	homeless *spool    // items that found no room: their hashes in the line that they go to next
 	room     lineRoom
-	came     uint64 // keys from the sequence, counted before anything is done with them
-	items    uint64 // those that go into the filter: all, or with Distinct one of each
+	came     uint64      // keys from the sequence, counted before anything is done with them
+	items    uint64      // those that go into the filter: all, or with Distinct one of each
+	stop     atomic.Bool // set by a cancelled context or a worker that failed
 
 	progress struct {
 		sync.Mutex

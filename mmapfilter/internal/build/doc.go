@@ -16,7 +16,7 @@
 //
 // # The steps of a build
 //
-//	hash     hash the keys, short ones in the goroutine that reads them;
+//	hash     hash the keys, in the goroutine that reads them;
 //	         spool the hashes, partitioned by their top bits           all workers
 //	count    the distinct keys, if Distinct is set without Capacity    all workers
 //	fill     each range of lines, from its partition, sorted           all workers
@@ -97,7 +97,7 @@
 // # Reading the source
 //
 // Size is in size.go, Limit in limit.go. fromSource (build.go) runs the steps of a build. The keys come
-// in through ofKeys (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go
+// in through hashed (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go
 // and merge.go. Then come fill.go, rounds.go, in which place runs the rounds, and check.go; victim.go
 // chooses the items that leave a line. builder.go has what the steps share. Verify (verify.go, scan.go)
 // and the last step of a build go through the file by pieces (pieces.go), several at once (parallel.go).

@@ -5,45 +5,55 @@ import (
 	"errors"
 	"iter"
 	"sync"
-	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A parcel carries keys to a worker: the hashes of short keys, which take no longer to hash than
-// to copy, and copies of the others.
-type parcel struct {
-	hashes []uint64
-	bytes  []byte
-	ends   []int // of the keys in bytes
+// blockHashes is how many hashes are handed to a worker at once: enough that handing them over costs
+// little, and few enough that a worker's blocks stay in a cache.
+const blockHashes = 4096
+
+// ErrForeign is returned for a hash of a key that another shard has.
+var ErrForeign = errors.New("hash of a key of another shard")
+
+// hashed yields the hashes of keys, in blocks, but not those of other shards. It hashes in the goroutine
+// that reads the keys: to copy a key for a worker would cost as much.
+func (b *builder) hashed(keys iter.Seq2[[]byte, error]) iter.Seq2[[]uint64, error] {
+	return func(yield func([]uint64, error) bool) {
+		hash, block := layout.NewHasher(b.Seed), make([]uint64, 0, blockHashes)
+		for key, err := range keys {
+			if err == nil && b.stop.Load() {
+				err = errStopped
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			h := hash.Hash(key)
+			if _, ok := b.Shard.Own(h); !ok {
+				continue
+			}
+			if block = append(block, h); len(block) == blockHashes {
+				if !yield(block, nil) {
+					return
+				}
+				block = block[:0]
+			}
+		}
+		yield(block, nil)
+	}
 }
 
-func (p *parcel) n() int { return len(p.hashes) + len(p.ends) }
-
-// maxShort is the length of the longest short key.
-const maxShort = 16
-
-// A parcel is sent when it has that many keys or bytes: enough that sending it costs little, and
-// few enough that a worker's parcels stay in a cache.
-const (
-	parcelKeys  = 4096
-	parcelBytes = 256 << 10
-)
-
-// A parcels sends parcels to the workers of a build, from the calling goroutine.
-type parcels func(full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error
-
-// spoolParcels spools what send sends. The workers hash long keys and partition the hashes.
-func (b *builder) spoolParcels(ctx context.Context, send parcels) error {
+// spoolHashes spools the hashes of keys, all of which must belong to the shard. The workers partition
+// them.
+func (b *builder) spoolHashes(ctx context.Context, blocks iter.Seq2[[]uint64, error]) error {
 	workers, s := b.Workers, newSpool(b.draft, b.Workers, b.MemoryBudget, spoolParts(b.Capacity))
 	b.homes = s
-	full := make(chan *parcel, workers)
-	empty := make(chan *parcel, 2*workers+1)
+	full, empty := make(chan []uint64, workers), make(chan []uint64, 2*workers)
 	for range cap(empty) {
-		empty <- new(parcel)
+		empty <- nil
 	}
-	var stop atomic.Bool // set by a cancelled context or a worker that failed
-	defer context.AfterFunc(ctx, func() { stop.Store(true) })()
+	defer context.AfterFunc(ctx, func() { b.stop.Store(true) })()
 
 	var group sync.WaitGroup
 	errs := make([]error, workers+1)
@@ -51,13 +61,13 @@ func (b *builder) spoolParcels(ctx context.Context, send parcels) error {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			errs[i] = b.hashParcels(s, full, empty, &stop)
+			errs[i] = b.partition(s.collector(), full, empty)
 		}()
 	}
 	errs[workers] = func() error {
 		defer group.Wait() // even if the sequence panics
 		defer close(full)
-		return send(full, empty, &stop)
+		return b.handOver(blocks, full, empty)
 	}()
 	for _, err := range errs {
 		if err != nil && err != errStopped {
@@ -70,96 +80,46 @@ func (b *builder) spoolParcels(ctx context.Context, send parcels) error {
 	return errs[workers]
 }
 
-// ofKeys sends the keys of a sequence.
-func (b *builder) ofKeys(keys iter.Seq2[[]byte, error]) parcels {
-	return func(full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error {
-		p, hash := <-empty, layout.NewHasher(b.Seed)
-		for key, err := range keys {
-			if err != nil {
-				return err
-			}
-			if stop.Load() {
+// handOver hands what stands for the keys in the shard to the workers.
+func (b *builder) handOver(blocks iter.Seq2[[]uint64, error], full chan<- []uint64, empty <-chan []uint64) error {
+	for hashes, err := range blocks {
+		if err != nil {
+			return err
+		}
+		for len(hashes) > 0 {
+			if b.stop.Load() {
 				return errStopped
 			}
-			if len(key) <= maxShort || b.Shard.Count > 0 {
-				own, ok := b.Shard.Own(hash.Hash(key))
+			n, block := min(len(hashes), blockHashes), (<-empty)[:0]
+			for _, h := range hashes[:n] {
+				own, ok := b.Shard.Own(h)
 				if !ok {
-					continue
+					return ErrForeign
 				}
-				p.hashes = append(p.hashes, own)
-			} else {
-				p.bytes = append(p.bytes, key...)
-				p.ends = append(p.ends, len(p.bytes))
+				block = append(block, own)
 			}
-			b.came++
-			if p.n() == parcelKeys || len(p.bytes) >= parcelBytes {
-				b.report("hash", uint64(p.n()), b.Capacity)
-				full <- p
-				p = <-empty
-			}
+			hashes = hashes[n:]
+			b.came += uint64(n)
+			b.report("hash", uint64(n), b.Capacity)
+			full <- block
 		}
-		b.report("hash", uint64(p.n()), b.Capacity)
-		full <- p
-		return nil
 	}
+	return nil
 }
 
-// ErrForeign is returned for a hash of a key that another shard has.
-var ErrForeign = errors.New("hash of a key of another shard")
-
-// ofHashes sends hashes of keys.
-func (b *builder) ofHashes(blocks iter.Seq2[[]uint64, error]) parcels {
-	return func(full chan<- *parcel, empty <-chan *parcel, stop *atomic.Bool) error {
-		for hashes, err := range blocks {
-			if err != nil {
-				return err
-			}
-			for len(hashes) > 0 {
-				if stop.Load() {
-					return errStopped
-				}
-				p := <-empty
-				n := min(len(hashes), parcelKeys)
-				for _, h := range hashes[:n] {
-					own, ok := b.Shard.Own(h)
-					if !ok {
-						return ErrForeign
-					}
-					p.hashes = append(p.hashes, own)
-				}
-				hashes = hashes[n:]
-				b.came += uint64(n)
-				b.report("hash", uint64(n), b.Capacity)
-				full <- p
-			}
-		}
-		return nil
-	}
-}
-
-// hashParcels hashes and spools the keys of parcels. After an error it keeps taking parcels, so
-// that the sender never waits for a worker that has ended.
-func (b *builder) hashParcels(s *spool, full <-chan *parcel, empty chan<- *parcel, stop *atomic.Bool) (err error) {
-	c, hash := s.collector(), layout.NewHasher(b.Seed)
-	for p := range full {
-		start := 0
-		for _, end := range p.ends {
-			p.hashes = append(p.hashes, hash.Hash(p.bytes[start:end]))
-			start = end
-		}
-		for _, h := range p.hashes {
+// partition spools blocks of hashes. After an error it keeps taking them, so that the sender never waits
+// for a worker that has ended.
+func (b *builder) partition(c *collector, full <-chan []uint64, empty chan<- []uint64) (err error) {
+	for block := range full {
+		for _, h := range block {
 			if err != nil {
 				break
 			}
 			if err = c.add(h); err != nil {
-				stop.Store(true)
+				b.stop.Store(true)
 			}
 		}
-		p.hashes, p.bytes, p.ends = p.hashes[:0], p.bytes[:0], p.ends[:0]
-		if cap(p.bytes) > 4*parcelBytes {
-			p.bytes = nil // held a very long key: do not keep that much memory per worker
-		}
-		empty <- p
+		empty <- block
 	}
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
@@ -118,7 +117,7 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 	}
 	defer b.close()
 	const keys = 60_000 // some of them in the file
-	must(t, b.spoolParcels(context.Background(), b.ofKeys(tabletest.Numbers(0, keys))))
+	must(t, b.spoolHashes(context.Background(), b.hashed(tabletest.Numbers(0, keys))))
 	loss.do(t, b.homes.(*spool))
 	return b.fromSource(context.Background())
 }
@@ -126,18 +125,14 @@ func buildWithLoss(t *testing.T, loss spoolLoss, distinct bool, capacity uint64)
 // TestKeysThatWereNotRead: if a worker stops the sequence, not all keys were read, whatever the
 // worker itself returns.
 func TestKeysThatWereNotRead(t *testing.T) {
-	b := &builder{Config: spilling()}
-	full, empty := make(chan *parcel, 1), make(chan *parcel, 2)
-	empty <- new(parcel)
-	empty <- new(parcel)
-	var stop atomic.Bool
-	stop.Store(true)
-	if err := b.ofKeys(tabletest.Numbers(0, 10))(full, empty, &stop); err != errStopped {
-		t.Errorf("stopped: %v", err)
-	}
-	stop.Store(false)
-	if err := b.ofKeys(tabletest.Numbers(0, 10))(full, empty, &stop); err != nil || b.came != 10 {
-		t.Errorf("not stopped: %d keys, %v", b.came, err)
+	for _, stopped := range []bool{true, false} {
+		b := &builder{Config: spilling()}
+		b.stop.Store(stopped)
+		err := b.spoolHashes(context.Background(), b.hashed(tabletest.Numbers(0, 10)))
+		if stopped && err != errStopped || !stopped && (err != nil || b.came != 10) {
+			t.Errorf("stopped: %t; %d keys, %v", stopped, b.came, err)
+		}
+		b.close()
 	}
 }
 
