@@ -38,24 +38,8 @@ func (i *inside) Release() {
 }
 
 func (i *inside) InsertHashes(hashes []uint64) (n int, err error) {
-	f := (*Filter)(i)
-	err = f.insertInto(func(o *openFile) error {
-		var own, following [writer.Batch]uint64
-		next := f.ownHashes(hashes[n:], &following)
-		for n < len(hashes) {
-			part := own[:copy(own[:], next)]
-			if len(part) == 0 {
-				return ErrOtherShard
-			}
-			next = f.ownHashes(hashes[n+len(part):], &following)
-			if err := o.work.Catch(func() error { return o.work.Writer.InsertAll(part, next, &n) }); err != nil {
-				return err
-			}
-			f.inserted(o)
-		}
-		return nil
-	})
-	return n, err
+	b := batch{filter: (*Filter)(i), hashes: hashes, n: len(hashes)}
+	return b.insert()
 }
 
 func (i *inside) SyncAtFunc(seq func(operations uint64) uint64) error {

@@ -20,28 +20,35 @@ func (f *Filter) Insert(key []byte) error { return f.InsertHash(f.hash.Hash(key)
 // mixed as a hash: sequential numbers fall into few lines, which soon fill up. If the filter is a
 // shard and cannot have the key, the error is [ErrOtherShard].
 func (f *Filter) InsertHash(hash uint64) error {
-	own, ok := f.shard.Own(hash)
-	if !ok {
-		return ErrOtherShard
-	}
-	_, err := f.change(own, 1, func(w *writer.Writer) (bool, error) {
-		return true, w.Insert(own)
-	})
+	_, err := f.do(layout.Insert, hash)
 	return err
 }
 
-// change does an operation on a hash that stands for a key in this file. If a rebuild replaces the
-// file, it does the operation in the new one. grow is 1 for an insert and -1 for a delete. It
-// returns what do returns.
-func (f *Filter) change(hash uint64, grow int, do func(w *writer.Writer) (bool, error)) (done bool, err error) {
+// do does an operation on a hash. If a rebuild replaces the file, it does the operation in the new one.
+// done is what InsertUnique or Delete returns.
+func (f *Filter) do(op layout.Op, hash uint64) (done bool, err error) {
+	own, ok := f.shard.Own(hash)
 	for {
 		o, err := f.writable()
-		if err != nil {
+		switch {
+		case err != nil:
 			return false, err
+		case !ok && op == layout.Delete: // a key of another shard is certainly not here
+			return false, nil
+		case !ok:
+			return false, ErrOtherShard
 		}
-		o.work.Writer.PrefetchHome(hash)
+		w := o.work.Writer
+		w.PrefetchHome(own)
 		err = o.work.Catch(func() (err error) {
-			done, err = do(o.work.Writer)
+			switch op {
+			case layout.Insert:
+				err = w.Insert(own)
+			case layout.AtLeastOne:
+				done, err = w.InsertUnique(own)
+			case layout.Delete:
+				done, err = w.Delete(own)
+			}
 			return err
 		})
 		switch {
@@ -49,10 +56,10 @@ func (f *Filter) change(hash uint64, grow int, do func(w *writer.Writer) (bool, 
 			if err = f.awaitTry(o, err); err == nil {
 				continue
 			}
-		case grow > 0:
-			f.inserted(o)
-		default:
+		case op == layout.Delete:
 			f.deleted(o)
+		default:
+			f.inserted(o)
 		}
 		return done && err == nil, err
 	}
@@ -70,62 +77,6 @@ func (f *Filter) awaitTry(o *openFile, err error) error {
 	return err
 }
 
-// InsertBatch inserts keys in order and stops at the first error. It returns the number of keys
-// inserted. It gives the same guarantees as Insert for each key, and is faster.
-func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
-	err = f.insertInto(func(o *openFile) error { return f.insertBatch(o, keys, &n) })
-	return n, err
-}
-
-// insertInto calls insert with the file of the filter, and again if a rebuild has replaced the file or
-// made room. insert goes on where it stopped.
-func (f *Filter) insertInto(insert func(o *openFile) error) error {
-	for {
-		o, err := f.writable()
-		if err != nil {
-			return err
-		}
-		if err = insert(o); err == nil {
-			return nil
-		}
-		if err = f.awaitTry(o, err); err != nil {
-			return err
-		}
-	}
-}
-
-// insertBatch inserts the keys from the n-th on.
-func (f *Filter) insertBatch(o *openFile, keys [][]byte, n *int) error {
-	var hashes, following [writer.Batch]uint64
-	next := f.hashKeys(keys[*n:], &following)
-	for *n < len(keys) {
-		part := hashes[:copy(hashes[:], next)]
-		if len(part) == 0 {
-			return ErrOtherShard
-		}
-		next = f.hashKeys(keys[*n+len(part):], &following)
-		if err := o.work.Catch(func() error { return o.work.Writer.InsertAll(part, next, n) }); err != nil {
-			return err
-		}
-		f.inserted(o)
-	}
-	return nil
-}
-
-// hashKeys hashes the first writer.Batch keys, or all if there are fewer, up to one that belongs to
-// another shard.
-func (f *Filter) hashKeys(keys [][]byte, to *[writer.Batch]uint64) (hashes []uint64) {
-	keys = keys[:min(writer.Batch, len(keys))]
-	for i, key := range keys {
-		own, ok := f.shard.Own(f.hash.Hash(key))
-		if !ok {
-			return to[:i]
-		}
-		to[i] = own
-	}
-	return to[:len(keys)]
-}
-
 // InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it did. Lookup
 // and insert are one step: if several goroutines insert the same key, exactly one adds it.
 //
@@ -136,11 +87,7 @@ func (f *Filter) hashKeys(keys [][]byte, to *[writer.Batch]uint64) (hashes []uin
 // repeat does not make a key younger. Without kept hashes, a Delete of the other key takes the item
 // of both. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
-	own, ok := f.shard.Own(f.hash.Hash(key))
-	if !ok {
-		return false, ErrOtherShard
-	}
-	return f.change(own, 1, func(w *writer.Writer) (bool, error) { return w.InsertUnique(own) })
+	return f.do(layout.AtLeastOne, f.hash.Hash(key))
 }
 
 // Delete deletes one item of a key that was inserted. It reports false and changes
@@ -164,12 +111,7 @@ func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.H
 
 // DeleteHash is Delete for a key whose [Filter.Hash] is known.
 func (f *Filter) DeleteHash(hash uint64) (deleted bool, err error) {
-	own, ok := f.shard.Own(hash)
-	if !ok {
-		_, err := f.writable()
-		return false, err
-	}
-	return f.change(own, -1, func(w *writer.Writer) (bool, error) { return w.Delete(own) })
+	return f.do(layout.Delete, hash)
 }
 
 // Sync commits: it makes every operation that has returned durable and visible to other

@@ -1,0 +1,95 @@
+package mmapfilter
+
+import "github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+
+// InsertBatch inserts keys in order and stops at the first error. It returns the number of keys
+// inserted. It gives the same guarantees as Insert for each key, and is faster.
+func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
+	b := batch{filter: f, keys: keys, n: len(keys)}
+	return b.insert()
+}
+
+// InsertUniqueBatch does [Filter.InsertUnique] for keys in order and stops at the first error. It
+// returns for how many keys it has done so; added[i] says whether it has added keys[i]. added must be
+// at least as long as keys. Each key is one step: of several goroutines that have the same key, exactly
+// one adds it. It is faster than single calls.
+func (f *Filter) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
+	b := batch{filter: f, keys: keys, n: len(keys), unique: true, added: added[:len(keys)]}
+	return b.insert()
+}
+
+// InsertUniqueHashBatch is InsertUniqueBatch for keys whose [Filter.Hash] is known.
+func (f *Filter) InsertUniqueHashBatch(hashes []uint64, added []bool) (n int, err error) {
+	b := batch{filter: f, hashes: hashes, n: len(hashes), unique: true, added: added[:len(hashes)]}
+	return b.insert()
+}
+
+// A batch is keys, or hashes of keys, to insert in order.
+type batch struct {
+	filter *Filter
+	keys   [][]byte // nil if the hashes are known
+	hashes []uint64
+	n      int // how many there are
+	done   int // inserted so far
+	unique bool
+	added  []bool // what InsertUnique returns for each, if unique
+}
+
+// insert goes on where it stopped if a rebuild has replaced the file or made room.
+func (b *batch) insert() (n int, err error) {
+	for {
+		o, err := b.filter.writable()
+		if err != nil {
+			return b.done, err
+		}
+		if err = b.insertInto(o); err == nil {
+			return b.done, nil
+		}
+		if err = b.filter.awaitTry(o, err); err != nil {
+			return b.done, err
+		}
+	}
+}
+
+func (b *batch) insertInto(o *openFile) error {
+	var own, following [writer.Batch]uint64
+	next := b.own(b.done, &following)
+	for b.done < b.n {
+		part := own[:copy(own[:], next)]
+		if len(part) == 0 {
+			return ErrOtherShard
+		}
+		next = b.own(b.done+len(part), &following)
+		err := o.work.Catch(func() error {
+			if b.unique {
+				return o.work.Writer.InsertUniqueAll(part, &b.done, b.added[b.done:])
+			}
+			return o.work.Writer.InsertAll(part, next, &b.done)
+		})
+		if err != nil {
+			return err
+		}
+		b.filter.inserted(o)
+	}
+	return nil
+}
+
+// own returns what stands in the file for the writer.Batch keys after the first ones, or for all if
+// there are fewer, up to one that belongs to another shard.
+func (b *batch) own(first int, to *[writer.Batch]uint64) []uint64 {
+	n := min(writer.Batch, b.n-first)
+	for i := range n {
+		var hash uint64
+		if b.keys != nil {
+			hash = b.filter.hash.Hash(b.keys[first+i])
+		} else {
+			hash = b.hashes[first+i]
+		}
+		own, ok := b.filter.shard.Own(hash)
+		if !ok {
+			return to[:i]
+		}
+		to[i] = own
+	}
+	return to[:n]
+}
