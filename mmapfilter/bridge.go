@@ -11,7 +11,7 @@ import (
 
 func init() {
 	bridge.Of = func(filter any) bridge.Filter { return (*inside)(filter.(*Filter)) }
-	bridge.Follow = func(f bridge.ShardFile) (any, error) { return followShard(f) }
+	bridge.Follow = func(f bridge.ShardFile) any { return followShard(f) }
 	bridge.Shard = func(opts any, shard layout.Shard) (build.Config, error) {
 		return opts.(*Options).buildingShard(shard)
 	}
@@ -28,6 +28,8 @@ func (i *inside) Superblock() *layout.Superblock {
 	}
 	return nil
 }
+
+func (i *inside) Waits() bool { return i.waiting }
 
 func (i *inside) Awaits() bool { return (*Filter)(i).awaits() }
 

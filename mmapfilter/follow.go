@@ -97,18 +97,12 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	}
 	p := poll.New()
 	f := &Follower{path: path, opts: *opts.withDefaults(), poll: p, wake: p.Wake(), life: p.Life}
-	filter, err := f.open() // the error names the path as given
+	err = f.begin() // the error names the path as given
 	f.path = absolute
-	if f.opts.WaitForFile && errors.Is(err, fs.ErrNotExist) {
-		refused := err
-		f.refused.Store(&refused)
-		filter, err = waitingFilter(), nil
-	}
-	if err != nil {
+	if err != nil && !(f.opts.WaitForFile && errors.Is(err, fs.ErrNotExist)) {
 		p.End(err)
 		return nil, err
 	}
-	f.filter.Store(filter)
 	p.Start(f.opts.FollowInterval, after, func() (awaits bool, err error) {
 		_, err = f.Refresh()
 		return f.filter.Load().awaits(), err
@@ -116,15 +110,22 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	return f, nil
 }
 
-// followShard follows a file for a set, which looks.
-func followShard(s bridge.ShardFile) (*Follower, error) {
+// followShard follows a file for a set, which looks. If the file cannot be opened, it waits for another.
+func followShard(s bridge.ShardFile) *Follower {
 	f := &Follower{path: s.Path, opts: *s.Opts.(*OpenOptions), wake: s.Wake, life: s.Life, fits: s.Fits}
+	f.begin()
+	return f
+}
+
+// begin opens the file at the path. If that fails, the follower waits for one.
+func (f *Follower) begin() error {
 	filter, err := f.open()
 	if err != nil {
-		return nil, err
+		f.refused.Store(&err)
+		filter = waitingFilter()
 	}
 	f.filter.Store(filter)
-	return f, nil
+	return err
 }
 
 // awaits reports whether the file that is to take the place of the filter's does not have its name yet.
@@ -142,6 +143,9 @@ func (f *Filter) awaits() bool {
 // verifies it.
 func (f *Follower) open() (*Filter, error) {
 	for tries := 0; ; tries++ {
+		if err := context.Cause(f.life); err != nil {
+			return nil, err
+		}
 		next, err := OpenReadOnly(f.path, &f.opts)
 		if err != nil {
 			return nil, err
@@ -206,8 +210,11 @@ func (f *Follower) Refresh() (swapped bool, err error) {
 	}
 	next, err := f.look(o)
 	if err != nil {
-		refused := err
-		f.refused.Store(&refused)
+		f.refused.Store(&err)
+		if o != nil && f.fits != nil && f.fits(o.newest()) != nil { // the file has been overwritten in place
+			f.filter.Store(waitingFilter())
+			o.release()
+		}
 		return false, err
 	}
 	f.looking.damaged = false

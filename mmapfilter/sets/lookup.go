@@ -46,7 +46,7 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 		for i, key := range some {
 			h := st.hash.Hash(key)
 			number := ShardOf(h, len(st.shards))
-			if f := st.shards[number].file.Load(); f != nil && f.writes {
+			if st.shards[number].writer.Load() != nil {
 				p.add(number, h, i)
 			} else {
 				p.addOther(h, i)
@@ -58,7 +58,7 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 		}
 		for g := range p.sort(len(st.shards)) {
 			number, hashes, answers := p.group(g)
-			f := st.shards[number].get().filter
+			f := st.shards[number].get()
 			if len(hashes) > few {
 				f.ContainsHashes(hashes, answers)
 				continue

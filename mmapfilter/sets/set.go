@@ -12,6 +12,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/poll"
 )
 
@@ -114,6 +115,9 @@ func newSet(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	return s, nil
 }
 
+// maybe answers "maybe" to everything.
+var maybe = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return true })
+
 // about adds the operation and the file to an error unless the error names them already.
 func about(op, path string, err error) error {
 	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
@@ -159,10 +163,9 @@ func (s *Set) read(old *setState) (*setState, error) {
 // verify opens and verifies the shards that old does not have, and has no lookup wait for another one.
 func (st *setState) verify(old *setState) error {
 	for i, sh := range st.shards {
-		sh.get()
 		taken := old != nil && i < len(old.shards) && old.shards[i] == sh
-		if err := sh.err.Load(); err != nil && !taken {
-			return err
+		if bridge.Of(sh.get()).Waits() && !taken {
+			return sh.failure()
 		}
 		sh.settle(st)
 	}
@@ -376,9 +379,7 @@ func (s *Set) Close() error {
 	}
 	var errs []error
 	for _, sh := range st.shards {
-		if err := sh.close(); err != nil {
-			errs = append(errs, &ShardError{sh.number, sh.path, err})
-		}
+		errs = append(errs, sh.close())
 	}
 	return errors.Join(errs...)
 }
@@ -395,7 +396,7 @@ func (s *Set) Warm(ctx context.Context) error {
 		}
 		for _, sh := range st.shards {
 			if err := sh.warm(ctx); err != nil && first == nil {
-				first = &ShardError{sh.number, sh.path, err}
+				first = err
 			}
 			if err := ctx.Err(); err != nil {
 				return err

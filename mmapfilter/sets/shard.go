@@ -48,16 +48,14 @@ type setState struct {
 	written  atomic.Bool // a shard is open for writing
 }
 
-// findLate has each lookup in a shard ask the shard for its file first: until it is open, and while it
+// findLate has each lookup in a shard ask the shard for its filter first: until it is open, and while it
 // is open for writing, since the file may then change at any time.
 func (st *setState) findLate(i int) {
 	sh := st.shards[i]
 	st.lookups.Set(i, layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
 		f := sh.get()
-		if !f.writes {
-			sh.settle(st)
-		}
-		return f.direct().ContainsHash(own)
+		sh.settle(st)
+		return bridge.Of(f).Direct().ContainsHash(own)
 	}))
 }
 
@@ -68,38 +66,14 @@ type setShard struct {
 	path   string
 	want   shardHead
 
-	// file is nil until a key of the shard is looked up.
-	file atomic.Pointer[shardFile]
-	err  atomic.Pointer[ShardError] // why it could not be opened, or another file not be taken
+	// reader is nil until a key of the shard is looked up. writer is nil unless the file is open for
+	// writing.
+	reader atomic.Pointer[mmapfilter.Follower]
+	writer atomic.Pointer[mmapfilter.Filter]
 
 	mu struct {
-		sync.Mutex                      // held to change file, and the shard's Direct in the set
-		follower   *mmapfilter.Follower // has the filter of file; nil if that has none, or writes
-		gone       bool                 // the set no longer has the shard
-	}
-}
-
-// A shardFile is the open file of a shard.
-type shardFile struct {
-	filter *mmapfilter.Filter // nil if it could not be opened, and when the set no longer has the shard
-	writes bool               // the filter is open for writing
-}
-
-// unknown answers "maybe" to everything.
-var unknown, maybe = new(shardFile), layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return true })
-
-// direct looks keys up, by what stands for them in the shard.
-func (f *shardFile) direct() *layout.Direct {
-	if f.filter == nil {
-		return maybe
-	}
-	return bridge.Of(f.filter).Direct()
-}
-
-// release lets lookups in progress end. The mapping goes with the last of them.
-func (f *shardFile) release() {
-	if f != nil && f.filter != nil {
-		bridge.Of(f.filter).Release()
+		sync.Mutex      // held to change reader, its filter, writer, and the shard's Direct in the set
+		gone       bool // the set no longer has the shard
 	}
 }
 
@@ -109,13 +83,9 @@ type shardHead struct {
 	seed, identity uint64
 }
 
-func headOf(sb *layout.Superblock) shardHead {
-	return shardHead{sb.Shard(), sb.Seed(), sb.ShardIdentity()}
-}
-
 // fits returns an error if a file is not the shard.
 func (sh *setShard) fits(sb *layout.Superblock) error {
-	is := headOf(sb)
+	is := shardHead{sb.Shard(), sb.Seed(), sb.ShardIdentity()}
 	if is == sh.want {
 		return nil
 	}
@@ -123,118 +93,100 @@ func (sh *setShard) fits(sb *layout.Superblock) error {
 		is.shard.Number, is.shard.Count, is.identity, sh.want.shard.Number, sh.want.shard.Count, sh.want.identity)}
 }
 
-// get returns the file, and opens it if it has not been.
-func (sh *setShard) get() *shardFile {
-	if f := sh.file.Load(); f != nil {
+// get returns the filter, and opens the file if it has not been. If it cannot be opened, the filter waits.
+func (sh *setShard) get() *mmapfilter.Filter {
+	if f := sh.filter(); f != nil {
 		return f
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if f := sh.file.Load(); f != nil {
+	if f := sh.filter(); f != nil {
 		return f
 	}
-	sh.open()
-	return sh.file.Load()
-}
-
-// open opens the file for reading. REQUIRES: sh.mu.
-func (sh *setShard) open() error {
 	opts := sh.set.opts
 	opts.WaitForFile = false // what waits for a manifest does not wait for its shards
-	follower, err := bridge.Follow(bridge.ShardFile{Path: sh.path, Opts: &opts, Wake: sh.set.poll.Wake(), Life: sh.set.poll.Life, Fits: sh.fits})
-	if err != nil {
-		return sh.refuse(err)
+	follower := bridge.Follow(bridge.ShardFile{Path: sh.path, Opts: &opts, Wake: sh.set.poll.Wake(), Life: sh.set.poll.Life, Fits: sh.fits})
+	sh.reader.Store(follower.(*mmapfilter.Follower))
+	return sh.filter()
+}
+
+// filter returns the filter, or nil if the file has not been opened.
+func (sh *setShard) filter() *mmapfilter.Filter {
+	if r := sh.reader.Load(); r != nil { // first: openForWriting stores the writer before it takes this away
+		return r.Filter()
 	}
-	sh.mu.follower = follower.(*mmapfilter.Follower)
-	sh.file.Store(&shardFile{filter: sh.mu.follower.Filter()})
-	sh.err.Store(nil)
+	return sh.writer.Load()
+}
+
+// opened returns the filter if the file is open, or nil.
+func (sh *setShard) opened() *mmapfilter.Filter {
+	if f := sh.filter(); f != nil && !bridge.Of(f).Waits() {
+		return f
+	}
 	return nil
 }
 
-// refuse notes why a file cannot be used. REQUIRES: sh.mu.
-func (sh *setShard) refuse(err error) error {
-	failed := &ShardError{sh.number, sh.path, err}
-	sh.err.Store(failed)
-	if sh.mu.follower == nil {
-		sh.file.Store(unknown)
-	}
-	return failed
-}
-
-// settle has the set look keys up in the file without asking the shard first.
+// settle has the set look keys up in the file without asking the shard first, unless it is open for
+// writing.
 func (sh *setShard) settle(st *setState) {
+	if sh.writer.Load() != nil {
+		return
+	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if f := sh.file.Load(); !f.writes {
-		st.lookups.Set(sh.number, f.direct())
+	if sh.writer.Load() == nil {
+		st.lookups.Set(sh.number, bridge.Of(sh.filter()).Direct())
 	}
 }
 
 // refresh takes a file that has taken the place of the one in use, or tries again what failed.
 func (sh *setShard) refresh(st *setState) error {
-	if sh.file.Load() == nil {
-		return nil
-	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	old := sh.file.Load()
-	if sh.mu.gone || old.writes {
+	r := sh.reader.Load()
+	if r == nil || sh.mu.gone {
 		return nil
 	}
-	err := sh.look()
-	if now := sh.file.Load(); now != old {
-		st.lookups.Set(sh.number, now.direct())
+	old := r.Filter()
+	_, err := r.Refresh()
+	if now := r.Filter(); now != old {
+		st.lookups.Set(sh.number, bridge.Of(now).Direct())
 	}
-	return err
+	return sh.failed(err)
 }
 
-// look opens the file at the path, unless it is the one in use. REQUIRES: sh.mu.
-func (sh *setShard) look() error {
-	follower := sh.mu.follower
-	if follower == nil {
-		return sh.open()
+// failed makes an error one of the shard.
+func (sh *setShard) failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	swapped, err := follower.Refresh()
-	switch used := bridge.Of(follower.Filter()).Superblock(); {
-	case err != nil && used != nil && headOf(used) != sh.want: // the file in use has been overwritten in place
-		sh.file.Load().release()
-		sh.mu.follower = nil
-		return sh.refuse(err)
-	case err != nil:
-		return sh.refuse(err)
-	case swapped:
-		sh.file.Store(&shardFile{filter: follower.Filter()})
-	}
-	sh.err.Store(nil)
-	return nil
+	return &ShardError{sh.number, sh.path, err}
 }
 
-// opened returns the filter if the file is open, or nil.
-func (sh *setShard) opened() *mmapfilter.Filter {
-	if f := sh.file.Load(); f != nil {
-		return f.filter
-	}
-	return nil
-}
-
+// failure returns what limits the shard, or nil.
 func (sh *setShard) failure() error {
-	if err := sh.err.Load(); err != nil {
-		return err
+	if r := sh.reader.Load(); r != nil {
+		return sh.failed(r.Err())
 	}
-	if f := sh.opened(); f != nil {
-		if err := f.Err(); err != nil {
-			return &ShardError{sh.number, sh.path, err}
-		}
+	if f := sh.writer.Load(); f != nil {
+		return sh.failed(f.Err())
 	}
 	return nil
+}
+
+// release gives back the memory of the file. Lookups in progress may end in it.
+func release(f *mmapfilter.Filter) {
+	if f != nil {
+		bridge.Of(f).Release()
+	}
 }
 
 // letGo lets go of the file, for the set no longer has the shard.
 func (sh *setShard) letGo() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.mu.gone, sh.mu.follower = true, nil
-	sh.file.Swap(unknown).release()
+	sh.mu.gone = true
+	release(sh.filter())
 }
 
 // close closes the file for good. Its filter stays, for Len.
@@ -242,27 +194,24 @@ func (sh *setShard) close() error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.mu.gone = true
-	switch f := sh.file.Load(); {
-	case f == nil:
-		sh.file.Store(unknown)
-	case sh.mu.follower != nil:
-		return sh.mu.follower.Close()
-	case f.filter != nil:
-		return f.filter.Close()
+	if f := sh.writer.Load(); f != nil {
+		return sh.failed(f.Close())
+	}
+	if r := sh.reader.Load(); r != nil {
+		return sh.failed(r.Close())
 	}
 	return nil
 }
 
 // openForWriting opens the file for writing, in the place of one that is open for reading. From then on
-// the set asks the shard for its file at each lookup: see findLate.
+// the set asks the shard for its filter at each lookup: see findLate.
 func (sh *setShard) openForWriting(st *setState) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	old := sh.file.Load()
 	if sh.mu.gone {
 		return mmapfilter.ErrClosed
 	}
-	if old != nil && old.writes {
+	if sh.writer.Load() != nil {
 		return nil
 	}
 	if _, err := os.Stat(sh.path); err != nil {
@@ -275,31 +224,30 @@ func (sh *setShard) openForWriting(st *setState) error {
 	if err := sh.fits(bridge.Of(f).Superblock()); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	sh.file.Store(&shardFile{filter: f, writes: true})
-	sh.mu.follower = nil
-	sh.err.Store(nil)
+	old := sh.filter()
+	sh.writer.Store(f)
+	sh.reader.Store(nil)
 	st.written.Store(true)
 	st.findLate(sh.number)
-	old.release()
+	release(old)
 	return nil
 }
 
 // awaits reports whether the file in use awaits the one that is to take its place.
 func (sh *setShard) awaits() bool {
-	f := sh.opened()
+	f := sh.filter()
 	return f != nil && bridge.Of(f).Awaits()
 }
 
 // warm does nothing if the file cannot be opened.
-func (sh *setShard) warm(ctx context.Context) (err error) {
+func (sh *setShard) warm(ctx context.Context) error {
 	for {
-		f := sh.get()
-		if f.filter != nil {
-			err = f.filter.Warm(ctx)
+		f, err := sh.get(), error(nil)
+		if !bridge.Of(f).Waits() {
+			err = f.Warm(ctx)
 		}
-		if sh.file.Load() == f {
-			return err
+		if sh.filter() == f {
+			return sh.failed(err)
 		}
-		err = nil
 	}
 }

@@ -53,11 +53,7 @@ func (s *Set) home(key []byte) (*mmapfilter.Filter, error) {
 	if st == nil {
 		return nil, mmapfilter.ErrClosed
 	}
-	f := st.shards[ShardOf(st.hash.Hash(key), len(st.shards))].get().filter
-	if f == nil {
-		return nil, mmapfilter.ErrReadOnly
-	}
-	return f, nil
+	return st.shards[ShardOf(st.hash.Hash(key), len(st.shards))].get(), nil
 }
 
 // Insert is [mmapfilter.Filter.Insert] into the shard that the key belongs to. If this process has not
@@ -129,15 +125,12 @@ func (s *Set) insertParts(keys [][]byte, added []bool, insert func(f *mmapfilter
 				continue
 			}
 			sh := st.shards[number]
-			done, err := 0, mmapfilter.ErrReadOnly
-			if f := sh.get().filter; f != nil {
-				done, err = insert(f, hashes, answers)
-			}
+			done, err := insert(sh.get(), hashes, answers)
 			if n += done; err != nil {
 				if failed == nil {
 					failed = make(map[int]error)
 				}
-				failed[number] = &ShardError{sh.number, sh.path, err}
+				failed[number] = sh.failed(err)
 			}
 		}
 		if added != nil {
@@ -172,12 +165,8 @@ func (s *Set) eachWriter(do func(f *mmapfilter.Filter) error) error {
 	}
 	var errs []error
 	for _, sh := range st.shards {
-		f := sh.file.Load()
-		if f == nil || !f.writes {
-			continue
-		}
-		if err := do(f.filter); err != nil {
-			errs = append(errs, &ShardError{sh.number, sh.path, err})
+		if f := sh.writer.Load(); f != nil {
+			errs = append(errs, sh.failed(do(f)))
 		}
 	}
 	return errors.Join(errs...)

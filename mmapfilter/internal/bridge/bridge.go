@@ -17,6 +17,8 @@ type Filter interface {
 	Direct() *layout.Direct
 	// Superblock returns the newest one, or nil after Close.
 	Superblock() *layout.Superblock
+	// Waits reports whether the filter has no file yet: see Follow.
+	Waits() bool
 	// Awaits reports whether the file that is to take the place of this one does not have its name yet.
 	Awaits() bool
 	// Release gives back the memory of the file. Lookups in progress still find what is there; Close
@@ -48,8 +50,9 @@ type ShardFile struct {
 	Fits func(sb *layout.Superblock) error // why the set cannot use a file with this superblock, or nil
 }
 
-// Follow returns a *mmapfilter.Follower that looks when Refresh is called.
-var Follow func(f ShardFile) (follower any, err error)
+// Follow returns a *mmapfilter.Follower that looks when Refresh is called. As long as there is no file that
+// can be opened and that fits, its filter waits, and answers "maybe" to every key.
+var Follow func(f ShardFile) (follower any)
 
 // Shard returns how to build a shard of a set with the options.
 var Shard func(opts any, shard layout.Shard) (build.Config, error)
