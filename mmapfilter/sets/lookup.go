@@ -38,36 +38,33 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 // shard, since what is pending in a shard is not in its table. Those of all other shards are looked up
 // together.
 func (st *setState) containsWritten(keys [][]byte, found []bool) {
-	p := parts.Get().(*part)
+	p, others := parts.Get().(*part), len(st.shards)
 	defer parts.Put(p)
 	for len(keys) > 0 {
 		some := keys[:min(len(keys), mostKeys)]
-		p.clear()
+		p.clear(others + 1)
 		for i, key := range some {
 			h := st.hash.Hash(key)
 			number := ShardOf(h, len(st.shards))
-			if st.shards[number].writer.Load() != nil {
-				p.add(number, h, i)
-			} else {
-				p.addOther(h, i)
+			if st.shards[number].writer.Load() == nil {
+				number = others
 			}
+			p.add(number, h, i)
 		}
-		if hashes, answers := p.others(); len(hashes) > 0 {
-			st.lookups.ContainsHashes(hashes, answers)
-			p.answerOthers(found)
-		}
-		for g := range p.sort(len(st.shards)) {
-			number, hashes, answers := p.group(g)
-			f := st.shards[number].get()
-			if len(hashes) > few {
-				f.ContainsHashes(hashes, answers)
-				continue
+		for _, number := range p.used {
+			hashes, answers := p.keys(number)
+			switch {
+			case number == others:
+				st.lookups.ContainsHashes(hashes, answers)
+			case len(hashes) > few:
+				st.shards[number].get().ContainsHashes(hashes, answers)
+			default:
+				for i, h := range hashes {
+					answers[i] = st.shards[number].get().ContainsHash(h)
+				}
 			}
-			for i, h := range hashes {
-				answers[i] = f.ContainsHash(h)
-			}
+			p.answer(number, found)
 		}
-		p.answer(found)
 		keys, found = keys[len(some):], found[len(some):]
 	}
 }

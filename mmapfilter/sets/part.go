@@ -1,94 +1,56 @@
 package sets
 
-// mostKeys is how many keys of a batch are sorted at once: many, so that a shard has several of them,
-// but few enough that a part, of 31 bytes a key, fits in a cache. A uint16 counts them.
+import "sync"
+
+// mostKeys is how many keys of a batch are divided at once: many, so that a shard has several of them,
+// but few enough that they stay in a cache.
 const mostKeys = 1024
 
-// A part of a batch of keys, sorted by the shards that they belong to, so that a shard takes all of its
-// keys in one call. A counting sort puts them in the order of their shards; keys of one shard keep their
-// order. Keys of shards that are looked up together need no order: they are the others. The zero part is
-// empty.
+// A part of a batch of keys, divided by shards, so that a shard takes all of its keys in one call. Keys
+// of one shard keep their order. The zero part is empty.
 type part struct {
-	n, rest int // keys to sort, and others
-
-	// The keys as they came. Those of the others are filled in from the end backwards.
-	numbers [mostKeys]uint32 // of the shards
-	hashes  [mostKeys]uint64
-	of      [mostKeys]uint16 // which keys of the batch they are
-	found   [mostKeys]bool
-
-	// The keys in the order of their shards.
-	sorted [mostKeys]uint64
-	at     [mostKeys]uint16     // where each key is there
-	starts []uint16             // of each shard
-	first  [mostKeys + 1]uint16 // of each group: the keys of one shard
-	groups [mostKeys]uint32     // its shard
+	groups []group // of each shard, and behind them those of further groups
+	used   []int   // which of them have keys
+	found  [mostKeys]bool
 }
 
-// clear removes all keys.
-func (p *part) clear() { p.n, p.rest = 0, 0 }
-
-// add adds key i of the batch, with its hash.
-func (p *part) add(shard int, hash uint64, i int) {
-	p.numbers[p.n], p.hashes[p.n], p.of[p.n] = uint32(shard), hash, uint16(i)
-	p.n++
+// A group is the keys of a shard.
+type group struct {
+	hashes []uint64
+	of     []uint16 // which keys of the part they are
 }
 
-// addOther adds key i of the batch, with its hash, to the others.
-func (p *part) addOther(hash uint64, i int) {
-	p.rest++
-	p.hashes[mostKeys-p.rest], p.of[mostKeys-p.rest] = hash, uint16(i)
+var parts = sync.Pool{New: func() any { return new(part) }}
+
+// clear removes all keys, and makes room for as many groups.
+func (p *part) clear(groups int) {
+	for _, g := range p.used {
+		p.groups[g] = group{p.groups[g].hashes[:0], p.groups[g].of[:0]}
+	}
+	p.used = p.used[:0]
+	if n := groups - len(p.groups); n > 0 {
+		p.groups = append(p.groups, make([]group, n)...)
+	}
 }
 
-// others returns the hashes of the others, and where to store which of them are found.
-func (p *part) others() (hashes []uint64, found []bool) {
-	return p.hashes[mostKeys-p.rest:], p.found[:p.rest]
+// add adds key i of the part, with its hash, to a group.
+func (p *part) add(to int, hash uint64, i int) {
+	g := &p.groups[to]
+	if len(g.of) == 0 {
+		p.used = append(p.used, to)
+	}
+	g.hashes, g.of = append(g.hashes, hash), append(g.of, uint16(i))
 }
 
-// answerOthers stores the answers for the others at their places in the batch. Call it before sort: the
-// groups use the same memory.
-func (p *part) answerOthers(found []bool) {
-	for k, i := range p.of[mostKeys-p.rest:] {
+// keys returns the hashes of a group, and where to store the answers.
+func (p *part) keys(of int) (hashes []uint64, found []bool) {
+	hashes = p.groups[of].hashes
+	return hashes, p.found[:len(hashes)]
+}
+
+// answer stores the answers for a group at the places of the keys in the part.
+func (p *part) answer(of int, found []bool) {
+	for k, i := range p.groups[of].of {
 		found[i] = p.found[k]
-	}
-}
-
-// sort puts the keys in the order of their shards (counting sort), and returns the number of
-// groups: the shards that have any.
-func (p *part) sort(shards int) (groups int) {
-	if len(p.starts) < shards+1 {
-		p.starts = make([]uint16, shards+1)
-	}
-	starts := p.starts[:shards+1]
-	clear(starts)
-	for _, number := range p.numbers[:p.n] {
-		starts[number+1]++
-	}
-	for number := range shards {
-		keys := starts[number+1]
-		starts[number+1] += starts[number]
-		if keys > 0 {
-			p.first[groups], p.groups[groups] = starts[number], uint32(number)
-			groups++
-		}
-	}
-	p.first[groups] = uint16(p.n)
-	for i, number := range p.numbers[:p.n] {
-		p.sorted[starts[number]], p.at[i] = p.hashes[i], starts[number]
-		starts[number]++
-	}
-	return groups
-}
-
-// group returns the shard of a group, its keys, and where to store which of them are found.
-func (p *part) group(g int) (shard int, hashes []uint64, found []bool) {
-	from, to := p.first[g], p.first[g+1]
-	return int(p.groups[g]), p.sorted[from:to], p.found[from:to]
-}
-
-// answer stores the answers for the keys of the groups at their places in the batch.
-func (p *part) answer(found []bool) {
-	for k, at := range p.at[:p.n] {
-		found[p.of[k]] = p.found[at]
 	}
 }
