@@ -75,6 +75,7 @@ func TestContainsAllocatesNothing(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 5000))
 	for _, checked := range []bool{false, true} {
 		f := mustOpenReadOnly(t, path, &OpenOptions{Checked: checked})
+		follower := mustFollow(t, path, &OpenOptions{Checked: checked, FollowInterval: -1})
 		key, keys := []byte("absent"), make([][]byte, 300)
 		hashes, found := make([]uint64, 300), make([]bool, 300)
 		for name, ask := range map[string]func(){
@@ -83,51 +84,12 @@ func TestContainsAllocatesNothing(t *testing.T) {
 			"ContainsHash":   func() { f.ContainsHash(77) },
 			"ContainsBatch":  func() { f.ContainsBatch(keys, found) },
 			"ContainsHashes": func() { f.ContainsHashes(hashes, found) },
+			"a follower":     func() { follower.Contains(key); follower.ContainsString("absent"); follower.ContainsBatch(keys, found) },
 		} {
 			if n := testing.AllocsPerRun(100, ask); n != 0 {
 				t.Errorf("checked=%t: %s allocates %v times", checked, name, n)
 			}
 		}
-	}
-}
-
-func TestClose(t *testing.T) {
-	for _, r := range []Residency{ResidencyDefault, ResidencyHeap} {
-		_, path := mustBuild(t, nil, numbers(0, 1000))
-		f, err := OpenReadOnly(path, &OpenOptions{Residency: r})
-		must(t, err)
-		stop := make(chan struct{})
-		var group sync.WaitGroup
-		for range 4 {
-			group.Add(1)
-			go func() {
-				defer group.Done()
-				found := make([]bool, 100)
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-						f.Contains([]byte("key"))
-						f.ContainsHashes(make([]uint64, 100), found)
-						f.Stats()
-					}
-				}
-			}()
-		}
-		if err := f.Err(); err != nil {
-			t.Error(err)
-		}
-		for range 2 {
-			must(t, f.Close())
-		}
-		runtime.GC() // unmaps memory that no lookup uses
-		mustSayMaybe(t, f)
-		if want := (Stats{Len: 1000, Plan: Plan{Capacity: 1000}, State: "closed"}); f.Len() != 1000 || f.Cap() != 1000 || f.Stats() != want || !errors.Is(f.Err(), ErrClosed) {
-			t.Errorf("after Close: %d of %d, %+v, %v", f.Len(), f.Cap(), f.Stats(), f.Err())
-		}
-		close(stop)
-		group.Wait()
 	}
 }
 
@@ -218,36 +180,6 @@ func TestChecked(t *testing.T) {
 	f.Stats()
 	if err := f.Close(); !errors.As(err, &e) {
 		t.Errorf("Close says %v", err)
-	}
-}
-
-// TestVerifyOfAChangingFile changes a file while Verify reads it.
-func TestVerifyOfAChangingFile(t *testing.T) {
-	verify := func(change func(path string) error) (Report, error) {
-		_, path := mustBuild(t, nil, numbers(0, 500_000))
-		ctx := &hookContext{Context: context.Background(), hook: func() error { return change(path) }}
-		r, err := Verify(ctx, path)
-		if ctx.err != nil {
-			t.Skipf("this system keeps a mapped file from being changed: %v", ctx.err)
-		}
-		return r, err
-	}
-	var e *CorruptError
-	for _, size := range []int64{50_000, 16_383, 100, 0} {
-		if r, err := verify(func(path string) error { return os.Truncate(path, size) }); !errors.As(err, &e) || len(r.Damage) == 0 {
-			t.Errorf("cut to %d bytes: %+v, %v", size, r, err)
-		}
-	}
-	if r, err := verify(func(path string) error {
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_, err = f.WriteAt([]byte{2}, 16)
-		return err
-	}); !errors.Is(err, ErrBusy) {
-		t.Errorf("written to: %+v, %v", r, err)
 	}
 }
 

@@ -16,31 +16,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// TestBuildThroughLink replaces a file through a symbolic link in another directory: Build
-// replaces the target of the link, and leaves nothing beside either.
-func TestBuildThroughLink(t *testing.T) {
-	_, path := mustBuild(t, nil, numbers(0, 10))
-	link := filepath.Join(t.TempDir(), "link.mmf")
-	if err := os.Symlink(path, link); err != nil {
-		t.Skipf("NOT TESTED: %v", err)
-	}
-	f, err := Build(context.Background(), link, nil, numbers(0, 500))
-	must(t, err)
-	f.Close()
-	if f, err = OpenReadOnly(path, nil); err != nil || f.Len() != 500 {
-		t.Fatalf("%v, %v", f, err)
-	}
-	f.Close()
-	for _, dir := range []string{filepath.Dir(link), filepath.Dir(path)} {
-		if list, _ := os.ReadDir(dir); len(list) != 1 {
-			t.Errorf("%s has %v", dir, list)
-		}
-	}
-	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is %v, %v", info, err)
-	}
-}
-
 // TestBuildOverDeadWriter: the readers of a file whose writer died are served while another one
 // is built; a failed build leaves what they need.
 func TestBuildOverDeadWriter(t *testing.T) {
@@ -158,39 +133,22 @@ func mustReplace(t *testing.T, path string) {
 	f.Close()
 }
 
-// TestMovedFileKeepsOthersLog covers W9: a writer whose file was moved does not touch the log of
-// the file that now has the name.
-func TestMovedFileKeepsOthersLog(t *testing.T) {
-	a, path := mustCreate(t, &Options{Capacity: 1000})
-	insertAll(t, a, hashes(9, 100))
-	must(t, a.Sync())
-	must(t, os.Rename(path, path+".moved"))
-	b, err := Create(path, &Options{Capacity: 1000, Overwrite: true}) // the log of the other one
-	must(t, err)
-	defer b.Close()
-	insertAll(t, b, hashes(10, 100))
-	must(t, b.Sync())
-	if err := a.Close(); !errors.Is(err, ErrReplaced) {
-		t.Errorf("closing the one that was moved: %v", err)
-	}
-	r := mustOpen(t, abandon(t, b, path), nil)
-	mustContain(t, r, hashes(10, 100))
-}
-
-// TestMovedFileBeginsNoLog covers W9 for a writer that begins a log after its file was moved: it
-// would remove, and then replace, the log of the file that now has the name.
-func TestMovedFileBeginsNoLog(t *testing.T) {
+// TestMovedFile covers W9: a writer whose file was moved acknowledges nothing, and does not touch the log
+// of the file that now has the name: it neither removes it nor puts one of its own in its place.
+func TestMovedFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		live bool
 		do   func(*Filter) error
 	}{
 		"the first operation": {false, func(f *Filter) error { return f.InsertHash(1) }},
+		"a commit":            {true, func(f *Filter) error { return errors.Join(f.InsertHash(1), f.Sync()) }},
 		"a checkpoint":        {true, func(f *Filter) error { return f.Checkpoint(context.Background()) }},
 		"a larger log": {true, func(f *Filter) error {
 			w := f.open.Load().work.Writer
 			defer w.LockAll()()
 			return w.Protocol().GrowLog(1 << 24)
 		}},
+		"Close": {true, (*Filter).Close},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, path := mustCreate(t, &Options{Capacity: 1000})
@@ -203,55 +161,17 @@ func TestMovedFileBeginsNoLog(t *testing.T) {
 			must(t, err)
 			defer b.Close()
 			insertAll(t, b, hashes(10, 100))
-			if err := c.do(a); !errors.Is(err, ErrReplaced) || !errors.Is(err, ErrFailed) {
+			if err := c.do(a); !errors.Is(err, ErrReplaced) || name != "Close" && !errors.Is(err, ErrFailed) {
 				t.Errorf("the one that was moved: %v", err)
+			}
+			if err := a.InsertHash(1); !errors.Is(err, ErrReplaced) && name != "Close" {
+				t.Errorf("it goes on: %v", err)
 			}
 			insertAll(t, b, hashes(11, 100))
 			r := mustOpen(t, abandon(t, b, path), nil)
 			mustContain(t, r, hashes(10, 100))
 			mustContain(t, r, hashes(11, 100))
 		})
-	}
-}
-
-// TestOpenBesideBeginningWriter: a reader that reads the superblock before a writer begins, and
-// checks for the log afterwards, opens the file.
-func TestOpenBesideBeginningWriter(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 1000})
-	f.Close()
-	stop := make(chan struct{})
-	done := make(chan error)
-	go func() {
-		for {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			default:
-			}
-			w, err := Open(path, nil)
-			if err == nil {
-				err = errors.Join(w.InsertHash(1), w.Close())
-			}
-			if err != nil && !errors.Is(err, ErrLocked) {
-				done <- err
-				return
-			}
-		}
-	}()
-	for range 2000 {
-		r, err := OpenReadOnly(path, nil)
-		if errors.Is(err, ErrCorrupt) {
-			t.Error(err)
-			break
-		}
-		if err == nil {
-			r.Close()
-		}
-	}
-	close(stop)
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -155,37 +155,39 @@ func TestEstimatedRateOfHalf(t *testing.T) {
 	}
 }
 
-// TestWriterClosesMeanwhile: a writer that closes its file between a read of the superblock and
-// a check of the lock has not died.
-func TestWriterClosesMeanwhile(t *testing.T) {
-	w, path := mustCreate(t, &Options{Capacity: 1000})
-	must(t, errors.Join(w.InsertHash(spread(0)), w.Sync()))
-	f := mustFollow(t, path, byHand)
-	defer func(old func()) { beforeAsking = old }(beforeAsking)
-	asked := 0
-	beforeAsking = func() {
-		if asked++; asked == 1 {
-			must(t, w.Close())
+// TestWriterEndsMeanwhile: a writer that closes its file, or puts another one in its place and lets go of
+// that, between a read of the superblock and a check of the lock has not died: a follower has nothing to
+// say, and Verify is busy.
+func TestWriterEndsMeanwhile(t *testing.T) {
+	for _, verifies := range []bool{false, true} {
+		w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+		must(t, errors.Join(w.InsertHash(spread(0)), w.Sync()))
+		f := mustFollow(t, path, byHand)
+		look := func() {
+			if _, err := Verify(context.Background(), path); verifies && !errors.Is(err, ErrBusy) {
+				t.Errorf("Verify: %v", err)
+			}
 		}
-	}
-	if swapped, err := f.Refresh(); swapped || err != nil || f.Err() != nil || asked != 1 {
-		t.Errorf("swapped: %t, %v, %v, asked %d times", swapped, err, f.Err(), asked)
-	}
-}
-
-// TestWriterHandsOverMeanwhile: neither has one that has put another file in the place of its own,
-// and let go of that.
-func TestWriterHandsOverMeanwhile(t *testing.T) {
-	w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
-	must(t, errors.Join(w.InsertHash(spread(0)), w.Sync()))
-	f := mustFollow(t, path, byHand)
-	handsOverMeanwhile(t, w, func() {
-		if swapped, err := f.Refresh(); swapped || err != nil {
-			t.Errorf("swapped: %t, %v", swapped, err)
+		if !verifies {
+			look = func() {
+				if swapped, err := f.Refresh(); swapped || err != nil || f.Err() != nil && !errors.Is(f.Err(), ErrSuperseded) {
+					t.Errorf("swapped: %t, %v, %v", swapped, err, f.Err())
+				}
+			}
 		}
-	})
-	if swapped, err := f.Refresh(); !swapped || err != nil || f.Err() != nil {
-		t.Errorf("then: swapped: %t, %v, %v", swapped, err, f.Err())
+		handsOverMeanwhile(t, w, look)
+		mustSwap(t, f, true)
+		must(t, errors.Join(w.InsertHash(spread(1)), w.Sync()))
+		was, asked := beforeAsking, 0
+		beforeAsking = func() {
+			if asked++; asked == 1 {
+				must(t, w.Close())
+			}
+		}
+		look()
+		if beforeAsking = was; asked == 0 {
+			t.Error("nobody asks")
+		}
 	}
 }
 
