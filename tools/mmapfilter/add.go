@@ -79,7 +79,7 @@ type presence struct {
 }
 
 // ask looks up a batch of keys before they are added.
-func (p *presence) ask(in keyed, keys [][]byte) {
+func (p *presence) ask(in answering, keys [][]byte) {
 	if len(p.found) < len(keys) {
 		p.found = make([]bool, max(len(keys), blockKeys))
 	}

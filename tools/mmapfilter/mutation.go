@@ -58,7 +58,6 @@ type mutation struct {
 	kind     runKind
 	path     string
 	to       writable
-	log      sequenced          // the same filter; nil for a set
 	filter   *mmapfilter.Filter // the same; nil for a set
 	stderr   io.Writer
 	in       *input
@@ -118,7 +117,6 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 	if m.to, err = openWritable(m.path, &flags.open, flags.create); err != nil {
 		return nil, err
 	}
-	m.log, _ = m.to.(sequenced)
 	m.filter, _ = m.to.(*mmapfilter.Filter)
 	if err := m.setFormat(); err != nil {
 		return nil, errors.Join(err, m.to.Close())
@@ -192,7 +190,7 @@ func (m *mutation) warn() {
 		if growing(m.filter) {
 			return
 		}
-		if err := m.to.Sync(); err != nil {
+		if err := m.filter.Sync(); err != nil {
 			m.lost = true
 			m.fail(m.explain(err))
 			return
@@ -210,14 +208,14 @@ func (m *mutation) warn() {
 // which part of the input is durable.
 func (m *mutation) explain(err error) error {
 	switch {
-	case m.log == nil: // the error names the shard
+	case m.filter == nil: // the error names the shard
 		return err
 	case !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%s: %w", m.path, err)
 	}
 	durable := m.skip
-	if last, ok := decodeMarker(m.log.DurableSeq()); m.marked && ok {
-		durable = last.records + m.log.DurableOps()
+	if last, ok := decodeMarker(m.to.DurableSeq()); m.marked && ok {
+		durable = last.records + m.to.DurableOps()
 	}
 	kept := formatCount(durable) + " keys are durable; --resume continues"
 	switch durable {
@@ -247,7 +245,7 @@ func (m *mutation) explainAt(err error, number int) error {
 	case errors.Is(err, mmapfilter.ErrFull):
 		return fmt.Errorf("%s: %w: it holds %s and was sized for %s; record %d of %s does not fit; %s",
 			m.path, err, formatNumber(m.to.Len(), "key", "keys"), formatCount(m.to.Cap()), number, m.in.file, help)
-	case errors.Is(err, mmapfilter.ErrFailed), m.log == nil:
+	case errors.Is(err, mmapfilter.ErrFailed), m.filter == nil:
 		return m.explain(err)
 	}
 	return fmt.Errorf("%s: record %d: %w", m.in.file, number, err)
@@ -271,9 +269,9 @@ func (m *mutation) report() {
 	case m.err == nil && m.verbose:
 	case m.err == nil || m.lost || m.done == 0:
 		return
-	case m.log == nil && m.refused > 0:
+	case m.filter == nil && m.refused > 0:
 		what += fmt.Sprintf(", and durable: those before record %d of %s", m.refused, m.in.file)
-	case m.log == nil || errors.Is(m.err, mmapfilter.ErrFull):
+	case m.filter == nil || errors.Is(m.err, mmapfilter.ErrFull):
 		what += ", and durable"
 	default:
 		what += ", and durable; --resume continues after them"

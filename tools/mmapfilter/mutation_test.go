@@ -46,7 +46,7 @@ func TestDiskFull(t *testing.T) {
 			t.Chdir(t.TempDir())
 			createHere(t, "1k")
 			m := prepare(t, addRun, input, "--sync-every", "2")
-			m.log = &fullLog{m.filter, syncs, full}
+			m.to = &fullLog{m.to, syncs, full}
 			err := m.run(context.Background())
 			if want := "f.mmf: disk full while writing f.mmf.stash; " + want; err == nil || err.Error() != want {
 				t.Errorf("%v, want %s", err, want)
@@ -66,7 +66,7 @@ func TestDiskFull(t *testing.T) {
 
 // A fullLog is a filter whose log is full after some syncs.
 type fullLog struct {
-	sequenced
+	writable
 	syncs int
 	full  error
 }
@@ -75,7 +75,7 @@ func (l *fullLog) SyncAt(seq uint64) error {
 	if l.syncs--; l.syncs < 0 {
 		return fmt.Errorf("%w: grow the log: %w", mmapfilter.ErrFailed, l.full)
 	}
-	return l.sequenced.SyncAt(seq)
+	return l.writable.SyncAt(seq)
 }
 
 // TestPastCapacity checks that exceeding the capacity is reported once, with the rate at that

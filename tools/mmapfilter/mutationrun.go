@@ -25,9 +25,7 @@ func (m *mutation) run(ctx context.Context) error {
 
 // process processes the input and closes the filter.
 func (m *mutation) process(ctx context.Context) {
-	if m.log != nil {
-		m.begin()
-	}
+	m.begin()
 	if m.err == nil {
 		m.records(ctx)
 	}
@@ -51,7 +49,7 @@ func (m *mutation) process(ctx context.Context) {
 // start at once, so that earlier operations do not count as its own. In an untouched filter, it
 // marks its start with its first record.
 func (m *mutation) begin() {
-	seq, operations := m.log.DurableSeq(), m.log.DurableOps()
+	seq, operations := m.to.DurableSeq(), m.to.DurableOps()
 	switch {
 	case m.resume:
 		var err error
@@ -65,29 +63,23 @@ func (m *mutation) begin() {
 
 // end marks the run as successful. A run without records leaves an untouched filter untouched.
 func (m *mutation) end() {
-	if m.passed.records > 0 || m.log != nil && m.log.DurableSeq()|m.log.DurableOps() != 0 {
+	if m.passed.records > 0 || m.to.DurableSeq()|m.to.DurableOps() != 0 {
 		m.mark(true)
 	}
 }
 
 // mark makes all changes durable, with the marker of the progress so far.
 func (m *mutation) mark(ended bool) {
-	var err error
-	if m.log == nil {
-		err = m.to.Sync()
-	} else {
-		next := m.passed.marker(m.kind, ended, m.to.Len())
-		if !ended && m.passed.records == 0 {
-			next.first = m.first
-		}
-		if seq := next.encode(); m.changed || m.log.DurableSeq() != seq || m.log.DurableOps() != 0 {
-			err = m.log.SyncAt(seq)
-		}
+	next := m.passed.marker(m.kind, ended, m.to.Len())
+	if !ended && m.passed.records == 0 {
+		next.first = m.first
 	}
-	if err != nil {
-		m.lost = true
-		m.fail(m.explain(err))
-		return
+	if seq := next.encode(); m.changed || m.to.DurableSeq() != seq || m.to.DurableOps() != 0 {
+		if err := m.to.SyncAt(seq); err != nil {
+			m.lost = true
+			m.fail(m.explain(err))
+			return
+		}
 	}
 	m.synced, m.marked, m.changed = m.passed.records, true, false
 }

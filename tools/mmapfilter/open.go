@@ -7,31 +7,19 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
-// A keyed is a filter or a set in which keys are looked up.
-type keyed interface {
-	ContainsBatch(keys [][]byte, found []bool)
-	Len() uint64
-	Cap() uint64
-	Normalisation() string
-	Err() error
-	Close() error
-}
-
 // A writable is a filter or a set whose keys are changed. An error of a batch is about the first key
-// that was not processed; those before it were.
+// that was not processed; those before it were. A filter says how many operations are durable.
 type writable interface {
-	keyed
+	answering
 	InsertBatch(keys [][]byte) (n int, err error)
 	InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error)
 	Delete(key []byte) (deleted bool, err error)
-	Sync() error
-}
-
-// A sequenced says how many operations are durable. A set is none: its shards each have a log.
-type sequenced interface {
 	SyncAt(seq uint64) error
 	DurableSeq() uint64
 	DurableOps() uint64
+	Len() uint64
+	Cap() uint64
+	Close() error
 }
 
 // isSet reports whether the file at a path is the manifest of a set.
@@ -71,8 +59,13 @@ func openWritable(path string, opts *mmapfilter.OpenOptions, create *createFlags
 }
 
 // An inOrder is a set that processes the keys of a batch in their order. A Set does not: after an error
-// nobody knows which keys of a batch are in it.
+// nobody knows which keys of a batch are in it. It does not know how many operations are durable, since
+// its shards each have a log.
 type inOrder struct{ *sets.Set }
+
+func (s inOrder) SyncAt(uint64) error { return s.Sync() }
+func (s inOrder) DurableSeq() uint64  { return 0 }
+func (s inOrder) DurableOps() uint64  { return 0 }
 
 func (s inOrder) InsertBatch(keys [][]byte) (n int, err error) {
 	for i, key := range keys {

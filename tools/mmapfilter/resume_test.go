@@ -65,7 +65,7 @@ func trace(t *testing.T, kind runKind, input []string, flags ...string) ([]killP
 	t.Helper()
 	m := prepare(t, kind, input, flags...)
 	r := &tracedRun{Filter: m.filter, t: t}
-	m.to, m.log = r, r
+	m.to = r
 	r.point()
 	err := m.run(context.Background())
 	r.point()
