@@ -19,30 +19,20 @@ const (
 	blockBytes = 1 << 20
 )
 
-// add adds a key, the text it comes from, raw, the text as it stands in the file, of which text
-// is a prefix, the whole record, and its number.
-func (b *block) add(key, text, raw, record []byte, number int) {
-	at := span{number: number}
-	at.text, at.rawEnd = b.put(raw)
-	at.textEnd = at.text + len(text)
+// take adds the key that an input has yielded, with what it comes from.
+func (b *block) take(key []byte, in *input) {
+	at := span{number: in.number}
+	at.text, at.rawEnd = b.put(in.raw)
+	at.textEnd = at.text + len(in.text) // a prefix of raw
 	at.key, at.keyEnd = at.text, at.textEnd
-	if !sameBytes(key, text) {
+	if !sameBytes(key, in.text) {
 		at.key, at.keyEnd = b.put(key)
 	}
 	at.record, at.recordEnd = at.text, at.rawEnd
-	if !sameBytes(raw, record) {
-		at.record, at.recordEnd = b.put(record)
+	if in.whole && !sameBytes(in.raw, in.record) {
+		at.record, at.recordEnd = b.put(in.record)
 	}
 	b.spans = append(b.spans, at)
-}
-
-// take adds the key that an input has yielded.
-func (b *block) take(key []byte, in *input) {
-	record := in.raw
-	if in.whole {
-		record = in.record
-	}
-	b.add(key, in.text, in.raw, record, in.number)
 }
 
 // put copies bytes into the arena.

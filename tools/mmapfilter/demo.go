@@ -29,13 +29,7 @@ type demoCommand struct {
 
 func newDemoCommand() *cobra.Command {
 	d := new(demoCommand)
-	cmd := &cobra.Command{Use: "demo", Short: "build a filter from the Go source tree and measure it", Long: demoHelp, RunE: d.run}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("demo takes no arguments, but got %q", args[0])
-		}
-		return nil
-	}
+	cmd := &cobra.Command{Use: "demo", Args: noArgument, Short: "build a filter from the Go source tree and measure it", Long: demoHelp, RunE: d.run}
 	addRateFlag(cmd.Flags(), &d.opts, "0.01")
 	cmd.Flags().StringVar(&d.dir, "dir", "", "read the *.go files under `DIR` instead")
 	cmd.Flags().StringVar(&d.keep, "keep", "", "keep the filter as `FILE`")

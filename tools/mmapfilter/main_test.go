@@ -63,28 +63,33 @@ func TestAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TestCheckManyKeys checks that many blocks of keys keep their order and numbers, and that
-// lookups do not allocate per key.
+// TestCheckManyKeys checks that many blocks of keys keep their order and numbers, also if the keys of a
+// block go to many shards, and that lookups do not allocate per key.
 func TestCheckManyKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const n = 100_000
-	var all, want strings.Builder
+	all := manyLines(1, n)
+	var want strings.Builder
 	for i := range n {
-		fmt.Fprintf(&all, "key %d\n", i)
-		fmt.Fprintf(&want, "%d:key %d\n", i+1, i)
+		fmt.Fprintf(&want, "%d:%d\n", i+1, i+1)
 	}
-	must(t, all.String(), "build", "-q", "-o", "f.mmf")
-	if exit, stdout, stderr := runHere(strings.NewReader(all.String()), "check", "-n", "f.mmf"); exit != 0 || stdout != want.String() {
-		t.Fatal("the output differs", stderr)
+	must(t, all, "build", "-q", "-p", "1e-8", "-o", "f.mmf")
+	must(t, all, "build", "-q", "-p", "1e-8", "--shards", "100", "-o", "f.set")
+	for _, name := range []string{"f.mmf", "f.set"} {
+		if must(t, all, "check", "-n", name) != want.String() {
+			t.Error(name, "the output differs")
+		}
+		if exit, stdout, stderr := runHere(strings.NewReader(manyLines(n+1, n)), "check", name); exit != exitNo || stdout != "" {
+			t.Errorf("%s: exit %d, %.80s, %s", name, exit, stdout, stderr)
+		}
 	}
-	allocs := testing.AllocsPerRun(1, func() { runHere(strings.NewReader(all.String()), "check", "-c", "f.mmf") })
+	allocs := testing.AllocsPerRun(1, func() { runHere(strings.NewReader(all), "check", "-c", "f.mmf") })
 	if allocs > n/10 {
 		t.Errorf("%.0f allocations for %d keys", allocs, n)
 	}
 	long := strings.Repeat("x", 3*blockBytes)
-	exit, stdout, stderr := runHere(strings.NewReader(long+"\nkey 7\n"), "check", "f.mmf")
-	if exit != 0 || stdout != "key 7\n" {
-		t.Errorf("exit %d, %.80s, %s", exit, stdout, stderr)
+	if stdout := must(t, long+"\n7\n", "check", "f.mmf"); stdout != "7\n" {
+		t.Errorf("%.80s", stdout)
 	}
 }
 
@@ -147,15 +152,21 @@ func TestSizeJSON(t *testing.T) {
 	}
 }
 
-// TestProgressOfCheck checks that the bar of check does not interfere with printed or typed
-// keys.
-func TestProgressOfCheck(t *testing.T) {
+// aTerminal returns a terminal that can show progress.
+func aTerminal(t *testing.T) *os.File {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip("NOT TESTED: progress on a terminal: ", err)
 	}
-	defer terminal.Close()
+	t.Cleanup(func() { terminal.Close() })
 	t.Setenv("TERM", "xterm")
+	return terminal
+}
+
+// TestProgressOfCheck checks that the bar of check does not interfere with printed or typed
+// keys.
+func TestProgressOfCheck(t *testing.T) {
+	terminal := aTerminal(t)
 	files, typed := &sources{bytes: 1}, &sources{}
 	for _, c := range []struct {
 		check  checkCommand
@@ -178,17 +189,12 @@ func TestProgressOfCheck(t *testing.T) {
 // TestProgressOnTerminal checks that a terminal gets a progress bar, and that the command still
 // ends.
 func TestProgressOnTerminal(t *testing.T) {
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("NOT TESTED: progress on a terminal: ", err)
-	}
-	defer terminal.Close()
+	terminal := aTerminal(t)
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")
 	if err := os.WriteFile(keys, []byte("a\nb\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TERM", "xterm")
 	bar := newProgress(terminal)
 	if bar.terminal == nil {
 		t.Fatal("not seen as a terminal")

@@ -138,12 +138,7 @@ func TestMayHaveBeenThere(t *testing.T) {
 // TestProgressOfPipe checks that a run shows the number of records read from a pipe, but no bar
 // where keys may be typed.
 func TestProgressOfPipe(t *testing.T) {
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("NOT TESTED: progress on a terminal: ", err)
-	}
-	defer terminal.Close()
-	t.Setenv("TERM", "xterm")
+	terminal := aTerminal(t)
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
 	for _, c := range []struct {

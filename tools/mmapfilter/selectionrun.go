@@ -69,8 +69,7 @@ func (s *selection) run(ctx context.Context, out io.Writer) error {
 		case err != nil:
 			s.sourceFailed(err)
 		default:
-			s.take(key)
-			if s.block.full() {
+			if s.block.take(key, s.in); s.block.full() {
 				s.ask()
 			}
 		}
@@ -98,15 +97,6 @@ func (s *selection) run(ctx context.Context, out io.Writer) error {
 		return errNo
 	}
 	return nil
-}
-
-// take adds a key to the block.
-func (s *selection) take(key []byte) {
-	record := s.in.raw
-	if s.in.whole {
-		record = s.in.record
-	}
-	s.block.add(key, s.in.text, s.in.raw, record, s.in.number)
 }
 
 // sourceFailed reports an error after the answers for the keys before it.

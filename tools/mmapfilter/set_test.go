@@ -82,27 +82,6 @@ func TestSetOfDeadWriter(t *testing.T) {
 	}
 }
 
-// TestManyShards checks that the blocks of a check, whose keys go to many shards, keep their order.
-func TestManyShards(t *testing.T) {
-	t.Chdir(t.TempDir())
-	lines := manyLines(0, 20_000)
-	must(t, lines, "build", "-q", "-p", "1e-8", "--shards", "100", "-o", "f.set")
-	if got := must(t, lines, "check", "f.set"); got != lines {
-		t.Error("other lines")
-	}
-	if exit, got, _ := runHere(strings.NewReader(manyLines(20_000, 40_000)), "check", "f.set"); exit != exitNo || got != "" {
-		t.Errorf("exit %d, %s", exit, got)
-	}
-	set, err := sets.Open("f.set", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer set.Close()
-	if set.Shards() != 100 || set.Len() != 20_000 {
-		t.Error(set.Shards(), set.Len())
-	}
-}
-
 func TestParseShards(t *testing.T) {
 	for text, want := range map[string][]int{
 		"0": {0}, "7": {7}, "0-3": {0, 1, 2, 3}, "5,1-2": {5, 1, 2}, "1/4": {1, 5, 9}, "9/10": {9}, "10/11": nil, "0/1": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9},

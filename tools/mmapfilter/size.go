@@ -14,14 +14,8 @@ func newSizeCommand() *cobra.Command {
 	var opts mmapfilter.Options
 	var json asJSON
 	var asTable bool
-	cmd := &cobra.Command{Use: "size -n N", Short: "show how large a filter for a number of keys would be",
+	cmd := &cobra.Command{Use: "size -n N", Args: noArgument, Short: "show how large a filter for a number of keys would be",
 		Long: "Show how large a filter for N keys is, and its parameters.", Example: "mmapfilter size -n 1e9 -p 0.001"}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("size takes no arguments, but got %q", args[0])
-		}
-		return nil
-	}
 	addPlanFlags(cmd.Flags(), &opts, "number `N` of keys, such as 10M, 2.5B, 1e9, 1_000_000", "0.01", "f")
 	json.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&asTable, "table", false, "print the sizes for 1 million to 10 billion keys at several rates, and what building them takes here")

@@ -17,6 +17,14 @@ func needFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// noArgument checks the arguments of commands that take none.
+func noArgument(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, but got %q", cmd.Name(), args[0])
+	}
+	return nil
+}
+
 // commandName returns the name of a command as it is typed: "set plan".
 func commandName(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
