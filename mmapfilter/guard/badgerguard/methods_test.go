@@ -1,11 +1,13 @@
 package badgerguard
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
@@ -62,4 +64,33 @@ func TestMethods(t *testing.T) {
 		{Engine: reflect.TypeFor[*badger.StreamWriter](), Refused: `Cancel Flush Prepare PrepareIncremental Write`},
 		{Engine: reflect.TypeFor[*badger.KVLoader](), Refused: `Finish Set`},
 	})
+}
+
+// TestRefused calls what is refused.
+func TestRefused(t *testing.T) {
+	d := open(t, small(t.TempDir()), guardtest.Quiet(guard.Rebuild))
+	b := d.NewWriteBatch()
+	defer b.Cancel()
+	managed, err := badger.OpenManaged(small(t.TempDir()))
+	must(t, err)
+	o := managed.Opts()
+	must(t, managed.Close())
+	_, loader := d.NewKVLoader(1)
+	_, writer := d.NewStreamWriter()
+	_, at := d.NewTransactionAt(1, false)
+	_, batchAt := d.NewWriteBatchAt(1)
+	_, managedBatch := d.NewManagedWriteBatch()
+	_, streamAt := d.NewStreamAt(1)
+	_, asManaged := OpenManaged(small(t.TempDir()), nil)
+	_, inMemory := Open(badger.DefaultOptions("").WithInMemory(true), nil)
+	_, wasManaged := Open(o, nil)
+	for i, err := range []error{
+		loader, writer, at, batchAt, managedBatch, streamAt, asManaged, inMemory, wasManaged,
+		d.Load(nil, 1), d.StreamDB(badger.Options{}), d.SetDiscardTs(1), d.NewTransaction(false).CommitAt(1, nil),
+		b.Write(nil), b.WriteList(nil), b.SetEntryAt(nil, 1), b.DeleteAt(nil, 1),
+	} {
+		if !errors.Is(err, ErrNotFollowed) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
 }

@@ -3,10 +3,8 @@ package badgerguard
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,19 +24,25 @@ func engine(conflicts, drops bool) guardtest.Engine {
 		Filter:  FilterName,
 		Revives: drops,
 		Open: func(dir string, g *guard.Options, readOnly bool) (guardtest.DB, error) {
-			o := small(dir).WithDetectConflicts(conflicts).WithReadOnly(readOnly)
-			d, err := Open(o, g)
-			if err != nil { // after a kill Badger opens a log that it was about to create the second time only
-				d, err = Open(o, g)
+			d, err := openStore(small(dir).WithDetectConflicts(conflicts).WithReadOnly(readOnly), g)
+			if err == nil && drops {
+				d.drops = new(drop)
 			}
+			return d, err
+		},
+		Swap: func(dir, value string) (was string, err error) {
+			db, err := badger.Open(small(dir))
 			if err != nil {
-				return nil, err
+				return "", err
 			}
-			s := &testStore{DB: d, merges: map[string]*MergeOperator{}}
-			if drops {
-				s.drops = new(drop)
-			}
-			return s, nil
+			err = db.Update(func(txn *badger.Txn) error {
+				if item, err := txn.Get(owner); err == nil {
+					b, _ := item.ValueCopy(nil)
+					was = string(b)
+				}
+				return txn.Set(owner, []byte(value))
+			})
+			return was, errors.Join(err, db.Close())
 		},
 	}
 }
@@ -56,18 +60,39 @@ func TestModel(t *testing.T) {
 func TestKill(t *testing.T)        { guardtest.Kill(t, engine(true, true)) }
 func TestFiles(t *testing.T)       { guardtest.Files(t, engine(true, false)) }
 func TestGrowth(t *testing.T)      { guardtest.Growth(t, engine(true, false)) }
+func TestOnce(t *testing.T)        { guardtest.Once(t, engine(true, false)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, engine(true, false)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, engine(true, false)) }
 func TestOldReader(t *testing.T)   { guardtest.Old(t, engine(true, false)) }
 func TestPermissions(t *testing.T) { guardtest.Mode(t, engine(true, false)) }
 
+// valueThreshold is the length of the shortest value that goes to the value log.
+const valueThreshold = 1 << 10
+
+// small returns options for tests: memtables are full soon.
+func small(dir string) badger.Options {
+	o := badger.DefaultOptions(dir).WithLogger(nil).WithMetricsEnabled(false)
+	o.MemTableSize, o.ValueLogFileSize, o.ValueThreshold = 2<<20, 4<<20, valueThreshold
+	o.BlockCacheSize, o.NumCompactors = 4<<20, 2
+	return o
+}
+
 // A testStore is a DB with what is open in it.
 type testStore struct {
 	*DB
+	exact bool  // deletes: guard.Exact
 	drops *drop // nil: there are none
 	mu    sync.Mutex
 	// merges are those of workers, by name. Guarded by mu.
 	merges map[string]*MergeOperator
+}
+
+func openStore(o badger.Options, g *guard.Options) (*testStore, error) {
+	d, err := Open(o, g)
+	if err != nil { // after a kill Badger opens a log that it was about to create the second time only
+		d, err = Open(o, g)
+	}
+	return &testStore{DB: d, exact: g != nil && g.Deletes == guard.Exact, merges: map[string]*MergeOperator{}}, err
 }
 
 // A drop counts drops.
@@ -80,17 +105,7 @@ func (d *testStore) Close() error {
 	return d.DB.Close()
 }
 
-func (d *testStore) Copy(to string) error {
-	for {
-		err := guardtest.CopyDir(to, d.options.Dir)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err := os.RemoveAll(to); err != nil {
-			return err
-		}
-	}
-}
+func (d *testStore) Copy(to string) error { return guardtest.CopyDir(to, d.options.Dir) }
 
 func (d *testStore) Get(key string) (value []byte, err error) {
 	err = d.View(func(txn *Txn) error { value, err = testTxn{txn, d}.Get(key); return err })

@@ -14,13 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// rarely returns options of a guard that makes its filter durable only when it must.
-func rarely() *guard.Options {
-	return &guard.Options{Capacity: 10_000, Deletes: guard.Rebuild, CommitInterval: time.Hour}
-}
-
 // since returns the keys that a store yields, as text.
-func since(t *testing.T, d *DB, at uint64) (keys []string) {
+func since(t *testing.T, d *testStore, at uint64) (keys []string) {
 	t.Helper()
 	for key, err := range d.store.Since(at) {
 		must(t, err)
@@ -31,20 +26,17 @@ func since(t *testing.T, d *DB, at uint64) (keys []string) {
 
 // TestSince covers C9: a store yields the keys with the versions after a position, from the next one on.
 func TestSince(t *testing.T) {
-	d := mustOpen(t, small(t.TempDir()), rarely())
-	put := func(key string) {
-		must(t, d.Update(func(txn *Txn) error { return txn.Set([]byte(key), nil) }))
-	}
-	put("before")
-	put("deleted")
+	d := open(t, small(t.TempDir()), guardtest.Quiet(guard.Rebuild))
+	must(t, d.put([]byte("before")))
+	must(t, d.put([]byte("deleted")))
 	at, err := d.store.Position()
 	must(t, err)
-	put("next")
+	must(t, d.put([]byte("next")))
 	must(t, d.Update(func(txn *Txn) error { return txn.Delete([]byte("deleted")) }))
 	must(t, d.Update(func(txn *Txn) error {
 		return txn.SetEntry(badger.NewEntry([]byte("short"), nil).WithTTL(-time.Hour))
 	}))
-	put("last")
+	must(t, d.put([]byte("last")))
 	if got := strings.Join(since(t, d, at), " "); got != "last next" {
 		t.Errorf("after version %d: %s", at, got)
 	}
@@ -59,14 +51,14 @@ func TestSince(t *testing.T) {
 // other ones get their versions. After a kill, the filter has these, too.
 func TestVersionsComeAgain(t *testing.T) {
 	dir, lost := t.TempDir(), t.TempDir()
-	d := mustOpen(t, small(dir), rarely())
-	set(t, d, 0, 100) // so few that the log of the filter does not grow while it is copied
-	must(t, d.Guard().Work())
+	d := open(t, small(dir), guardtest.Quiet(guard.Rebuild))
+	guardtest.Set(t, d, 0, 100) // so few that the log of the filter does not grow while it is copied
+	must(t, d.guard.Work())
 	must(t, guardtest.CopyDir(lost, dir))
 	for i := range 50 { // as many versions
-		set(t, d, 100+i, 101+i)
+		guardtest.Set(t, d, 100+i, 101+i)
 	}
-	must(t, d.Guard().Work()) // the filter is at a version that is lost
+	must(t, d.guard.Work()) // the filter is at a version that is lost
 	for _, name := range []string{FilterName, FilterName + ".stash"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		must(t, err)
@@ -75,20 +67,18 @@ func TestVersionsComeAgain(t *testing.T) {
 	must(t, d.Close())
 
 	killed := t.TempDir()
-	d = mustOpen(t, small(lost), rarely())
+	d = open(t, small(lost), guardtest.Quiet(guard.Rebuild))
 	if s := d.GuardStats(); s.State != "serving" || s.Err != "" {
 		t.Errorf("after the power loss: %+v", s)
 	}
-	set(t, d, 5000, 5003)
+	guardtest.Set(t, d, 5000, 5003)
 	must(t, guardtest.CopyDir(killed, lost))
 	must(t, d.Close())
-	d = mustOpen(t, small(killed), rarely())
+	d = open(t, small(killed), guardtest.Quiet(guard.Rebuild))
 	if s := d.GuardStats(); s.State != "serving" || s.Err != "" || s.Replayed == 0 {
 		t.Errorf("after the kill: %+v", s)
 	}
-	if h := hidden(t, d); len(h) > 0 {
-		t.Errorf("%d keys are hidden, such as %q; %+v", len(h), h[0], d.GuardStats())
-	}
+	guardtest.MustHideNone(t, d)
 }
 
 // TestSinceReadsTables covers C9: after a kill, a program without a guard has opened the store, so the
@@ -100,10 +90,10 @@ func TestSinceReadsTables(t *testing.T) {
 			t.Run(fmt.Sprintf("encrypted %t, damaged %t", encryption != "", damaged), func(t *testing.T) {
 				dir, killed := t.TempDir(), t.TempDir()
 				o := small(dir).WithEncryptionKey([]byte(encryption)).WithIndexCacheSize(1 << 20)
-				d := mustOpen(t, o, rarely())
-				set(t, d, 0, 100)
-				must(t, d.Guard().Work())
-				set(t, d, 100, 300)
+				d := open(t, o, guardtest.Quiet(guard.Rebuild))
+				guardtest.Set(t, d, 0, 100)
+				must(t, d.guard.Work())
+				guardtest.Set(t, d, 100, 300)
 				must(t, guardtest.CopyDir(killed, dir))
 				must(t, d.Close())
 				o.Dir, o.ValueDir = killed, killed
@@ -113,7 +103,7 @@ func TestSinceReadsTables(t *testing.T) {
 				if damaged {
 					damageTables(t, killed)
 				}
-				d, err = Open(o, rarely())
+				d, err = openStore(o, guardtest.Quiet(guard.Rebuild))
 				if damaged {
 					if err == nil || !strings.Contains(err.Error(), "checksum mismatch") {
 						t.Errorf("a damaged store: %v", err)
@@ -124,7 +114,7 @@ func TestSinceReadsTables(t *testing.T) {
 				if s := d.GuardStats(); s.State != "serving" || s.Replayed < 200 {
 					t.Errorf("%+v", s)
 				}
-				mustHave(t, d, 0, 300, 400)
+				guardtest.MustHave(t, d, 0, 300, 400)
 				must(t, d.Close())
 			})
 		}

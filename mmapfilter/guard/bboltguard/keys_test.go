@@ -2,10 +2,12 @@ package bboltguard
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
 func TestJoinKey(t *testing.T) {
@@ -34,8 +36,8 @@ func TestJoinKey(t *testing.T) {
 
 // TestCoversBuckets has a filter for some buckets only.
 func TestCoversBuckets(t *testing.T) {
-	each(t, func(t *testing.T, g *guard.Options) {
-		g.FalsePositiveRate = 1e-7
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		g := guardtest.Quiet(deletes)
 		g.CoversVersion = "bucket b"
 		g.Covers = func(joined []byte) bool {
 			_, path := SplitKey(joined)
@@ -43,24 +45,17 @@ func TestCoversBuckets(t *testing.T) {
 		}
 		d := open(t, nil, g)
 		update(t, d, func(b *Bucket) error {
-			other, err := b.Tx().CreateBucket([]byte("other"))
+			other, err := b.tx.CreateBucket([]byte("other"))
 			must(t, err)
-			must(t, other.Put([]byte("k"), []byte("v")))
-			must(t, b.Tx().MoveBucket([]byte("other"), nil, b))
-			return b.Put([]byte("a"), []byte("v"))
+			return errors.Join(put("k")(other), b.tx.MoveBucket([]byte("other"), nil, b), put("a")(b))
 		})
-		mustHave(t, d, "a", true)
-		mustHave(t, d, "z", false)
-		must(t, d.View(func(tx *Tx) error {
-			other := tx.Bucket([]byte("b")).Bucket([]byte("other"))
-			before := d.GuardStats().Lookups
-			if other.Get([]byte("z")) != nil || d.GuardStats().Lookups != before {
-				t.Error("the filter was asked")
-			}
-			return nil
-		}))
-		gone(t, d, g)
-		if n := mustHaveAll(t, d); n == 0 || d.GuardStats().Keys != 1 {
+		guardtest.MustKnow(t, d, "b/a", true)
+		guardtest.MustKnow(t, d, "b/z", false)
+		before := d.GuardStats().Lookups
+		if v, err := d.Get("b/other/z"); v != nil || err != nil || d.GuardStats().Lookups != before {
+			t.Errorf("the filter was asked: %v", err)
+		}
+		if n := guardtest.MustKeep(t, d); n == 0 || d.GuardStats().Keys != 1 {
 			t.Errorf("%d keys; %+v", n, d.GuardStats())
 		}
 	})

@@ -1,6 +1,8 @@
 package bboltguard
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
 // A stop is a bbolt.Logger that calls a function at the beginning of a commit.
@@ -52,30 +55,29 @@ func (s *store) until(t *testing.T, holds func() bool) {
 // TestSnapshotInCommit: a rebuild begins while a commit is under way that deletes keys. A transaction
 // that began before it has them still.
 func TestSnapshotInCommit(t *testing.T) {
-	each(t, func(t *testing.T, g *guard.Options) {
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		s := new(stop)
 		o := &bbolt.Options{InitialMmapSize: 1 << 26, Logger: s}
-		g.CommitInterval = time.Hour
-		d := open(t, o, g)
-		putAll(t, d, 0, 400)
+		d := open(t, o, guardtest.Quiet(deletes))
+		guardtest.Set(t, d, 0, 400)
 		var reader *Tx
 		rebuilt := make(chan error, 1)
 		do := func() {
-			go func() { rebuilt <- rebuild(d) }()
+			go func() { rebuilt <- d.guard.Rebuild(t.Context()) }()
 			d.store.until(t, func() bool { return len(d.store.gate.waiting) == 1 })
 			var err error
 			reader, err = d.Begin(false)
 			must(t, err)
 		}
 		s.do.Store(&do)
-		deleteAll(t, d, 0, 400)
+		guardtest.Remove(t, d, 0, 400)
 		must(t, <-rebuilt)
-		if n, err := hidden(reader); n != 400 || err != nil {
+		if n, err := guardtest.Hidden(d, testTx{reader}); n != 400 || err != nil {
 			t.Errorf("%d keys, %v", n, err)
 		}
 		must(t, reader.Rollback())
-		putAll(t, d, 400, 500)
-		if n := mustHaveAll(t, d); n != 100 {
+		guardtest.Set(t, d, 400, 500)
+		if n := guardtest.MustHideNone(t, d); n != 100 {
 			t.Errorf("%d keys", n)
 		}
 	})
@@ -84,69 +86,70 @@ func TestSnapshotInCommit(t *testing.T) {
 // TestCommitWaitsForReader: a commit waits for a read transaction, since it needs a larger map, and a
 // rebuild for the commit. The read transaction goes on.
 func TestCommitWaitsForReader(t *testing.T) {
-	each(t, func(t *testing.T, g *guard.Options) {
-		d := open(t, fast(), g)
-		putAll(t, d, 0, 100)
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		d := open(t, fast(), guardtest.Often(deletes))
+		guardtest.Set(t, d, 0, 100)
 		for i := range 5 {
 			reader, err := d.Begin(false)
 			must(t, err)
 			done := make(chan error, 2)
 			go func() {
 				done <- d.Update(func(tx *Tx) error {
-					return tx.Bucket([]byte("b")).Put(number(1000), make([]byte, 1<<18<<i))
+					return tx.Bucket([]byte("k")).Put([]byte("large"), make([]byte, 1<<18<<i))
 				})
 			}()
 			d.store.until(t, func() bool { return d.store.gate.busy })
-			go func() { done <- rebuild(d) }()
+			go func() { done <- d.guard.Rebuild(t.Context()) }()
 			d.store.until(t, func() bool { return len(d.store.gate.waiting) == 1 })
 			_ = d.GuardStats()
 			for key := range 5000 { // the guard hears of false positives
-				if reader.Bucket([]byte("b")).Get(number(10_000+key)) != nil {
+				if reader.Bucket([]byte("k")).Get(fmt.Append(nil, 10_000+key)) != nil {
 					t.Error("there")
 				}
 			}
-			if _, err := hidden(reader); err != nil {
+			if _, err := guardtest.Hidden(d, testTx{reader}); err != nil {
 				t.Error(err)
 			}
 			must(t, reader.Rollback())
 			must(t, <-done)
 			must(t, <-done)
-			mustHaveAll(t, d)
+			guardtest.MustHideNone(t, d)
 		}
 	})
 }
 
 // TestWriteNeedsLargerMap: what the guard writes at the end of a rebuild needs a larger map.
 func TestWriteNeedsLargerMap(t *testing.T) {
-	each(t, func(t *testing.T, g *guard.Options) {
-		d := open(t, fast(), g)
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		d := open(t, fast(), guardtest.Often(deletes))
 		var waits sync.WaitGroup
 		for i := range 40 {
-			waits.Go(func() { putAll(t, d, 1000*i, 1000*i+1000) })
+			waits.Go(func() { guardtest.Set(t, d, 1000*i, 1000*i+1000) })
 			if i%4 == 3 {
-				must(t, rebuild(d))
+				must(t, d.guard.Rebuild(t.Context()))
 			}
 		}
 		waits.Wait()
-		if n := mustHaveAll(t, d); n != 40_000 {
+		if n := guardtest.MustHideNone(t, d); n != 40_000 {
 			t.Errorf("%d keys", n)
 		}
 	})
 }
 
-// TestFailedCommits: commits fail while others put the same keys, and the guard works.
+// TestFailedCommits has commits fail, since the store is full, while others put the same keys, and the guard
+// works: none of the keys that they delete is hidden, and the filter has no key that they put.
 func TestFailedCommits(t *testing.T) {
-	each(t, func(t *testing.T, g *guard.Options) {
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o := fast()
 		o.MaxSize = 1 << 24
 		large := make([]byte, 1<<25)
-		d := open(t, o, g)
-		putAll(t, d, 0, 100)
+		d := open(t, o, guardtest.Quiet(deletes))
+		guardtest.Set(t, d, 0, 100)
 		var stop atomic.Bool
 		var writing, working sync.WaitGroup
 		working.Go(func() {
 			for !stop.Load() {
-				if err := d.Guard().Work(); err != nil {
+				if err := d.guard.Work(); err != nil {
 					t.Error(err)
 					return
 				}
@@ -154,18 +157,16 @@ func TestFailedCommits(t *testing.T) {
 		})
 		for i := range 4 {
 			writing.Go(func() {
-				for range 300 {
-					err := d.Update(func(tx *Tx) error {
-						b := tx.Bucket([]byte("b"))
+				for range 100 {
+					err := d.Update(func(tx *Tx) (err error) {
+						b := tx.Bucket([]byte("k"))
 						for key := range 100 {
-							if err := b.Put(number(200+key), nil); err != nil {
-								return err
-							}
+							err = errors.Join(err, b.Put(fmt.Append(nil, "other", key), nil))
 						}
 						if i%2 == 0 {
-							return b.Put(number(1000), large)
+							return errors.Join(err, b.Delete([]byte("00000000")), b.Put([]byte("large"), large))
 						}
-						return b.Delete(number(200 + i))
+						return errors.Join(err, b.Delete(fmt.Append(nil, "other", i)))
 					})
 					if (err == nil) != (i%2 == 1) {
 						t.Error(err)
@@ -176,10 +177,10 @@ func TestFailedCommits(t *testing.T) {
 		writing.Wait()
 		stop.Store(true)
 		working.Wait()
-		mustHaveAll(t, d)
-		must(t, d.Guard().Work())
-		if n := mustHaveAll(t, d); g.Deletes == guard.Exact && d.GuardStats().Keys != uint64(n) {
-			t.Errorf("%d keys; %+v", n, d.GuardStats())
+		must(t, d.guard.Work())
+		if n, s := guardtest.MustHideNone(t, d), d.GuardStats(); s.Pending > 0 || deletes == guard.Exact && s.Keys != uint64(n) {
+			t.Errorf("%d keys; %+v", n, s)
 		}
+		guardtest.MustHave(t, d, 0, 100, 200)
 	})
 }

@@ -1,6 +1,7 @@
 package bboltguard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,17 +25,30 @@ func engine(mapped int) guardtest.Engine {
 		Open: func(dir string, g *guard.Options, readOnly bool) (guardtest.DB, error) {
 			o := fast()
 			o.InitialMmapSize, o.ReadOnly = mapped, readOnly
-			d, err := Open(filepath.Join(dir, "db"), 0o600, o, g)
+			return openStore(dir, o, g)
+		},
+		Swap: func(dir, value string) (was string, err error) {
+			db, err := bbolt.Open(filepath.Join(dir, "db"), 0o600, nil)
 			if err != nil {
-				return nil, err
+				return "", err
 			}
-			d.MaxBatchDelay = 0
-			return testStore{d, dir}, nil
+			err = db.Update(func(tx *bbolt.Tx) error {
+				b, err := tx.CreateBucketIfNotExists(owner)
+				if err != nil {
+					return err
+				}
+				was = string(b.Get([]byte("k")))
+				return b.Put([]byte("k"), []byte(value))
+			})
+			return was, errors.Join(err, db.Close())
 		},
 	}
 }
 
 const largeMap = 1 << 28
+
+// fast are the options of a store that is not to be durable.
+func fast() *bbolt.Options { return &bbolt.Options{NoSync: true, NoGrowSync: true} }
 
 func TestMain(m *testing.M) { guardtest.Main(m, engine(0)) }
 
@@ -47,6 +61,7 @@ func TestModel(t *testing.T) {
 func TestKill(t *testing.T)        { guardtest.Kill(t, engine(0)) }
 func TestFiles(t *testing.T)       { guardtest.Files(t, engine(largeMap)) }
 func TestGrowth(t *testing.T)      { guardtest.Growth(t, engine(0)) }
+func TestOnce(t *testing.T)        { guardtest.Once(t, engine(largeMap)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, engine(largeMap)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, engine(largeMap)) }
 func TestOldReader(t *testing.T)   { guardtest.Old(t, engine(largeMap)) }
@@ -56,6 +71,14 @@ func TestPermissions(t *testing.T) { guardtest.Mode(t, engine(0)) }
 type testStore struct {
 	*DB
 	dir string
+}
+
+func openStore(dir string, o *bbolt.Options, g *guard.Options) (testStore, error) {
+	d, err := Open(filepath.Join(dir, "db"), 0o600, o, g)
+	if err == nil {
+		d.MaxBatchDelay = 0
+	}
+	return testStore{d, dir}, err
 }
 
 // split returns the names of the buckets of a key, and the key in the last of them.
@@ -82,7 +105,7 @@ type testTx struct{ *Tx }
 func (t testTx) Close() error { return t.Rollback() }
 
 func (t testTx) Get(key string) ([]byte, error) {
-	b, name := t.root, []byte(nil)
+	b := t.root
 	buckets, name := split(key)
 	for _, name := range buckets {
 		if b = b.Bucket([]byte(name)); b == nil {
@@ -90,7 +113,7 @@ func (t testTx) Get(key string) ([]byte, error) {
 		}
 	}
 	value := b.Get(name)
-	if stored := b.engineBucket.Get(name); !same(value, stored) {
+	if stored := b.engineBucket.Get(name); (value == nil) != (stored == nil) || !bytes.Equal(value, stored) {
 		return nil, fmt.Errorf("%q is %q, and in the store %q", key, value, stored)
 	}
 	return value, nil
@@ -202,7 +225,7 @@ func (d testStore) Step(w *guardtest.Worker) error {
 				}
 				b, path = child, path+name+"/"
 			}
-			if err := operation(w, has, top, b, path); err != nil {
+			if err := d.operation(w, has, top, b, path); err != nil {
 				return err
 			}
 		}
@@ -220,7 +243,7 @@ func (d testStore) Step(w *guardtest.Worker) error {
 }
 
 // operation does something in a bucket, which has this path.
-func operation(w *guardtest.Worker, has map[string]string, top, b *Bucket, path string) error {
+func (d testStore) operation(w *guardtest.Worker, has map[string]string, top, b *Bucket, path string) error {
 	key := path + w.Key()[len(w.Name)+1:]
 	name, child := []byte(key[len(path):]), string('x'+rune(w.Rand.IntN(3)))
 	switch n := w.Rand.IntN(100); {
@@ -261,7 +284,7 @@ func operation(w *guardtest.Worker, has map[string]string, top, b *Bucket, path 
 		_, err := b.NextSequence()
 		return err
 	default:
-		_, err := hidden(b.tx)
+		_, err := guardtest.Hidden(d, testTx{b.tx})
 		return err
 	}
 	return nil

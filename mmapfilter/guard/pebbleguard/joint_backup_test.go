@@ -2,6 +2,7 @@ package pebbleguard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -25,7 +26,7 @@ func (m *machine) ingest() error {
 	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{TableFormat: sstable.TableFormatPebblev4})
 	key := fmt.Appendf(nil, "ingested %d", m.rng.IntN(jointKeys))
 	m.say("ingest %q", key)
-	if err := closed(w, w.Set(key, nil)); err != nil {
+	if err := errors.Join(w.Set(key, nil), w.Close()); err != nil {
 		return err
 	}
 	return m.db.Ingest(context.Background(), []string{path})

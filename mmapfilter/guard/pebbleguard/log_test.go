@@ -1,26 +1,18 @@
 package pebbleguard
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/wal"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
-
-// copyAll copies a store and its filter as a kill would leave them. The store is at rest but for
-// files that it removes in the background, see atRest.
-func copyAll(t *testing.T, d *DB, from, to string) {
-	t.Helper()
-	must(t, testStore{d, from, false}.Copy(to))
-}
 
 // atRest has a store do nothing that it is not asked to do.
 func atRest(o *pebble.Options) *pebble.Options {
@@ -45,37 +37,30 @@ var logCases = []struct {
 	noWAL    bool
 	replayed uint64 // keys, with the older filter
 	stale    bool   // the older filter is
-	do       func(t *testing.T, d *DB)
+	do       func(t *testing.T, d *testStore)
 }{
-	{"sets", false, 100, false, func(t *testing.T, d *DB) { setSome(t, d, 0, 100) }},
-	{"sets, then a flush", false, 0, true, func(t *testing.T, d *DB) {
-		setSome(t, d, 0, 100)
+	{"sets", false, 100, false, func(t *testing.T, d *testStore) { guardtest.Set(t, d, 0, 100) }},
+	{"sets, then a flush", false, 0, true, func(t *testing.T, d *testStore) {
+		guardtest.Set(t, d, 0, 100)
 		must(t, d.Flush())
 	}},
-	{"sets between flushes", false, 0, true, func(t *testing.T, d *DB) {
+	{"sets between flushes", false, 0, true, func(t *testing.T, d *testStore) {
 		for i := range 6 { // so many that some files of the log are kept, and others are not
-			setSome(t, d, 100*i, 100*i+100)
+			guardtest.Set(t, d, 100*i, 100*i+100)
 			must(t, d.Flush())
 		}
-		setSome(t, d, 600, 700)
+		guardtest.Set(t, d, 600, 700)
 	}},
-	{"an ingest", false, 0, true, func(t *testing.T, d *DB) {
-		setSome(t, d, 0, 1)
-		must(t, d.Ingest(context.Background(), []string{table(t, "1", setAll("a", "b"))}))
-		setSome(t, d, 1, 2)
+	{"an ingest", false, 0, true, func(t *testing.T, d *testStore) {
+		guardtest.Set(t, d, 0, 1)
+		must(t, d.Ingest(t.Context(), []string{table(t, "1", setAll("a", "b"))}))
+		guardtest.Set(t, d, 1, 2)
 	}},
-	{"no log", true, 0, true, func(t *testing.T, d *DB) {
-		setSome(t, d, 0, 100)
+	{"no log", true, 0, true, func(t *testing.T, d *testStore) {
+		guardtest.Set(t, d, 0, 100)
 		must(t, d.Flush())
-		setSome(t, d, 100, 200)
+		guardtest.Set(t, d, 100, 200)
 	}},
-}
-
-func setSome(t *testing.T, d *DB, from, to int) {
-	t.Helper()
-	for i := from; i < to; i++ {
-		must(t, d.Set(number(i), nil, pebble.NoSync))
-	}
 }
 
 // TestLogged opens stores that were killed, with the filter that was theirs and with an older one.
@@ -87,36 +72,33 @@ func TestLogged(t *testing.T) {
 			dir, now, before := filepath.Join(base, "dir"), filepath.Join(base, "now"), filepath.Join(base, "before")
 			o := atRest(newest())
 			o.DisableWAL = c.noWAL
-			g := &guard.Options{Capacity: 5000, CommitInterval: time.Hour}
-			d := mustOpen(t, dir, o, g)
-			setSome(t, d, 5000, 5001) // the first operation makes the log of the filter
+			g := guardtest.Quiet(guard.Rebuild)
+			d := open(t, dir, o, g)
+			guardtest.Set(t, d, 5000, 5001) // the first operation makes the log of the filter
 			must(t, d.Guard().Work())
 			copyFilter(t, dir, filepath.Join(base, "older"))
 			c.do(t, d)
-			copyAll(t, d, dir, now)
-			copyAll(t, d, dir, before)
+			must(t, d.Copy(now))
+			must(t, d.Copy(before))
 			copyFilter(t, filepath.Join(base, "older"), before)
 			must(t, d.Close())
-			for _, open := range []struct {
+			for _, with := range []struct {
 				dir      string
 				stale    bool
 				replayed uint64
 			}{{now, false, 0}, {before, c.stale, c.replayed}} {
-				d := mustOpen(t, open.dir, o, g)
+				d := open(t, with.dir, o, g)
 				s := d.GuardStats()
-				if stale := s.Err != ""; stale != open.stale {
-					t.Errorf("%s: %+v", filepath.Base(open.dir), s)
+				if stale := s.Err != ""; stale != with.stale {
+					t.Errorf("%s: %+v", filepath.Base(with.dir), s)
 				}
-				if !open.stale && s.Replayed < open.replayed {
-					t.Errorf("%s: %d keys were replayed, of %d", filepath.Base(open.dir), s.Replayed, open.replayed)
+				if !with.stale && s.Replayed < with.replayed {
+					t.Errorf("%s: %d keys were replayed, of %d", filepath.Base(with.dir), s.Replayed, with.replayed)
 				}
-				wait(t, "the filter serves", func() bool { return d.GuardStats().State == "serving" })
-				keys, err := hidden(d)
-				must(t, err)
-				if keys == 0 {
-					t.Errorf("%s: no keys", filepath.Base(open.dir))
+				guardtest.Eventually(t, d, "the filter serves", guardtest.Serving)
+				if guardtest.MustHideNone(t, d) == 0 {
+					t.Errorf("%s: no keys", filepath.Base(with.dir))
 				}
-				must(t, d.Close())
 			}
 		})
 	}
@@ -161,33 +143,30 @@ func TestLogDirectories(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			base := t.TempDir()
 			dir, killed := filepath.Join(base, "dir"), filepath.Join(base, "copy")
-			o, g := newest(), &guard.Options{Capacity: 5000, CommitInterval: time.Hour}
+			o, g := newest(), guardtest.Quiet(guard.Rebuild)
 			c.before(base, o)
-			d := mustOpen(t, dir, o, g)
-			setSome(t, d, 0, 10)
+			d := open(t, dir, o, g)
+			guardtest.Set(t, d, 0, 10)
 			must(t, d.Guard().Work())
-			setSome(t, d, 10, 110)
-			copyAll(t, d, dir, killed)
+			guardtest.Set(t, d, 10, 110)
+			must(t, d.Copy(killed))
 			must(t, d.Close())
 			o = newest()
 			c.after(base, o)
-			d = mustOpen(t, killed, o, g)
+			d = open(t, killed, o, g)
 			if s := d.GuardStats(); s.State != "serving" || s.Replayed < 100 {
 				t.Errorf("%+v", s)
 			}
-			keys, err := hidden(d)
-			must(t, err)
-			if keys < 110 {
-				t.Errorf("the store has %d keys", keys)
+			if n := guardtest.MustHideNone(t, d); n < 110 {
+				t.Errorf("the store has %d keys", n)
 			}
-			must(t, d.Close())
 		})
 	}
 }
 
 // TestNothingIsAdded checks that a commit leaves a batch as it is.
 func TestNothingIsAdded(t *testing.T) {
-	d := mustOpen(t, t.TempDir(), newest(), nil)
+	d := open(t, t.TempDir(), newest(), nil)
 	b := d.NewBatch()
 	must(t, b.Set(key("a"), nil, nil))
 	n, size := b.Count(), b.Len()
@@ -196,7 +175,6 @@ func TestNothingIsAdded(t *testing.T) {
 		t.Errorf("the batch has %d operations in %d bytes, and had %d in %d", b.Count(), b.Len(), n, size)
 	}
 	must(t, b.Close())
-	must(t, d.Close())
 }
 
 // A logsFS counts how often a file of the WAL is opened to be read.
@@ -218,11 +196,11 @@ func TestLogIsLocked(t *testing.T) {
 	logs, o := &logsFS{FS: vfs.NewMem()}, newest()
 	o.FS = logs
 	g := &guard.Options{Path: filepath.Join(t.TempDir(), "f")}
-	d := mustOpen(t, "db", o, g)
-	setSome(t, d, 0, 10)
+	d := open(t, "db", o, g)
+	guardtest.Set(t, d, 0, 10)
 	must(t, d.Close())
-	d = mustOpen(t, "db", o, g) // with a log
-	setSome(t, d, 10, 20)
+	d = open(t, "db", o, g) // with a log
+	guardtest.Set(t, d, 10, 20)
 	for _, readOnly := range []bool{false, true} {
 		logs.opened = 0
 		other := newest()
@@ -240,10 +218,40 @@ func TestLogIsLocked(t *testing.T) {
 	lock, err := pebble.LockDirectory("db", logs)
 	must(t, err)
 	o.Lock = lock
-	d = mustOpen(t, "db", o, g)
-	mustHave(t, d, 0, 20, 30)
+	d = open(t, "db", o, g)
+	guardtest.MustHave(t, d, 0, 20, 30)
 	must(t, d.Close())
 	must(t, lock.Close()) // it is still the program's
 	o.Lock = nil
-	must(t, mustOpen(t, "db", o, g).Close())
+	must(t, open(t, "db", o, g).Close())
+}
+
+// TestOtherEndOfAnEpoch: a kill in the Open of a copy of the store, and then a copy that has more of the
+// same epoch is put back (G1).
+func TestOtherEndOfAnEpoch(t *testing.T) {
+	base := t.TempDir()
+	dir, s1, s2 := filepath.Join(base, "dir"), filepath.Join(base, "s1"), filepath.Join(base, "s2")
+	g := guardtest.Quiet(guard.Rebuild)
+	d := open(t, dir, atRest(newest()), g)
+	guardtest.Set(t, d, 0, 10)
+	must(t, d.Guard().Work())
+	guardtest.Set(t, d, 10, 20)
+	must(t, d.Copy(s1))
+	guardtest.Set(t, d, 20, 30)
+	must(t, d.Copy(s2))
+	must(t, d.Close())
+	o := atRest(newest())
+	done := false
+	o.EventListener = &pebble.EventListener{TableCreated: func(pebble.TableCreateInfo) {
+		if !done {
+			done = true
+			copyFilter(t, s1, s2) // a kill at this instant; then the newer store is put back
+		}
+	}}
+	d = open(t, s1, o, g)
+	must(t, d.Close())
+	d = open(t, s2, newest(), g)
+	if n := guardtest.MustHideNone(t, d); n != 30 || !done {
+		t.Errorf("%d keys, killed %t", n, done)
+	}
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -28,15 +26,24 @@ func suite(memTable uint64, fileOnly bool) guardtest.Engine {
 			o := newest()
 			o.ReadOnly, o.MemTableSize, o.DisableAutomaticCompactions = readOnly, memTable, memTable == 0
 			d, err := Open(dir, o, g)
+			return &testStore{DB: d, dir: dir, fileOnly: fileOnly}, err
+		},
+		Swap: func(dir, value string) (string, error) {
+			db, err := pebble.Open(dir, newest())
 			if err != nil {
-				return nil, err
+				return "", err
 			}
-			return testStore{d, dir, fileOnly}, nil
+			was, err := text(db.Get(owner))
+			return string(was), errors.Join(err, db.Set(owner, key(value), nil), db.Close())
 		},
 	}
 }
 
 const few = 64 << 10
+
+func newest() *pebble.Options {
+	return &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quiet{}}
+}
 
 func TestMain(m *testing.M) { guardtest.Main(m, suite(few<<2, false)) }
 
@@ -44,6 +51,7 @@ func TestModel(t *testing.T)       { guardtest.Model(t, suite(few, false)) }
 func TestKill(t *testing.T)        { guardtest.Kill(t, suite(few<<2, false)) }
 func TestFiles(t *testing.T)       { guardtest.Files(t, suite(0, false)) }
 func TestGrowth(t *testing.T)      { guardtest.Growth(t, suite(few<<4, false)) }
+func TestOnce(t *testing.T)        { guardtest.Once(t, suite(0, false)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, suite(0, false)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, suite(0, false)) }
 func TestPermissions(t *testing.T) { guardtest.Mode(t, suite(0, false)) }
@@ -59,7 +67,36 @@ type testStore struct {
 	*DB
 	dir      string
 	fileOnly bool
+	closed   bool // Pebble panics if it is closed twice
 }
+
+func (d *testStore) Close() error {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	return d.DB.Close()
+}
+
+var must = guardtest.Must
+
+// open opens a store, which is closed when the test ends, unless that has failed.
+func open(t *testing.T, dir string, o *pebble.Options, g *guard.Options) *testStore {
+	t.Helper()
+	db, err := Open(dir, o, g)
+	must(t, err)
+	d := &testStore{DB: db, dir: dir}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			must(t, d.Close())
+		}
+	})
+	return d
+}
+
+func key(s string) []byte { return []byte(s) }
+
+func number(i int) []byte { return key(guardtest.Number(i)) }
 
 // text returns a value, or nil if there is none.
 func text(v []byte, c io.Closer, err error) ([]byte, error) {
@@ -73,26 +110,18 @@ func text(v []byte, c io.Closer, err error) ([]byte, error) {
 	return v, c.Close()
 }
 
-func (d testStore) Get(key string) ([]byte, error) { return text(d.DB.Get([]byte(key))) }
+func (d *testStore) Get(key string) ([]byte, error) { return text(d.DB.Get([]byte(key))) }
 
-func (d testStore) Copy(to string) error {
+func (d *testStore) Copy(to string) error {
 	if !d.options.DisableWAL {
 		if err := d.LogData(nil, pebble.Sync); err != nil { // Pebble holds back what need not be durable
 			return err
 		}
 	}
-	for {
-		err := guardtest.CopyDir(to, d.dir)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err := os.RemoveAll(to); err != nil { // a file went meanwhile
-			return err
-		}
-	}
+	return guardtest.CopyDir(to, d.dir)
 }
 
-func (d testStore) Reader() (guardtest.Reader, error) {
+func (d *testStore) Reader() (guardtest.Reader, error) {
 	if d.fileOnly {
 		s := d.NewEventuallyFileOnlySnapshot([]pebble.KeyRange{{Start: []byte{0}, End: []byte{0xff}}})
 		return reader{s, s.EventuallyFileOnlySnapshot}, nil
@@ -139,7 +168,7 @@ func (b testBatch) Set(key, value string) error    { return b.Batch.Set([]byte(k
 func (b testBatch) Delete(key string) error        { return b.Batch.Delete([]byte(key), nil) }
 func (b testBatch) Get(key string) ([]byte, error) { return text(b.Batch.Get([]byte(key))) }
 
-func (d testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) (err error) {
+func (d *testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) (err error) {
 	b := d.NewIndexedBatch()
 	defer func() { err = errors.Join(err, b.Close()) }()
 	if err := work(testBatch{b}); err != nil {
@@ -149,7 +178,10 @@ func (d testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) (err error) {
 }
 
 // commit commits a batch in one of the ways that there are.
-func (d testStore) commit(r *rand.Rand, b *Batch) error {
+func (d *testStore) commit(r *rand.Rand, b *Batch) error {
+	if d.options.DisableWAL {
+		return d.Apply(b, pebble.NoSync)
+	}
 	switch r.IntN(20) {
 	case 0:
 		return errors.Join(d.ApplyNoSyncWait(b, pebble.Sync), b.SyncWait())
@@ -166,7 +198,7 @@ func (d testStore) commit(r *rand.Rand, b *Batch) error {
 }
 
 // Step does one of the things that only Pebble has.
-func (d testStore) Step(w *guardtest.Worker) error {
+func (d *testStore) Step(w *guardtest.Worker) error {
 	ctx := context.Background()
 	switch n := w.Rand.IntN(100); {
 	case n < 50:
@@ -200,7 +232,7 @@ func removeSpan(has map[string]string, from, to string) {
 }
 
 // batch commits a batch that has no index.
-func (d testStore) batch(w *guardtest.Worker) error {
+func (d *testStore) batch(w *guardtest.Worker) error {
 	b, has := d.NewBatch(), maps.Clone(w.Has)
 	var err error
 	for range 1 + w.Rand.IntN(6) {
@@ -230,7 +262,7 @@ func (d testStore) batch(w *guardtest.Worker) error {
 }
 
 // single sets or deletes keys one by one. SingleDelete is for one that was set once.
-func (d testStore) single(w *guardtest.Worker) error {
+func (d *testStore) single(w *guardtest.Worker) error {
 	key, once := w.Key(), []byte("once/"+w.Name+w.Value())
 	w.Has[key] = w.Value()
 	err := errors.Join(d.Set([]byte(key), []byte(w.Has[key]), pebble.NoSync), d.Set(once, []byte("v"), pebble.NoSync))
@@ -244,7 +276,7 @@ func (d testStore) single(w *guardtest.Worker) error {
 }
 
 // ingest ingests a file of sets and tombstones, over a span that is excised now and then.
-func (d testStore) ingest(w *guardtest.Worker) error {
+func (d *testStore) ingest(w *guardtest.Worker) error {
 	from, to := span(w)
 	excise := w.Rand.IntN(2) == 0
 	if excise {

@@ -26,47 +26,47 @@ func (s *scene) filter(name string) string { return filepath.Join(s.dir(name), s
 
 // newScene makes a store and copies of it from several instants.
 func (e Engine) newScene(t *testing.T, deletes guard.DeleteMode) *scene {
-	s := &scene{e, quiet(deletes), t.TempDir()}
+	s := &scene{e, Quiet(deletes), t.TempDir()}
 	for _, name := range []string{"now", "other"} {
-		must(t, os.Mkdir(s.dir(name), 0o700))
+		Must(t, os.Mkdir(s.dir(name), 0o700))
 	}
-	d := e.mustOpen(t, s.dir("other"), s.guard)
-	set(t, d, 5000, 7000)
-	must(t, d.Close())
-	d = e.mustOpen(t, s.dir("now"), s.guard)
-	set(t, d, 0, 1000)
-	must(t, d.Close())
-	must(t, CopyDir(s.dir("closed"), s.dir("now")))
-	d = e.mustOpen(t, s.dir("now"), s.guard)
-	set(t, d, 1000, 1900)
-	must(t, d.Guard().Work())
-	must(t, d.Copy(s.dir("before")))
-	set(t, d, 1900, 2000)
-	must(t, d.Copy(s.dir("live")))
-	remove(t, d, 0, 500)
+	d := e.MustOpen(t, s.dir("other"), s.guard)
+	Set(t, d, 5000, 7000)
+	Must(t, d.Close())
+	d = e.MustOpen(t, s.dir("now"), s.guard)
+	Set(t, d, 0, 1000)
+	Must(t, d.Close())
+	Must(t, CopyDir(s.dir("closed"), s.dir("now")))
+	d = e.MustOpen(t, s.dir("now"), s.guard)
+	Set(t, d, 1000, 1900)
+	Must(t, d.Guard().Work())
+	Must(t, d.Copy(s.dir("before")))
+	Set(t, d, 1900, 2000)
+	Must(t, d.Copy(s.dir("live")))
+	Remove(t, d, 0, 500)
 	takeAllIn(t, d)
-	must(t, d.Copy(s.dir("live, with deletes")))
+	Must(t, d.Copy(s.dir("live, with deletes")))
 	written := make(chan error)
 	go func() {
 		err := change(d, 2000, 2500, func(tx Tx, key string) error { return tx.Set(key, "v") })
 		written <- errors.Join(err, d.Guard().Sync())
 	}()
-	must(t, os.Mkdir(s.dir("torn"), 0o700))
-	must(t, s.copyFilter("torn", "now")) // while it is written
-	must(t, <-written)
-	set(t, d, 0, 250)
-	remove(t, d, 1500, 1600)
+	Must(t, os.Mkdir(s.dir("torn"), 0o700))
+	Must(t, s.copyFilter("torn", "now")) // while it is written
+	Must(t, <-written)
+	Set(t, d, 0, 250)
+	Remove(t, d, 1500, 1600)
 	takeAllIn(t, d)
-	must(t, d.Close())
+	Must(t, d.Close())
 	return s
 }
 
 // takeAllIn has the filter do all deletes, and take in what is in an outbox.
 func takeAllIn(t *testing.T, d DB) {
 	t.Helper()
-	rebuild(t, d)
-	eventually(t, d, "the outbox is empty", func(s guard.Stats) bool {
-		must(t, d.Guard().Work())
+	Rebuild(t, d)
+	Eventually(t, d, "the outbox is empty", func(s guard.Stats) bool {
+		Must(t, d.Guard().Work())
 		return d.GuardStats().Outbox == 0
 	})
 }
@@ -180,53 +180,51 @@ func discard(path string) error {
 // Files covers C9: it opens stores with filters that are not theirs, or not of now, or not whole. First
 // for reading, then for writing.
 func Files(t *testing.T, e Engine) {
-	for _, deletes := range modes {
-		t.Run(deletes.String(), func(t *testing.T) {
-			s := e.newScene(t, deletes)
-			for _, c := range fileCases {
-				t.Run(c.name, func(t *testing.T) {
-					must(t, CopyDir(s.dir(c.name), s.dir(c.store)))
-					must(t, s.copyFilter(c.name, c.filter))
-					if c.change != nil {
-						must(t, c.change(s.filter(c.name)))
-					}
-					s.mustRecover(t, c.name, s.of(c.rebuilt))
-				})
-			}
-			t.Run("other mode", func(t *testing.T) {
-				other := *s.guard
-				other.Deletes = guard.Exact + guard.Rebuild - deletes
-				must(t, CopyDir(s.dir("other mode"), s.dir("now")))
-				(&scene{e, &other, s.base}).mustRecover(t, "other mode", always)
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		s := e.newScene(t, deletes)
+		for _, c := range fileCases {
+			t.Run(c.name, func(t *testing.T) {
+				Must(t, CopyDir(s.dir(c.name), s.dir(c.store)))
+				Must(t, s.copyFilter(c.name, c.filter))
+				if c.change != nil {
+					Must(t, c.change(s.filter(c.name)))
+				}
+				s.mustRecover(t, c.name, s.of(c.rebuilt))
 			})
-			t.Run("a directory", s.testDirectory)
+		}
+		t.Run("other mode", func(t *testing.T) {
+			other := *s.guard
+			other.Deletes = guard.Exact + guard.Rebuild - deletes
+			Must(t, CopyDir(s.dir("other mode"), s.dir("now")))
+			(&scene{e, &other, s.base}).mustRecover(t, "other mode", always)
 		})
-	}
+		t.Run("a directory", s.testDirectory)
+	})
 }
 
 // mustRecover opens a store: no key is hidden, not while the filter is rebuilt, nor then, nor later.
 func (s *scene) mustRecover(t *testing.T, name string, expect expectation) {
 	t.Helper()
 	s.mustRead(t, name, expect)
-	d := s.mustOpen(t, s.dir(name), s.guard)
+	d := s.MustOpen(t, s.dir(name), s.guard)
 	stats := d.GuardStats()
 	rebuilt := stats.Err != "" || stats.Rebuilds > 0
-	if expect == always && !rebuilt || expect <= replays && rebuilt || !rebuilt && !serving(stats) || expect == replays && stats.Replayed < 90 {
+	if expect == always && !rebuilt || expect <= replays && rebuilt || !rebuilt && !Serving(stats) || expect == replays && stats.Replayed < 90 {
 		t.Errorf("rebuilt: %t: %+v", rebuilt, stats)
 	}
-	mustHideNone(t, d)
-	set(t, d, 9000, 9100)
-	remove(t, d, 1000, 1100)
-	mustHideNone(t, d)
-	eventually(t, d, "rebuilt", func(s guard.Stats) bool { return serving(s) && (!rebuilt || s.Rebuilds > 0) })
-	mustHideNone(t, d)
-	must(t, d.Guard().Work())
-	mustHideNone(t, d)
-	must(t, d.Close())
-	d = s.mustServe(t, s.dir(name), s.guard)
-	rebuild(t, d)
-	mustHideNone(t, d)
-	must(t, d.Close())
+	MustHideNone(t, d)
+	Set(t, d, 9000, 9100)
+	Remove(t, d, 1000, 1100)
+	MustHideNone(t, d)
+	Eventually(t, d, "rebuilt", func(s guard.Stats) bool { return Serving(s) && (!rebuilt || s.Rebuilds > 0) })
+	MustHideNone(t, d)
+	Must(t, d.Guard().Work())
+	MustHideNone(t, d)
+	Must(t, d.Close())
+	d = s.MustServe(t, s.dir(name), s.guard)
+	Rebuild(t, d)
+	MustHideNone(t, d)
+	Must(t, d.Close())
 }
 
 // mustRead opens a copy of a store for reading. It writes nothing: not into the store, nor into the
@@ -234,7 +232,7 @@ func (s *scene) mustRecover(t *testing.T, name string, expect expectation) {
 func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
 	t.Helper()
 	read := s.dir(name + " for reading")
-	must(t, CopyDir(read, s.dir(name)))
+	Must(t, CopyDir(read, s.dir(name)))
 	filter := filepath.Join(read, s.Filter)
 	before, beforeErr := os.ReadFile(filter)
 	_, logErr := os.Stat(filter + ".stash")
@@ -243,20 +241,20 @@ func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
 		t.Logf("for reading: %v", err) // some engines do not after a kill
 		return
 	}
-	mustHideNone(t, d)
+	MustHideNone(t, d)
 	for i := range 1000 {
-		if value, err := d.Get(number(100_000 + i)); value != nil || err != nil {
+		if value, err := d.Get(Number(100_000 + i)); value != nil || err != nil {
 			t.Fatalf("%q, %v", value, err)
 		}
 	}
 	st := d.GuardStats()
-	if expect == always && (st.State != "off" || st.Err == "" || st.Skipped > 0) || expect <= replays && (!serving(st) || st.Err != "" || st.Skipped < 900) {
+	if expect == always && (st.State != "off" || st.Err == "" || st.Skipped > 0) || expect <= replays && (!Serving(st) || st.Err != "" || st.Skipped < 900) {
 		t.Errorf("for reading: %+v", st)
 	}
-	if d.Do(random(t), func(tx Tx) error { return tx.Set(number(0), "v") }) == nil {
+	if d.Do(random(t), func(tx Tx) error { return tx.Set(Number(0), "v") }) == nil {
 		t.Error("a store that is open for reading is written to")
 	}
-	must(t, d.Close())
+	Must(t, d.Close())
 	after, err := os.ReadFile(filter)
 	if logErr != nil && (!bytes.Equal(before, after) || (err == nil) != (beforeErr == nil)) {
 		t.Error("the filter of a reader has changed")
@@ -265,18 +263,18 @@ func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
 
 // testDirectory has no filter at all, since none can be made there.
 func (s *scene) testDirectory(t *testing.T) {
-	must(t, CopyDir(s.dir("directory"), s.dir("now")))
-	must(t, os.Remove(s.filter("directory")))
-	must(t, os.Mkdir(s.filter("directory"), 0o700))
-	d := s.mustOpen(t, s.dir("directory"), s.guard)
+	Must(t, CopyDir(s.dir("directory"), s.dir("now")))
+	Must(t, os.Remove(s.filter("directory")))
+	Must(t, os.Mkdir(s.filter("directory"), 0o700))
+	d := s.MustOpen(t, s.dir("directory"), s.guard)
 	if s := d.GuardStats(); s.State != "off" || s.Err == "" {
 		t.Errorf("%+v", s)
 	}
-	n := mustHideNone(t, d)
-	set(t, d, 9000, 9100)
-	remove(t, d, 9000, 9050)
-	if got := mustHideNone(t, d); got != n+50 {
+	n := MustHideNone(t, d)
+	Set(t, d, 9000, 9100)
+	Remove(t, d, 9000, 9050)
+	if got := MustHideNone(t, d); got != n+50 {
 		t.Errorf("%d keys", got)
 	}
-	must(t, d.Close())
+	Must(t, d.Close())
 }

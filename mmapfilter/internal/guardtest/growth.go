@@ -11,36 +11,33 @@ import (
 // Readers look at random keys meanwhile.
 func Growth(t *testing.T, e Engine) {
 	const most, least = 100_000, 10_000
-	for _, deletes := range modes {
-		t.Run(deletes.String(), func(t *testing.T) {
-			d := e.mustOpen(t, t.TempDir(), options(deletes))
-			c := &crew{db: d, errs: make(chan error, 20)}
-			for range 2 {
-				c.again(c.sample)
-			}
-			for n := 0; n < most; n += 10_000 {
-				set(t, d, n, n+10_000)
-				set(t, d, n/2, n/2+1000) // once more
-				remove(t, d, 0, 2000)
-				set(t, d, 0, 2000)
-			}
-			next := most
-			next = mustSettle(t, d, next)
-			if s := d.GuardStats(); s.Rebuilds == 0 || s.Capacity < most {
-				t.Errorf("%+v", s)
-			}
-			remove(t, d, least, most)
-			set(t, d, 0, least)
-			next = mustSettle(t, d, next)
-			eventually(t, d, "smaller", func(s guard.Stats) bool { return s.Capacity < most && s.Keys < 3*least })
-			mustSettle(t, d, next)
-			must(t, c.work(0))
-			if n := mustHideNone(t, d); n != least {
-				t.Errorf("%d keys", n)
-			}
-			must(t, d.Close())
-		})
-	}
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		d := e.MustOpen(t, t.TempDir(), Often(deletes))
+		c := &crew{db: d, errs: make(chan error, 20)}
+		for range 2 {
+			c.again(c.sample)
+		}
+		for n := 0; n < most; n += 10_000 {
+			Set(t, d, n, n+10_000)
+			Set(t, d, n/2, n/2+1000) // once more
+			Remove(t, d, 0, 2000)
+			Set(t, d, 0, 2000)
+		}
+		next := most
+		next = mustSettle(t, d, next)
+		if s := d.GuardStats(); s.Rebuilds == 0 || s.Capacity < most {
+			t.Errorf("%+v", s)
+		}
+		Remove(t, d, least, most)
+		Set(t, d, 0, least)
+		next = mustSettle(t, d, next)
+		Eventually(t, d, "smaller", func(s guard.Stats) bool { return s.Capacity < most && s.Keys < 3*least })
+		mustSettle(t, d, next)
+		Must(t, c.work(0))
+		if n := MustHideNone(t, d); n != least {
+			t.Errorf("%d keys", n)
+		}
+	})
 }
 
 // sample looks at random keys in the view of one instant.
@@ -50,7 +47,7 @@ func (c *crew) sample() error {
 		return err
 	}
 	for i := 0; i < 1000 && err == nil; i++ {
-		err = compare(c.db, r, number(rand.IntN(110_000)))
+		err = compare(c.db, r, Number(rand.IntN(110_000)))
 	}
 	if e := r.Close(); err == nil {
 		err = e
@@ -62,10 +59,10 @@ func (c *crew) sample() error {
 // these lookups that have the filter rebuilt. It looks up each key once, and returns the next one.
 func mustSettle(t *testing.T, d DB, next int) int {
 	t.Helper()
-	eventually(t, d, "the rate", func(before guard.Stats) bool {
+	Eventually(t, d, "the rate", func(before guard.Stats) bool {
 		for range 20_000 {
-			value, err := d.Get(number(next))
-			must(t, err)
+			value, err := d.Get(Number(next))
+			Must(t, err)
 			if value != nil {
 				t.Fatalf("key %d is there", next)
 			}
@@ -73,8 +70,8 @@ func mustSettle(t *testing.T, d DB, next int) int {
 		}
 		s := d.GuardStats()
 		rate := float64(s.FalsePositives-before.FalsePositives) / 20_000
-		return serving(s) && s.Overflow == 0 && s.Unfiltered == before.Unfiltered && rate <= 2*s.RateAsked
+		return Serving(s) && s.Overflow == 0 && s.Unfiltered == before.Unfiltered && rate <= 2*s.RateAsked
 	})
-	mustHideNone(t, d)
+	MustHideNone(t, d)
 	return next
 }

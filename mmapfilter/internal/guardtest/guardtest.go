@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ import (
 type Engine struct {
 	// Open opens the store in a directory, or makes one. It need not make commits durable.
 	Open func(dir string, o *guard.Options, readOnly bool) (DB, error)
+	// Swap puts something of the program in the place of the owner of a store without a guard, and says
+	// what was there.
+	Swap func(dir, value string) (was string, err error)
 	// Filter is the name of the filter in the directory of a store.
 	Filter string
 	// Outbox says that what a filter lacks is in an outbox with deletes: Rebuild, too.
@@ -37,6 +41,7 @@ type Engine struct {
 type DB interface {
 	Guard() *guard.Guard
 	GuardStats() guard.Stats
+	// Close closes it. A second call does nothing.
 	Close() error
 	// Get is a single lookup. The value is nil if there is no such key.
 	Get(key string) (value []byte, err error)
@@ -80,29 +85,42 @@ type Changes interface {
 // happened.
 var ErrNotDone = errors.New("not done")
 
-var modes = []guard.DeleteMode{guard.Exact, guard.Rebuild}
+// Each runs a test with both ways to delete.
+func Each(t *testing.T, test func(t *testing.T, deletes guard.DeleteMode)) {
+	for _, deletes := range []guard.DeleteMode{guard.Exact, guard.Rebuild} {
+		t.Run(deletes.String(), func(t *testing.T) { test(t, deletes) })
+	}
+}
 
-// options are those of a guard that does all things often.
-func options(deletes guard.DeleteMode) *guard.Options {
+// Often are the options of a guard that does all things often.
+func Often(deletes guard.DeleteMode) *guard.Options {
 	return &guard.Options{Capacity: 1000, Deletes: deletes, CommitInterval: 5 * time.Millisecond}
 }
 
-// quiet are those of a guard that does nothing by itself while a test lasts, but a rebuild that is due.
-func quiet(deletes guard.DeleteMode) *guard.Options {
-	return &guard.Options{Capacity: 10_000, Deletes: deletes, CommitInterval: time.Hour}
+// Quiet are the options of a guard that does nothing by itself while a test lasts, but a rebuild that is
+// due. No key is taken for another one: a test that fails for chance is no good.
+func Quiet(deletes guard.DeleteMode) *guard.Options {
+	return &guard.Options{Capacity: 10_000, FalsePositiveRate: 1e-7, Deletes: deletes, CommitInterval: time.Hour}
 }
 
-func must(tb testing.TB, err error) {
+// Must fails the test if there is an error.
+func Must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
 	}
 }
 
-func (e Engine) mustOpen(tb testing.TB, dir string, o *guard.Options) DB {
+// MustOpen opens a store. It is closed when the test ends, unless that has failed: a reader may be open.
+func (e Engine) MustOpen(tb testing.TB, dir string, o *guard.Options) DB {
 	tb.Helper()
 	d, err := e.Open(dir, o, false)
-	must(tb, err)
+	Must(tb, err)
+	tb.Cleanup(func() {
+		if !tb.Failed() {
+			Must(tb, d.Close())
+		}
+	})
 	return d
 }
 
@@ -119,19 +137,19 @@ func random(t *testing.T) *rand.Rand {
 // fork returns a source for another goroutine.
 func fork(r *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), 0)) }
 
-// number returns the key of a number.
-func number(i int) string { return fmt.Sprintf("k/%08d", i) }
+// Number returns the key of a number.
+func Number(i int) string { return fmt.Sprintf("k/%08d", i) }
 
-// set puts the keys of the numbers from from up to to.
-func set(tb testing.TB, d DB, from, to int) {
+// Set puts the keys of the numbers from from up to to.
+func Set(tb testing.TB, d DB, from, to int) {
 	tb.Helper()
-	must(tb, change(d, from, to, func(tx Tx, key string) error { return tx.Set(key, "v") }))
+	Must(tb, change(d, from, to, func(tx Tx, key string) error { return tx.Set(key, "v") }))
 }
 
-// remove deletes them.
-func remove(tb testing.TB, d DB, from, to int) {
+// Remove deletes them.
+func Remove(tb testing.TB, d DB, from, to int) {
 	tb.Helper()
-	must(tb, change(d, from, to, Tx.Delete))
+	Must(tb, change(d, from, to, Tx.Delete))
 }
 
 func change(d DB, from, to int, do func(tx Tx, key string) error) error {
@@ -140,7 +158,7 @@ func change(d DB, from, to int, do func(tx Tx, key string) error) error {
 		next := min(to, from+250)
 		err := d.Do(r, func(tx Tx) error {
 			for i := from; i < next; i++ {
-				if err := do(tx, number(i)); err != nil {
+				if err := do(tx, Number(i)); err != nil {
 					return err
 				}
 			}
@@ -157,17 +175,8 @@ func change(d DB, from, to int, do func(tx Tx, key string) error) error {
 	return nil
 }
 
-// hidden returns an error if a reader has a key that its guard hides, and how many keys it has.
-func hidden(d DB) (keys int, err error) {
-	r, err := d.Reader()
-	if err != nil {
-		return 0, err
-	}
-	keys, err = hiddenIn(d, r)
-	return keys, errors.Join(err, r.Close())
-}
-
-func hiddenIn(d DB, r Reader) (int, error) {
+// Hidden returns an error if a reader has a key that its guard hides, and how many keys it has.
+func Hidden(d DB, r Reader) (int, error) {
 	keys, err := r.Keys()
 	if err != nil {
 		return 0, err
@@ -193,34 +202,66 @@ func compare(d DB, r Reader, key string) error {
 	return err
 }
 
-// mustHideNone checks that no key is hidden while nobody writes, neither from a reader nor from single
+// MustHideNone checks that no key is hidden while nobody writes, neither from a reader nor from single
 // lookups. It returns how many keys there are.
-func mustHideNone(tb testing.TB, d DB) int {
+func MustHideNone(tb testing.TB, d DB) int {
 	tb.Helper()
 	r, err := d.Reader()
-	must(tb, err)
-	n, err := hiddenIn(d, r)
-	must(tb, err)
+	Must(tb, err)
+	n, err := Hidden(d, r)
+	Must(tb, err)
 	keys, err := r.Keys()
-	must(tb, errors.Join(err, r.Close()))
+	Must(tb, errors.Join(err, r.Close()))
 	for _, key := range keys {
 		value, err := d.Get(key)
-		must(tb, err)
+		Must(tb, err)
 		if value != nil {
 			continue
 		}
 		r, err := d.Reader()
-		must(tb, err)
+		Must(tb, err)
 		if there, err := r.Stored(key); there || err != nil { // it may have expired
 			tb.Fatalf("key %q is hidden from a single lookup: %v; %+v", key, err, d.GuardStats())
 		}
-		must(tb, r.Close())
+		Must(tb, r.Close())
 	}
 	return n
 }
 
-// eventually waits until the statistics are as they should be.
-func eventually(tb testing.TB, d DB, what string, holds func(s guard.Stats) bool) {
+// MustKeep checks that no key is hidden: now, when the guard has worked, and after a rebuild. It returns
+// how many keys there are.
+func MustKeep(tb testing.TB, d DB) int {
+	tb.Helper()
+	MustHideNone(tb, d)
+	Must(tb, d.Guard().Work())
+	MustHideNone(tb, d)
+	Rebuild(tb, d)
+	return MustHideNone(tb, d)
+}
+
+// MustHave checks that the keys of the numbers from from up to to are there, and no others up to most.
+func MustHave(tb testing.TB, d DB, from, to, most int) {
+	tb.Helper()
+	for i := range most {
+		value, err := d.Get(Number(i))
+		if err != nil || (value != nil) != (i >= from && i < to) {
+			tb.Fatalf("key %d: %q, %v; %+v", i, value, err, d.GuardStats())
+		}
+	}
+}
+
+// MustKnow checks that a key is there, or that it is not, and that the filter knows.
+func MustKnow(tb testing.TB, d DB, key string, there bool) {
+	tb.Helper()
+	before := d.GuardStats().Skipped
+	value, err := d.Get(key)
+	if asked := d.GuardStats().Skipped == before; err != nil || (value != nil) != there || asked != there {
+		tb.Fatalf("%q: %q, %v, asked %t; %+v", key, value, err, asked, d.GuardStats())
+	}
+}
+
+// Eventually waits until the statistics are as they should be.
+func Eventually(tb testing.TB, d DB, what string, holds func(s guard.Stats) bool) {
 	tb.Helper()
 	for limit := time.Now().Add(2 * time.Minute); !holds(d.GuardStats()); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
@@ -229,35 +270,44 @@ func eventually(tb testing.TB, d DB, what string, holds func(s guard.Stats) bool
 	}
 }
 
-func serving(s guard.Stats) bool { return s.State == "serving" }
+// Serving reports whether the filter answers.
+func Serving(s guard.Stats) bool { return s.State == "serving" }
 
-// mustServe checks that a store that was closed in order is served by its filter when it is opened.
-func (e Engine) mustServe(tb testing.TB, dir string, o *guard.Options) DB {
+// MustServe opens a store that was closed in order: the filter serves at once.
+func (e Engine) MustServe(tb testing.TB, dir string, o *guard.Options) DB {
 	tb.Helper()
-	d := e.mustOpen(tb, dir, o)
+	d := e.MustOpen(tb, dir, o)
 	if s := d.GuardStats(); s.State != "serving" || s.Err != "" {
 		tb.Errorf("opened again: %+v", s)
 	}
-	mustHideNone(tb, d)
+	MustHideNone(tb, d)
 	return d
 }
 
-func rebuild(tb testing.TB, d DB) {
+// Rebuild rebuilds the filter.
+func Rebuild(tb testing.TB, d DB) {
 	tb.Helper()
-	must(tb, d.Guard().Rebuild(context.Background()))
+	Must(tb, d.Guard().Rebuild(context.Background()))
 }
 
-// CopyDir copies the files of a directory to a new one, but not those in skip. If one goes meanwhile,
-// the error is fs.ErrNotExist.
+// CopyDir copies the files of a directory to a new one, but not those in skip. It begins again if one goes
+// meanwhile.
 func CopyDir(to, from string, skip ...string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
+	for {
+		err := copyDir(to, from, skip)
+		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		for _, name := range skip {
-			if e.Name() == name {
-				return nil
-			}
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+	}
+}
+
+func copyDir(to, from string, skip []string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || slices.Contains(skip, e.Name()) {
+			return err
 		}
 		rel, err := filepath.Rel(from, path)
 		if err != nil {

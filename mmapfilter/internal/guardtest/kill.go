@@ -38,7 +38,7 @@ func Main(m *testing.M, e Engine) {
 // killed are the options of a guard that is killed: its filter is durable often, now and then, or hardly
 // ever.
 func killed(deletes guard.DeleteMode, r *rand.Rand) *guard.Options {
-	o := options(deletes)
+	o := Often(deletes)
 	o.CommitInterval = []time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Hour}[r.IntN(3)]
 	return o
 }
@@ -77,46 +77,44 @@ func (e Engine) child(dir, mode, seed string) error {
 // Kill covers C9 and G2: it kills a program that writes to a store, again and again. Each time a copy of
 // the store is opened, so that the program itself comes upon what it left: no key is hidden.
 func Kill(t *testing.T, e Engine) {
-	for _, deletes := range modes {
-		t.Run(deletes.String(), func(t *testing.T) {
-			r, base := random(t), t.TempDir()
-			dir := filepath.Join(base, "store")
-			must(t, os.Mkdir(dir, 0o700))
-			var recovered, rebuilt, replayed, keys int
-			// Some kills fall into a rebuild, and of a few all may: more of them tell.
-			for i := 0; i < max(1, *kills/2) || !e.Revives && rebuilt > recovered && i < enoughKills; i++ {
-				runAndKill(t, dir, deletes, r)
-				copied := filepath.Join(base, fmt.Sprint("copy", i))
-				must(t, CopyDir(copied, dir))
-				o := killed(deletes, r)
-				d := e.mustOpen(t, copied, o)
-				s := d.GuardStats()
-				keys += mustHideNone(t, d)
-				if s.Err == "" && serving(s) {
-					recovered++
-				} else {
-					rebuilt++
-				}
-				if s.Replayed > 0 {
-					replayed++
-				}
-				eventually(t, d, "opened", serving)
-				mustHideNone(t, d)
-				set(t, d, 0, 100)
-				if i%2 == 0 {
-					rebuild(t, d)
-					mustHideNone(t, d)
-				}
-				must(t, d.Close())
-				must(t, e.mustServe(t, copied, o).Close())
-				must(t, os.RemoveAll(copied))
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		r, base := random(t), t.TempDir()
+		dir := filepath.Join(base, "store")
+		Must(t, os.Mkdir(dir, 0o700))
+		var recovered, rebuilt, replayed, keys int
+		// Some kills fall into a rebuild, and of a few all may: more of them tell.
+		for i := 0; i < max(1, *kills/2) || !e.Revives && rebuilt > recovered && i < enoughKills; i++ {
+			runAndKill(t, dir, deletes, r)
+			copied := filepath.Join(base, fmt.Sprint("copy", i))
+			Must(t, CopyDir(copied, dir))
+			o := killed(deletes, r)
+			d := e.MustOpen(t, copied, o)
+			s := d.GuardStats()
+			keys += MustHideNone(t, d)
+			if s.Err == "" && Serving(s) {
+				recovered++
+			} else {
+				rebuilt++
 			}
-			t.Logf("%d filters served at once, %d were rebuilt, %d were given keys by the store; %d keys", recovered, rebuilt, replayed, keys)
-			if !e.Revives && rebuilt > recovered {
-				t.Error("a kill is no reason to rebuild the filter") // but one amid what revives keys is
+			if s.Replayed > 0 {
+				replayed++
 			}
-		})
-	}
+			Eventually(t, d, "opened", Serving)
+			MustHideNone(t, d)
+			Set(t, d, 0, 100)
+			if i%2 == 0 {
+				Rebuild(t, d)
+				MustHideNone(t, d)
+			}
+			Must(t, d.Close())
+			Must(t, e.MustServe(t, copied, o).Close())
+			Must(t, os.RemoveAll(copied))
+		}
+		t.Logf("%d filters served at once, %d were rebuilt, %d were given keys by the store; %d keys", recovered, rebuilt, replayed, keys)
+		if !e.Revives && rebuilt > recovered {
+			t.Error("a kill is no reason to rebuild the filter") // but one amid what revives keys is
+		}
+	})
 }
 
 // runAndKill kills the program once it has done so many steps, or while it opens the store.
@@ -126,8 +124,8 @@ func runAndKill(t *testing.T, dir string, deletes guard.DeleteMode, r *rand.Rand
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d", childVar, dir, deletes, r.Uint64()))
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
-	must(t, err)
-	must(t, c.Start())
+	Must(t, err)
+	Must(t, c.Start())
 	lines := 2 + r.IntN(600)
 	if r.IntN(5) == 0 {
 		lines = 1

@@ -25,7 +25,7 @@ func Mode(t *testing.T, e Engine) {
 		t.Helper()
 		for _, path := range paths {
 			info, err := os.Stat(path)
-			must(t, err)
+			Must(t, err)
 			if got := info.Mode(); got != want {
 				t.Errorf("the store has %#o, %s has %#o", want, filepath.Base(path), got)
 			}
@@ -33,19 +33,19 @@ func Mode(t *testing.T, e Engine) {
 	}
 	for i, c := range []struct{ asked, want fs.FileMode }{{0, 0o600}, {0o666, 0o644}, {0, 0o640}, {0o640, 0o600}} {
 		o := &guard.Options{Mode: c.asked, Deletes: guard.Exact}
-		must(t, e.mustOpen(t, dir, o).Close())
-		must(t, chmodStore(dir, e.Filter, c.want))
-		must(t, os.Chmod(filter, 0o644))
-		d := e.mustOpen(t, dir, o)
-		set(t, d, i, i+1)
-		must(t, d.Guard().Sync())
+		Must(t, e.MustOpen(t, dir, o).Close())
+		Must(t, chmodStore(dir, e.Filter, c.want))
+		Must(t, os.Chmod(filter, 0o644))
+		d := e.MustOpen(t, dir, o)
+		Set(t, d, i, i+1)
+		Must(t, d.Guard().Sync())
 		mustHave(c.want, filter, filter+".stash")
-		must(t, d.Close())
+		Must(t, d.Close())
 	}
-	must(t, os.Remove(filter))
-	d := e.mustOpen(t, dir, nil)
+	Must(t, os.Remove(filter))
+	d := e.MustOpen(t, dir, nil)
 	mustHave(0o600, filter)
-	must(t, d.Close())
+	Must(t, d.Close())
 	refused := new(mmapfilter.OptionError)
 	if _, err := e.Open(dir, &guard.Options{Mode: fs.ModeSetuid | 0o600}, false); !errors.As(err, &refused) || refused.Field != "Mode" {
 		t.Errorf("with other bits: %v", err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
 var (
@@ -241,7 +242,7 @@ func (c *crew) read(r *rand.Rand) error {
 		return err
 	}
 	for range 1 + r.IntN(10) {
-		if _, err = hiddenIn(c.db, reader); err != nil {
+		if _, err = Hidden(c.db, reader); err != nil {
 			break
 		}
 		for range 100 {
@@ -285,46 +286,42 @@ func (c *crew) work(n int) error {
 // side by side. No key is hidden, all are as a map says, and the filter has each key once after a
 // rebuild. Then the store is opened again.
 func Model(t *testing.T, e Engine) {
-	for _, deletes := range modes {
-		t.Run(deletes.String(), func(t *testing.T) {
-			r, dir := random(t), t.TempDir()
-			d := e.mustOpen(t, dir, options(deletes))
-			for range 3 {
-				c, err := e.newCrew(d, r)
-				must(t, err)
-				c.again(c.rebuild)
-				c.again(d.Guard().Work)
-				for range 2 {
-					r := fork(r)
-					c.again(func() error { return c.read(r) })
-				}
-				must(t, c.work(*steps/3))
-				e.mustAgree(t, d, c)
-				n, err := hidden(d)
-				must(t, err)
-				rebuild(t, d)
-				must(t, d.Guard().Work())
-				if s, now := d.GuardStats(), mustHideNone(t, d); !serving(s) || !e.Revives && (s.Keys > uint64(n) || s.Keys < uint64(now)) {
-					t.Errorf("%d keys, %d of them expired since: %+v", n, n-now, s)
-				}
-				t.Logf("%d keys: %+v", n, d.GuardStats())
-				if d.GuardStats().Skipped == 0 {
-					t.Error("no lookup was skipped")
-				}
-				must(t, d.Close())
-				d = e.mustServe(t, dir, options(deletes))
-				e.mustAgree(t, d, c)
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		r, dir := random(t), t.TempDir()
+		d := e.MustOpen(t, dir, Often(deletes))
+		for range 3 {
+			c, err := e.newCrew(d, r)
+			Must(t, err)
+			c.again(c.rebuild)
+			c.again(d.Guard().Work)
+			for range 2 {
+				r := fork(r)
+				c.again(func() error { return c.read(r) })
 			}
-			must(t, d.Close())
-		})
-	}
+			Must(t, c.work(*steps/3))
+			e.mustAgree(t, d, c)
+			n := MustHideNone(t, d)
+			Rebuild(t, d)
+			Must(t, d.Guard().Work())
+			if s, now := d.GuardStats(), MustHideNone(t, d); !Serving(s) || !e.Revives && (s.Keys > uint64(n) || s.Keys < uint64(now)) {
+				t.Errorf("%d keys, %d of them expired since: %+v", n, n-now, s)
+			}
+			t.Logf("%d keys: %+v", n, d.GuardStats())
+			if d.GuardStats().Skipped == 0 {
+				t.Error("no lookup was skipped")
+			}
+			Must(t, d.Close())
+			d = e.MustServe(t, dir, Often(deletes))
+			e.mustAgree(t, d, c)
+		}
+	})
 }
 
 // mustAgree checks that the store has the keys of the workers, and no others of theirs.
 func (e Engine) mustAgree(t *testing.T, d DB, c *crew) {
 	t.Helper()
 	has, err := contents(d)
-	must(t, err)
+	Must(t, err)
 	for _, w := range c.workers {
 		if !maps.Equal(has[w.Name], w.Has) && !e.Revives {
 			t.Errorf("%s has %d keys, not %d, or they differ", w.Name, len(has[w.Name]), len(w.Has))

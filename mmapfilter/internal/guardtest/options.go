@@ -1,6 +1,7 @@
 package guardtest
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -8,97 +9,127 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// Owner covers G6: guards with other prefixes and filters open a store in turns. No key is hidden.
+// Owner covers G6: guards with other prefixes and filters open a store in turns. No key is hidden. If the
+// program has something where the owner is to be, Open refuses the store and leaves it as it is.
 func Owner(t *testing.T, e Engine) {
-	for _, deletes := range modes {
-		t.Run(deletes.String(), func(t *testing.T) {
-			dir := t.TempDir()
-			for i, prefix := range []string{"", "o", "", guard.OwnerName[:13] + "n", "o", guard.OwnerName + "y", ""} {
-				o := quiet(deletes)
-				o.Prefix, o.Path = []byte(prefix), filepath.Join(dir, fmt.Sprintf("filter%x", prefix))
-				d := e.mustOpen(t, dir, o)
-				mustHideNone(t, d)
-				set(t, d, 100*i, 100*i+100)
-				if n := mustHideNone(t, d); n < 100*i+100 { // entries of others are keys, too
-					t.Errorf("%d keys", n)
-				}
-				eventually(t, d, "a filter", serving)
-				must(t, d.Close())
-				must(t, e.mustServe(t, dir, o).Close())
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		dir := t.TempDir()
+		for i, prefix := range []string{"", "o", "", guard.OwnerName[:13] + "n", "o", guard.OwnerName + "y", ""} {
+			o := Quiet(deletes)
+			o.Prefix, o.Path = []byte(prefix), filepath.Join(dir, fmt.Sprintf("filter%x", prefix))
+			d := e.MustOpen(t, dir, o)
+			MustHideNone(t, d)
+			Set(t, d, 100*i, 100*i+100)
+			if n := MustHideNone(t, d); n < 100*i+100 { // entries of others are keys, too
+				t.Errorf("%d keys", n)
 			}
-		})
-	}
+			Eventually(t, d, "a filter", Serving)
+			Must(t, d.Close())
+			Must(t, e.MustServe(t, dir, o).Close())
+		}
+		dir = t.TempDir()
+		theirs := "the program's"
+		if _, err := e.Swap(dir, theirs); err != nil {
+			t.Fatal(err)
+		}
+		o := Quiet(deletes)
+		o.Prefix = []byte("p")
+		if _, err := e.Open(dir, o, false); !errors.Is(err, guard.ErrReserved) {
+			t.Errorf("the place of the owner is in use: %v", err)
+		}
+		if was, err := e.Swap(dir, ""); was != theirs || err != nil {
+			t.Errorf("it has %q, not %q: %v", was, theirs, err)
+		}
+	})
+}
+
+// Once covers G3: a key that is put twice is in the filter once. With deletes: Exact a deleted one leaves
+// it, and with deletes: Rebuild it stays until a rebuild.
+func Once(t *testing.T, e Engine) {
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		dir := t.TempDir()
+		d := e.MustOpen(t, dir, Quiet(deletes))
+		for range 2 {
+			Set(t, d, 0, 100)
+		}
+		for range 2 {
+			Remove(t, d, 0, 50)
+		}
+		Remove(t, d, 200, 210) // they were never there
+		Must(t, d.Guard().Work())
+		if s := d.GuardStats(); s.Keys != map[guard.DeleteMode]uint64{guard.Exact: 50, guard.Rebuild: 100}[deletes] {
+			t.Errorf("once deleted: %+v", s)
+		}
+		Set(t, d, 25, 50)
+		MustHave(t, d, 25, 100, 300)
+		if n, s := MustKeep(t, d), d.GuardStats(); n != 75 || s.Keys != 75 || s.Pending > 0 {
+			t.Errorf("%d keys: %+v", n, s)
+		}
+		Must(t, d.Close())
+		MustHave(t, e.MustServe(t, dir, Quiet(deletes)), 25, 100, 300)
+	})
 }
 
 // Covers has a filter for some of the keys.
 func Covers(t *testing.T, e Engine) {
-	for _, deletes := range modes {
-		t.Run(deletes.String(), func(t *testing.T) {
-			dir, o := t.TempDir(), quiet(deletes)
-			o.FalsePositiveRate = 1e-7 // a test that fails for chance is no good
-			o.Covers, o.CoversVersion = func(key []byte) bool { return key[len(key)-1]%2 == 0 }, "even"
-			d := e.mustOpen(t, dir, o)
-			set(t, d, 0, 100)
-			for _, when := range []string{"now", "after a rebuild", "opened again"} {
-				switch when {
-				case "after a rebuild":
-					rebuild(t, d)
-				case "opened again":
-					must(t, d.Close())
-					d = e.mustServe(t, dir, o)
-				}
-				before := d.GuardStats()
-				for i := range 200 {
-					value, err := d.Get(number(i))
-					if must(t, err); (value != nil) != (i < 100) {
-						t.Fatalf("%s: key %d: %q", when, i, value)
-					}
-				}
-				if s := d.GuardStats(); s.Keys != 50 || s.Lookups-before.Lookups != 100 || s.Skipped-before.Skipped != 50 {
-					t.Errorf("%s: %+v", when, s)
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		dir, o := t.TempDir(), Quiet(deletes)
+		o.Covers, o.CoversVersion = func(key []byte) bool { return key[len(key)-1]%2 == 0 }, "even"
+		d := e.MustOpen(t, dir, o)
+		Set(t, d, 0, 100)
+		for _, when := range []string{"now", "after a rebuild", "opened again"} {
+			switch when {
+			case "after a rebuild":
+				Rebuild(t, d)
+			case "opened again":
+				Must(t, d.Close())
+				d = e.MustServe(t, dir, o)
+			}
+			before := d.GuardStats()
+			for i := range 200 {
+				value, err := d.Get(Number(i))
+				if Must(t, err); (value != nil) != (i < 100) {
+					t.Fatalf("%s: key %d: %q", when, i, value)
 				}
 			}
-			must(t, d.Close())
-		})
-	}
+			if s := d.GuardStats(); s.Keys != 50 || s.Lookups-before.Lookups != 100 || s.Skipped-before.Skipped != 50 {
+				t.Errorf("%s: %+v", when, s)
+			}
+		}
+	})
 }
 
 // Old covers G1: a reader that began before deletes finds what it finds in the store, once the filter
 // has let the keys go. The filter is not asked, so what the store says tells nothing of it.
 func Old(t *testing.T, e Engine) {
-	for _, deletes := range modes {
-		t.Run(deletes.String(), func(t *testing.T) {
-			o := quiet(deletes)
-			o.FalsePositiveRate = 1e-7
-			d := e.mustOpen(t, t.TempDir(), o)
-			set(t, d, 0, 300)
-			old, err := d.Reader()
-			must(t, err)
-			look := func(keys int, want guard.Stats) {
-				t.Helper()
-				before := d.GuardStats()
-				for i := range 600 {
-					value, err := old.Get(number(i))
-					if must(t, err); (value != nil) != (i < keys) {
-						t.Fatalf("key %d: %q", i, value)
-					}
-				}
-				s := d.GuardStats()
-				if s.Skipped-before.Skipped != want.Skipped || s.Unfiltered-before.Unfiltered != want.Unfiltered || s.FalsePositives != before.FalsePositives {
-					t.Errorf("%+v", s)
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		d := e.MustOpen(t, t.TempDir(), Quiet(deletes))
+		Set(t, d, 0, 300)
+		old, err := d.Reader()
+		Must(t, err)
+		look := func(keys int, want guard.Stats) {
+			t.Helper()
+			before := d.GuardStats()
+			for i := range 600 {
+				value, err := old.Get(Number(i))
+				if Must(t, err); (value != nil) != (i < keys) {
+					t.Fatalf("key %d: %q", i, value)
 				}
 			}
-			look(300, guard.Stats{Skipped: 300})
-			remove(t, d, 0, 300)
-			must(t, d.Guard().Work())
-			rebuild(t, d)
-			look(300, guard.Stats{Unfiltered: 600})
-			must(t, old.Close())
-			old, err = d.Reader()
-			must(t, err)
-			look(0, guard.Stats{Skipped: 600})
-			must(t, old.Close())
-			must(t, d.Close())
-		})
-	}
+			s := d.GuardStats()
+			if s.Skipped-before.Skipped != want.Skipped || s.Unfiltered-before.Unfiltered != want.Unfiltered || s.FalsePositives != before.FalsePositives {
+				t.Errorf("%+v", s)
+			}
+		}
+		look(300, guard.Stats{Skipped: 300})
+		Remove(t, d, 0, 300)
+		Must(t, d.Guard().Work())
+		Rebuild(t, d)
+		look(300, guard.Stats{Unfiltered: 600})
+		Must(t, old.Close())
+		old, err = d.Reader()
+		Must(t, err)
+		look(0, guard.Stats{Skipped: 600})
+		Must(t, old.Close())
+	})
 }

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { guardtest.Main(m, engine) }
 func TestModel(t *testing.T)     { guardtest.Model(t, engine) }
 func TestKill(t *testing.T)      { guardtest.Kill(t, engine) }
 func TestFiles(t *testing.T)     { guardtest.Files(t, engine) }
+func TestOnce(t *testing.T)      { guardtest.Once(t, engine) }
 func TestOldReader(t *testing.T) { guardtest.Old(t, engine) }
 
 // A testTable is a table in a directory.

@@ -2,7 +2,6 @@ package pebbleguard
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -15,56 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
-
-var bothModes = []guard.DeleteMode{guard.Exact, guard.Rebuild}
-
-func newest() *pebble.Options {
-	return &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quiet{}}
-}
-
-// hidden returns an error if the guard hides a key that the store has.
-func hidden(d *DB) (keys int, err error) {
-	it, err := d.NewIter(nil)
-	if err != nil {
-		return 0, err
-	}
-	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
-		keys++
-		if d.guard.Absent(it.Key()) {
-			return keys, fmt.Errorf("%q is hidden; %+v", it.Key(), d.GuardStats())
-		}
-	}
-	return keys, it.Error()
-}
-
-// mustHide checks that the store has so many keys, that none is hidden, now and after a rebuild, and
-// that a key which is not there is skipped then.
-func mustHide(t *testing.T, d *DB, keys int) {
-	t.Helper()
-	for _, when := range []string{"now", "after work", "after a rebuild"} {
-		switch when {
-		case "after work":
-			must(t, d.guard.Work())
-		case "after a rebuild":
-			must(t, d.guard.Rebuild(context.Background()))
-		}
-		if n, err := hidden(d); err != nil || n != keys {
-			t.Fatalf("%s: %d keys, not %d: %v", when, n, keys, err)
-		}
-	}
-	skipped := d.GuardStats().Skipped
-	for i := range 100 {
-		there, err := d.Has(fmt.Appendf(nil, "nowhere %d", i))
-		if there || err != nil {
-			t.Fatal(there, err)
-		}
-	}
-	if s := d.GuardStats(); s.State != "serving" || s.Skipped < skipped+80 {
-		t.Errorf("%+v", s)
-	}
-}
 
 // table writes an sstable.
 func table(t *testing.T, name string, do func(w *sstable.Writer) error) string {
@@ -95,8 +46,6 @@ func setAll(keys ...string) func(w *sstable.Writer) error {
 	}
 }
 
-func key(s string) []byte { return []byte(s) }
-
 // rows are those of the table in the documentation of the package. Each begins with the keys a, b, c.
 var rows = []struct {
 	name string
@@ -116,7 +65,7 @@ var rows = []struct {
 	{"DeleteSized", func(t *testing.T, d *DB) error { return d.DeleteSized(key("a"), 1, nil) }, "bc", nil},
 	{"SingleDelete", func(t *testing.T, d *DB) error { return d.SingleDelete(key("a"), nil) }, "bc", nil},
 	{"SingleDelete and Set", func(t *testing.T, d *DB) error {
-		return errors.Join(d.SingleDelete(key("a"), nil), d.guard.Work(), d.Set(key("a"), nil, nil), d.Flush(), d.Compact(context.Background(), key("a"), key("z"), false))
+		return errors.Join(d.SingleDelete(key("a"), nil), d.guard.Work(), d.Set(key("a"), nil, nil), d.Flush(), d.Compact(t.Context(), key("a"), key("z"), false))
 	}, "abc", nil},
 	{"DeleteRange", func(t *testing.T, d *DB) error { return d.DeleteRange(key("a"), key("c"), nil) }, "c", nil},
 	{"DeleteRange and Set", func(t *testing.T, d *DB) error {
@@ -125,40 +74,40 @@ var rows = []struct {
 		return errors.Join(b.Set(key("c"), nil, nil), b.DeleteRange(key("a"), key("d"), nil), b.Set(key("b"), nil, nil), b.Commit(nil))
 	}, "b", nil},
 	{"Excise", func(t *testing.T, d *DB) error {
-		return d.Excise(context.Background(), pebble.KeyRange{Start: key("a"), End: key("c")})
+		return d.Excise(t.Context(), pebble.KeyRange{Start: key("a"), End: key("c")})
 	}, "c", nil},
 	{"Ingest", func(t *testing.T, d *DB) error {
-		return d.Ingest(context.Background(), []string{table(t, "1", setAll("a", "d")), table(t, "2", setAll("e", "f"))})
+		return d.Ingest(t.Context(), []string{table(t, "1", setAll("a", "d")), table(t, "2", setAll("e", "f"))})
 	}, "abcdef", nil},
-	{"Ingest of nothing", func(t *testing.T, d *DB) error { return d.Ingest(context.Background(), nil) }, "abc", nil},
+	{"Ingest of nothing", func(t *testing.T, d *DB) error { return d.Ingest(t.Context(), nil) }, "abc", nil},
 	{"Ingest of all kinds", func(t *testing.T, d *DB) error {
-		return d.Ingest(context.Background(), []string{table(t, "1", func(w *sstable.Writer) error {
+		return d.Ingest(t.Context(), []string{table(t, "1", func(w *sstable.Writer) error {
 			return errors.Join(w.Delete(key("a")), w.DeleteRange(key("b"), key("x")), w.Merge(key("d"), key("v")), w.Set(key("e"), nil))
 		})})
 	}, "de", nil},
 	{"Ingest of tombstones", func(t *testing.T, d *DB) error {
-		return d.Ingest(context.Background(), []string{table(t, "1", func(w *sstable.Writer) error { return w.Delete(key("a")) })})
+		return d.Ingest(t.Context(), []string{table(t, "1", func(w *sstable.Writer) error { return w.Delete(key("a")) })})
 	}, "bc", nil},
 	{"Ingest of a range delete", func(t *testing.T, d *DB) error {
-		return d.Ingest(context.Background(), []string{table(t, "1", func(w *sstable.Writer) error { return w.DeleteRange(key("b"), key("x")) })})
+		return d.Ingest(t.Context(), []string{table(t, "1", func(w *sstable.Writer) error { return w.DeleteRange(key("b"), key("x")) })})
 	}, "a", nil},
 	{"Ingest of a range key", func(t *testing.T, d *DB) error {
-		return d.Ingest(context.Background(), []string{table(t, "1", func(w *sstable.Writer) error { return w.RangeKeySet(key("b"), key("x"), nil, nil) })})
+		return d.Ingest(t.Context(), []string{table(t, "1", func(w *sstable.Writer) error { return w.RangeKeySet(key("b"), key("x"), nil, nil) })})
 	}, "abc", nil},
 	{"IngestAndExcise", func(t *testing.T, d *DB) error {
-		_, err := d.IngestAndExcise(context.Background(), []string{table(t, "1", setAll("b", "d"))}, nil, nil, pebble.KeyRange{Start: key("a"), End: key("e")})
+		_, err := d.IngestAndExcise(t.Context(), []string{table(t, "1", setAll("b", "d"))}, nil, nil, pebble.KeyRange{Start: key("a"), End: key("e")})
 		return err
 	}, "bd", nil},
 	{"IngestAndExcise of shared files", func(t *testing.T, d *DB) error {
-		_, err := d.IngestAndExcise(context.Background(), nil, []pebble.SharedSSTMeta{{}}, nil, pebble.KeyRange{Start: key("a"), End: key("e")})
+		_, err := d.IngestAndExcise(t.Context(), nil, []pebble.SharedSSTMeta{{}}, nil, pebble.KeyRange{Start: key("a"), End: key("e")})
 		return err
 	}, "abc", ErrNotFollowed},
 	{"IngestAndExcise of external files", func(t *testing.T, d *DB) error {
-		_, err := d.IngestAndExcise(context.Background(), nil, nil, []pebble.ExternalFile{{}}, pebble.KeyRange{Start: key("a"), End: key("e")})
+		_, err := d.IngestAndExcise(t.Context(), nil, nil, []pebble.ExternalFile{{}}, pebble.KeyRange{Start: key("a"), End: key("e")})
 		return err
 	}, "abc", ErrNotFollowed},
 	{"IngestExternalFiles", func(t *testing.T, d *DB) error {
-		_, err := d.IngestExternalFiles(context.Background(), []pebble.ExternalFile{{}})
+		_, err := d.IngestExternalFiles(t.Context(), []pebble.ExternalFile{{}})
 		return err
 	}, "abc", ErrNotFollowed},
 	{"LogData", func(t *testing.T, d *DB) error {
@@ -238,40 +187,49 @@ var rows = []struct {
 		defer b.Close()
 		return b.Commit(nil)
 	}, "abc", nil},
+	{"Checkpoint", func(t *testing.T, d *DB) error {
+		copied := filepath.Join(t.TempDir(), "copy")
+		must(t, errors.Join(d.LogData(nil, pebble.Sync), d.Checkpoint(copied)))
+		c := open(t, copied, newest(), nil)
+		if n, s := guardtest.MustKeep(t, c), c.GuardStats(); n != 3 || s.Err != "" || s.Rebuilds == 0 {
+			t.Errorf("%d keys in the copy: %+v", n, s)
+		}
+		return d.Delete(key("a"), nil)
+	}, "bc", nil},
 	{"Flush, Compact", func(t *testing.T, d *DB) error {
-		return errors.Join(d.Delete(key("a"), nil), d.Flush(), d.Compact(context.Background(), key("a"), key("z"), true))
+		return errors.Join(d.Delete(key("a"), nil), d.Flush(), d.Compact(t.Context(), key("a"), key("z"), true))
 	}, "bc", nil},
 }
 
 const guardPrefix = "\x00mmapfilter\x00"
 
-// TestTable does what is in each row of the table (G4).
-func TestTable(t *testing.T) {
+// TestRows does what is in each row of the table (G4).
+func TestRows(t *testing.T) {
 	for _, row := range rows {
-		for _, deletes := range bothModes {
-			t.Run(row.name+"/"+deletes.String(), func(t *testing.T) {
-				d := mustOpen(t, t.TempDir(), newest(), &guard.Options{Capacity: 1000, Deletes: deletes})
-				defer d.Close()
+		t.Run(row.name, func(t *testing.T) {
+			guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+				d := open(t, t.TempDir(), newest(), guardtest.Quiet(deletes))
 				for _, k := range []string{"a", "b", "c"} {
 					must(t, d.Set(key(k), []byte("v"), pebble.NoSync))
 				}
-				if err := row.do(t, d); !errors.Is(err, row.err) || err != nil && row.err == nil {
+				if err := row.do(t, d.DB); !errors.Is(err, row.err) || err != nil && row.err == nil {
 					t.Fatalf("%v, not %v", err, row.err)
 				}
 				for i := range len(row.want) {
-					if there, err := d.Has([]byte{row.want[i]}); !there || err != nil {
-						t.Fatalf("%q: %t, %v", row.want[i], there, err)
-					}
+					guardtest.MustKnow(t, d, row.want[i:i+1], true)
 				}
-				mustHide(t, d, len(row.want))
+				if n := guardtest.MustKeep(t, d); n != len(row.want) {
+					t.Errorf("%d keys, not %d", n, len(row.want))
+				}
+				guardtest.MustKnow(t, d, "nowhere", false)
 			})
-		}
+		})
 	}
 }
 
 // TestReserved writes to the keys of the guard in all ways.
 func TestReserved(t *testing.T) {
-	ctx, k := context.Background(), key(guardPrefix+"s")
+	d, ctx, k := open(t, t.TempDir(), newest(), nil), t.Context(), key(guardPrefix+"s")
 	internal := pebble.MakeInternalKey(k, 0, pebble.InternalKeyKindSet)
 	all := pebble.KeyRange{Start: []byte{0}, End: key("z")}
 	batch := func(do func(b *Batch) error) func(d *DB) error {
@@ -311,20 +269,18 @@ func TestReserved(t *testing.T) {
 		"Batch.DeleteRange":        batch(func(b *Batch) error { return b.DeleteRange([]byte{0}, []byte{1}, nil) }),
 		"Batch.AddInternalKey":     batch(func(b *Batch) error { return b.AddInternalKey(&internal, nil, nil) }),
 	} {
-		t.Run(name, func(t *testing.T) {
-			d := mustOpen(t, t.TempDir(), newest(), nil)
-			defer d.Close()
-			before, err := d.store.Entries()
-			must(t, err)
-			if err := do(d); !errors.Is(err, ErrReserved) {
-				t.Errorf("%v", err)
-			}
-			after, err := d.store.Entries()
-			must(t, err)
-			if len(before) == 0 || fmt.Sprint(before) != fmt.Sprint(after) {
-				t.Errorf("%q, not %q", after, before)
-			}
-			mustHide(t, d, 0)
-		})
+		before, err := d.store.Entries()
+		must(t, err)
+		if err := do(d.DB); !errors.Is(err, ErrReserved) {
+			t.Errorf("%s: %v", name, err)
+		}
+		after, err := d.store.Entries()
+		must(t, err)
+		if len(before) == 0 || fmt.Sprint(before) != fmt.Sprint(after) {
+			t.Errorf("%s: %q, not %q", name, after, before)
+		}
+	}
+	if n := guardtest.MustKeep(t, d); n != 0 {
+		t.Errorf("%d keys", n)
 	}
 }

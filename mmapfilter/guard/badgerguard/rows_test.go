@@ -1,0 +1,408 @@
+package badgerguard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
+)
+
+// rows are those of the table in the documentation of the package, and what a transaction promises. Each
+// begins with 100 keys, and ends with so many.
+var rows = []struct {
+	name string
+	do   func(t *testing.T, d *testStore)
+	keys int
+}{
+	{"own writes", testOwnWrites, 100},
+	{"conflicts", testConflicts, 102},
+	{"no conflicts", testNoConflicts, 109},
+	{"full of keys", func(t *testing.T, d *testStore) { fill(t, d, "v") }, 0},
+	{"full of bytes", func(t *testing.T, d *testStore) { fill(t, d, string(make([]byte, 1000))) }, 0},
+	{"WriteBatch", testWriteBatch, 5001},
+	{"GetSequence, GetMergeOperator", testPinned, 102},
+	{"Entry.ExpiresAt", testExpiry, 51},
+	{"DropPrefix", testDropPrefix, 101},
+	{"DropAll", testDropAll, 100},
+	{"RunValueLogGC", testValueLogGC, 1000},
+	{"Subscribe, Backup", testStreams, 110},
+}
+
+func TestRows(t *testing.T) {
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+				dir, g := t.TempDir(), guardtest.Quiet(deletes)
+				d := open(t, small(dir), g)
+				guardtest.Set(t, d, 0, 100)
+				row.do(t, d)
+				if n := guardtest.MustKeep(t, d); n != row.keys && row.keys > 0 {
+					t.Errorf("%d keys, not %d", n, row.keys)
+				}
+				must(t, d.Close())
+				engine(true, false).MustServe(t, dir, g)
+			})
+		})
+	}
+}
+
+var must = guardtest.Must
+
+// open opens a store, which is closed when the test ends.
+func open(tb testing.TB, o badger.Options, g *guard.Options) *testStore {
+	tb.Helper()
+	d, err := openStore(o, g)
+	must(tb, err)
+	tb.Cleanup(func() { d.Close() })
+	return d
+}
+
+func number(i int) []byte { return []byte(guardtest.Number(i)) }
+
+// put puts keys in one transaction.
+func (d *testStore) put(keys ...[]byte) error {
+	return d.Update(func(txn *Txn) (err error) {
+		for _, key := range keys {
+			err = errors.Join(err, txn.Set(key, []byte("v")))
+		}
+		return err
+	})
+}
+
+func (d *testStore) has(t *testing.T, key string) bool {
+	t.Helper()
+	value, err := d.Get(key)
+	must(t, err)
+	return value != nil
+}
+
+// testOwnWrites has a transaction look for what it has written. The filter is asked if Badger need not
+// see the read.
+func testOwnWrites(t *testing.T, d *testStore) {
+	blind := open(t, small(t.TempDir()).WithDetectConflicts(false), guardtest.Quiet(guard.Rebuild))
+	guardtest.Set(t, blind, 0, 100)
+	for _, d := range []*testStore{d, blind} {
+		txn, before := d.NewTransaction(true), d.GuardStats().Skipped
+		must(t, errors.Join(txn.Set(number(100), []byte("new")), txn.Delete(number(1))))
+		for key, there := range map[int]bool{0: true, 1: false, 100: true, 101: false} {
+			if _, err := txn.Get(number(key)); (err == nil) != there {
+				t.Errorf("key %d: %v", key, err)
+			}
+		}
+		if skipped := d.GuardStats().Skipped - before; (skipped == 0) != d.options.DetectConflicts {
+			t.Errorf("%d skipped: conflicts %t", skipped, d.options.DetectConflicts)
+		}
+		txn.Discard()
+		if _, err := txn.Get(number(200)); err != badger.ErrDiscardedTxn {
+			t.Errorf("after Discard: %v", err)
+		}
+	}
+}
+
+// testConflicts has a transaction read that a key is absent, which another one creates. It fails, and
+// the filter forgets it.
+func testConflicts(t *testing.T, d *testStore) {
+	before := d.GuardStats().Keys
+	for _, with := range []bool{false, true} {
+		txn := d.NewTransaction(true)
+		key := number(100)
+		if with {
+			key = number(101)
+		}
+		if _, err := txn.Get(key); err != badger.ErrKeyNotFound {
+			t.Fatal(err)
+		}
+		must(t, txn.Set(number(102), []byte("v")))
+		must(t, d.put(key))
+		ended := make(chan error, 1)
+		if with {
+			txn.CommitWith(func(err error) { ended <- err })
+		} else {
+			ended <- txn.Commit()
+		}
+		if err := <-ended; err != badger.ErrConflict {
+			t.Fatal(err)
+		}
+	}
+	if n := d.GuardStats().Keys - before; d.exact && n != 2 {
+		t.Errorf("%d keys more: what was not committed stays", n)
+	}
+}
+
+// testNoConflicts has transactions that do not conflict, which they do not with the guard either: that
+// write blindly, or iterate over the keys while entries of the guard change.
+func testNoConflicts(t *testing.T, d *testStore) {
+	a, b, reader := d.NewTransaction(true), d.NewTransaction(true), d.NewTransaction(true)
+	defer reader.Discard()
+	it := reader.NewIterator(badger.DefaultIteratorOptions)
+	n := 0
+	for it.Rewind(); it.Valid(); it.Next() {
+		it.Item()
+		n++
+	}
+	it.Close()
+	must(t, reader.Set(number(200), []byte("w")))
+	for i := 100; i < 110; i++ {
+		must(t, errors.Join(a.Set(number(i), []byte("a")), b.Set(number(i), []byte("b"))))
+	}
+	must(t, errors.Join(a.Delete(number(105)), b.Delete(number(105))))
+	must(t, errors.Join(a.Commit(), b.Commit(), d.guard.Work()))
+	if err := reader.Commit(); n != 100 || err != nil {
+		t.Errorf("%d keys, %v", n, err)
+	}
+	must(t, d.Update(func(txn *Txn) error { return txn.Delete(number(200)) }))
+	empty, ended := d.NewTransaction(true), make(chan error)
+	empty.CommitWith(func(err error) { ended <- err })
+	must(t, <-ended)
+}
+
+// fill commits a transaction that has no room for the entries of the guard.
+func fill(t *testing.T, d *testStore, value string) {
+	txn := d.NewTransaction(true)
+	defer txn.Discard()
+	must(t, txn.Delete(number(0)))
+	n, err := 100, error(nil)
+	for ; err == nil; n++ {
+		err = txn.Set(number(n), []byte(value))
+	}
+	if err != badger.ErrTxnTooBig {
+		t.Fatal(err)
+	}
+	must(t, txn.Commit())
+	guardtest.MustHave(t, d, 1, n-1, n+100)
+}
+
+func testWriteBatch(t *testing.T, d *testStore) {
+	const n = 10_000 // more than fit into a few transactions
+	b := d.NewWriteBatch()
+	b.SetMaxPendingTxns(3)
+	for i := range n {
+		must(t, b.Set(number(i), []byte("v")))
+	}
+	for i := range n / 2 {
+		must(t, b.Delete(number(i)))
+	}
+	must(t, b.SetEntry(badger.NewEntry(number(n), bytes.Repeat([]byte("v"), 2000))))
+	must(t, b.Flush())
+	b.Cancel()
+	b = d.NewWriteBatch()
+	must(t, b.Set(number(n+1), nil))
+	b.Cancel()
+	guardtest.MustHave(t, d, n/2, n+1, n+100)
+	b = d.NewWriteBatch()
+	defer b.Cancel()
+	if err := b.Set(d.store.key([]byte("x")), nil); err != ErrReserved {
+		t.Errorf("a reserved key: %v", err)
+	}
+}
+
+// testPinned has keys that Badger writes by itself: nothing takes them out of the filter.
+func testPinned(t *testing.T, d *testStore) {
+	add := func(a, b []byte) []byte { return append(bytes.Clone(a), b...) }
+	m := d.GetMergeOperator([]byte("m/"), add, time.Hour)
+	s, err := d.GetSequence([]byte("s/"), 3)
+	must(t, err)
+	for i := range uint64(8) {
+		if n, err := s.Next(); err != nil || n != i {
+			t.Fatalf("%d, %v", n, err)
+		}
+		guardtest.Rebuild(t, d)
+		must(t, d.guard.Work())
+		must(t, m.Add([]byte{'a' + byte(i)}))
+		if !d.has(t, "s/") || !d.has(t, "m/") {
+			t.Fatalf("hidden: %+v", d.GuardStats())
+		}
+		if i == 4 {
+			must(t, d.Update(func(txn *Txn) error { return txn.Delete([]byte("m/")) }))
+		}
+	}
+	must(t, s.Release())
+	if v, err := m.Get(); err != nil || string(v) != "fgh" {
+		t.Errorf("%q, %v", v, err)
+	}
+	m.Stop()
+	if s, err = d.GetSequence([]byte("s/"), 3); err == nil {
+		if n, err := s.Next(); err != nil || n != 8 {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	_, reserved := d.GetSequence(d.store.key([]byte("s")), 1)
+	m = d.GetMergeOperator(d.store.key([]byte("s")), add, time.Millisecond)
+	_, got := m.Get()
+	for _, err := range []error{reserved, m.Add(nil), got} {
+		if err != ErrReserved {
+			t.Errorf("a reserved key: %v", err)
+		}
+	}
+	m.Stop()
+}
+
+func testExpiry(t *testing.T, d *testStore) {
+	put := func(from, to int, ttl time.Duration) {
+		must(t, d.Update(func(txn *Txn) (err error) {
+			for i := from; i < to; i++ {
+				err = errors.Join(err, txn.SetEntry(badger.NewEntry(number(i), []byte("v")).WithTTL(ttl)))
+			}
+			return err
+		}))
+	}
+	put(0, 100, -time.Minute) // they have expired
+	guardtest.MustHave(t, d, 0, 0, 300)
+	put(0, 50, time.Hour)
+	guardtest.MustHave(t, d, 0, 50, 300)
+	// What expires meanwhile stays in the filter if a transaction counts on it.
+	put(50, 51, time.Second)
+	txn := d.NewTransaction(true)
+	must(t, txn.Set(number(50), []byte("stays")))
+	c, err := txn.prepare()
+	must(t, err)
+	guardtest.Eventually(t, d, "expired", func(guard.Stats) bool {
+		return d.DB.DB.View(func(txn *badger.Txn) error { _, err := txn.Get(number(50)); return err }) == badger.ErrKeyNotFound
+	})
+	rebuilt := make(chan error)
+	go func() { rebuilt <- d.guard.Rebuild(t.Context()) }()
+	err = txn.Txn.Commit()
+	c.done(err)
+	must(t, errors.Join(err, <-rebuilt))
+	guardtest.MustHave(t, d, 0, 51, 300)
+}
+
+// TestExpiryRebuilds has the filter rebuilt when many keys have expired, since absent keys pass it.
+func TestExpiryRebuilds(t *testing.T) {
+	d := open(t, small(t.TempDir()), guardtest.Often(guard.Rebuild))
+	guardtest.Set(t, d, 0, 100)
+	must(t, d.Update(func(txn *Txn) (err error) {
+		for i := 100; i < 800; i++ {
+			err = errors.Join(err, txn.SetEntry(badger.NewEntry(number(i), []byte("v")).WithTTL(-time.Minute)))
+		}
+		return err
+	}))
+	guardtest.Eventually(t, d, "rebuilt", func(s guard.Stats) bool {
+		guardtest.MustHave(t, d, 0, 100, 900)
+		return s.Rebuilds > 0
+	})
+}
+
+func testDropPrefix(t *testing.T, d *testStore) {
+	must(t, d.put([]byte("other/")))
+	must(t, d.DropPrefix([]byte("k")))
+	guardtest.MustHave(t, d, 0, 0, 1000)
+	guardtest.MustKnow(t, d, "other/", true)
+	guardtest.MustKnow(t, d, guardtest.Number(7), false)
+	guardtest.Set(t, d, 100, 200)
+	guardtest.MustHave(t, d, 100, 200, 1000)
+	for _, p := range [][]byte{nil, {}, d.store.prefix[:3], d.store.prefix, d.store.key([]byte("s"))} {
+		if err := d.DropPrefix([]byte("other"), p); err != ErrReserved {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+}
+
+// testDropAll drops the owner with all keys: the guard is the owner again.
+func testDropAll(t *testing.T, d *testStore) {
+	must(t, d.DropAll())
+	guardtest.MustHave(t, d, 0, 0, 1000)
+	if s := d.GuardStats(); s.Keys != 0 || s.State != "serving" {
+		t.Errorf("%+v", s)
+	}
+	guardtest.Set(t, d, 100, 200)
+	guardtest.MustHave(t, d, 100, 200, 1000)
+}
+
+// TestCrashInDrop opens a store that names no filter, as a crash in a drop leaves it.
+func TestCrashInDrop(t *testing.T) {
+	d := open(t, small(t.TempDir()), guardtest.Quiet(guard.Rebuild))
+	guardtest.Set(t, d, 0, 100)
+	d.store.drop.Lock()
+	must(t, d.store.removeStamp())
+	d.store.drop.Unlock()
+	dir := t.TempDir()
+	must(t, guardtest.CopyDir(dir, d.options.Dir, "LOCK"))
+	c := open(t, small(dir), guardtest.Quiet(guard.Rebuild))
+	guardtest.Eventually(t, c, "a filter", guardtest.Serving)
+	if s := c.GuardStats(); s.Rebuilds != 1 {
+		t.Errorf("%+v", s)
+	}
+	guardtest.MustHave(t, c, 0, 100, 200)
+}
+
+func TestBanNamespace(t *testing.T) {
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		o, g := small(t.TempDir()).WithNamespaceOffset(1), guardtest.Quiet(deletes)
+		d := open(t, o, g)
+		var kept, banned [][]byte
+		for i := range 20 {
+			kept, banned = append(kept, fmt.Appendf(nil, "k%08d/%d", 1, i)), append(banned, fmt.Appendf(nil, "k%08d/%d", 2, i))
+		}
+		must(t, d.put(append(kept, banned...)...))
+		must(t, d.BanNamespace(0x3030303030303032)) // "00000002"
+		guardtest.Rebuild(t, d)
+		must(t, d.View(func(txn *Txn) error {
+			for i := range kept {
+				_, err := txn.Get(kept[i])
+				if _, is := txn.Get(banned[i]); err != nil || is != badger.ErrBannedKey {
+					t.Errorf("%v, banned: %v", err, is)
+				}
+			}
+			return nil
+		}))
+		if err := d.put(banned...); !errors.Is(err, badger.ErrBannedKey) {
+			t.Errorf("put: %v", err)
+		}
+		if err := d.BanNamespace(0x6d6d617066696c74); err != ErrReserved { // "mmapfilt"
+			t.Errorf("the namespace of the entries: %v", err)
+		}
+		must(t, d.Close())
+		// Without an offset the keys are there again.
+		o.NamespaceOffset = -1
+		d = open(t, o, g)
+		for i := range banned {
+			if !d.has(t, string(banned[i])) {
+				t.Fatalf("%q is hidden: %+v", banned[i], d.GuardStats())
+			}
+		}
+		guardtest.Eventually(t, d, "a filter", guardtest.Serving)
+		if n := guardtest.MustKeep(t, d); n != 40 {
+			t.Errorf("%d keys", n)
+		}
+		must(t, d.Close())
+		o.NamespaceOffset = 12 // in the numbers of the entries
+		if _, err := Open(o, g); !errors.Is(err, ErrReserved) {
+			t.Errorf("Open: %v", err)
+		}
+		// With another prefix, the owner is in a namespace of its own.
+		g.Prefix = []byte("0123456789")
+		d = open(t, small(t.TempDir()).WithNamespaceOffset(1), g)
+		for namespace, want := range map[uint64]error{0x6d6d617066696c74: ErrReserved, 0x3132333435363738: ErrReserved, 7: nil} {
+			if err := d.BanNamespace(namespace); err != want {
+				t.Errorf("%x: %v", namespace, err)
+			}
+		}
+	})
+}
+
+func testValueLogGC(t *testing.T, d *testStore) {
+	value := bytes.Repeat([]byte("v"), 4000)
+	for round := range 3 {
+		for i := range 2000 {
+			must(t, d.Update(func(txn *Txn) error { return txn.Set(number(i), append(value, byte(round))) }))
+		}
+	}
+	guardtest.Remove(t, d, 1000, 2000)
+	must(t, d.Flatten(2))
+	for d.RunValueLogGC(0.1) == nil {
+	}
+	guardtest.MustHave(t, d, 0, 1000, 3000)
+	must(t, d.DB.drop(func() error {
+		if err := d.RunValueLogGC(0.1); err != badger.ErrRejected {
+			t.Errorf("while keys are dropped: %v", err)
+		}
+		return nil
+	}))
+}
