@@ -33,9 +33,13 @@ func TestKeepsOthers(t *testing.T) {
 			_, writeErr := f.WriteAt(data, 33_000)
 			return errors.Join(err, openErr, writeErr, f.Close())
 		},
-		"cut filter":  func(path string) error { return errors.Join(filter(path), os.Truncate(path, 20_000)) },
-		"no filter":   func(path string) error { return errors.Join(filter(path), os.Truncate(path, 100)) },
-		"other guard": makeFilter,
+		"cut filter": func(path string) error { return errors.Join(filter(path), os.Truncate(path, 20_000)) },
+		"no filter":  func(path string) error { return errors.Join(filter(path), os.Truncate(path, 100)) },
+		"other guard": func(path string) error { // of another store
+			g := begin(t, (&Options{}).WithDefaults(path, Rebuild))
+			g.put("other")
+			return g.g.Close()
+		},
 	} {
 		for _, own := range []bool{false, true} {
 			path := filepath.Join(t.TempDir(), "notes")
@@ -48,15 +52,14 @@ func TestKeepsOthers(t *testing.T) {
 			if own {
 				o = (&Options{Mode: 0o600}).WithDefaults(path, Rebuild)
 			}
-			store := newRows()
-			g, err := Open(store, o)
-			must(t, err)
-			store.put(g, "k")
-			s, ours := g.Stats(), own || name == "other guard"
-			if g.Absent([]byte("k")) || (s.State == "serving") != ours || strings.Contains(s.Err, "would destroy "+path) == ours {
+			g := begin(t, o)
+			g.put("k")
+			g.mustShow()
+			s, ours := g.g.Stats(), own || name == "other guard"
+			if serving(s) != ours || strings.Contains(s.Err, "would destroy "+path) == ours {
 				t.Errorf("%s, chosen by the guard: %t: %+v", name, own, s)
 			}
-			must(t, g.Close())
+			g.close()
 			data, err := os.ReadFile(path)
 			must(t, err)
 			after, err := os.Stat(path)
@@ -67,29 +70,17 @@ func TestKeepsOthers(t *testing.T) {
 	}
 }
 
-// makeFilter has a guard of another store make a filter with a key.
-func makeFilter(path string) error {
-	s := newRows()
-	g, err := Open(s, (&Options{}).WithDefaults(path, Rebuild))
-	if err != nil {
-		return err
-	}
-	s.put(g, "other")
-	return g.Close()
-}
-
 // TestDamage changes bytes of a filter that was closed, of its head or any: no key is hidden, not at
 // once, nor after a rebuild, and the next Open has a filter that serves.
 func TestDamage(t *testing.T) {
-	for _, deletes := range []DeleteMode{Exact, Rebuild} {
-		s, o := newRows(), testOptions(t, deletes)
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		o := quiet(t, deletes)
 		o.Capacity = 2000
-		g, err := Open(s, o)
-		must(t, err)
+		f := begin(t, o)
 		for i := range 500 {
-			s.put(g, fmt.Sprint("k", i))
+			f.put(fmt.Sprint("k", i))
 		}
-		must(t, g.Close())
+		f.close()
 		if r, err := mmapfilter.Verify(context.Background(), o.Path); err != nil || !r.Sealed {
 			t.Errorf("it is not sealed: %+v, %v", r, err)
 		}
@@ -105,27 +96,25 @@ func TestDamage(t *testing.T) {
 				data[rng.IntN(within)] ^= 1 << rng.IntN(8)
 			}
 			must(t, os.WriteFile(o.Path, data, 0o600))
-			g, err := Open(s, o)
-			must(t, err)
-			if g.Stats().Err != "" {
+			f.open()
+			if f.g.Stats().Err != "" {
 				noticed++
 			}
-			s.mustShow(t, g)
-			s.put(g, fmt.Sprint("k", i))
-			s.remove(g, fmt.Sprint("k", i+1000))
-			must(t, g.Rebuild(t.Context()))
-			s.mustShow(t, g)
-			must(t, g.Close())
-			g, err = Open(s, o)
-			must(t, err)
-			if st := g.Stats(); st.State != "serving" || st.Err != "" {
+			f.mustShow()
+			f.put(fmt.Sprint("k", i))
+			f.remove(fmt.Sprint("k", i+1000))
+			f.rebuild()
+			f.mustShow()
+			f.close()
+			f.open()
+			if st := f.g.Stats(); st.Err != "" {
 				t.Errorf("%d: opened again: %+v", i, st)
 			}
-			s.mustShow(t, g)
-			must(t, g.Close())
+			f.mustBe("serving")
+			f.close()
 		}
 		if noticed < 30 {
-			t.Errorf("%s: the damage of %d files was noticed", deletes, noticed)
+			t.Errorf("the damage of %d files was noticed", noticed)
 		}
-	}
+	})
 }

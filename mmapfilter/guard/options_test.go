@@ -1,21 +1,12 @@
 package guard
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
 )
-
-// eventually waits until the statistics are as they should be.
-func eventually(t *testing.T, g *Guard, what string, ok func(s Stats) bool) {
-	t.Helper()
-	for end := time.Now().Add(8 * time.Second); !ok(g.Stats()); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in time; %+v", what, g.Stats())
-		}
-	}
-}
 
 // TestOtherOptions opens stores with other options than before: a filter that does not fit them is
 // rebuilt, and answers meanwhile; options that are 0 leave it as it is.
@@ -44,49 +35,47 @@ func TestOtherOptions(t *testing.T) {
 					o.CommitInterval = time.Hour
 					return o.WithDefaults(path, deletes)
 				}
-				s := newRows()
-				g, err := Open(s, with(before))
-				must(t, err)
+				f := begin(t, with(before))
 				for i := range keys {
-					s.put(g, fmt.Sprint(i))
+					f.put(fmt.Sprint(i))
 				}
-				must(t, g.Close())
+				f.close()
 				reading, read := make(chan bool, 10), make(chan bool)
-				s.read = func() { reading <- true; <-read } // a rebuild waits
-				g, err = Open(s, with(c.with))
-				must(t, err)
+				f.read = func() { reading <- true; <-read } // a rebuild waits
+				f.o = with(c.with)
+				f.open()
 				capacity := c.want.Capacity
 				if c.built {
 					capacity = max(capacity, 2*keys)
-					eventually(t, g, "a rebuild begins", func(Stats) bool { return len(reading) > 0 })
+					f.eventually("a rebuild begins", func(Stats) bool { return len(reading) > 0 })
 				}
-				s.mustShow(t, g)
+				f.mustBe("serving")
 				for i := range 100 {
-					g.Absent(fmt.Append(nil, "nobody ", i))
+					f.g.Absent(fmt.Append(nil, "nobody ", i))
 				}
-				if st := g.Stats(); st.State != "serving" || st.Skipped < 50 || st.Rebuilds > 0 || (st.Err != "") != (c.with.FalsePositiveRate == 2) {
+				if st := f.g.Stats(); st.Skipped < 50 || st.Rebuilds > 0 || (st.Err != "") != (c.with.FalsePositiveRate == 2) {
 					t.Errorf("before a rebuild: %+v", st)
 				}
-				s.put(g, "meanwhile")
+				f.put("meanwhile")
 				close(read)
 				if c.built {
-					eventually(t, g, "a rebuild", func(st Stats) bool { return st.Rebuilds > 0 })
+					f.eventually("a rebuild", rebuilt)
 				}
-				must(t, g.Work())
-				s.mustShow(t, g)
+				f.work()
+				f.mustShow()
 				for _, opens := range []string{"at first", "with none"} {
-					if st := g.Stats(); g.filter.TargetRate() != c.want.FalsePositiveRate || st.RateAsked != c.want.FalsePositiveRate || st.Capacity != capacity {
-						t.Errorf("%s: a filter for %v: %+v", opens, g.filter.TargetRate(), st)
+					if st := f.g.Stats(); f.g.filter.TargetRate() != c.want.FalsePositiveRate || st.RateAsked != c.want.FalsePositiveRate || st.Capacity != capacity {
+						t.Errorf("%s: a filter for %v: %+v", opens, f.g.filter.TargetRate(), st)
 					}
-					must(t, g.Close())
-					g, err = Open(s, with(Options{}))
-					must(t, err)
+					f.close()
+					f.o = with(Options{})
+					f.open()
 				}
-				if st := g.Stats(); st.Rebuilds > 0 || g.wants() {
+				if st := f.g.Stats(); st.Rebuilds > 0 || f.g.wants() {
 					t.Errorf("it is rebuilt without need: %+v", st)
 				}
-				s.mustShow(t, g)
-				must(t, g.Close())
+				f.mustShow()
+				f.close()
 			})
 		}
 	}
@@ -95,16 +84,17 @@ func TestOtherOptions(t *testing.T) {
 // TestLargeFilterStays opens a nearly empty filter that was asked to be large, with options that do not
 // say so: it stays.
 func TestLargeFilterStays(t *testing.T) {
-	s, path := newRows(), filepath.Join(t.TempDir(), "f")
-	for _, o := range []*Options{{Capacity: 3 * defaultCapacity}, nil} {
-		g, err := Open(s, o.WithDefaults(path, Exact))
-		must(t, err)
-		s.put(g, "a")
-		if st := g.Stats(); st.Capacity != 3*defaultCapacity || st.Rebuilds > 0 || g.wants() {
+	f := begin(t, (&Options{Capacity: 3 * defaultCapacity}).WithDefaults(filepath.Join(t.TempDir(), "f"), Exact))
+	for range 2 {
+		f.put("a")
+		if st := f.g.Stats(); st.Capacity != 3*defaultCapacity || st.Rebuilds > 0 || f.g.wants() {
 			t.Errorf("%+v", st)
 		}
-		must(t, g.Close())
+		f.close()
+		f.o.Capacity = 0
+		f.open()
 	}
+	f.close()
 }
 
 // TestRateOfStaleFilter has a filter rebuilt that is older or newer than the store, or had
@@ -112,15 +102,14 @@ func TestLargeFilterStays(t *testing.T) {
 func TestRateOfStaleFilter(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		for _, killed := range []bool{false, true} {
-			s, o := newRows(), testOptions(t, Exact)
+			o := quiet(t, Exact)
 			o.FalsePositiveRate = 0.002
-			g, err := Open(s, o)
-			must(t, err)
-			s.put(g, "a")
+			f := begin(t, o)
+			f.put("a")
 			if failed {
-				g.fail(errTooMany)
+				f.g.fail(errTooMany)
 			}
-			must(t, g.Close())
+			f.close()
 			o.Capacity, o.FalsePositiveRate = 0, 0
 			if !failed {
 				o.Deletes = Rebuild
@@ -128,20 +117,17 @@ func TestRateOfStaleFilter(t *testing.T) {
 			if killed {
 				o.Hooks = newGuard(nil, o).hooks()
 				o.Hooks.Manual = true // so nothing is built
-				g, err = Open(s, o)
-				must(t, err)
-				must(t, g.filter.Close())
-				g.end()
+				f.open()
+				f.kill()
 				o.Hooks = nil
 			}
-			g, err = Open(s, o)
-			must(t, err)
-			eventually(t, g, "a filter", func(st Stats) bool { return st.State == "serving" })
-			if st := g.Stats(); st.RateAsked != 0.002 || st.Capacity != 1000 || g.filter.TargetRate() != 0.002 || st.Err != "" {
+			f.open()
+			f.eventually("a filter", serving)
+			if st := f.g.Stats(); st.RateAsked != 0.002 || st.Capacity != 1000 || f.g.filter.TargetRate() != 0.002 || st.Err != "" {
 				t.Errorf("failed %t, killed %t: %+v", failed, killed, st)
 			}
-			s.mustShow(t, g)
-			must(t, g.Close())
+			f.mustShow()
+			f.close()
 		}
 	}
 }
@@ -151,74 +137,57 @@ func TestRateOfStaleFilter(t *testing.T) {
 // for once.
 func TestGrownFilterShrinks(t *testing.T) {
 	const many, few = 4000, 10
-	for _, when := range []string{"closed", "killed"} {
-		for _, deletes := range []DeleteMode{Exact, Rebuild} {
-			if when == "killed" && deletes == Rebuild {
-				continue // then nobody knows what was deleted: see TestUnknownStays
-			}
-			t.Run(when+"/"+deletes.String(), func(t *testing.T) {
-				s, o := newRows(), testOptions(t, deletes)
-				o.Capacity = 100
-				o.Hooks = newGuard(nil, o).hooks()
-				o.Hooks.Manual = true
-				g, err := Open(s, o)
-				must(t, err)
-				for i := range many {
-					s.put(g, fmt.Sprint(i))
-				}
-				must(t, g.Rebuild(t.Context()))
-				for i := few; i < many; i++ {
-					s.remove(g, fmt.Sprint(i))
-				}
-				must(t, g.Work())
-				for range 2 { // nobody says it twice
-					if st := g.Stats(); st.Capacity != 2*many || !g.wants() {
-						t.Errorf("%t; %+v", g.wants(), st)
-					}
-					if when == "closed" {
-						must(t, g.Close())
-					} else {
-						must(t, g.filter.Close())
-						g.end()
-					}
-					o.Capacity = 0
-					g, err = Open(s, o)
-					must(t, err)
-				}
-				if !g.wants() {
-					t.Errorf("it keeps its size: %+v", g.Stats())
-				}
-				must(t, g.Rebuild(t.Context()))
-				if st := g.Stats(); st.Capacity != 100 || st.Keys != few || g.wants() {
-					t.Errorf("%t; %+v", g.wants(), st)
-				}
-				s.mustShow(t, g)
-				must(t, g.Close())
-			})
+	for _, c := range []struct {
+		killed  bool
+		deletes DeleteMode
+	}{{false, Exact}, {false, Rebuild}, {true, Exact}} { // after a kill see TestUnknownStays
+		o := still(t, c.deletes)
+		o.Capacity = 100
+		f := begin(t, o)
+		for i := range many {
+			f.put(fmt.Sprint(i))
 		}
+		f.rebuild()
+		for i := few; i < many; i++ {
+			f.remove(fmt.Sprint(i))
+		}
+		f.work()
+		for range 2 { // nobody says it twice
+			if st := f.g.Stats(); st.Capacity != 2*many || !f.g.wants() {
+				t.Errorf("%+v: %t; %+v", c, f.g.wants(), st)
+			}
+			f.end(c.killed)
+			o.Capacity = 0
+			f.open()
+		}
+		if !f.g.wants() {
+			t.Errorf("%+v: it keeps its size: %+v", c, f.g.Stats())
+		}
+		f.rebuild()
+		if st := f.g.Stats(); st.Capacity != 100 || st.Keys != few || f.g.wants() {
+			t.Errorf("%+v: %t; %+v", c, f.g.wants(), st)
+		}
+		f.mustShow()
+		f.close()
 	}
 }
 
-// TestStampOfBefore reads a stamp without what later ones have: nobody knows what was asked for, nor
-// which keys the filter is for.
-func TestStampOfBefore(t *testing.T) {
+// TestStamp reads a stamp, and what is none: then nobody knows what was asked for, nor which keys the
+// filter is for.
+func TestStamp(t *testing.T) {
 	s := stamp{mode: Exact, ordered: true, token: 3, previous: 2, previousAt: 7, gone: 9, unknown: true, capacity: 1000, covers: 5}
 	b := s.encode()
 	if got, ok := decodeStamp(b); !ok || got != s {
 		t.Errorf("%+v, %t", got, ok)
 	}
-	for version := byte(2); version > 0; version-- {
-		b = b[:len(b)-8]
-		b[0] = version
-		if s.covers = 0; version == 1 {
-			s.capacity = 0
-		}
-		if got, ok := decodeStamp(b); !ok || got != s {
-			t.Errorf("version %d: %+v, %t", version, got, ok)
-		}
-	}
-	b[0] = stampVersion
-	if _, ok := decodeStamp(b); ok {
+	if _, ok := decodeStamp(b[:len(b)-1]); ok {
 		t.Error("one that is too short")
+	}
+	for i, value := range map[int]byte{0: stampVersion + 1, 2: 0xff} {
+		other := bytes.Clone(b)
+		other[i] = value
+		if _, ok := decodeStamp(other); ok {
+			t.Errorf("byte %d is %d", i, value)
+		}
 	}
 }

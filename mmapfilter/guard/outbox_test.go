@@ -2,44 +2,30 @@ package guard
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
+	"fmt"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// backup copies the filter, as it is now. It returns options for the copy.
-func backup(t *testing.T, o *Options) *Options {
-	t.Helper()
-	dir, n := t.TempDir(), *o
-	must(t, os.CopyFS(dir, os.DirFS(filepath.Dir(o.Path))))
-	n.Path = filepath.Join(dir, filepath.Base(o.Path))
-	return &n
-}
-
 // TestKilledAfterSync covers G2: after a kill the filter lacks its last operations. Open does all of
 // these, and no other.
 func TestKilledAfterSync(t *testing.T) {
-	for _, deletes := range []DeleteMode{Exact, Rebuild} {
-		s, o := newRows(), testOptions(t, deletes)
-		g, err := Open(s, o)
-		must(t, err)
-		s.put(g, "a")
-		must(t, g.Sync())
-		o = backup(t, o)
-		s.put(g, "b")
-		s.put(g, "c")
-		must(t, g.filter.Close()) // no more than that
-		g.end()
-		g, err = Open(s, o)
-		must(t, err)
-		if st := g.Stats(); st.State != "serving" || st.Replayed != 2 || st.Keys != 3 {
-			t.Errorf("%s: %+v", deletes, st)
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		f := begin(t, quiet(t, deletes))
+		f.put("a")
+		must(t, f.g.Sync())
+		before := f.backup()
+		f.put("b", "c")
+		f.kill()
+		f.o = before
+		f.open()
+		if st := f.g.Stats(); st.Replayed != 2 || st.Keys != 3 {
+			t.Errorf("%+v", st)
 		}
-		s.mustShow(t, g)
-		must(t, g.Close())
-	}
+		f.mustBe("serving")
+		f.close()
+	})
 }
 
 // An unmarkedFilter takes no token.
@@ -51,30 +37,108 @@ func (unmarkedFilter) SyncAtFunc(func(uint64) uint64) error { return errStuck }
 // store, without an outbox, and not yet into the filter. The filter serves, but an older copy does not.
 func TestKilledInMark(t *testing.T) {
 	for _, older := range []bool{false, true} {
-		s, o := newRows(), testOptions(t, Exact)
-		g, err := Open(s, o)
-		must(t, err)
-		before := backup(t, o)
-		s.put(g, "a")
-		must(t, g.filter.Close()) // no more than that
-		g.end()
-		unmarked := *o
+		f := begin(t, quiet(t, Exact))
+		before := f.backup()
+		f.put("a")
+		f.kill()
+		unmarked := *f.o
 		hooked(&unmarked, func(real guarded.Filter) guarded.Filter { return unmarkedFilter{real} })
-		if _, err := Open(s, &unmarked); !errors.Is(err, errStuck) {
+		if _, err := Open(f.store, &unmarked); !errors.Is(err, errStuck) {
 			t.Fatalf("the filter takes a token: %v", err)
 		}
 		want := "serving"
 		if older {
-			o, want = before, "building"
+			f.o, want = before, "building"
 		}
-		o.Hooks = newGuard(nil, o).hooks()
-		o.Hooks.Manual = true // so nothing is built
-		g, err = Open(s, o)
-		must(t, err)
-		if st := g.Stats(); st.State != want {
-			t.Errorf("an older copy: %t; %+v", older, st)
+		f.o.Hooks = newGuard(nil, f.o).hooks()
+		f.o.Hooks.Manual = true // so nothing is built
+		f.open()
+		f.mustBe(want)
+		f.close()
+	}
+}
+
+// A brokenFilter takes nothing in.
+type brokenFilter struct{ guarded.Filter }
+
+func (brokenFilter) InsertUniqueHashes([]uint64) (n, added int, err error) { return 0, 0, errStuck }
+
+// TestDrainFails has the filter not take in what is on its way there: Stats say so, whoever has
+// noticed, and no key is hidden.
+func TestDrainFails(t *testing.T) {
+	for name, notice := range map[string]func(g *Guard) error{
+		"the background": func(g *Guard) error { g.positions.many <- struct{}{}; return errStuck },
+		"Work":           func(g *Guard) error { return errors.Join(g.Work(), errStuck) },
+		"Sync":           (*Guard).Sync,
+		"Rebuild":        func(g *Guard) error { return g.Rebuild(t.Context()) },
+	} {
+		r := newRows()
+		f := beginWith(t, r, ordered{rows: r}, hooked(quiet(t, Rebuild), func(real guarded.Filter) guarded.Filter { return brokenFilter{real} }))
+		f.put("a")
+		if err := notice(f.g); !errors.Is(err, errStuck) {
+			t.Errorf("%s: it has not failed: %v", name, err)
 		}
-		s.mustShow(t, g)
-		must(t, g.Close())
+		f.eventually("the error", func(st Stats) bool { return st.Err == errStuck.Error() })
+		f.mustBe("off")
+		f.close()
+	}
+}
+
+// TestGone covers G2: the store cannot tell what came after the position of the filter, so that is
+// rebuilt.
+func TestGone(t *testing.T) {
+	r := newRows()
+	f := beginWith(t, r, ordered{rows: r, gone: true}, still(t, Rebuild))
+	f.put("a")
+	f.close()
+	f.open()
+	if st := f.g.Stats(); st.Err != ErrGone.Error() {
+		t.Errorf("%+v", st)
+	}
+	f.mustBe("building")
+	f.close()
+}
+
+// TestOverflowIsNotDurable covers G5: keys that found no room in the filter wait, though the others are
+// durable, until a rebuild has made a larger one.
+func TestOverflowIsNotDurable(t *testing.T) {
+	r, o := newRows(), still(t, Rebuild)
+	o.Capacity = 12
+	f := beginWith(t, r, ordered{rows: r}, o)
+	for i := 0; f.g.Stats().Overflow == 0; i++ {
+		f.put(fmt.Sprint(i))
+		must(t, f.g.Sync())
+	}
+	if st := f.g.Stats(); st.Outbox != 1 {
+		t.Errorf("a key finds no room: %+v", st)
+	}
+	f.rebuild()
+	if st := f.g.Stats(); st.Outbox != 0 || st.Age != 0 {
+		t.Errorf("rebuilt: %+v", st)
+	}
+	f.close()
+}
+
+// TestLargePositions covers G2: positions that a filter has no room for leave it to the outbox, and
+// those that outgrow it later stay what they were.
+func TestLargePositions(t *testing.T) {
+	for at, outbox := range map[uint64]bool{mostPosition: true, mostPosition - 4: false} {
+		r := newRows()
+		r.last = at
+		f := beginWith(t, r, ordered{rows: r}, quiet(t, Rebuild))
+		for i := range 6 {
+			f.put(fmt.Sprint(i))
+			must(t, f.g.Sync())
+		}
+		if f.g.positions == nil != outbox {
+			t.Errorf("position %d: there is an outbox: %t", at, !outbox)
+		}
+		if _, at := unpack(f.g.filter.DurableSeq()); !outbox && (at > mostPosition || at < mostPosition-1) {
+			t.Errorf("the filter is at %d", at)
+		}
+		f.close()
+		f.open()
+		f.mustShow()
+		f.close()
 	}
 }

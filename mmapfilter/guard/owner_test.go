@@ -23,12 +23,12 @@ func (p place) key(entry []byte) string {
 
 func (p place) Entries() (entries []Entry, err error) {
 	defer p.use()()
-	for key, value := range p.rows.rows {
+	for key, r := range p.rows.rows {
 		switch {
 		case key == p.key([]byte(OwnerKey)):
-			entries = append(entries, Entry{[]byte(OwnerKey), []byte(value)})
+			entries = append(entries, Entry{[]byte(OwnerKey), []byte(r.value)})
 		case len(key) > 1+len(p.name) && key[:1+len(p.name)] == "\x00"+p.name:
-			entries = append(entries, Entry{[]byte(key[1+len(p.name):]), []byte(value)})
+			entries = append(entries, Entry{[]byte(key[1+len(p.name):]), []byte(r.value)})
 		}
 	}
 	return entries, nil
@@ -54,18 +54,20 @@ func (p place) put(g *Guard, key string) {
 	tx.Done(Committed)
 }
 
+// A turn is that of a guard which opens a store.
+type turn struct {
+	place, path string
+	covers      func([]byte) bool
+	version     string
+}
+
 // TestOwner covers G6: guards with other entries, other filters or for other keys open a store in turns,
 // and each is closed or killed. None hides a key of another one, and none is rebuilt without need.
 func TestOwner(t *testing.T) {
 	even := func(key []byte) bool { return key[len(key)-1]%2 == 0 }
 	odd := func(key []byte) bool { return !even(key) }
-	type guarded struct {
-		place, path string
-		covers      func([]byte) bool
-		version     string
-	}
-	first := guarded{"a", "f", nil, ""}
-	for name, turns := range map[string][]guarded{
+	first := turn{"a", "f", nil, ""}
+	for name, turns := range map[string][]turn{
 		"another place":          {first, {"b", "g", nil, ""}},
 		"three places":           {first, {"b", "g", nil, ""}, {"c", "h", nil, ""}},
 		"fewer keys":             {first, {"a", "f", even, "even"}},
@@ -73,76 +75,65 @@ func TestOwner(t *testing.T) {
 		"other keys, no version": {{"a", "f", odd, ""}, {"a", "f", even, ""}},
 		"fewer keys, no version": {first, {"a", "f", even, ""}},
 	} {
-		for _, deletes := range []DeleteMode{Exact, Rebuild} {
+		both(t, func(t *testing.T, deletes DeleteMode) {
 			for _, killed := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%s/%t", name, deletes, killed), func(t *testing.T) {
-					s, dir := newRows(), t.TempDir()
-					open := func(w guarded) (place, *Guard) {
-						p := place{s, w.place}
-						o := testOptions(t, deletes)
-						o.Path, o.Covers, o.CoversVersion = filepath.Join(dir, w.path), w.covers, w.version
-						g, err := Open(p, o)
-						must(t, err)
-						return p, g
-					}
-					end := func(g *Guard) {
-						if !killed {
-							must(t, g.Close())
-							return
+				s, dir := newRows(), t.TempDir()
+				for i := range 2*len(turns) + 1 {
+					w := turns[i%len(turns)]
+					o := quiet(t, deletes)
+					o.Path, o.Covers, o.CoversVersion = filepath.Join(dir, w.path), w.covers, w.version
+					for _, again := range []bool{false, true} { // then it has its filter, if it can know
+						f := beginWith(t, s, place{s, w.place}, o)
+						f.mustShow()
+						if st := f.g.Stats(); again && (serving(st) && st.Rebuilds == 0) != (w.covers == nil || w.version != "") {
+							t.Errorf("%s, killed %t: opened again: %+v", name, killed, st)
 						}
-						must(t, g.Sync())
-						g.end()
-						g.background.Wait()
-						must(t, g.filter.Close()) // no more than that
-					}
-					for i := range 2*len(turns) + 1 {
-						w := turns[i%len(turns)]
-						p, g := open(w)
-						p.mustShow(t, g)
-						eventually(t, g, "a filter", func(st Stats) bool { return st.State == "serving" })
-						p.mustShow(t, g)
+						f.eventually("a filter", serving)
+						f.mustShow()
 						for k := range 20 {
-							p.put(g, fmt.Sprint(i, " ", k))
+							place{s, w.place}.put(f.g, fmt.Sprint(i, " ", k))
 						}
-						end(g)
-						// The same guard again: it has its filter, if it can know.
-						p, g = open(w)
-						p.mustShow(t, g)
-						if st := g.Stats(); (st.State == "serving") != (w.covers == nil || w.version != "") {
-							t.Errorf("opened again: %+v", st)
-						}
-						eventually(t, g, "a filter", func(st Stats) bool { return st.State == "serving" })
-						p.mustShow(t, g)
-						end(g)
-						r, err := OpenReadOnly(place{s, "a"}, g.options)
-						must(t, err)
-						s.mustShow(t, r)
-						must(t, r.Close())
+						must(t, f.g.Sync())
+						f.end(killed)
 					}
-				})
+					r, err := OpenReadOnly(place{s, "a"}, o)
+					must(t, err)
+					if keys := s.hidden(r); len(keys) > 0 {
+						t.Errorf("%s, killed %t: %q is hidden for reading", name, killed, keys)
+					}
+					must(t, r.Close())
+				}
 			}
-		}
+		})
 	}
 }
 
-// TestOwnerOfBefore covers G6: a store that no guard is the owner of has its filter rebuilt once.
-func TestOwnerOfBefore(t *testing.T) {
-	s, o := newRows(), testOptions(t, Exact)
-	g, err := Open(s, o)
-	must(t, err)
-	s.put(g, "a")
-	must(t, g.Close())
-	s.commit(Changes{Remove: []Range{just([]byte(OwnerKey))}}, "b", true)
-	for _, want := range []uint64{1, 0} {
-		g, err = Open(s, o)
-		must(t, err)
-		s.mustShow(t, g)
-		eventually(t, g, "a filter", func(st Stats) bool { return st.State == "serving" })
-		if st := g.Stats(); st.Rebuilds != want {
-			t.Errorf("%+v", st)
+// TestOwnerRemoved covers G6: there is no owner in a store, since it is from before there was one, or an
+// engine has dropped all entries. The filter is rebuilt, unless its guard was closed since: that makes
+// it the owner.
+func TestOwnerRemoved(t *testing.T) {
+	for _, when := range []string{"closed", "open, closed", "open, killed"} {
+		f := begin(t, quiet(t, Exact))
+		f.put("a")
+		f.work()
+		if when == "closed" {
+			f.close()
 		}
-		s.mustShow(t, g)
-		must(t, g.Close())
+		f.commit(Changes{Remove: []Range{just([]byte(OwnerKey))}}, "b", true)
+		if when != "closed" {
+			f.commit(Changes{}, "b", false)
+			f.end(when == "open, killed")
+		}
+		for _, again := range []bool{false, true} {
+			f.open()
+			f.mustShow()
+			if st := f.g.Stats(); serving(st) != (again || when == "open, closed") && st.Rebuilds == 0 {
+				t.Errorf("%s, again %t: %+v", when, again, st)
+			}
+			f.eventually("a filter", serving)
+			f.mustShow()
+			f.close()
+		}
 	}
 }
 
@@ -150,13 +141,10 @@ func TestOwnerOfBefore(t *testing.T) {
 // and leaves it as it is.
 func TestOwnerOfProgram(t *testing.T) {
 	for _, open := range []func(Store, *Options) (*Guard, error){Open, OpenReadOnly} {
-		s, o := newRows(), testOptions(t, Exact)
+		s := newRows()
 		s.commit(Changes{Set: []Entry{{[]byte(OwnerKey), []byte("mine")}}}, "a", true)
-		if _, err := open(s, o); !errors.Is(err, ErrReserved) {
-			t.Error(err)
-		}
-		if len(s.rows) != 2 || s.rows["\x00"+OwnerKey] != "mine" {
-			t.Errorf("%q", s.rows)
+		if _, err := open(s, quiet(t, Exact)); !errors.Is(err, ErrReserved) || len(s.rows) != 2 || s.rows["\x00"+OwnerKey].value != "mine" {
+			t.Errorf("%v: %v", err, s.rows)
 		}
 	}
 }
@@ -164,50 +152,16 @@ func TestOwnerOfProgram(t *testing.T) {
 // TestOwnerAtOnce covers G6: a kill ends a guard while its first filter is being built. The keys that it
 // has put are known to the guard of before.
 func TestOwnerAtOnce(t *testing.T) {
-	s, o := newRows(), testOptions(t, Exact)
-	a, err := Open(place{s, "a"}, o)
-	must(t, err)
-	place{s, "a"}.put(a, "a")
-	must(t, a.Close())
-	other := testOptions(t, Exact)
-	other.Hooks = newGuard(nil, other).hooks()
-	other.Hooks.Manual = true // so nothing is built
-	b, err := Open(place{s, "b"}, other)
-	must(t, err)
-	place{s, "b"}.put(b, "b")
-	must(t, b.filter.Close()) // no more than that
-	b.end()
-	a, err = Open(place{s, "a"}, o)
-	must(t, err)
-	s.mustShow(t, a)
-	must(t, a.Close())
-}
-
-// TestOwnerDropped has the owner removed with other entries while a guard has the store open, as when
-// an engine drops all keys. The guard is the owner again when it is closed, but not after a kill.
-func TestOwnerDropped(t *testing.T) {
-	for _, killed := range []bool{false, true} {
-		s, o := newRows(), testOptions(t, Exact)
-		g, err := Open(s, o)
-		must(t, err)
-		s.put(g, "a")
-		must(t, g.Work())
-		s.commit(Changes{Remove: []Range{just([]byte(OwnerKey))}}, "a", true)
-		if killed {
-			must(t, g.filter.Close()) // no more than that
-			g.end()
-			g.background.Wait()
-		} else {
-			must(t, g.Close())
-		}
-		g, err = Open(s, o)
-		must(t, err)
-		if st := g.Stats(); (st.State == "serving") == killed {
-			t.Errorf("killed: %t; %+v", killed, st)
-		}
-		s.mustShow(t, g)
-		must(t, g.Close())
-	}
+	s := newRows()
+	a := beginWith(t, s, place{s, "a"}, quiet(t, Exact))
+	place{s, "a"}.put(a.g, "a")
+	a.close()
+	b := beginWith(t, s, place{s, "b"}, still(t, Exact)) // so nothing is built
+	place{s, "b"}.put(b.g, "b")
+	b.kill()
+	a.open()
+	a.mustShow()
+	a.close()
 }
 
 // TestEntriesOfLongerPrefix covers G6: the entries of a guard whose prefix goes on where this one's ends

@@ -11,102 +11,73 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// TestKeysComeDuringRebuild has more keys come during a rebuild than it has room for: it begins
-// again at once, with more room.
+// TestKeysComeDuringRebuild has more keys come during a rebuild than it has room for: it begins again at
+// once, with more room, also if they are gone by then.
 func TestKeysComeDuringRebuild(t *testing.T) {
-	for _, deletes := range []DeleteMode{Exact, Rebuild} {
-		t.Run(deletes.String(), func(t *testing.T) {
-			s, o := newRows(), testOptions(t, deletes)
-			o.Capacity = 20_000
-			g, err := Open(s, o)
-			must(t, err)
-			s.put(g, "first")
-			must(t, g.Close())
-			opened := make(chan bool)
-			var reads, n int
-			s.read = func() {
-				<-opened
-				if reads++; reads <= 2 {
-					for range 4000 * reads {
-						s.put(g, fmt.Sprint(n))
-						n++
-					}
+	for _, c := range []struct {
+		deletes  DeleteMode
+		come     []int // keys, by the snapshots
+		gone     bool
+		capacity uint64
+	}{
+		{Exact, []int{4000, 8000, 0}, false, 2 * 12_001},
+		{Rebuild, []int{4000, 8000, 0}, false, 2 * 12_001},
+		{Rebuild, []int{3000, 3000}, true, 2 * 3001},
+	} {
+		o := still(t, c.deletes)
+		o.Capacity = 20_000
+		f := begin(t, o)
+		f.put("first")
+		f.close()
+		o.Capacity = 1000 // so it is rebuilt, smaller
+		f.open()
+		if !f.g.wants() {
+			t.Error("no rebuild is due")
+		}
+		reads, n := 0, 0
+		f.read = func() {
+			for range c.come[reads] {
+				f.put(fmt.Sprint(n))
+				if c.gone {
+					f.commit(Changes{}, fmt.Sprint(n), false)
 				}
+				n++
 			}
-			o.Capacity = 1000 // so it is rebuilt, smaller
-			g, err = Open(s, o)
-			must(t, err)
-			close(opened)
-			eventually(t, g, "a rebuild", func(st Stats) bool { return st.Rebuilds > 0 })
-			if st := g.Stats(); st.Err != "" || st.Capacity != 2*12_001 || reads != 3 {
-				t.Errorf("%d snapshots; %+v", reads, st)
-			}
-			s.mustShow(t, g)
-			must(t, g.Close())
-		})
+			reads++
+		}
+		f.rebuild()
+		if st := f.g.Stats(); st.Err != "" || st.Rebuilds != 1 || st.Capacity != c.capacity || reads != len(c.come) {
+			t.Errorf("%d snapshots; %+v", reads, st)
+		}
+		f.mustShow()
+		f.close()
 	}
 }
 
 // TestRebuildIfDue has the background ask for a rebuild while another one mends the filter.
 func TestRebuildIfDue(t *testing.T) {
-	s, o := newRows(), testOptions(t, Rebuild)
-	o.Hooks = newGuard(nil, o).hooks()
-	o.Hooks.Manual = true
-	g, err := Open(s, o)
-	must(t, err)
+	f := begin(t, still(t, Rebuild))
 	fill := func() {
-		for n := 0; !g.wants(); n++ {
-			s.put(g, fmt.Sprint(g.Stats().Rebuilds, " ", n))
+		for n := 0; !f.g.wants(); n++ {
+			f.put(fmt.Sprint(f.g.Stats().Rebuilds, " ", n))
 		}
 	}
-	must(t, g.Rebuild(t.Context()))
+	f.rebuild()
 	fill()
 	background := make(chan error)
-	s.read = func() { go func() { background <- g.rebuild(t.Context(), true) }() }
-	must(t, g.Rebuild(t.Context()))
+	f.read = func() { go func() { background <- f.g.rebuild(t.Context(), true) }() }
+	f.rebuild()
 	must(t, <-background)
-	if n := g.Stats().Rebuilds; n != 2 {
+	if n := f.g.Stats().Rebuilds; n != 2 {
 		t.Errorf("%d rebuilds", n)
 	}
-	s.read = nil
+	f.read = nil
 	fill()
-	must(t, g.rebuild(t.Context(), true))
-	if n := g.Stats().Rebuilds; n != 3 {
+	must(t, f.g.rebuild(t.Context(), true))
+	if n := f.g.Stats().Rebuilds; n != 3 {
 		t.Errorf("%d rebuilds, the last of which was due", n)
 	}
-	must(t, g.Close())
-}
-
-// TestRoomForWhatCame has keys come during a rebuild that are gone before the next one: that has
-// room for as many nonetheless.
-func TestRoomForWhatCame(t *testing.T) {
-	s, o := newRows(), testOptions(t, Rebuild)
-	o.Capacity = 20_000
-	g, err := Open(s, o)
-	must(t, err)
-	s.put(g, "first")
-	must(t, g.Close())
-	o.Capacity = 1000
-	system := newGuard(nil, o).hooks()
-	system.Manual = true
-	o.Hooks = system
-	g, err = Open(s, o)
-	must(t, err)
-	var reads, n int
-	s.read = func() {
-		reads++
-		for range 3000 {
-			s.put(g, fmt.Sprint(n))
-			s.commit(Changes{}, fmt.Sprint(n), false)
-			n++
-		}
-	}
-	must(t, g.Rebuild(t.Context()))
-	if st := g.Stats(); reads != 2 || st.Capacity != 2*3001 || st.Rebuilds != 1 {
-		t.Errorf("%d snapshots; %+v", reads, st)
-	}
-	s.mustShow(t, g)
-	must(t, g.Close())
+	f.close()
 }
 
 // A fullFilter has no room for a rebuild, whatever its capacity.
@@ -141,22 +112,17 @@ func TestTriesEnd(t *testing.T) {
 		{"too many come", 300, 300, []uint64{1000, 2000, 4000, 8000, 16_000, 32_000}},
 		{"too many come at once", 300, 4000, []uint64{1000, 8600, 17_200, 34_400, 68_800, 137_600}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s, o := newRows(), testOptions(t, Rebuild)
-			f := &fullFilter{items: c.items}
-			hooked(o, func(real guarded.Filter) guarded.Filter { f.Filter = real; return f })
-			g, err := Open(s, o)
-			must(t, err)
-			f.during = func(try int) {
-				g.mu.Lock()
-				defer g.mu.Unlock()
-				g.mu.churning.puts += c.come << (try - 1)
-			}
-			if err := g.Rebuild(t.Context()); !errors.Is(err, mmapfilter.ErrFull) || !slices.Equal(f.capacities, c.capacities) {
-				t.Errorf("%v: %v", f.capacities, err)
-			}
-			must(t, g.Close())
-		})
+		filter := &fullFilter{items: c.items}
+		f := begin(t, hooked(quiet(t, Rebuild), func(real guarded.Filter) guarded.Filter { filter.Filter = real; return filter }))
+		filter.during = func(try int) {
+			f.g.mu.Lock()
+			defer f.g.mu.Unlock()
+			f.g.mu.churning.puts += c.come << (try - 1)
+		}
+		if err := f.g.Rebuild(t.Context()); !errors.Is(err, mmapfilter.ErrFull) || !slices.Equal(filter.capacities, c.capacities) {
+			t.Errorf("%s: %v: %v", c.name, filter.capacities, err)
+		}
+		f.close()
 	}
 }
 
@@ -178,114 +144,77 @@ func (f failingFilter) Rebuild(_ context.Context, o *guarded.RebuildOptions) err
 	return errFails
 }
 
-// remove deletes a key, through the guard.
-func (r *rows) remove(g *Guard, key string) {
-	tx := g.Begin()
-	tx.Delete([]byte(key))
-	r.commit(tx.Prepare(), key, false)
-	tx.Done(Committed)
-}
-
-// mostlyDeleted opens a guard whose rebuilds fail, and has 3000 of 4000 keys deleted.
-func mostlyDeleted(t *testing.T, mode DeleteMode) (*rows, *Options, *Guard) {
-	t.Helper()
-	s, o := newRows(), testOptions(t, mode)
-	o.Capacity = 10_000
-	hooked(o, func(real guarded.Filter) guarded.Filter { return failingFilter{real} })
-	o.Hooks.Manual = true
-	g, err := Open(s, o)
-	must(t, err)
-	for i := range 4000 {
-		s.put(g, fmt.Sprint(i))
-	}
-	for i := range 3000 {
-		s.remove(g, fmt.Sprint(i))
-	}
-	return s, o, g
-}
-
-// TestDueStays covers G3: most keys are deleted, and the rebuild fails, or a kill interrupts it. It
-// is due still, also after another kill.
+// TestDueStays covers G3: most keys are deleted, and the rebuild fails, or a kill interrupts it. It is
+// due still, also after another kill. With deletes: Exact the old filter keeps the keys for good whose
+// deletes a rebuild that failed has dropped.
 func TestDueStays(t *testing.T) {
-	s, o, g := mostlyDeleted(t, Rebuild)
-	var err error
-	for _, when := range []string{"at first", "killed", "killed again"} {
-		if st := g.Stats(); !g.wants() || st.Gone != 3000 {
-			t.Errorf("%s: %t; %+v", when, g.wants(), st)
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		o := quiet(t, deletes)
+		o.Capacity = 10_000
+		hooked(o, func(real guarded.Filter) guarded.Filter { return failingFilter{real} })
+		o.Hooks.Manual = true
+		f := begin(t, o)
+		for i := range 4000 {
+			f.put(fmt.Sprint(i))
 		}
-		if when != "killed" { // then again at once
-			if err := g.Rebuild(t.Context()); !errors.Is(err, errFails) {
-				t.Fatal(err)
+		for i := range 3000 {
+			f.remove(fmt.Sprint(i))
+		}
+		due := func(when string) {
+			t.Helper()
+			if st := f.g.Stats(); !f.g.wants() || st.Gone != 3000 {
+				t.Errorf("%s: %t; %+v", when, f.g.wants(), st)
 			}
 		}
-		if st := g.Stats(); !g.wants() || st.Gone != 3000 {
-			t.Errorf("%s, later: %t; %+v", when, g.wants(), st)
+		for _, when := range []string{"at first", "killed", "killed again"} {
+			if when == "at first" || when == "killed again" && deletes == Rebuild {
+				if err := f.g.Rebuild(t.Context()); !errors.Is(err, errFails) { // then again at once
+					t.Fatal(err)
+				}
+			}
+			due(when)
+			if deletes == Exact {
+				f.work()
+			}
+			due(when + ", later")
+			f.mustShow()
+			f.kill()
+			f.open()
 		}
-		s.mustShow(t, g)
-		must(t, g.filter.Close()) // no more than that
-		g.end()
-		g, err = Open(s, o)
-		must(t, err)
-	}
-	must(t, g.Close())
-	hooked(o, func(real guarded.Filter) guarded.Filter { return real })
-	o.Hooks.Manual = true
-	for _, when := range []string{"built", "killed"} {
-		g, err = Open(s, o)
-		must(t, err)
-		if when == "built" {
-			must(t, g.Rebuild(t.Context()))
+		f.close()
+		hooked(o, func(real guarded.Filter) guarded.Filter { return real })
+		o.Hooks.Manual = true
+		f.open()
+		f.rebuild()
+		for _, when := range []string{"built", "killed"} {
+			if st := f.g.Stats(); f.g.wants() || st.Gone != 0 || st.Keys != 1000 {
+				t.Errorf("%s: %t; %+v", when, f.g.wants(), st)
+			}
+			f.mustShow()
+			f.kill()
+			f.open()
 		}
-		if st := g.Stats(); g.wants() || st.Gone != 0 || st.Keys != 1000 {
-			t.Errorf("%s: %t; %+v", when, g.wants(), st)
-		}
-		s.mustShow(t, g)
-		must(t, g.filter.Close())
-		g.end()
-	}
-}
-
-// TestDroppedDeletesCount has a rebuild fail that has dropped deletes: the old filter keeps these
-// keys for good, so they count as gone, also after a kill.
-func TestDroppedDeletesCount(t *testing.T) {
-	s, o, g := mostlyDeleted(t, Exact)
-	var err error
-	if err := g.Rebuild(t.Context()); !errors.Is(err, errFails) {
-		t.Fatal(err)
-	}
-	for _, when := range []string{"at first", "killed"} {
-		must(t, g.Work())
-		if st := g.Stats(); !g.wants() || st.Gone != 3000 || st.Keys != 4000 {
-			t.Errorf("%s: %t; %+v", when, g.wants(), st)
-		}
-		s.mustShow(t, g)
-		must(t, g.filter.Close())
-		g.end()
-		g, err = Open(s, o)
-		must(t, err)
-	}
-	must(t, g.Close())
+		f.close()
+	})
 }
 
 // TestDeleteDuringRebuild covers C9: a delete is visible and not done when a rebuild takes its snapshot.
 // The new filter never had the key, so it does not delete it: that would hide a later put.
 func TestDeleteDuringRebuild(t *testing.T) {
-	s, o := newRows(), testOptions(t, Exact)
-	g, err := Open(s, o)
-	must(t, err)
-	s.put(g, "a")
-	tx := g.Begin()
+	f := begin(t, quiet(t, Exact))
+	f.put("a")
+	tx := f.g.Begin()
 	tx.Delete([]byte("a"))
-	s.commit(tx.Prepare(), "a", false)
-	s.read = func() { tx.Done(Committed) }
-	must(t, g.Rebuild(t.Context()))
-	s.put(g, "a")
-	must(t, g.Work())
-	if st := g.Stats(); st.State != "serving" || st.Keys != 1 || st.Pending != 0 {
+	f.commit(tx.Prepare(), "a", false)
+	f.read = func() { tx.Done(Committed) }
+	f.rebuild()
+	f.put("a")
+	f.work()
+	if st := f.g.Stats(); st.Keys != 1 || st.Pending != 0 {
 		t.Errorf("%+v", st)
 	}
-	s.mustShow(t, g)
-	must(t, g.Close())
+	f.mustBe("serving")
+	f.close()
 }
 
 // TestUnknownStays covers G3 with deletes: Rebuild, where keys are deleted that nobody knows: that
@@ -293,60 +222,45 @@ func TestDeleteDuringRebuild(t *testing.T) {
 func TestUnknownStays(t *testing.T) {
 	const keys = 2000
 	for _, when := range []string{"closed", "killed", "killed before"} {
-		t.Run(when, func(t *testing.T) {
-			s, o := newRows(), testOptions(t, Rebuild)
-			o.Capacity = 10_000
-			g, err := Open(s, o)
-			must(t, err)
-			for i := range keys {
-				s.put(g, fmt.Sprint(i))
-			}
-			for i := range keys {
-				s.commit(Changes{}, fmt.Sprint(i), false)
-			}
-			if when != "killed before" {
-				g.Begin().DeleteUnknown()
-			}
-			if when == "closed" {
-				must(t, g.Close())
-			} else {
-				must(t, g.filter.Close())
-				g.end()
-				g.background.Wait()
-			}
-			g, err = Open(s, o)
-			must(t, err)
-			for i := range keys {
-				if key := fmt.Append(nil, i); !g.Absent(key) {
-					g.Found(key, false)
-				}
-			}
-			eventually(t, g, "a rebuild", func(st Stats) bool { return st.Rebuilds > 0 })
-			must(t, g.Close())
-		})
-	}
-	s, o := newRows(), testOptions(t, Rebuild)
-	for range 2 {
-		g, err := Open(s, o)
-		must(t, err)
-		if s.put(g, "a"); g.mu.unknown {
-			t.Error("a guard that was closed does not know what was deleted")
+		o := quiet(t, Rebuild)
+		o.Capacity = 10_000
+		f := begin(t, o)
+		for i := range keys {
+			f.put(fmt.Sprint(i))
 		}
-		must(t, g.Close())
+		for i := range keys {
+			f.commit(Changes{}, fmt.Sprint(i), false)
+		}
+		if when != "killed before" {
+			f.g.Begin().DeleteUnknown()
+		}
+		f.end(when != "closed")
+		f.open()
+		for i := range keys {
+			if key := fmt.Append(nil, i); !f.g.Absent(key) {
+				f.g.Found(key, false)
+			}
+		}
+		f.eventually(when+": a rebuild", rebuilt)
+		f.close()
+	}
+	f := begin(t, quiet(t, Rebuild))
+	f.put("a")
+	f.close()
+	f.open()
+	if f.put("a"); f.g.mu.unknown {
+		t.Error("a guard that was closed does not know what was deleted")
 	}
 	// What was put once more may be what was deleted.
-	g, err := Open(s, o)
-	must(t, err)
-	s.put(g, "b")
-	s.remove(g, "a")
-	s.put(g, "b")
-	must(t, g.Close())
-	g, err = Open(s, o)
-	must(t, err)
-	if st := g.Stats(); st.Gone != 0 || !g.mu.unknown {
-		t.Errorf("unknown: %t; %+v", g.mu.unknown, st)
+	f.put("b")
+	f.remove("a")
+	f.put("b")
+	f.close()
+	f.open()
+	if st := f.g.Stats(); st.Gone != 0 || !f.g.mu.unknown {
+		t.Errorf("unknown: %t; %+v", f.g.mu.unknown, st)
 	}
-	must(t, g.Close())
+	f.close()
 }
 
 // A fullCounter counts inserts for which a filter had no room.
@@ -355,93 +269,145 @@ type fullCounter struct {
 	full int
 }
 
-func (f *fullCounter) InsertHash(hash uint64) error {
-	err := f.Filter.InsertHash(hash)
+func (f *fullCounter) count(err error) {
 	if errors.Is(err, mmapfilter.ErrFull) {
 		f.full++
 	}
+}
+
+func (f *fullCounter) InsertHash(hash uint64) (err error) {
+	err = f.Filter.InsertHash(hash)
+	f.count(err)
 	return err
 }
 
 func (f *fullCounter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
 	n, added, err = f.Filter.InsertUniqueHashes(hashes)
-	if errors.Is(err, mmapfilter.ErrFull) {
-		f.full++
-	}
+	f.count(err)
 	return n, added, err
 }
 
 // TestManyOverflow has the keys overflow that come during a rebuild, many more than the new filter
 // has room for: of these not each is tried, since to find no room takes long.
 func TestManyOverflow(t *testing.T) {
-	for _, deletes := range []DeleteMode{Exact, Rebuild} {
-		t.Run(deletes.String(), func(t *testing.T) {
-			s, o := newRows(), testOptions(t, deletes)
-			o.Capacity = 100
-			f := new(fullCounter)
-			hooked(o, func(real guarded.Filter) guarded.Filter { f.Filter = real; return f })
-			o.Hooks.Manual = true
-			g, err := Open(s, o)
-			must(t, err)
-			n := 0
-			put := func(keys int) {
-				for range keys {
-					s.put(g, fmt.Sprint(n))
-					n++
-				}
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		o, filter := quiet(t, deletes), new(fullCounter)
+		o.Capacity = 100
+		hooked(o, func(real guarded.Filter) guarded.Filter { filter.Filter = real; return filter })
+		o.Hooks.Manual = true
+		f := begin(t, o)
+		n := 0
+		put := func(keys int) {
+			for range keys {
+				f.put(fmt.Sprint(n))
+				n++
 			}
-			for !g.overflow.any.Load() { // so the new filter learns of nothing that comes
-				put(1)
-			}
-			before := 0
-			s.read = func() { put(5000); before = f.full }
-			must(t, g.Rebuild(t.Context()))
-			if st := g.Stats(); f.full != before+1 || st.Overflow < 1000 || st.Capacity > 1000 || !g.wants() {
-				t.Errorf("%d times no room; %+v", f.full-before, st)
-			}
-			s.mustShow(t, g)
-			s.read = nil
-			must(t, g.Rebuild(t.Context()))
-			if st := g.Stats(); st.Overflow != 0 || st.Keys < 5000 || g.wants() {
-				t.Errorf("%t; %+v", g.wants(), st)
-			}
-			s.mustShow(t, g)
-			must(t, g.Close())
-		})
-	}
+		}
+		for !f.g.overflow.any.Load() { // so the new filter learns of nothing that comes
+			put(1)
+		}
+		before := 0
+		f.read = func() { put(5000); before = filter.full }
+		f.rebuild()
+		if st := f.g.Stats(); filter.full != before+1 || st.Overflow < 1000 || st.Capacity > 1000 || !f.g.wants() {
+			t.Errorf("%d times no room; %+v", filter.full-before, st)
+		}
+		f.mustShow()
+		f.read = nil
+		f.rebuild()
+		if st := f.g.Stats(); st.Overflow != 0 || st.Keys < 5000 || f.g.wants() {
+			t.Errorf("%t; %+v", f.g.wants(), st)
+		}
+		f.mustShow()
+		f.close()
+	})
 }
 
-// TestClosedWhenFull closes a store, or kills its process, while keys wait for a larger filter:
-// those are in the outbox, so the filter serves when it is opened again, and is rebuilt.
+// TestClosedWhenFull closes a store, or kills its process, while keys wait for a larger filter: the
+// outbox or the store has them, so the filter serves when it is opened again, and is rebuilt.
 func TestClosedWhenFull(t *testing.T) {
-	for _, deletes := range []DeleteMode{Exact, Rebuild} {
-		for _, killed := range []bool{false, true} {
-			s, o := newRows(), testOptions(t, deletes)
-			o.Hooks = newGuard(nil, o).hooks()
-			o.Hooks.Manual = true
-			g, err := Open(s, o)
-			must(t, err)
-			for i := range 3000 {
-				s.put(g, fmt.Sprint(i))
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		for _, positions := range []bool{false, true} {
+			for _, killed := range []bool{false, true} {
+				r := newRows()
+				store, keys := Store(r), 3000
+				if positions { // Open takes them in several times
+					store, keys = ordered{rows: r}, 3000+mostIncoming
+				}
+				f := beginWith(t, r, store, still(t, deletes))
+				for i := range keys {
+					f.put(fmt.Sprint(i))
+				}
+				f.work()
+				f.end(killed)
+				f.open()
+				if st := f.g.Stats(); st.Overflow < 1000 || !f.g.wants() {
+					t.Errorf("positions %t, killed %t: %t; %+v", positions, killed, f.g.wants(), st)
+				}
+				f.mustBe("serving")
+				f.rebuild()
+				if st := f.g.Stats(); st.Overflow != 0 || st.Keys != uint64(keys) {
+					t.Errorf("positions %t, killed %t: %+v", positions, killed, st)
+				}
+				f.mustShow()
+				f.close()
 			}
-			if killed {
-				must(t, g.filter.Close())
-				g.end()
-			} else {
-				must(t, g.Close())
-			}
-			g, err = Open(s, o)
-			must(t, err)
-			if st := g.Stats(); st.State != "serving" || st.Overflow < 1000 || !g.wants() {
-				t.Errorf("%s, killed %t: %t; %+v", deletes, killed, g.wants(), st)
-			}
-			s.mustShow(t, g)
-			must(t, g.Rebuild(t.Context()))
-			if st := g.Stats(); st.Overflow != 0 || st.Keys != 3000 {
-				t.Errorf("%s, killed %t: %+v", deletes, killed, st)
-			}
-			s.mustShow(t, g)
-			must(t, g.Close())
 		}
-	}
+	})
+}
+
+// TestRebuildsOfAQueue has keys put and soon deleted, many of them during each rebuild. That has
+// room for what comes meanwhile, and until the next one, which comes after many times as much: the
+// store at its instant has next to nothing.
+func TestRebuildsOfAQueue(t *testing.T) {
+	const during, all, there = 1000, 60_000, 100
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		f := begin(t, still(t, deletes))
+		g := f.g
+		puts := 0
+		put := func(n int) {
+			for range n {
+				f.put(fmt.Sprint(puts))
+				if puts >= there {
+					f.remove(fmt.Sprint(puts - there))
+				}
+				puts++
+			}
+		}
+		snapshots := 0
+		f.read = func() { snapshots++; put(during) }
+		most := 0
+		for puts < all && snapshots < all/during {
+			for g.wants() && snapshots < all/during {
+				if err := g.Rebuild(t.Context()); err != nil && !errors.Is(err, mmapfilter.ErrFull) {
+					t.Fatal(err)
+				}
+			}
+			put(50)
+			if puts/50%50 == 0 { // what is deleted leaves the filter, and the outbox is trimmed
+				f.work()
+			}
+			most = max(most, int(g.Stats().Capacity))
+		}
+		// The first fails. From then on there is one for each churn/2-1 times what comes during
+		// one.
+		if st := g.Stats(); snapshots > 3+all/during/(churn/2-1) || most > 2*churn*during {
+			t.Errorf("%d snapshots for %d puts, capacity up to %d; %+v", snapshots, puts, most, st)
+		}
+		f.mustShow()
+		// When it is idle, the room is given back.
+		f.work()
+		for range idle + 1 {
+			f.o.Hooks.Tick()
+		}
+		f.read = nil
+		for n := 0; g.wants() && n < 3; n++ {
+			f.rebuild()
+		}
+		if st := g.Stats(); g.wants() || st.Capacity > tooLarge*f.o.Capacity {
+			t.Errorf("idle: %t; %+v", g.wants(), st)
+		}
+		f.mustShow()
+		f.close()
+	})
 }

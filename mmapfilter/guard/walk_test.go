@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/zeebo/xxh3"
@@ -23,16 +20,21 @@ type disk struct {
 	crash     int // the number of the step that does not happen
 	soon      int // steps from meanwhile to the crash
 	meanwhile func()
-	store     versions
+	store     ordered
 	filter    *diskFilter
 	random    uint64
 }
 
 var errCrash = errors.New("crash")
 
-func newDisk() *disk {
-	d := &disk{}
-	d.store = versions{disk: d, rows: map[string]row{}, next: 1}
+// newDisk returns a disk with a store, and a filter, or nil.
+func newDisk(r *rows, filter *diskFilter) *disk {
+	d := &disk{filter: filter}
+	r.write = func(Changes) { d.step() }
+	d.store = ordered{rows: r, position: d.step}
+	if filter != nil {
+		filter.disk = d
+	}
 	return d
 }
 
@@ -47,90 +49,23 @@ func (d *disk) step() {
 	}
 }
 
-// Versions is a store. A crash loses the transactions that are not durable. The next version is one
-// more than the greatest of what there is, so versions of lost transactions, and of deletes that are
-// purged, come again.
-type versions struct {
-	disk    *disk
-	rows    map[string]row
-	durable map[string]row // as rows were at the last sync
-	next    uint64
-}
-
-type row struct {
-	version uint64
-	value   string
-}
-
-func (v *versions) reopen(keep bool) {
-	if !keep {
-		v.rows = v.durable
+// reopen returns the store after a crash, which loses the transactions that are not durable, unless
+// keep. The next version is one more than the greatest of what there is, so versions of lost
+// transactions, and of deletes that are purged, come again.
+func (r *rows) reopen(keep bool) *rows {
+	c := &rows{rows: maps.Clone(r.durable)}
+	if keep || c.rows == nil {
+		c.rows = map[string]row{}
 	}
-	v.rows, v.next = maps.Clone(v.rows), 1
-	if v.rows == nil {
-		v.rows = map[string]row{}
+	if keep {
+		maps.Copy(c.rows, r.rows)
 	}
-	v.durable = maps.Clone(v.rows)
-	for _, r := range v.rows {
-		v.next = max(v.next, r.version+1)
+	c.durable = maps.Clone(c.rows)
+	for _, r := range c.rows {
+		c.last = max(c.last, r.version)
 	}
+	return c
 }
-
-func (v *versions) commit(c Changes, key string, put bool) {
-	if key != "" {
-		if delete(v.rows, key); put {
-			v.rows[key] = row{v.next, ""}
-		}
-	}
-	for _, x := range c.Remove {
-		maps.DeleteFunc(v.rows, func(key string, _ row) bool {
-			return key[0] == 0 && key[1:] >= string(x.From) && key[1:] < string(x.To)
-		})
-	}
-	for _, e := range c.Set {
-		v.rows["\x00"+string(e.Key)] = row{v.next, string(e.Value)}
-	}
-	v.next++
-}
-
-func (v *versions) Entries() (entries []Entry, err error) {
-	for _, key := range slices.Sorted(maps.Keys(v.rows)) {
-		if entry, ok := strings.CutPrefix(key, "\x00"); ok {
-			entries = append(entries, Entry{[]byte(entry), []byte(v.rows[key].value)})
-		}
-	}
-	return entries, nil
-}
-
-func (v *versions) Write(c Changes) error {
-	v.disk.step()
-	v.commit(c, "", false)
-	v.durable = maps.Clone(v.rows)
-	return nil
-}
-
-func (v *versions) Position() (uint64, error) {
-	v.disk.step()
-	return v.next - 1, nil
-}
-
-func (v *versions) Since(at uint64) iter.Seq2[[]byte, error] { return v.keysOf(maps.Clone(v.rows), at) }
-
-func (v *versions) Snapshot() (Snapshot, error) {
-	return Snapshot{Keys: v.keysOf(maps.Clone(v.rows), 0), Close: func() error { return nil }}, nil
-}
-
-func (v *versions) keysOf(rows map[string]row, at uint64) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for _, key := range slices.Sorted(maps.Keys(rows)) {
-			if key[0] != 0 && rows[key].version > at && !yield([]byte(key), nil) {
-				return
-			}
-		}
-	}
-}
-
-func (v *versions) Has(key []byte) (bool, error) { panic("only Exact asks") }
 
 // A diskFilter is a filter that is exact, until a crash: then it is as it was at the last sync.
 type diskFilter struct {
@@ -243,7 +178,7 @@ func (d *disk) live(t *testing.T, life, crash, soon int) (crashed bool) {
 	}()
 	d.steps, d.crash, d.soon, d.meanwhile = 0, crash, soon, nil
 	o := d.options()
-	g, err := Open(&d.store, o)
+	g, err := Open(d.store, o)
 	must(t, err)
 	d.mustShow(t, g)
 	put := func(key string) {
@@ -275,35 +210,31 @@ func (d *disk) live(t *testing.T, life, crash, soon int) (crashed bool) {
 
 func (d *disk) mustShow(t *testing.T, g *Guard) {
 	t.Helper()
-	for key := range d.store.rows {
-		if key[0] != 0 && g.Absent([]byte(key)) {
-			t.Fatalf("%q is hidden; %+v", key, g.Stats())
-		}
+	if keys := d.store.hidden(g); len(keys) > 0 {
+		t.Fatalf("%q is hidden; %+v", keys[0], g.Stats())
 	}
 }
 
 // copied returns the disk after a crash. keep says that no transaction is lost.
 func (d *disk) copied(keep bool) *disk {
-	c := &disk{store: d.store, random: d.random}
-	c.store.disk = c
-	c.store.reopen(keep)
-	c.filter = d.filter.copied(c)
+	c := newDisk(d.store.reopen(keep), d.filter.copied())
+	c.random = d.random
 	return c
 }
 
 // copied returns the filter after a crash.
-func (f *diskFilter) copied(to *disk) *diskFilter {
+func (f *diskFilter) copied() *diskFilter {
 	if f == nil {
 		return nil
 	}
-	return &diskFilter{disk: to, name: f.name, has: maps.Clone(f.durable), durable: f.durable, seq: f.seq, room: f.room}
+	return &diskFilter{name: f.name, has: maps.Clone(f.durable), durable: f.durable, seq: f.seq, room: f.room}
 }
 
 // mustOpen opens the store, and checks that no key is hidden.
 func (d *disk) mustOpen(t *testing.T) {
 	t.Helper()
 	d.crash, d.meanwhile = 0, nil
-	g, err := Open(&d.store, d.options())
+	g, err := Open(d.store, d.options())
 	must(t, err)
 	d.mustShow(t, g)
 }
@@ -314,7 +245,7 @@ func (d *disk) mustOpen(t *testing.T) {
 func TestEveryCrash(t *testing.T) {
 	lives := 0
 	for first, crashed := 1, true; crashed; first++ {
-		d := newDisk()
+		d := newDisk(newRows(), nil)
 		crashed = d.live(t, 1, first, 0)
 		for _, keep := range []bool{false, true} {
 			for second, crashed := 1, true; crashed; second++ {
@@ -323,7 +254,9 @@ func TestEveryCrash(t *testing.T) {
 				for _, keep := range []bool{false, true} {
 					after.copied(keep).mustOpen(t)
 					older := after.copied(keep)
-					older.filter = d.filter.copied(older)
+					if older.filter = d.filter.copied(); older.filter != nil {
+						older.filter.disk = older
+					}
 					older.mustOpen(t)
 					lives += 2
 				}
@@ -338,7 +271,7 @@ func TestEveryCrash(t *testing.T) {
 func TestEveryMeanwhile(t *testing.T) {
 	for soon := 1; soon < 8; soon++ {
 		for crash, crashed := 1, true; crashed; crash++ {
-			d := newDisk()
+			d := newDisk(newRows(), nil)
 			crashed = d.live(t, 1, crash, soon)
 			for _, keep := range []bool{false, true} {
 				d.copied(keep).mustOpen(t)

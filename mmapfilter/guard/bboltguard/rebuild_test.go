@@ -136,8 +136,8 @@ func TestWriteNeedsLargerMap(t *testing.T) {
 	})
 }
 
-// TestFailedCommits has commits fail, since the store is full, while others put the same keys, and the guard
-// works: none of the keys that they delete is hidden, and the filter has no key that they put.
+// TestFailedCommits has commits fail, since the store is full, while others put the same keys, and the
+// guard works: none of the keys that they delete is hidden, and the filter has no key that they put.
 func TestFailedCommits(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o := fast()

@@ -216,12 +216,17 @@ func TestRows(t *testing.T) {
 					t.Fatalf("%v, not %v", err, row.err)
 				}
 				for i := range len(row.want) {
-					guardtest.MustKnow(t, d, row.want[i:i+1], true)
+					if there, err := d.Has(key(row.want[i : i+1])); !there || err != nil {
+						t.Errorf("%q: %t, %v", row.want[i], there, err)
+					}
 				}
 				if n := guardtest.MustKeep(t, d); n != len(row.want) {
 					t.Errorf("%d keys, not %d", n, len(row.want))
 				}
 				guardtest.MustKnow(t, d, "nowhere", false)
+				if there, err := d.Has(key("nowhere")); there || err != nil {
+					t.Errorf("nowhere: %t, %v", there, err)
+				}
 			})
 		})
 	}

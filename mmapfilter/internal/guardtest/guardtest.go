@@ -290,8 +290,8 @@ func Rebuild(tb testing.TB, d DB) {
 	Must(tb, d.Guard().Rebuild(context.Background()))
 }
 
-// CopyDir copies the files of a directory to a new one, but not those in skip. It begins again if one goes
-// meanwhile.
+// CopyDir copies the files of a directory to a new one, but not those in skip. It begins again if one
+// goes meanwhile.
 func CopyDir(to, from string, skip ...string) error {
 	for {
 		err := copyDir(to, from, skip)

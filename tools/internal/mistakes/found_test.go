@@ -75,7 +75,7 @@ var checks = map[string]check{
 	"TestFailEverySpoolWrite":        {"mmapfilter", nil, at("spool_faults_test", `.*`)},
 	"TestLockedIsNotServed":          {"mmapfilter", nil, at("served_linux_test", `.*`)},
 	"TestSealStoresWhatIsInTheCache": {"mmapfilter", nil, at("seal_cache_test", `.*`)},
-	"TestDoubtDuringMark":            {"mmapfilter/guard", nil, at("doubt_test", `.*`)},
+	"TestDoubtDuringMark":            {"mmapfilter/guard", nil, at("guard_test", `.*`)},
 	"TestKilledInMark":               {"mmapfilter/guard", nil, at("outbox_test", `.*`)},
 	"TestReplayFindsNoRoom":          {"mmapfilter/internal/rebuild", nil, at("rebuild_test", `.*`)},
 	"TestExpire":                     {writer, nil, at("history_test", `.*`)},
