@@ -1,7 +1,6 @@
 package mmapfilter
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -24,10 +23,8 @@ type keepingLife struct {
 func (d *smallDisk) keepingLife(opts Options, require bool) *keepingLife {
 	d.Helper()
 	f, err := Create(d.path(), &opts)
-	if err == nil {
-		err = f.Close()
-	}
 	must(d, err)
+	must(d, f.Close())
 	l := &keepingLife{smallDisk: d}
 	l.open = OpenOptions{CommitInterval: -1, RequireHashes: require, OnError: func(err error) {
 		l.mu.Lock()
@@ -142,7 +139,7 @@ func (l *keepingLife) goOn(n uint64) {
 	if err := l.Close(); err != nil {
 		l.Error(err)
 	}
-	if r, err := Verify(context.Background(), l.path()); err != nil || r.Items != l.n || r.Hashes != l.n {
+	if r, err := Verify(l.Context(), l.path()); err != nil || r.Items != l.n || r.Hashes != l.n {
 		l.Errorf("%+v, %v", r, err)
 	}
 	mustLeave(l, l.path(), 2)
@@ -193,12 +190,12 @@ func (d *smallDisk) loseHashes() {
 	}
 	d.free()
 	l.check()
-	if err := l.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, d.full) {
+	if err := l.Rebuild(l.Context(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, d.full) {
 		d.Errorf("Rebuild: %v", err)
 	}
 	must(d, l.Close())
 	l.reopen()
-	if err := l.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) {
+	if err := l.Rebuild(l.Context(), nil); !errors.Is(err, ErrNoHashes) {
 		d.Errorf("Rebuild: %v", err)
 	}
 	l.Close()
