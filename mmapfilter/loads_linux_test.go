@@ -15,10 +15,8 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
-	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
-	"golang.org/x/sys/cpu"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,7 +24,7 @@ import (
 // load epoch and counter before the first slot, in the order of Lookup. Each word is in its own
 // unreadable page; a lookup faults at the first of them, and may read that one the next time.
 //
-// TestMoveBetweenSlots checks that both are loaded again after the slots.
+// TestLooksBetweenLoads checks that both are loaded again after the slots.
 func TestOrderOfLoads(t *testing.T) {
 	page := os.Getpagesize()
 	data, err := unix.Mmap(-1, 0, 4*page, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -127,6 +125,17 @@ func (m *lateMemory) call(t *testing.T, request uintptr, args ...uint64) {
 	}
 }
 
+// forWaiting prepares for threads that wait for a page. Such a thread occupies a processor, and cannot be
+// stopped for a garbage collection.
+func forWaiting() (end func()) {
+	processors, percent := runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))), debug.SetGCPercent(-1)
+	runtime.GC()
+	return func() {
+		runtime.GOMAXPROCS(processors)
+		debug.SetGCPercent(percent)
+	}
+}
+
 // touched waits until a missing page is touched and returns its number. A thread that gets a
 // signal while it waits touches the page again; that may be reported after the page has arrived.
 func (m *lateMemory) touched(t *testing.T) (page int) {
@@ -162,92 +171,6 @@ func (m *lateMemory) takeAway(t *testing.T) {
 	clear(m.there)
 }
 
-// TestMoveBetweenSlots covers R2: between the loads of the counts of a line and of a remainder, the item
-// that a lookup looks for moves to another slot, since one before it is deleted. The words are in two
-// pages, and the lookup waits for each. So the test can see that Contains, too, loads the counter again.
-func TestMoveBetweenSlots(t *testing.T) {
-	const lower = 30 // so many that the slots of the item are in the second page
-	table, hasher := layouttest.Table(t, compact7.kind, compact7.Params, 1), layout.NewHasher(8)
-	var key []byte
-	var it layout.Item
-	for i := 0; it.Fp < lower || it.Fp%(1<<compact7.RemainderBits) == 0; i++ { // a free slot has remainder 0
-		key = shortKey(i)
-		it = table.Split(hasher.Hash(key))
-	}
-	hash := hasher.Hash(key)
-	var before, after layout.Line
-	table.Place(&before, it, nil)
-	for fp := range uint32(lower) {
-		table.Place(&before, layout.Item{Fp: fp}, nil)
-	}
-	after = before
-	table.Remove(&after, layout.Item{}, nil)
-	// A thread that waits for a page occupies a processor and cannot be stopped for a garbage
-	// collection.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	runtime.GC()
-	for _, kernel := range kernel.Names() {
-		for _, lookup := range []string{"Contains", "Direct", "ContainsHashes", "Lookup", "Lookup without counters"} {
-			if kernel == "avx512" && cpu.X86.HasAVX512VBMI && (lookup == "Direct" || lookup == "ContainsHashes") {
-				continue // it loads the whole line at once
-			}
-			for name, changes := range map[string]uint64{"counter": layout.CounterOf(layout.WordRegion), "epoch": layout.RuntimeEpoch} {
-				t.Run(kernel+"/"+lookup+"/"+name, func(t *testing.T) {
-					withKernel(t, kernel)
-					m := newLateMemory(t, 2)
-					region := os.Getpagesize()/8 - layout.BlockWords/2
-					view := layout.View{
-						Region:  recovery.Words(m.data)[region : region+layout.BlockWords],
-						Runtime: make([]uint64, layout.RuntimeWords),
-						Stash:   make([]uint64, layout.StashWords),
-					}
-					layout.Counters(func(word uint64) { view.Runtime[word] = muchCounted })
-					found := make(chan bool, 1)
-					go func() {
-						switch lookup {
-						case "Contains":
-							found <- layout.Contains(table, &view, hash)
-						case "Direct":
-							found <- lookKey(table, &view, &hasher, key)
-						case "ContainsHashes":
-							found <- containsIn(8, table, &view, hash)
-						case "Lookup":
-							found <- layout.Lookup(table, view.At, hash)
-						default:
-							found <- layout.Lookup(table, func(word uint64) uint64 {
-								if word < layout.WordStash { // of the runtime page
-									return 0
-								}
-								return view.At(word)
-							}, hash)
-						}
-					}()
-					content := recovery.Words(m.args)[region:]
-					copy(content, before[:])
-					if page := m.touched(t); page != 0 {
-						t.Errorf("page %d is read first", page)
-					}
-					m.supply(t, 0)
-					if page := m.touched(t); page != 1 {
-						t.Errorf("page %d is read second", page)
-					}
-					copy(content, after[:])
-					for i, w := range after[:layout.BlockWords/2] {
-						atomic.StoreUint64(&view.Region[i], w)
-					}
-					atomic.AddUint64(&view.Runtime[changes], 1)
-					atomic.AddUint64(&view.Runtime[changes], 1)
-					m.supply(t, 1)
-					if got := <-found; got != (lookup != "Lookup without counters") {
-						t.Error(got)
-					}
-				})
-			}
-		}
-	}
-}
-
 // muchCounted is the initial value of removal counters. Nearly all its bits are set, so that a
 // change of the epoch must not get lost among them.
 const muchCounted = 1<<63 - 2
@@ -256,12 +179,10 @@ const muchCounted = 1<<63 - 2
 func shortKey(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
 
 // TestDirectLooksAgain: if the epoch moves while a direct look waits for a line, or the counter of the
-// line, the look stays open. (If it loads the words one by one, TestMoveBetweenSlots has a key that it
+// line, the look stays open. (If it loads the words one by one, TestLooksBetweenLoads has a key that it
 // would miss; if it loads a whole line, missing one takes a recovery that has stored one of its words.)
 func TestDirectLooksAgain(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	runtime.GC()
+	defer forWaiting()()
 	for _, kernel := range kernel.Names() {
 		for _, s := range lookShapes {
 			t.Run(fmt.Sprintf("%s/%v", kernel, s), func(t *testing.T) {
@@ -328,9 +249,7 @@ func directLooksAgain(t *testing.T, s shape, has bool) {
 // counters before the home line, and again after the stash. Only one page is present at a time,
 // so the test sees each step from one page to another.
 func TestOrderOfSecondLook(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // as in TestMoveBetweenSlots
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	runtime.GC()
+	defer forWaiting()()
 	for _, kernel := range kernel.Names() {
 		for _, s := range lookShapes {
 			t.Run(fmt.Sprintf("%s/%v", kernel, s), func(t *testing.T) {
@@ -363,21 +282,16 @@ func orderOfSecondLook(t *testing.T, s shape) {
 	var l layout.Line
 	table.(layout.Hosts).SetOverflow(&l, home, nil)
 	layout.Store(table, content[regionFrom*perPage:], home.Line, &l)
-	for name, look := range map[string]func(v *layout.View) bool{
-		"Contains":       func(v *layout.View) bool { return layout.Contains(table, v, hash) },
-		"Direct":         func(v *layout.View) bool { return lookKey(table, v, &hasher, key) },
-		"ContainsHashes": func(v *layout.View) bool { return containsIn(8, table, v, hash) },
-		"Lookup":         func(v *layout.View) bool { return layout.Lookup(table, v.At, hash) },
-	} {
+	for name, look := range waysToLook {
 		m := newLateMemory(t, len(pages))
 		words := recovery.Words(m.data)
 		found := make(chan bool)
 		go func() {
-			answer := look(&layout.View{
+			answer := look(table, &layout.View{
 				Runtime: words[runtimeFrom:][:layout.RuntimeWords],
 				Stash:   words[stashFrom*perPage:][:layout.StashWords],
 				Region:  words[regionFrom*perPage:][:g.Lines*layout.BlockWords],
-			})
+			}, &hasher, key)
 			words[len(words)-1] = 1
 			found <- answer
 		}()
@@ -397,9 +311,23 @@ func orderOfSecondLook(t *testing.T, s shape) {
 
 var secondLook = regexp.MustCompile(`(ec|ce)[ec]*h(ns)+(ec|ce)[ec]*\.$`)
 
-// lookKey is Filter.Contains for a file without a writer.
-func lookKey(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
-	return layout.NewDirect(table, v, h, func(h uint64) bool { return layout.Contains(table, v, h) }).Contains(key)
+// waysToLook are the lookups of a key in a file without a writer.
+var waysToLook = map[string]func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool{
+	"Contains": func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
+		return layout.Contains(table, v, h.Hash(key))
+	},
+	"Direct": func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
+		return layout.NewDirect(table, v, h, func(h uint64) bool { return layout.Contains(table, v, h) }).Contains(key)
+	},
+	"ContainsHashes": func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
+		return containsIn(8, table, v, h.Hash(key)) // enough for a kernel
+	},
+	"ContainsHashes of 300": func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
+		return containsIn(300, table, v, h.Hash(key))
+	},
+	"Lookup": func(table layout.Table, v *layout.View, h *layout.Hasher, key []byte) bool {
+		return layout.Lookup(table, v.At, h.Hash(key))
+	},
 }
 
 // withKernel makes lookups use a kernel while a test runs.
@@ -409,7 +337,7 @@ func withKernel(t *testing.T, name string) {
 	t.Cleanup(func() { kernel.Use(before) })
 }
 
-// containsIn looks a hash up in a batch of n copies of it. Eight are enough for a kernel.
+// containsIn looks a hash up in a batch of n copies of it.
 func containsIn(n int, table layout.Table, v *layout.View, hash uint64) bool {
 	found := make([]bool, n)
 	layout.ContainsHashes(table, v, slices.Repeat([]uint64{hash}, n), found)
