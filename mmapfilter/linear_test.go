@@ -2,7 +2,6 @@ package mmapfilter
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -39,18 +38,17 @@ type answer struct{ ok, full bool }
 // keyModel says which answers are right when the calls for one key are put in an order. The
 // state is the number of copies of the key.
 var keyModel = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		byKey, order := map[uint64]int{}, [][]porcupine.Operation(nil)
+	Partition: func(history []porcupine.Operation) (byKey [][]porcupine.Operation) {
+		index := map[uint64]int{}
 		for _, o := range history {
-			key := o.Input.(call).key
-			i, ok := byKey[key]
+			i, ok := index[o.Input.(call).key]
 			if !ok {
-				i = len(order)
-				byKey[key], order = i, append(order, nil)
+				i = len(byKey)
+				index[o.Input.(call).key], byKey = i, append(byKey, nil)
 			}
-			order[i] = append(order[i], o)
+			byKey[i] = append(byKey[i], o)
 		}
-		return order
+		return byKey
 	},
 	Init: func() any { return 0 },
 	Step: func(state, input, output any) (bool, any) {
@@ -81,9 +79,6 @@ type target struct {
 	sync       func() error
 	checkpoint func() error
 }
-
-// isFull reports whether a call of a filter, or of its writer, found no room.
-func isFull(err error) bool { return errors.Is(err, ErrFull) }
 
 func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
 	w := mustWriter(t, newMemoryVolume(t, compact26, lines), logBytes)
@@ -134,7 +129,7 @@ func (f *target) do(c call) (a answer, err error) {
 	default:
 		a.ok = f.contains(c.key)
 	}
-	if isFull(err) {
+	if errors.Is(err, ErrFull) {
 		return answer{full: true}, nil
 	}
 	return a, err
@@ -176,12 +171,10 @@ func (r *recording) round(t *testing.T, rng *rand.Rand) {
 		hash[i] = rng.Uint64()
 	}
 	unique, never := hash[keys], hash[keys+1]
-	var all sync.WaitGroup
+	var all crew
 	for id := range clients {
-		all.Add(1)
 		rng := rand.New(rand.NewPCG(rng.Uint64(), uint64(id)))
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			r.client(t, id, func(do func(call) answer) {
 				for range calls {
 					switch n := rng.IntN(12); {
@@ -197,7 +190,7 @@ func (r *recording) round(t *testing.T, rng *rand.Rand) {
 					}
 				}
 			})
-		}()
+		})
 	}
 	all.Wait()
 	r.client(t, 0, func(do func(call) answer) {
@@ -233,11 +226,9 @@ func (r *recording) refused() (ok bool, key uint64) {
 // checkpoints, until the caller calls end. One key stays: other processes must find it.
 func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 	done := make(chan struct{})
-	var all sync.WaitGroup
+	var all crew
 	until := func(work func() error) {
-		all.Add(1)
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			for {
 				select {
 				case <-done:
@@ -249,25 +240,19 @@ func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 					return
 				}
 			}
-		}()
+		})
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var others []uint64
-	insert := func() error {
-		h := rng.Uint64()
-		err := f.insert(h)
-		if err == nil {
-			others = append(others, h)
-		}
-		return err
-	}
 	fill := func() error {
 		for len(others) < most {
-			if err := insert(); isFull(err) {
+			h := rng.Uint64()
+			if err := f.insert(h); errors.Is(err, ErrFull) {
 				break
 			} else if err != nil {
 				return err
 			}
+			others = append(others, h)
 		}
 		return nil
 	}
@@ -325,11 +310,7 @@ func TestLinearizable(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, uint64, int64) target{"file": fileTarget, "heap": heapTarget} {
 		for load, most := range map[string]int{"full lines": slots - 4, "full stash": slots + 2*layout.StashEntries} {
 			t.Run(name+"/"+load, func(t *testing.T) {
-				rounds := 150
-				if testing.Short() {
-					rounds = 30
-				}
-				rng := seeded(t, 1)
+				rounds, rng := small(100, 30), seeded(t, 1)
 				f := open(t, lines, logBytes)
 				end := beside(t, f, most, rng.Uint64())
 				r := &recording{target: &f}
@@ -355,33 +336,31 @@ func TestLinearizable(t *testing.T) {
 // count reports whether the answers mean anything: a lookup may always say "maybe", and a full
 // filter may refuse everything.
 func (r *recording) count(filled bool) (said bool, counts string) {
-	puts := map[uint64]bool{}
+	puts, n := map[uint64]bool{}, map[string]int{}
 	for _, o := range r.mu.history {
 		c := o.Input.(call)
 		puts[c.key] = puts[c.key] || c.kind != callLookup
 	}
-	var refused, never, maybe, absent, deleted, added int
 	for _, o := range r.mu.history {
 		c, a := o.Input.(call), o.Output.(answer)
 		switch {
 		case a.full:
-			refused++
+			n["refused"]++
 		case c.kind == callDelete && a.ok:
-			deleted++
+			n["deleted"]++
 		case c.kind == callUnique && a.ok:
-			added++
+			n["added"]++
+		case c.kind == callLookup && !puts[c.key] && a.ok:
+			n["maybe, never in"]++
 		case c.kind == callLookup && !puts[c.key]:
-			if never++; a.ok {
-				maybe++
-			}
+			n["absent, never in"]++
 		case c.kind == callLookup && !a.ok:
-			absent++
+			n["absent"]++
 		}
 	}
 	commits, checkpoints := r.w.Protocol().Counts()
-	counts = fmt.Sprintf("%d calls: %d refused, %d deletes, %d unique, %d lookups say absent; of %d of keys that were never in, %d say maybe; %d commits, %d checkpoints",
-		len(r.mu.history), refused, deleted, added, absent, never, maybe, commits, checkpoints)
-	return 10*maybe <= never && absent > 0 && deleted > 0 && added > 0 && commits > 0 && checkpoints > 0 && (refused > 0) == filled, counts
+	said = 9*n["maybe, never in"] <= n["absent, never in"] && n["absent"] > 0 && n["deleted"] > 0 && n["added"] > 0 && commits > 0 && checkpoints > 0 && (n["refused"] > 0) == filled
+	return said, fmt.Sprintf("%d calls: %v; %d commits, %d checkpoints", len(r.mu.history), n, commits, checkpoints)
 }
 
 // describe lists the calls for a key.
@@ -445,13 +424,11 @@ func TestUniqueOnce(t *testing.T) {
 	f, _ := newLines(t, compact26, 500, Options{LogBytes: wal.MinBytes})
 	const keys = 5000
 	var added atomic.Uint64
-	var all sync.WaitGroup
+	var all crew
 	for range 4 {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			for i := range uint64(keys) {
-				ok, err := f.InsertUnique(binary.LittleEndian.AppendUint64(nil, i))
+		all.Go(func() {
+			for key := range numbers(0, keys) {
+				ok, err := f.InsertUnique(key)
 				if err != nil {
 					t.Error(err)
 				}
@@ -459,7 +436,7 @@ func TestUniqueOnce(t *testing.T) {
 					added.Add(1)
 				}
 			}
-		}()
+		})
 	}
 	all.Wait()
 	// Two of these keys that look the same count as one.

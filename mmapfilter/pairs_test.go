@@ -1,9 +1,6 @@
 package mmapfilter
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -14,7 +11,9 @@ import (
 
 var (
 	pairsLine = regexp.MustCompile(`^- ([^:]+): (?:(Test\w+)(?:/(\w+))?(?: \[(\S+)\])?|rule ([A-Z][0-9]+): \S.*|(\w*(?:Err\w+|Error))(?:: .*)?)$`)
-	ruleLine  = regexp.MustCompile(`(?m)^//\t([A-Z][0-9]+)  `)
+	// declaration is a function, a type, or a variable that is an error.
+	declaration = regexp.MustCompile(`(?m)^(?:func|type)\s+(\w+)|^(?:\t|var )(Err\w+)\s+=`)
+	ruleLine    = regexp.MustCompile(`(?m)^//\t([A-Z][0-9]+)  `)
 )
 
 // TestPairsTable: pairs.md has each pair of features once, with a test, rule or error that is there.
@@ -87,27 +86,13 @@ func rulesOf(t *testing.T, dir string) map[string]bool {
 	return rules
 }
 
-// declared returns what the Go files of a directory declare: tests, types and variables.
+// declared returns what the Go files of a directory declare: functions, types and errors.
 func declared(t *testing.T, dir string) map[string]bool {
 	names := make(map[string]bool)
 	paths, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 	for _, path := range paths {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		must(t, err)
-		for _, d := range file.Decls {
-			switch d := d.(type) {
-			case *ast.FuncDecl:
-				names[d.Name.Name] = names[d.Name.Name] || d.Recv == nil
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					switch spec := spec.(type) {
-					case *ast.TypeSpec:
-						names[spec.Name.Name] = true
-					case *ast.ValueSpec:
-						names[spec.Names[0].Name] = true
-					}
-				}
-			}
+		for _, m := range declaration.FindAllStringSubmatch(string(readFile(t, path)), -1) {
+			names[m[1]+m[2]] = true
 		}
 	}
 	return names
