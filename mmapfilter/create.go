@@ -79,7 +79,7 @@ func createFile(path string, o Options) error {
 }
 
 func createPlanned(path string, plan Plan, o Options) error {
-	draft, err := osfile.NewDraftOf(path, o.Mode)
+	draft, err := osfile.NewDraft(path, osfile.DraftOptions{Mode: o.Mode, New: true})
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func createPlanned(path string, plan Plan, o Options) error {
 	if fault := osfile.Catch(draft.Data, func() { build.PutCopies(draft.Data, &sb) }); fault != nil {
 		return errors.Join(fault, draft.Discard())
 	}
-	return draft.PublishNew()
+	return draft.Publish()
 }
 
 func randomUUID() (uuid [16]byte) {

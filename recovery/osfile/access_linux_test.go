@@ -62,7 +62,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 		}
 	}
 	replace := func() (lost string) {
-		d, err := NewDraft(path)
+		d, err := NewDraft(path, DraftOptions{})
 		if err != nil {
 			t.Error(err)
 			return ""

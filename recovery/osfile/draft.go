@@ -35,9 +35,22 @@ type Draft struct {
 	from     string       // the path of a file that was there before; see DraftFrom
 	like     fs.FileInfo  // of the file whose access it gets, or nil for that of the old file
 	mode     fs.FileMode  // permission bits that it may have, or 0 for all
+	isNew    bool         // see DraftOptions.New
 	check    func() error // see Rename
 
 	is, replaces *layout.Superblock // of the file at from, and of the old one; nil if it is not known
+}
+
+// DraftOptions say what file a draft becomes.
+type DraftOptions struct {
+	// Mode has the permission bits of a new file, less the umask, as with os.OpenFile. A file that
+	// replaces another has those of the two that both have. 0 means 0666.
+	Mode fs.FileMode
+	// Like, if not "", is a file whose owner, group and permission bits the new one gets, in place of
+	// those of the old one.
+	Like string
+	// New says that no file may exist at the path. If one does, the error is fs.ErrExist.
+	New bool
 }
 
 // NewDraft makes an empty file that will replace the file at path, if there is one. It
@@ -47,38 +60,22 @@ type Draft struct {
 // that does not exist.
 //
 // It removes temporary files that dead processes left for the same path.
-func NewDraft(path string) (*Draft, error) { return NewDraftMode(path, 0) }
-
-// NewDraftMode is NewDraft with permission bits. A new file has them, less the umask, as with
-// os.OpenFile. One that replaces another has those of the two that both have. 0 means 0666.
-func NewDraftMode(path string, mode fs.FileMode) (*Draft, error) {
-	return newDraft(&Draft{path: path, mode: mode}, (*Draft).lockOld)
-}
-
-// NewDraftOf is NewDraftMode for a path where no file exists. If one does, it fails with
-// fs.ErrExist. Finish the draft with PublishNew.
-func NewDraftOf(path string, mode fs.FileMode) (*Draft, error) {
-	if _, err := os.Stat(path); err == nil {
-		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+func NewDraft(path string, o DraftOptions) (_ *Draft, err error) {
+	d := &Draft{mode: o.Mode, isNew: o.New}
+	if o.Like != "" {
+		if d.like, err = os.Stat(o.Like); err != nil {
+			return nil, err
+		}
 	}
-	return newDraft(&Draft{path: path, mode: mode}, func(*Draft) error { return nil })
-}
-
-// NewDraftLike is NewDraft for a file that gets the owner, group and permission bits of another
-// one, as far as this process may set them.
-func NewDraftLike(path, like string) (*Draft, error) {
-	info, err := os.Stat(like)
+	if d.path, err = newPath(path); err != nil {
+		return nil, err
+	}
+	if !o.New {
+		err = d.lockOld()
+	} else if _, e := os.Stat(d.path); e == nil {
+		err = &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
 	if err != nil {
-		return nil, err
-	}
-	return newDraft(&Draft{path: path, like: info}, (*Draft).lockOld)
-}
-
-func newDraft(d *Draft, lockOld func(*Draft) error) (_ *Draft, err error) {
-	if d.path, err = newPath(d.path); err != nil {
-		return nil, err
-	}
-	if err := lockOld(d); err != nil {
 		return nil, err
 	}
 	// Open the directory now: after the rename it is too late to find out that it cannot
@@ -293,22 +290,18 @@ func (d *Draft) keepHashes() error {
 	return nil
 }
 
-// PublishNew is Publish, but fails with fs.ErrExist if a file exists at the path.
-func (d *Draft) PublishNew() error {
-	return d.publish(func() error { return nil }, renameNew)
-}
-
 // Publish makes the file durable and renames it to its path, replacing an older file. The
 // draft cannot be used afterwards. If Publish fails, the file at the path is unchanged,
 // unless the error says that the new one is complete: then that is at the path, but may not
 // survive a power loss, or readers of the older file do not know of it (K4).
-func (d *Draft) Publish() error { return d.publish(d.lockLate, rename) }
-
-func (d *Draft) publish(lockLate func() error, rename func(from, to string) error) error {
+func (d *Draft) Publish() error {
 	err := d.prepare()
 	d.noteOld()
-	if err == nil {
-		err = lockLate()
+	give := rename
+	if d.isNew {
+		give = renameNew
+	} else if err == nil {
+		err = d.lockLate()
 		d.noteOld()
 	}
 	if err == nil && d.guarded {
@@ -323,7 +316,7 @@ func (d *Draft) publish(lockLate func() error, rename func(from, to string) erro
 	if err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	if err := rename(d.file.Name(), d.path); err != nil {
+	if err := give(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
 	}
 	// Remove the logs of the replaced file. One that stays is recognised as another

@@ -67,17 +67,16 @@ func publishWith(t *testing.T, path string, hook func(call string) error) error 
 //	go test -tags faults ./recovery -run Order -v
 func TestOrderOfPublish(t *testing.T) {
 	for name, c := range map[string]struct {
-		draft   func(path string) (*Draft, error)
-		publish func(*Draft) error
-		old     string
-		mark    []string
-		hashes  bool // of the replaced file are there
+		old    string
+		mark   []string
+		hashes bool // of the replaced file are there
+		DraftOptions
 	}{
-		"a new file":              {NewDraft, (*Draft).Publish, "", nil, false},
-		"in place of another one": {NewDraft, (*Draft).Publish, os.DevNull, nil, false},
-		"in place of a filter":    {NewDraft, (*Draft).Publish, "../../testdata/compact-seed.mmf", []string{"write"}, false},
-		"… with hashes":           {NewDraft, (*Draft).Publish, "../../testdata/compact-seed.mmf", []string{"write"}, true},
-		"one that must be new":    {newDraftOf, (*Draft).PublishNew, "", nil, false},
+		"a new file":              {"", nil, false, DraftOptions{}},
+		"in place of another one": {os.DevNull, nil, false, DraftOptions{}},
+		"in place of a filter":    {"../../testdata/compact-seed.mmf", []string{"write"}, false, DraftOptions{}},
+		"… with hashes":           {"../../testdata/compact-seed.mmf", []string{"write"}, true, DraftOptions{}},
+		"one that must be new":    {"", nil, false, DraftOptions{New: true}},
 	} {
 		path := filepath.Join(t.TempDir(), "a")
 		if c.old != "" {
@@ -92,7 +91,7 @@ func TestOrderOfPublish(t *testing.T) {
 			put(t, path+".hashes", nil)
 			move, drop = []string{"rename"}, []string{"remove"} // to NAME.hashes.new, which belongs to no filter then
 		}
-		d, err := c.draft(path)
+		d, err := NewDraft(path, c.DraftOptions)
 		if err == nil {
 			err = d.Allocate(context.Background(), 5000)
 		}
@@ -100,7 +99,7 @@ func TestOrderOfPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.Data[4999] = 1
-		calls := recordCalls(t, func() error { return c.publish(d) })
+		calls := recordCalls(t, d.Publish)
 		mustCall(t, name, calls, slices.Concat([]string{
 			"msync", "fsync", // content and size
 		}, move, []string{

@@ -45,7 +45,7 @@ func put(t *testing.T, path string, content []byte) {
 // mustDraft returns a draft of so many bytes.
 func mustDraft(t *testing.T, path string, size int) *Draft {
 	t.Helper()
-	d, err := NewDraft(path)
+	d, err := NewDraft(path, DraftOptions{})
 	if err == nil {
 		err = d.Allocate(context.Background(), int64(size))
 	}
@@ -88,7 +88,7 @@ func TestDraftPublish(t *testing.T) {
 	if to, err := os.Readlink(link); link != path && to != "a" {
 		t.Errorf("the link leads to %q, %v", to, err)
 	}
-	if d, err = NewDraft(path); err != nil { // the lock of the old file is gone with it
+	if d, err = NewDraft(path, DraftOptions{}); err != nil { // the lock of the old file is gone with it
 		t.Fatal(err)
 	}
 	d.Discard()
@@ -99,7 +99,7 @@ func TestDraftDiscard(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	put(t, path, []byte("old"))
 	for _, allocate := range []bool{false, true} {
-		d, err := NewDraft(path)
+		d, err := NewDraft(path, DraftOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,17 +134,17 @@ func TestDraftLocksTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	put(t, path, []byte("old"))
-	first, err := NewDraft(path)
+	first, err := NewDraft(path, DraftOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewDraft(path); !errors.Is(err, recovery.ErrLocked) {
+	if _, err := NewDraft(path, DraftOptions{}); !errors.Is(err, recovery.ErrLocked) {
 		t.Errorf("a second draft: %v", err)
 	}
 	if err := first.Discard(); err != nil {
 		t.Fatal(err)
 	}
-	second, err := NewDraft(path)
+	second, err := NewDraft(path, DraftOptions{})
 	if err != nil {
 		t.Fatalf("after the first is gone: %v", err)
 	}
@@ -291,14 +291,14 @@ func TestOpenRefuses(t *testing.T) {
 	if _, _, err := OpenFile(dir); err == nil {
 		t.Error("a directory was opened")
 	}
-	if _, err := NewDraft(dir); err == nil {
+	if _, err := NewDraft(dir, DraftOptions{}); err == nil {
 		t.Error("a directory was to be replaced")
 	}
 	var pathError *fs.PathError
 	if _, _, err := OpenFile(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := NewDraft(filepath.Join(dir, "no", "such")); !errors.As(err, &pathError) || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := NewDraft(filepath.Join(dir, "no", "such"), DraftOptions{}); !errors.As(err, &pathError) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in no directory: %v", err)
 	}
 	if list := names(t, dir); list != "" {

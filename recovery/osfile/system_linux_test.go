@@ -28,7 +28,7 @@ func TestOpenDoesNotWaitForAPipe(t *testing.T) {
 	if _, _, err := OpenFile(path); err == nil {
 		t.Error("a pipe was opened")
 	}
-	if _, err := NewDraft(path); err == nil {
+	if _, err := NewDraft(path, DraftOptions{}); err == nil {
 		t.Error("a pipe was to be replaced")
 	}
 }
@@ -51,10 +51,10 @@ func TestNoPermission(t *testing.T) {
 	if _, _, err := OpenFile(path); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("to read: %v", err)
 	}
-	if _, err := NewDraft(path); !errors.Is(err, fs.ErrPermission) {
+	if _, err := NewDraft(path, DraftOptions{}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("to replace: %v", err)
 	}
-	if _, err := NewDraft(filepath.Join(dir, "new")); !errors.Is(err, fs.ErrPermission) {
+	if _, err := NewDraft(filepath.Join(dir, "new"), DraftOptions{}); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("to create: %v", err)
 	}
 }
@@ -115,7 +115,7 @@ func TestLargePages(t *testing.T) {
 		t.Skip("NOT TESTED: there is no tmpfs: ", err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	d, err := NewDraft(filepath.Join(dir, "a"))
+	d, err := NewDraft(filepath.Join(dir, "a"), DraftOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestDraftIsClosedToOthers(t *testing.T) {
 			t.Errorf("%v, %v", info.Mode(), err)
 		}
 	}
-	d, err := NewDraft(path)
+	d, err := NewDraft(path, DraftOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	stays = append(stays, "a.tmp-aaaaaaaaaaaaaaaa")
 
 	// Two live files: a draft that is being filled and, if it has a name, its scratch file.
-	live, err := NewDraft(path)
+	live, err := NewDraft(path, DraftOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 		}
 	}
 	check(stays)
-	other, err := NewDraftOf(path, 0)
+	other, err := NewDraft(path, DraftOptions{New: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	if err := live.Allocate(context.Background(), 100); err != nil {
 		t.Fatal(err)
 	}
-	other, err = NewDraft(path) // the lock stays when the file is mapped
+	other, err = NewDraft(path, DraftOptions{}) // the lock stays when the file is mapped
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 			locked = append(locked, f)
 		}
 	}
-	d, err := NewDraft(path)
+	d, err := NewDraft(path, DraftOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,8 @@ func TestLongNames(t *testing.T) {
 // exists.
 func TestDraftFollowsLinks(t *testing.T) {
 	for _, exists := range []bool{false, true} {
-		for name, draft := range map[string]func(string) (*Draft, error){"NewDraft": NewDraft, "NewDraftOf": newDraftOf} {
+		for _, o := range []DraftOptions{{}, {New: true}} {
+			draft := func(path string) (*Draft, error) { return NewDraft(path, o) }
 			dir := t.TempDir()
 			if err := os.MkdirAll(filepath.Join(dir, "deep", "er"), 0o700); err != nil {
 				t.Fatal(err)
@@ -207,7 +208,7 @@ func TestDraftFollowsLinks(t *testing.T) {
 				t.Skip(err)
 			}
 			for _, path := range []string{filepath.Join(dir, "aside", "link"), filepath.Join(dir, "aside") + "/../target"} {
-				d, err := NewDraft(path)
+				d, err := NewDraft(path, DraftOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -225,7 +226,7 @@ func TestDraftFollowsLinks(t *testing.T) {
 				put(t, target, []byte("old"))
 			}
 			d, err := draft(filepath.Join(dir, "one"))
-			if exists && name == "NewDraftOf" {
+			if exists && o.New {
 				if !errors.Is(err, fs.ErrExist) {
 					t.Errorf("where a file stands: %v", err)
 				}
@@ -237,19 +238,15 @@ func TestDraftFollowsLinks(t *testing.T) {
 			if err := d.Allocate(context.Background(), 100); err != nil {
 				t.Fatal(err)
 			}
-			publish := d.Publish
-			if name == "NewDraftOf" {
-				publish = d.PublishNew
-			}
-			if err := publish(); err != nil {
+			if err := d.Publish(); err != nil {
 				t.Fatal(err)
 			}
 			if info, err := os.Lstat(target); err != nil || !info.Mode().IsRegular() || info.Size() != 100 {
-				t.Errorf("%s: %v, %v", name, info, err)
+				t.Errorf("%+v: %v, %v", o, info, err)
 			}
 			for link, to := range links {
 				if now, err := os.Readlink(filepath.Join(dir, link)); now != to || err != nil {
-					t.Errorf("%s: %s leads to %s, %v", name, link, now, err)
+					t.Errorf("%+v: %s leads to %s, %v", o, link, now, err)
 				}
 			}
 			if _, err := draft(filepath.Join(dir, "deep", "loop")); err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -261,9 +258,6 @@ func TestDraftFollowsLinks(t *testing.T) {
 		}
 	}
 }
-
-// newDraftOf is NewDraftOf with the permissions that the umask leaves.
-func newDraftOf(path string) (*Draft, error) { return NewDraftOf(path, 0) }
 
 // TestBeginRebuildDestroysNothing: a file of another kind that has the name stays.
 func TestBeginRebuildDestroysNothing(t *testing.T) {

@@ -36,12 +36,11 @@ func FromKept(ctx context.Context, path string, c Config, kept []recovery.Kept) 
 
 // build makes the file at path. take reads the hashes.
 func build(ctx context.Context, path string, c Config, take func(b *builder) error) (lost string, err error) {
-	var draft *osfile.Draft
+	o := osfile.DraftOptions{Mode: c.Mode}
 	if c.Like != "" {
-		draft, err = osfile.NewDraftLike(path, c.Like)
-	} else {
-		draft, err = osfile.NewDraftMode(path, c.Mode)
+		o = osfile.DraftOptions{Like: c.Like}
 	}
+	draft, err := osfile.NewDraft(path, o)
 	if err != nil {
 		return "", err
 	}

@@ -37,7 +37,7 @@ type Config struct {
 	MinKeys uint64
 	// Like, if not "", is a file whose owner, group and permissions the new one gets.
 	Like string
-	// Mode is the permissions of the new file, if it is like no other; see osfile.NewDraftMode.
+	// Mode is the permissions of the new file, if it is like no other; see osfile.DraftOptions.
 	Mode fs.FileMode
 	// First, unless it is zero, is the superblock of the file that the new one replaces. The new file
 	// continues its generation and its sequence numbers.

@@ -53,7 +53,7 @@ func must(tb testing.TB, err error) {
 
 func newTestDraft(tb testing.TB) *osfile.Draft {
 	tb.Helper()
-	d, err := osfile.NewDraft(filepath.Join(tb.TempDir(), "draft"))
+	d, err := osfile.NewDraft(filepath.Join(tb.TempDir(), "draft"), osfile.DraftOptions{})
 	must(tb, err)
 	tb.Cleanup(func() { d.Discard() })
 	return d

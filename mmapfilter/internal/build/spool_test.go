@@ -141,7 +141,7 @@ func TestKeysThatWereNotRead(t *testing.T) {
 func TestSpoolWithoutAFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	must(t, os.Mkdir(dir, 0o777))
-	draft, err := osfile.NewDraft(filepath.Join(dir, "f"))
+	draft, err := osfile.NewDraft(filepath.Join(dir, "f"), osfile.DraftOptions{})
 	must(t, err)
 	defer draft.Discard()
 	s := newSpool(draft, 1, minBudget, 1)
