@@ -235,11 +235,7 @@ func StashUse(stash []uint64) (entries int, items uint64) {
 }
 
 // StashLen returns the number of entries in use.
-func StashLen(stash []uint64) (n int) {
-	for i := 1; i < len(stash); i += 2 {
-		if stash[i] != 0 {
-			n++
-		}
-	}
-	return n
+func StashLen(stash []uint64) int {
+	entries, _ := StashUse(stash)
+	return entries
 }

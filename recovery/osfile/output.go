@@ -13,6 +13,7 @@ import (
 type Output struct {
 	*os.File
 	path, begins string
+	isNew        bool // Publish fails with fs.ErrExist if there is a file at the path
 }
 
 // NewOutput makes an empty file that will replace the file at path, if there is one. What is there must
@@ -27,39 +28,18 @@ func NewOutput(path, begins string) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Output{f, path, begins}, nil
+	return &Output{File: f, path: path, begins: begins}, nil
 }
 
 // Publish makes the file durable and gives it its name. It cannot be used afterwards. If Publish
 // fails, the file at the path is unchanged, unless the error says that the new one is complete.
 func (o *Output) Publish() error {
-	return o.publish(func(from, to string) error {
-		if err := Replaceable(to, o.begins); err != nil {
-			return err
-		}
-		return rename(from, to)
-	})
-}
-
-// publishNew is Publish, but fails with fs.ErrExist if there is a file at the path. On a file system
-// that can neither rename a file so nor link it, it is Publish.
-func (o *Output) publishNew() error {
-	return o.publish(func(from, to string) error {
-		err := renameNew(from, to)
-		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
-			return rename(from, to)
-		}
-		return err
-	})
-}
-
-func (o *Output) publish(rename func(from, to string) error) error {
 	err := syncFile(o.File)
 	if runtime.GOOS == "windows" { // Windows cannot rename an open file
 		err = errors.Join(err, o.Close())
 	}
 	if err == nil { // still locked, so that no other process takes it for one that is left over
-		err = rename(o.Name(), o.path)
+		err = o.rename()
 	}
 	o.Close() // closed already on Windows, or durable: no error matters
 	if err != nil {
@@ -71,6 +51,19 @@ func (o *Output) publish(rename func(from, to string) error) error {
 	return nil
 }
 
+// rename gives the file its name.
+func (o *Output) rename() error {
+	if o.isNew {
+		err := renameNew(o.Name(), o.path)
+		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
+			return err
+		} // otherwise the file system can neither rename a file so nor link it
+	} else if err := Replaceable(o.path, o.begins); err != nil {
+		return err
+	}
+	return rename(o.Name(), o.path)
+}
+
 // Discard removes the file. It does nothing after Publish.
 func (o *Output) Discard() error {
 	o.Close() // closed already, or about to be removed
@@ -78,22 +71,20 @@ func (o *Output) Discard() error {
 }
 
 // WriteFile makes a file with data, or replaces one that begins as given (see NewOutput), all at once.
-func WriteFile(path, begins string, data []byte) error {
-	return writeFile(path, begins, data, (*Output).Publish)
-}
+func WriteFile(path, begins string, data []byte) error { return writeFile(path, begins, data, false) }
 
-// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file (see publishNew).
-func WriteNewFile(path, begins string, data []byte) error {
-	return writeFile(path, begins, data, (*Output).publishNew)
-}
+// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file; not on a file system that can
+// neither rename a file so nor link it.
+func WriteNewFile(path, begins string, data []byte) error { return writeFile(path, begins, data, true) }
 
-func writeFile(path, begins string, data []byte, publish func(*Output) error) error {
+func writeFile(path, begins string, data []byte, isNew bool) error {
 	o, err := NewOutput(path, begins)
 	if err != nil {
 		return err
 	}
+	o.isNew = isNew
 	if _, err := o.Write(data); err != nil {
 		return errors.Join(err, o.Discard())
 	}
-	return publish(o)
+	return o.Publish()
 }
