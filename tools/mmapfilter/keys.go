@@ -222,11 +222,11 @@ func (in *input) records(r io.Reader) (records, error) {
 		}
 		return c, err
 	case in.format.recordSize != 0:
-		return newFixed(r, in.format.recordSize), nil
+		return newSplitter(r, 0, in.format.recordSize, bufferBytes), nil
 	case in.format.null:
-		return newSplitter(r, 0, bufferBytes), nil
+		return newSplitter(r, 0, 0, bufferBytes), nil
 	}
-	lines := newSplitter(r, '\n', bufferBytes)
+	lines := newSplitter(r, '\n', 0, bufferBytes)
 	lines.binary = func() {
 		if in.binary == "" {
 			in.binary = in.file

@@ -46,37 +46,29 @@ func equalRecords(a, b [][]byte) bool {
 	return len(a) == len(b) && bytes.Equal(bytes.Join(a, []byte("|")), bytes.Join(b, []byte("|")))
 }
 
+// TestSplitter cuts input that comes in pieces of any size. A record that an error cuts short is none.
 func TestSplitter(t *testing.T) {
 	long := strings.Repeat("x", 1000)
+	wraps := []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader}
 	for _, text := range []string{
 		"", "\n", "\n\n", "a", "a\n", "a\nb", "\na", "a\n\nb\n", long, long + "\n", "a\n" + long + "\nb", "a\r\nb\r\n",
 	} {
-		for _, wrap := range []func(io.Reader) io.Reader{
-			func(r io.Reader) io.Reader { return r },
-			iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader,
-		} {
-			got, err := collect(newSplitter(wrap(strings.NewReader(text)), '\n', 4))
+		for _, wrap := range wraps {
+			got, err := collect(newSplitter(wrap(strings.NewReader(text)), '\n', 0, 4))
 			if want := split([]byte(text), '\n'); err != io.EOF || !equalRecords(got, want) {
 				t.Errorf("%.20q: %q, %v, want %q", text, got, err, want)
 			}
 		}
 	}
-}
-
-// TestFixed reads records of a fixed size from input in pieces of any size.
-func TestFixed(t *testing.T) {
 	for _, size := range []int{1, 3, 16, bufferBytes + 1} {
-		for _, n := range []int{0, 1, 3} {
+		for n := range 3 {
 			data := bytes.Repeat([]byte("\x1f\x8b\n\x00\r"), n*size)[:n*size]
-			for _, wrap := range []func(io.Reader) io.Reader{
-				func(r io.Reader) io.Reader { return r },
-				iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader,
-			} {
-				got, err := collect(newFixed(wrap(bytes.NewReader(data)), size))
+			for _, wrap := range wraps {
+				got, err := collect(newSplitter(wrap(bytes.NewReader(data)), 0, size, 4))
 				if err != io.EOF || len(got) != n || !bytes.Equal(bytes.Join(got, nil), data) {
 					t.Errorf("%d records of %d bytes: got %d, %v", n, size, len(got), err)
 				}
-				got, err = collect(newFixed(wrap(bytes.NewReader(append(data, 'x'))), size))
+				got, err = collect(newSplitter(wrap(bytes.NewReader(append(data, 'x'))), 0, size, 4))
 				short := size > 1 && strings.Contains(err.Error(), fmt.Sprintf("record %d, the last one, has 1 byte of", n+1))
 				if !short && (size > 1 || err != io.EOF) || !bytes.HasPrefix(bytes.Join(got, nil), data) {
 					t.Errorf("%d records of %d bytes and a byte: got %d, %v", n, size, len(got), err)
@@ -85,20 +77,13 @@ func TestFixed(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if got, err := collect(newFixed(io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), 2)); err != broken || len(got) != 1 {
-		t.Errorf("%q, %v", got, err)
+	for size, text := range []string{"a\nb", "", "a\nb"} {
+		r := io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken))
+		if got, err := collect(newSplitter(r, '\n', size, 4)); err != broken || len(got) != min(len(text), 1) {
+			t.Errorf("%d: %q, %v", size, got, err)
+		}
 	}
-}
-
-// TestSplitterError checks that a record cut short by an error is not returned.
-func TestSplitterError(t *testing.T) {
-	broken := errors.New("broken")
-	r := io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken))
-	got, err := collect(newSplitter(r, '\n', 4))
-	if err != broken || !equalRecords(got, [][]byte{[]byte("a")}) {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := collect(newSplitter(neverReader{}, '\n', 4)); err != io.ErrNoProgress {
+	if _, err := collect(newSplitter(neverReader{}, '\n', 0, 4)); err != io.ErrNoProgress {
 		t.Error(err)
 	}
 }
@@ -157,7 +142,7 @@ func FuzzKeys(f *testing.F) {
 			separator = 0
 		}
 		want := split(data, separator)
-		got, splitErr := collect(newSplitter(bytes.NewReader(data), separator, int(bufferSize)+1))
+		got, splitErr := collect(newSplitter(bytes.NewReader(data), separator, 0, int(bufferSize)+1))
 		if splitErr != io.EOF || !equalRecords(got, want) {
 			t.Fatalf("splitter: %q, %v, want %q", got, splitErr, want)
 		}

@@ -19,10 +19,12 @@ type records interface {
 	whole() []byte
 }
 
-// A splitter cuts its input at a separator. A last record without one counts too.
+// A splitter cuts its input at a separator, which the last record need not have, or into records of a
+// fixed size with nothing between them.
 type splitter struct {
 	r          io.Reader
 	separator  byte
+	size       int // 0 if a separator ends the records
 	buf        []byte
 	start, end int // buf[start:end] has been read but not returned
 	record     []byte
@@ -31,19 +33,19 @@ type splitter struct {
 	binary     func() // if not nil, is called once if a zero byte is read
 }
 
-func newSplitter(r io.Reader, separator byte, bufferSize int) *splitter {
-	return &splitter{r: r, separator: separator, buf: make([]byte, bufferSize)}
+func newSplitter(r io.Reader, separator byte, size, bufferSize int) *splitter {
+	return &splitter{r: r, separator: separator, size: size, buf: make([]byte, max(size, bufferSize))}
 }
 
 func (s *splitter) next() ([]byte, int, error) {
 	searched := 0 // bytes from start on that hold no separator
 	for {
-		i := bytes.IndexByte(s.buf[s.start+searched:s.end], s.separator)
-		if i >= 0 {
-			s.record = s.buf[s.start : s.start+searched+i]
-			s.start += searched + i + 1
-			s.number++
-			return s.record, s.number, nil
+		if s.size == 0 {
+			if i := bytes.IndexByte(s.buf[s.start+searched:s.end], s.separator); i >= 0 {
+				return s.take(searched+i, 1)
+			}
+		} else if s.end-s.start >= s.size {
+			return s.take(s.size, 0)
 		}
 		if s.err != nil {
 			break
@@ -51,13 +53,22 @@ func (s *splitter) next() ([]byte, int, error) {
 		searched = s.end - s.start
 		s.fill()
 	}
-	if s.err == io.EOF && s.start < s.end {
-		s.record = s.buf[s.start:s.end]
-		s.start = s.end
-		s.number++
-		return s.record, s.number, nil
+	switch left := s.end - s.start; {
+	case s.err != io.EOF || left == 0:
+		return nil, 0, s.err
+	case s.size != 0:
+		return nil, 0, &misfit{fmt.Errorf("record %d, the last one, has %s of %d", s.number+1, formatNumber(left, "byte", "bytes"), s.size), false}
+	default:
+		return s.take(left, 0)
 	}
-	return nil, 0, s.err
+}
+
+// take returns the next n bytes as a record, and skips what ends it.
+func (s *splitter) take(n, skip int) ([]byte, int, error) {
+	s.record = s.buf[s.start : s.start+n]
+	s.start += n + skip
+	s.number++
+	return s.record, s.number, nil
 }
 
 func (s *splitter) whole() []byte { return s.record }
@@ -86,36 +97,6 @@ func (s *splitter) fill() {
 	s.err = io.ErrNoProgress
 }
 
-// A fixed cuts its input into records of a fixed size with nothing between them.
-type fixed struct {
-	r      *bufio.Reader
-	size   int
-	record []byte
-	number int
-}
-
-func newFixed(r io.Reader, size int) *fixed {
-	return &fixed{r: bufio.NewReaderSize(r, max(size, bufferBytes)), size: size}
-}
-
-func (f *fixed) next() ([]byte, int, error) {
-	f.r.Discard(len(f.record)) // the last record was valid until now
-	var err error
-	f.record, err = f.r.Peek(f.size)
-	if err == nil || len(f.record) > 0 {
-		f.number++
-	}
-	if err == io.EOF && len(f.record) > 0 {
-		err = &misfit{fmt.Errorf("record %d, the last one, has %s of %d", f.number, formatNumber(len(f.record), "byte", "bytes"), f.size), false}
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return f.record, f.number, nil
-}
-
-func (f *fixed) whole() []byte { return f.record }
-
 // maxCSVRecord bounds the bytes of a CSV record. A quote that is not closed makes the rest of a
 // file one record, which may not fit in memory.
 const maxCSVRecord = 64 << 20
@@ -124,23 +105,33 @@ const maxCSVRecord = 64 << 20
 // key even if it is CR LF in the file, because package csv converts it.
 type csvColumn struct {
 	r      *csv.Reader
-	limit  *recordLimit // under r
-	tape   *tape        // under r, if whole records are wanted
-	header []byte       // as in the input, if there is one and whole records are wanted
-	column int          // from 0
+	tape   *tape  // under r
+	header []byte // as in the input, if there is one and whole records are wanted
+	column int    // from 0
 	key    []byte
 }
 
-// A tape keeps what is read through it until it is cut.
+// A tape ends its input if a record is too long. It does so with io.EOF, because the csv.Reader then
+// says where the record starts. It may keep what is read until it is cut.
 type tape struct {
 	io.Reader
-	kept []byte
-	from int64 // offset in the input of kept[0]
+	read int  // bytes since the last record, or a few more, because the csv.Reader reads ahead
+	long bool // a record is too long
+
+	keeps bool
+	kept  []byte
+	from  int64 // offset in the input of kept[0]
 }
 
 func (t *tape) Read(p []byte) (int, error) {
+	if t.long = t.read >= maxCSVRecord; t.long {
+		return 0, io.EOF
+	}
 	n, err := t.Reader.Read(p)
-	t.kept = append(t.kept, p[:n]...)
+	t.read += n
+	if t.keeps {
+		t.kept = append(t.kept, p[:n]...)
+	}
 	return n, err
 }
 
@@ -153,33 +144,10 @@ func (t *tape) cut(end int64) []byte {
 	return piece
 }
 
-// A recordLimit ends its input if a record is too long. It does so with io.EOF, because the
-// csv.Reader then says where the record starts.
-type recordLimit struct {
-	io.Reader
-	read    int // bytes since the last record, or a few more, because r reads ahead
-	reached bool
-}
-
-func (l *recordLimit) Read(p []byte) (int, error) {
-	if l.read >= maxCSVRecord {
-		l.reached = true
-		return 0, io.EOF
-	}
-	n, err := l.Reader.Read(p)
-	l.read += n
-	return n, err
-}
-
 // newCSVColumn returns io.EOF for an empty input that should have a header.
 func newCSVColumn(r io.Reader, f extraction, whole bool) (*csvColumn, error) {
-	c := &csvColumn{column: f.column - 1}
-	if whole {
-		c.tape = &tape{Reader: r}
-		r = c.tape
-	}
-	c.limit = &recordLimit{Reader: r}
-	buffered := bufio.NewReaderSize(c.limit, bufferBytes)
+	c := &csvColumn{column: f.column - 1, tape: &tape{Reader: r, keeps: whole}}
+	buffered := bufio.NewReaderSize(c.tape, bufferBytes)
 	// Some programs write a byte order mark. It is not part of a name.
 	if head, _ := buffered.Peek(3); string(head) == "\ufeff" {
 		buffered.Discard(3)
@@ -240,10 +208,10 @@ func (c *csvColumn) read() (record []string, line int, err error) {
 	} else if err == nil {
 		line, _ = c.r.FieldPos(0)
 	}
-	if c.limit.reached {
+	if c.tape.long {
 		err = &misfit{fmt.Errorf("record on line %d: longer than %s; a quote may not be closed", line, roundSize(maxCSVRecord)), false}
 	}
-	c.limit.read = 0
+	c.tape.read = 0
 	return record, line, err
 }
 
