@@ -114,28 +114,6 @@ func TestCheckForeignNote(t *testing.T) {
 	}
 }
 
-// TestBuildSummary checks that the summary of a build shows the rate of the keys in the filter,
-// not the planned rate.
-func TestBuildSummary(t *testing.T) {
-	t.Chdir(t.TempDir())
-	var keys strings.Builder
-	for i := range 40_500 {
-		fmt.Fprintln(&keys, i)
-	}
-	exit, stdout, stderr := runHere(strings.NewReader(keys.String()), "build", "-n", "40k", "-o", "f.mmf")
-	if exit != exitYes || !strings.Contains(stderr, "f.mmf holds 40,500 keys, more than the 40,000") {
-		t.Fatalf("exit %d, %s", exit, stderr)
-	}
-	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer filter.Close()
-	if want := "estimated rate " + formatRate(filter.Stats().EstimatedRate) + "\n"; !strings.HasSuffix(stdout, want) {
-		t.Errorf("%s, want %s", stdout, want)
-	}
-}
-
 // TestSizeJSON checks that the information bound is that of the rate asked for, or of the rate
 // that follows from the fingerprint asked for.
 func TestSizeJSON(t *testing.T) {

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -111,30 +109,6 @@ func TestPastCapacity(t *testing.T) {
 	}
 }
 
-// TestMayHaveBeenThere checks that add -v counts the added keys for which the filter said
-// "maybe" before, whether they were in it or in the same batch.
-func TestMayHaveBeenThere(t *testing.T) {
-	t.Chdir(t.TempDir())
-	createHere(t, "10k")
-	var keys []string
-	for i := range 3000 {
-		keys = append(keys, fmt.Sprint(i%1500))
-	}
-	for _, c := range []struct {
-		keys []string
-		want string
-	}{
-		{keys[:1], "1 key added"},
-		{keys[:3], "3 keys added, 1 of them may have been there"},
-		{keys, "3,000 keys added, 1,503 of them may have been there"}, // three, and the second half
-		{[]string{"a", "b", "a", "a"}, "4 keys added, 2 of them may have been there"},
-	} {
-		if exit, _, stderr := runHere(strings.NewReader(lines(c.keys)), "add", "-v", "f.mmf"); exit != 0 || stderr != "mmapfilter: f.mmf: "+c.want+"\n" {
-			t.Errorf("exit %d, %swant %s", exit, stderr, c.want)
-		}
-	}
-}
-
 // TestProgressOfPipe checks that a run shows the number of records read from a pipe, but no bar
 // where keys may be typed.
 func TestProgressOfPipe(t *testing.T) {
@@ -174,31 +148,6 @@ func TestProgressOfPipe(t *testing.T) {
 		if got := formatSpeed(c.n, c.took); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
-	}
-}
-
-// TestErrorWhileResuming checks that an input error while records are compared leaves the filter
-// unchanged.
-func TestErrorWhileResuming(t *testing.T) {
-	t.Chdir(t.TempDir())
-	must(t, "", "create", "-n", "1k", "--hex", "f.mmf")
-	runHere(strings.NewReader("00\n01\n02\nxx\n"), "add", "f.mmf")
-	before, err := os.ReadFile("f.mmf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(errors.New("enough"))
-	if exit := run(ctx, []string{"add", "--resume", "f.mmf"}, strings.NewReader("00\n01\n02\n03\n"), io.Discard, io.Discard); exit != exitError {
-		t.Error(exit)
-	}
-	exit, _, stderr := runHere(strings.NewReader("00\nxx\n"), "add", "--resume", "f.mmf")
-	after, err := os.ReadFile("f.mmf")
-	if exit != exitError || !strings.Contains(stderr, "record 2") || strings.Contains(stderr, "added") || err != nil || string(after) != string(before) {
-		t.Errorf("exit %d, %s, changed %v", exit, stderr, string(after) != string(before))
-	}
-	if exit, _, stderr := runHere(strings.NewReader("00\n01\n02\n03\n"), "add", "-v", "--resume", "f.mmf"); exit != 0 || stderr != "mmapfilter: f.mmf: 1 key added\n" {
-		t.Error(exit, stderr)
 	}
 }
 

@@ -360,29 +360,24 @@ func fileCommand(name string, args []string) (out string, err error) {
 	return "", fmt.Errorf("no command %s", name)
 }
 
-// leaveDead copies a filter and its log while both are in use, as a killed process would leave
-// them.
+// leaveDead adds keys to a filter, and writes what a process that is killed then would leave of it and its
+// log, perhaps in their own place.
 func leaveDead(from, to, keys string) error {
 	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 64 << 10})
 	if err != nil {
 		return err
 	}
-	defer filter.Close()
 	for key := range strings.Lines(keys) {
-		if err := filter.Insert([]byte(strings.TrimSuffix(key, "\n"))); err != nil {
-			return err
-		}
-	}
-	for _, suffix := range []string{"", ".stash"} {
-		data, err := os.ReadFile(from + suffix)
 		if err == nil {
-			err = os.WriteFile(to+suffix, data, 0o666)
-		}
-		if err != nil {
-			return err
+			err = filter.Insert([]byte(strings.TrimSuffix(key, "\n")))
 		}
 	}
-	return filter.Close()
+	data, readErr := os.ReadFile(from)
+	log, logErr := os.ReadFile(from + ".stash")
+	if err := errors.Join(err, readErr, logErr, filter.Close()); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(to, data, 0o666), os.WriteFile(to+".stash", log, 0o666))
 }
 
 func appendFile(path string, data []byte) error {
@@ -391,8 +386,5 @@ func appendFile(path string, data []byte) error {
 		return err
 	}
 	_, err = f.Write(data)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(err, f.Close())
 }
