@@ -43,8 +43,8 @@ func TestInterruptedBuild(t *testing.T) {
 	}
 }
 
-// TestAnswersAtOnce checks that typed keys and lines are answered before more are typed, and that check -q
-// waits for no more keys than it needs.
+// TestAnswersAtOnce checks that typed keys and lines are answered before more are typed, and that
+// check -q waits for no more keys than it needs.
 func TestAnswersAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
 	buildHere(t, "a\nb\n")

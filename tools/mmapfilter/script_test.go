@@ -360,8 +360,8 @@ func fileCommand(name string, args []string) (out string, err error) {
 	return "", fmt.Errorf("no command %s", name)
 }
 
-// leaveDead adds keys to a filter, and writes what a process that is killed then would leave of it and its
-// log, perhaps in their own place.
+// leaveDead adds keys to a filter, and writes what a process that is killed then would leave of it and
+// its log, perhaps in their own place.
 func leaveDead(from, to, keys string) error {
 	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 64 << 10})
 	if err != nil {
