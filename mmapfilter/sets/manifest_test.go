@@ -2,7 +2,6 @@ package sets
 
 import (
 	"bytes"
-	"errors"
 	"iter"
 	"os"
 	"path/filepath"
@@ -79,22 +78,5 @@ func TestEncodeManifest(t *testing.T) {
 				t.Errorf("%s: AssembleFrom has written a manifest", name)
 			}
 		}
-	}
-}
-
-// TestDecodePlan has the plan that ReadPlan has, and names the path in its errors.
-func TestDecodePlan(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "plan")
-	p := mustPlan(t, mmapfilter.Options{Capacity: 1000}, 3)
-	must(t, p.Write(path))
-	data, err := os.ReadFile(path)
-	must(t, err)
-	if q, err := DecodePlan("a plan", data); err != nil || q.ID() != p.ID() {
-		t.Errorf("%v, %v; want plan %s", q, err, p.ID())
-	}
-	_, err = DecodePlan("a plan", bytes.Replace(data, []byte("1000"), []byte("1001"), 1))
-	var bad *FileError
-	if !errors.As(err, &bad) || bad.Path != "a plan" {
-		t.Errorf("a plan that was changed: %v", err)
 	}
 }

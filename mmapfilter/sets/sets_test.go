@@ -11,7 +11,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -138,10 +140,64 @@ func (j *job) assemble() error {
 	return err
 }
 
+// run does steps, separated by semicolons, and returns the error of the last one. "part" has a task and
+// a range of keys, "build" a shard, or none for all of them; "other" takes another plan; the rest have
+// files, of which #1 is that of shard 1.
+func (j *job) run(t *testing.T, steps string) (err error) {
+	t.Helper()
+	for _, step := range strings.Split(steps, "; ") {
+		must(t, err)
+		err = j.step(t, strings.Fields(step))
+	}
+	return err
+}
+
+func (j *job) step(t *testing.T, words []string) error {
+	var paths []string
+	var n []int
+	for _, word := range words[1:] {
+		number, err := strconv.Atoi(word)
+		switch shard, ok := strings.CutPrefix(word, "#"); {
+		case ok:
+			names, _ := filepath.Glob(filepath.Join(j.out, "shard-0000"+shard+"-*.mmf"))
+			paths = append(paths, names[0])
+		case err == nil:
+			n = append(n, number)
+		default:
+			paths = append(paths, filepath.Join(j.spool, word))
+		}
+	}
+	switch what := words[0]; {
+	case what == "part":
+		return j.partition(words[1], numbers(n[0], n[1]))
+	case what == "build" && len(n) == 0:
+		return j.buildAll()
+	case what == "build":
+		return j.build(n[0])
+	case what == "assemble":
+		return j.assemble()
+	case what == "other":
+		j.plan = mustPlan(t, mmapfilter.Options{Capacity: 3000, Seed: 5}, 3)
+	case what == "rm":
+		must(t, os.Remove(paths[0]))
+	case what == "cp":
+		copyFile(t, paths[0], paths[1])
+	case what == "mv":
+		must(t, os.Rename(paths[0], paths[1]))
+	case what == "cut":
+		must(t, os.Truncate(paths[0], 4000))
+	case what == "flip":
+		flip(t, paths[0], 33_000)
+	case what == "write":
+		write(t, paths[0])
+	}
+	return nil
+}
+
 // mustRefuse checks that a step has failed, with the name of a file, and no set is there.
 func (j *job) mustRefuse(t *testing.T, err error, name string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), name) {
+	if err == nil || !regexp.MustCompile(name).MatchString(err.Error()) {
 		t.Errorf("error %v, not one about %s", err, name)
 	}
 	if _, err := os.Stat(j.path()); !errors.Is(err, fs.ErrNotExist) {
@@ -194,145 +250,32 @@ func TestSplits(t *testing.T) {
 // else is an error that names the file, and no manifest is written.
 func TestRefusals(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{Capacity: 3000}, 3)
-	other := mustPlan(t, mmapfilter.Options{Capacity: 3000, Seed: 5}, 3)
-	set := func(t *testing.T) *job {
-		j := newJob(t, p)
-		must(t, j.partition("a", numbers(0, 1000)))
-		must(t, j.partition("b", numbers(1000, 2000)))
-		return j
-	}
-	built := func(t *testing.T) *job {
-		j := set(t)
-		must(t, j.buildAll())
-		return j
-	}
-	rename := func(dir, from, to string) { must(t, os.Rename(filepath.Join(dir, from), filepath.Join(dir, to))) }
-	shard := func(t *testing.T, j *job, i int) string {
-		names, err := filepath.Glob(filepath.Join(j.out, fmt.Sprintf("shard-%05d-*.mmf", i)))
-		must(t, err)
-		if len(names) != 1 {
-			t.Fatalf("%d shards with number %d", len(names), i)
-		}
-		return filepath.Base(names[0])
-	}
-	for name, do := range map[string]func(t *testing.T) (*job, string, error){
-		"lost spool": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			must(t, os.Remove(filepath.Join(j.spool, "a.spool")))
-			return j, "a.spool", j.build(0)
-		},
-		"lost receipt": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			must(t, os.Remove(filepath.Join(j.spool, "b.task")))
-			return j, "b.spool", j.build(0)
-		},
-		"lost after the builds": func(t *testing.T) (*job, string, error) {
-			j := built(t)
-			must(t, os.Remove(filepath.Join(j.spool, "a.spool")))
-			return j, "a.spool", j.assemble()
-		},
-		"both lost after the builds": func(t *testing.T) (*job, string, error) {
-			j := built(t)
-			must(t, os.Remove(filepath.Join(j.spool, "a.spool")))
-			must(t, os.Remove(filepath.Join(j.spool, "a.task")))
-			return j, ".built", j.assemble()
-		},
-		"doubled spool": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			copyFile(t, filepath.Join(j.spool, "a.spool"), filepath.Join(j.spool, "c.spool"))
-			return j, "c.spool", j.build(0)
-		},
-		"doubled task": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			copyFile(t, filepath.Join(j.spool, "a.spool"), filepath.Join(j.spool, "c.spool"))
-			copyFile(t, filepath.Join(j.spool, "a.task"), filepath.Join(j.spool, "c.task"))
-			return j, "c.task", j.build(0)
-		},
-		"swapped spools": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			rename(j.spool, "a.spool", "x")
-			rename(j.spool, "b.spool", "a.spool")
-			rename(j.spool, "x", "b.spool")
-			return j, "a.spool", j.build(0)
-		},
-		"cut spool": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			must(t, os.Truncate(filepath.Join(j.spool, "a.spool"), 4000))
-			return j, "a.spool", j.build(0)
-		},
-		"spool of another plan": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			k := &job{other, j.dir, j.spool, j.out}
-			return j, "a.task", k.partition("a", numbers(0, 1000))
-		},
-		"built by another plan": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			k := &job{other, j.dir, j.spool, j.out}
-			return j, "a.task", k.build(0)
-		},
-		"other keys under one name": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			return j, "a.task", j.partition("a", numbers(5, 1005))
-		},
-		"no task": func(t *testing.T) (*job, string, error) {
-			j := newJob(t, p)
-			return j, "spool", j.build(0)
-		},
-		"shard not built": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			must(t, j.build(0))
-			must(t, j.build(2))
-			return j, "shard-00001-of-00003", j.assemble()
-		},
-		"shard built from fewer tasks": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			must(t, j.build(0))
-			must(t, j.build(1))
-			must(t, j.partition("c", numbers(5000, 5001)))
-			must(t, j.build(2))
-			return j, "shard-00000-of-00003", j.assemble()
-		},
-		"lost shard": func(t *testing.T) (*job, string, error) {
-			j := built(t)
-			name := shard(t, j, 1)
-			must(t, os.Remove(filepath.Join(j.out, name)))
-			return j, name, j.assemble()
-		},
-		"swapped shards": func(t *testing.T) (*job, string, error) {
-			j := built(t)
-			a, b := shard(t, j, 0), shard(t, j, 1)
-			rename(j.out, a, "x")
-			rename(j.out, b, a)
-			rename(j.out, "x", b)
-			return j, "-of-00003-", j.assemble() // one or the other
-		},
-		"damaged shard": func(t *testing.T) (*job, string, error) {
-			j := built(t)
-			name := shard(t, j, 1)
-			flip(t, filepath.Join(j.out, name), 33_000)
-			return j, name, j.assemble()
-		},
-		"older shard": func(t *testing.T) (*job, string, error) {
-			j := set(t)
-			must(t, j.build(1))
-			older := shard(t, j, 1)
-			rename(j.out, older, "x")
-			must(t, j.partition("c", numbers(2000, 2500)))
-			must(t, j.buildAll())
-			name := shard(t, j, 1)
-			rename(j.out, "x", name)
-			return j, name, j.assemble()
-		},
-		"shard that was written to": func(t *testing.T) (*job, string, error) {
-			j := built(t)
-			name := shard(t, j, 1)
-			write(t, filepath.Join(j.out, name))
-			return j, name, j.assemble()
-		},
+	const second = `shard-00001-of-00003-[0-9a-f]{16}\.mmf`
+	for name, c := range map[string]struct{ steps, file string }{
+		"lost spool":                   {"rm a.spool; build 0", `a\.spool`},
+		"lost receipt":                 {"rm b.task; build 0", `b\.spool`},
+		"lost after the builds":        {"build; rm a.spool; assemble", `a\.spool`},
+		"both lost after the builds":   {"build; rm a.spool; rm a.task; assemble", `\.built`},
+		"doubled spool":                {"cp a.spool c.spool; build 0", `c\.spool`},
+		"doubled task":                 {"cp a.spool c.spool; cp a.task c.task; build 0", `c\.task`},
+		"swapped spools":               {"mv a.spool x; mv b.spool a.spool; mv x b.spool; build 0", `a\.spool`},
+		"cut spool":                    {"cut a.spool; build 0", `a\.spool`},
+		"spool of another plan":        {"other; part a 0 1000", `a\.task`},
+		"built by another plan":        {"other; build 0", `a\.task`},
+		"other keys under one name":    {"part a 5 1005", `a\.task`},
+		"no task":                      {"rm a.spool; rm a.task; rm b.spool; rm b.task; build 0", `spool`},
+		"shard not built":              {"build 0; build 2; assemble", `shard-00001-of-00003`},
+		"shard built from fewer tasks": {"build 0; build 1; part c 5000 5001; build 2; assemble", `shard-00000-of-00003`},
+		"lost shard":                   {"build; rm #1; assemble", second},
+		"swapped shards":               {"build; cp #0 x; cp #1 #0; cp x #1; assemble", `-of-00003-[0-9a-f]{16}\.mmf`}, // one or the other
+		"damaged shard":                {"build; flip #1; assemble", second},
+		"older shard":                  {"build 1; mv #1 x; part c 2000 2500; build; mv x #1; assemble", second},
+		"shard that was written to":    {"build; write #1; assemble", second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j, file, err := do(t)
-			j.mustRefuse(t, err, file)
+			j := newJob(t, p)
+			must(t, j.run(t, "part a 0 1000; part b 1000 2000"))
+			j.mustRefuse(t, j.run(t, c.steps), c.file)
 		})
 	}
 }
@@ -378,40 +321,6 @@ func TestBuiltAgain(t *testing.T) {
 	must(t, err)
 	if len(left) != 3 || len(shards(t, j.path())) != 6 {
 		t.Errorf("superseded: %v", left)
-	}
-}
-
-// TestTaskAgainRemovesWhatDiedBesideIt: a task that is done again removes what a process left that
-// did the same task and died, whichever file it was about to write.
-func TestTaskAgainRemovesWhatDiedBesideIt(t *testing.T) {
-	j := newJob(t, mustPlan(t, mmapfilter.Options{Capacity: 3000}, 2))
-	steps := func() {
-		must(t, j.partition("a", numbers(0, 2000)))
-		must(t, j.buildAll())
-		must(t, j.assemble())
-	}
-	steps()
-	var left []string
-	for _, dir := range []string{j.spool, j.out} {
-		entries, err := os.ReadDir(dir)
-		must(t, err)
-		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			if strings.HasSuffix(path, ".mmf") { // while it is made, a shard has no identity
-				path = path[:strings.LastIndexByte(path, '-')]
-			}
-			left = append(left, path+".tmp-0123456789abcdef")
-			must(t, os.WriteFile(left[len(left)-1], []byte("cut sho"), 0o666))
-		}
-	}
-	steps()
-	for _, path := range left {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is still there", path)
-		}
-	}
-	if len(left) != 7 {
-		t.Errorf("the tasks wrote %d files", len(left))
 	}
 }
 
@@ -461,7 +370,7 @@ func TestDamagedFiles(t *testing.T) {
 			must(t, os.WriteFile(path, whole, 0o666))
 			if err == nil {
 				t.Errorf("%s: %s: no error", filepath.Base(path), what)
-			} else if e := new(FileError); !errors.As(err, &e) && !errors.Is(err, mmapfilter.ErrVersion) {
+			} else if e := new(FileError); !(errors.As(err, &e) && e.Path == path) && !errors.Is(err, mmapfilter.ErrVersion) {
 				t.Errorf("%s: %s: %v", filepath.Base(path), what, err)
 			}
 			must(t, j.assemble())
@@ -496,44 +405,37 @@ func TestUnwritablePath(t *testing.T) {
 	}
 }
 
-// TestCancelled leaves nothing behind.
-func TestCancelled(t *testing.T) {
-	p := mustPlan(t, mmapfilter.Options{}, 3)
-	for _, after := range []int{0, 1, 5000, 50_000} {
+// TestNothingLeft by a build that is cancelled, whose keys end with an error, or are more than the plan
+// has room for.
+func TestNothingLeft(t *testing.T) {
+	stop := errors.New("stop")
+	for _, c := range []struct {
+		capacity    uint64
+		cancelAfter int
+		stopAfter   int
+		is          error
+	}{{0, 0, -1, context.Canceled}, {0, 1, -1, context.Canceled}, {0, 5000, -1, context.Canceled}, {0, 50_000, -1, context.Canceled},
+		{0, -1, 0, stop}, {1000, -1, -1, mmapfilter.ErrFull}} {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(background)
-		_, err := Build(ctx, filepath.Join(dir, "x.set"), p, Work{}, func(yield func([]byte, error) bool) {
+		_, err := Build(ctx, filepath.Join(dir, "x.set"), mustPlan(t, mmapfilter.Options{Capacity: c.capacity}, 3), Work{}, func(yield func([]byte, error) bool) {
 			for i := range 100_000 {
-				if i == after {
+				if i == c.cancelAfter {
 					cancel()
+				}
+				if i == c.stopAfter {
+					yield(nil, stop)
+					return
 				}
 				if !yield(number(i), nil) {
 					return
 				}
 			}
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("after %d: %v", after, err)
-		}
-		if entries, _ := os.ReadDir(dir); len(entries) > 0 {
-			t.Errorf("after %d: %v left", after, entries)
-		}
 		cancel()
-	}
-	dir, stop := t.TempDir(), errors.New("stop")
-	_, err := Build(background, filepath.Join(dir, "x.set"), p, Work{}, func(yield func([]byte, error) bool) { yield(nil, stop) })
-	if entries, _ := os.ReadDir(dir); !errors.Is(err, stop) || len(entries) > 0 {
-		t.Errorf("%v, %v left", err, entries)
-	}
-}
-
-// TestFull: more keys than a set was planned for are refused.
-func TestFull(t *testing.T) {
-	p := mustPlan(t, mmapfilter.Options{Capacity: 1000}, 4)
-	dir := t.TempDir()
-	_, err := Build(background, filepath.Join(dir, "x.set"), p, Work{}, numbers(0, 5000))
-	if !errors.Is(err, mmapfilter.ErrFull) {
-		t.Errorf("%v", err)
+		if entries, _ := os.ReadDir(dir); !errors.Is(err, c.is) || len(entries) > 0 {
+			t.Errorf("%+v: %v, %v left", c, err, entries)
+		}
 	}
 }
 
