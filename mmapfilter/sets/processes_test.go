@@ -2,7 +2,6 @@ package sets
 
 import (
 	"bufio"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -25,21 +24,19 @@ var rounds = flag.Int("rounds", 12, "replacements in TestReplacedUnderReaders")
 const roleVariable, pathVariable = "SETS_TEST_ROLE", "SETS_TEST_PATH"
 
 func TestMain(m *testing.M) {
+	var err error
 	switch path := os.Getenv(pathVariable); os.Getenv(roleVariable) {
 	case "reader":
-		os.Exit(report(readSet(path, os.Stdin, os.Stdout)))
+		err = readSet(path, os.Stdin, os.Stdout)
 	case "writer":
-		os.Exit(report(writeSet(path, os.Stdout)))
+		err = writeSet(path, os.Stdout)
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
-}
-
-func report(err error) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		os.Exit(1)
 	}
-	return 0
 }
 
 // always is how many keys every set of the test has.
@@ -82,37 +79,33 @@ func readSet(path string, in io.Reader, out io.Writer) error {
 	}
 }
 
-// writeSet inserts keys into a set, and syncs, until it is killed.
+// writeSet inserts keys into a set, deletes most of them again, and syncs, until it is killed.
 func writeSet(path string, out io.Writer) error {
 	s, err := Open(path, nil)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.OpenShards()
 	}
-	if err := s.OpenShards(); err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		if err := s.Insert(number(1_000_000 + i%1000)); err != nil && !errors.Is(err, mmapfilter.ErrFull) {
-			return err
+	for i := 0; err == nil; i++ {
+		if err = s.Insert(number(1_000_000 + i)); err == nil && i >= 500 {
+			_, err = s.Delete(number(1_000_000 + i - 500))
 		}
-		if i < 1000 {
-			continue // it has not inserted what it would delete
-		}
-		if _, err := s.Delete(number(1_000_000 + (i+500)%1000)); err != nil {
-			return err
-		}
-		if i%100 == 0 { // after a thousand inserts
-			if err := s.Sync(); err != nil {
-				return err
-			}
+		if err == nil && i >= 1000 && i%100 == 0 {
+			err = s.Sync()
 			fmt.Fprintln(out, i)
 		}
 	}
+	return err
 }
 
-// process starts this program in a role.
-func process(t *testing.T, role, path string) (cmd *exec.Cmd, in io.Closer, out *bufio.Scanner) {
-	cmd = exec.Command(os.Args[0])
+// A process is this program in a role.
+type process struct {
+	*exec.Cmd
+	in  io.Closer
+	out *bufio.Scanner
+}
+
+func start(t *testing.T, role, path string) process {
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, pathVariable+"="+path)
 	cmd.Stderr = os.Stderr
 	w, err := cmd.StdinPipe()
@@ -121,7 +114,7 @@ func process(t *testing.T, role, path string) (cmd *exec.Cmd, in io.Closer, out 
 	must(t, err)
 	must(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
-	return cmd, w, bufio.NewScanner(r)
+	return process{cmd, w, bufio.NewScanner(r)}
 }
 
 // TestReplacedUnderReaders: eight processes look keys up, while the set is replaced as a whole, a shard
@@ -132,15 +125,9 @@ func TestReplacedUnderReaders(t *testing.T) {
 	dir := t.TempDir()
 	p := mustPlan(t, mmapfilter.Options{Capacity: 3 * always}, 6)
 	path := mustBuild(t, dir, p, numbers(0, always))
-	type reader struct {
-		cmd *exec.Cmd
-		in  io.Closer
-		out *bufio.Scanner
-	}
-	var readers []reader
+	var readers []process
 	for range 8 {
-		cmd, in, out := process(t, "reader", path)
-		readers = append(readers, reader{cmd, in, out})
+		readers = append(readers, start(t, "reader", path))
 	}
 	for _, r := range readers {
 		if !r.out.Scan() { // one that opened the set later would see fewer switches
@@ -166,12 +153,12 @@ func TestReplacedUnderReaders(t *testing.T) {
 			}
 			t.Logf("round %d: %d superseded files removed", round, len(left))
 		case 1: // a writer of all shards, killed
-			cmd, _, out := process(t, "writer", path)
+			w := start(t, "writer", path)
 			for range 5 + rng.IntN(20) {
-				out.Scan()
+				w.out.Scan()
 			}
-			must(t, cmd.Process.Kill())
-			cmd.Wait()
+			must(t, w.Process.Kill())
+			w.Wait()
 			s := mustOpen(t, path, nil) // recovers them
 			must(t, s.OpenAll())
 			must(t, s.Close())
@@ -193,7 +180,7 @@ func TestReplacedUnderReaders(t *testing.T) {
 		for r.out.Scan() {
 			last = r.out.Text()
 		}
-		if err := r.cmd.Wait(); err != nil {
+		if err := r.Wait(); err != nil {
 			t.Errorf("a reader: %v", err)
 		}
 		n, asked := 0, 0

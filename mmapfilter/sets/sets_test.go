@@ -287,6 +287,7 @@ func copyFile(tb testing.TB, from, to string) {
 	must(tb, os.WriteFile(to, data, 0o666))
 }
 
+// flip changes a bit of a file. At 33,000 a shard has lines.
 func flip(tb testing.TB, path string, at int) {
 	tb.Helper()
 	data, err := os.ReadFile(path)

@@ -3,7 +3,6 @@
 package sets
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -38,29 +37,29 @@ func faultyPlan(seed uint64) (*Plan, error) {
 var faultyTasks = []faultyTask{
 	{"plan", func(p *Plan, dir string) error { return p.Write(filepath.Join(dir, "plan")) }},
 	{"partition", func(p *Plan, dir string) error {
-		_, err := Partition(context.Background(), p, dir, "a", numbers(0, faultyKeys), nil)
+		_, err := Partition(background, p, dir, "a", numbers(0, faultyKeys), nil)
 		return err
 	}},
 	{"build", func(p *Plan, dir string) error {
-		_, err := BuildShard(context.Background(), p, 0, dir, dir, Work{MemoryBudget: 1 << 20})
+		_, err := BuildShard(background, p, 0, dir, dir, Work{MemoryBudget: 1 << 20})
 		return err
 	}},
 	{"build again", func(p *Plan, dir string) error {
-		_, err := BuildShard(context.Background(), p, 0, dir, dir, Work{})
+		_, err := BuildShard(background, p, 0, dir, dir, Work{})
 		return err
 	}},
 	{"build the next", func(p *Plan, dir string) error {
-		_, err := BuildShard(context.Background(), p, 1, dir, dir, Work{})
+		_, err := BuildShard(background, p, 1, dir, dir, Work{})
 		return err
 	}},
 	{"assemble", func(p *Plan, dir string) error {
-		_, err := Assemble(context.Background(), p, dir, dir, filepath.Join(dir, "x.set"), true, Work{})
+		_, err := Assemble(background, p, dir, dir, filepath.Join(dir, "x.set"), true, Work{})
 		return err
 	}},
 	{buildTask, func(_ *Plan, dir string) error {
 		p, err := faultyPlan(7) // other shards
 		if err == nil {
-			_, err = Build(context.Background(), filepath.Join(dir, "y.set"), p, Work{}, numbers(0, faultyKeys))
+			_, err = Build(background, filepath.Join(dir, "y.set"), p, Work{}, numbers(0, faultyKeys))
 		}
 		return err
 	}},
@@ -84,15 +83,11 @@ func allFiles(t *testing.T, dir string) map[string]string {
 // files that are there once it has been done, too.
 func eachTask(t *testing.T, f func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string)) {
 	p, err := faultyPlan(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	for _, task := range faultyTasks {
 		before := allFiles(t, dir)
-		if err := task.do(p, dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, task.do(p, dir))
 		after := allFiles(t, dir)
 		t.Run(task.name, func(t *testing.T) { f(t, task, p, before, after) })
 	}
@@ -102,9 +97,7 @@ func restore(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666))
 	}
 	return dir
 }
@@ -262,13 +255,10 @@ func TestKillAtEveryCallOfTasks(t *testing.T) {
 		var call int64
 		var number int
 		dir, _ := os.Getwd()
-		if _, err := fmt.Sscanf(arg, "%d,%d", &number, &call); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscanf(arg, "%d,%d", &number, &call)
+		must(t, err)
 		p, err := faultyPlan(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var calls atomic.Int64
 		fault.Hook = func(string) error {
 			if calls.Add(1) == call {
@@ -277,9 +267,7 @@ func TestKillAtEveryCallOfTasks(t *testing.T) {
 			}
 			return nil
 		}
-		if err := faultyTasks[number].do(p, dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, faultyTasks[number].do(p, dir))
 		return
 	}
 	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string) {

@@ -37,11 +37,8 @@ func TestBatchesWhileWritten(t *testing.T) {
 			for _, i := range c.opened {
 				writes[i] = true
 			}
-			var there [][]byte // from the beginning, or inserted
-			for k := range numbers(0, kept) {
-				there = append(there, k)
-			}
-			for k := range numbers(kept, n) {
+			there := batch(0, kept) // from the beginning, or inserted
+			for _, k := range batch(kept, n) {
 				if writes[ShardOf(p.Hash(k), c.shards)] {
 					there = append(there, k)
 				}
