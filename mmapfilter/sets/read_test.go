@@ -360,7 +360,8 @@ func TestShardOverwritten(t *testing.T) {
 
 // TestWrites: processes may each write shards of their own. Readers see what was committed.
 func TestWrites(t *testing.T) {
-	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{Capacity: 40_000}, 4), numbers(0, 10_000))
+	p := mustPlan(t, mmapfilter.Options{Capacity: 40_000}, 4)
+	path := mustBuild(t, t.TempDir(), p, numbers(0, 10_000))
 	a, b, reader := mustOpen(t, path, nil), mustOpen(t, path, nil), mustOpen(t, path, nil)
 	mustHave(t, a, 0, 10_000) // opens them for reading first
 	must(t, a.OpenShards(0, 1))
@@ -389,6 +390,16 @@ func TestWrites(t *testing.T) {
 	if nA+nB != 500 || !errors.Is(errA, mmapfilter.ErrReadOnly) || !errors.Is(errB, mmapfilter.ErrReadOnly) {
 		t.Errorf("batches: %d, %v; %d, %v", nA, errA, nB, errB)
 	}
+	fresh := batch(-1000, 0)
+	added := make([]bool, len(fresh))
+	if n, err := a.InsertUniqueBatch(fresh, added); n < 300 || n > 700 || !errors.Is(err, mmapfilter.ErrReadOnly) {
+		t.Errorf("%d done, %v", n, err)
+	}
+	for i, is := range added {
+		if is && (ShardOf(p.Hash(fresh[i]), 4) > 1 || !a.Contains(fresh[i])) {
+			t.Fatalf("%s is new: %t", fresh[i], is)
+		}
+	}
 	for _, s := range []*Set{a, b} {
 		must(t, s.Sync())
 	}
@@ -409,12 +420,15 @@ func TestWrites(t *testing.T) {
 	if n, err := all.InsertBatch(more[500:]); n != len(more)-500 || err != nil {
 		t.Errorf("a batch into all shards: %d, %v", n, err)
 	}
-	if added, err := all.InsertUnique(number(5)); err != nil || !added && !all.Contains(number(5)) {
-		t.Errorf("%t, %v", added, err)
+	offered := batch(29_000, 33_000)
+	added = make([]bool, len(offered))
+	n, err := all.InsertUniqueBatch(offered, added)
+	if old := slices.Index(added, true); n != len(offered) || err != nil || old < 1000 {
+		t.Errorf("%d done, %v, and key %d is new", n, err, old)
 	}
 	must(t, all.Sync())
-	mustHave(t, reader, 5000, 30_000)
-	mustHave(t, all, 5000, 30_000)
+	mustHave(t, reader, 5000, 33_000)
+	mustHave(t, all, 5000, 33_000)
 	if n := count(t, all, 0, 5000); n > 200 {
 		t.Errorf("%d of 5,000 deleted keys are there", n)
 	}
