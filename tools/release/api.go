@@ -81,13 +81,16 @@ func (t *tree) changesAPI() (changes []string) {
 	return changes
 }
 
+var breaking = regexp.MustCompile(`(?s)\n### (Changed|Removed)\n.*`)
+
 // unannounced returns the changes that can break a program and that the newest section of CHANGELOG.md
-// does not name.
+// does not name under "Changed" or "Removed".
 func (t *tree) unannounced() []string {
+	announced := breaking.FindString(t.section)
 	return slices.DeleteFunc(t.changesAPI(), func(change string) bool {
 		words := strings.SplitN(change, ": ", 3)
 		name := strings.NewReplacer("(*", "", ")", "", "! ", "").Replace(words[len(words)-2])
 		named := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
-		return !strings.HasPrefix(change, "! ") || named.MatchString(t.section)
+		return !strings.HasPrefix(change, "! ") || named.MatchString(announced)
 	})
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAPI checks that CHANGELOG.md names each change of the public API that can break a program. Until a version
-// is released, its record may be made anew instead: go -C tools/release run . -api
+// TestAPI checks that CHANGELOG.md names each change of the public API that can break a program. Before
+// the first release, the record may be made anew instead: go -C tools/release run . -api
 func TestAPI(t *testing.T) {
 	for _, change := range readTree("../..").unannounced() {
 		t.Errorf("the changelog does not name it: %s", change)
@@ -17,7 +17,7 @@ func TestAPI(t *testing.T) {
 func TestUnannounced(t *testing.T) {
 	const code = "package mmapfilter\n\ntype T struct{ A, B int }\n\nfunc (*T) M() {}\n\nfunc F(int) {}\n\ntype I interface{ M() }\n"
 	files := map[string]string{
-		"CHANGELOG.md":                      "## v0.2.0 (not released)\n\nF takes text. T.B is no more.\n\n## v0.1.0 (2026-11-28)\n\nT.M\n",
+		"CHANGELOG.md":                      "## v0.2.0 (not released)\n\n### Added\n\nT.M\n\n### Changed\n\nF takes text. T.B is no more.\n\n## v0.1.0 (2026-11-28)\n\nT.M\n",
 		"go.mod":                            "module x.org/m\n\ngo 1.24\n",
 		"mmapfilter/m.go":                   code,
 		"mmapfilter/gone/g.go":              "package gone\n",

@@ -33,8 +33,8 @@ type builder struct {
 	files fstest.MapFS
 }
 
-// writeArchives writes the archives of the command for systems, its Debian packages, and their checksums. It
-// builds the command as whoever installs it does: from the modules of a proxy.
+// writeArchives writes the archives of the command for systems, its Debian packages, and their checksums.
+// It builds the command as whoever installs it does: from the modules of a proxy.
 func (t *tree) writeArchives(dir string, systems []string) {
 	b := &builder{tree: t, made: t.time(), work: must(os.MkdirTemp("", "release-")), files: fstest.MapFS{}}
 	defer os.RemoveAll(b.work)

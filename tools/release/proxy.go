@@ -61,6 +61,6 @@ func consume(proxy, work string) []string {
 	return []string{
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(cache, "cache", "download") + "," + others,
 		"GOMODCACHE=" + filepath.Join(work, "mod"), "GOPATH=" + filepath.Join(work, "path"), "GOBIN=", "GOWORK=off",
-		"GOFLAGS=-modcacherw", "GONOSUMDB=github.com/mmapfilter", "GONOPROXY=none", "GOPRIVATE=",
+		"GOFLAGS=-modcacherw", "GONOSUMDB=github.com/mmapfilter", "GONOPROXY=", "GOPRIVATE=",
 	}
 }
