@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -20,13 +22,6 @@ func install(from, to string) error {
 		return err
 	}
 	return f.Close()
-}
-
-// flipped returns a file with a changed byte in its lines.
-func flipped(data []byte) []byte {
-	data = bytes.Clone(data)
-	data[layout.OffRegion+1000] ^= 1
-	return data
 }
 
 // mustListed checks which files a directory has.
@@ -109,23 +104,15 @@ func TestInstall(t *testing.T) {
 // TestInstallRefuses: Install refuses what it should not put to use or replace, with the error that says
 // why, and changes nothing.
 func TestInstallRefuses(t *testing.T) {
-	good := image(t, nil, numbers(0, 1000))
-	open := func(t *testing.T, path string) {
-		t.Helper()
-		w, err := Open(path, nil)
-		must(t, err)
-		t.Cleanup(func() { w.Close() })
-	}
-	for name, c := range map[string]struct {
+	type installCase struct {
 		prepare func(t *testing.T, from, to string)
 		want    error
 		about   string // which file
-	}{
-		"damaged":     {func(t *testing.T, from, _ string) { publish(t, from, flipped(good)) }, ErrCorrupt, "new.mmf"},
-		"cut short":   {func(t *testing.T, from, _ string) { publish(t, from, good[:len(good)/2]) }, ErrCorrupt, "new.mmf"},
-		"no filter":   {func(t *testing.T, from, _ string) { publish(t, from, make([]byte, 1<<16)) }, ErrCorrupt, "new.mmf"},
+	}
+	good := image(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 1000))
+	cases := map[string]installCase{
 		"none":        {func(t *testing.T, from, _ string) { os.Remove(from) }, fs.ErrNotExist, "new.mmf"},
-		"with writer": {func(t *testing.T, from, _ string) { open(t, from) }, ErrLocked, "new.mmf"},
+		"with writer": {func(t *testing.T, from, _ string) { mustOpen(t, from, nil) }, ErrLocked, "new.mmf"},
 		"dead": {func(t *testing.T, from, _ string) {
 			w, live := mustCreate(t, &Options{Capacity: 1000})
 			mustInsert(t, w, 0, 100)
@@ -143,7 +130,7 @@ func TestInstallRefuses(t *testing.T) {
 			}
 		}, nil, "live.mmf"},
 		"with a text in place of its log": {func(t *testing.T, from, _ string) { publish(t, from+".stash", []byte("notes")) }, nil, "new.mmf.stash"},
-		"over a writer":                   {func(t *testing.T, _, to string) { open(t, to) }, ErrLocked, "live.mmf"},
+		"over a writer":                   {func(t *testing.T, _, to string) { mustOpen(t, to, nil) }, ErrLocked, "live.mmf"},
 		"over no filter": {func(t *testing.T, _, to string) {
 			publish(t, to, []byte(strings.Repeat("no filter\n", 10_000)))
 		}, nil, "live.mmf, which is not a filter"},
@@ -155,7 +142,13 @@ func TestInstallRefuses(t *testing.T) {
 				t.Skipf("NOT TESTED: %v", err)
 			}
 		}, fs.ErrNotExist, "live.mmf"},
-	} {
+	}
+	for name, bad := range badFiles(t, good) {
+		if bad.verify != nil {
+			cases[name] = installCase{func(t *testing.T, from, _ string) { publish(t, from, bad.data) }, bad.verify, "new.mmf"}
+		}
+	}
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			from, to := filepath.Join(dir, "new.mmf"), filepath.Join(dir, "live.mmf")
@@ -192,41 +185,27 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
-// TestInstallCancelled: a cancelled Install changes nothing.
-func TestInstallCancelled(t *testing.T) {
-	_, from := mustBuild(t, nil, numbers(0, 1000))
-	_, to := mustBuild(t, nil, numbers(5000, 6000))
-	ctx, cancel := context.WithCancelCause(context.Background())
+// TestInstallMeanwhile: an Install that is cancelled, or in which another file takes the place of the new
+// one, which nobody has verified then, changes nothing.
+func TestInstallMeanwhile(t *testing.T) {
 	stop := errors.New("stop")
-	cancel(stop)
-	if _, err := Install(ctx, from, to, nil); !errors.Is(err, stop) {
-		t.Error(err)
-	}
-	f := mustOpenReadOnly(t, to, nil)
-	mustHave(t, f, 5000, 6000)
-	if err := install(from, to); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestInstallReplacedMeanwhile: a file that takes the place of the new one while Install verifies is not
-// installed: nobody has verified it.
-func TestInstallReplacedMeanwhile(t *testing.T) {
-	_, from := mustBuild(t, nil, numbers(0, 1000))
-	_, to := mustBuild(t, nil, numbers(5000, 6000))
-	bad := flipped(readFile(t, from))
-	put := false
-	_, err := Install(context.Background(), from, to, func(done, total int64) {
-		if !put {
-			put = true
-			publish(t, from, bad)
+	for _, want := range []error{stop, ErrBusy} {
+		_, from := mustBuild(t, nil, numbers(0, 1000))
+		_, to := mustBuild(t, nil, numbers(5000, 6000))
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var once sync.Once
+		if want == stop {
+			cancel(stop)
 		}
-	})
-	if !put || !errors.Is(err, ErrBusy) {
-		t.Error(put, err)
-	}
-	if _, err := Verify(context.Background(), to); err != nil {
-		t.Error(err)
+		_, err := Install(ctx, from, to, func(done, total int64) {
+			once.Do(func() { publish(t, from, slices.Clone(readFile(t, from))) })
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("%v, not %v", err, want)
+		}
+		cancel(nil)
+		mustHave(t, mustOpenReadOnly(t, to, nil), 5000, 6000)
+		must(t, install(from, to))
 	}
 }
 

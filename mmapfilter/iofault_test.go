@@ -314,19 +314,7 @@ func (r *ioRun) checkAnswers(closed bool) {
 func (r *ioRun) checkFailed() {
 	r.t.Helper()
 	r.checkAnswers(false)
-	ctx := context.Background()
-	for name, mutate := range map[string]func() error{
-		"Insert":       func() error { return r.f.Insert([]byte("key")) },
-		"InsertHash":   func() error { return r.f.InsertHash(1 << 60) },
-		"InsertBatch":  func() error { _, err := r.f.InsertBatch([][]byte{{1}, {2}}); return err },
-		"InsertUnique": func() error { _, err := r.f.InsertUnique([]byte("key")); return err },
-		"Delete":       func() error { _, err := r.f.Delete([]byte("key")); return err },
-		"DeleteHash":   func() error { _, err := r.f.DeleteHash(1 << 60); return err },
-		"Sync":         r.f.Sync,
-		"SyncAt":       func() error { return r.f.SyncAt(1) },
-		"Checkpoint":   func() error { return r.f.Checkpoint(ctx) },
-		"Seal":         func() error { return r.f.Seal(ctx) },
-	} {
+	for name, mutate := range changes(r.f) {
 		if err := mutate(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
 			r.errorf("%s after it: %v", name, err)
 		}

@@ -73,19 +73,8 @@ func TestUnseal(t *testing.T) {
 // and on a closed one.
 func TestReadOnlyRefusesWrites(t *testing.T) {
 	f, _ := mustBuild(t, nil, numbers(0, 10))
-	ctx := context.Background()
-	calls := map[string]func() error{
-		"Insert":       func() error { return f.Insert([]byte("k")) },
-		"InsertBatch":  func() error { _, err := f.InsertBatch([][]byte{nil}); return err },
-		"InsertUnique": func() error { _, err := f.InsertUnique(nil); return err },
-		"Delete":       func() error { _, err := f.Delete(nil); return err },
-		"Sync":         f.Sync,
-		"SyncAt":       func() error { return f.SyncAt(1) },
-		"Checkpoint":   func() error { return f.Checkpoint(ctx) },
-		"Seal":         func() error { return f.Seal(ctx) },
-	}
 	for _, want := range []error{ErrReadOnly, ErrClosed} {
-		for name, call := range calls {
+		for name, call := range changes(f) {
 			if err := call(); !errors.Is(err, want) {
 				t.Errorf("%s says %v, not %v", name, err, want)
 			}
@@ -94,5 +83,22 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 	}
 	if f.Count([]byte("k")) != math.MaxUint64 || f.DurableSeq() != 0 || f.Stats().Recovery != (Recovery{}) {
 		t.Error("a closed filter says something")
+	}
+}
+
+// changes are the methods of a filter that write.
+func changes(f *Filter) map[string]func() error {
+	ctx := context.Background()
+	return map[string]func() error{
+		"InsertHash":   func() error { return f.InsertHash(1 << 60) },
+		"DeleteHash":   func() error { _, err := f.DeleteHash(1 << 60); return err },
+		"Insert":       func() error { return f.Insert([]byte("k")) },
+		"InsertBatch":  func() error { _, err := f.InsertBatch([][]byte{nil}); return err },
+		"InsertUnique": func() error { _, err := f.InsertUnique(nil); return err },
+		"Delete":       func() error { _, err := f.Delete(nil); return err },
+		"Sync":         f.Sync,
+		"SyncAt":       func() error { return f.SyncAt(1) },
+		"Checkpoint":   func() error { return f.Checkpoint(ctx) },
+		"Seal":         func() error { return f.Seal(ctx) },
 	}
 }
