@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -45,53 +44,53 @@ func beginOf(f *Filter) string {
 	return strings.TrimPrefix(fmt.Sprintf("%p-", f.open.Load().mapping.Data), "0x")
 }
 
-// TestLargerThanMemory covers R5: a file that does not fit in memory is mapped for random access.
-func TestLargerThanMemory(t *testing.T) {
-	defer func(before func() int64) { memoryLimit = before }(memoryLimit)
-	for _, c := range []struct {
-		share  float64 // of the file in the memory
-		random bool
-	}{{0.001, false}, {0.8, false}, {0.95, true}, {10, true}} {
-		path := emptyFile(t, 64<<20)
-		info, err := os.Stat(path)
-		must(t, err)
-		memoryLimit = func() int64 { return int64(float64(info.Size()) / c.share) }
-		f, err := OpenReadOnly(path, nil)
-		must(t, err)
-		if random := strings.Contains(inSmaps(t, beginOf(f), "VmFlags:"), " rr "); random != c.random {
-			t.Errorf("a file of %g times the memory: random access: %t", c.share, random)
-		}
-		f.Close()
-	}
-}
-
 // TestResidencyReachesTheKernel covers R4 and R5: it checks the effect of each choice on the
-// mapping. rr is random access, hg is large pages, lo is locked. A file that is not sealed is always
-// mapped for random access.
+// mapping. rr is random access, hg is large pages, lo is locked. A file that is not sealed, or does not
+// fit in memory, is mapped for random access.
 func TestResidencyReachesTheKernel(t *testing.T) {
+	defer func(before func() int64) { memoryLimit = before }(memoryLimit)
+	unlimited := memoryLimit
+	const sealed, clean = "../testdata/compact-seed.mmf", "../testdata/compact-clean.mmf"
+	large := emptyFile(t, 64<<20)
 	for _, c := range []struct {
-		name                  string
-		residency             Residency
-		random, large, locked bool
-		mapped                bool
+		path      string
+		residency Residency
+		share     float64 // of the file in the memory; 0 is what it is
+		flags     string  // of rr, hg, lo
 	}{
-		{"compact-seed", ResidencyDefault, false, true, false, true},
-		{"compact-seed", ResidencyRandom, true, false, false, true},
-		{"compact-seed", ResidencyPopulate, false, true, false, true},
-		{"compact-seed", ResidencyLock, false, true, true, true},
-		{"compact-seed", ResidencyHeap, false, false, false, false},
-		{"compact-clean", ResidencyDefault, true, false, false, true},
-		{"compact-clean", ResidencyPopulate, true, false, false, true},
-		{"compact-clean", ResidencyLock, true, false, true, true},
+		{sealed, ResidencyDefault, 0, "hg"},
+		{sealed, ResidencyRandom, 0, "rr"},
+		{sealed, ResidencyPopulate, 0, "hg"},
+		{sealed, ResidencyLock, 0, "hg lo"},
+		{sealed, ResidencyHeap, 0, "none"},
+		{clean, ResidencyDefault, 0, "rr"},
+		{clean, ResidencyPopulate, 0, "rr"},
+		{clean, ResidencyLock, 0, "rr lo"},
+		{large, ResidencyDefault, 0.001, "hg"},
+		{large, ResidencyDefault, 0.8, "hg"},
+		{large, ResidencyDefault, 0.95, "rr"},
+		{large, ResidencyDefault, 10, "rr"},
 	} {
-		f, err := OpenReadOnly("../testdata/"+c.name+".mmf", &OpenOptions{Residency: c.residency})
+		if memoryLimit = unlimited; c.share != 0 {
+			memoryLimit = func() int64 { return int64(float64(sizeOf(t, c.path)) / c.share) }
+		}
+		f, err := OpenReadOnly(c.path, &OpenOptions{Residency: c.residency})
 		must(t, err)
-		flags := vmFlags(t, c.name+".mmf")
-		if (flags != "") != c.mapped || strings.Contains(flags, " rr ") != c.random || strings.Contains(flags, " hg ") != c.large || strings.Contains(flags, " lo ") != c.locked {
-			t.Errorf("%s, %s: flags %q", c.name, c.residency, flags)
+		all := vmFlags(t, strings.TrimPrefix(c.path, ".."))
+		var flags []string
+		for _, flag := range []string{"rr", "hg", "lo"} {
+			if strings.Contains(all, " "+flag+" ") {
+				flags = append(flags, flag)
+			}
+		}
+		if all == "" {
+			flags = []string{"none"}
+		}
+		if got := strings.Join(flags, " "); got != c.flags {
+			t.Errorf("%s, %s, of %g times the memory: %q, not %q", c.path, c.residency, c.share, got, c.flags)
 		}
 		f.Close()
-		waitUnmapped(t, c.name+".mmf")
+		waitUnmapped(t, strings.TrimPrefix(c.path, ".."))
 	}
 }
 
@@ -204,19 +203,7 @@ func TestHeadIsInLargePages(t *testing.T) {
 // TestWarm: Warm reads the whole file, reports the progress, and ends with its context or the filter.
 func TestWarm(t *testing.T) {
 	for _, sealed := range []bool{true, false} {
-		built, path := mustBuild(t, &Options{Capacity: 150_000_000}, numbers(0, 1000))
-		built.Close() // mapped pages stay in memory
-		if !sealed {
-			f, err := Open(path, nil)
-			must(t, err)
-			f.Insert([]byte("a"))
-			f.Close()
-		}
-		waitUnmapped(t, path)
-		file, err := os.Open(path)
-		must(t, err)
-		defer file.Close()
-		unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+		path := coldFile(t, 150_000_000, sealed)
 		ctx, cancel := context.WithCancel(context.Background())
 		var steps, last int64
 		stop := true
@@ -363,23 +350,27 @@ func TestReaderHeedsWriter(t *testing.T) {
 
 // TestWillNeedReadsAll: the whole file comes into memory, in the background.
 func TestWillNeedReadsAll(t *testing.T) {
-	built, path := mustBuild(t, &Options{Capacity: 90_000_000}, numbers(0, 1000))
-	built.Close() // mapped pages stay in memory
+	f := mustOpenReadOnly(t, coldFile(t, 90_000_000, true), &OpenOptions{Residency: ResidencyWillNeed})
+	mapping := f.open.Load().mapping
+	eventually(t, "all is in memory", func() bool {
+		n, err := mapping.Resident()
+		must(t, err)
+		return n == int64(len(mapping.Data))
+	})
+}
+
+// coldFile makes a file of which nothing is in memory.
+func coldFile(t *testing.T, capacity uint64, sealed bool) (path string) {
+	t.Helper()
+	f, path := mustBuild(t, &Options{Capacity: capacity}, numbers(0, 1000))
+	f.Close() // mapped pages stay in memory
+	if !sealed {
+		f = mustOpen(t, path, nil)
+		must(t, errors.Join(f.Insert([]byte("a")), f.Close()))
+	}
 	waitUnmapped(t, path)
 	file, err := os.Open(path)
 	must(t, err)
-	defer file.Close()
-	unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
-	f := mustOpenReadOnly(t, path, &OpenOptions{Residency: ResidencyWillNeed})
-	mapping := f.open.Load().mapping
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		n, err := mapping.Resident()
-		must(t, err)
-		if n == int64(len(mapping.Data)) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d bytes are in memory", n, len(mapping.Data))
-		}
-	}
+	must(t, errors.Join(unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED), file.Close()))
+	return path
 }
