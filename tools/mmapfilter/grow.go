@@ -70,7 +70,7 @@ func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
 	})
 	bar.close()
 	if err != nil {
-		return errors.Join(&unchanged{path, g.explainFull(err, filter.Len())}, filter.Close())
+		return errors.Join(unchanged(path, g.explainFull(err, filter.Len())), filter.Close())
 	}
 	grown.Now = newMeasures(filter)
 	warnOfMany(cmd.ErrOrStderr(), path, filter.Len(), filter.Cap()) // it may have got back keys that a stray delete took

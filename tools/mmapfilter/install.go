@@ -42,7 +42,7 @@ func newInstallCommand() *cobra.Command {
 		filter, err := mmapfilter.Install(cmd.Context(), from, to, bar.ofVerify())
 		bar.close()
 		if err != nil {
-			return &unchanged{to, ofInstall(err, from, to)}
+			return unchanged(to, ofInstall(err, from, to))
 		}
 		if lost := filter.Stats().GrowthErr; lost != "" {
 			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s has lost the hashes that it is to keep, and cannot grow\n", to)

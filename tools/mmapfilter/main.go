@@ -49,7 +49,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, syscall.EPIPE):
 		return exitPipe
 	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "mmapfilter: interrupted"+leftBy(err))
+		left := ""
+		if part := new(cutOff); errors.As(err, &part) {
+			left = "; " + part.left
+		}
+		fmt.Fprintln(stderr, "mmapfilter: interrupted"+left)
 	case errors.Is(err, errReported):
 	default:
 		fmt.Fprintln(stderr, "mmapfilter:", explain(cmd, err))

@@ -79,7 +79,7 @@ func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
 	err = mmapfilter.Merge(cmd.Context(), m.output, &m.opts, inputs...)
 	bar.close()
 	if err != nil {
-		return &unchanged{m.output, m.replace.explain(m.output, m.explain(err, inputs, notes))}
+		return unchanged(m.output, m.replace.explain(m.output, m.explain(err, inputs, notes)))
 	}
 	filter, err := mmapfilter.OpenReadOnly(m.output, nil)
 	if err != nil {

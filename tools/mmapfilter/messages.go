@@ -68,36 +68,20 @@ type aboutError struct {
 
 func (e *aboutError) Unwrap() error { return e.error }
 
-// An unchanged is the error of a command that left a file as it was.
-type unchanged struct {
-	path string
-	error
-}
-
-func (e *unchanged) Unwrap() error { return e.error }
-
 // A cutOff is the error of a command that has done only a part of its work.
 type cutOff struct {
-	done string
+	left string // what it leaves, as a message to a user who has interrupted it says
 	error
 }
 
 func (e *cutOff) Unwrap() error { return e.error }
 
-// leftBy returns what follows "interrupted" in a message: what the command has done or left unchanged.
-func leftBy(err error) string {
-	var same *unchanged
-	var part *cutOff
-	switch {
-	case errors.As(err, &part):
-		return "; " + part.done
-	case !errors.As(err, &same):
-		return ""
+// unchanged returns the error of a command that has left a file as it was.
+func unchanged(path string, err error) error {
+	if _, missing := os.Lstat(path); errors.Is(missing, fs.ErrNotExist) {
+		return &cutOff{"there is no " + path, err}
 	}
-	if _, err := os.Lstat(same.path); errors.Is(err, fs.ErrNotExist) {
-		return "; there is no " + same.path
-	}
-	return "; " + same.path + " is as it was before"
+	return &cutOff{path + " is as it was before", err}
 }
 
 // explain says in one line what an error that ends a command is about: which file, what is wrong
@@ -214,8 +198,6 @@ func withoutCall(path string, err error) string {
 		if e.Path == path {
 			return path + ": " + e.Err.Error()
 		}
-	case *unchanged:
-		return withoutCall(path, e.error)
 	case *cutOff:
 		return withoutCall(path, e.error)
 	case interface{ Unwrap() []error }:

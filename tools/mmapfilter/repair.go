@@ -39,7 +39,7 @@ func newRepairCommand() *cobra.Command {
 		bar.close()
 		var lost *mmapfilter.LostError
 		if err != nil && !errors.As(err, &lost) {
-			return &unchanged{path, err}
+			return unchanged(path, err)
 		}
 		filter, err := mmapfilter.OpenReadOnly(path, nil)
 		if err != nil {
