@@ -13,24 +13,19 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A failure says which writing calls fail: the n-th of a kind, counted from 1, and if sticky all
-// later ones, of any kind.
+// A failure says which writing calls fail: the n-th, counted from 1, and if sticky all later ones.
 type failure struct {
-	kind   string // "" is any
 	n      int
 	sticky bool
 	err    syscall.Errno
 }
 
-func (p failure) String() string {
-	return fmt.Sprintf("call %d of kind %q, sticky=%t: %v", p.n, p.kind, p.sticky, p.err)
-}
+func (p failure) String() string { return fmt.Sprintf("call %d, sticky=%t: %v", p.n, p.sticky, p.err) }
 
 // start makes calls fail from now on. call returns the name of the first that failed, or "".
 func (p failure) start() (call func() string) {
@@ -39,17 +34,13 @@ func (p failure) start() (call func() string) {
 	fault.Hook = func(call string) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if first != "" && p.sticky {
+		if seen++; seen == p.n {
+			first = call
+		}
+		if seen == p.n || seen > p.n && p.sticky {
 			return p.err
 		}
-		if p.kind != "" && p.kind != call {
-			return nil
-		}
-		if seen++; seen != p.n {
-			return nil
-		}
-		first = call
-		return p.err
+		return nil
 	}
 	return func() string {
 		mu.Lock()
@@ -71,7 +62,6 @@ type ioRun struct {
 	ops   []ioOp
 	live  []uint64 // keys in the filter
 	acked int      // operations that must survive whatever fails
-	built bool     // the file is the one that Build made
 }
 
 type ioOp struct {
@@ -85,10 +75,11 @@ func (r *ioRun) errorf(format string, args ...any) {
 	r.t.Errorf("%v: %s", r.failure, fmt.Sprintf(format, args...))
 }
 
-// An ioStep is one call of the library and what its success means.
+// An ioStep is one call of the library.
 type ioStep struct {
 	name string
 	do   func(r *ioRun) error
+	acks bool // if it succeeds, all operations before it survive whatever fails
 }
 
 // builtKeys is how many keys Build puts into the file. With spilling, some of their hashes go to
@@ -100,19 +91,13 @@ var ioSteps = []ioStep{
 		r.f, err = Create(r.path, &Options{Capacity: 2500, CommitInterval: -1, Seed: 1})
 		r.opened()
 		return err
-	}},
-	{"insert", func(r *ioRun) error { return r.operate(200, 0) }},
-	{"Sync", (*ioRun).sync},
-	{"insert and delete", func(r *ioRun) error { return r.operate(100, 70) }},
-	{"Sync", (*ioRun).sync},
-	{"delete", func(r *ioRun) error { return r.operate(0, 30) }},
-	{"Checkpoint", func(r *ioRun) error {
-		if err := r.f.Checkpoint(context.Background()); err != nil {
-			return err
-		}
-		r.acked = len(r.ops)
-		return nil
-	}},
+	}, false},
+	{"insert", func(r *ioRun) error { return r.operate(200, 0) }, false},
+	{"Sync", (*ioRun).sync, true},
+	{"insert and delete", func(r *ioRun) error { return r.operate(100, 70) }, false},
+	{"Sync", (*ioRun).sync, true},
+	{"delete", func(r *ioRun) error { return r.operate(0, 30) }, false},
+	{"Checkpoint", func(r *ioRun) error { return r.f.Checkpoint(context.Background()) }, true},
 	{"fill the log", func(r *ioRun) error {
 		const larger = wal.MinBytes + 4*wal.PageBytes // the next log
 		r.f.open.Load().work.Writer.LimitLog(larger)
@@ -128,7 +113,7 @@ var ioSteps = []ioStep{
 			}
 		}
 		return nil
-	}},
+	}, false},
 	{"recover a copy", func(r *ioRun) error {
 		r.copied = abandon(r.t, r.f, r.path)
 		if _, err := Recover(r.copied); err != nil {
@@ -136,39 +121,26 @@ var ioSteps = []ioStep{
 		}
 		r.check(r.copied, len(r.ops), len(r.ops))
 		return nil
-	}},
-	{"Close", func(r *ioRun) error {
-		if err := r.f.Close(); err != nil {
-			return err
-		}
-		r.acked = len(r.ops)
-		return nil
-	}},
+	}, false},
+	{"Close", func(r *ioRun) error { return r.f.Close() }, true},
 	{"Open", func(r *ioRun) (err error) {
 		r.f, err = Open(r.path, &OpenOptions{CommitInterval: -1})
 		r.opened()
 		return err
-	}},
-	{"insert and delete", func(r *ioRun) error { return r.operate(50, 60) }},
-	{"Seal", func(r *ioRun) error {
-		if err := r.f.Seal(context.Background()); err != nil {
-			return err
-		}
-		r.acked = len(r.ops)
-		return nil
-	}},
-	{"unseal", func(r *ioRun) error { return r.operate(10, 10) }},
-	{"Sync", (*ioRun).sync},
-	{"Seal", func(r *ioRun) error { return r.f.Seal(context.Background()) }},
-	{"Close", func(r *ioRun) error { return r.f.Close() }},
+	}, false},
+	{"insert and delete", func(r *ioRun) error { return r.operate(50, 60) }, false},
+	{"Seal", func(r *ioRun) error { return r.f.Seal(context.Background()) }, true},
+	{"unseal", func(r *ioRun) error { return r.operate(10, 10) }, false},
+	{"Sync", (*ioRun).sync, true},
+	{"Seal", func(r *ioRun) error { return r.f.Seal(context.Background()) }, true},
+	{"Close", func(r *ioRun) error { return r.f.Close() }, true},
 	{"Build", func(r *ioRun) error {
 		f, err := Build(context.Background(), r.path, spilling(), numbers(0, builtKeys))
 		if err != nil {
 			return err
 		}
-		r.built = true
 		return f.Close()
-	}},
+	}, false},
 }
 
 // opened sets up a writer after opening: its log starts small, and grows when a step wants it
@@ -184,13 +156,7 @@ func (r *ioRun) opened() {
 	}
 }
 
-func (r *ioRun) sync() error {
-	if err := r.f.SyncAt(uint64(len(r.ops))); err != nil {
-		return err
-	}
-	r.acked = len(r.ops)
-	return nil
-}
+func (r *ioRun) sync() error { return r.f.SyncAt(uint64(len(r.ops))) }
 
 // operate runs operations in random order, up to the first that fails.
 func (r *ioRun) operate(inserts, deletes int) error {
@@ -283,30 +249,18 @@ func (r *ioRun) cramped() bool {
 	return o != nil && o.work.Writer.Protocol().Cramped() != nil
 }
 
-// checkAnswers checks that, whatever has failed, a filter reports its state at once, and no
+// checkAnswers checks that, whatever has failed, a filter reports its state at once: no
 // panic leaves a lock held.
 func (r *ioRun) checkAnswers(closed bool) {
 	r.t.Helper()
-	if r.f == nil {
-		return
+	s := r.f.Stats()
+	if err := r.f.Err(); closed != errors.Is(err, ErrClosed) {
+		r.errorf("Err is %v", err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s := r.f.Stats()
-		if err := r.f.Err(); closed != errors.Is(err, ErrClosed) {
-			r.errorf("Err is %v", err)
-		}
-		if closed != (s.State == "closed") || s.Len != r.f.Len() || s.WriterAlive && r.f.Err() != nil {
-			r.errorf("Stats are %+v, and Len is %d", s, r.f.Len())
-		}
-		r.f.DurableSeq()
-	}()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		panic(fmt.Sprintf("%v: Stats, Var, Err or Len hangs", r.failure))
+	if closed != (s.State == "closed") || s.Len != r.f.Len() || s.WriterAlive && r.f.Err() != nil {
+		r.errorf("Stats are %+v, and Len is %d", s, r.f.Len())
 	}
+	r.f.DurableSeq()
 }
 
 // checkFailed checks that a filter whose writer has failed refuses every change and says
@@ -314,21 +268,14 @@ func (r *ioRun) checkAnswers(closed bool) {
 func (r *ioRun) checkFailed() {
 	r.t.Helper()
 	r.checkAnswers(false)
-	for name, mutate := range changes(r.f) {
-		if err := mutate(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
+	for name, change := range changes(r.f) {
+		if err := change(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
 			r.errorf("%s after it: %v", name, err)
 		}
 	}
 	mustSayMaybe(r.t, r.f)
-	closed := make(chan error)
-	go func() { closed <- r.f.Close() }()
-	select {
-	case err := <-closed:
-		if !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
-			r.errorf("Close after it: %v", err)
-		}
-	case <-time.After(time.Minute):
-		panic(fmt.Sprintf("%v: Close hangs", r.failure))
+	if err := r.f.Close(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
+		r.errorf("Close after it: %v", err)
 	}
 	r.checkAnswers(true)
 	mustSayMaybe(r.t, r.f)
@@ -342,6 +289,9 @@ func (r *ioRun) run() (call string) {
 	before := "" // the call that failed before the step
 	for _, step := range ioSteps {
 		err := step.do(r)
+		if err == nil && step.acks {
+			r.acked = len(r.ops)
+		}
 		switch call := failed(); {
 		case err == nil && (call == before || !r.quiet):
 		case err == nil && call == "remove" && (step.name == "Create" || step.name == "Build"):
@@ -432,56 +382,42 @@ func (r *ioRun) checkBuilt() {
 }
 
 // TestFailEveryCall makes the n-th writing call fail, for every n up to the first for which
-// there is none, for each kind of call and for all of them, once and permanently (W8).
+// there is none, once and permanently, without work in the background and with it (W8).
 func TestFailEveryCall(t *testing.T) {
 	by := 1
 	if testing.Short() {
 		by = 9
 	}
-	for _, kind := range []string{"", "write", "fsync", "fdatasync", "msync", "fallocate", "rename", "remove", "syncdir"} {
-		for _, sticky := range []bool{false, true} {
-			name := kind
-			if kind == "" {
-				name = "any"
-			}
-			if sticky {
-				name += ", from then on"
-			}
-			t.Run(name, func(t *testing.T) {
-				dir := t.TempDir()
-				runs := 0
-				calls := make(map[string]int)
-				for n := 1; runs < 2000; n += by {
-					runs++
-					// Use each kind of error at every call: both for a single call, and alternately
-					// otherwise.
-					errs := []syscall.Errno{syscall.EIO, syscall.ENOSPC}
-					if kind == "" || kind == "write" {
-						errs = errs[n%2 : n%2+1]
-					}
-					fired := ""
-					for _, errno := range errs {
-						r := &ioRun{
-							t: t, path: filepath.Join(dir, "f"), rng: rand.New(rand.NewPCG(1, 1)),
-							failure: failure{kind, n, sticky, errno}, quiet: kind != "" || !sticky,
-						}
-						fired = r.run()
-						calls[fired]++
-						list, _ := filepath.Glob(filepath.Join(dir, "*"))
-						for _, name := range list {
-							os.Remove(name)
-						}
-					}
-					if fired == "" {
-						break
-					}
+	for name, c := range map[string]struct {
+		sticky, quiet bool
+		errs          []syscall.Errno // one of them at each call, in turn
+	}{
+		"EIO":                             {false, true, []syscall.Errno{syscall.EIO}},
+		"ENOSPC":                          {false, true, []syscall.Errno{syscall.ENOSPC}},
+		"from then on":                    {true, true, []syscall.Errno{syscall.EIO, syscall.ENOSPC}},
+		"from then on, in the background": {true, false, []syscall.Errno{syscall.ENOSPC, syscall.EIO}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			calls := make(map[string]int)
+			for n := 1; calls[""] == 0 && n < 2000; n += by {
+				r := &ioRun{
+					t: t, path: filepath.Join(dir, "f"), rng: rand.New(rand.NewPCG(1, 1)),
+					failure: failure{n, c.sticky, c.errs[n%len(c.errs)]}, quiet: c.quiet,
 				}
-				t.Logf("%d runs: %v", runs, calls)
-				if kind != "" && len(calls) < 2 {
-					t.Errorf("no call of this kind")
+				calls[r.run()]++
+				list, _ := filepath.Glob(filepath.Join(dir, "*"))
+				for _, name := range list {
+					os.Remove(name)
 				}
-			})
-		}
+			}
+			t.Logf("calls that failed: %v", calls)
+			for _, kind := range []string{"", "write", "fsync", "fdatasync", "msync", "fallocate", "rename", "remove", "syncdir"} {
+				if by == 1 && c.quiet && calls[kind] == 0 {
+					t.Errorf("no call %q", kind)
+				}
+			}
+		})
 	}
 }
 
