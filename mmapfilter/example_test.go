@@ -43,7 +43,7 @@ func Example() {
 	// false
 }
 
-// seen is the program in the README.
+// seen inserts, asks and deletes.
 func seen() error {
 	o := &mmapfilter.Options{Capacity: 10_000_000, FalsePositiveRate: 0.001}
 	f, err := mmapfilter.OpenOrCreate("seen.mmf", o, nil)

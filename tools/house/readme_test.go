@@ -21,18 +21,15 @@ const commandTime = 2 * time.Minute
 
 // TestReadme checks README.md, and with -readme does what it tells a newcomer to do.
 //
-// A block of Go is a function of an example_test.go, verbatim: tests compile and run it. An indented
+// A block of Go is a program that step consumer builds and runs, verbatim. An indented
 // block has commands: bash runs each line in the root of a fresh clone, in order, and the line must exit
 // with 0. Then there are no new files that .gitignore does not name. Shown output is compared but for
 // numbers, unless these are sizes:
 //
 //	seq 3 | wc -l     # -> 3                       its lines, with " and " between them: each contains this
 //
-// Comments before a block change how it is treated:
-//
-//	<!-- readme: output -->                            it is the output of the command before it
-//	<!-- readme: go test: step test, ten minutes -->   commands that begin with "go test" are not run here
-//	                                                   but in step test of .ci/run, which has "test" somewhere
+// A block below a paragraph that says "prints" is the output of the command before it. Commands of
+// elsewhere are not run here.
 func TestReadme(t *testing.T) {
 	dir, err := filepath.Abs("../..")
 	must(t, err)
@@ -45,7 +42,7 @@ func TestReadme(t *testing.T) {
 	must(t, err)
 	gate, err := os.ReadFile(filepath.Join(dir, ".ci", "run"))
 	must(t, err)
-	r := readme{dir: dir, gate: string(gate), run: *doReadme, log: t.Log}
+	r := readme{dir: dir, gate: string(gate), run: *doReadme, log: t.Log, marks: elsewhere}
 	r.check(string(text))
 	for _, b := range r.broken {
 		t.Error(b)
@@ -75,19 +72,24 @@ type readme struct {
 	run     bool   // the commands
 	log     func(...any)
 	printed string // by the last command
-	marks   []mark // of the block that comes
+	marks   []mark // of commands that are not run here
 	broken  []string
 }
 
-// A mark is a comment before a block.
-type mark struct {
-	line               int
-	text, prefix, step string
-	used               bool
+// A mark says that a step of the gate runs commands that begin so. The step has the last word of these.
+type mark struct{ prefix, step string }
+
+// elsewhere has the commands of README that other steps run.
+var elsewhere = []mark{
+	{"go get", "consumer"},
+	{"go install", "consumer"},
+	{"go run ./tools/mmapfilter demo", "demo"}, // it looks at what it prints
+	{"go test ./mmapfilter", "bench"},          // runs every benchmark of ./mmapfilter once
+	{"go test", "test"},                        // takes minutes
+	{"go -C tools/bench", "bench"},             // its tests run all of tools/bench with little to do
 }
 
 var (
-	markLine = regexp.MustCompile(`^<!-- readme: (output|(\S.*): step (\w+), \S.*) -->$`)
 	stepList = regexp.MustCompile(`(?m)^for step in \$\{\*:-([^}]*)\}`)
 )
 
@@ -97,60 +99,52 @@ func (r *readme) report(line int, format string, args ...any) {
 
 // check goes through the lines of README.
 func (r *readme) check(text string) {
-	lines := strings.Split(text+"\n", "\n")
+	lines, used := strings.Split(text+"\n", "\n"), map[mark]bool{}
 	for i := 0; i < len(lines); i++ {
 		line, begin := lines[i], i
-		switch m := markLine.FindStringSubmatch(line); {
-		case m != nil:
-			r.marks = append(r.marks, mark{line: i + 1, text: m[1], prefix: m[2], step: m[3]})
-		case strings.HasPrefix(line, "<!-- readme:"):
-			r.report(i+1, "this is not \"output\" or \"COMMAND: step NAME, WHY\"")
+		switch {
+		case strings.HasPrefix(line, "<!--"):
+			r.report(i+1, "a comment, which whoever reads the text sees")
 		case strings.HasPrefix(line, "```"):
 			for i++; i < len(lines)-1 && lines[i] != "```"; i++ {
 			}
 			r.fence(begin+1, line, lines[begin+1:i])
-		case strings.HasPrefix(line, "    ") && (i == 0 || lines[i-1] == "" || strings.HasPrefix(lines[i-1], "<!--")):
+		case strings.HasPrefix(line, "    ") && (i == 0 || lines[i-1] == ""):
 			for strings.HasPrefix(lines[i+1], "    ") {
 				i++
 			}
-			r.block(begin+1, lines[begin:i+1])
-			r.endMarks()
-		case line != "" || i == len(lines)-1:
-			r.endMarks()
+			r.block(begin+1, lines[begin:i+1], begin > 1 && lines[begin-2] == "prints", used)
+		}
+	}
+	for _, m := range r.marks {
+		if !used[m] {
+			r.report(0, "it has no command that begins with %s", m.prefix)
 		}
 	}
 	r.reading(text)
 }
 
-// endMarks reports marks that mean nothing.
-func (r *readme) endMarks() {
-	for _, m := range r.marks {
-		if !m.used {
-			r.report(m.line, "no block or command follows that this comment is about")
-		}
-	}
-	r.marks = nil
-}
+// programs are where step consumer has programs that it builds and runs.
+const programs = "tools/release/testdata/consumer/*/main.go"
 
-// fence looks for a function in the examples.
+// fence looks for a program among those of step consumer.
 func (r *readme) fence(line int, fence string, sample []string) {
-	files, _ := filepath.Glob(filepath.Join(r.dir, "*", "example_test.go"))
+	files, _ := filepath.Glob(filepath.Join(r.dir, programs))
 	found := slices.ContainsFunc(files, func(name string) bool {
-		example, err := os.ReadFile(name)
-		return err == nil && strings.Contains("\n"+string(example), "\n"+strings.Join(sample, "\n")+"\n")
+		program, err := os.ReadFile(name)
+		return err == nil && string(program) == strings.Join(sample, "\n")+"\n"
 	})
-	if fence != "```go" || !found || !strings.HasPrefix(sample[0], "func ") {
-		r.report(line, "no example_test.go has this function, as it stands here")
+	if fence != "```go" || !found {
+		r.report(line, "no %s has this program, as it stands here", programs)
 	}
 }
 
 // block runs the commands of an indented block, or compares it with the output of the last one.
-func (r *readme) block(at int, lines []string) {
+func (r *readme) block(at int, lines []string, output bool, used map[mark]bool) {
 	for i, line := range lines {
 		lines[i] = strings.TrimPrefix(line, "    ")
 	}
-	if len(r.marks) == 1 && r.marks[0].text == "output" {
-		r.marks[0].used = true
+	if output {
 		if r.run && !slices.Equal(masked(lines), masked(strings.Split(strings.TrimRight(r.printed, "\n"), "\n"))) {
 			r.report(at, "this is not what the command prints:\n%s", r.printed)
 		}
@@ -158,7 +152,7 @@ func (r *readme) block(at int, lines []string) {
 	}
 	for i, line := range lines {
 		command, shown, shows := strings.Cut(line, "# -> ")
-		if r.elsewhere(command) || !r.run {
+		if r.elsewhere(at+i, command, used) || !r.run {
 			continue
 		}
 		r.log("+", command)
@@ -171,9 +165,9 @@ func (r *readme) block(at int, lines []string) {
 }
 
 // elsewhere reports whether a mark says that a step of the gate runs the command, and checks it.
-func (r *readme) elsewhere(command string) bool {
-	for i, m := range r.marks {
-		if m.prefix == "" || !strings.HasPrefix(command, m.prefix) {
+func (r *readme) elsewhere(line int, command string, used map[mark]bool) bool {
+	for _, m := range r.marks {
+		if !strings.HasPrefix(command, m.prefix) {
 			continue
 		}
 		name := "step_" + m.step + "() "
@@ -182,9 +176,9 @@ func (r *readme) elsewhere(command string) bool {
 		about := m.prefix[strings.LastIndex(m.prefix, " ")+1:]
 		list := stepList.FindStringSubmatch(r.gate)
 		if list == nil || !slices.Contains(strings.Fields(list[1]), m.step) || !strings.Contains(step, about) {
-			r.report(m.line, "the gate runs no step %s that mentions %s", m.step, about)
+			r.report(line, "the gate runs no step %s that mentions %s", m.step, about)
 		}
-		r.marks[i].used = true
+		used[m] = true
 		return true
 	}
 	return false
@@ -254,52 +248,49 @@ func TestReadmes(t *testing.T) {
 		t.Skip("NOT TESTED: there is no bash")
 	}
 	const gate = "step_bench() { sleep 9; }\nstep_test() { echo; }\nstep_old() { sleep 9; }\nfor step in ${*:-test bench gone}; do\n"
-	const bench = "<!-- readme: sleep: step bench, which has the time -->\n"
+	bench, none := []mark{{"sleep", "bench"}}, []mark(nil)
 	for _, c := range []struct {
+		marks  []mark
 		readme string
 		line   int
 		says   string
 	}{
-		{"# A title\n\nText.\n", 0, ""},
-		{"Text:\n\n    echo 1\n    true # a comment\n\n    true\n", 0, ""},
-		{"Text:\n\n    true\n    echo why; false # a comment\n    true\n", 4, "why"},
-		{"\n    false | true\n", 2, "exit status 1"},
-		{"A paragraph\n    false\n- item\n    false\n", 0, ""},
-		{"\n    echo 1 >file\n\nText.\n\n    cat file # -> 1\n", 0, ""},
-		{"\n    printf '17,x\\n18,y\\n' # -> 17,x and 18,y\n", 0, ""},
-		{"\n    echo it took 1.5 s, 1,000 keys >&2 # -> took 12 s, 7 keys\n", 0, ""},
-		{"\n    echo 1.5 MiB in 3 s # -> 1.5 MiB in 7 s\n", 0, ""},
-		{"\n    echo 1.5 MiB # -> 1.4 MiB\n", 2, "1.5 MiB"},
-		{"\n    true\n    echo 17,x # -> 17,y\n", 3, "17,x"},
-		{"\n    echo 1 # -> 1 and 2\n", 2, "README shows"},
-		{"\n    seq 3 # -> 1 and 2\n", 2, "README shows"},
-		{"\n    true # -> 1\n", 2, "README shows"},
-		{"\n    printf 'a  1\\nb 20\\n'\n\nprints\n\n<!-- readme: output -->\n    a 3\n    b  4\n", 0, ""},
-		{"\n    printf 'a\\nb\\n'\n\n<!-- readme: output -->\n\n    a\n    c\n", 6, "not what"},
-		{"\n    echo a b\n\n<!-- readme: output -->\n\n    a\n", 6, "not what"},
-		{"<!-- readme: output -->\n\n    a\n", 3, "not what"},
-		{bench + "\n    sleep 1000\n    true\n", 0, ""},
-		{bench + "\n    false\n    sleep 1000\n", 3, "exit status 1"},
-		{"<!-- readme: go sleep: step test, which has the time -->\n\n    go sleep 1000\n", 1, "mentions sleep"},
-		{bench + "\n    true\n", 1, "no block or command"},
-		{bench + "\nText.\n\n    true\n", 1, "no block or command"},
-		{"Text.\n\n" + bench, 3, "no block or command"},
-		{"\n<!-- readme: sleep: step bunch, which has the time -->\n\n    sleep 1000\n", 2, "no step bunch"},
-		{"<!-- readme: sleep: step old, once -->\n\n    sleep 1000\n", 1, "no step old"},
-		{"<!-- readme: sleep: step gone, once -->\n\n    sleep 1000\n", 1, "no step gone"},
-		{"<!-- readme: sleep: step bench -->\n\n    true\n", 1, "WHY"},
-		{"Text:\n\n```go\nfunc one() {\n\tprintln(1)\n}\n```\n", 0, ""},
-		{"Text:\n\n```go\nfunc one() {\n\tprintln(2)\n}\n```\n", 3, "no example_test.go"},
-		{"```go\nfunc one() {\n\tprintln(1) // 1\n}\n```\n", 1, "no example_test.go"},
-		{"```go\n\tprintln(1)\n```\n", 1, "no example_test.go"},
-		{"```sh\nfunc one() {\n\tprintln(1)\n}\n```\n", 1, "no example_test.go"},
-		{"\n## Reading the source\n\n1. `one` and `T.two` (pkg/example_test.go): a\n2. `T.two` (pkg): b\n", 0, ""},
-		{"\n## Reading the source\n\n1. `one` and `two` (pkg): a\n", 0, "`two` is not in pkg"},
-		{"\n## Reading the source\n\n1. `T.one` (pkg/example_test.go): a\n", 0, "`T.one` is not in"},
+		{none, "# A title\n\nText.\n", 0, ""},
+		{none, "Text:\n\n    echo 1\n    true # a comment\n\n    true\n", 0, ""},
+		{none, "Text:\n\n    true\n    echo why; false # a comment\n    true\n", 4, "why"},
+		{none, "\n    false | true\n", 2, "exit status 1"},
+		{none, "A paragraph\n    false\n- item\n    false\n", 0, ""},
+		{none, "\n    echo 1 >file\n\nText.\n\n    cat file # -> 1\n", 0, ""},
+		{none, "\n    printf '17,x\\n18,y\\n' # -> 17,x and 18,y\n", 0, ""},
+		{none, "\n    echo it took 1.5 s, 1,000 keys >&2 # -> took 12 s, 7 keys\n", 0, ""},
+		{none, "\n    echo 1.5 MiB in 3 s # -> 1.5 MiB in 7 s\n", 0, ""},
+		{none, "\n    echo 1.5 MiB # -> 1.4 MiB\n", 2, "1.5 MiB"},
+		{none, "\n    true\n    echo 17,x # -> 17,y\n", 3, "17,x"},
+		{none, "\n    echo 1 # -> 1 and 2\n", 2, "README shows"},
+		{none, "\n    seq 3 # -> 1 and 2\n", 2, "README shows"},
+		{none, "\n    true # -> 1\n", 2, "README shows"},
+		{none, "\n    printf 'a  1\\nb 20\\n'\n\nprints\n\n    a 3\n    b  4\n", 0, ""},
+		{none, "\n    printf 'a\\nb\\n'\n\nprints\n\n    a\n    c\n", 6, "not what"},
+		{none, "\n    echo a b\n\nprints\n\n    a\n", 6, "not what"},
+		{none, "<!-- a note -->\n", 1, "a comment"},
+		{bench, "\n    sleep 1000\n    true\n", 0, ""},
+		{bench, "\n    false\n    sleep 1000\n", 2, "exit status 1"},
+		{bench, "\n    true\n", 0, "no command that begins with sleep"},
+		{[]mark{{"go sleep", "test"}}, "\n    go sleep 1000\n", 2, "mentions sleep"},
+		{[]mark{{"sleep", "bunch"}}, "\n    sleep 1000\n", 2, "no step bunch"},
+		{[]mark{{"sleep", "old"}}, "\n    sleep 1000\n", 2, "no step old"},
+		{[]mark{{"sleep", "gone"}}, "\n    sleep 1000\n", 2, "no step gone"},
+		{none, "Text:\n\n```go\npackage main\n\nfunc main() {}\n```\n", 0, ""},
+		{none, "Text:\n\n```go\npackage main\n\nfunc main() { }\n```\n", 3, "main.go has this program"},
+		{none, "```go\nfunc main() {}\n```\n", 1, "main.go has this program"},
+		{none, "```sh\npackage main\n\nfunc main() {}\n```\n", 1, "main.go has this program"},
+		{none, "\n## Reading the source\n\n1. `one` and `T.two` (pkg/example_test.go): a\n2. `T.two` (pkg): b\n", 0, ""},
+		{none, "\n## Reading the source\n\n1. `one` and `two` (pkg): a\n", 0, "`two` is not in pkg"},
+		{none, "\n## Reading the source\n\n1. `T.one` (pkg/example_test.go): a\n", 0, "`T.one` is not in"},
 	} {
 		dir := t.TempDir()
-		write(t, dir, map[string]string{"pkg/example_test.go": "package pkg_test\n\nfunc one() {\n\tprintln(1)\n}\n\nfunc (t *T) two() {}\n"})
-		r := readme{dir: dir, gate: gate, run: true, log: t.Log}
+		write(t, dir, map[string]string{"pkg/example_test.go": "package pkg_test\n\nfunc one() {\n\tprintln(1)\n}\n\nfunc (t *T) two() {}\n", strings.Replace(programs, "*", "a", 1): "package main\n\nfunc main() {}\n"})
+		r := readme{dir: dir, gate: gate, run: true, log: t.Log, marks: c.marks}
 		r.check(c.readme)
 		want := fmt.Sprintf("README.md:%d: ", c.line)
 		if all := strings.Join(r.broken, "\n"); (c.says == "") != (all == "") || len(r.broken) > 1 || c.says != "" && !strings.HasPrefix(all, want) || !strings.Contains(all, c.says) {

@@ -33,8 +33,8 @@ type builder struct {
 	files fstest.MapFS
 }
 
-// writeArchives writes the archives of the command for systems, its Debian packages, and their checksums.
-// It builds the command as whoever installs it does: from the modules of a proxy.
+// writeArchives writes the archives of the command for systems, its Debian packages, and checksums. It
+// builds the command as whoever installs it does: from the modules of a proxy.
 func (t *tree) writeArchives(dir string, systems []string) {
 	b := &builder{tree: t, made: t.time(), work: must(os.MkdirTemp("", "release-")), files: fstest.MapFS{}}
 	defer os.RemoveAll(b.work)
@@ -45,7 +45,11 @@ func (t *tree) writeArchives(dir string, systems []string) {
 	check(os.MkdirAll(dir, 0o777))
 	var sums strings.Builder
 	for _, system := range systems {
-		archives := b.archives(strings.Cut(system, "/"))
+		goos, goarch, _ := strings.Cut(system, "/")
+		program := b.command(goos, goarch)
+		b.add(filepath.Base(program), must(os.ReadFile(program)), 0o755)
+		archives := b.archives(goos, goarch)
+		delete(b.files, filepath.Base(program))
 		for _, name := range slices.Sorted(maps.Keys(archives)) {
 			check(os.WriteFile(filepath.Join(dir, name), archives[name], 0o666))
 			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(archives[name]), name)
@@ -87,11 +91,8 @@ func (b *builder) command(goos, goarch string) string {
 	return program
 }
 
-// archives returns the archives for a system, by name.
-func (b *builder) archives(goos, goarch string, _ bool) map[string][]byte {
-	program := b.command(goos, goarch)
-	b.add(filepath.Base(program), must(os.ReadFile(program)), 0o755)
-	defer delete(b.files, filepath.Base(program))
+// archives returns the archives of the files for a system, by name.
+func (b *builder) archives(goos, goarch string) map[string][]byte {
 	folder := fmt.Sprintf("mmapfilter-%s-%s-%s", b.version, goos, goarch)
 	within := fstest.MapFS{}
 	for name, file := range b.files {
