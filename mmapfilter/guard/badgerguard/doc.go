@@ -28,9 +28,8 @@
 //	                                     filter until that is rebuilt, since too many absent keys pass it
 //	WriteBatch                           follows each of its transactions
 //	WriteBatch.Write, WriteList          refused: they come with versions
-//	GetSequence                          follows the key of the lease
-//	GetMergeOperator                     keeps its key in the filter for as long as the DB is open, since
-//	                                     Badger writes it by itself
+//	GetSequence, GetMergeOperator        keep their keys in the filter for as long as the DB is open, since
+//	                                     Badger writes them by itself
 //	DropPrefix, DropAll                  every answer is "maybe" until the filter has been rebuilt, which is
 //	                                     before they return; reserved prefixes are refused
 //	BanNamespace                         keeps the keys until the filter is rebuilt; if NamespaceOffset

@@ -1,10 +1,6 @@
 package badgerguard
 
 import (
-	"encoding/binary"
-	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -75,82 +71,13 @@ func (m *MergeOperator) Stop() {
 	}
 }
 
-// A Sequence is what a badger.Sequence is. Its lease is written in transactions of the DB.
-type Sequence struct {
-	db        *DB
-	key       []byte
-	bandwidth uint64
-	mu        struct {
-		sync.Mutex
-		next, leased uint64
-	}
-}
-
-// GetSequence is badger.DB.GetSequence.
-func (d *DB) GetSequence(key []byte, bandwidth uint64) (*Sequence, error) {
-	switch {
-	case d.options.ReadOnly:
+// GetSequence is badger.DB.GetSequence. It writes its key by itself, as a MergeOperator does.
+func (d *DB) GetSequence(key []byte, bandwidth uint64) (*badger.Sequence, error) {
+	if d.options.ReadOnly {
 		return nil, badger.ErrReadOnlyTxn
-	case len(key) == 0:
-		return nil, badger.ErrEmptyKey
-	case bandwidth == 0:
-		return nil, badger.ErrZeroBandwidth
 	}
-	s := &Sequence{db: d, key: slices.Clone(key), bandwidth: bandwidth}
-	return s, s.lease()
-}
-
-// Next is badger.Sequence.Next.
-func (s *Sequence) Next() (uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.next >= s.mu.leased {
-		if err := s.lease(); err != nil {
-			return 0, err
-		}
+	if err := d.keep(key); err != nil {
+		return nil, err
 	}
-	s.mu.next++
-	return s.mu.next - 1, nil
-}
-
-// Release is badger.Sequence.Release.
-func (s *Sequence) Release() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.db.Update(func(txn *Txn) error {
-		stored, err := s.stored(txn)
-		if err != nil || stored != s.mu.leased {
-			return err
-		}
-		return txn.Set(s.key, binary.BigEndian.AppendUint64(nil, s.mu.next))
-	})
-	if err == nil {
-		s.mu.leased = s.mu.next
-	}
-	return err
-}
-
-// lease leases the next numbers. REQUIRES: s.mu.
-func (s *Sequence) lease() error {
-	return s.db.Update(func(txn *Txn) error {
-		next, err := s.stored(txn)
-		if err != nil && !errors.Is(err, badger.ErrKeyNotFound) {
-			return err
-		}
-		s.mu.next, s.mu.leased = next, next+s.bandwidth
-		return txn.Set(s.key, binary.BigEndian.AppendUint64(nil, s.mu.leased))
-	})
-}
-
-// stored returns the end of the last lease.
-func (s *Sequence) stored(txn *Txn) (n uint64, err error) {
-	item, err := txn.Get(s.key)
-	if err != nil {
-		return 0, err
-	}
-	err = item.Value(func(value []byte) error {
-		n = binary.BigEndian.Uint64(value)
-		return nil
-	})
-	return n, err
+	return d.DB.GetSequence(key, bandwidth)
 }
