@@ -100,11 +100,15 @@ func create(ctx context.Context, path string, o *mmapfilter.Options) error {
 	return f.Close()
 }
 
-func openReadOnly(path string) (*mmapfilter.Filter, error) {
+func openReadOnly(path string) (guarded.Filter, error) {
 	if err := verify(path); err != nil {
 		return nil, err
 	}
-	return mmapfilter.OpenReadOnly(path, nil)
+	f, err := mmapfilter.OpenReadOnly(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return guarded.Of(f), nil
 }
 
 // verify compares the whole filter with its checksums. A filter has some if it was closed, but not if

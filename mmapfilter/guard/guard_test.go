@@ -17,7 +17,7 @@ type stuck struct {
 	begun, end chan struct{}
 }
 
-func (f *stuck) InsertUniqueHashes([]uint64) (n, added int, err error) {
+func (f *stuck) InsertHashes([]uint64, bool) (n, added int, err error) {
 	close(f.begun)
 	<-f.end
 	return 0, 0, errStuck
@@ -75,6 +75,23 @@ func TestUnknownOutcome(t *testing.T) {
 		f.kill()
 		f.open()
 		f.mustShow()
+		f.close()
+	})
+}
+
+// TestAbsentIn covers G1: a reader began before a delete. Once the filter has dropped the key, the guard
+// hides it from later readers only.
+func TestAbsentIn(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		f := begin(t, quiet(t, deletes))
+		f.put("a")
+		before := f.g.View()
+		f.remove("a")
+		f.work()
+		f.rebuild()
+		if f.g.AbsentIn(before, []byte("a")) || !f.g.AbsentIn(f.g.View(), []byte("a")) {
+			t.Errorf("%+v", f.g.Stats())
+		}
 		f.close()
 	})
 }

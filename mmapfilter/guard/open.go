@@ -16,7 +16,7 @@ import (
 // until then. If the options ask for another filter, it is rebuilt, too, but answers meanwhile. An
 // error comes from the store.
 func Open(store Store, o *Options) (*Guard, error) {
-	g, stale, err := open(store, o)
+	g, stale, err := open(store, o, false)
 	if err != nil {
 		return nil, err
 	}
@@ -41,32 +41,9 @@ func Open(store Store, o *Options) (*Guard, error) {
 // OpenReadOnly returns a guard for a store that is not written to. The filter is not rebuilt, and not
 // written to either, unless its writer has died.
 func OpenReadOnly(store Store, o *Options) (*Guard, error) {
-	g := newGuard(store, o)
-	g.readOnly = true
-	if err := g.usePositions(); err != nil {
-		return nil, err
-	}
-	entries, err := entriesOf(store)
+	g, broken, err := open(store, o, true)
 	if err != nil {
 		return nil, err
-	}
-	s, broken := readState(entries)
-	if f, err := openReadOnly(o.Path); err == nil {
-		g.filter = guarded.Of(f)
-	} else if broken == nil {
-		broken = err
-	}
-	if broken == nil {
-		broken = s.check(g.filter, g.options, g.positions != nil)
-	}
-	g.fit(s, broken == nil)
-	if broken == nil && g.positions != nil {
-		broken = g.catchUp(s)
-	} else if broken == nil {
-		_, durable := durableIn(g.filter)
-		if !g.overflow.addAll(s.missing(durable)) {
-			broken = errTooMany
-		}
 	}
 	g.mu.failed = broken
 	g.serving.Store(broken == nil)
@@ -83,11 +60,12 @@ func newGuard(store Store, o *Options) *Guard {
 }
 
 // open opens the filter and inserts the keys that it lacks. stale says why it must be rebuilt instead.
-func open(store Store, o *Options) (g *Guard, stale error, err error) {
+func open(store Store, o *Options, readOnly bool) (g *Guard, stale error, err error) {
 	if _, err := (&mmapfilter.Options{Mode: o.Mode}).Plan(); err != nil {
 		return nil, nil, err
 	}
 	g = newGuard(store, o)
+	g.readOnly = readOnly
 	if err := g.usePositions(); err != nil {
 		return nil, nil, err
 	}
@@ -95,8 +73,12 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	openFilter := g.hooks().Open
+	if readOnly {
+		openFilter = openReadOnly
+	}
 	s, stale := readState(entries)
-	if f, err := g.hooks().Open(o.Path); err == nil {
+	if f, err := openFilter(o.Path); err == nil {
 		g.filter = f
 	} else if stale == nil {
 		stale = err
@@ -104,11 +86,18 @@ func open(store Store, o *Options) (g *Guard, stale error, err error) {
 	if stale == nil {
 		stale = s.check(g.filter, g.options, g.positions != nil)
 	}
-	g.fit(s, g.filter != nil && ofGuard(g.filter))
-	if stale == nil && g.positions != nil {
+	g.fit(s)
+	switch {
+	case stale != nil:
+	case g.positions != nil:
 		stale = g.catchUp(s)
+	case readOnly:
+		_, durable := durableIn(g.filter)
+		if !g.overflow.addAll(s.missing(durable)) {
+			stale = errTooMany
+		}
 	}
-	if stale != nil {
+	if stale != nil || readOnly {
 		return g, stale, nil
 	}
 	g.id = s.stamp.id
@@ -141,7 +130,7 @@ func (g *Guard) resume(s *state) error {
 	var changes Changes
 	missing := s.missing(durable)
 	g.counts.replayed.Add(uint64(len(missing)))
-	unplaced, _, err := g.insert(missing)
+	unplaced, _, err := g.insert(missing, false)
 	if err == nil {
 		err = g.filter.Sync()
 	}
@@ -225,11 +214,11 @@ func (g *Guard) storeIsEmpty() (bool, error) {
 	return empty, errors.Join(err, s.Close())
 }
 
-// fit fills in the options that the caller left to the filter. own says that the filter at the path
-// was made by a guard, for whatever store. s has the store's entries, or is nil.
-func (g *Guard) fit(s *state, own bool) {
+// fit fills in the options that the caller left to the filter, if a guard has made that, for whatever
+// store. s has the store's entries, or is nil.
+func (g *Guard) fit(s *state) {
 	var f guarded.Filter
-	if own {
+	if g.filter != nil && ofGuard(g.filter) {
 		f = g.filter
 	}
 	var asked uint64

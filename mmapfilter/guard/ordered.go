@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // ErrGone is what [Ordered.Since] yields if the store cannot tell which keys came after a position.
@@ -65,20 +63,16 @@ func (g *Guard) put(hashes []uint64) {
 	p.puts.Add(1)
 }
 
-// take puts hashes into the filter. At the first that finds no room it gives up: a failed insert is
-// slow. All hashes from there on overflow, also those that the filter has, because a rebuild under
-// way is told only of inserts.
+// take puts hashes into the filter. From the first that finds no room on they overflow, also those that
+// the filter has, because a rebuild under way is told only of inserts.
 func (g *Guard) take(hashes []uint64) error {
-	n, added, err := g.filter.InsertUniqueHashes(hashes)
-	if n < len(hashes) {
-		g.overflows(hashes[n:])
+	unplaced, done, err := g.insert(hashes, true)
+	if len(unplaced) > 0 {
+		g.overflows(unplaced)
 	}
 	g.mu.Lock()
-	g.mu.addKnown(uint64(n - added))
-	g.mu.Unlock()
-	if errors.Is(err, mmapfilter.ErrFull) {
-		return nil
-	}
+	defer g.mu.Unlock()
+	g.mu.addKnown(done.known)
 	return err
 }
 
@@ -214,7 +208,7 @@ func (g *Guard) takeMissing(hashes []uint64) (err error) {
 	g.counts.replayed.Add(uint64(len(hashes)))
 	if g.readOnly {
 		hashes = slices.DeleteFunc(hashes, g.filter.ContainsHash)
-	} else if hashes, _, err = insertUntilFull(g.filter, hashes, true); err != nil {
+	} else if hashes, _, err = g.insert(hashes, true); err != nil {
 		return err
 	}
 	if !g.overflow.addAll(hashes) {

@@ -150,10 +150,6 @@ func (s *stamp) encode() []byte {
 }
 
 func decodeStamp(b []byte) (s stamp, ok bool) {
-	// Version 1 has no capacity, and version 2 no covers: such a store names no owner either.
-	if n := len(b); n == stampBytes-16 && b[0] == 1 || n == stampBytes-8 && b[0] == 2 {
-		b = append(append([]byte{stampVersion}, b[1:]...), make([]byte, stampBytes-n)...)
-	}
 	if len(b) != stampBytes || b[0] != stampVersion || b[2] > stampReset|stampOrdered|stampUnknown {
 		return s, false
 	}

@@ -61,7 +61,7 @@ func TestKilledInMark(t *testing.T) {
 // A brokenFilter takes nothing in.
 type brokenFilter struct{ guarded.Filter }
 
-func (brokenFilter) InsertUniqueHashes([]uint64) (n, added int, err error) { return 0, 0, errStuck }
+func (brokenFilter) InsertHashes([]uint64, bool) (n, added int, err error) { return 0, 0, errStuck }
 
 // TestDrainFails has the filter not take in what is on its way there: Stats say so, whoever has
 // noticed, and no key is hidden.

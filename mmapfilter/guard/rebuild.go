@@ -312,8 +312,8 @@ func (r *rebuild) insert(overflowed []uint64) error {
 	g := r.g
 	g.order.Lock()
 	defer g.order.Unlock()
-	unplaced, operations, err := insertUntilFull(g.filter, overflowed, g.options.Deletes == Rebuild)
-	g.order.operations += operations
+	unplaced, done, err := g.insert(overflowed, true)
+	g.order.operations += done.operations
 	if err != nil {
 		g.fail(err)
 		return err

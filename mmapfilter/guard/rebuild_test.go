@@ -269,21 +269,11 @@ type fullCounter struct {
 	full int
 }
 
-func (f *fullCounter) count(err error) {
+func (f *fullCounter) InsertHashes(hashes []uint64, unique bool) (n, added int, err error) {
+	n, added, err = f.Filter.InsertHashes(hashes, unique)
 	if errors.Is(err, mmapfilter.ErrFull) {
 		f.full++
 	}
-}
-
-func (f *fullCounter) InsertHash(hash uint64) (err error) {
-	err = f.Filter.InsertHash(hash)
-	f.count(err)
-	return err
-}
-
-func (f *fullCounter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
-	n, added, err = f.Filter.InsertUniqueHashes(hashes)
-	f.count(err)
 	return n, added, err
 }
 

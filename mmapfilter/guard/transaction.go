@@ -3,6 +3,10 @@ package guard
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
+	"sync"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // A Tx is a transaction of the store that is about to be committed. One goroutine calls, in this
@@ -133,7 +137,7 @@ func (t *Tx) insert() (unplaced []uint64) {
 	g.order.Lock()
 	defer g.order.Unlock()
 	t.record = g.newRecord(g.order.operations)
-	unplaced, done, err := g.insert(t.puts)
+	unplaced, done, err := g.insert(t.puts, false)
 	if err != nil {
 		g.fail(err)
 	}
@@ -143,12 +147,33 @@ func (t *Tx) insert() (unplaced []uint64) {
 	return unplaced
 }
 
-// insert is insertEach or insertUnique.
-func (g *Guard) insert(hashes []uint64) (unplaced []uint64, done inserted, err error) {
-	if g.options.Deletes == Exact {
-		return insertEach(g.filter, hashes)
+// inserted counts operations that insert hashes.
+type inserted struct {
+	operations uint64
+	known      uint64 // those whose hash the filter had
+}
+
+// insert puts hashes into the filter, each as one operation: with deletes: Rebuild unless the filter has
+// it. It returns those that found no room, or, after an error, all that may not be in the filter. If
+// there is only some room, the hashes from the first on that finds none are not tried: to find none is
+// slow.
+func (g *Guard) insert(hashes []uint64, someRoom bool) (unplaced []uint64, done inserted, err error) {
+	for len(hashes) > 0 {
+		n, added, err := g.filter.InsertHashes(hashes, g.options.Deletes == Rebuild)
+		done.operations += uint64(n)
+		done.known += uint64(n - added)
+		if hashes = hashes[n:]; err == nil {
+			break
+		}
+		if !errors.Is(err, mmapfilter.ErrFull) {
+			return append(unplaced, hashes...), done, err
+		}
+		if done.operations++; someRoom {
+			return hashes, done, nil
+		}
+		unplaced, hashes = append(unplaced, hashes[0]), hashes[1:]
 	}
-	return insertUnique(g.filter, hashes)
+	return unplaced, done, nil
 }
 
 // newRecord returns a record for the operations from first on. REQUIRES: g.order.
@@ -327,4 +352,26 @@ func (t *Tx) takeBack() bool {
 		g.order.operations++
 	}
 	return true
+}
+
+// stripes are locks for keys.
+type stripes [256]sync.Mutex
+
+// lock locks the stripes of hashes, and returns them for unlock.
+func (s *stripes) lock(hashes map[uint64]struct{}) (locked []int) {
+	for h := range hashes {
+		locked = append(locked, int(h%uint64(len(s))))
+	}
+	slices.Sort(locked)
+	locked = slices.Compact(locked)
+	for _, i := range locked {
+		s[i].Lock()
+	}
+	return locked
+}
+
+func (s *stripes) unlock(locked []int) {
+	for _, i := range locked {
+		s[i].Unlock()
+	}
 }

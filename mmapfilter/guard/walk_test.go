@@ -85,14 +85,13 @@ func (f *diskFilter) ContainsHash(h uint64) bool      { return f.has[h] }
 func (f *diskFilter) Len() uint64                     { return uint64(len(f.has)) }
 func (f *diskFilter) Cap() uint64                     { return uint64(f.room) }
 func (f *diskFilter) TargetRate() float64             { return defaultRate }
-func (f *diskFilter) InsertHash(h uint64) error       { panic("only Exact inserts so") }
 func (f *diskFilter) DurableSeq() uint64              { return f.seq }
 func (f *diskFilter) DurableOps() uint64              { return 0 }
 func (f *diskFilter) Seal(context.Context) error      { return nil }
 func (f *diskFilter) Close() error                    { return nil }
 func (f *diskFilter) DeleteHash(uint64) (bool, error) { panic("only Exact deletes") }
 
-func (f *diskFilter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
+func (f *diskFilter) InsertHashes(hashes []uint64, _ bool) (n, added int, err error) {
 	f.disk.step()
 	for _, h := range hashes {
 		if !f.has[h] {

@@ -55,12 +55,9 @@
 //
 // # Crashes
 //
-// The filter becomes durable on its own, after the store: no commit waits for another sync. What it
-// lacks after a crash is in the reserved bucket, and is put into it when the store is opened. A filter
-// that is missing, damaged, or older or newer than the store is rebuilt in the background, from a
-// read transaction; until that is done every Get asks the store. A process that is killed, and a power
-// loss, leave nothing else. With bbolt.Options.NoSync a power loss may damage the store itself; while
-// the store is whole, the filter has its keys.
+// No commit waits for another sync. What the filter lacks after a crash is in the reserved bucket; package
+// guard says when it is rebuilt instead. With bbolt.Options.NoSync a power loss may damage the store
+// itself; while the store is whole, the filter has its keys.
 //
 // # What it costs
 //

@@ -32,12 +32,11 @@ type store struct {
 	// the commit deleted, so transactions of before do not ask it.
 	late atomic.Uint64
 
-	// before is what Prepare sees: the state before the transaction whose keys it is told.
+	// before is what Prepare sees: the state before the transaction whose keys it is told. Guarded by
+	// the writer lock.
 	before struct {
-		sync.Mutex
-		preparing bool
-		tx        *bbolt.Tx                // begun when first asked
-		buckets   map[string]*bbolt.Bucket // by path; nil for what is not there
+		tx      *bbolt.Tx                // begun when first asked
+		buckets map[string]*bbolt.Bucket // by path; nil for what is not there
 	}
 }
 
@@ -222,35 +221,18 @@ func (n *snapshot) close() error {
 
 // prepare is t.Prepare. REQUIRES: the writer lock, so that nothing is committed meanwhile.
 func (s *store) prepare(t *guard.Tx) guard.Changes {
-	b := &s.before
-	b.Lock()
-	b.preparing = true
-	b.Unlock()
 	defer func() {
-		b.Lock()
-		defer b.Unlock()
-		if b.tx != nil {
-			_ = b.tx.Rollback() // of a read transaction: no error is possible
+		if s.before.tx != nil {
+			_ = s.before.tx.Rollback() // of a read transaction: no error is possible
 		}
-		b.preparing, b.tx, b.buckets = false, nil, nil
+		s.before.tx, s.before.buckets = nil, nil
 	}()
 	return t.Prepare()
 }
 
-// Has implements guard.Store.
+// Has implements guard.Store. Only prepare has it called.
 func (s *store) Has(joined []byte) (there bool, err error) {
 	b := &s.before
-	b.Lock()
-	defer b.Unlock()
-	if !b.preparing {
-		err = s.db.View(func(tx *bbolt.Tx) error {
-			key, names := SplitKey(joined)
-			bucket := find(tx, names)
-			there = bucket != nil && bucket.Get(key) != nil
-			return nil
-		})
-		return there, err
-	}
 	if b.tx == nil {
 		if b.tx, err = s.db.Begin(false); err != nil {
 			b.tx = nil

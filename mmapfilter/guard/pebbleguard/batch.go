@@ -104,16 +104,21 @@ func (d *DB) NewSnapshot() *Snapshot {
 	return &Snapshot{d.DB.NewSnapshot(), d, view}
 }
 
-// Get is pebble.Snapshot.Get.
-func (s *Snapshot) Get(key []byte) ([]byte, io.Closer, error) {
-	if s.db.guard.AbsentIn(s.view, key) {
+// getIn is Get of a snapshot that was begun at a view.
+func (d *DB) getIn(v guard.View, s pebble.Reader, key []byte) ([]byte, io.Closer, error) {
+	if d.guard.AbsentIn(v, key) {
 		return nil, nil, pebble.ErrNotFound
 	}
-	value, c, err := s.Snapshot.Get(key)
+	value, c, err := s.Get(key)
 	if err == nil || err == pebble.ErrNotFound {
-		s.db.guard.FoundIn(s.view, key, err == nil)
+		d.guard.FoundIn(v, key, err == nil)
 	}
 	return value, c, err
+}
+
+// Get is pebble.Snapshot.Get.
+func (s *Snapshot) Get(key []byte) ([]byte, io.Closer, error) {
+	return s.db.getIn(s.view, s.Snapshot, key)
 }
 
 // NewIter is pebble.Snapshot.NewIter, without the reserved keys.
@@ -141,14 +146,7 @@ func (d *DB) NewEventuallyFileOnlySnapshot(ranges []pebble.KeyRange) *Eventually
 
 // Get is pebble.EventuallyFileOnlySnapshot.Get.
 func (s *EventuallyFileOnlySnapshot) Get(key []byte) ([]byte, io.Closer, error) {
-	if s.db.guard.AbsentIn(s.view, key) {
-		return nil, nil, pebble.ErrNotFound
-	}
-	value, c, err := s.EventuallyFileOnlySnapshot.Get(key)
-	if err == nil || err == pebble.ErrNotFound {
-		s.db.guard.FoundIn(s.view, key, err == nil)
-	}
-	return value, c, err
+	return s.db.getIn(s.view, s.EventuallyFileOnlySnapshot, key)
 }
 
 // NewIter is pebble.EventuallyFileOnlySnapshot.NewIter, without the reserved keys.

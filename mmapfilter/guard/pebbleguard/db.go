@@ -165,8 +165,7 @@ func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble
 	if err != nil {
 		return err
 	}
-	d.turns.begin(unknown)
-	defer d.turns.end(unknown)
+	defer d.turns.take(unknown)()
 	outcome := guard.Unknown // an error does not say that nothing has happened
 	defer func() {
 		t.Done(outcome)
@@ -202,24 +201,17 @@ type turns struct {
 	mu sync.RWMutex
 }
 
-func (t *turns) begin(alone bool) {
+// take takes a turn, and returns what ends it.
+func (t *turns) take(alone bool) (end func()) {
 	switch {
 	case !t.on:
+		return func() {}
 	case alone:
 		t.mu.Lock()
-	default:
-		t.mu.RLock()
+		return t.mu.Unlock
 	}
-}
-
-func (t *turns) end(alone bool) {
-	switch {
-	case !t.on:
-	case alone:
-		t.mu.Unlock()
-	default:
-		t.mu.RUnlock()
-	}
+	t.mu.RLock()
+	return t.mu.RUnlock
 }
 
 // follow tells a transaction what a batch does. unknown says that it deletes keys that nobody knows.

@@ -65,8 +65,7 @@ func (d *DB) ingest(ctx context.Context, paths []string, unknown bool, do func()
 	if d.options.ReadOnly {
 		return pebble.ErrReadOnly
 	}
-	d.turns.begin(true)
-	defer d.turns.end(true)
+	defer d.turns.take(true)()
 	var open []*guard.Tx
 	outcome := guard.Unknown
 	defer func() {

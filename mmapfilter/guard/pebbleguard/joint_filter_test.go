@@ -86,8 +86,26 @@ func (f *simFilter) Cap() uint64                   { return f.w.Superblock().Cap
 func (f *simFilter) Normalisation() string         { return f.w.Superblock().Normalisation() }
 func (f *simFilter) TargetRate() float64           { return f.w.Superblock().TargetRate() }
 
-func (f *simFilter) InsertHash(hash uint64) error {
-	return f.do(func() error { return f.full(f.w.Insert(hash)) })
+func (f *simFilter) InsertHashes(hashes []uint64, unique bool) (n, added int, err error) {
+	isNew := make([]bool, len(hashes))
+	err = f.do(func() error {
+		if unique {
+			return f.full(f.w.InsertUniqueAll(hashes, &n, isNew))
+		}
+		for ; n < len(hashes); n++ {
+			if err := f.full(f.w.Insert(hashes[n])); err != nil {
+				return err
+			}
+			isNew[n] = true
+		}
+		return nil
+	})
+	for _, is := range isNew[:n] {
+		if is {
+			added++
+		}
+	}
+	return n, added, err
 }
 
 func (f *simFilter) full(err error) error {
@@ -95,17 +113,6 @@ func (f *simFilter) full(err error) error {
 		return errors.Join(mmapfilter.ErrFull, f.w.CountFull())
 	}
 	return err
-}
-
-func (f *simFilter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
-	isNew := make([]bool, len(hashes))
-	err = f.do(func() error { return f.full(f.w.InsertUniqueAll(hashes, &n, isNew)) })
-	for _, is := range isNew[:n] {
-		if is {
-			added++
-		}
-	}
-	return n, added, err
 }
 
 func (f *simFilter) DeleteHash(hash uint64) (deleted bool, err error) {

@@ -47,9 +47,15 @@ func (f filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
 	return bridge.Of(f.Filter).Rebuild(ctx, &opts.RebuildOptions, opts.CapacityFor, opts.Hashes)
 }
 
-func (f filter) InsertUniqueHashes(hashes []uint64) (n, added int, err error) {
+func (f filter) InsertHashes(hashes []uint64, unique bool) (n, added int, err error) {
 	var are [256]bool
 	for n < len(hashes) && err == nil {
+		if !unique {
+			if err = f.InsertHash(hashes[n]); err == nil {
+				n, added = n+1, added+1
+			}
+			continue
+		}
 		var done int
 		done, err = f.InsertUniqueHashBatch(hashes[n:min(n+len(are), len(hashes))], are[:])
 		for _, is := range are[:done] {
@@ -74,9 +80,9 @@ type Keys interface {
 
 // Changes are those that a transaction makes.
 type Changes interface {
-	InsertHash(hash uint64) error
-	// InsertUniqueHashes is InsertUniqueHashBatch, but returns only how many it has added.
-	InsertUniqueHashes(hashes []uint64) (n, added int, err error)
+	// InsertHashes is InsertHash of n hashes, up to the first error, or InsertUniqueHashBatch. It
+	// returns only how many it has added.
+	InsertHashes(hashes []uint64, unique bool) (n, added int, err error)
 	DeleteHash(hash uint64) (deleted bool, err error)
 }
 
