@@ -120,8 +120,7 @@ type goldenVolume struct {
 func (v *goldenVolume) Random() uint64 { return v.random.Uint64() }
 
 func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log, kept []byte) {
-	g, err := layout.NewGeometry(s.kind, s.Params, lines)
-	must(t, err)
+	g := s.Geometry(t, lines)
 	vol := &goldenVolume{Volume: crashsim.NewVolume(g, 1, layout.PageBytes, keep)}
 	vol.random.Seed(1, 1)
 	w, _, err := writer.Open(vol, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})

@@ -39,7 +39,7 @@ func goldenImages() []goldenImage {
 		})
 	}
 	for _, s := range []shape{newShape(layout.Packed, 12, 4), newShape(layout.Packed, 31, 2), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4)} {
-		add(fmt.Sprintf("%s-f%d", s.kind, s.FingerprintBits), s, nil)
+		add(fmt.Sprintf("%s-f%d", s.Kind, s.FingerprintBits), s, nil)
 	}
 	for _, s := range []shape{compact5, compact7, compact10, compact19, compact26} {
 		add(fmt.Sprintf("compact-q%d", s.Quotients), s, nil)

@@ -405,11 +405,6 @@ func flipBit(path string, off int) error {
 	return os.WriteFile(path, data, 0o644)
 }
 
-// newMemoryVolume makes a volume with an empty filter in the heap.
-func newMemoryVolume(tb testing.TB, p shape, lines uint64) *tabletest.Volume {
-	return p.table().Volume(tb, lines)
-}
-
 func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *writer.Writer {
 	tb.Helper()
 	w, _, err := writer.Open(v, writer.LogSize{First: logBytes, Most: logBytes})

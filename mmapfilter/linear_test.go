@@ -81,7 +81,7 @@ type target struct {
 }
 
 func heapTarget(t *testing.T, lines uint64, logBytes int64) target {
-	w := mustWriter(t, newMemoryVolume(t, compact26, lines), logBytes)
+	w := mustWriter(t, compact26.Volume(t, lines), logBytes)
 	return target{
 		w: w, insert: w.Insert, unique: w.InsertUnique, delete: w.Delete,
 		contains: eachWay(w.Contains, w.ContainsAll, w.Count),

@@ -36,8 +36,7 @@ func TestOrderOfLoads(t *testing.T) {
 }
 
 func orderOfLoads(t *testing.T, s shape, data []byte, page int) {
-	g, err := layout.NewGeometry(s.kind, s.Params, 1)
-	must(t, err)
+	g := s.Geometry(t, 1)
 	table := layout.NewTable(g)
 	words, perPage := recovery.Words(data), page/8
 	// The epoch is at the end of page 0 and the counter in page 1; the first half of the line is in
@@ -197,8 +196,7 @@ func TestDirectLooksAgain(t *testing.T) {
 func directLooksAgain(t *testing.T, s shape, has bool) {
 	perPage := os.Getpagesize() / 8
 	perPageLines := uint64(perPage) / layout.BlockWords
-	g, err := layout.NewGeometry(s.kind, s.Params, 2*perPageLines)
-	must(t, err)
+	g := s.Geometry(t, 2*perPageLines)
 	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	var key []byte
 	var home layout.Item
@@ -263,8 +261,7 @@ func TestOrderOfSecondLook(t *testing.T) {
 func orderOfSecondLook(t *testing.T, s shape) {
 	perPage := uint64(os.Getpagesize() / 8)
 	lines := perPage / layout.BlockWords // of a page
-	g, err := layout.NewGeometry(s.kind, s.Params, 2*lines)
-	must(t, err)
+	g := s.Geometry(t, 2*lines)
 	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	var key []byte
 	var hash uint64

@@ -78,8 +78,7 @@ func TestLooksBetweenLoads(t *testing.T) {
 func testLooksBetweenLoads(t *testing.T, s shape) {
 	const theSlots, withoutCounters = "the counts, and the item has a slot", "Lookup without counters"
 	const lower = 30 // items before that one
-	g, err := layout.NewGeometry(s.kind, s.Params, 200)
-	must(t, err)
+	g := s.Geometry(t, 200)
 	table, hasher := layout.NewTable(g), layout.NewHasher(8)
 	perPage := uint64(os.Getpagesize() / 8)
 	var key []byte

@@ -110,7 +110,7 @@ type machine struct {
 // class from the same home, and some, twins, that have it from its other line.
 func newMachine(t *rapid.T, path string, p shape) *machine {
 	most := uint64(4)
-	if p.kind == layout.Packed || p.kind == layout.SemiSorted {
+	if p.Kind == layout.Packed || p.Kind == layout.SemiSorted {
 		most = 24 // of which some are in two words, or in two blocks
 	}
 	lines := rapid.Uint64Range(1, most).Draw(t, "lines")

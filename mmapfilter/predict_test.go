@@ -22,7 +22,7 @@ type memoryPlacer struct {
 // newPlacer returns a placer on an empty table in memory.
 func newPlacer(t *testing.T, s shape, lines, seed uint64) *memoryPlacer {
 	t.Helper()
-	table, view := s.table().Memory(t, lines)
+	table, view := s.Memory(t, lines)
 	return &memoryPlacer{t, place.New(table, place.NewUnlogged(table, view)), table, view, rand.New(rand.NewPCG(seed, lines)), nil}
 }
 
@@ -112,17 +112,17 @@ func TestPredictedRate(t *testing.T) {
 	t.Parallel() // uses only one processor
 	for _, s := range []shape{newCompact(49, 4), compact7, compact26, newShape(layout.Packed, 8, 4), newShape(layout.Packed, 13, 1), newShape(layout.SemiSorted, 9, 4)} {
 		for slots, tables := range map[uint64]uint64{200: small(uint64(40), 10), 800: small(uint64(20), 10), 20_000: 2} {
-			lines := slots / s.slots()
+			lines := slots / s.Slots()
 			for _, percent := range []uint64{90, 100, 105, 120, 150} {
-				all := lines * s.slots()
+				all := lines * s.Slots()
 				keys, room := all*percent/100, all
-				if s.kind == layout.Compact { // guests take more
+				if s.Kind == layout.Compact { // guests take more
 					room = room * 95 / 100
 				}
 				if keys > room+layout.StashEntries*9/10 || slots == 20_000 && s.BucketSize == 1 {
 					continue // it is full before that
 				}
-				predicted := layout.Predict(s.kind, s.Params, float64(keys)/float64(all)).Rate
+				predicted := layout.Predict(s.Kind, s.Params, float64(keys)/float64(all)).Rate
 				mean, squares := 0.0, 0.0
 				for seed := range tables {
 					p := newPlacer(t, s, lines, seed+keys<<32)
@@ -133,7 +133,7 @@ func TestPredictedRate(t *testing.T) {
 				}
 				deviation := math.Sqrt(max(squares-mean*mean, 0))
 				noise := 4 * deviation / math.Sqrt(float64(tables))
-				if least := map[layout.Kind]float64{layout.Compact: 0.99}[s.kind]; mean > 1.01+noise || mean < max(least, 0.8)-noise {
+				if least := map[layout.Kind]float64{layout.Compact: 0.99}[s.Kind]; mean > 1.01+noise || mean < max(least, 0.8)-noise {
 					t.Errorf("%s, %d lines, %d %%: the rate is %.3f of the one predicted", s, lines, percent, mean)
 				}
 			}
@@ -155,10 +155,10 @@ func TestDesignLoads(t *testing.T) {
 	}
 	for _, s := range append(all, newShape(layout.SemiSorted, 8, 4), newShape(layout.SemiSorted, 13, 4), newShape(layout.SemiSorted, 32, 4)) {
 		slots := small(uint64(100_000), 30_000)
-		lines := slots / s.slots()
-		slots = lines * s.slots()
+		lines := slots / s.Slots()
+		slots = lines * s.Slots()
 		p := newPlacer(t, s, lines, 95)
-		if s.kind != layout.Compact {
+		if s.Kind != layout.Compact {
 			for p.add() {
 			}
 			paper := map[int]float64{1: 0.50, 2: 0.84, 4: 0.95, 8: 0.98}[s.BucketSize]
@@ -167,9 +167,9 @@ func TestDesignLoads(t *testing.T) {
 			}
 			continue
 		}
-		load := float64(layout.DesignLoads(s.kind, s.Params).Usual) / 100
+		load := s.load()
 		p.addTo(uint64(float64(slots) * load))
-		second, predicted := secondShare(p.table, p.view), layout.Predict(s.kind, s.Params, load).Second
+		second, predicted := secondShare(p.table, p.view), layout.Predict(s.Kind, s.Params, load).Second
 		noise := 3 * 0.1 / math.Sqrt(float64(lines)) // the share differs from line to line by less than 0.1
 		if math.Abs(second-predicted) > 0.1*predicted+noise || predicted > 0.095 {
 			t.Errorf("%s: second lines at design load: %.4f, predicted %.4f", s, second, predicted)

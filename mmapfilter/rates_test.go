@@ -11,6 +11,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 )
 
 // TestRates covers C1 and C4 at design load, with half a million keys and as many absent ones. No key is
@@ -57,7 +58,7 @@ func TestEveryFingerprint(t *testing.T) {
 	const n = 30_000
 	for _, kind := range layout.Kinds() {
 		for _, p := range layouttest.Params(kind) {
-			r := measureRate(t, shape{kind, p}.options(Options{}), n)
+			r := measureRate(t, shape{tabletest.Shape{Kind: kind, Params: p}}.options(Options{}), n)
 			if r.missing != 0 || r.measured > r.asked+4*standardError(r.asked, n)+3./n {
 				t.Errorf("%s %v: %d missing, rate %g, and %g was promised", kind, p, r.missing, r.measured, r.asked)
 			}

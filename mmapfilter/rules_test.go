@@ -71,7 +71,7 @@ func TestCopies(t *testing.T) {
 				t.Fatalf("%d copies: count %d, length %d", copies, f.Count(key), f.Len())
 			}
 		}
-		n := 2*p.slots() + 10
+		n := 2*p.Slots() + 10
 		for i := range n {
 			must(t, f.Insert(key))
 			check(f, i+1)
@@ -135,7 +135,7 @@ func TestStashCounts(t *testing.T) {
 func TestTwins(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
 		rng := seeded(t, p.Fingerprints())
-		f, _ := newLines(t, p, p.lines(3), Options{})
+		f, _ := newLines(t, p, p.Lines(3), Options{})
 		table := writerOf(f).Table()
 		m := newKeySet(table)
 		var twins []uint64
@@ -186,7 +186,7 @@ func TestTwins(t *testing.T) {
 // TestFull covers C3: a full filter has room for a key that was just deleted, and loses nothing.
 func TestFull(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
-		f, path := newLines(t, p, p.lines(3), Options{})
+		f, path := newLines(t, p, p.Lines(3), Options{})
 		h := &held{t, newKeySet(writerOf(f).Table()), f, path, seeded(t, 3)}
 		h.fill()
 		for range 200 {
@@ -211,9 +211,9 @@ func TestDeletesBesideADamagedStash(t *testing.T) {
 			if p.FingerprintBits == 32 && name == "no fingerprint" {
 				return // every value is a fingerprint
 			}
-			f, path := newLines(t, p, p.lines(20), Options{LogBytes: wal.MinBytes})
+			f, path := newLines(t, p, p.Lines(20), Options{LogBytes: wal.MinBytes})
 			table := writerOf(f).Table()
-			hashes := hashes(1, int(table.Lines()*p.slots()/2))
+			hashes := hashes(1, int(table.Lines()*p.Slots()/2))
 			insertAll(t, f, hashes)
 			must(t, f.Close())
 			var entry words
@@ -303,7 +303,7 @@ func TestClientResumes(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
 		const steps = 3000
 		rng := seeded(t, rand.Uint64())
-		f, path := newLines(t, p, p.lines(1), Options{LogBytes: wal.MinBytes})
+		f, path := newLines(t, p, p.Lines(1), Options{LogBytes: wal.MinBytes})
 		c := &client{refused: make([]bool, steps)}
 		for range steps { // some of them are equal
 			c.hashes = append(c.hashes, spread(rng.IntN(steps)))

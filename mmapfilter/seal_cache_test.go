@@ -58,7 +58,7 @@ type cachedVolume struct {
 }
 
 func newCachedVolume(t *testing.T, failing int, half bool) *cachedVolume {
-	v := &cachedVolume{Volume: newMemoryVolume(t, compact26, 3), failing: failing, half: half}
+	v := &cachedVolume{Volume: compact26.Volume(t, 3), failing: failing, half: half}
 	v.file = &cachedFile{v.File, v, slices.Clone(v.File.Mem), map[uint64]struct{}{}}
 	return v
 }

@@ -7,23 +7,13 @@ import (
 )
 
 // A shape is a tabletest.Shape to make filters of.
-type shape struct {
-	kind layout.Kind
-	layout.Params
-}
-
-func (s shape) table() tabletest.Shape      { return tabletest.Shape{Kind: s.kind, Params: s.Params} }
-func (s shape) String() string              { return s.table().String() }
-func (s shape) slots() uint64               { return s.table().Slots() }
-func (s shape) lines(forties uint64) uint64 { return s.table().Lines(forties) }
+type shape struct{ tabletest.Shape }
 
 // newShape returns a shape of a layout of the paper.
-func newShape(k layout.Kind, f, b int) shape {
-	return shape{k, layout.Params{FingerprintBits: f, BucketSize: b}}
-}
+func newShape(k layout.Kind, f, b int) shape { return shape{tabletest.Paper(k, f, b)} }
 
 func newCompact(quotients, remainderBits int) shape {
-	return shape{layout.Compact, layout.Params{Quotients: quotients, RemainderBits: remainderBits}}
+	return shape{tabletest.Compact(quotients, remainderBits)}
 }
 
 var (
@@ -44,37 +34,34 @@ func oneEach() []shape { return shapesOf(tabletest.OneEach()) }
 
 func shapesOf(tables []tabletest.Shape) (all []shape) {
 	for _, s := range tables {
-		all = append(all, shape{s.Kind, s.Params})
+		all = append(all, shape{s})
 	}
 	return all
 }
 
+// load returns the usual design load.
+func (s shape) load() float64 { return float64(layout.DesignLoads(s.Kind, s.Params).Usual) / 100 }
+
 // options returns options that lead to the shape. One of Compact must be what is planned for its rate.
 func (s shape) options(o Options) Options {
-	o.Layout = s.kind
-	if s.kind != layout.Compact {
-		o.FingerprintBits, o.BucketSize = s.FingerprintBits, s.BucketSize
+	if o.Layout = s.Kind; s.Kind == layout.Compact {
+		o.FalsePositiveRate = layout.Predict(s.Kind, s.Params, s.load()).Rate
 		return o
 	}
-	load := float64(layout.DesignLoads(s.kind, s.Params).Usual) / 100
-	o.FalsePositiveRate = layout.Predict(s.kind, s.Params, load).Rate
+	o.FingerprintBits, o.BucketSize = s.FingerprintBits, s.BucketSize
 	return o
 }
 
 // planned returns the plan of a filter with that many lines.
 func (s shape) planned(tb rapid.TB, lines uint64, opts Options) (Plan, Options) {
 	tb.Helper()
-	if opts = s.options(opts); s.kind == layout.Compact {
+	if opts = s.options(opts); s.Kind == layout.Compact {
 		opts.FalsePositiveRate = 0.9 // then there is no limit on keys
 	}
-	load := float64(layout.DesignLoads(s.kind, s.Params).Usual) / 100
-	opts.Capacity = max(uint64(float64(lines*s.slots())*load), 1)
+	opts.Capacity = max(uint64(float64(lines*s.Slots())*s.load()), 1)
 	o := opts.withDefaults()
 	plan, err := o.plan(o.Capacity)
-	if err == nil {
-		plan.Lines = lines
-		plan.geometry, err = layout.NewGeometry(s.kind, s.Params, lines)
-	}
 	must(tb, err)
+	plan.Lines, plan.geometry = lines, s.Geometry(tb, lines)
 	return plan, o
 }

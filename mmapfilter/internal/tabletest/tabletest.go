@@ -12,6 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	_ "github.com/mmapfilter/mmapfilter/layout/all"
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
+	"pgregory.net/rapid"
 )
 
 // A Shape is a layout with its parameters.
@@ -42,13 +43,20 @@ func (s Shape) Lines(forties uint64) uint64 { return max(forties*40/s.Slots(), s
 // fewer lines, the stash has entries for all classes there are, and counts their items.
 func (s Shape) Least() uint64 { return 1 + 4000/s.Fingerprints() }
 
-// Memory returns an empty table of a shape, in memory.
-func (s Shape) Memory(tb testing.TB, lines uint64) (layout.Table, layout.View) {
+// Geometry returns the geometry of that many lines.
+func (s Shape) Geometry(tb rapid.TB, lines uint64) layout.Geometry {
 	tb.Helper()
 	g, err := layout.NewGeometry(s.Kind, s.Params, lines)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return g
+}
+
+// Memory returns an empty table of a shape, in memory.
+func (s Shape) Memory(tb testing.TB, lines uint64) (layout.Table, layout.View) {
+	tb.Helper()
+	g := s.Geometry(tb, lines)
 	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
 	return layout.NewTable(g), layout.NewView(words, g)
 }

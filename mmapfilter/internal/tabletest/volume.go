@@ -151,10 +151,7 @@ func (s Shape) Keeping(tb rapid.TB, lines uint64) *Volume {
 
 func (s Shape) volume(tb rapid.TB, lines uint64, change func(sb *layout.Superblock)) *Volume {
 	tb.Helper()
-	g, err := layout.NewGeometry(s.Kind, s.Params, lines)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	g := s.Geometry(tb, lines)
 	var sb layout.Superblock
 	sb.SetGeneration(1)
 	sb.SetGeometry(g)
