@@ -325,32 +325,6 @@ func TestGetsSmall(t *testing.T) {
 	opened(t, killed, func(f *Filter) { mustBeSmall(t, f, 1000) })
 }
 
-// TestLargeBeforeALoad covers K5: a filter that was made large does not shrink before it is filled,
-// however it is opened, nor does one that was rebuilt larger; once it has been filled, it does.
-func TestLargeBeforeALoad(t *testing.T) {
-	const eighth = 20_000
-	f, path := createGrowing(t, 8*eighth, layout.Auto)
-	mustInsert(t, f, 0, 10)
-	mustDelete(t, f, 9, 10)
-	f.Close()
-	opened(t, path, func(f *Filter) {
-		mustDelete(t, f, 8, 9)
-		if awaitGrowth(f); f.Cap() != 8*eighth {
-			t.Fatalf("a capacity of %d before the load", f.Cap())
-		}
-		must(t, f.Rebuild(context.Background(), &RebuildOptions{Capacity: 8*eighth + 8}))
-		mustDelete(t, f, 7, 8)
-		if awaitGrowth(f); f.Cap() != 8*eighth+8 {
-			t.Fatalf("a capacity of %d after a rebuild for the load", f.Cap())
-		}
-	})
-	opened(t, path, func(f *Filter) { mustInsert(t, f, 10, eighth+10) })
-	for from := uint64(10); from < eighth+10; from += eighth / 4 {
-		opened(t, path, func(f *Filter) { mustDelete(t, f, from, from+eighth/4) })
-	}
-	opened(t, path, func(f *Filter) { mustBeSmall(t, f, 7) })
-}
-
 // TestShortUnderLoad covers K5: NAME.hashes stays short also while operations come as fast as they can
 // during each rebuild. Close refuses further operations, and ends, however long the history is.
 func TestShortUnderLoad(t *testing.T) {

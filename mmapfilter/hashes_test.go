@@ -128,6 +128,8 @@ func TestHashesDamaged(t *testing.T) {
 		if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, ErrCorrupt) {
 			t.Errorf("byte %d: %v", off, err)
 		}
+		_, err := f.ExpireBefore(context.Background(), time.Now())
+		mustLack(t, "expire", err)
 		must(t, errors.Join(damaged, flipBit(path+".hashes", off)))
 	}
 	if err := f.Rebuild(context.Background(), nil); err != nil {

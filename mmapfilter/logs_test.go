@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// TestUnusedLog covers W8: a log that a killed process has made, and never used, does not keep a filter
-// from being opened, and goes.
+// TestUnusedLog covers W8: a log that a killed process has made, and never used, or the hashes of a
+// rebuild that did not end, do not keep a filter from being opened, and go.
 func TestUnusedLog(t *testing.T) {
 	_, closed := mustBuild(t, nil, numbers(0, 20))
 	for name, path := range map[string]string{"killed": deadWriter(t, 10, 10), "closed": closed} {
@@ -21,6 +21,11 @@ func TestUnusedLog(t *testing.T) {
 		}
 		mustListed(t, filepath.Dir(path), filepath.Base(path))
 	}
+	f, path := mustCreate(t, &Options{Capacity: 100, KeepHashes: true})
+	mustInsert(t, f, 0, 50)
+	must(t, errors.Join(f.Close(), copyOver(path+".hashes.new", path+".hashes")))
+	opened(t, path, func(f *Filter) { mustInsert(t, f, 50, 60) })
+	mustListed(t, filepath.Dir(path), "filter.mmf", "filter.mmf.hashes")
 }
 
 // TestLogOfAMovedFilter: what is done to a file that has the name of one whose writer died spares the

@@ -136,7 +136,7 @@ func TestOpenOrCreate(t *testing.T) {
 	if _, err := OpenOrCreate(filepath.Join(dir, "other"), nil, nil); !errors.As(err, new(*OptionError)) {
 		t.Errorf("without a capacity: %v", err)
 	}
-	if _, err := OpenOrCreate(filepath.Join(dir, "0"), nil, &OpenOptions{LogBytes: 1}); !errors.As(err, new(*OptionError)) {
+	if _, err := OpenOrCreate(filepath.Join(dir, "0"), &Options{Capacity: 9}, &OpenOptions{LogBytes: 1}); !errors.As(err, new(*OptionError)) {
 		t.Errorf("a log of a byte: %v", err)
 	}
 }

@@ -153,6 +153,12 @@ func TestRun(t *testing.T) {
 			if done, err := r.job.Old.Writer.Delete(hashOf(7)); !done || err != nil {
 				r.Error(done, err)
 			}
+			for range slowEvery * replayAtOnce / 2 { // so many that operations have to wait
+				r.insert(500)
+				if done, err := r.job.Old.Writer.Delete(hashOf(500)); !done || err != nil {
+					r.Fatal(done, err)
+				}
+			}
 			if added, err := r.job.Old.Writer.InsertUnique(hashOf(400)); added || err != nil {
 				r.Error(added, err)
 			}
@@ -331,18 +337,33 @@ func TestNoHashes(t *testing.T) {
 	r.leavesNothing()
 }
 
-// TestAnotherFile: a file that has taken the place of the old one by other means is left alone.
+// TestAnotherFile covers W9: a file that has taken the place of the old one by other means, before the
+// new one is built or after, is left alone.
 func TestAnotherFile(t *testing.T) {
-	r := newRun(t)
-	path := r.job.Old.Files.Path()
-	if err := os.Rename(path, path+".moved"); err != nil {
-		t.Fatal(err)
-	}
-	if swapped, err := Run(context.Background(), r.job); swapped || !errors.Is(err, recovery.ErrReplaced) {
-		t.Errorf("%t, %v", swapped, err)
-	}
-	if _, err := os.Stat(osfile.RebuildPath(path)); err == nil {
-		t.Error("there is a new file")
+	for _, late := range []bool{false, true} {
+		r := newRun(t)
+		path, open := r.job.Old.Files.Path(), r.job.Open
+		another := func() {
+			if err := errors.Join(os.Rename(path, path+".moved"), os.WriteFile(path, []byte("another"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !late {
+			another()
+		}
+		r.job.Open = func(to string) (*writer.Work, error) {
+			another()
+			return open(to)
+		}
+		if swapped, err := Run(context.Background(), r.job); swapped || !errors.Is(err, recovery.ErrReplaced) {
+			t.Errorf("late %t: %t, %v", late, swapped, err)
+		}
+		if data, err := os.ReadFile(path); string(data) != "another" {
+			t.Errorf("late %t: the file has %d bytes, %v", late, len(data), err)
+		}
+		if _, err := os.Stat(osfile.RebuildPath(path)); !late && err == nil {
+			t.Error("there is a new file")
+		}
 	}
 }
 
