@@ -122,6 +122,11 @@ func TestFollowBesideBuilds(t *testing.T) {
 	t.Chdir(t.TempDir())
 	buildHere(t, "apple\n")
 	f := followHere(t, "f.mmf")
+	printed := make(chan string)
+	go func() {
+		rest, _ := io.ReadAll(f.lines)
+		printed <- string(rest)
+	}()
 	built := make(chan bool)
 	go func() {
 		defer close(built)
@@ -138,7 +143,11 @@ func TestFollowBesideBuilds(t *testing.T) {
 		}
 		f.ask(absent, "")
 	}
-	f.endWith("apple\n", "apple\n", exitYes, "")
+	f.ask("apple\n", "")
+	f.typed.Close()
+	if rest, e := <-printed, <-f.exit; rest != "apple\n" || e != exitYes || f.stderr.Len() > 0 {
+		t.Errorf("%.100q, exit %d, %q", rest, e, &f.stderr)
+	}
 }
 
 // buildHere builds f.mmf from keys.

@@ -14,6 +14,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// Commands have the order in which they are added.
+func init() { cobra.EnableCommandSorting = false }
+
 func main() {
 	ctx := untilSignal(context.Background())
 	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -104,7 +107,6 @@ func newRootCommand() *cobra.Command {
 		fmt.Fprint(cmd.OutOrStdout(), cmd.UsageString())
 	})
 	root.DisableFlagsInUseLine = true
-	cobra.EnableCommandSorting = false
 	root.SetFlagErrorFunc(flagMistake)
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.HasParent() && !strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) && slices.Contains(args, "") {
