@@ -1,9 +1,10 @@
-package all
+package all_test
 
 import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
 // TestEpochFallsBack: the epoch of a file that is superseded falls again if the other file cannot
@@ -11,71 +12,39 @@ import (
 // take them for what they were. An item comes home, its file is superseded in vain, and the next
 // move begins: some of the stores are made before one load of a lookup, others before another one.
 func TestEpochFallsBack(t *testing.T) {
-	g, err := layout.NewGeometry(layout.Packed, layout.Params{FingerprintBits: 12, BucketSize: 4}, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := layout.NewTable(g)
+	tab := layouttest.Table(t, layout.Packed, layout.Params{FingerprintBits: 12, BucketSize: 4}, 200)
 	const hash = 0x9e3779b97f4a7c15
-	home := table.Split(hash)
-	other := table.Alternate(home)
-	words := func() (runtime, stash, region []uint64) {
-		return make([]uint64, layout.RuntimeWords), make([]uint64, layout.StashBytes/8), make([]uint64, g.RegionBytes/8)
+	home := tab.Split(hash)
+	other := tab.Alternate(home)
+	place := func(v *layout.View, it layout.Item) {
+		layouttest.Change(tab, v.Region, it.Line, func(l *layout.Line) { tab.Place(l, it, nil) })
 	}
-	image := func(it layout.Item) []uint64 {
-		_, _, region := words()
-		var l layout.Line
-		layout.Load(table, region, it.Line, &l)
-		if !table.Place(&l, it, nil) {
-			t.Fatal("no room")
-		}
-		layout.Store(table, region, it.Line, &l)
-		return region
+	leave := func(v *layout.View) {
+		layouttest.Change(tab, v.Region, other.Line, func(l *layout.Line) { tab.Remove(l, other, nil) })
 	}
-	here, there := image(home), image(other)
-	type store struct{ word, value uint64 }
-	var stores []store
-	counterOf := func(it layout.Item) uint64 {
-		first, _ := table.Words(it.Line)
-		return layout.WordRuntime + layout.CounterOf(layout.WordRegion+first)
+	turn := func(v *layout.View) {
+		first, _ := tab.Words(other.Line)
+		v.Runtime[layout.CounterOf(layout.WordRegion+first)]++
 	}
-	counters := map[uint64]uint64{}
-	turn := func(it layout.Item) {
-		c := counterOf(it)
-		counters[c]++
-		stores = append(stores, store{c, counters[c]})
+	epoch := func(value uint64) func(*layout.View) {
+		return func(v *layout.View) { v.Runtime[layout.RuntimeEpoch] = value }
 	}
-	put := func(it layout.Item, region []uint64) {
-		first, n := table.Words(it.Line)
-		for w := first; w < first+uint64(n); w++ {
-			stores = append(stores, store{layout.WordRegion + w, region[w]})
-		}
+	stores := []func(*layout.View){
+		func(v *layout.View) { place(v, home) }, turn, leave, turn,
+		epoch(layout.Superseded), epoch(2),
+		turn, // the next move begins
 	}
-	_, _, empty := words()
-	epoch := uint64(layout.WordRuntime + layout.RuntimeEpoch)
-	put(home, here)
-	turn(other)
-	put(other, empty)
-	turn(other)
-	stores = append(stores, store{epoch, layout.Superseded}, store{epoch, 2})
-	turn(other) // the next move begins
 	run := func(first, second, k, m int) (found bool) {
-		runtime, stash, region := words()
-		copy(region, there)
-		runtime[layout.RuntimeEpoch] = 2
-		view := layout.ViewOf(region, stash, runtime)
+		v := layouttest.View(tab)
+		place(v, other)
+		epoch(2)(v)
 		done, loads := 0, 0
 		until := func(n int) {
 			for ; done < n; done++ {
-				switch s := stores[done]; {
-				case s.word >= layout.WordRegion:
-					region[s.word-layout.WordRegion] = s.value
-				default:
-					runtime[s.word-layout.WordRuntime] = s.value
-				}
+				stores[done](v)
 			}
 		}
-		return layout.Lookup(table, func(word uint64) uint64 {
+		return layout.Lookup(tab, func(word uint64) uint64 {
 			if loads == k {
 				until(first)
 			}
@@ -83,7 +52,7 @@ func TestEpochFallsBack(t *testing.T) {
 				until(second)
 			}
 			loads++
-			return view.At(word)
+			return v.At(word)
 		}, hash)
 	}
 	const loads = 26 // two looks
