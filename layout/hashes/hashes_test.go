@@ -310,36 +310,6 @@ func TestLastPage(t *testing.T) {
 	}
 }
 
-// TestLastPageDamaged covers K1 for the last page of the tail: every bit of it counts, its number, and
-// what is before it.
-func TestLastPageDamaged(t *testing.T) {
-	make := func(from uint64) *file {
-		f, _ := newFile(t, 9, []Age{{First: 1, Last: 2}}, operations(tailEntries+40, from, 1e8))
-		return f
-	}
-	f := make(1e9)
-	p := &f.pages[1]
-	at, from := Place{start.Identity, 1, f.counted.Check}, p.From()
-	for bit := range 64 * PageWords {
-		p[bit/64] ^= 1 << (bit % 64)
-		_, _, err := ReadTail(p, at, from, func(Entry) {})
-		mustBeK1(t, "a flipped bit", err)
-		p[bit/64] ^= 1 << (bit % 64)
-	}
-	f.pages[1], f.pages[2] = f.pages[2], f.pages[1]
-	mustBreak(t, f, "the other page")
-	other := make(2e9)
-	f = make(1e9)
-	f.pages[1], f.counted.Last = other.pages[1], other.counted.Last
-	mustBreak(t, f, "the last page of a copy that went another way")
-	f = make(1e9)
-	f.counted.Last = 0
-	mustBreak(t, f, "a last page that is not counted")
-	f = make(1e9)
-	f.end.Chain++
-	mustBreak(t, f, "another history")
-}
-
 // TestCopyOfATail: a copy begins again where it was made, whatever became of the original.
 func TestCopyOfATail(t *testing.T) {
 	all := operations(2*tailEntries, 5e9, 1e8)
@@ -453,6 +423,15 @@ func TestDamage(t *testing.T) {
 	f = make(1e9)
 	f.pages[5] = other.pages[5]
 	mustBreak(t, f, "a page of a copy that went another way")
+	f = make(1e9)
+	f.pages[2], f.counted.Last = other.pages[2], other.counted.Last
+	mustBreak(t, f, "the last page of a copy that went another way")
+	f = make(1e9)
+	f.counted.Last = 0
+	mustBreak(t, f, "a last page that is not counted")
+	f = make(1e9)
+	f.end.Chain++
+	mustBreak(t, f, "another history")
 }
 
 // TestSigned covers the rest of K1: pages with the right check that say what cannot be.
