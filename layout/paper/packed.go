@@ -20,23 +20,11 @@ const (
 )
 
 func init() {
-	layout.Register(layout.Packed, &layout.Spec{
-		Name:         "packed",
-		Params:       packedParams(),
-		ItemBits:     func(p layout.Params) int { return p.FingerprintBits },
-		SlotsPerLine: func(p layout.Params) int { return p.BucketSize },
-		LineBits:     func(p layout.Params) int { return p.BucketSize * p.FingerprintBits },
-		Loads:        pairLoads,
-		Bounds:       pairBounds(2), // that a slot of up to 32 bits may be in
-		Predict: func(p layout.Params, load float64) layout.Absent {
-			return pairPredict(p, float64(p.BucketSize)*load)
-		},
-		Crowded: pairCrowded,
-		Bind: func(p layout.Params, lines uint64) layout.Table {
-			return newTable(layout.Packed, p, lines, uint64(p.BucketSize*p.FingerprintBits))
-		},
-	})
+	const words = 2 // that a slot of up to 32 bits may be in
+	register(layout.Packed, "packed", packedParams(), packedBits, words)
 }
+
+func packedBits(p layout.Params) int { return p.BucketSize * p.FingerprintBits }
 
 func packedParams() (all []layout.Params) {
 	for f := minPackedBits; f <= maxPackedBits; f++ {

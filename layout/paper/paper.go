@@ -22,6 +22,29 @@ type table struct {
 	ones, highs, inLane uint64
 }
 
+// register makes a layout known, whose changes touch at most so many words: of a slot or, semi-sorted, of
+// a bucket.
+func register(k layout.Kind, name string, params []layout.Params, lineBits func(layout.Params) int, words int) {
+	layout.Register(k, &layout.Spec{
+		Name:         name,
+		Params:       params,
+		ItemBits:     func(p layout.Params) int { return p.FingerprintBits },
+		SlotsPerLine: func(p layout.Params) int { return p.BucketSize },
+		LineBits:     lineBits,
+		Loads:        pairLoads,
+		Bounds: func(p layout.Params) layout.Bounds {
+			return layout.Bounds{SearchLines: mostKicks, PathMoves: pathMoves[p.BucketSize], PlaceStores: words, RemoveStores: words}
+		},
+		Predict: func(p layout.Params, load float64) layout.Absent {
+			return pairPredict(p, float64(p.BucketSize)*load)
+		},
+		Crowded: pairCrowded,
+		Bind: func(p layout.Params, lines uint64) layout.Table {
+			return newTable(k, p, lines, uint64(lineBits(p)))
+		},
+	})
+}
+
 func newTable(k layout.Kind, p layout.Params, lines, size uint64) *table {
 	t := &table{kind: k, lines: lines, size: size, f: p.FingerprintBits, b: p.BucketSize}
 	t.values = 1<<t.f - 1
@@ -83,13 +106,6 @@ const mostKicks = 500
 // table that is as good as full it goes about 22, 10 or 6 moves deep. A path may have nearly twice as
 // many. So the bound ends no search, and limits the words that an operation may change.
 var pathMoves = map[int]int{1: mostKicks / 2, 2: 2*22 - 4, 4: 2*10 - 4, 8: 2 * 6}
-
-// pairBounds: words is the most that a change touches: of a slot or, semi-sorted, of a bucket.
-func pairBounds(words int) func(layout.Params) layout.Bounds {
-	return func(p layout.Params) layout.Bounds {
-		return layout.Bounds{SearchLines: mostKicks, PathMoves: pathMoves[p.BucketSize], PlaceStores: words, RemoveStores: words}
-	}
-}
 
 func (t *table) Split(h uint64) layout.Item {
 	line, rest := layout.SplitHash(h, t.lines)
@@ -170,12 +186,17 @@ func (t *table) change(l *layout.Line, line uint64, s *bucket, adds bool, stores
 	}
 }
 
-func (t *table) Free(words []uint64, line uint64) (n uint64) {
+func (t *table) Free(words []uint64, line uint64) uint64 {
 	_, bit, size := t.place(line)
 	l := load(words, size)
 	s := t.read(l[:], bit)
-	for _, fp := range s[:t.b] {
-		if fp == 0 {
+	return uint64(t.b) - s.items()
+}
+
+// items returns the number of slots in use.
+func (s *bucket) items() (n uint64) {
+	for _, fp := range s {
+		if fp != 0 {
 			n++
 		}
 	}
@@ -203,36 +224,19 @@ func (t *table) swap(l *layout.Line, line uint64, old, fp uint32, stores *layout
 }
 
 func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item) []layout.Item {
-	dst = dst[:0]
-	s := t.slots(l, it.Line)
-	for _, fp := range s[:t.b] {
-		if fp != 0 {
-			dst = append(dst, layout.Item{Line: it.Line, Fp: fp})
-		}
-	}
-	return dst
+	return t.Items(dst[:0], l, it.Line)
 }
 
 func (t *table) Probe(l *layout.Line, line uint64) layout.Absent {
-	items := 0
 	s := t.slots(l, line)
-	for _, fp := range s[:t.b] {
-		if fp != 0 {
-			items++
-		}
-	}
-	return pairPredict(t.Params(), float64(items))
+	return pairPredict(t.Params(), float64(s.items()))
 }
 
 func (t *table) CheckLines(region []uint64, from, to uint64) (items, line uint64, err error) {
 	for line = from; line < to; line++ {
 		at := line * t.size
 		s := t.read(region[at/64:], at%64)
-		for _, fp := range s[:t.b] {
-			if fp != 0 {
-				items++
-			}
-		}
+		items += s.items()
 		if t.kind == layout.SemiSorted {
 			if err := checkSorted(region[at/64:], at%64, &s); err != nil {
 				return items, line, err
@@ -257,7 +261,7 @@ func (t *table) Items(dst []layout.Item, l *layout.Line, line uint64) []layout.I
 	s := t.slots(l, line)
 	for _, fp := range s[:t.b] {
 		if fp != 0 {
-			dst = append(dst, layout.Item{Line: line, Fp: uint32(fp)})
+			dst = append(dst, layout.Item{Line: line, Fp: fp})
 		}
 	}
 	return dst
