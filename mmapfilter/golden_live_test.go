@@ -121,7 +121,7 @@ func (v *goldenVolume) Random() uint64 { return v.random.Uint64() }
 
 func makeGoldenLive(t *testing.T, s shape, lines uint64, keep bool) (filter, log, kept []byte) {
 	g := s.Geometry(t, lines)
-	vol := &goldenVolume{Volume: crashsim.NewVolume(g, 1, layout.PageBytes, keep)}
+	vol := &goldenVolume{Volume: crashsim.NewVolume(g, 1, layout.PageBytes, keep, nil)}
 	vol.random.Seed(1, 1)
 	w, _, err := writer.Open(vol, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes})
 	must(t, err)

@@ -22,7 +22,7 @@ type Beside struct {
 }
 
 // NewBeside makes an empty filter that may take the place of the one of the volume, as durable as one
-// that was published. Its LSNs begin after lsn. edit changes the superblock before it is signed.
+// that was published. Its LSNs begin after lsn. edit is as for NewVolume.
 func (v *Volume) NewBeside(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layout.Superblock)) *Beside {
 	i := 1 - v.dir.names[filterName]
 	for n := beside; n < allNames; n++ {

@@ -396,7 +396,7 @@ func (l *life) rebuild() {
 	lsn := old.LSN() + 1<<20
 	failed := v.Failed
 	v.muted = true
-	b := v.NewBeside(u.geometry, uint64(u.Number)+uint64(l.op+1)<<8+uint64(l.depth)<<16, u.keeps, lsn, asMade)
+	b := v.NewBeside(u.geometry, uint64(u.Number)+uint64(l.op+1)<<8+uint64(l.depth)<<16, u.keeps, lsn, nil)
 	var next Writer
 	err := l.call(func() (err error) {
 		next, err = l.x.sys.fill(b, l.hashesIn())

@@ -18,7 +18,7 @@ func testVolume(t *testing.T, sectorBytes int) *Volume {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewVolume(g, 1, sectorBytes, false)
+	return NewVolume(g, 1, sectorBytes, false, nil)
 }
 
 // all is a loss that keeps the newest of everything; none keeps nothing.

@@ -8,13 +8,9 @@ import (
 )
 
 // NewVolume makes a volume with an empty, clean filter file. Sectors have 8, 64, 512 or
-// 4096 bytes. keep says whether the filter keeps its hashes.
-func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool) *Volume {
-	return NewFilter(g, seed, sectorBytes, keep, asMade)
-}
-
-// NewFilter is NewVolume; edit changes the superblock before it is signed.
-func NewFilter(g layout.Geometry, seed uint64, sectorBytes int, keep bool, edit func(*layout.Superblock)) *Volume {
+// 4096 bytes. keep says whether the filter keeps its hashes. edit, if not nil, changes the superblock
+// before it is signed.
+func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool, edit func(*layout.Superblock)) *Volume {
 	v := new(Volume)
 	v.v = v
 	v.reseed(seed)
@@ -42,9 +38,6 @@ func (d *disk) begin(g layout.Geometry, shift uint, head []uint64) {
 	}
 }
 
-// asMade leaves a superblock as it is.
-func asMade(*layout.Superblock) {}
-
 // head returns the superblocks of an empty filter, whose LSNs begin after lsn.
 func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layout.Superblock)) []uint64 {
 	var sb layout.Superblock
@@ -62,7 +55,9 @@ func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layo
 		sb.SetKeepsHashes(false)
 		sb.SetHashes(layout.Hashes{Identity: h.Identity, Pages: hashes.FirstBase, Check: h.Page(0).Check(0)})
 	}
-	edit(&sb)
+	if edit != nil {
+		edit(&sb)
+	}
 	sb.Sign()
 	words := make([]uint64, layout.OffRuntime/8)
 	for i := range words {

@@ -245,7 +245,7 @@ func (u *Universe) newKey(hash uint64) key {
 // fill makes the filter that every trace starts with.
 func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	u.keeps = s.keep
-	v := NewVolume(u.geometry, uint64(u.Number)+1, 4096, s.keep)
+	v := NewVolume(u.geometry, uint64(u.Number)+1, 4096, s.keep, nil)
 	w, _, err := sys.Open(v)
 	if err != nil {
 		return err

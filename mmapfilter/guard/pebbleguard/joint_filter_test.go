@@ -35,7 +35,7 @@ func simGeometry(capacity uint64) layout.Geometry {
 }
 
 func (m *machine) createFilter(_ string, o *mmapfilter.Options) (guarded.Filter, error) {
-	m.vol = crashsim.NewFilter(simGeometry(o.Capacity), o.Seed, 512, false, func(sb *layout.Superblock) {
+	m.vol = crashsim.NewVolume(simGeometry(o.Capacity), o.Seed, 512, false, func(sb *layout.Superblock) {
 		sb.SetNormalisation(o.Normalisation)
 		sb.SetCapacity(o.Capacity)
 	})
