@@ -9,6 +9,47 @@ import (
 // tell the guard the answer with [Guard.Found].
 func (g *Guard) Absent(key []byte) bool { return g.absent(key, nil) }
 
+// AbsentBatch is [Guard.Absent] of many keys: it answers for keys[i] in absent[i], which must have room.
+// It waits for the memory of many keys at a time, so it takes less time than as many calls of Absent.
+func (g *Guard) AbsentBatch(keys [][]byte, absent []bool) {
+	absent = absent[:len(keys)]
+	clear(absent)
+	if !g.serving.Load() {
+		g.counts.unfiltered.Add(uint64(len(keys)))
+		return
+	}
+	var hashes [64]uint64
+	var at [len(hashes)]int
+	for next := 0; next < len(keys); {
+		n := 0
+		for ; next < len(keys) && n < len(hashes); next++ {
+			if g.covers(keys[next]) {
+				hashes[n], at[n] = g.filter.Hash(keys[next]), next
+				n++
+			}
+		}
+		g.absentHashes(hashes[:n], at[:n], absent)
+	}
+}
+
+// absentHashes asks for hashes in the order of places that absent has. The answers are in absent[at[i]].
+func (g *Guard) absentHashes(hashes []uint64, at []int, absent []bool) {
+	var found, on [64]bool
+	for i, h := range hashes {
+		on[i] = g.positions != nil && g.positions.incoming.has(h) || g.overflow.has(h)
+	}
+	g.filter.ContainsHashes(hashes, found[:len(hashes)])
+	for i, h := range hashes {
+		c := g.counts.of(h)
+		if on[i] || found[i] {
+			c.passed.Add(1)
+			continue
+		}
+		absent[at[i]] = true
+		c.skipped.Add(1)
+	}
+}
+
 // A View is the instant at which a reading transaction, or a snapshot of the store, began.
 type View uint64
 

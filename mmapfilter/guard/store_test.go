@@ -130,15 +130,23 @@ func (r ordered) Since(at uint64) iter.Seq2[[]byte, error] {
 	return r.keysOf(maps.Clone(r.rows.rows), at)
 }
 
-// hidden returns the keys that the guard hides.
-func (r *rows) hidden(g *Guard) (keys []string) {
+// hidden returns the keys that the guard hides, if it is asked for each or for all.
+func (r *rows) hidden(g *Guard) (hidden []string) {
 	defer r.use()()
+	var keys [][]byte
 	for key := range r.rows {
-		if key[0] != 0 && g.Absent([]byte(key)) {
-			keys = append(keys, key)
+		if key[0] != 0 {
+			keys = append(keys, []byte(key))
 		}
 	}
-	return keys
+	absent := make([]bool, len(keys))
+	g.AbsentBatch(keys, absent)
+	for i, key := range keys {
+		if absent[i] || g.Absent(key) {
+			hidden = append(hidden, string(key))
+		}
+	}
+	return hidden
 }
 
 func must(t *testing.T, err error) {

@@ -91,6 +91,12 @@ func (f *diskFilter) Seal(context.Context) error      { return nil }
 func (f *diskFilter) Close() error                    { return nil }
 func (f *diskFilter) DeleteHash(uint64) (bool, error) { panic("only Exact deletes") }
 
+func (f *diskFilter) ContainsHashes(hashes []uint64, found []bool) {
+	for i, h := range hashes {
+		found[i] = f.has[h]
+	}
+}
+
 func (f *diskFilter) InsertHashes(hashes []uint64, _ bool) (n, added int, err error) {
 	f.disk.step()
 	for _, h := range hashes {

@@ -61,6 +61,7 @@ func TestKill(t *testing.T)        { guardtest.Kill(t, engine(true, true)) }
 func TestFiles(t *testing.T)       { guardtest.Files(t, engine(true, false)) }
 func TestGrowth(t *testing.T)      { guardtest.Growth(t, engine(true, false)) }
 func TestOnce(t *testing.T)        { guardtest.Once(t, engine(true, false)) }
+func TestBatch(t *testing.T)       { guardtest.Batch(t, engine(true, false)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, engine(true, false)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, engine(true, false)) }
 func TestOldReader(t *testing.T)   { guardtest.Old(t, engine(true, false)) }
@@ -110,6 +111,10 @@ func (d *testStore) Copy(to string) error { return guardtest.CopyDir(to, d.optio
 func (d *testStore) Get(key string) (value []byte, err error) {
 	err = d.View(func(txn *Txn) error { value, err = testTxn{txn, d}.Get(key); return err })
 	return value, err
+}
+
+func (d *testStore) AbsentBatch(keys []string) []bool {
+	return guardtest.AbsentBatch(keys, d.DB.AbsentBatch)
 }
 
 func (d *testStore) Reader() (guardtest.Reader, error) {

@@ -55,6 +55,9 @@ func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 // within one.
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
+// AbsentBatch is guard.Guard.AbsentBatch, of keys that [JoinKey] has made.
+func (d *DB) AbsentBatch(keys [][]byte, absent []bool) { d.guard.AbsentBatch(keys, absent) }
+
 // Compact is bbolt.Compact. The copy has the entries of the guard, too.
 func Compact(dst *bbolt.DB, src *DB, txMaxSize int64) error {
 	return bbolt.Compact(dst, src.DB, txMaxSize)

@@ -62,6 +62,7 @@ func TestKill(t *testing.T)        { guardtest.Kill(t, engine(0)) }
 func TestFiles(t *testing.T)       { guardtest.Files(t, engine(largeMap)) }
 func TestGrowth(t *testing.T)      { guardtest.Growth(t, engine(0)) }
 func TestOnce(t *testing.T)        { guardtest.Once(t, engine(largeMap)) }
+func TestBatch(t *testing.T)       { guardtest.Batch(t, engine(largeMap)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, engine(largeMap)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, engine(largeMap)) }
 func TestOldReader(t *testing.T)   { guardtest.Old(t, engine(largeMap)) }
@@ -92,6 +93,19 @@ func (d testStore) Copy(to string) error { return guardtest.CopyDir(to, d.dir) }
 func (d testStore) Get(key string) (value []byte, err error) {
 	err = d.View(func(t *Tx) error { value, err = testTx{t}.Get(key); return err })
 	return value, err
+}
+
+func (d testStore) AbsentBatch(keys []string) []bool {
+	joined := make([]string, len(keys))
+	for i, key := range keys {
+		buckets, name := split(key)
+		var path []byte
+		for _, b := range buckets {
+			path = appendName(path, []byte(b))
+		}
+		joined[i] = string(appendKey(path, name))
+	}
+	return guardtest.AbsentBatch(joined, d.DB.AbsentBatch)
 }
 
 func (d testStore) Reader() (guardtest.Reader, error) {

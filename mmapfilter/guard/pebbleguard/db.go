@@ -98,6 +98,9 @@ func (d *DB) found(key []byte, err error) {
 	}
 }
 
+// AbsentBatch is guard.Guard.AbsentBatch: Get would not ask the store for the keys that are absent.
+func (d *DB) AbsentBatch(keys [][]byte, absent []bool) { d.guard.AbsentBatch(keys, absent) }
+
 // Has reports whether a key is there.
 func (d *DB) Has(key []byte) (bool, error) {
 	_, c, err := d.Get(key)

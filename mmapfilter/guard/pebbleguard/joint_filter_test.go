@@ -79,12 +79,13 @@ func (f *simFilter) do(what func() error) error {
 	return what()
 }
 
-func (f *simFilter) Hash(key []byte) uint64        { return f.hash.Hash(key) }
-func (f *simFilter) ContainsHash(hash uint64) bool { return f.w.Contains(hash) }
-func (f *simFilter) Len() uint64                   { return f.w.Len() }
-func (f *simFilter) Cap() uint64                   { return f.w.Superblock().Capacity() }
-func (f *simFilter) Normalisation() string         { return f.w.Superblock().Normalisation() }
-func (f *simFilter) TargetRate() float64           { return f.w.Superblock().TargetRate() }
+func (f *simFilter) Hash(key []byte) uint64          { return f.hash.Hash(key) }
+func (f *simFilter) ContainsHash(hash uint64) bool   { return f.w.Contains(hash) }
+func (f *simFilter) ContainsHashes([]uint64, []bool) { panic("nobody asks for many") }
+func (f *simFilter) Len() uint64                     { return f.w.Len() }
+func (f *simFilter) Cap() uint64                     { return f.w.Superblock().Capacity() }
+func (f *simFilter) Normalisation() string           { return f.w.Superblock().Normalisation() }
+func (f *simFilter) TargetRate() float64             { return f.w.Superblock().TargetRate() }
 
 func (f *simFilter) InsertHashes(hashes []uint64, unique bool) (n, added int, err error) {
 	isNew := make([]bool, len(hashes))

@@ -52,6 +52,7 @@ func TestKill(t *testing.T)        { guardtest.Kill(t, suite(few<<2, false)) }
 func TestFiles(t *testing.T)       { guardtest.Files(t, suite(0, false)) }
 func TestGrowth(t *testing.T)      { guardtest.Growth(t, suite(few<<4, false)) }
 func TestOnce(t *testing.T)        { guardtest.Once(t, suite(0, false)) }
+func TestBatch(t *testing.T)       { guardtest.Batch(t, suite(0, false)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, suite(0, false)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, suite(0, false)) }
 func TestPermissions(t *testing.T) { guardtest.Mode(t, suite(0, false)) }
@@ -119,6 +120,10 @@ func (d *testStore) Copy(to string) error {
 		}
 	}
 	return guardtest.CopyDir(to, d.dir)
+}
+
+func (d *testStore) AbsentBatch(keys []string) []bool {
+	return guardtest.AbsentBatch(keys, d.DB.AbsentBatch)
 }
 
 func (d *testStore) Reader() (guardtest.Reader, error) {

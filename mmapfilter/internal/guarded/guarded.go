@@ -73,6 +73,7 @@ type Keys interface {
 	Hash(key []byte) uint64
 	Normalisation() string
 	ContainsHash(hash uint64) bool
+	ContainsHashes(hashes []uint64, found []bool)
 	Len() uint64
 	Cap() uint64
 	TargetRate() float64

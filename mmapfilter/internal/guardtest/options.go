@@ -99,6 +99,41 @@ func Covers(t *testing.T, e Engine) {
 	})
 }
 
+// Batch covers C9: a lookup of many keys answers for each as one of this key does, while the filter serves
+// and while it cannot.
+func Batch(t *testing.T, e Engine) {
+	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		o := Quiet(deletes)
+		o.Covers, o.CoversVersion = func(key []byte) bool { return key[len(key)-1] != '7' }, "no 7"
+		d := e.MustOpen(t, t.TempDir(), o)
+		Set(t, d, 0, 100)
+		var keys []string
+		for i := range 300 {
+			keys = append(keys, Number(i*7%300))
+		}
+		for _, serves := range []bool{true, false} {
+			if !serves {
+				Must(t, d.Guard().Doubt())
+			}
+			for _, n := range []int{0, 1, 63, 64, 65, 300} {
+				before := d.GuardStats()
+				absent, skipped := d.AbsentBatch(keys[:n]), uint64(0)
+				for i, key := range keys[:n] {
+					if want := serves && key >= Number(100) && key[len(key)-1] != '7'; absent[i] != want {
+						t.Errorf("%q among %d, served %t: absent %t", key, n, serves, absent[i])
+					}
+					if absent[i] {
+						skipped++
+					}
+				}
+				if s := d.GuardStats(); s.Skipped-before.Skipped != skipped || !serves && s.Unfiltered-before.Unfiltered != uint64(n) {
+					t.Errorf("%d of %d: %+v", skipped, n, s)
+				}
+			}
+		}
+	})
+}
+
 // Old covers G1: a reader that began before deletes finds what it finds in the store, once the filter
 // has let the keys go. The filter is not asked, so what the store says tells nothing of it.
 func Old(t *testing.T, e Engine) {

@@ -30,6 +30,7 @@ func TestModel(t *testing.T)     { guardtest.Model(t, engine) }
 func TestKill(t *testing.T)      { guardtest.Kill(t, engine) }
 func TestFiles(t *testing.T)     { guardtest.Files(t, engine) }
 func TestOnce(t *testing.T)      { guardtest.Once(t, engine) }
+func TestBatch(t *testing.T)     { guardtest.Batch(t, engine) }
 func TestOldReader(t *testing.T) { guardtest.Old(t, engine) }
 
 // A testTable is a table in a directory.
@@ -44,6 +45,10 @@ func (t testTable) Close() error                   { return t.close() }
 func (t testTable) Copy(to string) error           { return guardtest.CopyDir(to, t.dir) }
 func (t testTable) Get(key string) ([]byte, error) { return there(t.get([]byte(key))) }
 func (t testTable) Step(*guardtest.Worker) error   { return nil }
+func (t testTable) AbsentBatch(keys []string) []bool {
+	return guardtest.AbsentBatch(keys, t.guard.AbsentBatch)
+}
+
 func (t testTable) Reader() (guardtest.Reader, error) {
 	r, err := t.begin()
 	return testReader{r}, err
