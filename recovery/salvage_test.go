@@ -336,8 +336,8 @@ func TestSalvageWithAnotherLog(t *testing.T) {
 	}
 }
 
-// TestSalvageWithTheLogOfACopy: a log of a copy that has done the same is taken, and one that went another
-// way is not.
+// TestSalvageWithTheLogOfACopy: a log of a copy that has done the same is taken, and one that went
+// another way is not.
 func TestSalvageWithTheLogOfACopy(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		path := newKeeping(t, false)

@@ -13,8 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestItemsOfHashes: for any number of lines, Hash returns the lowest hash of the item that Split makes of
-// a hash, and Alternate is its own inverse: the item seen from its other line is of the same class.
+// TestItemsOfHashes: for any number of lines, Hash returns the lowest hash of the item that Split
+// makes of a hash, and Alternate is its own inverse: the item seen from its other line is of the
+// same class.
 func TestItemsOfHashes(t *testing.T) {
 	for _, k := range layout.Kinds() {
 		for _, p := range layouttest.Params(k) {

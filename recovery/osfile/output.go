@@ -73,8 +73,8 @@ func (o *Output) Discard() error {
 // WriteFile makes a file with data, or replaces one that begins as given (see NewOutput), all at once.
 func WriteFile(path, begins string, data []byte) error { return writeFile(path, begins, data, false) }
 
-// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file; not on a file system that can
-// neither rename a file so nor link it.
+// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file; not on a file system
+// that can neither rename a file so nor link it.
 func WriteNewFile(path, begins string, data []byte) error { return writeFile(path, begins, data, true) }
 
 func writeFile(path, begins string, data []byte, isNew bool) error {

@@ -48,8 +48,8 @@ func SyncDir(path string) error {
 	return errors.Join(syncDir(dir), closeDir(dir))
 }
 
-// openDir opens a directory so that the names in it can be made durable. It returns nil on Windows, which
-// has no call to sync a directory, and makes a rename durable with its journal.
+// openDir opens a directory so that the names in it can be made durable. It returns nil on Windows,
+// which has no call to sync a directory, and makes a rename durable with its journal.
 func openDir(path string) (*os.File, error) {
 	if runtime.GOOS == "windows" {
 		return nil, nil
