@@ -338,7 +338,14 @@ func TestHashesMustBeKept(t *testing.T) {
 				failed := v.failed
 				v.fail(0, false)
 				if h.Live() {
-					if err := h.EndCheckpoint(); err != nil {
+					err := h.EndCheckpoint()
+					if err == nil {
+						var k recovery.Kept
+						if k, err = h.Hashes(); err == nil {
+							_, _, err = recovery.EndOfHashes(k.File, h.Superblock())
+						}
+					}
+					if err != nil {
 						t.Fatal(name, err)
 					}
 				}
@@ -366,6 +373,11 @@ func TestHashesMustBeKeptByRecovery(t *testing.T) {
 			h.checkpoint()
 			h.do(900)
 			h.sync()
+			if n%2 == 0 { // and a checkpoint is under way
+				h.BeginCheckpoint()
+				h.do(20)
+				h.sync()
+			}
 			h.do(50)
 			h.must(h.Abandon())
 			lost := false
@@ -411,7 +423,7 @@ func mustHaveLost(t *testing.T, what, path string) {
 	}
 	defer files.Close()
 	w, _, err := recovery.NewWriter(files)
-	if err != nil || !errors.Is(w.HashesErr(), recovery.ErrHashes) || w.Superblock().Hashes().Pages != 0 || w.Superblock().State() == layout.Live {
+	if _, lost := w.Hashes(); err != nil || lost != w.HashesErr() || !errors.Is(lost, recovery.ErrHashes) || w.Superblock().Hashes().Pages != 0 || w.Superblock().State() == layout.Live {
 		t.Errorf("%s: %v; %v, %+v", what, err, w.HashesErr(), w.Superblock().Hashes())
 	}
 }
@@ -483,7 +495,7 @@ func TestWhoMustKeepHashes(t *testing.T) {
 			}
 			files.RequireHashes = required
 			w, _, err := recovery.NewWriter(files)
-			if err != nil || w.MustKeep() != (grows || required) {
+			if err != nil || !w.KeepsHashes() || w.MustKeep() != (grows || required) {
 				t.Errorf("grows %t, required %t: %v", grows, required, err)
 			}
 			files.Close()

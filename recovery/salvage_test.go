@@ -339,7 +339,11 @@ func TestSalvageWithAnotherLog(t *testing.T) {
 // TestSalvageWithTheLogOfACopy: a log of a copy that has done the same is taken, and one that went
 // another way is not.
 func TestSalvageWithTheLogOfACopy(t *testing.T) {
-	for _, same := range []bool{true, false} {
+	for _, c := range []struct {
+		same bool
+		does int // operations of the copy
+		left int
+	}{{true, 4, 4}, {true, 2, 3}, {false, 4, 0}} {
 		path := newKeeping(t, false)
 		twin := copyOf(t, path)
 		h, other := newHistorian(t, path), newHistorian(t, twin)
@@ -348,14 +352,14 @@ func TestSalvageWithTheLogOfACopy(t *testing.T) {
 		h.checkpoint()
 		h.do(2)
 		h.sync()
-		if !same {
+		if !c.same {
 			other.all = make([]hashes.Entry, 1) // so that it does other operations
 		}
-		other.do(4)
+		other.do(c.does)
 		other.sync()
 		h.must(errors.Join(h.Abandon(), other.Abandon(), os.Rename(twin+".stash", path+".stash")))
-		if _, left, err := h.salvaged(path, false); same && (err != nil || left != 4) || !same && !errors.Is(err, layout.ErrCorrupt) {
-			t.Errorf("the same, %t: %d operations, %v", same, left, err)
+		if _, left, err := h.salvaged(path, false); left != c.left || c.same && err != nil || !c.same && !errors.Is(err, layout.ErrCorrupt) {
+			t.Errorf("%+v: %d operations, %v", c, left, err)
 		}
 	}
 }
