@@ -92,22 +92,12 @@ func Unaged() *Ages {
 
 // Each calls do with the items in ascending order, many at a time, and with their ages. It stops at the
 // first error. Call it once. If a file is damaged, the error matches recovery.ErrHashes.
-func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8) error) (err error) {
-	defer func() { err = hashesError(err) }()
-	w := new(worker)
-	for i := range m.parts() {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		sorted, err := m.load(w, i, i+1, true, false)
-		if err == nil {
-			err = do(sorted, w.ages)
-		}
-		if err != nil {
-			return err
-		}
+func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8) error) error {
+	err := m.each(ctx, true, do)
+	if err == nil {
+		err = m.done()
 	}
-	return m.done()
+	return hashesError(err)
 }
 
 // Strays calls do for the hashes whose deletes, since the base, have taken an item of another hash.
@@ -123,13 +113,22 @@ func (m *Merged) Strays(ctx context.Context, do func(hash uint64)) error {
 			do(hash)
 		}
 	}
+	return hashesError(m.each(ctx, false, func([]uint64, []uint8) error { return nil }))
+}
+
+// each loads one partition after the other.
+func (m *Merged) each(ctx context.Context, drop bool, do func(sorted []uint64, ages []uint8) error) error {
 	w := new(worker)
 	for i := range m.parts() {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if _, err := m.load(w, i, i+1, false, false); err != nil {
-			return hashesError(err)
+		sorted, err := m.load(w, i, i+1, drop, false)
+		if err == nil {
+			err = do(sorted, w.ages)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

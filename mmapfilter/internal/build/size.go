@@ -1,8 +1,12 @@
 package build
 
 import (
+	"fmt"
+	"math"
 	"math/bits"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
@@ -138,4 +142,120 @@ func linesFor(capacity, slotPercent, lineBits uint64) (uint64, *Refusal) {
 	}
 	lines, _ := bits.Div64(hi, lo, slotPercent)
 	return RoundUp(max(lines, 1), lineBits), nil
+}
+
+const (
+	// minTaskBits is the smallest range of lines that a task fills: 64 KiB, which any cache holds.
+	minTaskBits = 8 * 65536
+	maxTasks    = maxParts // a task has whole partitions
+)
+
+// TaskCount returns how many ranges of lines a build divides a region into: the largest power of
+// two that leaves each at least minTaskBits.
+func TaskCount(lines, lineBits uint64) uint64 {
+	high, size := bits.Mul64(lines, lineBits)
+	if high > 0 {
+		return maxTasks
+	}
+	if size < 2*minTaskBits {
+		return 1
+	}
+	return min(uint64(1)<<(bits.Len64(size/minTaskBits)-1), maxTasks)
+}
+
+// RoundUp rounds a number of lines up to a multiple of TaskCount, and further if lines share
+// words, so that each range of lines starts at a range of hashes and at a word. That adds at
+// most 0.1 %.
+func RoundUp(lines, lineBits uint64) uint64 {
+	tasks := TaskCount(lines, lineBits)
+	unit := tasks
+	for tasks > 1 && unit/tasks*lineBits%64 != 0 {
+		unit *= 2
+	}
+	return (lines + unit - 1) / unit * unit
+}
+
+// A Refusal says which part of a wish cannot be met, and why.
+type Refusal struct {
+	Field  string // as in mmapfilter.Options
+	Reason string
+}
+
+func refuse(field, format string, args ...any) *Refusal {
+	return &Refusal{field, fmt.Sprintf(format, args...)}
+}
+
+// refuseParams refuses an f or b of a layout that has none.
+func (w Wish) refuseParams() *Refusal {
+	field := ""
+	switch {
+	case w.FingerprintBits != 0:
+		field = "FingerprintBits"
+	case w.BucketSize != 0:
+		field = "BucketSize"
+	}
+	if field == "" || w.Layout != layout.Auto && w.Layout != layout.Compact {
+		return nil
+	}
+	return refuse(field, "only the layouts of the paper, packed and semisorted, have an f and a b; the others follow from the rate")
+}
+
+// refusal says why there is no candidate. known says that the layout has the f and b; the lowest rate
+// that can be reached with these is lowest.
+func (w Wish) refusal(known bool, lowest float64) *Refusal {
+	switch f, b := w.FingerprintBits, w.BucketSize; {
+	case known && f != 0:
+		return refuse("FingerprintBits", "f=%d is too short to tell %d keys apart", f, w.Capacity)
+	case known:
+		return refuse("FalsePositiveRate", "%.3g is below the lowest rate that can be reached, %.3g", w.Rate, lowest)
+	case f != 0 && b != 0:
+		return refuse("FingerprintBits", "layout %s has no f=%d with b=%d; %s", w.Layout, f, b, listParams(w.Layout))
+	case f != 0:
+		return refuse("FingerprintBits", "layout %s has no f=%d; %s", w.Layout, f, listParams(w.Layout))
+	default:
+		return refuse("BucketSize", "layout %s has no b=%d; %s", w.Layout, b, listParams(w.Layout))
+	}
+}
+
+// listParams lists the legal f and b for a reason.
+func listParams(k layout.Kind) string {
+	all := layout.LegalParams(k)
+	var sizes []string
+	for _, p := range all {
+		if b := strconv.Itoa(p.BucketSize); !slices.Contains(sizes, b) {
+			sizes = append(sizes, b)
+		}
+	}
+	return fmt.Sprintf("f,b can be %d to %d,%s", all[0].FingerprintBits, all[len(all)-1].FingerprintBits, strings.Join(sizes, "|"))
+}
+
+// The rate of a full filter is at most OverRate times the requested false-positive rate. In a
+// large filter the slots alone ensure that, since the stash is a small part of it. A small
+// filter could take several times its capacity into the stash.
+const OverRate = 1.5
+
+// NoLimit is the limit of a filter that is full only when its slots and stash are full.
+const NoLimit = math.MaxUint64
+
+// Limit returns how many keys a filter takes (C4): as many as keep its rate within OverRate
+// times the requested rate in the superblock, but at least its capacity. Keys counted in one
+// stash entry are one key here, since they cause no more matches than one key does.
+//
+// The limit is on keys, not on stash entries, so that no filter refuses a key before it holds
+// its capacity, however its keys happen to fall. Usually the slots alone are too few for it.
+//
+// If f was given, no rate was requested, and there is no limit.
+func Limit(sb *layout.Superblock, g layout.Geometry) uint64 {
+	// n keys cause at most n times the matches of one, wherever they are.
+	one := layout.Predict(g.Kind, g.Params, 1/float64(g.Slots())).Rate
+	keys := OverRate * sb.TargetRate() / one
+	if keys >= float64(g.Slots()+layout.StashEntries) || g.Params.FingerprintBits != 0 && sb.TargetRate() == ImpliedRate(g, sb.DesignLoad()) {
+		return NoLimit
+	}
+	return max(uint64(keys), sb.Capacity())
+}
+
+// ImpliedRate is the requested rate that a superblock records if f was given instead of a rate.
+func ImpliedRate(g layout.Geometry, designLoad float64) float64 {
+	return significant(layout.Predict(g.Kind, g.Params, designLoad).Rate)
 }

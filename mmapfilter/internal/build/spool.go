@@ -193,7 +193,7 @@ func (c *collector) addFew(p uint64) error {
 	c.count[p] = 0
 	chunk := c.open[p]
 	if len(chunk)+len(few) > cap(chunk) {
-		chunk = c.grow(chunk)
+		chunk = c.makeRoom(chunk)
 	}
 	chunk = append(chunk, few...)
 	if n := len(chunk); n < cap(chunk) { // the next hashes go here
@@ -205,9 +205,9 @@ func (c *collector) addFew(p uint64) error {
 	return c.put(p)
 }
 
-// grow makes room in a chunk that will have up to chunkLen hashes. It allocates all of that only
+// makeRoom makes room in a chunk that will have up to chunkLen hashes. It allocates all of that only
 // if the chunk is likely to fill up, so that no more is allocated than the budget counts.
-func (c *collector) grow(chunk []uint64) []uint64 {
+func (c *collector) makeRoom(chunk []uint64) []uint64 {
 	n := min(minChunkLen, c.s.chunkLen)
 	if len(chunk) > 0 {
 		n = c.s.chunkLen
