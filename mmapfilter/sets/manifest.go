@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/klauspost/crc32"
-
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
@@ -113,8 +111,7 @@ func (m *manifest) encode() []byte {
 		b.WriteByte('\n')
 	}
 	b.WriteString("  ],\n")
-	fmt.Fprintf(&b, checkLine, crc32.Checksum(b.Bytes(), castagnoli))
-	return b.Bytes()
+	return sign(b.Bytes())
 }
 
 // decodeManifest checks the bytes of a file against S1. Its errors are a *layout.CorruptError and a
@@ -123,22 +120,17 @@ func decodeManifest(data []byte) (*manifest, error) {
 	bad := func(off int, text string, args ...any) error {
 		return &layout.CorruptError{Region: manifestRegion, Offset: int64(off), Rule: "S1", What: fmt.Sprintf(text, args...)}
 	}
-	var head struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	end := len(data) - len(fmt.Sprintf(checkLine, 0))
-	if end < 0 || len(data) > maxManifest {
+	if len(data) > maxManifest {
 		return nil, bad(0, "not a manifest: it has %d bytes", len(data))
 	}
-	if err := json.Unmarshal(data, &head); err != nil || head.Format != manifestFormat {
+	body, intact, err := unsign(data, manifestFormat)
+	switch {
+	case err != nil:
+		return nil, err
+	case body == nil:
 		return nil, bad(0, "not a manifest, or not all of one")
-	}
-	if head.Version > manifestVersion {
-		return nil, &layout.VersionError{Version: uint32(head.Version)}
-	}
-	if want := fmt.Sprintf(checkLine, crc32.Checksum(data[:end], castagnoli)); string(data[end:]) != want {
-		return nil, bad(end, "the checksum is not that of the text before it: somebody has changed the file")
+	case !intact:
+		return nil, bad(len(body), "the checksum is not that of the text before it: somebody has changed the file")
 	}
 	m := new(manifest)
 	if err := json.Unmarshal(data, m); err != nil {

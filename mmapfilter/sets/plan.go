@@ -184,8 +184,11 @@ const checkLine = "  \"crc32c\": \"%08x\"\n}\n"
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sign adds the checksum.
-func sign(body []byte) []byte {
-	return fmt.Appendf(body, checkLine, crc32.Checksum(body, castagnoli))
+func sign(body []byte) []byte { return append(body, checksum(body)...) }
+
+// checksum returns the last two lines of a file.
+func checksum(body []byte) []byte {
+	return fmt.Appendf(nil, checkLine, crc32.Checksum(body, castagnoli))
 }
 
 // readSigned reads a small file of a format into v.
@@ -197,26 +200,38 @@ func readSigned(path, format string, v any) (body []byte, err error) {
 	return decode(path, data, format, v)
 }
 
-// decode decodes a small file of a format, which stands at path, into v.
-func decode(path string, data []byte, format string, v any) (body []byte, err error) {
+// unsign returns what a small file has before its checksum, or nil if it is not of the format, and whether
+// the checksum is right. The error is a *layout.VersionError.
+func unsign(data []byte, format string) (body []byte, intact bool, err error) {
 	var head struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
 	end := len(data) - len(fmt.Sprintf(checkLine, 0))
 	if err := json.Unmarshal(data, &head); end < 0 || err != nil || head.Format != format {
-		return nil, &FileError{path, fmt.Sprintf("not a file of the format %q, or not all of one", format)}
+		return nil, false, nil
 	}
 	if head.Version > 1 {
-		return nil, fmt.Errorf("%s: %w", path, &mmapfilter.VersionError{Version: uint32(head.Version)})
+		return nil, false, &layout.VersionError{Version: uint32(head.Version)}
 	}
-	if string(data[end:]) != string(sign(data[:end:end])[end:]) {
+	return data[:end], bytes.Equal(data[end:], checksum(data[:end])), nil
+}
+
+// decode decodes a small file of a format, which stands at path, into v.
+func decode(path string, data []byte, format string, v any) (body []byte, err error) {
+	body, intact, err := unsign(data, format)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case body == nil:
+		return nil, &FileError{path, fmt.Sprintf("not a file of the format %q, or not all of one", format)}
+	case !intact:
 		return nil, &FileError{path, "its checksum is wrong: somebody has changed the file"}
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return nil, &FileError{path, err.Error()}
 	}
-	return data[:end], nil
+	return body, nil
 }
 
 // A FileError names a file of a set, a plan or a task that is missing, damaged or not the right one. It

@@ -167,7 +167,7 @@ func (st *setState) verify(old *setState) error {
 		if bridge.Of(sh.get()).Waits() && !taken {
 			return sh.failure()
 		}
-		sh.settle(st)
+		sh.findNow(st)
 	}
 	return nil
 }
@@ -348,7 +348,7 @@ func (s *Set) OpenAll() error {
 	}
 	for _, sh := range st.shards {
 		sh.get()
-		sh.settle(st)
+		sh.findNow(st)
 	}
 	return s.Err()
 }

@@ -54,7 +54,7 @@ func (st *setState) findLate(i int) {
 	sh := st.shards[i]
 	st.lookups.Set(i, layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
 		f := sh.get()
-		sh.settle(st)
+		sh.findNow(st)
 		return bridge.Of(f).Direct().ContainsHash(own)
 	}))
 }
@@ -126,9 +126,9 @@ func (sh *setShard) opened() *mmapfilter.Filter {
 	return nil
 }
 
-// settle has the set look keys up in the file without asking the shard first, unless it is open for
+// findNow has the set look keys up in the file without asking the shard first, unless it is open for
 // writing.
-func (sh *setShard) settle(st *setState) {
+func (sh *setShard) findNow(st *setState) {
 	if sh.writer.Load() != nil {
 		return
 	}
