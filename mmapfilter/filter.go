@@ -72,7 +72,7 @@ type autoGrowth struct {
 	finish bool            // Close waits for that
 	failed error           // of the last one, or nil
 	under  context.Context // of the Rebuild from Keys that is under way; see comesFirst
-	looks  chan struct{}   // closed when inserts that wait for room are to look again; or nil
+	again  chan struct{}   // closed when inserts that wait for room are to be tried again; or nil
 
 	failedAt   uint64 // items then
 	failedTime time.Time
@@ -84,31 +84,31 @@ func (a *autoGrowth) goesOn(ctx context.Context) {
 	a.Lock()
 	a.under = ctx
 	a.Unlock()
-	a.look()
+	a.tryAgain()
 }
 
-// look has inserts that wait for room look again.
-func (a *autoGrowth) look() {
+// tryAgain has inserts that wait for room be tried again.
+func (a *autoGrowth) tryAgain() {
 	a.Lock()
 	defer a.Unlock()
-	if a.looks != nil {
-		close(a.looks)
-		a.looks = nil
+	if a.again != nil {
+		close(a.again)
+		a.again = nil
 	}
 }
 
 // comesFirst returns the context of the Rebuild for which a growth waits, or one that never ends; and
 // what is closed when that may have changed, or another file is in use.
-func (a *autoGrowth) comesFirst() (under context.Context, looks <-chan struct{}) {
+func (a *autoGrowth) comesFirst() (under context.Context, again <-chan struct{}) {
 	a.Lock()
 	defer a.Unlock()
 	if a.under == nil {
 		a.under = context.Background()
 	}
-	if a.looks == nil {
-		a.looks = make(chan struct{})
+	if a.again == nil {
+		a.again = make(chan struct{})
 	}
-	return a.under, a.looks
+	return a.under, a.again
 }
 
 // An openFile holds what a filter needs of its file to answer. Its fields do not change, except

@@ -164,7 +164,7 @@ func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 func (f *Filter) awaitRoom(o *openFile) error {
 	a := &f.growth.auto
 	for makesRoom := false; !makesRoom; {
-		under, looks := a.comesFirst()
+		under, again := a.comesFirst()
 		if f.open.Load() != o {
 			return writer.ErrMoved
 		}
@@ -177,7 +177,7 @@ func (f *Filter) awaitRoom(o *openFile) error {
 		}
 		select {
 		case <-ends:
-		case <-looks:
+		case <-again:
 			makesRoom = false
 		case <-f.growth.calls.Done(): // Close waits for what waits for the insert
 			return nil

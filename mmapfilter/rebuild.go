@@ -125,7 +125,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		f.growth.auto.Lock()
 		f.growth.auto.failed = nil // of the old file, perhaps without hashes
 		f.growth.auto.Unlock()
-		f.growth.auto.look()
+		f.growth.auto.tryAgain()
 		o.release()
 	case s.file != nil:
 		s.file.release()

@@ -1,11 +1,14 @@
 package mmapfilter
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
@@ -32,23 +35,15 @@ func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions
 	} else if err := m.AdviseRandom(); err != nil {
 		return err
 	}
-	progress := func(done, total int64) bool {
-		if opts.Progress != nil {
-			opts.Progress(done, total)
-		}
-		return true
-	}
-	switch opts.Residency {
+	switch background := context.Background(); opts.Residency {
 	case ResidencyWillNeed:
 		// The system's own advice of this name reads ahead only once, which covers a small part of
 		// a large file.
-		go func() {
-			o.populate(m, func(int64, int64) bool { return true })
-		}()
+		go o.populate(background, m, nil)
 	case ResidencyPopulate:
-		return m.Populate(small, progress)
+		return o.populate(background, m, opts.Progress)
 	case ResidencyLock:
-		if err := m.Populate(small, progress); err != nil {
+		if err := o.populate(background, m, opts.Progress); err != nil {
 			return err
 		}
 		if err := m.Data.Lock(); err != nil {
@@ -58,9 +53,15 @@ func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions
 	return nil
 }
 
-// populate is Populate until the file is released. Then it gives back what it has read since.
-func (o *openFile) populate(m *osfile.Mapping, more func(done, total int64) bool) error {
-	err := m.Populate(o.small.Load(), func(done, total int64) bool { return more(done, total) && !o.released.Load() })
+// populate is Populate until the context ends or the file is released. Then it gives back what it has read
+// since. progress may be nil.
+func (o *openFile) populate(ctx context.Context, m *osfile.Mapping, progress func(done, total int64)) error {
+	err := m.Populate(o.small.Load(), func(done, total int64) bool {
+		if progress != nil {
+			progress(done, total)
+		}
+		return ctx.Err() == nil && !o.released.Load()
+	})
 	if o.released.Load() {
 		m.Release()
 	}
@@ -76,4 +77,58 @@ func (o *openFile) heedWriter() {
 		o.small.Store(true)
 	}
 	runtime.KeepAlive(o) // keeps it mapped until here
+}
+
+// Warm reads the whole file into memory and into the page table of this process, as far as it is not
+// there, and returns when no lookup has to wait for the disk. Lookups go on meanwhile. If the filter
+// changes its file meanwhile, Warm goes on with the new one. It is for readiness probes;
+// [OpenOptions.Progress] is called with the progress. A file that is larger than the memory does not
+// stay there.
+//
+// The errors are that of the context; [ErrClosed], also for the filter of a file that a [Follower] no
+// longer uses; and [ErrCorrupt] if the file cannot be read.
+func (f *Filter) Warm(ctx context.Context) error {
+	for {
+		o := f.open.Load()
+		if o == nil {
+			return f.Err()
+		}
+		if err := o.warm(ctx); f.open.Load() == o { // neither closed nor rebuilt
+			return err
+		}
+	}
+}
+
+func (o *openFile) warm(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || o.mapping == nil { // ResidencyHeap
+		return err
+	}
+	if o.released.Load() {
+		return ErrClosed
+	}
+	if o.heedWriter(); o.work != nil {
+		o.work.Writer.EndUnsealing() // a commit would drop what Warm has read
+	}
+	err := o.populate(ctx, o.mapping, o.progress)
+	fault := new(osfile.FaultError)
+	switch {
+	case errors.As(err, &fault):
+		return about("read", o.path, build.Damage(o.geometry, fault))
+	case err == nil && o.released.Load():
+		return ErrClosed
+	case err == nil:
+		return ctx.Err()
+	}
+	return err
+}
+
+// Warm is [Filter.Warm] of the file in use. While the follower waits for a file (see
+// [OpenOptions.WaitForFile]), the error is fs.ErrNotExist.
+func (f *Follower) Warm(ctx context.Context) error {
+	for {
+		filter := f.filter.Load()
+		if err := filter.Warm(ctx); f.filter.Load() == filter {
+			return err
+		}
+	}
 }
