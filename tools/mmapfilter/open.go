@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
@@ -41,14 +42,23 @@ func openWritable(path string, opts *mmapfilter.OpenOptions, create *createFlags
 		}
 		return inOrder{set}, nil
 	}
-	if create == nil {
-		filter, err := mmapfilter.Open(path, opts)
-		if err != nil { // not a nil filter in the interface
-			return nil, err
-		}
-		return filter, nil
+	filter, err := openOrCreate(path, opts, create)
+	if err != nil { // not a nil filter in the interface
+		return nil, err
 	}
-	filter, err := mmapfilter.OpenOrCreate(path, &create.opts, opts)
+	return filter, nil
+}
+
+// openOrCreate opens a filter for writing. One that is missing is created first if create says how; one
+// that is there must not contradict its flags.
+func openOrCreate(path string, opts *mmapfilter.OpenOptions, create *createFlags) (*mmapfilter.Filter, error) {
+	filter, err := mmapfilter.Open(path, opts)
+	if create == nil {
+		return filter, err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		filter, err = mmapfilter.OpenOrCreate(path, &create.opts, opts)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const uniqHelp = `Print each line the first time it occurs, at once and in order. No line is
@@ -33,25 +31,24 @@ const (
 
 // A uniqCommand holds the flags of uniq.
 type uniqCommand struct {
-	flags   *pflag.FlagSet
-	opts    mmapfilter.Options
-	seed    *seedFlags
+	create  createFlags
 	filter  string
 	window  time.Duration
 	format  *formatFlags
 	plain   bool
-	seeded  bool // a seed was given
 	verbose bool
 }
 
 func newUniqCommand() *cobra.Command {
-	u := &uniqCommand{opts: mmapfilter.Options{Capacity: uniqCapacity}}
+	u := new(uniqCommand)
+	opts := &u.create.opts
+	opts.Capacity = uniqCapacity
 	cmd := &cobra.Command{Use: "uniq [FILE...]", Short: "print each line the first time it occurs", Long: uniqHelp, Args: cobra.ArbitraryArgs, RunE: u.run}
 	flags := cmd.Flags()
-	u.flags = flags
+	u.create.flags = flags
 	addSharedF(flags)
-	addPlanFlags(flags, &u.opts, "size for `N` different lines; little more fits (10M)", "1e-6; with --window 5e-6", "")
-	u.seed = addSeedFlags(flags, "random")
+	addPlanFlags(flags, opts, "size for `N` different lines; little more fits (10M)", "1e-6; with --window 5e-6", "")
+	u.create.seed = addSeedFlags(flags, "random")
 	flags.StringVar(&u.filter, "filter", "", "remember lines in `FILTER` for later runs; create it if it is missing. An existing FILTER keeps its "+
 		"options. A killed run may remember lines it has not printed. In a FILTER with hashes, deletes then wait (see del)")
 	flags.Func("window", "print a line again once `D`, such as 24h or 7d, at least 10s, has passed since it was printed: after D to 1.1 D "+
@@ -70,49 +67,43 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	if err := resolveF(cmd.Flags()); err != nil {
 		return err
 	}
-	if err := checkPlanFlags(cmd.Flags()); err != nil {
-		return err
-	}
-	if u.opts.Seed, u.seeded, err = u.seed.seed(); err != nil {
-		return err
-	}
-	if u.opts.Capacity == 0 {
+	opts := &u.create.opts
+	if opts.Capacity == 0 {
 		return fmt.Errorf("--capacity %w", errAtLeastOne)
 	}
 	rate := uniqRate
 	if u.window != 0 {
-		u.opts.AutoGrow = true
+		opts.AutoGrow = true
 		rate = windowRate
-		if !u.flags.Changed("capacity") {
-			u.opts.Capacity = windowCapacity
+		if !u.create.flags.Changed("capacity") {
+			opts.Capacity = windowCapacity
 		}
 	}
-	if u.opts.FalsePositiveRate == 0 && u.opts.FingerprintBits == 0 {
-		u.opts.FalsePositiveRate = rate
+	if opts.FalsePositiveRate == 0 && opts.FingerprintBits == 0 {
+		opts.FalsePositiveRate = rate
+	}
+	if err := u.create.options(u.format); err != nil {
+		return err
 	}
 	r := &uniqRun{stderr: cmd.ErrOrStderr(), out: bufio.NewWriterSize(cmd.OutOrStdout(), bufferBytes)}
 	if r.in, err = u.format.input(names, cmd.InOrStdin()); err != nil {
 		return err
 	}
 	r.in.whole = true
-	if r.temporary = u.filter == ""; r.temporary {
+	if r.path, r.temporary = u.filter, u.filter == ""; r.temporary {
 		temp, tempErr := os.MkdirTemp("", "mmapfilter-uniq-")
 		if tempErr != nil {
 			return tempErr
 		}
 		defer os.RemoveAll(temp)
-		r.path = filepath.Join(temp, "uniq.mmf")
+		r.path, u.plain = filepath.Join(temp, "uniq.mmf"), true
 		// A filter that is removed after this run need not survive a crash. With a window it
 		// commits all the same, since commits record how old lines are.
 		if u.window == 0 {
-			u.opts.CommitInterval = -1
+			opts.CommitInterval = -1
 		}
-		err = u.create(r)
-	} else {
-		r.path = u.filter
-		err = u.open(r)
 	}
-	if err != nil {
+	if err := u.open(r); err != nil {
 		return err
 	}
 	r.window = window{filter: r.filter, path: r.path, length: u.window}
@@ -131,32 +122,15 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	return err
 }
 
-// create creates a filter for the lines, which records how they are read.
-func (u *uniqCommand) create(r *uniqRun) (err error) {
-	if r.in.format, err = u.format.format(format{}); err != nil {
-		return err
-	}
-	if err := r.in.format.checkNote(); err != nil {
-		return err
-	}
-	u.opts.Normalisation = r.in.format.note()
-	r.filter, err = mmapfilter.Create(r.path, &u.opts)
-	return err
-}
-
 // open opens the filter of an earlier run, or creates one.
 func (u *uniqCommand) open(r *uniqRun) (err error) {
-	r.filter, err = mmapfilter.Open(r.path, &mmapfilter.OpenOptions{Checked: true, RequireHashes: u.window != 0})
-	switch {
-	case errors.Is(err, mmapfilter.ErrNoHashes):
+	opening := mmapfilter.OpenOptions{Checked: true, RequireHashes: u.window != 0, CommitInterval: u.create.opts.CommitInterval}
+	r.filter, err = openOrCreate(r.path, &opening, &u.create)
+	if errors.Is(err, mmapfilter.ErrNoHashes) {
 		return lacksHashes(r.path, err)
-	case errors.Is(err, fs.ErrNotExist):
-		return u.create(r)
-	case err != nil:
-		return err
 	}
-	if err := contradicted(r.path, r.filter, u.flags, u.opts, u.seeded); err != nil {
-		return errors.Join(err, r.filter.Close())
+	if err != nil {
+		return err
 	}
 	if r.recorded, err = recordedFormat(r.path, r.filter.Normalisation(), u.plain); err == nil {
 		r.in.format, err = u.format.format(r.recorded)
