@@ -248,8 +248,7 @@ func TestSyncAtUnseals(t *testing.T) {
 		"Close alone": {func(f *Filter) error { return errors.Join(nothing(f), f.Close()) }, true, true},
 	} {
 		_, path := mustBuild(t, nil, numbers(0, 1000))
-		f, err := Open(path, &OpenOptions{CommitInterval: -1})
-		must(t, err)
+		f := mustOpen(t, path, &OpenOptions{CommitInterval: -1})
 		w := f.open.Load().work.Writer
 		var commits []uint64
 		unsealing := w.Unsealing
@@ -276,11 +275,9 @@ func TestSyncAtUnseals(t *testing.T) {
 				}
 			}
 		}
-		err = c.first(f)
-		if err == nil && !c.rest {
-			err = c.first(f)
+		if must(t, c.first(f)); !c.rest {
+			must(t, c.first(f))
 		}
-		must(t, err)
 		if !slices.Equal(commits, []uint64{0}) {
 			t.Errorf("%s: unsealed after %v commits", name, commits)
 		}

@@ -126,8 +126,7 @@ func TestOpenLeaksNothing(t *testing.T) {
 // "maybe", and Err says why; the others are right.
 func TestChecked(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 500_000))
-	f, err := OpenReadOnly(path, &OpenOptions{Checked: true})
-	must(t, err)
+	f := mustOpenReadOnly(t, path, &OpenOptions{Checked: true})
 	answers := func() (found, asked int) { return countFound(f, numbers(1_000_000, 1_020_000)) }
 	absent, asked := answers()
 	if err := f.Err(); err != nil || absent > asked/50 {

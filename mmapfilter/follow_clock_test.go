@@ -101,8 +101,7 @@ func TestFollowCloseAnywhere(t *testing.T) {
 	before := leaks(t)
 	for round := range 100 {
 		publish(t, path, versions[round%2])
-		f, err := Follow(path, &OpenOptions{FollowInterval: 1, Residency: Residency(round % len(residencyNames))})
-		must(t, err)
+		f := mustFollow(t, path, &OpenOptions{FollowInterval: 1, Residency: Residency(round % len(residencyNames))})
 		start := make(chan struct{})
 		var group sync.WaitGroup
 		each := func(do func()) {

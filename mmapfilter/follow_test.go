@@ -225,21 +225,16 @@ func TestFollowWriter(t *testing.T) {
 	copied := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: ResidencyHeap})
 	for round := range uint64(3) {
 		from, to := 1000+100*round, 1100+100*round
-		w, err := Open(path, nil)
-		must(t, err)
-		for key := range numbers(from, to) {
-			must(t, w.Insert(key))
-		}
+		w := mustOpen(t, path, nil)
+		mustInsert(t, w, from, to)
 		must(t, w.Sync())
 		mustSwap(t, mapped, false)
 		mustServe(t, mapped, numbers(0, to))
 		mustRefuse(t, copied, ErrBusy, numbers(0, from))
 		if round == 1 {
-			err = w.Seal(context.Background())
+			must(t, w.Seal(context.Background()))
 		}
-		if err = errors.Join(err, w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 		mustSwap(t, mapped, false)
 		mustSwap(t, copied, true)
 		mustServe(t, copied, numbers(0, to))

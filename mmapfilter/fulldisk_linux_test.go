@@ -171,8 +171,7 @@ func (d *smallDisk) small(f *Filter) {
 // reopen opens the filter again and checks that it has n keys.
 func (d *smallDisk) reopen(n uint64) *Filter {
 	d.Helper()
-	f, err := Open(d.path(), &OpenOptions{CommitInterval: -1})
-	must(d, err)
+	f := mustOpen(d, d.path(), &OpenOptions{CommitInterval: -1})
 	d.small(f)
 	if f.Len() != n {
 		d.Errorf("%d keys, not %d", f.Len(), n)

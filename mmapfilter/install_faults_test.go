@@ -24,8 +24,7 @@ func TestInstallAtCalls(t *testing.T) {
 	// state checks the file at live, and returns whether it is the new one.
 	state := func(from, live string) bool {
 		t.Helper()
-		f, err := Open(live, &OpenOptions{RequireHashes: true})
-		must(t, err)
+		f := mustOpen(t, live, &OpenOptions{RequireHashes: true})
 		must(t, f.Rebuild(context.Background(), nil))
 		isNew := f.Len() == 1000
 		if isNew {

@@ -32,8 +32,7 @@ func TestLive(t *testing.T) {
 		mustContain(t, f, batch)
 		if n%3 == 1 {
 			must(t, f.SyncAt(uint64(n)))
-			r, err := OpenReadOnly(path, nil)
-			must(t, err)
+			r := mustOpenReadOnly(t, path, nil)
 			mustContain(t, r, keys[:(n+1)*10_000])
 			must(t, r.Close())
 		}

@@ -141,8 +141,7 @@ func TestNoRecover(t *testing.T) {
 	}
 	unchanged()
 	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap} {
-		f, err := OpenReadOnly(path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, Residency: residency})
-		must(t, err)
+		f := mustOpenReadOnly(t, path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, Residency: residency})
 		mustSayMaybe(t, f)
 		if s := f.Stats(); s.WriterAlive || s.State != "live" || s.Capacity != 10_000 || !errors.Is(f.Err(), ErrNeedsRecovery) {
 			t.Errorf("%+v, %v", s, f.Err())
@@ -153,9 +152,7 @@ func TestNoRecover(t *testing.T) {
 		unchanged()
 	}
 
-	follower, err := Follow(path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, FollowInterval: -1})
-	must(t, err)
-	defer follower.Close()
+	follower := mustFollow(t, path, &OpenOptions{NoRecover: true, ServeUnrecovered: true, FollowInterval: -1})
 	mustSayMaybe(t, follower)
 	if swapped, err := follower.Refresh(); swapped || !errors.Is(err, ErrNeedsRecovery) {
 		t.Errorf("%t, %v", swapped, err)
@@ -193,9 +190,7 @@ func TestWriterDied(t *testing.T) {
 	must(t, w.InsertHash(spread(0)))
 	must(t, w.Sync())
 	f := mustOpenReadOnly(t, path, nil)
-	follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
-	must(t, err)
-	defer follower.Close()
+	follower := mustFollow(t, path, &OpenOptions{FollowInterval: -1})
 	check := func(alive bool, want error) {
 		t.Helper()
 		swapped, err := follower.Refresh()
@@ -213,12 +208,10 @@ func TestWriterDied(t *testing.T) {
 	// As the kernel does when a process dies: release the lock, write nothing.
 	must(t, w.open.Load().work.Writer.Protocol().Detach()())
 	check(false, ErrNeedsRecovery)
-	if _, err := Recover(path); err != nil {
-		t.Fatal(err)
-	}
-	check(false, nil)
-	w, err = Open(path, nil)
+	_, err := Recover(path)
 	must(t, err)
+	check(false, nil)
+	w = mustOpen(t, path, nil)
 	check(true, nil)
 	must(t, w.Close())
 	check(false, nil)
@@ -231,14 +224,10 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 	for _, fail := range []bool{false, true} {
 		const n = 20_000
 		f, path := mustCreate(t, &Options{Capacity: n})
-		hashes := make([]uint64, n)
-		for i := range hashes {
-			hashes[i] = spread(i)
-			must(t, f.InsertHash(hashes[i]))
-			if i == n-1000 {
-				must(t, f.Sync())
-			}
-		}
+		hashes := spreads(0, n)
+		insertAll(t, f, hashes[:n-1000])
+		must(t, f.Sync())
+		insertAll(t, f, hashes[n-1000:])
 		o := f.open.Load() // as loaded by a lookup that is delayed from here on
 		if !o.work.Writer.Overlaid() {
 			t.Fatal("nothing is pending: not what this is about")
@@ -247,10 +236,8 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 			o.work.Writer.Fail(errors.New("a sync failed"))
 		}
 		f.Close()
-		other, err := Open(path, nil)
-		must(t, err)
-		for i := n; err == nil; i++ {
-			err = other.InsertHash(spread(i))
+		other := mustOpen(t, path, nil)
+		for i := n; other.InsertHash(spread(i)) == nil; i++ {
 		}
 		other.Close()
 		found := make([]bool, n)
@@ -279,9 +266,7 @@ func TestWaitForFile(t *testing.T) {
 	if _, err := Follow(path, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	f, err := Follow(path, &OpenOptions{WaitForFile: true, FollowInterval: time.Millisecond})
-	must(t, err)
-	defer f.Close()
+	f := mustFollow(t, path, &OpenOptions{WaitForFile: true, FollowInterval: time.Millisecond})
 	mustSayMaybe(t, f)
 	mustSayMaybe(t, f.Filter())
 	if err := f.Filter().Err(); !errors.Is(err, fs.ErrNotExist) {
@@ -313,8 +298,7 @@ func TestWaitForFile(t *testing.T) {
 // TestWaitIsClosed closes a follower before there is a file.
 func TestWaitIsClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	f, err := Follow(path, &OpenOptions{WaitForFile: true})
-	must(t, err)
+	f := mustFollow(t, path, &OpenOptions{WaitForFile: true})
 	must(t, f.Close())
 	mustSayMaybe(t, f)
 	if swapped, err := f.Refresh(); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) || f.Stats() != (Stats{State: "closed"}) {

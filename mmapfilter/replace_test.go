@@ -309,8 +309,7 @@ func TestInsertDestroysNothing(t *testing.T) {
 	for _, suffix := range []string{".stash", ".stash.new"} {
 		f, path := mustBuild(t, nil, numbers(0, 20))
 		must(t, errors.Join(f.Close(), os.WriteFile(path+suffix, text, 0o600)))
-		f, err := Open(path, nil)
-		must(t, err)
+		f = mustOpen(t, path, nil)
 		var foreign *ForeignError
 		if err := f.Insert([]byte("key")); !errors.As(err, &foreign) || !strings.HasSuffix(foreign.Path, suffix) {
 			t.Errorf("%s: %v", suffix, err)

@@ -74,8 +74,7 @@ func TestResidencyReachesTheKernel(t *testing.T) {
 		if memoryLimit = unlimited; c.share != 0 {
 			memoryLimit = func() int64 { return int64(float64(sizeOf(t, c.path)) / c.share) }
 		}
-		f, err := OpenReadOnly(c.path, &OpenOptions{Residency: c.residency})
-		must(t, err)
+		f := mustOpenReadOnly(t, c.path, &OpenOptions{Residency: c.residency})
 		all := vmFlags(t, strings.TrimPrefix(c.path, ".."))
 		var flags []string
 		for _, flag := range []string{"rr", "hg", "lo"} {
@@ -186,8 +185,7 @@ func TestHeadIsInLargePages(t *testing.T) {
 	}
 	for range 20 { // the system may have no large page, or still be reading
 		drop()
-		f, err := OpenReadOnly(path, &OpenOptions{Residency: ResidencyPopulate})
-		must(t, err)
+		f := mustOpenReadOnly(t, path, &OpenOptions{Residency: ResidencyPopulate})
 		got = large(f.open.Load().mapping)
 		f.Close()
 		if waitUnmapped(t, path); got == want {
@@ -255,8 +253,7 @@ func TestWarmGoesOn(t *testing.T) {
 			Close() error
 		}
 		if how == "follow" {
-			follower, err := Follow(path, opts)
-			must(t, err)
+			follower := mustFollow(t, path, opts)
 			old := follower.Filter()
 			replace = func() error {
 				next, err := Build(context.Background(), path, &Options{Capacity: 100_000}, numbers(0, 1000))
@@ -275,8 +272,7 @@ func TestWarmGoesOn(t *testing.T) {
 			}()
 			f = follower
 		} else {
-			live, err := Open(path, opts)
-			must(t, err)
+			live := mustOpen(t, path, opts)
 			replace = func() error {
 				return live.Rebuild(context.Background(), &RebuildOptions{Capacity: 100_000, Keys: keys})
 			}
@@ -326,9 +322,7 @@ func TestReaderHeedsWriter(t *testing.T) {
 		if fileSystem(path) == "tmpfs" {
 			t.Skip("NOT TESTED: the size of pages: on tmpfs, they stay large")
 		}
-		follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
-		must(t, err)
-		defer follower.Close()
+		follower := mustFollow(t, path, &OpenOptions{FollowInterval: -1})
 		heed := func() error { return follower.Warm(context.Background()) }
 		if how == "follow" {
 			heed = func() error { _, err := follower.Refresh(); return err }
@@ -340,8 +334,7 @@ func TestReaderHeedsWriter(t *testing.T) {
 			if strings.Contains(flags, " rr ") != small || strings.Contains(flags, " hg ") == small {
 				t.Errorf("%s: in small pages: %t; flags %q", how, small, flags)
 			}
-			f, err := Open(path, nil)
-			must(t, err)
+			f := mustOpen(t, path, nil)
 			f.Insert([]byte("a"))
 			f.Close()
 		}

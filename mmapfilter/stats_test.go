@@ -96,9 +96,7 @@ func TestStatsOfHistory(t *testing.T) {
 func TestTheSeedIsInNoJSON(t *testing.T) {
 	const seed = 0xfeedfacecafebeef
 	f, path := mustBuild(t, &Options{Seed: seed}, numbers(0, 100))
-	follower, err := Follow(path, &OpenOptions{FollowInterval: -1})
-	must(t, err)
-	defer follower.Close()
+	follower := mustFollow(t, path, &OpenOptions{FollowInterval: -1})
 	if f.Stats().Seed != seed {
 		t.Error("Stats has another seed")
 	}
