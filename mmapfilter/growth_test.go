@@ -329,34 +329,24 @@ func TestGetsSmall(t *testing.T) {
 // during each rebuild. Close refuses further operations, and ends, however long the history is.
 func TestShortUnderLoad(t *testing.T) {
 	f, path := reporting(t, 1000, nil)
-	var group crew
-	for i := range uint64(2) {
-		group.Go(func() {
-			for {
-				for key := range numbers(100*i, 100*i+100) {
-					err := f.Insert(key)
-					if err == nil {
-						_, err = f.Delete(key)
-					}
-					if errors.Is(err, ErrClosed) {
-						return
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			}
-		})
+	closed, closing := make(chan error, 1), false
+	var err error
+	for n := uint64(0); err == nil; n++ {
+		key := first(n % 128)
+		if err = f.Insert(key); err == nil {
+			_, err = f.Delete(key)
+		}
+		if n%2048 != 0 {
+			continue
+		}
+		if mustBeShort(t, path, 128); f.Stats().Rebuilds >= 8 && !closing {
+			closing = true
+			go func() { closed <- f.Close() }()
+		}
 	}
-	for f.Stats().Rebuilds < 8 && !t.Failed() {
-		mustBeShort(t, path, 200)
-		runtime.Gosched()
+	if err2 := <-closed; !errors.Is(err, ErrClosed) || err2 != nil {
+		t.Error(err, err2)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	group.Wait()
 	if r, err := Verify(t.Context(), path); err != nil || r.HashesErr != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
