@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,17 +11,8 @@ import (
 // Completion of arguments and of the values of flags, for the scripts that the command
 // completion prints. The default is to complete file names.
 
-// completeFrom completes one of the given words.
-func completeFrom(words ...string) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
 // completeDirs completes the name of a directory.
-func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveFilterDirs
-}
+var completeDirs = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 
 // addCompletionCommand adds the command completion, which writes to the present output of root.
 func addCompletionCommand(root *cobra.Command) {
@@ -48,25 +38,20 @@ func noShell(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("completion knows no shell %q; it knows %s", args[0], known)
 }
 
-// takesFile lists the flags whose values are files. Other values are completed from words or not at all.
-var takesFile = []string{"filter", "keep", "like", "output", "plan", "seed-file"}
-
-// addCompletion sets how the flags of a command are completed.
+// addCompletion sets how the flags of a command are completed, by the names of their values.
 func addCompletion(cmd *cobra.Command) {
-	values := map[string]cobra.CompletionFunc{
-		"layout":    completeFrom(layoutWords()...),
-		"residency": completeFrom(residencies()...),
-		"dir":       completeDirs,
-		"spool":     completeDirs,
-		"out":       completeDirs,
-	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		complete := values[f.Name]
-		if complete == nil && !slices.Contains(takesFile, f.Name) {
-			complete = cobra.NoFileCompletions
+		complete := cobra.NoFileCompletions
+		switch value, _ := pflag.UnquoteUsage(f); value {
+		case "FILE", "FILTER", "OUT", "PLAN", "NAME.set":
+			return
+		case "DIR":
+			complete = completeDirs
+		case "L":
+			complete = cobra.FixedCompletions(layoutWords(), cobra.ShellCompDirectiveNoFileComp)
+		case "R":
+			complete = cobra.FixedCompletions(residencies(), cobra.ShellCompDirectiveNoFileComp)
 		}
-		if complete != nil {
-			cmd.RegisterFlagCompletionFunc(f.Name, complete)
-		}
+		cmd.RegisterFlagCompletionFunc(f.Name, complete)
 	})
 }
