@@ -115,7 +115,7 @@ func (b *buildCommand) checkOutput(cmd *cobra.Command) error {
 		}
 		return checkSetOutput(b.output)
 	}
-	if set, err := sets.IsSet(b.output); err == nil && set && !b.opts.Overwrite {
+	if isSet(b.output) && !b.opts.Overwrite {
 		return &fileError{b.output, errors.New("a set; give --shards to build it again, or choose another name")}
 	}
 	return nil

@@ -76,13 +76,9 @@ func (c *createFlags) options(keys *formatFlags) error {
 
 // takeFrom takes from another filter what the flags do not say, and returns how its keys are read.
 func (c *createFlags) takeFrom(path string) (format, error) {
-	filter, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
+	s, err := statsOf(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
 	if err != nil {
-		return format{}, &aboutError{path, err}
-	}
-	s := filter.Stats()
-	if err := filter.Close(); err != nil {
-		return format{}, &aboutError{path, err}
+		return format{}, err
 	}
 	o := &c.opts
 	if o.Seed = s.Seed; o.Seed == 0 {

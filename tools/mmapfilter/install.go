@@ -7,7 +7,6 @@ import (
 	"syscall"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
 )
 
@@ -34,7 +33,7 @@ func newInstallCommand() *cobra.Command {
 		if to == "-" {
 			return errStandard
 		}
-		if set, err := sets.IsSet(to); err == nil && set {
+		if isSet(to) {
 			return &fileError{to, errors.New("a set; choose another name")}
 		}
 		bar := quiet.progress(cmd)

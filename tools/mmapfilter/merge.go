@@ -98,14 +98,11 @@ func same(a, b string) bool {
 // notesOf returns the notes of filters on how their keys are read.
 func notesOf(inputs []string) (notes []string, err error) {
 	for _, path := range inputs {
-		filter, err := mmapfilter.OpenReadOnly(path, nil)
+		s, err := statsOf(path, nil)
 		if err != nil {
-			return nil, &aboutError{path, err}
+			return nil, err
 		}
-		notes = append(notes, filter.Normalisation())
-		if err := filter.Close(); err != nil {
-			return nil, &aboutError{path, err}
-		}
+		notes = append(notes, s.Normalisation)
 	}
 	return notes, nil
 }

@@ -290,11 +290,10 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 	if _, err := os.Stat(hashesOf(path)); err == nil && cmd.Name() != "repair" {
 		repair = ", or run: mmapfilter repair " + path
 	}
-	set, _ := sets.IsSet(path)
 	switch {
 	case e.Region == manifestRegion:
 		return fmt.Sprintf("%s: damaged %s (%s: %s); restore it, or assemble or build the set again", path, e.Region, e.Rule, e.What)
-	case e.NoFilter && set:
+	case e.NoFilter && isSet(path):
 		return fmt.Sprintf("%s: a set, but %s takes a filter, such as one of its shards", path, cmd.Name())
 	case e.NoFilter:
 		return path + ": not an mmapfilter file"
@@ -362,7 +361,7 @@ func explainDiskFull(cmd *cobra.Command, path string, err error) string {
 		text = "disk full while growing " + logOf(path)
 	}
 	text += "; durable keys are kept"
-	if set, _ := sets.IsSet(cmd.Flags().Arg(0)); cmd.Flags().Lookup("resume") != nil && !set {
+	if cmd.Flags().Lookup("resume") != nil && !isSet(cmd.Flags().Arg(0)) {
 		text += ", and --resume continues"
 	}
 	return text

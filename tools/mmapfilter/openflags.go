@@ -40,3 +40,16 @@ func openFilter(path string, opts *mmapfilter.OpenOptions, stderr io.Writer) (*m
 	opts.Progress = func(done, total int64) { bar.show("reading", done, total, nil) }
 	return mmapfilter.OpenReadOnly(path, opts)
 }
+
+// statsOf describes a filter that another one is made of, or was.
+func statsOf(path string, opts *mmapfilter.OpenOptions) (mmapfilter.Stats, error) {
+	filter, err := mmapfilter.OpenReadOnly(path, opts)
+	if err != nil {
+		return mmapfilter.Stats{}, &aboutError{path, err}
+	}
+	s := filter.Stats()
+	if err := filter.Close(); err != nil {
+		return s, &aboutError{path, err}
+	}
+	return s, nil
+}

@@ -41,16 +41,13 @@ func newRepairCommand() *cobra.Command {
 		if err != nil && !errors.As(err, &lost) {
 			return unchanged(path, err)
 		}
-		filter, err := mmapfilter.OpenReadOnly(path, nil)
+		s, err := statsOf(path, nil)
 		if err != nil {
 			return err
 		}
-		result := repair{Filter: path, Repaired: repaired, Keys: filter.Len()}
+		result := repair{Filter: path, Repaired: repaired, Keys: s.Len}
 		if lost != nil {
 			result.Lost, result.LogLost = lost.Operations, lost.Log
-		}
-		if err := filter.Close(); err != nil {
-			return err
 		}
 		if err := json.print(cmd.OutOrStdout(), &result); err != nil || lost == nil {
 			return err
