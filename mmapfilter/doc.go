@@ -208,7 +208,7 @@
 // is complete without a log, and live if its log counts; its superblock says which.
 //
 //	1  Hash. Hasher.Hash (package layout) makes a hash of 64 bits; later steps see nothing else of the
-//	   key. Filter.change calls Writer.Insert (internal/writer), which takes the lock mu: one operation
+//	   key. Filter.do calls Writer.Insert (internal/writer), which takes the lock mu: one operation
 //	   at a time.
 //	     A crash: nothing has happened.
 //	2  Log. If the file is at rest, Writer.Begin (package recovery) makes the log NAME.stash.new,

@@ -71,16 +71,10 @@ func buildShard(ctx context.Context, p *Plan, shard int, tasks []task, out strin
 	var failed error
 	b, err := BuildShardFrom(ctx, p, shard, out, w, func(yield func([]uint64, error) bool) {
 		for _, t := range tasks {
-			more := true
-			if failed = readBlocks(p, t, shard, func(hashes []uint64) bool {
-				more = yield(hashes, nil)
-				return more
-			}); failed != nil {
-				yield(nil, failed)
-				return
-			}
-			if !more {
-				return
+			for hashes, err := range t.blocks(p, shard) {
+				if failed = err; !yield(hashes, err) || err != nil {
+					return
+				}
 			}
 		}
 	})
@@ -92,15 +86,6 @@ func buildShard(ctx context.Context, p *Plan, shard int, tasks []task, out strin
 	}
 	b.Tasks = allTasks(tasks)
 	return b, nil
-}
-
-func readBlocks(p *Plan, t task, shard int, f func(hashes []uint64) bool) error {
-	r, err := openSpool(p, t)
-	if err != nil {
-		return err
-	}
-	defer r.close()
-	return r.each(shard, f)
 }
 
 // readBuilt reads the Built of a shard.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,8 +60,9 @@ func (h *head) sign() {
 	binary.LittleEndian.PutUint32(h[headBytes-4:], crc32.Checksum(h[:headBytes-4], castagnoli))
 }
 
-func (h *head) intact(magic string) bool {
-	return string(h[:8]) == magic && binary.LittleEndian.Uint32(h[headBytes-4:]) == crc32.Checksum(h[:headBytes-4], castagnoli)
+// isOf reports whether the head is intact, and begins as another one does.
+func (h *head) isOf(begin head) bool {
+	return string(h[:32]) == string(begin[:32]) && binary.LittleEndian.Uint32(h[headBytes-4:]) == crc32.Checksum(h[:headBytes-4], castagnoli)
 }
 
 func (p *Plan) head(magic, task string) (h head) {
@@ -355,17 +357,15 @@ func (r *spoolReader) readIndex() error {
 	if err := r.read(first[:], 0); err != nil {
 		return err
 	}
-	want := r.plan.head(spoolMagic, r.task.Task)
-	if !first.intact(spoolMagic) || string(first[:32]) != string(want[:32]) ||
+	if !first.isOf(r.plan.head(spoolMagic, r.task.Task)) ||
 		binary.LittleEndian.Uint32(first[32:]) != uint32(r.plan.Shards) || binary.LittleEndian.Uint32(first[36:]) != uint32(r.plan.blockHashes()) {
 		return r.bad("its head is not that of task %s of the plan", r.task.Task)
 	}
 	if err := r.read(foot[:], r.task.Bytes-headBytes); err != nil {
 		return err
 	}
-	want = r.plan.head(footerMagic, r.task.Task)
 	blocks := binary.LittleEndian.Uint64(foot[32:])
-	if !foot.intact(footerMagic) || string(foot[:32]) != string(want[:32]) ||
+	if !foot.isOf(r.plan.head(footerMagic, r.task.Task)) ||
 		binary.LittleEndian.Uint64(foot[40:]) != r.task.Keys || binary.LittleEndian.Uint64(foot[52:]) != uint64(r.task.Digest) || blocks > uint64(r.task.Bytes)/entryBytes {
 		return r.bad("its foot is not that of task %s with the %d keys of its receipt", r.task.Task, r.task.Keys)
 	}
@@ -390,34 +390,46 @@ func (r *spoolReader) read(b []byte, off int64) error {
 	return err
 }
 
-// each calls f with the hashes of each block of a shard, until f returns false. They are valid until the
-// next call.
-func (r *spoolReader) each(shard int, f func(hashes []uint64) bool) error {
-	hashes := make([]uint64, headBytes/8+r.plan.blockHashes())
-	off := int64(headBytes)
-	for i := 0; i < len(r.index); i += entryBytes {
-		in, n := binary.LittleEndian.Uint32(r.index[i:]), int(binary.LittleEndian.Uint32(r.index[i+4:]))
-		if n > r.plan.blockHashes() {
-			return r.bad("block %d has %d hashes", i/entryBytes, n)
+// blocks yields the hashes of each block of a shard. They are valid until the next one.
+func (t task) blocks(p *Plan, shard int) iter.Seq2[[]uint64, error] {
+	return func(yield func([]uint64, error) bool) {
+		r, err := openSpool(p, t)
+		if err != nil {
+			yield(nil, err)
+			return
 		}
-		size := headBytes + 8*n
-		if in == uint32(shard) {
-			block := recovery.Bytes(hashes)[:size]
-			if err := r.read(block, off); err != nil {
-				return err
+		defer r.close()
+		hashes := make([]uint64, headBytes/8+p.blockHashes())
+		off := int64(headBytes)
+		for i := range len(r.index) / entryBytes {
+			entry := r.index[i*entryBytes:]
+			in, n := int(binary.LittleEndian.Uint32(entry)), int(binary.LittleEndian.Uint32(entry[4:]))
+			if n > p.blockHashes() {
+				yield(nil, r.bad("block %d has %d hashes", i, n))
+				return
 			}
-			h, payload := head(block[:headBytes]), block[headBytes:]
-			want := r.plan.head(blockMagic, r.task.Task)
-			if !h.intact(blockMagic) || string(h[:32]) != string(want[:32]) ||
-				binary.LittleEndian.Uint32(h[32:]) != in || binary.LittleEndian.Uint32(h[36:]) != uint32(n) ||
-				binary.LittleEndian.Uint64(h[40:]) != uint64(i/entryBytes) || binary.LittleEndian.Uint32(h[48:]) != crc32.Checksum(payload, castagnoli) {
-				return r.bad("block %d of shard %d, at %d bytes, is not what was written", i/entryBytes, shard, off)
+			block := hashes[:headBytes/8+n]
+			if in == shard {
+				if err := r.readBlock(block, off, shard, i); !yield(block[headBytes/8:], err) || err != nil {
+					return
+				}
 			}
-			if !f(hashes[headBytes/8:][:n]) {
-				return nil
-			}
+			off += int64(8 * len(block))
 		}
-		off += int64(size)
+	}
+}
+
+// readBlock reads the head and the hashes of a block of a shard.
+func (r *spoolReader) readBlock(words []uint64, off int64, shard, number int) error {
+	block := recovery.Bytes(words)
+	if err := r.read(block, off); err != nil {
+		return err
+	}
+	h, payload := head(block[:headBytes]), block[headBytes:]
+	if !h.isOf(r.plan.head(blockMagic, r.task.Task)) ||
+		binary.LittleEndian.Uint32(h[32:]) != uint32(shard) || binary.LittleEndian.Uint32(h[36:]) != uint32(len(payload)/8) ||
+		binary.LittleEndian.Uint64(h[40:]) != uint64(number) || binary.LittleEndian.Uint32(h[48:]) != crc32.Checksum(payload, castagnoli) {
+		return r.bad("block %d of shard %d, at %d bytes, is not what was written", number, shard, off)
 	}
 	return nil
 }
