@@ -53,8 +53,8 @@ func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions
 	return nil
 }
 
-// populate is Populate until the context ends or the file is released. Then it gives back what it has read
-// since. progress may be nil.
+// populate is Populate until the context ends or the file is released. Then it gives back what it has
+// read since. progress may be nil.
 func (o *openFile) populate(ctx context.Context, m *osfile.Mapping, progress func(done, total int64)) error {
 	err := m.Populate(o.small.Load(), func(done, total int64) bool {
 		if progress != nil {

@@ -200,8 +200,8 @@ func readSigned(path, format string, v any) (body []byte, err error) {
 	return decode(path, data, format, v)
 }
 
-// unsign returns what a small file has before its checksum, or nil if it is not of the format, and whether
-// the checksum is right. The error is a *layout.VersionError.
+// unsign returns what a small file has before its checksum, or nil if it is not of the format, and
+// whether the checksum is right. The error is a *layout.VersionError.
 func unsign(data []byte, format string) (body []byte, intact bool, err error) {
 	var head struct {
 		Format  string `json:"format"`

@@ -93,7 +93,8 @@ func (sh *setShard) fits(sb *layout.Superblock) error {
 		is.shard.Number, is.shard.Count, is.identity, sh.want.shard.Number, sh.want.shard.Count, sh.want.identity)}
 }
 
-// get returns the filter, and opens the file if it has not been. If it cannot be opened, the filter waits.
+// get returns the filter, and opens the file if it has not been. If it cannot be opened, the filter
+// waits.
 func (sh *setShard) get() *mmapfilter.Filter {
 	if f := sh.filter(); f != nil {
 		return f

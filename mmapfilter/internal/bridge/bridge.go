@@ -50,8 +50,8 @@ type ShardFile struct {
 	Fits func(sb *layout.Superblock) error // why the set cannot use a file with this superblock, or nil
 }
 
-// Follow returns a *mmapfilter.Follower that looks when Refresh is called. As long as there is no file that
-// can be opened and that fits, its filter waits, and answers "maybe" to every key.
+// Follow returns a *mmapfilter.Follower that looks when Refresh is called. As long as there is no file
+// that can be opened and that fits, its filter waits, and answers "maybe" to every key.
 var Follow func(f ShardFile) (follower any)
 
 // Shard returns how to build a shard of a set with the options.

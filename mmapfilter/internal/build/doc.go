@@ -96,9 +96,9 @@
 //
 // # Reading the source
 //
-// Size and Limit are in size.go. fromSource (build.go) runs the steps of a build. The keys come in through
-// hashed (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go and merge.go.
-// Then come fill.go, rounds.go, in which place runs the rounds and victim chooses the items that leave a
-// line, and check.go. builder.go has what the steps share. Verify (verify.go) and the last step of a build
-// go through the file by pieces (pieces.go), several at once (parallel.go).
+// Size and Limit are in size.go. fromSource (build.go) runs the steps of a build. The keys come in
+// through hashed (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go and
+// merge.go. Then come fill.go, rounds.go, in which place runs the rounds and victim chooses the items
+// that leave a line, and check.go. builder.go has what the steps share. Verify (verify.go) and the last
+// step of a build go through the file by pieces (pieces.go), several at once (parallel.go).
 package build
