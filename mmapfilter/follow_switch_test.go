@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -105,16 +106,12 @@ func setEpoch(t *testing.T, path string, epoch uint64) (was uint64) {
 	must(t, err)
 	defer file.Close()
 	var word [8]byte
-	if _, err := file.ReadAt(word[:], off); err != nil {
-		t.Fatal(err)
-	}
-	for i := range word {
-		was |= uint64(word[i]) << (8 * i)
-		word[i] = byte(epoch >> (8 * i))
-	}
-	if _, err := file.WriteAt(word[:], off); err != nil {
-		t.Fatal(err)
-	}
+	_, err = file.ReadAt(word[:], off)
+	must(t, err)
+	was = binary.LittleEndian.Uint64(word[:])
+	binary.LittleEndian.PutUint64(word[:], epoch)
+	_, err = file.WriteAt(word[:], off)
+	must(t, err)
 	return was
 }
 

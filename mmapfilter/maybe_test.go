@@ -269,6 +269,12 @@ func TestWaitForFile(t *testing.T) {
 	f := mustFollow(t, path, &OpenOptions{WaitForFile: true, FollowInterval: time.Millisecond})
 	mustSayMaybe(t, f)
 	mustSayMaybe(t, f.Filter())
+	ended := mustFollow(t, path, &OpenOptions{WaitForFile: true})
+	must(t, ended.Close())
+	mustSayMaybe(t, ended)
+	if swapped, err := ended.Refresh(); swapped || !errors.Is(err, ErrClosed) || !errors.Is(ended.Err(), ErrClosed) || ended.Stats() != (Stats{State: "closed"}) {
+		t.Errorf("%t, %v, %v, %+v", swapped, err, ended.Err(), ended.Stats())
+	}
 	if err := f.Filter().Err(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -293,17 +299,6 @@ func TestWaitForFile(t *testing.T) {
 		t.Errorf("maybe, it still says, after %d swaps", f.Stats().Swaps)
 	}
 	mustServe(t, f, numbers(0, 1000))
-}
-
-// TestWaitIsClosed closes a follower before there is a file.
-func TestWaitIsClosed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	f := mustFollow(t, path, &OpenOptions{WaitForFile: true})
-	must(t, f.Close())
-	mustSayMaybe(t, f)
-	if swapped, err := f.Refresh(); swapped || !errors.Is(err, ErrClosed) || !errors.Is(f.Err(), ErrClosed) || f.Stats() != (Stats{State: "closed"}) {
-		t.Errorf("%t, %v, %v, %+v", swapped, err, f.Err(), f.Stats())
-	}
 }
 
 // eventually waits until a condition holds. (The test ends when its time is up.)
