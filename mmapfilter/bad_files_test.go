@@ -115,7 +115,8 @@ func TestBadFiles(t *testing.T) {
 }
 
 // TestVerifyFindsBytes covers F1, F8 and F9: it changes one byte in seven of a small sealed file, others
-// in each run. Verify finds it at its offset, in its region, once, and two bytes in the order of the file.
+// in each run. Verify finds it at its offset, in its region, once, and two bytes in the order of the
+// file.
 func TestVerifyFindsBytes(t *testing.T) {
 	t.Parallel() // uses only one processor
 	_, path := mustBuild(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 3000))

@@ -49,7 +49,8 @@ const (
 	exitRefused      = 77
 )
 
-// inChildren runs each scenario of a test in its own process. In such a process it returns the directory.
+// inChildren runs each scenario of a test in its own process. In such a process it returns the
+// directory.
 func inChildren(t *testing.T, command ...string) (dir string) {
 	t.Helper()
 	if dir = os.Getenv(variableDisk); dir != "" {

@@ -185,8 +185,8 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
-// TestInstallMeanwhile: an Install that is cancelled, or in which another file takes the place of the new
-// one, which nobody has verified then, changes nothing.
+// TestInstallMeanwhile: an Install that is cancelled, or in which another file takes the place of the
+// new one, which nobody has verified then, changes nothing.
 func TestInstallMeanwhile(t *testing.T) {
 	stop := errors.New("stop")
 	for _, want := range []error{stop, ErrBusy} {

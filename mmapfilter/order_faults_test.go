@@ -13,8 +13,8 @@ import (
 )
 
 // TestOrderOfCalls checks which calls that write a life of a file has. It covers W7: opening for writing
-// writes nothing, whatever the state of the file; the first change costs a few syncs, and later ones none.
-// Package recovery tests the functions that make the calls; this test checks that they are called.
+// writes nothing, whatever the state of the file; the first change costs a few syncs, and later ones
+// none. Package recovery tests the functions that make the calls; this test checks that they are called.
 //
 //	go test -tags faults ./mmapfilter -run TestOrderOfCalls -v
 func TestOrderOfCalls(t *testing.T) {

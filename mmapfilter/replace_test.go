@@ -133,8 +133,8 @@ func mustReplace(t *testing.T, path string) {
 	f.Close()
 }
 
-// TestMovedFile covers W9: a writer whose file was moved acknowledges nothing, and does not touch the log
-// of the file that now has the name: it neither removes it nor puts one of its own in its place.
+// TestMovedFile covers W9: a writer whose file was moved acknowledges nothing, and does not touch the
+// log of the file that now has the name: it neither removes it nor puts one of its own in its place.
 func TestMovedFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		live bool

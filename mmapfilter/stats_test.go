@@ -149,9 +149,9 @@ func TestEstimatedRateOfHalf(t *testing.T) {
 	}
 }
 
-// TestWriterEndsMeanwhile: a writer that closes its file, or puts another one in its place and lets go of
-// that, between a read of the superblock and a check of the lock has not died: a follower has nothing to
-// say, and Verify is busy.
+// TestWriterEndsMeanwhile: a writer that closes its file, or puts another one in its place and lets go
+// of that, between a read of the superblock and a check of the lock has not died: a follower has nothing
+// to say, and Verify is busy.
 func TestWriterEndsMeanwhile(t *testing.T) {
 	for _, verifies := range []bool{false, true} {
 		w, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
