@@ -65,8 +65,8 @@ func (d *DB) Snapshot() (guard.Snapshot, error) {
 
 func (d *DB) Has(key []byte) (bool, error) { return d.kv.Has("keys", key), nil }
 
-// A kv is an imaginary store: it has tables, transactions and snapshots, and is in memory. The pairs of a
-// table are never changed, but replaced.
+// A kv is an imaginary store: it has tables, transactions and snapshots, and is in memory. The pairs of
+// a table are never changed, but replaced.
 type kv struct {
 	mu     sync.RWMutex
 	tables map[string]map[string]string

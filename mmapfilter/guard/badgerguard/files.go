@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Files are those that a store with SyncWrites off writes to. badger.DB.Sync syncs the log of the
@@ -44,10 +46,10 @@ func (f *files) sync(db *badger.DB) error {
 		return err
 	}
 	f.mu.last = last
-	if err := syncDir(f.dir); err != nil || f.dir == f.valueDir {
+	if err := osfile.SyncDir(f.dir); err != nil || f.dir == f.valueDir {
 		return err
 	}
-	return syncDir(f.valueDir)
+	return osfile.SyncDir(f.valueDir)
 }
 
 // each calls do for the files with an extension, in the order of their names.

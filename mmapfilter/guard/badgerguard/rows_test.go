@@ -54,13 +54,10 @@ func TestRows(t *testing.T) {
 
 var must = guardtest.Must
 
-// open opens a store, which is closed when the test ends.
 func open(tb testing.TB, o badger.Options, g *guard.Options) *testStore {
 	tb.Helper()
 	d, err := openStore(o, g)
-	must(tb, err)
-	tb.Cleanup(func() { d.Close() })
-	return d
+	return guardtest.Opened(tb, d, err)
 }
 
 func number(i int) []byte { return []byte(guardtest.Number(i)) }

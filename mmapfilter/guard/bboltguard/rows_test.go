@@ -62,17 +62,11 @@ func TestRows(t *testing.T) {
 
 var must = guardtest.Must
 
-// open opens a new store, which is closed when the test ends, unless that has failed.
+// open opens a new store.
 func open(tb testing.TB, o *bbolt.Options, g *guard.Options) testStore {
 	tb.Helper()
 	d, err := openStore(tb.TempDir(), o, g)
-	must(tb, err)
-	tb.Cleanup(func() {
-		if !tb.Failed() {
-			must(tb, d.Close())
-		}
-	})
-	return d
+	return guardtest.Opened(tb, d, err)
 }
 
 func mustBe(tb testing.TB, err, want error) {

@@ -81,18 +81,10 @@ func (d *testStore) Close() error {
 
 var must = guardtest.Must
 
-// open opens a store, which is closed when the test ends, unless that has failed.
 func open(t *testing.T, dir string, o *pebble.Options, g *guard.Options) *testStore {
 	t.Helper()
 	db, err := Open(dir, o, g)
-	must(t, err)
-	d := &testStore{DB: db, dir: dir}
-	t.Cleanup(func() {
-		if !t.Failed() {
-			must(t, d.Close())
-		}
-	})
-	return d
+	return guardtest.Opened(t, &testStore{DB: db, dir: dir}, err)
 }
 
 func key(s string) []byte { return []byte(s) }

@@ -113,10 +113,17 @@ func Must(tb testing.TB, err error) {
 	}
 }
 
-// MustOpen opens a store. It is closed when the test ends, unless that has failed: a reader may be open.
+// MustOpen opens a store; see Opened.
 func (e Engine) MustOpen(tb testing.TB, dir string, o *guard.Options) DB {
 	tb.Helper()
 	d, err := e.Open(dir, o, false)
+	return Opened(tb, d, err)
+}
+
+// Opened returns a store that has been opened. It is closed when the test ends, unless that has failed:
+// a reader may be open.
+func Opened[D DB](tb testing.TB, d D, err error) D {
+	tb.Helper()
 	Must(tb, err)
 	tb.Cleanup(func() {
 		if !tb.Failed() {
