@@ -109,14 +109,11 @@ func optionError(field, format string, args ...any) error {
 // ErrLocked it adds the process that holds the lock.
 func about(op, path string, err error) error {
 	if errors.Is(err, ErrLocked) {
-		held := &LockedError{}
-		if read := new(recovery.ReadLockError); errors.As(err, &read) {
-			held.PID, held.ReadLock = read.PID, true
-			if held.PID == 0 {
-				held.PID = osfile.ReadLockHolder(path)
-			}
-		} else {
+		held := new(LockedError)
+		if errors.As(err, &held); !held.ReadLock {
 			held.PID = osfile.LockHolder(path)
+		} else if held.PID == 0 {
+			held.PID = osfile.ReadLockHolder(path)
 		}
 		if errors.Is(err, ErrNeedsRecovery) {
 			err = fmt.Errorf("%w but cannot be recovered: %w", ErrNeedsRecovery, held)

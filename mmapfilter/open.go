@@ -35,7 +35,9 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	o, err := openReadOnly(path, opts)
 	for tries := 0; errors.Is(err, ErrNeedsRecovery) && tries < openTries; tries++ {
 		failed := makeServable(path, opts)
-		if errors.Is(failed, ErrLocked) && !errors.As(failed, new(*recovery.ReadLockError)) { // another process recovers the file, or already writes to it
+		held := new(LockedError)
+		errors.As(failed, &held)
+		if errors.Is(failed, ErrLocked) && !held.ReadLock { // another process recovers the file, or already writes to it
 			time.Sleep(time.Millisecond << tries)
 			failed = nil
 		}

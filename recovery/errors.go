@@ -8,23 +8,6 @@ import (
 // ErrLocked is returned when a process has the writer lock of the file.
 var ErrLocked = errors.New("filter file is locked by a writer")
 
-// A ReadLockError is returned in place of ErrLocked, and matches it, if the process that
-// holds the lock is not a writer: a read lock on the file also keeps writers out. This
-// package never takes one.
-type ReadLockError struct {
-	PID int // 0 if unknown
-}
-
-func (e *ReadLockError) Error() string {
-	by := "a process"
-	if e.PID != 0 {
-		by = fmt.Sprintf("process %d", e.PID)
-	}
-	return by + " holds a read lock on the file, which keeps writers out"
-}
-
-func (e *ReadLockError) Unwrap() error { return ErrLocked }
-
 // ErrNoRoom is returned when there is no room for a log: the disk is full, a quota is
 // exceeded, or the file would be too large.
 var ErrNoRoom = errors.New("no room for a log")

@@ -140,8 +140,8 @@ func TestReadLockIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = openLocked(path)
-		read := new(recovery.ReadLockError)
-		if !errors.Is(err, recovery.ErrLocked) || !errors.As(err, &read) {
+		read := new(LockedError)
+		if !errors.Is(err, recovery.ErrLocked) || !errors.As(err, &read) || !read.ReadLock {
 			t.Errorf("beside a read lock: %v", err)
 		}
 		// For one kind of lock, the kernel names the process; for the other, /proc does.
@@ -165,7 +165,7 @@ func TestReadLockIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := openLocked(path); !errors.Is(err, recovery.ErrLocked) || errors.As(err, new(*recovery.ReadLockError)) {
+	if _, err := openLocked(path); !errors.Is(err, recovery.ErrLocked) || errors.As(err, new(*LockedError)) {
 		t.Errorf("beside a writer: %v", err)
 	}
 	if pid := LockHolder(path); pid != os.Getpid() {

@@ -31,8 +31,10 @@ type LockedError struct {
 
 func (e *LockedError) Error() string {
 	switch {
+	case e.ReadLock && e.PID == 0:
+		return "a process holds a read lock on the file, which keeps writers out"
 	case e.ReadLock:
-		return (&recovery.ReadLockError{PID: e.PID}).Error()
+		return fmt.Sprintf("process %d holds a read lock on the file, which keeps writers out", e.PID)
 	case e.PID == 0:
 		return recovery.ErrLocked.Error()
 	case e.PID == os.Getpid():

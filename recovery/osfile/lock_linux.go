@@ -54,7 +54,7 @@ func lockPart(f *os.File, part int64) error {
 		case found.Type == unix.F_WRLCK:
 			return recovery.ErrLocked
 		}
-		return &recovery.ReadLockError{PID: max(int(found.Pid), 0)} // -1 for an open-file-description lock
+		return &LockedError{PID: max(int(found.Pid), 0), ReadLock: true} // -1 for an open-file-description lock
 	}
 }
 
