@@ -7,13 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
@@ -215,72 +213,5 @@ func TestBatchCountsUpToAFault(t *testing.T) {
 		if !f.Contains(key) {
 			t.Fatal("a key that counts as inserted is not there")
 		}
-	}
-}
-
-// TestSyncAtUnseals: whichever call stores to a sealed file first, the first step of rule R4 comes
-// before it, and the others before the first commit, or before the file is put to rest without one.
-// Operations go on between these, except in the last part of Seal and of Close.
-func TestSyncAtUnseals(t *testing.T) {
-	ctx := context.Background()
-	insert := func(f *Filter) error { return f.InsertHash(1) }
-	nothing := func(f *Filter) (err error) {
-		for key := range numbers(0, 1) {
-			_, err = f.InsertUnique(key) // it is there
-		}
-		return err
-	}
-	for name, c := range map[string]struct {
-		first      func(f *Filter) error
-		rest, held bool // the file is at rest afterwards; operations wait
-	}{
-		"SyncAt": {first: func(f *Filter) error { return f.SyncAt(1) }},
-		"Insert": {first: func(f *Filter) error { return errors.Join(insert(f), f.Sync()) }},
-		"InsertBatch": {first: func(f *Filter) error {
-			_, err := f.InsertBatch([][]byte{{1}})
-			return errors.Join(err, f.Sync())
-		}},
-		"Checkpoint":  {first: func(f *Filter) error { return errors.Join(insert(f), f.Checkpoint(ctx)) }},
-		"Warm":        {first: func(f *Filter) error { return errors.Join(insert(f), f.Warm(ctx)) }},
-		"Seal":        {func(f *Filter) error { return errors.Join(insert(f), f.Seal(ctx)) }, true, false},
-		"Seal alone":  {func(f *Filter) error { return errors.Join(nothing(f), f.Seal(ctx)) }, true, true},
-		"Close":       {func(f *Filter) error { return errors.Join(insert(f), f.Close()) }, true, true},
-		"Close alone": {func(f *Filter) error { return errors.Join(nothing(f), f.Close()) }, true, true},
-	} {
-		_, path := mustBuild(t, nil, numbers(0, 1000))
-		f := mustOpen(t, path, &OpenOptions{CommitInterval: -1})
-		w := f.open.Load().work.Writer
-		var commits []uint64
-		unsealing := w.Unsealing
-		w.Unsealing = func() func(hold func(step func())) {
-			if state := w.Protocol().Superblock().State(); state != layout.Sealed {
-				t.Errorf("%s: unsealed in state %v", name, state)
-			}
-			rest := unsealing()
-			return func(hold func(step func())) {
-				n, _ := w.Protocol().Counts()
-				commits = append(commits, n)
-				hold(func() {
-					if w.Idle() {
-						t.Errorf("%s: operations go on during a step", name)
-					}
-				})
-				rest(hold)
-				if w.Idle() == c.held {
-					t.Errorf("%s: operations wait between the steps: %t", name, !c.held)
-				} else if !c.held {
-					if err := f.InsertHash(2); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		}
-		if must(t, c.first(f)); !c.rest {
-			must(t, c.first(f))
-		}
-		if !slices.Equal(commits, []uint64{0}) {
-			t.Errorf("%s: unsealed after %v commits", name, commits)
-		}
-		must(t, f.Close())
 	}
 }

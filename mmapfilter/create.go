@@ -197,7 +197,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		o.work.OnError = func(err error) { go report(err) } // what goes on by itself does not wait for it
 	}
 	o.work.KeepMapping() // adopted
-	o.work.Begin()
+	w.Work = o.work
 	done = true
 	return o, nil
 }

@@ -166,7 +166,7 @@ func (d *smallDisk) filter(n uint64) *Filter {
 func (d *smallDisk) small(f *Filter) {
 	w := f.open.Load().work.Writer
 	w.LimitLog(64 << 10)
-	w.Behind = nil
+	w.Work = nil
 }
 
 // reopen opens the filter again and checks that it has n keys.
@@ -251,7 +251,7 @@ func (d *smallDisk) logGrowth(quiet bool) {
 	l := f.open.Load().work
 	l.Writer.LimitLog(1 << 20)
 	if !quiet {
-		l.Writer.Behind = l.Behind
+		l.Writer.Work = l
 	}
 	operateUntil := func(what string, reached func(s Stats) bool) {
 		d.Helper()

@@ -122,7 +122,7 @@ func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) 
 	must(tb, createPlanned(path, plan, o))
 	f, err := Open(path, &OpenOptions{CommitInterval: -1, LogBytes: o.LogBytes})
 	must(tb, err)
-	writerOf(f).Behind = nil
+	writerOf(f).Work = nil
 	return f
 }
 

@@ -152,7 +152,7 @@ func (r *ioRun) opened() {
 	l := r.f.open.Load().work
 	l.Writer.LimitLog(wal.MinBytes)
 	if r.quiet {
-		l.Writer.Behind = nil
+		l.Writer.Work = nil
 	}
 }
 

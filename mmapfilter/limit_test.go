@@ -47,7 +47,7 @@ func newHeld(t *testing.T, o Options, seed uint64) *held {
 	h.f, err = Create(h.path, &o)
 	must(t, err)
 	t.Cleanup(func() { h.f.Close() })
-	writerOf(h.f).Behind = nil
+	writerOf(h.f).Work = nil
 	h.keySet = newKeySet(writerOf(h.f).Table())
 	return h
 }

@@ -108,7 +108,7 @@ func eachWay(contains func(uint64) bool, containsAll func([]uint64, []bool), cou
 func fileTarget(t *testing.T, lines uint64, logBytes int64) target {
 	f, _ := newLines(t, compact26, lines, Options{LogBytes: logBytes})
 	w := writerOf(f)
-	w.Behind = f.open.Load().work.Behind
+	w.Work = f.open.Load().work
 	return target{
 		w: w, insert: f.InsertHash, unique: w.InsertUnique, delete: f.DeleteHash,
 		contains: eachWay(f.ContainsHash, f.ContainsHashes, w.Count),

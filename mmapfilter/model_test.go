@@ -72,7 +72,7 @@ func openQuiet(tb rapid.TB, path string, opts *OpenOptions) *Filter {
 	}
 	f, err := Open(path, &o)
 	must(tb, err)
-	writerOf(f).Behind = nil
+	writerOf(f).Work = nil
 	return f
 }
 

@@ -107,7 +107,7 @@ func (o *openFile) warm(ctx context.Context) error {
 		return ErrClosed
 	}
 	if o.heedWriter(); o.work != nil {
-		o.work.Writer.EndUnsealing() // a commit would drop what Warm has read
+		o.work.Writer.DropLargePages() // a commit would drop what Warm has read
 	}
 	err := o.populate(ctx, o.mapping, o.progress)
 	fault := new(osfile.FaultError)

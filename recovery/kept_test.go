@@ -282,7 +282,11 @@ var keepCalls = map[string]func(h *historian) error{
 	},
 	"Clean": func(h *historian) error { return h.Clean() },
 	"Seal": func(h *historian) error {
-		return h.Seal(func(*layout.Superblock, func(word, value uint64)) error { return nil })
+		sb, err := h.BeginSeal()
+		if err != nil {
+			return err
+		}
+		return h.Seal(sb, nil)
 	},
 	"Clean during a checkpoint": func(h *historian) error {
 		if !h.Checkpointing() {

@@ -202,8 +202,8 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	if err := w.settle(); err != nil {
 		return err
 	}
-	if v, ok := w.vol.(pageShrinker); ok && promised == 0 { // its first commit would have done so (R4)
-		v.ShrinkPages()(func(step func()) { step() })
+	for from, left := int64(0), promised == 0; left; left = from > 0 { // its first commit would have done so (R4)
+		from, _ = w.vol.DropLargePages(from)
 	}
 	// From here on, readers that find nothing answer "maybe". The live superblock must be
 	// durable first: an odd epoch beside a clean or sealed one would stay odd for ever.
@@ -244,11 +244,6 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 		LSN: scan.LSN, Records: scan.Records, LogBytes: scan.Bytes(), Torn: scan.Torn, Length: scan.Length,
 	}
 	return nil
-}
-
-// A pageShrinker is a Volume whose filter file may be in memory in large pages: see Files.
-type pageShrinker interface {
-	ShrinkPages() (rest func(hold func(step func())) (most bool))
 }
 
 // evenCounters increments the removal counters that an operation left odd.

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -78,14 +79,14 @@ func (w *Writer) Clean() error {
 	return w.rest(&next)
 }
 
-// Seal is Clean with a checksum for every chunk. fill computes the checksums and the
-// trailer for a superblock and stores them, as words of the file, through store.
-func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value uint64)) error) error {
+// BeginSeal returns the superblock that Seal stores. Every segment must have been hardened, and none
+// may be open; nothing may come between it and Seal.
+func (w *Writer) BeginSeal() (*layout.Superblock, error) {
 	if err := w.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.settle(); err != nil {
-		return err
+		return nil, err
 	}
 	next := w.next(layout.Sealed)
 	next.Sign()
@@ -94,17 +95,26 @@ func (w *Writer) Seal(fill func(sb *layout.Superblock, store func(word, value ui
 	for i := range uint64(layout.RuntimeWords) {
 		w.storeRuntime(i, w.filter.Words()[layout.WordRuntime+i])
 	}
-	if err := fill(&next, w.filter.Store); err != nil {
+	return &next, nil
+}
+
+// Seal is Clean with a checksum for every chunk: sb is from BeginSeal, and tail the checksums and the
+// trailer for it.
+func (w *Writer) Seal(sb *layout.Superblock, tail []byte) error {
+	if err := w.Err(); err != nil {
 		return err
+	}
+	for i := 0; i < len(tail); i += 8 {
+		w.filter.Store(uint64(w.geometry.OffTable+int64(i))/8, binary.LittleEndian.Uint64(tail[i:]))
 	}
 	if err := w.keepAll(); err != nil { // not earlier: after an error operations go on in this generation
 		return err
 	}
-	next.SetHashes(w.kept.counted)
+	sb.SetHashes(w.kept.counted)
 	if err := w.syncRegion(); err != nil {
 		return err
 	}
-	return w.rest(&next)
+	return w.rest(sb)
 }
 
 // rest puts a file whose mapping is durable to rest. It stores the superblock in one slot

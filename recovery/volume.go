@@ -115,6 +115,10 @@ type Volume interface {
 	Now() uint64
 	// Random returns 64 unpredictable bits.
 	Random() uint64
+	// DropLargePages has the system hold a part of the filter file, from an offset on, in small pages
+	// (R4), as far as it can. It returns the offset of the next part, or 0 at the end of the file, and
+	// how many bytes were in memory. Nobody may store to the file meanwhile.
+	DropLargePages(from int64) (next, dropped int64)
 	Close() error
 
 	// What the files are found by.

@@ -378,6 +378,9 @@ func (f *files) RemoveLogs() error {
 
 func (v *Volume) SyncNames() error { return v.syncDir() }
 
+// DropLargePages implements recovery.Volume.
+func (*Volume) DropLargePages(int64) (next, dropped int64) { return 0, 0 }
+
 // syncDir makes the names durable. If it fails, some prefix of the changes is durable, and
 // the others may become so later.
 func (v *Volume) syncDir() error {

@@ -176,7 +176,8 @@ func TestOrderOfBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	seal := func() error {
-		return w.Seal(func(*layout.Superblock, func(word, value uint64)) error { return nil })
+		sb, err := w.BeginSeal()
+		return errors.Join(err, w.Seal(sb, nil))
 	}
 	mustCall(t, "Seal", recordCalls(t, seal), slices.Concat(filter, part, part, remove)...)
 }

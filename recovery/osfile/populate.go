@@ -10,7 +10,7 @@ const populateStep = 64 << 20
 // if it returns false.
 //
 // Set small for a file that is written to, whose mapping has read-ahead off: the page cache
-// then holds small pages (see [Files.ShrinkPages]), but reads many of them at a time.
+// then holds small pages (see [Files.DropLargePages]), but reads many of them at a time.
 func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error {
 	total := int64(len(m.Data))
 	for off := int64(0); off < total; off += populateStep {

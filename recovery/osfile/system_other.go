@@ -39,10 +39,8 @@ func (m *Mapping) populate(b []byte) error { return touch(m.Data, b) }
 // readSmall does nothing on this system.
 func (m *Mapping) readSmall([]byte) {}
 
-// ShrinkPages does nothing on this system.
-func (v *Files) ShrinkPages() (rest func(hold func(step func())) (most bool)) {
-	return func(func(func())) bool { return false }
-}
+// DropLargePages does nothing on this system.
+func (v *Files) DropLargePages(int64) (next, dropped int64) { return 0, 0 }
 
 func allocate(_ context.Context, f *os.File, size int64) error { return writeZeros(f, size, zeroStep) }
 

@@ -83,7 +83,7 @@ func openWork(path string) (*writer.Work, error) {
 		return nil, errors.Join(err, files.Close())
 	}
 	k := writer.NewWork(files, w, -1)
-	k.Begin()
+	w.Work = k
 	return k, nil
 }
 

@@ -128,6 +128,9 @@ func (v *Volume) RemoveLogs() error {
 // SyncNames implements recovery.Volume.
 func (v *Volume) SyncNames() error { return nil }
 
+// DropLargePages implements recovery.Volume.
+func (*Volume) DropLargePages(int64) (next, dropped int64) { return 0, 0 }
+
 // Random implements recovery.Volume.
 func (v *Volume) Random() uint64 {
 	v.Mu.Lock()

@@ -43,7 +43,7 @@ func mustBegin(t *testing.T, path string, interval time.Duration) *Work {
 			k.Retire()
 		}
 	})
-	k.Begin()
+	w.Work = k
 	return k
 }
 
@@ -78,7 +78,7 @@ func TestCommitNow(t *testing.T) {
 	k := mustWork(t, -1)
 	for range 3 {
 		k.insert(t)
-		k.Behind(CommitNow)
+		k.ask(due{commit: true})
 		k.group.Wait()
 		if n := k.Writer.State().Pending; n != 0 {
 			t.Errorf("%d operations pending", n)
@@ -91,7 +91,7 @@ func TestCheckpoints(t *testing.T) {
 	k := mustWork(t, -1)
 	for i := range uint64(3) {
 		k.insert(t)
-		k.Behind(wal.MinBytes) // more than there is room for
+		k.ask(due{room: wal.MinBytes}) // more than there is
 		k.group.Wait()
 		if s := k.Writer.State(); s.Checkpoints != i+1 || s.Pending != 0 {
 			t.Fatalf("after time %d: %d checkpoints, %d operations pending", i+1, s.Checkpoints, s.Pending)
@@ -99,20 +99,20 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// TestNeedWhileCheckpointing: a checkpoint that becomes due while another one is under way is made after
-// it, for the largest of the needs.
-func TestNeedWhileCheckpointing(t *testing.T) {
+// TestDueWhileCheckpointing: a checkpoint that becomes due while another one is under way is made after
+// it, for the most room that was asked for.
+func TestDueWhileCheckpointing(t *testing.T) {
 	k := mustWork(t, -1)
 	k.mu.checkpointing = true
-	for _, need := range []int{1, 5, 3, CommitNow, 0} {
-		k.Behind(need)
+	for _, d := range []due{{room: 1}, {room: 5}, {room: 3}, {commit: true}, {}} {
+		k.ask(d)
 	}
 	k.group.Wait()
-	if need := k.nextNeed(); need != 5 {
-		t.Errorf("a need of %d is left", need)
+	if room := k.nextRoom(); room != 5 {
+		t.Errorf("room for %d is due", room)
 	}
-	if need := k.nextNeed(); need != 0 || k.mu.checkpointing {
-		t.Errorf("then a need of %d, and a checkpoint under way: %t", need, k.mu.checkpointing)
+	if room := k.nextRoom(); room != 0 || k.mu.checkpointing {
+		t.Errorf("then room for %d is due, and a checkpoint under way: %t", room, k.mu.checkpointing)
 	}
 }
 
@@ -121,9 +121,9 @@ func TestNeedWhileCheckpointing(t *testing.T) {
 func TestNothingIsAllocated(t *testing.T) {
 	k := mustWork(t, -1)
 	k.mu.committing, k.mu.growing, k.mu.checkpointing = true, true, true
-	for _, need := range []int{0, 1, CommitNow, GrowNow} {
-		if n := testing.AllocsPerRun(100, func() { k.Behind(need) }); n != 0 {
-			t.Errorf("need %d: %v allocations", need, n)
+	for _, d := range []due{{}, {room: 1}, {commit: true}, {largerLog: true}} {
+		if n := testing.AllocsPerRun(100, func() { k.ask(d) }); n != 0 {
+			t.Errorf("%+v: %v allocations", d, n)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestLogGrows(t *testing.T) {
 	k := mustWork(t, -1)
 	k.insert(t)
 	before := k.Writer.State().LogBytes
-	k.Behind(GrowNow)
+	k.ask(due{largerLog: true})
 	k.group.Wait()
 	if err := k.Writer.Checkpoint(); err != nil {
 		t.Fatal(err)
@@ -157,8 +157,8 @@ func TestNothingBeginsAfterTheEnd(t *testing.T) {
 		if err := end(k); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		k.Behind(CommitNow)
-		k.Behind(1)
+		k.ask(due{commit: true})
+		k.ask(due{room: 1})
 		k.readAgain()
 		if k.mu.committing || k.mu.checkpointing {
 			t.Errorf("%s: something has begun afterwards", name)
@@ -185,7 +185,7 @@ func TestPanicPoisons(t *testing.T) {
 	if k.Writer.Err() == nil {
 		t.Error("the writer has not failed")
 	}
-	k.Behind(wal.MinBytes)
+	k.ask(due{room: wal.MinBytes})
 	k.group.Wait()
 	if !k.mu.checkpointing || k.Writer.State().Pending != 1 {
 		t.Error("a checkpoint was made, or another one may begin")

@@ -9,7 +9,7 @@ func (w *Writer) Sync() error { return w.SyncAt(nil) }
 // operations since the last one was set. It is called while no operation is under way.
 func (w *Writer) SyncAt(seq func(operations uint64) uint64) error {
 	for {
-		err := w.commit(seq)
+		err := w.commit(boundary{seq: seq})
 		if err != errLogFull {
 			return err
 		}
@@ -19,24 +19,23 @@ func (w *Writer) SyncAt(seq func(operations uint64) uint64) error {
 	}
 }
 
-// commit ends the open segment, makes it durable and stores it to the file. It returns errLogFull if the
-// log has no room for that.
-func (w *Writer) commit(seq func(uint64) uint64) error {
-	w.commits.Lock()
-	defer w.commits.Unlock()
-	seg, err := w.cut(seq)
-	if err != nil {
-		return err
-	}
-	return w.harden(seg)
+// A boundary says what happens where a commit ends the open segment, while no operation is under way.
+type boundary struct {
+	seq        func(operations uint64) uint64 // see SyncAt; or nil
+	generation bool                           // the generation of the log ends too. REQUIRES: w.checkpoints
+	tap        *Tap                           // lists the operations from then on; or nil
 }
 
-// harden makes a segment durable, if there is one. REQUIRES: w.commits.
-func (w *Writer) harden(seg segment) error {
-	if !seg.ended {
-		return nil
+// commit ends the open segment, makes it durable and stores it to the file. Operations go on while it
+// waits for the disk. It returns errLogFull if the log has no room for that.
+func (w *Writer) commit(at boundary) error {
+	w.commits.Lock()
+	defer w.commits.Unlock()
+	seg, err := w.cut(at)
+	if err != nil || !seg.ended {
+		return err
 	}
-	w.unseal(w.between)
+	w.DropLargePages()
 	if err := w.protocol.Harden(seg.Segment); err != nil {
 		return err
 	}
@@ -46,30 +45,55 @@ func (w *Writer) harden(seg segment) error {
 	return nil
 }
 
-// cut takes w.mu and ends the open segment. REQUIRES: w.commits.
-func (w *Writer) cut(seq func(uint64) uint64) (segment, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.endSegment(seq)
+// commitLocked is commit while no operation can proceed; if always is set, also where there is nothing
+// to make durable. REQUIRES: w.commits, w.mu.
+func (w *Writer) commitLocked(always bool) error {
+	seg, err := w.endSegment(nil, always)
+	if err != nil {
+		return err
+	}
+	for w.dropPart() { // also if all operations changed nothing: a file that is clean next must be in small pages
+	}
+	if !seg.ended {
+		return nil
+	}
+	if err := w.protocol.Harden(seg.Segment); err != nil {
+		return err
+	}
+	w.dropPending(seg)
+	return nil
 }
 
-// endSegment ends the open segment and starts another, unless there is nothing to make durable. It
-// returns errLogFull if the log has no room for a segment without operations. REQUIRES: w.commits, w.mu.
-func (w *Writer) endSegment(seq func(uint64) uint64) (segment, error) {
+// cut takes w.mu and ends the open segment. REQUIRES: w.commits.
+func (w *Writer) cut(at boundary) (segment, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seg, err := w.endSegment(at.seq, false)
+	if err != nil {
+		return seg, err
+	}
+	if at.generation && w.protocol.Live() {
+		w.protocol.BeginCheckpoint()
+	}
+	if at.tap != nil {
+		w.mu.tap = at.tap
+	}
+	return seg, nil
+}
+
+// endSegment ends the open segment and starts another, unless there is nothing to make durable and
+// always is not set. It returns errLogFull if the log has no room for a segment without operations.
+// REQUIRES: w.commits, w.mu.
+func (w *Writer) endSegment(seq func(uint64) uint64, always bool) (segment, error) {
 	if w.mu.closed != nil {
 		return segment{}, w.mu.closed
 	}
 	if err := w.protocol.Err(); err != nil {
 		return segment{}, err
 	}
-	if seq == nil && w.protocol.SegmentBytes() == 0 {
+	if seq == nil && !always && w.protocol.SegmentBytes() == 0 {
 		return segment{}, nil
 	}
-	return w.endAnySegment(seq)
-}
-
-// endAnySegment is endSegment, also if there is nothing to make durable.
-func (w *Writer) endAnySegment(seq func(uint64) uint64) (segment, error) {
 	if err := w.begin(); err != nil {
 		return segment{}, err
 	}
@@ -106,8 +130,8 @@ func (w *Writer) dropPending(seg segment) {
 		return
 	}
 	w.overlay.Store(p.Drop())
-	if w.Behind != nil { // operations arrived while we waited for the disk
-		w.Behind(0)
+	if w.Work != nil { // operations arrived while we waited for the disk
+		w.Work.ask(due{})
 	}
 }
 
@@ -167,31 +191,7 @@ func (w *Writer) beginCheckpoint(tap *Tap) error {
 	if err := w.protocol.EndCheckpoint(); err != nil {
 		return err
 	}
-	w.commits.Lock()
-	defer w.commits.Unlock()
-	seg, err := w.nextGeneration(tap)
-	if err != nil {
-		return err
-	}
-	return w.harden(seg)
-}
-
-// nextGeneration ends the open segment, as cut does, and the generation of the log. REQUIRES:
-// w.checkpoints, w.commits.
-func (w *Writer) nextGeneration(tap *Tap) (segment, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	seg, err := w.endSegment(nil)
-	if err != nil {
-		return seg, err
-	}
-	if w.protocol.Live() {
-		w.protocol.BeginCheckpoint()
-	}
-	if tap != nil {
-		w.mu.tap = tap
-	}
-	return seg, nil
+	return w.commit(boundary{generation: true, tap: tap})
 }
 
 // lacksRoom reports whether there is a log and it has no room for need stores.
@@ -202,73 +202,36 @@ func (w *Writer) lacksRoom(need int) bool {
 }
 
 // nextHalf has the log go on in its other half if this one lacks room for an operation. If the other
-// half is still in use, it first ends the checkpoint that is under way. Without a background, the
+// half is still in use, it first ends the checkpoint that is under way. Without a Work, the
 // checkpoint that it begins stays under way until the next one.
 func (w *Writer) nextHalf() error {
-	begun, err := w.beginIfFull()
-	if err != nil || !begun {
-		return err
-	}
-	if w.Behind == nil {
-		return w.Grow()
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.Behind(w.most)
-	return nil
-}
-
-// beginIfFull begins a checkpoint if the log lacks room for an operation.
-func (w *Writer) beginIfFull() (begun bool, err error) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
 	if !w.lacksRoom(w.most) {
-		return false, nil
+		return nil
 	}
-	return true, w.beginCheckpoint(nil)
+	if err := w.beginCheckpoint(nil); err != nil {
+		return err
+	}
+	if w.Work == nil {
+		return w.Grow()
+	}
+	w.Work.ask(due{room: w.most})
+	return nil
 }
 
 // Grow makes a larger log for the next checkpoint to move to, unless the log has its full
 // size. Everything else goes on meanwhile.
 func (w *Writer) Grow() error {
-	if bytes := w.largerLog(); bytes > 0 {
-		return w.protocol.GrowLog(bytes)
-	}
-	return nil
-}
-
-// largerLog returns the size of the log after this one, or 0 if it is large enough.
-func (w *Writer) largerLog() int64 {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	size, _ := w.protocol.LogBytes()
-	if size == 0 || w.firstLog >= w.mostLog || size >= w.mostLog {
-		return 0
-	}
-	return min(size*logGrowth, w.mostLog)
-}
-
-// hardenAll commits while no operation can proceed. REQUIRES: w.commits, w.mu.
-func (w *Writer) hardenAll() error {
-	seg, err := w.endSegment(nil)
-	if err != nil {
-		return err
-	}
-	// Also if all operations changed nothing: a file that is clean next must be in small pages.
-	w.unseal(func(step func()) { step() })
-	if !seg.ended {
+	larger := min(size*logGrowth, w.mostLog)
+	full := size == 0 || w.firstLog >= w.mostLog || size >= w.mostLog
+	w.mu.Unlock()
+	if full {
 		return nil
 	}
-	return w.hardenLocked(seg)
-}
-
-// hardenLocked is harden while no operation can proceed. REQUIRES: w.commits, w.mu.
-func (w *Writer) hardenLocked(seg segment) error {
-	if err := w.protocol.Harden(seg.Segment); err != nil {
-		return err
-	}
-	w.dropPending(seg)
-	return nil
+	return w.protocol.GrowLog(larger)
 }
 
 // LockAll keeps operations, commits and checkpoints out until unlock is called.
@@ -290,7 +253,7 @@ func (w *Writer) Clean() error {
 	if w.mu.closed != nil {
 		return nil
 	}
-	err := w.hardenAll()
+	err := w.commitLocked(false)
 	w.mu.closed = ErrClosed
 	if err != nil {
 		return err
@@ -300,11 +263,10 @@ func (w *Writer) Clean() error {
 
 // Close releases the volume, so that another writer may have it. Call Clean first, and no
 // operation afterwards.
-func (w *Writer) Close() error { return w.detach()() }
-
-func (w *Writer) detach() (closeFiles func() error) {
+func (w *Writer) Close() error {
 	w.released.Store(true)
 	w.mu.Lock() // another goroutine may be reading the state
-	defer w.mu.Unlock()
-	return w.protocol.Detach()
+	closeFiles := w.protocol.Detach()
+	w.mu.Unlock()
+	return closeFiles()
 }

@@ -36,7 +36,7 @@
 // Locks are taken in the order checkpoints, commits, mu. A commit holds commits and mu to end the
 // segment, and then commits alone while it waits for the disk: operations go on in the next
 // segment. Before it waits, the first commit to a sealed file takes mu again for each step of
-// Unsealing. A checkpoint is a commit that also holds checkpoints, and then holds that lock alone
+// DropLargePages. A checkpoint is a commit that also holds checkpoints, and then holds that lock alone
 // while it writes the region: operations and commits go on in the other half of the log.
 //
 // # Pending words
@@ -79,13 +79,14 @@
 //	reading      of a sealed file that is written to: the system drops its large pages (R4), and what was
 //	             in memory is read again
 //
-// The Writer knows what is due: it calls Behind and Unsealing while it holds the lock of operations.
-// Behind only starts goroutines. Unsealing drops the large pages, which must come before the first
-// store: a few at once, and the others in steps between operations; only the reading is a goroutine.
-// There is at most one goroutine of each kind, except for commits: one at the end of an interval may
-// start while another commit is under way, and the locks of the Writer order them. A checkpoint that
-// becomes due during another one is made after it, by the same goroutine. After one that failed, none
-// begins before an operation asks for it, or at all if the writer has failed (W8).
+// The Writer knows what is due, and asks its Work for that after an operation. The Work only starts
+// goroutines: at most one of each kind, except for commits: one at the end of an interval may start
+// while another commit is under way, and the locks of the Writer order them. A checkpoint that becomes
+// due during another one is made after it, by the same goroutine. After one that failed, none begins
+// before an operation asks for it, or at all if the writer has failed (W8).
+//
+// The large pages must go before the first store, so no goroutine drops them: the operation that begins
+// drops a part, and a commit the others, between operations. Only the reading goes on beside these.
 //
 // # Faults
 //

@@ -1,15 +1,17 @@
 package writer
 
-import (
-	"time"
-)
+import "time"
 
-// Begin has the writer call Behind and Unsealing. No operation may be under way.
-func (k *Work) Begin() { k.Writer.Behind, k.Writer.Unsealing = k.Behind, k.Unsealing }
+// A due is what is to be done beside operations: always a commit after the interval; and what else?
+type due struct {
+	commit    bool // at once
+	largerLog bool
+	room      int // stores that the log must have room for; if it has not, a checkpoint is due
+}
 
-// Behind commits after the interval, and starts what else is due: see Writer.Behind. The caller
-// holds the writer's lock.
-func (k *Work) Behind(need int) {
+// ask has what is due done, unless the work has ended. What is under way is not begun again; but if a
+// checkpoint is, another one follows it.
+func (k *Work) ask(d due) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.mu.closed {
@@ -19,13 +21,13 @@ func (k *Work) Behind(need int) {
 		k.group.Add(1)
 		k.mu.timer = time.AfterFunc(k.Interval, k.commitLate)
 	}
-	switch { // not sooner: a method value is allocated, and every operation may ask for what is under way
-	case need == CommitNow && !k.mu.committing:
-		k.start(&k.mu.committing, k.commit)
-	case need == GrowNow && !k.mu.growing:
+	if d.commit && !k.mu.committing { // not sooner: a method value is allocated
+		k.start(&k.mu.committing, k.Writer.Sync)
+	}
+	if d.largerLog && !k.mu.growing {
 		k.start(&k.mu.growing, k.Writer.Grow)
 	}
-	if k.mu.need = max(k.mu.need, need); k.mu.need > 0 && !k.mu.checkpointing {
+	if k.mu.room = max(k.mu.room, d.room); k.mu.room > 0 && !k.mu.checkpointing {
 		k.mu.checkpointing = true
 		k.group.Add(1)
 		go k.checkpoint()
@@ -45,8 +47,6 @@ func (k *Work) start(doing *bool, do func() error) {
 	}()
 }
 
-func (k *Work) commit() error { return k.Writer.Sync() }
-
 // commitLate commits at the end of the interval, and tries a checkpoint again that is stuck. An
 // operation that comes from then on begins another.
 func (k *Work) commitLate() {
@@ -54,9 +54,9 @@ func (k *Work) commitLate() {
 	k.mu.Lock()
 	k.mu.timer = nil
 	k.mu.Unlock()
-	k.report(k.Catch(k.commit))
+	k.report(k.Catch(k.Writer.Sync))
 	if k.Writer.Protocol().Stuck() != nil {
-		k.Behind(1)
+		k.ask(due{room: 1})
 	}
 }
 
@@ -64,8 +64,8 @@ func (k *Work) commitLate() {
 // is asked for.
 func (k *Work) checkpoint() {
 	defer k.group.Done()
-	for need := k.nextNeed(); need > 0; need = k.nextNeed() {
-		err := k.Catch(func() error { return k.Writer.CheckpointFor(need) })
+	for room := k.nextRoom(); room > 0; room = k.nextRoom() {
+		err := k.Catch(func() error { return k.Writer.CheckpointFor(room) })
 		if err == nil {
 			continue
 		}
@@ -74,17 +74,35 @@ func (k *Work) checkpoint() {
 			return // and none begins again
 		}
 		k.mu.Lock()
-		k.mu.need = 0
+		k.mu.room = 0
 		k.mu.Unlock()
 	}
 }
 
-// nextNeed takes the need of the next checkpoint, or returns 0 if none is due.
-func (k *Work) nextNeed() int {
+// nextRoom takes the room that a checkpoint is to make, or returns 0 if none is due.
+func (k *Work) nextRoom() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	need := k.mu.need
-	k.mu.need = 0
-	k.mu.checkpointing = need > 0
-	return need
+	room := k.mu.room
+	k.mu.room = 0
+	k.mu.checkpointing = room > 0
+	return room
+}
+
+// readAgain reads the file in the background, in small pages, until it is done or the work ends.
+func (k *Work) readAgain() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.mu.closed {
+		return
+	}
+	k.group.Add(1)
+	go func() {
+		defer k.group.Done()
+		k.Files.Mapping().Populate(true, func(int64, int64) bool {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return !k.mu.closed
+		})
+	}()
 }

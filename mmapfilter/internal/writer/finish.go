@@ -85,9 +85,9 @@ func (w *Writer) tapped(op layout.Op, hash uint64) {
 	}
 }
 
-// tell updates the length after the last n operations were appended, and starts a commit or a
-// checkpoint in the background if one is due. One that is stuck is tried again by the timer, and by an
-// operation that finds no room in the log. REQUIRES: w.mu.
+// tell updates the length after the last n operations were appended, and asks for what is due. A
+// checkpoint that is stuck is tried again by the timer, and by an operation that finds no room in the
+// log. REQUIRES: w.mu.
 func (w *Writer) tell(n int) {
 	w.length.Store(w.protocol.Length())
 	w.measureHistory()
@@ -95,10 +95,11 @@ func (w *Writer) tell(n int) {
 		w.mu.pace.later(n)
 	}
 	size, used := w.protocol.LogUse()
-	if w.Behind == nil || size == 0 { // the file may have been closed
+	if w.Work == nil || size == 0 { // the file may have been closed
 		return
 	}
-	needed := float64(w.lastPart(size)) / float64(size)
+	rest := w.lastPart(size)
+	needed := float64(rest) / float64(size)
 	if w.protocol.Checkpointing() {
 		needed = max(1-w.protocol.Progress(), paceSyncs)
 	}
@@ -112,17 +113,16 @@ func (w *Writer) tell(n int) {
 		lacking = 0
 	}
 	w.mu.pace.owe(n, lacking)
-	if words >= segmentWords { // also while a checkpoint goes on
-		w.Behind(CommitNow)
-	}
-	switch rest := w.lastPart(size); {
+	d := due{commit: words >= segmentWords} // also while a checkpoint goes on
+	switch {
 	case used > size-rest && !stuck:
-		w.Behind(int(rest / wal.RecordBytes))
+		d.room = int(rest / wal.RecordBytes)
 	case used > size/growEarly && !w.protocol.Moving() && w.mu.grown != w.protocol.LogGeneration() && w.firstLog < w.mostLog:
 		w.mu.grown = w.protocol.LogGeneration()
-		w.Behind(GrowNow)
-	case w.mu.pending <= n:
-		w.Behind(0)
+		d.largerLog = true
+	}
+	if w.mu.due = d; d != (due{}) || w.mu.pending <= n { // the first operation that is pending
+		w.Work.ask(d)
 	}
 }
 
@@ -184,12 +184,6 @@ func (w *Writer) lastPart(size int64) int64 {
 // processor's cache holds (MaxWords says how many bytes a word takes). With a background, a
 // segment may grow beyond that while the previous commit takes long.
 const segmentWords = 1 << 17
-
-// Passed to Behind, CommitNow asks for a commit at once, and GrowNow for a call of Grow.
-const (
-	CommitNow = -1
-	GrowNow   = -2
-)
 
 // A larger log is made when one part in growEarly of a half is in use, so that it is there when the
 // next checkpoint begins, which moves to it. In a small log that is when half of a half is in use

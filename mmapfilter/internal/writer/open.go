@@ -19,6 +19,7 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 	log = log.withDefaults(g.RegionBytes)
 	w := &Writer{
 		Limit:    math.MaxUint64,
+		vol:      vol,
 		protocol: protocol,
 		table:    layout.NewTable(g),
 		words:    protocol.Words(),

@@ -129,7 +129,7 @@ func (w *Writer) goLive() error {
 	if err := w.settle(); err != nil {
 		return err
 	}
-	w.EndUnsealing()
+	w.DropLargePages()
 	return nil
 }
 
@@ -170,9 +170,5 @@ func (w *Writer) follow(old *Writer, exact bool) error {
 		w.mu.known = old.mu.known
 	}
 	w.protocol.Adopt(old.protocol)
-	seg, err := w.endAnySegment(nil)
-	if err != nil {
-		return err
-	}
-	return w.hardenLocked(seg)
+	return w.commitLocked(true)
 }

@@ -369,26 +369,25 @@ func TestFaultInOldFile(t *testing.T) {
 	}
 }
 
-// TestReplaceUnsealsFirst: what comes before the first store to a sealed file comes before syncs of
+// TestReplaceDropsFirst: what comes before the first store to a sealed file comes before syncs of
 // the old file wait.
-func TestReplaceUnsealsFirst(t *testing.T) {
+func TestReplaceDropsFirst(t *testing.T) {
 	old, next := newStage(t, 40, 1), newStage(t, 40, 1)
 	next.volume.place = func() (bool, error) { return true, nil }
 	if err := next.w.Seal(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	calls := 0
-	next.w.Unsealing = func() func(hold func(step func())) {
-		return func(func(step func())) {
-			if calls++; !old.w.commits.TryLock() {
-				t.Error("syncs wait")
-				return
-			}
-			old.w.commits.Unlock()
+	next.w.vol = pagedVolume{next.w.vol, func(from int64) int64 {
+		if calls++; !old.w.commits.TryLock() {
+			t.Error("syncs wait")
+			return 0
 		}
-	}
-	if err := old.w.Replace(next.w, false, func(int) error { return nil }, func(*Writer) {}); err != nil || calls != 1 {
-		t.Errorf("unsealed %d times: %v", calls, err)
+		old.w.commits.Unlock()
+		return (from + 1) % 2
+	}}
+	if err := old.w.Replace(next.w, false, func(int) error { return nil }, func(*Writer) {}); err != nil || calls != 2 {
+		t.Errorf("%d parts dropped: %v", calls, err)
 	}
 }
 

@@ -58,8 +58,8 @@ func (w *Writer) sleep(d time.Duration) {
 func (w *Writer) segmentIsFull(n int) bool {
 	p := w.overlay.Load()
 	most := segmentWords
-	if w.Behind != nil {
-		most = MaxWords // reached only if the background cannot commit fast enough
+	if w.Work != nil {
+		most = MaxWords // reached only if that cannot commit fast enough
 	}
 	return p != nil && p.Active().Len() >= most-n*w.most
 }

@@ -2,7 +2,6 @@ package writer
 
 import (
 	"context"
-	"encoding/binary"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
@@ -21,17 +20,16 @@ func (w *Writer) Seal(ctx context.Context) error {
 	if w.protocol.Superblock().State() == layout.Sealed {
 		return w.protocol.Err()
 	}
-	if err := w.hardenAll(); err != nil {
+	if err := w.commitLocked(false); err != nil {
 		return err
 	}
-	return w.protocol.Seal(func(sb *layout.Superblock, store func(word, value uint64)) error {
-		tail, err := build.Tail(ctx, w.table, w.protocol.Geometry(), recovery.Bytes(w.words), sb)
-		if err != nil {
-			return err
-		}
-		for i := 0; i < len(tail); i += 8 {
-			store(uint64(w.protocol.Geometry().OffTable+int64(i))/8, binary.LittleEndian.Uint64(tail[i:]))
-		}
-		return nil
-	})
+	sb, err := w.protocol.BeginSeal()
+	if err != nil {
+		return err
+	}
+	tail, err := build.Tail(ctx, w.table, w.protocol.Geometry(), recovery.Bytes(w.words), sb)
+	if err != nil {
+		return err
+	}
+	return w.protocol.Seal(sb, tail)
 }

@@ -128,7 +128,7 @@ func TestLookupsDuringACommit(t *testing.T) {
 				}
 			}
 			insert()
-			b, err := w.cut(nil)
+			b, err := w.cut(boundary{})
 			if !b.ended || err != nil {
 				t.Fatal(b.ended, err)
 			}

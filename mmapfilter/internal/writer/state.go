@@ -89,9 +89,6 @@ func (w *Writer) LimitLog(most int64) {
 	w.firstLog, w.mostLog = min(w.firstLog, most), most
 }
 
-// ForgetStalls sets State.LongestStall to 0.
-func (w *Writer) ForgetStalls() { w.longestStall.Store(0) }
-
 // Newest copies the lines and the stash, including what is pending.
 func (w *Writer) Newest() layout.View {
 	g := w.protocol.Geometry()

@@ -23,18 +23,18 @@ func TestStuck(t *testing.T) {
 	t.Cleanup(func() { fault.Hook = nil })
 	fault.Hook = func(call string) error {
 		if call == "write" {
-			k.Behind(wal.MinBytes) // meanwhile
+			k.ask(due{room: wal.MinBytes}) // meanwhile
 			return errFails
 		}
 		return nil
 	}
-	k.Behind(wal.MinBytes)
+	k.ask(due{room: wal.MinBytes})
 	k.group.Wait()
 	if !errors.Is(k.Writer.Protocol().Stuck(), errFails) || len(reported) != 1 || !errors.Is(reported[0], errFails) || k.Writer.Err() != nil || k.mu.checkpointing {
 		t.Errorf("stuck %v, reported %v, failed %v, still at it %t", k.Writer.Protocol().Stuck(), reported, k.Writer.Err(), k.mu.checkpointing)
 	}
 	fault.Hook = nil
-	k.Behind(wal.MinBytes)
+	k.ask(due{room: wal.MinBytes})
 	k.group.Wait()
 	if k.Writer.Protocol().Stuck() != nil || len(reported) != 1 || k.Writer.State().Checkpoints == 0 {
 		t.Errorf("stuck %v, reported %v, %d checkpoints", k.Writer.Protocol().Stuck(), reported, k.Writer.State().Checkpoints)

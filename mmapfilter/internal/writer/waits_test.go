@@ -119,11 +119,18 @@ func TestFaultReleasesLocks(t *testing.T) {
 	}
 }
 
+// ended returns a Work that does nothing of what it is asked for.
+func ended() *Work {
+	k := new(Work)
+	k.mu.closed = true
+	return k
+}
+
 // TestBatchEndsAfterACommit: a batch whose first keys have been committed, because the log was
 // full, may end with ErrFull right then.
 func TestBatchEndsAfterACommit(t *testing.T) {
 	w := mustWriter(t, small.Volume(t, 5000), wal.MinBytes)
-	w.Behind = func(int) {}
+	w.Work = ended()
 	rng := seeded(t, 1)
 	inserted := uint64(0)
 	for !w.protocol.Live() || !w.protocol.Room(w.most) || w.protocol.Room(w.most+1) {
@@ -149,17 +156,16 @@ func TestGrowthDuringACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := 0
-	w.Behind = func(need int) {
-		if need == GrowNow {
-			asked++
-		}
-	}
+	w.Work = ended()
 	rng := seeded(t, 4)
 	fill := func() {
 		t.Helper()
 		for size, used := int64(2), int64(0); used < size/2; size, used = w.protocol.LogUse() {
 			if err := w.Insert(rng.Uint64()); err != nil {
 				t.Fatal(err)
+			}
+			if w.mu.due.largerLog {
+				asked++
 			}
 		}
 	}
@@ -200,17 +206,16 @@ func TestGrowthDuringACheckpoint(t *testing.T) {
 func TestSlowCommit(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 200_000), 256<<20)
 	asked := 0
-	w.Behind = func(need int) { // none comes
-		if need == CommitNow {
-			asked++
-		}
-	}
+	w.Work = ended()
 	rng := seeded(t, 5)
 	fill := func(words int) (waits int) {
 		t.Helper()
 		for p := w.overlay.Load(); p == nil || p.Active().Len() < words; p = w.overlay.Load() {
 			if err := w.Insert(rng.Uint64()); err != nil {
 				t.Fatal(err)
+			}
+			if w.mu.due.commit {
+				asked++
 			}
 		}
 		return w.mu.waits
@@ -226,18 +231,10 @@ func TestSlowCommit(t *testing.T) {
 // TestCommitInTheLastPart: a large segment has a commit asked for, also while a checkpoint is due.
 func TestCommitInTheLastPart(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 200_000), 4<<20)
-	commits, checkpoints := 0, 0
-	w.Behind = func(need int) {
-		switch {
-		case need == CommitNow:
-			commits++
-		case need > 0:
-			checkpoints++
-		}
-	}
+	w.Work = ended()
 	rng := seeded(t, 6)
 	for p := w.overlay.Load(); p == nil || p.Active().Len() < segmentWords; p = w.overlay.Load() {
-		if commits > 0 {
+		if w.mu.due.commit {
 			t.Fatal("a commit is asked for early")
 		}
 		w.mu.pace = pace{} // the last part would make it sleep
@@ -245,8 +242,8 @@ func TestCommitInTheLastPart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if checkpoints == 0 || commits == 0 {
-		t.Errorf("%d checkpoints and %d commits are asked for", checkpoints, commits)
+	if d := w.mu.due; !d.commit || d.room == 0 {
+		t.Errorf("in the end %+v is due", d)
 	}
 }
 

@@ -27,12 +27,12 @@ type Work struct {
 		committing    bool
 		growing       bool
 		checkpointing bool
-		need          int // of a checkpoint that is due after the current one; or 0
+		room          int // that a checkpoint after the current one is to make; or 0
 		closed        bool
 	}
 }
 
-// NewWork returns the work of a writer, which does not begin before Begin.
+// NewWork returns the work of a writer. It begins once Writer.Work is set to it.
 func NewWork(files *osfile.Files, w *Writer, interval time.Duration) *Work {
 	return &Work{Writer: w, Files: files, Interval: interval}
 }

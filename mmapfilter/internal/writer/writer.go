@@ -36,19 +36,14 @@ var (
 // them. A file has one Writer. Several goroutines may call its methods at once; the package
 // essay has the order of locks.
 type Writer struct {
-	// Behind, if not nil, is called for work in the background, with mu locked. Every call asks for a
-	// commit after the interval. need is 0 if that is all. Otherwise it is CommitNow, GrowNow or, if the
-	// log is nearly full, a number of stores: a checkpoint is due unless there is room for them by then.
-	Behind func(need int)
-	// Unsealing, if not nil, is called before the first write to a sealed file. The function that it
-	// returns is called before a commit first stores to the lines; it passes its steps to hold, one by
-	// one. No operation runs during Unsealing or during a step. Operations go on between the steps,
-	// except in Clean and Seal.
-	Unsealing func() (rest func(hold func(step func())))
+	// Work, if not nil, does what is due beside operations. It may be changed while no operation is
+	// under way.
+	Work *Work
 	// Limit is how many keys the filter takes, as place.KeysOf counts them. It may be
 	// changed before the first operation.
 	Limit uint64
 
+	vol       recovery.Volume
 	protocol  *recovery.Writer
 	table     layout.Table
 	looks     layout.Looks // the table
@@ -90,13 +85,14 @@ type Writer struct {
 	commits     sync.Mutex
 	mu          struct {
 		sync.Mutex
-		closed   error                        // ErrClosed or ErrMoved, or nil
-		unseal   func(hold func(step func())) // see Unsealing; or nil
-		tap      *Tap                         // lists the operations; or nil
-		mostTail uint64                       // see Rebuilding; 0 if no rebuild goes on
-		stall    time.Duration                // see State
-		pending  int                          // operations in the log and not yet stored to the file
-		spare    *Pending                     // for the next segment, if overlay is nil
+		closed   error // ErrClosed or ErrMoved, or nil
+		large    largePages
+		due      due           // after the last operation
+		tap      *Tap          // lists the operations; or nil
+		mostTail uint64        // see Rebuilding; 0 if no rebuild goes on
+		stall    time.Duration // see State
+		pending  int           // operations in the log and not yet stored to the file
+		spare    *Pending      // for the next segment, if overlay is nil
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *place.Placer
@@ -145,38 +141,11 @@ func (w *Writer) begin() error {
 		return nil
 	}
 	defer w.stalled(time.Now())
-	if w.protocol.Superblock().State() == layout.Sealed && w.Unsealing != nil {
-		w.mu.unseal = w.Unsealing() // R4
+	if w.protocol.Superblock().State() == layout.Sealed { // R4
+		w.mu.large.left = true
+		w.dropPart()
 	}
 	return w.protocol.Begin(w.firstLog)
-}
-
-// unseal takes the steps that come before the first store to the lines of a sealed file (R4). No
-// operation may be under way while hold runs one. REQUIRES: w.commits.
-func (w *Writer) unseal(hold func(step func())) {
-	var rest func(func(func()))
-	hold(func() {
-		if w.mu.closed == nil { // otherwise the files may be closed
-			rest, w.mu.unseal = w.mu.unseal, nil
-		}
-	})
-	if rest != nil {
-		rest(hold)
-	}
-}
-
-// EndUnsealing takes the steps of unseal without a commit. Operations go on between them.
-func (w *Writer) EndUnsealing() {
-	w.commits.Lock()
-	defer w.commits.Unlock()
-	w.unseal(w.between)
-}
-
-// between runs f between two operations.
-func (w *Writer) between(f func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f()
 }
 
 // stalled records that operations have waited since the given time.

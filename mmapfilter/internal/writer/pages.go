@@ -1,0 +1,34 @@
+package writer
+
+// largePages says what DropLargePages has left of a sealed file that is written to (R4). Its large pages
+// are dropped part by part: the first before the first store, and the others before the first commit
+// stores to the lines.
+type largePages struct {
+	left    bool
+	from    int64 // of the next part, in the file
+	dropped int64 // bytes that were in memory
+}
+
+// DropLargePages drops the large pages that are left. Operations go on between its steps.
+func (w *Writer) DropLargePages() {
+	for more := true; more; {
+		w.mu.Lock()
+		more = w.dropPart()
+		w.mu.Unlock()
+	}
+}
+
+// dropPart drops the large pages of one part, and reports whether others are left. If most of the file
+// was in memory, it is read again in the end. REQUIRES: w.mu.
+func (w *Writer) dropPart() (more bool) {
+	l := &w.mu.large
+	if !l.left || w.mu.closed != nil { // the files may be closed
+		return false
+	}
+	next, dropped := w.vol.DropLargePages(l.from)
+	l.from, l.dropped = next, l.dropped+dropped
+	if l.left = next > 0; !l.left && w.Work != nil && l.dropped > int64(len(w.words))*8/2 {
+		w.Work.readAgain()
+	}
+	return l.left
+}

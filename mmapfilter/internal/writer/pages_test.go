@@ -1,0 +1,91 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A pagedVolume has large pages, which drop drops part by part.
+type pagedVolume struct {
+	recovery.Volume
+	drop func(from int64) (next int64)
+}
+
+func (v pagedVolume) DropLargePages(from int64) (next, dropped int64) { return v.drop(from), 0 }
+
+// TestDropLargePages: whichever call stores to a sealed file first, the first part of it is dropped
+// before that (R4), and the others before the first commit, or before the file is put to rest without
+// one. No operation runs meanwhile, but between the parts, except in the last part of Seal and of Clean.
+func TestDropLargePages(t *testing.T) {
+	insert := func(w *Writer) error { return w.Insert(1) }
+	nothing := func(w *Writer) error { // begins, and changes nothing
+		_, err := w.Delete(2)
+		return err
+	}
+	batch := func(w *Writer) error {
+		done := 0
+		return w.InsertAll([]uint64{1}, nil, &done)
+	}
+	seal := func(w *Writer) error { return w.Seal(context.Background()) }
+	pages := func(w *Writer) error { w.DropLargePages(); return nil }
+	for name, c := range map[string]struct {
+		first, then func(w *Writer) error
+		held        bool // operations wait
+	}{
+		"SyncAt":      {(*Writer).Sync, func(w *Writer) error { return w.SyncAt(func(uint64) uint64 { return 1 }) }, false},
+		"Insert":      {insert, (*Writer).Sync, false},
+		"InsertAll":   {batch, (*Writer).Sync, false},
+		"Checkpoint":  {insert, (*Writer).Checkpoint, false},
+		"pages alone": {insert, pages, false},
+		"Seal":        {insert, seal, false},
+		"Seal alone":  {nothing, seal, true},
+		"Clean":       {insert, (*Writer).Clean, true},
+		"Clean alone": {nothing, (*Writer).Clean, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := mustWriter(t, small.Volume(t, 100), 1<<20)
+			if err := seal(w); err != nil {
+				t.Fatal(err)
+			}
+			parts, between := 0, make(chan bool)
+			w.vol = pagedVolume{w.vol, func(from int64) int64 {
+				if parts++; from == 0 && (w.protocol.Superblock().State() != layout.Sealed || parts > 1) {
+					t.Errorf("part %d is the first, in state %v", parts, w.protocol.Superblock().State())
+				}
+				if n, _ := w.protocol.Counts(); n > 0 || w.Idle() {
+					t.Errorf("part %d after %d commits; operations go on: %t", parts, n, w.Idle())
+				}
+				if parts == 2 {
+					go func() {
+						w.State() // waits for w.mu
+						close(between)
+					}()
+				}
+				select {
+				case <-between:
+					if c.held {
+						t.Error("an operation could come between two parts")
+					}
+					return 0
+				case <-time.After(time.Millisecond):
+				}
+				if c.held && parts == 3 {
+					return 0
+				}
+				return from + 1
+			}}
+			if err := errors.Join(c.first(w), c.then(w)); err != nil {
+				t.Fatal(err)
+			}
+			<-between
+			if parts < 3 {
+				t.Errorf("%d parts are dropped", parts)
+			}
+		})
+	}
+}
