@@ -62,12 +62,12 @@
 // An Overlay never changes its tables; Next and Drop return a new one. So a lookup loads one
 // pointer and uses the Overlay that it got.
 //
-// A table has either single words or whole blocks: see Unit. A block has the newest value of each of
-// its words when it is entered. Those that no operation changes are as they are in the file, which
-// changes only where a word is pending.
+// A table has whole blocks of 64 bytes. A block has the newest value of each of its words when it is
+// entered. Those that no operation changes are as they are in the file, which changes only where a word
+// is pending.
 //
 // One goroutine at a time stores words. Any number of others look words up meanwhile, without a
-// lock: a word is entered with its value, gets a new value in one store, and is never removed.
+// lock: a block is entered with its values, a word gets a new value in one store, and none is removed.
 // When a segment is in the file, its whole table is dropped.
 //
 // # Beside operations

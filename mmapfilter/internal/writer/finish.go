@@ -40,8 +40,8 @@ func (w *Writer) append(does layout.Op, grow int, hash uint64) {
 
 // publish shows the stores of an operation to this process's lookups, in order. The removal
 // counter of a guarded store is odd from before that store until after the last one, as it will
-// be in the mapping (W4, R2). If whole blocks are pending, consecutive stores to a block are made in
-// one step, as in the log. REQUIRES: w.mu.
+// be in the mapping (W4, R2). Consecutive stores to a block are made in one step, as in the log.
+// REQUIRES: w.mu.
 func (w *Writer) publish(op *operation) {
 	p := w.overlay.Load()
 	stash := false
@@ -53,19 +53,16 @@ func (w *Writer) publish(op *operation) {
 			atomic.AddUint64(&w.runtime[counter], 1)
 			odd = append(odd, counter)
 		}
-		switch {
-		case s.Word < layout.WordRegion:
+		if s.Word < layout.WordRegion {
 			atomic.StoreUint64(&w.stash[s.Word-layout.WordStash], s.Value)
 			stash = true
-		case w.unit == OneWord:
-			p.Active().Store(s.Word-layout.WordRegion, s.Value)
-		default:
-			at := s.Word % layout.BlockWords
-			block[at], words = s.Value, words|1<<at
-			if i+1 == len(op.stores) || op.stores[i+1].Word/layout.BlockWords != s.Word/layout.BlockWords {
-				p.Active().StoreWords((s.Word-layout.WordRegion)/layout.BlockWords, words, &block, w.before)
-				words = 0
-			}
+			continue
+		}
+		at := s.Word % layout.BlockWords
+		block[at], words = s.Value, words|1<<at
+		if i+1 == len(op.stores) || op.stores[i+1].Word/layout.BlockWords != s.Word/layout.BlockWords {
+			p.Active().StoreWords((s.Word-layout.WordRegion)/layout.BlockWords, words, &block, w.before)
+			words = 0
 		}
 	}
 	for _, counter := range odd {

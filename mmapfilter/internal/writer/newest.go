@@ -32,14 +32,6 @@ func (w *Writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	at, words := w.table.Words(line)
 	first, n = layout.WordRegion+at, uint64(words)
 	mapped := w.words[first : first+n]
-	if n == layout.BlockWords { // unrolled, since an insert into a full table loads four lines
-		m := (*[layout.BlockWords]uint64)(mapped)
-		l[0], l[1] = atomic.LoadUint64(&m[0]), atomic.LoadUint64(&m[1])
-		l[2], l[3] = atomic.LoadUint64(&m[2]), atomic.LoadUint64(&m[3])
-		l[4], l[5] = atomic.LoadUint64(&m[4]), atomic.LoadUint64(&m[5])
-		l[6], l[7] = atomic.LoadUint64(&m[6]), atomic.LoadUint64(&m[7])
-		return first, n
-	}
 	for i := range mapped {
 		l[i] = atomic.LoadUint64(&mapped[i])
 	}
@@ -50,23 +42,28 @@ func (w *Writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 // loadLine reads the newest image of a line and returns the words of the file that it covers.
 // REQUIRES: w.mu; without it the words may be of different instants.
 func (w *Writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
-	p := w.overlay.Load()
-	if w.unit == OneBlock {
+	if w.keptLines > 1 { // the line is a block
 		w.loadBlock(line, l)
 		return layout.WordRegion + line*layout.BlockWords, layout.BlockWords
 	}
 	first, n = w.loadMapped(line, l)
-	if p != nil {
+	if p := w.overlay.Load(); p != nil {
 		p.Update(first-layout.WordRegion, l[:n])
 	}
 	return first, n
 }
 
-// loadBlock is loadLine where each line is a block, and blocks are pending.
+// loadBlock reads the newest values of the words of a block. REQUIRES: w.mu.
 func (w *Writer) loadBlock(block uint64, l *layout.Line) {
-	if p := w.overlay.Load(); p == nil || !p.Line(block, l) {
-		w.loadMapped(block, l)
+	if p := w.overlay.Load(); p != nil && p.Line(block, l) {
+		return
 	}
+	m := (*layout.Line)(w.words[layout.WordRegion+block*layout.BlockWords:])
+	// Unrolled, since an insert into a full table loads four lines.
+	l[0], l[1] = atomic.LoadUint64(&m[0]), atomic.LoadUint64(&m[1])
+	l[2], l[3] = atomic.LoadUint64(&m[2]), atomic.LoadUint64(&m[3])
+	l[4], l[5] = atomic.LoadUint64(&m[4]), atomic.LoadUint64(&m[5])
+	l[6], l[7] = atomic.LoadUint64(&m[6]), atomic.LoadUint64(&m[7])
 }
 
 // isPending reports whether p has words of the blocks of a line.

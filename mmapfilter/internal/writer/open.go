@@ -34,9 +34,6 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 	if _, n := w.table.Words(0); n == layout.BlockWords { // lines share no words
 		w.keptLines = keptLines
 	}
-	if layout.BoundsOf(g.Kind, g.Params).RemoveStores == layout.BlockWords { // a change of a line shifts what is behind it
-		w.unit = OneBlock
-	}
 	if protocol.Superblock().KeepsHashes() {
 		w.most += recovery.HashStores
 	}
@@ -45,7 +42,7 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
 	w.length.Store(protocol.Length())
 	w.mu.op = operation{w: w}
-	w.mu.spare = NewPending(w.unit, 0)
+	w.mu.spare = NewPending(0)
 	w.mu.placer = place.New(w.table, &w.mu.op)
 	w.mu.stashed.count(w.table, w.stash)
 	return w, found, nil

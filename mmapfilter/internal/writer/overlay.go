@@ -14,7 +14,7 @@ func Over(active *Pending) *Overlay { return &Overlay{active: active} }
 
 // Next returns the overlay for after the open segment ends and a new one opens.
 func (o *Overlay) Next() *Overlay {
-	return &Overlay{active: NewPending(o.active.unit, o.active.n), committing: o.active}
+	return &Overlay{active: NewPending(o.active.n), committing: o.active}
 }
 
 // Drop returns the overlay for after the words being committed are in the file.
@@ -33,13 +33,18 @@ func (o *Overlay) Word(word uint64) (value uint64, ok bool) {
 
 // Update brings an image of consecutive words, read from the mapping, up to date.
 func (o *Overlay) Update(first uint64, image []uint64) {
-	if o.committing != nil {
-		o.committing.update(first, image)
+	var l layout.Line
+	for end := first + uint64(len(image)); len(image) > 0; first = end - uint64(len(image)) {
+		in := first % layout.BlockWords
+		part := image[:min(len(image), int(layout.BlockWords-in))]
+		if o.Line(first/layout.BlockWords, &l) {
+			copy(part, l[in:])
+		}
+		image = image[len(part):]
 	}
-	o.active.update(first, image)
 }
 
-// Line sets l to a block if it is pending. The unit is OneBlock.
+// Line sets l to a block if it is pending.
 func (o *Overlay) Line(block uint64, l *layout.Line) bool {
 	return o.active.line(block, l) || o.committing != nil && o.committing.line(block, l)
 }

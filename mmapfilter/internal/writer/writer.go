@@ -46,13 +46,12 @@ type Writer struct {
 	vol       recovery.Volume
 	protocol  *recovery.Writer
 	table     layout.Table
-	looks     layout.Looks // the table
-	words     []uint64     // of the mapped file: durable state, read with atomic loads
-	view      layout.View  // of these words
-	firstLog  int64        // bytes
-	mostLog   int64        // bytes that the log may grow to
-	most      int          // stores of one operation, see place.MaxStores
-	unit      Unit
+	looks     layout.Looks                       // the table
+	words     []uint64                           // of the mapped file: durable state, read with atomic loads
+	view      layout.View                        // of these words
+	firstLog  int64                              // bytes
+	mostLog   int64                              // bytes that the log may grow to
+	most      int                                // stores of one operation, see place.MaxStores
 	keptLines int                                // lines that an operation keeps: 1 if lines share words
 	before    func(block uint64, l *layout.Line) // loadBlock, made once: a method value is allocated
 
