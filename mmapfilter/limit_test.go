@@ -67,11 +67,16 @@ func (h *held) insert(hash uint64) {
 func (h *held) remove() (hash uint64) {
 	h.Helper()
 	hash = h.any()
+	h.delete(hash)
+	return hash
+}
+
+func (h *held) delete(hash uint64) {
+	h.Helper()
 	if ok, err := h.f.DeleteHash(hash); !ok || err != nil {
 		h.Fatalf("delete: %t, %v", ok, err)
 	}
 	h.apply(change{hash, -1})
-	return hash
 }
 
 // any returns a key that is in.

@@ -134,49 +134,42 @@ func TestStashCounts(t *testing.T) {
 // absent. Other keys surround them, so that the twins are in all three places.
 func TestTwins(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
-		rng := seeded(t, p.Fingerprints())
-		f, _ := newLines(t, p, p.Lines(3), Options{})
-		table := writerOf(f).Table()
-		m := newKeySet(table)
+		f, path := newLines(t, p, p.Lines(3), Options{})
+		h := &held{t, newKeySet(writerOf(f).Table()), f, path, seeded(t, p.Fingerprints())}
 		var twins []uint64
 		for fp := uint32(1); len(twins) < 12; fp++ {
 			it := layout.Item{Line: 1, Fp: fp}
-			if other := table.Alternate(it); other.Line != it.Line {
-				twins = append(twins, multiset.HashOf(table, it), multiset.HashOf(table, other))
+			if other := h.table.Alternate(it); other.Line != it.Line {
+				twins = append(twins, multiset.HashOf(h.table, it), multiset.HashOf(h.table, other))
 			}
 		}
 		stashed, deleted := 0, 0
 		for range 6000 {
-			h := twins[rng.IntN(len(twins))]
+			hash, grow := twins[h.rng.IntN(len(twins))], 1
 			switch {
-			case rng.IntN(4) == 0: // another key comes: a new one, or a copy
-				if i := rng.IntN(2 * layout.SlotsPerLine(table.Kind(), table.Params()) * int(table.Lines())); i < len(m.hashes) {
-					h = m.hashes[i]
-				} else {
-					h = rng.Uint64()
+			case h.rng.IntN(4) == 0: // another key comes: a new one, or a copy
+				if hash = h.rng.Uint64(); h.rng.IntN(2*int(p.Slots()*h.table.Lines())) < len(h.hashes) {
+					hash = h.any()
 				}
-				fallthrough
-			case rng.IntN(2) == 0:
-				if n := m.Copies(h); n < 3 && f.InsertHash(h) == nil {
-					m.apply(change{h, 1})
-				}
-			case m.Copies(h) > 0:
-				if layout.StashCount(writerOf(f).Stash(), table.Class(table.Split(h))) > 0 {
+			case h.rng.IntN(2) == 0:
+				grow = -1
+			}
+			switch n := h.Copies(hash); {
+			case grow > 0 && n < 3 && f.InsertHash(hash) == nil:
+				h.apply(change{hash, 1})
+			case grow < 0 && n > 0:
+				if deleted++; h.stashed(hash) > 0 {
 					stashed++
 				}
-				if ok, err := f.DeleteHash(h); !ok || err != nil {
-					t.Fatalf("delete: %t, %v", ok, err)
-				}
-				m.apply(change{h, -1})
-				deleted++
+				h.delete(hash)
 			}
-			for _, h := range twins {
-				if m.Copies(h) > 0 && !f.ContainsHash(h) {
-					t.Fatalf("%+v is lost", table.Split(h))
+			for _, hash := range twins {
+				if h.Copies(hash) > 0 && !f.ContainsHash(hash) {
+					t.Fatalf("%+v is lost", h.table.Split(hash))
 				}
 			}
 		}
-		mustHold(t, f, &m)
+		h.mustHold()
 		if stashed == 0 || stashed == deleted {
 			t.Errorf("of %d deletes, %d were of a twin in the stash", deleted, stashed)
 		}
