@@ -463,7 +463,7 @@ func TestCopiesError(t *testing.T) {
 	}
 }
 
-// TestCopiesShrinkOnce covers K5: a filter that copies have made large does not shrink and grow in turns.
+// TestCopiesShrinkOnce covers K5: a filter that copies made large does not shrink and grow in turns.
 func TestCopiesShrinkOnce(t *testing.T) {
 	f, _ := createGrowing(t, 2000, layout.Packed)
 	for n := range uint64(9 * 3000) {

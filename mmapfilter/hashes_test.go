@@ -27,8 +27,8 @@ func mustLack(t *testing.T, what string, err error) {
 }
 
 // TestHashesMissing covers K1 and K2: a NAME.hashes that is missing, short, foreign, older or damaged is
-// an error of what needs it, and that changes nothing. The filter answers and is written to all the same;
-// then the hashes lack what was done, and do not count when they are back.
+// an error of what needs it, which changes nothing. The filter answers, and is written to all the same.
+// Then the hashes lack what was done, and do not count when they are back.
 func TestHashesMissing(t *testing.T) {
 	_, other := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 1000))
 	_, past := mustBuild(t, &Options{KeepHashes: true, Capacity: 2000}, numbers(0, 1000))

@@ -21,7 +21,7 @@ func limitCases() (all []*Options) {
 	for _, kind := range layout.Kinds() {
 		// The last rate is the lowest; of the layouts of the paper, it needs three of ten slots free.
 		for _, rate := range []float64{0.05, 0.01, 0.001, map[layout.Kind]float64{layout.Compact: 1e-8, layout.Packed: 0.091, layout.SemiSorted: 1.3e-9}[kind]} {
-			for _, capacity := range small([]uint64{100, 1000, 4000}, []uint64{100, 1000}) {
+			for _, capacity := range small([]uint64{100, 500, 2000}, []uint64{100, 1000}) {
 				all = append(all, &Options{Layout: kind, FalsePositiveRate: rate, Capacity: capacity})
 			}
 		}

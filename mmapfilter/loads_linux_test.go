@@ -124,8 +124,8 @@ func (m *lateMemory) call(t *testing.T, request uintptr, args ...uint64) {
 	}
 }
 
-// forWaiting prepares for threads that wait for a page. Such a thread occupies a processor, and cannot be
-// stopped for a garbage collection.
+// forWaiting prepares for threads that wait for a page. Such a thread occupies a processor, and cannot
+// be stopped for a garbage collection.
 func forWaiting() (end func()) {
 	processors, percent := runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))), debug.SetGCPercent(-1)
 	runtime.GC()

@@ -62,12 +62,12 @@ func TestLookupsStayInTheRegion(t *testing.T) {
 	}
 }
 
-// TestLooksBetweenLoads covers R2: while a lookup waits for a page, the item that it looks for arrives in
-// its home line, or moves within it. It arrives from nowhere, when the lookup has read the counts of that
-// line but not the rest; or from its alternate line, when the overflow bits have led the lookup on, and
-// the lookup has not yet read that line or its counter. It moves to another slot, since one before it is
-// deleted, between the loads of the counts and of a remainder. So the test can see that each lookup loads
-// epoch and counters again: one that does not load them misses the item that moves.
+// TestLooksBetweenLoads covers R2: while a lookup waits for a page, the item that it looks for arrives
+// in its home line, or moves within that line. It arrives from nowhere, when the lookup has read the
+// counts of that line but not the rest; or from its alternate line, when the overflow bits have led the
+// lookup on, and the lookup has not yet read that line or its counter. It moves to another slot, since
+// one before it is deleted, between the loads of the counts and of a remainder. So the test can see that
+// each lookup loads epoch and counters again: one that does not load them misses the item that moves.
 func TestLooksBetweenLoads(t *testing.T) {
 	defer forWaiting()()
 	for _, s := range lookShapes {

@@ -90,8 +90,8 @@ func TestInsertUniqueBatch(t *testing.T) {
 	}
 }
 
-// TestOpenOrCreate: of several callers at one path at once, one makes the filter, with its hashes; others
-// open it.
+// TestOpenOrCreate: of several callers at one path at once, one makes the filter, with its hashes, and
+// others open it.
 func TestOpenOrCreate(t *testing.T) {
 	dir := memoryDir(t)
 	const paths = 20
