@@ -22,8 +22,8 @@ type table struct {
 	ones, highs, inLane uint64
 }
 
-// register makes a layout known, whose changes touch at most so many words: of a slot or, semi-sorted, of
-// a bucket.
+// register makes a layout known, whose changes touch at most so many words: of a slot or,
+// semi-sorted, of a bucket.
 func register(k layout.Kind, name string, params []layout.Params, lineBits func(layout.Params) int, words int) {
 	layout.Register(k, &layout.Spec{
 		Name:         name,
