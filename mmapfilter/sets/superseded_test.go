@@ -15,36 +15,32 @@ import (
 // TestSuperseded lists what no manifest names.
 func TestSuperseded(t *testing.T) {
 	dir := t.TempDir()
+	left := func(n int, what string) []string {
+		t.Helper()
+		left, err := Superseded(dir)
+		if err != nil || len(left) != n {
+			t.Fatalf("%s: %v, %v", what, left, err)
+		}
+		return left
+	}
+	put := func(name string, data []byte) { must(t, os.WriteFile(filepath.Join(dir, name), data, 0o666)) }
 	p := mustPlan(t, mmapfilter.Options{}, 3)
 	mustBuild(t, dir, p, numbers(0, 1000))
-	left, err := Superseded(dir)
-	must(t, err)
-	if len(left) != 0 {
-		t.Errorf("%v of a set that is in use", left)
-	}
+	left(0, "a set that is in use")
 	before := contents(t, dir)
-	old, err := os.ReadFile(filepath.Join(dir, "keys.set"))
-	must(t, err)
 	mustBuild(t, dir, p, numbers(0, 1001)) // one of three shards changes
-	must(t, os.WriteFile(filepath.Join(dir, "kept.set"), old, 0o666))
-	left, err = Superseded(dir)
-	must(t, err)
-	if len(left) != 0 {
-		t.Errorf("%v of a manifest that was kept", left)
-	}
+	put("kept.set", []byte(before["keys.set"]))
+	left(0, "a manifest that was kept")
 	must(t, os.Remove(filepath.Join(dir, "kept.set")))
-	left, err = Superseded(dir)
-	must(t, err)
-	if len(left) != 1 || before[filepath.Base(left[0])] == "" {
-		t.Errorf("%v", left)
+	old := filepath.Base(left(1, "a set that was replaced")[0])
+	if before[old] == "" {
+		t.Errorf("%s is of the new set", old)
 	}
-	must(t, os.WriteFile(left[0]+".stash", nil, 0o666))
-	must(t, os.WriteFile(filepath.Join(dir, "shard-00000-of-00003-00000000.built"), nil, 0o666))
-	must(t, os.WriteFile(filepath.Join(dir, "shard-00000-of-00003-"+p.ID()[:8]+".built"), nil, 0o666))
-	if left, err = Superseded(dir); err != nil || len(left) != 3 {
-		t.Errorf("with what stands beside: %v, %v", left, err)
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "bad.set"), []byte("{}"), 0o666))
+	put(old+".stash", nil)
+	put("shard-00000-of-00003-00000000.built", nil)
+	put("shard-00000-of-00003-"+p.ID()[:8]+".built", nil)
+	left(3, "with what stands beside")
+	put("bad.set", []byte("{}"))
 	if _, err := Superseded(dir); err == nil {
 		t.Error("a manifest that cannot be read is ignored")
 	}

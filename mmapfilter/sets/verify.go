@@ -25,20 +25,14 @@ type Report struct {
 // time with the bytes of the shards that are done, and the total. If something is wrong, the error is
 // about the manifest, or the first entry of Errors.
 func Verify(ctx context.Context, path string, progress ...func(done, total int64)) (Report, error) {
-	r, err := verify(ctx, path, func(done, total int64) {
-		for _, report := range progress {
-			if report != nil {
-				report(done, total)
-			}
-		}
-	})
+	r, err := verify(ctx, path, progress)
 	if err != nil {
 		return r, about("verify", path, err)
 	}
 	return r, nil
 }
 
-func verify(ctx context.Context, path string, progress func(done, total int64)) (r Report, err error) {
+func verify(ctx context.Context, path string, progress []func(done, total int64)) (r Report, err error) {
 	s, err := newSet(path, nil)
 	if err != nil {
 		return r, err
@@ -68,7 +62,11 @@ func verify(ctx context.Context, path string, progress func(done, total int64)) 
 			r.Items += report.Items
 		}
 		done += st.manifest.Shards[i].Bytes
-		progress(done, total)
+		for _, report := range progress {
+			if report != nil {
+				report(done, total)
+			}
+		}
 		return nil
 	})
 	r.Shards = len(st.shards)

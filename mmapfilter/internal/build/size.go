@@ -33,7 +33,6 @@ type Size struct {
 	Geometry   layout.Geometry
 	DesignLoad float64
 	Rate       float64 // predicted with the keys of the wish
-	Second     float64 // share of lookups of absent keys that read a second line
 }
 
 // A candidate is the parameters of a layout with the highest design load that meets the requested rate.
@@ -67,7 +66,7 @@ func (w Wish) Size() (Size, *Refusal) {
 	if best.predicted.Rate <= w.Rate { // as it is, but perhaps not rounded
 		rate = min(rate, w.Rate)
 	}
-	return Size{g, float64(best.percent) / 100, rate, best.predicted.Second}, nil
+	return Size{g, float64(best.percent) / 100, rate}, nil
 }
 
 // Check says why no layout meets a wish, or returns nil. The number of lines may still be too large.
