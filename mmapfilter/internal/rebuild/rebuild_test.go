@@ -351,9 +351,10 @@ func TestAnotherFile(t *testing.T) {
 		if !late {
 			another()
 		}
-		r.job.Open = func(to string) (*writer.Work, error) {
+		r.job.Open = func(to string) (*writer.Work, error) { // then a rebuild of the other one begins
 			another()
-			return open(to)
+			work, err := open(to)
+			return work, errors.Join(err, os.Rename(to, to+".moved"), os.WriteFile(to, nil, 0o600))
 		}
 		if swapped, err := Run(context.Background(), r.job); swapped || !errors.Is(err, recovery.ErrReplaced) {
 			t.Errorf("late %t: %t, %v", late, swapped, err)
@@ -361,8 +362,8 @@ func TestAnotherFile(t *testing.T) {
 		if data, err := os.ReadFile(path); string(data) != "another" {
 			t.Errorf("late %t: the file has %d bytes, %v", late, len(data), err)
 		}
-		if _, err := os.Stat(osfile.RebuildPath(path)); !late && err == nil {
-			t.Error("there is a new file")
+		if _, err := os.Stat(osfile.RebuildPath(path)); late != (err == nil) {
+			t.Errorf("late %t: the file of a rebuild: %v", late, err)
 		}
 	}
 }
