@@ -28,7 +28,7 @@ const commandTime = 2 * time.Minute
 //
 //	seq 3 | wc -l     # -> 3                       its lines, with " and " between them: each contains this
 //
-// A block below a paragraph that says "prints" is the output of the command before it. Commands of
+// A block below a paragraph that ends in "prints" is the output of the command before it. Commands of
 // elsewhere are not run here.
 func TestReadme(t *testing.T) {
 	dir, err := filepath.Abs("../..")
@@ -113,7 +113,7 @@ func (r *readme) check(text string) {
 			for strings.HasPrefix(lines[i+1], "    ") {
 				i++
 			}
-			r.block(begin+1, lines[begin:i+1], begin > 1 && lines[begin-2] == "prints", used)
+			r.block(begin+1, lines[begin:i+1], begin > 1 && strings.HasSuffix(lines[begin-2], "prints"), used)
 		}
 	}
 	for _, m := range r.marks {
