@@ -398,7 +398,7 @@ func TestFailEveryCall(t *testing.T) {
 		"from then on, in the background": {true, false, []syscall.Errno{syscall.ENOSPC, syscall.EIO}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := memoryDir(t)
 			calls := make(map[string]int)
 			for n := 1; calls[""] == 0 && n < 2000; n += by {
 				r := &ioRun{

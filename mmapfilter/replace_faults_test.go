@@ -38,7 +38,7 @@ type replaceKill struct {
 }
 
 func newReplaceRun(t *testing.T) *replaceRun {
-	r := &replaceRun{T: t, in: make(map[uint64]bool), path: filepath.Join(t.TempDir(), "f.mmf")}
+	r := &replaceRun{T: t, in: make(map[uint64]bool), path: filepath.Join(memoryDir(t), "f.mmf")}
 	f, err := Create(r.path, &Options{Capacity: 3000, KeepHashes: true, Seed: 1})
 	must(t, err)
 	must(t, f.Close()) // opened again, it does not go on without its hashes, if a call on them fails
