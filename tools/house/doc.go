@@ -65,7 +65,7 @@
 //	mmapfilter/internal/guardtest  the tests that all guards of engines pass
 //	    → mmapfilter mmapfilter/guard
 //	mmapfilter/guard/badgerguard   (*) the guard of Badger
-//	    → mmapfilter/guard
+//	    → mmapfilter/guard recovery/osfile
 //	mmapfilter/guard/bboltguard    (*) the guard of bbolt
 //	    → mmapfilter/guard
 //	mmapfilter/guard/pebbleguard   (*) the guard of Pebble

@@ -55,9 +55,9 @@
 //
 // # Crashes
 //
-// No commit waits for another sync. What the filter lacks after a crash is in the reserved bucket; package
-// guard says when it is rebuilt instead. With bbolt.Options.NoSync a power loss may damage the store
-// itself; while the store is whole, the filter has its keys.
+// No commit waits for another sync. What the filter lacks after a crash is in the reserved bucket;
+// package guard says when it is rebuilt instead. With bbolt.Options.NoSync a power loss may damage the
+// store itself; while the store is whole, the filter has its keys.
 //
 // # What it costs
 //

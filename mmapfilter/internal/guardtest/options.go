@@ -99,8 +99,8 @@ func Covers(t *testing.T, e Engine) {
 	})
 }
 
-// Batch covers C9: a lookup of many keys answers for each as one of this key does, while the filter serves
-// and while it cannot.
+// Batch covers C9: a lookup of many keys answers for each as one of this key does, while the filter
+// serves and while it cannot.
 func Batch(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o := Quiet(deletes)
