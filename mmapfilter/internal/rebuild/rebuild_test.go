@@ -280,7 +280,8 @@ func TestRunKept(t *testing.T) {
 	}
 }
 
-// TestRunFails: a job that fails or is cancelled leaves everything as it was.
+// TestRunFails: a job that fails or is cancelled leaves everything as it was. Without keys from the caller,
+// a filter that keeps no hashes cannot be rebuilt (K2).
 func TestRunFails(t *testing.T) {
 	failed := errors.New("it fails")
 	for name, fail := range map[string]func(r *run, cancel func(error)){
@@ -295,6 +296,7 @@ func TestRunFails(t *testing.T) {
 				return func(yield func([]byte, error) bool) { yield(nil, failed) }, nil
 			}
 		},
+		"no keys, and no hashes": func(r *run, cancel func(error)) { r.job.Keys = nil },
 		"opening": func(r *run, cancel func(error)) {
 			r.job.Open = func(string) (*writer.Work, error) { return nil, failed }
 		},
@@ -311,8 +313,12 @@ func TestRunFails(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
 			fail(r, cancel)
+			want := failed
+			if r.job.Keys == nil {
+				want = recovery.ErrHashes
+			}
 			swapped, err := Run(ctx, r.job)
-			if swapped || !errors.Is(err, failed) {
+			if swapped || !errors.Is(err, want) {
 				t.Errorf("%t, %v", swapped, err)
 			}
 			r.insert(200)
@@ -324,17 +330,6 @@ func TestRunFails(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestNoHashes covers K2: without keys from the caller, a filter that keeps no hashes cannot be rebuilt.
-func TestNoHashes(t *testing.T) {
-	r := newRun(t)
-	r.job.Keys = nil
-	if swapped, err := Run(context.Background(), r.job); swapped || !errors.Is(err, recovery.ErrHashes) {
-		t.Errorf("%t, %v", swapped, err)
-	}
-	r.has(0, 100)
-	r.leavesNothing()
 }
 
 // TestAnotherFile covers W9: a file that has taken the place of the old one by other means, before the

@@ -73,28 +73,27 @@ func TestCommitAfterInterval(t *testing.T) {
 	}
 }
 
-// TestCommitNow: a commit that is due at once waits for no interval, not only the first one.
-func TestCommitNow(t *testing.T) {
+// TestAsk: what is due is done every time, not only the first: a commit at once, which waits for no
+// interval, and a checkpoint, if there is less room than asked for. A larger log is made once, and the
+// next checkpoint moves to it.
+func TestAsk(t *testing.T) {
 	k := mustWork(t, -1)
-	for range 3 {
-		k.insert(t)
-		k.ask(due{commit: true})
-		k.group.Wait()
-		if n := k.Writer.State().Pending; n != 0 {
-			t.Errorf("%d operations pending", n)
-		}
-	}
-}
-
-// TestCheckpoints: every time, not only the first, that the log is nearly full, there is a checkpoint.
-func TestCheckpoints(t *testing.T) {
-	k := mustWork(t, -1)
+	k.insert(t)
+	before := k.Writer.State().LogBytes
 	for i := range uint64(3) {
-		k.insert(t)
-		k.ask(due{room: wal.MinBytes}) // more than there is
-		k.group.Wait()
-		if s := k.Writer.State(); s.Checkpoints != i+1 || s.Pending != 0 {
-			t.Fatalf("after time %d: %d checkpoints, %d operations pending", i+1, s.Checkpoints, s.Pending)
+		for _, c := range []struct {
+			due
+			checkpoints uint64
+		}{{due{commit: true}, i}, {due{largerLog: true, commit: true}, i}, {due{room: wal.MinBytes}, i + 1}} { // more than there is
+			k.insert(t)
+			k.ask(c.due)
+			k.group.Wait()
+			if s := k.Writer.State(); s.Pending != 0 || s.Checkpoints != c.checkpoints {
+				t.Fatalf("round %d, after %+v: %d operations pending, %d checkpoints", i, c.due, s.Pending, s.Checkpoints)
+			}
+		}
+		if n := k.Writer.State().LogBytes; n != 2*before {
+			t.Errorf("round %d: the log has %d bytes, and had %d", i, n, before)
 		}
 	}
 }
@@ -125,21 +124,6 @@ func TestNothingIsAllocated(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { k.ask(d) }); n != 0 {
 			t.Errorf("%+v: %v allocations", d, n)
 		}
-	}
-}
-
-// TestLogGrows: the larger log is made in the background, and the next checkpoint moves to it.
-func TestLogGrows(t *testing.T) {
-	k := mustWork(t, -1)
-	k.insert(t)
-	before := k.Writer.State().LogBytes
-	k.ask(due{largerLog: true})
-	k.group.Wait()
-	if err := k.Writer.Checkpoint(); err != nil {
-		t.Fatal(err)
-	}
-	if n := k.Writer.State().LogBytes; n != 2*before {
-		t.Errorf("the log has %d bytes, and had %d", n, before)
 	}
 }
 

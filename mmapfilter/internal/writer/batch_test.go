@@ -8,7 +8,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // TestInsertBatchPlacesAsInsert: what a batch looks at ahead changes nothing but the time it
@@ -54,8 +53,9 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 	}
 }
 
-// TestFullLines compares the set of full lines with the newest state of each, of which
-// some is durable, some pending, and some is deletes.
+// TestFullLines compares the set of full lines, and what Full knows of each, with their newest state, of
+// which some is durable, some pending, and some is deletes. While an operation has an item on its way
+// out, nothing is known.
 func TestFullLines(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
@@ -94,6 +94,9 @@ func TestFullLines(t *testing.T) {
 					if is {
 						full++
 					}
+					if w.mu.op.Full(line) && !is {
+						t.Fatalf("line %d is known to be full, and is not", line)
+					}
 					if is == w.fullMapped(line) {
 						mapped++
 					}
@@ -102,29 +105,33 @@ func TestFullLines(t *testing.T) {
 			if all := 50 * Batch; full == 0 || full == all || mapped == all {
 				t.Errorf("of %d lines, %d are full, and the mapping is right about %d: not what this is about", all, full, mapped)
 			}
+			if err := w.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			known := 0
+			for _, h := range there[len(there)/2:][:100] {
+				home := w.table.Split(h)
+				if !w.mu.op.Full(home.Line) {
+					continue
+				}
+				if _, inLine, _ := w.mu.placer.Remove(home); inLine && w.mu.op.Full(home.Line) {
+					t.Error("full, with an item on its way out")
+				}
+				w.mu.op.reset()
+				if !w.mu.op.Full(home.Line) {
+					t.Error("not full any more, though nothing was done")
+				}
+				at := layout.Copies(w.table, layout.LineFrom(w.table, w.newest, home.Line), home) > 0
+				if done, err := w.Delete(h); !done || err != nil || at && w.mu.op.Full(home.Line) {
+					t.Errorf("%t, %v: full, with a delete that is pending", done, err)
+				}
+				known++
+			}
+			if known == 0 {
+				t.Error("no line is known to be full")
+			}
 		})
 	}
-}
-
-// A waitingVolume calls wait whenever a log is made durable.
-type waitingVolume struct {
-	recovery.Volume
-	wait func()
-}
-
-type waitingLog struct {
-	recovery.File
-	volume *waitingVolume
-}
-
-func (f waitingLog) Sync() error {
-	f.volume.wait()
-	return f.File.Sync()
-}
-
-func (v *waitingVolume) CreateLog(bytes int64) (recovery.File, error) {
-	log, err := v.Volume.CreateLog(bytes)
-	return waitingLog{log, v}, err
 }
 
 // TestInsertBatchAmongOthers: where a batch waits for a commit, the lock is free, and there may
@@ -137,7 +144,7 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 	var words [2][]uint64
 	var waits [2]int
 	for i := range words {
-		v := &waitingVolume{usual.Volume(t, lines), func() {}}
+		v := usual.Volume(t, lines)
 		w := mustWriter(t, v, 256<<20)
 		rng := rand.New(rand.NewPCG(13, 14))
 		hashes := make([]uint64, inserts)
@@ -145,7 +152,7 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 			hashes[i] = rng.Uint64()
 		}
 		deleted := 0
-		v.wait = func() {
+		v.LogSync = func() {
 			if w.mu.waits == waits[i] || len(hashes[deleted:]) < 3000 {
 				return // a commit of another kind
 			}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
-	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // TestNobodyWaitsForACheckpoint covers W5: while a checkpoint waits for the disk, with the
@@ -59,22 +58,10 @@ func TestNobodyWaitsForACheckpoint(t *testing.T) {
 	}
 }
 
-// A growingVolume calls made before it returns a log.
-type growingVolume struct {
-	recovery.Volume
-	made func()
-}
-
-func (v *growingVolume) CreateLog(bytes int64) (recovery.File, error) {
-	log, err := v.Volume.CreateLog(bytes)
-	v.made()
-	return log, err
-}
-
 // TestNobodyWaitsForALargerLog: while a larger log is being made, operations, commits and
 // checkpoints go on in the one that there is. The next checkpoint moves to the larger one.
 func TestNobodyWaitsForALargerLog(t *testing.T) {
-	v := &growingVolume{small.Volume(t, 100), func() {}}
+	v := &storingVolume{Volume: small.Volume(t, 100)}
 	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)

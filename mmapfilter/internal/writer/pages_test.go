@@ -74,7 +74,7 @@ func TestDropLargePages(t *testing.T) {
 					return 0
 				case <-time.After(time.Millisecond):
 				}
-				if c.held && parts == 3 {
+				if c.held && parts == 3 || parts == 5000 {
 					return 0
 				}
 				return from + 1
@@ -82,10 +82,10 @@ func TestDropLargePages(t *testing.T) {
 			if err := errors.Join(c.first(w), c.then(w)); err != nil {
 				t.Fatal(err)
 			}
-			<-between
-			if parts < 3 {
-				t.Errorf("%d parts are dropped", parts)
+			if parts < 3 || parts == 5000 { // these are so many only if no operation can come between
+				t.Fatalf("%d parts are dropped", parts)
 			}
+			<-between
 		})
 	}
 }

@@ -116,7 +116,8 @@ func bothKinds(t *testing.T, do func(t *testing.T, x *takeover)) {
 
 // TestReplace covers K3: what comes before the pause is in the new file, which is durable, with the
 // counters of the old one, before it gets the name. In the pause nothing can be done in either file, but
-// lookups look in the new one. From then on the old writer does nothing.
+// lookups look in the new one. From then on the old writer does nothing; the new one goes on with the
+// longest stall of the old one.
 func TestReplace(t *testing.T) {
 	bothKinds(t, func(t *testing.T, x *takeover) {
 		old, next := x.old.w, x.next.w
@@ -159,6 +160,7 @@ func TestReplace(t *testing.T) {
 			x.has(next)
 			return true, nil
 		}
+		old.longestStall.Store(int64(time.Hour))
 		if err := x.replace(); err != nil || !placed {
 			t.Fatal(placed, err)
 		}
@@ -174,7 +176,7 @@ func TestReplace(t *testing.T) {
 		if err := old.Sync(); err != ErrMoved {
 			t.Errorf("afterwards, a sync: %v", err)
 		}
-		if s := next.State(); s.RebuildStall == 0 || s.LongestStall < s.RebuildStall {
+		if s := next.State(); s.RebuildStall == 0 || s.LongestStall < time.Hour {
 			t.Errorf("operations waited for %v, and %v at most", s.RebuildStall, s.LongestStall)
 		}
 		length, operations := next.protocol.Length(), next.protocol.Operations()
@@ -191,6 +193,7 @@ func TestReplace(t *testing.T) {
 
 // TestReplaceInVain covers K3 and K4: if the new file cannot get the name, the old one goes on, with all
 // that was done, and lookups look there again. The new one takes nothing that has come to it meanwhile.
+// The pause in vain is a stall of the old one.
 func TestReplaceInVain(t *testing.T) {
 	bothKinds(t, func(t *testing.T, x *takeover) {
 		old, next := x.old.w, x.next.w
@@ -204,6 +207,7 @@ func TestReplaceInVain(t *testing.T) {
 				return false, errInVain
 			}
 			next.mu.closed = nil
+			old.longestStall.Store(0)
 			func() {
 				defer func() { recover() }()
 				if err := x.replace(); err != errInVain {
@@ -212,6 +216,9 @@ func TestReplaceInVain(t *testing.T) {
 			}()
 			if !slices.Equal(x.used, []*Writer{next, old}) {
 				t.Errorf("%s: lookups do not look in the old file again", name)
+			}
+			if old.State().LongestStall == 0 {
+				t.Errorf("%s: operations have not waited", name)
 			}
 			if err := next.Insert(1); err != ErrMoved {
 				t.Errorf("%s: the new file: %v", name, err)
@@ -279,24 +286,6 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
-// TestStallOfReplace: a pause in vain is a stall of the old file. The new one goes on with the longest
-// stall of the old one.
-func TestStallOfReplace(t *testing.T) {
-	x := newTakeover(t, newStage(t, 3, 1), newStage(t, 4, 1))
-	old, next := x.old.w, x.next.w
-	x.next.volume.place = func() (bool, error) { return false, errInVain }
-	old.longestStall.Store(0)
-	if err := x.replace(); err != errInVain || old.State().LongestStall == 0 {
-		t.Errorf("%v; operations waited for %v", err, old.State().LongestStall)
-	}
-	next.mu.closed = nil
-	x.next.volume.place = func() (bool, error) { return true, nil }
-	old.longestStall.Store(int64(time.Hour))
-	if err := x.replace(); err != nil || next.State().LongestStall < time.Hour {
-		t.Errorf("%v; operations waited for %v", err, next.State().LongestStall)
-	}
-}
-
 // A logFault is what the runtime panics with after a fault in a mapped log.
 type logFault struct{}
 
@@ -308,7 +297,7 @@ func (logFault) Addr() uintptr { return 1 }
 // whose log may be half made, and not the new one. An operation that was cut off in the old file before
 // the pause ends the replacement, even before the writer knows why.
 func TestFaultBeforeReplace(t *testing.T) {
-	v := &storingVolume{small.Volume(t, 3), func(recovery.File) { panic(logFault{}) }}
+	v := &storingVolume{Volume: small.Volume(t, 3), storing: func(recovery.File) { panic(logFault{}) }}
 	old, next := mustWriter(t, v, wal.MinBytes), newStage(t, 4, 1)
 	use := func(*Writer) { t.Error("it takes over") }
 	err := old.Replace(next.w, true, func(int) error { return nil }, use)
@@ -316,13 +305,13 @@ func TestFaultBeforeReplace(t *testing.T) {
 		t.Errorf("%v; the old file: %v; the new one: %v", err, old.Err(), next.w.Err())
 	}
 
-	v = &storingVolume{small.Volume(t, 3), func(recovery.File) {}}
+	v = &storingVolume{Volume: small.Volume(t, 3)}
 	old, next = mustWriter(t, v, wal.MinBytes), newStage(t, 4, 1)
 	catchUp := func(most int) error {
 		if most > 0 {
 			v.storing = func(recovery.File) { panic(logFault{}) }
 			defer func() {
-				v.storing = func(recovery.File) {}
+				v.storing = nil
 				recover()
 			}()
 			old.Insert(1)

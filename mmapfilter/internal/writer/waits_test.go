@@ -10,10 +10,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A storingVolume calls storing before every store to a log that it has created.
+// A storingVolume calls made, if not nil, before it returns a new log, and storing before every store to
+// one.
 type storingVolume struct {
 	recovery.Volume
 	storing func(log recovery.File)
+	made    func()
 }
 
 type storingLog struct {
@@ -23,11 +25,16 @@ type storingLog struct {
 
 func (v *storingVolume) CreateLog(bytes int64) (recovery.File, error) {
 	log, err := v.Volume.CreateLog(bytes)
+	if v.made != nil {
+		v.made()
+	}
 	return storingLog{log, v}, err
 }
 
 func (l storingLog) Store(word, value uint64) {
-	l.volume.storing(l.File)
+	if l.volume.storing != nil {
+		l.volume.storing(l.File)
+	}
 	l.File.Store(word, value)
 }
 
@@ -35,7 +42,7 @@ func (l storingLog) Store(word, value uint64) {
 // asked for, that is not made in the place of the former.
 func TestGrowthSparesTheLogInUse(t *testing.T) {
 	inner := small.Volume(t, 100)
-	v := &storingVolume{inner, func(recovery.File) {}}
+	v := &storingVolume{Volume: inner}
 	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 4 * wal.MinBytes})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +98,7 @@ func TestFaultReleasesLocks(t *testing.T) {
 		"nextHalf":   func(w *Writer) error { w.most = 1 << 20; return w.nextHalf() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := &storingVolume{small.Volume(t, 100), func(recovery.File) {}}
+			v := &storingVolume{Volume: small.Volume(t, 100)}
 			w := mustWriter(t, v, wal.MinBytes)
 			if err := w.Insert(1); err != nil {
 				t.Fatal(err)
