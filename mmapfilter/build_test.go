@@ -219,9 +219,10 @@ func TestBuildKeysOfAnyLength(t *testing.T) {
 	}
 }
 
+// TestBuildReportsProgress: Build tells of each stage, and Verify of the whole file.
 func TestBuildReportsProgress(t *testing.T) {
 	seen := map[string]uint64{}
-	_, _ = mustBuild(t, &Options{Progress: func(stage string, done, total uint64) {
+	_, path := mustBuild(t, &Options{Progress: func(stage string, done, total uint64) {
 		if total != 0 && done > total {
 			t.Errorf("%s: %d of %d", stage, done, total)
 		}
@@ -231,6 +232,10 @@ func TestBuildReportsProgress(t *testing.T) {
 		if seen[stage] == 0 {
 			t.Errorf("no word of %s: %v", stage, seen)
 		}
+	}
+	var done, total int64
+	if _, err := Verify(context.Background(), path, nil, func(d, n int64) { done, total = d, n }); err != nil || total == 0 || done != total {
+		t.Errorf("verified %d of %d bytes, %v", done, total, err)
 	}
 }
 
