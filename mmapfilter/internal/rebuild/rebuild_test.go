@@ -280,8 +280,8 @@ func TestRunKept(t *testing.T) {
 	}
 }
 
-// TestRunFails: a job that fails or is cancelled leaves everything as it was. Without keys from the caller,
-// a filter that keeps no hashes cannot be rebuilt (K2).
+// TestRunFails: a job that fails or is cancelled leaves everything as it was. Without keys from the
+// caller, a filter that keeps no hashes cannot be rebuilt (K2).
 func TestRunFails(t *testing.T) {
 	failed := errors.New("it fails")
 	for name, fail := range map[string]func(r *run, cancel func(error)){
