@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
@@ -108,36 +109,39 @@ func (s *Set) insertParts(keys [][]byte, added []bool, insert func(f *mmapfilter
 	}
 	p := parts.Get().(*part)
 	defer parts.Put(p)
-	failed := make(map[int]error)
+	var failed map[int]error
 	for len(keys) > 0 {
 		some := keys[:min(len(keys), mostKeys)]
 		keys = keys[len(some):]
-		p.clear(len(st.shards))
+		p.clear()
 		for i, key := range some {
 			h := st.hash.Hash(key)
 			p.add(ShardOf(h, len(st.shards)), h, i)
 		}
-		for _, number := range p.used {
+		for g := range p.sort(len(st.shards)) {
+			number, hashes, answers := p.group(g)
+			clear(answers)
 			if failed[number] != nil {
 				continue
 			}
 			sh := st.shards[number]
-			hashes, answers := p.keys(number)
-			clear(answers)
 			done, err := insert(sh.get(), hashes, answers)
 			if n += done; err != nil {
+				if failed == nil {
+					failed = make(map[int]error)
+				}
 				failed[number] = sh.failed(err)
-			}
-			if added != nil {
-				p.answer(number, added)
 			}
 		}
 		if added != nil {
+			p.answer(added)
 			added = added[len(some):]
 		}
 	}
 	return n, errors.Join(slices.Collect(maps.Values(failed))...)
 }
+
+var parts = sync.Pool{New: func() any { return new(part) }}
 
 // Sync is [mmapfilter.Filter.Sync] for all shards that are open for writing.
 func (s *Set) Sync() error {
