@@ -233,6 +233,19 @@ func TestBuildReportsProgress(t *testing.T) {
 			t.Errorf("no word of %s: %v", stage, seen)
 		}
 	}
+	words := 0 // said before all keys are there, which are few and long
+	mustBuild(t, &Options{Capacity: 1000, Progress: func(string, uint64, uint64) { words++ }}, func(yield func([]byte, error) bool) {
+		long := make([]byte, 4096)
+		for i := range 1000 {
+			binary.LittleEndian.PutUint64(long, uint64(i))
+			if !yield(long, nil) {
+				return
+			}
+		}
+		if words < 10 {
+			t.Errorf("4 MB of keys are hashed, and progress was reported %d times", words)
+		}
+	})
 	var done, total int64
 	if _, err := Verify(context.Background(), path, nil, func(d, n int64) { done, total = d, n }); err != nil || total == 0 || done != total {
 		t.Errorf("verified %d of %d bytes, %v", done, total, err)

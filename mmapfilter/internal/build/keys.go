@@ -13,6 +13,10 @@ import (
 // little, and few enough that a worker's blocks stay in a cache.
 const blockHashes = 4096
 
+// blockBytes is how many bytes of keys end a block of their hashes sooner: long keys take their time, and
+// Progress and a cancelled context should not wait for it.
+const blockBytes = 256 << 10
+
 // ErrForeign is returned for a hash of a key that another shard has.
 var ErrForeign = errors.New("hash of a key of another shard")
 
@@ -20,7 +24,7 @@ var ErrForeign = errors.New("hash of a key of another shard")
 // that reads the keys: to copy a key for a worker would cost as much.
 func (b *builder) hashed(keys iter.Seq2[[]byte, error]) iter.Seq2[[]uint64, error] {
 	return func(yield func([]uint64, error) bool) {
-		hash, block := layout.NewHasher(b.Seed), make([]uint64, 0, blockHashes)
+		hash, block, bytes := layout.NewHasher(b.Seed), make([]uint64, 0, blockHashes), 0
 		for key, err := range keys {
 			if err == nil && b.stop.Load() {
 				err = errStopped
@@ -33,11 +37,12 @@ func (b *builder) hashed(keys iter.Seq2[[]byte, error]) iter.Seq2[[]uint64, erro
 			if _, ok := b.Shard.Own(h); !ok {
 				continue
 			}
-			if block = append(block, h); len(block) == blockHashes {
+			block, bytes = append(block, h), bytes+len(key)
+			if len(block) == blockHashes || bytes >= blockBytes {
 				if !yield(block, nil) {
 					return
 				}
-				block = block[:0]
+				block, bytes = block[:0], 0
 			}
 		}
 		yield(block, nil)
@@ -82,6 +87,7 @@ func (b *builder) spoolHashes(ctx context.Context, blocks iter.Seq2[[]uint64, er
 
 // handOver hands what stands for the keys in the shard to the workers.
 func (b *builder) handOver(blocks iter.Seq2[[]uint64, error], full chan<- []uint64, empty <-chan []uint64) error {
+	b.report("hash", 0, b.Capacity) // which may be all
 	for hashes, err := range blocks {
 		if err != nil {
 			return err

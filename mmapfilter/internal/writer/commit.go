@@ -221,7 +221,7 @@ func (w *Writer) nextHalf() error {
 }
 
 // Grow makes a larger log for the next checkpoint to move to, unless the log has its full
-// size. Everything else goes on meanwhile.
+// size. Operations and commits go on meanwhile.
 func (w *Writer) Grow() error {
 	w.mu.Lock()
 	size, _ := w.protocol.LogBytes()

@@ -178,7 +178,7 @@ func (w *Writer) lastPart(size int64) int64 {
 }
 
 // segmentWords is how many words a segment changes before it is committed: about as many as the
-// processor's cache holds (MaxWords says how many bytes a word takes). With a background, a
+// processor's cache holds (blockCounts says how many bytes a word takes). With a background, a
 // segment may grow beyond that while the previous commit takes long.
 const segmentWords = 1 << 17
 

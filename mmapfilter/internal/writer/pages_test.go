@@ -13,10 +13,27 @@ import (
 // A pagedVolume has large pages, which drop drops part by part.
 type pagedVolume struct {
 	recovery.Volume
-	drop func(from int64) (next int64)
+	drop    func(from int64) (next int64)
+	dropped int64 // bytes of each part
 }
 
-func (v pagedVolume) DropLargePages(from int64) (next, dropped int64) { return v.drop(from), 0 }
+func (v pagedVolume) DropLargePages(from int64) (next, dropped int64) { return v.drop(from), v.dropped }
+
+// TestReadAgainWhatWasInMemory: what an earlier writing to a sealed file dropped is not counted with the
+// next one, after which a file that is not in memory would be read whole.
+func TestReadAgainWhatWasInMemory(t *testing.T) {
+	w := mustWriter(t, small.Volume(t, 100), 1<<20)
+	vol := w.vol
+	for hash, dropped := range []int64{4096, 0, 8192} {
+		w.vol = pagedVolume{vol, func(int64) int64 { return 0 }, dropped}
+		if err := errors.Join(w.Seal(context.Background()), w.Insert(uint64(hash))); err != nil {
+			t.Fatal(err)
+		}
+		if w.mu.large.left || w.mu.large.dropped != dropped {
+			t.Errorf("of %d bytes that are dropped it knows %+v", dropped, w.mu.large)
+		}
+	}
+}
 
 // TestDropLargePages: whichever call stores to a sealed file first, the first part of it is dropped
 // before that (R4), and the others before the first commit, or before the file is put to rest without
@@ -78,7 +95,7 @@ func TestDropLargePages(t *testing.T) {
 					return 0
 				}
 				return from + 1
-			}}
+			}, 0}
 			if err := errors.Join(c.first(w), c.then(w)); err != nil {
 				t.Fatal(err)
 			}

@@ -374,7 +374,7 @@ func TestReplaceDropsFirst(t *testing.T) {
 		}
 		old.w.commits.Unlock()
 		return (from + 1) % 2
-	}}
+	}, 0}
 	if err := old.w.Replace(next.w, false, func(int) error { return nil }, func(*Writer) {}); err != nil || calls != 2 {
 		t.Errorf("%d parts dropped: %v", calls, err)
 	}

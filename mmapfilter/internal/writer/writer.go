@@ -141,7 +141,7 @@ func (w *Writer) begin() error {
 	}
 	defer w.stalled(time.Now())
 	if w.protocol.Superblock().State() == layout.Sealed { // R4
-		w.mu.large.left = true
+		w.mu.large = largePages{left: true}
 		w.dropPart()
 	}
 	return w.protocol.Begin(w.firstLog)
