@@ -91,7 +91,7 @@ func split(key string) (buckets []string, name []byte) {
 func (d testStore) Copy(to string) error { return guardtest.CopyDir(to, d.dir) }
 
 func (d testStore) Get(key string) (value []byte, err error) {
-	err = d.View(func(t *Tx) error { value, err = testTx{t}.Get(key); return err })
+	err = d.View(func(t *Tx) error { value, err = testTx{t}.Get(key); value = bytes.Clone(value); return err })
 	return value, err
 }
 
