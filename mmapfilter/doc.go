@@ -92,7 +92,7 @@
 //	    hashes): each Insert one more, each InsertUnique at least one, each Delete one
 //	    less of that very key, if there is one. It can be grown, shrunk, given another
 //	    rate or layout, rid of old items, and merged with others, all without its keys.
-//	    Meanwhile C1 to C7 hold. Operations and syncs wait once, for two syncs of little.
+//	    Meanwhile C1 to C7 hold. Operations and syncs wait once, while two small syncs run.
 //	C9  A filter in front of a store never hides a key that the store has (package guard).
 //
 // # Writing
@@ -150,23 +150,27 @@
 // Package hashes (layout/hashes) has the format of NAME.hashes and rule K1; package recovery has K2,
 // how it is kept, and K3 and K4, how a new file takes the place of an old one.
 //
-//	K5  With Options.AutoGrow, a rebuild to twice the capacity begins when the filter has
-//	    90 % of its capacity, or when an insert finds no room; such an insert waits for
-//	    it. (If the key has as many copies as its two lines can hold, and the stash is
-//	    full, mostly of such keys, no size would make much room: the error is a
-//	    CopiesError.) The filter is also rebuilt when a delete leaves less than an eighth
-//	    of its capacity, if that is above 65,536 keys, for twice its items, unless these
-//	    and the operations since the last rebuild together are fewer than that, too: a
-//	    filter that was made for a load stays large until the load; and, at the same
-//	    capacity, when its history has as many operations since the last rebuild as
-//	    there are items, and 32,768 more, or when as many deletes wait as an eighth of its
-//	    capacity (K7). If many more come while it goes on, the next ones come one by one,
-//	    a millisecond apart, none of them more than 50 late. A rebuild that fails changes nothing and is tried again. Close
-//	    ends one that is to make the filter larger, and waits for the end of one of the
-//	    others: these take time in proportion to the items, and come only after as many
-//	    operations. So NAME.hashes has at most three times the bytes that the items need,
-//	    or needed when the last rebuild began, and 1 MiB, however short each opening is:
-//	    unless a rebuild fails, as on a full disk, or waits for a Rebuild from Keys.
+//	K5  With Options.AutoGrow, the filter is rebuilt by itself:
+//
+//	      - larger, for twice its capacity, when it has 90 % of its capacity, or when an
+//	        insert finds no room; such an insert waits for the rebuild. (If the key has as
+//	        many copies as its two lines can hold, and the stash is full, mostly of such
+//	        keys, no size would make much room: the error is a CopiesError.)
+//	      - smaller, for twice its items, when a delete leaves less than an eighth of a
+//	        capacity above 65,536 keys. But a filter that was made for a load stays large
+//	        until the load: that is, while its items and the operations since the last
+//	        rebuild together are fewer than that eighth.
+//	      - at the same capacity, when its history has as many operations since the last
+//	        rebuild as there are items, and 32,768 more; or when as many deletes wait as an
+//	        eighth of its capacity (K7).
+//
+//	    If the history gets that long again while a rebuild goes on, operations come one by one, a
+//	    millisecond apart, none of them more than 50 milliseconds late. A rebuild that fails changes
+//	    nothing and is tried again. Close ends one that is to make the filter larger, and waits for
+//	    the end of the others: these take time in proportion to the items, and come only after as
+//	    many operations. So NAME.hashes has at most three times the bytes that the items need, or
+//	    needed when the last rebuild began, and 1 MiB, however short each opening is: unless a
+//	    rebuild fails, as on a full disk, or waits for a Rebuild from Keys.
 //	K6  What is done from kept hashes is exact. Rebuild, Merge and Repair produce the items
 //	    of the histories of their inputs (K7), no others, with the same counts; Merge with
 //	    Options.Distinct, each once. ExpireBefore deletes no item that may be younger.
@@ -183,11 +187,11 @@
 //
 // # Features together
 //
-// Features that are right one by one may be wrong together. pairs.md, a file beside the source of this
-// package, lists them: what grows, deletes, expires, merges, rebuilds, repairs, seals or reads a
-// filter, sets, the command's own, the readers in C and Python, and a filter in front of a store. For
-// each two of them it names the test that uses both, the rule by which they are safe together or never
-// meet, or the error that refuses one of them. A test holds it against the code.
+// Features that work alone may fail together. pairs.md, a file beside the source of this package, lists
+// them: what grows, deletes, expires, merges, rebuilds, repairs, seals or reads a filter, sets, the
+// command's own, the readers in C and Python, and a filter in front of a store. For each two of them it
+// names the test that uses both, the rule by which they are safe together or never meet, or the error
+// that refuses one of them. A test holds it against the code.
 //
 // # Which calls write
 //
@@ -199,12 +203,12 @@
 // shards that its OpenShards has opened. [OpenReadOnly], [Follow] and the lookups of a Set write in
 // one case: to recover a file whose writer died, unless NoRecover is set. A Follower may
 // do the same when it opens the next file. [Verify], and the methods of a Filter from Build or
-// OpenReadOnly, write nothing.
+// OpenReadOnly, write nothing to these files.
 //
 // # One insert, from the key to the disk
 //
 // What [Filter.Insert] does, function by function, and what a crash leaves at each step. After kill -9,
-// what is stored to a mapped file counts; after a power loss, what is durable. A file is at rest if it
+// the next process finds what was stored; after a power loss, what was durable. A file is at rest if it
 // is complete without a log, and live if its log counts; its superblock says which.
 //
 //	1  Hash. Hasher.Hash (package layout) makes a hash of 64 bits; later steps see nothing else of the
@@ -212,56 +216,60 @@
 //	   at a time.
 //	     A crash: nothing has happened.
 //	2  Log. If the file is at rest, Writer.Begin (package recovery) makes the log NAME.stash.new,
-//	   filled with zeros and synced; makes a superblock durable that says "live" and names the log by
-//	   its salt; and renames the log to NAME.stash. Then Writer.ready waits until the log has room.
-//	     A crash before that superblock: the file is at rest, as before, and the next Begin removes what
-//	     there is of the log. After it: a live file with an empty log, which Open finds by either name.
+//	   filled with zeros and synced; makes a superblock durable that says "live" and has the salt of
+//	   the log; and renames the log to NAME.stash. Then Writer.ready waits until the log has room.
+//	     A crash before that superblock: the file is at rest, as before, and the next Begin removes the
+//	     unfinished log. After it: a live file with an empty log, which Open finds by either name.
 //	3  Plan. Writer.plan has a Placer (internal/place) find a slot: in the home line, in the other
-//	   line, by moves of a few other items, or in the stash. The plan is a list of stores of words. In
-//	   their order no item is missing at any time: an item that moves is first stored at its
-//	   destination, with the overflow bits that lead there, and then removed from its source.
-//	     A crash: nothing has happened, and nothing has if there is no slot (ErrFull): the list was in
+//	   line, by moves of a few other items, or in the stash. The plan is a list of stores of words.
+//	   Stored in that order, they leave no item missing at any time: an item that moves is first
+//	   stored at its destination, with the overflow bits that lead there, and then removed from its
+//	   source.
+//	     A crash: nothing has happened. Nor has anything if there is no room (ErrFull): the list was in
 //	     memory alone.
 //	4  Append. Writer.finish passes the list to Writer.Append (package recovery), which stores it to the
-//	   mapped log: a record for each block of 64 bytes, whose checksum is chained to the record before.
-//	   The last record of the operation is marked. No system call is made.
+//	   mapped log: a record for each run of stores to one block of 64 bytes. Its checksum is chained to
+//	   the record before. The last record of the operation is marked. No system call is made.
 //	     kill -9: if the last record is whole, the insert has happened (C2); otherwise it has not. A
 //	     power loss: it may be missing, and then all later ones are, too.
-//	5  Publish. Writer.publish puts the words into a table of pending ones (internal/writer), which
-//	   lookups of this process put over those of the file. Insert returns nil. To other processes, the
-//	   insert happens with its commit: until 7 they may say "certainly not".
+//	5  Publish. Writer.publish puts the words into a table of pending ones (internal/writer). Lookups
+//	   of this process read these words instead of those of the file. Insert returns nil. Until step
+//	   7, other processes may answer "certainly not".
 //	     A crash: as in 4.
 //	6  Commit. Sync, the timer or a full segment call Writer.commit. Writer.endSegment appends a commit
 //	   record, and operations go on in the next segment. Writer.Harden (package recovery) syncs the log.
 //	     A power loss before the sync has ended: as in 4. After it: the key is there for good (C1).
 //	7  Store. Harden stores in the runtime page of the file how far the log is durable: a bad record
-//	   before that point is damage, and not the end of the log. Writer.apply stores the
-//	   words to the mapped file, in order. The removal counter of each line that an operation changes
-//	   is odd until all of its words are stored, unless all that changes there are overflow bits that
-//	   are set. Sync returns nil, and every process finds the key.
+//	   before that point is damage, and not the end of the log. Writer.apply stores the words to the
+//	   mapped file, in order. The removal counter of a block is odd while an operation takes a
+//	   fingerprint from it, or changes words that mean something only together, until all words of
+//	   the operation are stored. (In Compact, all changes of a line are of that kind, but for those
+//	   of overflow bits.) Other stores do not touch the counter (W4). Sync returns nil, and every
+//	   process finds the key.
 //	     A crash in between: some words are stored, and some counters are odd, beside which a lookup
-//	     that finds nothing says "maybe". The next Open makes the epoch odd, beside which all lookups
-//	     do; stores all words of the log again, in order, so that each gets its last value, whatever
-//	     the disk had; and makes counters and epoch even (Writer.recover).
-//	8  Checkpoint. The log has two halves. When the one in use is nearly full, Writer.BeginCheckpoint has
-//	   operations go on in the other. Once all that is in the first is stored, Writer.EndCheckpoint syncs
-//	   the file, and makes a superblock durable that names the other half. Only then may the first half
-//	   be overwritten.
+//	     that finds nothing says "maybe". The next Open makes the epoch odd, so that every lookup that
+//	     finds nothing says "maybe". It stores the last value of each word of the log, whatever the disk
+//	     had. Then it makes counters and epoch even (Writer.recover).
+//	8  Checkpoint. The log has two halves. When the one in use is nearly full, Writer.BeginCheckpoint
+//	   has operations go on in the other, or in a larger log. Once every operation of the first half
+//	   is stored, Writer.EndCheckpoint syncs the file, and makes a superblock durable that names the
+//	   other half. Only then may the first half be overwritten.
 //	     A crash before that superblock: recovery reads both halves. After it: the other one.
 //	9  Close. Writer.Clean commits, syncs the file, makes a superblock durable that says "clean", copies
 //	   it to the other three slots for superblocks, and removes the log.
 //	     A crash before the first of the four: as in 7. After it: the next Open removes the log.
 //
-// A lookup ([Filter.Contains]) loads the removal counter of the home line, the line, and the counter
-// again. If the line has the fingerprint, the answer is "maybe". It is "certainly not" if the overflow
-// bit of the fingerprint is not set, since no item that has it is elsewhere then, and if the counter is
-// even and has not moved. Otherwise the lookup begins again, with the counters of both lines and of the
-// stash, and looks in all of these; if something moves each time, it says "maybe" in the end.
+// A lookup ([Filter.Contains]) loads the epoch and the removal counter of the home line, then the line,
+// then both again. If the line has the fingerprint, the answer is "maybe". It is "certainly not" if the
+// overflow bit of the fingerprint is not set, since no item that has it is elsewhere then, and if both
+// are even and have not moved. Otherwise the lookup begins again, with the counters of both lines and
+// of the stash, and looks in all of these; if something moves each time, it says "maybe" in the end.
 //
-// If a call of the system fails anywhere, the writer ends with [ErrFailed], and the next Open recovers
-// what 4 and 6 promise. If the filter keeps its hashes, the records of 4 have those too. Before the
-// superblock of 8 or 9, keeper.keep appends them to NAME.hashes and syncs that; the superblock names the
-// last page that counts. Package recovery has the rules that follow from this (W1 to W9).
+// If a store or a sync of the file or its log fails, the writer ends with [ErrFailed], and the next
+// Open recovers what 4 and 6 promise. A larger log that finds no room, or hashes that cannot be
+// written, do not end it. If the filter keeps its hashes, the records of 4 have those too. Before the
+// superblock of 8 or 9, keeper.keep appends them to NAME.hashes and syncs that; the superblock names
+// the last page that counts. Package recovery has the rules that follow from this (W1 to W9).
 //
 // # Reading the source
 //
@@ -270,6 +278,6 @@
 // publishes an operation, and Writer.commit commits; OpenReadOnly (open.go) maps the file;
 // Filter.Contains (lookup.go) calls a Direct (package layout, direct.go), which hashes and looks
 // up in assembly, or openFile.contains, which asks the layout in Go. The lookups themselves, and
-// why they need no lock, are in package layout (lookup.go); each layout has a package below it.
+// why they need no lock, are in package layout (lookup.go); the layouts are in packages below it.
 // The essay of tools/house is a map of all packages.
 package mmapfilter
