@@ -90,10 +90,11 @@
 //	    durable, then a superblock in state clean, and then removes the log.
 //	    (Writer.Begin, Writer.Clean)
 //	W8  Any error of a call that writes ends the writer: from then on every call returns
-//	    ErrFailed, and the next open recovers. Nothing is retried, with one exception: if
+//	    ErrFailed, and the next open recovers. Nothing is retried, with two exceptions. If
 //	    there is no room for a larger log, nothing depends on the new file yet. It is
-//	    removed, and the log keeps its size until a later checkpoint finds room.
-//	    (Writer.Fail, Writer.GrowLog)
+//	    removed, and the log keeps its size until a later checkpoint finds room. And a
+//	    checkpoint whose hashes cannot be kept is tried again (K2).
+//	    (Writer.Fail, Writer.GrowLog, Writer.EndCheckpoint)
 //	W9  One function stores to the stash and the region: Writer.put. Commits (W3) and
 //	    recoveries (W6) store with it what durable records say. DiscardLog has no records,
 //	    since the log is lost: it repairs what the file happens to hold. One file of

@@ -7,11 +7,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// The lookups of Compact. A line is eight words, of which a lookup reads five or six, and
-// only together do they tell what is in the line. So every change but that of overflow
-// bits is guarded, and where the counters stood still the words are those of one instant,
-// but for overflow bits: those of an item that was elsewhere were set before it left, in
-// the one word that has them.
+// The lookups of Compact. A lookup reads five or six of the eight words of a line, which mean
+// something only together. So every change except of overflow bits is guarded. If no counter
+// moved, all other bits are of one instant. Overflow bits are in one word, and are set before
+// their item leaves.
 
 // LookAt asks for each word that it needs, and once: those of the counts, the last one,
 // and those of the remainders that the counts point to; or the last one and those of the

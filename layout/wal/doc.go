@@ -82,7 +82,8 @@
 // operation stores nothing, that is all that there is of it: a record without words.
 //
 //	word 0 bits 0-47: number of the first word, in the file
-//	       48: guarded, the operation takes a fingerprint away here
+//	       48: guarded, the operation takes a fingerprint away here, or changes words
+//	       that mean something only together (in Compact all but overflow bits)
 //	       49: last record of its operation; only with it,
 //	       50, 51: the item effect: 1, the length grows by 1; 2, it shrinks by 1
 //	       52-58: bit 52+j is set if the word j+1 places after the first has a

@@ -10,7 +10,7 @@ import (
 type Store struct {
 	Word    uint64 // number of the word in the file
 	Value   uint64
-	Guarded bool // it removes a fingerprint that a lookup may be reading
+	Guarded bool // see W4; in Compact all stores are, but those of overflow bits
 }
 
 // A Record is what one operation stores to one block of 64 bytes. Shifting a line of

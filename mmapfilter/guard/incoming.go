@@ -6,7 +6,7 @@ import (
 )
 
 // Incoming hashes are on their way into the filter. A lookup finds them here until the filter has
-// them. To put one here is cheap; the filter takes them in many at a time, in the order of its lines.
+// them. Putting one here is cheap. The filter takes many at once, in the order of its lines.
 type incoming struct {
 	waiting atomic.Int64 // hashes in the tables
 	tables  [2]hashTable

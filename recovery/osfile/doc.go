@@ -13,11 +13,11 @@
 //	      └──────────── Discard ─────────────┘                lock released
 //
 //	1. Take the writer lock of the old file of that name, so that no writer commits to
-//	   a file that loses its name. If its writer died, recover it: readers use it
-//	   until 5. A file that appears under the name later is locked before 5. (Windows
+//	   a file that loses its name. If its writer died, recover it: readers use the old
+//	   file until 5. A file that appears under the name later is locked before 5. (Windows
 //	   cannot replace an open file; there the lock ends just before 5.) If the draft is
-//	   guarded, refuse a file that is neither a filter nor empty, and files under the names
-//	   of its log and its hashes that are not its own; again before 5. (Draft.Guard)
+//	   guarded, refuse a file that is neither a filter nor empty, and files under the
+//	   names of its log and its hashes that are not its own; again before 5. (Draft.Guard)
 //	2. Create a temporary file in the same directory and allocate all its blocks, so that
 //	   a full disk is an error here and not a fault in the middle of a store. The file is
 //	   locked while its process lives; temporary files without a lock are removed. It gets
@@ -59,10 +59,10 @@
 // Reading clean and sealed files and building files works wherever the module compiles: on
 // 64-bit little-endian machines. Opening a file for writing fails with
 // errors.ErrUnsupported on Windows, which cannot rename a mapped file, and on OpenBSD,
-// where a mapping and read may disagree. The promises about power loss hold on Linux; on
-// other systems, only as far as the calls in the table keep theirs. There, holes in a copied
-// file stay, so a store to one on a full disk ends the process; and the lock has one part,
-// so a reader may be served after another process takes the lock and before it begins to
+// where a mapping and read may disagree. The promises about power loss hold on Linux;
+// elsewhere only as far as the calls in the table keep theirs. On other systems, holes in a
+// copied file stay, so a store to one on a full disk ends the process; and the lock has one
+// part, so a reader may be served after another process takes the lock and before it begins to
 // recover the file.
 //
 // # Faults

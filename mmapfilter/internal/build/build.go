@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// FromKeys makes the file at path from keys. lost says which parts of an older file's owner and
-// group it could not keep. If not all keys have room, the error is a *FullError.
+// FromKeys makes the file at path from keys. lost names what it could not keep of the owner and group
+// of the old file. If not all keys have room, the error is a *FullError.
 func FromKeys(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, error]) (lost string, err error) {
 	return build(ctx, path, c, func(b *builder) error { return b.spoolHashes(ctx, b.hashed(keys)) })
 }
@@ -89,7 +89,7 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 		}
 		draft.Rename(name, c.Check)
 	}
-	published = true // or discarded, by Publish
+	published = true // Publish discards the draft if it fails
 	return draft.Lost(), draft.Publish()
 }
 

@@ -1,5 +1,4 @@
-// Package poll has a goroutine look for another file at a path: at intervals, and at once when a lookup
-// asks for it (R6).
+// Package poll looks for another file at a path: at intervals, and at once when a lookup asks (R6).
 package poll
 
 import (
@@ -51,9 +50,9 @@ const (
 	soonest     = time.Millisecond
 )
 
-// run waits longer after a failed look, so that copying or locking a large file in vain takes at most 1
-// in failedShare of the time. While the file in use awaits another one, it looks again soon, and then
-// ever less often, down to once per interval.
+// After a failed look, run waits at least three times as long as the look took, so that copying or
+// locking a large file in vain takes at most 1 in failedShare of the time. While the file in use awaits
+// another one, it looks again soon, and then ever less often, down to once per interval.
 func (p *Poller) run(interval time.Duration, after func(time.Duration) <-chan time.Time, look func() (awaits bool, err error)) {
 	wait, soon := interval, soonest
 	for {
