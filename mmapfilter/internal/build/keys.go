@@ -13,8 +13,8 @@ import (
 // little, and few enough that a worker's blocks stay in a cache.
 const blockHashes = 4096
 
-// blockBytes is how many bytes of keys end a block of their hashes sooner: long keys take their time, and
-// Progress and a cancelled context should not wait for it.
+// blockBytes is how many bytes of keys end a block of their hashes sooner: long keys take their time,
+// and Progress and a cancelled context should not wait for it.
 const blockBytes = 256 << 10
 
 // ErrForeign is returned for a hash of a key that another shard has.

@@ -66,8 +66,8 @@ const (
 	// would miss that cache.
 	minRoom = chunkEntries
 
-	// MaxWords bounds a segment: operations wait for a commit before it has more. Those that come at once
-	// may exceed it, since each block that they enter counts as several words.
+	// MaxWords bounds a segment: operations wait for a commit before it has more. Those that come at
+	// once may exceed it, since each block that they enter counts as several words.
 	MaxWords = 1 << 20
 
 	// blockCounts is how many words a block counts as: about as many as an operation changes. It takes
