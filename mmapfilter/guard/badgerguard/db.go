@@ -139,7 +139,8 @@ func (d *DB) Guard() *guard.Guard { return d.guard }
 // AbsentBatch is guard.Guard.AbsentBatch: a new transaction would not ask the store for the keys that
 // are absent. A key in a banned namespace is not, nor is any while keys are dropped.
 func (d *DB) AbsentBatch(keys [][]byte, absent []bool) {
-	clear(absent[:len(keys)])
+	absent = absent[:len(keys)]
+	clear(absent)
 	if d.unsure.Load() > 0 {
 		return
 	}

@@ -1,6 +1,7 @@
 package badgerguard
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -21,10 +22,11 @@ func (d *DB) GetMergeOperator(key []byte, f badger.MergeFunc, interval time.Dura
 	if err := d.keep(key); err != nil {
 		return &MergeOperator{err: err}
 	}
-	return &MergeOperator{MergeOperator: d.DB.GetMergeOperator(key, f, interval)}
+	return &MergeOperator{MergeOperator: d.DB.GetMergeOperator(bytes.Clone(key), f, interval)}
 }
 
-// keep puts a key into the filter for as long as the DB is open.
+// keep puts a key into the filter for as long as the DB is open. Badger keeps the slice that it gets and
+// writes the key again later, so it gets a copy.
 func (d *DB) keep(key []byte) error {
 	if d.store.reserved(key) {
 		return ErrReserved
@@ -79,5 +81,5 @@ func (d *DB) GetSequence(key []byte, bandwidth uint64) (*badger.Sequence, error)
 	if err := d.keep(key); err != nil {
 		return nil, err
 	}
-	return d.DB.GetSequence(key, bandwidth)
+	return d.DB.GetSequence(bytes.Clone(key), bandwidth)
 }

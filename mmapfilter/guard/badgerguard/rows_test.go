@@ -202,9 +202,12 @@ func testWriteBatch(t *testing.T, d *testStore) {
 // testPinned has keys that Badger writes by itself: nothing takes them out of the filter.
 func testPinned(t *testing.T, d *testStore) {
 	add := func(a, b []byte) []byte { return append(bytes.Clone(a), b...) }
-	m := d.GetMergeOperator([]byte("m/"), add, time.Hour)
-	s, err := d.GetSequence([]byte("s/"), 3)
+	key := []byte("m/")
+	m := d.GetMergeOperator(key, add, time.Hour)
+	copy(key, "s/") // the caller may use its slices again
+	s, err := d.GetSequence(key, 3)
 	must(t, err)
+	copy(key, "x/")
 	for i := range uint64(8) {
 		if n, err := s.Next(); err != nil || n != i {
 			t.Fatalf("%d, %v", n, err)
@@ -212,7 +215,7 @@ func testPinned(t *testing.T, d *testStore) {
 		guardtest.Rebuild(t, d)
 		must(t, d.guard.Work())
 		must(t, m.Add([]byte{'a' + byte(i)}))
-		if !d.has(t, "s/") || !d.has(t, "m/") {
+		if d.has(t, "x/") || !d.has(t, "s/") || !d.has(t, "m/") {
 			t.Fatalf("hidden: %+v", d.GuardStats())
 		}
 		if i == 4 {
