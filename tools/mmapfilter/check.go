@@ -10,7 +10,7 @@ import (
 )
 
 const checkHelp = `Print the keys that may be in the filter: all that are, and a few that are not.
-check writes nothing to the filter.
+check writes nothing to the filter, unless it is told to --recover it.
 
 FILTER may be a set, NAME.set. Keys of a shard that cannot be used may be in it;
 check goes on, names the shard, and exits with 2.

@@ -71,7 +71,7 @@ func (c *createFlags) options(keys *formatFlags) error {
 		return &fileError{c.like, fmt.Errorf("its keys are read as: %s; omit --hex and --trim-cr, or --like", describeNote(recorded.note()))}
 	}
 	c.opts.Normalisation = f.note()
-	return f.checkNote()
+	return nil
 }
 
 // takeFrom takes from another filter what the flags do not say, and returns how its keys are read.
@@ -128,7 +128,7 @@ func (c *createCommand) run(cmd *cobra.Command, args []string) error {
 	if err := resolveF(cmd.Flags()); err != nil {
 		return err
 	}
-	if err := c.options(c.format); err != nil {
+	if err := errors.Join(c.options(c.format), checkNote(c.opts.Normalisation)); err != nil {
 		return err
 	}
 	filter, err := mmapfilter.Create(args[0], &c.opts)

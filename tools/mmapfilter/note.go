@@ -40,12 +40,12 @@ func newFormat(flags *formatFlags) (format, error) {
 	if err != nil {
 		return format{}, err
 	}
-	return f, f.checkNote()
+	return f, checkNote(f.note())
 }
 
-// checkNote reports a format that is too long to be stored.
-func (f format) checkNote() error {
-	if n := len(f.note()); n > layout.NormalisationBytes {
+// checkNote reports the note of a format that is too long to be stored.
+func checkNote(note string) error {
+	if n := len(note); n > layout.NormalisationBytes {
 		return fmt.Errorf("a filter has only %d bytes to record how keys are read; --delim and --column need %d", layout.NormalisationBytes, n)
 	}
 	return nil

@@ -57,6 +57,9 @@ func openOrCreate(path string, opts *mmapfilter.OpenOptions, create *createFlags
 		return filter, err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := checkNote(create.opts.Normalisation); err != nil {
+			return nil, err
+		}
 		filter, err = mmapfilter.OpenOrCreate(path, &create.opts, opts)
 	}
 	if err != nil {
