@@ -325,6 +325,24 @@ func TestGetsSmall(t *testing.T) {
 	opened(t, killed, func(f *Filter) { mustBeSmall(t, f, 1000) })
 }
 
+// TestLargeBeforeALoad covers K5: a filter that was rebuilt larger stays so until its load has come.
+func TestLargeBeforeALoad(t *testing.T) {
+	f, path := createGrowing(t, 160_000, layout.Auto)
+	mustInsert(t, f, 0, 15_000)
+	must(t, f.Rebuild(t.Context(), &RebuildOptions{Capacity: 160_008}))
+	mustDelete(t, f, 0, 1)
+	if awaitGrowth(f); f.Cap() != 160_008 {
+		t.Errorf("a capacity of %d before the load", f.Cap())
+	}
+	f.Close()
+	opened(t, path, func(f *Filter) {
+		mustDelete(t, f, 1, 2)
+		if awaitGrowth(f); f.Cap() != 160_008 {
+			t.Errorf("a capacity of %d before the load, opened again", f.Cap())
+		}
+	})
+}
+
 // TestShortUnderLoad covers K5: NAME.hashes stays short also while operations come as fast as they can
 // during each rebuild. Close refuses further operations, and ends, however long the history is.
 func TestShortUnderLoad(t *testing.T) {

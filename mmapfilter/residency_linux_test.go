@@ -235,6 +235,21 @@ func TestWarm(t *testing.T) {
 	}
 }
 
+// TestWarmBeforeACommit covers R4: the first commit to a sealed file drops nothing that Warm has read.
+func TestWarmBeforeACommit(t *testing.T) {
+	built, path := mustBuild(t, &Options{Capacity: 10_000_000}, numbers(0, 1000))
+	built.Close()
+	if fileSystem(path) == "tmpfs" {
+		t.Skip("NOT TESTED: the size of pages: on tmpfs, they stay large")
+	}
+	f := mustOpen(t, path, &OpenOptions{CommitInterval: -1})
+	must(t, errors.Join(f.Insert([]byte("a")), f.Warm(t.Context()), f.Sync()))
+	mapping := f.open.Load().mapping
+	if n, err := mapping.Resident(); err != nil || n != int64(len(mapping.Data)) {
+		t.Errorf("%d of %d bytes are in memory: %v", n, len(mapping.Data), err)
+	}
+}
+
 // TestWarmGoesOn: Warm reads the file that has taken the place of the one it began with.
 func TestWarmGoesOn(t *testing.T) {
 	keys := func() (iter.Seq2[[]byte, error], error) { return numbers(0, 1000), nil }

@@ -471,3 +471,15 @@ func TestPlanOptions(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// TestPartAgain covers S2: a task that is done again removes what one like it left that died.
+func TestPartAgain(t *testing.T) {
+	j := newJob(t, mustPlan(t, mmapfilter.Options{Capacity: 3000}, 2))
+	must(t, j.run(t, "part a 0 1000"))
+	left := filepath.Join(j.spool, "a.task.tmp-0123456789abcdef")
+	must(t, os.WriteFile(left, []byte("cut sho"), 0o666))
+	must(t, j.run(t, "part a 0 1000"))
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", left, err)
+	}
+}
