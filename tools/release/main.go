@@ -5,7 +5,7 @@
 //	go -C tools/release run . -api         a record of the public API, to which later ones are compared
 //	go -C tools/release run . -tag         the tags, after all checks and the gate, in the order to push them
 //
-// Without a flag it checks whether the tree could be released. Its version and its date are those of the
+// Without a flag it checks that the tree can be released. Its version and its date are those of the
 // first section of CHANGELOG.md; all go.mod files require this version of one another. The modules with
 // versions are those whose go.mod does not begin with "// This module is run in a clone only:".
 //
@@ -44,12 +44,19 @@ func must[T any](v T, err error) T {
 
 func refuse(format string, args ...any) { check(fmt.Errorf(format, args...)) }
 
+// caught is deferred, and puts a failure into err. Any other panic goes on.
+func caught(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case failure:
+		*err = p.error
+	default:
+		panic(p)
+	}
+}
+
 func release(args []string) (err error) {
-	defer func() {
-		if f, ok := recover().(failure); ok {
-			err = f.error
-		}
-	}()
+	defer caught(&err)
 	flags := flag.NewFlagSet("release", flag.ExitOnError)
 	out := flags.String("o", "", "write archives, Debian packages and SHA256SUMS to `DIR`")
 	systems := flags.String("systems", allSystems, "of these `SYSTEMS`")

@@ -54,19 +54,22 @@ func TestProblems(t *testing.T) {
 		"guard/go.mod": guard,
 		"bench/go.mod": mark + " no versions.\n\nmodule x.org/m/bench\n\nrequire x.org/m/guard v0.2.0\n\nreplace x.org/m/guard => ../guard\n",
 	}
-	said := func(name, text string) (said string) {
-		defer func() {
-			if f, ok := recover().(failure); ok {
-				said = f.Error()
-			}
-		}()
+	problems := func(name, text string) (problems string, err error) {
+		defer caught(&err)
 		files := map[string]string{name: text}
 		for name, text := range good {
 			if _, ok := files[name]; !ok {
 				files[name] = text
 			}
 		}
-		return strings.Join(readTree(clone(t, files)).problems(), "\n")
+		return strings.Join(readTree(clone(t, files)).problems(), "\n"), nil
+	}
+	said := func(name, text string) string {
+		problems, err := problems(name, text)
+		if err != nil {
+			return err.Error()
+		}
+		return problems
 	}
 	if p := said("README.md", ""); p != "" {
 		t.Errorf("a good tree: %s", p)
