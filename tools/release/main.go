@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -64,6 +65,20 @@ func release(args []string) (err error) {
 	api := flags.Bool("api", false, "record the public API")
 	tag := flags.Bool("tag", false, "run the gate, then make the tags")
 	flags.Parse(args)
+	var given []string // in the order of the alphabet
+	flags.Visit(func(f *flag.Flag) {
+		if given = append(given, f.Name); f.Value.String() == "" {
+			refuse("-%s has no value", f.Name)
+		}
+	})
+	switch {
+	case flags.NArg() > 0:
+		refuse("%q is not a flag", flags.Arg(0))
+	case slices.Equal(given, []string{"systems"}):
+		refuse("-systems needs -o")
+	case len(given) > 1 && !slices.Equal(given, []string{"o", "systems"}):
+		refuse("-%s were given: one does one thing", strings.Join(given, " and -"))
+	}
 	t := readTree(must(filepath.Abs("../..")))
 	if problems := t.problems(); problems != nil {
 		refuse("%s", strings.Join(problems, "\n"))

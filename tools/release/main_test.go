@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 )
 
@@ -25,4 +26,20 @@ func TestCaught(t *testing.T) {
 		}
 	}()
 	t.Error(ends(func() { panic("another") }))
+}
+
+// TestFlags checks what is refused before anything is read.
+func TestFlags(t *testing.T) {
+	for args, says := range map[string]string{
+		"-tag -api":            "-api and -tag were given",
+		"-proxy a -systems b":  "-proxy and -systems were given",
+		"-o a -proxy b":        "-o and -proxy were given",
+		"-systems linux/amd64": "-systems needs -o",
+		"-tag now":             `"now" is not a flag`,
+		"-proxy=":              "-proxy has no value",
+	} {
+		if err := release(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, not %q", args, err, says)
+		}
+	}
 }
