@@ -16,7 +16,9 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,7 +95,7 @@ func release(args []string) (err error) {
 	case *tag:
 		t.ready()
 		head := git(t.root, "rev-parse", "HEAD")
-		run(t.root, nil, ".ci/run")
+		t.gate()
 		if t.ready(); git(t.root, "rev-parse", "HEAD") != head {
 			refuse("another commit was checked out while the gate ran")
 		}
@@ -102,6 +104,19 @@ func release(args []string) (err error) {
 		t.ready()
 	}
 	return nil
+}
+
+// gate runs all steps of the gate, and refuses if it left something out.
+func (t *tree) gate() {
+	var out strings.Builder
+	cmd := exec.Command(filepath.Join(t.root, ".ci/run"))
+	cmd.Dir, cmd.Env = t.root, append(os.Environ(), "SKIP=", "FUZZRUNS=")
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stderr, &out), os.Stderr
+	check(cmd.Run())
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, "passed in") || strings.Contains(last, "SKIPPED") {
+		refuse("the gate did not run all its steps: %s", last)
+	}
 }
 
 // ready refuses a tree that cannot be released.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -40,6 +43,30 @@ func TestFlags(t *testing.T) {
 	} {
 		if err := release(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, not %q", args, err, says)
+		}
+	}
+}
+
+// TestGate checks that the gate runs all its steps, whatever the environment says.
+func TestGate(t *testing.T) {
+	t.Setenv("SKIP", "race")
+	t.Setenv("FUZZRUNS", "1")
+	for script, says := range map[string]string{
+		`echo "SKIPPED: before"; echo "== passed in 1s$SKIP$FUZZRUNS"`: "<nil>",
+		`echo "== passed in 1s; SKIPPED: race"`:                        "the gate did not run all its steps: == passed in 1s; SKIPPED: race",
+		"true":                                                         "the gate did not run all its steps: ",
+		"exit 3":                                                       "exit status 3",
+	} {
+		dir := t.TempDir()
+		check(os.Mkdir(filepath.Join(dir, ".ci"), 0o777))
+		check(os.WriteFile(filepath.Join(dir, ".ci/run"), []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o777))
+		run := func() (err error) {
+			defer caught(&err)
+			(&tree{root: dir}).gate()
+			return nil
+		}
+		if got := fmt.Sprint(run()); got != says {
+			t.Errorf("%s: %q, not %q", script, got, says)
 		}
 	}
 }
