@@ -1,7 +1,8 @@
 // Command release makes a release of mmapfilter from a clone:
 //
 //	go -C tools/release run . -o DIR       the archives of the command, a Debian package, their checksums
-//	go -C tools/release run . -proxy DIR   a proxy of files, which serves the modules as their release would
+//	go -C tools/release run . -proxy DIR   a proxy of files, which serves the modules as their release would,
+//	                                       with what is not committed: to try a tree
 //	go -C tools/release run . -api         a record of the public API, to which later ones are compared
 //	go -C tools/release run . -tag         the tags, after all checks and the gate, in the order to push them
 //
@@ -22,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -91,7 +93,8 @@ func release(args []string) (err error) {
 	case *proxy != "":
 		t.writeProxy(must(filepath.Abs(*proxy)))
 	case *out != "":
-		t.writeArchives(*out, strings.Split(*systems, ","))
+		t.committed()
+		t.writeArchives(t.newFolder(*out), strings.Split(*systems, ","))
 	case *tag:
 		t.ready()
 		head := git(t.root, "rev-parse", "HEAD")
@@ -119,14 +122,33 @@ func (t *tree) gate() {
 	}
 }
 
-// ready refuses a tree that cannot be released.
-func (t *tree) ready() {
-	if changed := git(t.root, "status", "--porcelain"); changed != "" {
+// committed refuses a tree that is not its last commit.
+func (t *tree) committed() {
+	if changed := git(t.root, "status", "--porcelain", "--untracked-files=all"); changed != "" {
 		refuse("these files are not committed:\n%s", changed)
 	}
-	if t.date == "not released" {
-		refuse("CHANGELOG.md has no date for %s", t.version)
+}
+
+// newFolder makes a folder, and refuses one that is inside the tree or has files.
+func (t *tree) newFolder(dir string) string {
+	check(os.MkdirAll(dir, 0o777))
+	dir = must(filepath.EvalSymlinks(must(filepath.Abs(dir))))
+	if rel, err := filepath.Rel(must(filepath.EvalSymlinks(t.root)), dir); err == nil && filepath.IsLocal(rel) {
+		refuse("%s is inside the tree", dir)
 	}
+	if files := must(os.ReadDir(dir)); len(files) > 0 {
+		refuse("%s is not empty: it has %s", dir, files[0].Name())
+	}
+	return dir
+}
+
+// ready refuses a tree that cannot be released.
+func (t *tree) ready() {
+	t.committed()
+	if _, err := time.Parse(time.DateOnly, t.date); err != nil {
+		refuse("CHANGELOG.md has no date for %s: %w", t.version, err)
+	}
+	git(t.root, "var", "GIT_COMMITTER_IDENT") // without which there are no tags
 	for _, m := range t.modules {
 		if git(t.root, "tag", "--list", m.tag(t.version)) != "" {
 			refuse("there is a tag %s already", m.tag(t.version))
@@ -137,10 +159,17 @@ func (t *tree) ready() {
 	}
 }
 
-// makeTags makes the tags, and prints how to push them.
+// makeTags makes all tags or none, and prints how to push them.
 func (t *tree) makeTags() {
+	var made []string
+	defer func() {
+		if len(made) < len(t.modules) {
+			git(t.root, append([]string{"tag", "--delete"}, made...)...)
+		}
+	}()
 	for _, m := range t.modules {
 		git(t.root, "tag", "--annotate", "--message", m.path()+" "+t.version, m.tag(t.version))
-		fmt.Println("git push origin " + m.tag(t.version))
+		made = append(made, m.tag(t.version))
 	}
+	fmt.Println("git push origin " + strings.Join(made, "\ngit push origin "))
 }

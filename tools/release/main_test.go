@@ -70,3 +70,42 @@ func TestGate(t *testing.T) {
 		}
 	}
 }
+
+// TestCommitted checks what is refused of trees and folders, and that tags are made together.
+func TestCommitted(t *testing.T) {
+	dir := clone(t, map[string]string{
+		"CHANGELOG.md": "## v0.2.0 (2026-02-30)\n", "go.mod": "module x.org/m\n",
+		"guard/go.mod": "module x.org/m/guard\n\nrequire x.org/m v0.2.0\n\nreplace x.org/m => ../\n",
+	})
+	git(dir, "config", "user.name", "tester")
+	git(dir, "config", "user.email", "tester@example.com")
+	git(dir, "config", "status.showUntrackedFiles", "no")
+	tree := readTree(dir)
+	refused := func(says string, f func()) {
+		t.Helper()
+		err := func() (err error) {
+			defer caught(&err)
+			f()
+			return nil
+		}()
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, not %q", err, says)
+		}
+	}
+	refused("CHANGELOG.md", tree.committed) // which git status would not list
+	git(dir, "add", ".")
+	git(dir, "commit", "-q", "-m", "first")
+	tree.committed()
+	refused("no date for v0.2.0", tree.ready)
+	refused("is inside the tree", func() { tree.newFolder(filepath.Join(dir, "out")) })
+	out := filepath.Join(t.TempDir(), "link")
+	check(os.Symlink(dir, out))
+	refused("is inside the tree", func() { tree.newFolder(filepath.Join(out, "out")) })
+	refused("is not empty: it has link", func() { tree.newFolder(filepath.Dir(out)) })
+	tree.newFolder(t.TempDir())
+	git(dir, "tag", "guard/v0.2.0")
+	refused("already exists", tree.makeTags)
+	if tags := git(dir, "tag"); tags != "guard/v0.2.0\n" {
+		t.Errorf("the tags are %q", tags)
+	}
+}
