@@ -10,8 +10,8 @@
 // first section of CHANGELOG.md; all go.mod files require this version of one another. The modules with
 // versions are those whose go.mod does not begin with "// This module is run in a clone only:".
 //
-// Nothing is published: whoever has looked at the tags pushes them, and uploads what is in DIR. What it
-// writes depends only on the tree, its last commit and the version of Go.
+// Nothing is published: look at the tags, push them, and upload what is in DIR. The archives depend only
+// on the commit and the version of Go.
 package main
 
 import (
