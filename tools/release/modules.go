@@ -19,7 +19,7 @@ const mark = "// This module is run in a clone only:"
 // newest is the heading of a version in CHANGELOG.md, with its date or "(not released)".
 var newest = regexp.MustCompile(`(?m)^## (v\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d|not released)\)$`)
 
-// A tree is a clone of the repository, with the changes that are not committed.
+// A tree is a clone of the repository, with uncommitted changes.
 type tree struct {
 	root     string
 	version  string // of the newest section of CHANGELOG.md, which is the only place that states it

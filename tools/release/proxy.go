@@ -49,13 +49,13 @@ func (f file) Path() string                 { return f.inModule }
 func (f file) Lstat() (os.FileInfo, error)  { return os.Lstat(filepath.Join(f.root, f.name)) }
 func (f file) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(f.root, f.name)) }
 
-// time returns the time of the last commit, which stands in whatever is made from it.
+// time returns the time of the last commit, which all archives carry.
 func (t *tree) time() time.Time {
 	return must(time.Parse(time.RFC3339, strings.TrimSpace(git(t.root, "log", "-1", "--format=%cI")))).UTC()
 }
 
-// consume returns the environment in which Go takes the modules of the tree from a proxy and all others
-// from where it has them, and keeps both in the folder work, apart from those of the user.
+// consume returns an environment in which Go takes the modules of the tree from a proxy, and keeps all
+// modules in work, apart from the user's.
 func consume(proxy, work string) []string {
 	cache, others, _ := strings.Cut(strings.TrimSpace(run("", nil, "go", "env", "GOMODCACHE", "GOPROXY")), "\n")
 	return []string{
