@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -108,7 +109,8 @@ func (t *tree) own(m *mod) (own []module.Version) {
 // problems returns why the go.mod files cannot be those of a release.
 func (t *tree) problems() (problems []string) {
 	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	for _, m := range slices.Concat(t.modules, t.unlisted) {
+	all := slices.Concat(t.modules, t.unlisted)
+	for _, m := range all {
 		name := m.Syntax.Name
 		published := slices.Contains(t.modules, m)
 		own := t.own(m)
@@ -119,7 +121,10 @@ func (t *tree) problems() (problems []string) {
 			if published && !slices.ContainsFunc(t.modules, func(o *mod) bool { return o.path() == r.Path }) {
 				report("%s requires %s, which has no versions", name, r.Path)
 			}
-			if !slices.ContainsFunc(m.Replace, func(x *modfile.Replace) bool { return x.Old.Path == r.Path }) {
+			clones := all[slices.IndexFunc(all, func(o *mod) bool { return o.path() == r.Path })]
+			if !slices.ContainsFunc(m.Replace, func(x *modfile.Replace) bool {
+				return x.Old == module.Version{Path: r.Path} && path.Join(m.dir, x.New.Path) == path.Clean(clones.dir)
+			}) {
 				report("%s does not replace %s by that of the clone", name, r.Path)
 			}
 		}

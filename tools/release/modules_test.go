@@ -79,6 +79,8 @@ func TestProblems(t *testing.T) {
 		{"CHANGELOG.md", "# Changes\n\n## v0.3.0 (not released)\n", "guard/go.mod requires x.org/m@v0.2.0, but CHANGELOG.md says v0.3.0"},
 		{"guard/go.mod", strings.Replace(guard, "v0.2.0", "v0.0.0", 1), "guard/go.mod requires x.org/m@v0.0.0, but CHANGELOG.md says v0.2.0"},
 		{"guard/go.mod", "module x.org/m/guard\n\nrequire x.org/m v0.2.0\n", "guard/go.mod does not replace x.org/m by"},
+		{"guard/go.mod", strings.Replace(guard, "../", "../bench", 1), "guard/go.mod does not replace x.org/m by"},
+		{"guard/go.mod", strings.Replace(guard, "m =>", "m v0.1.0 =>", 1), "guard/go.mod does not replace x.org/m by"},
 		{"guard/go.mod", guard + "\nreplace y.org/y => ../y\n", "guard/go.mod replaces a module of others"},
 		{"guard/go.mod", guard + "\nrequire x.org/m/bench v0.2.0\n\nreplace x.org/m/bench => ../bench\n", "guard/go.mod requires x.org/m/bench, which has no versions"},
 		{"bench/go.mod", mark + " no versions.\n\nmodule x.org/m/bench\n\nrequire x.org/m/guard v0.1.0\n\nreplace x.org/m/guard => ../guard\n", "bench/go.mod requires x.org/m/guard@v0.1.0"},
