@@ -19,15 +19,17 @@ import (
 // apiDir has the types of each public package, as the compiler writes them, but without positions.
 const apiDir = "tools/release/testdata/api"
 
-// public returns the packages whose API is recorded: all below mmapfilter that may be imported.
+// public returns the packages whose API is recorded: all below mmapfilter that may be imported, and
+// those whose types have names there.
 func (t *tree) public() (public []*packages.Package) {
 	for _, m := range t.modules {
-		pattern := "./..."
+		patterns := []string{"./..."}
 		if m.dir == "" {
-			pattern = "./mmapfilter/..."
+			patterns = []string{"./mmapfilter/...", "./layout", "./recovery", "./recovery/osfile"}
 		}
-		config := &packages.Config{Mode: packages.LoadTypes, Dir: filepath.Join(t.root, m.dir), Env: append(os.Environ(), "CGO_ENABLED=0")}
-		for _, p := range must(packages.Load(config, pattern)) {
+		env := append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+		config := &packages.Config{Mode: packages.LoadTypes, Dir: filepath.Join(t.root, m.dir), Env: env}
+		for _, p := range must(packages.Load(config, patterns...)) {
 			for _, err := range p.Errors {
 				check(err)
 			}
@@ -39,15 +41,18 @@ func (t *tree) public() (public []*packages.Package) {
 	return public
 }
 
+// record returns the file of a package: its path in the tree, with + for slashes.
 func (t *tree) record(p *packages.Package) string {
-	return filepath.Join(t.root, apiDir, path.Base(p.PkgPath)+".export")
+	name := strings.TrimPrefix(p.PkgPath, t.modules[0].path()+"/")
+	return filepath.Join(t.root, apiDir, strings.ReplaceAll(name, "/", "+")+".export")
 }
 
 // recordAPI replaces the record.
 func (t *tree) recordAPI() {
+	public := t.public()
 	check(os.RemoveAll(filepath.Join(t.root, apiDir)))
 	check(os.MkdirAll(filepath.Join(t.root, apiDir), 0o777))
-	for _, p := range t.public() {
+	for _, p := range public {
 		var out bytes.Buffer
 		check(gcexportdata.Write(&out, token.NewFileSet(), p.Types))
 		check(os.WriteFile(t.record(p), out.Bytes(), 0o666))
@@ -58,39 +63,35 @@ func (t *tree) recordAPI() {
 func (t *tree) changesAPI() (changes []string) {
 	public := t.public()
 	for _, p := range public {
-		recorded, err := os.Open(t.record(p))
+		recorded, err := os.ReadFile(t.record(p))
 		if err != nil {
 			changes = append(changes, p.PkgPath+": is new")
 			continue
 		}
-		old := must(gcexportdata.Read(recorded, token.NewFileSet(), map[string]*types.Package{}, p.PkgPath))
-		check(recorded.Close())
+		old := must(gcexportdata.Read(bytes.NewReader(recorded), token.NewFileSet(), map[string]*types.Package{}, p.PkgPath))
 		for _, c := range apidiff.Changes(old, p.Types).Changes {
-			mark := "! "
-			if c.Compatible {
-				mark = ""
-			}
-			changes = append(changes, mark+p.PkgPath+": "+c.Message)
+			changes = append(changes, map[bool]string{false: "! "}[c.Compatible]+p.PkgPath+": "+c.Message)
 		}
 	}
 	for _, name := range must(filepath.Glob(filepath.Join(t.root, apiDir, "*.export"))) {
 		if !slices.ContainsFunc(public, func(p *packages.Package) bool { return t.record(p) == name }) {
-			changes = append(changes, "! "+strings.TrimSuffix(filepath.Base(name), ".export")+": is gone")
+			changes = append(changes, "! "+t.modules[0].path()+": "+strings.NewReplacer("+", "/", ".export", "").Replace(filepath.Base(name))+": is gone")
 		}
 	}
 	return changes
 }
 
-var breaking = regexp.MustCompile(`(?s)\n### (Changed|Removed)\n.*`)
+// breaking matches what is below "Changed" or "Removed", and item an item of a list there.
+var breaking = regexp.MustCompile(`(?m)^### (?:Changed|Removed)$(?:\n(?:[^#\n].*)?)*`)
+var item = regexp.MustCompile(`(?m)^- .*(?:\n +\S.*)*`)
 
-// unannounced returns the changes that can break a program and that the newest section of CHANGELOG.md
-// does not name under "Changed" or "Removed".
+// unannounced returns the changes that can break a program and that no such item of the newest section
+// of CHANGELOG.md names in backquotes: a method (*T).M as `T.M`, a package by the last part of its path.
 func (t *tree) unannounced() []string {
-	announced := breaking.FindString(t.section)
+	announced := item.FindAllString(strings.Join(breaking.FindAllString(t.section, -1), ""), -1)
 	return slices.DeleteFunc(t.changesAPI(), func(change string) bool {
 		words := strings.SplitN(change, ": ", 3)
-		name := strings.NewReplacer("(*", "", ")", "", "! ", "").Replace(words[len(words)-2])
-		named := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
-		return !strings.HasPrefix(change, "! ") || named.MatchString(announced)
+		name, _, _ := strings.Cut(strings.NewReplacer("(*", "", ")", "").Replace(path.Base(words[1])), ",")
+		return !strings.HasPrefix(change, "! ") || strings.Contains(strings.Join(announced, ""), "`"+name+"`")
 	})
 }

@@ -36,6 +36,7 @@ type builder struct {
 // writeArchives writes the archives of the command for systems, its Debian packages, and checksums. It
 // builds the command as `go install` does: from the modules of a proxy.
 func (t *tree) writeArchives(dir string, systems []string) {
+	dir = t.newFolder(dir)
 	b := &builder{tree: t, made: t.time(), work: must(os.MkdirTemp("", "release-")), files: fstest.MapFS{}}
 	defer os.RemoveAll(b.work)
 	t.writeProxy(filepath.Join(b.work, "proxy"))
@@ -43,7 +44,6 @@ func (t *tree) writeArchives(dir string, systems []string) {
 		"GOFLAGS=-modcacherw -trimpath -ldflags=-s", "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0",
 		"GOEXPERIMENT=", "GOFIPS140=off", "GODEBUG=", "GOENV=off", "GOSUMDB="+strings.TrimSpace(run("", nil, "go", "env", "GOSUMDB")))
 	b.addShared()
-	check(os.MkdirAll(dir, 0o777))
 	var sums strings.Builder
 	for _, system := range systems {
 		goos, goarch, _ := strings.Cut(system, "/")

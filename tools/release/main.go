@@ -1,14 +1,13 @@
 // Command release makes a release of mmapfilter from a clone:
 //
 //	go -C tools/release run . -o DIR       the archives of the command, a Debian package, their checksums
-//	go -C tools/release run . -proxy DIR   a proxy of files, which serves the modules as their release would,
-//	                                       with what is not committed: to try a tree
+//	go -C tools/release run . -proxy DIR   a proxy of files, which serves the modules as their release would
 //	go -C tools/release run . -api         a record of the public API, to which later ones are compared
 //	go -C tools/release run . -tag         the tags, after all checks and the gate, in the order to push them
 //
-// Without a flag it checks that the tree can be released. Its version and its date are those of the
-// first section of CHANGELOG.md; all go.mod files require this version of one another. The modules with
-// versions are those whose go.mod does not begin with "// This module is run in a clone only:".
+// Without a flag it checks that the tree can be released. A proxy alone has uncommitted changes, too.
+// Version and date are those of the first section of CHANGELOG.md; all go.mod files require this version
+// of one another. Those of modules without versions begin with "// This module is run in a clone only:".
 //
 // Nothing is published: look at the tags, push them, and upload what is in DIR. The archives depend only
 // on the commit and the version of Go.
@@ -21,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -51,11 +51,10 @@ func refuse(format string, args ...any) { check(fmt.Errorf(format, args...)) }
 
 // caught is deferred, and puts a failure into err. Any other panic goes on.
 func caught(err *error) {
-	switch p := recover().(type) {
-	case nil:
-	case failure:
-		*err = p.error
-	default:
+	p := recover()
+	if f, ok := p.(failure); ok {
+		*err = f.error
+	} else if p != nil {
 		panic(p)
 	}
 }
@@ -69,19 +68,14 @@ func release(args []string) (err error) {
 	api := flags.Bool("api", false, "record the public API")
 	tag := flags.Bool("tag", false, "run the gate, then make the tags")
 	flags.Parse(args)
-	var given []string // in the order of the alphabet
+	given := "" // in the order of the alphabet
 	flags.Visit(func(f *flag.Flag) {
-		if given = append(given, f.Name); f.Value.String() == "" {
+		if given += " -" + f.Name; f.Value.String() == "" {
 			refuse("-%s has no value", f.Name)
 		}
 	})
-	switch {
-	case flags.NArg() > 0:
-		refuse("%q is not a flag", flags.Arg(0))
-	case slices.Equal(given, []string{"systems"}):
-		refuse("-systems needs -o")
-	case len(given) > 1 && !slices.Equal(given, []string{"o", "systems"}):
-		refuse("-%s were given: one does one thing", strings.Join(given, " and -"))
+	if flags.NArg() > 0 || !slices.Contains([]string{"", " -api", " -o", " -o -systems", " -proxy", " -tag"}, given) {
+		refuse("give one flag, or -o and -systems, and nothing else: not%s %s", given, strings.Join(flags.Args(), " "))
 	}
 	t := readTree(must(filepath.Abs("../..")))
 	if problems := t.problems(); problems != nil {
@@ -94,7 +88,7 @@ func release(args []string) (err error) {
 		t.writeProxy(must(filepath.Abs(*proxy)))
 	case *out != "":
 		t.committed()
-		t.writeArchives(t.newFolder(*out), strings.Split(*systems, ","))
+		t.writeArchives(*out, strings.Split(*systems, ","))
 	case *tag:
 		t.ready()
 		head := git(t.root, "rev-parse", "HEAD")
@@ -113,12 +107,11 @@ func release(args []string) (err error) {
 func (t *tree) gate() {
 	var out strings.Builder
 	cmd := exec.Command(filepath.Join(t.root, ".ci/run"))
-	cmd.Dir, cmd.Env = t.root, append(os.Environ(), "SKIP=", "FUZZRUNS=")
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stderr, &out), os.Stderr
+	cmd.Dir, cmd.Stdout, cmd.Stderr = t.root, io.MultiWriter(os.Stderr, &out), os.Stderr
+	cmd.Env = append(os.Environ(), "SKIP=", "FUZZRUNS=")
 	check(cmd.Run())
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if last := lines[len(lines)-1]; !strings.Contains(last, "passed in") || strings.Contains(last, "SKIPPED") {
-		refuse("the gate did not run all its steps: %s", last)
+	if !regexp.MustCompile(`(?:^|\n)== passed in \d+s\n$`).MatchString(out.String()) {
+		refuse("the gate did not run all its steps")
 	}
 }
 
@@ -136,8 +129,8 @@ func (t *tree) newFolder(dir string) string {
 	if rel, err := filepath.Rel(must(filepath.EvalSymlinks(t.root)), dir); err == nil && filepath.IsLocal(rel) {
 		refuse("%s is inside the tree", dir)
 	}
-	if files := must(os.ReadDir(dir)); len(files) > 0 {
-		refuse("%s is not empty: it has %s", dir, files[0].Name())
+	if len(must(os.ReadDir(dir))) > 0 {
+		refuse("%s is not empty", dir)
 	}
 	return dir
 }
@@ -149,10 +142,8 @@ func (t *tree) ready() {
 		refuse("CHANGELOG.md has no date for %s: %w", t.version, err)
 	}
 	git(t.root, "var", "GIT_COMMITTER_IDENT") // without which there are no tags
-	for _, m := range t.modules {
-		if git(t.root, "tag", "--list", m.tag(t.version)) != "" {
-			refuse("there is a tag %s already", m.tag(t.version))
-		}
+	if tags := git(t.root, "tag", "--list", t.version, "*/"+t.version); tags != "" {
+		refuse("there are tags already:\n%s", tags)
 	}
 	if changes := t.changesAPI(); changes != nil {
 		refuse("the record of the API is not that of this tree: run this program with -api, and commit\n%s", strings.Join(changes, "\n"))
@@ -161,15 +152,12 @@ func (t *tree) ready() {
 
 // makeTags makes all tags or none, and prints how to push them.
 func (t *tree) makeTags() {
-	var made []string
-	defer func() {
-		if len(made) < len(t.modules) {
-			git(t.root, append([]string{"tag", "--delete"}, made...)...)
-		}
-	}()
+	var made []string // and not to stay
+	defer func() { git(t.root, append([]string{"tag", "--delete"}, made...)...) }()
 	for _, m := range t.modules {
 		git(t.root, "tag", "--annotate", "--message", m.path()+" "+t.version, m.tag(t.version))
 		made = append(made, m.tag(t.version))
 	}
 	fmt.Println("git push origin " + strings.Join(made, "\ngit push origin "))
+	made = nil
 }

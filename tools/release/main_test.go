@@ -34,11 +34,11 @@ func TestCaught(t *testing.T) {
 // TestFlags checks what is refused before anything is read.
 func TestFlags(t *testing.T) {
 	for args, says := range map[string]string{
-		"-tag -api":            "-api and -tag were given",
-		"-proxy a -systems b":  "-proxy and -systems were given",
-		"-o a -proxy b":        "-o and -proxy were given",
-		"-systems linux/amd64": "-systems needs -o",
-		"-tag now":             `"now" is not a flag`,
+		"-tag -api":            "not -api -tag",
+		"-proxy a -systems b":  "not -proxy -systems",
+		"-o a -proxy b":        "not -o -proxy",
+		"-systems linux/amd64": "not -systems",
+		"-tag now":             "not -tag now",
 		"-proxy=":              "-proxy has no value",
 	} {
 		if err := release(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), says) {
@@ -53,8 +53,8 @@ func TestGate(t *testing.T) {
 	t.Setenv("FUZZRUNS", "1")
 	for script, says := range map[string]string{
 		`echo "SKIPPED: before"; echo "== passed in 1s$SKIP$FUZZRUNS"`: "<nil>",
-		`echo "== passed in 1s; SKIPPED: race"`:                        "the gate did not run all its steps: == passed in 1s; SKIPPED: race",
-		"true":                                                         "the gate did not run all its steps: ",
+		`echo "== passed in 1s; SKIPPED: race"`:                        "the gate did not run all its steps",
+		"true":                                                         "the gate did not run all its steps",
 		"exit 3":                                                       "exit status 3",
 	} {
 		dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestCommitted(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "link")
 	check(os.Symlink(dir, out))
 	refused("is inside the tree", func() { tree.newFolder(filepath.Join(out, "out")) })
-	refused("is not empty: it has link", func() { tree.newFolder(filepath.Dir(out)) })
+	refused("is not empty", func() { tree.newFolder(filepath.Dir(out)) })
 	tree.newFolder(t.TempDir())
 	git(dir, "tag", "guard/v0.2.0")
 	refused("already exists", tree.makeTags)

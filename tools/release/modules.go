@@ -51,15 +51,12 @@ func (m *mod) tag(version string) string {
 func readTree(root string) *tree {
 	t := &tree{root: root}
 	changes := must(os.ReadFile(filepath.Join(root, "CHANGELOG.md")))
-	at := newest.FindAllSubmatchIndex(changes, 2)
+	at := newest.FindSubmatchIndex(changes)
 	if at == nil {
 		refuse("CHANGELOG.md has no heading such as \"## v0.1.0 (not released)\"")
 	}
-	t.version, t.date = string(changes[at[0][2]:at[0][3]]), string(changes[at[0][4]:at[0][5]])
-	t.section = string(changes[at[0][1]:])
-	if len(at) > 1 {
-		t.section = string(changes[at[0][1]:at[1][0]])
-	}
+	t.version, t.date = string(changes[at[2]:at[3]]), string(changes[at[4]:at[5]])
+	t.section, _, _ = strings.Cut(string(changes[at[1]:]), "\n## ")
 	listed := git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
 	files := slices.DeleteFunc(strings.Split(strings.TrimSuffix(listed, "\x00"), "\x00"), func(name string) bool {
 		_, err := os.Lstat(filepath.Join(root, name))
