@@ -193,7 +193,7 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 			t.listed = true
 			g.mu.listed++
 		}
-		r.listed = append(r.listed, t.puts...)
+		r.listed = append(append(r.listed, t.puts...), t.again...)
 	}
 	r.listed = slices.AppendSeq(r.listed, maps.Keys(g.mu.unsure))
 	// Nobody knows whether the snapshot has a key whose delete is under way. So it is never done.

@@ -198,6 +198,30 @@ func TestDueStays(t *testing.T) {
 	})
 }
 
+// TestPutAgainDuringRebuild covers G1: a rebuild has its instant while a transaction has deleted a key
+// that it is about to put again. The filter had the key before, so the transaction did not put it there.
+func TestPutAgainDuringRebuild(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		f := begin(t, quiet(t, deletes))
+		f.put("a")
+		tx := f.g.Begin()
+		tx.DeleteUnknown()
+		tx.Put([]byte("a"))
+		changes := tx.Prepare()
+		f.commit(Changes{}, "a", false)
+		f.read = func() {
+			f.commit(changes, "a", true)
+			tx.Done(Committed)
+		}
+		f.rebuild()
+		f.mustBe("serving")
+		if !f.g.mu.unknown {
+			t.Error("it is forgotten that keys may have been deleted")
+		}
+		f.close()
+	})
+}
+
 // TestDeleteDuringRebuild covers C9: a delete is visible and not done when a rebuild takes its snapshot.
 // The new filter never had the key, so it does not delete it: that would hide a later put.
 func TestDeleteDuringRebuild(t *testing.T) {

@@ -17,6 +17,7 @@ type Tx struct {
 	known uint64 // keys that were put and that the filter had
 
 	keys     map[string]bool // Exact: whether the store has the key after the transaction
+	unknown  bool            // it may delete keys that nobody knows
 	deletes  *deletion       // Exact: the deletes of keys that the store has
 	inserted bool            // Exact: all puts are in the filter
 	stripes  []int           // Exact: locked
@@ -45,8 +46,13 @@ func (t *Tx) Put(key []byte) { t.change(key, true) }
 func (t *Tx) Delete(key []byte) { t.change(key, false) }
 
 // DeleteUnknown says that the transaction may delete keys which the caller does not know, such as
-// the keys of a range. They stay in the filter until it is rebuilt.
+// the keys of a range. They stay in the filter until it is rebuilt. Call it before Prepare if the
+// transaction also puts keys, so that those may be among the deleted ones.
 func (t *Tx) DeleteUnknown() {
+	if t.unknown {
+		return
+	}
+	t.unknown = true
 	t.g.mu.Lock()
 	defer t.g.mu.Unlock()
 	t.g.mu.unknown = true
@@ -80,7 +86,7 @@ func (t *Tx) Prepare() Changes {
 	if t.keys != nil {
 		t.compare()
 	}
-	if len(t.puts) == 0 && t.deletes == nil {
+	if len(t.puts) == 0 && len(t.again) == 0 && t.deletes == nil {
 		return t.changes(nil)
 	}
 	// From here a rebuild has these keys: it lists them at its instant, or, if that has passed, does
@@ -120,6 +126,8 @@ func (t *Tx) compare() {
 				t.deletes = new(deletion)
 			}
 			t.deletes.hashes = append(t.deletes.hashes, h)
+		case after && t.unknown:
+			t.again = append(t.again, h)
 		}
 	}
 }
@@ -286,7 +294,9 @@ func (t *Tx) Done(o Outcome) {
 	}
 	if o == Unknown {
 		g.unsure(t.puts)
+		g.unsure(t.again)
 	}
+	g.mu.unknown = g.mu.unknown || t.unknown // a rebuild may have forgotten it since
 	switch {
 	case o == Aborted || t.deletes == nil:
 	case o == Unknown || t.listed:
@@ -308,7 +318,7 @@ func (t *Tx) Done(o Outcome) {
 	if g.isFull() {
 		g.kick()
 	}
-	*t = Tx{g: g, commit: commit{puts: t.puts[:0]}, value: t.value[:0]}
+	*t = Tx{g: g, commit: commit{puts: t.puts[:0], again: t.again[:0]}, value: t.value[:0]}
 	g.spare.Put(t)
 }
 

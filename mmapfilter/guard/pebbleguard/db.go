@@ -170,12 +170,7 @@ func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble
 	}
 	defer d.turns.take(unknown)()
 	outcome := guard.Unknown // an error does not say that nothing has happened
-	defer func() {
-		t.Done(outcome)
-		if unknown { // not before: a rebuild forgets it
-			d.guard.Begin().DeleteUnknown()
-		}
-	}()
+	defer func() { t.Done(outcome) }()
 	if err := d.prepare(b, t); err != nil {
 		outcome = guard.Aborted
 		return err
@@ -232,9 +227,9 @@ func (d *DB) follow(b *pebble.Batch, t *guard.Tx) (unknown bool, err error) {
 	}
 }
 
-// operation tells a transaction of an operation, and reports whether it deletes keys that nobody knows.
-// The key of a SingleDelete is one: if it was set more than once, what is uncovered is not defined.
-func (d *DB) operation(t *guard.Tx, kind pebble.InternalKeyKind, key, end []byte) (deletes bool, err error) {
+// operation tells a transaction of an operation, and reports whether it may delete keys that nobody
+// knows. The key of a SingleDelete is one: if it was set more than once, what is uncovered is not defined.
+func (d *DB) operation(t *guard.Tx, kind pebble.InternalKeyKind, key, end []byte) (unknown bool, err error) {
 	switch kind {
 	case pebble.InternalKeyKindLogData, pebble.InternalKeyKindRangeKeySet, pebble.InternalKeyKindRangeKeyUnset, pebble.InternalKeyKindRangeKeyDelete:
 		return false, nil
@@ -242,6 +237,7 @@ func (d *DB) operation(t *guard.Tx, kind pebble.InternalKeyKind, key, end []byte
 		if d.store.overlaps(key, end) {
 			return false, ErrReserved
 		}
+		t.DeleteUnknown()
 		return true, nil
 	}
 	if d.store.reserved(key) {
@@ -253,6 +249,7 @@ func (d *DB) operation(t *guard.Tx, kind pebble.InternalKeyKind, key, end []byte
 	case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized:
 		t.Delete(key)
 	case pebble.InternalKeyKindSingleDelete:
+		t.DeleteUnknown()
 		return true, nil
 	default:
 		return false, ErrNotFollowed

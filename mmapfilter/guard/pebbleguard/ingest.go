@@ -59,9 +59,10 @@ func (d *DB) Excise(ctx context.Context, span pebble.KeyRange) error {
 // ingestAtOnce is how many keys of ingested files are put into the outbox in one transaction.
 const ingestAtOnce = 1 << 16
 
-// ingest calls do once the keys of files are in the filter, and durably in the outbox. unknown says
-// that do deletes keys that nobody knows; files may do so, too.
-func (d *DB) ingest(ctx context.Context, paths []string, unknown bool, do func() error) error {
+// ingest calls do once the keys of files are in the filter, and durably in the outbox. excise says that
+// do deletes keys that nobody knows; files may do so, too. For an instant the excise may be visible, and
+// the files not yet.
+func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() error) error {
 	if d.options.ReadOnly {
 		return pebble.ErrReadOnly
 	}
@@ -72,19 +73,23 @@ func (d *DB) ingest(ctx context.Context, paths []string, unknown bool, do func()
 		for _, t := range open {
 			t.Done(outcome)
 		}
-		if unknown {
-			d.guard.Begin().DeleteUnknown()
-		}
 	}()
+	begin := func() *guard.Tx {
+		t := d.guard.Begin()
+		if excise {
+			t.DeleteUnknown()
+		}
+		return t
+	}
 	atOnce := ingestAtOnce
 	if d.turns.on {
 		atOnce = math.MaxInt // a second transaction would wait for keys of the first
 	}
-	t, n := d.guard.Begin(), 0
+	t, n := begin(), 0
 	put := func() error {
 		c := t.Prepare()
 		open = append(open, t)
-		t, n = d.guard.Begin(), 0
+		t, n = begin(), 0
 		if len(c.Set)+len(c.Remove) == 0 {
 			return nil
 		}
@@ -96,9 +101,8 @@ func (d *DB) ingest(ctx context.Context, paths []string, unknown bool, do func()
 			case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized: // not the file's own keys
 				kind = pebble.InternalKeyKindSingleDelete
 			}
-			deletes, err := d.operation(t, kind, key, end)
-			if err != nil || deletes {
-				unknown = true
+			unknown, err := d.operation(t, kind, key, end)
+			if err != nil || unknown {
 				return err
 			}
 			if n++; n < atOnce {
