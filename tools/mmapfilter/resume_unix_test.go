@@ -104,10 +104,10 @@ func TestInterruptedAdd(t *testing.T) {
 	cmd, stdin, stderr := startProgram(t, dir, "add", "f.mmf")
 	io.WriteString(stdin, "a\nb\nc\n")
 	eventually(t, "the keys are seen", func() bool { return visible(t, "c") })
-	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Process.Signal(syscall.SIGTERM)
 	cmd.Wait()
 	const want = "mmapfilter: f.mmf: 3 keys added, and durable; --resume continues after them\nmmapfilter: interrupted\n"
-	if !endedBy(cmd, syscall.SIGINT) || stderr.String() != want {
+	if !endedBy(cmd, syscall.SIGTERM) || stderr.String() != want {
 		t.Errorf("%v: %s", cmd.ProcessState, stderr)
 	}
 	holds(t, []string{"a", "b", "c"}, 1)
