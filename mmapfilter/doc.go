@@ -208,68 +208,77 @@
 // # One insert, from the key to the disk
 //
 // What [Filter.Insert] does, function by function, and what a crash leaves at each step. After kill -9,
-// the next process finds what was stored; after a power loss, what was durable. A file is at rest if it
-// is complete without a log, and live if its log counts; its superblock says which.
+// the next process finds what was stored; after a power loss, what was durable. The superblock says
+// whether the file is at rest (complete without a log) or live (the log has what the file may lack).
+// Below, Writer is the type of package internal/writer, and recovery.Writer that of package recovery.
 //
 //	1  Hash. Hasher.Hash (package layout) makes a hash of 64 bits; later steps see nothing else of the
-//	   key. Filter.do calls Writer.Insert (internal/writer), which takes the lock mu: one operation
-//	   at a time.
+//	   key. Filter.do calls Writer.Insert, which takes the lock mu: one operation at a time.
 //	     A crash: nothing has happened.
-//	2  Log. If the file is at rest, Writer.Begin (package recovery) makes the log NAME.stash.new,
-//	   filled with zeros and synced; makes a superblock durable that says "live" and has the salt of
-//	   the log; and renames the log to NAME.stash. Then Writer.ready waits until the log has room.
-//	     A crash before that superblock: the file is at rest, as before, and the next Begin removes the
-//	     unfinished log. After it: a live file with an empty log, which Open finds by either name.
+//	2  Log. If the file is at rest, Writer.ready calls recovery.Writer.Begin, which makes the log
+//	   NAME.stash.new, filled with zeros and synced; makes a superblock durable that says "live" and
+//	   has the salt of the log; and renames the log to NAME.stash. Then ready waits until the log has
+//	   room.
+//	     A crash before that superblock: the file is at rest, as before, and the next Open or Begin
+//	     removes the unfinished log. After it: a live file with an empty log, which Open finds by
+//	     either name.
 //	3  Plan. Writer.plan has a Placer (internal/place) find a slot: in the home line, in the other
 //	   line, by moves of a few other items, or in the stash. The plan is a list of stores of words.
 //	   Stored in that order, they leave no item missing at any time: an item that moves is first
 //	   stored at its destination, with the overflow bits that lead there, and then removed from its
 //	   source.
-//	     A crash: nothing has happened. Nor has anything if there is no room (ErrFull): the list was in
-//	     memory alone.
-//	4  Append. Writer.finish passes the list to Writer.Append (package recovery), which stores it to the
-//	   mapped log: a record for each run of stores to one block of 64 bytes. Its checksum is chained to
-//	   the record before. The last record of the operation is marked. No system call is made.
-//	     kill -9: if the last record is whole, the insert has happened (C2); otherwise it has not. A
-//	     power loss: it may be missing, and then all later ones are, too.
-//	5  Publish. Writer.publish puts the words into a table of pending ones (internal/writer). Lookups
-//	   of this process read these words instead of those of the file. Insert returns nil. Until step
-//	   7, other processes may answer "certainly not".
+//	     A crash, or no room (ErrFull): nothing has happened, since the list is in memory alone.
+//	4  Append. Writer.finish passes the list to recovery.Writer.Append, which stores it to the mapped
+//	   log without a system call: a record for each run of stores to one block of 64 bytes. The
+//	   checksum of a record covers the checksum of the record before, so the log ends before the first
+//	   record that is not whole. The last record of the operation is marked and has the change of Len.
+//	     kill -9: if the last record is whole, the insert has happened (C2), and Len counts it (C3);
+//	     otherwise nothing has. A power loss: the insert may be missing, and then all later ones are.
+//	5  Publish. Writer.publish puts the words into a table of pending words. Lookups of this process
+//	   read these words instead of those of the file. Insert returns nil. Until step 7, other
+//	   processes may answer "certainly not".
 //	     A crash: as in 4.
-//	6  Commit. Sync, the timer or a full segment call Writer.commit. Writer.endSegment appends a commit
-//	   record, and operations go on in the next segment. Writer.Harden (package recovery) syncs the log.
+//	6  Commit. A Sync, the timer or a full segment calls Writer.commit. (A segment is what the log has
+//	   since the last commit.) Writer.endSegment appends a commit record, and operations go on in the
+//	   next segment. recovery.Writer.Harden syncs the log.
 //	     A power loss before the sync has ended: as in 4. After it: the key is there for good (C1).
 //	7  Store. Harden stores in the runtime page of the file how far the log is durable: a bad record
-//	   before that point is damage, and not the end of the log. Writer.apply stores the words to the
-//	   mapped file, in order. The removal counter of a block is odd while an operation takes a
-//	   fingerprint from it, or changes words that mean something only together, until all words of
-//	   the operation are stored. (In Compact, all changes of a line are of that kind, but for those
-//	   of overflow bits.) Other stores do not touch the counter (W4). Sync returns nil, and every
-//	   process finds the key.
-//	     A crash in between: some words are stored, and some counters are odd, beside which a lookup
-//	     that finds nothing says "maybe". The next Open makes the epoch odd, so that every lookup that
-//	     finds nothing says "maybe". It stores the last value of each word of the log, whatever the disk
-//	     had. Then it makes counters and epoch even (Writer.recover).
-//	8  Checkpoint. The log has two halves. When the one in use is nearly full, Writer.BeginCheckpoint
-//	   has operations go on in the other, or in a larger log. Once every operation of the first half
-//	   is stored, Writer.EndCheckpoint syncs the file, and makes a superblock durable that names the
-//	   other half. Only then may the first half be overwritten.
-//	     A crash before that superblock: recovery reads both halves. After it: the other one.
-//	9  Close. Writer.Clean commits, syncs the file, makes a superblock durable that says "clean", copies
-//	   it to the other three slots for superblocks, and removes the log.
-//	     A crash before the first of the four: as in 7. After it: the next Open removes the log.
+//	   before that point is damage, and not the end of the log. recovery.Writer.apply stores the words
+//	   to the mapped file, in order. The runtime page also has an epoch and removal counters, which
+//	   lookups check. The counter of a block is odd while an operation takes a fingerprint from the
+//	   block, or changes words that mean something only together, until all words of the operation
+//	   are stored (W4). Sync returns nil, and every process finds the key.
+//	     A crash in between: the file has some of the words, and the log has all of them. A lookup that
+//	     finds nothing in a block whose counter is odd says "maybe". The next Open calls
+//	     recovery.Writer.recover. It makes the epoch odd, so that every lookup that finds nothing says
+//	     "maybe"; syncs the log; stores the last value of each word in the log, whatever the file has;
+//	     makes counters and epoch even; and puts the file to rest as in 9. After a crash during the
+//	     recovery, the next Open begins it again.
+//	8  Checkpoint. The log has two halves. When the one in use is nearly full,
+//	   recovery.Writer.BeginCheckpoint has operations go on in the other half, or in a larger log
+//	   NAME.stash.new. The records there are chained to those before. Once every operation of the first
+//	   half is stored, recovery.Writer.EndCheckpoint syncs the file, and makes a superblock durable
+//	   that names the other half. Only then may a later checkpoint overwrite the first half.
+//	     A crash before that superblock: recovery reads the first half, and then the other. After it:
+//	     the other alone. Open finds a larger log by either name.
+//	9  Close. Writer.Clean commits. recovery.Writer.Clean syncs the file, makes a superblock durable
+//	   that says "clean", copies it to the other three slots for superblocks, and removes the log.
+//	     A crash before the first of the four: as in 7. After it: the file is at rest, and the next
+//	     Open removes the log.
 //
 // A lookup ([Filter.Contains]) loads the epoch and the removal counter of the home line, then the line,
-// then both again. If the line has the fingerprint, the answer is "maybe". It is "certainly not" if the
-// overflow bit of the fingerprint is not set, since no item that has it is elsewhere then, and if both
-// are even and have not moved. Otherwise the lookup begins again, with the counters of both lines and
-// of the stash, and looks in all of these; if something moves each time, it says "maybe" in the end.
+// then epoch and counter again. If the line has the fingerprint, the answer is "maybe". The answer is
+// "certainly not" under two conditions: the overflow bit of the fingerprint is not set, so that no item
+// with this fingerprint has left the line; and epoch and counter were even and have not changed.
+// Otherwise the lookup begins again, with the counters of both lines and of the stash, and looks in all
+// of these. If several attempts leave it open, the answer is "maybe".
 //
-// If a store or a sync of the file or its log fails, the writer ends with [ErrFailed], and the next
-// Open recovers what 4 and 6 promise. A larger log that finds no room, or hashes that cannot be
-// written, do not end it. If the filter keeps its hashes, the records of 4 have those too. Before the
-// superblock of 8 or 9, keeper.keep appends them to NAME.hashes and syncs that; the superblock names
-// the last page that counts. Package recovery has the rules that follow from this (W1 to W9).
+// If a store or a sync of the file or of its log fails, the writer ends with [ErrFailed], and the next
+// Open recovers at least what has been committed (6). A larger log that finds no room, or hashes that
+// cannot be written, do not end the writer. If the filter keeps its hashes, the last record of an
+// operation (4) also has its hash. Before the superblock of 8 or 9, keeper.keep appends these hashes to
+// NAME.hashes and syncs this file; the superblock names the last page that counts. Package recovery has
+// the rules that follow from all this (W1 to W9).
 //
 // # Reading the source
 //
