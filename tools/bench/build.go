@@ -27,7 +27,6 @@ func newBuild() command {
 			s.rounds = 3
 			b.choice.flags(s)
 			s.flags.StringVar(&b.sizes, "keys", "10M,100M", "how many keys, comma-separated: 500000, 10M or 2B; -size does not count")
-			s.flags.BoolVar(&b.check, "check", false, "build once, verify, open, and look every key up")
 			s.flags.IntVar(&b.shards, "shards", 0, "build a set of so many shards in tasks, beside one file, and compare lookups in sets")
 			s.flags.StringVar(&b.lookupKeys, "lookup-keys", "800M", "with -shards: how many keys the sets have in which keys are looked up")
 		},
@@ -40,7 +39,6 @@ type buildRun struct {
 	*session
 	choice     choice
 	sizes      string
-	check      bool
 	shards     int
 	lookupKeys string
 }
@@ -74,12 +72,9 @@ func (b *buildRun) run() error {
 		return err
 	}
 	for _, n := range counts {
-		switch {
-		case b.check:
-			err = b.checkedBuild(n)
-		case b.shards > 0:
+		if b.shards > 0 {
 			err = b.sets(n, b.shards, looked[0])
-		default:
+		} else {
 			err = b.beside(n)
 		}
 		if err != nil {

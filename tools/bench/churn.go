@@ -195,14 +195,14 @@ var churnHeader = []string{"layout", "shape", "keys replaced", "rate asked", "ke
 
 // churnPictures are of random keys that are replaced, at the default rate.
 var churnPictures = []picture{
-	churnPicture("-rate", "Does the false-positive rate last, when random keys are replaced?", axis{"false-positive rate, %", 8, 100, false}),
-	churnPicture("-second", "Do lookups go on reading one line, when random keys are replaced?", axis{"lookups of absent keys that read a second line, %", 9, 100, false}),
+	churnPicture("-rate", "Does the false-positive rate last, when random keys are replaced?", axis{"false-positive rate, %", 8, 100}),
+	churnPicture("-second", "Do lookups go on reading one line, when random keys are replaced?", axis{"lookups of absent keys that read a second line, %", 9, 100}),
 }
 
 func churnPicture(suffix, title string, y axis) picture {
 	return picture{
 		suffix: suffix, title: title,
-		x:     axis{"turnovers", 6, 1, false},
+		x:     axis{"turnovers", 6, 1},
 		y:     y,
 		lines: []line{{of: defaultFilled, name: "mmapfilter"}, {of: "seiflotfy", name: "seiflotfy/cuckoofilter"}, {of: "linvon", name: "linvon/cuckoo-filter"}},
 		only:  map[int]string{2: "random", 3: "0.01"},

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
-	"strconv"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -15,8 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newLookup returns the command that compares lookups with random reads of lines of the same file. With
-// -out it does so for files of several sizes, and draws that.
+// newLookup returns the command that compares lookups with random reads of lines of the same file.
 func newLookup() command {
 	l := &lookupRun{sizes: "1GiB,256KiB", blocks: 8}
 	return command{
@@ -24,8 +20,6 @@ func newLookup() command {
 			l.session = s
 			s.flags.StringVar(&l.sizes, "sizes", l.sizes, "sizes of the lines of the filters, comma-separated; -size does not count")
 			s.flags.IntVar(&l.blocks, "blocks", l.blocks, "how many times 16,384 keys a turn has")
-			s.flags.StringVar(&l.out, "out", "", "one table of a few calls over all sizes, in NAME.csv too, and its picture in NAME.svg")
-			s.flags.BoolVar(&l.draw, "draw", false, "draw the picture -out of the .csv file that is there, and measure nothing")
 		},
 		short: map[string]string{"sizes": "1MiB,64KiB", "rounds": "2", "blocks": "1"},
 		run:   func(*session) error { return l.run() },
@@ -36,23 +30,15 @@ type lookupRun struct {
 	*session
 	sizes  string
 	blocks int
-	out    string
-	draw   bool
 }
 
 func (l *lookupRun) run() error {
-	if l.draw {
-		return l.drawn(l.out, growthPicture)
-	}
 	if l.blocks < 1 {
 		return errors.New("no blocks, no figures")
 	}
 	sizes, err := parseSizes(l.sizes)
 	if err != nil {
 		return err
-	}
-	if l.out != "" {
-		return l.growth(sizes)
 	}
 	for _, size := range sizes {
 		m, err := l.measure(size, questions())
@@ -259,72 +245,4 @@ func (a *asker) block(q question) peer.Count {
 		}
 	}
 	return c
-}
-
-// growthQuestions lists the lookups that are compared over sizes.
-var growthQuestions = []question{
-	{"ContainsHashes", 1024, absent},
-	{"ContainsBatch", 1024, absent},
-	{"Contains", 1, absent},
-	{"Contains", 1, present},
-}
-
-var growthHeader = []string{"bytes", "keys", "measured", "ns", "over the limit"}
-
-// growthPicture is what is drawn of them.
-var growthPicture = picture{
-	title: "How long does a lookup take as the filter grows?",
-	x:     axis{"size of the lines of the filter, MiB", 0, 1.0 / (1 << 20), true},
-	y:     axis{"ns a key", 3, 1, true},
-	of:    2,
-	lines: []line{
-		{of: "ContainsHashes, absent", name: "ContainsHashes"},
-		{of: "Contains, absent", name: "Contains, absent"},
-		{of: "Contains, present", name: "Contains, present"},
-		{of: "ContainsBatch, absent", name: "ContainsBatch"},
-		{of: "chain of dependent reads", name: "chain of dependent reads"},
-		{of: growthLimit, name: "limit: random reads"},
-	},
-}
-
-// growthLimit names the reads that others are compared with.
-const growthLimit = "random reads: the limit"
-
-// growth measures files of several sizes, and prints one table.
-func (l *lookupRun) growth(sizes []figures.Size) error {
-	file, err := os.Create(l.out + ".csv")
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	w := csv.NewWriter(file)
-	w.Write(growthHeader)
-	names := []string{growthLimit, "chain of dependent reads"}
-	for _, q := range growthQuestions {
-		names = append(names, fmt.Sprintf("%s, %s", q.call, q.keys))
-	}
-	head, rows := []string{byDefault.name()}, make([][]string, len(names))
-	for _, size := range sizes {
-		m, err := l.measure(size, growthQuestions)
-		if err != nil {
-			return err
-		}
-		head = append(head, size.String())
-		for i, times := range append([][]float64{m.limit, m.reads[2]}, m.times...) {
-			ns, ratio := figures.Median(times), figures.MedianRatio(times, m.limit)
-			rows[i] = append(rows[i], fmt.Sprintf("%s (%s)", figures.Digits(ns), figures.Digits(ratio)))
-			w.Write([]string{fmt.Sprint(int64(size)), fmt.Sprint(m.keys), names[i], strconv.FormatFloat(ns, 'g', 4, 64), strconv.FormatFloat(ratio, 'g', 4, 64)})
-		}
-	}
-	w.Flush()
-	if err := errors.Join(w.Error(), file.Close()); err != nil {
-		return err
-	}
-	t := figures.NewTable(head...)
-	for i, row := range rows {
-		t.Row(append([]string{names[i]}, row...)...)
-	}
-	l.printf("\nns, and over random reads of lines of the same file, with 64 prefetches in flight or without, whichever is faster; mapped from %s\n", l.mapped)
-	l.print(t)
-	return l.drawn(l.out, growthPicture)
 }

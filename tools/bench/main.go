@@ -7,12 +7,12 @@
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
 //	go -C tools/bench run . lookup    lookups, and random reads of the same file, at several sizes
 //	go -C tools/bench run . peers     lookups of one key, inserts and deletes, beside other filters
-//	go -C tools/bench run . build     files and sets from keys, beside other filters; two billion keys
+//	go -C tools/bench run . build     files and sets from keys, beside other filters
 //	go -C tools/bench run . writer    how long operations wait beside checkpoints, and what they write
-//	go -C tools/bench run . rebuild   what kept hashes cost; rebuilds, merges and growth from them
+//	go -C tools/bench run . rebuild   what kept hashes cost; rebuilds and growth from them
 //	go -C tools/bench run . churn     rates and second lines of filters whose keys are replaced
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
-//	go -C tools/bench run . memory    one copy for all, a file larger than memory, pages a lookup reads
+//	go -C tools/bench run . memory    one copy for all, and a file larger than memory
 //	go -C tools/bench run . paper     the tables and figures of the cuckoo filter paper
 //	go -C tools/bench run . results   writes the blocks of RESULTS.md again
 //

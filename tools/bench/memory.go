@@ -11,12 +11,11 @@ import (
 // A memoryRun measures what filters ask of the memory of a machine.
 type memoryRun struct {
 	*session
-	parts          string
-	processes      int
-	limit          figures.Size
-	steady         time.Duration
-	lookups, block int
-	file           string // the path of the filter
+	parts     string
+	processes int
+	limit     figures.Size
+	steady    time.Duration
+	file      string // the path of the filter
 }
 
 // filled builds the filter that is measured, once, and returns its path.

@@ -13,7 +13,6 @@ import (
 
 func (m *memoryRun) share() error     { return unsupported() }
 func (m *memoryRun) residency() error { return unsupported() }
-func (m *memoryRun) cold() error      { return unsupported() }
 
 func residencyTask(*worker, json.RawMessage) (any, error) { return nil, unsupported() }
 

@@ -15,19 +15,17 @@ func newMemory() command {
 		flags: func(s *session) {
 			m.session = s
 			s.rounds = 3
-			s.flags.StringVar(&m.parts, "parts", strings.Join(memoryParts, ","), "share: one copy for all processes; residency: a file larger than memory; cold: pages that a lookup reads")
+			s.flags.StringVar(&m.parts, "parts", strings.Join(memoryParts, ","), "share: one copy for all processes; residency: a file larger than memory")
 			s.flags.IntVar(&m.processes, "processes", 8, "share: how many have the filter open, and how many none")
 			s.flags.Var(&m.limit, "limit", "residency: memory of the process for which the file is too large, with the page cache that it fills")
 			s.flags.DurationVar(&m.steady, "time", 5*time.Second, "residency: how long lookups are measured at full speed, after as long a time from the first one on")
-			s.flags.IntVar(&m.lookups, "lookups", 100_000, "cold: how many keys are looked up")
-			s.flags.IntVar(&m.block, "block", 2000, "cold: after how many the file is dropped from the page cache again, so that few find a page that another one has read")
 		},
-		short: map[string]string{"size": "32MiB", "rounds": "1", "processes": "3", "limit": "16MiB", "time": "20ms", "lookups": "500", "block": "100"},
+		short: map[string]string{"size": "32MiB", "rounds": "1", "processes": "3", "limit": "16MiB", "time": "20ms"},
 		run:   func(*session) error { return m.run() },
 	}
 }
 
-var memoryParts = []string{"share", "residency", "cold"}
+var memoryParts = []string{"share", "residency"}
 
 func (m *memoryRun) run() error {
 	parts := strings.Split(m.parts, ",")
@@ -43,8 +41,6 @@ func (m *memoryRun) run() error {
 			err = m.share()
 		case "residency":
 			err = m.residency()
-		case "cold":
-			err = m.cold()
 		}
 		if err != nil {
 			return err

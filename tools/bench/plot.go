@@ -31,14 +31,10 @@ type axis struct {
 	label  string
 	column int
 	scale  float64 // that numbers are multiplied with
-	log    bool
 }
 
-// A line is drawn of the rows that name it; as marks if it has no width.
-type line struct {
-	of, name string
-	marks    bool
-}
+// A line is drawn of the rows that name it.
+type line struct{ of, name string }
 
 var palette = []color.Color{
 	color.RGBA{0x00, 0x72, 0xb2, 255}, color.RGBA{0xd5, 0x5e, 0x00, 255}, color.RGBA{0x00, 0x9e, 0x73, 255},
@@ -89,11 +85,6 @@ func (p *picture) draw(rows [][]string) ([]byte, error) {
 func (p *picture) canvas(rows [][]string) (*plot.Plot, error) {
 	canvas := plot.New()
 	canvas.Title.Text, canvas.X.Label.Text, canvas.Y.Label.Text = p.title, p.x.label, p.y.label
-	for axis, spec := range map[*plot.Axis]axis{&canvas.X: p.x, &canvas.Y: p.y} {
-		if spec.log {
-			axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-		}
-	}
 	canvas.Legend.Top, canvas.Legend.Left = true, true
 	none := true
 	for i, l := range p.lines {
@@ -105,12 +96,6 @@ func (p *picture) canvas(rows [][]string) (*plot.Plot, error) {
 			continue
 		}
 		none = false
-		if l.marks {
-			marks := &plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{Color: palette[i], Radius: 3, Shape: draw.PyramidGlyph{}}}
-			canvas.Add(marks)
-			canvas.Legend.Add(l.name, marks)
-			continue
-		}
 		curve := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: palette[i], Width: 1.5}}
 		canvas.Add(curve)
 		canvas.Legend.Add(l.name, curve)
@@ -118,9 +103,7 @@ func (p *picture) canvas(rows [][]string) (*plot.Plot, error) {
 	if none {
 		return nil, errors.New("no rows of what is drawn")
 	}
-	if !p.y.log {
-		canvas.Y.Min, canvas.Y.Max = 0, 1.25*canvas.Y.Max // room for the legend
-	}
+	canvas.Y.Min, canvas.Y.Max = 0, 1.25*canvas.Y.Max // room for the legend
 	return canvas, nil
 }
 

@@ -24,7 +24,7 @@ func newRebuild() command {
 			r.session = s
 			s.rounds = 5
 			s.flags.StringVar(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size does not count")
-			s.flags.StringVar(&r.large, "large", "850M", "how many keys the file has that is rebuilt beside a writer at full speed")
+			s.flags.StringVar(&r.large, "large", "850M", "how many keys the file has that is rebuilt beside a writer at full speed; 0 leaves it out")
 			s.flags.StringVar(&r.grown, "grown", "50M", "how many keys a filter for 1,000 grows to")
 		},
 		short: map[string]string{"keys": "20K", "large": "50K", "grown": "20K", "rounds": "1"},
@@ -40,19 +40,25 @@ type rebuildRun struct {
 func (r *rebuildRun) run() error {
 	var n [3]uint64
 	for i, text := range []string{r.keys, r.large, r.grown} {
+		if text == "0" {
+			continue
+		}
 		counts, err := parseCounts(text)
 		if err != nil {
 			return err
 		}
 		n[i] = counts[0]
 	}
-	for i, step := range []func(n uint64) error{r.inserts, r.builds, r.merges, r.grows, r.besideWriter} {
-		if err := step([]uint64{n[0], n[0], n[0], n[2], n[1]}[i]); err != nil {
+	for i, step := range []func(n uint64) error{r.inserts, r.builds, r.grows} {
+		if err := step([]uint64{n[0], n[0], n[2]}[i]); err != nil {
 			return err
 		}
 		forget()
 	}
-	return nil
+	if n[1] == 0 {
+		return nil
+	}
+	return r.besideWriter(n[1])
 }
 
 // insert inserts keys and returns how long each took.
@@ -196,37 +202,6 @@ func copyFile(to, from string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// merges merges eight files with an eighth of the keys each.
-func (r *rebuildRun) merges(n uint64) error {
-	const files = 8
-	var inputs []string
-	for i := range uint64(files) {
-		name := fmt.Sprintf("in%d.mmf", i)
-		f, err := mmapfilter.Build(r.ctx, r.path(name), &mmapfilter.Options{KeepHashes: true}, numbers(i*n, n/files))
-		if err != nil {
-			return err
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
-		inputs = append(inputs, r.path(name))
-	}
-	all, err := r.takeTurns(2, func(i int) (float64, error) {
-		r.remove("merged.mmf")
-		begun := time.Now()
-		err := mmapfilter.Merge(r.ctx, r.path("merged.mmf"), &mmapfilter.Options{KeepHashes: true, Distinct: i == 1}, inputs...)
-		return float64(n) / time.Since(begun).Seconds() / 1e6, err
-	})
-	if err != nil {
-		return err
-	}
-	t := figures.NewTable(fmt.Sprintf("8 files, %s keys", figures.Grouped(int64(n))), "million hashes a second")
-	t.Row("Merge", figures.Digits(figures.Median(all[0])))
-	t.Row("Merge, Distinct", figures.Digits(figures.Median(all[1])))
-	r.print(t)
-	return nil
-}
-
 // grows compares a filter that grows from 1,000 keys with one that has the right size at once.
 func (r *rebuildRun) grows(n uint64) error {
 	t := figures.NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", figures.Grouped(int64(n))), "ns an insert", "over the right size", "rebuilds", "most on disk", "at the end", "most memory besides the mapped file", "longest stall", "rate that was measured")
@@ -277,7 +252,7 @@ func (r *rebuildRun) diskUse() (bytes int64) {
 	return bytes
 }
 
-// beside rebuilds a large file while a writer inserts and deletes at full speed.
+// besideWriter rebuilds a large file while a writer inserts and deletes at full speed.
 func (r *rebuildRun) besideWriter(n uint64) error {
 	f, err := mmapfilter.Build(r.ctx, r.path("large.mmf"), &mmapfilter.Options{Capacity: n + n/50, KeepHashes: true}, numbers(0, n))
 	if err != nil {

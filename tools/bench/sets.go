@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -120,6 +122,49 @@ func (r *setBuild) askSet() (string, error) {
 	st := s.Stats()
 	return fmt.Sprintf("the shards have %s, %.2f bits a key. Of %s absent keys, %s were found; 1 %% was asked for, and the shard with the highest estimated rate has %s.",
 		figures.Mebibytes(st.FileBytes), st.BitsPerKey, figures.Grouped(int64(asks)), percent(float64(wrong)/float64(asks)), percent(st.HighestRate)), err
+}
+
+// count looks up n keys, numbered from first on, on all processors.
+func (b *session) count(f contents, first, n uint64) (found uint64, took time.Duration, err error) {
+	workers := uint64(runtime.GOMAXPROCS(0))
+	counts := make([]uint64, workers)
+	var group sync.WaitGroup
+	begun := time.Now()
+	for w := range workers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			counts[w] = countKeys(b.ctx, f, b.seed, first+n*w/workers, first+n*(w+1)/workers)
+		}()
+	}
+	group.Wait()
+	took = time.Since(begun)
+	for _, c := range counts {
+		found += c
+	}
+	return found, took, b.ctx.Err()
+}
+
+func countKeys(ctx context.Context, f contents, seed, from, to uint64) (found uint64) {
+	const batch = 1024
+	keys, answers := make([]peer.Key, batch), make([]bool, batch)
+	slices := make([][]byte, batch)
+	for i := range keys {
+		slices[i] = keys[i][:]
+	}
+	for ; from < to && ctx.Err() == nil; from += batch {
+		n := min(to-from, batch)
+		for i := range n {
+			keys[i].Set(seed, from+i)
+		}
+		f.ContainsBatch(slices[:n], answers)
+		for _, yes := range answers[:n] {
+			if yes {
+				found++
+			}
+		}
+	}
+	return found
 }
 
 func bytesIn(dir string) (n int64, err error) {

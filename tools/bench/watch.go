@@ -27,11 +27,6 @@ func watch(sample func() int64) (most func() int64) {
 	}
 }
 
-// heapInUse returns the bytes of the heap.
-func heapInUse() int64 {
-	return memoryClasses("/memory/classes/heap/objects:bytes") + memoryClasses("/memory/classes/heap/unused:bytes")
-}
-
 // goMemory returns the bytes that the Go runtime has from the system.
 func goMemory() int64 {
 	return memoryClasses("/memory/classes/total:bytes") - memoryClasses("/memory/classes/heap/released:bytes")

@@ -25,8 +25,6 @@ func newWriter() command {
 			s.flags.StringVar(&w.syncs, "syncs", "65536,1000,0", "operations between calls of Sync, comma-separated; 0 leaves the commits to the timer")
 			s.flags.IntVar(&w.checkpoints, "checkpoints", 10, "how many checkpoints each measurement lasts, after the log has got its size")
 			s.flags.DurationVar(&w.most, "most", 2*time.Minute, "the longest that a measurement lasts")
-			s.flags.StringVar(&w.out, "out", "", "write what the first measurement shows to NAME.csv, and its picture to NAME.svg")
-			s.flags.BoolVar(&w.draw, "draw", false, "draw the picture -out of the .csv file that is there, and measure nothing")
 		},
 		short: map[string]string{"sizes": "1MiB", "syncs": "1000", "checkpoints": "1", "most": "2s"},
 		run:   func(*session) error { return w.run() },
@@ -38,8 +36,6 @@ type writerRun struct {
 	sizes, syncs string
 	checkpoints  int
 	most         time.Duration
-	out          string
-	draw         bool
 }
 
 // batchEvery is how many inserts there are to a batch, and batchKeys the number of its keys.
@@ -49,12 +45,8 @@ const (
 )
 
 func (w *writerRun) run() error {
-	if w.draw {
-		return w.drawn(w.out, writerPicture)
-	}
 	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, median", "recovery of a full log")
 	waits := figures.NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
-	first := true
 	for word := range strings.SplitSeq(w.sizes, ",") {
 		var size figures.Size
 		if err := size.Set(word); err != nil {
@@ -74,12 +66,6 @@ func (w *writerRun) run() error {
 				return err
 			}
 			m.report(rates, waits, word, n)
-			if first && w.out != "" {
-				if err := m.save(w.out+".csv", int64(size), n); err != nil {
-					return err
-				}
-			}
-			first = false
 		}
 		if err := os.Remove(built); err != nil {
 			return err
@@ -88,10 +74,7 @@ func (w *writerRun) run() error {
 	w.printf("\nA filter with the default options, at its design load: the oldest key is deleted for each that is inserted. The timer commits every %v too. The disk is the whole device's.\n", time.Second)
 	w.print(rates)
 	w.print(waits)
-	if w.out == "" {
-		return nil
-	}
-	return w.drawn(w.out, writerPicture)
+	return nil
 }
 
 // build builds the file that each measurement of a size begins with a copy of.
@@ -131,7 +114,7 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	c := &churner{filter: f, high: n, every: every}
 	watch := watchGenerations(path)
 	for size := int64(0); ; { // until the log has its size
-		if err = c.work(50_000, nil, time.Time{}); err != nil || w.ctx.Err() != nil {
+		if err = c.work(50_000, nil); err != nil || w.ctx.Err() != nil {
 			break
 		}
 		now := f.Stats()
@@ -150,7 +133,7 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	stop, looked := make(chan struct{}), make(chan error, 1)
 	go func() { looked <- m.lookBeside(reader, stop) }()
 	for err == nil && w.ctx.Err() == nil && watch.count() < w.checkpoints && time.Since(begun) < w.most {
-		err = c.work(10_000, m, begun)
+		err = c.work(10_000, m)
 	}
 	m.took, m.operations = time.Since(begun), c.operations
 	close(stop)
@@ -180,7 +163,7 @@ type churner struct {
 }
 
 // work inserts and deletes n keys each, and times each call if m is not nil.
-func (c *churner) work(n int, m *writerMeasure, begun time.Time) error {
+func (c *churner) work(n int, m *writerMeasure) error {
 	var key [8]byte
 	batch := make([][]byte, batchKeys)
 	timed := func(call int, operations int, f func() error) error {
@@ -191,11 +174,7 @@ func (c *churner) work(n int, m *writerMeasure, begun time.Time) error {
 		}
 		t := time.Now()
 		err := f()
-		now := time.Now()
-		m.waits[call].RecordValue(int64(now.Sub(t)))
-		if call != callSync {
-			m.peak(now.Sub(begun), now.Sub(t))
-		}
+		m.waits[call].RecordValue(int64(time.Since(t)))
 		return err
 	}
 	remove := func() error {
@@ -349,7 +328,7 @@ func (w *worker) write(a writeArgs) (any, error) {
 	}
 	c := &churner{filter: f, low: a.Low, high: a.High, every: a.Every}
 	for {
-		if err := c.work(10_000, nil, time.Time{}); err != nil {
+		if err := c.work(10_000, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -35,7 +31,6 @@ type writerMeasure struct {
 	stats      mmapfilter.Stats // those of the end
 	before     mmapfilter.Stats
 	marks      []time.Duration // ends of checkpoints
-	peaks      []time.Duration // the longest operation in each tick
 	recovery   mmapfilter.Recovery
 	recovered  time.Duration
 }
@@ -46,18 +41,6 @@ func newWriterMeasure() *writerMeasure {
 		m.waits[i] = hdrhistogram.New(1, time.Minute.Nanoseconds(), 2)
 	}
 	return m
-}
-
-// tick is the resolution of the picture.
-const tick = 20 * time.Millisecond
-
-// peak notes how long an operation took that ended at a time.
-func (m *writerMeasure) peak(at, took time.Duration) {
-	for int(at/tick) >= len(m.peaks) {
-		m.peaks = append(m.peaks, 0)
-	}
-	p := &m.peaks[at/tick]
-	*p = max(*p, took)
 }
 
 func (m *writerMeasure) report(rates, waits *figures.Table, size string, every int) {
@@ -92,42 +75,4 @@ func (m *writerMeasure) report(rates, waits *figures.Table, size string, every i
 		}
 		waits.Row(row...)
 	}
-}
-
-// writerPicture has the longest operation of each tick, and the ends of checkpoints.
-var writerPicture = picture{
-	title: "How long does an insert or a delete wait?",
-	x:     axis{"seconds", 3, 1, false},
-	y:     axis{"longest operation in 20 ms, in milliseconds", 4, 1, false},
-	of:    2,
-	lines: []line{{of: writerLongest, name: "Insert or Delete"}, {of: writerCheckpoint, name: writerCheckpoint, marks: true}},
-}
-
-// What a row of the CSV file is about: the longest operation of a tick, or the end of a checkpoint.
-const (
-	writerLongest    = "longest operation"
-	writerCheckpoint = "a checkpoint ends"
-)
-
-// save writes what the picture shows of a measurement to a CSV file.
-func (m *writerMeasure) save(file string, size int64, every int) error {
-	out, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	w := csv.NewWriter(out)
-	w.Write([]string{"bytes", "sync every", "what", "seconds", "milliseconds"})
-	row := func(what string, seconds, ms float64) {
-		number := func(x float64) string { return strconv.FormatFloat(x, 'g', 5, 64) }
-		w.Write([]string{fmt.Sprint(size), fmt.Sprint(every), what, number(seconds), number(ms)})
-	}
-	for i, d := range m.peaks {
-		row(writerLongest, float64(i)*tick.Seconds(), float64(d)/1e6)
-	}
-	for _, at := range m.marks {
-		row(writerCheckpoint, at.Seconds(), 0)
-	}
-	w.Flush()
-	return errors.Join(w.Error(), out.Close())
 }

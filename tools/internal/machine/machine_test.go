@@ -102,7 +102,7 @@ func TestCommit(t *testing.T) {
 	if len(clean) != 12 {
 		t.Errorf("%q", clean)
 	}
-	for _, name := range []string{"tools/bench/PAPER.md", "tools/bench/RESULTS.md", "tools/bench/growth.csv", "tools/bench/churn.csv", "tools/bench/writer.svg"} {
+	for _, name := range []string{"tools/bench/PAPER.md", "tools/bench/RESULTS.md", "tools/bench/churn.csv", "tools/bench/churn-rate.svg"} {
 		write(name)
 		if got := commitOf(dir); got != clean {
 			t.Errorf("%q, with results in %s that a run has written", got, name)
