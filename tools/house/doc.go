@@ -72,6 +72,8 @@
 //	    → mmapfilter/guard
 //	mmapfilter/guard/example/sqlite       (*) a guard by hand, of a database/sql store
 //	    → mmapfilter/guard
+//	mmapfilter/guard/example/blockstore   (*) blocks of boxo in a guarded Pebble
+//	    → mmapfilter/guard mmapfilter/guard/pebbleguard
 //	mmapfilter/sets                builds filters of more keys than a file should hold
 //	    → layout recovery recovery/osfile mmapfilter mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/poll
 //	tools/mmapfilter               the command

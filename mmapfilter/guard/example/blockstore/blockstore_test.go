@@ -1,0 +1,296 @@
+package blockstore
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/ipfs/boxo/blockstore"
+	blocks "github.com/ipfs/go-block-format"
+	"github.com/ipfs/go-cid"
+	"github.com/ipfs/go-datastore"
+	ipld "github.com/ipfs/go-ipld-format"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+)
+
+var ctx = context.Background()
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens a store whose guard takes no absent block for another: a test must not fail by chance.
+func open(dir string, interval time.Duration) (*Store, error) {
+	return Open(dir, &pebble.Options{Logger: quiet{}}, &guard.Options{FalsePositiveRate: 1e-7, CommitInterval: interval})
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)              {}
+func (quiet) Errorf(string, ...any)             {}
+func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// block returns the block of a number.
+func block(i int) blocks.Block { return blocks.NewBlock(fmt.Appendf(nil, "block %d", i)) }
+
+// answers returns all that a store says of a CID.
+func answers(s blockstore.Blockstore, c cid.Cid) string {
+	has, hasErr := s.Has(ctx, c)
+	size, sizeErr := s.GetSize(ctx, c)
+	b, getErr := s.Get(ctx, c)
+	said := fmt.Sprintln(has, hasErr, size, sizeErr, getErr, ipld.IsNotFound(sizeErr), ipld.IsNotFound(getErr))
+	if getErr == nil {
+		said += fmt.Sprintf("%s %q", b.Cid(), b.RawData())
+	}
+	return said
+}
+
+// all returns what AllKeysChan sends, in order.
+func all(t *testing.T, s blockstore.Blockstore) (cids []string) {
+	keys, err := s.AllKeysChan(ctx)
+	must(t, err)
+	for c := range keys {
+		cids = append(cids, c.String())
+	}
+	slices.Sort(cids)
+	return cids
+}
+
+// TestLikeBoxo does the same to a store as to the Blockstore of boxo. Both must say the same of CIDs of
+// all kinds, also once the store has been opened again.
+func TestLikeBoxo(t *testing.T) {
+	dir, r := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	boxo := blockstore.NewBlockstore(datastore.NewMapDatastore())
+	named := func(i int) blocks.Block { // by one of the CIDs of its multihash
+		b := block(i)
+		c := []cid.Cid{b.Cid(), cid.NewCidV1(cid.DagProtobuf, b.Cid().Hash()), cid.NewCidV1(cid.Raw, b.Cid().Hash())}[r.IntN(3)]
+		b, err := blocks.NewBlockWithCid(b.RawData(), c)
+		must(t, err)
+		return b
+	}
+	empty := blocks.NewBlock(nil)
+	for range 3 {
+		ours, err := open(dir, time.Second)
+		must(t, err)
+		must(t, errors.Join(ours.Put(ctx, empty), boxo.Put(ctx, empty)))
+		for range 300 {
+			b, more := named(r.IntN(100)), []blocks.Block{named(r.IntN(100)), named(r.IntN(100))}
+			switch r.IntN(3) {
+			case 0:
+				must(t, errors.Join(ours.Put(ctx, b), boxo.Put(ctx, b)))
+			case 1:
+				must(t, errors.Join(ours.PutMany(ctx, more), boxo.PutMany(ctx, more)))
+			case 2:
+				must(t, errors.Join(ours.DeleteBlock(ctx, b.Cid()), boxo.DeleteBlock(ctx, b.Cid())))
+			}
+			for _, c := range []cid.Cid{named(r.IntN(200)).Cid(), empty.Cid()} {
+				if got, want := answers(ours, c), answers(boxo, c); got != want {
+					t.Fatalf("of %s the store says %s, and boxo %s", c, got, want)
+				}
+			}
+		}
+		if got, want := all(t, ours), all(t, boxo); !slices.Equal(got, want) {
+			t.Fatalf("there are %d blocks, and %d in boxo", len(got), len(want))
+		}
+		must(t, ours.Close())
+	}
+}
+
+// TestUndefined puts blocks of which one has no CID: nothing is put, and nothing has that name.
+func TestUndefined(t *testing.T) {
+	s, err := open(t.TempDir(), time.Second)
+	must(t, err)
+	defer s.Close()
+	b, err := blocks.NewBlockWithCid([]byte("nameless"), cid.Cid{})
+	must(t, err)
+	if err := s.PutMany(ctx, []blocks.Block{block(1), b}); err != errUndefined {
+		t.Errorf("the error is %v", err)
+	}
+	if keys := all(t, s); keys != nil {
+		t.Errorf("there are %q", keys)
+	}
+	if has, err := s.Has(ctx, cid.Cid{}); has || err != nil {
+		t.Error(has, err)
+	}
+	if _, err := s.Get(ctx, cid.Cid{}); !ipld.IsNotFound(err) {
+		t.Error(err)
+	}
+}
+
+// TestView has the error of a callback reach the caller as it is. A change of what Get has returned is
+// no change of the store.
+func TestView(t *testing.T) {
+	s, err := open(t.TempDir(), time.Second)
+	must(t, err)
+	defer s.Close()
+	must(t, s.Put(ctx, block(1)))
+	mine := errors.New("mine")
+	if err := s.View(ctx, block(1).Cid(), func([]byte) error { return mine }); err != mine {
+		t.Errorf("the error is %v", err)
+	}
+	b, err := s.Get(ctx, block(1).Cid())
+	must(t, err)
+	clear(b.RawData())
+	if again, err := s.Get(ctx, block(1).Cid()); err != nil || !bytes.Equal(again.RawData(), block(1).RawData()) {
+		t.Errorf("the block is %q, %v", again.RawData(), err)
+	}
+	if err := s.View(ctx, block(2).Cid(), func([]byte) error { t.Error("there is a block"); return nil }); !ipld.IsNotFound(err) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestAllKeysChanEnds ends channels that nobody reads: by a context, and by Close.
+func TestAllKeysChanEnds(t *testing.T) {
+	s, err := open(t.TempDir(), time.Second)
+	must(t, err)
+	var bs []blocks.Block
+	for i := range 1000 {
+		bs = append(bs, block(i))
+	}
+	must(t, s.PutMany(ctx, bs))
+	sent := func(keys <-chan cid.Cid) (n int) {
+		for range keys {
+			n++
+		}
+		return n
+	}
+	canceled, cancel := context.WithCancel(ctx)
+	keys, err := s.AllKeysChan(canceled)
+	must(t, err)
+	cancel()
+	if n := sent(keys); n == len(bs) {
+		t.Error("a channel has sent everything though its context has ended")
+	}
+	keys, err = s.AllKeysChan(ctx)
+	must(t, err)
+	must(t, s.Close()) // Pebble reports iterators that are open
+	if n := sent(keys); n == len(bs) {
+		t.Error("a channel has sent everything though the store is closed")
+	}
+}
+
+// TestSkips asks a store that has been opened again for blocks that it does not have.
+func TestSkips(t *testing.T) {
+	dir := t.TempDir()
+	s, err := open(dir, time.Second)
+	must(t, err)
+	must(t, errors.Join(s.Put(ctx, block(0)), s.db.Guard().Rebuild(ctx), s.Close()))
+	s, err = open(dir, time.Second)
+	must(t, err)
+	defer s.Close()
+	for i := range 100 {
+		if has, err := s.Has(ctx, block(i).Cid()); err != nil || has != (i == 0) {
+			t.Errorf("block %d: %t, %v", i, has, err)
+		}
+	}
+	if st := s.Stats(); st.Skipped != 99 {
+		t.Errorf("%d lookups did not reach Pebble: %+v", st.Skipped, st)
+	}
+}
+
+const childVar = "BLOCKSTORE_CHILD" // directory, first step and interval of a program that is to be killed
+
+func TestMain(m *testing.M) {
+	if what := strings.Split(os.Getenv(childVar), "\n"); len(what) == 3 {
+		fmt.Println(child(what[0], what[1], what[2]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	perStep = 3  // blocks that a step puts
+	kept    = 10 // steps until one of them is deleted
+)
+
+// child does steps, and says so after each.
+func child(dir, first, interval string) error {
+	step, err := strconv.Atoi(first)
+	d, intervalErr := time.ParseDuration(interval)
+	if err := errors.Join(err, intervalErr); err != nil {
+		return err
+	}
+	s, err := open(dir, d)
+	if err != nil {
+		return err
+	}
+	for ; ; step++ {
+		i := perStep * step
+		err := errors.Join(s.PutMany(ctx, []blocks.Block{block(i), block(i + 1)}), s.Put(ctx, block(i+2)))
+		if step >= kept {
+			err = errors.Join(err, s.DeleteBlock(ctx, block(perStep*(step-kept)).Cid()))
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(step)
+	}
+}
+
+// TestKill covers C9 and G2: it kills a program that puts and deletes blocks. All that it had said was
+// done is done, and the guard hides nothing.
+func TestKill(t *testing.T) {
+	dir, done, seed := t.TempDir(), -1, rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	t.Log("seed", seed)
+	for kill := range 6 {
+		interval := []time.Duration{time.Millisecond, time.Hour}[kill%2]
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%s", childVar, dir, done+1, interval))
+		c.Stderr = os.Stderr
+		out, err := c.StdoutPipe()
+		must(t, err)
+		must(t, c.Start())
+		said := bufio.NewScanner(out)
+		for range 1 + r.IntN(60) {
+			if !said.Scan() {
+				break
+			}
+			done, err = strconv.Atoi(said.Text())
+			must(t, err)
+		}
+		_ = c.Process.Kill()
+		for said.Scan() { // what it did before it was killed
+			done, err = strconv.Atoi(said.Text())
+			must(t, err)
+		}
+		_ = c.Wait() // says that it was killed
+
+		s, err := open(dir, interval)
+		must(t, err)
+		for i := range perStep * (done + 1) {
+			step := i / perStep
+			gone := i%perStep == 0 && step+kept <= done
+			unknown := i%perStep == 0 && step+kept == done+1 // the step that was under way deletes it
+			if has, err := s.Has(ctx, block(i).Cid()); err != nil || has == gone && !unknown {
+				t.Errorf("block %d after step %d: %t, %v", i, done, has, err)
+			}
+		}
+		keys, err := s.AllKeysChan(ctx)
+		must(t, err)
+		for c := range keys {
+			if has, err := s.Has(ctx, c); err != nil || !has {
+				t.Errorf("%s is hidden: %v", c, err)
+			}
+		}
+		must(t, s.Close())
+	}
+	if done < 5 { // each program does at least one
+		t.Errorf("the last step is %d", done)
+	}
+}
