@@ -25,9 +25,9 @@ func Fingerprint(x, values uint64) uint64 {
 	return hi + 1
 }
 
-// JoinHash returns the lowest hash that SplitHash splits into that line and a rest that
-// is not lower than the one given. An item is a range of rests. SplitHash meets every
-// n-th rest, and so every item, since NewGeometry leaves bits of a hash to spare.
+// JoinHash is an inverse of SplitHash: of the hashes of a line whose rest is at least the
+// given one, it returns the lowest. An item is a range of rests. The hashes of a line have
+// every n-th rest, and NewGeometry keeps every range longer than n, so each item has a hash.
 func JoinHash(line, rest, n uint64) uint64 {
 	h, left := bits.Div64(line, rest, n)
 	if left > 0 {
@@ -36,7 +36,7 @@ func JoinHash(line, rest, n uint64) uint64 {
 	return h
 }
 
-// LowestFraction returns the lowest x that fingerprint turns into fp.
+// LowestFraction returns the lowest x of which Fingerprint makes fp.
 func LowestFraction(fp, values uint64) uint64 { return JoinHash(fp-1, 0, values) }
 
 // AlternateLine returns the other line of an item: the involution (H(fp) - line) mod n,
@@ -44,9 +44,9 @@ func LowestFraction(fp, values uint64) uint64 { return JoinHash(fp-1, 0, values)
 // a subtraction in place of the XOR, so that n need not be a power of two. A line with
 // 2·line = H(fp) mod n is its own alternate.
 //
-// H takes a second multiplication so that the difference between the alternates of two
-// fingerprints depends on both, not on their difference: a path of several moves then
-// reaches new lines at every step.
+// H takes a second multiplication. With one alone, the distance between the alternates of
+// two fingerprints would depend only on the difference of the fingerprints, and a path of
+// several moves would come back to lines that it has seen.
 func AlternateLine(line, fp, n uint64) uint64 {
 	m := fp * MixFirst
 	h, _ := bits.Mul64((m^m>>32)*MixSecond, n)
@@ -58,7 +58,8 @@ func AlternateLine(line, fp, n uint64) uint64 {
 // aligned 64-bit load that the compiler neither splits, repeats nor moves.
 func loadWord(words []uint64, i uint64) uint64 { return atomic.LoadUint64(&words[i]) }
 
-// PutBits makes n bits, 1 to 64, of words from a bit on those of v.
+// PutBits stores the low n bits of v, 1 to 64, into words, from a bit on. The other bits of
+// v are 0.
 func PutBits(words []uint64, bit, n, v uint64) {
 	i, low := bit/64, bit%64
 	mask := uint64(1)<<(n-1)<<1 - 1

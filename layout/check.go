@@ -1,7 +1,7 @@
 package layout
 
-// CheckLines is the method of that name, which checks rule F10, with F11 where lines know their
-// guests. The error is a [*CorruptError].
+// CheckLines checks lines against rule F10, by t.CheckLines, and also against F11 if the table is a
+// [Hosts]. The error is a [*CorruptError].
 func CheckLines(g Geometry, t Checks, region []uint64, from, to uint64) (items uint64, err error) {
 	items, line, err := t.CheckLines(region, from, to)
 	if err != nil {

@@ -4,7 +4,7 @@ import "github.com/mmapfilter/mmapfilter/layout/kernel"
 
 //go:generate go run -C _asm . -out ../direct_amd64.s -stubs ../direct_stubs_amd64.go -pkg layout
 
-// codeInGo leaves all to Go.
+// codeInGo returns the Code that looks nothing up in assembly: it calls Go for every key.
 func codeInGo() Code {
 	hash, key, _, _ := lookAddresses()
 	return Code{hash, key, key}

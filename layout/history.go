@@ -32,20 +32,20 @@ type Position struct{ Number, Chain uint64 }
 
 // After returns the position after an operation on a hash.
 func (p Position) After(op Op, hash uint64) Position {
-	const turn = 29 // so that the multiplication does not leave the upper bits of hashes aside
+	const turn = 29 // so that the upper bits of hashes change more than the upper bits of the product
 	return Position{p.Number + 1, (bits.RotateLeft64(p.Chain^hash, turn) + uint64(op)) * MixFirst}
 }
 
 // Kept is what the superblock of a filter that keeps its hashes says of the history.
 type Kept struct {
 	At Position
-	// Since the base of NAME.hashes was written: the keys that an AtLeastOne left out, since another
-	// item answered for them, and the deletes that took no item.
+	// Counted since the base of NAME.hashes was written: the keys that an AtLeastOne left out because
+	// another item answered for them, and the deletes that took no item.
 	LeftOut, Waiting uint64
 }
 
-// Add goes on by an operation on a hash, which changed the number of items by grow. An op of 0 is not in
-// the history.
+// Add adds an operation on a hash to the history. The operation has changed the number of items by
+// grow. An op of 0 does not belong to the history.
 func (k *Kept) Add(op Op, grow int, hash uint64) {
 	if op == 0 {
 		return

@@ -15,14 +15,14 @@ type batch struct {
 	region *uint64 // nil if the kernel is for a set, whose tables are in tables
 	hashes *uint64
 	found  *bool                          // one for each hash: its home line has the fingerprint
-	open   *uint8                         // bit i%8 of open[i/8]: the home line of hash i does not settle it
+	open   *uint8                         // bit i%8 of open[i/8]: the home line does not answer hash i
 	groups uint64                         // of 8 hashes, at least one
-	tables *atomic.Pointer[layout.Direct] // of a set, all like table but for their lines
-	shards uint64                         // their number
+	tables *atomic.Pointer[layout.Direct] // of a set; they differ from table only in their lines
+	shards uint64                         // number of tables
 }
 
-// A lookWidth says how a kernel looks in a line: at the run of the quotient alone, or at all slots at
-// once, at as many of the bytes of each remainder.
+// A lookWidth says what a kernel compares in a line: only the slots of the run of the quotient (narrow),
+// or all slots at once. Then its number is how many bytes of each remainder the kernel compares.
 type lookWidth int
 
 const (
@@ -32,12 +32,12 @@ const (
 	fourBytes lookWidth = 4
 )
 
-// From apart bits on, each remainder has two bytes of a word to itself, four to a word.
+// A remainder of at least apart bits gets two bytes of a word for itself, so a word has four remainders.
 const apart = 13
 
-// bySlots makes the vectors, where the machine can use them and a register has room for all slots. In
-// all looks, a word of the register has the same slots; they lie in eight bytes of the line, or far
-// apart.
+// bySlots makes the slotVectors, if the machine can use them and a register has a byte for every slot.
+// A word of the register has the same slots in each look. The bits of these slots lie within eight
+// bytes of the line; those of wider remainders (apart) do not, and each is fetched by itself.
 func (t *table) bySlots() {
 	if !kernel.HasVBMI || t.countWords > 2 {
 		return

@@ -28,8 +28,9 @@ const (
 // number if x has no such bit: broadword selection (Vigna, "Broadword Implementation of
 // Rank/Select Queries", 2008, algorithm 2). Byte i of sums is the number of set bits in
 // bytes 0 to i of x. The bit is in the first byte whose sum exceeds k, and low is the lowest
-// bit of that byte. In the index of selectInByte, k less the sum of the byte before is the
-// number of the bit in its byte; the modulus drops what is left above it.
+// bit of that byte. The number of the bit within its byte is k less the sum of the byte
+// before. The shift of 8 puts this number above the byte, as the index of selectInByte; the
+// modulus removes bits that other bytes of the sums have left above the index.
 func selectBit(x, k uint64) uint64 {
 	sums := x - x>>1&(0x55*everyByte)
 	sums = sums&(0x33*everyByte) + sums>>2&(0x33*everyByte)
@@ -59,8 +60,8 @@ func insert(l *layout.Line, at, end, n, v uint64) {
 	layout.PutBits(l[:], at, n, v)
 }
 
-// remove takes the n bits, from 1 to 63, at bit at out of a line: it moves the bits from
-// there to end-1 down by n. The last n bits before end become 0.
+// remove takes n bits, from 1 to 63, out of a line, from bit at on: it moves the bits at+n to
+// end-1 down by n. The last n bits before end become 0.
 func remove(l *layout.Line, at, end, n uint64) {
 	first, last := at/64, (end-1)/64
 	moveFirst, moveLast := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // as in insert

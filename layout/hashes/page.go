@@ -51,17 +51,17 @@ var (
 // A Page is a page of the file.
 type Page [PageWords]uint64
 
-// A Place is where a page is, which its check covers.
+// A Place says where a page is. The check of a page covers its place.
 type Place struct {
 	Identity uint64
 	Number   uint64
-	Before   uint32 // check of the page before it in the order of checks
+	Before   uint32 // check of the page before this one in the order of checks
 }
 
-// checked has buffers for what a check covers: they would go to the heap, one for each page.
+// checked has buffers for what a check covers. Without the pool, each page would take one from the heap.
 var checked = sync.Pool{New: func() any { return new([checkedBytes]byte) }}
 
-// check returns the check of a page, whose own check is in word i. It is never 0.
+// check computes the check of a page, without the check that word i of the page has. It is never 0.
 func (p *Page) check(at Place, i int) uint32 {
 	b := checked.Get().(*[checkedBytes]byte)
 	defer checked.Put(b)
@@ -77,7 +77,7 @@ func (p *Page) check(at Place, i int) uint32 {
 	return max(crc32.Checksum(b[:], castagnoli), 1)
 }
 
-// sign sets the check of a page, in word i, and returns it.
+// sign computes the check of a page, stores it in word i and returns it.
 func (p *Page) sign(at Place, i int) uint32 {
 	p[i] &^= checkMask
 	check := p.check(at, i)
@@ -85,7 +85,7 @@ func (p *Page) sign(at Place, i int) uint32 {
 	return check
 }
 
-// verify checks the check of a page, in word i.
+// verify returns an error if word i of a page does not have the check of the page.
 func (p *Page) verify(at Place, i int) error {
 	if uint32(p[i]) != p.check(at, i) {
 		return Corrupt(at.Number, "the page has a wrong check: it is damaged, or not of this file")
@@ -93,7 +93,7 @@ func (p *Page) verify(at Place, i int) error {
 	return nil
 }
 
-// Check returns the check that a page says that it has.
+// Check returns the check that is stored in a page, right or wrong.
 func (p *Page) Check(number uint64) uint32 {
 	if number == 0 {
 		return uint32(p[headerCheck])
@@ -113,14 +113,14 @@ type Header struct {
 	Pages    uint64 // of the base
 	Sum      uint64 // of the hashes of the base
 	Ages     []Age
-	At       layout.Position // up to which the base has the history
-	Before   layout.Hashes   // the file that had it before, as far as it is in the base; or none
+	At       layout.Position // the base has the history up to here
+	Before   layout.Hashes   // the older file that had this history, and how much of that file; or none
 }
 
 // An Age is a group of items of the base. Its times are in nanoseconds since 1970.
 type Age struct {
 	First, Last uint64
-	Items       uint64 // that were of this age when the base was written
+	Items       uint64 // number of items of this age when the base was written
 }
 
 // Page returns the page of a header. before is the check of the last page of the base, or 0.
@@ -146,7 +146,7 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 	case p[0] != magic:
 		return h, Corrupt(0, "there is no magic: it is not a file of hashes")
 	case p[2] != identity:
-		return h, Corrupt(0, "it belongs to another filter, or to another time of this one")
+		return h, Corrupt(0, "it belongs to another filter, or to this filter at another time")
 	}
 	if err := p.verify(Place{Identity: identity, Before: before}, headerCheck); err != nil {
 		return h, err
@@ -169,8 +169,8 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 	return h, nil
 }
 
-// IdentityOf returns the identity that the beginning of a file of hashes has, intact or not. It reports
-// false if there is no magic.
+// IdentityOf returns the identity in the first words of a file of hashes, which may be damaged. It
+// reports false if there is no magic.
 func IdentityOf(words []uint64) (identity uint64, ok bool) {
 	if len(words) < 3 || words[0] != magic {
 		return 0, false
@@ -178,10 +178,10 @@ func IdentityOf(words []uint64) (identity uint64, ok bool) {
 	return words[2], true
 }
 
-// Tail returns the place where the tail begins. check is that of the header.
+// Tail returns the place where the tail begins. check is the check of the header.
 func (h *Header) Tail(check uint32) Place { return Place{h.Identity, FirstBase + h.Pages, check} }
 
-// pagesOf returns how many pages that many items of the base take.
+// pagesOf returns how many pages the base takes for a number of items.
 func pagesOf(items uint64) uint64 { return items/BaseItems + min(items%BaseItems, 1) }
 
 // An Item is an item of the base.
@@ -205,7 +205,7 @@ func (h *Header) ReadBase(p *Page, number uint64, before uint32, each func(Item)
 	for i := range int(n) {
 		it := p.baseItem(i)
 		if it.Hash < last.Hash || it.Hash == last.Hash && it.Age < last.Age || it.Age >= len(h.Ages) {
-			return Corrupt(at.Number, "item %d is out of order, or of no age", i)
+			return Corrupt(at.Number, "item %d is out of order, or its age does not exist", i)
 		}
 		each(it)
 		last = it
@@ -230,7 +230,7 @@ type Base struct {
 	header Header
 }
 
-// NewBase returns the layout of a base whose header says what h says, but for the number of items.
+// NewBase begins a base. Its header is h, with the items that Add will have counted.
 func NewBase(h Header, write func(number uint64, p *Page) error) *Base {
 	h.Ages, h.Items, h.Pages, h.Sum = slices.Clone(h.Ages), 0, 0, 0
 	b := &Base{write: write, header: h}
@@ -263,8 +263,8 @@ func (b *Base) flush() error {
 	return err
 }
 
-// End writes the last page of the base, the header, and the two pages after it, which are zero. It
-// returns the header, and where the tail begins.
+// End writes the last page of the base, the header, and the two pages after the header, which are zero.
+// It returns the header, and where the tail begins.
 func (b *Base) End() (Header, Place, error) {
 	if b.n > 0 {
 		if err := b.flush(); err != nil {

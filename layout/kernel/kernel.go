@@ -16,8 +16,8 @@ var inUse atomic.Uint32
 
 func init() { inUse.Store(uint32(available()[0])) }
 
-// InUse returns the ISA in use: the fastest of this machine, or the one that Use chose. A
-// layout that has no code for it is looked up in Go.
+// InUse returns the ISA in use: the fastest of this machine, or the one that Use chose. Lookups
+// in a layout that has no code for this ISA use Go.
 func InUse() ISA { return ISA(inUse.Load()) }
 
 // Names returns the names of the ISAs that this machine has, the fastest first.
@@ -28,8 +28,9 @@ func Names() (names []string) {
 	return names
 }
 
-// Use makes later lookups use the ISA of that name where there is code for it. A
-// layout.Direct that exists keeps its own. It is for tests and measurements.
+// Use makes later lookups use the ISA with a name, in layouts that have code for it. A
+// layout.Direct that exists already keeps the ISA that it was made with. Use is for tests and
+// measurements.
 func Use(name string) error {
 	for _, k := range available() {
 		if k.String() == name {

@@ -13,7 +13,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// rebuilds rebuilds the filter when it is due.
+// rebuilds runs in the background and rebuilds the filter whenever a rebuild is due.
 func (g *Guard) rebuilds() {
 	defer g.background.Done()
 	wait := time.Duration(0)
@@ -44,20 +44,22 @@ func (g *Guard) rebuilds() {
 }
 
 // After a failure, the background waits before it rebuilds again: retryShare times as long as the
-// rebuild took, since it may have read the whole store, and at least retryAfter. A rebuild that fails
-// at once, as on a full disk, must not keep a processor busy, and its cause lasts longer than that.
+// rebuild took, since it may have read the whole store, and at least retryAfter. Without the least, a
+// rebuild that fails at once, as on a full disk, would be tried again and again and keep a processor
+// busy; the cause of such a failure seldom goes sooner.
 const (
 	retryAfter = 10 * time.Second
 	retryShare = 16
 )
 
 // mostTries is how often a rebuild is tried in a row if the new filter had no room for the keys that
-// came meanwhile. Each try has at least twice the capacity of the one before, so the last has 32
-// times that of the first. If even this is not enough, keys come faster than a rebuild reads them.
+// came meanwhile. Each try has at least twice the capacity of the one before, so the last try has 32
+// times the capacity of the first. If this is not enough, keys come faster than a rebuild reads them.
 const mostTries = 6
 
 // Rebuild rebuilds the filter from the keys of the store. Reads and transactions go on meanwhile.
-// The guard does so by itself when it helps. Call it after something else has written to the store.
+// The guard rebuilds by itself when a rebuild is due. Call Rebuild after something has written to the
+// store past the guard.
 func (g *Guard) Rebuild(ctx context.Context) error {
 	g.mu.Lock()
 	g.mu.doubtful = 0
@@ -65,7 +67,8 @@ func (g *Guard) Rebuild(ctx context.Context) error {
 	return g.rebuild(ctx, false)
 }
 
-// rebuild rebuilds the filter, or only if that is still due after a rebuild that is under way.
+// rebuild rebuilds the filter. It first waits for a rebuild that is under way; with ifDue it then does
+// nothing unless another one is due.
 func (g *Guard) rebuild(ctx context.Context, ifDue bool) error {
 	g.rebuilding.Lock()
 	defer g.rebuilding.Unlock()
@@ -103,19 +106,20 @@ func (g *Guard) rebuild(ctx context.Context, ifDue bool) error {
 	return err
 }
 
+// A rebuild is one try. Its instant is the moment at which the snapshot of the store is taken.
 type rebuild struct {
 	g        *Guard
-	snapshot Snapshot // its instant is that of the rebuild
+	snapshot Snapshot
 	listed   []uint64 // hashes of transactions that were under way at the instant
 	doubts   int      // Guard.mu.doubts at the instant, or -1
 	unwork   func()   // unlocks g.work, once
-	least    uint64   // capacity of the new filter
-	capacity uint64   // that it has had
+	least    uint64   // the least capacity for the new filter
+	capacity uint64   // the capacity that the new filter got
 	begun    bool     // the instant has passed
 	puts     uint64   // keys put before the instant
 	came     uint64   // keys put after it
 	before   uint64   // keys in the old filter at the instant
-	items    uint64   // keys in the snapshot, and listed
+	items    uint64   // keys in the snapshot and in listed
 	reserve  uint64   // capacity for keys that come and go
 }
 
@@ -141,8 +145,8 @@ func (r *rebuild) end() {
 
 func (r *rebuild) run(ctx context.Context) error {
 	g := r.g
-	// Until the instant no delete of the filter is under way: the new filter would do it, too, but
-	// never had the key.
+	// The lock keeps deletes of the filter from going on at the instant. Such a delete would be done
+	// in the new filter too, which never had the key.
 	g.work.Lock()
 	r.unwork = sync.OnceFunc(g.work.Unlock)
 	defer r.unwork()
@@ -196,12 +200,13 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 		r.listed = append(append(r.listed, t.puts...), t.again...)
 	}
 	r.listed = slices.AppendSeq(r.listed, maps.Keys(g.mu.unsure))
-	// Nobody knows whether the snapshot has a key whose delete is under way. So it is never done.
+	// Nobody knows whether the snapshot has a key whose delete is under way. So the new filter never
+	// does this delete.
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil
 	g.mu.under, g.mu.due = g.mu.due, due{}
 	if r.doubts = g.mu.doubts; g.mu.doubtful > 0 {
-		r.doubts = -1 // the snapshot may lack keys that the operation writes
+		r.doubts = -1 // the snapshot may lack keys that whoever called Doubt is still writing
 	}
 	r.begun, r.puts = true, g.mu.churning.puts
 	r.before = g.filter.Len() + uint64(g.overflow.begin())
@@ -225,8 +230,8 @@ func (r *rebuild) sequence(yield func([]byte, error) bool) {
 	}
 }
 
-// settle makes the deletes that the snapshot shows durable in the store, before a filter lacks
-// the keys (G1), and marks store and filter, so that an older store does not fit the new filter.
+// settle makes all deletes before the instant durable in the store, since the new filter lacks the
+// deleted keys (G1). It marks store and filter, so that an older store does not fit the new filter.
 func (r *rebuild) settle() error {
 	g := r.g
 	g.mu.Lock()
@@ -234,21 +239,21 @@ func (r *rebuild) settle() error {
 		g.mu.Unlock()
 		return errUnderWay
 	}
-	for g.mu.listed > 0 { // the entries of their deletes are to be removed, too
+	for g.mu.listed > 0 { // wait for the listed transactions: the entries of their deletes go too
 		g.mu.done.Wait()
 	}
 	dropped := g.mu.dropped
 	var c Changes
 	for _, p := range dropped {
 		c.Remove = append(c.Remove, just(p.key))
-		g.mu.under.addGone(uint64(len(p.hashes))) // they stay in the old filter
+		g.mu.under.addGone(uint64(len(p.hashes))) // these hashes stay in the old filter
 	}
 	g.mu.Unlock()
 	g.work.Lock()
 	defer g.work.Unlock()
 	var err error
 	if g.isBuilding() {
-		err = g.store.Write(c) // nothing speaks for the filter yet
+		err = g.store.Write(c) // without a mark: no token in the store names the filter yet
 	} else {
 		err = g.mark(c, false)
 	}
@@ -263,7 +268,7 @@ func (r *rebuild) settle() error {
 
 var errUnderWay = errors.New("a transaction is under way")
 
-// takeIn puts hashes that have overflowed since the instant into the new filter.
+// takeIn puts the hashes that have overflowed since the instant into the new filter.
 func (r *rebuild) takeIn(overflowed []uint64) error {
 	g := r.g
 	g.work.Lock()
@@ -290,7 +295,7 @@ func (r *rebuild) takeIn(overflowed []uint64) error {
 	var keep []*record
 	t := g.mu.trim
 	if t == nil && g.mu.trimOut {
-		return nil // the next rebuild removes them, or the next Open
+		return nil // the next rebuild or the next Open removes the loose records
 	}
 	if t == nil {
 		t = &trim{to: g.trimmed}

@@ -32,8 +32,8 @@ type setBuild struct {
 	table                 *figures.Table
 }
 
-// sets builds a set in tasks, beside one file of the same keys, and compares lookups in sets of another
-// number of keys with those in one file.
+// sets builds a set of n keys in tasks, and one file of the same keys. Then it compares lookups in
+// sets of lookedUp keys with lookups in one file of as many keys.
 func (b *session) sets(n uint64, shards int, lookedUp uint64) error {
 	dir := b.path("sets")
 	r := &setBuild{session: b, shards: shards, dir: dir, spool: filepath.Join(dir, "spool"), out: filepath.Join(dir, "out"), plan: filepath.Join(dir, "plan"), keys: n}
@@ -101,7 +101,7 @@ func (r *setBuild) stage(name, kind string, tasks int) error {
 	return err
 }
 
-// askSet looks up all keys of the set and absent ones, and returns what there is to say of it.
+// askSet looks up all keys of the set and absent ones. It returns a sentence about sizes and rates.
 func (r *setBuild) askSet() (string, error) {
 	s, err := sets.Open(filepath.Join(r.out, "x.set"), nil)
 	if err != nil {
@@ -190,8 +190,8 @@ type contents interface {
 // setCounts are the shards of the sets in which keys are looked up.
 var setCounts = []int{1, 4, 16, 64}
 
-// lookInSets compares lookups of one key and of batches in sets with those in one file of the same keys,
-// half of them absent.
+// lookInSets compares lookups in sets with lookups in one file of the same keys, by one key and by
+// batches. Half of the keys that it looks up are absent.
 func (b *session) lookInSets(n uint64) error {
 	names, paths := []string{"one file"}, []string{b.path("one.mmf")}
 	one, err := mmapfilter.Build(b.ctx, paths[0], &mmapfilter.Options{Capacity: n}, b.keySequence(n))
@@ -213,8 +213,8 @@ func (b *session) lookInSets(n uint64) error {
 			return err
 		}
 	}
-	// A file that was written by way of its mapping is in small pages. Read again, each is in the pages
-	// that it gets on its own.
+	// The page cache has a file in small pages after it was written through its mapping. So drop the
+	// files: reading a file again brings it into pages of the size that the system chooses for it.
 	written, err := filepath.Glob(b.path("*.mmf"))
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type createFlags struct {
 	seed  *seedFlags
 	like  string
 
-	seeded bool // options has found which seed the filter is to have
+	seeded bool // the flags name a seed; set by the method options
 }
 
 // createFlagNames are the flags of addTo.
@@ -119,7 +119,7 @@ func newCreateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	addSharedF(flags)
 	c.addTo(flags)
-	flags.BoolVar(&c.opts.Overwrite, "force", false, "destroy the log and the hashes of another filter that have the names of those of FILTER")
+	flags.BoolVar(&c.opts.Overwrite, "force", false, "destroy the log and the hashes of another filter, if they have the names that those of FILTER will have")
 	c.format = addFileFormatFlags(flags)
 	return cmd
 }
