@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -232,6 +233,49 @@ func ExampleBuild() {
 		return nil
 	})
 	// Output: 3 true false
+}
+
+// A garbage collector marks the chunks of all files in a filter, and sweeps those that are certainly
+// not in it: a false positive keeps a dead chunk, and no live one is lost. Each run has a seed of its
+// own, so that the next one sweeps what this one has kept. Walk every file, whatever a filter says of
+// it: the chunks of one that is passed over by mistake would have no marks.
+func ExampleBuild_markSet() {
+	inTemp(func() error {
+		chunk := func(i int) string { return fmt.Sprint("chunk ", i) }
+		store := map[string]bool{} // all chunks; true if a file has it, which the collector does not know
+		for i := range 10_000 {
+			store[chunk(i)] = i%2 == 0
+		}
+		walk := func(yield func([]byte, error) bool) { // the chunks that files have
+			for i := 0; i < 10_000; i += 2 {
+				if !yield([]byte(chunk(i)), nil) {
+					return
+				}
+			}
+		}
+		for run := range 2 {
+			seed := uint64(run + 1) // a random one, but here
+			marks, err := mmapfilter.Build(context.Background(), "marks.mmf", &mmapfilter.Options{Seed: seed}, walk)
+			if err != nil {
+				return err
+			}
+			maps.DeleteFunc(store, func(chunk string, _ bool) bool { return !marks.ContainsString(chunk) })
+			live := 0
+			for _, used := range store {
+				if used {
+					live++
+				}
+			}
+			fmt.Println(live, "live chunks,", len(store)-live, "dead ones")
+			if err := marks.Close(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	// Output:
+	// 5000 live chunks, 50 dead ones
+	// 5000 live chunks, 1 dead ones
 }
 
 // A cursor is like those of bbolt, Pebble and database/sql: the caller advances it to the end
