@@ -1,5 +1,5 @@
 // Package house is the plan of the house: the parts of the module, which may import which, and what
-// must never be. Its tests check the code against this page, and do what README says.
+// must never be. Its tests check the code against this page, and do what README and RECIPES say.
 //
 //	go test ./tools/house
 //

@@ -42,7 +42,7 @@ func TestReadme(t *testing.T) {
 	must(t, err)
 	gate, err := os.ReadFile(filepath.Join(dir, ".ci", "run"))
 	must(t, err)
-	r := readme{dir: dir, gate: string(gate), run: *doReadme, log: t.Log, marks: elsewhere}
+	r := readme{name: "README.md", dir: dir, gate: string(gate), run: *doReadme, log: t.Log, marks: elsewhere}
 	r.check(string(text))
 	for _, b := range r.broken {
 		t.Error(b)
@@ -65,8 +65,10 @@ func git(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// A readme checks the text of a README.
+// A readme checks the text of a README, or of RECIPES.md.
 type readme struct {
+	name    string // of the page
+	exact   bool   // numbers of output are compared, too
 	dir     string // where commands run
 	gate    string // the text of .ci/run
 	run     bool   // the commands
@@ -94,7 +96,7 @@ var (
 )
 
 func (r *readme) report(line int, format string, args ...any) {
-	r.broken = append(r.broken, fmt.Sprintf("README.md:%d: %s", line, fmt.Sprintf(format, args...)))
+	r.broken = append(r.broken, fmt.Sprintf("%s:%d: %s", r.name, line, fmt.Sprintf(format, args...)))
 }
 
 // check goes through the lines of README.
@@ -145,7 +147,7 @@ func (r *readme) block(at int, lines []string, output bool, used map[mark]bool) 
 		lines[i] = strings.TrimPrefix(line, "    ")
 	}
 	if output {
-		if r.run && !slices.Equal(masked(lines), masked(strings.Split(strings.TrimRight(r.printed, "\n"), "\n"))) {
+		if r.run && !slices.Equal(r.masked(lines), r.masked(strings.Split(strings.TrimRight(r.printed, "\n"), "\n"))) {
 			r.report(at, "this is not what the command prints:\n%s", r.printed)
 		}
 		return
@@ -157,9 +159,9 @@ func (r *readme) block(at int, lines []string, output bool, used map[mark]bool) 
 		}
 		r.log("+", command)
 		r.do(at+i, command)
-		printed := masked(strings.Split(strings.TrimRight(r.printed, "\n"), "\n"))
-		if want := masked(strings.Split(shown, " and ")); shows && !slices.EqualFunc(printed, want, strings.Contains) {
-			r.report(at+i, "README shows %q, but the command prints\n%s", shown, r.printed)
+		printed := r.masked(strings.Split(strings.TrimRight(r.printed, "\n"), "\n"))
+		if want := r.masked(strings.Split(shown, " and ")); shows && !slices.EqualFunc(printed, want, strings.Contains) {
+			r.report(at+i, "it shows %q, but the command prints\n%s", shown, r.printed)
 		}
 	}
 }
@@ -204,10 +206,10 @@ var (
 
 // masked replaces all numbers by 0, except sizes, which are the same everywhere, and runs of spaces by
 // one.
-func masked(lines []string) (out []string) {
+func (r *readme) masked(lines []string) (out []string) {
 	for _, line := range lines {
 		line = figure.ReplaceAllStringFunc(line, func(figure string) string {
-			if strings.HasSuffix(figure, "iB") {
+			if r.exact || strings.HasSuffix(figure, "iB") {
 				return figure
 			}
 			return "0"
@@ -266,9 +268,9 @@ func TestReadmes(t *testing.T) {
 		{none, "\n    echo 1.5 MiB in 3 s # -> 1.5 MiB in 7 s\n", 0, ""},
 		{none, "\n    echo 1.5 MiB # -> 1.4 MiB\n", 2, "1.5 MiB"},
 		{none, "\n    true\n    echo 17,x # -> 17,y\n", 3, "17,x"},
-		{none, "\n    echo 1 # -> 1 and 2\n", 2, "README shows"},
-		{none, "\n    seq 3 # -> 1 and 2\n", 2, "README shows"},
-		{none, "\n    true # -> 1\n", 2, "README shows"},
+		{none, "\n    echo 1 # -> 1 and 2\n", 2, "it shows"},
+		{none, "\n    seq 3 # -> 1 and 2\n", 2, "it shows"},
+		{none, "\n    true # -> 1\n", 2, "it shows"},
 		{none, "\n    printf 'a  1\\nb 20\\n'\n\nprints\n\n    a 3\n    b  4\n", 0, ""},
 		{none, "\n    printf 'a\\nb\\n'\n\nprints\n\n    a\n    c\n", 6, "not what"},
 		{none, "\n    echo a b\n\nprints\n\n    a\n", 6, "not what"},
@@ -290,11 +292,15 @@ func TestReadmes(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		write(t, dir, map[string]string{"pkg/example_test.go": "package pkg_test\n\nfunc one() {\n\tprintln(1)\n}\n\nfunc (t *T) two() {}\n", strings.Replace(programs, "*", "a", 1): "package main\n\nfunc main() {}\n"})
-		r := readme{dir: dir, gate: gate, run: true, log: t.Log, marks: c.marks}
+		r := readme{name: "README.md", dir: dir, gate: gate, run: true, log: t.Log, marks: c.marks}
 		r.check(c.readme)
 		want := fmt.Sprintf("README.md:%d: ", c.line)
 		if all := strings.Join(r.broken, "\n"); (c.says == "") != (all == "") || len(r.broken) > 1 || c.says != "" && !strings.HasPrefix(all, want) || !strings.Contains(all, c.says) {
 			t.Errorf("%q: %q; there should be one problem of line %d that says %q", c.readme, r.broken, c.line, c.says)
 		}
+	}
+	exact := readme{name: "RECIPES.md", exact: true, dir: t.TempDir(), run: true, log: t.Log}
+	if exact.check("\n    echo 12 # -> 12\n    echo 12 # -> 13\n"); len(exact.broken) != 1 || !strings.HasPrefix(exact.broken[0], "RECIPES.md:3: it shows") {
+		t.Errorf("%q; there should be one problem of line 3", exact.broken)
 	}
 }
