@@ -8,23 +8,24 @@ import (
 
 // A batch is looked up in parts, each in three passes. The first asks for the home
 // lines, prefetchAhead hashes before it looks at them, so that many cache misses overlap,
-// and settles nearly all hashes. The second asks for the other lines of those that are
-// still open, and the third looks them up.
+// and settles nearly all hashes. The second asks for the other lines of the hashes that are
+// still open, and the third looks these up.
 //
-// Where there is a kernel, the counters of all lines are loaded once before the passes and once after
-// them: to load those of each line would take as long as to look in it. If none has moved, all words
-// that have been read are those of one instant, but for overflow bits, and the third pass need not look
-// in the home line again. If one has, each key that was not found is looked up alone.
+// Where there is a kernel, the counters of all lines are loaded once before the passes and once
+// after them: loading the counters of each line would take as long as looking in it. If no counter
+// has moved, all words that were read, but for overflow bits, are from one instant, and the third
+// pass need not look in the home line again. If a counter has moved, each key that was not found is
+// looked up alone.
 //
 // A prefetch stays in the reorder buffer of the processor until its address has been
-// translated, which may take as long as a cache miss; those of a burst are translated
-// at the same time.
+// translated, which may take as long as a cache miss. The prefetches of a burst are
+// translated at the same time.
 const (
-	// prefetchAhead is more than the cache misses that a core keeps in flight, so that there is
-	// always one to wait for.
+	// prefetchAhead is more than the cache misses that a core keeps in flight, so the core is
+	// never short of misses to wait for.
 	prefetchAhead = 64
-	// prefetchBurst is about as many as a core keeps in flight: the last of a longer burst would
-	// wait for the first, and those of a shorter one would be translated one after the other.
+	// prefetchBurst is about as many prefetches as a core keeps in flight. In a longer burst the
+	// last would wait for the first; shorter bursts would be translated one after the other.
 	prefetchBurst = 16
 )
 
@@ -44,9 +45,9 @@ func ContainsHashes(t Looks, v *View, hashes []uint64, found []bool) {
 	}
 }
 
-// A scratch is the memory for one part of a batch: which hashes are open, and the places of those.
-// As local variables they would be moved to the heap each time: they are passed to methods of an
-// interface, and the places are too many for a stack.
+// A scratch is the memory for one part of a batch: which hashes are open, and the places of the
+// open ones. Local variables would be moved to the heap each time, since they are passed to
+// methods of an interface, and since the places are too many for a stack.
 type scratch struct {
 	open   [LookupPart / kernel.Group]uint8
 	places [LookupPart]places
@@ -90,10 +91,10 @@ func containsPart(t Looks, v *View, hashes []uint64, found []bool) {
 
 // A batchTable is a Table with a kernel for batches.
 type batchTable interface {
-	// FirstLooks does what it can of FirstLook for many hashes at once, and returns how
-	// many of them that is, a multiple of kernel.Group: found[i] is for hashes[i], and it sets bit i%8
-	// of open[i/8], which must be 0 before, if that hash is open; then found[i] says that the home line
-	// may have it. FirstLooks loads no counter.
+	// FirstLooks does FirstLook for the first done hashes at once; done is a multiple of
+	// kernel.Group. found[i] is the answer for hashes[i]. If hash i is open, FirstLooks sets bit i%8
+	// of open[i/8], which must be 0 before; then found[i] says that the home line may have the hash.
+	// FirstLooks loads no counter.
 	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
 	// Kernel returns the name of the kernel.
 	Kernel() string
@@ -107,8 +108,8 @@ func KernelOf(t Looks) string {
 	return kernel.Go.String()
 }
 
-// FirstLooks is the first look for many hashes: found[i] is for hashes[i], and it sets
-// bit i%8 of open[i/8], which must be 0 before, if that hash is open.
+// FirstLooks is the first look for many hashes. found[i] is the answer for hashes[i]. If
+// hash i is open, FirstLooks sets bit i%8 of open[i/8], which must be 0 before.
 func FirstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) {
 	sum, odd := v.counters()
 	if done := firstLooks(t, v, hashes, found, open); done > 0 && v.moved(sum, odd) {
@@ -118,8 +119,8 @@ func FirstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) {
 	}
 }
 
-// firstLooks is FirstLooks, but the first looks of done hashes do not look at counters: they hold if
-// none has moved from before the call until after it.
+// firstLooks is FirstLooks, but looks at no counter for the first done hashes. The answers for these
+// hold if no counter has moved from before the call until after it.
 func firstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) (done int) {
 	look := FirstLook
 	if t, ok := t.(batchTable); ok {
@@ -140,8 +141,8 @@ func firstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) (
 	return done
 }
 
-// inBursts calls look for the numbers from one on to end, a burst at a time, and before that ask for
-// the same numbers, prefetchAhead of them ahead.
+// inBursts calls look for the numbers in [from, end), a burst at a time. It calls ask for the same
+// numbers, prefetchAhead numbers earlier.
 func inBursts(from, end int, ask, look func(from, to int)) {
 	for asked := from; from < end; from += prefetchBurst {
 		if to := min(from+prefetchAhead, end); to > asked {
@@ -157,7 +158,7 @@ func prefetchWords(v *View, first uint64, n int) {
 	kernel.Prefetch(&v.Region[first+uint64(n)-1])
 }
 
-// note notes what a first look says of hash number i of a batch.
+// note stores the result of a first look for hash number i of a batch.
 func note(found []bool, open []uint8, i int, isFound, isOpen bool) {
 	found[i] = isFound
 	open[i/kernel.Group] |= bit(isOpen) << (i % kernel.Group)

@@ -15,8 +15,8 @@ func CheckLines(g Geometry, t Checks, region []uint64, from, to uint64) (items u
 	return items, nil
 }
 
-// CheckStash checks every entry against F12 and returns the number of entries in use
-// and of their items.
+// CheckStash checks every entry against F12. It returns how many entries are in use, and
+// how many items they count.
 func CheckStash(t Table, v *View) (entries int, items uint64, err error) {
 	var l Line
 	for i := 0; i < len(v.Stash); i += 2 {

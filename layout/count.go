@@ -8,8 +8,8 @@ func Copies(t Table, l Line, it Item) (n int) {
 	return n
 }
 
-// Count counts the items of the class of a hash, in words that come from anywhere, as
-// Lookup looks for one. If removals disturb it as often as lookupTries, ok is false.
+// Count counts the items of the class of a hash, in words that come from anywhere, as in
+// Lookup. If removals disturb lookupTries attempts, ok is false.
 func Count(t Table, at func(word uint64) uint64, h uint64) (items uint64, ok bool) {
 	home := t.Split(h)
 	other := t.Alternate(home)

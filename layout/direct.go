@@ -1,12 +1,12 @@
 package layout
 
 // A Direct looks up single keys in a view of a table, with as few instructions around the
-// look as possible: in the cache, they take as long as the look itself. A layout that has
-// a kernel for single keys puts a Direct at the beginning of a struct of its own, with the
-// constants of the kernel behind it. Its code, in assembly, also hashes the key; it needs
-// no interface call, and no check of which kernel is in use. The code of every layout knows
-// the offsets of these fields. What batches in sets read of a Direct is in its first cache
-// line.
+// look as possible: if the line is in the cache, the instructions around a look take as
+// long as the look. A layout that has a kernel for single keys puts a Direct at the
+// beginning of a struct of its own, with the constants of the kernel behind it. Its code,
+// in assembly, also hashes the key; it needs no interface call, and no check of which
+// kernel is in use. The code of every layout knows the offsets of these fields. The first
+// cache line has all fields that batches in sets read.
 type Direct struct {
 	mix             [2]uint64 // of the Hasher
 	region, runtime *uint64
@@ -19,8 +19,8 @@ type Direct struct {
 }
 
 // A Code is the addresses of functions in assembly. Hash and Key have the arguments and the result of
-// ContainsHash and Contains. Own is Key for a set: it takes the Direct and the hash from registers,
-// and only what it leaves to Go from its arguments (see [Shards]).
+// ContainsHash and Contains. Own is Key for a set (see [Shards]): it takes the Direct and the hash
+// from registers. It reads its arguments only if it calls Go.
 type Code struct{ Hash, Key, Own uintptr }
 
 // A directTable is a Table with kernels for single keys.
@@ -31,8 +31,8 @@ type directTable interface {
 }
 
 // NewDirect returns the Direct for a table. contains answers for the hashes that the kernel
-// does not settle, and for all hashes if t is nil or has no kernel. While a lookup is in
-// progress, contains and what it refers to stay reachable.
+// leaves open, and for all hashes if t is nil or has no kernel. While a lookup is in
+// progress, contains and everything that contains refers to stay reachable.
 func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direct {
 	d := Direct{mix: h.mix, hash: h, contains: contains, region: &unsettled.region[0], runtime: &unsettled.runtime[0]}
 	if t != nil {
@@ -48,7 +48,7 @@ func NewDirect(t Table, v *View, h *Hasher, contains func(h uint64) bool) *Direc
 	return &d
 }
 
-// unsettled is a line of which a kernel settles no lookup, since the epoch is odd.
+// unsettled is a line that no kernel can answer from, since its epoch is odd.
 var unsettled = struct {
 	region  [BlockWords]uint64
 	runtime [RuntimeWords]uint64
@@ -63,7 +63,7 @@ func (d *Direct) Contains(key []byte) bool { return directKey(d, key) }
 // ContainsHash is Contains for a hash.
 func (d *Direct) ContainsHash(h uint64) bool { return directHash(d, h) }
 
-// KeyInGo and HashInGo answer with contains. They are where a kernel goes with what it
-// does not settle.
+// KeyInGo and HashInGo answer with contains. A kernel jumps to them with lookups that it
+// leaves open.
 func KeyInGo(d *Direct, key []byte) bool { return d.contains(d.hash.Hash(key)) }
 func HashInGo(d *Direct, h uint64) bool  { return d.contains(h) }

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// maxRegionBytes is the largest size of a region, 32 TiB. A file is then smaller than
-// what a process can map with 47-bit addresses, and so small that no sum of two of its
-// offsets overflows.
+// maxRegionBytes is the largest size of a region, 32 TiB. Such a file fits into 47-bit
+// addresses, so a process can map it, and the sum of two of its offsets never overflows.
 const maxRegionBytes = 1 << 45
 
 // spareHashBits is how many bits of a 64-bit hash must be left over once its line,
@@ -36,7 +35,7 @@ type Geometry struct {
 func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	s := specs[k]
 	if k.retired() {
-		return Geometry{}, fmt.Errorf("the layout, %s, is of a program before version 0.1; build the file anew from its keys", k)
+		return Geometry{}, fmt.Errorf("the layout, %s, is from a program before version 0.1; build the file anew from its keys", k)
 	}
 	if s == nil {
 		return Geometry{}, fmt.Errorf("unknown layout %s", k)

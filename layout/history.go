@@ -3,7 +3,7 @@ package layout
 import "math/bits"
 
 // An Op is what an operation means in the history of a filter that keeps its hashes (K7 in package
-// hashes). What it does to the items of the file is another matter.
+// hashes). What the operation does to the items of the file may differ.
 type Op uint8
 
 // The operations. Their numbers are those of the log and of NAME.hashes.
@@ -27,7 +27,8 @@ func (op Op) May(grow int) bool {
 }
 
 // A Position is a place in a history: how many operations are before it, since the filter began, and a
-// chain over them. Two histories with equal positions are the same up to there.
+// chain over them. Two histories with equal positions have the same operations up to this
+// position.
 type Position struct{ Number, Chain uint64 }
 
 // After returns the position after an operation on a hash.

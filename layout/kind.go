@@ -12,8 +12,8 @@ const (
 	Compact    Kind = 7
 )
 
-// retired reports whether k is the number of a layout that was in files before version 1 of the format
-// was final, and is in none of version 1.
+// retired reports whether k is the number of a layout that only files from before version 1 of the
+// format have.
 func (k Kind) retired() bool { return k == 1 || k == 2 || k == 5 || k == 6 }
 
 // kindNames has Auto and the layouts that have registered.
@@ -27,8 +27,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// ParseKind returns the layout of a name, as [Kind.String] gives it, and whether there
-// is one.
+// ParseKind returns the layout with a name from [Kind.String]. It reports false if there is
+// none.
 func ParseKind(name string) (Kind, bool) {
 	for k, n := range kindNames {
 		if n == name {
@@ -41,7 +41,7 @@ func ParseKind(name string) (Kind, bool) {
 // MarshalText returns the name of the layout, for JSON and the like.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText sets k to the layout of a name.
+// UnmarshalText sets k to the layout with a name.
 func (k *Kind) UnmarshalText(name []byte) error {
 	kind, ok := ParseKind(string(name))
 	if !ok {

@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// Params are what a layout lets one choose. Of Compact, they are the last two, of the layouts of the
-// paper the first two, its f and b (section 4); the others are 0.
+// Params are the parameters of a layout. Compact has the last two. The layouts of the paper have the
+// first two, its f and b (section 4). Those that a layout does not have are 0.
 type Params struct {
 	FingerprintBits, BucketSize int // f bits in a fingerprint, b slots in a bucket
 	Quotients, RemainderBits    int // a fingerprint is one of so many quotients, and a remainder of so many bits
 }
 
-// Fingerprints returns how many fingerprints there are. One of those of the paper, 0, is none.
+// Fingerprints returns how many fingerprints there are. In the layouts of the paper, 0 is not
+// one of them: it means an empty slot.
 func (p Params) Fingerprints() uint64 {
 	return uint64(p.Quotients)<<p.RemainderBits + (1<<p.FingerprintBits - 1)
 }
@@ -55,9 +56,9 @@ func (s *Stores) Add(word uint64, guarded bool) {
 // Len returns the number of words.
 func (s *Stores) Len() int { return int(s.n) }
 
-// At returns word i of the list, as an index into the image, and whether it is guarded. It is
-// if the store clears or overwrites a slot that held something, or if the word means something
-// else until other words of the line are stored too.
+// At returns word i of the list, as an index into the image, and whether its store is guarded.
+// A store is guarded if it clears or overwrites a slot that held something, or if the word
+// means something else until other words of the line are stored too.
 func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
 
 // An Item is what a table keeps of a key, seen from one of its two lines. Which of them

@@ -6,7 +6,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// Lookups: rule R2, in one place. Each of these leaves to the next what it cannot settle:
+// Lookups: rule R2, in one place. Each of these functions leaves to the next one the
+// lookups that it cannot answer:
 //
 //	Filter.Contains → Direct.Contains    assembly hashes the key and looks in the home line, and where
 //	                                     it can in the other line; what it leaves open goes to
@@ -15,76 +16,81 @@ import (
 //	  → containsBeyond → Looks.Look      both lines, with the counters of all places
 //	    → Lookup → Looks.LookAt          the stash too; again after a removal, up to lookupTries times
 //
-// In a file that is open for writing, Direct.Contains goes to openFile.contains at once, and that to
-// Writer.Contains of package writer. This calls Contains; or, while operations are pending, FirstLook
-// and Lookup. A batch goes from ContainsHashes to FirstLooks, and from there to containsBeyond.
+// In a file that is open for writing, Direct.Contains goes to openFile.contains at once, which goes
+// to Writer.Contains of package writer. Writer.Contains calls Contains; or, while operations are
+// pending, FirstLook and Lookup. A batch goes from ContainsHashes to FirstLooks, and from there to
+// containsBeyond.
 //
-// Batches have three drivers, since they know different things. containsPart (batch.go) has one table;
-// in containsIn (shards.go) each hash has that of its shard; containsPartUnder (package writer) asks the
-// pending words before the file. The last two load no counter and no slot: they use FirstLooks, or
-// inBursts as it does, and then containsBeyond or a whole lookup. So neither holds a part of R2. Count
-// (count.go) has a loop of its own, because it must count in every place, and Lookup ends at the first
-// find.
+// Batches have three drivers, since they look in different places. containsPart (batch.go) looks in
+// one table; containsIn (shards.go) looks for each hash in the table of its shard; containsPartUnder
+// (package writer) looks in the pending words before the file. The last two load no counter and no
+// slot themselves: they use FirstLooks or inBursts, and then containsBeyond or a whole lookup. So
+// neither has a part of R2. Count (count.go) has a loop of its own, because it must count in every
+// place, while Lookup ends at the first find.
 //
 // A layout contributes how to look in one line (LookAt and Look) and, where it has kernels, first looks
-// (FirstLook and FirstLooks). The order of loads, and what may be concluded from them, stand here: in
-// counters for words that come from anywhere (Lookup and Count), and in FirstLook and containsBeyond for
-// a view. Kernels load the counters with instructions of their own: the function "one", those for
-// batches of a set and the code of a [Direct], all in compact. Those for batches of a table load none:
-// all counters of the file are loaded before a part of a batch and after it, and if one has moved, each
-// key that was not found is looked up alone. Kernels look in the home line alone. Tests (package
-// layout/all) hold the first looks against FirstLook, and batches and sets against Contains.
+// (FirstLook and FirstLooks). The order of loads, and what may be concluded from it, is in this
+// file: in the type counters for words that come from anywhere (Lookup and Count), and in FirstLook
+// and containsBeyond for a view. Three kernels of compact load the counters themselves: the function
+// "one", the kernels for batches of a set, and the code of a [Direct]. The kernels for batches of a
+// table load none: all counters of the file are loaded before a part of a batch and after it, and if
+// a counter has moved, each key that was not found is looked up alone. Kernels look in the home line
+// alone. Tests (package layout/all) compare the first looks with FirstLook, and batches and sets
+// with Contains.
 //
 // # Why a lookup misses no item
 //
 // A lookup reads its places one after the other. It could miss an item that moves meanwhile, from a
 // place that it has yet to read to one that it has read. So it loads the counter of every place before
 // the first slot of any place, and all counters again at the end. It answers "certainly not" only if
-// each was even and is the same. Then, for an item that is in the table all the time:
+// each counter was even and has not changed. Then, for an item that is in the table all the time:
 //
 //  1. A counter only rises, and is odd during a removal. So nothing was removed from the places of the
-//     lookup between the first loads of the counters and the second ones.
+//     lookup between the first loads of the counters and the second loads.
 //  2. At every instant the item is in one of its places, since a writer that moves it stores it at its
 //     destination before it removes it from its source. A move inside a block is the exception; it is
 //     a removal too, and 1 excludes it.
 //  3. Take the place where the item is right after the first loads. It leaves that place only by a
 //     removal. So by 1 it is still there when the lookup reads that place, and the lookup finds it.
-//  4. Unless the lookup ends at the home line, and the place is another. But before an item leaves home
-//     its overflow bits are set there. They are cleared only when no item that is elsewhere needs them;
-//     then this one has come home, which a layout that clears them guards, so 1 excludes it. So the
-//     lookup has read them as set, and has gone on.
-//  5. The same holds for the marks of the stash: they are cleared when no entry beyond them is left.
-//  6. In some layouts, only all words of a line together tell what is in it. There every change of a
-//     line is guarded. So by 1 the words that the lookup has read are those of one instant.
+//  4. Step 3 fails if the lookup ends at the home line and the item is elsewhere. But the overflow
+//     bits of an item are set in its home line before it leaves, and are cleared only when no item
+//     elsewhere needs them. If the lookup had read the bits as clear, the item would have come home
+//     meanwhile. A layout that clears overflow bits guards coming home, so 1 excludes this. So the
+//     lookup has read the bits as set, and has gone on.
+//  5. The same holds for the marks of the stash: a mark is cleared when no entry beyond it is left.
+//  6. In some layouts, only all words of a line together tell what is in it. These layouts guard
+//     every change of a line. So by 1 the words that the lookup has read are those of one instant.
 //  7. A recovery stores in another order, and leaves even counters alone. But the epoch is odd from
 //     before its first store to after its last, and every lookup has the epoch among its counters.
 //
 // If the home line turns out not to be enough, the lookup starts again, with the counters of all its
-// places. If it loaded the other counters then and went on, it would miss an item that left the other
-// line for home between the two looks.
+// places. If it only loaded the other counters and went on, it would miss an item that moved from
+// the other line to the home line between the two looks.
 //
 // The steps need loads and stores in order. All are atomic, of aligned words, and Go orders these
-// sequentially. Less would do: a reader that sees a word that something was removed from must see that
-// its counter is odd or higher (release and acquire), and one that sees a counter after a removal must
-// see the copy that came before it. Nothing waits for a store of a reader to be seen, as there are none.
-// A writer in another process stores to the same pages through its own mapping, and the processor orders
-// accesses to memory, whatever address they go through.
+// sequentially. Less order would do. A reader that sees a word after a removal must also see its
+// counter odd or higher (release and acquire). A reader that sees a counter after a removal must
+// also see the copy of the item that was stored before the removal. Readers store nothing, so no
+// writer waits for them. A writer in another process stores to the same pages through its own
+// mapping, and the processor orders accesses to the same memory through different addresses
+// too.
 //
 // "Maybe" needs no argument: an item that was found ends a lookup at once.
 
-// lookupTries is how many looks a lookup takes before it answers "maybe". The first may only
-// show that the home line is not enough. A removal disturbs one of the other seven if its
-// counter is one of those of the two lines, at most 4 of 256. So with ten removals during
-// each look, all seven are disturbed less than once in 100,000 lookups. More looks would
-// only take time where a dead writer has left a counter odd, which disturbs them all.
+// lookupTries is how many looks a lookup takes before it answers "maybe". The first look may
+// only show that the home line is not enough. A removal disturbs one of the other seven
+// looks if its counter is a counter of the two lines: at most 4 of 256 are. So with ten
+// removals during each look, all seven are disturbed less than once in 100,000 lookups. More
+// looks would only take time where a dead writer has left a counter odd: an odd counter
+// disturbs every look.
 const lookupTries = 8
 
 // Looks are what lookups need of a table.
 type Looks interface {
 	// Split returns the item of a hash, seen from its home line.
 	Split(h uint64) Item
-	// Alternate returns the same item seen from its other line. That is the same line
-	// if the item has only one. Alternate is its own inverse.
+	// Alternate returns the same item seen from its other line, or from the same line if
+	// the item has only one. Alternate is its own inverse.
 	Alternate(it Item) Item
 	// Class returns what the stash calls the item, as in Classes.
 	Class(it Item) Class
@@ -95,7 +101,7 @@ type Looks interface {
 	// has it, beyond whether the line says that it may be elsewhere. at returns the word
 	// of a file with that number. LookAt asks for each word at most once.
 	LookAt(at func(word uint64) uint64, it Item) (found, beyond bool)
-	// Look is LookAt in the words of the line, which are those that Words says, or more.
+	// Look is LookAt in the words of the line: at least the words that Words names.
 	Look(words []uint64, it Item) (found, beyond bool)
 	// FirstLook looks a hash up in its home line alone. If open is false, found is what
 	// Lookup would report. A layout without overflow bits leaves all open: as each lookup
@@ -140,9 +146,9 @@ func Lookup(t Looks, at func(word uint64) uint64, h uint64) bool {
 	return true
 }
 
-// counters are those that a lookup rests on, as words of the runtime page: the epoch, those of
-// both lines, each of which may be in two blocks, and that of the stash. A look is between
-// begin and moved.
+// counters names the counters that must not change during a lookup, as words of the runtime
+// page: the epoch, the counters of both lines, each of which may be in two blocks, and the
+// counter of the stash. A look is between begin and moved.
 type counters struct {
 	words [maxCounters]uint64
 	n     int
@@ -188,9 +194,10 @@ func (c *counters) moved(at func(word uint64) uint64) bool {
 	return sum != c.sum || (odd|c.odd)&1 != 0
 }
 
-// load returns the sum of the counters and in bit 0 whether one of them is odd. While none is,
-// counters only rise: then they are what they were if their sum is. (The epoch of a file that is
-// superseded is odd, and falls again if the other file cannot take its place.)
+// load returns the sum of the counters, and in bit 0 of odd whether one of them is odd. Even
+// counters only rise. So if none is odd and the sum is the same as before, no counter has
+// changed. (The epoch of a file that is superseded is odd, and falls again if the other file
+// cannot take its place.)
 func (c *counters) load(at func(word uint64) uint64) (sum, odd uint64) {
 	for _, word := range c.words[:c.n] {
 		n := at(WordRuntime + word)
@@ -248,9 +255,9 @@ func (p *place) look(t Looks, region []uint64) (found, beyond bool) {
 	return t.Look(region[p.first:p.first+uint64(p.n)], p.item)
 }
 
-// containsBeyond is Contains for a hash that the first look does not settle. It loads
-// the counters of all places first. It leaves a hash to Lookup if the stash may have it,
-// or if a removal came between.
+// containsBeyond is Contains for a hash that the first look leaves open. It loads the
+// counters of all places first. It leaves a hash to Lookup if the stash may have it, or if
+// a removal disturbed the look.
 func containsBeyond(t Looks, v *View, h uint64, p *places) bool {
 	sum, odd := p.load(v)
 	found, beyond := p.home.look(t, v.Region)
@@ -284,9 +291,10 @@ func (p *place) load(runtime *[RuntimeWords]uint64) (first, last uint64) {
 }
 
 // FirstLook looks a hash up in its home line alone, with the loads in the order of
-// Lookup. If open is false, found is what Lookup would report. Otherwise Lookup starts
-// over, so what holds for Lookup holds for both. The kernels do the same. No branch
-// depends on what is found: it would mispredict half the time.
+// Lookup. If open is false, found is what Lookup would report. If open is true, the caller
+// goes on with a lookup that starts over. So the proof for Lookup holds for FirstLook too.
+// The kernels do the same. No branch depends on what is found: it would mispredict half the
+// time.
 func FirstLook(t Looks, v *View, h uint64) (found, open bool) {
 	var home place
 	home.set(t, t.Split(h))

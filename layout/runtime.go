@@ -15,9 +15,9 @@ const (
 )
 
 // EpochAfter returns the even epoch to store when a recovery ends, during which the epoch was odd. No
-// earlier lookup can have seen it. A file may need recovery although it says that it is superseded, if
-// its writer died before the other file had the name. There odd + 1 would be 0, the epoch of most files,
-// which lookups have seen.
+// earlier lookup can have seen it. A file may need recovery although its epoch is Superseded, if its
+// writer died before the other file had the name. Then odd + 1 would be 0, the epoch of most files,
+// which earlier lookups may have seen.
 func EpochAfter(odd uint64) uint64 {
 	if odd == Superseded {
 		return 1 << 63
@@ -45,17 +45,16 @@ func Counters(each func(word uint64)) {
 	}
 }
 
-// PutPromise stores the promise that the log with that salt is durable up to lsn.
-// Increment turn from call to call: promises alternate between two places, so that a
-// store that is cut short leaves the one before.
+// PutPromise stores the promise that the log with a salt is durable up to lsn. Increment
+// turn from call to call: promises alternate between two places, so that a store that is
+// cut short leaves the earlier promise intact.
 func PutPromise(store func(word, value uint64), turn int, salt, lsn uint64) {
 	at := runtimePromises + 2*uint64(turn%promisePlaces)
 	store(at, lsn)
 	store(at+1, promiseCheck(salt, lsn))
 }
 
-// Promise returns the highest LSN that a promise for that salt vouches for, or 0 if
-// there is none.
+// Promise returns the highest LSN of the promises for a salt, or 0 if there is none.
 func Promise(runtime []uint64, salt uint64) (lsn uint64) {
 	for place := range uint64(promisePlaces) {
 		at := runtimePromises + 2*place
@@ -66,7 +65,8 @@ func Promise(runtime []uint64, salt uint64) (lsn uint64) {
 	return lsn
 }
 
-// HighestPromise returns the highest LSN that a promise has, for whatever salt, or 0.
+// HighestPromise returns the highest LSN of the promises for any salt, or 0 if there is
+// none.
 func HighestPromise(runtime []uint64) (lsn uint64) {
 	for place := range uint64(promisePlaces) {
 		lsn = max(lsn, loadWord(runtime, runtimePromises+2*place))

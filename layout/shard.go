@@ -9,8 +9,9 @@ import (
 // hashes. The zero value stands for a file that is no shard and has all keys.
 type Shard struct{ Number, Count uint32 }
 
-// ShardOf returns the number of the shard that has a hash, and the hash that stands for it in that
-// file: h·count = number·2^64 + own. So the shards are consecutive ranges of one large filter.
+// ShardOf returns the number of the shard that has a hash, and own, the hash that stands for h in
+// the file of this shard: h·count = number·2^64 + own. So the shards are consecutive ranges of one
+// large filter.
 func ShardOf(h uint64, count uint32) (number, own uint64) { return bits.Mul64(h, uint64(count)) }
 
 // Own returns the hash that stands for h in the file of the shard. ok is false if the shard cannot
@@ -23,7 +24,7 @@ func (s Shard) Own(h uint64) (own uint64, ok bool) {
 	return own, number == uint64(s.Number)
 }
 
-// OwnAll returns what stands for hashes in the file of the shard, without those that it cannot have.
+// OwnAll is Own for many hashes. It leaves out hashes that the shard cannot have.
 func (s Shard) OwnAll(hashes []uint64) []uint64 {
 	if s.Count == 0 {
 		return hashes
@@ -37,8 +38,7 @@ func (s Shard) OwnAll(hashes []uint64) []uint64 {
 	return all
 }
 
-// CheckShard checks that what is left of a hash once its shard is known suffices for the lines and
-// the fingerprints of a file.
+// CheckShard checks that a hash has enough bits for the shard, the line and the fingerprint.
 func (g Geometry) CheckShard(s Shard) error {
 	if s.Count == 0 {
 		return nil

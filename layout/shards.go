@@ -8,27 +8,27 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// A Shards looks keys up in the tables of a set, each in that of its shard (see [Shard]). The code for
-// single keys hashes a key, and goes on with that of the table's Direct.
+// A Shards looks keys up in the tables of a set, each key in the table of its shard (see [Shard]).
+// The code for single keys hashes a key, and goes on in the code of the Direct of this table.
 type Shards struct {
 	Direct
 	tables []atomic.Pointer[Direct]
 	count  uint64
 
-	// alike is the first table, without its file, which may go. A kernel for batches needs all to have
-	// its kind and Params; what has others is left to Go.
+	// alike is the first table, without its file, which may be closed. A kernel for batches looks
+	// only in tables that have the kind and Params of alike; lookups in other tables are left to Go.
 	alike atomic.Pointer[Table]
 }
 
 // A shardsTable is a Table with a kernel for batches in sets.
 type shardsTable interface {
-	// FirstLooksInSet is FirstLooks for hashes of a set, whose tables have all but the number of
-	// lines in common with this one.
+	// FirstLooksInSet is FirstLooks for hashes of a set. Its tables may differ from this one
+	// only in the number of lines.
 	FirstLooksInSet(tables []atomic.Pointer[Direct], hashes []uint64, found []bool, open []uint8) (done int)
 }
 
-// NewShards returns the Shards for a set of count tables. Before the first lookup, Set must have given
-// it each of them.
+// NewShards returns the Shards for a set of count tables. Call Set for each table before the first
+// lookup.
 func NewShards(count int, h *Hasher) *Shards {
 	s := &Shards{tables: make([]atomic.Pointer[Direct], count), count: uint64(count)}
 	s.Direct = *NewDirect(nil, nil, h, func(hash uint64) bool {
@@ -39,8 +39,8 @@ func NewShards(count int, h *Hasher) *Shards {
 	return s
 }
 
-// Set makes lookups look for the keys of a shard with d. Those under way may still use the one before,
-// which the garbage collector keeps until they end.
+// Set makes lookups use d for the keys of a shard. Lookups under way may still use the earlier
+// Direct, which the garbage collector keeps until they end.
 func (s *Shards) Set(shard int, d *Direct) {
 	if t, ok := d.table.(Table); ok && !s.alike.CompareAndSwap(nil, &t) {
 		if alike := *s.alike.Load(); alike.Kind() != t.Kind() || alike.Params() != t.Params() {
@@ -50,14 +50,14 @@ func (s *Shards) Set(shard int, d *Direct) {
 	s.tables[shard].Store(d)
 }
 
-// find returns the Direct for a hash, and what stands for the hash there.
+// find returns the Direct for a hash, and the hash that stands for it in that shard.
 func (s *Shards) find(hash uint64) (d *Direct, own uint64) {
 	number, own := ShardOf(hash, uint32(s.count))
 	return s.tables[number].Load(), own
 }
 
-// ContainsHashes sets found[i] to ContainsHash of hashes[i]. found must not be shorter than hashes. The
-// passes are those of ContainsHashes of a table.
+// ContainsHashes sets found[i] to ContainsHash of hashes[i]. found must not be shorter than hashes.
+// It has the same passes as ContainsHashes in one table.
 func (s *Shards) ContainsHashes(hashes []uint64, found []bool) {
 	found = found[:len(hashes)]
 	for len(hashes) > 0 {
@@ -111,8 +111,8 @@ type setScratch struct {
 
 var setScratches = sync.Pool{New: func() any { return new(setScratch) }}
 
-// prefetchBeyond asks for what containsBeyond reads and the first look has not. One file has all but the
-// line in a cache; the many files of a set do not.
+// prefetchBeyond prefetches what containsBeyond reads and the first look has not read. With one
+// file, all of it but the line is in a cache anyway; with the many files of a set it is not.
 func (v *View) prefetchBeyond(p *places, c Class) {
 	kernel.Prefetch(&v.Region[p.other.first])
 	kernel.Prefetch(&v.Runtime[blockCounter(p.other.first/BlockWords)])
@@ -120,7 +120,7 @@ func (v *View) prefetchBeyond(p *places, c Class) {
 	kernel.Prefetch(&v.Stash[c.firstGroup()])
 }
 
-// firstLooks is FirstLooks for a set. What is no table stays open.
+// firstLooks is FirstLooks for a set. The hashes of a shard without a table stay open.
 func (s *Shards) firstLooks(hashes []uint64, found []bool, open []uint8) {
 	done, look := 0, FirstLook
 	if alike := s.alike.Load(); alike != nil {

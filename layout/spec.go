@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Spec is what is known of a layout before its parameters are bound.
+// A Spec describes a layout for all parameters.
 type Spec struct {
 	Name   string
 	Params []Params // the legal ones, by rising number of fingerprints
@@ -17,7 +17,7 @@ type Spec struct {
 	LineBits     func(p Params) int
 	Loads        func(p Params) Loads
 	Bounds       func(p Params) Bounds
-	// Predict predicts the lookups of absent keys, on average in a table with that load.
+	// Predict predicts what lookups of absent keys meet on average in a table with a load.
 	Predict func(p Params, load float64) Absent
 	// Crowded returns about how many entries of the stash are in use in a table with that many
 	// lines and that load, for classes that have more items than places. It is nil if there are
@@ -30,7 +30,7 @@ type Spec struct {
 var specs = map[Kind]*Spec{}
 
 // Register makes a layout known. The package of a layout calls it from its init function;
-// package layout/all imports those of this module.
+// package layout/all imports all layouts of this module.
 func Register(k Kind, s *Spec) {
 	if k == Auto || specs[k] != nil {
 		panic(fmt.Sprintf("layout: kind %d has a layout already", uint8(k)))
@@ -51,7 +51,7 @@ func LegalParams(k Kind) []Params {
 	return nil
 }
 
-// Predict predicts the lookups of absent keys in a table filled to load, from 0 to 1.
+// Predict predicts what lookups of absent keys meet in a table filled to load, from 0 to 1.
 func Predict(k Kind, p Params, load float64) Absent { return specs[k].Predict(p, load) }
 
 // SlotsPerLine returns the number of slots in a line.

@@ -10,7 +10,7 @@ import (
 // search for its entry starts. A group that was full when an entry came is marked, and
 // the search goes on to the next group while there is a mark. So every entry can be
 // used, and a lookup reads one cache line unless the stash is nearly full. A mark is
-// cleared when no entry needs it any more.
+// cleared when no search needs it any more.
 const (
 	StashEntries    = StashBytes / stashEntryBytes // 768
 	stashEntryBytes = 16
@@ -46,8 +46,8 @@ func StashCountAt(at func(word uint64) uint64, c Class) uint64 {
 	return 0
 }
 
-// mayStash reports whether the stash may have an entry of a class: whether the group that
-// it is looked for in is not empty.
+// mayStash reports whether the stash may have an entry of a class: whether the first group
+// of the search is in use.
 func mayStash(stash []uint64, c Class) bool {
 	group := (*[groupWords]uint64)(stash[c.firstGroup():])
 	used := atomic.LoadUint64(&group[0]) & groupMark
@@ -86,10 +86,10 @@ const MaxCrowded = StashEntries / 8
 // something that a lookup may be looking for.
 type StashStore func(word, value uint64, guarded bool)
 
-// StashAdd adds an item of a class to the stash through store, word by word, in an
-// order in which no lookup misses an item. Words are numbered as in the file. It
-// reports false and stores nothing if the class has no entry and none is free, or if
-// the count of its entry is at its maximum.
+// StashAdd adds an item of a class to the stash. It calls store word by word, in an order
+// in which no lookup misses an item. Words are numbered as in the file. It reports false
+// and stores nothing if the class has no entry and none is free, or if the count of its
+// entry is at its maximum.
 //
 // A lookup finds the item afterwards, whatever the stash holds. In a stash that
 // CheckStash accepts, the count rises by one; in a damaged one, a new mark may reveal
@@ -145,8 +145,8 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 	return true
 }
 
-// clearMarks clears the marks that led to the entry of a class, which has just been freed,
-// and are of no use to others. So nobody misses them.
+// clearMarks clears the marks on the way to the entry of a class that has just been freed,
+// except the marks that the search for another entry needs.
 func clearMarks(stash []uint64, c Class, freed uint64, store StashStore) {
 	first, end := c.firstGroup(), freed/groupWords*groupWords
 	if first == end {
@@ -169,8 +169,8 @@ func clearMarks(stash []uint64, c Class, freed uint64, store StashStore) {
 	}
 }
 
-// StashFree returns what word 0 of an entry becomes when the entry is freed, whatever
-// it holds. word is its number in the file.
+// StashFree returns the value of word 0 of an entry after the entry is freed: the mark
+// stays. word is the number of the word in the file, and value what it holds.
 func StashFree(word, value uint64) uint64 {
 	if (word-WordStash)%groupWords != 0 {
 		return 0 // only the first entry of a group has a mark
@@ -178,11 +178,11 @@ func StashFree(word, value uint64) uint64 {
 	return value & groupMark
 }
 
-// Classes tells the stash which items of a table are the same to it.
+// Classes tells the stash which items share an entry.
 type Classes interface {
 	Lines() uint64 // n, the number of lines
-	// Legal reports whether an item may have that bucket and fingerprint. It does not
-	// check the line.
+	// Legal reports whether a table can have items with this bucket and fingerprint. It
+	// does not check the line.
 	Legal(it Item) bool
 	// Class returns what the stash calls the item. It is equal for all items that have
 	// the same lines, the same buckets and the same fingerprint.
@@ -223,7 +223,7 @@ func freeEntry(stash []uint64, group uint64) (word uint64, ok bool) {
 	return 0, false
 }
 
-// StashUse returns the number of entries in use and of their items.
+// StashUse returns how many entries are in use, and how many items they count.
 func StashUse(stash []uint64) (entries int, items uint64) {
 	for i := 1; i < len(stash); i += 2 {
 		if stash[i] != 0 {

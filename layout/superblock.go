@@ -119,8 +119,8 @@ var reservedSpans = [][2]int{
 
 var zeros Superblock // to compare with
 
-// A Superblock is one 4 KiB slot of the head of a file. The getters do not check it;
-// superblocks read from a file come from [Newest], which does. The package essay
+// A Superblock is one of the four slots of 4 KiB at the head of a file. The getters do not
+// check it; superblocks read from a file come from [Newest], which does. The package essay
 // describes the fields.
 type Superblock [SuperblockBytes]byte
 
@@ -169,8 +169,8 @@ func (s *Superblock) Hashes() Hashes {
 	}
 }
 
-// Hashes identify the file NAME.hashes and the pages of it that count. If none do, some hashes
-// are lost.
+// Hashes identify the file NAME.hashes and its pages that count. If no pages count, some
+// hashes are lost.
 type Hashes struct {
 	Identity uint64
 	Pages    uint64
@@ -178,8 +178,8 @@ type Hashes struct {
 	Last     uint32 // check of the last page of the tail, which is not full and one of the first pages; 0 if there is none
 }
 
-// Descent returns a number that the history got when it began. Files with the same one have parts of
-// the same history.
+// Descent returns a number that the history got when it began. Files with the same descent have
+// parts of the same history.
 func (s *Superblock) Descent() uint64 { return s.u64(offDescent) }
 
 // Kept returns what the superblock says of the history.
@@ -311,7 +311,7 @@ func (s *Superblock) unfinished() bool {
 // blank reports whether the slot was never written.
 func (s *Superblock) blank() bool { return *s == zeros }
 
-// IsFilter reports whether the head of a file is that of a filter, intact or not: some slot has the
+// IsFilter reports whether a file begins as a filter, intact or not: whether some slot has the
 // magic. head is as for [Newest].
 func IsFilter(head []byte) bool {
 	for ; len(head) >= len(magic); head = head[min(SuperblockBytes, len(head)):] {
@@ -326,9 +326,9 @@ func IsFilter(head []byte) bool {
 // highest generation (F2), with its slot and its geometry, after checking it. head is
 // the first OffRuntime bytes of the file, or all of a shorter file.
 //
-// Only slots that are not intact are skipped. If the newest intact superblock breaks
-// another rule or needs a newer program, that is an error: an older one beside it
-// describes a file that no longer exists.
+// Newest skips only slots that are not intact. If the newest intact superblock breaks
+// another rule or needs a newer program, Newest returns an error: an older superblock
+// beside it describes a file that no longer exists.
 func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
 	if n := min(len(head), len(magic)); n > 0 && len(head) < OffRuntime && string(head[:n]) != string(magic[:n]) {
 		return 0, nil, g, notFilter(RegionFile, "no magic: not a filter file")
@@ -367,9 +367,8 @@ func slotAt(head []byte, i int) *Superblock {
 	return (*Superblock)(head[i*SuperblockBytes : (i+1)*SuperblockBytes])
 }
 
-// check checks an intact superblock at offset off against the rules F3 to F7. The order
-// is such that fields that a later version may change are read only once the version is
-// known.
+// check checks an intact superblock at offset off against the rules F3 to F7. It checks the
+// version first, since a later version may change the other fields.
 func (s *Superblock) check(off int64) (g Geometry, err error) {
 	bad := func(field int, rule, format string, args ...any) (Geometry, error) {
 		return Geometry{}, corrupt(RegionSuperblock, off+int64(field), rule, format, args...)
@@ -459,9 +458,8 @@ func (s *Superblock) CheckFileSize(g Geometry, size int64) error {
 
 // CheckSlots checks every slot of a file that nobody writes to against F1. A slot must
 // be blank, or a copy of the newest superblock, or intact and older, or have no
-// checksum because a writer died while it stored the copy. The offset of an error is
-// that of the first byte at which the slot differs from what it most likely was: blank
-// or a copy.
+// checksum because a writer died while it stored the copy. The offset of an error is the
+// first byte at which the slot differs from what it most likely was: blank or a copy.
 func CheckSlots(head []byte, newest *Superblock) (damage []*CorruptError) {
 	for i := range SuperblockSlots {
 		s := slotAt(head, i)

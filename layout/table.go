@@ -8,13 +8,13 @@ package layout
 // image of a line. Code that uses little of a table takes a small interface: a lookup takes
 // [Looks], the stash [Classes], a check [Checks], a search for a path place.Table.
 //
-// What only some layouts have is not here: [Hosts], and the kernels. Who calls them asks a table for
-// them once.
+// Methods that only some layouts have are not here but in [Hosts], and in the interfaces of the
+// kernels. Their callers ask a table once whether it has them.
 type Table interface {
 	Kind() Kind
 	Params() Params
 
-	// Hash is an inverse of Split: it returns the lowest hash with that item.
+	// Hash is an inverse of Split: it returns the lowest hash of an item.
 	Hash(it Item) uint64
 	// Items appends the items of the image of a line, as far as it is not damaged.
 	Items(dst []Item, l *Line, line uint64) []Item
@@ -30,12 +30,11 @@ type Table interface {
 	Place(l *Line, it Item, s *Stores) bool
 	// Remove removes one copy of the item from l and reports whether there was one.
 	Remove(l *Line, it Item, s *Stores) bool
-	// Victims returns, in the memory of dst, the items of l each of whose removal lets Place put the
-	// item; of a damaged line, none.
+	// Victims returns, in the memory of dst, the items of l that make room for the item: after the
+	// removal of any one of them, Place can put it. A damaged line has none.
 	Victims(dst []Item, l *Line, it Item) []Item
-	// Free returns the number of free slots of a line, whose words are those that Words says,
-	// or more. A writer may be storing to them. In a layout that is one of Hosts, the slots are
-	// for items at home.
+	// Free returns the number of free slots of a line, for items at home if the table is a
+	// [Hosts]. words has at least the words that Words names. A writer may be storing to them.
 	Free(words []uint64, line uint64) uint64
 
 	Looks
@@ -104,25 +103,25 @@ const MostCost = 2
 const MostRoom = 3
 
 // Hosts is a Table whose lines have overflow bits and know their guests, the items that are not in
-// their home line. So it is known at every instant which overflow bits are needed, and the others are
-// cleared. In any other table, every lookup goes on to the second line.
+// their home line. So a writer knows at every instant which overflow bits are needed, and clears the
+// others. In any other table, every lookup goes on to the second line.
 type Hosts interface {
 	// The guests of a line; l is its image.
 
 	// IsGuest reports whether an item is seen from its other line.
 	IsGuest(it Item) bool
-	// Unhash is an inverse of Hash for guests as well. Split takes every hash for that of
-	// a key, seen from home.
+	// Unhash is an inverse of Hash for guests as well. Split takes every hash for the hash
+	// of a key, and returns the item seen from home.
 	Unhash(h uint64) Item
-	// Leavers returns, in the memory of dst, the items whose leaving makes room for an item in
-	// l, in the order in which they are to be tried: those of the least Cost first. Of those
-	// that share their overflow bits and so their other line, it has only the first. If itself
-	// is set, the item is one of them, before others of its cost.
+	// Leavers returns, in the memory of dst, the items that make room for an item in l by
+	// leaving, in the order in which they are to be tried: by rising Cost. Of items that share
+	// overflow bits, and so their other line, it returns only the first. If itself is set, the
+	// item is one of the leavers, before others of the same cost.
 	Leavers(dst []Item, l *Line, it Item, itself bool) []Item
 	// GuestRoom returns how many guests a line has room for.
 	GuestRoom(l *Line) uint64
-	// Related returns a guest in l, the image of it.Line, that has the home and the
-	// overflow bits of it, a guest there, and how many such guests there are.
+	// Related takes a guest it of l, the image of it.Line. It returns a guest in l with the
+	// same home and overflow bits, and how many such guests there are.
 	Related(l *Line, it Item) (guest Item, n int)
 	// Absent returns, in the memory of dst, what Related needs for each overflow bit that
 	// is set in a line.
@@ -143,28 +142,28 @@ type Hosts interface {
 	// words it has changed in s, as SetOverflow does. It needs no guard: the last item
 	// that needed the bits has been deleted, or the Place that brought it home had one.
 	ClearOverflow(l *Line, home Item, s *Stores)
-	// MakeBits makes the overflow bits of the lines [from, to) again: those that guests
-	// and the stash need, and no other. It calls store for each word that changes, by its
-	// number in the region.
+	// MakeBits computes the overflow bits of the lines [from, to) anew: it sets the bits
+	// that guests and the stash need, and no other. It calls store for each word that
+	// changes, by its number in the region.
 	MakeBits(v *View, from, to uint64, store func(word, value uint64))
-	// CheckBits returns the first of the lines [from, to) that has a guest whose overflow
-	// bits are not set at home, and says so, or nil.
+	// CheckBits looks in the lines [from, to) for a guest whose overflow bits are not set
+	// at home. It returns the first such line and an error, or nil.
 	CheckBits(region []uint64, from, to uint64) (line uint64, err error)
 
 	// Builds, which put many items into a line at once.
 
-	// Fill puts the items of sorted hashes, whose home line is the empty line l, into it, as Place one
-	// by one would. It appends to beyond the hashes that do not fit, in order.
+	// Fill puts the items of sorted hashes into the empty line l, which is their home line. The line
+	// becomes what calls of Place one by one would make of it. Fill appends the hashes that do not
+	// fit to beyond, in order.
 	Fill(l *Line, hashes, beyond []uint64) []uint64
 	// Gather fills c with the items of a full line and those of the sorted hashes that
 	// have come to it, in this order. There may be at most as many hashes as the line
 	// has slots. Every item is marked as one that stays.
 	Gather(c *Crowd, l *Line, line uint64, came []uint64)
-	// Part puts as many items of c into l as it has room for and returns the hashes that
-	// the others have in their other lines. It chooses items that together leave few
-	// overflow bits in l, beside those that are set already; among items that leave no
-	// further bits, those with the most room. If too few items may leave, ok is false, and l
-	// is as it was.
+	// Part puts as many items of c into l as l has room for. It returns the hashes of the
+	// others, seen from their other lines. It chooses items that together leave few overflow
+	// bits in l, beside those that are set already; among items that leave no further bits,
+	// those with the most room. If too few items may leave, ok is false, and l is as it was.
 	Part(c *Crowd, l *Line) (left []uint64, ok bool)
 }
 

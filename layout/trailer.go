@@ -51,8 +51,8 @@ func Trailer(sb *Superblock, g Geometry, table []byte) (t [trailerBytes]byte) {
 
 // CheckTail checks the end of a sealed file, from OffTable on, against F9: it has the
 // trailer that follows from its superblock and its table, with zero bytes around it.
-// The offset of the error is that of the first wrong byte or, if several bytes of the
-// table are damaged, the start of the table.
+// The offset of the error is the first wrong byte or, if several bytes of the table are
+// damaged, the start of the table.
 func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
 	table := tail[:4*g.Chunks]
 	at := g.OffTrailer - g.OffTable
@@ -78,9 +78,9 @@ func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
 	return nil
 }
 
-// CheckChunk checks chunk i against its stored checksum (F8). The offset of the error
-// is that of the damaged byte if one byte explains the difference, otherwise that of
-// the chunk.
+// CheckChunk checks chunk i against its stored checksum (F8). The offset of the error is
+// the damaged byte if one byte explains the difference, and otherwise the start of the
+// chunk.
 func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError {
 	sum := ChunkChecksum(chunk)
 	if sum == stored {
@@ -102,8 +102,8 @@ func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError 
 // locateByte finds the byte whose damage alone changes the CRC32C of n bytes by diff. CRC is
 // linear: if byte i is damaged by e, diff is the CRC register after e and n-1-i zero bytes,
 // whatever the other bytes are. So locateByte takes the register back by one zero byte at a
-// time, and looks whether a single byte leads to it. It returns 0 and false if that happens
-// nowhere, or more than once.
+// time. Each time it checks whether damage of a single byte gives this register. It returns
+// 0 and false if no position does, or more than one.
 func locateByte(diff uint32, n int) (i int, ok bool) {
 	var byTop [256]byte // the top bytes of the table's entries are all different
 	for e, r := range castagnoli {

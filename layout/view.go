@@ -42,7 +42,8 @@ func (v *View) At(word uint64) uint64 {
 	return loadWord(v.Runtime, word-WordRuntime)
 }
 
-// counters returns the sum of the epoch and of all removal counters, and in bit 0 whether one is odd.
+// counters returns the sum of the epoch and all removal counters, and in bit 0 of odd whether one of
+// them is odd.
 func (v *View) counters() (sum, odd uint64) {
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	e, s := atomic.LoadUint64(&runtime[RuntimeEpoch]), atomic.LoadUint64(&runtime[RuntimeStashCounter])
