@@ -26,9 +26,10 @@ func init() {
 }
 
 // loads keep the lookups of absent keys that read a second line below 9 in 100, for as long as the
-// filter lives, and inserts away from the load at which one in millions finds no room. Beyond,
-// both soon become more, since a guest takes more room than an item at home; most of all where
-// remainders are short. Below, other parameters use the space better.
+// filter lives, and stay below the load at which one insert in millions finds no room. At higher
+// loads, second lines and failed inserts soon become more, most of all where remainders are short,
+// since a guest takes more room than an item at home. At lower loads, other parameters use the
+// space better.
 func loads(p layout.Params) layout.Loads {
 	const shortest, least, most = 93, 94, 95
 	switch {
@@ -53,16 +54,16 @@ func params() (all []layout.Params) {
 	return all
 }
 
-// matchRate returns the probability that one of n stored fingerprints equals that of an
-// absent key.
+// matchRate returns the probability that one of n stored fingerprints equals the
+// fingerprint of an absent key.
 func matchRate(p layout.Params, n float64) float64 {
 	return -math.Expm1(n * math.Log1p(-1/float64(p.Fingerprints())))
 }
 
-// The bounds of a search for a path of moves. searchLines serves the last inserts before
-// a table is full. Every item of a line may leave it, so in tables of any size such a search
-// goes at most searchDepth moves deep. pathMoves is twice that: it ends no search, and bounds the
-// words of an operation.
+// The bounds of a search for a path of moves. searchLines is enough for the last inserts before a
+// table is full. Every item of a line may leave it, so in tables of any size a search of so many
+// lines goes at most searchDepth moves deep. pathMoves is twice searchDepth: it never ends a
+// search, but bounds the words that an operation changes.
 const (
 	searchLines = 64
 	searchDepth = 4

@@ -58,7 +58,8 @@ const _ = uint(oneItem - 1 - 2*maxSlots*layout.MostRoom)
 
 // Part implements layout.Hosts. Guests go home first, those with the most room there before
 // others. Then items leave in the directions whose bits are set, and then in one direction
-// after the other: that in which the items have the most room, all together.
+// after the other, beginning with the direction in which its items together have the most
+// room.
 func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64, ok bool) {
 	home, guests := uint64(0), uint64(0)
 	var q queue

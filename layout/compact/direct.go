@@ -2,7 +2,8 @@ package compact
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// A direct has what the kernels for single keys need. In a set, they find both by the layout.Direct.
+// A direct has what the kernels for single keys need. In a set, a kernel finds it by the address of
+// its layout.Direct.
 type direct struct {
 	layout.Direct
 	table *table

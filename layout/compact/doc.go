@@ -1,9 +1,10 @@
 // Package compact is the layout Compact. The order of the fingerprints in a bucket carries
-// no information, and not keeping it saves log2(b!)/b bits a slot. So Compact takes the
-// semi-sorted buckets of the paper (section 4.2) to their limit: a line is one bucket. A
-// fingerprint is a quotient, one of Q, and a remainder of r bits; of the quotients only the
-// counts are kept, as in a quotient filter (Bender et al., "Don't Thrash", 2012; Pandey et
-// al., "Vector Quotient Filters", 2021, have a line of 512 bits).
+// no information, and leaving this information out saves log2(b!)/b bits a slot. So Compact
+// takes the semi-sorted buckets of the paper (section 4.2) to their limit: a line is one
+// bucket. A fingerprint is a quotient, one of Q, and a remainder of r bits; for quotients,
+// a line keeps only how many of its items have each, as in a quotient filter (Bender et
+// al., "Don't Thrash", 2012; Pandey et al., "Vector Quotient Filters", 2021, have a line of
+// 512 bits).
 //
 //	bit 511        496      492                            1+Q+b             0
 //	    ┌──────────┬────────┬────────┬──────┬─────┬───────────┬───────────────┐
@@ -25,23 +26,24 @@
 // that it was asked for, not the next lower power of two. N items in all the lines match N of the
 // fingerprints of all lines, wherever they are: that is the rate, exactly.
 //
-// More quotients and shorter remainders make a line that holds as many items with less space, but for
-// the bits of the counts. The counts take two words where batches are to be fast, so Q ends at 64 (a
-// word has a bit for each); from 16 on, fewer never take less space at the same rate.
+// With more quotients, remainders are shorter but the counts take more bits. Q is at most 64: then
+// the counts fit into two words, which makes batches fast, and a word has a bit for each quotient. Q
+// is at least 16: fewer quotients never take less space at the same rate.
 //
 // # Guests
 //
 // A filter must know which items are away from home, or it can never clear an overflow bit:
 // after deletes and inserts all are set, and every lookup reads a second line. So a line
 // keeps its guests apart from the items at home. A guest is kept with its quotient, and
-// takes ⌈log2 Q⌉ bits more. In return no item matches the keys of two homes: an item at home
-// matches only keys of its line, and a guest only those of its own home.
+// takes ⌈log2 Q⌉ bits more. In return no item matches keys of two home lines: an item at
+// home matches only keys of its line, and a guest matches only keys of its own home line.
 //
 // The other line of an item follows from the low 4 bits of its remainder, its direction,
-// and each direction has an overflow bit of its own. So all items of a home that are away in
-// one direction are in one line, and all guests that have come to that line in this direction
-// are of that home. When one of them comes home or is deleted, the line shows whether others
-// remain; if none does, the bit is cleared. No count is kept, and no sweep is needed.
+// and each direction has an overflow bit of its own. So all items that have left a home line
+// in one direction are in one other line, and all guests that have come to that line in this
+// direction are from this home line. When one of these guests comes home or is deleted, the
+// line shows whether others remain. If none remains, the bit is cleared. This needs no
+// counters, and no sweep through the table.
 //
 // The items at home, the guests and the overflow bits determine the image of a line, and an
 // empty line is 0.
@@ -50,7 +52,7 @@
 //
 // The distances to the other lines are the Fibonacci numbers from 1 to 1,597. Half of the other
 // lines are in the same page of memory or the next. Yet the items of crowded neighbouring lines
-// reach lines with room. Larger distances do not serve lookups better.
+// reach lines with room. Larger distances make no difference to lookups.
 //
 // # Alternatives
 //
@@ -78,8 +80,9 @@
 // would go to the stash.
 //
 // What each costs at a load of 95 %, with 64 quotients and remainders of 7 bits, over a life in which
-// random keys are replaced. (A program measured it that is no longer here: a line was a list of items
-// with a budget of bits.) Second lines are the share of lookups of absent keys that read one.
+// random keys are replaced. (The program that measured this is no longer here. In it, a line was a
+// list of items with a budget of bits.) Second lines are the share of lookups of absent keys that
+// read one.
 //
 //	            bits   rate     second lines after 0, 1, 5    away    moves an   in the stash
 //	            a key           and 50 turnovers, %                   operation  at 98 %
@@ -93,9 +96,9 @@
 //
 // # What guests cost
 //
-// In a line without guests, which deletes wear out, a key takes fewer bits at the same rate: half a
-// bit less at 1 %, and 0.8 bits less at 0.01 %. Build makes lines with guests all the same, even for
-// somebody who never deletes. Adding guests later would require the keys or kept hashes, since the line
-// of a key depends on the number of lines; until then deletes would have to be refused. And readers in
-// all languages would have one more layout to know.
+// In a layout without guests, which deletes wear out, a key takes fewer bits at the same rate: half
+// a bit less at 1 %, and 0.8 bits less at 0.01 %. Build makes lines with guests all the same, even
+// for somebody who never deletes. Adding guests later would require the keys or kept hashes, since
+// the line of a key depends on the number of lines; until then deletes would have to be refused. And
+// readers in all languages would have one more layout to know.
 package compact

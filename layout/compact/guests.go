@@ -2,17 +2,18 @@ package compact
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// Guests: the items that are not in their home line. Guest i of a line is the bits below
-// guest i-1, its quotient and its remainder; they are in ascending order. A guest has come in the
-// direction of its fingerprint, so all guests of one direction in a line have the same home,
-// and no other line has guests of that home and direction. The overflow bit of a direction is
+// Guests: the items that are not in their home line. Guest i of a line is the bits below guest
+// i-1: its quotient and its remainder. Guests are in ascending order. A guest has come in the
+// direction of its fingerprint, so all guests of one direction in a line have the same home, and
+// no other line has guests of that home and direction. The overflow bit of a direction is
 // therefore set exactly as long as that line, or the stash, has such an item.
 
 func guestsOf(l *layout.Line) uint64 {
 	return layout.LoadOf(l, lastWord) >> (guestsEnd % 64) % (1 << guestBits)
 }
 
-// guestAt returns the fingerprint of a guest. As in run, the words may not belong together.
+// guestAt returns the fingerprint of a guest. As in run, the words may come from different
+// instants.
 func (t *table) guestAt(l *layout.Line, i uint64) uint64 {
 	return window(l, guestsEnd-(i+1)*t.guest) & (1<<t.guest - 1)
 }
@@ -52,13 +53,13 @@ func (t *table) removeGuest(l *layout.Line, fp uint64) bool {
 	return false
 }
 
-// unused returns the bits between the slots in use and the guests. It is negative in a
-// damaged line alone.
+// unused returns the bits between the slots in use and the guests. Only in a damaged line
+// is it negative.
 func (t *table) unused(home, guests uint64) int64 {
 	return int64(guestsEnd-t.counts) - int64(home*t.r+guests*t.guest)
 }
 
-// hasRoom reports whether a line has room for an item more.
+// hasRoom reports whether a line has room for one more item.
 func (t *table) hasRoom(home, guests uint64, bucket uint32) bool {
 	if bucket == aGuest {
 		return guests < mostGuests && t.unused(home, guests) >= int64(t.guest)

@@ -7,10 +7,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// What the guests of a line are for: which items may leave, and which overflow bits it needs.
+// This file tells, from the guests of a line, which items may leave the line and which
+// overflow bits it needs.
 
-// Victims: a guest needs more room than an item at home leaves behind; and at home there are no
-// more than b, whoever else leaves. A damaged line has none.
+// Victims: the items at home are victims if one fewer of them makes room, and so are guests. A
+// guest needs more bits than an item at home leaves free; and a line with b items at home gets
+// no further one, whatever guests leave. A damaged line has none.
 func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item) []layout.Item {
 	dst = dst[:0]
 	var fps [maxSlots]uint32
@@ -80,8 +82,8 @@ func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itsel
 	return dst
 }
 
-// SetOverflow needs no guard: it changes only the last word, and no item in it. A guest
-// leaves no bit behind.
+// SetOverflow needs no guard: it changes only overflow bits, in the last word. A guest that
+// leaves sets no bit.
 func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Stores) {
 	if mask := overflowBit(uint64(it.Fp)); it.Bucket == atHome && l[lastWord]&mask == 0 {
 		l[lastWord] |= mask
@@ -122,7 +124,7 @@ func (t *table) Related(l *layout.Line, it layout.Item) (guest layout.Item, n in
 }
 
 // ClearOverflow implements layout.Hosts. It needs no guard: the last item that needed the bit
-// has been deleted, or has come home since, and that was guarded.
+// has been deleted, or has come home, which was guarded.
 func (t *table) ClearOverflow(l *layout.Line, home layout.Item, stores *layout.Stores) {
 	if mask := overflowBit(uint64(home.Fp)); l[lastWord]&mask != 0 {
 		l[lastWord] &^= mask
@@ -141,8 +143,9 @@ func (t *table) Absent(dst []layout.Item, l *layout.Line, line uint64) []layout.
 	return dst
 }
 
-// MakeBits implements layout.Hosts. Others may do so for other lines at the same time, if they
-// store atomically: that leaves the guests alone, but is in the same words.
+// MakeBits implements layout.Hosts. Several goroutines may call it for different lines at the
+// same time if store is atomic: overflow bits are in words that have guests too, and others
+// read these meanwhile.
 func (t *table) MakeBits(v *layout.View, from, to uint64, store func(word, value uint64)) {
 	stashed := map[uint64]uint64{} // of the lines that have items in the stash
 	layout.StashClasses(v.Stash, func(c layout.Class, _ uint64) {
@@ -231,8 +234,9 @@ func (t *table) CheckBits(region []uint64, from, to uint64) (line uint64, err er
 	return 0, nil
 }
 
-// Probe averages over the fingerprints, all about equally likely. The guests of a line stand
-// for the items that are away from it: there are as many of either in a table.
+// Probe averages over the fingerprints, all about equally likely. It takes the number of
+// guests of a line for the number of items that are away from it: in a whole table they are
+// equal.
 func (t *table) Probe(l *layout.Line, _ uint64) layout.Absent {
 	items := min(t.items(l), t.b) + guestsOf(l)
 	return layout.Absent{

@@ -10,13 +10,13 @@ import (
 // The image of a line: items at home are found by the counts, in slots; guests are a list from
 // the top down. The slots in use and the guests grow towards each other.
 
-// run finds the items of a quotient: the first, and how many. It loads words one by one,
-// of a line that a writer may be storing to; then they may not belong together, and the
-// result, and whatever follows from it, means nothing.
+// run finds the items of a quotient: the first, and how many. It loads words one by one. If
+// a writer stores to the line meanwhile, the words come from different instants; then the
+// result means nothing, nor does anything that follows from it.
 func (t *table) run(l *layout.Line, quotient uint64) (first, n uint64) {
-	// The zeros of the counts are bits of x, as are those of what is after the counts,
-	// where neither the quotient nor the end of its items is.
-	// Branch-free: a branch on the word that holds the quotient would mispredict.
+	// x has a bit for each zero of the counts. It also has bits for the zeros after the
+	// counts, but the quotient and the end of its items come before these. Branch-free: a
+	// branch on the word that holds the quotient would mispredict.
 	x, next := ^layout.LoadOf(l, 0), ^layout.LoadOf(l, 1)
 	zeros := uint64(bits.OnesCount64(x))
 	later := uint64(int64(zeros-1-quotient) >> 63) // every bit, where quotient ≥ zeros
@@ -36,7 +36,7 @@ func (t *table) run(l *layout.Line, quotient uint64) (first, n uint64) {
 	return at - quotient, t.runOn(l, at+1)
 }
 
-// runOn counts the bits 1 from one on, where they may go on in the next word.
+// runOn counts the one bits from a bit on, also in the next word.
 func (t *table) runOn(l *layout.Line, from uint64) (n uint64) {
 	for i := from / 64; i < uint64(t.countWords); i++ {
 		from %= 64
@@ -50,8 +50,9 @@ func (t *table) runOn(l *layout.Line, from uint64) (n uint64) {
 }
 
 // look reports whether a line has a fingerprint, and whether a lookup that does not find it
-// goes on to the next one. What run says holds for it, too. A kernel has an instruction that
-// selects, and is faster unless a run is very long.
+// goes on to the next line. As with run, the result means nothing if a writer stores to the
+// line meanwhile. A kernel has an instruction for selecting a bit, and is faster unless a
+// run is very long.
 func (t *table) look(l *layout.Line, fp uint64) (found, beyond bool) {
 	match, away := t.lookInGo(l, fp)
 	return match != 0, away != 0
@@ -59,8 +60,8 @@ func (t *table) look(l *layout.Line, fp uint64) (found, beyond bool) {
 
 // lookInGo returns a value other than 0 if the line has the fingerprint, and 1 if its
 // overflow bit is set. No branch depends on either: it would mispredict half the
-// time. A run that goes on in the next word, or has more remainders than fit a word, is
-// left to findLong.
+// time. It calls findLong for a run that goes on in the next word, or that has more
+// remainders than fit a word.
 func (t *table) lookInGo(l *layout.Line, fp uint64) (match, away uint64) {
 	width := uint64(64) // of the remainders of the run
 	if t.countWords <= 2 {
@@ -158,8 +159,9 @@ func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) 
 	return n, nil
 }
 
-// find returns the slot of the first copy of a fingerprint, or the one it would get, and
-// the end of the items of its quotient. ok is false if the counts are impossible.
+// find returns the slot of the first copy of a fingerprint, or the slot that the
+// fingerprint would get, and the end of the items of its quotient. ok is false if the
+// counts are impossible.
 func (t *table) find(l *layout.Line, fp uint64) (slot, end uint64, ok bool) {
 	slot, n := t.run(l, fp>>t.r)
 	items := t.items(l)
@@ -219,8 +221,8 @@ func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bo
 	return true
 }
 
-// Fill: sorted hashes of a line are in the order of their fingerprints, so the image is
-// made in one pass. The first ones get the slots.
+// Fill: sorted hashes of a line are in the order of their fingerprints, so Fill makes the
+// image in one pass. The first hashes get the slots.
 func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	var fps [maxSlots]uint32
 	n := min(len(hashes), int(t.b))
@@ -262,13 +264,13 @@ func (t *table) encode(l *layout.Line, fps []uint32) {
 	l[at%layout.BlockWords] |= word
 }
 
-// list lists the words of a line that differ from those before.
+// list lists the words of a line that differ from the words before the change.
 //
 // All of them are guarded, even those of an insert or of a change in a single word. A
 // change of counts and remainders usually spans several words, and between its stores no
-// item of the line can be read. And a lookup may load one word before an earlier change
-// and another after this one: counts of the one with remainders of the other show items
-// that never were, and hide some that were there all the time.
+// item of the line can be read. And a lookup may load one word before an earlier change and
+// another after this one. Counts from one instant with remainders from another show items
+// that never were, and hide items that were there all the time.
 func list(l, before *layout.Line, stores *layout.Stores) {
 	for i, w := range l {
 		if w != before[i] {

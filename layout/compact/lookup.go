@@ -8,13 +8,13 @@ import (
 )
 
 // The lookups of Compact. A lookup reads five or six of the eight words of a line, which mean
-// something only together. So every change except of overflow bits is guarded. If no counter
-// moved, all other bits are of one instant. Overflow bits are in one word, and are set before
-// their item leaves.
+// something only together. So every change except of overflow bits is guarded: if no counter
+// has moved, all bits but overflow bits come from one instant. Overflow bits are in one word,
+// and are set before their item leaves.
 
-// LookAt asks for each word that it needs, and once: those of the counts, the last one,
-// and those of the remainders that the counts point to; or the last one and those of the
-// guests.
+// LookAt asks once for each word that it needs. For an item at home it needs the words of
+// the counts, the last word, and the words of the remainders that the counts point to. For
+// a guest it needs the last word and the words of the guests.
 func (t *table) LookAt(at func(word uint64) uint64, it layout.Item) (found, beyond bool) {
 	var l layout.Line
 	fp := uint64(it.Fp)
@@ -57,8 +57,8 @@ func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 	return layout.FirstLook(t, v, h)
 }
 
-// FirstLooks: the kernels are for tables whose counts are in two words at most, which is all but those
-// of the shortest fingerprints.
+// FirstLooks: the kernels are for tables whose counts are in two words at most: all tables but those
+// with the shortest fingerprints.
 func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
 	if isa() == kernel.Go || t.countWords > 2 {
 		hashes = hashes[:len(hashes)&^(kernel.Group-1)]
@@ -68,10 +68,10 @@ func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open [
 	return t.looks(batch{region: &v.Region[0]}, hashes, found, open)
 }
 
-// ahead is for how many hashes the lines are on their way, as in the kernels.
+// ahead is how many hashes earlier a line is prefetched, as in the kernels.
 const ahead = 16
 
-// looksInGo is what the kernels for one table do.
+// looksInGo does in Go what the kernels for one table do.
 func (t *table) looksInGo(region, hashes []uint64, found []bool, open []uint8) {
 	asked := 0
 	for i, h := range hashes {
@@ -87,7 +87,7 @@ func (t *table) looksInGo(region, hashes []uint64, found []bool, open []uint8) {
 	}
 }
 
-// FirstLooksInSet has the same kernels, with the file of each hash.
+// FirstLooksInSet is FirstLooks with the table of each hash.
 func (t *table) FirstLooksInSet(tables []atomic.Pointer[layout.Direct], hashes []uint64, found []bool, open []uint8) (done int) {
 	return t.looks(batch{tables: &tables[0], shards: uint64(len(tables))}, hashes, found, open)
 }
@@ -102,7 +102,7 @@ func (t *table) looks(b batch, hashes []uint64, found []bool, open []uint8) (don
 	return groups * kernel.Group
 }
 
-// width returns the widest look that there is on this machine.
+// width returns the widest look that this machine has.
 func (t *table) width() lookWidth {
 	switch {
 	case isa() != kernel.AVX512 || t.vectors == nil:
@@ -115,7 +115,7 @@ func (t *table) width() lookWidth {
 	return fourBytes
 }
 
-// Kernel is the ISA in use, unless PDEP is microcode there.
+// Kernel returns the name of the ISA in use, or of Go if PDEP is microcode on this machine.
 func (t *table) Kernel() string { return isa().String() }
 
 func isa() kernel.ISA {

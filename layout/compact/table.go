@@ -24,14 +24,14 @@ const (
 	mostFingerprints              = 1 << 31
 )
 
-// quotientBits returns the bits that one of so many quotients takes in a guest.
+// quotientBits returns how many bits a quotient takes in a guest.
 func quotientBits(quotients int) int { return bits.Len(uint(quotients - 1)) }
 
 // slotsOf returns b: the most items at home that leave a line room for a quotient. Each takes a
-// remainder and a bit of the counts. A guest is kept with its quotient, and so takes that much more. In
-// a line full of items at home, any of them can therefore leave to make room for a guest. Otherwise a
-// search for a path of moves would end at such lines, and some items would find no room in a table that
-// is far from full.
+// remainder and a bit of the counts. A guest takes its quotient and its remainder. slotsOf leaves so
+// much room that in a line full of items at home, any one of them can leave to make room for a
+// guest. Otherwise a search for a path of moves would end at such lines, and some items would find
+// no room in a table that is far from full.
 func slotsOf(p layout.Params) int {
 	return (guestsEnd - p.Quotients - 1 - quotientBits(p.Quotients)) / (p.RemainderBits + 1)
 }
@@ -68,8 +68,8 @@ type slotVectors struct {
 	values [layout.LineBytes]byte        // for each byte: mask of a remainder of up to 8 bits
 }
 
-// looks is how many a remainder takes at most. They begin at its bits 0 and 8, and 16 and 8 before its
-// end; with two looks, at 0 and 8 before its end.
+// looks is how many looks a remainder takes at most. Four looks begin at bits 0 and 8 of the
+// remainder, and 16 and 8 bits before its end. Two looks begin at bit 0 and 8 bits before its end.
 const looks = 4
 
 func (t *table) Kind() layout.Kind { return layout.Compact }
@@ -83,16 +83,17 @@ func (t *table) Split(h uint64) layout.Item {
 	return layout.Item{Line: line, Fp: t.fingerprint(rest)}
 }
 
-// fingerprint returns that of the rest of a hash: of a fraction, the quotient is the part before the
-// point when it is multiplied by their number, and the remainder the first bits behind it.
+// fingerprint returns the fingerprint of the rest of a hash. If the rest is taken as a fraction
+// below 1 and multiplied by Q, the quotient is the integer part of the product, and the remainder
+// the first r bits behind the point.
 func (t *table) fingerprint(rest uint64) uint32 {
 	fp, _ := bits.Mul64(rest, t.fingerprints)
 	return uint32(fp)
 }
 
 // Hash takes the upper half of the rests of a fingerprint for a guest and the lower for an item at home,
-// which is how Unhash tells them apart. In the hash of a key, the half says nothing, and Split ignores
-// it.
+// which is how Unhash tells them apart. In the hash of a key, the half means nothing, and Split
+// ignores it.
 func (t *table) Hash(it layout.Item) uint64 {
 	rest := layout.JoinHash(2*uint64(it.Fp)+uint64(it.Bucket), 0, 2*t.fingerprints)
 	return layout.JoinHash(it.Line, rest, t.lines)

@@ -1,8 +1,8 @@
-// Package hashes is the format of NAME.hashes, the file beside a filter that has its history: the hash
-// of the key of each operation, and what the operation means. A filter that keeps its hashes can be
-// rebuilt without its keys: larger, smaller, with another rate or in another layout. Like package
-// layout, this package works on words and opens no file. Package recovery describes when the file is
-// written.
+// Package hashes is the format of NAME.hashes, the file beside a filter that has the history of the
+// filter: the hash of the key of each operation, and what the operation means. A filter that keeps
+// its hashes can be rebuilt without its keys: larger, smaller, with another rate or in another
+// layout. Like package layout, this package works on words and opens no file. Package recovery
+// describes when the file is written.
 //
 // # The file
 //
@@ -17,10 +17,11 @@
 // The superblock of the filter has the identity of the file, the number of its pages that count,
 // which is at least B+3, and the check of the last of these: the last full page of the tail, or the
 // header if there is none. It also has the check of the last page of the tail, or 0 if all operations
-// are on full pages. Then the last page is the one of pages 1 and 2 that has this check. Every
-// checkpoint stores the last page anew, as the one of the two that the newest superblock does not count.
-// So what a superblock counts stays as it is until the next one is durable. Nothing else in the file
-// counts: what is there has been counted before, or its writer died before it was.
+// are on full pages. Then the last page is page 1 or 2, whichever has this check. Every checkpoint
+// stores the last page anew, as the page of the two that the newest superblock does not count. So
+// what a superblock counts stays as it is until the next one is durable. Nothing else in the file
+// counts: other pages were counted by an older superblock, or their writer died before one
+// counted them.
 //
 //	header     word 0 magic "MMAPFHSH"   1 version: 2   2 identity, a random number
 //	                3 items in the base  4 B            5 sum of their hashes, modulo 2^64
@@ -61,10 +62,10 @@
 //
 // # Positions
 //
-// The history of a filter is the operations that it had since it began, in their order. A position is a
-// place in it: how many operations are before it, and a chain over them, a word. It begins with number
-// and chain 0. An operation with op (1 insert, 2 delete, 3 at least one) and hash leads from one
-// position to the next:
+// The history of a filter is the operations that it had since it began, in their order. A position
+// is a place in the history: the number of operations before it, and a chain over these, a word. The
+// first position has number and chain 0. An operation with op (1 insert, 2 delete, 3 at least one)
+// and hash leads from one position to the next:
 //
 //	number + 1
 //	(rotl(chain xor hash, 29) + op) · 0x9E3779B97F4A7C15    mod 2^64
@@ -81,18 +82,19 @@
 //	7   insert        0123456789abcdef   a30da9e41b0ebd57
 //	8   delete        0123456789abcdef   8d951b55fb41e4fa
 //
-// Item effects and times are not part of it. A rebuild begins no new history: the position of the new
-// base is that of the last operation in it. Two files that have the same position have the same history
-// up to there, even if one is a copy that went another way later. The superblock has the position of all
-// operations of the file up to its checkpoint, and a commit record of the log (package wal) that of its
-// last one.
+// Item effects and times are not part of the chain. A rebuild begins no new history: the new base
+// has the position after the last operation in it. Two files that have the same position have the
+// same history up to this position, even if one is a copy whose later operations differ. The
+// superblock has the position of all operations of the file up to its checkpoint, and a commit
+// record of the log (package wal) has the position after its last operation.
 //
 // # Times
 //
-// A time is that of the commit of an operation, in nanoseconds since 1970, by the clock of
-// the writer; but no commit has an earlier time than the one before it, whatever the clock says. The
-// tail has one time a second at most: an operation was committed less than a second after the time in
-// force. After a crash, the operations that were committed by the recovery have its time.
+// The time of an operation is the time of its commit, in nanoseconds since 1970, by the clock of the
+// writer; but no commit has an earlier time than the commit before it, whatever the clock says. The
+// tail has one time a second at most: an operation was committed less than a second after the time
+// in force. After a crash, operations that no commit had reached have the time of the
+// recovery.
 //
 // The base keeps the times of its items as ages. The times of all items of an age lie between
 // its first and its last time. A rebuild puts the operations of the tail into ages of their own
@@ -104,17 +106,18 @@
 // check of the page before it (8), and all words of the page, of which the check itself counts as
 // zero. If this CRC is 0, the check is 1. The pages have an order of their own here, in which a base
 // can be written before it is counted: 3 to B+2, then 0, then those from B+3 on, and then the last page
-// of the tail, with the number, 1 or 2, of the page that it is. Nothing is before the first; its check
-// counts as zero. So no page can be swapped for one of another file or another place, and the check of
-// the last page covers all pages before it.
+// of the tail, with the number, 1 or 2, of the page that it is. For the first page, the check of the
+// page before it counts as zero. So no page can be swapped for a page of another file or from
+// another place, and the check of the last page covers all pages before it.
 //
 // # What a history means
 //
 // The filter file keeps items, which are fingerprints; several keys may have the same. So what an
 // operation does to the items depends on what else is in the file: an InsertUnique leaves a key out if
-// an item of another one answers for it (the key leans on that item), and a delete of a key that is not
-// there takes an item of another one. What the operation means does not depend on it: rule K7. The
-// items of the file are, by class, those of the base and what the item effects of the tail add up to.
+// an item of another one answers for it (the key leans on that item), and a delete of a key that is
+// not there takes an item of another key. What the operation means does not depend on the items:
+// rule K7. The items of the file are, by class, those of the base and what the item effects of the
+// tail add up to.
 //
 // # Rules
 //

@@ -15,8 +15,8 @@ type Entry struct {
 	Number uint64 // in the history; ReadTail sets it
 }
 
-// timeKind is the kind of a time. That of an operation is its number, and in the upper bits what
-// it did to the items.
+// timeKind is the kind of a time. The kind of an operation is its op, with its item effect in
+// the upper bits.
 const timeKind = 0
 
 func (e *Entry) kind() uint64 { return uint64(e.Op) | uint64(e.Items+3)%3<<2 }
@@ -27,7 +27,8 @@ func entryOf(kind uint64) (e Entry, ok bool) {
 	return e, e.Op.May(e.Items)
 }
 
-// A Tail lays out pages of the tail. A copy of it can begin again where it was made.
+// A Tail lays out pages of the tail. A copy of a Tail goes on from where it was copied,
+// whatever happens to the original.
 type Tail struct {
 	write func(number uint64, p *Page) error
 	at    Place // of the page, when it is full
@@ -37,12 +38,13 @@ type Tail struct {
 	now   uint64          // time in force
 }
 
-// NewTail returns the layout of the pages of a tail from a place and a position on.
+// NewTail returns a Tail that begins at a place and a position.
 func NewTail(at Place, from layout.Position, write func(number uint64, p *Page) error) *Tail {
 	return &Tail{write: write, at: at, end: from}
 }
 
-// Resume goes on with a last page, which ReadTail has read: to is the position at its end.
+// Resume goes on with the last page of a tail. ReadTail has read the page, and to is the
+// position at its end.
 func (t *Tail) Resume(p *Page, to layout.Position) {
 	t.page, t.n, t.end, t.now = *p, int(p[0]>>countShift), to, p[2]
 	for i := range t.n {
@@ -86,8 +88,8 @@ func (t *Tail) add(kind, word uint64) error {
 // Position returns the position of the end.
 func (t *Tail) Position() layout.Position { return t.end }
 
-// End returns what counts once the last page is written as page number, 1 or 2; last is nil if there is
-// none, since all pages are full. Add may go on afterwards.
+// End returns the last page, which the caller writes as page number, 1 or 2, and what counts then.
+// last is nil if all pages are full. Add may go on afterwards.
 func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
 	counted = layout.Hashes{Identity: t.at.Identity, Pages: t.at.Number, Check: t.at.Before}
 	if t.n > 0 {
@@ -99,15 +101,15 @@ func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
 	return counted, last
 }
 
-// ReadTail calls each for the operations of a page of the tail. It returns the place of the page
-// after it, and the position there. The place of a last page has the number of the page that it is.
+// ReadTail calls each for the operations of a page of the tail. It returns the place of the next
+// page, and the position there. at.Number of the last page is 1 or 2.
 func ReadTail(p *Page, at Place, from layout.Position, each func(Entry)) (Place, layout.Position, error) {
 	if err := p.verify(at, 0); err != nil {
 		return at, from, err
 	}
 	n, now := p[0]>>countShift, p[2]
 	if n == 0 || n > tailEntries || p.From() != from {
-		return at, from, Corrupt(at.Number, "%d entries after operation %d, or after others than those of the page before it", n, p[1])
+		return at, from, Corrupt(at.Number, "%d entries after operation %d: not the operations that the page before it leads to", n, p[1])
 	}
 	for i := range int(n) {
 		word, kind := p[tailFirst+i], p.kind(i)
@@ -117,7 +119,7 @@ func ReadTail(p *Page, at Place, from layout.Position, each func(Entry)) (Place,
 		}
 		e, ok := entryOf(kind)
 		if !ok {
-			return at, from, Corrupt(at.Number, "entry %d is of no kind", i)
+			return at, from, Corrupt(at.Number, "entry %d has a kind that does not exist", i)
 		}
 		e.Hash, e.Time = word, now
 		from = from.After(e.Op, word)
@@ -132,5 +134,5 @@ func (p *Page) kind(i int) uint64 {
 	return p[tailKinds+i/kindsInWord] >> (i % kindsInWord * kindBits) & (1<<kindBits - 1)
 }
 
-// From returns the position at which a page of the tail says that it begins.
+// From returns the position that a page of the tail gives for its beginning.
 func (p *Page) From() layout.Position { return layout.Position{Number: p[1], Chain: p[3]} }

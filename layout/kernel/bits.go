@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// TestBits tests the bits of words at many positions: if the one at positions[i] is set, it
-// sets bit i%8 of set[i/8]. Other bits of set stay as they are. Positions are taken modulo
-// the number of bits, and len(words) is a power of two. Another goroutine may store to the
-// words meanwhile.
+// TestBits tests the bits of words at many positions: if the bit at positions[i] is set,
+// TestBits sets bit i%8 of set[i/8]. Other bits of set stay as they are. Positions are
+// taken modulo the number of bits, and len(words) is a power of two. Another goroutine may
+// store to the words meanwhile.
 //
-// It is for lookups that ask a small table whether they need to ask a large one. It is faster than
-// testing one bit after the other, since the cache misses of eight words overlap.
+// Lookups use it to ask a small table whether they need to ask a large one. TestBits is faster
+// than testing one bit after the other, since the cache misses of eight words overlap.
 func TestBits(words, positions []uint64, set []uint8) {
 	if groups := len(positions) / Group; InUse() == AVX512 && groups > 0 {
 		_ = set[groups-1] // the assembly checks no bounds

@@ -7,8 +7,8 @@ const maxBucket = 8
 // A bucket holds the fingerprints in the slots of a bucket; 0 is an empty slot.
 type bucket [maxBucket]uint32
 
-// maxPairWords is the most words that a bucket is in: one of 8 slots of 32 bits that does
-// not start at a word.
+// maxPairWords is the most words that a bucket is in: a bucket of 8 slots of 32 bits that
+// starts within a word.
 const maxPairWords = 5
 
 // bitsAt returns n bits of words, 1 to 64 of them, starting at a bit.
@@ -21,8 +21,8 @@ func bitsAt(words []uint64, bit, n uint64) uint64 {
 	return v & (1<<(n-1)<<1 - 1)
 }
 
-// firstBits returns 64 bits of words, starting at a bit of the first one. What follows the last
-// bit of the words is arbitrary.
+// firstBits returns 64 bits of words, starting at a bit of the first one. Bits past the end of
+// the words are arbitrary.
 func firstBits(words []uint64, bit uint64) uint64 {
 	next := min(1, len(words)-1)
 	return atomic.LoadUint64(&words[0])>>bit | atomic.LoadUint64(&words[next])<<1<<(63-bit)

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A table is a layout.Table of either.
+// A table is a layout.Table of Packed or SemiSorted.
 type table struct {
 	kind   layout.Kind
 	lines  uint64
@@ -22,8 +22,8 @@ type table struct {
 	ones, highs, inLane uint64
 }
 
-// register makes a layout known, whose changes touch at most so many words: of a slot or,
-// semi-sorted, of a bucket.
+// register makes a layout known. words is the most words that a change touches: the words
+// of a slot or, semi-sorted, of a bucket.
 func register(k layout.Kind, name string, params []layout.Params, lineBits func(layout.Params) int, words int) {
 	layout.Register(k, &layout.Spec{
 		Name:         name,
@@ -69,9 +69,9 @@ func pairLoads(p layout.Params) layout.Loads {
 	return layout.Loads{Least: most * 7 / 10, Usual: most, Most: most}
 }
 
-// pairPredict predicts the lookups of absent keys. Any item of its class is a
-// match, wherever it is: of N items in n buckets, N·2/n on average have one of its buckets
-// as home, and 1 in 2^f - 1 of these its fingerprint.
+// pairPredict predicts the lookups of absent keys. Any item of the class of a key is a
+// match, wherever it is. Of N items in n buckets, N·2/n on average have one of the two
+// buckets of the key as home, and 1 in 2^f - 1 of these has its fingerprint.
 func pairPredict(p layout.Params, items float64) layout.Absent {
 	return layout.Absent{Rate: -math.Expm1(2 * items * math.Log1p(-1/float64(p.Fingerprints()))), Second: 1}
 }
@@ -102,9 +102,10 @@ func pairCrowded(p layout.Params, lines, load float64) float64 {
 const mostKicks = 500
 
 // pathMoves is the most moves of a path, for each b. If a bucket has one slot, a search is two
-// paths that never branch, and each may be half of it. If it has 2, 4 or 8, a search branches, and in a
-// table that is as good as full it goes about 22, 10 or 6 moves deep. A path may have nearly twice as
-// many. So the bound ends no search, and limits the words that an operation may change.
+// paths that never branch, and each may be half of it. If a bucket has 2, 4 or 8 slots, a search
+// branches, and in a nearly full table it goes about 22, 10 or 6 moves deep. A path may have nearly
+// twice as many moves. So the bound never ends a search, but limits the words that an operation may
+// change.
 var pathMoves = map[int]int{1: mostKicks / 2, 2: 2*22 - 4, 4: 2*10 - 4, 8: 2 * 6}
 
 func (t *table) Split(h uint64) layout.Item {
@@ -154,13 +155,13 @@ func (t *table) read(words []uint64, bit uint64) (s bucket) {
 	return s
 }
 
-// rest returns how many bits a semi-sorted bucket has of a fingerprint beside its nibble.
+// rest returns how many bits of a fingerprint follow its nibble in a semi-sorted bucket.
 func (t *table) rest() uint64 { return uint64(t.f - nibbleBits) }
 
 func (t *table) slots(l *layout.Line, line uint64) bucket { return t.read(l[:], line*t.size%64) }
 
 // change sets the slots of a line to s and lists the words that it changed. adds says that
-// s has one more item and is otherwise the same.
+// s only has one more item than before.
 //
 // A packed slot that is in two words gets an item in two stores. Between them a lookup
 // reads part of an item that is not acknowledged yet, or is still at its source; the

@@ -9,8 +9,8 @@ import (
 // The buckets of the SemiSorted layout, the semi-sorted buckets of the paper (section 4.2, after
 // Bonomi et al.). The order of the four fingerprints in a bucket tells nothing; so
 // they are sorted, and of the 65,536 sequences of their top nibbles only the 3,876
-// that do not fall are left. 12 bits are enough to number them, where four nibbles
-// take 16: one bit a key is saved.
+// ascending ones are left. 12 bits are enough to number them, where four nibbles take 16:
+// one bit a key is saved.
 //
 //	bits 0-11            12 … f+7    …                   4f-5
 //	┌──────────────────┬───────────┬───────────┬───────────┬───────────┐
@@ -18,9 +18,8 @@ import (
 //	│ nibbles          │ the least │ second    │ third     │ greatest  │
 //	└──────────────────┴───────────┴───────────┴───────────┴───────────┘
 //
-// The whole fingerprints are sorted, empty slots, which are 0, among them: where
-// nibbles are equal, the rests do not fall. So a bucket has one image for what is
-// in it.
+// Whole fingerprints are sorted: where nibbles are equal, the rests ascend. Empty slots are
+// 0 and are sorted too. So a bucket with the same content always has the same image.
 //
 // With the nibbles p ≤ q ≤ r ≤ s, the number is p + C(q+1, 2) + C(r+2, 3) +
 // C(s+3, 4), with binomial coefficients C: how many sequences come before it when
@@ -65,8 +64,8 @@ var nibblesOf = func() (t [1 << numberBits]uint16) {
 	return t
 }()
 
-// decodeSorted returns the slots of a semi-sorted bucket that starts at a bit of words. rest is
-// how many bits a rest has, here and below.
+// decodeSorted returns the slots of a semi-sorted bucket that starts at a bit of words. Here
+// and below, rest is the number of bits of a rest.
 func decodeSorted(words []uint64, bit, rest uint64) (s bucket) {
 	nibbles := nibblesOf[bitsAt(words, bit, numberBits)]
 	for i := range sortedBucket {

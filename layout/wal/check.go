@@ -15,8 +15,8 @@ type checker [PageBytes]byte
 
 var checkers = sync.Pool{New: func() any { return new(checker) }}
 
-// record returns the check of a record: the CRC32C of everything it covers. words is all
-// but the last word.
+// record returns the check of a record: the CRC32C of all that the package essay names.
+// words is the record without its last word.
 func (c *checker) record(salt, lsn uint64, prev uint32, words []uint64, operation uint32) uint32 {
 	binary.LittleEndian.PutUint64(c[0:], salt)
 	binary.LittleEndian.PutUint64(c[8:], lsn)

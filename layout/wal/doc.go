@@ -36,7 +36,7 @@
 //	     4 generation         5 salt                    6 size of the log
 //	     7 CRC32C of words 0 to 6
 //
-// A header of another version is none: to a program, the log beside the file is not there (L1).
+// A header of another version does not count: the program takes the log for missing (L1).
 //
 // A generation ends where a checkpoint begins. The next one is in the other half, over the
 // segments of the generation before, or in a larger log. Until the checkpoint ends, the
@@ -78,8 +78,9 @@
 // # Records
 //
 // A record is what one operation stores to one block of 64 bytes. If the file keeps its hashes
-// (package hashes), the last record of an operation has what it means in the history too. If an
-// operation stores nothing, that is all that there is of it: a record without words.
+// (package hashes), the last record of an operation has the meaning of the operation in the
+// history too. If an operation stores nothing, it is a single record with this meaning and
+// without words.
 //
 //	word 0 bits 0-47: number of the first word, in the file
 //	       48: guarded, the operation takes a fingerprint away here, or changes words
@@ -96,11 +97,11 @@
 //	last word bits 0-31: check; bits 32-63, if bit 49 is set: the operation
 //	       number modulo 2^32
 //
-// With a history, not every item effect can be: an insert has 1; a delete has 2, or 0 if it took no
-// item; "at least one" has 1, or 0 if another item answers for the key. A record without words has
-// bits 49 and 59, 2 or 3 in bits 60 and 61, and no other: it is head, hash and last word, 24 bytes.
-// Its hash is word 1. (What is no record may have bit 59 and no hash. Take 24 bytes for it too; its
-// check shows that it is none.)
+// With a history, the item effect depends on the meaning: an insert has 1; a delete has 2, or 0 if
+// it took no item; "at least one" has 1, or 0 if another item answers for the key. A record without
+// words has bits 49 and 59, 2 or 3 in bits 60 and 61, and no other: it is head, hash and last word,
+// 24 bytes. Its hash is word 1. (Bytes that are no record may have bit 59 and no hash. Take 24
+// bytes of them too; the check shows that they are no record.)
 //
 // The check of a record is one CRC32C over these bytes, in this order: the salt (8), the
 // LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4),

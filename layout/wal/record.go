@@ -123,9 +123,9 @@ func recordLength(w0 uint64) uint64 {
 	return max(1+values+min(w0>>recordOp&3, 1)+1, recordWords)
 }
 
-// valid reports whether word 0 is that of a record: it has no unknown bits, its words are in one block,
-// and only the last record of an operation has an item effect and a history, which fit each other. One
-// without words has nothing but a history.
+// valid reports whether w0 can be word 0 of a record: it has no unknown bits, its words are in one
+// block, and only the last record of an operation has an item effect and a meaning in the history,
+// which fit each other. A record without words has only the meaning.
 func valid(w0 uint64) bool {
 	const effect = recordGrow | recordShrink
 	op, last := layout.Op(w0>>recordOp&3), w0&recordLast != 0

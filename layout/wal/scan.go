@@ -36,7 +36,8 @@ type Segment struct {
 	Time    uint64 // of its commit, or 0 if it has none
 }
 
-// Each calls do for the records of a segment, in order. log is the one that it is in.
+// Each calls do for the records of a segment, in order. log is the log that has the
+// segment.
 func (seg Segment) Each(log []uint64, do func(Record)) {
 	at := seg.Start
 	for range seg.Records {
@@ -47,7 +48,7 @@ func (seg Segment) Each(log []uint64, do func(Record)) {
 }
 
 // Ended yields the segments of a generation that has ended, in the log of a file that keeps its
-// hashes. It trusts the log: use it only for one that this process has written.
+// hashes. Ended checks nothing: use it only for a log that this process has written.
 func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 	return func(yield func(Segment) bool) {
 		checker := checkers.Get().(*checker)
@@ -72,9 +73,10 @@ func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 }
 
 // Scan reads the log of the generation that sb names, and of the one after it, up to the
-// end, and calls each, unless it is nil, for the records of whole operations, in order.
-// It must not keep them. promised is an LSN up to which the log is known to have been durable,
-// or 0. The later generation is in the log next, which may be the same as log, or nil.
+// end, and calls each, unless it is nil, for the records of whole operations, in order. each
+// must not keep a record. promised is an LSN up to which the log is known to have been
+// durable, or 0. The later generation is in the log next, which may be the same as log, or
+// nil.
 //
 // After a crash, a log may end anywhere past the last durable LSN. If it ends before that
 // LSN, it is damaged (L5).
@@ -89,10 +91,10 @@ func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(
 	return s.run(log, next, sb.Generation(), sb.LogSalt())
 }
 
-// Salvage is Scan for the log of a file that keeps its hashes and whose superblock may be lost: the
-// generation of a header that it has, and the next one. It begins at the LSN at which the log does, and
-// takes the length and the position from the first commit. It calls commit for each commit record that
-// fits the records before it.
+// Salvage is Scan for the log of a file that keeps its hashes and whose superblock may be lost. It
+// scans the generation of a header of the log, and the next one. It begins at the first LSN of the
+// log, and takes the length and the position from the first commit. It calls commit for each commit
+// record that fits the records before it.
 func Salvage(log, next []uint64, h Header, each func(*Record), commit func(Commit)) (Contents, error) {
 	s := scanner{each: each, kept: true, open: true, commit: commit}
 	if from, end := Half(uint64(len(log)), h.Generation); from+segmentHeadWords <= end && end <= uint64(len(log)) {
@@ -246,8 +248,9 @@ func (s *scanner) endCommit(segment uint64, c Commit) error {
 	return nil
 }
 
-// beginIsLost reports whether a segment has begun although its begin record is none. A half begins with
-// one of some generation, unless it is new. Elsewhere the first record shows it.
+// beginIsLost reports whether a segment has begun although its begin record is damaged. A half that
+// is not new begins with a begin record of some generation. Elsewhere the first record shows that
+// the segment has begun.
 func (s *scanner) beginIsLost(p part, segment uint64) bool {
 	if segment > p.from {
 		return s.isRecord(p, segment+segmentHeadWords, s.lsn+1, s.check)
@@ -260,8 +263,9 @@ func (s *scanner) beginIsLost(p part, segment uint64) bool {
 	return false
 }
 
-// goesOn reports whether a record follows the one at a word, which is wrong: chained to the check that
-// it has, whatever its length was, or to the one that it should have.
+// goesOn reports whether another record follows the wrong record at a word. The other record is
+// chained to the check that the wrong one has, whatever its length was, or to the check that it
+// should have.
 func (s *scanner) goesOn(p part, at, next uint64, check uint32) bool {
 	for n := at + recordWords; n <= min(at+maxRecordWords, p.end); n++ {
 		if s.isRecord(p, n, s.lsn+2, uint32(p.log[n-1])) {
@@ -298,8 +302,8 @@ func (s *scanner) endOperation(r *Record) {
 
 // LaterGeneration reports whether log belongs to the file of sb and has a header, a begin or
 // a commit record of a later generation than a recovery reads (L2). If so, the superblock of that
-// generation is lost. The header that shows whose log it is may have the salt of sb or of
-// the later generation.
+// generation is lost. The header that names the file may have the salt of sb or of the
+// later generation.
 func LaterGeneration(log []uint64, sb *layout.Superblock) bool {
 	_, ours := FindHeader(log, sb.UUID(), sb.LogSalt())
 	named := func(salt uint64) bool {

@@ -92,8 +92,8 @@ func (w *Writer) Room() uint64 {
 }
 
 // logAhead is how many words past its end the log is prefetched for writing: a log of
-// megabytes does not fit in the cache. They are eight cache lines, or twenty short records, and
-// planning the operations of these takes longer than a cache miss.
+// megabytes does not fit in the cache. So many words are eight cache lines, or twenty short
+// records; planning the operations of twenty records takes longer than a cache miss.
 const logAhead = 64
 
 // Append appends a record. There must be room for it.
@@ -114,7 +114,7 @@ func (w *Writer) Append(r *Record) {
 	w.records++
 }
 
-// begin stores the begin record, which shows the generation of the segment before it
+// begin stores the begin record. It shows the generation of the segment before the segment
 // has a commit record.
 func (w *Writer) begin() {
 	words := append(w.words[:0], beginMagic, w.generation, w.salt, w.lsn+1, uint64(w.check))

@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// Each runs f with each kernel that there is for this architecture. One that this machine
-// lacks is skipped, and says so.
+// Each runs f with each kernel that there is for this architecture. It skips a kernel that
+// this machine lacks, and logs that.
 func Each(t *testing.T, f func(t *testing.T)) {
 	names := []string{"go"}
 	if runtime.GOARCH == "amd64" {
