@@ -228,8 +228,8 @@ func (d *DB) follow(b *pebble.Batch, t *guard.Tx) (unknown bool, err error) {
 }
 
 // operation tells a transaction of an operation, and reports whether it may delete keys that nobody
-// knows. The key of a SingleDelete is one: if it was set more than once, what is uncovered is not
-// defined.
+// knows. The key of a SingleDelete is one: if it was set more than once, nobody knows which value
+// becomes visible.
 func (d *DB) operation(t *guard.Tx, kind pebble.InternalKeyKind, key, end []byte) (unknown bool, err error) {
 	switch kind {
 	case pebble.InternalKeyKindLogData, pebble.InternalKeyKindRangeKeySet, pebble.InternalKeyKindRangeKeyUnset, pebble.InternalKeyKindRangeKeyDelete:
