@@ -150,6 +150,36 @@ func (d *DB) AbsentBatch(keys [][]byte, absent []bool) {
 	}
 }
 
+// Has reports whether a key is there. It begins a transaction only if the filter says "maybe": that
+// costs more than to ask the filter.
+func (d *DB) Has(key []byte) (there bool, err error) {
+	filtered := d.filters(key)
+	if d.store.reserved(key) || filtered && d.guard.Absent(key) {
+		return false, nil
+	}
+	err = d.DB.View(func(txn *badger.Txn) error {
+		_, err := txn.Get(key)
+		return err
+	})
+	if there, err = found(err); filtered && err == nil {
+		d.guard.Found(key, there)
+	}
+	return there, err
+}
+
+// filters reports whether the filter may answer for a key.
+func (d *DB) filters(key []byte) bool {
+	return len(key) > 0 && d.unsure.Load() == 0 && !d.banned(key)
+}
+
+// found reports what the error of a Get says of its key.
+func found(err error) (bool, error) {
+	if err == badger.ErrKeyNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // DropAll is badger.DB.DropAll. The filter is rebuilt after it, and every answer is "maybe" until
 // then.
 func (d *DB) DropAll() error { return d.drop(d.DB.DropAll) }

@@ -6,10 +6,11 @@
 //
 // # Reads
 //
-// A read transaction asks the filter first. So does one that may write if the store does not detect
-// conflicts, except for keys that it has written itself. If the store detects conflicts, Get of a
-// transaction that may write always reaches the store: Badger must see the read, since the transaction
-// has to fail if another one creates the key. Iterators reach the store, and skip the guard's entries.
+// Get and Has of a read transaction ask the filter first. So do those of one that may write if the
+// store does not detect conflicts, except for keys that it has written itself. If the store detects
+// conflicts, those of a transaction that may write always reach the store: Badger must see the read,
+// since the transaction has to fail if another one creates the key. [DB.Has] begins no transaction for
+// what the filter knows to be absent. Iterators reach the store, and skip the guard's entries.
 //
 // # Writes
 //

@@ -80,11 +80,13 @@ func TestReserved(t *testing.T) {
 			keys = append(keys, []byte(guard.OwnerName+"\x00"), []byte(guard.OwnerName+"\xff"))
 		}
 		must(t, d.put(keys...))
+		must(t, d.guard.Doubt()) // so that lookups reach the store
 		must(t, d.Update(func(txn *Txn) error {
 			for _, key := range [][]byte{d.store.prefix, d.store.key([]byte("s")), d.store.key([]byte("any")), owner} {
 				set, del := txn.Set(key, nil), txn.Delete(key)
-				if _, get := txn.Get(key); set != ErrReserved || del != ErrReserved || get != badger.ErrKeyNotFound {
-					t.Errorf("%q: Set: %v, Delete: %v, Get: %v", key, set, del, get)
+				_, get := txn.Get(key)
+				if there, has := d.DB.Has(key); there || has != nil || set != ErrReserved || del != ErrReserved || get != badger.ErrKeyNotFound {
+					t.Errorf("%q: Set: %v, Delete: %v, Get: %v, Has: %t, %v", key, set, del, get, there, has)
 				}
 			}
 			return nil

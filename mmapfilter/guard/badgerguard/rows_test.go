@@ -88,16 +88,21 @@ func testOwnWrites(t *testing.T, d *testStore) {
 		txn, before := d.NewTransaction(true), d.GuardStats().Skipped
 		must(t, errors.Join(txn.Set(number(100), []byte("new")), txn.Delete(number(1))))
 		for key, there := range map[int]bool{0: true, 1: false, 100: true, 101: false} {
-			if _, err := txn.Get(number(key)); (err == nil) != there {
-				t.Errorf("key %d: %v", key, err)
+			_, err := txn.Get(number(key))
+			if has, hasErr := txn.Has(number(key)); (err == nil) != there || has != there || hasErr != nil {
+				t.Errorf("key %d: %v, there: %t, %v", key, err, has, hasErr)
 			}
 		}
 		if skipped := d.GuardStats().Skipped - before; (skipped == 0) != d.options.DetectConflicts {
 			t.Errorf("%d skipped: conflicts %t", skipped, d.options.DetectConflicts)
 		}
 		txn.Discard()
-		if _, err := txn.Get(number(200)); err != badger.ErrDiscardedTxn {
-			t.Errorf("after Discard: %v", err)
+		if _, err := d.DB.Has(nil); err != badger.ErrEmptyKey {
+			t.Errorf("no key: %v", err)
+		}
+		_, get := txn.Get(number(200))
+		if there, has := txn.Has(number(200)); get != badger.ErrDiscardedTxn || has != get || there {
+			t.Errorf("after Discard: %v, %v", get, has)
 		}
 	}
 }
@@ -346,8 +351,9 @@ func TestBanNamespace(t *testing.T) {
 		must(t, d.View(func(txn *Txn) error {
 			for i := range kept {
 				_, err := txn.Get(kept[i])
-				if _, is := txn.Get(banned[i]); err != nil || is != badger.ErrBannedKey {
-					t.Errorf("%v, banned: %v", err, is)
+				_, is := txn.Get(banned[i])
+				if _, has := d.DB.Has(banned[i]); err != nil || is != badger.ErrBannedKey || has != is {
+					t.Errorf("%v, banned: %v, %v", err, is, has)
 				}
 			}
 			return nil
@@ -359,6 +365,9 @@ func TestBanNamespace(t *testing.T) {
 			t.Errorf("the namespace of the entries: %v", err)
 		}
 		must(t, d.Close())
+		if _, err := d.DB.Has(kept[0]); err != badger.ErrDBClosed {
+			t.Errorf("closed: %v", err)
+		}
 		// Without an offset the keys are there again.
 		o.NamespaceOffset = -1
 		d = open(t, o, g)

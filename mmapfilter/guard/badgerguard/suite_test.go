@@ -113,6 +113,8 @@ func (d *testStore) Get(key string) (value []byte, err error) {
 	return value, err
 }
 
+func (d *testStore) Has(key string) (bool, error) { return d.DB.Has([]byte(key)) }
+
 func (d *testStore) AbsentBatch(keys []string) []bool {
 	return guardtest.AbsentBatch(keys, d.DB.AbsentBatch)
 }
@@ -127,9 +129,10 @@ type testTxn struct {
 	db *testStore
 }
 
-func (t testTxn) Close() error                { t.Discard(); return nil }
-func (t testTxn) Set(key, value string) error { return t.Txn.Set([]byte(key), []byte(value)) }
-func (t testTxn) Delete(key string) error     { return t.Txn.Delete([]byte(key)) }
+func (t testTxn) Close() error                 { t.Discard(); return nil }
+func (t testTxn) Set(key, value string) error  { return t.Txn.Set([]byte(key), []byte(value)) }
+func (t testTxn) Delete(key string) error      { return t.Txn.Delete([]byte(key)) }
+func (t testTxn) Has(key string) (bool, error) { return t.Txn.Has([]byte(key)) }
 
 func (t testTxn) Get(key string) ([]byte, error) {
 	item, err := t.Txn.Get([]byte(key))

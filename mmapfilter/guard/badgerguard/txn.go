@@ -79,9 +79,15 @@ func (t *Txn) Get(key []byte) (*badger.Item, error) {
 	return item, err
 }
 
+// Has reports whether a key is there, as Get does: it reads no value from the value log.
+func (t *Txn) Has(key []byte) (bool, error) {
+	_, err := t.Get(key)
+	return found(err)
+}
+
 // filters reports whether the filter may answer for a key.
 func (t *Txn) filters(key []byte) bool {
-	if len(key) == 0 || t.discarded || t.db.unsure.Load() > 0 || t.db.banned(key) {
+	if t.discarded || !t.db.filters(key) {
 		return false
 	}
 	if !t.update {

@@ -60,6 +60,21 @@ func (b *Bucket) Get(key []byte) []byte {
 	return value
 }
 
+// Has reports whether a key is there, as Get does, but reads no value: so it finds a key that this
+// transaction has put without one, too. A bucket is no key.
+func (b *Bucket) Has(key []byte) bool {
+	joined := b.join(key)
+	if !b.stale && b.tx.absent(joined) {
+		return false
+	}
+	k, value := b.engineBucket.Cursor().Seek(key)
+	there := k != nil && slices.Equal(k, key) && (value != nil || b.engineBucket.Bucket(key) == nil)
+	if !b.stale {
+		b.tx.found(joined, there)
+	}
+	return there
+}
+
 // Put is bbolt.Bucket.Put.
 func (b *Bucket) Put(key, value []byte) error {
 	if err := b.refuses(key); err != nil {

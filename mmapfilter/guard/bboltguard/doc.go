@@ -4,9 +4,9 @@
 //
 //	db, err := bboltguard.Open("my.db", 0o600, nil, nil)
 //
-// [DB], [Tx], [Bucket] and [Cursor] have the methods of their namesakes in bbolt. [Bucket.Get] asks the
-// filter first, in read transactions and in writable ones. Beside my.db lies my.db.mmf, the filter.
-// Directory example has a whole program.
+// [DB], [Tx], [Bucket] and [Cursor] have the methods of their namesakes in bbolt. [Bucket.Get] and
+// [Bucket.Has] ask the filter first, in read transactions and in writable ones. Beside my.db lies
+// my.db.mmf, the filter.
 //
 // # Keys
 //
@@ -29,8 +29,8 @@
 //	Tx.Rollback, an error or panic in Update      nothing
 //	Tx.Commit that fails                          takes the keys back, unless the transaction is there nonetheless
 //	DB.Batch                                      as Update; what a function does that is run again counts once
-//	Bucket.Get in a writable transaction          asks the store for what the transaction has put itself
-//	Bucket.Get in a read transaction              asks the store if keys have left the filter since it began
+//	Bucket.Get, Has in a writable transaction     asks the store for what the transaction has put itself
+//	Bucket.Get, Has in a read transaction         asks the store if keys have left the filter since it began
 //	CreateBucket, CreateBucketIfNotExists         nothing: a bucket has no keys at first
 //	DeleteBucket                                  reads the keys of the bucket and those within it, and deletes them
 //	MoveBucket                                    reads them, deletes them, and puts them with their new path

@@ -246,7 +246,7 @@ func testGetOwn(t *testing.T, d testStore) {
 			} else {
 				must(t, b.Delete([]byte("a")))
 			}
-			if got := b.Get([]byte("a")) != nil; got != want {
+			if got := b.Get([]byte("a")) != nil; got != want || b.Has([]byte("a")) != want {
 				t.Errorf("there: %t", got)
 			}
 		}
@@ -256,8 +256,23 @@ func testGetOwn(t *testing.T, d testStore) {
 		if s := d.GuardStats(); s.TruePositives != before.TruePositives || s.FalsePositives != before.FalsePositives {
 			t.Errorf("the filter was asked: %+v", s)
 		}
+		must(t, b.Put([]byte("a"), nil)) // there is no value, and it is no bucket
+		_, err := b.CreateBucket([]byte("in"))
+		must(t, err)
+		for name, want := range map[string]bool{"": false, "0": false, "a": true, "in": false, "z": false} {
+			if b.Has([]byte(name)) != want {
+				t.Errorf("%q is there: %t", name, !want)
+			}
+		}
 		return nil
 	})
+	must(t, d.guard.Doubt()) // so that lookups reach the store
+	must(t, d.View(func(tx *Tx) error {
+		if tx.Bucket([]byte("b")).Bucket([]byte("in")).Has(nil) {
+			t.Error("an empty bucket has a key")
+		}
+		return nil
+	}))
 }
 
 func testCreateBucket(t *testing.T, d testStore) {

@@ -95,6 +95,11 @@ func (d testStore) Get(key string) (value []byte, err error) {
 	return value, err
 }
 
+func (d testStore) Has(key string) (there bool, err error) {
+	err = d.View(func(t *Tx) error { there, err = testTx{t}.Has(key); return err })
+	return there, err
+}
+
 func (d testStore) AbsentBatch(keys []string) []bool {
 	joined := make([]string, len(keys))
 	for i, key := range keys {
@@ -118,13 +123,27 @@ type testTx struct{ *Tx }
 
 func (t testTx) Close() error { return t.Rollback() }
 
-func (t testTx) Get(key string) ([]byte, error) {
-	b := t.root
+// find returns the bucket of a key, or nil if there is none, and the key in it.
+func (t testTx) find(key string) (b *Bucket, name []byte) {
+	b = t.root
 	buckets, name := split(key)
 	for _, name := range buckets {
 		if b = b.Bucket([]byte(name)); b == nil {
 			return nil, nil
 		}
+	}
+	return b, name
+}
+
+func (t testTx) Has(key string) (bool, error) {
+	b, name := t.find(key)
+	return b != nil && b.Has(name), nil
+}
+
+func (t testTx) Get(key string) ([]byte, error) {
+	b, name := t.find(key)
+	if b == nil {
+		return nil, nil
 	}
 	value := b.Get(name)
 	if stored := b.engineBucket.Get(name); (value == nil) != (stored == nil) || !bytes.Equal(value, stored) {
@@ -169,12 +188,9 @@ func (t testTx) Set(key, value string) (err error) {
 }
 
 func (t testTx) Delete(key string) error {
-	b := t.root
-	buckets, name := split(key)
-	for _, name := range buckets {
-		if b = b.Bucket([]byte(name)); b == nil {
-			return nil
-		}
+	b, name := t.find(key)
+	if b == nil {
+		return nil
 	}
 	return b.Delete(name)
 }
@@ -276,8 +292,8 @@ func (d testStore) operation(w *guardtest.Worker, has map[string]string, top, b 
 		delete(has, path+string(k))
 		return c.Delete()
 	case n < 80:
-		if got := string(b.Get(name)); got != has[key] {
-			return fmt.Errorf("get %q in a writable transaction: %q, want %q", key, got, has[key])
+		if got, there := string(b.Get(name)), b.Has(name); got != has[key] || there != (got != "") {
+			return fmt.Errorf("get %q in a writable transaction: %q, there: %t, want %q", key, got, there, has[key])
 		}
 	case n < 90:
 		_, err := b.CreateBucketIfNotExists([]byte(child))

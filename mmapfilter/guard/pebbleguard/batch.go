@@ -60,6 +60,9 @@ func (b *Batch) Get(key []byte) ([]byte, io.Closer, error) {
 	return b.Batch.Get(key)
 }
 
+// Has reports whether a key is there; see [DB.Has] and [Batch.Get].
+func (b *Batch) Has(key []byte) (bool, error) { return has(b.Get(key)) }
+
 // NewIter is pebble.Batch.NewIter, without the reserved keys.
 func (b *Batch) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return b.Batch.NewIter(b.db.store.hide(o))
@@ -121,6 +124,9 @@ func (s *Snapshot) Get(key []byte) ([]byte, io.Closer, error) {
 	return s.db.getIn(s.view, s.Snapshot, key)
 }
 
+// Has reports whether a key is there; see [DB.Has].
+func (s *Snapshot) Has(key []byte) (bool, error) { return has(s.Get(key)) }
+
 // NewIter is pebble.Snapshot.NewIter, without the reserved keys.
 func (s *Snapshot) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
 	return s.Snapshot.NewIter(s.db.store.hide(o))
@@ -148,6 +154,9 @@ func (d *DB) NewEventuallyFileOnlySnapshot(ranges []pebble.KeyRange) *Eventually
 func (s *EventuallyFileOnlySnapshot) Get(key []byte) ([]byte, io.Closer, error) {
 	return s.db.getIn(s.view, s.EventuallyFileOnlySnapshot, key)
 }
+
+// Has reports whether a key is there; see [DB.Has].
+func (s *EventuallyFileOnlySnapshot) Has(key []byte) (bool, error) { return has(s.Get(key)) }
 
 // NewIter is pebble.EventuallyFileOnlySnapshot.NewIter, without the reserved keys.
 func (s *EventuallyFileOnlySnapshot) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {

@@ -101,9 +101,12 @@ func (d *DB) found(key []byte, err error) {
 // AbsentBatch is guard.Guard.AbsentBatch: Get would not ask the store for the keys that are absent.
 func (d *DB) AbsentBatch(keys [][]byte, absent []bool) { d.guard.AbsentBatch(keys, absent) }
 
-// Has reports whether a key is there.
-func (d *DB) Has(key []byte) (bool, error) {
-	_, c, err := d.Get(key)
+// Has reports whether a key is there. It is a Get: Pebble has the value beside the key, and a merge has
+// to be done to know.
+func (d *DB) Has(key []byte) (bool, error) { return has(d.Get(key)) }
+
+// has reports whether a Get has found its key.
+func has(_ []byte, c io.Closer, err error) (bool, error) {
 	if err == pebble.ErrNotFound {
 		return false, nil
 	}

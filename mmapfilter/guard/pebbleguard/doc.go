@@ -31,10 +31,10 @@
 //	                                there: by the methods for single operations, deferred ones, Apply,
 //	                                SetRepr or AddInternalKey. Kinds that Pebble's own batches do not have
 //	                                are refused with ErrNotFollowed
-//	indexed batches                 a Get asks the filter only while the batch is empty: the filter does
-//	                                not know what is in it
-//	NewSnapshot,                    a Get asks the filter, until keys have left that since; then it asks
-//	NewEventuallyFileOnlySnapshot   the store
+//	indexed batches                 Get and Has ask the filter only while the batch is empty: the filter
+//	                                does not know what is in it
+//	NewSnapshot,                    Get and Has ask the filter, until keys have left that since; then they
+//	NewEventuallyFileOnlySnapshot   ask the store
 //	NewIter, of all of these        the filter is not asked; reserved keys are skipped
 //	Checkpoint                      a copy without a filter: when it is opened, one is built
 //	Flush                           it waits for the filter to become durable, before the store has the table

@@ -33,8 +33,10 @@ func TestBatchReads(t *testing.T) {
 		b := d.NewIndexedBatchWithSize(100)
 		mustBe := func(k, want string) {
 			t.Helper()
-			if v, err := text(b.Get(key(k))); string(v) != want || err != nil {
-				t.Fatalf("%s: %q, %v", k, v, err)
+			v, err := text(b.Get(key(k)))
+			there, hasErr := b.Has(key(k))
+			if err = errors.Join(err, hasErr); string(v) != want || there != (want != "") || err != nil {
+				t.Fatalf("%s: %q, there: %t, %v", k, v, there, err)
 			}
 		}
 		mustBe("a", "store")
@@ -45,8 +47,9 @@ func TestBatchReads(t *testing.T) {
 		must(t, b.Delete(key("a"), nil))
 		mustBe("a", "")
 		must(t, errors.Join(b.Commit(nil), b.Close()))
-		if _, _, err := d.NewBatch().Get(key("a")); !errors.Is(err, pebble.ErrNotIndexed) {
-			t.Error(err)
+		_, _, err := d.NewBatch().Get(key("a"))
+		if there, hasErr := d.NewBatch().Has(key("b")); there || !errors.Is(err, pebble.ErrNotIndexed) || hasErr != err {
+			t.Error(err, hasErr)
 		}
 		mustKeep(t, d, 1)
 	})

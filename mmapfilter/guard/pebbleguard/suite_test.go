@@ -104,6 +104,7 @@ func text(v []byte, c io.Closer, err error) ([]byte, error) {
 }
 
 func (d *testStore) Get(key string) ([]byte, error) { return text(d.DB.Get([]byte(key))) }
+func (d *testStore) Has(key string) (bool, error)   { return d.DB.Has([]byte(key)) }
 
 func (d *testStore) Copy(to string) error {
 	if !d.options.DisableWAL {
@@ -135,12 +136,14 @@ type reader struct {
 
 type snapshot interface {
 	Get(key []byte) ([]byte, io.Closer, error)
+	Has(key []byte) (bool, error)
 	NewIter(o *pebble.IterOptions) (*pebble.Iterator, error)
 	Close() error
 }
 
 func (r reader) Close() error                   { return r.guarded.Close() }
 func (r reader) Get(key string) ([]byte, error) { return text(r.guarded.Get([]byte(key))) }
+func (r reader) Has(key string) (bool, error)   { return r.guarded.Has([]byte(key)) }
 
 func (r reader) Stored(key string) (bool, error) {
 	v, err := text(r.stored.Get([]byte(key)))
@@ -164,6 +167,7 @@ type testBatch struct{ *Batch }
 func (b testBatch) Set(key, value string) error    { return b.Batch.Set([]byte(key), []byte(value), nil) }
 func (b testBatch) Delete(key string) error        { return b.Batch.Delete([]byte(key), nil) }
 func (b testBatch) Get(key string) ([]byte, error) { return text(b.Batch.Get([]byte(key))) }
+func (b testBatch) Has(key string) (bool, error)   { return b.Batch.Has([]byte(key)) }
 
 func (d *testStore) Do(r *rand.Rand, work func(guardtest.Tx) error) (err error) {
 	b := d.NewIndexedBatch()

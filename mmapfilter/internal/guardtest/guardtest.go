@@ -37,14 +37,21 @@ type Engine struct {
 	Revives bool
 }
 
+// Lookups are those by the guard.
+type Lookups interface {
+	// Get returns the value of a key, or nil if there is no such key.
+	Get(key string) (value []byte, err error)
+	// Has reports whether there is a key.
+	Has(key string) (there bool, err error)
+}
+
 // A DB is an open store with its guard. Keys are printable, and of the form "name/name".
 type DB interface {
 	Guard() *guard.Guard
 	GuardStats() guard.Stats
 	// Close closes it. A second call does nothing.
 	Close() error
-	// Get is a single lookup. The value is nil if there is no such key.
-	Get(key string) (value []byte, err error)
+	Lookups
 	// AbsentBatch says of each key whether the guard knows that it is not there.
 	AbsentBatch(keys []string) (absent []bool)
 	// Reader begins to read the store as it is now.
@@ -62,8 +69,7 @@ type DB interface {
 
 // A Reader reads a store as it was at an instant.
 type Reader interface {
-	// Get is a lookup by the guard; see [DB].
-	Get(key string) (value []byte, err error)
+	Lookups
 	// Stored is a lookup past the guard.
 	Stored(key string) (there bool, err error)
 	// Keys returns the keys of the store, read past the guard, without those of the guard.
@@ -74,7 +80,7 @@ type Reader interface {
 // A Tx is a transaction of the program, which sees its own writes.
 type Tx interface {
 	Changes
-	Get(key string) (value []byte, err error)
+	Lookups
 }
 
 // Changes are what a transaction, or a batch of writes, can do to keys.
@@ -201,10 +207,11 @@ func Hidden(d DB, r Reader) (int, error) {
 // compare returns an error if a key is hidden.
 func compare(d DB, r Reader, key string) error {
 	value, err := r.Get(key)
-	if err != nil || value != nil {
+	has, e := r.Has(key)
+	if err = errors.Join(err, e); err != nil || value != nil && has {
 		return err
 	}
-	there, err := r.Stored(key) // after Get: it may expire meanwhile
+	there, err := r.Stored(key) // after Get and Has: it may expire meanwhile
 	if err == nil && there {
 		err = fmt.Errorf("key %q is hidden; %+v", key, d.GuardStats())
 	}
@@ -253,9 +260,11 @@ func MustKeep(tb testing.TB, d DB) int {
 func MustHave(tb testing.TB, d DB, from, to, most int) {
 	tb.Helper()
 	for i := range most {
+		want := i >= from && i < to
 		value, err := d.Get(Number(i))
-		if err != nil || (value != nil) != (i >= from && i < to) {
-			tb.Fatalf("key %d: %q, %v; %+v", i, value, err, d.GuardStats())
+		has, e := d.Has(Number(i))
+		if err = errors.Join(err, e); err != nil || (value != nil) != want || has != want {
+			tb.Fatalf("key %d: %q, there: %t, %v; %+v", i, value, has, err, d.GuardStats())
 		}
 	}
 }
@@ -265,8 +274,13 @@ func MustKnow(tb testing.TB, d DB, key string, there bool) {
 	tb.Helper()
 	before := d.GuardStats().Skipped
 	value, err := d.Get(key)
-	if asked := d.GuardStats().Skipped == before; err != nil || (value != nil) != there || asked != there {
-		tb.Fatalf("%q: %q, %v, asked %t; %+v", key, value, err, asked, d.GuardStats())
+	has, e := d.Has(key)
+	skipped, want := d.GuardStats().Skipped-before, uint64(2)
+	if there {
+		want = 0
+	}
+	if err = errors.Join(err, e); err != nil || (value != nil) != there || has != there || skipped != want {
+		tb.Fatalf("%q: %q, there: %t, %v, %d skipped; %+v", key, value, has, err, skipped, d.GuardStats())
 	}
 }
 

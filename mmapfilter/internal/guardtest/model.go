@@ -81,12 +81,8 @@ func (w *Worker) transaction() error {
 		}
 		for range 8 {
 			key := w.Key()
-			value, err := tx.Get(key)
-			if err != nil {
-				return err
-			}
-			if w.differs(string(value), after[key]) {
-				return fmt.Errorf("key %q is %q in its transaction, not %q", key, value, after[key])
+			if err := w.look(tx, key, after[key]); err != nil {
+				return fmt.Errorf("in its transaction: %w", err)
 			}
 		}
 		if err := w.share(tx); err != nil {
@@ -120,7 +116,15 @@ func (w *Worker) share(tx Tx) error {
 	return nil
 }
 
-func (w *Worker) differs(got, want string) bool { return got != want && !w.revives }
+// look returns an error if one of the worker's keys has another value. None is empty.
+func (w *Worker) look(l Lookups, key, want string) error {
+	value, err := l.Get(key)
+	has, e := l.Has(key)
+	if err = errors.Join(err, e); err == nil && !w.revives && (string(value) != want || has != (want != "")) {
+		err = fmt.Errorf("key %q is %q, and there: %t; not %q; %+v", key, value, has, want, w.DB.GuardStats())
+	}
+	return err
+}
 
 // check looks all of the worker's keys up, from a reader and one by one.
 func (w *Worker) check() error {
@@ -128,25 +132,20 @@ func (w *Worker) check() error {
 	if err != nil {
 		return err
 	}
-	err = w.checkWith(r.Get)
+	err = w.checkWith(r)
 	for i := range workerKeys {
 		err = errors.Join(err, compare(w.DB, r, w.key(i)))
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
 		return err
 	}
-	return w.checkWith(w.DB.Get) // not beside a reader: in some engines a commit waits for this one, and Get for the commit
+	return w.checkWith(w.DB) // not beside a reader: in some engines a commit waits for this one, and Get for the commit
 }
 
-func (w *Worker) checkWith(get func(key string) ([]byte, error)) error {
+func (w *Worker) checkWith(l Lookups) error {
 	for i := range workerKeys {
-		key := w.key(i)
-		value, err := get(key)
-		if err != nil {
+		if err := w.look(l, w.key(i), w.Has[w.key(i)]); err != nil {
 			return err
-		}
-		if w.differs(string(value), w.Has[key]) {
-			return fmt.Errorf("key %q is %q, not %q; %+v", key, value, w.Has[key], w.DB.GuardStats())
 		}
 	}
 	return nil

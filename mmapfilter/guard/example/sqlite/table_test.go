@@ -44,6 +44,7 @@ func (t testTable) GuardStats() guard.Stats        { return t.guard.Stats() }
 func (t testTable) Close() error                   { return t.close() }
 func (t testTable) Copy(to string) error           { return guardtest.CopyDir(to, t.dir) }
 func (t testTable) Get(key string) ([]byte, error) { return there(t.get([]byte(key))) }
+func (t testTable) Has(key string) (bool, error)   { return has(t.Get(key)) }
 func (t testTable) Step(*guardtest.Worker) error   { return nil }
 func (t testTable) AbsentBatch(keys []string) []bool {
 	return guardtest.AbsentBatch(keys, t.guard.AbsentBatch)
@@ -62,10 +63,14 @@ func there(value []byte, err error) ([]byte, error) {
 	return value, err
 }
 
+// has is Has of what has only Get.
+func has(value []byte, err error) (bool, error) { return value != nil, err }
+
 type testReader struct{ *reader }
 
 func (r testReader) Close() error                   { return r.tx.Rollback() }
 func (r testReader) Get(key string) ([]byte, error) { return there(r.get([]byte(key))) }
+func (r testReader) Has(key string) (bool, error)   { return has(r.Get(key)) }
 
 func (r testReader) Stored(key string) (there bool, err error) {
 	err = r.tx.QueryRow("SELECT count(*) FROM pairs WHERE key = ?", []byte(key)).Scan(&there)
@@ -96,6 +101,8 @@ type testTx struct {
 
 func (t testTx) Set(key, value string) error { t.values[key] = []byte(value); return nil }
 func (t testTx) Delete(key string) error     { t.values[key] = nil; return nil }
+
+func (t testTx) Has(key string) (bool, error) { return has(t.Get(key)) }
 
 func (t testTx) Get(key string) ([]byte, error) {
 	if value, ok := t.values[key]; ok {
