@@ -11,8 +11,8 @@ import (
 // Checkpointing reports whether a checkpoint has begun and not ended.
 func (w *Writer) Checkpointing() bool { return w.underWay.Load() != nil }
 
-// Stuck returns why the checkpoint under way could not end when that was tried last, although the
-// writer has not failed; or nil.
+// Stuck returns the error of the last attempt to end the checkpoint under way, if the writer has
+// not failed; or nil.
 func (w *Writer) Stuck() error {
 	if err := w.stuck.Load(); err != nil {
 		return *err
@@ -21,7 +21,7 @@ func (w *Writer) Stuck() error {
 }
 
 // Moving reports whether the checkpoint that has begun moves to a larger log. Until it ends,
-// there can be no other.
+// no other checkpoint can begin.
 func (w *Writer) Moving() bool {
 	c := w.underWay.Load()
 	return c != nil && c.old != nil
@@ -46,7 +46,7 @@ func (w *Writer) BeginCheckpoint() {
 	w.lw = w.lw.Next(log.Words(), storeRun(log))
 	generation, salt := w.lw.Generation()
 	bytes := int64(len(log.Words())) * 8
-	c.next.SetLogSalt(salt) // not a random one: a recovery must know it from the old one
+	c.next.SetLogSalt(salt) // not random: a recovery must be able to derive it from the old salt
 	c.next.SetLogBytes(bytes)
 	wal.PutHeader(log.Store, wal.Header{UUID: c.next.UUID(), Generation: generation, Salt: salt, Bytes: bytes})
 	w.progress.Store(0)
@@ -56,7 +56,8 @@ func (w *Writer) BeginCheckpoint() {
 // EndCheckpoint makes the header of the next generation and the region durable, and then
 // the superblock that names this generation (W5), if a checkpoint has begun. Every segment
 // that ended before BeginCheckpoint must have been hardened. Operations and commits go on
-// meanwhile. If it fails since the hashes cannot be kept and must be, the writer has not failed.
+// meanwhile. If EndCheckpoint fails because the hashes must be kept and cannot be, the writer
+// has not failed.
 func (w *Writer) EndCheckpoint() error {
 	c := w.underWay.Load()
 	if c == nil {
@@ -97,8 +98,8 @@ func (w *Writer) EndCheckpoint() error {
 const runWords = 4 << 20 / 8
 
 // syncRuns makes the stash and the region durable, in the order of the file. A page that is
-// stored to after its run need not be durable: what is stored then is of the next generation,
-// whose log has it.
+// stored to after its run need not be durable: such stores belong to the next generation,
+// whose log has them.
 func (w *Writer) syncRuns() error {
 	end := layout.WordRegion + uint64(w.geometry.RegionBytes)/8
 	run := uint64(runWords)
@@ -122,9 +123,9 @@ func (w *Writer) Progress() float64 {
 	return float64(w.progress.Load()) / float64(end)
 }
 
-// GrowLog makes a log of that size for the next checkpoint to move to. It may run beside
-// everything else except Clean and Seal, which wait for it. If there is no room for the new
-// log on the disk, the log keeps its size (W8).
+// GrowLog makes a log of the given size for the next checkpoint to move to. It may run
+// beside everything else except Clean and Seal, which wait for it. If there is no room for
+// the new log on the disk, the log keeps its size (W8).
 func (w *Writer) GrowLog(bytes int64) error {
 	g := &w.growth
 	g.Lock()

@@ -8,17 +8,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// DiscardLog makes a file whose writer has died usable without its log, which is lost,
-// damaged or another file's. If the log is good, DiscardLog recovers the file as
+// DiscardLog makes a file whose writer has died usable without its log, which is lost, is
+// damaged or belongs to another file. If the log is good, DiscardLog recovers the file as
 // [NewWriter] does and discards nothing.
 //
-// The filter then holds what the file happens to hold. Operations since the last
-// checkpoint that were not committed are missing; after a power loss, any of the others,
-// including moves of older items, may be missing or half done. So any key may be answered
-// "certainly not". Length is counted anew, and the user sequence is that of the checkpoint.
-// DiscardLog removes stash entries that no lookup would find, recomputes overflow bits
-// where lines know their guests, and removes the logs, whatever they are. If a line breaks
-// a rule of the format, it returns [layout.ErrCorrupt] and leaves the file as it is.
+// The filter then holds what the file happens to hold. Operations that were not committed
+// are missing. After a power loss, any committed operation since the last checkpoint may be
+// missing or half done, including moves of older items. So any key may be answered
+// "certainly not". Length is counted anew, and the user sequence goes back to the last
+// checkpoint. DiscardLog removes stash entries that no lookup would find, recomputes
+// overflow bits if the table is a [layout.Hosts], and removes the logs, whatever they are.
+// If a line breaks a rule of the format, it returns [layout.ErrCorrupt] and leaves the file
+// as it is.
 //
 // After a crash, DiscardLog can be repeated.
 func DiscardLog(vol Volume) (*Recovery, error) {
@@ -73,15 +74,16 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	return &found, nil
 }
 
-// makeBits recomputes the overflow bits of lines that know their guests.
+// makeBits recomputes the overflow bits of a table that is a layout.Hosts.
 func (w *Writer) makeBits(t layout.Table, v *layout.View) {
 	if hosts, ok := t.(layout.Hosts); ok {
 		hosts.MakeBits(v, 0, t.Lines(), func(word, value uint64) { w.put(layout.WordRegion+word, value) })
 	}
 }
 
-// repairStash removes the entries that break a rule of the stash and counts the items
-// of the others. Removing one may reveal another, so it checks again each time.
+// repairStash removes the entries that break a rule of the stash and counts the items of
+// the others. Removing one entry may make another one break a rule, so repairStash checks
+// again each time.
 func (w *Writer) repairStash(t layout.Table, v *layout.View) (items uint64, err error) {
 	for range layout.StashEntries + 1 {
 		_, items, err = layout.CheckStash(t, v)

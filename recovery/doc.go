@@ -1,8 +1,8 @@
 // Package recovery owns the order of all writes to the files of a filter. The order ensures that
 // no crash loses a synced key or leaves half a filter under a name that a reader opens. The files
-// are a [Volume]: package osfile has the one of the operating system, and package crashsim one
-// that loses power. The terms are those of package layout: NAME.stash is the log, and the stash is
-// a part of the filter file.
+// are a [Volume]: package osfile has the Volume of the operating system, and package crashsim a
+// Volume that loses power. The terms are those of package layout: NAME.stash is the log, and the
+// stash is a part of the filter file.
 //
 // # The fault model
 //
@@ -28,9 +28,9 @@
 //   - A sync that returns no error has made everything durable, or the part of the file
 //     that it is for.
 //   - Writing a sector damages no bytes but those written ("powersafe overwrite"). In the
-//     stash and the region it does not damage even those: an aligned word of 8 bytes has
-//     its old value or its new one, in memory and on the disk. Rewriting a sector with
-//     what it already holds does not damage it.
+//     stash and the region it damages no byte at all: an aligned word of 8 bytes has its
+//     old value or its new one, in memory and on the disk. Rewriting a sector with what it
+//     already holds does not damage it.
 //   - The file system is local, and does all this for shared mappings too. On a
 //     copy-on-write file system a store to an allocated file takes new blocks, so a full
 //     disk can end the process (SIGBUS). See osfile.Warning.
@@ -123,49 +123,50 @@
 // A filter may keep the history of its hashes in NAME.hashes (package hashes, with rules K1 and K7):
 //
 //	K2  Between checkpoints the log is the end of NAME.hashes: the last record of an
-//	    operation has its hash, and what the operation means. A checkpoint appends those
-//	    of the generation that ended to NAME.hashes and makes them durable before the
-//	    superblock, which counts their pages. A clean close, Seal and recovery do the
-//	    same. So a commit needs no further sync. Pages that no superblock counts, left by
-//	    a writer that died, are cut off before the first page is appended. A page that
-//	    the newest durable superblock counts is not written: a last page that is not full
-//	    is page 1 or 2, by turns. If a call on NAME.hashes fails, nothing has changed, and
-//	    the checkpoint is tried again: the log has the hashes, and once it is full,
-//	    operations fail with the error of the disk until there is room. A filter that
-//	    neither grows by itself nor is opened with RequireHashes goes on without its
-//	    hashes instead; so does one whose NAME.hashes is not what the superblock names.
-//	    From its next superblock on no page counts. The time of a commit is never before
-//	    that of the commit before, whatever the clock says. (keeper, Writer.now)
+//	    operation has its hash, and what the operation means. A checkpoint appends the
+//	    hashes and meanings of the generation that ended to NAME.hashes and makes them
+//	    durable before the superblock that counts their pages. A clean close, Seal and
+//	    recovery do the same. So a commit needs no further sync. Pages that no superblock
+//	    counts, left by a writer that died, are cut off before the first page is appended.
+//	    No page that the newest durable superblock counts is written again: a last page that
+//	    is not full goes to page 1 or 2, by turns. If a call on NAME.hashes fails, nothing
+//	    has changed, and the checkpoint is tried again: the log has the hashes, and once it
+//	    is full, operations fail with the error of the disk until there is room. A filter
+//	    that neither grows by itself nor is opened with RequireHashes goes on without its
+//	    hashes instead. So does a filter whose NAME.hashes is not what its superblock names.
+//	    From the next superblock of such a filter on, no page counts. A commit never has an
+//	    earlier time than the commit before it, whatever the clock says. (keeper,
+//	    Writer.now)
 //
 // # A file that takes the place of another
 //
 //	K3  A new file, under names of its own beside the old one, is complete. At some instant,
-//	    the mark, it has all that was done in the old one: if it is made from hashes, its
-//	    history has the same position and chain. From then on each operation waits, and so
-//	    does each sync. If an operation was cut off in the old file, by a fault, nothing is
-//	    replaced. The new file and its log become durable. Then its log is renamed to
-//	    NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to NAME; then the
-//	    log to NAME.stash and the hashes to NAME.hashes; then the directory is synced, and
-//	    the new file alone takes operations and syncs. Before the third of these renames the
-//	    old file is under NAME, with its log and its hashes; after it, the new one is, whose
-//	    log and hashes are found by either name. Either has all operations, and what a sync
-//	    has promised is durable in it. (Writer.Replace of package writer, Writer.TakePlace,
-//	    Files.TakePlace)
-//	K4  The old file is live. Before the first rename its epoch becomes that of a file
-//	    that is superseded. So readers that have it say "maybe" from then on, before the new
+//	    the mark, the new file has all operations of the old file: if it is made from
+//	    hashes, its history has the same position and chain. From the mark on, each
+//	    operation and each sync waits. If an operation was cut off in the old file, by a
+//	    fault, nothing is replaced. The new file and its log become durable. Then its log is
+//	    renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to
+//	    NAME; then the log to NAME.stash and the hashes to NAME.hashes; then the directory
+//	    is synced, and the new file alone takes operations and syncs. Before the third of
+//	    these renames the old file is under NAME, with its log and its hashes. After it, the
+//	    new file is under NAME, and its log and hashes are found by either name. Both files
+//	    have all operations, and in both everything that a sync has promised is durable.
+//	    (Writer.Replace of package writer, Writer.TakePlace, Files.TakePlace)
+//	K4  The old file is live. Before the first rename its epoch becomes Superseded (all bits
+//	    set). So readers that have the old file say "maybe" from then on, before the new
 //	    file can get an item that the old one lacks. Nobody recovers a file that has lost
 //	    its name: the lock is taken first, and then the name is looked at. If the writer
-//	    dies before the third rename, the file is recovered under its name, and says
-//	    "certainly not" again; if one of the three fails, it does so at once.
-//	    (Writer.TakePlace)
-//	    A file that a Draft replaces is at rest: nothing would make its epoch even again. So
-//	    it is marked only when it cannot get its name back, once the directory is synced,
-//	    and before any writer can have the new file, whose lock is released later. If the
-//	    process is killed between the rename and the mark, readers of the old file are not
-//	    told. Nor are they if the old file has another name, which may be a backup, or if
-//	    the system does not count names (it does on Unix) or has no writers. A sync of the
-//	    directory that fails is no reason not to mark it; if the power fails then, the old
-//	    file may be back and say "maybe" until it is built again. (Draft.supersedeOld)
+//	    dies before the third rename, the old file is recovered under its name, and its
+//	    lookups say "certainly not" again. If one of the three renames fails, they do so at
+//	    once. (Writer.TakePlace) A file that a Draft replaces is at rest: no recovery would
+//	    make its epoch even again. So its epoch becomes Superseded only once the directory
+//	    is synced and the file cannot get its name back, but before the lock of the new file
+//	    is released and a writer can have it. If the process is killed between the rename
+//	    and this store, readers of the old file are not told. They are not told either if
+//	    the old file has another name, which may be a backup, or if the system has no
+//	    writers or does not count names (Unix does). If the sync of the directory fails,
+//	    readers are told all the same; if the power fails then, the old file may be back and
+//	    say "maybe" until it is built again. (Draft.supersedeOld)
 //
 // # States
 //

@@ -21,8 +21,8 @@ var ErrFailed = errors.New("a write to the filter failed")
 // ErrReplaced is returned to a writer whose file has been removed or replaced.
 var ErrReplaced = errors.New("filter file was removed or replaced while open for writing")
 
-// A ForeignError says that a new file would destroy one that it does not replace: something else has
-// its name, or the name of its log or of its hashes. Nothing has changed.
+// A ForeignError says that a new filter would destroy a file that does not belong to the filter it
+// replaces. That file has the name of the filter, of its log or of its hashes. Nothing has changed.
 type ForeignError struct {
 	Path string // of the file that would be destroyed
 	Is   string // what it is, as far as that is known

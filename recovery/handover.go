@@ -7,14 +7,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Adopt has w count its operations on from where another writer is. The next commit says so.
+// Adopt has w continue the user sequence and the count of operations of another writer. The
+// next commit records them.
 func (w *Writer) Adopt(from *Writer) { w.userSeq, w.operation = from.userSeq, from.operation }
 
 // LastTime returns the time of the last commit, in nanoseconds since 1970. No commit may end meanwhile.
 func (w *Writer) LastTime() uint64 { return w.lastTime }
 
-// HoldGrowth waits for the end of a GrowLog, forgets a larger log that is not in use, and has GrowLog do
-// nothing from then on, or again if held is false.
+// HoldGrowth waits for the end of a GrowLog. If held is true, it also forgets a larger log that is
+// not in use, and GrowLog does nothing from then on. If held is false, GrowLog works again.
 func (w *Writer) HoldGrowth(held bool) {
 	g := &w.growth
 	g.Lock()
@@ -26,14 +27,14 @@ func (w *Writer) HoldGrowth(held bool) {
 	}
 }
 
-// TakePlace puts the file of w in the place of that of another writer, which must be live (K3,
-// K4). Both must have no checkpoint under way. All operations of the old one must be in w, and durable
-// there. None may go on meanwhile. If it fails, nothing has changed.
+// TakePlace puts the file of w in the place of the file of old, which must be live (K3, K4). No
+// checkpoint may be under way in either. All operations of old must be in w, and durable there. No
+// operation may go on meanwhile. If it fails, nothing has changed.
 //
-// The old file says that it is superseded before it loses its name, so that readers who have it
-// say "maybe" before the new one can get items that it lacks. If the process dies in between, the
-// old file has its name still, and its recovery makes the epoch even again, as that of every file
-// that needs recovery.
+// The epoch of the old file becomes Superseded before the file loses its name. So readers that
+// have the old file say "maybe" before the new file can get items that the old one lacks. If the
+// process dies in between, the old file still has its name, and its recovery makes the epoch
+// even, as every recovery does.
 //
 // A fault in the old file fails old, not w.
 func (w *Writer) TakePlace(old *Writer) error {
@@ -58,7 +59,7 @@ func (w *Writer) TakePlace(old *Writer) error {
 	return nil
 }
 
-// swapEpoch stores an epoch and returns the one before. A fault fails w.
+// swapEpoch stores an epoch and returns the epoch before. A fault fails w.
 func (w *Writer) swapEpoch(epoch uint64) (before uint64, err error) {
 	err = w.Catch(func() error {
 		runtime := layout.NewView(w.Words()[layout.WordRuntime:], w.geometry).Runtime

@@ -10,8 +10,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// ErrHashes is returned by what needs the hashes of a filter that keeps none, or whose
-// NAME.hashes is missing, damaged, or that of another filter or another time.
+// ErrHashes is returned by calls that need the hashes of a filter, if the filter keeps
+// none, or if its NAME.hashes is missing or damaged, or belongs to another filter or to
+// this one at another time.
 var ErrHashes = errors.New("the hashes of the filter's items are not there")
 
 // A HashesError says why the hashes of a filter's items cannot be used. It matches [ErrHashes].
@@ -72,8 +73,8 @@ func CheckKept(sb *layout.Superblock) error {
 	return nil
 }
 
-// NoHashes returns ErrHashes with the reason why NAME.hashes cannot be used. That it is not there does
-// not match fs.ErrNotExist: the filter is there.
+// NoHashes returns ErrHashes with the reason why NAME.hashes cannot be used. If NAME.hashes is
+// missing, the error does not match fs.ErrNotExist, since the filter is there.
 func NoHashes(why error) error {
 	if errors.Is(why, fs.ErrNotExist) {
 		return &HashesError{Missing: true}
@@ -81,9 +82,9 @@ func NoHashes(why error) error {
 	return &HashesError{Err: fmt.Errorf("K2: NAME.hashes: %w", why)}
 }
 
-// EndOfHashes checks that a file has the pages that a superblock counts, as far as the first and the
-// last of them show it (K1), and that they lead to its position. It returns what counts, and the tail,
-// which writes to the file from there on.
+// EndOfHashes checks by the first and the last page that a file has the pages that a superblock
+// counts (K1), and that they end at the position of the superblock. It returns what counts, and a
+// Tail that goes on after it.
 func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, err error) {
 	k = Kept{File: f, Counted: sb.Hashes()}
 	n, err := f.Pages()
@@ -115,7 +116,7 @@ func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, er
 		return k, end, err
 	}
 	if p.Check(last) != k.Counted.Check {
-		return k, end, hashes.Corrupt(last, "the check is not the one that the superblock names: the file is of another time")
+		return k, end, hashes.Corrupt(last, "the check is not the one that the superblock names: the file is from another time")
 	}
 	if last != 0 {
 		place := hashes.Place{Identity: at.Identity, Number: last, Before: q.Check(before)}
@@ -133,8 +134,8 @@ func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, er
 	return k, end, nil
 }
 
-// readLast reads the last page of the tail, which is one of the first two pages after the header, and
-// has end go on with it.
+// readLast reads the last page of the tail, one of the first two pages after the header, and has the
+// Tail end go on after this page.
 func (k *Kept) readLast(at hashes.Place, from layout.Position, end *hashes.Tail) (to layout.Position, err error) {
 	if k.Counted.Last == 0 {
 		return from, nil
@@ -153,7 +154,7 @@ func (k *Kept) readLast(at hashes.Place, from layout.Position, end *hashes.Tail)
 			return to, nil
 		}
 	}
-	return from, errors.Join(err, hashes.Corrupt(1, "neither this page nor the next one has the check of the last page of the tail: the file is of another time"))
+	return from, errors.Join(err, hashes.Corrupt(1, "neither this page nor the next one has the check of the last page of the tail: the file is from another time"))
 }
 
 // ReadHashesHeader reads and checks the header of a file with an identity.
@@ -185,5 +186,5 @@ func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.
 	return hashes.ReadHeader(p, identity, before)
 }
 
-// ItemsInPage is how many items a page of NAME.hashes has, about.
+// ItemsInPage is about how many items a page of NAME.hashes has.
 const ItemsInPage = hashes.BaseItems

@@ -45,8 +45,8 @@ func (k *keeper) err() error {
 	return nil
 }
 
-// lose records why the hashes cannot be used. From the next superblock on no page counts: whatever
-// is there later lacks what is done from now on.
+// lose records why the hashes cannot be used. From the next superblock on, no page counts: the
+// file will lack the operations that are done from now on.
 func (k *keeper) lose(err error) {
 	k.counted = layout.Hashes{Identity: k.counted.Identity}
 	if !errors.Is(err, ErrHashes) {
@@ -55,8 +55,8 @@ func (k *keeper) lose(err error) {
 	k.lost.CompareAndSwap(nil, &err)
 }
 
-// open finds the NAME.hashes that the superblock names. If there is none, the filter can be used
-// all the same.
+// open finds the NAME.hashes that the superblock names. If there is no such file, the filter can
+// still be used.
 func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) error {
 	k.vol, k.now = vol, now
 	if k.on = sb.KeepsHashes(); !k.on {
@@ -112,8 +112,9 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 }
 
 // keep appends the history of a generation, the segments of a log, to NAME.hashes and makes it durable
-// (K2). If that fails, and the filter need not keep its hashes, it does without: nothing else depends on
-// them. Otherwise the log still has them, and keep can be tried again.
+// (K2). If that fails and the filter need not keep its hashes, it goes on without hashes: nothing
+// else depends on them. If it must keep them, keep returns the error and can be tried again: the log
+// still has the hashes.
 func (k *keeper) keep(generation uint64, segments iter.Seq2[[]uint64, wal.Segment]) error {
 	if k.err() != nil || generation <= k.generation && !k.torn {
 		return nil
@@ -135,7 +136,7 @@ func (k *keeper) keep(generation uint64, segments iter.Seq2[[]uint64, wal.Segmen
 
 func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) {
 	if !k.cut {
-		// A writer that died may have appended more, which no superblock counts.
+		// A writer that died may have appended pages that no superblock counts.
 		if err := k.file.Truncate(max(k.counted.Pages, hashes.FirstBase)); err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) 
 	return nil
 }
 
-// spare returns the one of pages 1 and 2 that the newest superblock does not count.
+// spare returns 1 or 2: the page of the two that the newest superblock does not count.
 func (k *keeper) spare() uint64 { return 3 - max(k.last, 1) }
 
 // stored notes that the superblock with what is counted is durable.

@@ -100,14 +100,15 @@ func (w *Writer) repairSlots() error {
 	return w.copySuperblock(cut)
 }
 
-// replayed are the logs that a recovery reads: that of the generation that the superblock
-// names, and that of the next one. They are one file unless the log was about to grow.
+// replayed are the logs that a recovery reads: the log of the generation that the
+// superblock names, and the log of the next generation. They are one file unless the log
+// was about to grow.
 type replayed struct {
 	logs   [2]File // or nil
 	shared bool    // they are one file
 }
 
-// words returns the words of the logs. Those of one that is missing are nil.
+// words returns the words of the logs, nil for a missing log.
 func (l replayed) words() (words [2][]uint64) {
 	for i, log := range l.logs {
 		if log != nil {
@@ -125,11 +126,11 @@ func (l replayed) close() error {
 	return errors.Join(closeLog(l.logs[0]), closeLog(l.logs[1]))
 }
 
-// findLogs finds the logs of a live superblock: the one whose header has its salt, whatever
-// its name, and the one with the salt of the next generation. It fails if there is none of
-// the former, or if any log has a record of a later generation than these: then the
-// superblock is an old one, and the newest is lost. left reports whether there is a log
-// although the superblock is not live, one that a clean close did not get to remove.
+// findLogs finds the logs of a live superblock: the log whose header has the salt of the
+// superblock, under either name, and the log with the salt of the next generation. It fails
+// if the first is missing, or if any log has a record of a later generation than these two:
+// then the newest superblock is lost. left reports whether there is a log although the
+// superblock is not live: an interrupted close or Begin has left it.
 func (w *Writer) findLogs() (found replayed, left bool, err error) {
 	var wrong []error // why each existing log is not the one
 	salts := [2]uint64{w.sb.LogSalt(), wal.NextSalt(w.sb.LogSalt())}
@@ -178,7 +179,8 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 	return found, false, errors.Join(&layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "NAME.stash, the log of a file that was not closed, is missing", NoLog: true}, found.close())
 }
 
-// Outdated returns the error for a superblock when a newer one has been lost.
+// Outdated returns the error for a superblock that is not the newest: a newer one has been
+// lost.
 func Outdated(sb *layout.Superblock, name LogName) error {
 	return &layout.CorruptError{Region: layout.RegionSuperblock, Rule: "L2", What: fmt.Sprintf(
 		"the newest superblock has generation %d, but NAME%s has records of a later one: a superblock is damaged or the file is an older copy", sb.Generation(), name)}

@@ -67,9 +67,10 @@ func (w *Writer) copySuperblock(slots slotSet) error {
 // only in the cache, left by a writer that died before its sync or whose sync failed.
 // Until it is durable, no other slot may be written and no log removed.
 //
-// It is stored again in its own slot. Another slot, even one that holds the same or an
-// older superblock, may be the only durable one; the cache cannot tell. The rest of the file
-// becomes durable too, which may be a copy that nobody has synced.
+// settle stores the superblock again in its own slot. Any other slot, even one that shows
+// the same or an older superblock, may have the only durable superblock; the cache does not
+// show this. The rest of the file becomes durable too, since the file may be a copy that
+// nobody has synced.
 func (w *Writer) settle() error {
 	if w.known.has(w.slot) {
 		return nil
@@ -84,8 +85,9 @@ func (w *Writer) settle() error {
 
 // scrub durably removes the checksums of the given slots, except those whose state on the
 // disk is known. Whatever the cache shows, the disk may have a half-written superblock
-// there, left by a crash or by a failed sync. Storing another over it could complete it,
-// where the two agree. Without its checksum, nothing can.
+// there, left by a crash or by a failed sync. Storing another superblock over the
+// half-written one could complete it, where the two agree. Without its checksum, nothing
+// can complete it.
 func (w *Writer) scrub(slots slotSet) error {
 	if err := w.settle(); err != nil {
 		return err
@@ -106,8 +108,9 @@ const superblockWords = layout.SuperblockBytes / 8
 // unsign removes the checksum of a slot, which is in its last word.
 func (w *Writer) unsign(slot int) { w.filter.Store(uint64((slot+1)*superblockWords-1), 0) }
 
-// storeSuperblock stores a superblock. Unless the slot is that of the newest superblock,
-// it removes the checksum first, so that a killed writer leaves none on a half-stored one.
+// storeSuperblock stores a superblock. Unless the slot has the newest superblock,
+// storeSuperblock removes the checksum first, so that a killed writer leaves no half-stored
+// superblock with a checksum.
 func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
 	if slot != w.slot {
 		w.unsign(slot)

@@ -80,7 +80,7 @@ func (w *Writer) Clean() error {
 }
 
 // BeginSeal returns the superblock that Seal stores. Every segment must have been hardened, and none
-// may be open; nothing may come between it and Seal.
+// may be open. Nothing may happen between BeginSeal and Seal.
 func (w *Writer) BeginSeal() (*layout.Superblock, error) {
 	if err := w.Err(); err != nil {
 		return nil, err
@@ -154,8 +154,9 @@ func (w *Writer) keepAll() error {
 }
 
 // Detach lets go of the files at once, and returns a function that closes them and releases the
-// lock. Neither writes anything: the next open recovers a live file. To close a file without a
-// name may take long; the function can run beside everything else.
+// lock. Neither Detach nor the function writes anything: the next open recovers a live file.
+// Closing a file that has no name any more may take long; so the function may run beside
+// everything else.
 func (w *Writer) Detach() (closeFiles func() error) {
 	logs := w.takeLogs()
 	kept := w.kept.file

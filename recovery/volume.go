@@ -26,8 +26,8 @@ type File interface {
 
 // A RangeSyncer is a File of which a part can be made durable.
 type RangeSyncer interface {
-	// SyncRange is Sync for some words and those that share a page with them. What is
-	// stored elsewhere may or may not become durable.
+	// SyncRange is Sync for some words and all words on the same pages. Stores to other
+	// pages may or may not become durable.
 	SyncRange(word, words uint64) error
 }
 
@@ -100,16 +100,17 @@ const (
 func (n HashesName) String() string { return [...]string{".hashes", ".hashes.new"}[n] }
 
 // A Volume is a filter file, whose lock this process has, and the files beside it. The write
-// protocol runs on a Volume. Package osfile has the one of the operating system; package crashsim
-// has one that loses power.
+// protocol runs on a Volume. Package osfile has the Volume of the operating system; package
+// crashsim has a Volume that loses power.
 type Volume interface {
 	// Filter returns the filter file, including the room for its checksums.
 	Filter() File
-	// Catch runs f, which uses the mapped files. If a load or store in them is a fault, Catch returns
-	// it; if f panics otherwise, so does Catch. It calls failed before either.
+	// Catch runs f, which uses the mapped files. If a load or store in them is a fault, Catch calls
+	// failed and returns the fault as an error. If f panics otherwise, Catch calls failed and
+	// panics.
 	Catch(f func(), failed func(error)) error
-	// RequiresHashes reports whether operations fail, and can be tried again, if their hashes cannot
-	// be kept.
+	// RequiresHashes reports whether operations fail if their hashes cannot be kept. They can be
+	// tried again.
 	RequiresHashes() bool
 	// Now returns the time in nanoseconds since 1970.
 	Now() uint64
@@ -121,15 +122,15 @@ type Volume interface {
 	DropLargePages(from int64) (next, dropped int64)
 	Close() error
 
-	// What the files are found by.
+	// The names of the files.
 
 	// Whole returns layout.ErrCorrupt if the filter file is shorter than when it was opened.
 	Whole() error
 	// Named fails if the name of the filter file belongs to no file or to another one.
 	Named() error
-	// TakePlace gives the filter, its log and its hashes the names of another filter of this
-	// process, which so loses them. placed reports whether it has the name; if it has, an error
-	// means that this may not survive a power loss.
+	// TakePlace gives this filter, its log and its hashes the names of another filter of this
+	// process, which loses them. placed reports whether this filter has the name. If placed is
+	// true, an error means that the new name may not survive a power loss.
 	TakePlace(old Volume) (placed bool, err error)
 	// SyncNames makes all changes of names durable, whichever process made them.
 	SyncNames() error
@@ -138,9 +139,9 @@ type Volume interface {
 
 	// OpenLog opens a log. If there is none, the error is fs.ErrNotExist.
 	OpenLog(LogName) (File, error)
-	// CreateLog makes a log named NextLog, filled with zero bytes, and replaces one of
-	// that name. Its bytes and its name are durable. If the error is ErrNoRoom, there is no
-	// log of that name and nothing else has changed.
+	// CreateLog makes a log named NextLog, filled with zero bytes. It replaces an older log
+	// of this name. Its bytes and its name are durable. If the error is ErrNoRoom, there is
+	// no log of that name and nothing else has changed.
 	CreateLog(bytes int64) (File, error)
 	// KeepLog renames NextLog to CurrentLog, durably.
 	KeepLog() error
@@ -158,6 +159,6 @@ type Volume interface {
 }
 
 // ErrUnusedLog is returned for a log whose headers were never written. A process that dies while it
-// makes a log may leave one, of which not all blocks are allocated: on some systems a load from the
-// others is a fault if the disk is full.
+// makes a log may leave such a log. It may lack blocks: on some systems, a load from a missing
+// block is a fault if the disk is full.
 var ErrUnusedLog = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "a log that was never used"}

@@ -66,7 +66,7 @@ const allSlots slotSet = 1<<layout.SuperblockSlots - 1
 func (s slotSet) has(slot int) bool { return s>>slot&1 != 0 }
 
 // A checkpoint has begun and not ended: operations go to the log of the next generation, and
-// the newest superblock still names the one before.
+// the newest superblock still names the generation before.
 type checkpoint struct {
 	next layout.Superblock // names the next generation, once the region is durable
 	log  File              // of the next generation
@@ -130,8 +130,9 @@ func (w *Writer) Cause() error {
 // Failed reports whether Err returns an error.
 func (w *Writer) Failed() bool { return w.failed.Load() != nil }
 
-// Fail poisons the writer (W8): after an error the cache may differ from the disk, and no
-// retry can tell. It returns ErrFailed with the first error that the writer failed on.
+// Fail poisons the writer (W8): after an error the cache may differ from the disk, and a
+// retry cannot find out. It returns ErrFailed with the first error that the writer failed
+// on.
 func (w *Writer) Fail(err error) error {
 	w.failed.CompareAndSwap(nil, &err)
 	return w.Err()

@@ -1,7 +1,8 @@
 //go:build !faults
 
-// Package fault makes system calls fail when a test asks for it. That needs a program built
-// with the tag "faults"; in any other, [At] always returns nil and is inlined away.
+// Package fault makes system calls fail when a test asks for it. Only a program built with
+// the tag "faults" can do this; in any other program, [At] always returns nil and is
+// inlined away.
 package fault
 
 // At is called before each system call that writes, with its name: write, fsync,

@@ -12,5 +12,5 @@ func keepAccess(f *os.File, as fs.FileInfo) (lost string, err error) {
 	return "", f.Chmod(as.Mode().Perm())
 }
 
-// nameless reports false: this system does not tell how many names a file has.
+// nameless reports false: this system does not say how many names a file has.
 func nameless(*os.File) bool { return false }

@@ -24,18 +24,19 @@
 //	   the owner, group and permissions of the old file, as far as the system allows.
 //	3. Write its content, through a shared mapping.
 //	4. msync, then fsync: content and size are durable.
-//	5. Rename it over NAME: atomic, for readers and for a crash. Before that, its hashes
-//	   get the name NAME.hashes.new; if it keeps none, those of the old file get it, which
-//	   finds them there too (K3). After that, they are renamed to NAME.hashes, or removed.
-//	   So NAME.hashes belongs to the filter under NAME or, after a kill in between, the one
-//	   whose hashes NAME.hashes.new has.
+//	5. Rename it over NAME: atomic, for readers and for a crash. Before the rename, the
+//	   hashes of the new file get the name NAME.hashes.new. If the new file keeps no hashes,
+//	   the hashes of the old file get this name; the old file finds them there too (K3).
+//	   After the rename, NAME.hashes.new is renamed to NAME.hashes, or removed if the hashes
+//	   are the old ones. So NAME.hashes belongs to the filter under NAME; or, after a kill
+//	   in between, NAME.hashes.new does.
 //	6. fsync the directory: the name is durable.
 //	7. Tell the readers of the old file (K4).
 //
-// A file that is there already, under another name of the same file system ([DraftFrom]), is locked
-// too, and 2 and 3 are left out. It gets the owner, group and permissions before 4. Its NAME.hashes get
-// a second name, that of the next hashes of the old file, between 4 and 5, and lose their first one
-// after 6. So before 5 the new file has its own name, and its hashes.
+// For a file that exists already, under another name on the same file system ([DraftFrom]), 2 and 3
+// are left out, and the file is locked in 1 too. It gets the owner, group and permissions before 4.
+// Between 4 and 5 its hashes get a second name, the NAME.hashes.new of the old file; after 6 they
+// lose their first name. So until 5 the new file has its own name and its hashes.
 //
 //	what happened                              what is under NAME afterwards
 //	an error or a cancelled context, 1 to 5    what was there before; the temporary file is gone
@@ -60,10 +61,10 @@
 // 64-bit little-endian machines. Opening a file for writing fails with
 // errors.ErrUnsupported on Windows, which cannot rename a mapped file, and on OpenBSD,
 // where a mapping and read may disagree. The promises about power loss hold on Linux;
-// elsewhere only as far as the calls in the table keep theirs. On other systems, holes in a
-// copied file stay, so a store to one on a full disk ends the process; and the lock has one
-// part, so a reader may be served after another process takes the lock and before it begins to
-// recover the file.
+// elsewhere they hold only if the calls in the table do what they promise. On other systems,
+// holes in a copied file stay, so a store to a hole on a full disk ends the process. There the
+// lock has only one part, so a reader may be served after a process has taken the lock to
+// recover the file, and before the recovery begins.
 //
 // # Faults
 //

@@ -33,7 +33,7 @@ type Draft struct {
 	dropped  bool         // the hashes of the old filter have the name of the next ones; see nameHashes
 	guarded  bool         // see Guard
 	from     string       // the path of a file that was there before; see DraftFrom
-	like     fs.FileInfo  // of the file whose access it gets, or nil for that of the old file
+	like     fs.FileInfo  // of the file whose access the new file gets; nil: the access of the old file
 	mode     fs.FileMode  // permission bits that it may have, or 0 for all
 	isNew    bool         // see DraftOptions.New
 	check    func() error // see Rename
@@ -44,10 +44,10 @@ type Draft struct {
 // DraftOptions say what file a draft becomes.
 type DraftOptions struct {
 	// Mode has the permission bits of a new file, less the umask, as with os.OpenFile. A file that
-	// replaces another has those of the two that both have. 0 means 0666.
+	// replaces another gets only the bits that the old file has too. 0 means 0666.
 	Mode fs.FileMode
-	// Like, if not "", is a file whose owner, group and permission bits the new one gets, in place of
-	// those of the old one.
+	// Like, if not "", is a file whose owner, group and permission bits the new file gets. Otherwise
+	// it gets those of the old file.
 	Like string
 	// New says that no file may exist at the path. If one does, the error is fs.ErrExist.
 	New bool
@@ -97,8 +97,8 @@ func NewDraft(path string, o DraftOptions) (_ *Draft, err error) {
 	return d, nil
 }
 
-// keepAccess gives the draft the owner, group and permissions of the file that it is like, or else
-// of the old one.
+// keepAccess gives the draft the owner, group and permissions of the file DraftOptions.Like, or
+// else of the old file.
 func (d *Draft) keepAccess() (err error) {
 	info := d.like
 	if info == nil {
@@ -113,11 +113,12 @@ func (d *Draft) keepAccess() (err error) {
 	return err
 }
 
-// Guard has the draft destroy no file but the filter at its path, and what belongs to that, now and in
-// Publish. Otherwise the error is a *ForeignError. An empty file may be replaced: it holds nothing.
+// Guard checks, now and again in Publish, that the draft destroys no file but the filter at its path
+// and the files of this filter. Otherwise the error is a *ForeignError. An empty file may be
+// replaced: it holds nothing.
 func (d *Draft) Guard() error {
 	d.guarded = true
-	if d.from != "" { // what it leaves is removed
+	if d.from != "" { // leave removes the files beside its first name
 		if err := foreign(d.from, d.file); err != nil {
 			return err
 		}
@@ -125,7 +126,7 @@ func (d *Draft) Guard() error {
 	return foreign(d.path, d.old)
 }
 
-// A narrowed is a file without the permissions that mode lacks.
+// A narrowed is the FileInfo of a file, less the permissions that mode lacks.
 type narrowed struct {
 	fs.FileInfo
 	mode fs.FileMode
@@ -196,8 +197,8 @@ func (d *Draft) Allocate(ctx context.Context, size int64) error {
 	return nil
 }
 
-// CreateHashes makes the empty NAME.hashes of the draft. It gets its name when the draft does, and
-// its pages are durable then.
+// CreateHashes makes the empty NAME.hashes of the draft. When the draft gets its name, so do the
+// hashes, and their pages are durable then.
 func (d *Draft) CreateHashes() (recovery.HashFile, error) {
 	info, err := d.file.Stat()
 	if err != nil {
@@ -211,8 +212,8 @@ func (d *Draft) CreateHashes() (recovery.HashFile, error) {
 	return hashFile{d.hashes}, nil
 }
 
-// EmptyHashes is CreateHashes for a filter without items. It returns what the superblock must
-// name.
+// EmptyHashes is CreateHashes for a filter without items. It returns what SetHashes must put
+// into the superblock.
 func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
 	f, err := d.CreateHashes()
 	if err != nil {
@@ -222,11 +223,12 @@ func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
 	return layout.Hashes{Identity: identity, Pages: tail.Number, Check: tail.Before}, err
 }
 
-// nameHashes gives the hashes the name of the next hashes before the filter has its own name, which
-// would otherwise lack them. The hashes of the old filter keep their name. If the new one keeps none,
-// they get the other name instead, where the old one finds them as well (K3): if the process dies before
-// keepHashes has removed them, the name shows that they belong to no filter. Another draft of the same
-// path may have the name, until it has been published or discarded.
+// nameHashes gives the hashes of the draft the name NAME.hashes.new before the filter gets the name
+// NAME: otherwise a kill in between would leave the new filter without hashes. The hashes of the old
+// filter keep their name. If the new filter keeps no hashes, nameHashes renames the old ones to
+// NAME.hashes.new, where the old filter finds them too (K3): if the process dies before keepHashes
+// has removed them, this name shows that they belong to no filter. Another draft of the same path
+// may have the name NAME.hashes.new until it is published or discarded.
 func (d *Draft) nameHashes() error {
 	next, from := d.path+recovery.NextHashes.String(), d.path+recovery.CurrentHashes.String()
 	if d.hashes != nil {
@@ -236,12 +238,12 @@ func (d *Draft) nameHashes() error {
 	}
 	give := renameNew
 	if d.hashes != nil && d.from != "" {
-		give = link // they keep their name as long as the filter has its own
+		give = link // the hashes keep their first name as long as the filter does
 	}
 	for {
 		err := give(from, next)
 		if errors.Is(err, fs.ErrExist) && d.hashes != nil && sameFile(d.hashes, next) {
-			err = nil // a process that died has done it
+			err = nil // a process that died has renamed them
 		}
 		if err == nil {
 			d.hashesAt, d.dropped = next, d.hashes == nil
@@ -256,8 +258,9 @@ func (d *Draft) nameHashes() error {
 	}
 }
 
-// freeHashes frees the name of the next hashes if a dead process has left a file there: it removes
-// the file, or finishes what that process was about to do if it belongs to the filter.
+// freeHashes frees the name NAME.hashes.new if a dead process has left a file there. If the file
+// belongs to the filter at the path, freeHashes renames it to NAME.hashes, as the dead process was
+// about to do; otherwise it removes the file.
 func (d *Draft) freeHashes(next string) error {
 	f, err := os.OpenFile(next, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -292,8 +295,8 @@ func (d *Draft) keepHashes() error {
 
 // Publish makes the file durable and renames it to its path, replacing an older file. The
 // draft cannot be used afterwards. If Publish fails, the file at the path is unchanged,
-// unless the error says that the new one is complete: then that is at the path, but may not
-// survive a power loss, or readers of the older file do not know of it (K4).
+// unless the error says that the new file is complete. Then the new file is at the path,
+// but may not survive a power loss, or readers of the older file have not been told (K4).
 func (d *Draft) Publish() error {
 	err := d.prepare()
 	d.noteOld()
@@ -319,8 +322,8 @@ func (d *Draft) Publish() error {
 	if err := give(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	// Remove the logs of the replaced file. One that stays is recognised as another
-	// file's.
+	// Remove the logs of the replaced file. If one stays, its UUID shows that it belongs to
+	// another file.
 	for _, name := range []recovery.LogName{recovery.NextLog, recovery.CurrentLog} {
 		err = errors.Join(err, removeLog(d.path+name.String(), d.replaces))
 	}
@@ -333,7 +336,8 @@ func (d *Draft) Publish() error {
 	return errors.Join(err, d.release())
 }
 
-// noteOld notes whose logs the draft is to remove. On Windows, lockLate closes the old file.
+// noteOld notes the superblock of the old file, whose logs Publish removes. On Windows,
+// lockLate closes the old file.
 func (d *Draft) noteOld() {
 	if d.old == nil {
 		return
@@ -343,7 +347,8 @@ func (d *Draft) noteOld() {
 	}
 }
 
-// removeLog removes a log, but sets one aside that is known to belong to another filter than of.
+// removeLog removes a log. If the log is known to belong to another filter than of, removeLog
+// sets it aside instead.
 func removeLog(path string, of *layout.Superblock) error {
 	if of != nil {
 		if err := setAside(path, of.UUID()); err != nil {
@@ -353,7 +358,7 @@ func removeLog(path string, of *layout.Superblock) error {
 	return removeIfThere(path)
 }
 
-// leave removes what a file that has got another name has left beside its old one.
+// leave removes the files that a renamed filter has left beside its old name.
 func (d *Draft) leave() error {
 	if d.from == "" {
 		return nil
@@ -375,9 +380,9 @@ func (d *Draft) leave() error {
 	return errors.Join(errs...)
 }
 
-// supersedeOld tells the readers of the replaced file that another one has its place (K4), if it
-// is a filter file that has no name any more. Call it once the directory is synced: until then,
-// the file may have its name again after a power loss.
+// supersedeOld tells the readers of the replaced file that another file has its place (K4), if
+// the replaced file is a filter and has no name any more. Call it once the directory is synced:
+// until then, a power loss may give the replaced file its name back.
 func (d *Draft) supersedeOld() error {
 	if noWriters || d.old == nil || !nameless(d.old) {
 		return nil
@@ -466,7 +471,7 @@ func (d *Draft) Discard() error {
 	}
 	if d.file != nil && d.from == "" {
 		d.file.Close() // closed already, or about to be removed: no error matters
-		// Another process may take it for one that is left over, and remove it.
+		// Another process may take the file for a stale one, and remove it.
 		if err := os.Remove(d.file.Name()); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -481,8 +486,8 @@ func (d *Draft) Discard() error {
 	return errors.Join(errs...)
 }
 
-// release closes what the draft has open, and releases the lock. To close the file is not enough: a
-// process that this one is starting has it open, too, until it runs its program.
+// release closes what the draft has open, and releases the lock. Closing the file is not enough: a
+// process that this one is starting has the file open too until it runs its program.
 func (d *Draft) release() error {
 	var errs []error
 	if d.file != nil {
@@ -502,7 +507,7 @@ func (d *Draft) release() error {
 }
 
 // A Scratch is a file beside a draft, for data that need not outlive the draft. Where the
-// system allows, it has no name, so nothing is left of it however the process ends.
+// system allows, a scratch has no name, so nothing is left of it however the process ends.
 type Scratch struct{ *os.File }
 
 // Scratch makes an empty scratch file.

@@ -20,8 +20,8 @@ import (
 // Files is the Volume of the operating system: a filter file and its logs, mapped. It
 // holds the lock of the filter file until Close.
 type Files struct {
-	// RequireHashes has operations fail, until they are tried again, if their hashes cannot be
-	// kept. Set it before NewWriter.
+	// RequireHashes has operations fail if their hashes cannot be kept. They can be tried
+	// again. Set it before NewWriter.
 	RequireHashes bool
 
 	path   string // with symbolic links followed
@@ -81,14 +81,14 @@ func mapFiles(path string, f *os.File) (*Files, error) {
 	}
 	filter := &mappedFile{loads: loads, stores: stores, file: f, words: recovery.Words(loads.Data), stored: recovery.Words(stores.Data), sync: syncFilter}
 	v := &Files{path: path, dir: dir, filter: filter}
-	// A mapping keeps the lock of its file, so unmap it when an unclosed writer is
-	// collected.
+	// A mapping keeps the lock of its file. So unmap the mapping when the garbage collector
+	// finds a writer that was not closed.
 	runtime.AddCleanup(v, func(m *Mapping) { m.Unmap() }, stores)
 	return v, nil
 }
 
-// openLocked opens the regular file at path for reading and writing and locks it. It starts
-// again if another process replaces the file before that.
+// openLocked opens the regular file at path for reading and writing and locks it. If
+// another process replaces the file before it is locked, openLocked starts again.
 func openLocked(path string) (*os.File, error) {
 	for {
 		info, err := os.Stat(path)
@@ -196,10 +196,10 @@ func hasHeaders(f *os.File) error {
 }
 
 // CreateLog makes, maps and syncs a log (W2). If something else has one of the names of a log, the
-// error is a *ForeignError; the log of another filter gets another name, also if there is no room for
-// the new one then. CreateLog writes every byte, so that a commit need not tell the file system which
-// blocks have been written. It writes page by page, so that the page cache holds small pages: one long
-// write would leave large pages, and each commit could write back a whole one.
+// error is a *ForeignError. CreateLog gives the log of another filter another name, even if it then
+// finds no room for the new log. CreateLog writes every byte, so that a commit need not tell the
+// file system which blocks have been written. It writes page by page, so that the page cache holds
+// small pages: one long write would leave large pages, and each commit could write back a whole one.
 func (v *Files) CreateLog(bytes int64) (recovery.File, error) {
 	h, err := readHead(v.filter.file)
 	if err != nil {
@@ -266,7 +266,8 @@ func (v *Files) KeepLog() error {
 	return v.syncDir()
 }
 
-// RemoveLogs removes both logs and syncs the directory. What is called as NextLog and is no log stays.
+// RemoveLogs removes both logs and syncs the directory. A file with the name of NextLog that is no
+// log stays.
 func (v *Files) RemoveLogs() error {
 	for _, name := range []recovery.LogName{recovery.NextLog, recovery.CurrentLog} {
 		if name == recovery.NextLog {

@@ -31,11 +31,12 @@ func (e *CompleteError) Error() string {
 
 func (e *CompleteError) Unwrap() error { return e.Err }
 
-// foreign returns a *ForeignError if a new filter at a path would destroy what does not belong to old,
-// the file there. old is nil if there is none.
+// foreign returns a *ForeignError if a new filter at a path would destroy a file that does not
+// belong to the filter old, which is at the path now. old is nil if there is none.
 //
-// What a killed process has left is no reason to refuse: a log of zeros; a log beside a filter, whose
-// own it may not be any more; NAME.hashes.new; and a NAME.hashes that this one was to replace.
+// Files that a killed process may have left are no reason to refuse: a log of zeros; a log beside a
+// filter, even if it belongs to an earlier filter; NAME.hashes.new; and a NAME.hashes that
+// NAME.hashes.new was to replace.
 func foreign(path string, old *os.File) error {
 	var sb *layout.Superblock // nil if there is no filter, or a damaged one
 	n := 0
@@ -52,12 +53,13 @@ func foreign(path string, old *os.File) error {
 			sb = h.Superblock
 		}
 	}
-	// alone reports whether no filter is at the path, so that what stands beside it belongs elsewhere.
+	// alone reports whether no filter is at the path. Then the log and the hashes beside the path
+	// belong to a filter elsewhere.
 	alone := func() bool {
 		if old != nil {
 			return n == 0
 		}
-		return !there(path) // it may have come meanwhile, before what is beside it
+		return !there(path) // the filter may have come meanwhile, before the files beside it
 	}
 	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
 		if err := foreignLog(path+name.String(), sb, alone); err != nil {
@@ -72,8 +74,8 @@ func foreign(path string, old *os.File) error {
 	return nil
 }
 
-// whatIs reports whether the file at a path is a log, or something else. A killed process may have left
-// zeros there, which are neither.
+// whatIs reports whether the file at a path is a log, or something else. A file of zeros, which a
+// killed process may have left, is neither.
 func whatIs(path string) (log, other bool, err error) {
 	head, err := readStart(path, wal.HeaderSlots*wal.PageBytes)
 	if err != nil || len(bytes.Trim(head, "\x00")) == 0 {
@@ -100,9 +102,9 @@ func foreignLog(path string, sb *layout.Superblock, alone func() bool) error {
 	return nil
 }
 
-// setAside renames a log that belongs to no file with that UUID, and to none that followed it: to
-// its path and the first digits of its own UUID, and a number if there is such a file. Its filter, which
-// may have been moved without it, still needs it.
+// setAside renames a log that belongs neither to the file with this UUID nor to a file that followed
+// it. The new name is the path and the first digits of the UUID in the log, and a number if that
+// file exists. The filter of the log may have been moved without the log, and still needs it.
 func setAside(path string, uuid [16]byte) error {
 	head, err := readStart(path, wal.HeaderSlots*wal.PageBytes)
 	other, ok := wal.Foreign(recovery.Words(head), uuid)
@@ -130,7 +132,7 @@ func foreignHashes(filter string, name recovery.HashesName, sb *layout.Superbloc
 		return err
 	}
 	identity, ok := hashes.IdentityOf(recovery.Words(head))
-	if name == recovery.NextHashes { // a draft or a rebuild has left it, or it is that of sb (K3)
+	if name == recovery.NextHashes { // a draft or a rebuild has left it, or it belongs to sb (K3)
 		if !ok {
 			return occupied(path, "which has no hashes of a filter")
 		}
@@ -140,19 +142,19 @@ func foreignHashes(filter string, name recovery.HashesName, sb *layout.Superbloc
 	case sb == nil && alone():
 		return occupied(path, "the hashes of a filter that is not there: it may have another name now")
 	case sb == nil || sb.KeepsHashes() && (!ok || identity == sb.Hashes().Identity || sb.Hashes() == layout.Hashes{}):
-		return nil // its own, whole or damaged; or those that it had before DiscardLog
+		return nil // the filter's own, whole or damaged; or the hashes that it had before DiscardLog
 	}
 	if sb.KeepsHashes() {
 		head, err := readStart(filter+recovery.NextHashes.String(), hashes.PageBytes)
 		if next, ok := hashes.IdentityOf(recovery.Words(head)); err != nil || ok && next == sb.Hashes().Identity {
-			return err // K3: it has not been replaced yet
+			return err // K3: the old NAME.hashes has not been replaced yet
 		}
 	}
-	return occupied(path, "the hashes of another filter, or of another time")
+	return occupied(path, "the hashes of another filter, or from another time")
 }
 
-// Replaceable returns a *ForeignError if there is a file at a path that neither begins as given nor is
-// empty.
+// Replaceable returns a *ForeignError if the file at a path is not empty and does not begin with
+// begins.
 func Replaceable(path, begins string) error {
 	head, err := readStart(path, int64(len(begins)))
 	if err == nil && len(head) > 0 && !bytes.HasPrefix(head, []byte(begins)) {

@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// A hashFile is a HashFile of the operating system. It is not mapped: it is written to once and
-// seldom read, and takes no memory of the process.
+// A hashFile is a HashFile of the operating system. It is not mapped, since it is written once
+// and seldom read. So it takes no memory of the process.
 type hashFile struct{ *os.File }
 
 func (f hashFile) Pages() (uint64, error) {

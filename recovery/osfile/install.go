@@ -9,17 +9,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// DraftFrom makes a draft of the filter file at path, which is to get another name, and of the
-// hashes that it has kept, if they are there. It keeps writers out of the file: if one has it open,
-// the error is [recovery.ErrLocked]. The file must not be live; the caller looks at the head. Call
+// DraftFrom makes a draft of the filter file at path, which is to get another name, and of its
+// NAME.hashes, if there is one. It keeps writers out of the file: if a writer has it open, the
+// error is [recovery.ErrLocked]. The file must not be live; the caller looks at the head. Call
 // Replace before Publish.
 //
-// Until Publish renames the file, it and its hashes have their names, and Discard leaves them alone.
+// Until Publish renames the file, the file and its hashes keep their names, and Discard leaves them
+// alone.
 func DraftFrom(path string) (*Draft, *Head, error) {
 	if info, err := os.Lstat(path); err != nil {
 		return nil, nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, nil, notRegular("open", path) // a link: the rename would leave it without a file
+		return nil, nil, notRegular("open", path) // a link: the rename would leave the link without a file
 	}
 	path, err := realPath(path)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 )
 
 // The lock has three parts, one for each of the first three bytes of the file. The process
-// that holds the first may write to the file. It takes the second once the file needs no
-// recovery, so that readers may be served. The process that makes a new file holds the
-// third.
+// that holds the first part may write to the file. It takes the second part once the file
+// needs no recovery, so that readers may be served. The process that makes a new file holds
+// the third part.
 const (
 	lockWrite = iota
 	lockServe
@@ -79,10 +79,10 @@ func partLocked(f *os.File, part int64) (bool, error) {
 	return l.Type != unix.F_UNLCK, nil
 }
 
-// LockHolder returns the process that has the writer lock of the file at path, or 0 if
-// it finds none. It finds only processes that this one may inspect. The lock belongs to
-// an open file description, so the kernel does not name a process; LockHolder reads the
-// locks of every open descriptor of every process.
+// LockHolder returns the process that has the writer lock of the file at path, or 0 if it
+// finds none. It finds only processes that this process may inspect. The lock belongs to an
+// open file description, so the kernel does not name a process; LockHolder reads the locks
+// of every open descriptor of every process.
 func LockHolder(path string) (pid int) { return lockHolder(path, "WRITE") }
 
 // ReadLockHolder returns the process whose read lock keeps writers out of the file at path,

@@ -36,9 +36,9 @@ func (f *mappedFile) Close() error {
 	return errors.Join(err, f.file.Close())
 }
 
-// A logFile is a mappedFile that is not read while it is written. So its stores are plain
-// ones, which are much cheaper on amd64 than ordered stores. Whatever order the processor
-// keeps, the death of a process leaves the stores up to some instruction.
+// A logFile is a mappedFile that is not read while it is written. So it uses plain stores,
+// which are much cheaper on amd64 than ordered ones. In whatever order the processor makes
+// stores visible, the death of a process leaves exactly the stores before some instruction.
 type logFile struct{ *mappedFile }
 
 func (f logFile) Store(word, value uint64) { f.stored[word] = value }

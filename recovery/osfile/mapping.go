@@ -96,8 +96,9 @@ func catch(f func(), failed func(error), mappings ...[]byte) (fault *FaultError)
 	return nil
 }
 
-// faultOf returns the error for a recovered value, or nil if that is not a memory fault.
-// (Dereferencing nil is not one.) mappings are those of the filter.
+// faultOf returns the error for a recovered value, or nil if the value is not a memory
+// fault. (Dereferencing nil is not a memory fault.) mappings are the mappings of the
+// filter.
 func faultOf(r any, mappings ...[]byte) *FaultError {
 	var fault interface {
 		runtime.Error

@@ -15,8 +15,8 @@ import (
 const largePage = 2 << 20
 
 // mapFile maps a file. On tmpfs it reserves addresses, if it can, to map the file at a
-// multiple of largePage; at any other address, large pages enter the page table as small
-// ones. Other file systems choose such an address themselves.
+// multiple of largePage: at any other address, large pages enter the page table as small
+// ones. On other file systems, the system chooses such an address itself.
 func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
 	if size < largePage || !isTmpfs(f) {
 		return mapAnywhere(f, size, writable)
@@ -51,10 +51,10 @@ func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDO
 // writer has open: each store would write a whole page back.
 func (m *Mapping) AdviseLarge() { m.advise(m.Data, unix.MADV_HUGEPAGE) }
 
-// ForgetHead drops the first large page of f, the mapped file, from the page cache, unless all of
-// it is there. Whoever reads the superblocks of a file that is not in memory leaves some small pages
-// there, and the large page would come in as small ones; and a good part of those behind it. What a
-// process has mapped stays.
+// ForgetHead drops the first large page of f, the mapped file, from the page cache, unless the cache
+// has all of this page. A process that has read the superblocks of a file that is not in memory
+// leaves some small pages in the cache. With these, the system would read the first large page, and
+// many of the next ones, as small pages. Pages that a process has mapped stay.
 func (m *Mapping) ForgetHead(f *os.File) {
 	if len(m.Data) < largePage || m.around != nil {
 		return
@@ -79,23 +79,24 @@ func (m *Mapping) Release() {
 	m.advise(m.Data, unix.MADV_DONTNEED)
 }
 
-// leavePageTable removes the bytes [from, to) of a mapping that is stored to, which begin and
-// end with a page, from the page table of this process, before a sync. They stay in the cache,
-// dirty where they have been stored to, and other goroutines may store to the mapping
-// meanwhile. Otherwise, the sync write-protects every writable page, and each time interrupts
-// the other processors that run this process; this interrupts them once. Lookups load from a
-// read-only mapping, which stays.
+// leavePageTable removes whole pages, the bytes [from, to) of a mapping for stores, from the
+// page table of this process before a sync. The pages stay in the cache, dirty where they have
+// been stored to, and other goroutines may store to the mapping meanwhile. Without
+// leavePageTable, the sync would write-protect one writable page after the other, and
+// interrupt the other processors that run this process for each; leavePageTable interrupts
+// them once. Lookups load from another mapping, which is read-only and stays in the page
+// table.
 func (m *Mapping) leavePageTable(from, to int64) {
 	if delaysRmap {
 		m.advise(m.Data[from:to], unix.MADV_DONTNEED)
 	}
 }
 
-// delaysRmap reports whether this is Linux 6.2 or later. Earlier versions consider a page
-// unmapped before every processor has flushed it from its TLB. A processor can still store
-// to it after a sync that found nothing to write-protect, and the next sync misses the
-// store (commit 5df397dec7c4, "mm: delay page_remove_rmap() until after the TLB has been
-// flushed").
+// delaysRmap reports whether this is Linux 6.2 or later. Earlier versions of Linux consider
+// a page unmapped before every processor has flushed it from its TLB. A processor can still
+// store to it after a sync that found nothing to write-protect, and the next sync misses
+// the store (commit 5df397dec7c4, "mm: delay page_remove_rmap() until after the TLB has
+// been flushed").
 var delaysRmap = func() bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
@@ -121,8 +122,8 @@ func (m *Mapping) Resident() (int64, error) { return resident(m.Data) }
 
 func resident(part []byte) (int64, error) {
 	page := os.Getpagesize()
-	// The kernel writes one byte per page. Pass a mapping, since the garbage collector may
-	// move other memory.
+	// The kernel writes one byte per page into vec. vec is a mapping, since the garbage
+	// collector may move other memory.
 	vec, err := mmap.MapRegion(nil, (len(part)+page-1)/page, mmap.RDWR, mmap.ANON, 0)
 	if err != nil {
 		return 0, err
@@ -161,9 +162,9 @@ func (m *Mapping) readSmall(b []byte) {
 }
 
 // DropLargePages drops a part of the filter file from the page cache, so that it comes back in small
-// pages. Build, or reading the file sequentially, leaves pages of up to 2 MiB in the cache. They
-// make lookups faster, but the system writes back whole pages, so each store would write a large
-// one.
+// pages. Build, or reading the file sequentially, leaves pages of up to 2 MiB in the cache.
+// Large pages make lookups faster, but the system writes back whole pages, so each store would
+// write a large page back.
 //
 // Pages that this process looks at meanwhile, dirty pages and pages that another process has mapped
 // stay, and so do the pages of tmpfs, which writes nothing back.
@@ -186,16 +187,16 @@ func (v *Files) DropLargePages(from int64) (next, dropped int64) {
 	return int64(end), dropped
 }
 
-// shrinkStep is how many bytes DropLargePages drops. It is a multiple of the largest page, which
-// has as many small ones as a small one has room for addresses: a page stays if only a part of it is to
-// be dropped. An operation may wait for it.
+// shrinkStep is how many bytes DropLargePages drops. It is a multiple of the largest page, since a
+// large page stays if only a part of it is to be dropped. The largest page has as many small pages
+// as a small page has room for addresses. An operation may wait while so much is dropped.
 var shrinkStep = max(8<<20, os.Getpagesize()*os.Getpagesize()/8)
 
-// makeLargePages gives a new file on tmpfs its memory in large pages, as far as the
-// system has some, so that the TLB covers more of the file and a lookup need not walk page
-// tables that are in no cache. Tmpfs writes nothing back, so rule R4, which keeps the
-// pages of written files small, does not apply. (Other file systems choose the sizes of
-// pages themselves.)
+// makeLargePages gives a new file on tmpfs its memory in large pages, as far as the system
+// has large pages. Then the TLB covers more of the file, and a lookup need not walk page
+// tables that are in no cache. Tmpfs writes nothing back, so rule R4, which keeps the pages
+// of written files small, does not apply. (Other file systems choose the sizes of pages
+// themselves.)
 //
 // Only the process that makes a file does this, since the system charges the memory to the
 // process that asks for it.

@@ -48,8 +48,8 @@ func OpenFile(path string) (*os.File, *Head, error) {
 // A checkpoint changes them, and takes longer than reading them does.
 const headTries = 10
 
-// openFile is one try of OpenFile. If only a log beside the file contradicts the
-// superblock, it returns the open file with the error.
+// openFile is one try of OpenFile. If the file is fine and only a log beside it contradicts
+// the superblock, openFile returns the open file with the error.
 func openFile(path string) (*os.File, *Head, error) {
 	// Check before opening: opening a pipe would wait for a writer.
 	info, err := os.Stat(path)
@@ -126,8 +126,8 @@ func readHead(f *os.File) (*Head, error) {
 	return h, h.Superblock.CheckFileSize(h.Geometry, h.Size)
 }
 
-// readError returns err, or a corruption error if err says that the file ended early: it
-// was longer when it was opened.
+// readError returns err, or a corruption error if err says that the file ended early: then
+// it has been cut short since it was opened.
 func readError(f *os.File, off int64, err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err

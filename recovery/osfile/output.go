@@ -8,17 +8,17 @@ import (
 	"runtime"
 )
 
-// An Output is a file that appears under its name once it is complete and durable. It is for what is
-// not a filter; see [Draft].
+// An Output is a file that appears under its name once it is complete and durable. For a filter, use
+// a [Draft].
 type Output struct {
 	*os.File
 	path, begins string
 	isNew        bool // Publish fails with fs.ErrExist if there is a file at the path
 }
 
-// NewOutput makes an empty file that will replace the file at path, if there is one. What is there must
-// begin as given, or be empty; otherwise the error is a *ForeignError, of NewOutput or of Publish.
-// NewOutput removes what dead processes left for the same path.
+// NewOutput makes an empty file that will replace the file at path, if there is one. The old file
+// must be empty or begin with begins; otherwise NewOutput or Publish returns a *ForeignError.
+// NewOutput removes temporary files that dead processes have left for the same path.
 func NewOutput(path, begins string) (*Output, error) {
 	if err := Replaceable(path, begins); err != nil {
 		return nil, err
@@ -31,14 +31,15 @@ func NewOutput(path, begins string) (*Output, error) {
 	return &Output{File: f, path: path, begins: begins}, nil
 }
 
-// Publish makes the file durable and gives it its name. It cannot be used afterwards. If Publish
-// fails, the file at the path is unchanged, unless the error says that the new one is complete.
+// Publish makes the file durable and gives it its name. The Output cannot be used afterwards. If
+// Publish fails, the file at the path is unchanged, unless the error says that the new file is
+// complete.
 func (o *Output) Publish() error {
 	err := syncFile(o.File)
 	if runtime.GOOS == "windows" { // Windows cannot rename an open file
 		err = errors.Join(err, o.Close())
 	}
-	if err == nil { // still locked, so that no other process takes it for one that is left over
+	if err == nil { // still locked, so that no other process takes the file for a stale one
 		err = o.rename()
 	}
 	o.Close() // closed already on Windows, or durable: no error matters
@@ -70,11 +71,12 @@ func (o *Output) Discard() error {
 	return removeIfThere(o.Name())
 }
 
-// WriteFile makes a file with data, or replaces one that begins as given (see NewOutput), all at once.
+// WriteFile makes a file with data, all at once. It may replace a file that begins with begins (see
+// NewOutput).
 func WriteFile(path, begins string, data []byte) error { return writeFile(path, begins, data, false) }
 
-// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file; not on a file system
-// that can neither rename a file so nor link it.
+// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file at the path. A file
+// system without renameNew and hard links cannot tell; there it is WriteFile.
 func WriteNewFile(path, begins string, data []byte) error { return writeFile(path, begins, data, true) }
 
 func writeFile(path, begins string, data []byte, isNew bool) error {

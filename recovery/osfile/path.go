@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// realPath follows symbolic links and makes the path absolute, since the log is beside the
-// file itself, whatever the working directory.
+// realPath follows symbolic links and makes the path absolute: the log is beside the file
+// itself, not beside a link, and the working directory may change.
 func realPath(path string) (string, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -9,8 +9,9 @@ const populateStep = 64 << 20
 // lookups do not fault. more, if not nil, is called with the progress; Populate stops
 // if it returns false.
 //
-// Set small for a file that is written to, whose mapping has read-ahead off: the page cache
-// then holds small pages (see [Files.DropLargePages]), but reads many of them at a time.
+// Set small for a file that is written to: its mapping has read-ahead off and its pages in
+// the cache must be small (see [Files.DropLargePages]). Populate then reads many small
+// pages at a time.
 func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error {
 	total := int64(len(m.Data))
 	for off := int64(0); off < total; off += populateStep {

@@ -24,7 +24,7 @@ func renameNew(from, to string) error {
 	return renameNoReplace(from, to)
 }
 
-// linkNew is renameNew by way of a hard link, which is atomic too.
+// linkNew is renameNew by a hard link, which is atomic too.
 func linkNew(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
@@ -47,7 +47,8 @@ func remove(path string) error {
 	return os.Remove(path)
 }
 
-// removeIfThere removes a file, if it exists and its name is not too long for one.
+// removeIfThere removes a file. It returns nil if there is none, or if the name is too long
+// for a file.
 func removeIfThere(path string) error {
 	if err := remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) {
 		return err
@@ -55,7 +56,8 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// there reports whether there is a file at a path, as far as this can be known.
+// there reports whether there is a file at a path. It returns false if the system does not
+// say.
 func there(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

@@ -17,22 +17,24 @@ import (
 
 // Remains are what is left of the history of a filter whose file or superblock is damaged.
 type Remains struct {
-	// Superblock is the newest one that is intact, with the counters of the last operation that is left.
+	// Superblock is the newest intact superblock, with the counters as of the last operation that is
+	// left.
 	Superblock *layout.Superblock
-	// Kept has NAME.hashes, and the operations of the log behind it.
+	// Kept has NAME.hashes, and the operations of the log after those of NAME.hashes.
 	Kept recovery.Kept
-	// Lost is how many records of operations the log is known to have had durably, and has no longer.
-	// If LogLost is set, the log is gone or has gone on where it ends now: what is lost is not known,
-	// and some of it may have been durable.
+	// Lost is how many records of operations the log is known to have had durably, and no longer
+	// has. If LogLost is set, the log is missing, or it had more records than are readable now:
+	// nobody knows how much is lost, and some of it may have been durable.
 	Lost    uint64
 	LogLost bool
 }
 
 // Salvage finds what is left of the history of the filter at path, which cannot be recovered. It writes
-// nothing. Counted or not, the pages of NAME.hashes that follow one another by their checks are a part
-// of the history; and so are the operations of a log from the position on at which these end, as far as
-// they lead to the positions of its commits. If there is a log that does not join, of the filter or of
-// another one, the error is layout.ErrCorrupt: nobody should remove it.
+// nothing. The pages of NAME.hashes whose checks chain are a part of the history, whether a
+// superblock counts them or not. So are the operations of a log from the end of these pages on, as
+// far as they lead to the positions of its commits. If there is a log that does not continue these
+// pages, of this filter or of another one, the error is layout.ErrCorrupt: nobody should remove this
+// log.
 func Salvage(path string) (*Remains, error) {
 	sb, rest, runtime, err := readDamaged(path)
 	if err != nil {
@@ -54,7 +56,7 @@ func Salvage(path string) (*Remains, error) {
 }
 
 // readDamaged reads the newest superblock and the runtime page of a file that may be cut short. rest
-// says that the file certainly is at rest: then it has this superblock in all copies.
+// says that the file certainly is at rest: all copies have this superblock.
 func readDamaged(path string) (sb *layout.Superblock, rest bool, runtime []uint64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -76,7 +78,7 @@ func readDamaged(path string) (sb *layout.Superblock, rest bool, runtime []uint6
 	return sb, rest, words[layout.WordRuntime:], nil
 }
 
-// readOn counts the pages that follow those that count.
+// readOn adds to k the intact pages after those that the superblock counts.
 func readOn(k *recovery.Kept, tail *hashes.Tail) (end layout.Position, err error) {
 	c := &k.Counted
 	_, last := tail.End(k.LastNumber)
@@ -126,7 +128,7 @@ type logCommit struct {
 	at      layout.Position
 }
 
-// readLogs takes the operations of a log of the file that come after a position.
+// readLogs adds to r the operations of a log of the file that come after a position.
 func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime []uint64) error {
 	runs, others, unknown, err := r.runs(path)
 	if err != nil {
@@ -139,7 +141,7 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 	}
 	var best *logRun
 	var entries []hashes.Entry
-	var beyond uint64 // up to which a log goes that does not join
+	var beyond uint64 // the last operation of a log that does not continue NAME.hashes
 	newest, reached := false, sb.CheckpointLSN()
 	for i := range runs {
 		run := &runs[i]
@@ -158,7 +160,8 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 		return &layout.CorruptError{Region: layout.RegionLog, Rule: "K2", What: fmt.Sprintf(
 			"the log does not go on where NAME.hashes ends, after operation %d, or is that of another filter: move it away to do without it", end.Number)}
 	}
-	// The superblock may be older than the log that is lost, and the promise alone tell of it.
+	// The superblock may be older than the lost log; then only the promise shows that there
+	// was one.
 	r.LogLost = live && !newest || best != nil && (best.broken || beyond > reached) ||
 		!rest && (unknown && !newest || layout.HighestPromise(runtime) > max(durable, reached))
 	next := *sb
@@ -180,8 +183,9 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 	return nil
 }
 
-// runs reads the logs beside the file, from each generation on of which they have a header. others says
-// that there is a log of another filter, unknown that there is one that does not say whose it is.
+// runs reads the logs beside the file: for each header of a log, the log from this generation on.
+// others says that there is a log of another filter, unknown that there is a log without a readable
+// UUID.
 func (r *Remains) runs(path string) (runs []logRun, others, unknown bool, err error) {
 	path, err = realPath(path)
 	if err != nil {
@@ -199,7 +203,7 @@ func (r *Remains) runs(path string) (runs []logRun, others, unknown bool, err er
 		wal.Header
 	}
 	var all, begins []begin
-	ours := [][16]byte{r.Superblock.UUID()} // and that which a sealed file gets with its first operation
+	ours := [][16]byte{r.Superblock.UUID()} // and the UUID that a sealed file gets with its first operation
 	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
 		log, err := v.OpenLog(name)
 		switch {
@@ -267,8 +271,8 @@ func (run *logRun) read(log, next []uint64) {
 	run.broken = run.Broken || cut || err != nil
 }
 
-// ofSize returns a log with the size that it had, by the header that it has for a generation or the one
-// before.
+// ofSize returns a log with the size that it had: the size in its own header of the generation
+// of h or of the next one, or else in h.
 func ofSize(log []uint64, h wal.Header) []uint64 {
 	for _, own := range wal.Headers(log) {
 		if own.Generation == h.Generation || own.Generation == h.Generation+1 {
@@ -281,8 +285,8 @@ func ofSize(log []uint64, h wal.Header) []uint64 {
 	return log[:h.Bytes/8]
 }
 
-// after returns the entries after a position, and whether the run joins there: its entries lead from the
-// position to those of its commits.
+// after returns the entries after a position, and whether the run continues there: whether its
+// entries lead from this position to the positions of its commits.
 func (run *logRun) after(end layout.Position, sb *layout.Superblock) (rest []hashes.Entry, whole bool) {
 	var before uint64 // operations before the first entry
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// syncFilter writes back the mapping, then the file, since not every system does both in
-// one call.
+// syncFilter makes a filter durable: msync for the mapping, then fsync for the file, since
+// not every system does both in one call.
 func syncFilter(m *Mapping, f *os.File) error {
 	if err := fault.At("msync"); err != nil {
 		return err

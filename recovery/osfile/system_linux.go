@@ -17,7 +17,7 @@ import (
 )
 
 // allocate extends a new file to size and allocates all its blocks. A file with a hole
-// works until the disk is full, when a store into the hole is a SIGBUS. So allocate checks
+// works until the disk is full; then a store into the hole is a SIGBUS. So allocate checks
 // what the system really allocated.
 func allocate(ctx context.Context, f *os.File, size int64) error {
 	makeLargePages(ctx, f, size)
@@ -79,8 +79,8 @@ func fallocate(f *os.File, size int64) (allocated bool, err error) {
 	return st.Blocks*512 >= size, nil
 }
 
-// syncLog makes a log durable. Its size and the places of its blocks have not changed since
-// it was made, so only its data needs writing.
+// syncLog makes a log durable. The size and the blocks of the log have not changed since it
+// was made, so only its data needs writing.
 func syncLog(m *Mapping, f *os.File) error {
 	if err := fault.At("fdatasync"); err != nil {
 		return err
@@ -140,8 +140,8 @@ func Warning(f *os.File) string {
 	return ""
 }
 
-// MemoryLimit returns how many bytes of memory this process may have, its part of the page cache
-// included: those of the machine, or the limit of a control group that the process is in.
+// MemoryLimit returns how many bytes of memory this process may have, including its part of the
+// page cache: the memory of the machine, or the limit of a control group that the process is in.
 func MemoryLimit() int64 {
 	limit := groupLimit()
 	var info unix.Sysinfo_t
@@ -158,8 +158,8 @@ var groupLimit = sync.OnceValue(func() int64 {
 })
 
 // limitOf returns the least memory limit of the control groups in which /proc/self/cgroup says that a
-// process is, and of the groups above them. In a container, the paths may be those of the machine: then
-// the file system begins with the group of the container.
+// process is, and of the groups above them. In a container, the paths may be paths of the machine,
+// while the file system begins with the group of the container.
 func limitOf(files fs.FS, groups string) int64 {
 	limit := int64(math.MaxInt64)
 	for line := range strings.Lines(groups) {

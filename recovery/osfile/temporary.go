@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// The name of a temporary file of path is that of path, cut short if it is long, plus
+// The name of a temporary file of path is the name of path, cut short if it is long, plus
 //
 //	.tmp-0123456789abcdef
 //
@@ -35,8 +35,9 @@ func temporaryPrefix(path string) string {
 	return filepath.Join(dir, base) + temporaryMark
 }
 
-// RebuildPath returns the path of the file that is to take the place of the one at path. It
-// exists from the beginning of a rebuild on, so that a dead process leaves no other trace.
+// RebuildPath returns the path of the file that a rebuild makes to replace the file at
+// path. That file exists from the beginning of the rebuild on, so a dead process leaves no
+// other file behind.
 func RebuildPath(path string) string { return path + temporaryMark + "rebuild" }
 
 // BeginRebuild makes the file at RebuildPath, empty. The caller has the lock of path.
@@ -62,7 +63,7 @@ func EndRebuild(path string) error {
 		return err
 	}
 	defer f.Close()
-	if lock(f) != nil { // somebody has it open: it is none of ours
+	if lock(f) != nil { // somebody has it open: no rebuild of ours has left it
 		return nil
 	}
 	head := make([]byte, layout.OffRuntime)
@@ -71,7 +72,7 @@ func EndRebuild(path string) error {
 		return err
 	}
 	if n > 0 && !layout.IsFilter(head[:n]) {
-		return nil // nor is this: a rebuild leaves an empty file, or a whole filter
+		return nil // not ours either: a rebuild leaves an empty file, or a whole filter
 	}
 	RemoveStale(rebuild)
 	var errs []error
@@ -106,8 +107,8 @@ func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 // afterCreate lets a test remove the file.
 var afterCreate = func(name string) {}
 
-// RemoveStale removes the temporary files of path whose process has died. Whatever makes a file at
-// path does so too. Files that it cannot remove do no harm.
+// RemoveStale removes the temporary files of path whose process has died. Everything that makes a
+// file at path calls it. Files that it cannot remove do no harm.
 func RemoveStale(path string) {
 	prefix := temporaryPrefix(path)
 	entries, _ := os.ReadDir(filepath.Dir(path))
