@@ -93,6 +93,7 @@ func TestAbsentIn(t *testing.T) {
 			t.Errorf("%+v", f.g.Stats())
 		}
 		f.close()
+		f.mustBe("closed")
 	})
 }
 

@@ -140,7 +140,7 @@ type Stats struct {
 	Rate           float64 `json:"rate"`            // FalsePositives / (FalsePositives + Skipped)
 	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate, or that of the filter
 
-	State    string        `json:"state"`         // "serving", "building" or "off"
+	State    string        `json:"state"`         // "serving", "building" or "off"; "closed" after Close
 	Err      string        `json:"err,omitempty"` // why the filter is off, or was rebuilt, or could not be
 	Keys     uint64        `json:"keys"`          // in the filter or on their way into it
 	Gone     uint64        `json:"gone"`          // about how many of Keys the store has deleted
@@ -193,6 +193,8 @@ func (g *Guard) Stats() Stats {
 	}
 	s.Gone, s.Rebuilds, s.Rebuild = g.mu.gone+g.mu.under.gone, g.mu.rebuilds, g.mu.took
 	switch {
+	case g.mu.closed:
+		s.State = "closed"
 	case g.serving.Load():
 		s.State = "serving"
 	case g.mu.failed != nil || g.filter == nil:
