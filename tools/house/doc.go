@@ -76,6 +76,8 @@
 //	    → mmapfilter/guard mmapfilter/guard/pebbleguard
 //	mmapfilter/sets                builds filters of more keys than a file should hold
 //	    → layout recovery recovery/osfile mmapfilter mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/poll
+//	mmapfilter/filterprom          (*) collectors for Prometheus
+//	    → mmapfilter mmapfilter/guard mmapfilter/sets
 //	tools/mmapfilter               the command
 //	tools/readers                  readers in C and Python
 //	tools/jobs                     runs the tasks of a set on many machines

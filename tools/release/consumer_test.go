@@ -33,6 +33,7 @@ func TestConsumers(t *testing.T) {
 		{"pebbleguard", "/mmapfilter/guard/pebbleguard", "github.com/cockroachdb/pebble/v2", "1.24.0", strings.Replace(store, "%", "pebble: not found", 1), ""},
 		{"bboltguard", "/mmapfilter/guard/bboltguard", "go.etcd.io/bbolt", "1.25.0", strings.Replace(store, "%", "[]", 1), ""},
 		{"badgerguard", "/mmapfilter/guard/badgerguard", "github.com/dgraph-io/badger/v4", "1.24.0", strings.Replace(store, "%", "Key not found", 1), ""},
+		{"filterprom", "/mmapfilter/filterprom", "github.com/prometheus/client_golang/prometheus", "1.24", "mmapfilter_filter_keys 1\n", ""},
 	} {
 		dir, root := t.TempDir(), tree.modules[0].path()
 		text := must(os.ReadFile(filepath.Join("testdata", "consumer", c.program, "main.go")))

@@ -36,7 +36,7 @@ func TestTree(t *testing.T) {
 		published = append(published, m.tag(tree.version))
 	}
 	slices.Sort(published[1:])
-	want := []string{"", "mmapfilter/guard/badgerguard/", "mmapfilter/guard/bboltguard/", "mmapfilter/guard/pebbleguard/"}
+	want := []string{"", "mmapfilter/filterprom/", "mmapfilter/guard/badgerguard/", "mmapfilter/guard/bboltguard/", "mmapfilter/guard/pebbleguard/"}
 	for i := range want {
 		want[i] += tree.version
 	}

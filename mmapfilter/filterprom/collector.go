@@ -1,0 +1,160 @@
+package filterprom
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A Filter is a [*mmapfilter.Filter] or a [*mmapfilter.Follower].
+type Filter interface {
+	Stats() mmapfilter.Stats
+	Err() error
+}
+
+// NewFilterCollector returns a collector of a filter, with the label name. Its metrics begin with
+// mmapfilter_filter_.
+func NewFilterCollector(f Filter, name string) prometheus.Collector {
+	writes := false
+	if w, ok := f.(interface{ InsertBatch([][]byte) (int, error) }); ok { // a follower has no such method
+		_, err := w.InsertBatch(nil) // inserts nothing, and fails if the filter is open for reading only
+		writes = err == nil
+	}
+	read := func() sample {
+		s := f.Stats()
+		return sample{s.State != "closed" && s.State != "waiting", ofFilter(s, writes)}
+	}
+	return newCollector("filter", name, read, f.Err, ofFilter(mmapfilter.Stats{}, writes))
+}
+
+// NewSetCollector returns a collector of a set, with the label name. Its metrics begin with
+// mmapfilter_set_.
+func NewSetCollector(s *sets.Set, name string) prometheus.Collector {
+	read := func() sample {
+		stats := s.Stats()
+		return sample{stats.State == "open", ofSet(stats)}
+	}
+	return newCollector("set", name, read, s.Err, ofSet(sets.Stats{Opened: 1}))
+}
+
+// NewGuardCollector returns a collector of a guard, with the label name. Its metrics begin with
+// mmapfilter_guard_. stats is the method Stats of a [*guard.Guard], or GuardStats of a guarded store.
+func NewGuardCollector(stats func() guard.Stats, name string) prometheus.Collector {
+	read := func() sample {
+		s := stats()
+		return sample{s.State != "closed", ofGuard(s)}
+	}
+	return newCollector("guard", name, read, nil, ofGuard(guard.Stats{}))
+}
+
+// A sample is what Stats have said.
+type sample struct {
+	up      bool
+	metrics []metric
+}
+
+// A collector sends the metrics of a filter, a set or a guard.
+type collector struct {
+	read func() sample
+	err  func() error                // takes no time; nil if there is nothing to ask
+	desc map[string]*prometheus.Desc // by name of the metric
+
+	mu struct {
+		sync.Mutex
+		last    *sample       // nil before the first
+		due     time.Time     // when the next one is
+		reading chan struct{} // closed at the end of the call of read under way; nil if there is none
+	}
+}
+
+// newCollector returns a collector of metrics such as the given ones.
+func newCollector(kind, name string, read func() sample, err func() error, like []metric) *collector {
+	c := &collector{read: read, err: err, desc: map[string]*prometheus.Desc{}}
+	like = append(like, gauge("up", "Whether the "+kind+" is open.", 0))
+	if err != nil {
+		like = append(like, gauge("error", "Whether Err returns an error.", 0))
+	}
+	for _, m := range like {
+		var labels []string
+		if m.texts != nil {
+			labels = []string{m.name}
+		}
+		c.desc[m.name] = prometheus.NewDesc("mmapfilter_"+kind+"_"+m.name, m.help, labels, prometheus.Labels{"name": name})
+	}
+	return c
+}
+
+// Describe implements [prometheus.Collector].
+func (c *collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range c.desc {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	s := c.latest()
+	if s == nil {
+		return
+	}
+	up := s.up
+	var metrics []metric
+	if c.err != nil {
+		err := c.err()
+		up = up && !errors.Is(err, mmapfilter.ErrClosed) // s may be old
+		metrics = append(metrics, gauge("error", "", number(err != nil)))
+	}
+	c.send(to, gauge("up", "", number(up)))
+	if up {
+		c.send(to, append(metrics, s.metrics...)...)
+	}
+}
+
+func (c *collector) send(to chan<- prometheus.Metric, metrics ...metric) {
+	for _, m := range metrics {
+		to <- prometheus.MustNewConstMetric(c.desc[m.name], m.kind, m.value, m.texts...)
+	}
+}
+
+// These are variables for tests.
+var (
+	patience               = time.Second // for which a scrape waits for Stats
+	rest     time.Duration = 100         // times what Stats took is how long none are read then
+	longest                = time.Minute // but no longer than this
+)
+
+// latest returns the latest sample, or nil if there is none yet. It has a new one read unless that is
+// not due; if it takes long, the next scrapes find it.
+func (c *collector) latest() *sample {
+	c.mu.Lock()
+	if c.mu.reading == nil && !time.Now().Before(c.mu.due) {
+		c.mu.reading = make(chan struct{})
+		go c.readNow()
+	}
+	reading := c.mu.reading
+	c.mu.Unlock()
+	if reading != nil {
+		select {
+		case <-reading:
+		case <-time.After(patience):
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.last
+}
+
+func (c *collector) readNow() {
+	begin := time.Now()
+	s := c.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.last, c.mu.due = &s, time.Now().Add(min(rest*time.Since(begin), longest))
+	close(c.mu.reading)
+	c.mu.reading = nil
+}
