@@ -1,6 +1,7 @@
 // Package pebbleguard puts a filter in front of a Pebble store, so that reads of absent keys never
 // reach it. A program changes its import and its Open; the example shows the whole of it, and directory
-// example has a program. Package guard says what the filter promises and how it is kept.
+// guard/example/blockstore has a program. Package guard says what the filter promises, and how it keeps
+// that.
 //
 // A [DB] is a pebble.DB, a [Batch] a pebble.Batch, a [Snapshot] a pebble.Snapshot: methods that are not
 // declared here are those of the embedded type, and none of them writes keys. What is written with the

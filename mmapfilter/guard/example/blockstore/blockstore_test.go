@@ -87,7 +87,7 @@ func TestLikeBoxo(t *testing.T) {
 	for range 3 {
 		ours, err := open(dir, time.Second)
 		must(t, err)
-		must(t, errors.Join(ours.Put(ctx, empty), boxo.Put(ctx, empty)))
+		must(t, errors.Join(ours.Put(ctx, empty), boxo.Put(ctx, empty), ours.PutMany(ctx, nil)))
 		for range 300 {
 			b, more := named(r.IntN(100)), []blocks.Block{named(r.IntN(100)), named(r.IntN(100))}
 			switch r.IntN(3) {
