@@ -1,6 +1,7 @@
-// Package bridge has what packages sets and guard need of package mmapfilter beyond its API. Package
-// mmapfilter fills in the variables when a program begins. It imports this package, so its own types
-// cannot be named here: filter is a *mmapfilter.Filter, and opts points to one of its option structs.
+// Package bridge gives packages sets and guard access to parts of package mmapfilter that are not in
+// its API. Package mmapfilter fills in the variables when a program begins. It imports this package,
+// so its own types cannot be named here: filter is a *mmapfilter.Filter, and opts points to one of
+// its option structs.
 package bridge
 
 import (
@@ -15,14 +16,14 @@ type Filter interface {
 	// Direct answers for hashes that stand for keys in the file of a shard (see layout.Shard). A rebuild
 	// and Close change it.
 	Direct() *layout.Direct
-	// Superblock returns the newest one, or nil after Close.
+	// Superblock returns the newest superblock, or nil after Close.
 	Superblock() *layout.Superblock
 	// Waits reports whether the filter has no file yet: see Follow.
 	Waits() bool
 	// Awaits reports whether the file that is to take the place of this one does not have its name yet.
 	Awaits() bool
-	// Release gives back the memory of the file. Lookups in progress still find what is there; Close
-	// would have them answer "maybe".
+	// Release gives back the memory of the file. Lookups go on and read the file again, while Close
+	// would make them answer "maybe".
 	Release()
 
 	// InsertHashes is InsertBatch for hashes.
@@ -32,9 +33,9 @@ type Filter interface {
 	// the last SyncAt: so several goroutines may insert, and DurableOps still counts from a known
 	// operation. Operations wait for seq, which must not call the filter.
 	SyncAtFunc(seq func(operations uint64) uint64) error
-	// Rebuild is Rebuild with a *RebuildOptions and with what a guard adds to it. capacity returns the
-	// capacity for a number of items, once they are counted. hashes is called after Keys, at the same
-	// instant, and returns those of further items.
+	// Rebuild is Rebuild with a *RebuildOptions and two functions that a guard adds. capacity
+	// returns the capacity for a number of items, once they are counted. hashes is called after
+	// Keys, at the same instant, and returns the hashes of further items.
 	Rebuild(ctx context.Context, opts any, capacity func(items uint64) uint64, hashes func() []uint64) error
 }
 
@@ -50,8 +51,8 @@ type ShardFile struct {
 	Fits func(sb *layout.Superblock) error // why the set cannot use a file with this superblock, or nil
 }
 
-// Follow returns a *mmapfilter.Follower that looks when Refresh is called. As long as there is no file
-// that can be opened and that fits, its filter waits, and answers "maybe" to every key.
+// Follow returns a *mmapfilter.Follower that looks at its path when Refresh is called. Until a file
+// can be opened and fits, the filter of the follower answers "maybe" for every key.
 var Follow func(f ShardFile) (follower any)
 
 // Shard returns how to build a shard of a set with the options.

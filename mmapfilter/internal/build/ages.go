@@ -11,8 +11,9 @@ import (
 // ascending order.
 type history []hashes.Age
 
-// mostSpans bounds the memory for a history. It is many times hashes.MostAges, so that what add joins is
-// small beside an age of the file. With many more, add would move too many spans to insert one.
+// mostSpans bounds the memory for a history. It is many times hashes.MostAges, so that the spans
+// that add joins are short compared with an age of the file. With many more spans, add would move
+// too many of them to insert one.
 const mostSpans = 4096
 
 // add adds items that were committed at the given time.

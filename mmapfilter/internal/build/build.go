@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// FromKeys makes the file at path from keys. lost names what it could not keep of the owner and group
-// of the old file. If not all keys have room, the error is a *FullError.
+// FromKeys makes the file at path from keys. lost says if the new file could not get the owner or
+// the group of the old one. If not all keys have room, the error is a *FullError.
 func FromKeys(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, error]) (lost string, err error) {
 	return build(ctx, path, c, func(b *builder) error { return b.spoolHashes(ctx, b.hashed(keys)) })
 }
@@ -20,8 +20,8 @@ func FromHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]u
 	return build(ctx, path, c, func(b *builder) error { return b.spoolHashes(ctx, blocks) })
 }
 
-// FromKept is FromKeys from the hashes that filters have kept. If a file of them is damaged, the error
-// is an *InputError and matches recovery.ErrHashes.
+// FromKept is FromKeys from the hashes that filters have kept. If a file of hashes is damaged, the
+// error is an *InputError and matches recovery.ErrHashes.
 func FromKept(ctx context.Context, path string, c Config, kept []recovery.Kept) (lost string, err error) {
 	lost, err = build(ctx, path, c, func(b *builder) error {
 		m, err := OpenKept(ctx, b.draft, c.Workers, c.MemoryBudget, kept, nil)

@@ -31,25 +31,26 @@ type Config struct {
 	// Check, if not nil, is called while no writer can open the file that the new one replaces: before
 	// the keys are read or, with Name, just before the new file is published.
 	Check func() error
-	// Overwrite has the new file replace whatever is in its place. Otherwise it replaces only a filter
-	// and what belongs to it (see Draft.Guard).
+	// Overwrite has the new file replace any file at the path. Otherwise it replaces only a filter
+	// and the files of this filter (see Draft.Guard).
 	Overwrite bool
 	// MinKeys is the fewest items that the new file may have. Otherwise the error is ErrFewKeys.
 	MinKeys uint64
-	// Like, if not "", is a file whose owner, group and permissions the new one gets.
+	// Like, if not "", is a file whose owner, group and permissions the new file gets.
 	Like string
-	// Mode is the permissions of the new file, if it is like no other; see osfile.DraftOptions.
+	// Mode has the permissions of the new file if Like is ""; see osfile.DraftOptions.
 	Mode fs.FileMode
-	// First, unless it is zero, is the superblock of the file that the new one replaces. The new file
-	// continues its generation and its sequence numbers.
+	// First, unless it is zero, is the superblock of the file that the new file replaces. The new
+	// file continues its generation and its sequence numbers.
 	First layout.Superblock
 	// Continues, if not nil, is the superblock of the one filter whose hashes the new file is made
-	// from: it continues the history. LastTime is the last time of the filters whose hashes it is made
-	// from.
+	// from; the new file continues the history of this filter. LastTime is the last time of all
+	// filters whose hashes the new file is made from.
 	Continues *layout.Superblock
 	LastTime  uint64
-	// Name, if not nil, returns the name of the finished file, in the directory of the path. If it
-	// returns "", the file is dropped. read is the number of keys that it was made from.
+	// Name, if not nil, returns the name of the finished file, in the directory of the path. If
+	// Name returns "", the file is dropped. read is the number of keys that the file was made
+	// from.
 	Name func(sb *layout.Superblock, read uint64) (name string, err error)
 	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
@@ -86,7 +87,7 @@ type builder struct {
 
 	homes    source    // the hash of every key
 	base     *baseFile // nil if the filter does not keep its hashes
-	homeless *spool    // items that found no room: their hashes in the line that they go to next
+	homeless *spool    // items that found no room, as hashes in the line that they go to next
 	room     lineRoom
 	came     uint64      // keys from the sequence, counted before anything is done with them
 	items    uint64      // those that go into the filter: all, or with Distinct one of each
@@ -99,10 +100,10 @@ type builder struct {
 	}
 }
 
-// homelessShare is the part of the memory budget that homeless gets: 1 in 4. In fill that comes on top
-// of the budget, which homes still has; in a round there are two such spools, and no homes. With less,
-// a build of a layout with small lines would write more to files; with more, fill would exceed the
-// budget by more.
+// homelessShare is the part of the memory budget that the spool homeless gets: 1 in 4. In fill this
+// part exceeds the budget, which the spool homes still has; in a round there are two spools of this
+// size, and homes is gone. With a smaller part, a build of a layout with small lines would write
+// more to files; with a larger one, fill would exceed the budget by more.
 const homelessShare = 4
 
 func (b *builder) close() {
@@ -180,8 +181,8 @@ func (b *builder) full() error {
 		b.items, b.plan.Superblock.Capacity(), b.plan.Geometry.Slots(), entries, layout.StashEntries)}
 }
 
-// parallel is Parallel for the tasks of a stage. If homeless is not nil, the items that the tasks send
-// on go there.
+// parallel is Parallel for the tasks of a stage. If homeless is not nil, it gets the items that the
+// tasks send on.
 func (b *builder) parallel(ctx context.Context, homeless *spool, n int, task func(w *worker, i int) error) error {
 	workers := make([]worker, min(b.Workers, n))
 	for i := range workers {

@@ -3,16 +3,18 @@
 //
 // # The size
 //
-// A Wish says what a filter is to be. A candidate is the parameters of the layout, at the highest design
-// load at which the predicted rate is low enough and the stash has room for the items that find no slot.
-// The smallest one is chosen; of equal ones, that with the fewest fingerprints, whose rate is nearest to
-// the one asked for. If f was asked for, the design load is the usual one, whatever the rate.
+// A Wish says what a filter is to be. A candidate is a pair of parameters of the layout, with the
+// highest design load at which the predicted rate is low enough and the stash has room for the items
+// that find no slot. The smallest candidate is chosen; of equally small ones, the one with the
+// fewest fingerprints, whose rate is nearest to the rate asked for. If f was asked for, the design
+// load is the usual one, whatever the rate.
 //
 // A prediction (layout.Predict) is exact on average. A rate that is stored in a file has 4 digits, since
 // the last bits of a prediction depend on the machine.
 //
-// A filter takes keys beyond its capacity, but its rate rises with them. The Limit is where it is
-// OverRate times the one asked for (C4). In most filters the slots are used up before.
+// A filter takes keys beyond its capacity, but its rate rises with them. The Limit is the number
+// of keys at which the rate is OverRate times the rate asked for (C4). In most filters the slots
+// are used up before.
 //
 // # The steps of a build
 //
@@ -68,16 +70,16 @@
 // # Kept hashes
 //
 // A build from kept hashes has another first step. The base of each file is sorted, and fill reads
-// it as it is. The operations of the tails are in the order of their commits: all workers read
-// them, in stretches of pages, and spool each operation as two words, of which one has its number in
-// the history. So the order in which stretches are read does not matter. Fill sorts the operations of
-// its partitions, merges them with the items of the bases, and does those of each hash in their order,
-// file by file (K7).
+// it as it is. The operations of the tails are in the order of their commits. All workers read them,
+// in stretches of pages, and spool each operation as two words; one of these has the number of the
+// operation in the history. So the order in which stretches are read does not matter. Fill sorts the
+// operations of its partitions, merges them with the items of the bases, and does the operations of
+// each hash in their order, file by file (K7).
 //
 // # What Verify checks
 //
-//	superblocks   of a sealed file: that all copies agree (what one of them says, F1 to F7, is checked
-//	              when the file is opened)
+//	superblocks   of a sealed file: that all copies agree (the content of a copy, F1 to F7, is
+//	              checked when the file is opened)
 //	checksums     of a sealed file: F8 and F9. With these, a change of any byte is found.
 //	lines         F10
 //	stash         F12, and the padding behind the last line
@@ -86,19 +88,20 @@
 //	              operations lead, and no others; and each key that the history means (K7) is found, unless
 //	              a stray delete has taken its item
 //
-// The first three look at the whole file. The rest is checked only if they find no damage, and the
-// hashes only if nothing else does. So one changed byte is one damage.
+// The first three checks look at the whole file. The others follow only if these find no damage,
+// and the check of the hashes only if no other check finds any. So one changed byte is reported
+// once.
 //
-// Two multisets of items, that of the table and that of the hashes, are compared by sums of a mix of
-// each item: neither has to be sorted by the other, and no memory is needed for them.
+// The items of the table and the items of the hashes are compared by two sums of a mix of each item.
+// So the items need not be sorted or held in memory.
 //
 // A fault in the mapping is damage like any other: the file was cut short, or its disk failed.
 //
 // # Reading the source
 //
-// Size and Limit are in size.go. fromSource (build.go) runs the steps of a build. The keys come in
-// through hashed (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go and
-// merge.go. Then come fill.go, rounds.go, in which place runs the rounds and victim chooses the items
-// that leave a line, and check.go. builder.go has what the steps share. Verify (verify.go) and the last
-// step of a build go through the file by pieces (pieces.go), several at once (parallel.go).
+// Size and Limit are in size.go. fromSource (build.go) runs the steps of a build. Keys go through
+// hashed (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go and
+// merge.go. Then come fill.go, rounds.go, in which place runs the rounds and victim chooses the
+// items that leave a line, and check.go. builder.go has what the steps share. Verify (verify.go) and
+// the last step of a build go through the file by pieces (pieces.go), several at once (parallel.go).
 package build

@@ -114,10 +114,10 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 	return context.AfterFunc(ctx, func() { b.base.fail(context.Cause(ctx)) }), nil
 }
 
-// believed returns a time, or Now if the time is so far after it that some clock was wrong: such items
-// would not expire for as long.
+// believed returns a time, or Now if the time is so far after Now that some clock must have been
+// wrong: items with such a time would not expire until then.
 func (b *builder) believed(time uint64) uint64 {
-	const most = 24 * 3600 * 1e9 // of a clock that was set back for a moment, items lose nothing
+	const most = 24 * 3600 * 1e9 // items keep their times if a clock was set back for less than a day
 	if time > b.Now && time-b.Now > most {
 		return b.Now
 	}
@@ -131,7 +131,7 @@ func (b *builder) fillLines(w *worker, hashes []uint64) error {
 		line, end := b.sameLine(hashes, i)
 		layout.Load(b.table, b.view.Region, line, l)
 		w.beyond = b.fillLine(l, hashes[i:end], w.beyond[:0])
-		for _, h := range w.beyond { // the line has none of their bits yet: round 0 sets them
+		for _, h := range w.beyond { // the line does not have their overflow bits yet: round 0 sets them
 			if err := w.homeless.add(h); err != nil {
 				return err
 			}

@@ -19,18 +19,18 @@ type Ages struct {
 	Tail func(time uint64) int
 }
 
-// leastInPart is the least number of items in a partition of kept hashes, if there are that many:
-// finding the items of a partition takes about as long as reading a thousand.
+// leastInPart is the least number of items in a partition of kept hashes, if there are so many
+// items: finding the items of a partition takes about as long as reading a thousand items.
 const leastInPart = 1 << 14
 
-// KeptBudget is how many bytes of kept hashes a reader of them holds in memory, unless it builds a
-// file: a quarter of what a build holds by default.
+// KeptBudget is how many bytes of kept hashes a reader holds in memory, unless it builds a file: a
+// quarter of the default budget of a build.
 const KeptBudget = 64 << 20
 
-// OpenKept reads the tails of files of hashes, and spools their operations, with a number of workers
-// and within a memory budget. If ages is nil, the items get at most hashes.MostAges ages by the times at
-// which they were inserted. If a file is damaged, the error is an *InputError and matches
-// recovery.ErrHashes.
+// OpenKept reads the tails of files of hashes, and spools their operations. It uses at most so many
+// workers, and the budget for memory. If ages is nil, the items get at most hashes.MostAges ages by
+// the times at which they were inserted. If a file is damaged, the error is an *InputError and
+// matches recovery.ErrHashes.
 func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []recovery.Kept, ages *Ages) (m *Merged, err error) {
 	defer func() { err = hashesError(err) }()
 	m = &Merged{inputs: make([]input, len(kept)), inserts: true}
@@ -90,8 +90,8 @@ func Unaged() *Ages {
 	return &Ages{Base: func(hashes.Age) int { return 0 }, Tail: func(uint64) int { return 0 }}
 }
 
-// Each calls do with the items in ascending order, many at a time, and with their ages. It stops at the
-// first error. Call it once. If a file is damaged, the error matches recovery.ErrHashes.
+// Each calls do with the items in ascending order, many at a time, and with their ages. It stops at
+// the first error. Call Each once. If a file is damaged, the error matches recovery.ErrHashes.
 func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8) error) error {
 	err := m.each(ctx, true, do)
 	if err == nil {
@@ -143,7 +143,8 @@ type Beside string
 // Scratch makes a file.
 func (path Beside) Scratch() (*osfile.Scratch, error) { return osfile.ScratchBeside(string(path)) }
 
-// joinAges makes the ages of all items, from those of the bases and from the past of the tails.
+// joinAges makes the ages of all items, from the ages of the bases and from the times of the
+// tails, which past has.
 func (m *Merged) joinAges(past history) *Ages {
 	all := slices.Clone([]hashes.Age(past))
 	for i := range m.inputs {
@@ -210,8 +211,8 @@ func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry
 	const begin = hashes.FirstBase
 	end := begin + in.header.Pages
 	var p hashes.Page
-	// low is a page that begins before first, or the one before the base; high one that does not, or
-	// end.
+	// low is a page that begins before first, or the page before the base. high is a page that does
+	// not begin before first, or end.
 	low, high := uint64(begin-1), end
 	for low+1 < high {
 		middle := low + (high-low)/2

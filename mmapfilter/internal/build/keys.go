@@ -9,19 +9,19 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// blockHashes is how many hashes are handed to a worker at once: enough that handing them over costs
-// little, and few enough that a worker's blocks stay in a cache.
+// blockHashes is how many hashes are handed to a worker at once: so many that handing over a block
+// costs little, and so few that a worker's blocks stay in a cache.
 const blockHashes = 4096
 
-// blockBytes is how many bytes of keys end a block of their hashes sooner: long keys take their time,
-// and Progress and a cancelled context should not wait for it.
+// blockBytes ends a block early if its keys have so many bytes: hashing long keys takes time, and
+// Progress and a cancelled context should not wait for it.
 const blockBytes = 256 << 10
 
-// ErrForeign is returned for a hash of a key that another shard has.
+// ErrForeign is returned for a hash that belongs to another shard.
 var ErrForeign = errors.New("hash of a key of another shard")
 
-// hashed yields the hashes of keys, in blocks, but not those of other shards. It hashes in the goroutine
-// that reads the keys: to copy a key for a worker would cost as much.
+// hashed yields the hashes of keys, in blocks, but not those of other shards. It hashes in the
+// goroutine that reads the keys: copying a key for a worker would cost as much as hashing it.
 func (b *builder) hashed(keys iter.Seq2[[]byte, error]) iter.Seq2[[]uint64, error] {
 	return func(yield func([]uint64, error) bool) {
 		hash, block, bytes := layout.NewHasher(b.Seed), make([]uint64, 0, blockHashes), 0
@@ -85,9 +85,10 @@ func (b *builder) spoolHashes(ctx context.Context, blocks iter.Seq2[[]uint64, er
 	return errs[workers]
 }
 
-// handOver hands what stands for the keys in the shard to the workers.
+// handOver hands the hashes that stand for the keys in the shard (see layout.Shard) to the
+// workers.
 func (b *builder) handOver(blocks iter.Seq2[[]uint64, error], full chan<- []uint64, empty <-chan []uint64) error {
-	b.report("hash", 0, b.Capacity) // which may be all
+	b.report("hash", 0, b.Capacity) // Capacity may be the number of keys
 	for hashes, err := range blocks {
 		if err != nil {
 			return err
@@ -113,8 +114,8 @@ func (b *builder) handOver(blocks iter.Seq2[[]uint64, error], full chan<- []uint
 	return nil
 }
 
-// partition spools blocks of hashes. After an error it keeps taking them, so that the sender never waits
-// for a worker that has ended.
+// partition spools blocks of hashes. After an error it keeps taking blocks, so that the sender never
+// waits for a worker that has ended.
 func (b *builder) partition(c *collector, full <-chan []uint64, empty chan<- []uint64) (err error) {
 	for block := range full {
 		for _, h := range block {

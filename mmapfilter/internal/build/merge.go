@@ -41,14 +41,14 @@ func (e entry) compare(f entry) int {
 	return cmp.Or(cmp.Compare(e.hash, f.hash), cmp.Compare(e.what>>entryNumber, f.what>>entryNumber))
 }
 
-// mergeBuffers are what a worker keeps from load to load.
+// mergeBuffers are buffers that a worker keeps from load to load.
 type mergeBuffers struct {
 	entries, other []entry
 	ends           []int              // of the sorted entries of the bases, and of those of all tails
 	live           [MostInputs]copies // of each input, the items of a hash
 }
 
-// ended ends the entries of a base, or of the tails, if there are any.
+// ended notes where the entries of a base or of the tails end, if there are any.
 func (b *mergeBuffers) ended() {
 	if n := len(b.entries); n > 0 && (len(b.ends) == 0 || n > b.ends[len(b.ends)-1]) {
 		b.ends = append(b.ends, n)
@@ -115,7 +115,7 @@ func (c *copies) takeAll(to []uint8) []uint8 {
 }
 
 // history does the entries of one hash, by the rule K7, and appends the ages of the items that each
-// input has then. stray is how many deletes have taken an item of another hash.
+// input is left with. stray is how many deletes have taken an item of another hash.
 func (b *mergeBuffers) history(entries []entry, to []uint8) (ages []uint8, items int64, stray uint64) {
 	for _, e := range entries {
 		live := &b.live[e.input()]
@@ -133,8 +133,8 @@ func (b *mergeBuffers) history(entries []entry, to []uint8) (ages []uint8, items
 	return to, items, stray
 }
 
-// apply appends the items that the merged entries lead to, and their ages. If distinct is set, it leaves
-// equal ones out.
+// apply appends the items that the merged entries lead to, and their ages. If distinct is set, it
+// keeps one of equal items.
 func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool, held func(hash uint64, items int64, stray uint64)) ([]uint64, []uint8) {
 	for from := b.entries; len(from) > 0; {
 		h, n := from[0].hash, 1
@@ -155,7 +155,7 @@ func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool, held func
 		}
 		of := ages[first:]
 		slices.Sort(of)
-		if distinct && len(of) > 1 { // the youngest: it may not expire too early
+		if distinct && len(of) > 1 { // keep the youngest, so that the key does not expire too early
 			of[0] = of[len(of)-1]
 			ages = ages[:first+1]
 		}
@@ -166,12 +166,12 @@ func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool, held func
 	return to, ages
 }
 
-// A Merged has the items of one or several files of hashes: those that their histories mean (K7). It is
-// the source of a build, and lists the items for others.
+// A Merged has the items of one or several files of hashes: those that their histories mean (K7). It
+// is the source of a build, and lists the items for other callers.
 type Merged struct {
-	// Held, if not nil, is called by Each for each hash of which a file has had an item since its base:
-	// with the number of items that the base and the operations lead to, and of the deletes that took
-	// one of another hash.
+	// Held, if not nil, is called by Each for each hash of which a file has had an item since its
+	// base. items is how many items the base and the operations lead to, and stray how many deletes
+	// of the hash have taken an item of another hash.
 	Held func(hash uint64, items int64, stray uint64)
 
 	inputs  []input
@@ -193,7 +193,7 @@ type input struct {
 	items, sum atomic.Uint64 // of the base, as far as it was loaded
 }
 
-// An InputError is an error of one of several files of hashes. Its text is that of Err.
+// An InputError is an error of one of several files of hashes. It has the text of Err.
 type InputError struct {
 	Number int // of the file, from 0
 	Err    error
@@ -203,7 +203,7 @@ func (e *InputError) Error() string { return e.Err.Error() }
 
 func (e *InputError) Unwrap() error { return e.Err }
 
-// fault makes an error one of the input.
+// fault wraps an error in an *InputError of this input.
 func (in *input) fault(err error) error {
 	if err == nil {
 		return nil

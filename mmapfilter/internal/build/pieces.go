@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// pieceChunks is the number of chunks in a piece: 1 MiB, which a cache holds. A piece is read twice, by
-// chunks and by lines.
+// pieceChunks is the number of chunks in a piece: 1 MiB, which fits in a cache. A piece is read
+// twice, by chunks and by lines.
 const pieceChunks = 16
 
 // pieces cut a file into tasks: piece i has some of the chunks and a proportional part of the lines.
@@ -85,7 +85,7 @@ func sumAll(ctx context.Context, workers int, t layout.Table, g layout.Geometry,
 }
 
 // Tail makes the part of a sealed file from OffTable on: the checksum of every chunk, and the
-// trailer for a superblock. It counts the items on the way, which proves that none was lost.
+// trailer for a superblock. It also counts the items, which proves that none was lost.
 func Tail(ctx context.Context, t layout.Table, g layout.Geometry, file []byte, sb *layout.Superblock) ([]byte, error) {
 	tail := make([]byte, g.SealedBytes-g.OffTable)
 	table := tail[:4*g.Chunks]

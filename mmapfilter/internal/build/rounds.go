@@ -34,7 +34,8 @@ const (
 	// leastRounds is the minimum number of rounds: fill sets no overflow bits, round 0 sets them,
 	// and nothing is placed before round 1.
 	leastRounds = 2
-	// lastReturn is the last round in which items go back (place, P10); round 1 is the other.
+	// lastReturn is the last round in which items go back (place, P10); round 1 is the other
+	// such round.
 	lastReturn = 3
 	// fewHomeless items need no round: searching for each costs less than another pass over all
 	// lines.
@@ -58,8 +59,8 @@ func (b *builder) round(ctx context.Context, round int) error {
 	})
 }
 
-// takeAhead is how many items ahead takeIn prefetches lines: taking in that many takes longer
-// than a cache miss.
+// takeAhead is how many items ahead takeIn prefetches lines: taking in so many items takes
+// longer than a cache miss.
 const takeAhead = 16
 
 // takeIn puts the items of sorted hashes into their lines. No other task has items that arrived
@@ -104,8 +105,8 @@ func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) e
 	return nil
 }
 
-// send makes room in the line loaded in w for the item of hash h, which found none: it sends another
-// item of the line to its other line. Or it sends the item of h itself.
+// send makes room in the line loaded in w for the item of hash h, which found none: it sends an item
+// of the line to its other line, or the item of h itself.
 func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
 	goes := it
 	if !b.goBack(round) {
@@ -156,8 +157,8 @@ func (b *builder) placeLast(ctx context.Context, total uint64) error {
 	return b.makeBits(ctx)
 }
 
-// makeBits rebuilds the overflow bits of lines that know their guests: in the rounds, items left
-// bits behind and then came home.
+// makeBits makes overflow bits anew if the table is a layout.Hosts: in the rounds, items set
+// bits when they left and did not clear them when they came home.
 func (b *builder) makeBits(ctx context.Context) error {
 	if b.hosts == nil {
 		return nil
@@ -170,8 +171,9 @@ func (b *builder) makeBits(ctx context.Context) error {
 	})
 }
 
-// placeAtOnce is how many items are placed between two checks of the context. With few, the preparations
-// for a fault in the draft (catch) would count; with many more, a cancelled build would not end at once.
+// placeAtOnce is how many items are placed between two checks of the context. With few items,
+// setting up catch for each group would take a noticeable part of the time; with many more, a
+// cancelled build would not end at once.
 const placeAtOnce = 4096
 
 // A lineRoom holds the number of free slots of each line, up to maxRoom.
@@ -219,7 +221,7 @@ func (r lineRoom) set(line, free uint64) {
 // many items whose other lines had room at the end of the previous round. It chooses them
 // together (place, P9), which sets fewer overflow bits than choosing one after the other. It does
 // nothing and returns false if there are too few such items, or if more items arrived than a line
-// holds; those are copies of one key.
+// holds; then most are copies of one key.
 func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool, err error) {
 	if len(came) > layout.SlotsPerLine(b.plan.Geometry.Kind, b.plan.Geometry.Params) {
 		return false, nil
@@ -243,18 +245,19 @@ func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool
 	return ok, nil
 }
 
-// The score of an item that may leave a line (place, P9). It orders items first by whether their other
-// line has room, then by the cost that the move adds to lookups, then by how much room that line has:
-// one step of cost outweighs any amount of room, and having room outweighs any cost.
+// The score of an item that may leave a line (place, P9). It orders items first by whether their
+// other line has room, then by the cost that the move adds to lookups, then by how much room the
+// other line has. One step of cost outweighs any amount of room, and having room at all outweighs
+// any cost.
 const (
 	perCost  = -(maxRoom + 1)
 	leastOf  = layout.MostCost * perCost // the least score of a cost
 	someRoom = -(layout.MostCost + 1) * perCost
 )
 
-// victim chooses the item that leaves the line loaded in w to make room: by chance, one of those
-// with the highest score. In round 0 the new item itself may go; later it goes if no other item
-// makes room.
+// victim chooses the item that leaves the line loaded in w to make room: a random one of the
+// items with the highest score. In round 0 the new item itself may go; later it goes if no other
+// item makes room.
 func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
 	w.victims = b.table.Victims(w.victims, &w.line, it)
 	if round == 0 {

@@ -105,8 +105,8 @@ func (w Wish) best() (best candidate, refused *Refusal) {
 	return best, nil
 }
 
-// candidate returns the candidate with some parameters. If none meets the wish, it is the one with the
-// lowest rate, and ok is false.
+// candidate returns the candidate with some parameters. If these parameters do not meet the wish at
+// any load, it returns the candidate with the lowest rate, and ok is false.
 func (w Wish) candidate(p layout.Params) (c candidate, ok bool) {
 	kind, loads := w.kind(), layout.DesignLoads(w.kind(), p)
 	most, least := uint64(loads.Most), uint64(loads.Least)
@@ -122,16 +122,16 @@ func (w Wish) candidate(p layout.Params) (c candidate, ok bool) {
 	return c, ok
 }
 
-// hasRoom reports whether the stash suffices for a table with that many keys and that design
-// load.
+// hasRoom reports whether the stash suffices for a table with capacity keys and a design
+// load in percent.
 func hasRoom(k layout.Kind, p layout.Params, capacity, percent uint64) bool {
 	load := float64(percent) / 100
 	lines := float64(capacity) / (float64(layout.SlotsPerLine(k, p)) * load)
 	return layout.Crowded(k, p, lines, load) <= layout.MaxCrowded
 }
 
-// linesFor returns the number of lines for capacity keys. slotPercent is the slots of a line
-// times the design load in percent.
+// linesFor returns the number of lines for capacity keys. slotPercent is the number of slots
+// of a line times the design load in percent.
 func linesFor(capacity, slotPercent, lineBits uint64) (uint64, *Refusal) {
 	hi, lo := bits.Mul64(capacity, 100)
 	lo, carry := bits.Add64(lo, slotPercent-1, 0)
@@ -144,7 +144,8 @@ func linesFor(capacity, slotPercent, lineBits uint64) (uint64, *Refusal) {
 }
 
 const (
-	// minTaskBits is the smallest range of lines that a task fills: 64 KiB, which any cache holds.
+	// minTaskBits is the smallest range of lines that a task fills: 64 KiB, which fits in any
+	// cache.
 	minTaskBits = 8 * 65536
 	maxTasks    = maxParts // a task has whole partitions
 )
@@ -184,7 +185,7 @@ func refuse(field, format string, args ...any) *Refusal {
 	return &Refusal{field, fmt.Sprintf(format, args...)}
 }
 
-// refuseParams refuses an f or b of a layout that has none.
+// refuseParams refuses FingerprintBits or BucketSize for a layout without f and b.
 func (w Wish) refuseParams() *Refusal {
 	field := ""
 	switch {
@@ -199,8 +200,8 @@ func (w Wish) refuseParams() *Refusal {
 	return refuse(field, "only the layouts of the paper, packed and semisorted, have an f and a b; the others follow from the rate")
 }
 
-// refusal says why there is no candidate. known says that the layout has the f and b; the lowest rate
-// that can be reached with these is lowest.
+// refusal says why there is no candidate. known says that the layout has the f and b of the wish;
+// lowest is the lowest rate that can be reached with them.
 func (w Wish) refusal(known bool, lowest float64) *Refusal {
 	switch f, b := w.FingerprintBits, w.BucketSize; {
 	case known && f != 0:
@@ -216,7 +217,7 @@ func (w Wish) refusal(known bool, lowest float64) *Refusal {
 	}
 }
 
-// listParams lists the legal f and b for a reason.
+// listParams lists the legal f and b, for the text of a Refusal.
 func listParams(k layout.Kind) string {
 	all := layout.LegalParams(k)
 	var sizes []string
@@ -237,15 +238,16 @@ const OverRate = 1.5
 const NoLimit = math.MaxUint64
 
 // Limit returns how many keys a filter takes (C4): as many as keep its rate within OverRate
-// times the requested rate in the superblock, but at least its capacity. Keys counted in one
-// stash entry are one key here, since they cause no more matches than one key does.
+// times the requested rate in the superblock, but at least its capacity. All keys that one
+// stash entry counts are one key here, since together they match no more than one key does.
 //
 // The limit is on keys, not on stash entries, so that no filter refuses a key before it holds
-// its capacity, however its keys happen to fall. Usually the slots alone are too few for it.
+// its capacity, however its keys happen to fall. Usually the slots are used up before the
+// limit.
 //
 // If f was given, no rate was requested, and there is no limit.
 func Limit(sb *layout.Superblock, g layout.Geometry) uint64 {
-	// n keys cause at most n times the matches of one, wherever they are.
+	// n keys, wherever they are, match at most n times as often as one.
 	one := layout.Predict(g.Kind, g.Params, 1/float64(g.Slots())).Rate
 	keys := OverRate * sb.TargetRate() / one
 	if keys >= float64(g.Slots()+layout.StashEntries) || g.Params.FingerprintBits != 0 && sb.TargetRate() == ImpliedRate(g, sb.DesignLoad()) {

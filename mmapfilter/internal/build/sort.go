@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// sortHashes sorts hashes whose top prefix bits are equal and returns them in hashes or in tmp,
-// which is as long.
+// sortHashes sorts hashes whose top prefix bits are equal. It returns them in the memory of
+// hashes or of tmp, which must be as long.
 //
 // Hashes are uniform, so one pass that distributes them by the bits after the prefix, into about
-// one run for every 3 to 6, leaves short runs. A sorting network sorts those, since the branches
-// of an insertion sort mispredict.
+// one run for every 3 to 6, leaves short runs. A sorting network sorts the runs, since the
+// branches of an insertion sort mispredict.
 func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 	const (
 		perRun       = 6 // at most, on average

@@ -13,14 +13,14 @@ import (
 // A source has the hashes of the items to build a filter from, partitioned by their top bits.
 type source interface {
 	parts() int // a power of two
-	// count returns how many hashes there are, with each equal one counted. If all is false, only load
-	// tells which of them are left.
+	// count returns how many hashes there are, counting equal ones. If all is false, deletes may
+	// take some of these, and only load knows which are left.
 	count() (hashes uint64, all bool)
 	// load returns the sorted hashes of the partitions [from, to), and sets w.read and w.ages. If
-	// distinct is set, it returns one of each group of equal hashes. With drop, the partitions are
-	// not asked for again.
+	// distinct is set, it returns one of each group of equal hashes. With drop, load is not called
+	// for these partitions again.
 	load(w *worker, from, to int, drop, distinct bool) ([]uint64, error)
-	// done checks what can be checked only after all partitions were loaded once, with drop.
+	// done makes the checks that need all partitions to have been loaded once, with drop.
 	done() error
 	close()
 }
@@ -80,8 +80,8 @@ type baseFile struct {
 	failed error
 }
 
-// fail ends all waits with an error: that of the first call, since any task may be the one whose error
-// ends the build.
+// fail ends all waits with the error of the first call of fail: the error of any task may end the
+// build.
 func (b *baseFile) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

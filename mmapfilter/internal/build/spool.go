@@ -13,9 +13,9 @@ import (
 )
 
 // A spool holds hashes, partitioned by their top bits: in memory while its budget lasts, then in
-// unnamed files. Each goroutine has its own file, since writes to one file wait for each other.
-// The partition of a hash does not depend on the number of lines, so keys can be spooled before
-// they are counted.
+// unnamed files. Each goroutine has its own file, since writes to the same file wait for each
+// other. The partition of a hash does not depend on the number of lines, so keys can be spooled
+// before they are counted.
 type spool struct {
 	shift      uint // partition = hash >> shift
 	chunkLen   int  // hashes that a collector collects for a partition
@@ -56,8 +56,8 @@ type spoolSpan struct {
 var errSpool = errors.New("a temporary file beside the filter does not hold what was written to it")
 
 // read reads the chunk back. A system may fail to write a page after the write call has
-// returned, and drop the page: a read then returns a hole or old contents of the disk. The
-// file's next sync reports that error.
+// returned, and drop the page. A later read then returns a hole or old contents of the
+// disk; only a sync would report the error.
 func (span *spoolSpan) read(chunk []uint64) error {
 	_, err := span.file.ReadAt(recovery.Bytes(chunk), span.off)
 	if err != nil && err != io.EOF {
@@ -83,8 +83,8 @@ const (
 	// maxChunkLen is 32 KiB of hashes: long enough that reading chunks from all over a file costs
 	// little more than reading it in order.
 	maxChunkLen = 4096
-	// minChunkLen is 512 bytes of hashes: a chunk also takes a spoolSpan of 32 bytes, and work, which
-	// would count beside fewer hashes.
+	// minChunkLen is 512 bytes of hashes: with fewer, the spoolSpan of 32 bytes and the work for
+	// each chunk would be a noticeable part.
 	minChunkLen = 64
 	// maxStretchLen is 1 MiB of hashes: the page cache takes a few long writes faster than many short
 	// ones.
@@ -107,8 +107,8 @@ func spoolParts(capacity uint64) int {
 }
 
 // newSpool makes a spool of parts partitions, a power of two, or of fewer if the budget is small.
-// Half of the budget is for the workers' open chunks, the other half for full ones. Everything else
-// that a collector holds is at most an eighth.
+// Half of the budget is for the workers' open chunks, the other half for full ones. All else that
+// collectors hold is at most an eighth of the budget.
 func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
 	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
 		parts /= 2
@@ -205,8 +205,8 @@ func (c *collector) addFew(p uint64) error {
 	return c.put(p)
 }
 
-// makeRoom makes room in a chunk that will have up to chunkLen hashes. It allocates all of that only
-// if the chunk is likely to fill up, so that no more is allocated than the budget counts.
+// makeRoom makes room in a chunk that will have up to chunkLen hashes. It allocates chunkLen at once
+// only if the chunk is likely to fill up, so that no more is allocated than the budget counts.
 func (c *collector) makeRoom(chunk []uint64) []uint64 {
 	n := min(minChunkLen, c.s.chunkLen)
 	if len(chunk) > 0 {

@@ -11,13 +11,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// All workers read the tails, stretch by stretch. They do so twice: only the first pass tells which ages
-// there are, and how many operations there are to partition.
+// All workers read the tails, stretch by stretch. They read them twice: the first pass finds out
+// which ages there are, and how many operations there are to partition.
 const (
 	// stretchPages is how many pages a stretch has: few, so that a cancelled build ends soon.
 	stretchPages = 64
-	// roundStretches is how many stretches the first pass reads before it puts together, in their order,
-	// what it found in them. It bounds the memory for that.
+	// roundStretches is how many stretches the first pass reads before it joins the results in
+	// order. It bounds the memory for results.
 	roundStretches = 256
 )
 
@@ -102,8 +102,8 @@ func (b *stretch) survey(r *tailReader, in *input, i int) {
 	})
 }
 
-// follow checks that stretch i of the tail fits those before it, and that the last one has the check
-// that the superblock names.
+// follow checks that stretch i of the tail continues the stretch before it, and that the last
+// stretch has the check that the superblock names.
 func (b *stretch) follow(in *input, i int) error {
 	if i == 0 {
 		in.surveyed = tailPlace{b.begin.Place, in.header.At}
@@ -112,7 +112,7 @@ func (b *stretch) follow(in *input, i int) error {
 	case b.err != nil:
 		return b.err
 	case b.begin != in.surveyed:
-		return hashes.Corrupt(b.begin.Number, "it says that operation %d of the history is before it, not %d, or is of another history", b.begin.at.Number, in.surveyed.at.Number)
+		return hashes.Corrupt(b.begin.Number, "it says that operation %d of the history is before it, not %d; or it is of another history", b.begin.at.Number, in.surveyed.at.Number)
 	case i == in.stretches()-1 && b.end.Before != in.Counted.Check:
 		return hashes.Corrupt(b.end.Number-1, "the check is not the one that the superblock names")
 	}
@@ -120,9 +120,9 @@ func (b *stretch) follow(in *input, i int) error {
 	return nil
 }
 
-// surveyTails reads the tails the first time. It checks them, counts their operations, and returns the
-// times of those that may make items. None of that depends on the workers, and neither does an error: it
-// names the first page that is wrong.
+// surveyTails reads the tails the first time. It checks the tails, counts their operations, and
+// returns the times of the operations that may make items. The results do not depend on the number
+// of workers, and neither does an error: it names the first wrong page.
 func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, err error) {
 	stretches := make([]stretch, min(roundStretches, m.stretches()))
 	readers := make([]tailReader, workers)
@@ -199,8 +199,8 @@ func (m *Merged) appendTails(w *worker, part int, drop bool) error {
 }
 
 // sortEntries sorts entries whose hashes have the first bits in common. It sorts words, as fast as
-// hashes: the next bits of a hash, as many as there is room for, and which entry it is. What these bits
-// do not tell apart, it sorts afterwards.
+// hashes: each word has the next bits of a hash, as many as fit, and the index of the entry. Entries
+// that are equal in these bits are sorted afterwards.
 func (w *worker) sortEntries(entries []entry, common uint) {
 	n := bits.Len(uint(len(entries)))
 	w.hashes, w.tmp = w.hashes[:0], slices.Grow(w.tmp[:0], len(entries))

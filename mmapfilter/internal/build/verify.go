@@ -12,9 +12,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Verify checks a file that nobody writes to, which is mapped as data, and the hashes that the filter at
-// the path has kept, unless the path is "". It calls progress, from one goroutine at a time, with the
-// bytes read so far and the total. If the error is not nil, the Report holds what was found up to then.
+// Verify checks a file that nobody writes to, and that is mapped as data. Unless path is "", it also
+// checks the hashes that the filter at the path has kept. It calls progress, from one goroutine at a
+// time, with the bytes read so far and the total. If the error is not nil, the Report holds what was
+// found up to then.
 func Verify(ctx context.Context, path string, head *osfile.Head, data []byte, progress func(done, total int64)) (Report, error) {
 	v := &verification{head: head, data: data, progress: progress}
 	v.report.FileBytes, v.report.Sealed = head.Size, head.Superblock.State() == layout.Sealed
@@ -38,7 +39,7 @@ type Report struct {
 	Strays    uint64 // deletes, since the base, of keys that were not there, which took an item of another key
 	LeftOut   uint64 // as the superblock says
 	Waiting   uint64
-	HashesErr error                  // why the hashes that are to be kept were not looked at
+	HashesErr error                  // why the kept hashes were not checked
 	Damage    []*layout.CorruptError // ordered by offset; at most maxDamage of them
 }
 
@@ -79,8 +80,8 @@ func (v *verification) damaged(e *layout.CorruptError) {
 	}
 }
 
-// run checks the parts of the file. If nothing is damaged, it then checks whether together they
-// hold as many items as the superblock says.
+// run checks the parts of the file. If no part is damaged, it then checks whether lines and
+// stash together hold as many items as the superblock says.
 func (v *verification) run(ctx context.Context) error {
 	g, sb := v.head.Geometry, v.head.Superblock
 	table := v.data[g.OffTable:g.OffTable]

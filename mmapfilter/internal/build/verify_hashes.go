@@ -15,11 +15,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// checkHashes holds the table against the hashes that the filter has kept (K6, K7): it has the items to
-// which the base and the operations lead, by class, and no others. So it finds a changed bit of a line
-// in a file without checksums. Each key of the history is looked up. One is not found if a delete of a
-// key that was not there has taken its item: that is no damage, and is counted. In layouts whose
-// overflow bits are exact, it finds one that is set and need not be.
+// checkHashes compares the table with the hashes that the filter has kept (K6, K7): the table must
+// have the items to which the base and the operations lead, by class, and no others. So it finds a
+// changed bit of a line in a file without checksums. Each key of the history is looked up. A key
+// is not found if a delete of a key that was not there has taken its item: that is no damage, and
+// is counted. In layouts whose overflow bits are exact, checkHashes also finds a bit that is set
+// and should not be.
 func (v *verification) checkHashes(ctx context.Context, path string) error {
 	sb, g := v.head.Superblock, v.head.Geometry
 	kept, err := osfile.OpenHashesOf(path, sb)
@@ -37,7 +38,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	t := layout.NewTable(g)
 	view, pieces := viewOf(v.data, g), newPieces(g)
 	sums := newClassSums(t, pieces.n)
-	stolen := make(map[layout.Class]struct{}) // of which strays have taken items
+	stolen := make(map[layout.Class]struct{}) // classes from which strays have taken items
 	var lost []uint64
 	m.Held = func(hash uint64, items int64, stray uint64) {
 		c := t.Class(t.Split(hash))
@@ -96,8 +97,8 @@ func (v *verification) hashesBroken(err error) error {
 	return err
 }
 
-// classSums tell two multisets of items apart, in pieces of the file: for each piece they have two
-// sums of a mix of the classes of items. Items that differ have equal sums with a probability of
+// classSums tell two multisets of items apart, piece by piece of the file: each piece has two sums
+// of a mix of the classes of its items. Items that differ have equal sums with a probability of
 // 2^-128.
 type classSums struct {
 	table  layout.Table

@@ -1,5 +1,5 @@
-// Package guarded is the seam between package guard and the filter that it keeps: the crash explorer
-// of a guarded store puts a filter on a simulated disk in its place.
+// Package guarded is the interface through which package guard uses its filter. In tests, the crash
+// explorer of a guarded store puts a filter on a simulated disk in the place of the filter.
 package guarded
 
 import (
@@ -20,14 +20,14 @@ type Filter interface {
 	Close() error
 }
 
-// RebuildOptions are those of a filter, and what a guard adds.
+// RebuildOptions are the options of mmapfilter, and what a guard adds.
 type RebuildOptions struct {
 	mmapfilter.RebuildOptions
 	CapacityFor func(items uint64) uint64 // the capacity for a number of items, once they are counted
 	Hashes      func() []uint64           // those of further items; called after Keys, at the same instant
 }
 
-// Of returns what a guard needs of a filter.
+// Of returns a filter as a Filter.
 func Of(f *mmapfilter.Filter) Filter { return filter{f} }
 
 type filter struct{ *mmapfilter.Filter }
@@ -68,7 +68,8 @@ func (f filter) InsertHashes(hashes []uint64, unique bool) (n, added int, err er
 	return n, added, err
 }
 
-// Keys are those of the filter: how they become hashes, which it has, and how many.
+// Keys are the methods about keys: how they become hashes, whether the filter has them, and
+// how many it has.
 type Keys interface {
 	Hash(key []byte) uint64
 	Normalisation() string
@@ -79,7 +80,7 @@ type Keys interface {
 	TargetRate() float64
 }
 
-// Changes are those that a transaction makes.
+// Changes are the methods by which transactions change the filter.
 type Changes interface {
 	// InsertHashes is InsertHash of n hashes, up to the first error, or InsertUniqueHashBatch. It
 	// returns only how many it has added.
@@ -87,7 +88,7 @@ type Changes interface {
 	DeleteHash(hash uint64) (deleted bool, err error)
 }
 
-// Syncs make the filter durable, and say how far it is.
+// Syncs are the methods that make the filter durable, and say what is durable.
 type Syncs interface {
 	Sync() error
 	SyncAtFunc(seq func(operations uint64) uint64) error // see package bridge
@@ -95,14 +96,15 @@ type Syncs interface {
 	DurableOps() uint64
 }
 
-// Hooks replace what a guard has of the system.
+// Hooks replace what a guard takes from the system.
 type Hooks struct {
 	// Create and Open are mmapfilter.Create and mmapfilter.Open, as Filters.
 	Create func(path string, o *mmapfilter.Options) (Filter, error)
 	Open   func(path string) (Filter, error)
 	// Random returns a random number.
 	Random func() uint64
-	// Manual starts no background. Open sets Tick to what that does once an interval.
+	// With Manual, no background runs. Open sets Tick to a function that does what the
+	// background would do once an interval.
 	Manual bool
 	Tick   func()
 }

@@ -9,9 +9,9 @@ import (
 // MostAhead is how many inserts of a batch LookAhead takes at once: the bits of a word.
 const MostAhead = 64
 
-// Expect gives the Placer the outlook of the inserts that follow, until the next Expect. A nil
-// outlook knows nothing. Only inserts may come between LookAhead and the inserts that use its
-// outlooks.
+// Expect gives the Placer the outlook of the inserts that follow, until the next Expect. With
+// a nil outlook, the Placer knows nothing about the next inserts. Only inserts may come
+// between LookAhead and the inserts that use its outlooks.
 func (p *Placer) Expect(o *Outlook) {
 	if o == nil {
 		o = &unknown
@@ -32,9 +32,9 @@ type Preview interface {
 	PrefetchChange(line uint64)
 }
 
-// LookAhead makes the outlooks of up to MostAhead inserts: which home lines are full. It prefetches the
-// lines that the items of a full one would go to: if lines know their guests, those of the first moves;
-// otherwise the alternate line.
+// LookAhead makes the outlooks of up to MostAhead inserts: which home lines are full. If a home line
+// is full, it prefetches the lines to which items would go: in a layout.Hosts, the lines of the
+// first moves; otherwise the alternate line.
 func (p *Placer) LookAhead(now Preview, items []layout.Item, ahead []Outlook) {
 	var lines [MostAhead]uint64
 	for i, it := range items {

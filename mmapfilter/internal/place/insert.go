@@ -27,7 +27,7 @@ func (p *Placer) Insert(home layout.Item) bool {
 	return true
 }
 
-// CountUp puts an item into the stash if its class has an entry there.
+// CountUp adds an item to the stash if its class has an entry there.
 func (p *Placer) CountUp(home layout.Item) bool {
 	c := p.table.Class(home)
 	if layout.StashCount(p.lines.Stash(), c) == 0 || !layout.StashAdd(p.lines.Stash(), c, p.lines.ChangeStash) {
@@ -47,7 +47,7 @@ func (p *Placer) Settle(it layout.Item) bool {
 }
 
 // Unstash moves an item of a class from the stash into a line (P6). If search is set, it makes
-// room by moves. It keeps an entry that only damage can have left.
+// room by moves. It leaves an entry alone that only damage can have made.
 func (p *Placer) Unstash(it layout.Item, search bool) bool {
 	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) {
 		return false

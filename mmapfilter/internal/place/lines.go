@@ -7,8 +7,8 @@ import (
 
 // Lines are the lines and the stash that a Placer works on.
 type Lines interface {
-	// Load returns the image of a line, with all changes so far, to read and change. The rest of
-	// the image is zero. It is valid until the next Load.
+	// Load returns the image of a line, with all changes so far, to read and change. Words that
+	// the line does not have are zero. The image is valid until the next Load.
 	Load(line uint64) *layout.Line
 	// Prefetch prefetches what Load reads of a line.
 	Prefetch(line uint64)

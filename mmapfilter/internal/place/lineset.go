@@ -8,8 +8,8 @@ type lineSet struct {
 	more map[uint64]struct{} // those that came after fewLines others
 }
 
-// fewLines is how many lines are compared one by one: two cache lines of them, which takes no longer
-// than to look in a map.
+// fewLines is how many lines are compared one by one: they fill two cache lines, and comparing them
+// takes no longer than a look in a map.
 const fewLines = 16
 
 func newLineSet() lineSet {

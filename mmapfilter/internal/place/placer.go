@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// ErrFull is returned by what has found no room for an item, or for all items of a build.
+// ErrFull is returned if there is no room for an item, or for all items of a build.
 var ErrFull = errors.New("filter is full")
 
 // MaxStores bounds the words that one operation changes (P7). Each move of a path sets overflow bits,
@@ -21,8 +21,8 @@ func maxStores(b layout.Bounds) int {
 }
 
 // KeysOf returns how many keys a filter has for the limit on keys (C4). All items that one stash
-// entry counts are one key, since they match no more than one key does. inStash of the items are
-// counted in entries of the stash. Only damage can make the difference negative.
+// entry counts are one key, since they match no more than one key does. inStash is how many of
+// the items are in the stash. Only damage can make items less than inStash.
 func KeysOf(items, inStash uint64, entries int) uint64 {
 	return max(items+uint64(entries), inStash) - inStash
 }
@@ -53,8 +53,8 @@ type Placer struct {
 	outlook *Outlook // of the current insert
 }
 
-// A step is one step of a path: its item goes to item.Line, and so leaves the line of the step
-// before, which makes room for that step's item.
+// A step is one step of a path. Its item leaves the line of the step before and goes to
+// item.Line. So it makes room in that line for the item of the step before.
 type step struct {
 	item  layout.Item
 	from  int // the step before, or -1
@@ -62,8 +62,8 @@ type step struct {
 }
 
 // An Outlook is what LookAhead knows of the home line of an item before its insert. A full line
-// stays full while only inserts follow, unless it has guests, one of which goes home. A line
-// that is not full may be full by the time of the insert; the Placer finds out.
+// stays full while only inserts follow, unless one of its guests goes home. A line that is not
+// full may be full by the time of the insert; the Placer finds out.
 type Outlook struct {
 	made       bool // false only in unknown
 	homeFull   bool

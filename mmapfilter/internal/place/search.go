@@ -2,8 +2,8 @@ package place
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// searchAhead is how many lines a search prefetches while it looks at one: a few, since at design load
-// it mostly finds room in the second or third.
+// searchAhead is how many lines a search prefetches while it looks at one: a few, since at design
+// load a search mostly finds room in the second or third line.
 const searchAhead = 4
 
 // putByMoves makes room for an item by a path of moves (P2) and returns the line that took the
@@ -38,8 +38,8 @@ func (p *Placer) prefetchOthers(victims []layout.Item) {
 	}
 }
 
-// nextVictims is listVictims for a line of a search. Those of the first line may be known from the
-// outlook.
+// nextVictims is listVictims for a line of a search. The victims of the first line may be known
+// from the outlook.
 func (p *Placer) nextVictims(it layout.Item, first bool) {
 	line := p.lines.Load(it.Line)
 	if o := p.outlook; first && o.prefetched && *line == o.line {
@@ -50,8 +50,8 @@ func (p *Placer) nextVictims(it layout.Item, first bool) {
 }
 
 // listVictims sets p.victims to the items of a line that could make room for an item. If lines know
-// their guests, they are in the order of what their moves cost lookups, one for each line that they
-// could go to, and in the first line of a search they include the item itself.
+// their guests, the victims are in the order of what their moves cost lookups, with one victim for
+// each line that they could go to. In the first line of a search they include the item itself.
 func (p *Placer) listVictims(l *layout.Line, it layout.Item, first bool) {
 	if p.hosts != nil {
 		p.victims = p.hosts.Leavers(p.victims, l, it, first)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Default is the interval of a Poller that is given none.
+// Default is the interval of a Poller whose interval is 0.
 const Default = 100 * time.Millisecond
 
 // A Poller looks until its life ends.
@@ -25,12 +25,12 @@ func New() *Poller {
 	return p
 }
 
-// Wake returns where to send what makes the Poller look at once.
+// Wake returns the channel to which a lookup sends to make the Poller look at once.
 func (p *Poller) Wake() chan<- struct{} { return p.wake }
 
-// Start begins to look at each interval; 0 means Default, and with a negative one it never looks. look
-// reports whether the file in use awaits another one, which has not got its name yet. after is
-// time.After, but in tests. Every Poller is started, or ended with End alone.
+// Start makes the Poller call look once per interval; 0 means Default, and a negative interval
+// never. look reports whether the file in use has been superseded by a file that does not have the
+// name yet. after is time.After, but in tests. Every Poller is started, or ended with End alone.
 func (p *Poller) Start(interval time.Duration, after func(time.Duration) <-chan time.Time, look func() (awaits bool, err error)) {
 	if interval == 0 {
 		interval = Default
@@ -51,8 +51,8 @@ const (
 )
 
 // After a failed look, run waits at least three times as long as the look took, so that copying or
-// locking a large file in vain takes at most 1 in failedShare of the time. While the file in use awaits
-// another one, it looks again soon, and then ever less often, down to once per interval.
+// locking a large file in vain takes at most 1 in failedShare of the time. While the file in use
+// awaits the new one, run looks again soon, and then ever less often, down to once per interval.
 func (p *Poller) run(interval time.Duration, after func(time.Duration) <-chan time.Time, look func() (awaits bool, err error)) {
 	wait, soon := interval, soonest
 	for {

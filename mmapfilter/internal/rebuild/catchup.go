@@ -7,13 +7,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// A replayer does in a new file what is done in an old one meanwhile.
+// A replayer does the operations of the old file in the new one, while more come.
 type replayer struct {
 	ctx  context.Context
-	tap  *writer.Tap  // what is done in the old file
+	tap  *writer.Tap  // the operations of the old file
 	next *writer.Work // of the new file, or nil as long as that is not open
 
-	// progress is told what is done, unless it is nil: it may call the filter.
+	// progress, if not nil, is called with the progress; it may call the filter.
 	progress func(stage string, done, total uint64)
 
 	// Operations that were taken from the tap and are not done yet.
@@ -34,7 +34,7 @@ const (
 	slowMost  = 50_000 // nanoseconds
 )
 
-// catchUp does operations until at most so many wait.
+// catchUp does operations until at most most of them wait.
 func (r *replayer) catchUp(most int) error {
 	for before, n := r.tap.Len(), 1; r.tap.Len() > most || len(r.hashes) > 0; n++ {
 		if err := context.Cause(r.ctx); err != nil {
@@ -56,7 +56,8 @@ func (r *replayer) catchUp(most int) error {
 }
 
 // pace returns how long each operation waits from now on, in nanoseconds; slow is what it has waited so
-// far. The tap has now operations; slowEvery replays ago it had before.
+// far. The tap has as many operations as now says; slowEvery replays ago it had as many as
+// before says.
 func pace(slow int64, before, now int) int64 {
 	switch done := slowEvery * replayAtOnce / 4; {
 	case now > before-done: // three or more came for every four that were done

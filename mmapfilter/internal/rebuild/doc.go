@@ -9,19 +9,21 @@
 //	catch up   what is in the tap is done in the new file, until little is left          Run
 //	replace    the rest is done while operations wait, until the new one has the name    writer
 //
-// What the old file had comes from the hashes that it keeps: then the new file gets what its history
-// means (K7), and goes on with the same history, whatever the operations do to the items of either. Or
-// it comes from the caller, who is asked for it at the instant of the tap: then a history begins anew.
+// The items for the new file come from the kept hashes of the old file, or from the caller. With
+// kept hashes, the new file gets the items that the history means (K7), and continues this history,
+// whatever the operations do to the items of either file. Otherwise the caller is asked for keys at
+// the instant of the tap, and a new history begins.
 //
 // # Pace
 //
 // Catching up ends only if operations are done in the new file faster than they come. If they come
-// nearly as fast, each of them waits for a moment: longer, if the tap shrinks less.
+// nearly as fast, each operation waits for a moment, and longer if the tap shrinks less.
 //
 // # The end
 //
-// One of the two files is left. The other one is closed without a commit: nothing in it is needed. A
-// crash leaves either file too, since the new one has another name until it is complete (recovery, K3).
+// In the end one of the two files stays in use. The other one is closed without a commit: nothing in
+// it is needed. A crash also leaves one whole file under the name, since the new one has another
+// name until it is complete (recovery, K3).
 //
 // # Growth
 //

@@ -5,12 +5,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// A filter that holds growShare of its capacity is rebuilt for growFactor times as many keys (K5). One
-// that holds less than 1 in shrinkShare of its capacity, if that is above LeastShrunk, is rebuilt for
-// growFactor times its items, but at least LeastShrunk: unless its items and the operations since the
-// last rebuild together are fewer than that, too. (They are at least as many as the items that it has
-// ever held since then: so it was made large to be filled.) It is rebuilt for as many keys as before if
-// 1 in waitShare of its capacity are deletes that wait for it.
+// A filter that holds growShare of its capacity is rebuilt for growFactor times as many keys (K5). A
+// filter whose capacity is above LeastShrunk, and that holds less than 1 in shrinkShare of it, is
+// rebuilt for growFactor times its items, but at least for LeastShrunk. It is not made smaller if
+// its items and the operations since the last rebuild together are fewer than 1 in shrinkShare of
+// the capacity: then it cannot have held more since that rebuild, so it was made large to be filled.
+// A filter is rebuilt for as many keys as before if 1 in waitShare of its capacity are deletes that
+// wait for a rebuild.
 const (
 	growShare   = 0.9
 	growFactor  = 2
@@ -20,8 +21,8 @@ const (
 	LeastShrunk = 1 << 16
 )
 
-// A Growth says when a filter that grows by itself is to be rebuilt. The zero value is that of a filter
-// that does not.
+// A Growth says when a filter that grows by itself is to be rebuilt. The zero value is for a filter
+// that does not grow by itself.
 type Growth struct {
 	capacity uint64
 	growAt   uint64 // items from which on it grows; 0 if it does not
@@ -62,14 +63,16 @@ func (g Growth) Deleted(w *writer.Writer) bool {
 	return g.Small(w) && g.shrinks(w) || w.HistoryIsLong()
 }
 
-// Small reports whether the filter has so few items that it should be smaller, if it has held more.
+// Small reports whether the filter has so few items that it should be made smaller, provided that
+// it has held more (see shrinks).
 func (g Growth) Small(w *writer.Writer) bool { return w.Len() < g.shrinkAt }
 
-// shrinks reports whether the filter may be made smaller: it can have held more.
+// shrinks reports whether the filter may be made smaller: whether it can have held more
+// items since the last rebuild.
 func (g Growth) shrinks(w *writer.Writer) bool { return w.Len()+w.Tail() >= g.shrinkAt }
 
-// Capacity returns the capacity of the file that replaces that of w, for a number of items. full says
-// that the old one had no room for an insert.
+// Capacity returns the capacity of the file that replaces the file of w, for a number of items. full
+// says that the old file had no room for an insert.
 func (g Growth) Capacity(w *writer.Writer, items uint64, full bool) uint64 {
 	switch {
 	case full, items >= g.growAt:
@@ -80,5 +83,6 @@ func (g Growth) Capacity(w *writer.Writer, items uint64, full bool) uint64 {
 	return g.capacity
 }
 
-// Wide reports whether the filter has grown so much for its items that growing has not made room.
+// Wide reports whether the filter has so few items for its capacity that growing again would not
+// make room.
 func (g Growth) Wide(w *writer.Writer) bool { return w.Len() < g.capacity/wideShare }

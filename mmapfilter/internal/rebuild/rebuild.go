@@ -17,14 +17,14 @@ type Job struct {
 	Old    *writer.Work
 	Config build.Config // of the new file, which gets the owner, group and permissions of the old one
 	// Keys, if not nil, returns the keys for the new file. It is called while no operation is under
-	// way. Hashes, if not nil, is called after it, and returns the hashes of further items. If Keys is
-	// nil, the new file has the items of the old one, by the hashes that it keeps.
+	// way. Hashes, if not nil, is called after Keys, and returns the hashes of further items. If
+	// Keys is nil, the new file is made from the kept hashes of the old file.
 	Keys   func() (iter.Seq2[[]byte, error], error)
 	Hashes func() []uint64
 	// Open opens the new file for writing.
 	Open func(path string) (*writer.Work, error)
-	// Use puts the file of a writer to use: the new one, or the old one again if that one cannot get the
-	// name. Operations wait meanwhile.
+	// Use puts the file of a writer to use: the new file, or the old file again if the new one
+	// cannot get the name. Operations wait meanwhile.
 	Use func(*writer.Writer)
 }
 
@@ -36,9 +36,9 @@ type rebuild struct {
 	swapped  bool // the new file is in use
 }
 
-// Run does a job, and closes the file that is no longer used. swapped reports whether that is the old
-// one. If it is, an error says that the new file, or closing the old one, has failed. If it is not,
-// everything is as it was.
+// Run does a job, and closes the file that is no longer used. If swapped is true, the new file is in
+// use; an error then says that the new file has failed, or that closing the old one has. If swapped
+// is false, the old file is in use as before.
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
 	r := &rebuild{Job: job, to: osfile.RebuildPath(path)}
@@ -85,7 +85,7 @@ func (r *rebuild) giveUp() (err error) {
 	return errors.Join(err, osfile.EndRebuild(r.Old.Files.Path()))
 }
 
-// build makes the new file with what the old one has at an instant.
+// build makes the new file with the items that the old file has at an instant.
 func (r *rebuild) build(ctx context.Context) error {
 	r.Config.Like = r.Old.Files.Path()
 	if r.Keys == nil {
@@ -129,13 +129,14 @@ func (r *rebuild) buildKept(ctx context.Context) error {
 // fewWait is how many operations may wait in the tap when Replace begins.
 const fewWait = 1024
 
-// replace does in the new file what has been done in the old one meanwhile, and puts it to use.
+// replace does the last operations of the old file in the new file, and puts the new file to
+// use.
 func (r *rebuild) replace() error {
 	r.replayer.progress = r.Config.Progress
 	if err := r.replayer.catchUp(fewWait); err != nil {
 		return err
 	}
-	r.replayer.progress = nil // from here on, what it calls could wait for its caller
+	r.replayer.progress = nil // from here on, the caller's function could wait for a lock that Run holds
 	next := r.replayer.next
 	return r.Old.Catch(func() error {
 		return next.Catch(func() error {

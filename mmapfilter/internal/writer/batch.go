@@ -3,8 +3,9 @@ package writer
 import "github.com/mmapfilter/mmapfilter/layout"
 
 // InsertAll inserts up to Batch items in order and stops at the first error. It adds the number
-// of items inserted to done, even if a fault ends it. If it can, it makes room for all of them
-// at once and reports them together. Meanwhile it prefetches the home lines of the next hashes.
+// of items inserted to done, even if a fault ends it. If it can, it makes room for all inserts
+// at once and calls tell once for all. Meanwhile it prefetches the home lines of the next
+// hashes.
 func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,8 +5,9 @@ import "github.com/mmapfilter/mmapfilter/recovery"
 // Sync commits: when it returns nil, everything done before it is durable.
 func (w *Writer) Sync() error { return w.SyncAt(nil) }
 
-// SyncAt is Sync. If seq is not nil, the user sequence becomes what it returns for the number of
-// operations since the last one was set. It is called while no operation is under way.
+// SyncAt is Sync. If seq is not nil, the user sequence becomes the result of seq, which gets the
+// number of operations since the user sequence was set last. seq is called while no operation is
+// under way.
 func (w *Writer) SyncAt(seq func(operations uint64) uint64) error {
 	for {
 		err := w.commit(boundary{seq: seq})
@@ -27,7 +28,7 @@ type boundary struct {
 }
 
 // commit ends the open segment, makes it durable and stores it to the file. Operations go on while it
-// waits for the disk. It returns errLogFull if the log has no room for that.
+// waits for the disk. It returns errLogFull if the log has no room for a commit.
 func (w *Writer) commit(at boundary) error {
 	w.commits.Lock()
 	defer w.commits.Unlock()
@@ -52,7 +53,7 @@ func (w *Writer) commitLocked(always bool) error {
 	if err != nil {
 		return err
 	}
-	for w.dropPart() { // also if all operations changed nothing: a file that is clean next must be in small pages
+	for w.dropPart() { // even if no operation changed anything: the file will be clean, and must be in small pages
 	}
 	if !seg.ended {
 		return nil
@@ -136,7 +137,7 @@ func (w *Writer) dropPending(seg segment) {
 }
 
 // Checkpoint commits, makes the file durable and starts the log anew. Operations and commits
-// go on meanwhile; what they do is in the next generation of the log.
+// go on meanwhile, in the next generation of the log.
 func (w *Writer) Checkpoint() error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -162,7 +163,8 @@ func (w *Writer) BeginCheckpoint() error {
 	return w.beginCheckpoint(nil)
 }
 
-// EndCheckpoint is the other half: it makes the file durable, if a checkpoint has begun.
+// EndCheckpoint is the second half of Checkpoint: it makes the file durable, if a
+// checkpoint has begun.
 func (w *Writer) EndCheckpoint() error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -173,7 +175,7 @@ func (w *Writer) EndCheckpoint() error {
 }
 
 // CheckpointFor ends a checkpoint that has begun, and then makes one if the log lacks room for need
-// stores. It is for the background, which also calls Grow.
+// stores. The background calls it, and then Grow.
 func (w *Writer) CheckpointFor(need int) error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -184,9 +186,9 @@ func (w *Writer) CheckpointFor(need int) error {
 	return err
 }
 
-// beginCheckpoint commits and begins a checkpoint, if there is a log. If one has begun already, it ends
-// that first. From the end of the segment on tap lists the operations, unless it is nil. REQUIRES:
-// w.checkpoints.
+// beginCheckpoint commits and begins a checkpoint, if there is a log. If a checkpoint has begun
+// already, beginCheckpoint ends it first. Unless tap is nil, it lists the operations from the end of
+// the segment on. REQUIRES: w.checkpoints.
 func (w *Writer) beginCheckpoint(tap *Tap) error {
 	if err := w.protocol.EndCheckpoint(); err != nil {
 		return err
@@ -201,9 +203,9 @@ func (w *Writer) lacksRoom(need int) bool {
 	return w.protocol.Live() && !w.protocol.Room(need)
 }
 
-// nextHalf has the log go on in its other half if this one lacks room for an operation. If the other
-// half is still in use, it first ends the checkpoint that is under way. Without a Work, the
-// checkpoint that it begins stays under way until the next one.
+// nextHalf has the log go on in its other half if the half in use lacks room for an operation. If
+// the other half is still needed, nextHalf first ends the checkpoint that is under way. Without a
+// Work, the checkpoint that it begins stays under way until the next one.
 func (w *Writer) nextHalf() error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()

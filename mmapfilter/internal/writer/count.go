@@ -20,12 +20,14 @@ func (w *Writer) Count(hash uint64) uint64 {
 	return n
 }
 
-// fillsShare is the share of the entries of the stash whose keys take all the room that lines have for
-// them from which on a larger file has hardly more room for such keys.
+// An entry of the stash is crowded if the copies of its key take all the room that lines have for
+// them. If at least fillsShare of the entries are crowded, a larger file would have hardly more room
+// for such keys.
 const fillsShare = 0.75
 
-// Fills reports whether an insert finds no room for a key, and would hardly find any in a larger file:
-// its copies take all the room that lines have for them, and so do those of most entries of the stash.
+// Fills reports whether an insert finds no room for a key and would hardly find any in a larger
+// file: the copies of the key take all the room that lines have for them, and most entries of the
+// stash are crowded in the same way.
 func (w *Writer) Fills(hash uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package writer writes to a filter: it turns inserts and deletes into changes of words, logs
-// them, shows them to this process's lookups at once, and commits them. What takes long goes on
-// beside operations.
+// them, shows them to this process's lookups at once, and commits them. Work that takes long
+// goes on beside operations.
 //
 // # Who does what
 //
@@ -26,10 +26,10 @@
 // # Lookups
 //
 // The newest state is the mapped file with the pending words over it. Most lines have nothing
-// pending, so a lookup looks in the file first and then asks whether that was all. While the
-// overlay is the same, commits store only words of its committing segment, which gets no more
-// words. So a block of which the overlay has no word does not change meanwhile, whether the
-// lookup asks the overlay before it reads the block or after.
+// pending, so a lookup looks in the file first and then asks the overlay whether there is
+// more. As long as the overlay is the same, commits store only words of its committing
+// segment, which gets no more words. So a block of which the overlay has no word does not
+// change, whether the lookup asks the overlay before it reads the block or after.
 //
 // # Locks
 //
@@ -46,7 +46,7 @@
 // them at once, and to the file when the log is durable.
 //
 // There are at most two tables. One has the words of the open segment, which takes operations.
-// The other has those of the previous segment, while that is being committed:
+// The other has the words of the previous segment, while this segment is being committed:
 //
 //	            lookups
 //	               │
@@ -62,13 +62,13 @@
 // An Overlay never changes its tables; Next and Drop return a new one. So a lookup loads one
 // pointer and uses the Overlay that it got.
 //
-// A table has whole blocks of 64 bytes. A block has the newest value of each of its words when it is
-// entered. Those that no operation changes are as they are in the file, which changes only where a word
-// is pending.
+// A table has whole blocks of 64 bytes. A block gets the newest values of all its words when it is
+// entered. Words that no operation changes stay equal to the file, since the file changes only where
+// a word is pending.
 //
 // One goroutine at a time stores words. Any number of others look words up meanwhile, without a
-// lock: a block is entered with its values, a word gets a new value in one store, and none is removed.
-// When a segment is in the file, its whole table is dropped.
+// lock: a block is entered with its values, a word gets a new value in one store, and no block is
+// removed. When a segment is in the file, its whole table is dropped.
 //
 // # Beside operations
 //
@@ -79,34 +79,37 @@
 //	reading      of a sealed file that is written to: the system drops its large pages (R4), and what was
 //	             in memory is read again
 //
-// The Writer knows what is due, and asks its Work for that after an operation. The Work only starts
+// The Writer knows what is due, and asks its Work to do it after an operation. The Work only starts
 // goroutines: at most one of each kind, except for commits: one at the end of an interval may start
-// while another commit is under way, and the locks of the Writer order them. A checkpoint that becomes
-// due during another one is made after it, by the same goroutine. After one that failed, none begins
-// before an operation asks for it, or at all if the writer has failed (W8).
+// while another commit is under way, and the locks of the Writer order them. A checkpoint that
+// becomes due during another checkpoint is made after it, by the same goroutine. After a
+// checkpoint that failed, the next one begins only when an operation asks for it, and none
+// begins if the writer has failed (W8).
 //
-// The large pages must go before the first store, so no goroutine drops them: the operation that begins
-// drops a part, and a commit the others, between operations. Only the reading goes on beside these.
+// The large pages must go before the first store, so no goroutine drops them: the first operation
+// drops a part, and the first commit the other parts, between operations. Only reading the file
+// again goes on beside operations.
 //
 // # Faults
 //
 // A fault in a mapped file would end the process. So everything that writes goes through Catch: the
 // goroutines here, and the operations of the caller. After a fault, or a panic, the writer has failed
-// (W8). The reading catches its own faults, and ends. Lookups are for the caller to protect.
+// (W8). The goroutine that reads the file again catches its own faults, and ends. The caller
+// must protect lookups.
 //
 // # The end
 //
-// Close and Retire first wait until nothing goes on. Lookups may go on: after KeepMapping, the mapping
-// that they load from stays until the Work, and whatever refers to it, is garbage.
+// Close and Retire first wait for all work in progress. Lookups may go on: after KeepMapping, the
+// mapping that lookups load from stays until the Work is garbage.
 //
 // # Replacements
 //
 // A rebuild makes a new file while operations go on. A tap lists the operations of the old file, and
 // Replay does them in the new one, until few are left. Then Replace has the new file take over:
-// operations stop for a moment (the mark), Replay does the rest, the new file becomes durable and gets
-// the name, and operations go on in it.
+// operations stop for a moment (the mark), Replay does the last ones, the new file becomes durable
+// and gets the name, and operations go on in the new file.
 //
-// Replace takes the locks of the old writer, checkpoints, commits and mu, and then those of the new one.
-// It holds all six while it waits for the disk. Durable takes none of them, but the lock handover, which
-// Replace holds last and shortest.
+// Replace takes the locks checkpoints, commits and mu of the old writer, and then the same three of
+// the new one. It holds all six while it waits for the disk. Durable takes none of the six, but the
+// lock handover, which Replace takes last and holds shortest.
 package writer

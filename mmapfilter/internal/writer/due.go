@@ -2,15 +2,16 @@ package writer
 
 import "time"
 
-// A due is what is to be done beside operations: always a commit after the interval; and what else?
+// A due says what is to be done beside operations, besides a commit after the interval, which is
+// always due.
 type due struct {
 	commit    bool // at once
 	largerLog bool
 	room      int // stores that the log must have room for; if it has not, a checkpoint is due
 }
 
-// ask has what is due done, unless the work has ended. What is under way is not begun again; but if a
-// checkpoint is, another one follows it.
+// ask has the Work do what is due, unless the Work has ended. It does not begin work again that is
+// under way; but if a checkpoint is under way and due, another one follows it.
 func (k *Work) ask(d due) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -47,8 +48,8 @@ func (k *Work) start(doing *bool, do func() error) {
 	}()
 }
 
-// commitLate commits at the end of the interval, and tries a checkpoint again that is stuck. An
-// operation that comes from then on begins another.
+// commitLate commits at the end of the interval, and tries a checkpoint again that is stuck.
+// The next pending operation begins another interval.
 func (k *Work) commitLate() {
 	defer k.group.Done()
 	k.mu.Lock()
@@ -60,8 +61,8 @@ func (k *Work) commitLate() {
 	}
 }
 
-// checkpoint makes checkpoints for as long as one is due. After one that failed, none begins before it
-// is asked for.
+// checkpoint makes checkpoints for as long as one is due. After a checkpoint that failed, the next
+// one begins only when it is asked for.
 func (k *Work) checkpoint() {
 	defer k.group.Done()
 	for room := k.nextRoom(); room > 0; room = k.nextRoom() {
@@ -79,7 +80,8 @@ func (k *Work) checkpoint() {
 	}
 }
 
-// nextRoom takes the room that a checkpoint is to make, or returns 0 if none is due.
+// nextRoom returns the room that the next checkpoint is to make, and resets it. It returns
+// 0 if no checkpoint is due.
 func (k *Work) nextRoom() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

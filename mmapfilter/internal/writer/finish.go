@@ -39,9 +39,9 @@ func (w *Writer) append(does layout.Op, grow int, hash uint64) {
 }
 
 // publish shows the stores of an operation to this process's lookups, in order. The removal
-// counter of a guarded store is odd from before that store until after the last one, as it will
-// be in the mapping (W4, R2). Consecutive stores to a block are made in one step, as in the log.
-// REQUIRES: w.mu.
+// counter of a guarded store is odd from before this store until after the last store of the
+// operation, as it will be in the mapping (W4, R2). Consecutive stores to a block are made in
+// one step, as in the log. REQUIRES: w.mu.
 func (w *Writer) publish(op *operation) {
 	p := w.overlay.Load()
 	stash := false
@@ -106,7 +106,7 @@ func (w *Writer) tell(n int) {
 	}
 	lacking := max(missing(size, used, needed), missing(MaxWords, int64(words), paceApply))
 	stuck := w.protocol.Stuck() != nil
-	if stuck { // to wait for it would be in vain
+	if stuck { // waiting for the checkpoint would be in vain
 		lacking = 0
 	}
 	w.mu.pace.owe(n, lacking)
@@ -123,9 +123,9 @@ func (w *Writer) tell(n int) {
 	}
 }
 
-// Compact has HistoryIsLong report true once the history has become long for what it means: then it
-// takes twice the room of the items, and a quarter of a MiB; or that many deletes wait for a rebuild
-// (K7). Call it before the first operation.
+// Compact has HistoryIsLong report true once the history is long for the items that it means: once
+// it takes twice the room of the items, and a quarter of a MiB; or once as many deletes wait for a
+// rebuild (K7) as waiting says. Call it before the first operation.
 func (w *Writer) Compact(waiting uint64) {
 	w.waits = waiting
 	w.measureHistory()
@@ -152,12 +152,12 @@ func (w *Writer) meant() uint64 {
 	return n - min(w.protocol.History().Waiting, n)
 }
 
-// Rebuilding says that a rebuild begins that will make the history short, as far as Compact has asked
-// for that. Until Untap, if many operations come, the next ones come one by one in steps of paceLong:
-// otherwise the history could become longer than K5 says before there is a new file. A thousand a second
-// are few, but none waits for the whole rebuild.
+// Rebuilding says that a rebuild begins that will make the history short. It does nothing unless
+// Compact was called. If many operations come before Untap, the later ones come one by one, paceLong
+// apart: otherwise the history could become longer than K5 allows before there is a new file. A
+// thousand operations a second are few, but none waits for the whole rebuild.
 func (w *Writer) Rebuilding() {
-	const least = 80_000 // operations; at 8 bytes each, 1 MiB has room for those of a Replace, too
+	const least = 80_000 // operations; at 8 bytes each, 1 MiB also has room for the operations of a Replace
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.waits > 0 {
@@ -165,13 +165,14 @@ func (w *Writer) Rebuilding() {
 	}
 }
 
-// HistoryIsLong reports whether a rebuild is due that leaves out what has come and gone: see Compact.
+// HistoryIsLong reports whether a rebuild is due to make the history shorter: see Compact.
 func (w *Writer) HistoryIsLong() bool { return w.tooLong.Load() }
 
 // lastPart returns how much of a half of the log is left when the background asks for a checkpoint.
-// Before that can begin, it waits for the commit under way and for one of its own. Operations fill the
-// last part meanwhile. It is an eighth of the half, but at least enough, since a commit takes long if
-// it stores to many pages for the first time since a checkpoint.
+// Before the checkpoint can begin, it waits for the commit under way and for a commit of its own.
+// Meanwhile operations fill the last part. The last part is an eighth of the half, but at least
+// enough, since a commit takes long if it stores to many pages for the first time since a
+// checkpoint.
 func (w *Writer) lastPart(size int64) int64 {
 	const share, enough = 8, 4 << 20
 	return max(size/share, min(size/2, enough), int64(2*w.most*wal.RecordBytes))
@@ -182,7 +183,7 @@ func (w *Writer) lastPart(size int64) int64 {
 // segment may grow beyond that while the previous commit takes long.
 const segmentWords = 1 << 17
 
-// A larger log is made when one part in growEarly of a half is in use, so that it is there when the
-// next checkpoint begins, which moves to it. In a small log that is when half of a half is in use
-// (lastPart): a quarter is left for making the larger log.
+// A larger log is made when one part in growEarly of a half is in use, so that the next checkpoint
+// can move to it. In a small log, that checkpoint begins when half of a half is in use (lastPart):
+// so a quarter of the half is left for the time that making the larger log takes.
 const growEarly = 4

@@ -2,8 +2,8 @@ package writer
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// Insert inserts the item of a hash. An insert that returns ErrFull has changed nothing, and does not
-// count unless CountFull is called.
+// Insert inserts the item of a hash. An insert that returns ErrFull has changed nothing, and does
+// not count as an operation unless CountFull is called.
 func (w *Writer) Insert(hash uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +37,7 @@ func (w *Writer) InsertUniqueAll(hashes []uint64, done *int, added []bool) error
 }
 
 // CountFull counts an insert that found no room and is not tried again: Filter.DurableOps counts every
-// call that has returned, since a client that resumes after a crash leaves out that many of its calls.
+// call that has returned, since a client that resumes after a crash leaves out as many of its calls.
 // If CountFull returns ErrMoved or ErrClosed, the insert has not been counted: try it again.
 func (w *Writer) CountFull() error {
 	w.mu.Lock()

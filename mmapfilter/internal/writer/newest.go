@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
-// Word returns the newest value of a word of the file, for lookups of this process. The words of
-// the runtime page count what is pending.
+// Word returns the newest value of a word of the file, for lookups of this process. In the
+// runtime page, it returns removal counters for pending words, not those of the file.
 func (w *Writer) Word(word uint64) uint64 {
 	switch {
 	case word >= layout.WordRegion:
@@ -73,8 +73,8 @@ func (w *Writer) isPending(p *Overlay, line uint64) bool {
 	return p.Has(first) || last != first && p.Has(last)
 }
 
-// pendingLines returns as a bit set those of up to 64 lines for which isPending reports true, and a
-// few others. It prefetches their words.
+// pendingLines returns a bit set of the lines, up to 64, for which isPending reports true; it may
+// have a few others. It prefetches the pending words of these lines.
 func (w *Writer) pendingLines(p *Overlay, lines []uint64) (set uint64) {
 	var first, last [Batch]uint64 // blocks
 	var may [Batch / 8]uint8
@@ -102,7 +102,7 @@ func (w *Writer) pendingLines(p *Overlay, lines []uint64) (set uint64) {
 }
 
 // full reports whether a line is known to have no free slot. It reads only the file, which is
-// right if nothing is pending in the line. False means nothing. REQUIRES: w.mu.
+// right if nothing is pending in the line. False means that it is not known. REQUIRES: w.mu.
 func (w *Writer) full(line uint64) bool {
 	if !w.fullMapped(line) {
 		return false
@@ -146,8 +146,8 @@ func (w *Writer) homeBlock(hash uint64) uint64 {
 }
 
 // PrefetchHome prefetches the home line of a hash. An operation calls it before it takes the
-// lock: no load passes the locked instruction, so otherwise the cache miss would begin only
-// after it.
+// lock: no load passes a locked instruction, so without the prefetch the cache miss would
+// begin only after the lock is taken.
 func (w *Writer) PrefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
 
 // prefetchHomeLine prefetches what an operation reads of a home line, and what a store to it
@@ -174,9 +174,9 @@ func (w *Writer) prefetchTags(line uint64) {
 	}
 }
 
-// prefetchHomes prefetches the blocks in which the home lines of up to Batch hashes start. It
-// does so in one burst: a prefetch waits until its address is translated, and those of a burst
-// wait together.
+// prefetchHomes prefetches the blocks in which the home lines of up to Batch hashes start. The
+// prefetches are one burst: a prefetch waits until its address is translated, and the
+// prefetches of a burst wait at the same time.
 func (w *Writer) prefetchHomes(hashes []uint64) {
 	var blocks [Batch]uint64
 	layout.HomeBlocks(w.looks, w.table.Lines(), hashes, blocks[:])

@@ -34,8 +34,8 @@ func (op *operation) Prefetch(line uint64) { op.w.prefetch(line) }
 // Full implements place.Lines.
 func (op *operation) Full(line uint64) bool { return !op.begun() && op.w.full(line) }
 
-// Change implements place.Lines. If LookAhead has seen the insert, what Change needs is already
-// prefetched.
+// Change implements place.Lines. If LookAhead has seen the insert, the memory that Change needs
+// is already prefetched.
 func (op *operation) Change(words *layout.Stores) {
 	if !op.w.mu.placer.Expects() {
 		op.w.prefetchTags(op.newest.line)

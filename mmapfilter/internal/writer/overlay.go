@@ -12,12 +12,12 @@ type Overlay struct {
 // Over returns the overlay of an open segment when nothing is being committed.
 func Over(active *Pending) *Overlay { return &Overlay{active: active} }
 
-// Next returns the overlay for after the open segment ends and a new one opens.
+// Next returns the overlay to use after the open segment has ended and a new one is open.
 func (o *Overlay) Next() *Overlay {
 	return &Overlay{active: NewPending(o.active.n), committing: o.active}
 }
 
-// Drop returns the overlay for after the words being committed are in the file.
+// Drop returns the overlay to use once the words being committed are in the file.
 func (o *Overlay) Drop() *Overlay { return Over(o.active) }
 
 // Active returns the words of the open segment.
@@ -70,8 +70,8 @@ func (o *Overlay) PrefetchTags(block uint64) {
 	}
 }
 
-// SeemsToHave reports true for every block for which Has does, and for few of the other blocks
-// that MayHave marks. It prefetches the words.
+// SeemsToHave reports true for every block for which Has reports true, and for a few of the
+// other blocks that MayHave marks. It prefetches the words of these blocks.
 func (o *Overlay) SeemsToHave(block uint64) bool {
 	seems := o.active.seemsToHave(block)
 	if o.committing != nil {

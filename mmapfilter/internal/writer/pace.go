@@ -7,17 +7,18 @@ import (
 
 // A pace spreads waiting over operations. While a checkpoint writes the region, operations fill the
 // other half of the log; and until the background begins a checkpoint, they fill the last part of a
-// half. While a commit goes on, they fill the next segment. If the room runs out faster than the work
-// is done, each operation waits a little, so that none has to wait for all that is left to do. Let
-// needed be the share of a half, or of a segment, that must be free for the work that is left, and
-// missing the share of needed that is not free. An operation owes
+// half. While a commit goes on, they fill the next segment. If the room runs out faster than the
+// checkpoint or the commit proceeds, each operation waits a little, so that no operation has to wait
+// for all of the rest. Let needed be the share of a half, or of a segment, that must be free for the
+// rest, and missing the share of needed that is not free. An operation owes
 //
 //	paceBase · (2^(missing/paceStep) - 1)
 //
-// up to paceLongest. That is nothing as long as the disk keeps up.
+// up to paceLongest. It owes nothing as long as the disk keeps up.
 //
-// extra is what operations owe a rebuild, which does them again in another file. next is when the next
-// operation may come, if the history gets long meanwhile (see Writer.Rebuilding).
+// extra is what operations owe a rebuild, which does the operations again in another file. next is
+// when the next operation may come, if the history gets long during a rebuild (see
+// Writer.Rebuilding).
 type pace struct {
 	owed, extra time.Duration
 	next        time.Time
@@ -25,28 +26,28 @@ type pace struct {
 
 const (
 	paceBase  = time.Microsecond       // about the time of an operation
-	paceStep  = 1. / 16                // each more that is missing doubles the wait
-	paceSyncs = 1. / 8                 // needed for the syncs after that of the region
-	paceApply = 1. / 2                 // needed of a segment while a commit goes on, whose progress is unknown
+	paceStep  = 1. / 16                // each further step of missing doubles the wait
+	paceSyncs = 1. / 8                 // needed for the syncs that follow the sync of the region
+	paceApply = 1. / 2                 // needed of a segment during a commit, whose progress is unknown
 	paceLeast = 500 * time.Microsecond // a shorter sleep takes as long
 
 	// paceLongest bounds one sleep, and so the wait of one operation, to ten times paceLeast. Where
 	// nothing is free, the formula would give 2^16 times paceBase.
 	paceLongest = 5 * time.Millisecond
 
-	// Between two operations while the history is long; and how long one waits at most, whatever many
-	// goroutines and batches have put before it.
+	// paceLong is the time between two operations while the history is long. The other constant
+	// bounds the wait of one operation, however many goroutines and batches came before it.
 	paceLong     = time.Millisecond
 	paceLongMost = 50 * time.Millisecond
 )
 
-// missing returns the share of needed that is not free when used of size are in use. It is below 0 if
-// there is more than that.
+// missing returns the share of needed that is not free when used of size are in use. It is below 0
+// if more than needed is free.
 func missing(size, used int64, needed float64) float64 {
 	return 1 - float64(size-used)/float64(size)/needed
 }
 
-// owe adds what a number of operations owe where a share of what is needed is missing.
+// owe adds what a number of operations owe. share is the result of missing.
 func (p *pace) owe(operations int, share float64) {
 	if share <= 0 {
 		p.owed = 0
@@ -56,7 +57,7 @@ func (p *pace) owe(operations int, share float64) {
 	p.owed += time.Duration(min(float64(operations)*each, float64(paceLongest)))
 }
 
-// later has n operations be later, one after the other.
+// later delays the next operation by n operations that come one after the other.
 func (p *pace) later(n int) {
 	now := time.Now()
 	if p.next.Before(now) {
@@ -71,7 +72,7 @@ func (p *pace) later(n int) {
 // due reports whether enough is owed for a sleep.
 func (p *pace) due() bool { return p.owed+p.extra >= paceLeast || !p.next.IsZero() }
 
-// pay returns how long to sleep for what is owed, and sets that to 0.
+// pay returns how long to sleep for what is owed, and sets the debt to 0.
 func (p *pace) pay() time.Duration {
 	owed := min(p.owed+p.extra, paceLongest)
 	p.owed, p.extra = 0, 0

@@ -1,8 +1,8 @@
 package writer
 
-// largePages says what DropLargePages has left of a sealed file that is written to (R4). Its large pages
-// are dropped part by part: the first before the first store, and the others before the first commit
-// stores to the lines.
+// largePages says which large pages of a file that was sealed are yet to be dropped (R4). They are
+// dropped part by part: the first part before the first store, and the others before the first
+// commit stores to the lines.
 type largePages struct {
 	left    bool
 	from    int64 // of the next part, in the file
@@ -18,8 +18,8 @@ func (w *Writer) DropLargePages() {
 	}
 }
 
-// dropPart drops the large pages of one part, and reports whether others are left. If most of the file
-// was in memory, it is read again in the end. REQUIRES: w.mu.
+// dropPart drops the large pages of one part, and reports whether others are left. If most of the
+// file was in memory, the file is read again after the last part. REQUIRES: w.mu.
 func (w *Writer) dropPart() (more bool) {
 	l := &w.mu.large
 	if !l.left || w.mu.closed != nil { // the files may be closed

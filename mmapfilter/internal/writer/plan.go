@@ -5,19 +5,20 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
-// A FullError is that of an insert of a hash that finds no room. It matches ErrFull.
+// A FullError is the error of an insert that finds no room for a hash. It matches ErrFull.
 type FullError struct{ Hash uint64 }
 
 func (e *FullError) Error() string { return ErrFull.Error() }
 func (e *FullError) Unwrap() error { return ErrFull }
 
-// plan plans what an operation does to the items (K7): the stores are in w.mu.op then, and grow is by
-// how many the items grow. does says that it does something, if only to the history. listed says that
-// the history of another file has it, so that this one gets it whatever it does to the items.
+// plan plans what an operation does to the items (K7): it puts the stores into w.mu.op, and grow is
+// by how many the items grow. does says that the operation changes something, if only the history.
+// listed says that the operation is in the history of the old file (see Replay); then it goes to
+// this history too, whatever it does to the items.
 //
-// While keys lean on items of others, a delete takes no item: the next rebuild would find the key that
-// leans, but until then nobody would. What an AtLeastOne leaves out goes to the history unless it is
-// known to be there. REQUIRES: w.mu.
+// While keys lean on items of other keys, a delete takes no item: a key that leaned on the item
+// would not be found until the next rebuild. A key that an AtLeastOne leaves out goes to the history
+// unless it is known to be there. REQUIRES: w.mu.
 func (w *Writer) plan(op layout.Op, hash uint64, listed bool) (grow int, does bool, err error) {
 	switch {
 	case op == layout.Delete && w.protocol.History().LeftOut > 0:
@@ -70,11 +71,11 @@ func (w *Writer) drain(freed uint64) (done bool) {
 		return false
 	}
 	full := w.mu.stashed.entries == layout.StashEntries || w.atLimit()
-	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry for a search; none if it is that of an entry left out
+	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry for a search; if that entry is left out, there is no search
 	n := 0
 	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
 		if full && items > 1 {
-			return // its entry would stay, and the next key would have no room
+			return // the entry would stay in use, and the next key would have no room
 		}
 		it := layout.Item(c)
 		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {

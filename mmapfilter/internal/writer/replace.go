@@ -5,24 +5,25 @@ import (
 )
 
 // Replace has next, the writer of a new file, take over from w (K3). A tap of w has listed every
-// operation since the instant at which next had what w has. catchUp does in next what is in the tap,
-// until at most that many operations are left there. use has the filter use the file of a writer.
+// operation since the instant for which the new file was built. catchUp does the operations of the
+// tap in next, until at most so many are left. use has the filter use the file of a writer.
 //
 // Operations wait in one pause, from the mark on. Everything that takes long comes before it: the
 // checkpoints of both files, since the sync of a directory may write whatever is dirty in a file that it
-// names, and since no checkpoint can begin in the pause; and a sync of what next has. In the pause the
-// last operations are done in next, which thus has them all, and becomes durable with the counters of w;
-// then it gets the name. Nobody has an answer of next meanwhile, but for lookups: these would get
-// "maybe" from w once that is marked as superseded. Whatever else comes to next waits for its locks.
+// names, and since no checkpoint can begin in the pause; and a sync of next. In the pause the last
+// operations are done in next. Now next has all operations and becomes durable with the counters of
+// w; then it gets the name. Lookups already use next in the pause, since w is marked as superseded
+// and would answer "maybe". All other calls of next wait for its locks.
 //
-// If exact is set, both files must have the same history at the mark. If Replace fails, w goes on as if
-// nothing had happened, and next is of no use. Otherwise w returns ErrMoved from then on; should the
-// disk fail once next has the name, next has failed.
+// If exact is set, both files must have the same history at the mark. If Replace fails, w goes on as
+// if nothing had happened, and next must not be used. Otherwise w returns ErrMoved from then on. If
+// the disk fails once next has the name, next has failed.
 //
-// Replace catches faults in the file of w, which fail w. Its caller catches those in the file of next.
+// Replace catches faults in the file of w, which fail w. Its caller catches faults in the file of
+// next.
 func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error, use func(*Writer)) error {
 	for _, x := range []*Writer{w, next} {
-		x.protocol.HoldGrowth(true) // its end could take long
+		x.protocol.HoldGrowth(true) // waiting for the end of a GrowLog could take long
 		defer x.protocol.HoldGrowth(false)
 	}
 	if err := w.prepare(next, catchUp); err != nil {
@@ -33,12 +34,12 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 	if err := w.protocol.Catch(w.settle); err != nil { // a file that is not live cannot be superseded
 		return err
 	}
-	if err := catchUp(fewLeft); err != nil { // with what came meanwhile, as long as commits do not wait
+	if err := catchUp(fewLeft); err != nil { // with the operations that came meanwhile, before commits have to wait
 		return err
 	}
 	w.commits.Lock()
 	defer w.commits.Unlock()
-	if err := catchUp(fewLeft); err != nil { // with what came while we waited for that lock
+	if err := catchUp(fewLeft); err != nil { // with the operations that came while we waited for the lock
 		return err
 	}
 	if err := next.Sync(); err != nil {
@@ -52,7 +53,7 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 	defer w.mu.Unlock()
 	begun := time.Now()
 	defer func() {
-		w.stalled(begun) // also in vain
+		w.stalled(begun) // also if Replace fails
 		next.stalledFor(time.Duration(w.longestStall.Load()))
 	}()
 	if w.mu.closed != nil {
@@ -94,13 +95,14 @@ const (
 	// fewLeft is how many operations may be left before the pause, which does them: in less time than
 	// the disk takes for one sync.
 	fewLeft = 512
-	// mostRounds bounds how often Replace makes checkpoints before the pause. Where operations fill
-	// half a log during each, another one would not help; then the pause may take as long as one.
+	// mostRounds bounds how often Replace makes checkpoints before the pause. If operations fill
+	// half a log during each checkpoint, another checkpoint would not help; then the pause may take
+	// as long as a checkpoint.
 	mostRounds = 3
 )
 
-// prepare makes checkpoints of both files, and does in next what came meanwhile, until neither log is
-// likely to fill up soon. Operations go on.
+// prepare makes checkpoints of both files, and catches up with the operations that come meanwhile,
+// until neither log is likely to fill up soon. Operations go on.
 func (w *Writer) prepare(next *Writer, catchUp func(most int) error) error {
 	if err := next.goLive(); err != nil {
 		return err
@@ -154,8 +156,8 @@ func (w *Writer) halfFull() bool {
 	return used > size/2
 }
 
-// follow makes what w has done durable in next, with the counters of old, also if only these have
-// changed. REQUIRES: the locks of w and old.
+// follow makes all operations of w durable, with the counters of old, even if only the counters
+// have changed. REQUIRES: the locks of w and old.
 func (w *Writer) follow(old *Writer, exact bool) error {
 	if exact && w.protocol.History().At != old.protocol.History().At {
 		return ErrDiverged

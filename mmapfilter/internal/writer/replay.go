@@ -7,9 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// StartTap makes a checkpoint; from then on the tap lists all operations. It returns the hashes that
-// the file keeps as of the checkpoint; they do not change. A writer has one tap at a time; Untap ends
-// it.
+// StartTap makes a checkpoint; from then on the tap lists all operations. It returns the kept hashes
+// as of the checkpoint, which stay as they are. A writer has one tap at a time; Untap ends it.
 func (w *Writer) StartTap(tap *Tap) (recovery.Kept, error) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -41,15 +40,16 @@ func (w *Writer) Quiet(tap *Tap, do func() error) error {
 	return nil
 }
 
-// Untap ends the tap, and what Rebuilding has begun.
+// Untap ends the tap, and the delays that Rebuilding has begun.
 func (w *Writer) Untap() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.tap, w.mu.mostTail, w.mu.pace.next = nil, 0, time.Time{}
 }
 
-// Replay does operations that were taken from a tap, in order. It returns how many it has done. What
-// each does to the items may differ from what it did in the old file; what it means is the same (K7).
+// Replay does operations that were taken from a tap, in order. It returns how many it has done. An
+// operation may do something else to the items than in the old file, but means the same in the
+// history (K7).
 func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
 	for n < len(hashes) {
 		inserts := 0
@@ -71,7 +71,7 @@ func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
 	return n, nil
 }
 
-// again does an operation of another file, which is in the history.
+// again does an operation that is in the history of the old file.
 func (w *Writer) again(op layout.Op, hash uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,10 +86,10 @@ func (w *Writer) again(op layout.Op, hash uint64) error {
 }
 
 // Expire deletes an item for each hash. All of these items were there when the tap began. deleted
-// counts, by hash, the items that others have deleted since: Expire adds those in the tap, and leaves
-// out as many of its own deletes. stolen are the classes of which deletes of keys that were not there
-// have taken items: of these, keys may share an item that is left, so that the history alone says what
-// was deleted. It returns how many items it has deleted.
+// counts, by hash, the items that others have deleted since: Expire adds the deletes in the tap, and
+// leaves out as many of its own deletes. stolen are the classes from which deletes of absent keys
+// have taken items: in such a class, several keys may share the items that are left, so Expire
+// deletes in the history alone. It returns how many items it has deleted.
 func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool) (n uint64, err error) {
 	for len(hashes) > 0 && err == nil {
 		block := hashes[:min(len(hashes), Batch)]
@@ -103,7 +103,7 @@ func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, st
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range hashes {
-		if err := w.ready(); err != nil { // it may let others in
+		if err := w.ready(); err != nil { // others may do operations while ready waits
 			return err
 		}
 		if err := tap.drain(deleted); err != nil {

@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// ready makes room for one operation. It releases w.mu while it waits for that. REQUIRES: w.mu.
+// ready makes room for one operation. It releases w.mu while it waits. REQUIRES: w.mu.
 func (w *Writer) ready() error {
-	paid := false // once is enough: what is owed then, others owe
+	paid := false // once is enough: later debts come from other operations
 	for {
 		if w.mu.closed != nil {
 			return w.mu.closed
@@ -59,7 +59,7 @@ func (w *Writer) segmentIsFull(n int) bool {
 	p := w.overlay.Load()
 	most := segmentWords
 	if w.Work != nil {
-		most = MaxWords // reached only if that cannot commit fast enough
+		most = MaxWords // reached only if the Work cannot commit fast enough
 	}
 	return p != nil && p.Active().Len() >= most-n*w.most
 }

@@ -13,7 +13,7 @@ type stashed struct {
 // lines as there are entries, sets less than one bit in five.
 const stashedBits = 1 << 13
 
-// count counts what is in the stash.
+// count counts the entries and items of the stash.
 func (s *stashed) count(table layout.Table, stash []uint64) {
 	*s = stashed{}
 	layout.StashClasses(stash, func(c layout.Class, items uint64) {
@@ -26,22 +26,23 @@ func (s *stashed) count(table layout.Table, stash []uint64) {
 
 func (s *stashed) add(line uint64) { s.lines[line%stashedBits/64] |= 1 << (line % 64) }
 
-// mayBeOf reports whether a line may be one of an item in the stash.
+// mayBeOf reports whether a line may be a line of an item in the stash.
 func (s *stashed) mayBeOf(line uint64) bool { return s.lines[line%stashedBits/64]>>(line%64)&1 != 0 }
 
 // searches say when a delete searches for a path by which an item could leave the stash. Such a search
 // may read a line for each slot of Bounds.SearchLines lines (place, P7); the rest of a delete reads two.
-// At the design load, hardly any search finds one: an item is in the stash since its lines are full, and
-// so are those that a path could lead to.
+// At the design load, hardly any search finds a path: an item is in the stash because its lines are
+// full, and so are the lines to which a path could lead.
 type searches struct {
 	n     int // searches so far
 	every int // deletes for one
 	wait  int // deletes until the next
 }
 
-// While the stash is in use, one in searchEvery deletes searches. After each search that finds no path,
-// half as many do, down to one in mostSearchEvery. In a smaller filter, fewer deletes may make room:
-// there it is one in a searchShare-th of the slots, but no more than one in searchEvery.
+// While the stash is in use, one in searchEvery deletes searches. After each search that finds no
+// path, half as many deletes search, down to one in mostSearchEvery. In a small filter, fewer
+// deletes may make room: there the bound is one delete in a searchShare-th of the slots, though
+// never more than one in searchEvery.
 const (
 	searchEvery     = 8
 	mostSearchEvery = 1 << 10
@@ -61,8 +62,8 @@ func (s *searches) due() bool {
 	return true
 }
 
-// ended says what a search has found in a filter with that many slots. A delete that was to search may
-// have had nothing to search for.
+// ended records whether a search has found a path, in a filter with so many slots. It is not called
+// for a delete that had nothing to search for.
 func (s *searches) ended(found bool, slots uint64) {
 	if s.every *= 2; found {
 		s.every = searchEvery

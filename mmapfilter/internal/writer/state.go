@@ -17,9 +17,9 @@ func (w *Writer) Fail(cause error) { w.protocol.Fail(cause) }
 // Len returns the number of items.
 func (w *Writer) Len() uint64 { return w.length.Load() }
 
-// Durable returns the number of the last durable Sync that set one, and how many later operations
-// are durable. While w is to take the place of another writer in a Replace, it waits until that is
-// certain. It does not wait for operations.
+// Durable returns the user sequence of the last durable SyncAt, and how many later operations are
+// durable. If w is taking the place of another writer in a Replace, Durable waits until Replace
+// has succeeded or failed. It does not wait for operations.
 func (w *Writer) Durable() (seq, operations uint64) {
 	w.handover.Lock()
 	defer w.handover.Unlock()
@@ -43,7 +43,7 @@ type State struct {
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64
 	History              layout.Kept
-	RebuildStall         time.Duration // time that operations waited for this writer to take over
+	RebuildStall         time.Duration // how long operations waited while this writer took over
 	LongestStall         time.Duration // longest time that an operation waited for a log, for room in it, or for the disk to keep pace
 }
 

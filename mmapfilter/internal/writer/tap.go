@@ -11,12 +11,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A Tap lists operations of a writer, in order: those that are in the history, or would be if one were
-// kept. The writer puts them in, and one other goroutine takes them. If many wait, most of them are in a
-// file.
+// A Tap lists operations of a writer, in order: the operations that are in the history, or would be
+// if the filter kept one. The writer puts them in, and one other goroutine takes them out. If many
+// wait, most of them are in a file.
 type Tap struct {
-	// Slow is how long each operation waits, in nanoseconds, while they come faster than they are
-	// taken.
+	// Slow is how long each operation waits, in nanoseconds, while operations come faster than
+	// they are taken.
 	Slow atomic.Int64
 
 	scratch func() (*osfile.Scratch, error) // makes the file
@@ -41,10 +41,10 @@ type tapChunk struct {
 }
 
 const (
-	// tapOps is how many operations a chunk has: half a MiB of hashes, so that writing and reading
-	// chunks costs little more than their bytes do.
+	// tapOps is how many operations a chunk has: half a MiB of hashes, so that a system call for
+	// each chunk costs little.
 	tapOps = 1 << 16
-	// tapWords is the words of a chunk: its hashes, and the Ops, 32 in a word.
+	// tapWords is how many words a chunk has: its hashes, and the Ops, 32 in a word.
 	tapWords = tapOps + tapOps/32
 	// tapChunks is how many chunks wait in memory: a million operations in 8.5 MiB. The rebuild of a
 	// filter that is not large ends before so many have come, and needs no file.
@@ -59,7 +59,7 @@ func NewTap(scratch func() (*osfile.Scratch, error)) *Tap {
 
 func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
 
-// Begin puts in inserts, ahead of the operations of the writer.
+// Begin puts inserts of hashes into the tap, before any operation of the writer.
 func (t *Tap) Begin(hashes []uint64) {
 	for _, h := range hashes {
 		t.put(h, layout.Insert)
@@ -119,7 +119,8 @@ func (t *Tap) Len() int {
 	return t.n
 }
 
-// Take appends up to most operations, in order, and returns them with what they mean.
+// Take takes up to most operations out, in order. It appends their hashes and their Ops to
+// hashes and ops.
 func (t *Tap) Take(hashes []uint64, ops []layout.Op, most int) ([]uint64, []layout.Op, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

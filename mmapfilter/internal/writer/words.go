@@ -11,9 +11,9 @@ import (
 )
 
 // A Pending holds the pending blocks of one segment: a hash table from the number of a block to the
-// values of its words. A block is kept whole, since Compact changes most of a line: each word would need
-// a search of its own. Every lookup loads table. Every store changes n, so the two must not share a
-// cache line.
+// values of its words. A block is kept whole, since an operation on Compact changes most words of a
+// line: kept one by one, each word would need a search of its own. Every lookup loads table. Every
+// store changes n, so table and n must not share a cache line.
 type Pending struct {
 	_     cpu.CacheLinePad
 	table atomic.Pointer[table]
@@ -28,8 +28,8 @@ type Pending struct {
 // Most blocks have nothing pending, and the filter blocks says so: at most one in 8 of its bits
 // is set, and it is small enough to stay in the cache of a core.
 //
-// Entries are appended in chunks. They stay in place when the table grows: a larger table with
-// the same entries replaces it.
+// Entries are appended in chunks. Entries stay in place when the table grows: a larger table
+// with the same entries replaces the old one.
 type table struct {
 	groups []group
 	chunks []*chunk
@@ -62,16 +62,18 @@ const (
 	bitsAnEntry  = 8 // bits of blocks per entry of room
 
 	// minRoom is the room of a table at first: one chunk, whose groups and blocks take less than 5 KiB
-	// of the nearest cache. With less, most segments would have a larger table soon; with more, lookups
-	// would miss that cache.
+	// of the nearest cache. With less room, most segments would soon need a larger table; with more,
+	// lookups would miss the nearest cache.
 	minRoom = chunkEntries
 
-	// MaxWords bounds a segment: operations wait for a commit before it has more. Those that come at
-	// once may exceed it, since each block that they enter counts as several words.
+	// MaxWords bounds a segment: operations wait for a commit before it has more. Operations that
+	// come at the same time may exceed the bound, since each block that they enter counts as several
+	// words.
 	MaxWords = 1 << 20
 
-	// blockCounts is how many words a block counts as: about as many as an operation changes. It takes
-	// 81 bytes: 72 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 21 MiB.
+	// blockCounts is how many words a block counts as: about as many as an operation changes. A
+	// block takes 81 bytes: 72 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 21
+	// MiB.
 	blockCounts = 4
 )
 
@@ -92,9 +94,10 @@ func NewPending(n int) *Pending {
 // stores may call it.
 func (m *Pending) Len() int { return m.n * blockCounts }
 
-// newTable makes a table with room for that many entries. It stores to all of it: if a lookup were
-// the first to load from a new page, the load would map a shared page of zeros, and the first
-// store to it would interrupt every processor that runs the process.
+// newTable makes a table with room for a number of entries. It stores to all of its memory.
+// Otherwise, if a lookup were the first to load from a new page, the load would map a shared page
+// of zeros, and the first store to this page would interrupt every processor that runs the
+// process.
 func newTable(room int) *table {
 	groups := 2 * room / groupSlots
 	t := &table{
@@ -206,9 +209,9 @@ func (m *Pending) mayHave(blocks []uint64, set []uint8) {
 	kernel.TestBits(m.table.Load().blocks, blocks, set)
 }
 
-// seemsToHave reports whether a block seems to be there, judging by the tags; one block in 128
-// has the tag of another. It prefetches the entries in the first group, which nearly always has
-// the block.
+// seemsToHave reports whether a block seems to be there by the tags alone: two blocks have the
+// same tag with a chance of 1 in 128. It prefetches the entries in the first group, which
+// nearly always has the block.
 func (m *Pending) seemsToHave(block uint64) bool {
 	t := m.table.Load()
 	i, tag := t.start(block)
@@ -230,8 +233,8 @@ func (m *Pending) PrefetchTags(block uint64) {
 	kernel.Prefetch(&t.groups[i].tags)
 }
 
-// StoreWords sets the words of a block that are in the bit set words. If the block is not there, it
-// enters all of its words at once: before sets l to their newest values.
+// StoreWords sets the words of a block that are in the bit set words. If the block is not there,
+// StoreWords enters the whole block at once; before sets l to the newest values of its words.
 func (m *Pending) StoreWords(block uint64, words uint8, values *layout.Line, before func(block uint64, l *layout.Line)) {
 	t := m.table.Load()
 	l, g := t.find(block)

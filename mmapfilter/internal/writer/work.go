@@ -17,7 +17,7 @@ type Work struct {
 	Writer   *Writer
 	Files    *osfile.Files
 	Interval time.Duration
-	// OnError, if not nil, is called with the errors of what goes on by itself.
+	// OnError, if not nil, is called with errors of the background.
 	OnError func(error)
 
 	group sync.WaitGroup // of the goroutines, and of the timer
@@ -27,7 +27,7 @@ type Work struct {
 		committing    bool
 		growing       bool
 		checkpointing bool
-		room          int // that a checkpoint after the current one is to make; or 0
+		room          int // the room that a checkpoint after the current one is to make; or 0
 		closed        bool
 	}
 }
@@ -37,8 +37,8 @@ func NewWork(files *osfile.Files, w *Writer, interval time.Duration) *Work {
 	return &Work{Writer: w, Files: files, Interval: interval}
 }
 
-// KeepMapping keeps the mapping that lookups load from until k is garbage. Otherwise it goes when the
-// files are closed.
+// KeepMapping keeps the mapping that lookups load from until k is garbage. Without this call, the
+// mapping goes when the files are closed.
 func (k *Work) KeepMapping() {
 	k.Files.KeepMapping()
 	runtime.AddCleanup(k, func(m *osfile.Mapping) { m.Unmap() }, k.Files.Mapping())
@@ -54,8 +54,8 @@ func (k *Work) Catch(f func() error) (err error) {
 	return err
 }
 
-// report passes on an error of what goes on by itself. That another writer has taken over, or that the
-// filter is closed, is none.
+// report passes an error of the background to OnError, unless the error only says that another
+// writer has taken over or that the filter is closed.
 func (k *Work) report(err error) {
 	if err != nil && err != ErrMoved && err != ErrClosed && k.OnError != nil {
 		k.OnError(err)
@@ -74,7 +74,7 @@ func (k *Work) Retire() error {
 	return k.Writer.Close()
 }
 
-// stop waits until nothing goes on, and lets nothing begin.
+// stop lets nothing begin, and waits until nothing goes on.
 func (k *Work) stop() {
 	k.mu.Lock()
 	k.mu.closed = true

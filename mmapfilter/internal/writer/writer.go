@@ -24,7 +24,7 @@ var (
 	ErrMoved = errors.New("another writer has taken over")
 	// ErrDiverged is returned if a replay does not lead to the same history: the hashes are not
 	// those of the filter. It matches recovery.ErrHashes.
-	ErrDiverged error = &recovery.HashesError{Err: errors.New("K3: the new file has another history than the one whose place it is to take")}
+	ErrDiverged error = &recovery.HashesError{Err: errors.New("K3: the new file has another history than the file that it is to replace")}
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
@@ -36,8 +36,8 @@ var (
 // them. A file has one Writer. Several goroutines may call its methods at once; the package
 // essay has the order of locks.
 type Writer struct {
-	// Work, if not nil, does what is due beside operations. It may be changed while no operation is
-	// under way.
+	// Work, if not nil, does the work that is due beside operations. It may be changed while no
+	// operation is under way.
 	Work *Work
 	// Limit is how many keys the filter takes, as place.KeysOf counts them. It may be
 	// changed before the first operation.
@@ -77,7 +77,8 @@ type Writer struct {
 	// in the segment, in nanoseconds.
 	longestStall atomic.Int64
 
-	// handover is held while this writer is in use and may yet be taken out of use again: see Replace.
+	// handover is held while this writer is in use but Replace may still fail and take it out of use
+	// again.
 	handover sync.Mutex
 
 	checkpoints sync.Mutex // one at a time
@@ -110,15 +111,16 @@ const Batch = place.MostAhead
 
 // An operation is one change of the filter in progress: it is the Lines of its placer, and the
 // Preview of the inserts that follow in a batch. It collects the stores in order and leaves the
-// pending words alone until it is complete. Only these stores, word by word, say what it
-// changed: lines may share words.
+// pending words alone until it is complete. What it has changed is known by word from these
+// stores, not by line, since lines may share words.
 type operation struct {
 	w      *Writer
 	stores []wal.Store
 
-	// The lines loaded last, with all changes made to them; one alone if lines share words.
+	// The lines loaded last, with all changes made to them; only one line if lines share
+	// words.
 	lines  [keptLines]loadedLine
-	loads  int // that found none of these lines
+	loads  int // loads of lines that were none of these
 	newest *loadedLine
 }
 
@@ -129,9 +131,9 @@ type loadedLine struct {
 	image layout.Line
 }
 
-// keptLines is how many lines an operation keeps: a move, and the return of a guest, go back and
-// forth between two, and the next move of a path between one of these and a third. With fewer, lines
-// would be loaded again; with many more, each load would search longer among them.
+// keptLines is how many lines an operation keeps. A move, and the return of a guest, go back and
+// forth between two lines; the next move of a path goes between one of these and a third. With fewer
+// kept lines, lines would be loaded again; with many more, each load would search longer among them.
 const keptLines = 4
 
 // begin prepares the file for the first store, unless that has been done. REQUIRES: w.mu.
@@ -150,7 +152,7 @@ func (w *Writer) begin() error {
 // stalled records that operations have waited since the given time.
 func (w *Writer) stalled(since time.Time) { w.stalledFor(time.Since(since)) }
 
-// stalledFor records that operations have waited that long.
+// stalledFor records that operations have waited for a time.
 func (w *Writer) stalledFor(d time.Duration) {
 	for {
 		longest := w.longestStall.Load()
