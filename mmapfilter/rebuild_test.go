@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
@@ -53,6 +54,23 @@ func TestRebuild(t *testing.T) {
 		t.Fatal(err, f.Stats().TargetRate)
 	}
 	mustListed(t, filepath.Dir(path), "filter.mmf", "filter.mmf.hashes")
+}
+
+// TestRebuildKeepsHowItWasOpened: the new file is open for writing as the old one was.
+func TestRebuildKeepsHowItWasOpened(t *testing.T) {
+	_, path := mustBuild(t, &Options{Capacity: 2000, KeepHashes: true}, numbers(0, 1000))
+	f := mustOpen(t, path, &OpenOptions{
+		RequireHashes: true, Checked: true, CommitInterval: time.Hour, LogBytes: 4 << 20, Residency: ResidencyWillNeed,
+		OnError: func(error) {},
+	})
+	for range 2 {
+		must(t, f.Rebuild(t.Context(), nil))
+		o := f.open.Load()
+		if w := o.work; !w.Files.RequireHashes || !o.checked || w.Interval != time.Hour || o.logBytes != 4<<20 ||
+			o.residency != ResidencyWillNeed || w.OnError == nil {
+			t.Errorf("%+v, checked %t, a log of %d bytes, %v", w, o.checked, o.logBytes, o.residency)
+		}
+	}
 }
 
 // TestRebuildFromKeys: a filter without hashes is rebuilt from a snapshot of the caller's keys,

@@ -75,8 +75,11 @@ func TestStatsOfHistory(t *testing.T) {
 	}
 	reader := mustOpenReadOnly(t, path, nil)
 	check(reader, 0, 0) // as of the last checkpoint
+	was := reader.Len()
 	must(t, f.Close())
-	check(reader, 1, 1)
+	if check(reader, 1, 1); was != 0 || reader.Len() != 2 {
+		t.Errorf("a reader has %d items, and %d after a checkpoint", was, reader.Len())
+	}
 	f = mustOpen(t, path, nil)
 	check(f, 1, 1)
 	must(t, f.Rebuild(context.Background(), nil))
