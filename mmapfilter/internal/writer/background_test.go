@@ -73,6 +73,30 @@ func TestCommitAfterInterval(t *testing.T) {
 	}
 }
 
+// TestOperationsDuringTheCommit: operations that come while the commit after an interval goes on are
+// committed after another interval.
+func TestOperationsDuringTheCommit(t *testing.T) {
+	k := mustWork(t, time.Hour)
+	if err := k.Writer.Insert(1 << 60); err != nil {
+		t.Fatal(err)
+	}
+	k.mu.timer.Stop()
+	unlock, ended := k.Writer.LockAll(), make(chan bool)
+	go func() {
+		k.commitLate()
+		close(ended)
+	}()
+	for !waitsForLock("writer.(*Writer).commit") {
+		runtime.Gosched()
+	}
+	k.ask(due{}) // as an operation does
+	unlock()
+	<-ended
+	if k.mu.timer == nil {
+		t.Error("nobody commits them")
+	}
+}
+
 // TestAsk: what is due is done every time, not only the first: a commit at once, which waits for no
 // interval, and a checkpoint, if there is less room than asked for. A larger log is made once, and the
 // next checkpoint moves to it.
