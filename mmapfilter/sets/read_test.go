@@ -124,7 +124,9 @@ func TestAnswers(t *testing.T) {
 				break // one key in many files
 			}
 		}
-		must(t, s.Close())
+		for range 3 { // closing it again does nothing, and does not wait
+			must(t, s.Close())
+		}
 		if st := s.Stats(); !s.Contains(number(-1)) || s.Err() != mmapfilter.ErrClosed || s.Len() != n || st.State != "closed" {
 			t.Errorf("after Close: %v, %+v", s.Err(), st)
 		}
@@ -331,30 +333,33 @@ func TestFollowSet(t *testing.T) {
 	}
 }
 
-// TestShardOverwritten: a shard that is overwritten in place with another one, while it is open, answers
-// "maybe" from the next look on, and rightly once it is back.
+// TestShardOverwritten: a shard that is overwritten in place while it is open, with another one or with
+// the same of another set, answers "maybe" from the next look on, and rightly once it is back.
 func TestShardOverwritten(t *testing.T) {
-	path := mustBuild(t, t.TempDir(), mustPlan(t, mmapfilter.Options{Capacity: 9000}, 3), numbers(0, 6000))
+	p := mustPlan(t, mmapfilter.Options{Capacity: 9000}, 3)
+	path := mustBuild(t, t.TempDir(), p, numbers(0, 6000))
 	s := mustFollow(t, path, mmapfilter.OpenOptions{})
 	mustHave(t, s, 0, 6000)
 	files := shards(t, path)
-	var data [2][]byte
-	for i := range data {
-		var err error
-		data[i], err = os.ReadFile(files[i])
+	read := func(file string) []byte {
+		data, err := os.ReadFile(file)
 		must(t, err)
+		return data
 	}
-	must(t, os.WriteFile(files[1], data[0], 0o666))
-	if _, err := s.Refresh(); !errors.Is(err, ErrOtherSet) || !errors.Is(s.Err(), ErrOtherSet) {
-		t.Errorf("%v, %v", err, s.Err())
-	}
-	mustHave(t, s, 0, 6000)
-	must(t, os.WriteFile(files[1], data[1], 0o666))
-	_, err := s.Refresh()
-	must(t, err)
-	mustHave(t, s, 0, 6000)
-	if n := count(t, s, 10_000, 20_000); n > 200 {
-		t.Errorf("%d of 10,000 absent keys found", n)
+	own := read(files[1])
+	for _, other := range [][]byte{read(files[0]), read(shards(t, mustBuild(t, t.TempDir(), p, numbers(6000, 12_000)))[1])} {
+		must(t, os.WriteFile(files[1], other, 0o666))
+		if _, err := s.Refresh(); !errors.Is(err, ErrOtherSet) || !errors.Is(s.Err(), ErrOtherSet) {
+			t.Errorf("%v, %v", err, s.Err())
+		}
+		mustHave(t, s, 0, 6000)
+		must(t, os.WriteFile(files[1], own, 0o666))
+		_, err := s.Refresh()
+		must(t, err)
+		mustHave(t, s, 0, 6000)
+		if n := count(t, s, 20_000, 30_000); n > 200 {
+			t.Errorf("%d of 10,000 absent keys found", n)
+		}
 	}
 }
 
@@ -438,6 +443,28 @@ func TestWrites(t *testing.T) {
 	}
 	if err := mustFollow(t, path, mmapfilter.OpenOptions{}).OpenShards(); err != mmapfilter.ErrReadOnly {
 		t.Errorf("a set that follows: %v", err)
+	}
+}
+
+// TestRefusedKeysAreNotAdded: of the keys that a shard refuses, a batch says that they are not added,
+// whatever it has answered before for others.
+func TestRefusedKeysAreNotAdded(t *testing.T) {
+	p := mustPlan(t, mmapfilter.Options{Capacity: 9000}, 2)
+	s := mustOpen(t, mustBuild(t, t.TempDir(), p, numbers(0, 10)), nil)
+	must(t, s.OpenShards(0))
+	of := func(shard, n int) (keys [][]byte) {
+		for i := 10; len(keys) < n; i++ {
+			if k := number(i); ShardOf(p.Hash(k), 2) == shard {
+				keys = append(keys, k)
+			}
+		}
+		return keys
+	}
+	keys := append(of(0, mostKeys), of(1, 20)...)
+	added := make([]bool, len(keys))
+	n, err := s.InsertUniqueBatch(keys, added)
+	if n != mostKeys || !errors.Is(err, mmapfilter.ErrReadOnly) || slices.Contains(added[n:], true) {
+		t.Errorf("%d done, %v; of the others: %t", n, err, added[mostKeys:])
 	}
 }
 
