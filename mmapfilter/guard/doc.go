@@ -15,8 +15,8 @@
 //	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is rebuilt in
 //	another store                                 the background: it reads all keys once
 //	a kill while a Pebble store is opened         the same
-//	the filter is restored from a backup          the same, unless the outbox has all that it lacks, or the
-//	                                              store tells it
+//	the filter is restored from a backup          the same, unless the outbox or the store tells
+//	                                              which keys it lacks
 //	the store is restored from a backup           the same, unless no key has been removed from the filter
 //	                                              since
 //	another guard has opened the store since:     "maybe" for all keys, until the filter is rebuilt; the
@@ -70,47 +70,50 @@
 //
 // Positions. With deletes: Rebuild, a store that numbers its transactions needs no outbox: see
 // [Ordered]. A sync of the filter first asks for the position of the newest transaction, then takes in
-// the keys that are on their way, and then makes the filter durable with that position. A transaction's
-// keys are on their way before it has a position, so a durable filter has the keys of all transactions
-// up to the one that it names. After a crash, Open asks the store for the keys that came after it, and
-// puts them into the filter; it may insert a key that the filter has, which changes nothing. While keys
-// have overflowed, the filter keeps its position. New hashes wait in memory until the filter takes them
-// in, many at a time: a lookup finds them there.
+// the keys that are on their way, and then makes the filter durable with that position. A
+// transaction's keys are on their way before the transaction has a position, so a durable filter has
+// the keys of all transactions up to the position that it names. After a crash, Open asks the store
+// for the keys that came after this position, and puts them into the filter. Open may insert a key
+// that the filter has, which changes nothing. While keys have overflowed, the filter keeps its
+// position. New hashes wait in memory until the filter takes them in, many at a time: a lookup finds
+// them there.
 //
 //	store    a@1  b@2  c@3 │ d@4          the crash comes here: d may be lost or not
 //	filter   a    b    c   │ d            durable with position 3; d is in memory, and lost
 //	Open     Since(3) yields d if the store has it; then the filter names the last position
 //
-// Positions may come again: a store that has lost d gives its number to the next transaction. So Open
-// has the filter name the present position, with a new token, before there is one. The mark puts the
-// position at which Open began into the stamp, too: a filter from before that is taken to have no
-// more than this.
+// Positions may come again: a store that has lost d gives its position to the next transaction. So
+// Open makes a mark, with a new token and the present position, before there is a transaction. The
+// mark also puts the position at which Open began into the stamp: a filter from before the mark is
+// taken to have the keys up to that position and no more.
 //
 // The token. A mark puts a random number into the store, in a transaction that is durable when the
 // mark ends, and then into the filter. A key leaves the filter only after a mark that came after its
-// delete in the store. So if store and filter have the same token, whatever crash or backup they come
-// from, the filter has all keys of the store but those in the outbox, or after its position.
+// delete in the store. So if store and filter have the same token, the filter has all keys of the
+// store but those in the outbox, or after its position. This holds whatever crash or backup they
+// come from.
 //
 // The owner. Guards with different prefixes do not see each other's entries, but all have the owner in
 // the same place, [OwnerName]. A guard names its filter there, durably, before the first transaction
-// of the program. It uses a filter only if the owner names it: otherwise another guard has been there,
-// whose keys the filter may lack.
+// of the program. It uses a filter only if the owner names it. Otherwise another guard has opened
+// the store since, and the filter may lack keys of that guard.
 //
 // The rebuild. A new filter is made from a snapshot of the store, taken at an instant at which no
 // operation of the filter is under way. Operations after that instant are done again in the new one. The
-// keys of transactions that are being committed at that instant are put into the new filter, too. It
-// has twice the capacity that the keys need. In a queue there are few keys at any instant, but many
-// come during a rebuild, and are deleted before the next one: then the filter has a reserve for many
-// times as many, so that rebuilds take a small part of the time. After some intervals without a new
-// key, it gives the reserve back.
+// keys of transactions that are being committed at that instant are put into the new filter, too.
+// The new filter has twice the capacity that the keys need. In a queue there are few keys at any
+// instant, but many come during a rebuild and are deleted before the next one. Then the filter also
+// has a reserve for many times as many keys, so that rebuilds take a small part of the time. After
+// some intervals without a new key, the guard gives the reserve back.
 //
 // # Deletes
 //
 // With [Exact], the transaction's entry has the hashes of the keys that it deletes. Once an interval,
-// a mark removes these entries, and then the filter deletes the hashes. A crash in between leaves them
-// in the filter, which does no harm. No delete is ever done twice: that would take away another key.
-// To know which keys a transaction really adds and deletes, the guard looks up in the store each key
-// that may be there. No other transaction can change such a key until the commit has ended.
+// a mark removes these entries, and then the filter deletes the hashes. A crash in between leaves
+// the hashes in the filter, which does no harm. No delete is ever done twice: the second one would
+// take away another key. To know which keys a transaction really adds and deletes, the guard looks
+// up in the store each key that may be there. No other transaction can change such a key until the
+// commit has ended.
 //
 // With [Rebuild], a delete does not change the filter: the key stays until the next rebuild. A put
 // inserts the key unless the filter has it.
@@ -128,11 +131,12 @@
 //
 // # What passes
 //
-// Of the absent keys that the filter does not have, the share that was asked for passes. A key that is
-// gone passes as long as the filter has it: with Exact until the next mark, with Rebuild until the
-// next rebuild. So does a key of a transaction that did not happen. A program with Rebuild may ask for
-// such keys most of the time. Even then at most twice the share that was asked for passes, plus, before
-// each rebuild, as many lookups as a sixteenth of the keys in the filter, and some hundreds more.
+// Of the absent keys that the filter does not have, the share that was asked for passes. A key that
+// is gone passes as long as the filter has it: with Exact until the next mark, with Rebuild until
+// the next rebuild. A key of a transaction that did not happen passes, too. A program with Rebuild
+// may ask for such keys most of the time. Even then at most twice the share that was asked for
+// passes, plus, before each rebuild, as many lookups as a sixteenth of the keys in the filter, and
+// some hundreds more.
 //
 // # States
 //
@@ -155,25 +159,26 @@
 //	    the filter only after its delete is durable in the store: after a mark. A reader that began
 //	    before the delete still finds the key: see View.
 //	G2  No sync is added to a commit. A transaction that puts keys has an entry with their hashes and
-//	    the number of an operation. Open does what the filter lacks of them, once, and rebuilds
-//	    the filter unless its identity and its token are those of the store, and it has at least the
-//	    operations that are no longer in the outbox. An Ordered store has no such entries: Open
-//	    inserts the keys that it has after the position of the filter.
+//	    the number of an operation. Open does the operations that the filter lacks, each once. It
+//	    rebuilds the filter instead unless filter and store have the same identity and token, and
+//	    the filter has at least the operations that are no longer in the outbox. An Ordered store
+//	    has no such entries: Open inserts the keys that it has after the position of the filter.
 //	G3  With deletes: Exact, the filter has each key of the store once. With deletes: Rebuild, it has
-//	    each key, and others, and is rebuilt when they are too many, or when it is 90 % full.
-//	G4  Whatever else an engine can do to its keys, the guard follows it, or rebuilds the filter, or
-//	    refuses it. The package of the engine has the table.
-//	G5  Stats has the real rate of false positives beside the one asked for.
-//	G6  All guards of a store share one entry, the owner, whatever their options. Open uses a filter
+//	    each key, and also keys that are gone. It is rebuilt when these are too many, or when it is
+//	    90 % full.
+//	G4  For everything else that an engine can do to its keys, the guard follows the operation, or
+//	    rebuilds the filter, or refuses the operation. The package of the engine has the table.
+//	G5 Stats has the measured rate of false positives beside the rate asked for. G6  All guards of a
+//	store share one entry, the owner, whatever their options. Open uses a filter
 //	    only if the owner names it, and if it is for the keys that Options.Covers and CoversVersion
 //	    name. Otherwise it makes another filter the owner before any transaction, and builds that.
 //
 // # An adapter
 //
 // An engine needs a [Store], four methods, and three calls around each commit: Begin and Prepare
-// before it, Done after it. An [Ordered] store has two more; if it is about to forget what Since would
-// yield, it calls [Guard.Sync] before. If a prefix decides where the entries are, the
-// one with the key [OwnerKey] is at [OwnerName] all the same. The example of this package, in
-// example_test.go, is the whole adapter of an imaginary store, and directory example/sqlite has one of a
-// table of SQLite.
+// before it, Done after it. An [Ordered] store has two more methods; before it forgets keys that
+// Since would yield, it calls [Guard.Sync]. The entry with the key [OwnerKey] is at [OwnerName],
+// even if the other entries have a prefix. The example of this package, in example_test.go, is the
+// whole adapter of an imaginary store, and directory example/sqlite has an adapter for a table of
+// SQLite.
 package guard

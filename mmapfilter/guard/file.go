@@ -14,7 +14,8 @@ import (
 )
 
 // system returns the hooks that a guard has outside of tests. interval is the commit interval, and mode
-// is Options.Mode. If the caller has chosen the path, what no guard has made is left alone.
+// is Options.Mode. chosen says that the caller has chosen the path: then a file that no
+// guard has made is left alone.
 func system(life context.Context, interval time.Duration, mode fs.FileMode, chosen bool) *guarded.Hooks {
 	mayUse := func(path string) error {
 		if chosen {
@@ -53,8 +54,7 @@ func system(life context.Context, interval time.Duration, mode fs.FileMode, chos
 	}
 }
 
-// isOfGuard returns a ForeignError if there is something at a path that is not known to be a filter that
-// a guard has made.
+// isOfGuard returns a ForeignError if a path has a file that may not be a filter of a guard.
 func isOfGuard(path string) error {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return nil
@@ -70,8 +70,8 @@ func isOfGuard(path string) error {
 	return nil
 }
 
-// narrow takes from the filter, and from a log that a dead process has left, the permissions that mode
-// lacks. 0 is all.
+// narrow takes the permissions that mode lacks from the filter, and from a log that a dead process
+// has left. A mode of 0 takes none.
 func narrow(path string, mode fs.FileMode) error {
 	for _, p := range []string{path, path + ".stash", path + ".stash.new"} {
 		info, err := os.Stat(p)
@@ -111,8 +111,8 @@ func openReadOnly(path string) (guarded.Filter, error) {
 	return guarded.Of(f), nil
 }
 
-// verify compares the whole filter with its checksums. A filter has some if it was closed, but not if
-// its process died.
+// verify compares the whole filter with its checksums. A filter has checksums if it was closed, but
+// not if its process died.
 func verify(path string) error {
 	_, err := mmapfilter.Verify(context.Background(), path)
 	if errors.Is(err, mmapfilter.ErrCorrupt) {

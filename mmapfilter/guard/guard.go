@@ -47,7 +47,7 @@ type Guard struct {
 		done      sync.Cond           // signals that a listed transaction is done
 		deletes   []*deletion         // of transactions that are done, for the next round
 		loose     []*record           // of hashes that overflowed
-		dropped   []*deletion         // not done here: a rebuild removes their entries
+		dropped   []*deletion         // never done in the filter: a rebuild removes their entries
 		unsure    map[uint64]struct{} // hashes put by transactions whose outcome is Unknown
 		trim      *trim               // for the next transaction to do
 		trimOut   bool                // a trim has been made and is not done
@@ -57,7 +57,7 @@ type Guard struct {
 		doubtful  int                 // calls of Doubt since the last Rebuild, less those that failed
 		churning  churning
 		due                                        // since the instant of the last rebuild
-		under     due                              // what the rebuild under way will mend
+		under     due                              // reasons for a rebuild that the one under way will remove
 		seen      struct{ skipped, passed uint64 } // counts at the last look of tooManyPass
 		failed    error                            // why the filter is not used any more
 		err       error                            // why a rebuild is needed, or has failed
@@ -68,7 +68,7 @@ type Guard struct {
 	}
 	failureIsDurable atomic.Bool // the store has the entry keyFailed
 
-	// work is held by marks, rounds of deletes, and what makes trims.
+	// Marks, rounds of deletes, and whatever makes a trim hold work.
 	work    sync.Mutex
 	token   token  // of the last mark
 	base    uint64 // operations before that mark
@@ -84,7 +84,7 @@ type Guard struct {
 // A commit is what a rebuild must know of a transaction that is about to be committed.
 type commit struct {
 	puts   []uint64 // hashes
-	again  []uint64 // hashes that the filter has, of keys that may be deleted for an instant: see DeleteUnknown
+	again  []uint64 // hashes in the filter of keys that may be absent from the store for an instant: see DeleteUnknown
 	at     int      // in Guard.mu.open
 	listed bool     // in rebuild.listed, as it was open at the instant of a rebuild. Guarded by Guard.mu
 }
@@ -96,8 +96,8 @@ func (g *Guard) hooks() *guarded.Hooks {
 	return system(g.life, g.commitInterval(), g.options.Mode, !g.options.ownPath)
 }
 
-// commitInterval returns the filter's option. With positions the filter has no timer: the guard syncs
-// it.
+// commitInterval returns the filter's option. With positions the filter has no timer: the guard
+// calls Sync.
 func (g *Guard) commitInterval() time.Duration {
 	if g.positions != nil {
 		return -1
@@ -107,7 +107,7 @@ func (g *Guard) commitInterval() time.Duration {
 
 func (g *Guard) covers(key []byte) bool { return g.options.Covers == nil || g.options.Covers(key) }
 
-// serve lets the filter answer, if it has all keys. REQUIRES: g.mu.
+// serve lets the filter answer if it has all keys of the store. REQUIRES: g.mu.
 func (g *Guard) serve() {
 	if g.mu.failed == nil && !g.mu.lost && !g.mu.building {
 		g.serving.Store(true)

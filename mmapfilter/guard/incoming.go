@@ -6,7 +6,7 @@ import (
 )
 
 // Incoming hashes are on their way into the filter. A lookup finds them here until the filter has
-// them. Putting one here is cheap. The filter takes many at once, in the order of its lines.
+// them. Putting a hash here is cheap; the filter takes many at once, in the order of its lines.
 type incoming struct {
 	waiting atomic.Int64 // hashes in the tables
 	tables  [2]hashTable
@@ -55,21 +55,22 @@ func (t hashTable) add(hash uint64) (added bool) {
 	}
 }
 
-// clear removes a hash, and all that may come behind it. Call it for every hash of the table: then the
-// table is empty, since every hash can be reached from its first slot until it is removed.
+// clear removes a hash, and all hashes in the slots after it, up to an empty slot. Call it for every
+// hash of the table: then the table is empty, since until a hash is removed, no slot from its first
+// one on becomes empty.
 func (t hashTable) clear(hash uint64) {
 	for i := hash; t[i%incomingSlots].Load() != 0; i++ {
 		t[i%incomingSlots].Store(0)
 	}
 }
 
-// has reports whether a hash is there. Ask the filter after that.
+// has reports whether a hash is there. Call has before asking the filter.
 func (in *incoming) has(hash uint64) bool {
 	return in.waiting.Load() > 0 && (in.tables[0].has(hash) || in.tables[1].has(hash))
 }
 
-// put puts hashes into the active table. It returns those for which the table has no room. many says
-// that a drain is due.
+// put puts hashes into the active table. It returns the hashes for which the table has no room. many
+// says that a drain is due.
 func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -79,7 +80,7 @@ func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	active := in.mu.active
 	list := in.mu.lists[active]
 	all, before := len(hashes), len(list)
-	in.waiting.Add(int64(all)) // before they are there: a lookup looks only if it is not 0
+	in.waiting.Add(int64(all)) // before the hashes are there: a lookup looks here only if waiting is not 0
 	for len(hashes) > 0 && len(list) < mostIncoming && hashes[0] != 0 {
 		if in.tables[active].add(hashes[0]) {
 			list = append(list, hashes[0])
@@ -91,7 +92,7 @@ func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	return hashes, before < manyIncoming && len(list) >= manyIncoming
 }
 
-// drain calls take with the hashes, and then removes them. After an error they stay.
+// drain calls take with the hashes, and then removes them. After an error the hashes stay.
 func (in *incoming) drain(take func(hashes []uint64) error) error {
 	in.drains.Lock()
 	defer in.drains.Unlock()
@@ -118,8 +119,8 @@ func (in *incoming) drain(take func(hashes []uint64) error) error {
 	return nil
 }
 
-// inOrder returns hashes in the order of their first bits, which is that of the filter's lines:
-// consecutive ones then share what is in the processor's cache. REQUIRES: in.drains.
+// inOrder returns hashes in the order of their first bits, which is the order of the filter's
+// lines. So consecutive hashes share cache lines. REQUIRES: in.drains.
 func (in *incoming) inOrder(hashes []uint64) []uint64 {
 	const bits = 10
 	var from [1<<bits + 1]int

@@ -56,8 +56,9 @@ type View uint64
 // View returns the present instant. Call it before the transaction or snapshot begins.
 func (g *Guard) View() View { return View(g.views.Load()) }
 
-// AbsentIn is [Guard.Absent] for a transaction or snapshot. It may have keys that were deleted since,
-// and that the filter has dropped: if the filter has dropped any, the answer is false.
+// AbsentIn is [Guard.Absent] for a transaction or snapshot. The transaction may see keys that were
+// deleted since v and that the filter has dropped. So if the filter has dropped any key since, the
+// answer is false.
 func (g *Guard) AbsentIn(v View, key []byte) bool { return g.absent(key, &v) }
 
 func (g *Guard) absent(key []byte, v *View) bool {
@@ -70,9 +71,9 @@ func (g *Guard) absent(key []byte, v *View) bool {
 	}
 	h := g.filter.Hash(key)
 	c := g.counts.of(h)
-	// A hash moves from incoming or from the overflow to the next of these places, and is there
-	// before it leaves the one before: so ask them in this order. The view changes before a key leaves
-	// the filter: so compare it after.
+	// A hash moves from incoming or from the overflow to the filter, and is at its new place before
+	// it leaves the old one: so ask in this order. The view changes before a key leaves the filter:
+	// so compare the view last.
 	if g.positions != nil && g.positions.incoming.has(h) || g.overflow.has(h) || g.filter.ContainsHash(h) {
 		c.passed.Add(1)
 		return false
@@ -130,7 +131,7 @@ func (c *counts) absent() (skipped, passed uint64) {
 	return skipped, passed
 }
 
-// Stats describe a guard (G5). An expvar.Func that returns them publishes them.
+// Stats describe a guard (G5). To publish them, use an expvar.Func that returns them.
 type Stats struct {
 	Lookups        uint64  `json:"lookups"`         // of keys that the guard covers
 	Skipped        uint64  `json:"skipped"`         // lookups that did not reach the store

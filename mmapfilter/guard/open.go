@@ -108,8 +108,8 @@ func open(store Store, o *Options, readOnly bool) (g *Guard, stale error, err er
 	return g, nil, nil
 }
 
-// entriesOf returns the entries of a store. If a program has something else where the owner is to be,
-// the error is ErrReserved.
+// entriesOf returns the entries of a store. If a program has put something else at OwnerName, the
+// error is ErrReserved.
 func entriesOf(store Store) ([]Entry, error) {
 	entries, err := store.Entries()
 	if err != nil {
@@ -162,7 +162,8 @@ func (g *Guard) resume(s *state) error {
 	return nil
 }
 
-// begin makes an empty filter if the old one is stale. If the store is empty, too, it can serve.
+// begin makes an empty filter if the old one is stale. If the store is empty, the new filter can
+// serve at once.
 func (g *Guard) begin(stale error) error {
 	if stale == nil {
 		g.consider()
@@ -214,8 +215,8 @@ func (g *Guard) storeIsEmpty() (bool, error) {
 	return empty, errors.Join(err, s.Close())
 }
 
-// fit fills in the options that the caller left to the filter, if a guard has made that, for whatever
-// store. s has the store's entries, or is nil.
+// fit fills in the options that the caller left open: from the filter, if some guard has made it,
+// even for another store. s has the store's entries, or is nil.
 func (g *Guard) fit(s *state) {
 	var f guarded.Filter
 	if g.filter != nil && ofGuard(g.filter) {

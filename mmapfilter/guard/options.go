@@ -16,14 +16,14 @@ import (
 type DeleteMode uint8
 
 const (
-	// DeletesDefault is what suits the engine: Exact where it is cheap to ask whether a key is there,
-	// Rebuild in an LSM tree.
+	// DeletesDefault is the mode that suits the engine: Exact where it is cheap to find out whether
+	// a key is there, Rebuild for an LSM tree.
 	DeletesDefault DeleteMode = iota
 	// Exact deletes a key from the filter once its delete is durable in the store. So that the filter
 	// has each key once, every put or delete for which the filter says "maybe" first reads the store.
 	Exact
-	// Rebuild leaves a deleted key in the filter until the filter is rebuilt, in the background: when
-	// because of such keys more absent keys reach the store than was asked for, when the filter is
+	// Rebuild leaves a deleted key in the filter until the filter is rebuilt, in the background:
+	// when such keys make more absent keys reach the store than was asked for, when the filter is
 	// nearly full, or when most of its keys are deleted and take much of its room.
 	Rebuild
 )
@@ -43,9 +43,9 @@ func (m DeleteMode) String() string {
 // Options describe a guard. A nil *Options and the zero value are the defaults, which do not change an
 // existing filter.
 type Options struct {
-	// Path is the path of the filter. Empty means beside the store. A file at a Path of the
-	// caller's choice stays if it cannot be read as a filter, or no guard has made it: then the guard
-	// has none, and [Stats] says why.
+	// Path is the path of the filter. Empty means beside the store. If the caller chooses a Path,
+	// and the file there cannot be read as a filter or was not made by a guard, the file stays. Then
+	// the guard has no filter, and [Stats] says why.
 	Path string
 	// Capacity is the least number of keys that the filter has room for; it grows with the store.
 	// An existing filter with at most half of it is rebuilt by Open, in the background, and answers
@@ -58,21 +58,23 @@ type Options struct {
 	Deletes DeleteMode
 	// Covers, if not nil, says which keys the filter is for. Reads of other keys go to the store.
 	Covers func(key []byte) bool
-	// CoversVersion names what Covers answers: give it another value when the function changes. Open
+	// CoversVersion names the keys that Covers covers: change it when the function changes. Open
 	// rebuilds the filter if the version is not that of the last Open, or one of them had no Covers.
-	// With Covers and without a version nobody knows, so every Open rebuilds the filter.
+	// With Covers and without a version, nobody knows whether the function has changed, so
+	// every Open rebuilds the filter.
 	CoversVersion string
 	// Prefix is the prefix of the guard's entries in the store (in bbolt the name of their bucket).
 	// Empty means "\x00mmapfilter\x00". Programs must put no keys there, and, whatever the prefix,
 	// none at [OwnerName]. If another prefix was used last, Open rebuilds the filter.
 	Prefix []byte
 	// Mode is the permission bits that the filter and its log may have; see [mmapfilter.Options]. An
-	// existing filter loses others. 0 means 0666. The packages of the engines take away what the files
-	// of the store do not have, so nobody can read the filter who cannot read the store.
+	// existing filter loses other bits. 0 means 0666. The packages of the engines take away the bits
+	// that the files of the store do not have, so whoever cannot read the store cannot read the
+	// filter.
 	Mode fs.FileMode
-	// CommitInterval is how often the filter becomes durable; 0 means a second. What the store has
-	// committed since then is in the outbox, 8 bytes a key and one entry a transaction, or the store
-	// tells it when it is opened.
+	// CommitInterval is how often the filter becomes durable; 0 means a second. The keys that the
+	// store has committed since then are in the outbox, 8 bytes a key and one entry a transaction;
+	// or the store tells them when it is opened.
 	CommitInterval time.Duration
 
 	// Hooks are for the tests of this module.
@@ -124,16 +126,16 @@ func (o *Options) covered() uint64 {
 	return xxh3.HashString(o.CoversVersion)>>1 + 1
 }
 
-// Narrow takes from Mode the bits that a file of the store, with the permissions mode, does not have,
-// but for the owner, who reads and writes the filter.
+// Narrow takes from Mode the bits that mode, the permissions of a file of the store, does not have.
+// It leaves the owner the bits to read and write the filter.
 func (o *Options) Narrow(mode fs.FileMode) {
 	o.Mode = cmp.Or(o.Mode, 0o666)&^(fs.ModePerm&^mode) | 0o600
 }
 
 // fit fills in Capacity and FalsePositiveRate where they are 0: from the filter f, or, if f is nil, with
 // the defaults. asked is the Capacity of the last Open, or 0 if it is not known. unfit says that the
-// options ask for a filter other than f. If no filter can be as they ask, fit returns an error, and
-// the options become those of f.
+// options ask for a filter other than f. If no filter can meet the options, fit returns an error,
+// and the options become those of f.
 func (o *Options) fit(f guarded.Filter, asked uint64) (unfit bool, err error) {
 	if f == nil {
 		o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, defaultCapacity), cmp.Or(o.FalsePositiveRate, defaultRate)

@@ -28,9 +28,9 @@ type positions struct {
 // mostPosition is the greatest position that a filter has room for, beside its token.
 const mostPosition = 1<<baseBits - 1
 
-// usePositions has positions take the place of the outbox if the store has them, and they leave room
-// for those to come. If they outgrow it later, the last one that fits stays: a crash then has Open read
-// more keys.
+// usePositions has positions take the place of the outbox if the store is Ordered and its positions
+// are well below mostPosition. If they exceed mostPosition later, the filter keeps the last one that
+// fits, and after a crash Open reads more keys.
 func (g *Guard) usePositions() error {
 	store, ok := g.store.(Ordered)
 	if !ok || g.options.Deletes != Rebuild {
@@ -45,7 +45,7 @@ func (g *Guard) usePositions() error {
 	return nil
 }
 
-// put puts hashes of a transaction on their way into the filter.
+// put puts the hashes of a transaction among the incoming hashes.
 func (g *Guard) put(hashes []uint64) {
 	p := g.positions
 	rest, many := p.incoming.put(hashes)
@@ -63,8 +63,8 @@ func (g *Guard) put(hashes []uint64) {
 	p.puts.Add(1)
 }
 
-// take puts hashes into the filter. From the first that finds no room on they overflow, also those that
-// the filter has, because a rebuild under way is told only of inserts.
+// take puts hashes into the filter. From the first hash that finds no room on, all hashes overflow,
+// even hashes that the filter has, because a rebuild under way is told only of inserts.
 func (g *Guard) take(hashes []uint64) error {
 	unplaced, done, err := g.insert(hashes, true)
 	if len(unplaced) > 0 {
@@ -123,14 +123,15 @@ func (g *Guard) sync() (err error) {
 	return err
 }
 
-// syncAt makes the filter durable, with the present position, and with a new token if that is not 0. A
-// filter that lacks keys keeps the position that it has.
+// syncAt makes the filter durable, with the present position, and with a new token if that is not 0.
+// If the filter lacks keys, it keeps its old position.
 func (g *Guard) syncAt(next token) error {
 	p := g.positions
 	p.syncs.Lock()
 	defer p.syncs.Unlock()
-	// A transaction up to this position has put its keys before: drain takes them in. Were the
-	// position read after the drain, or the sync, keys that came in between would be hidden.
+	// A transaction up to this position has put its keys before: drain takes them in. If the
+	// position were read after the drain or the sync, keys that came in between would be
+	// hidden.
 	puts := p.puts.Load()
 	at, err := p.store.Position()
 	if err == nil {
@@ -175,12 +176,13 @@ func (g *Guard) isWhole() bool {
 // catchUp puts the keys into the filter that came after its position. An error says why the filter must
 // be rebuilt instead.
 //
-// Positions repeat: a store that has lost its last transactions numbers the next ones like them. So the
-// filter gets the present position, with a new token, before there is a transaction: see mark.
+// Positions repeat: a store that has lost its last transactions numbers the next ones like them. So
+// the filter gets the present position with a new token (see mark) before there is a transaction.
 func (g *Guard) catchUp(s *state) error {
 	at, from := unpack(g.filter.DurableSeq())
 	if at == s.stamp.previous && s.stamp.reset {
-		// Its position is from before the last Open, which began at this one.
+		// The filter is from before the last Open: it has no more keys than up to the
+		// position at which that Open began.
 		from = min(from, s.stamp.previousAt)
 	}
 	p := g.positions
@@ -203,7 +205,7 @@ func (g *Guard) catchUp(s *state) error {
 	return g.takeMissing(hashes)
 }
 
-// takeMissing puts hashes into the filter, and what finds no room into the overflow.
+// takeMissing puts hashes into the filter, and hashes that find no room into the overflow.
 func (g *Guard) takeMissing(hashes []uint64) (err error) {
 	g.counts.replayed.Add(uint64(len(hashes)))
 	if g.readOnly {

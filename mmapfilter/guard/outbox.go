@@ -14,9 +14,9 @@ import (
 // keyTrimmed; the others have a number after that byte.
 const (
 	keyStamp   = 's' // which filter has all keys but those in the outbox
-	keyOwner   = 'o' // which filter is that of the guard that opened the store last; see OwnerName
+	keyOwner   = 'o' // the filter of the guard that opened the store last; see OwnerName
 	keyFailed  = 'x' // no filter has
-	keyInserts = 'i' // hashes inserted by consecutive operations; the number is that of the first
+	keyInserts = 'i' // hashes inserted by consecutive operations; the number of the first is in the key
 	keyLoose   = 'u' // hashes that found no room
 	keyDeletes = 'd' // hashes to be deleted
 	keyTrimmed = 't' // a number: the outbox has no operation before it
@@ -52,7 +52,7 @@ type deletion struct {
 // A trim removes entries from the outbox whose hashes the filter has durably.
 type trim struct {
 	ranges []Range
-	to     uint64 // it has the operations before this one durably
+	to     uint64 // the filter has the operations before this one durably
 }
 
 func (t *trim) with(c Changes) Changes {
@@ -62,7 +62,7 @@ func (t *trim) with(c Changes) Changes {
 	}
 }
 
-// An identity tells a filter from others. It is in the filter's normalisation.
+// An identity tells a filter from others. The filter has it in its normalisation note.
 type identity [16]byte
 
 func newIdentity(random func() uint64) (id identity) {
@@ -73,7 +73,7 @@ func newIdentity(random func() uint64) (id identity) {
 
 const identityPrefix = "guard "
 
-// ofGuard reports whether a guard has made the filter, for whatever store.
+// ofGuard reports whether a guard has made the filter, for this store or another one.
 func ofGuard(f guarded.Filter) bool { return strings.HasPrefix(f.Normalisation(), identityPrefix) }
 
 func (id identity) String() string { return identityPrefix + hex.EncodeToString(id[:]) }
@@ -98,25 +98,25 @@ func newToken(random func() uint64, last token) token {
 	}
 }
 
-// pack returns the number that a filter has durably after a mark: the token, and, in base, the
-// operations before it, or the position.
+// pack returns the user sequence of a filter after a mark: the token, and base, which is the
+// number of operations before the mark, or the position.
 func pack(t token, base uint64) uint64 { return uint64(t)<<baseBits | base&(1<<baseBits-1) }
 
 func unpack(seq uint64) (t token, base uint64) {
 	return token(seq >> baseBits), seq & (1<<baseBits - 1)
 }
 
-// A stamp says which filter has all keys of the store but those in the outbox: the one with this
-// identity and token. If a crash comes between the two steps of a mark, that filter has the previous
+// A stamp says which filter has all keys of the store but those in the outbox: the filter with this
+// identity and token. If a crash comes between the two steps of a mark, this filter has the previous
 // token, and at least previousAt operations.
 type stamp struct {
 	id              identity
 	mode            DeleteMode
 	ordered         bool // there are positions, and no outbox
-	reset           bool // operations after the mark are counted anew, and so may positions
+	reset           bool // operations after the mark are counted anew, and positions may be
 	token, previous token
-	previousAt      uint64 // with positions: where the filter was when it was opened
-	gone            uint64 // keys that are in the filter only, about
+	previousAt      uint64 // with positions: the position of the filter when it was opened
+	gone            uint64 // about how many keys are in the filter but not in the store
 	unknown         bool   // more keys may be gone
 	capacity        uint64 // Options.Capacity, or 0 if it is not known
 	covers          uint64 // see Options.covered
@@ -212,7 +212,7 @@ func readState(entries []Entry) (*state, error) {
 		switch numbered := kind == keyInserts || kind == keyLoose || kind == keyDeletes; {
 		case numbered && len(e.Key) == 9:
 			number = binary.BigEndian.Uint64(e.Key[1:])
-		case numbered || len(e.Key) != 1: // of a guard whose prefix goes on so
+		case numbered || len(e.Key) != 1: // an entry of a guard with a longer prefix
 			kind = 0
 		}
 		switch kind {
@@ -242,12 +242,12 @@ func readState(entries []Entry) (*state, error) {
 	return s, nil
 }
 
-// isOf reports whether a filter is the one that the store names.
+// isOf reports whether a filter is the filter that the store names.
 func (s *state) isOf(f guarded.Filter) bool { return f.Normalisation() == s.stamp.id.String() }
 
 // check returns nil if a filter has all keys of the store but those in the outbox (G2), since no other
-// guard has opened the store after this one (G6). With positions, it may also lack keys that came after
-// the position that it has.
+// guard has opened the store after this one (G6). With positions, the filter may also lack keys that
+// came after its position.
 func (s *state) check(f guarded.Filter, o *Options, ordered bool) error {
 	if s.owner != s.stamp.id.String() {
 		return errOwner
@@ -280,7 +280,8 @@ func durableIn(f guarded.Filter) (token, uint64) {
 	return at, base + f.DurableOps()
 }
 
-// missing returns the hashes in the outbox that a filter lacks, of which durable operations are durable.
+// missing returns the hashes in the outbox that a filter lacks. durable is how many operations the
+// filter has durably.
 func (s *state) missing(durable uint64) (hashes []uint64) {
 	for _, n := range s.inserts {
 		for i, h := range n.hashes {

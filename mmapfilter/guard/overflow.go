@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// An overflow has the hashes that found no room in the filter, until it is rebuilt.
+// An overflow has the hashes that found no room in the filter, until the filter is rebuilt.
 type overflow struct {
 	any atomic.Bool // it has some
 	mu  struct {
@@ -88,8 +88,8 @@ func (o *overflow) begin() int {
 	return o.mu.n
 }
 
-// end ends the rebuild. If it succeeded, end drops the marked hashes and returns the others, which
-// stay.
+// end ends the rebuild. If the rebuild succeeded, end drops the marked hashes. It returns the
+// others, which stay in the overflow.
 func (o *overflow) end(succeeded bool) (hashes []uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

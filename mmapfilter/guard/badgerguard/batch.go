@@ -11,8 +11,8 @@ import (
 	"github.com/dgraph-io/ristretto/v2/z"
 )
 
-// A WriteBatch is what a badger.WriteBatch is: it commits what is written to it in as many
-// transactions as that takes. All of them are transactions of the DB.
+// A WriteBatch is a badger.WriteBatch of a DB: it commits its writes in as many
+// transactions as they need.
 type WriteBatch struct {
 	sync.Mutex
 	db       *DB
@@ -94,16 +94,16 @@ func (b *WriteBatch) write(size int, do func() error) error {
 	return err
 }
 
-// Bounds of what Badger counts for an entry besides its key and value, and of what the entries of the
-// guard need besides 8 bytes a key.
+// Upper bounds: for the bytes that Badger counts for an entry besides its key and value, and for the
+// bytes that the entries of the guard need besides 8 bytes a key.
 const (
 	perEntry    = 32
 	guardCount  = 8
 	guardsBytes = 4096
 )
 
-// isFull reports whether the entries of the guard may not fit after one more write. They would be
-// committed on their own.
+// isFull reports whether there may be no room for the entries of the guard after one more write.
+// Then they would be committed on their own.
 func (b *WriteBatch) isFull(size int) bool {
 	if b.count == 0 {
 		return false

@@ -9,9 +9,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A cleaner removes entries that say nothing any more. Badger deletes key by key, and the entries of a
-// second may be many, so the transaction that trims the outbox says so, and the cleaner follows. What
-// it leaves does no harm, and the next Open removes it.
+// A cleaner removes entries that are of no use any more. Badger deletes key by key, and a second may
+// leave many entries. So the transaction that trims the outbox only notes how far it is trimmed, and
+// the cleaner removes the entries later. Entries that it leaves do no harm, and the next Open
+// removes them.
 type cleaner struct {
 	s    *store
 	wake chan struct{}
@@ -29,7 +30,7 @@ func newCleaner(s *store) *cleaner {
 	return c
 }
 
-// add has ranges of entries removed.
+// add has the cleaner remove ranges of entries.
 func (c *cleaner) add(ranges []guard.Range) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

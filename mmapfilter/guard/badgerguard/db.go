@@ -24,13 +24,13 @@ import (
 const FilterName = "keys.mmf"
 
 var (
-	// ErrReserved is returned for writes to keys with the prefix of the guard's own.
+	// ErrReserved is returned for writes to keys with the prefix of the guard's entries.
 	ErrReserved = errors.New("badgerguard: the key is reserved, see guard.Options.Prefix")
 	// ErrNotFollowed is returned for operations whose keys a guard cannot know.
 	ErrNotFollowed = errors.New("badgerguard: a guard cannot follow this operation")
 )
 
-// A DB is a badger.DB behind a filter. Methods that are not listed here are those of the badger.DB;
+// A DB is a badger.DB behind a filter. Methods that are not listed here come from the badger.DB;
 // none of them writes keys.
 type DB struct {
 	*badger.DB
@@ -41,9 +41,9 @@ type DB struct {
 	namespaces sync.Map     // that are banned, uint64 -> struct{}
 	unsure     atomic.Int32 // drops after which the filter has not been built: it may lack keys
 
-	// values is held by RunValueLogGC and by drops. A GC reads values and writes them again later. After
-	// a drop in between, it would bring back keys that were dropped, or whose delete the drop has
-	// purged, and the filter would lack them.
+	// RunValueLogGC and drops hold values, so that they exclude each other. A GC reads values and
+	// writes them again later. After a drop in between, it would bring back keys that were dropped,
+	// or whose delete the drop has purged, and the filter would lack these keys.
 	values sync.Mutex
 }
 
@@ -108,14 +108,14 @@ func (d *DB) open(g *guard.Options) (err error) {
 	return nil
 }
 
-// isManaged reports whether a store is in managed mode. Badger tells by a panic only.
+// isManaged reports whether a store is in managed mode. Badger shows this only by a panic.
 func isManaged(db *badger.DB) (managed bool) {
 	defer func() { managed = recover() == nil }()
 	db.NewTransactionAt(0, false).Discard()
 	return true
 }
 
-// OpenManaged is refused: the versions of its keys are the program's.
+// OpenManaged is refused: in managed mode the program chooses the versions.
 func OpenManaged(badger.Options, *guard.Options) (*DB, error) {
 	return nil, fmt.Errorf("%w: managed mode", ErrNotFollowed)
 }
@@ -136,8 +136,9 @@ func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 // Guard returns the guard.
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
-// AbsentBatch is guard.Guard.AbsentBatch: a new transaction would not ask the store for the keys that
-// are absent. A key in a banned namespace is not, nor is any while keys are dropped.
+// AbsentBatch is guard.Guard.AbsentBatch: a new transaction would not ask the store for the keys
+// that are absent. It reports false for keys in banned namespaces, and for all keys while keys are
+// dropped.
 func (d *DB) AbsentBatch(keys [][]byte, absent []bool) {
 	absent = absent[:len(keys)]
 	clear(absent)
@@ -150,8 +151,8 @@ func (d *DB) AbsentBatch(keys [][]byte, absent []bool) {
 	}
 }
 
-// Has reports whether a key is there. It begins a transaction only if the filter says "maybe": that
-// costs more than to ask the filter.
+// Has reports whether a key is there. It begins a transaction only if the filter says "maybe",
+// since a transaction costs more than a lookup in the filter.
 func (d *DB) Has(key []byte) (there bool, err error) {
 	filtered := d.filters(key)
 	if d.store.reserved(key) || filtered && d.guard.Absent(key) {
@@ -172,7 +173,7 @@ func (d *DB) filters(key []byte) bool {
 	return len(key) > 0 && d.unsure.Load() == 0 && !d.banned(key)
 }
 
-// found reports what the error of a Get says of its key.
+// found reports whether a Get that returned err has found its key.
 func found(err error) (bool, error) {
 	if err == badger.ErrKeyNotFound {
 		return false, nil
@@ -185,8 +186,8 @@ func found(err error) (bool, error) {
 func (d *DB) DropAll() error { return d.drop(d.DB.DropAll) }
 
 // DropPrefix is badger.DB.DropPrefix. The filter is rebuilt after it, and every answer is "maybe"
-// until then: Badger may bring back keys that have been deleted, also those without the prefix. A
-// prefix of reserved keys is refused.
+// until then: Badger may bring back deleted keys, even keys without the prefix. A prefix of
+// reserved keys is refused.
 func (d *DB) DropPrefix(prefixes ...[]byte) error {
 	for _, p := range prefixes {
 		if d.store.reserved(p) || bytes.HasPrefix(d.store.prefix, p) {
@@ -199,7 +200,8 @@ func (d *DB) DropPrefix(prefixes ...[]byte) error {
 	return d.drop(func() error { return d.DB.DropPrefix(prefixes...) })
 }
 
-// drop drops keys, and rebuilds the filter. A crash meanwhile has the next Open do that.
+// drop drops keys, and rebuilds the filter. After a crash meanwhile, the next Open rebuilds
+// it.
 func (d *DB) drop(do func() error) error {
 	if d.options.ReadOnly {
 		return badger.ErrReadOnlyTxn
@@ -211,8 +213,8 @@ func (d *DB) drop(do func() error) error {
 		d.unsure.Add(1)
 		d.store.drop.Lock()
 		defer d.store.drop.Unlock()
-		// Badger drops the newest memtable before older ones. What a crash leaves then may be a
-		// store that never was.
+		// Badger drops the newest memtable before older ones. A crash in between may leave the
+		// store in a state that it never had.
 		if err := d.store.removeStamp(); err != nil {
 			return err
 		}
@@ -225,8 +227,8 @@ func (d *DB) drop(do func() error) error {
 	return err
 }
 
-// RunValueLogGC is badger.DB.RunValueLogGC. A drop waits for it, and while keys are dropped it returns
-// badger.ErrRejected, as it does while another one runs.
+// RunValueLogGC is badger.DB.RunValueLogGC. A drop waits for its end. While keys are dropped, or
+// while another GC runs, it returns badger.ErrRejected.
 func (d *DB) RunValueLogGC(discardRatio float64) error {
 	if !d.values.TryLock() {
 		return badger.ErrRejected
@@ -235,8 +237,8 @@ func (d *DB) RunValueLogGC(discardRatio float64) error {
 	return d.DB.RunValueLogGC(discardRatio)
 }
 
-// BanNamespace is badger.DB.BanNamespace. Its keys stay in the filter until that is rebuilt. That of
-// the reserved keys is refused.
+// BanNamespace is badger.DB.BanNamespace. Its keys stay in the filter until the filter is rebuilt.
+// The namespace of the reserved keys is refused.
 func (d *DB) BanNamespace(namespace uint64) error {
 	if offset := d.options.NamespaceOffset; offset >= 0 {
 		for _, reserved := range [][]byte{d.store.key([]byte{0}), owner} {
@@ -270,7 +272,8 @@ func (d *DB) NewStream() *badger.Stream {
 	return s
 }
 
-// Backup is badger.DB.Backup, without the reserved keys: the filter is not that of what is restored.
+// Backup is badger.DB.Backup, without the reserved keys: a restored store does not belong to the
+// filter.
 func (d *DB) Backup(w io.Writer, since uint64) (uint64, error) {
 	s := d.NewStream()
 	s.LogPrefix = "DB.Backup"

@@ -6,20 +6,21 @@
 //
 // # Reads
 //
-// Get and Has of a read transaction ask the filter first. So do those of one that may write if the
-// store does not detect conflicts, except for keys that it has written itself. If the store detects
-// conflicts, those of a transaction that may write always reach the store: Badger must see the read,
-// since the transaction has to fail if another one creates the key. [DB.Has] begins no transaction for
-// what the filter knows to be absent. Iterators reach the store, and skip the guard's entries.
+// Get and Has of a read transaction ask the filter first. In a transaction that may write, they do
+// so only if the store does not detect conflicts, and not for keys that the transaction has written.
+// If the store detects conflicts, Get and Has of a transaction that may write always reach the
+// store: Badger must see the read, since the transaction has to fail if another one creates the key.
+// [DB.Has] begins no transaction for a key that the filter knows to be absent. Iterators reach the
+// store, and skip the guard's entries.
 //
 // # Writes
 //
 // A commit puts its keys into the filter first, and then Badger gives the transaction its version. With
 // deletes: Rebuild, that is all: nothing is added to the transaction. With deletes: Exact, an entry with
 // their hashes, the outbox, is part of the same transaction of Badger, so that a crash loses both or
-// none. It reads nothing in that transaction, so there are no new conflicts. If the transaction has no
-// room for the entry, the entry is committed and synced before it: the limits of a transaction stay
-// what they are.
+// none. The guard reads nothing in that transaction, so there are no new conflicts. If the
+// transaction has no room for the entry, the entry is committed and synced before the transaction;
+// so the limits of a transaction stay as in Badger.
 //
 //	operation                            what the guard does
 //	Txn.Set, SetEntry, Delete            follows the key when the transaction is committed
@@ -50,26 +51,27 @@
 //
 // A durable filter names a version up to which it has all keys. After a kill, [Open] has Badger yield
 // the keys with later versions, and puts them into the filter; it verifies the checksums of the tables
-// that have such keys first. From 2^40 versions on, and with deletes: Exact, the outbox has what the
-// filter lacks. With SyncWrites off, which is Badger's default, a power loss takes the last
-// transactions, with their entries, and the next ones get their versions: package guard says why that
-// does no harm. Before the guard lets keys go, it makes the store durable: the logs of all memtables,
-// not only the newest one, the value log, and the directory. DropPrefix and DropAll remove the stamp,
-// the entry that ties the filter to the store, before they begin, so a crash meanwhile has Open rebuild
-// the filter.
+// that have such keys first. From 2^40 versions on, and with deletes: Exact, the outbox has the keys
+// that the filter lacks. With SyncWrites off, which is Badger's default, a power loss takes the last
+// transactions with their entries, and later transactions get the same versions again. Package guard
+// says why this does no harm. Before the guard takes keys out of the filter, it makes the store
+// durable: the logs of all memtables, not only the newest one, the value log, and the directory.
+// DropPrefix and DropAll remove the stamp, the entry that ties the filter to the store, before they
+// begin, so a crash meanwhile has Open rebuild the filter.
 //
 // # Reserved keys
 //
 // Keys that begin with guard.Options.Prefix, "\x00mmapfilter\x00" unless it says otherwise, are the
 // guard's, and so is guard.OwnerName with two zero bytes after it, which all guards share. Programs
-// do not see them and cannot write them. The prefix must be as long as
-// NamespaceOffset + 8 if that is used, so that no ban of a namespace hides some of the entries.
+// do not see them and cannot write them. If NamespaceOffset is used, the prefix must have at
+// least NamespaceOffset + 8 bytes, so that no ban of a namespace hides some of the entries.
 //
 // # Deletes
 //
-// With guard.Rebuild, the default, a deleted key stays in the filter until that is rebuilt. With
-// guard.Exact each write of a key that the filter may have costs a read. A key with a time to live is
-// then counted once more each time it is put, and never deleted: guard.Rebuild suits such keys better.
+// With guard.Rebuild, the default, a deleted key stays in the filter until the filter is rebuilt.
+// With guard.Exact each write of a key that the filter may have costs a read. A key with a time to
+// live is then counted once more each time it is put, and never deleted: guard.Rebuild suits such
+// keys better.
 //
 // A rebuild reads all keys, and verifies the checksums of the tables first: Badger's iterators end at a
 // damaged block as if there were no more keys.

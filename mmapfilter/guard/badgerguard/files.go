@@ -13,9 +13,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Files are those that a store with SyncWrites off writes to. badger.DB.Sync syncs the log of the
-// newest memtable and the newest value log, but not the logs of memtables that wait to be flushed:
-// after a power loss, an older transaction could be missing and a newer one be there.
+// Files are the files that a store with SyncWrites off writes to. badger.DB.Sync syncs the log of
+// the newest memtable and the newest value log, but not the logs of memtables that wait to be
+// flushed: after a power loss, an older transaction could be missing while a newer one is
+// there.
 type files struct {
 	dir, valueDir string
 	mu            struct {
@@ -24,7 +25,7 @@ type files struct {
 	}
 }
 
-// sync makes all transactions durable that are visible.
+// sync makes all visible transactions durable.
 func (f *files) sync(db *badger.DB) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +69,8 @@ func each(dir, extension string, do func(path string) error) error {
 	return nil
 }
 
-// syncFile syncs a file that may have been removed, since what it had is in another one.
+// syncFile syncs a file. Badger may have removed the file after moving its content to
+// another one.
 func syncFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

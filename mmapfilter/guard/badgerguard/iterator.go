@@ -47,8 +47,8 @@ func (i *Iterator) Next() {
 	i.skip()
 }
 
-// skip skips the reserved keys, without Item, which would make them keys that the transaction has
-// read. The key that it seeks is one that nobody writes.
+// skip skips the reserved keys. It does not call Item, which would count as a read of the
+// transaction. It seeks a key that nobody writes.
 func (i *Iterator) skip() {
 	for i.atOwner() { // it may come before the others
 		i.Iterator.Next()

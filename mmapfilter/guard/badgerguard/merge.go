@@ -17,7 +17,8 @@ type MergeOperator struct {
 	err                   error
 }
 
-// GetMergeOperator is badger.DB.GetMergeOperator. An error is that of Add and Get.
+// GetMergeOperator is badger.DB.GetMergeOperator. If it fails, Add and Get return the
+// error.
 func (d *DB) GetMergeOperator(key []byte, f badger.MergeFunc, interval time.Duration) *MergeOperator {
 	if err := d.keep(key); err != nil {
 		return &MergeOperator{err: err}
@@ -31,7 +32,8 @@ func (d *DB) keep(key []byte) error {
 	if d.store.reserved(key) {
 		return ErrReserved
 	}
-	// The pin is first, so a rebuild that begins later has the key, too.
+	// The pin comes before the insert, so that a rebuild that begins in between has the key
+	// too.
 	if d.options.ReadOnly || d.store.pin(key, false) {
 		return nil
 	}

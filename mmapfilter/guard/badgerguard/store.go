@@ -30,24 +30,26 @@ type store struct {
 	files  *files // what is to be synced, or nil if each commit is
 
 	// The iterators of Badger skip the keys of banned namespaces, so a filter lacks them. With
-	// another NamespaceOffset they are there again: such a filter is not used.
+	// another NamespaceOffset these keys are there again. So a filter made with another one is
+	// not used.
 	namespaceOffset int
 	foreign         bool        // the entries were written with another one
 	unwritten       atomic.Bool // the present one is not in the store
 
-	// drop is held by what drops keys, and shared by all else: Badger does not allow reads meanwhile.
+	// Calls that drop keys hold drop; all others share it: Badger does not allow reads while keys
+	// are dropped.
 	drop sync.RWMutex
 
 	pins struct {
 		sync.Mutex
-		keys map[string]bool // in the filter for as long as it is open: whether that is durable
+		keys map[string]bool // keys that stay in the filter while the store is open; true once a transaction has put them
 	}
 }
 
 // The first byte of the keys of entries that need care if a transaction has no room for all.
 const (
-	stampEntry   = 's' // says that the others are of use
-	deletesEntry = 'd' // has what is to be deleted from the filter
+	stampEntry   = 's' // only with it are the other entries of use
+	deletesEntry = 'd' // has the hashes to delete from the filter
 )
 
 const (
@@ -163,7 +165,7 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 	return entries, err
 }
 
-// chunks returns what is to be set for an entry.
+// chunks returns the keys and values of Badger for an entry.
 func (s *store) chunks(e guard.Entry) (chunks []*badger.Entry) {
 	for i, value := 0, e.Value; i == 0 || len(value) > 0; i++ {
 		n := min(len(value), s.chunk)
@@ -177,7 +179,8 @@ func (s *store) chunks(e guard.Entry) (chunks []*badger.Entry) {
 	return chunks
 }
 
-// keysIn returns the keys of the chunks in some ranges. first is that of the stamp, if it is in one.
+// keysIn returns the keys of the chunks in some ranges. first is the key of the stamp, if a range
+// has it.
 func (s *store) keysIn(ranges []guard.Range) (first []byte, keys [][]byte, err error) {
 	if len(ranges) == 0 {
 		return nil, nil, nil
@@ -200,9 +203,9 @@ func (s *store) keysIn(ranges []guard.Range) (first []byte, keys [][]byte, err e
 	return first, keys, err
 }
 
-// Write writes more than one transaction if the changes do not fit into one. Their order makes a crash
-// between them harmless: if the stamp is to be removed, that is first; a new one is last of what is
-// set; other entries are removed after it.
+// Write writes more than one transaction if the changes do not fit into one. The order makes a crash
+// between them harmless: if the stamp is to be removed, it is removed first; a new stamp is set
+// last; other entries are removed after that.
 func (s *store) Write(c guard.Changes) error {
 	s.drop.RLock()
 	defer s.drop.RUnlock()
@@ -278,9 +281,10 @@ func (w *writer) commit() {
 	}
 }
 
-// add adds what is to be set to a transaction of a program. What does not fit is made durable before
-// it, except what is to be deleted from the filter: that may not be known before the transaction is
-// there, and if it is never known, the filter merely keeps it until it is rebuilt.
+// add adds entries to a transaction of the program. Entries that do not fit are made durable before
+// the transaction, except entries of deletes: nobody may know of these deletes before the
+// transaction has happened. If such an entry is lost, the filter merely keeps the keys until it is
+// rebuilt.
 func (s *store) add(txn *badger.Txn, set []guard.Entry) error {
 	for i, e := range set {
 		for _, chunk := range s.chunks(e) {
@@ -365,8 +369,9 @@ func (s *store) verify() (err error) {
 	return s.db.VerifyChecksum()
 }
 
-// Has says no for a key that is there only until some time: it may be gone when the transaction that
-// asks is visible, and no deletes are to be done for it. And for a pinned one: that stays.
+// Has reports false for a key with an expiry time: the key may be gone when the transaction that
+// asks becomes visible, and a delete of it must not be done in the filter. Has also reports false
+// for a pinned key, which stays in the filter.
 func (s *store) Has(key []byte) (there bool, err error) {
 	s.pins.Lock()
 	_, pinned := s.pins.keys[string(key)]
@@ -387,8 +392,8 @@ func (s *store) Has(key []byte) (there bool, err error) {
 	return there, err
 }
 
-// pin keeps a key in the filter for as long as the store is open, whatever becomes of it there, once it
-// has been put into it. It reports whether it has been.
+// pin keeps a key in the filter as long as the store is open, whatever happens to the key in the
+// store. put says that a transaction of the guard has put the key; pin reports whether one has.
 func (s *store) pin(key []byte, put bool) bool {
 	s.pins.Lock()
 	defer s.pins.Unlock()

@@ -19,8 +19,8 @@ type Txn struct {
 	touched   map[string]struct{} // keys of changes, if Get needs them
 }
 
-// A change is one to a key. Badger reads the key when the transaction is committed, and so does the
-// guard.
+// A change is a write to a key, or its delete. Badger reads the bytes of the key only at the
+// commit, and so does the guard.
 type change struct {
 	set *badger.Entry // or nil
 	key []byte        // that is deleted
@@ -60,8 +60,8 @@ func (d *DB) Update(fn func(txn *Txn) error) error {
 }
 
 // Get is badger.Txn.Get. It does not ask the store if the filter knows that the key is not there,
-// unless Badger has to see the read: if another transaction creates the key, one that may write and
-// has read it must fail with badger.ErrConflict.
+// unless Badger has to see the read: a transaction that may write and has read the key must fail
+// with badger.ErrConflict if another one creates the key.
 func (t *Txn) Get(key []byte) (*badger.Item, error) {
 	if t.db.store.reserved(key) && !t.discarded {
 		return nil, badger.ErrKeyNotFound
@@ -157,7 +157,7 @@ func (t *Txn) Commit() error {
 	return err
 }
 
-// errPanic is what a commit has returned that has not returned.
+// errPanic stands for the result of a commit that has panicked.
 var errPanic = errors.New("badgerguard: the commit did not return")
 
 // CommitWith is badger.Txn.CommitWith. The keys are put into the filter before it returns.
@@ -179,7 +179,7 @@ func (t *Txn) CommitWith(callback func(error)) {
 // CommitAt is refused: it is for managed mode.
 func (t *Txn) CommitAt(uint64, func(error)) error { return ErrNotFollowed }
 
-// A commit is one that is under way.
+// A commit is a commit that is under way.
 type commit struct {
 	db     *DB
 	tx     *guard.Tx // nil if nothing is written

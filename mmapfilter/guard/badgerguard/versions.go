@@ -13,9 +13,10 @@ import (
 	"github.com/dgraph-io/badger/v4/table"
 )
 
-// Position is part of guard.Ordered: the version of the newest transaction that a reader sees. Badger
-// gives a transaction its version when it begins to be committed, after Prepare, and a reader waits for
-// all up to its own. (badger.DB.MaxVersion does not wait, and races with writes.)
+// Position is part of guard.Ordered: the version of the newest transaction that a reader sees.
+// Badger gives a transaction its version when its commit begins, after Prepare; and a reader waits
+// for all transactions up to its own version. (badger.DB.MaxVersion does not wait, and races with
+// writes.)
 func (s *store) Position() (uint64, error) {
 	if s.db.IsClosed() {
 		return 0, badger.ErrDBClosed
@@ -50,9 +51,9 @@ func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// verifySince reads all blocks of the tables that have keys with versions after at. Badger verifies
-// only all tables at once, which may take long, and is done if they are encrypted; these are few, those
-// of the last memtables.
+// verifySince reads all blocks of the tables that have keys with versions after at. Badger itself
+// verifies only all tables at once, which may take long; verifySince does that only if the tables
+// are encrypted. The tables with such keys are few: those of the last memtables.
 func (s *store) verifySince(at uint64) (err error) {
 	newer := slices.DeleteFunc(s.db.Tables(), func(t badger.TableInfo) bool { return t.MaxVersion <= at })
 	if len(newer) == 0 {
@@ -104,7 +105,8 @@ func verifyTable(id uint64, dir string, o *table.Options) (err error) {
 	return t.VerifyChecksum()
 }
 
-// recoverDamage makes an error of a panic of Badger, which some kinds of damage cause.
+// recoverDamage turns a panic of Badger into an error: some kinds of damage make Badger
+// panic.
 func recoverDamage(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("badgerguard: the store is damaged: %v", r)

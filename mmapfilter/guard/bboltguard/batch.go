@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Batch is bbolt.DB.Batch: it may run the function several times. The filter gets what the transaction
-// has that is committed.
+// Batch is bbolt.DB.Batch: it may run the function several times. The filter gets only the keys of
+// the transaction that is committed.
 func (d *DB) Batch(fn func(*Tx) error) error {
 	done := make(chan error, 1)
 	d.batches.Lock()
@@ -64,7 +64,7 @@ func (b *batch) run() {
 	}
 }
 
-// safely makes an error of a panic, which comes again when the function is run alone.
+// safely turns a panic into an error. The panic comes again when the function is run alone.
 func safely(fn func(*Tx) error, t *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

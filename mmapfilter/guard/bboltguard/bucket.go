@@ -37,7 +37,7 @@ func (b *Bucket) child(name []byte, e *bbolt.Bucket) *Bucket {
 	return n
 }
 
-// join returns the key that the filter has for one of this bucket.
+// join returns the key that the filter has for a key of this bucket.
 func (b *Bucket) join(key []byte) []byte {
 	joined := make([]byte, 0, len(b.path)+1+len(key))
 	return appendKey(append(joined, b.path...), key)
@@ -60,8 +60,8 @@ func (b *Bucket) Get(key []byte) []byte {
 	return value
 }
 
-// Has reports whether a key is there, as Get does, but reads no value: so it finds a key that this
-// transaction has put without one, too. A bucket is no key.
+// Has reports whether a key is there, as Get does, but reads no value. So it also finds a key that
+// this transaction has put with a nil value. A bucket is no key.
 func (b *Bucket) Has(key []byte) bool {
 	joined := b.join(key)
 	if !b.stale && b.tx.absent(joined) {
@@ -147,8 +147,8 @@ func (b *Bucket) DeleteBucket(name []byte) error {
 	if b.tx.engineTx.DB() == nil || !b.Writable() || b.engineBucket.Bucket(name) == nil {
 		return b.engineBucket.DeleteBucket(name) // its error
 	}
-	// From here to its end nothing fails in a sound store. If something does, nobody knows which keys
-	// are there.
+	// From here to the end of DeleteBucket nothing fails in a sound store. If something does, nobody
+	// knows which keys are left.
 	b.tx.broken = ErrNotFollowed
 	path := appendName(slices.Clip(b.path), name)
 	b.tx.forget(b.engineBucket.Bucket(name), path)
@@ -160,8 +160,8 @@ func (b *Bucket) DeleteBucket(name []byte) error {
 	return nil
 }
 
-// MoveBucket is bbolt.Bucket.MoveBucket. It reads the keys of the bucket: they have another path then.
-// A bucket is not moved into itself.
+// MoveBucket is bbolt.Bucket.MoveBucket. It reads the keys of the bucket, since they get another
+// path. A bucket cannot be moved into itself.
 func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
 	if err := b.refuses(name); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
 	}
 	b.tx.broken = ErrNotFollowed
 	b.tx.forget(before, from)
-	// What bbolt has moved may differ from that: the state before this transaction.
+	// Read what bbolt has moved: it may differ from the state before this transaction.
 	walk(dst.engineBucket.Bucket(name), to, nil, func(joined []byte) bool {
 		b.tx.put(joined)
 		return true
@@ -192,7 +192,7 @@ func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
 	return nil
 }
 
-// SetRootPage is refused: it puts other keys in the place of those of the bucket.
+// SetRootPage is refused: it replaces the keys of the bucket by others.
 func (b *Bucket) SetRootPage(any) error { return ErrNotFollowed }
 
 // ForEach is bbolt.Bucket.ForEach.

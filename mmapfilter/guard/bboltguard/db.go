@@ -10,12 +10,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// FilterSuffix is what the name of the filter has after that of the store, unless guard.Options.Path
+// FilterSuffix, after the name of the store, makes the name of the filter, unless guard.Options.Path
 // says otherwise.
 const FilterSuffix = ".mmf"
 
 var (
-	// ErrReserved is returned for writes to the buckets of the guard's own.
+	// ErrReserved is returned for writes to the reserved buckets of the guard.
 	ErrReserved = errors.New("bboltguard: the name is reserved, see guard.Options.Prefix")
 	// ErrNotFollowed is returned for operations whose keys a guard cannot know.
 	ErrNotFollowed = errors.New("bboltguard: a guard cannot follow this operation")

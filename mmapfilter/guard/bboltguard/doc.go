@@ -10,7 +10,7 @@
 //
 // # Keys
 //
-// The filter has one key for each key of the store, which begins with the names of its buckets:
+// For each key of the store, the filter has one key, which begins with the names of the buckets: so
 // equal keys in different buckets are different. guard.Options.Covers gets such keys; [SplitKey]
 // takes them apart, [JoinKey] makes them. Buckets themselves are not in the filter: [Bucket.Bucket]
 // asks the store.
@@ -18,9 +18,10 @@
 // # What the guard does
 //
 // A writable transaction collects its keys. Just before it is committed they are put into the filter,
-// and into a bucket of the guard's own in the same transaction. So a key is in the filter before anyone
-// can see it in the store, and one that is rolled back never was there. A key leaves the filter once
-// its delete is durable (guard.Exact, the default), or when the filter is rebuilt (guard.Rebuild).
+// and into a bucket of the guard's own in the same transaction. So a key is in the filter before
+// anyone can see it in the store, and a key that is rolled back was never in the filter. A key
+// leaves the filter once its delete is durable (guard.Exact, the default), or when the filter is
+// rebuilt (guard.Rebuild).
 //
 //	operation                                     what the guard does
 //	Bucket.Put                                    puts the key
@@ -28,23 +29,23 @@
 //	DB.Update, DB.Begin, Tx.Commit                puts what the transaction has put, right before its commit
 //	Tx.Rollback, an error or panic in Update      nothing
 //	Tx.Commit that fails                          takes the keys back, unless the transaction is there nonetheless
-//	DB.Batch                                      as Update; what a function does that is run again counts once
-//	Bucket.Get, Has in a writable transaction     asks the store for what the transaction has put itself
-//	Bucket.Get, Has in a read transaction         asks the store if keys have left the filter since it began
-//	CreateBucket, CreateBucketIfNotExists         nothing: a bucket has no keys at first
-//	DeleteBucket                                  reads the keys of the bucket and those within it, and deletes them
-//	MoveBucket                                    reads them, deletes them, and puts them with their new path
-//	MoveBucket of a bucket into itself            ErrNotFollowed
-//	Put, Delete in a bucket object of before      ErrNotFollowed: bbolt loses what it does, or not
-//	Bucket.SetRootPage                            ErrNotFollowed
-//	NextSequence, SetSequence, FillPercent        nothing: they are not keys
-//	Cursor, ForEach, Inspect                      nothing; in the root they hide the reserved buckets
-//	any write to a reserved bucket                ErrReserved
-//	Compact, Tx.WriteTo, Tx.CopyFile              nothing: the copy has no filter, and gets one when it is opened
-//	writes through DB.DB, or by another program   not noticed; call guard.Guard.Rebuild, or remove the filter
+//	DB.Batch                                      as Update; a function that bbolt runs again counts
+//	once Bucket.Get, Has in a writable transaction     asks the store for what the transaction has
+//	put itself Bucket.Get, Has in a read transaction         asks the store if keys have left the
+//	filter since it began CreateBucket, CreateBucketIfNotExists         nothing: a bucket has no keys
+//	at first DeleteBucket                                  reads the keys of the bucket and those
+//	within it, and deletes them MoveBucket                                    reads them, deletes
+//	them, and puts them with their new path MoveBucket of a bucket into
+//	itself            ErrNotFollowed Put, Delete in a bucket object of before      ErrNotFollowed:
+//	bbolt loses what it does, or not Bucket.SetRootPage                            ErrNotFollowed
+//	NextSequence, SetSequence, FillPercent        nothing: they are not keys Cursor, ForEach,
+//	Inspect                      nothing; in the root they hide the reserved buckets any write to a
+//	reserved bucket                ErrReserved Compact, Tx.WriteTo, Tx.CopyFile              nothing:
+//	the copy has no filter, and gets one when it is opened writes through DB.DB, or by another
+//	program   not noticed; call guard.Guard.Rebuild, or remove the filter
 //
-// With guard.Exact, a transaction remembers the keys that it deletes with their bucket only up to a
-// limit. Others stay in the filter until it is rebuilt.
+// With guard.Exact, a transaction remembers the keys of deleted buckets only up to a limit. Other
+// keys stay in the filter until it is rebuilt.
 //
 // # Reserved buckets
 //
@@ -55,23 +56,24 @@
 //
 // # Crashes
 //
-// No commit waits for another sync. What the filter lacks after a crash is in the reserved bucket;
-// package guard says when it is rebuilt instead. With bbolt.Options.NoSync a power loss may damage the
-// store itself; while the store is whole, the filter has its keys.
+// No commit waits for another sync. The keys that the filter lacks after a crash are in the reserved
+// bucket; package guard says when the filter is rebuilt instead. With bbolt.Options.NoSync a power
+// loss may damage the store itself; while the store is whole, the filter has its keys.
 //
 // # What it costs
 //
 // Each transaction that puts keys writes an entry of eight bytes a key. With guard.Exact, a commit
 // looks up every key that it puts or deletes and that the filter says "maybe" to. A rebuild reads the
-// store in one read transaction: as with every long one, a commit that needs a larger map waits for it,
-// and read transactions wait behind that commit. bbolt.Options.InitialMmapSize avoids that. In the
-// background the guard writes transactions of its own, which wait for the writable one that is open.
+// store in one read transaction: as with every long read transaction, a commit that needs a larger
+// map waits for its end, and new read transactions wait for that commit.
+// bbolt.Options.InitialMmapSize avoids that. In the background the guard writes transactions of its
+// own, which wait for the writable transaction that is open.
 //
 // # Not covered
 //
 // Bytes of the filter that change by themselves while it is open, or after its process has died: a
-// closed filter has checksums, one that is open for writing has none. Cursors and ForEach read the
-// store as they are. A read-only store has its filter only if that is there and whole: nothing is
-// built. The methods Rebuild, Work and Close of the guard wait for transactions, so a transaction
-// must not call them.
+// closed filter has checksums, but a filter that is open for writing has none. Cursors and ForEach
+// read the store as they are. A read-only store uses its filter only if the filter exists and is
+// whole: none is built. The methods Rebuild, Work and Close of the guard wait for transactions,
+// so a transaction must not call them.
 package bboltguard

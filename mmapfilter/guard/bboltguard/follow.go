@@ -16,10 +16,11 @@ func (t *Tx) put(joined []byte) {
 // absent reports whether a key is certainly not in what the transaction sees.
 func (t *Tx) absent(joined []byte) bool {
 	if !t.Writable() {
-		// The filter first: late changes before a filter is in use that lacks what was deleted.
+		// Ask the filter before looking at late: late changes before a filter is in use that
+		// lacks the deleted keys.
 		return t.db.guard.AbsentIn(t.view, joined) && t.late == t.db.store.late.Load()
 	}
-	// What others have committed stays as it is until this transaction ends.
+	// A writable transaction: nobody else commits until it ends.
 	return !t.hasPut(joined) && t.db.guard.Absent(joined)
 }
 
@@ -38,8 +39,8 @@ func (t *Tx) hasPut(joined []byte) bool {
 	return ok
 }
 
-// mostForgotten is how many keys of deleted buckets a transaction remembers with guard.Exact, which
-// needs memory for each. Others stay in the filter until it is rebuilt.
+// mostForgotten is how many keys of deleted buckets a transaction remembers with guard.Exact, since
+// each takes memory. Other keys stay in the filter until it is rebuilt.
 const mostForgotten = 1 << 20
 
 // forget records that all keys of a bucket are deleted.
@@ -55,7 +56,8 @@ func (t *Tx) forget(b *bbolt.Bucket, path []byte) {
 	})
 }
 
-// removed makes the buckets at a path and below it stale: there may soon be others.
+// removed makes the Buckets at a path and below it stale: the transaction may soon make
+// other buckets there.
 func (t *Tx) removed(path []byte) {
 	for p, b := range t.buckets {
 		if isWithin([]byte(p), path) {
@@ -65,7 +67,7 @@ func (t *Tx) removed(path []byte) {
 	}
 }
 
-// isWithin reports whether a path is another one, or leads through it.
+// isWithin reports whether path is other, or leads through other.
 func isWithin(path, other []byte) bool {
 	return len(path) >= len(other) && slices.Equal(path[:len(other)], other)
 }

@@ -11,8 +11,8 @@ import (
 // the names of the buckets from the root on, each after its length as an unsigned varint. No name is
 // empty, so a length of 0 ends the path.
 
-// JoinKey returns the key that the filter has for a key in a bucket, which is given by its name and
-// those of the buckets around it, outermost first.
+// JoinKey returns the key that the filter has for a key in a bucket. buckets has the names of the
+// buckets from the outermost one down to the bucket itself.
 func JoinKey(key []byte, buckets ...[]byte) []byte {
 	var path []byte
 	for _, name := range buckets {
@@ -21,7 +21,7 @@ func JoinKey(key []byte, buckets ...[]byte) []byte {
 	return appendKey(path, key)
 }
 
-// SplitKey splits what JoinKey returns; see guard.Options.Covers. Of other bytes it returns nothing.
+// SplitKey splits what JoinKey returns; see guard.Options.Covers. For other bytes it returns nil.
 // The results share memory with the argument.
 func SplitKey(joined []byte) (key []byte, buckets [][]byte) {
 	for {

@@ -13,37 +13,40 @@ import (
 
 // A store is a bbolt.DB as the guard sees it.
 //
-// Its locks are those of bbolt: a writable transaction holds the writer lock for its whole life, a
-// read transaction holds the map, and a commit that needs a larger map waits for all of these, while
-// new ones wait behind it. So nobody may wait for a commit while a read transaction may be waiting
-// for him: that is why a snapshot begins late if a commit is under way, and why it ends with its keys.
+// bbolt has two locks. A writable transaction holds the writer lock for its whole life. A read
+// transaction holds the map; a commit that needs a larger map waits for all read transactions, while
+// new ones wait for that commit. So a goroutine must not wait for a commit while it has a read
+// transaction open. That is why a snapshot that is asked for during a commit begins after it, and
+// why a snapshot ends as soon as its keys are read.
 type store struct {
 	db   *bbolt.DB
 	name []byte // of the bucket of the entries
 
-	// one is held by what is being committed: bbolt gives up the writer lock within that.
+	// The commit that is under way holds one: bbolt releases the writer lock before a
+	// commit has returned.
 	one  sync.Mutex
 	gate struct {
 		sync.Mutex
 		busy    bool        // a transaction is being committed
 		waiting []*snapshot // that begin after it
 	}
-	// late counts the commits after which a snapshot began. A filter that is built from it lacks what
-	// the commit deleted, so transactions of before do not ask it.
+	// late counts the commits after which a snapshot began. A filter that is built from such a
+	// snapshot lacks the keys that the commit deleted. So transactions that began before do not ask
+	// this filter.
 	late atomic.Uint64
 
-	// before is what Prepare sees: the state before the transaction whose keys it is told. Guarded by
-	// the writer lock.
+	// before is what Prepare sees: the state of the store before the transaction that is being
+	// prepared. Guarded by the writer lock.
 	before struct {
 		tx      *bbolt.Tx                // begun when first asked
-		buckets map[string]*bbolt.Bucket // by path; nil for what is not there
+		buckets map[string]*bbolt.Bucket // by path; nil for a bucket that is not there
 	}
 }
 
-// owner is the name of the bucket of the owner, which is the same whatever that of the other entries.
+// owner is the name of the bucket of the owner. It does not depend on Options.Prefix.
 var owner = []byte(guard.OwnerName)
 
-// reserved reports whether a name in the root is that of a bucket of entries.
+// reserved reports whether a name in the root names a bucket of entries.
 func (s *store) reserved(name []byte) bool {
 	return bytes.Equal(name, s.name) || bytes.Equal(name, owner)
 }
@@ -141,8 +144,9 @@ func (s *store) commit(tx *bbolt.Tx) error {
 	return tx.Commit()
 }
 
-// outcome returns how the commit of a transaction with these entries ended, after an error: if only the
-// last sync failed, it is there nonetheless. Nobody removes the entries before the guard is told.
+// outcome returns how the commit of a transaction with these entries ended, after an error: if only
+// the last sync failed, the transaction is there nonetheless, and so are its entries: nobody removes
+// them before the guard is told of the outcome.
 func (s *store) outcome(entries []guard.Entry) guard.Outcome {
 	there := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -165,7 +169,8 @@ func (s *store) outcome(entries []guard.Entry) guard.Outcome {
 	return guard.Aborted
 }
 
-// A snapshot is a read transaction that begins at once, or right after what is being committed.
+// A snapshot is a read transaction that begins at once, or right after the commit that is under
+// way.
 type snapshot struct {
 	store  *store
 	begun  chan struct{} // closed when tx or err is there
@@ -174,7 +179,7 @@ type snapshot struct {
 	closed bool // guarded by gate
 }
 
-// Snapshot implements guard.Store. It never waits: only a commit holds the map against a reader.
+// Snapshot implements guard.Store. It never waits: only a commit keeps a reader from the map.
 func (s *store) Snapshot() (guard.Snapshot, error) {
 	n := &snapshot{store: s, begun: make(chan struct{})}
 	s.gate.Lock()
@@ -195,8 +200,8 @@ func (n *snapshot) begin() {
 	close(n.begun)
 }
 
-// keys yields the joined keys. Then it ends the transaction: what the guard writes next may need a
-// larger map.
+// keys yields the joined keys. Then it ends the transaction, since the next write of the guard may
+// need a larger map.
 func (n *snapshot) keys(yield func([]byte, error) bool) {
 	<-n.begun
 	if n.err != nil {

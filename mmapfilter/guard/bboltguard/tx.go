@@ -9,7 +9,7 @@ import (
 // Begin is bbolt.DB.Begin.
 func (d *DB) Begin(writable bool) (*Tx, error) {
 	t := &Tx{db: d}
-	if !writable { // first, so that whatever leaves the filter later is noticed
+	if !writable { // take the view before the transaction begins, so that keys that leave the filter later are noticed
 		t.late, t.view = d.store.late.Load(), d.guard.View()
 	}
 	var err error
@@ -49,7 +49,8 @@ func (d *DB) View(fn func(*Tx) error) error {
 	return t.Rollback()
 }
 
-// manage runs the function of Update and View. It ends the transaction if that fails.
+// manage runs the function of Update and View. It ends the transaction if the function
+// fails.
 func (t *Tx) manage(fn func(*Tx) error) error {
 	t.managed = true
 	returned := false
@@ -152,7 +153,7 @@ func (t *Tx) CreateBucketIfNotExists(name []byte) (*Bucket, error) {
 // DeleteBucket is bbolt.Tx.DeleteBucket. It reads the keys of the bucket first.
 func (t *Tx) DeleteBucket(name []byte) error { return t.root.DeleteBucket(name) }
 
-// MoveBucket is bbolt.Tx.MoveBucket. It reads the keys of the bucket: they have another path then.
+// MoveBucket is bbolt.Tx.MoveBucket. It reads the keys of the bucket, since they get another path.
 func (t *Tx) MoveBucket(child []byte, src, dst *Bucket) error {
 	if src == nil {
 		src = t.root

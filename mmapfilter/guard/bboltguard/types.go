@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A DB, its transactions and their buckets refer to one another, as those of bbolt do. So their
-// types are here, and the methods of each in a file of its own.
+// A DB, its transactions and their buckets refer to one another, as in bbolt. So their types
+// are together in this file, and the methods of each type in a file of their own.
 
 // A DB is a bbolt.DB behind a filter. Methods that are not listed here are those of the bbolt.DB; none
 // of them writes keys. The bbolt.DB itself is for reading only.
@@ -20,7 +20,7 @@ type DB struct {
 	guard *guard.Guard
 	store *store
 	exact bool         // deletes: guard.Exact
-	seed  maphash.Seed // for what transactions touch
+	seed  maphash.Seed // for the hashes in Tx.touched
 
 	batches struct {
 		sync.Mutex
@@ -39,11 +39,11 @@ type Tx struct {
 	managed  bool
 	handlers []func() // of OnCommit
 
-	// Of a read transaction: the instant before it began.
+	// In a read transaction: the instant before it began.
 	view guard.View
 	late uint64
 
-	// Of a writable one.
+	// In a writable transaction.
 	guarded *guard.Tx
 	touched map[uint64]struct{} // hashes of the keys that it has put
 	buckets map[string]*Bucket  // by path: bbolt has one bbolt.Bucket for each, too
@@ -62,7 +62,7 @@ type Bucket struct {
 	stale bool   // its bucket was deleted or moved in this transaction
 }
 
-// A batch is calls that share a transaction.
+// A batch has calls of Batch that share a transaction.
 type batch struct {
 	db    *DB
 	timer *time.Timer

@@ -10,7 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A Batch is a pebble.Batch that is committed to a DB. Methods that are not listed here are those of
+// A Batch is a pebble.Batch that is committed to a DB. Methods that are not listed here come from
 // the pebble.Batch.
 type Batch struct {
 	*pebble.Batch
@@ -52,7 +52,8 @@ func (b *Batch) Apply(other *Batch, o *pebble.WriteOptions) error {
 // SetRepr is pebble.Batch.SetRepr. The batch has a copy of the data: a commit adds entries to it.
 func (b *Batch) SetRepr(data []byte) error { return b.Batch.SetRepr(bytes.Clone(data)) }
 
-// Get is pebble.Batch.Get. Only an empty batch asks the filter: it does not know the keys of the batch.
+// Get is pebble.Batch.Get. Get asks the filter only if the batch is empty, since the filter does not
+// know the keys of the batch.
 func (b *Batch) Get(key []byte) ([]byte, io.Closer, error) {
 	if b.Batch.Indexed() && b.Batch.Empty() {
 		return b.db.Get(key)

@@ -17,7 +17,8 @@ import (
 const FilterName = "keys.mmf"
 
 var (
-	// ErrReserved is returned for operations on keys with the prefix of the guard's own.
+	// ErrReserved is returned for operations on keys with the prefix of the guard's
+	// entries.
 	ErrReserved = errors.New("pebbleguard: the key is reserved, see guard.Options.Prefix")
 	// ErrNotFollowed is returned for operations whose keys a guard cannot know.
 	ErrNotFollowed = errors.New("pebbleguard: a guard cannot follow this operation")
@@ -101,8 +102,8 @@ func (d *DB) found(key []byte, err error) {
 // AbsentBatch is guard.Guard.AbsentBatch: Get would not ask the store for the keys that are absent.
 func (d *DB) AbsentBatch(keys [][]byte, absent []bool) { d.guard.AbsentBatch(keys, absent) }
 
-// Has reports whether a key is there. It is a Get: Pebble has the value beside the key, and a merge has
-// to be done to know.
+// Has reports whether a key is there. It is no cheaper than Get: Pebble has the value beside the
+// key, and only a merge shows whether a merged key is there.
 func (d *DB) Has(key []byte) (bool, error) { return has(d.Get(key)) }
 
 // has reports whether a Get has found its key.
@@ -131,7 +132,7 @@ func (d *DB) Set(key, value []byte, o *pebble.WriteOptions) error {
 	return d.apply(o, func(b *pebble.Batch) error { return b.Set(key, value, nil) })
 }
 
-// Merge is pebble.DB.Merge. The key is there from then on.
+// Merge is pebble.DB.Merge. For the guard, it puts the key.
 func (d *DB) Merge(key, value []byte, o *pebble.WriteOptions) error {
 	return d.apply(o, func(b *pebble.Batch) error { return b.Merge(key, value, nil) })
 }
@@ -146,20 +147,20 @@ func (d *DB) DeleteSized(key []byte, valueSize uint32, o *pebble.WriteOptions) e
 	return d.apply(o, func(b *pebble.Batch) error { return b.DeleteSized(key, valueSize, nil) })
 }
 
-// SingleDelete is pebble.DB.SingleDelete. Its key stays in the filter until that is rebuilt: what it
-// uncovers, if the key was set more than once, is not defined.
+// SingleDelete is pebble.DB.SingleDelete. Its key stays in the filter until the filter is rebuilt:
+// if the key was set more than once, an older value may become visible.
 func (d *DB) SingleDelete(key []byte, o *pebble.WriteOptions) error {
 	return d.apply(o, func(b *pebble.Batch) error { return b.SingleDelete(key, nil) })
 }
 
-// DeleteRange is pebble.DB.DeleteRange. Its keys stay in the filter until that is rebuilt. A range
-// with reserved keys is refused.
+// DeleteRange is pebble.DB.DeleteRange. Its keys stay in the filter until the filter is rebuilt. A
+// range with reserved keys is refused.
 func (d *DB) DeleteRange(start, end []byte, o *pebble.WriteOptions) error {
 	return d.apply(o, func(b *pebble.Batch) error { return b.DeleteRange(start, end, nil) })
 }
 
 func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble.Batch, *pebble.WriteOptions) error) error {
-	// What the store refuses would leave the entries of the guard in the batch.
+	// If the store refused the batch, the entries of the guard would stay in it.
 	if d.options.ReadOnly {
 		return pebble.ErrReadOnly
 	}
@@ -185,8 +186,8 @@ func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble
 	return nil
 }
 
-// prepare prepares a transaction for the commit of its batch. With guard.Rebuild the log then tells of
-// its epoch before it tells of its keys.
+// prepare prepares a transaction for the commit of its batch. With guard.Rebuild the log has the
+// entry of the epoch before the keys of the transaction.
 func (d *DB) prepare(b *pebble.Batch, t *guard.Tx) error {
 	if err := d.store.add(b, t.Prepare()); err != nil || d.turns.on {
 		return err
@@ -194,15 +195,15 @@ func (d *DB) prepare(b *pebble.Batch, t *guard.Tx) error {
 	return d.store.enter()
 }
 
-// Turns keep what deletes keys that nobody knows apart from all else. With guard.Exact a transaction
-// that overwrites a key counts on it being there until the transaction is committed, for a rebuild to
-// find. With guard.Rebuild it does not.
+// Turns keep operations that delete keys that nobody knows apart from all others. With guard.Exact,
+// a transaction that overwrites a key relies on the key being there until the transaction is
+// committed, so that a rebuild finds it. With guard.Rebuild it does not rely on this.
 type turns struct {
 	on bool
 	mu sync.RWMutex
 }
 
-// take takes a turn, and returns what ends it.
+// take takes a turn, and returns a function that ends it.
 func (t *turns) take(alone bool) (end func()) {
 	switch {
 	case !t.on:
@@ -215,7 +216,8 @@ func (t *turns) take(alone bool) (end func()) {
 	return t.mu.RUnlock
 }
 
-// follow tells a transaction what a batch does. unknown says that it deletes keys that nobody knows.
+// follow tells a transaction what a batch does. unknown says that the batch deletes keys that nobody
+// knows.
 func (d *DB) follow(b *pebble.Batch, t *guard.Tx) (unknown bool, err error) {
 	for r := b.Reader(); ; {
 		kind, key, value, ok, err := r.Next()
@@ -230,9 +232,9 @@ func (d *DB) follow(b *pebble.Batch, t *guard.Tx) (unknown bool, err error) {
 	}
 }
 
-// operation tells a transaction of an operation, and reports whether it may delete keys that nobody
-// knows. The key of a SingleDelete is one: if it was set more than once, nobody knows which value
-// becomes visible.
+// operation tells a transaction of an operation, and reports whether the operation may delete keys
+// that nobody knows. The key of a SingleDelete is one: if it was set more than once, nobody knows
+// which value becomes visible.
 func (d *DB) operation(t *guard.Tx, kind pebble.InternalKeyKind, key, end []byte) (unknown bool, err error) {
 	switch kind {
 	case pebble.InternalKeyKindLogData, pebble.InternalKeyKindRangeKeySet, pebble.InternalKeyKindRangeKeyUnset, pebble.InternalKeyKindRangeKeyDelete:

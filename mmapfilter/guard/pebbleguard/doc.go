@@ -1,19 +1,20 @@
 // Package pebbleguard puts a filter in front of a Pebble store, so that reads of absent keys never
 // reach it. A program changes its import and its Open; the example shows the whole of it, and directory
-// guard/example/blockstore has a program. Package guard says what the filter promises, and how it keeps
-// that.
+// guard/example/blockstore has a program. Package guard says what the filter promises, and how it
+// keeps these promises.
 //
-// A [DB] is a pebble.DB, a [Batch] a pebble.Batch, a [Snapshot] a pebble.Snapshot: methods that are not
-// declared here are those of the embedded type, and none of them writes keys. What is written with the
-// embedded fields themselves, such as db.DB.Set or batch.Batch.Commit, goes past the guard: keys may be
-// hidden then. So a function that takes a *pebble.DB or a pebble.Writer must not be given them, unless
-// it only reads.
+// A [DB] is a pebble.DB, a [Batch] a pebble.Batch, a [Snapshot] a pebble.Snapshot: methods that are
+// not declared here come from the embedded type, and none of them writes keys. Writes through the
+// embedded fields themselves, such as db.DB.Set or batch.Batch.Commit, go past the guard: keys may
+// be hidden then. So a function that takes a *pebble.DB or a pebble.Writer must not be given them,
+// unless it only reads.
 //
 // # What is followed
 //
-// With deletes: Exact, a key leaves the filter soon after it is deleted. What the table calls a
-// delete of unknown keys leaves them in the filter until that is rebuilt, which it is when too many
-// absent keys pass. With deletes: Rebuild, the default, that goes for all deletes (G4).
+// With deletes: Exact, a key leaves the filter soon after it is deleted. After a delete of unknown
+// keys, as the table calls it, the keys stay in the filter until the filter is rebuilt, when too
+// many absent keys pass. With deletes: Rebuild, the default, all deletes leave the keys in the
+// filter until then (G4).
 //
 //	operation                       what the guard does
 //	Set, Merge                      the key is in the filter before the commit
@@ -28,10 +29,10 @@
 //	IngestExternalFiles             refused with ErrNotFollowed
 //	LogData, RangeKeySet,           nothing: these are no keys that Get finds
 //	RangeKeyUnset, RangeKeyDelete
-//	Batch                           what it does is read from it at its commit, whichever way it came
-//	                                there: by the methods for single operations, deferred ones, Apply,
-//	                                SetRepr or AddInternalKey. Kinds that Pebble's own batches do not have
-//	                                are refused with ErrNotFollowed
+//	Batch                           its operations are read from it at its commit, however they came
+//	                                there: by the methods for single operations, deferred ones,
+//	                                Apply, SetRepr or AddInternalKey. Kinds that Pebble's own batches
+//	                                do not have are refused with ErrNotFollowed
 //	indexed batches                 Get and Has ask the filter only while the batch is empty: the filter
 //	                                does not know what is in it
 //	NewSnapshot,                    Get and Has ask the filter, until keys have left that since; then they
@@ -47,15 +48,15 @@
 //	                                fail with pebble.ErrReadOnly
 //	Options.Comparer                one other than Pebble's default is refused with ErrNotFollowed: it may
 //	                                take keys for one that differ in their bytes
-//	Options.FS                      the filter is in a file of the operating system all the same: with a
-//	                                file system in memory, set guard.Options.Path
+//	Options.FS                      does not apply to the filter, which is a file of the operating
+//	                                system: with a file system in memory, set guard.Options.Path
 //
 // # Crashes
 //
 // With deletes: Rebuild, Pebble's write-ahead log takes the place of an outbox: a commit adds
-// nothing to a batch. Open reads the log before Pebble does, keeps its keys in memory, and puts what
-// the filter lacks of them there. A flush, which takes keys out of the log, waits until the filter is
-// durable.
+// nothing to a batch. Open reads the log before Pebble does, keeps its keys in memory, and puts
+// those that the filter lacks into the filter. A flush, which takes keys out of the log, waits until
+// the filter is durable.
 //
 // Epochs tell whether the log has everything that the filter lacks. A sync of the filter ends an epoch,
 // whose number is the position of its transactions. Before the first transaction of an epoch is
@@ -63,20 +64,20 @@
 // the one before it that has an entry. Open looks for these entries in the part of the log that Pebble
 // reads. If they lead from the position of the filter to the last one in the store, without a gap, the
 // log has all keys that the filter lacks. With deletes: Exact, the entries of the guard are in the
-// batch of the program: after a crash the store has both or neither. Without sync, a commit is lost by
-// a crash; a key of it that the filter has already is one false positive. What the store has and the
-// filter has not got durably is done again by Open. Only what package guard lists, such as a lost
-// filter, has it rebuilt.
+// batch of the program: after a crash the store has both or neither. Without sync, a crash loses a
+// commit; a key of it that the filter has already is one false positive. Open does the operations
+// again that the store has and the filter does not have durably. It rebuilds the filter only in the
+// cases that package guard lists, such as a lost filter.
 //
 // # Reserved keys
 //
 // The guard's entries have keys with the prefix guard.Options.Prefix. Writes to such keys, and
-// deletes of ranges with them, fail with [ErrReserved], and nothing of their batch is done. A
-// program that deletes all its keys with one range must therefore begin after the prefix, or use
-// two ranges. The key guard.OwnerName is reserved whatever the prefix, since all guards share it;
-// with another prefix, a range may delete it, and the guard sets it again. Keys that only begin with
-// it are the program's. Iterators skip reserved keys, by an IterOptions.SkipPoint of their own; ones
-// whose options are replaced by Iterator.SetOptions or Clone show them, and so does ScanInternal.
+// deletes of ranges with them, fail with [ErrReserved], and their batch has no effect. A program
+// that deletes all its keys with one range must therefore begin after the prefix, or use two ranges.
+// The key guard.OwnerName is reserved whatever the prefix, since all guards share it; with another
+// prefix, a range may delete it, and the guard sets it again. Keys that only begin with it are the
+// program's. Iterators skip reserved keys by an IterOptions.SkipPoint. Iterators whose options
+// are replaced by Iterator.SetOptions or Clone show reserved keys, and so does ScanInternal.
 //
 // With deletes: Exact, or when the filter has failed, a commit adds entries to the batch: read
 // Count, Len and Repr before it. To replicate batches, take their Repr before the commit, since

@@ -13,8 +13,9 @@ import (
 
 // An epoch is the time between two calls of Position; its number is the position of the transactions
 // that come in it. A transaction belongs to the epoch that is current once its keys are on their way
-// into the filter. The entry of that epoch is in the store before the transaction. So if a later epoch
-// than that of the filter has its entry in the log, its transactions are behind that entry.
+// into the filter. The entry of this epoch is in the store before the transaction. So if the log has
+// the entry of an epoch after the epoch of the filter, the transactions of that epoch come after the
+// entry in the log.
 type epoch struct {
 	number   uint64
 	previous uint64 // the epoch before it that has an entry
@@ -32,7 +33,8 @@ func (e epoch) changes() guard.Changes {
 	return guard.Changes{Set: []guard.Entry{{Key: epochEntry, Value: value}}}
 }
 
-// decodeEpoch returns one that no filter has reached if the value is damaged.
+// decodeEpoch decodes the entry of an epoch. For a damaged value it returns an epoch that
+// no filter has reached.
 func decodeEpoch(value []byte) epoch {
 	if len(value) != 24 {
 		return epoch{least: ^uint64(0)}
@@ -48,7 +50,7 @@ func decodeEpoch(value []byte) epoch {
 type logged struct {
 	file  uint64
 	epoch epoch  // whose entry comes first, or zero
-	keys  []byte // each with its length before it
+	keys  []byte // each key with its length before it
 }
 
 // Epochs are the positions of a store.
@@ -61,7 +63,7 @@ type epochs struct {
 	}
 	flushes struct {
 		sync.Mutex        // held while a flush waits for the filter
-		durable    uint64 // the last epoch for which one has
+		durable    uint64 // the last epoch for which a flush has waited
 	}
 
 	// For Since: what the store had when it was opened.
@@ -86,8 +88,8 @@ func (p *epochs) begin(s *store) error {
 	return nil
 }
 
-// Position is part of guard.Ordered. A transaction that has read the old number ended its Prepare
-// before.
+// Position is part of guard.Ordered. A transaction that has read the old number had its keys on
+// their way before.
 func (p *epochs) Position() (uint64, error) { return p.current.Add(1) - 1, nil }
 
 // enter puts the entry of the current epoch into the store, unless it is there. See DB.prepare.
@@ -113,8 +115,8 @@ func (s *loggedStore) enter() error {
 	return nil
 }
 
-// beforeFlush makes the filter durable before a flush takes keys out of the log. If that fails, Since
-// finds that the log lacks an epoch.
+// beforeFlush makes the filter durable before a flush takes keys out of the log. If the sync fails,
+// Since later finds that the log lacks an epoch.
 func (s *loggedStore) beforeFlush(g *guard.Guard) {
 	s.flushes.Lock()
 	defer s.flushes.Unlock()
@@ -124,8 +126,8 @@ func (s *loggedStore) beforeFlush(g *guard.Guard) {
 }
 
 // unlogged makes the keys of all prepared transactions durable in the filter: the log will not have
-// them. This entry and later ones say so in least, so that Since refuses an older filter, and one whose
-// sync has failed.
+// them. This entry and later ones have the epoch in least, so that Since refuses an older filter,
+// and a filter whose sync has failed.
 func (s *loggedStore) unlogged() error {
 	s.enters.Lock()
 	defer s.enters.Unlock()
@@ -140,9 +142,9 @@ func (s *loggedStore) unlogged() error {
 	return nil
 }
 
-// reached returns the last epoch up to which a filter has all keys once it has those of the log. Every
-// epoch after the filter's must have its entry in the part of the log that Pebble has read. Otherwise
-// the store has flushed keys that the filter lacks.
+// reached returns the last epoch up to which a filter has all keys once it has the keys of the log.
+// Every epoch after the filter's must have its entry in the part of the log that Pebble has read.
+// Otherwise the store has flushed keys that the filter lacks.
 func (p *epochs) reached(at, first uint64) uint64 {
 	reached := at
 	for _, l := range p.log {

@@ -47,8 +47,8 @@ func (d *DB) IngestExternalFiles(context.Context, []pebble.ExternalFile) (pebble
 	return pebble.IngestOperationStats{}, ErrNotFollowed
 }
 
-// Excise is pebble.DB.Excise. Its keys stay in the filter until that is rebuilt. A range with reserved
-// keys is refused.
+// Excise is pebble.DB.Excise. Its keys stay in the filter until the filter is rebuilt. A range with
+// reserved keys is refused.
 func (d *DB) Excise(ctx context.Context, span pebble.KeyRange) error {
 	if d.store.overlaps(span.Start, span.End) {
 		return ErrReserved
@@ -59,9 +59,9 @@ func (d *DB) Excise(ctx context.Context, span pebble.KeyRange) error {
 // ingestAtOnce is how many keys of ingested files are put into the outbox in one transaction.
 const ingestAtOnce = 1 << 16
 
-// ingest calls do once the keys of files are in the filter, and durably in the outbox. excise says that
-// do deletes keys that nobody knows; files may do so, too. For an instant the excise may be visible, and
-// the files not yet.
+// ingest calls do once the keys of files are in the filter, and durably in the outbox. excise says
+// that do deletes keys that nobody knows; the files may delete such keys, too. For an instant the
+// excise may be visible while the files are not.
 func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() error) error {
 	if d.options.ReadOnly {
 		return pebble.ErrReadOnly
@@ -98,7 +98,7 @@ func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() 
 	for _, path := range paths {
 		err := d.operationsOf(ctx, path, func(kind pebble.InternalKeyKind, key, end []byte) error {
 			switch kind {
-			case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized: // not the file's own keys
+			case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized: // of other keys than those that the file puts
 				kind = pebble.InternalKeyKindSingleDelete
 			}
 			unknown, err := d.operation(t, kind, key, end)
@@ -129,8 +129,8 @@ func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() 
 	return nil
 }
 
-// operationsOf calls do for what a file to ingest does: for its point keys, whatever their kind, and
-// its range deletes.
+// operationsOf calls do for the operations of a file to ingest: its point keys of all kinds, and its
+// range deletes.
 func (d *DB) operationsOf(ctx context.Context, path string, do func(kind pebble.InternalKeyKind, key, end []byte) error) (err error) {
 	f, err := d.options.FS.Open(path)
 	if err != nil {

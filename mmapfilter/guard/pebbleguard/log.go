@@ -26,7 +26,7 @@ type loggedStore struct {
 	*store
 	epochs
 	dir     string
-	options *pebble.Options // of the program, with what has to be seen of the store
+	options *pebble.Options // the program's, with hooks for the store
 	lock    *pebble.Lock    // of the directory; nil if the program or Pebble takes it
 	guard   atomic.Pointer[guard.Guard]
 	first   atomic.Uint64 // the first file of the WAL that Pebble reads
@@ -52,7 +52,7 @@ func newLoggedStore(dir string, o *pebble.Options, prefix []byte) *loggedStore {
 }
 
 // A watchedFS notes which files of the WAL are opened to be read. While a store is opened, Pebble
-// does so with those alone that are not in tables yet: all from some file on.
+// reads only the files of the WAL whose keys are not in tables yet: all files from some file on.
 type watchedFS struct {
 	vfs.FS
 	store *loggedStore
@@ -76,8 +76,8 @@ func (w watchedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	return t, nil
 }
 
-// A flushedTable is a table that a flush writes. The store has it only after it has been closed: that
-// waits for the filter.
+// A flushedTable is a table that a flush writes. The store has the table only after its file is
+// closed, and Close waits for the filter.
 type flushedTable struct {
 	vfs.File
 	durable chan struct{} // or nil
@@ -90,8 +90,8 @@ func (t *flushedTable) Close() error {
 	return t.File.Close()
 }
 
-// flushing is called when a flush has created a table; Pebble is not locked. The filter becomes durable
-// while the flush writes.
+// flushing is called when a flush has created a table; Pebble is not locked. While the flush writes,
+// the filter becomes durable.
 func (s *loggedStore) flushing(path string) {
 	g := s.guard.Load()
 	t, ok := s.flushed.LoadAndDelete(path)
@@ -147,7 +147,8 @@ func (s *loggedStore) close() (err error) {
 }
 
 // readLog reads the WAL. It comes before open: as soon as the store is open, its WAL may be gone.
-// Without the lock, a process that has the store open could write to a file of it that has been read.
+// Without the lock, a process that has the store open could write to a file of the WAL that has been
+// read already.
 func (s *loggedStore) readLog() (err error) {
 	if o := s.options; o.Lock == nil {
 		if _, err := o.FS.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +163,7 @@ func (s *loggedStore) readLog() (err error) {
 	return nil
 }
 
-// readFiles reads the files of the WAL, of which Pebble need not read all.
+// readFiles reads all files of the WAL, also those that Pebble does not need to read.
 func (s *loggedStore) readFiles() error {
 	logs, err := wal.Scan(s.walDirs()...)
 	if err != nil {
@@ -177,8 +178,8 @@ func (s *loggedStore) readFiles() error {
 	return nil
 }
 
-// walDirs returns where Pebble looks for the WAL. It makes what is not there yet, such as when failover
-// is turned on. Were one missing, epochs would be missing.
+// walDirs returns where Pebble looks for the WAL. It makes directories that do not exist yet, such
+// as when failover has just been turned on. Without one of the directories, epochs would be missing.
 func (s *loggedStore) walDirs() []wal.Dir {
 	const store = "{store_path}"
 	in := func(dir string) string {
@@ -205,8 +206,8 @@ func (s *loggedStore) walDirs() []wal.Dir {
 	})
 }
 
-// readFile reads a file of the WAL to where Pebble does: a damaged record is the end, or Pebble does not
-// open the store.
+// readFile reads a file of the WAL up to the place where Pebble stops. A damaged record ends the
+// file; if it should not, Pebble refuses to open the store.
 func (s *loggedStore) readFile(l wal.LogicalLog) (err error) {
 	r := l.OpenForRead()
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -244,8 +245,8 @@ func (s *loggedStore) readFile(l wal.LogicalLog) (err error) {
 	}
 }
 
-// narrow takes from the permissions of the filter what the files of the store do not have. A new store
-// gets those that the umask leaves, as the filter does.
+// narrow takes the permissions from the filter that the files of the store do not have. A new store
+// gets the permissions that the umask leaves, and so does its filter.
 func (s *loggedStore) narrow(g *guard.Options) error {
 	fsys := s.options.FS
 	names, err := fsys.List(s.dir)

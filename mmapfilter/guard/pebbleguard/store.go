@@ -36,7 +36,8 @@ func after(prefix []byte) []byte {
 
 var owner = []byte(guard.OwnerName)
 
-// prefixOf returns what the key of an entry has before it.
+// prefixOf returns the prefix of an entry's key. The prefix of the owner does not depend on
+// the options.
 func (s *store) prefixOf(entry []byte) []byte {
 	if string(entry) == guard.OwnerKey {
 		return owner[:len(owner)-len(entry)]
@@ -54,13 +55,13 @@ func (s *store) entry(key []byte) []byte {
 	return key[len(s.prefix):]
 }
 
-// reserved reports whether a key is that of an entry.
+// reserved reports whether a key is the key of an entry.
 func (s *store) reserved(key []byte) bool {
 	return bytes.HasPrefix(key, s.prefix) || bytes.Equal(key, owner)
 }
 
-// overlaps reports whether the keys from start up to end may have entries among them. A nil end is
-// after all keys.
+// overlaps reports whether the keys from start up to end may have entries among them. If end is
+// nil, the range has all keys from start on.
 func (s *store) overlaps(start, end []byte) bool {
 	return (s.end == nil || bytes.Compare(start, s.end) < 0) && (end == nil || bytes.Compare(end, s.prefix) > 0)
 }
@@ -127,7 +128,8 @@ func (s *store) Write(c guard.Changes) error {
 		}
 		return s.db.Flush()
 	}
-	// The log is in the order of the commits: what came before is durable with this.
+	// The log is in the order of the commits, so all earlier commits become durable with
+	// this one.
 	return b.Commit(pebble.Sync)
 }
 

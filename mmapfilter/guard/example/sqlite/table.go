@@ -1,5 +1,5 @@
 // Package sqlite is an example: it puts a guard in front of a table of SQLite, as a program does for a
-// store that no package wraps. The table passes the tests of the guards that there are.
+// store that no package wraps. The table passes the same tests as the other guards.
 package sqlite
 
 import (
@@ -129,7 +129,7 @@ func (r *reader) get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// snapshot begins a read transaction. A query makes it one of this instant: BEGIN alone does not.
+// snapshot begins a read transaction. The query fixes its instant, which BEGIN alone does not.
 func (t *table) snapshot() (*sql.Tx, error) {
 	tx, err := t.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
