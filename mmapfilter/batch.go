@@ -10,9 +10,9 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 }
 
 // InsertUniqueBatch does [Filter.InsertUnique] for keys in order and stops at the first error. It
-// returns for how many keys it has done so; added[i] says whether it has added keys[i]. added must be
-// at least as long as keys. Each key is one step: of several goroutines that have the same key, exactly
-// one adds it. It is faster than single calls.
+// returns how many keys it has done; added[i] says whether it has added keys[i]. added must be at
+// least as long as keys. Each key is one atomic step: if several goroutines have the same key,
+// exactly one of them adds it. A batch is faster than single calls.
 func (f *Filter) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
 	b := batch{filter: f, keys: keys, n: len(keys), unique: true, added: added[:len(keys)]}
 	return b.insert()
@@ -74,8 +74,8 @@ func (b *batch) insertInto(o *openFile) error {
 	return nil
 }
 
-// own returns what stands in the file for the writer.Batch keys after the first ones, or for all if
-// there are fewer, up to one that belongs to another shard.
+// own returns the hashes that stand in this file for the next keys from number first on: at most
+// writer.Batch of them, and only up to a key that belongs to another shard.
 func (b *batch) own(first int, to *[writer.Batch]uint64) []uint64 {
 	n := min(writer.Batch, b.n-first)
 	for i := range n {

@@ -13,13 +13,13 @@ import (
 // ranges over keys once and retains none, so the sequence may reuse a key's memory once the next
 // key is requested. If a filter exists at path, Build replaces it once the new one is complete and
 // durable; readers of the old one learn of it, see [ErrSuperseded]. The new file gets the owner,
-// group and permissions of the old one; [Stats.Warning] names those that this process may not set.
-// An empty file is replaced too. Build replaces anything else only with [Options.Overwrite], and never
-// what is not a regular file, such as a device.
+// group and permissions of the old one; [Stats.Warning] names those of the three that this process
+// may not set. An empty file is replaced too. Build replaces anything else only with
+// [Options.Overwrite], and never what is not a regular file, such as a device.
 //
-// If the old file keeps its hashes, or grows by itself, so does the new one. It goes on with the
-// sequence of the old one ([Filter.DurableSeq], [Filter.DurableOps]), so the keys must include what
-// was done up to there.
+// If the old file keeps its hashes, or grows by itself, so does the new one. The new file continues
+// the sequence of the old one ([Filter.DurableSeq], [Filter.DurableOps]), so the keys must include
+// the operations up to that point.
 //
 // The file depends only on the options and the keys, not on the order of the keys or the number
 // of workers. (With [Options.KeepHashes] it also names its NAME.hashes, which is different each
@@ -93,7 +93,7 @@ func superblockAt(path string) *layout.Superblock {
 			return head.Superblock
 		}
 		if _, err := recoverFile(path, false, replayLog); err != nil {
-			return head.Superblock // the build will say why, or replace it
+			return head.Superblock // the build will report the error, or replace the file
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ package mmapfilter
 // does nothing and returns nil.
 //
 // If the filter is open for writing, Close commits and checkpoints, which leaves one complete
-// file, and removes the log. The error is that of these steps, [ErrCorrupt] if the file has been cut
-// short, or else the one that [Filter.Err] returned before.
+// file, and removes the log. Close returns the error of these steps; [ErrCorrupt] if the file has
+// been cut short; or else the error that [Filter.Err] returned before.
 func (f *Filter) Close() error {
 	if f.closed.Swap(true) {
 		return nil
@@ -39,6 +39,6 @@ func (f *Filter) Close() error {
 	if err == nil {
 		err = o.err()
 	}
-	o.release() // last: what reads the file would map a page of it again
+	o.release() // last: a later read of the file would map a page of it again
 	return err
 }

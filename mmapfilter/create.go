@@ -15,9 +15,9 @@ import (
 )
 
 // Create makes an empty filter at path and opens it as [Open] does. [Options.Capacity] is
-// required. If a file exists at path, the error is fs.ErrExist, whatever [Options.Overwrite] says. If
-// the log or the hashes of another filter are beside it, as when that was at path and has been moved,
-// the error is a [*ForeignError].
+// required. If a file exists at path, the error is fs.ErrExist, whatever [Options.Overwrite] says.
+// If the log or the hashes of another filter are beside path, since that filter was at path and has
+// been moved, the error is a [*ForeignError].
 //
 // If Create fails it leaves nothing behind. The exception is an error that says the new filter
 // is complete: the filter is at path, but could not be opened or may not survive a power loss.
@@ -37,8 +37,8 @@ func Create(path string, opts *Options) (*Filter, error) {
 }
 
 // OpenOrCreate opens the filter at path as [Open] does, with oo, or creates it first as [Create] does,
-// with o, if there is no file. If several processes do this at once, one of them creates it. A filter
-// that is there need not be as o says; [Filter.Stats] tells what it is like.
+// with o, if there is no file. If several processes do this at once, one of them creates it. A
+// filter that exists already may differ from o; [Filter.Stats] describes it.
 func OpenOrCreate(path string, o *Options, oo *OpenOptions) (*Filter, error) {
 	options, err := o.creating()
 	if err != nil {
@@ -128,8 +128,8 @@ func randomUUID() (uuid [16]byte) {
 //
 // If the writer of the file has died, Open recovers the file first; [Stats.Recovery] says what
 // was found. On Linux, the first commit to a sealed file drops it from the page cache, which takes
-// longer the more of it is in memory. If most of it was, the file is read again in the background,
-// unless Close made the commit (rule R4).
+// longer the more of it is in memory. If most of the file was in memory, it is read again in the
+// background, unless Close made the commit (rule R4).
 //
 // The file is mapped twice, for lookups and for stores. The resident set size (RSS) of the
 // process may count its pages twice; the proportional set size (PSS) counts them once.
@@ -171,7 +171,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		err = fault
 	}
 	if err == nil {
-		err = osfile.EndRebuild(files.Path()) // one that was cut off
+		err = osfile.EndRebuild(files.Path()) // the file of a rebuild that was cut off
 	}
 	if err == nil {
 		err = files.Serve()
@@ -194,7 +194,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	o.grows = rebuild.GrowthOf(sb)
 	w.Compact(o.grows.Compacts())
 	if report := opts.OnError; report != nil {
-		o.work.OnError = func(err error) { go report(err) } // what goes on by itself does not wait for it
+		o.work.OnError = func(err error) { go report(err) } // the background does not wait for it
 	}
 	o.work.KeepMapping() // adopted
 	w.Work = o.work

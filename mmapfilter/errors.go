@@ -39,9 +39,10 @@ var (
 	// ErrBusy is returned by a call that needs a file that does not change, if a writer has the
 	// file open or changed it meanwhile. Such calls are [Verify] and opening with [ResidencyHeap].
 	ErrBusy = recovery.ErrChanging
-	// ErrNoHashes is returned by what needs the hashes of a filter's items if the filter does not
-	// keep them (see [Options.KeepHashes]), or if its NAME.hashes is missing, damaged, or that of
-	// another filter or another time. A recovery.HashesError says which.
+	// ErrNoHashes is returned by calls that need the hashes of a filter, if the filter does not
+	// keep them (see [Options.KeepHashes]), or if its NAME.hashes is missing or damaged, or
+	// belongs to another filter or to this one at another time. A recovery.HashesError says
+	// which.
 	ErrNoHashes = recovery.ErrHashes
 	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
 	ErrOtherSeed = errors.New("filters with different seeds cannot be merged")
@@ -54,11 +55,12 @@ var (
 	// ErrSuperseded is the [Filter.Err] of a filter that was opened for reading, once [Build],
 	// [Merge], [Repair], [Install] or [Filter.Rebuild] has put another file in the place of its
 	// file (K4 of package recovery). It answers "maybe" to every key that it does not find. Open it
-	// again, or use [Follow]. A copy in the heap does not change, and so does not tell.
+	// again, or use [Follow]. A filter with [ResidencyHeap] is a copy and never returns it.
 	ErrSuperseded = errors.New("another file has taken the place of this one (K4)")
 	// ErrReplaced is returned by a filter that is open for writing if somebody has removed its file, or
-	// put another one in its place. The next commit, at the latest, ends the filter with it; from then
-	// on the error matches [ErrFailed], too. Operations since the commit before that may be lost.
+	// put another one in its place. The filter fails with this error at the next commit at the
+	// latest; from then on the error matches [ErrFailed] too. Operations since the last commit that
+	// succeeded may be lost.
 	ErrReplaced = recovery.ErrReplaced
 	// ErrCorrupt is returned when the file or its log is damaged, cut short, or not a
 	// filter file (C5). [CorruptError] matches it and says where.
@@ -72,13 +74,13 @@ var (
 // [ErrCorrupt].
 type CorruptError = layout.CorruptError
 
-// A ForeignError names a file that a new filter would have destroyed, though it does not replace it:
-// what is at its path and is neither empty nor a filter; or the log or the hashes of another filter,
-// beside the path. Nothing has changed. See [Options.Overwrite].
+// A ForeignError names a file that a new filter would have destroyed although it does not replace
+// it: a file at its path that is neither empty nor a filter; or the log or the hashes of another
+// filter beside the path. Nothing has changed. See [Options.Overwrite].
 type ForeignError = recovery.ForeignError
 
-// An OpError says which operation on which file has failed. Errors of the system that name the file say
-// so themselves, as an [*fs.PathError].
+// An OpError says which operation on which file has failed. Errors of the system that name the file
+// are an [*fs.PathError] and need no OpError.
 type OpError = osfile.OpError
 
 // A CompleteError says that a new file is in its place, and complete, but that something failed

@@ -26,8 +26,8 @@ import (
 //
 // The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: note a
 // position with [Filter.SyncAt] after it. If it is cut off, by an error, a cancelled context or a
-// crash, call it again: it goes on with what is left. The errors are [ErrNoHashes] and those of
-// [Filter.Delete].
+// crash, call it again: it goes on with the remaining items. The errors are [ErrNoHashes] and
+// those of [Filter.Delete].
 func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err error) {
 	o, err := f.writable()
 	if err != nil {

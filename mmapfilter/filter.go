@@ -24,17 +24,18 @@ type Filter struct {
 	hash  layout.Hasher
 	shard layout.Shard
 
-	// direct answers lookups of single keys. It adds as few instructions as possible: out of the
-	// cache, they cost as much as the lookup itself.
+	// direct answers lookups of single keys. It adds as few instructions as possible to a
+	// lookup: if the line is in the cache, the instructions around the lookup cost as much as
+	// the lookup itself.
 	direct atomic.Pointer[layout.Direct]
-	// own is direct for hashes that stand for keys in this file (see layout.Shard). It is the same
-	// unless the file is a shard.
+	// own is direct for hashes that stand for keys in this file (see layout.Shard). Unless the
+	// file is a shard, own and direct are the same.
 	own atomic.Pointer[layout.Direct]
 	// open is nil once the filter is closed. A lookup loads it once and uses the openFile that it
 	// got; Close never takes memory away from such a lookup.
 	open atomic.Pointer[openFile]
 
-	// Len and Cap for when open is nil. Close stores them.
+	// Close stores Len and Cap here, for calls after open is nil.
 	lastLen, lastCap atomic.Uint64
 
 	growth growth
@@ -48,7 +49,7 @@ type growth struct {
 	sync.Mutex                 // held by a rebuild or an expiry, and by Close
 	life       context.Context // ends, with the cause ErrClosed, when the filter is closed
 	end        func()
-	calls      context.Context // ends before: of the calls of Rebuild and ExpireBefore
+	calls      context.Context // ends before life: the context of calls of Rebuild and ExpireBefore
 	endCalls   context.CancelFunc
 	auto       autoGrowth
 }
@@ -68,8 +69,8 @@ func (g *growth) call(ctx context.Context) (context.Context, context.CancelFunc)
 type autoGrowth struct {
 	sync.Mutex
 	done   chan struct{}   // closed when the growth that is under way ends; nil if there is none
-	full   *openFile       // in which an insert has found no room when it began, or nil: another file takes its place
-	finish bool            // Close waits for that
+	full   *openFile       // the file in which an insert found no room before this growth, or nil
+	finish bool            // Close waits for the growth
 	failed error           // of the last one, or nil
 	under  context.Context // of the Rebuild from Keys that is under way; see comesFirst
 	again  chan struct{}   // closed when inserts that wait for room are to be tried again; or nil
@@ -79,7 +80,8 @@ type autoGrowth struct {
 	took       time.Duration
 }
 
-// goesOn notes the context of the Rebuild from Keys that is under way, or one that never ends.
+// goesOn notes the context of the Rebuild from Keys that is under way, or a context that never
+// ends if there is none.
 func (a *autoGrowth) goesOn(ctx context.Context) {
 	a.Lock()
 	a.under = ctx
@@ -87,7 +89,7 @@ func (a *autoGrowth) goesOn(ctx context.Context) {
 	a.tryAgain()
 }
 
-// tryAgain has inserts that wait for room be tried again.
+// tryAgain makes inserts that wait for room try again.
 func (a *autoGrowth) tryAgain() {
 	a.Lock()
 	defer a.Unlock()
@@ -97,8 +99,9 @@ func (a *autoGrowth) tryAgain() {
 	}
 }
 
-// comesFirst returns the context of the Rebuild for which a growth waits, or one that never ends; and
-// what is closed when that may have changed, or another file is in use.
+// comesFirst returns the context of the Rebuild for which a growth waits, or a context that never
+// ends. It also returns a channel that is closed when that Rebuild may have ended or another file is
+// in use.
 func (a *autoGrowth) comesFirst() (under context.Context, again <-chan struct{}) {
 	a.Lock()
 	defer a.Unlock()
@@ -134,8 +137,8 @@ type openFile struct {
 	rebuilds uint64 // since the filter was opened
 	grows    rebuild.Growth
 
-	// unrecovered means that the writer died, nobody has recovered the file, and it is served all
-	// the same (see OpenOptions.ServeUnrecovered). Every answer is "maybe".
+	// unrecovered means that the writer died, nobody has recovered the file, and
+	// OpenOptions.ServeUnrecovered is set. Every answer is "maybe".
 	unrecovered bool
 
 	wake chan<- struct{} // wakes the follower that uses the file, or nil; see notice
@@ -149,7 +152,7 @@ type openFile struct {
 // maybe answers for a filter that has no file to look in (C1).
 var maybe = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return true })
 
-// answer sets what answers lookups of single keys.
+// answer sets direct and own, which answer lookups of single keys.
 func (f *Filter) answer(direct, own *layout.Direct) {
 	f.direct.Store(direct)
 	f.own.Store(own)
@@ -187,7 +190,7 @@ func (f *Filter) writable() (*openFile, error) {
 	return f.live()
 }
 
-// live is writable, also while Close finishes a rebuild.
+// live is like writable, but also succeeds while Close finishes a rebuild.
 func (f *Filter) live() (*openFile, error) {
 	o := f.open.Load()
 	switch {
@@ -231,10 +234,11 @@ func (o *openFile) superseded() bool {
 	return epoch == layout.Superseded
 }
 
-// Len returns the number of items in the file: keys in the filter, with each equal key counted. A
-// key that leans on the item of another does not count (see [Filter.InsertUnique]), and one whose
-// delete waits does (see [Filter.Delete]), until a rebuild. If another process writes to the file,
-// Len is the number at the last checkpoint. After Close it is the number at Close.
+// Len returns the number of items in the file: keys in the filter, with each equal key counted.
+// Until a rebuild, a key that leans on the item of another key does not count (see
+// [Filter.InsertUnique]), and a key whose delete waits does (see [Filter.Delete]). If another
+// process writes to the file, Len is the number at the last checkpoint. After Close it is the
+// number at Close.
 func (f *Filter) Len() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.len()

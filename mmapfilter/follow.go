@@ -29,9 +29,9 @@ type Follower struct {
 	path string // absolute: the working directory may change
 	opts OpenOptions
 
-	// filter is the newest one. A lookup loads it once. The follower does not close it when another
-	// takes its place, since lookups in progress would then answer only "maybe"; its mapping goes
-	// when the last of them lets go of it.
+	// filter is the newest filter. A lookup loads the pointer once. The follower does not close an
+	// old filter when another takes its place, since lookups in progress would then answer only
+	// "maybe"; the mapping goes after the last of these lookups.
 	filter atomic.Pointer[Filter]
 	closed atomic.Bool
 
@@ -110,14 +110,15 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	return f, nil
 }
 
-// followShard follows a file for a set, which looks. If the file cannot be opened, it waits for another.
+// followShard follows a file for a set, which calls Refresh. If the file cannot be opened, the
+// follower waits for another one.
 func followShard(s bridge.ShardFile) *Follower {
 	f := &Follower{path: s.Path, opts: *s.Opts.(*OpenOptions), wake: s.Wake, life: s.Life, fits: s.Fits}
 	f.begin()
 	return f
 }
 
-// begin opens the file at the path. If that fails, the follower waits for one.
+// begin opens the file at the path. If that fails, the follower waits for a file.
 func (f *Follower) begin() error {
 	filter, err := f.open()
 	if err != nil {
@@ -129,7 +130,7 @@ func (f *Follower) begin() error {
 }
 
 // awaits reports whether the file that is to take the place of the filter's does not have its name yet.
-// If the mark has been taken back, the next one wakes the follower again.
+// If the file is not superseded any more, the next mark wakes the follower again.
 func (f *Filter) awaits() bool {
 	o := f.open.Load()
 	if o == nil || o.superseded() {
@@ -171,8 +172,8 @@ func (f *Follower) open() (*Filter, error) {
 	}
 }
 
-// verify verifies the file, unless it has a writer, or answers "maybe" to every key. It returns ErrBusy
-// if the file has changed, or another one is at its path, since it was opened.
+// verify verifies the file, unless it has a writer, or answers "maybe" to every key. It returns
+// ErrBusy if the file has changed since it was opened, or if another file is at its path now.
 func (o *openFile) verify(ctx context.Context) error {
 	if o.unrecovered {
 		return nil
@@ -262,8 +263,8 @@ func (f *Follower) look(o *openFile) (*Filter, error) {
 // replaced reports whether the file at the path is not the file of o and must be opened.
 //
 // The system reuses an inode number once its file is gone. A mapping keeps its file, and so the
-// number, even after the descriptor is closed. A copy in the heap keeps nothing, so replaced
-// also compares its superblock and modification time.
+// number, even after the descriptor is closed. A copy in the heap does not keep its file, so
+// replaced also compares superblock and modification time.
 func (f *Follower) replaced(o *openFile) (bool, error) {
 	info, err := os.Stat(f.path)
 	switch {
@@ -287,7 +288,7 @@ func (f *Follower) replaced(o *openFile) (bool, error) {
 }
 
 // overwritten reports whether the mapped file, now of the given size, has been overwritten with
-// one that o would misread. A writer changes neither the geometry nor the seed, nor which shard it is.
+// one that o would misread. A writer never changes the geometry, the seed or the shard of a file.
 func (o *openFile) overwritten(size int64) (other bool, err error) {
 	fault := osfile.Catch(o.mapping.Data, func() {
 		_, sb, geometry, newestErr := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime]))
@@ -332,8 +333,8 @@ func (f *Follower) Filter() *Filter { return f.filter.Load() }
 
 // Err returns the error that limits the follower, or nil: what [Filter.Err] returns for the file in
 // use; or else why the last look refused the file at the path, or [ErrNeedsRecovery] if that look
-// found that the writer of the file in use has died. A look that succeeds clears the latter two. If
-// the file in use is [ErrSuperseded] and the new one is refused, it is both errors. While the
+// found that the writer of the file in use has died. A look that succeeds clears both of these. If
+// the file in use is [ErrSuperseded] and the new one is refused, Err returns both errors. While the
 // follower waits for a file (see [OpenOptions.WaitForFile]), Err says why there is none. After
 // Close it is [ErrClosed].
 func (f *Follower) Err() error {

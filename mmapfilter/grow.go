@@ -10,8 +10,9 @@ import (
 )
 
 // After a growth has failed, the next one is tried when the number of items has changed by 1 in
-// retryShare of the capacity, or once retryAfter times as long has passed as the last one took, and at
-// least retryLeast: a try may write a whole file, and without a pause each operation would begin one.
+// retryShare of the capacity, or after a pause of retryAfter times the duration of the failed try,
+// and at least retryLeast: a try may write a whole file, and without a pause each operation would
+// begin one.
 const (
 	retryShare = 64
 	retryAfter = 8
@@ -32,10 +33,10 @@ func (f *Filter) deleted(o *openFile) {
 	}
 }
 
-// resize rebuilds the filter in the background, unless that has failed recently. full says that an
-// insert has found no room. It returns a channel that is closed when the rebuild has ended, and whether
-// that makes room in place of o; or nil if it begins none. If another file is in use by now, ends is nil
-// and makesRoom is true.
+// resize rebuilds the filter in the background, unless a rebuild has failed recently. full says that
+// an insert has found no room in o. ends is closed when the rebuild has ended, or is nil if there is
+// none; makesRoom says that the rebuild makes room for the insert. If another file than o is in use
+// by now, ends is nil and makesRoom is true.
 func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom bool) {
 	a := &f.growth.auto
 	a.Lock()
@@ -46,7 +47,7 @@ func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom
 	items := o.work.Writer.Len()
 	apart := max(items, a.failedAt) - min(items, a.failedAt)
 	again := apart >= max(o.superblock.Capacity()/retryShare, 1) || time.Since(a.failedTime) > max(retryAfter*a.took, retryLeast)
-	failed := a.failed != nil && !(full && a.failed == errCopies) // that it cannot shrink is no reason
+	failed := a.failed != nil && !(full && a.failed == errCopies) // a filter that could not shrink may still grow
 	if f.open.Load() != o {
 		return nil, true
 	}
@@ -73,12 +74,12 @@ func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom
 	return done, full
 }
 
-// resizeNow rebuilds the filter until it has the right size; once while it is being closed, since what
-// comes meanwhile could make the next one due each time. If the items have no room in the new file,
-// since many of them are copies, it tries a larger one.
+// resizeNow rebuilds the filter until it has the right size. While the filter is being closed, it
+// does so only once, since operations that come meanwhile could make another rebuild due each time.
+// If the items have no room in the new file, because many of them are copies, it tries a larger one.
 func (f *Filter) resizeNow(full bool) (err error) {
 	const mostTries = 4
-	shrinks := !full // it is not to shrink again at once after it has grown
+	shrinks := !full // after a growth it must not shrink again at once
 	for due, larger := true, 0; due; {
 		err = f.rebuild(f.growth.life, func() *RebuildOptions {
 			o := f.open.Load()
@@ -91,7 +92,7 @@ func (f *Filter) resizeNow(full bool) (err error) {
 			if !due {
 				return nil
 			}
-			full := full && w.State().History.Waiting == 0 // otherwise there will be room without a growth
+			full := full && w.State().History.Waiting == 0 // if deletes wait, a rebuild makes room without a growth
 			return &RebuildOptions{capacityFor: func(items uint64) uint64 { return grows.Capacity(w, items, full) << larger }}
 		})
 		switch {
@@ -110,20 +111,21 @@ func (f *Filter) resizeNow(full bool) (err error) {
 	return nil
 }
 
-// small reports whether the filter has so few items that it should be smaller.
+// small reports whether the filter has so few items that it should be made smaller.
 func (f *Filter) small() bool {
 	o := f.open.Load()
 	return o != nil && o.grows.Small(o.work.Writer)
 }
 
-// errCopies is why a filter does not become smaller, which another try would not change.
+// errCopies says why a filter cannot become smaller. Another try would fail in the same
+// way.
 var errCopies = errors.New("the copies of its keys have no room in a smaller file")
 
-// A CopiesError says that there is no room for one more copy of a key, and would hardly be any in a
-// larger file: the key has as many as its lines can hold, and most entries of the stash are taken by
-// others of that kind; or the filter has grown to 64 times its items already. It matches [ErrFull].
+// A CopiesError says that there is no room for one more copy of a key, and that a larger file would
+// hardly have any: the key has as many copies as its lines can hold, and most entries of the stash
+// belong to such keys; or the filter has grown to 64 times its items already. It matches [ErrFull].
 type CopiesError struct {
-	Copies uint64 // items of the key, and of those that share lines and fingerprint with it (C7)
+	Copies uint64 // items of the key, and of keys that share lines and fingerprint with it (C7)
 }
 
 func (e *CopiesError) Error() string {
@@ -144,8 +146,8 @@ func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 	if failed == writer.ErrMoved || f.open.Load() != o || f.closed.Load() {
 		return nil
 	}
-	if o.work.Writer.CountFull() != nil { // it counts, now that it is not tried again
-		return nil // but a rebuild or Close has come before
+	if o.work.Writer.CountFull() != nil { // the insert is not tried again, so it counts
+		return nil // a rebuild or Close has come first: try again
 	}
 	switch {
 	case copies:
@@ -156,11 +158,12 @@ func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 	return ErrFull
 }
 
-// awaitRoom waits for the end of a growth; first for that of a rebuild that was begun for another
-// reason. If a Rebuild from Keys is under way, the growth waits for it. That one may wait for the
-// insert, since its keys come from the caller: so the insert does not wait beyond its context. The error
-// is why there will be no room. It is writer.ErrMoved if another file was in use: the insert is to be
-// tried again, even if that file could not get the name, and o is in use again.
+// awaitRoom waits for the end of a growth, after the end of a rebuild that was begun for another
+// reason. If a Rebuild from Keys is under way, the growth waits for it. But the Rebuild may wait for
+// the insert, since its keys come from the caller: so the insert waits no longer than the context of
+// the Rebuild lasts. The error says why there will be no room. It is writer.ErrMoved if another file
+// has been in use: then the insert must be tried again, even if that file could not get the name and
+// o is in use again.
 func (f *Filter) awaitRoom(o *openFile) error {
 	a := &f.growth.auto
 	for makesRoom := false; !makesRoom; {
@@ -179,7 +182,7 @@ func (f *Filter) awaitRoom(o *openFile) error {
 		case <-ends:
 		case <-again:
 			makesRoom = false
-		case <-f.growth.calls.Done(): // Close waits for what waits for the insert
+		case <-f.growth.calls.Done(): // Close may wait for a Rebuild that waits for this insert
 			return nil
 		case <-under.Done():
 			if now, _ := a.comesFirst(); now == under {
@@ -194,7 +197,8 @@ func (f *Filter) awaitRoom(o *openFile) error {
 }
 
 // finishResize ends a rebuild by which the filter shrinks or its history gets short again, if one is
-// under way or due. Otherwise a filter that is open for short times only would never come to its end.
+// under way or due. Without this, a filter that is only open for short times would never finish such
+// a rebuild.
 func (f *Filter) finishResize(o *openFile) {
 	a := &f.growth.auto
 	a.Lock()

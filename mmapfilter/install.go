@@ -10,24 +10,25 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Install puts the filter file at from, which another machine may have made, in the place of the
-// one at to, if there is one, and opens it there as [OpenReadOnly] does. It verifies the file (see
-// [Verify]), makes it durable, and renames it, so both paths must be on one file system. Its
-// NAME.hashes goes along, if it is there and belongs to the filter; that of the old file is
-// removed. Readers of the old file learn of the new one, see [ErrSuperseded]. The new file gets the
-// owner, group and permissions of the old one; [Stats.Warning] names those that this process may
-// not set. It keeps its own sequence ([Filter.DurableSeq]). progress, if not nil, is called as
-// [Verify] calls it.
+// Install moves the filter file at from, which another machine may have made, to the path to, and
+// opens it there as [OpenReadOnly] does. It replaces the filter file at to, if there is one. It
+// verifies the file (see [Verify]), makes it durable, and renames it, so both paths must be on one
+// file system. If the file has a NAME.hashes that belongs to it, Install moves that too. It
+// removes the NAME.hashes of the old file. Readers of the old file learn of the new one, see
+// [ErrSuperseded]. The new file gets the owner, group and permissions of the old one;
+// [Stats.Warning] names those of the three that this process may not set. The new file
+// keeps its own sequence ([Filter.DurableSeq]). progress, if not nil, is called as [Verify]
+// calls it.
 //
 // If Install fails, or the process dies, the file at to is the old one or the new one, and whole;
 // before the rename, the new one is at from, with its hashes, and is unchanged but for its owner,
 // group and permissions. An error that says that the new file is complete comes after the rename:
 // it may not survive a power loss, or is unknown to readers of the old file.
 //
-// The errors are those of Verify for the file at from, which must be sealed or clean: it is
-// [ErrNeedsRecovery] if its writer has died, and [ErrLocked] if it has one; ErrLocked if a writer
-// has the file at to open; a [*ForeignError] if the file at to is no filter, which is not replaced; and
-// those of the file system.
+// The file at from must be sealed or clean. The errors are those of Verify for this file,
+// [ErrNeedsRecovery] if its writer has died, and [ErrLocked] if it has a writer; ErrLocked if a
+// writer has the file at to open; a [*ForeignError] if the file at to is no filter, which Install
+// does not replace; and those of the file system.
 func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {
 	d, err := draftFrom(from)
 	if err != nil {

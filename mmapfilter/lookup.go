@@ -19,7 +19,8 @@ func (f *Filter) Hash(key []byte) uint64 { return f.hash.Hash(key) }
 // know, such as after [Filter.Close] (C1). Contains takes no lock, does not allocate and reads one
 // line of the file for most keys (rule R1).
 func (f *Filter) Contains(key []byte) bool {
-	// Usually assembly answers this (layout.Direct). What that leaves open comes to openFile.contains.
+	// Usually assembly answers (layout.Direct). It calls openFile.contains for lookups that it
+	// leaves open.
 	return f.direct.Load().Contains(key)
 }
 
@@ -32,8 +33,8 @@ func (f *Filter) ContainsString(key string) bool {
 // mixed as a hash: the top bits choose the line, and the bits below them make the fingerprint.
 func (f *Filter) ContainsHash(hash uint64) bool { return f.direct.Load().ContainsHash(hash) }
 
-// contains answers what a Direct leaves to Go: hashes that assembly does not settle, and all hashes if
-// the file is open for writing or Checked.
+// contains answers the lookups that a Direct leaves to Go: those that assembly leaves open, and all
+// lookups if the file is open for writing or Checked.
 func (o *openFile) contains(hash uint64) bool {
 	found := true
 	if o.checked {
@@ -117,7 +118,7 @@ func (o *openFile) containsAll(hashes []uint64, found []bool) {
 	case !o.checked:
 		o.lookUpAll(hashes, found)
 	case o.catch(func() { o.lookUpAll(hashes, found) }):
-		for i, h := range hashes { // one of them faults; the others get their answers
+		for i, h := range hashes { // one of the lookups faults; the other keys still get their answers
 			found[i] = o.contains(h)
 		}
 	}
@@ -140,8 +141,7 @@ func (o *openFile) unknown() bool {
 }
 
 // notice has the follower of the file look at its path at once, if another file has taken the place
-// of this one (R6). Lookups that found a key, or cannot deny it, call it. Each mark wakes the
-// follower once.
+// of this one (R6). Lookups that answer "maybe" call it. Each mark wakes the follower once.
 func (o *openFile) notice() {
 	if o.wake != nil && o.view.At(layout.WordRuntime+layout.RuntimeEpoch) == layout.Superseded && !o.told.Load() && o.told.CompareAndSwap(false, true) {
 		select {

@@ -16,21 +16,22 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Merge makes a sealed filter at path from the hashes that other filters have kept (K6), with the items
-// that their histories mean, each for itself (K7): all items or, with [Options.Distinct], one of each
-// group of equal ones. The inputs must have the same seed, which the new filter gets, and the same note
-// on how their keys were made ([Options.Normalisation]): otherwise a key that is made as the note of the
-// new filter says would not be found if another input had it. [Options.AnyNormalisation] allows other
-// notes. The inputs stay as they are; one of them may be at path and is then replaced, as [Build] does
-// it: then the new filter keeps its hashes, and grows if that one did. The items keep their ages.
+// Merge makes a sealed filter at path from the hashes that other filters have kept (K6), with the
+// items that the history of each input means (K7): all items or, with [Options.Distinct], one of
+// each group of equal items. The inputs must have the same seed, which the new filter gets, and the
+// same note on how their keys were made ([Options.Normalisation]): otherwise a key made as the note
+// of the new filter says might not be found although an input had it. [Options.AnyNormalisation]
+// allows other notes. The inputs stay as they are; one of them may be at path. Then the new filter
+// replaces it, as with [Build], keeps its hashes, and grows if the old one did. The items keep
+// their ages.
 //
 // A Capacity of 0 means the number of items; a FalsePositiveRate of 0, without FingerprintBits, the
 // smallest of the inputs' rates; and an empty Normalisation that of the first input. The same
 // options and inputs give the same bytes, also in NAME.hashes.
 //
 // The errors are those of Build; [ErrOtherSeed]; [ErrOtherNormalisation]; [ErrOtherShard];
-// [ErrNoHashes]; and [ErrBusy] if an input has a writer. One of an input is an [*fs.PathError] with its
-// path. An input whose writer has died is recovered first.
+// [ErrNoHashes]; and [ErrBusy] if an input has a writer. An error of an input is an [*fs.PathError]
+// with the path of the input. An input whose writer has died is recovered first.
 func Merge(ctx context.Context, path string, opts *Options, inputs ...string) error {
 	if err := opts.validate(); err != nil {
 		return about("merge", path, err)
@@ -106,9 +107,9 @@ func (in *mergeInputs) close() {
 	}
 }
 
-// openInputs opens the inputs of a merge, and checks that they fit together. Seed, shard and
-// normalisation become those of the first one, unless o has them. The caller closes what is open, also
-// after an error.
+// openInputs opens the inputs of a merge, and checks that they fit together. Unless o has them,
+// seed, shard and normalisation are taken from the first input. The caller closes the open inputs,
+// also after an error.
 func openInputs(path string, o *Options, inputs []string) (in mergeInputs, err error) {
 	in.identity = xxh3.New()
 	for i, input := range inputs {
@@ -147,7 +148,7 @@ func openInputs(path string, o *Options, inputs []string) (in mergeInputs, err e
 	return in, nil
 }
 
-// ofInput makes an error one of the file at a path.
+// ofInput adds the path of an input to an error.
 func ofInput(path string, err error) error {
 	if e := new(fs.PathError); errors.As(err, &e) && e.Path == path {
 		return err
@@ -206,14 +207,14 @@ func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 
 // Repair mends the filter at path from the hashes that it has kept (K6), if [Verify] finds it damaged,
 // or if it cannot be recovered: it builds the file anew, with the same capacity, rate, layout and
-// sequence, and replaces it as [Build] does. It reports whether that was needed. A filter whose writer
-// has died is recovered first, if that is possible; otherwise the new file has the operations of its
-// log, too, as far as the log goes on where NAME.hashes ends.
+// sequence, and replaces it as [Build] does. It reports whether a repair was needed. A filter whose
+// writer has died is recovered first, if possible. If not, the new file also has the operations of
+// the log, as far as the log continues NAME.hashes.
 //
-// If operations are lost, the filter is repaired and the error is a [*LostError]. If there is an intact
-// log whose operations cannot be joined, Repair changes nothing, and the error is [ErrCorrupt]. The
-// other errors are [ErrNoHashes], [ErrLocked], and those of Build. If no superblock is intact, nobody
-// knows what the hashes belong to: the error is ErrCorrupt.
+// If operations are lost, the filter is repaired and the error is a [*LostError]. If there is an
+// intact log that does not continue NAME.hashes, Repair changes nothing, and the error is
+// [ErrCorrupt]. The other errors are [ErrNoHashes], [ErrLocked], and those of Build. If no
+// superblock is intact, nobody knows what the hashes belong to: the error is ErrCorrupt.
 func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bool, err error) {
 	if opts == nil {
 		opts = new(RebuildOptions)
@@ -224,9 +225,9 @@ func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bo
 	return repaired, err
 }
 
-// A LostError says what a filter has lost that [Repair] has mended otherwise.
+// A LostError says which operations a filter has lost that [Repair] has mended.
 type LostError struct {
-	Operations uint64 // that are known to have been durable, at most
+	Operations uint64 // at most so many operations that were known to be durable are lost
 	Log        bool   // the log is lost or damaged, and with it any number of operations
 }
 
@@ -246,7 +247,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 			return nil, refused
 		}
 		r, err := replayLog(vol)
-		if err == nil && r.Recovered { // the log was there
+		if err == nil && r.Recovered { // there was a log
 			lost = LostError{}
 		}
 		return r, err
@@ -292,9 +293,9 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	return true, nil
 }
 
-// lostBefore returns what the files show to be lost before they are opened: for a file whose newest
-// superblock is damaged may look like one at rest, and opening it mends the superblock. It returns
-// an error if there is a log that nobody should remove.
+// lostBefore returns what the files show to be lost. Call it before the filter is opened: a file
+// whose newest superblock is damaged may look like a file at rest, and opening it mends the
+// superblock. It returns an error if there is a log that nobody should remove.
 func lostBefore(path string) (lost LostError, refused error) {
 	left, err := osfile.Salvage(path)
 	if err == nil {

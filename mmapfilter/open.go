@@ -37,7 +37,7 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 		failed := makeServable(path, opts)
 		held := new(LockedError)
 		errors.As(failed, &held)
-		if errors.Is(failed, ErrLocked) && !held.ReadLock { // another process recovers the file, or already writes to it
+		if errors.Is(failed, ErrLocked) && !held.ReadLock { // another process is recovering the file, or already writes to it
 			time.Sleep(time.Millisecond << tries)
 			failed = nil
 		}
@@ -59,8 +59,9 @@ func OpenReadOnly(path string, opts *OpenOptions) (*Filter, error) {
 	return newFilter(o), nil
 }
 
-// makeServable recovers the file at path. With NoRecover it only finds out whether another
-// process has locked the file and may be about to recover it; the error is then ErrLocked.
+// makeServable recovers the file at path. With NoRecover it only checks the lock: if
+// another process has locked the file, and so may be about to recover it, the error is
+// ErrLocked.
 func makeServable(path string, opts *OpenOptions) error {
 	if !opts.NoRecover {
 		_, err := recoverFile(path, opts.RequireHashes, replayLog)

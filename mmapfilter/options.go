@@ -16,14 +16,14 @@ import (
 // every machine.
 const DefaultSeed = 0x6d6d617066696c74
 
-// What the other fields of [Options] and [OpenOptions] are if they are 0.
+// The defaults of the other fields of [Options] and [OpenOptions].
 const (
 	defaultRate           = 0.01
 	defaultMemoryBudget   = 256 << 20
 	defaultCommitInterval = time.Second
 
 	// budgetPerWorker is room for a thousand buffers, one per partition: with fewer partitions, the
-	// one that a worker sorts would exceed the budget.
+	// partition that a worker sorts would exceed the budget.
 	budgetPerWorker = 1 << 20
 	minMemoryBudget = budgetPerWorker
 )
@@ -40,17 +40,17 @@ type Options struct {
 	// answered "maybe" when the filter holds Capacity keys, between 0 and 1. 0 means
 	// 0.01.
 	FalsePositiveRate float64
-	// Layout is the layout to use. Leave it layout.Auto, the zero value, which is layout.Compact: it is
-	// for all rates from 10 % and more down to 1 in 100 million, and lasts: neither its rate nor the
-	// number of lines that a lookup reads rises, however much is deleted and inserted. layout.Packed and
-	// layout.SemiSorted are the tables of the paper, for comparison with it. Every lookup of an absent
-	// key reads two buckets there. SemiSorted takes one bit less per key than Packed, but every change
-	// sorts four fingerprints.
+	// Layout is the layout to use. Leave it layout.Auto, the zero value, which chooses
+	// layout.Compact. Compact has all rates from more than 10 % down to 1 in 100 million. It lasts:
+	// however many keys are deleted and inserted, neither its rate nor the number of lines that a
+	// lookup reads rises. layout.Packed and layout.SemiSorted are the tables of the paper, for
+	// comparison with it. In these, every lookup of an absent key reads two buckets. SemiSorted
+	// takes one bit less per key than Packed, but every change sorts four fingerprints.
 	Layout layout.Kind
 	// FingerprintBits, if not 0, is the number f of bits in a fingerprint of Packed or SemiSorted and
-	// overrides FalsePositiveRate. One that is too short to tell the keys of a large filter apart makes
-	// the filter larger, or is refused. Compact has a free number of fingerprints, which follows from
-	// the rate, and refuses it.
+	// overrides FalsePositiveRate. If f is too small to tell the keys of a large filter apart, the
+	// filter becomes larger, or f is refused. Compact refuses FingerprintBits: its number of
+	// fingerprints follows from the rate.
 	FingerprintBits int
 	// BucketSize, if not 0, is the number b of slots in a bucket of Packed or SemiSorted.
 	BucketSize int
@@ -60,15 +60,15 @@ type Options struct {
 	// Normalisation is a note on how the keys were made from their source: at most 256 bytes of
 	// UTF-8 without zero bytes. The file stores it; the package does not interpret it.
 	Normalisation string
-	// AnyNormalisation allows [Merge] inputs with different notes. Set it if you know that their keys
-	// were made in the same way all the same.
+	// AnyNormalisation allows [Merge] inputs with different notes. Set it if you know that the keys
+	// were made in the same way although the notes differ.
 	AnyNormalisation bool
 
-	// Mode is the permission bits of the file, and of what is beside it: its log, NAME.hashes and
-	// temporary files get no more. As with os.OpenFile, the umask takes bits away. 0 means 0666. A
-	// file that replaces another gets the bits of that one, without those that Mode lacks. A rebuild
-	// and [Repair] keep what the file has. Windows knows only 0200, whether the file may be written to:
-	// who may read it is up to the directory there. It must have 0600.
+	// Mode is the permission bits of the file. The files beside it, its log, NAME.hashes and
+	// temporary files, get no more. As with os.OpenFile, the umask takes bits away. 0 means 0666. A
+	// file that replaces another gets the bits of the old file, without the bits that Mode lacks. A
+	// rebuild and [Repair] keep the bits of the file. Mode must include 0600. Windows knows only the
+	// bit 0200, which allows writing; there the directory decides who may read.
 	Mode fs.FileMode
 
 	// KeepHashes keeps the history of the filter, a hash for each insert and delete, in the file
@@ -79,13 +79,15 @@ type Options struct {
 	// AutoGrow, which implies KeepHashes, makes a filter that is open for writing grow by itself. At
 	// 90 % of its capacity it begins to be rebuilt with twice the capacity, while operations go on.
 	// An insert for which there is no room meanwhile waits. A filter that once held an eighth of its
-	// capacity, and then less, is rebuilt smaller, and one with a long history or many deletes that
-	// wait (see [Filter.Delete]) at its size. [Stats.GrowthErr] says why it cannot grow, if so.
+	// capacity, and then less, is rebuilt smaller. A filter with a long history or many deletes that
+	// wait (see [Filter.Delete]) is rebuilt at the same size. If the filter cannot grow,
+	// [Stats.GrowthErr] says why.
 	AutoGrow bool
 
-	// Overwrite lets Create, Build and Merge destroy what a new filter does not replace: a file at its
-	// path that is no filter (not in Create), and files beside it, with the names of its log and its
-	// hashes, that are not those of the filter at its path. Otherwise the error is a [*ForeignError].
+	// Overwrite lets Create, Build and Merge destroy files that the new filter does not replace: a
+	// file at its path that is no filter (not in Create), and files with the names of its log and
+	// its hashes that do not belong to the filter at its path. Otherwise the error is a
+	// [*ForeignError].
 	Overwrite bool
 	// MinKeys makes Build and Merge fail with [ErrFewKeys], and replace nothing, if the new filter would
 	// have fewer items.
@@ -111,7 +113,7 @@ type Options struct {
 	// total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
 
-	// The file is a shard, and has this identity if that is not 0.
+	// If set, the file is this shard, with this identity unless it is 0.
 	shard    layout.Shard
 	identity uint64
 }
@@ -196,7 +198,7 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// keepAs has the new filter keep its hashes, and grow, if the one does whose place it takes.
+// keepAs has the new filter keep its hashes, and grow, if the filter that it replaces does.
 func (o *Options) keepAs(replaced *layout.Superblock) {
 	o.KeepHashes = o.KeepHashes || replaced.KeepsHashes()
 	o.AutoGrow = o.AutoGrow || replaced.Grows()
@@ -214,10 +216,11 @@ func (o *Options) wish(capacity uint64) build.Wish {
 type Residency uint8
 
 const (
-	// ResidencyDefault maps the file. A lookup whose page is not in memory reads what is around it,
-	// too: on Linux a few MiB, in large pages if the file system has them. A file that is not sealed
-	// is mapped as with ResidencyRandom, and so is one that is larger than the memory that the process
-	// may have (on Linux, control groups counted). [Filter.Warm] reads the rest.
+	// ResidencyDefault maps the file. A lookup whose page is not in memory also reads the pages
+	// around it: on Linux a few MiB, in large pages if the file system has them. A file that is not
+	// sealed is mapped as with ResidencyRandom. So is a file that is larger than the memory that
+	// the process may have; on Linux, this takes the limits of control groups into account.
+	// [Filter.Warm] reads the rest.
 	ResidencyDefault Residency = iota
 	// ResidencyRandom maps the file and turns read-ahead off: a lookup whose page is
 	// not in memory reads one page.
@@ -256,7 +259,8 @@ type OpenOptions struct {
 	// while it was mapped, or if its disk fails. If the cut falls within a page, that page causes
 	// no fault: its lost part reads as zeros, and keys whose line was there are answered "certainly
 	// not". Checked makes single lookups slower, most of all when the filter is not in the cache,
-	// since the processor cannot overlap them. In a batch it costs next to nothing.
+	// since the processor cannot overlap checked lookups. In a batch it costs next to
+	// nothing.
 	Checked bool
 	// CommitInterval is how long after an operation the filter commits by itself if
 	// [Filter.Sync] is not called; 0 means one second. If it is negative, no timer
@@ -268,26 +272,26 @@ type OpenOptions struct {
 	// less than 16 MiB and no more than 128 MiB, or to an eighth of the lines, up to 1 GiB. When
 	// half of the log is nearly full, a checkpoint writes most of the filter. Operations go on
 	// meanwhile, in the other half. A larger log means fewer checkpoints, and a longer recovery, which
-	// writes every page that the log changes. A log of a size that is given is made whole when the
-	// first operation comes, which waits for it.
+	// writes every page that the log changes. If LogBytes is not 0, the first operation makes the
+	// log in its full size, and waits for that.
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
 	// they are lost. Without it, such a filter works; it only cannot be rebuilt. With it, and with
 	// [Options.AutoGrow], operations whose hashes cannot be written fail, once the log is full, with
 	// the error of the disk, and can be tried again; without either, a filter goes on and loses its
-	// hashes. So does one that OpenReadOnly or Follow recovers without either.
+	// hashes. A filter that OpenReadOnly or Follow recovers without either loses them too.
 	RequireHashes bool
-	// OnError, if not nil, is called with the errors of what a filter that is open for writing does by
-	// itself: a commit at the end of CommitInterval, a checkpoint, a growth. Each call has a goroutine
-	// of its own.
+	// OnError, if not nil, is called with the errors of work that a filter that is open for writing
+	// does in the background: a commit at the end of CommitInterval, a checkpoint, a growth. Each
+	// call runs in its own goroutine.
 	OnError func(error)
 	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. They then refuse a file
 	// whose writer has died with [ErrNeedsRecovery].
 	NoRecover bool
-	// ServeUnrecovered makes OpenReadOnly and Follow open such a file even if it cannot or must not
-	// be recovered. Since nobody knows what it lacks, every answer is "maybe", Count returns its
-	// bound, and Err is ErrNeedsRecovery. A [Follower] switches to the file once it has been
-	// recovered; a Filter must be opened again.
+	// ServeUnrecovered makes OpenReadOnly and Follow open a file whose writer has died even if it
+	// cannot or must not be recovered. Since nobody knows which keys it lacks, every answer is
+	// "maybe", Count returns its bound, and Err is ErrNeedsRecovery. A [Follower] switches to the
+	// file once it has been recovered; a Filter must be opened again.
 	ServeUnrecovered bool
 	// WaitForFile makes [Follow] and sets.Follow wait for a file that does not exist yet. Until it
 	// exists, every answer is "maybe" and [Follower.Err] is fs.ErrNotExist.
@@ -300,9 +304,9 @@ type OpenOptions struct {
 	// first one too, which takes as long as reading the whole file: see [Verify]. Meanwhile the old
 	// file answers. If the new one is damaged, the old one stays in use, Err is a [*CorruptError]
 	// that names the damaged one, and every look verifies again. In a sealed file any changed byte
-	// is found. A file that is clean has no checksums for its lines: only their structure and the
-	// number of items are checked. A file that a writer has open cannot be verified, and is used as
-	// it is. Kept hashes are not compared. What happens to a file in use later is not noticed.
+	// is found. A clean file has no checksums for its lines: only their structure and the number of
+	// items are checked. A file that a writer has open cannot be verified, and is used as it is.
+	// Kept hashes are not compared. Later damage to a file in use is not noticed.
 	VerifyBeforeSwitch bool
 	// Progress, if not nil, is called while ResidencyPopulate, ResidencyLock, ResidencyHeap or
 	// [Filter.Warm] reads the file, with the bytes read so far and the total.

@@ -32,8 +32,8 @@ type Plan struct {
 // Plan works out the filter that the options describe. If they cannot be met, the error is an
 // [*OptionError].
 //
-// Of the parameters of the layout and the design loads whose predicted rate is at most the requested
-// one, Plan takes those of the smallest filter.
+// Among all parameters of the layout and design loads whose predicted rate is at most the requested
+// rate, Plan takes those that give the smallest filter.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.validate(); err != nil {
 		return Plan{}, err
@@ -42,7 +42,8 @@ func (o *Options) Plan() (Plan, error) {
 	return d.plan(d.Capacity)
 }
 
-// plan is Plan for valid options with defaults, and a capacity that may be a count of keys.
+// plan is Plan for valid options with defaults. capacity may be the Capacity or a count of
+// keys.
 func (o *Options) plan(capacity uint64) (Plan, error) {
 	size, refused := o.wish(capacity).Size()
 	if refused != nil {
@@ -100,7 +101,7 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	return sb
 }
 
-// buildingShard returns what building a shard of a set needs.
+// buildingShard returns the configuration for building a shard of a set.
 func (o *Options) buildingShard(shard layout.Shard) (build.Config, error) {
 	if err := o.validate(); err != nil {
 		return build.Config{}, err

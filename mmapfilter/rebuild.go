@@ -11,59 +11,60 @@ import (
 )
 
 // RebuildOptions describe the file that [Filter.Rebuild] makes. A nil *RebuildOptions and the zero
-// value mean one like the old one.
+// value mean a file like the old one.
 type RebuildOptions struct {
-	// Capacity is the number of keys that the filter is sized for. 0 means that of the old file, or
-	// the number of its items if that is larger.
+	// Capacity is the number of keys that the filter is sized for. 0 means the capacity of the old
+	// file, or the number of its items if that is larger.
 	Capacity uint64
-	// FalsePositiveRate is the largest acceptable rate at Capacity keys. 0 means that of the old
-	// file.
+	// FalsePositiveRate is the largest acceptable rate at Capacity keys. 0 means the rate of the
+	// old file.
 	FalsePositiveRate float64
-	// Layout is the layout to use. Auto, the zero value, means that of the old file, or what
-	// [Options.Plan] chooses if that cannot have the rate.
+	// Layout is the layout to use. Auto, the zero value, means the layout of the old file,
+	// or the layout that [Options.Plan] chooses if the old one cannot have the rate.
 	Layout layout.Kind
 	// Keys, if not nil, makes Rebuild take the keys from the caller, not the hashes that the filter has
 	// kept. It is called once, at an instant at which no operation of the filter is under way, and
 	// returns all keys that are in the filter then: a snapshot, such as a cursor of a read transaction
 	// that it begins. Operations wait while it is called, but not [Filter.DurableSeq] and
-	// [Filter.DurableOps], which it may call. They go on while the sequence is read, which must not show
-	// what they do. In a filter that grows by itself, an insert that finds no room waits
-	// for the rebuild: should the sequence wait for that insert, both do so until the context of the
-	// Rebuild ends, and then the insert fails. In a shard, keys of other shards are left out. The new
-	// filter has these keys, and what is done meanwhile, whatever the old one had.
+	// [Filter.DurableOps], which it may call. Operations go on while the sequence is read; the
+	// sequence must not show their effects. In a filter that grows by itself, an insert that finds
+	// no room waits for the rebuild. If the sequence waits for this insert, both wait until the
+	// context of the Rebuild ends, and then the insert fails. In a shard, keys of other shards are
+	// left out. The new filter has the keys of the sequence and the operations since, whatever the
+	// old filter had.
 	Keys func() (iter.Seq2[[]byte, error], error)
-	// MemoryBudget, Workers and Progress are as in [Options]. A further stage, "catch up", does in
-	// the new file what was done in the old one meanwhile.
+	// MemoryBudget, Workers and Progress are as in [Options]. In a further stage, "catch up", the
+	// operations that came meanwhile are done in the new file.
 	MemoryBudget int64
 	Workers      int
 	Progress     func(stage string, done, total uint64)
 
-	// capacityFor and hashes, if not nil, are those of bridge.Filter.
+	// capacityFor and hashes, if not nil, are the functions of bridge.Filter.Rebuild.
 	capacityFor func(items uint64) uint64
 	hashes      func() []uint64
 }
 
-// Rebuild makes a new file with the items of the filter, and puts it in the place of the old one:
-// larger, smaller, with another rate or layout (C8). Inserts, deletes, lookups and syncs go on
-// meanwhile. At the end operations and syncs wait once, until the last operations are done in the new
-// file, and it is durable and has the name (K3): for two short syncs of the disk, as
-// [Stats.RebuildStall] says. Lookups never wait. If operations come faster than they can be done again
-// in the new file, each of them waits for a moment.
+// Rebuild makes a new file with the items of the filter and replaces the old one: the new file may
+// be larger or smaller, or have another rate or layout (C8). Inserts, deletes, lookups and syncs go
+// on meanwhile. At the end operations and syncs wait once, until the new file has the last
+// operations, is durable, and has the name (K3). This takes two short syncs of the disk;
+// [Stats.RebuildStall] says how long it took. Lookups never wait. If operations come faster than
+// they can be done again in the new file, each of them waits for a moment.
 //
 // The items come from the hashes that the filter keeps ([Options.KeepHashes]): the new file has
-// those that the history means (K7), also of keys that InsertUnique left out or whose items stray
-// deletes took, and without those whose deletes waited. Or they come from [RebuildOptions.Keys].
-// The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps] stay. A crash at any
-// instant leaves the old file or the new one. If Rebuild fails or ctx is cancelled, everything
-// stays as it was. (If the disk fails after the new file has got the name, that ends the filter:
-// [ErrFailed].)
+// the items that the history means (K7). So it has keys that InsertUnique left out, and keys
+// whose items stray deletes took; and it does not have keys whose deletes waited. Or the items
+// come from [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and
+// [Filter.DurableOps] stay. A crash at any instant leaves the old file or the new one. If Rebuild
+// fails or ctx is cancelled, everything stays as it was. (If the disk fails after the new file
+// has got the name, the filter fails: [ErrFailed].)
 //
 // Processes that have the old file open for reading get "maybe" from then on for keys that they do
 // not find there: see [ErrSuperseded]. A [Follower] switches to the new file when it gets such an
 // answer, or at its next look.
 //
-// Rebuild needs room on the disk for the new file, and 8 bytes for each item and for each operation
-// that goes on meanwhile, beside the old one.
+// Beside the old file, Rebuild needs room on the disk for the new file, and 8 bytes for each item
+// and for each operation that goes on meanwhile.
 //
 // The errors are [ErrNoHashes], an [*OptionError], [ErrReadOnly], [ErrClosed], [ErrReplaced], [ErrFull]
 // if the items have no room in the new file, and those of [Build].
@@ -110,7 +111,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	s := &successor{filter: f, old: o}
 	job := rebuild.Job{Old: o.work, Config: options.building(), Keys: opts.Keys, Open: s.open, Use: s.use}
 	capacity := opts.capacityFor
-	if capacity == nil && opts.Capacity == 0 && opts.Keys == nil { // the history may mean other items than there are
+	if capacity == nil && opts.Capacity == 0 && opts.Keys == nil { // the history may mean more items than the file has
 		capacity = func(items uint64) uint64 { return max(o.superblock.Capacity(), items) }
 	}
 	if capacity != nil {
@@ -123,7 +124,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	switch {
 	case swapped:
 		f.growth.auto.Lock()
-		f.growth.auto.failed = nil // of the old file, perhaps without hashes
+		f.growth.auto.failed = nil // it was about the old file, perhaps without hashes
 		f.growth.auto.Unlock()
 		f.growth.auto.tryAgain()
 		o.release()
@@ -140,7 +141,8 @@ func sizeByItems(c *build.Config, capacity func(items uint64) uint64) {
 	c.Plan = func(items uint64) (build.Plan, error) { return plan(max(capacity(items), 1)) }
 }
 
-// rebuilding returns the options, with defaults, of a file that replaces one with that many items.
+// rebuilding returns the options, with defaults, for a file that replaces a file with a number of
+// items.
 func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Options, error) {
 	n := Options{
 		Capacity: opts.Capacity, FalsePositiveRate: opts.FalsePositiveRate, Layout: opts.Layout,
@@ -169,7 +171,7 @@ func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Opti
 	return n, nil
 }
 
-// A successor is the file that takes the place of another one in a filter.
+// A successor is the file that replaces another one in a filter.
 type successor struct {
 	filter    *Filter
 	old, file *openFile

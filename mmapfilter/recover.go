@@ -19,15 +19,16 @@ func Recover(path string) (Recovery, error) {
 }
 
 // DiscardLog makes a file usable if its writer has died and its log is lost, damaged or from
-// another file. It leaves a clean file with what the filter file itself holds. If the log is
-// good, DiscardLog does what [Recover] does and discards nothing.
+// another file. It leaves a clean file with the items that the filter file itself holds. If
+// the log is good, DiscardLog does what [Recover] does and discards nothing.
 //
 // Use it only if the keys are not available to build the filter again, since nobody knows what
 // is lost. From then on any key may be answered "certainly not", even one that was durable: most
 // likely keys inserted since the last checkpoint and, after a power loss, keys moved since.
-// Deleted keys may be answered "maybe". [Filter.DurableSeq] is that of the last checkpoint, and
-// DurableOps may count operations that are lost. DiscardLog removes the log, even if it belongs
-// to another file. In Compact, it rebuilds the overflow bits that lead to items away from home.
+// Deleted keys may be answered "maybe". [Filter.DurableSeq] goes back to the last checkpoint,
+// and DurableOps may count operations that are lost. DiscardLog removes the log, even if it
+// belongs to another file. In Compact, it rebuilds the overflow bits that lead to items away
+// from home.
 //
 // The error is [ErrCorrupt] if the superblocks are damaged, or if a line breaks a rule of the
 // format, which a power loss can also cause. The file is then left as it is; build it again from
@@ -49,8 +50,8 @@ func replayLog(vol recovery.Volume) (*Recovery, error) {
 	return found, err
 }
 
-// recoverFile recovers a file with recover. If hashes is set, it fails where the filter would lose its
-// hashes otherwise (K2).
+// recoverFile recovers a file with recover. If hashes is set, it fails instead of letting the filter
+// lose its hashes (K2).
 func recoverFile(path string, hashes bool, recover func(recovery.Volume) (*Recovery, error)) (found *Recovery, err error) {
 	files, err := osfile.OpenFiles(path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 var memoryLimit = osfile.MemoryLimit
 
 // crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the
-// process. Read-ahead would then drop pages that are needed for ones that are not.
+// process. Then read-ahead would replace pages that are needed by pages that are not.
 func crowdsOut(m *osfile.Mapping) bool {
 	const small, room = 16 << 20, 8 // bytes that fit anywhere; one part in room
 	size := int64(len(m.Data))
@@ -25,7 +25,7 @@ func crowdsOut(m *osfile.Mapping) bool {
 
 // makeResident applies the Residency. A file that a writer may open is always mapped for random
 // access: read-ahead fills the page cache with large pages, and each store would write a whole
-// one back. Any other is in large pages, if it is to be in memory.
+// one back. Any other file is in large pages, if it is to be in memory.
 func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions, sealed bool) error {
 	o.progress = opts.Progress
 	small := opts.Residency == ResidencyRandom || !sealed || opts.Residency == ResidencyDefault && crowdsOut(m)
@@ -37,8 +37,7 @@ func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions
 	}
 	switch background := context.Background(); opts.Residency {
 	case ResidencyWillNeed:
-		// The system's own advice of this name reads ahead only once, which covers a small part of
-		// a large file.
+		// The system's WILLNEED advice reads only a small part of a large file.
 		go o.populate(background, m, nil)
 	case ResidencyPopulate:
 		return o.populate(background, m, opts.Progress)
@@ -53,8 +52,8 @@ func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions
 	return nil
 }
 
-// populate is Populate until the context ends or the file is released. Then it gives back what it has
-// read since. progress may be nil.
+// populate is Populate until the context ends or the file is released. After a release it gives
+// the memory of the mapping back. progress may be nil.
 func (o *openFile) populate(ctx context.Context, m *osfile.Mapping, progress func(done, total int64)) error {
 	err := m.Populate(o.small.Load(), func(done, total int64) bool {
 		if progress != nil {
@@ -79,14 +78,14 @@ func (o *openFile) heedWriter() {
 	runtime.KeepAlive(o) // keeps it mapped until here
 }
 
-// Warm reads the whole file into memory and into the page table of this process, as far as it is not
-// there, and returns when no lookup has to wait for the disk. Lookups go on meanwhile. If the filter
-// changes its file meanwhile, Warm goes on with the new one. It is for readiness probes;
+// Warm reads the whole file into memory and enters it into the page table of this process. It
+// returns when no lookup has to wait for the disk. Lookups go on meanwhile. If the filter changes
+// its file meanwhile, Warm goes on with the new one. It is for readiness probes;
 // [OpenOptions.Progress] is called with the progress. A file that is larger than the memory does not
-// stay there.
+// stay in memory.
 //
-// The errors are that of the context; [ErrClosed], also for the filter of a file that a [Follower] no
-// longer uses; and [ErrCorrupt] if the file cannot be read.
+// The errors are the error of the context; [ErrClosed], also for the filter of a file that a
+// [Follower] no longer uses; and [ErrCorrupt] if the file cannot be read.
 func (f *Filter) Warm(ctx context.Context) error {
 	for {
 		o := f.open.Load()

@@ -16,8 +16,8 @@ import (
 type Stats struct {
 	Len uint64 `json:"keys"` // items, with each equal key counted; see Filter.Len
 
-	// Plan is what the file was made as. BitsPerKey and SecondProbeRate of Stats itself are those of
-	// now.
+	// Plan describes the file as it was made. BitsPerKey and SecondProbeRate of Stats itself
+	// describe it now.
 	Plan
 
 	BitsPerKey      float64 `json:"bits_per_key"`      // bits of the whole file / Len; 0 if Len is 0
@@ -30,9 +30,9 @@ type Stats struct {
 	WriterAlive     bool    `json:"writer_alive"`      // this or another process has the file open for writing
 	Warning         string  `json:"warning,omitempty"` // what the file system cannot promise or what could not be done, one a line
 
-	// The following are 0 unless the filter is open for writing, except DurableSeq, and what it says of
-	// the hashes. If another process writes to the file, LeftOut and Waiting are those at the last
-	// checkpoint.
+	// The following are 0 unless the filter is open for writing, except DurableSeq and the fields
+	// about hashes and growth. If another process writes to the file, LeftOut and Waiting are as of
+	// the last checkpoint.
 	Pending      int           `json:"pending"`       // operations not yet committed
 	LogBytes     int64         `json:"log_bytes"`     // size of the log, NAME.stash; 0 if there is none
 	DurableSeq   uint64        `json:"user_seq"`      // see Filter.DurableSeq
@@ -40,12 +40,12 @@ type Stats struct {
 	Checkpoints  uint64        `json:"checkpoints"`   // since the filter was opened
 	Rebuilds     uint64        `json:"rebuilds"`      // since the filter was opened
 	KeepsHashes  bool          `json:"keeps_hashes"`  // see Options.KeepHashes
-	LeftOut      uint64        `json:"left_out"`      // since the last rebuild, InsertUniques that left their key out, since an item answers for it; 0 without KeepsHashes
+	LeftOut      uint64        `json:"left_out"`      // InsertUniques since the last rebuild that left their key out because an item answers for it; 0 without KeepsHashes
 	Waiting      uint64        `json:"waiting"`       // deletes that the next rebuild carries out; see Filter.Delete
 	Grows        bool          `json:"grows"`         // see Options.AutoGrow
-	GrowthErr    string        `json:"growth_err"`    // why the filter cannot be rebuilt from its hashes although it is to keep them, or ""
+	GrowthErr    string        `json:"growth_err"`    // why the filter cannot be rebuilt from its hashes although it should keep them, or ""
 	RebuildStall time.Duration `json:"rebuild_stall"` // how long operations waited at the end of the last rebuild, in nanoseconds
-	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, for room in it, or for the disk to keep pace, in nanoseconds
+	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, for room in the log, or for the disk to keep pace, in nanoseconds
 
 	Recovery Recovery `json:"-"` // what opening the file for writing found and did
 
@@ -66,8 +66,8 @@ type Stats struct {
 const sampledLines = 1024
 
 // Stats describes the filter. It samples up to 1,024 lines across the file, which takes a while
-// if the file is not in memory; a fault in one of them leaves the estimates at zero. On Linux it
-// also asks the system which pages of the file are in memory.
+// if the file is not in memory; a fault in one of these lines leaves the estimates at zero. On
+// Linux it also asks the system which pages of the file are in memory.
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
 	switch {
@@ -130,7 +130,7 @@ func (f *Filter) Stats() Stats {
 	return s
 }
 
-// writerStats fills in what only the writer knows.
+// writerStats fills in the fields that only the writer knows.
 func (o *openFile) writerStats(s *Stats) {
 	w := o.work.Writer
 	state := w.State()
@@ -176,7 +176,7 @@ var beforeAsking = func() {}
 // writer has died. It reports neither if another file, or none, is at the path.
 func (o *openFile) writer() (alive, died bool) {
 	if !o.named() {
-		return false, false // there may be a pipe, and opening it would wait
+		return false, false // the path may be a pipe, and opening it would wait
 	}
 	f, err := os.Open(o.path)
 	if err != nil {
@@ -189,15 +189,16 @@ func (o *openFile) writer() (alive, died bool) {
 	before := o.newest()
 	beforeAsking()
 	if runtime.GOOS != "linux" && before.State() != layout.Live {
-		return false, false // asking would take the lock for a moment there
+		return false, false // on this system, asking would take the lock for a moment
 	}
 	alive, err = osfile.Locked(f)
 	if err != nil || alive || before.State() != layout.Live {
 		return alive, false
 	}
 	// A writer that closed the file in between stored a superblock that is not live before it
-	// released the lock. One that opened it stored another superblock too, or is about to recover
-	// the file. One that has put another file in its place did so before.
+	// released the lock. A writer that opened the file stored another superblock too, or is about
+	// to recover the file. A writer that put another file in its place did so before it released
+	// the lock.
 	return false, *o.newest() == *before && o.named()
 }
 

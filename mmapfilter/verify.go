@@ -20,12 +20,12 @@ type Report struct {
 	Chunks    int64           `json:"chunks"`    // chunks of 64 KiB that were checked against their checksums
 	Items     uint64          `json:"keys"`      // items counted in the lines and in the stash
 	StashLen  int             `json:"stash_len"` // stash entries in use
-	Hashes    uint64          `json:"hashes"`    // keys, with each equal one counted, that the kept hashes mean (K7); the table was held against their items
-	NotFound  uint64          `json:"not_found"` // of these, keys that are answered "certainly not", since a stray delete has taken their item (C6); a rebuild gives it back
-	Strays    uint64          `json:"strays"`    // deletes, since the last rebuild, of keys that were not in the filter and took an item of another key
+	Hashes    uint64          `json:"hashes"`    // keys that the kept hashes mean (K7), counting equal ones; the table was compared with their items
+	NotFound  uint64          `json:"not_found"` // keys among Hashes that are answered "certainly not", since a stray delete took their item (C6); a rebuild gives it back
+	Strays    uint64          `json:"strays"`    // deletes since the last rebuild, of keys that were not in the filter, that took an item of another key
 	LeftOut   uint64          `json:"left_out"`  // keys, since the last rebuild, that InsertUnique left out, since another item answers for them
 	Waiting   uint64          `json:"waiting"`   // deletes that the next rebuild carries out
-	HashesErr error           `json:"-"`         // why the table was not held against kept hashes, although the filter is to keep them; matches ErrNoHashes
+	HashesErr error           `json:"-"`         // why the table was not compared with kept hashes although the filter should keep them; matches ErrNoHashes
 	Damage    []*CorruptError `json:"-"`         // ordered by offset; at most 1,000 of them
 }
 
@@ -33,9 +33,9 @@ type Report struct {
 // finds any changed byte. (If another copy is intact, it accepts a superblock copy that is all
 // zero, or that a killed writer left without a checksum.) A file that was written to and closed
 // without a seal has no checksums for its lines; Verify checks their structure and counts the
-// items. If the filter keeps its hashes, Verify also looks each of them up, and compares the items
-// with them. That finds a changed bit in the lines of any file at rest. For many hashes it needs a
-// temporary file, in the directory for such files.
+// items. If the filter keeps its hashes, Verify also looks each hash up, and compares the items
+// with the hashes. This finds a changed bit in the lines of any file at rest. For many hashes
+// Verify makes a temporary file, in the directory of os.TempDir.
 //
 // If the file is damaged, the error is the first entry of Report.Damage and matches
 // [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the file
@@ -69,7 +69,7 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 }
 
 // verifyOpen verifies the file at path, which is open, and the hashes that the filter at the path hashes
-// has kept, unless that is "".
+// has kept, unless hashes is "".
 func verifyOpen(ctx context.Context, f *os.File, head *osfile.Head, path, hashes string, progress func(done, total int64)) (Report, error) {
 	state := head.Superblock.State()
 	r := Report{FileBytes: head.Size, Sealed: state == layout.Sealed}
@@ -88,7 +88,7 @@ func verifyOpen(ctx context.Context, f *os.File, head *osfile.Head, path, hashes
 	}
 	if len(r.Damage) > 0 {
 		if busy := stillNamed(path, head); busy != nil {
-			return r, busy // the damage may be the mark of a file that has been replaced (K4)
+			return r, busy // the damage may be the epoch of a file that has been replaced (K4)
 		}
 	}
 	if err == nil && len(r.Damage) > 0 {

@@ -83,9 +83,9 @@ func (f *Filter) awaitTry(o *openFile, err error) error {
 // A key that was left out because of a false positive leans on the item of another key, and is
 // found as long as that item is there. In a filter that keeps its hashes, an InsertUnique means "at
 // least one" (K7), also if it inserts: every rebuild has the key, and one Delete removes it. Until
-// a rebuild, [Filter.Delete] and [Filter.ExpireBefore] leave the items alone that it may lean on. A
-// repeat does not make a key younger. Without kept hashes, a Delete of the other key takes the item
-// of both. The errors are those of [Filter.Insert].
+// a rebuild, [Filter.Delete] and [Filter.ExpireBefore] take no items that the key may lean on. A
+// repeated InsertUnique does not make a key younger. Without kept hashes, a Delete of the other key
+// takes the item that both keys share. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	return f.do(layout.AtLeastOne, f.hash.Hash(key))
 }
@@ -95,15 +95,16 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 //
 // Delete only keys that were inserted. If the filter answers "maybe" for a key that was never
 // inserted, Delete takes the fingerprint of another key, which may then be answered "certainly not"
-// (C6). A filter of fingerprints cannot detect this. If it keeps its hashes, the next rebuild gives
-// that key back, and [Verify] counts such deletes. If that key is itself deleted before, Delete
-// reports false, so the rebuild gives it back all the same.
+// (C6). A filter of fingerprints cannot detect this. If the filter keeps its hashes, the next
+// rebuild gives the other key back, and [Verify] counts such deletes. If the other key is itself
+// deleted before the rebuild, that Delete reports false, and the rebuild gives the key back
+// nevertheless.
 //
-// In a filter that keeps its hashes, once [Filter.InsertUnique] has left a key out, which may lean
-// on the item of another, Delete takes no item: the delete waits for the next rebuild, which
-// carries it out. Until then the answer for the key is "maybe", and another Delete of it reports
-// true. [Stats.Waiting] says how many wait. With [Options.AutoGrow], a rebuild comes when there are
-// many (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild from
+// In a filter that keeps its hashes, InsertUnique may leave a key out, which then leans on the item
+// of another key. From then on Delete takes no item: a delete waits for the next rebuild, which
+// carries it out. Until then the deleted key is answered "maybe", and another Delete of it reports
+// true. [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], a rebuild comes when
+// many do (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild from
 // [RebuildOptions.Keys] carries the deletes out.
 //
 // The errors are those of [Filter.Insert] except ErrFull.
@@ -151,8 +152,8 @@ func (f *Filter) DurableSeq() uint64 {
 // DurableOps of them: then none is lost and none is done twice. Each call of Insert,
 // InsertUnique, Delete or a variant, and each key of InsertBatch, counts as one operation if it
 // returned nil or [ErrFull], whether or not it changed anything. (The last operations before a
-// crash may not be counted if they changed nothing; repeating them does no harm.) Ask for DurableSeq
-// first: if there is a commit in between, DurableOps is too low then, and never too high.
+// crash may not be counted if they changed nothing; repeating them does no harm.) Call DurableSeq
+// before DurableOps: if a commit comes in between, DurableOps may be too low, but never too high.
 func (f *Filter) DurableOps() uint64 {
 	_, ops := f.durable()
 	return ops
@@ -188,10 +189,10 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 
 // Count returns an upper bound on how often key is in the filter: the number of items with the same
 // lines, buckets and fingerprint. It is exact unless another key shares all three (C7), or deletes
-// wait for a rebuild (see [Filter.Delete]). Of a key that leans on the item of another it is at
-// least 1; of one whose item a stray delete took, it may be 0. If Count cannot tell, it returns
-// math.MaxUint64: after Close, after a fault, if a write has failed, or while a writer in another
-// process keeps moving these items.
+// wait for a rebuild (see [Filter.Delete]). For a key that leans on the item of another key it is
+// at least 1; for a key whose item a stray delete took, it may be 0. If Count cannot tell, it
+// returns math.MaxUint64: after Close, after a fault, if a write has failed, or while a writer in
+// another process keeps moving these items.
 func (f *Filter) Count(key []byte) uint64 {
 	for {
 		o := f.open.Load()

@@ -22,11 +22,11 @@ import (
 
 // Work says how to build. Its fields are as in [mmapfilter.Options].
 type Work struct {
-	Mode         fs.FileMode // of the shards; the manifest, which has no keys, gets what the umask leaves
+	Mode         fs.FileMode // of the shards; the manifest, which has no keys, gets 0666 less the umask
 	MemoryBudget int64
 	Workers      int
 	Progress     func(stage string, done, total uint64)
-	MinKeys      uint64 // of a whole set; for a single shard it has no meaning
+	MinKeys      uint64 // the fewest items of a whole set; means nothing for a single shard
 }
 
 // A Built says that a shard has been built. It is a file beside the shard.
@@ -109,17 +109,17 @@ type Summary struct {
 	Shards     int
 	Read       uint64 // keys that the tasks read
 	Keys       uint64 // items in the files
-	Duplicates uint64 // the difference
+	Duplicates uint64 // Read less Keys
 	Bytes      int64  // of all files
 }
 
 // Assemble writes the manifest of a set, once it has proved that nothing is missing: every shard has
 // been built from the spools of exactly the tasks that are in spool now, and as many hashes were read
-// as keys were spooled; the files are there, and are the ones that were built. With verify, it reads
-// all of them and compares the checksums. Otherwise nothing is written; nor if the set would have
-// fewer than w.MinKeys items, if another set has one of the shards (S3), or if another file than a
-// manifest, which is not empty, is at the path (a [*mmapfilter.ForeignError]). Of w only MinKeys and
-// Progress count; the stage is "verify".
+// as keys were spooled; the files are there, and are the files that were built. With verify, it
+// reads all of them and compares the checksums. If the proof fails, nothing is written. Nothing is
+// written either if the set would have fewer than w.MinKeys items, if another set has one of the
+// shards (S3), or if the path has a file that is neither a manifest nor empty (a
+// [*mmapfilter.ForeignError]). Assemble uses only MinKeys and Progress of w; the stage is "verify".
 func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool, w Work) (*Summary, error) {
 	tasks, err := readTasks(p, spool)
 	if err != nil {
@@ -181,8 +181,9 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 	return s, publish(out, path, data, built)
 }
 
-// publish puts a manifest at a path, unless another one names one of the shards, too: a change of one
-// set would be one of the other (S3). If another one appears at the same time, it takes that back.
+// publish puts a manifest at a path, unless another manifest names one of the shards too: a change
+// of one set would change the other (S3). If such a manifest appears at the same time, publish
+// removes its own again.
 func publish(dir, path string, data []byte, built []*Built) error {
 	if err := unshared(dir, path, built); err != nil {
 		return err
@@ -223,8 +224,8 @@ func unshared(dir, path string, built []*Built) error {
 	return nil
 }
 
-// encodeManifest returns the bytes of a manifest, and checks that readers decode the same from them:
-// JSON cannot hold every path.
+// encodeManifest returns the bytes of a manifest, and checks that decoding gives the same manifest,
+// since JSON cannot hold every path.
 func encodeManifest(path string, m *manifest) ([]byte, error) {
 	data := m.encode()
 	read, err := decodeManifest(data)
@@ -261,8 +262,8 @@ type home struct {
 	progress func(stage string, done, total uint64)
 }
 
-// prove makes the manifest of shards that are in a directory below that of the manifest, once it has
-// proved that nothing is missing.
+// prove proves that nothing is missing, and makes the manifest of the shards. below is the path from
+// the directory of the manifest to the directory of the shards.
 func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, below string) (*manifest, *Summary, error) {
 	s := &Summary{Shards: p.Shards}
 	m := &manifest{Plan: p.ID(), Seed: p.Seed, Normalisation: p.Normalisation, Capacity: p.Keys, Rate: p.FalsePositiveRate}
@@ -301,7 +302,7 @@ func (h *home) prove(ctx context.Context, p *Plan, read uint64, built []*Built, 
 	return m, s, nil
 }
 
-// check checks that the files, of total bytes, are those that were built.
+// check checks that the files, of total bytes, are the files that were built.
 func (h *home) check(ctx context.Context, p *Plan, built []*Built, total int64) error {
 	var mu sync.Mutex
 	var done int64
@@ -361,9 +362,9 @@ func ofShard(path string, number int, err error) error {
 // path. The keys are read once. The hashes go to a temporary file beside path, 8 bytes each, that
 // the next Build removes if this process is killed. The error of the sequence is returned as it is.
 //
-// If Build fails, it removes the shards that it has made, unless another set has them too. A set of the
-// same plan in the directory, under another name, is a [*FileError] (S3). The other errors are also
-// those of [Assemble].
+// If Build fails, it removes the shards that it has made, unless another set has them too. If the
+// directory has a set of the same plan under another name, the error is a [*FileError] (S3). Other
+// errors are those of [Assemble].
 func Build(ctx context.Context, path string, p *Plan, w Work, keys iter.Seq2[[]byte, error]) (*Summary, error) {
 	const task = "all"
 	if err := osfile.Replaceable(path, begins(manifestFormat)); err != nil {

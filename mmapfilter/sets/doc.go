@@ -39,9 +39,9 @@
 //	S1  A set has S shards. With the hash h of a key, its shard is hi(h, S), and the hash that stands
 //	    for it there is h·S mod 2^64: the shards are consecutive ranges of one large filter, so the rate
 //	    of the set is that of a shard. Number and count stand in the superblock of each file. A shard
-//	    opened alone answers rightly for every key: "certainly not" for those of others. The manifest
-//	    names the files and what they held when they were built (see manifest.go). It is
-//	    written last, and replaced atomically.
+//	    that is opened alone answers rightly for every key: "certainly not" for keys of other shards.
+//	    The manifest names the files and says what they held when they were built (see manifest.go).
+//	    It is written last, and replaced atomically.
 //	S2  A plan fixes seed, capacity, rate, layout and S. Its ID names the job: every file of a task has it,
 //	    and a task refuses files of another plan. Keys do not travel, only their hashes. A task may be
 //	    killed, done again, or done twice at the same time, on one machine or several; it leaves the same
@@ -52,14 +52,15 @@
 //	        keys read = hashes spooled = hashes read = items + duplicates
 //
 //	    or the manifest is not written. Equal keys are several items, unless the plan says Distinct.
-//	S3  The name of a shard has a number made of what it holds. So a file that a set names is never
-//	    replaced by one with other keys: a new set is built beside the old one, in the same directory,
-//	    and takes over when its manifest does. The new set lacks keys that writers inserted into the old
-//	    one meanwhile. [Superseded] lists the files that no manifest names. Two sets cannot share
-//	    a file, since a change of one would be one of the other: the manifest is not written if another
-//	    one in the directory of the shards, under a name that ends with ".set", names one of them.
-//	S4  A reader opens a shard when it needs it. One that is missing, damaged, or not the file that the
-//	    manifest names answers "maybe" for its keys. See [Set].
+//	S3  The name of a shard has a number made of its content. So a file that a set names is never
+//	    replaced by a file with other keys: a new set is built beside the old one, in the same
+//	    directory, and takes over when its manifest does. The new set lacks keys that writers have
+//	    inserted into the old set meanwhile. [Superseded] lists the files that no manifest names. Two
+//	    sets cannot share a file, since a change of one set would change the other: the manifest is
+//	    not written if another manifest in the directory of the shards, under a name that ends with
+//	    ".set", names one of them.
+//	S4  A reader opens a shard when it needs the shard. A shard that is missing, damaged, or not the
+//	    file that the manifest names answers "maybe" for its keys. See [Set].
 //
 // # Files
 //
@@ -73,8 +74,8 @@
 //	shard-00042-of-00064-0123456789abcdef.mmf    a shard and its identity
 //	shard-00042-of-00064-01234567.built          JSON: what the shard was built from, and by which plan
 //
-// Plans, receipts and the last kind are JSON with a last member "crc32c", the CRC32C of all before it,
-// as in a manifest.
+// Plans, receipts and .built files are JSON. As in a manifest, their last member is "crc32c", the
+// CRC32C of everything before it.
 //
 // A spool is little-endian. It has a head of 64 bytes; blocks; an index; and a foot of 64 bytes.
 //

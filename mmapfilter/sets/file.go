@@ -20,15 +20,15 @@ func ShardOf(hash uint64, shards int) int {
 	return int(number)
 }
 
-// BuildShardFrom builds a shard from hashes that come from elsewhere: all of [Plan.Hash] of the keys
-// of the shard, in blocks of any size. It writes no Built. The name of the shard has its number and a
-// number made of what it holds: so shards that differ have different names, and the file of a set that
-// is in use is never replaced (S3).
+// BuildShardFrom builds a shard from hashes that the caller has: [Plan.Hash] of all keys of the
+// shard, in blocks of any size. It writes no Built. The name of the shard has its number and a
+// number made of its content: so shards that differ have different names, and a file of a set in use
+// is never replaced (S3).
 //
-// If the file is there already, and whole, BuildShardFrom leaves it alone. If a writer has changed it
-// since, the new one gets another name. A damaged file, or one that is not that of the shard, is
-// replaced. A hash of another shard is an error that matches [mmapfilter.ErrOtherShard]. The other
-// errors are those of [mmapfilter.Build].
+// If the file is there already, and whole, BuildShardFrom leaves it alone. If a writer has changed
+// it since it was built, the new file gets another name. A file that is damaged, or is not this
+// shard, is replaced. For a hash of another shard the error matches [mmapfilter.ErrOtherShard]. The
+// other errors are those of [mmapfilter.Build].
 func BuildShardFrom(ctx context.Context, p *Plan, shard int, out string, w Work, hashes iter.Seq2[[]uint64, error]) (*Built, error) {
 	if shard < 0 || shard >= p.Shards {
 		return nil, &mmapfilter.OptionError{Field: "shard", Reason: fmt.Sprintf("%d of %d is none", shard, p.Shards)}
@@ -100,16 +100,16 @@ func (b *Built) make(ctx context.Context, prefix string, shard layout.Shard, opt
 
 var errWritten = errors.New("the file has been written to since it was built")
 
-// sameShard reports whether the file at path is the one with superblock sb. If it was, and has been
-// written to since, the error is errWritten.
+// sameShard reports whether the file at path has superblock sb. If it had, and has been written to
+// since, the error is errWritten.
 func sameShard(path string, sb *layout.Superblock) (bool, error) {
 	f, head, err := osfile.OpenFile(path)
 	if err != nil {
-		return false, nil // none, or a damaged one
+		return false, nil // no file, or a damaged one
 	}
 	f.Close()
 	if head.Superblock.Shard() != sb.Shard() || head.Superblock.ShardIdentity() != sb.ShardIdentity() {
-		return false, nil // that of something else, which no set names by this name
+		return false, nil // another file, which no set names by this name
 	}
 	if *head.Superblock != *sb {
 		return false, errWritten

@@ -34,9 +34,9 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 	}
 }
 
-// containsWritten is ContainsBatch while shards are open for writing. Their keys are looked up shard by
-// shard, since what is pending in a shard is not in its table. Those of all other shards are looked up
-// together.
+// containsWritten is ContainsBatch while shards are open for writing. Their keys are looked up shard
+// by shard, since pending words of a shard are not in its table. The keys of all other shards are
+// looked up together.
 func (st *setState) containsWritten(keys [][]byte, found []bool) {
 	p := parts.Get().(*part)
 	defer parts.Put(p)
@@ -72,5 +72,5 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 	}
 }
 
-// few is how many keys of a shard are looked up sooner one by one than as a batch.
+// few is the most keys of a shard that are faster to look up one by one than as a batch.
 const few = 2

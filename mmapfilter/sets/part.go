@@ -1,20 +1,20 @@
 package sets
 
-// mostKeys is how many keys of a batch are sorted at once: many, so that a shard has several of them,
-// but few enough that a part, of 31 bytes a key, fits in a cache. A uint16 counts them.
+// mostKeys is how many keys of a batch are sorted at once: so many that a shard has several of them,
+// and so few that a part, of 31 bytes a key, fits in a cache. A uint16 counts them.
 const mostKeys = 1024
 
 // A part of a batch of keys, sorted by the shards that they belong to, so that a shard takes all of its
 // keys in one call. A counting sort puts them in the order of their shards; keys of one shard keep their
-// order. Keys of shards that are looked up together need no order: they are the others. The zero part is
-// empty.
+// order. Keys of shards that are looked up together need no order: they are called the others. The
+// zero part is empty.
 type part struct {
 	n, rest int // keys to sort, and others
 
-	// The keys as they came. Those of the others are filled in from the end backwards.
+	// The keys as they came. The others are filled in from the end backwards.
 	numbers [mostKeys]uint32 // of the shards
 	hashes  [mostKeys]uint64
-	of      [mostKeys]uint16 // which keys of the batch they are
+	of      [mostKeys]uint16 // their places in the batch
 	found   [mostKeys]bool
 
 	// The keys in the order of their shards.

@@ -21,8 +21,8 @@ type Plan struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
 	Shards  int    `json:"shards"`
-	// Keys is the number of keys that the set is sized for. 0 means as many as there are: then each
-	// shard is sized for its own.
+	// Keys is the number of keys that the set is sized for. 0 means that each shard is sized for
+	// the keys that it gets.
 	Keys uint64 `json:"keys"`
 
 	// As in [mmapfilter.Options].
@@ -34,8 +34,8 @@ type Plan struct {
 	Normalisation     string  `json:"normalisation"`
 	Distinct          bool    `json:"distinct"`
 
-	// Files is the size of each shard; nil if Keys is 0. Another version of the program might choose
-	// another size: then it refuses the plan.
+	// Files is the size of each shard; nil if Keys is 0. A version of the program that would choose
+	// another size refuses the plan.
 	Files *Files `json:"files,omitempty"`
 
 	id [16]byte
@@ -117,7 +117,7 @@ func (p *Plan) Options() (*mmapfilter.Options, error) {
 	}, nil
 }
 
-// files returns what the shards will be, or nil if that depends on the keys.
+// files returns the size of the shards, or nil if it depends on the keys.
 func (p *Plan) files() (*Files, error) {
 	o, err := p.Options()
 	if err != nil {
@@ -138,8 +138,9 @@ func (p *Plan) files() (*Files, error) {
 	return f, nil
 }
 
-// capacity returns the capacity of a shard. The keys fall into the shards at random: a shard of m keys
-// on average has a standard deviation of √m, and one in a billion has more than m + 6·√m.
+// capacity returns the capacity of a shard. The keys fall into the shards at random. With m keys a
+// shard on average, the standard deviation is √m, and one shard in a billion has more than m + 6·√m
+// keys.
 func (p *Plan) capacity() uint64 {
 	if p.Keys == 0 || p.Shards == 1 {
 		return p.Keys
@@ -200,8 +201,8 @@ func readSigned(path, format string, v any) (body []byte, err error) {
 	return decode(path, data, format, v)
 }
 
-// unsign returns what a small file has before its checksum, or nil if it is not of the format, and
-// whether the checksum is right. The error is a *layout.VersionError.
+// unsign returns the bytes of a small file before its checksum, or nil if the file does not have
+// the format; and whether the checksum is right. The error is a *layout.VersionError.
 func unsign(data []byte, format string) (body []byte, intact bool, err error) {
 	var head struct {
 		Format  string `json:"format"`
@@ -241,8 +242,8 @@ type FileError struct{ Path, Reason string }
 func (e *FileError) Error() string { return e.Path + ": " + e.Reason }
 func (e *FileError) Unwrap() error { return mmapfilter.ErrCorrupt }
 
-// Write writes the plan to a file. If another file than a plan is there, which is not empty, the error
-// is a [*mmapfilter.ForeignError].
+// Write writes the plan to a file. If the path has a file that is neither a plan nor empty, the
+// error is a [*mmapfilter.ForeignError].
 func (p *Plan) Write(path string) error {
 	return osfile.WriteFile(path, begins(planFormat), sign(p.body()))
 }
@@ -273,7 +274,7 @@ func DecodePlan(path string, data []byte) (*Plan, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if (files == nil) != (p.Files == nil) || files != nil && *files != *p.Files {
-		return nil, &FileError{path, fmt.Sprintf("this program would make other files than that which made the plan: %+v, not %+v", files, p.Files)}
+		return nil, &FileError{path, fmt.Sprintf("this program would make other files than the program that made the plan: %+v, not %+v", files, p.Files)}
 	}
 	return p, nil
 }

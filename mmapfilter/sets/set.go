@@ -16,14 +16,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/poll"
 )
 
-// A Set looks keys up in the files that a manifest names, NAME.set: its shards (S1). Each key belongs
-// to one of them, so a lookup reads one file, and the rate of the set is that of a file. It is safe for
-// concurrent use by multiple goroutines.
+// A Set looks keys up in the files that a manifest names, NAME.set: its shards (S1). Each key
+// belongs to one shard, so a lookup reads one file, and the rate of the set is the rate of a shard.
+// It is safe for concurrent use by multiple goroutines.
 //
-// A shard is opened when a key of it is first looked up. One that cannot be opened, or is not the file
-// that the manifest names, answers "maybe"; [Set.Err] says so.
+// A shard is opened when one of its keys is first looked up. If it cannot be opened, or is not the
+// file that the manifest names, it answers "maybe", and [Set.Err] says so.
 //
-// A Set has no lookups by hash, for the reason that a [mmapfilter.Follower] has none.
+// Like a [mmapfilter.Follower], and for the same reason, a Set has no lookups by hash.
 type Set struct {
 	path    string // absolute: the working directory may change
 	opts    mmapfilter.OpenOptions
@@ -47,7 +47,7 @@ type Set struct {
 // Open opens the set that the manifest at path names. It reads the manifest, and no shard: they are
 // opened with the options when they are needed. [Set.OpenShards] opens some for writing.
 //
-// The errors are [mmapfilter.ErrCorrupt] if the manifest is damaged, cut short or none;
+// The errors are [mmapfilter.ErrCorrupt] if the file is damaged, cut short or no manifest;
 // [mmapfilter.ErrVersion]; an [*mmapfilter.OptionError]; and those of the file system.
 func Open(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	s, err := newSet(path, opts)
@@ -73,10 +73,10 @@ func Open(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 // manifest that is not there yet; until then every answer is "maybe". Close the set to stop its
 // goroutine.
 //
-// With [mmapfilter.OpenOptions.VerifyBeforeSwitch] it opens and verifies all shards of a manifest, but
-// those that it has open already, before it switches to that manifest, and before Follow returns; if one
-// cannot be opened or is damaged, the manifest is refused with a [*ShardError]. A file that takes the
-// place of a shard is verified, too, before it is used.
+// With [mmapfilter.OpenOptions.VerifyBeforeSwitch] it opens and verifies all shards of a manifest,
+// except those that it has open already, before it switches to that manifest, and before Follow
+// returns. If a shard cannot be opened or is damaged, the manifest is refused with a [*ShardError].
+// A file that takes the place of a shard is also verified before it is used.
 func Follow(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	s, err := newSet(path, opts)
 	if err != nil {
@@ -126,7 +126,7 @@ func about(op, path string, err error) error {
 	return &mmapfilter.OpError{Op: op, Path: path, Err: err}
 }
 
-// read reads the manifest. Shards that old names as well are taken over. With
+// read reads the manifest. It takes over the shards that old names as well. With
 // OpenOptions.VerifyBeforeSwitch the others are opened and verified.
 func (s *Set) read(old *setState) (*setState, error) {
 	info, err := os.Stat(s.path) // before it is opened: opening a pipe would wait for a writer
@@ -160,7 +160,8 @@ func (s *Set) read(old *setState) (*setState, error) {
 	return st, nil
 }
 
-// verify opens and verifies the shards that old does not have, and has no lookup wait for another one.
+// verify opens and verifies the shards that old does not have, so that later lookups need not open
+// them.
 func (st *setState) verify(old *setState) error {
 	for i, sh := range st.shards {
 		taken := old != nil && i < len(old.shards) && old.shards[i] == sh
@@ -172,7 +173,7 @@ func (st *setState) verify(old *setState) error {
 	return nil
 }
 
-// shard returns shard i of a manifest, that of old if it is the same.
+// shard returns shard i of a manifest. It is the shard of old if both name the same file.
 func (s *Set) shard(old *setState, m *manifest, i int) *setShard {
 	if old != nil && len(old.shards) == len(m.Shards) && old.manifest.Seed == m.Seed &&
 		old.manifest.Shards[i].File == m.Shards[i].File && old.manifest.Shards[i].Identity == m.Shards[i].Identity {
@@ -186,7 +187,7 @@ func (s *Set) shard(old *setState, m *manifest, i int) *setShard {
 	}
 }
 
-// use makes lookups use a state, and lets go of the shards that it does not have.
+// use makes lookups use a state, and lets go of the shards that the state does not have.
 func (s *Set) use(st *setState) {
 	old := s.state.Swap(st)
 	s.direct.Store(&st.lookups.Direct)
@@ -195,7 +196,8 @@ func (s *Set) use(st *setState) {
 	}
 }
 
-// drop lets go of the shards of a state that another one, if there is one, does not have.
+// drop lets go of the shards of a state, except those that the state but has. but may be
+// nil.
 func (st *setState) drop(but *setState) {
 	kept := make(map[*setShard]bool)
 	if but != nil {
@@ -279,8 +281,8 @@ func (s *Set) Shards() int {
 	return 0
 }
 
-// Len returns the number of items: of a shard that is open those that it has now, of the others those
-// that it had when the manifest was written.
+// Len returns the number of items. It counts the items that open shards have now, and those that the
+// other shards had when the manifest was written.
 func (s *Set) Len() (n uint64) {
 	st := s.current()
 	if st == nil {
@@ -339,8 +341,8 @@ func (s *Set) Err() error {
 	return nil
 }
 
-// OpenAll opens all shards, as lookups would, so that no later lookup waits for that, and returns the
-// first error, which [Set.Err] returns too.
+// OpenAll opens all shards, as lookups would, so that no later lookup waits for a shard to be
+// opened. It returns the first error, which [Set.Err] returns too.
 func (s *Set) OpenAll() error {
 	st := s.state.Load()
 	if st == nil {
@@ -385,8 +387,8 @@ func (s *Set) Close() error {
 }
 
 // Warm opens all shards, and is [mmapfilter.Filter.Warm] for each. It goes on after an error, and
-// returns the first, as a [*ShardError]. If the set switches to another manifest meanwhile, Warm goes on
-// with that.
+// returns the first error, as a [*ShardError]. If the set switches to another manifest meanwhile,
+// Warm goes on with the new one.
 func (s *Set) Warm(ctx context.Context) error {
 	for {
 		first := s.OpenAll()

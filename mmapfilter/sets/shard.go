@@ -14,8 +14,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 )
 
-// ErrOtherSet is returned for a shard of a set if the file is not the one that the manifest names:
-// another shard, one of another plan, or one of another time.
+// ErrOtherSet is returned for a shard of a set if the file is not the file that the manifest
+// names: it is another shard, was built by another plan, or is a later or earlier build.
 var ErrOtherSet = errors.New("the file is not the one that the set names")
 
 // An OtherSetError says which shard a file is instead. It matches [ErrOtherSet].
@@ -38,7 +38,7 @@ type ShardError struct {
 func (e *ShardError) Error() string { return fmt.Sprintf("shard %d: %v", e.Shard, e.Err) }
 func (e *ShardError) Unwrap() error { return e.Err }
 
-// A setState is a manifest and what has been opened of it.
+// A setState is a manifest and the shards that have been opened.
 type setState struct {
 	manifest *manifest
 	info     fs.FileInfo // of the manifest
@@ -48,8 +48,8 @@ type setState struct {
 	written  atomic.Bool // a shard is open for writing
 }
 
-// findLate has each lookup in a shard ask the shard for its filter first: until it is open, and while it
-// is open for writing, since the file may then change at any time.
+// findLate makes each lookup in a shard first ask the shard for its filter. This is needed until the
+// shard is open, and while it is open for writing, since the file may then change at any time.
 func (st *setState) findLate(i int) {
 	sh := st.shards[i]
 	st.lookups.Set(i, layout.NewDirect(nil, nil, &st.hash, func(own uint64) bool {
@@ -93,8 +93,8 @@ func (sh *setShard) fits(sb *layout.Superblock) error {
 		is.shard.Number, is.shard.Count, is.identity, sh.want.shard.Number, sh.want.shard.Count, sh.want.identity)}
 }
 
-// get returns the filter, and opens the file if it has not been. If it cannot be opened, the filter
-// waits.
+// get returns the filter. It opens the file if no one has. If the file cannot be opened, the filter
+// answers "maybe".
 func (sh *setShard) get() *mmapfilter.Filter {
 	if f := sh.filter(); f != nil {
 		return f
@@ -105,7 +105,7 @@ func (sh *setShard) get() *mmapfilter.Filter {
 		return f
 	}
 	opts := sh.set.opts
-	opts.WaitForFile = false // what waits for a manifest does not wait for its shards
+	opts.WaitForFile = false // a set that waits for a manifest does not wait for shards
 	follower := bridge.Follow(bridge.ShardFile{Path: sh.path, Opts: &opts, Wake: sh.set.poll.Wake(), Life: sh.set.poll.Life, Fits: sh.fits})
 	sh.reader.Store(follower.(*mmapfilter.Follower))
 	return sh.filter()
@@ -113,7 +113,7 @@ func (sh *setShard) get() *mmapfilter.Filter {
 
 // filter returns the filter, or nil if the file has not been opened.
 func (sh *setShard) filter() *mmapfilter.Filter {
-	if r := sh.reader.Load(); r != nil { // first: openForWriting stores the writer before it takes this away
+	if r := sh.reader.Load(); r != nil { // look at reader first: openForWriting stores the writer before it removes the reader
 		return r.Filter()
 	}
 	return sh.writer.Load()
@@ -140,7 +140,8 @@ func (sh *setShard) findNow(st *setState) {
 	}
 }
 
-// refresh takes a file that has taken the place of the one in use, or tries again what failed.
+// refresh switches to a file that has taken the place of the file in use, or tries again to
+// open the shard.
 func (sh *setShard) refresh(st *setState) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -156,7 +157,7 @@ func (sh *setShard) refresh(st *setState) error {
 	return sh.failed(err)
 }
 
-// failed makes an error one of the shard.
+// failed makes an error a *ShardError of the shard.
 func (sh *setShard) failed(err error) error {
 	if err == nil {
 		return nil
@@ -164,7 +165,7 @@ func (sh *setShard) failed(err error) error {
 	return &ShardError{sh.number, sh.path, err}
 }
 
-// failure returns what limits the shard, or nil.
+// failure returns the error that limits the shard, or nil.
 func (sh *setShard) failure() error {
 	if r := sh.reader.Load(); r != nil {
 		return sh.failed(r.Err())
@@ -204,8 +205,9 @@ func (sh *setShard) close() error {
 	return nil
 }
 
-// openForWriting opens the file for writing, in the place of one that is open for reading. From then on
-// the set asks the shard for its filter at each lookup: see findLate.
+// openForWriting opens the file for writing. If the file is open for reading, the writer takes the
+// place of the reader. From then on the set asks the shard for its filter at each lookup: see
+// findLate.
 func (sh *setShard) openForWriting(st *setState) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -234,7 +236,8 @@ func (sh *setShard) openForWriting(st *setState) error {
 	return nil
 }
 
-// awaits reports whether the file in use awaits the one that is to take its place.
+// awaits reports whether the file in use has been superseded by a file that does not have
+// the name yet.
 func (sh *setShard) awaits() bool {
 	f := sh.filter()
 	return f != nil && bridge.Of(f).Awaits()

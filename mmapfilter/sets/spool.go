@@ -26,8 +26,9 @@ const (
 	headBytes   = 64 // of the head of the spool, of a block, and of the foot
 	entryBytes  = 8  // of the index, for each block
 
-	// A block has blockBytes; with many shards fewer, so that one block for each of them takes about
-	// openBytes, but at least leastBytes, or a reader would seek too often.
+	// A block has blockBytes. With many shards it has fewer, so that one block for each shard takes
+	// about openBytes together; but it has at least leastBytes, so that readers need not seek too
+	// often.
 	blockBytes = 64 << 10
 	leastBytes = 4 << 10
 	openBytes  = 256 << 20
@@ -60,7 +61,7 @@ func (h *head) sign() {
 	binary.LittleEndian.PutUint32(h[headBytes-4:], crc32.Checksum(h[:headBytes-4], castagnoli))
 }
 
-// isOf reports whether the head is intact, and begins as another one does.
+// isOf reports whether the head is intact and begins like begin.
 func (h *head) isOf(begin head) bool {
 	return string(h[:32]) == string(begin[:32]) && binary.LittleEndian.Uint32(h[headBytes-4:]) == crc32.Checksum(h[:headBytes-4], castagnoli)
 }
@@ -199,8 +200,8 @@ func (s *Spool) close() (*Receipt, error) {
 	return r, err
 }
 
-// doneBefore reports whether the task has been done with the keys of r. If it has been done with others,
-// that is an error.
+// doneBefore reports whether the task has been done before with the keys of r. If it has been done
+// with other keys, doneBefore returns an error.
 func (s *Spool) doneBefore(r *Receipt) (bool, error) {
 	before, err := readReceipt(s.plan, s.dir, s.task)
 	damaged := new(FileError)
@@ -215,7 +216,7 @@ func (s *Spool) doneBefore(r *Receipt) (bool, error) {
 	return err == nil, err
 }
 
-// finish writes what is left: open blocks, index and foot.
+// finish writes the open blocks, the index and the foot.
 func (s *Spool) finish() (*Receipt, error) {
 	for shard := range s.open {
 		if err := s.put(shard); err != nil {

@@ -1,6 +1,6 @@
 package sets
 
-// Stats describe a set. For a closed one only Len, Cap and State are set. The JSON form leaves out
+// Stats describe a set. For a closed set only Len, Cap and State are set. The JSON form leaves out
 // the seed.
 type Stats struct {
 	Len           uint64  `json:"keys"`     // see Set.Len
@@ -11,12 +11,12 @@ type Stats struct {
 	FileBytes     int64   `json:"file_bytes"` // of all shards, when the manifest was written
 	BitsPerKey    float64 `json:"bits_per_key"`
 	TargetRate    float64 `json:"target_rate"`    // false-positive rate asked for
-	EstimatedRate float64 `json:"estimated_rate"` // that of the open shards on average; see mmapfilter.Stats
-	HighestRate   float64 `json:"highest_rate"`   // that of the open shard with the highest
+	EstimatedRate float64 `json:"estimated_rate"` // average of the open shards; see mmapfilter.Stats
+	HighestRate   float64 `json:"highest_rate"`   // the highest rate of an open shard
 	ResidentBytes int64   `json:"resident_bytes"` // of the open shards; -1 if unknown
 	State         string  `json:"state"`          // "open"; "closed" after Close; "waiting" with OpenOptions.WaitForFile
 	Swaps         uint64  `json:"swaps"`          // how often the set has switched to another manifest
-	Plan          string  `json:"plan"`           // that the shards were built by; 32 hex digits
+	Plan          string  `json:"plan"`           // ID of the plan by which the shards were built; 32 hex digits
 	Seed          uint64  `json:"-"`
 	Normalisation string  `json:"normalisation"` // see Options.Normalisation
 }
@@ -67,7 +67,7 @@ type ShardStats struct {
 	Path  string
 	Keys  uint64 // items, as in [Set.Len]
 	Bytes int64  // of the file, when the manifest was written
-	Err   error  // what limits the shard, a [*ShardError], or nil; also nil if it has not been opened
+	Err   error  // the [*ShardError] that limits the shard, or nil; nil if it has not been opened
 }
 
 // ShardStats describes all shards, in the order of their numbers. It opens none; see [Set.OpenAll].

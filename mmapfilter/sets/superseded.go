@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	shardName = regexp.MustCompile(`^(shard-\d{5,}-of-\d{5,}-[0-9a-f]{16}(?:-\d+)?\.mmf)(?:\..*)?$`) // or what stands beside it
+	shardName = regexp.MustCompile(`^(shard-\d{5,}-of-\d{5,}-[0-9a-f]{16}(?:-\d+)?\.mmf)(?:\..*)?$`) // or a file beside it
 	builtName = regexp.MustCompile(`^shard-\d{5,}-of-\d{5,}-([0-9a-f]{8})\.built$`)
 )
 
@@ -37,7 +37,7 @@ func Superseded(dir string) ([]string, error) {
 	for _, m := range all {
 		plans[m.Plan[:min(8, len(m.Plan))]] = true
 		for _, s := range m.Shards {
-			named[path.Base(s.File)] = true // the manifest may know dir by another name, such as that of a link
+			named[path.Base(s.File)] = true // compare base names: the manifest may know dir by another name, such as a link
 		}
 	}
 	var left []string
@@ -50,9 +50,9 @@ func Superseded(dir string) ([]string, error) {
 	return left, nil
 }
 
-// manifests returns the manifests in a directory, all but one, by path. A filter is none, nor is what is
-// not a regular file; anything else that cannot be read may name shards, and is an error. So is a link
-// to nothing: what it names may come back.
+// manifests returns the manifests in a directory by path, except the one at but. Filters, and files
+// that are not regular, are no manifests. Any other file that cannot be read may be a manifest that
+// names shards, and is an error. A link to nothing is an error too, since its target may come back.
 func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manifest, error) {
 	all := make(map[string]*manifest)
 	for _, e := range entries {
@@ -79,8 +79,8 @@ func manifests(dir string, entries []fs.DirEntry, but string) (map[string]*manif
 	return all, nil
 }
 
-// others returns the manifests in the directory of shards, but for the one that a set at a path
-// replaces.
+// others returns the manifests in the directory of shards, except the manifest that a set at
+// the path set replaces.
 func others(dir, set string) (map[string]*manifest, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

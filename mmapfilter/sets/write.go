@@ -13,13 +13,14 @@ import (
 )
 
 // OpenShards opens shards of a set for writing, as [mmapfilter.Open] does, with the options of the
-// set; with no argument all of them. Several processes may each have some: one process at a time has
-// each. A shard that is open for writing has a log of its own, and is recovered on its own.
+// set; without arguments it opens all shards. Several processes may each have some shards open; one
+// process at a time may have each shard. A shard that is open for writing has a log of its own, and
+// is recovered on its own.
 //
 // The manifest is not written again: it still names the files, and the [Set.Len] of a set that has
 // not opened a shard still counts the items that the shard had at first. A set that follows cannot
 // write: the error is [mmapfilter.ErrReadOnly]. Other errors are those of [mmapfilter.Open], as a
-// [*ShardError]; the shards before that one are open then.
+// [*ShardError]; then the shards before the failed one are open.
 func (s *Set) OpenShards(shards ...int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +47,8 @@ func (s *Set) OpenShards(shards ...int) error {
 	return nil
 }
 
-// home returns the filter that has a key. A write to it fails with ErrReadOnly if this process has not
-// opened it for writing.
+// home returns the filter that has a key. A write to the filter fails with ErrReadOnly if this
+// process has not opened the shard for writing.
 func (s *Set) home(key []byte) (*mmapfilter.Filter, error) {
 	st := s.state.Load()
 	if st == nil {
@@ -56,8 +57,8 @@ func (s *Set) home(key []byte) (*mmapfilter.Filter, error) {
 	return st.shards[ShardOf(st.hash.Hash(key), len(st.shards))].get(), nil
 }
 
-// Insert is [mmapfilter.Filter.Insert] into the shard that the key belongs to. If this process has not
-// opened it for writing (see [Set.OpenShards]), the error is [mmapfilter.ErrReadOnly].
+// Insert is [mmapfilter.Filter.Insert] into the shard that the key belongs to. If this process has
+// not opened the shard for writing (see [Set.OpenShards]), the error is [mmapfilter.ErrReadOnly].
 func (s *Set) Insert(key []byte) error {
 	f, err := s.home(key)
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *Set) Delete(key []byte) (deleted bool, err error) {
 
 // InsertBatch inserts keys, and is faster than single calls of Insert. After an error, which is a
 // [*ShardError], it goes on with the keys of the other shards. It returns how many keys it has
-// inserted. If that is not all of them, nobody knows which.
+// inserted. If these are not all keys, nobody knows which are missing.
 func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 	return s.insertParts(keys, nil, func(f *mmapfilter.Filter, hashes []uint64, _ []bool) (int, error) {
 		return bridge.Of(f).InsertHashes(hashes)
@@ -94,14 +95,15 @@ func (s *Set) InsertBatch(keys [][]byte) (n int, err error) {
 }
 
 // InsertUniqueBatch is [mmapfilter.Filter.InsertUniqueBatch], but goes on after an error, which is a
-// [*ShardError], with the keys of other shards. It returns for how many keys it has done so; for the
+// [*ShardError], with the keys of other shards. It returns how many keys it has done; for the
 // others, added is false.
 func (s *Set) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
 	clear(added[:len(keys)])
 	return s.insertParts(keys, added, (*mmapfilter.Filter).InsertUniqueHashBatch)
 }
 
-// insertParts has insert do the keys of each shard, and stores what it answers, unless added is nil.
+// insertParts calls insert for the keys of each shard, and stores its answers in added, unless added
+// is nil.
 func (s *Set) insertParts(keys [][]byte, added []bool, insert func(f *mmapfilter.Filter, hashes []uint64, added []bool) (int, error)) (n int, err error) {
 	st := s.state.Load()
 	if st == nil {
