@@ -27,7 +27,7 @@ func NewFilterCollector(f Filter, name string) prometheus.Collector {
 	}
 	read := func() sample {
 		s := f.Stats()
-		return sample{s.State != "closed" && s.State != "waiting", ofFilter(s, writes)}
+		return sample{s.State != "waiting", ofFilter(s, writes)}
 	}
 	return newCollector("filter", name, read, f.Err, ofFilter(mmapfilter.Stats{}, writes))
 }
@@ -106,7 +106,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	var metrics []metric
 	if c.err != nil {
 		err := c.err()
-		up = up && !errors.Is(err, mmapfilter.ErrClosed) // s may be old
+		up = up && !errors.Is(err, mmapfilter.ErrClosed) // s may be older than Close
 		metrics = append(metrics, gauge("error", "", number(err != nil)))
 	}
 	c.send(to, gauge("up", "", number(up)))

@@ -221,7 +221,8 @@ func TestFollower(t *testing.T) {
 	mustBeDown(t, c)
 }
 
-// TestSet scrapes a set that has no shard open, all, and one that is missing.
+// TestSet scrapes a set that has no shard open, and all of them; one that lacks a shard; and one that
+// waits for its file.
 func TestSet(t *testing.T) {
 	s := madeSet(t)
 	c := NewSetCollector(s, "a")
@@ -241,6 +242,12 @@ func TestSet(t *testing.T) {
 		t.Fatal("a shard is missing")
 	}
 	mustSend(t, NewSetCollector(broken, "a"), map[string]float64{"up": 1, "error": 1, "open_shards": 1, "failed_shards": 1})
+
+	waiting, err := sets.Follow(filepath.Join(t.TempDir(), "a.set"), &mmapfilter.OpenOptions{WaitForFile: true})
+	must(t, err)
+	mustBeDown(t, NewSetCollector(waiting, "a"))
+	must(t, waiting.Close())
+	mustBeDown(t, NewSetCollector(waiting, "a"))
 }
 
 // TestGuard scrapes a guard, before and after it is closed, and one without an error.
@@ -316,6 +323,22 @@ func TestSlow(t *testing.T) {
 			}
 		}
 		c.mu.due = time.Time{}
+	}
+	close(s.end)
+	longest = 0
+	for call := 3.0; call <= 4; call++ {
+		if got := sent(t, c); got["keys"] != call {
+			t.Errorf("in call %v of Stats, none of which is to be spared, it sends %v", call, got)
+		}
+	}
+}
+
+// TestUnknown checks that nothing is said of memory where the system does not tell.
+func TestUnknown(t *testing.T) {
+	for _, m := range slices.Concat(ofFilter(mmapfilter.Stats{ResidentBytes: -1}, true), ofSet(sets.Stats{ResidentBytes: -1})) {
+		if m.name == "resident_bytes" {
+			t.Errorf("%+v", m)
+		}
 	}
 }
 
