@@ -1,7 +1,7 @@
 // Package guard keeps a filter of the keys in an embedded store, so that reads of absent keys never
 // reach the store. Packages pebbleguard, bboltguard and badgerguard, each a module of its own below
 // this one, put it in front of Pebble, bbolt and Badger: a program changes an import and its Open.
-// For another engine, see "An adapter" below.
+// For another engine, see "An adapter" below. README.md shows what changes in a program.
 //
 // # What it promises
 //
@@ -112,8 +112,15 @@
 // a mark removes these entries, and then the filter deletes the hashes. A crash in between leaves
 // the hashes in the filter, which does no harm. No delete is ever done twice: the second one would
 // take away another key. To know which keys a transaction really adds and deletes, the guard looks
-// up in the store each key that may be there. No other transaction can change such a key until the
-// commit has ended.
+// up in the store each key that may be there. No other transaction that names such a key can change
+// it until the commit has ended.
+//
+// A transaction that deletes keys which it cannot name, such as those of a range, says so by
+// [Tx.DeleteUnknown]: the keys are gone. With Exact it says so before Prepare, and the adapter keeps
+// the transaction apart from all others, from their Prepare to their Done: these do not put a key
+// that the store has, since the snapshot of a rebuild has it. The transaction itself may put keys
+// that it deletes. For an instant a snapshot may lack them, so a rebuild takes them from the
+// transaction.
 //
 // With [Rebuild], a delete does not change the filter: the key stays until the next rebuild. A put
 // inserts the key unless the filter has it.

@@ -47,7 +47,8 @@ func (t *Tx) Delete(key []byte) { t.change(key, false) }
 
 // DeleteUnknown says that the transaction may delete keys which the caller does not know, such as
 // the keys of a range. They stay in the filter until it is rebuilt. Call it before Prepare if the
-// transaction also puts keys, so that those may be among the deleted ones.
+// transaction also puts keys, so that those may be among the deleted ones. With [Exact], no other
+// transaction may be between Prepare and Done while such keys go, unless Store.Has says no to them.
 func (t *Tx) DeleteUnknown() {
 	if t.unknown {
 		return

@@ -148,5 +148,6 @@
 //     does not exist. (house)
 //   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint, which looks for
 //     units of time, models of processors and some phrases)
-//   - A function that README names and that is not where it says. (house)
+//   - A function that README names and that is not where it says; a link between pages that leads
+//     nowhere. (house)
 package house

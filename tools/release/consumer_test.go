@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"go/format"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,30 +19,95 @@ import (
 // What a program that imports package mmapfilter may link, beside this module.
 const libraryLinks = "github.com/edsrzf/mmap-go github.com/klauspost/cpuid/v2 github.com/klauspost/crc32 github.com/zeebo/xxh3 golang.org/x/sys"
 
+// A guide is what the README of a guard shows: a command, a program before and after, what it prints.
+type guide struct{ get, before, after, prints string }
+
+// readGuide reads a README. The program is in a block that is a diff.
+func readGuide(name string) (g guide) {
+	diff := false
+	for line := range strings.Lines(string(must(os.ReadFile(name)))) {
+		switch {
+		case strings.HasPrefix(line, "```"):
+			diff = !diff
+		case diff && line == "\n":
+			g.before, g.after = g.before+line, g.after+line
+		case diff && line[0] == '-':
+			g.before += line[1:]
+		case diff && line[0] == '+':
+			g.after += line[1:]
+		case diff && line[0] == ' ':
+			g.before, g.after = g.before+line[1:], g.after+line[1:]
+		case diff:
+			refuse("%s: a line of a diff is %q", name, line)
+		case strings.HasPrefix(line, "    go get "):
+			g.get += strings.TrimSpace(line)
+		case strings.HasPrefix(line, "    "):
+			g.prints += line[4:]
+		}
+	}
+	return g
+}
+
+// A consumer has a proxy that serves the tree, which its environment names.
+type consumer struct {
+	tree *tree
+	env  []string
+}
+
+// module makes a module of files, and has a command get what they need, at the version of the tree.
+func (c consumer) module(t *testing.T, get, path string, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	write(dir, files)
+	run(dir, c.env, "go", "mod", "init", "example.com/consumer")
+	run(dir, c.env, "go", "mod", "edit", "-go=1.24")
+	if want := "go get " + c.tree.modules[0].path() + path + "@" + c.tree.version; get != want {
+		t.Errorf("the command is %q, not %q", get, want)
+	}
+	run(dir, c.env, "go", strings.Fields(get)[1:]...)
+	run(dir, c.env, "go", "mod", "tidy")
+	return dir
+}
+
 // TestConsumers does what someone does who has a proxy and an empty folder: it gets a module by its
-// version, builds a program of testdata/consumer, and runs it twice. The program links what it needs and
-// what the store needs, and nothing else; it needs no newer Go than the table says.
+// version, builds the program of testdata/consumer or of a README, and runs it twice. The program links
+// what it needs and what the store needs, and nothing else; it needs no newer Go than the table says.
+// The program as it was, without the guard, prints the same, but for the last line.
 func TestConsumers(t *testing.T) {
-	tree, proxy, work := readTree("../.."), t.TempDir(), t.TempDir()
+	tree, proxy := readTree("../.."), t.TempDir()
 	tree.writeProxy(proxy)
 	// Without paths, Go compiles nothing again that the last run compiled. Sums were checked on the way
 	// to the cache.
-	env := append(consume(proxy, work), "GOFLAGS=-modcacherw -trimpath", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GONOSUMDB=*")
-	const store = "apple is red\npotato: %\nthe store was not asked for 1 key\n"
+	env := append(consume(proxy, t.TempDir()), "GOFLAGS=-modcacherw -trimpath", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GONOSUMDB=*")
+	all, root := consumer{tree, env}, tree.modules[0].path()
+	const rest = "apple may be in: true\npotato may be in: false\n"
 	for _, c := range []struct{ program, module, engine, goLine, prints, again string }{
-		{"library", "", "", "1.24", "apple is new: true\napple may be in: true\npotato may be in: false\n", "apple is new: false\napple may be in: true\npotato may be in: false\n"},
-		{"pebbleguard", "/mmapfilter/guard/pebbleguard", "github.com/cockroachdb/pebble/v2", "1.24.0", strings.Replace(store, "%", "pebble: not found", 1), ""},
-		{"bboltguard", "/mmapfilter/guard/bboltguard", "go.etcd.io/bbolt", "1.25.0", strings.Replace(store, "%", "[]", 1), ""},
-		{"badgerguard", "/mmapfilter/guard/badgerguard", "github.com/dgraph-io/badger/v4", "1.24.0", strings.Replace(store, "%", "Key not found", 1), ""},
+		{"library", "", "", "1.24", "apple is new: true\n" + rest, "apple is new: false\n" + rest},
 		{"filterprom", "/mmapfilter/filterprom", "github.com/prometheus/client_golang/prometheus", "1.24", "mmapfilter_filter_keys 1\n", ""},
+		{"pebbleguard", "/mmapfilter/guard/pebbleguard", "github.com/cockroachdb/pebble/v2", "1.24.0", "", ""},
+		{"bboltguard", "/mmapfilter/guard/bboltguard", "go.etcd.io/bbolt", "1.25.0", "", ""},
+		{"badgerguard", "/mmapfilter/guard/badgerguard", "github.com/dgraph-io/badger/v4", "1.24.0", "", ""},
 	} {
-		dir, root := t.TempDir(), tree.modules[0].path()
-		text := must(os.ReadFile(filepath.Join("testdata", "consumer", c.program, "main.go")))
-		check(os.WriteFile(filepath.Join(dir, "main.go"), text, 0o666))
-		run(dir, env, "go", "mod", "init", "example.com/consumer")
-		run(dir, env, "go", "mod", "edit", "-go=1.24")
-		run(dir, env, "go", "get", root+c.module+"@"+tree.version)
-		run(dir, env, "go", "mod", "tidy")
+		var g guide
+		if c.prints != "" {
+			text := must(os.ReadFile(filepath.Join("testdata", "consumer", c.program, "main.go")))
+			g = guide{get: "go get " + root + c.module + "@" + tree.version, after: string(text), prints: c.prints}
+		} else {
+			g = readGuide("../.." + c.module + "/README.md")
+		}
+		if c.again == "" {
+			c.again = g.prints
+		}
+		files := map[string]string{"main.go": g.after}
+		if g.before != "" {
+			files["before/main.go"] = g.before
+		}
+		for name, text := range files {
+			if string(must(format.Source([]byte(text)))) != text {
+				t.Errorf("gofmt would change %s of %s", name, c.program)
+			}
+		}
+		dir := all.module(t, g.get, c.module, files)
 		if goMod := string(must(os.ReadFile(filepath.Join(dir, "go.mod")))); !strings.Contains(goMod, "\ngo "+c.goLine+"\n") {
 			t.Errorf("%s needs another Go than %s: %s", c.program, c.goLine, goMod)
 		}
@@ -58,16 +124,35 @@ func TestConsumers(t *testing.T) {
 				t.Errorf("%s links %s", c.program, module)
 			}
 		}
-		run(dir, env, "go", "build", "-o", "program", ".")
-		for i, want := range []string{c.prints, c.again} {
-			if want == "" {
-				want = c.prints
-			}
+		for name := range files {
+			run(filepath.Join(dir, filepath.Dir(name)), env, "go", "build", "-o", "program", ".")
+		}
+		for i, want := range []string{g.prints, c.again} {
 			if got := run(dir, nil, "./program"); got != want {
 				t.Errorf("run %d of %s prints\n%s, not\n%s", i+1, c.program, got, want)
 			}
 		}
+		if g.before != "" {
+			got := run(filepath.Join(dir, "before"), nil, "./program")
+			if last, ok := strings.CutPrefix(g.prints, got); !ok || strings.Count(last, "\n") != 1 {
+				t.Errorf("before there was %s, the program prints\n%s", c.program, got)
+			}
+		}
 	}
+	t.Run("adapter", func(t *testing.T) { testAdapter(t, all) })
+}
+
+// testAdapter runs the example of package guard in a module of its own. The change that the README of
+// the package shows is in it.
+func testAdapter(t *testing.T, c consumer) {
+	const path = "/mmapfilter/guard"
+	g, name := readGuide("../.."+path+"/README.md"), "example_test.go"
+	example := string(must(os.ReadFile(filepath.Join("../..", path, name))))
+	if g.before == "" || !strings.Contains(example, g.after) {
+		t.Errorf("%s does not have\n%s", name, g.after)
+	}
+	dir := c.module(t, g.get, path, map[string]string{name: example})
+	run(dir, c.env, "go", "test", "-run", "^Example$", ".")
 }
 
 // TestArchives makes archives twice, from two clones of the last commit in folders of different names,

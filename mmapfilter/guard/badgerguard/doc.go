@@ -1,8 +1,7 @@
 // Package badgerguard puts a filter of its keys in front of a Badger store, so that reads of absent
 // keys do not reach the store. It wraps badger.DB, badger.Txn and what they hand out: a program changes
-// badger.Open to [Open], and the names of the types. Package guard says what the filter promises: no
-// key that has been committed is ever hidden, not after a crash, not while the filter is missing,
-// damaged or being rebuilt. Directory example has a whole program.
+// badger.Open to [Open], and the names of the types: README.md shows one before and after. Package
+// guard says what the filter promises, and how it keeps these promises.
 //
 // # Reads
 //

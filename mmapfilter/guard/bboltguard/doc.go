@@ -1,12 +1,11 @@
 // Package bboltguard is bbolt behind a filter: reads of absent keys do not reach the B+tree.
 //
 // A program changes its import and the call of Open, which takes the options of the guard as well:
-//
-//	db, err := bboltguard.Open("my.db", 0o600, nil, nil)
+// README.md shows one before and after. Package guard says what the filter promises, and how it keeps
+// these promises.
 //
 // [DB], [Tx], [Bucket] and [Cursor] have the methods of their namesakes in bbolt. [Bucket.Get] and
-// [Bucket.Has] ask the filter first, in read transactions and in writable ones. Beside my.db lies
-// my.db.mmf, the filter.
+// [Bucket.Has] ask the filter first, in read transactions and in writable ones.
 //
 // # Keys
 //

@@ -1,7 +1,7 @@
 // Package pebbleguard puts a filter in front of a Pebble store, so that reads of absent keys never
-// reach it. A program changes its import and its Open; the example shows the whole of it, and directory
-// guard/example/blockstore has a program. Package guard says what the filter promises, and how it
-// keeps these promises.
+// reach it. A program changes its import and its Open: README.md shows one before and after, and
+// directory guard/example/blockstore has a larger one. Package guard says what the filter promises,
+// and how it keeps these promises.
 //
 // A [DB] is a pebble.DB, a [Batch] a pebble.Batch, a [Snapshot] a pebble.Snapshot: methods that are
 // not declared here come from the embedded type, and none of them writes keys. Writes through the
@@ -24,8 +24,8 @@
 //	Ingest, IngestWithStats         the keys of the files are read, and are durable in the filter, or with
 //	                                deletes: Exact in the outbox, before the files are ingested; a
 //	                                tombstone or range delete in a file is a delete of unknown keys
-//	IngestAndExcise                 as Ingest and Excise; shared and external files are refused with
-//	                                ErrNotFollowed
+//	IngestAndExcise                 as Ingest and Excise: no rebuild misses a key that is excised and in a
+//	                                file; shared and external files are refused with ErrNotFollowed
 //	IngestExternalFiles             refused with ErrNotFollowed
 //	LogData, RangeKeySet,           nothing: these are no keys that Get finds
 //	RangeKeyUnset, RangeKeyDelete
