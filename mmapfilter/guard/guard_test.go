@@ -97,6 +97,29 @@ func TestAbsentIn(t *testing.T) {
 	})
 }
 
+// A droppingFilter drops a key while it is asked for it, as a worker may.
+type droppingFilter struct {
+	guarded.Filter
+	g *Guard
+}
+
+func (f *droppingFilter) ContainsHash(hash uint64) bool {
+	f.g.views.Add(1)
+	return false
+}
+
+// TestAbsentInMeanwhile covers G1: the filter drops a key after a reader has begun to ask for it.
+func TestAbsentInMeanwhile(t *testing.T) {
+	f := begin(t, quiet(t, Exact))
+	before, real := f.g.View(), f.g.filter
+	f.g.filter = &droppingFilter{real, f.g}
+	if f.g.AbsentIn(before, []byte("a")) {
+		t.Error("hidden from a reader that may see it")
+	}
+	f.g.filter = real
+	f.close()
+}
+
 // TestCloseBesides closes a guard and then its store while a program has the filter rebuilt, and works.
 func TestCloseBesides(t *testing.T) {
 	for range 20 {

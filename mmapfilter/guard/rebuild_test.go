@@ -126,6 +126,23 @@ func TestTriesEnd(t *testing.T) {
 	}
 }
 
+// TestReserve covers G3: a filter keeps its reserve for keys that come and go as long as none of many
+// intervals that follow one another has a put, and no longer.
+func TestReserve(t *testing.T) {
+	c := churning{reserve: 100}
+	for range 3 {
+		c.puts++
+		for range idle {
+			if c.tick(); c.reserve == 0 {
+				t.Fatalf("it is gone %d intervals after a put", c.idle)
+			}
+		}
+	}
+	if c.tick(); c.reserve != 0 {
+		t.Error("it is there still")
+	}
+}
+
 // A failingFilter fails when a rebuild has read the snapshot.
 type failingFilter struct{ guarded.Filter }
 
