@@ -202,6 +202,25 @@ func testWriteBatch(t *testing.T, d *testStore) {
 	if err := b.Set(d.store.key([]byte("x")), nil); err != ErrReserved {
 		t.Errorf("a reserved key: %v", err)
 	}
+	testFailedBatch(t, d)
+}
+
+// testFailedBatch has a transaction of a batch fail: nothing is committed after it.
+func testFailedBatch(t *testing.T, d *testStore) {
+	b := d.NewWriteBatch()
+	defer b.Cancel()
+	if _, err := b.txn.Get(number(0)); err != badger.ErrKeyNotFound { // as no batch does: now there is a conflict
+		t.Fatal(err)
+	}
+	must(t, d.put(number(0)))
+	must(t, b.Set(number(1), nil))
+	b.commit()
+	guardtest.Eventually(t, d, "a conflict", func(guard.Stats) bool { return b.Error() == badger.ErrConflict })
+	b.commit()
+	if err := b.Flush(); err != badger.ErrConflict {
+		t.Error(err)
+	}
+	must(t, d.Update(func(txn *Txn) error { return txn.Delete(number(0)) }))
 }
 
 // testPinned has keys that Badger writes by itself: nothing takes them out of the filter.
