@@ -158,15 +158,16 @@
 //	    its name: the lock is taken first, and then the name is looked at. If the writer
 //	    dies before the third rename, the old file is recovered under its name, and its
 //	    lookups say "certainly not" again. If one of the three renames fails, they do so at
-//	    once. (Writer.TakePlace) A file that a Draft replaces is at rest: no recovery would
-//	    make its epoch even again. So its epoch becomes Superseded only once the directory
-//	    is synced and the file cannot get its name back, but before the lock of the new file
-//	    is released and a writer can have it. If the process is killed between the rename
-//	    and this store, readers of the old file are not told. They are not told either if
-//	    the old file has another name, which may be a backup, or if the system has no
-//	    writers or does not count names (Unix does). If the sync of the directory fails,
-//	    readers are told all the same; if the power fails then, the old file may be back and
-//	    say "maybe" until it is built again. (Draft.supersedeOld)
+//	    once. (Writer.TakePlace)
+//	    A file that a Draft replaces is at rest: no recovery would make its epoch even again.
+//	    So its epoch becomes Superseded only once the directory is synced and the file cannot
+//	    get its name back, but before the lock of the new file is released and a writer can
+//	    have it. If the process is killed between the rename and this store, readers of the
+//	    old file are not told. They are not told either if the old file has another name,
+//	    which may be a backup, or if the system has no writers or does not count names (Unix
+//	    does). If the sync of the directory fails, readers are told nevertheless; if the
+//	    power fails then, the old file may be back and say "maybe" until it is built again.
+//	    (Draft.supersedeOld)
 //
 // # States
 //

@@ -175,8 +175,8 @@
 //	    90 % full.
 //	G4  For everything else that an engine can do to its keys, the guard follows the operation, or
 //	    rebuilds the filter, or refuses the operation. The package of the engine has the table.
-//	G5 Stats has the measured rate of false positives beside the rate asked for. G6  All guards of a
-//	store share one entry, the owner, whatever their options. Open uses a filter
+//	G5  Stats has the measured rate of false positives beside the rate asked for.
+//	G6  All guards of a store share one entry, the owner, whatever their options. Open uses a filter
 //	    only if the owner names it, and if it is for the keys that Options.Covers and CoversVersion
 //	    name. Otherwise it makes another filter the owner before any transaction, and builds that.
 //

@@ -30,12 +30,13 @@ import (
 //	  "crc32c": "1c291ca3"
 //	}
 //
-//	plan the ID of the plan by which the shards were built, 32 hex digits; or empty seed      of the
-//	hash, 16 hex digits, as in every shard keys      items of all shards when the manifest was
-//	written; in the list, of one shard capacity  keys that the set is sized for
-//	rate      false-positive rate that was asked for file      path of a shard, relative to the
-//	directory of the manifest, with slashes identity  the number that the shard got when it was
-//	built (see layout.Superblock), 16 hex digits
+//	plan      the ID of the plan by which the shards were built, 32 hex digits; or empty
+//	seed      of the hash, 16 hex digits, as in every shard
+//	keys      items of all shards when the manifest was written; in the list, of one shard
+//	capacity  keys that the set is sized for
+//	rate      false-positive rate that was asked for
+//	file      path of a shard, relative to the directory of the manifest, with slashes
+//	identity  the number that the shard got when it was built (see layout.Superblock), 16 hex digits
 //
 // The number of shards is the length of the list, and a shard's number its place in it, from 0.
 // A program ignores members that it does not know. A member that programs must know raises the

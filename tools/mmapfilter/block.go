@@ -1,7 +1,7 @@
 package main
 
-// A block is a group of keys that are processed together. It copies them, because a key of an
-// input is valid only until the next one.
+// A block is a group of keys that are processed together. It copies the keys, because an
+// input yields keys that are valid only until the next one.
 type block struct {
 	limit int // keys in a full block; 0 means blockKeys
 	spans []span
@@ -19,7 +19,7 @@ const (
 	blockBytes = 1 << 20
 )
 
-// take adds the key that an input has yielded, with what it comes from.
+// take adds the key that an input has yielded, with its text and its record.
 func (b *block) take(key []byte, in *input) {
 	at := span{number: in.number}
 	at.text, at.rawEnd = b.put(in.raw)

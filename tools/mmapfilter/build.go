@@ -124,7 +124,7 @@ func (b *buildCommand) checkOutput(cmd *cobra.Command) error {
 // runSet builds a set.
 func (b *buildCommand) runSet(cmd *cobra.Command, keys *counter, bar *progress) error {
 	opts := b.opts
-	opts.MinKeys = 0 // it is that of the work
+	opts.MinKeys = 0 // sets.Work has it
 	p, err := sets.NewPlan(&opts, b.shards)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (b *buildCommand) explainFull(err error, keys uint64) error {
 		return err
 	case b.opts.Capacity != 0:
 		return fmt.Errorf("%s do not fit -n %s; omit -n to size for the input", formatNumber(keys, "key", "keys"), formatCount(b.opts.Capacity))
-	case b.multiset: // a filter sized for its keys can be full only of copies
+	case b.multiset: // only copies can fill a filter that was sized for its keys
 		return fmt.Errorf("%s do not fit, since some have too many copies; omit --multiset to store equal keys once", formatNumber(keys, "key", "keys"))
 	}
 	return err
@@ -169,8 +169,9 @@ func (c *counter) all(yield func([]byte, error) bool) {
 	}
 }
 
-// summarise closes a new filter, warns if it is not what was asked for, and prints a line that describes
-// it. copies is how many repeated keys it left out. The rate is estimated for the keys in the filter.
+// summarise closes a new filter, warns if the filter is not as asked for, and prints a line that
+// describes it. copies is how many repeated keys it left out. The rate is estimated for the keys in
+// the filter.
 func (q quiet) summarise(cmd *cobra.Command, path string, filter *mmapfilter.Filter, copies uint64) error {
 	defer filter.Close()
 	stats := filter.Stats()
@@ -187,8 +188,9 @@ func (q quiet) summarise(cmd *cobra.Command, path string, filter *mmapfilter.Fil
 	return err
 }
 
-// ofBuild returns the function that shows the progress of a build, which begins with what is built. As
-// long as the build does not know the number of keys, it shows the bytes read from the sources instead.
+// ofBuild returns the function that shows the progress of a build. The bar begins with the text
+// what. As long as the build does not know the number of keys, it shows the bytes read from the
+// sources instead.
 func (p *progress) ofBuild(what string, s *sources) func(stage string, done, total uint64) {
 	if p.terminal == nil {
 		return nil

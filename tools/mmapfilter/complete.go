@@ -25,7 +25,8 @@ func addCompletionCommand(root *cobra.Command) {
 	}
 }
 
-// noShell is the error of the command completion for a shell that it does not know, or without one.
+// noShell returns the error of the command completion for an unknown shell, or if no shell is
+// named.
 func noShell(cmd *cobra.Command, args []string) error {
 	var shells []string
 	for _, shell := range cmd.Commands() {

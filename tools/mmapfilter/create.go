@@ -74,7 +74,8 @@ func (c *createFlags) options(keys *formatFlags) error {
 	return nil
 }
 
-// takeFrom takes from another filter what the flags do not say, and returns how its keys are read.
+// takeFrom takes the options that no flag sets from another filter, and returns how its keys are
+// read.
 func (c *createFlags) takeFrom(path string) (format, error) {
 	s, err := statsOf(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
 	if err != nil {
@@ -138,7 +139,7 @@ func (c *createCommand) run(cmd *cobra.Command, args []string) error {
 	return filter.Close()
 }
 
-// contradicted returns an error if a flag contradicts the filter that is at a path already. For a filter
+// contradicted returns an error if a flag contradicts the existing filter at a path. For a filter
 // that grows it checks only the rate and the seed: growth changes the size and the layout.
 func contradicted(path string, filter *mmapfilter.Filter, flags *pflag.FlagSet, want mmapfilter.Options, seeded bool) error {
 	s := filter.Stats()

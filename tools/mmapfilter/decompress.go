@@ -38,7 +38,8 @@ func decompress(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(buffered), nil
 }
 
-// startsWith reads no more bytes than it needs to say no: typed keys may have no more for now.
+// startsWith reads no more bytes than it needs for the answer, since a user who types keys may
+// not have typed more yet.
 func startsWith(r *bufio.Reader, magic, mask string) (bool, error) {
 	for i := range len(magic) {
 		head, err := r.Peek(i + 1)
@@ -55,9 +56,9 @@ func startsWith(r *bufio.Reader, magic, mask string) (bool, error) {
 	return true, nil
 }
 
-// A gzipReader reads the members of a gzip file one after another. It does so itself because
-// gzip.Reader accepts a file that ends inside the name in the header of a later member, as if it
-// ended before that member.
+// A gzipReader reads the members of a gzip file one after another. gzip.Reader could do this,
+// but if a file ends inside the name in the header of a later member, it accepts the file as if
+// it ended before that member.
 type gzipReader struct {
 	file   *bufio.Reader
 	member *gzip.Reader

@@ -124,7 +124,7 @@ func (d *dump) superblock(i int, sb *layout.Superblock) {
 		d.printf("superblock %d: zero", i)
 		return
 	}
-	// Newest says what is wrong with a superblock if it is the only one.
+	// Newest returns the error of a superblock if the other slots are empty.
 	alone := make([]byte, layout.OffRuntime)
 	copy(alone[i*layout.SuperblockBytes:], sb[:])
 	verdict := "intact"

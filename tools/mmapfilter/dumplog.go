@@ -82,7 +82,7 @@ var (
 	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
 )
 
-// log prints the contents of a log. other is the log of the other name, or nil.
+// log prints the contents of a log. other is the log with the other name, or nil.
 func (d *dump) log(log, other []uint64) {
 	for slot := range wal.HeaderSlots {
 		if at := slot * wal.PageWords; at+wal.PageWords <= len(log) {
@@ -156,7 +156,7 @@ func (d *dump) logHeader(slot int, log, w []uint64) {
 }
 
 // segments prints the segments of a log that begin in [from, end). The LSN of a record follows from
-// that of its segment.
+// the LSN of its segment.
 func (d *dump) segments(log []uint64, from, end uint64) {
 	for at := from; at < end && at+segmentRecords <= uint64(len(log)) && d.err == nil; {
 		first := log[at+segmentBeginLSN]
@@ -180,7 +180,8 @@ func (d *dump) segments(log []uint64, from, end uint64) {
 	}
 }
 
-// counts reports whether a generation is the one that the newest superblock names, or the next.
+// counts reports whether a generation is the generation that the newest superblock names, or
+// the next.
 func (d *dump) counts(generation, salt uint64) bool {
 	named := d.newest.LogSalt()
 	return generation == d.newest.Generation() && salt == named || generation == d.newest.Generation()+1 && salt == wal.NextSalt(named)

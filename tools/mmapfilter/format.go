@@ -126,10 +126,11 @@ func (f *formatFlags) sources(names []string, stdin io.Reader) (*sources, error)
 	return s, nil
 }
 
-// format returns what the flags ask for, on top of what a filter has recorded. A flag that says
-// which part of a file is a key replaces all such recorded settings, since it is about these
-// files. A flag that says what is done to a key replaces only its own setting, since it was done
-// to the keys in the filter too.
+// format returns the format that the flags ask for; settings without a flag come from the
+// filter. A flag that says which part of a file is a key replaces all recorded settings of
+// this kind, since it is about the present files. A flag that says what is done to a key
+// replaces only its own setting, since the other settings were applied to the keys in the
+// filter too.
 func (f *formatFlags) format(recorded format) (format, error) {
 	if f.flags.Changed("delim") {
 		if f.delim == "" {
@@ -175,7 +176,7 @@ func (f *formatFlags) input(names []string, stdin io.Reader) (*input, error) {
 	return &input{sources: s}, err
 }
 
-// setColumn tells a number from a name.
+// setColumn sets the column by number or by name.
 func (f *formatFlags) setColumn() error {
 	if f.column == "" {
 		return errors.New("--column is empty")

@@ -73,7 +73,7 @@ func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
 		return errors.Join(unchanged(path, g.explainFull(err, filter.Len())), filter.Close())
 	}
 	grown.Now = newMeasures(filter)
-	warnOfMany(cmd.ErrOrStderr(), path, filter.Len(), filter.Cap()) // it may have got back keys that a stray delete took
+	warnOfMany(cmd.ErrOrStderr(), path, filter.Len(), filter.Cap()) // the rebuild may have given back keys that stray deletes took
 	if err := filter.Close(); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func newInstallCommand() *cobra.Command {
 // ofInstall says which file an error is about.
 func ofInstall(err error, from, to string) error {
 	if errors.Is(err, syscall.EXDEV) {
-		return &fileError{from, errors.New("it is on another file system than " + to + "; copy it to a file beside that first, and install the copy")}
+		return &fileError{from, errors.New("it is on another file system than " + to + "; copy it to a file beside that file first, and install the copy")}
 	}
 	at, read := new(fs.PathError), new(mmapfilter.OpError)
 	if errors.As(err, &read) && read.Path == to && errors.As(read.Err, &read) && read.Path == from || errors.As(err, &at) && at.Path == from {

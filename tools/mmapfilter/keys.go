@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// An input makes keys from sources. The fields from file on describe the key that keys last
-// yielded.
+// An input makes keys from sources. The fields from file on describe the key that the
+// method keys yielded last.
 type input struct {
 	format  format
 	sources *sources
@@ -22,13 +22,14 @@ type input struct {
 	// line. It is also called at the start of each source, while the fields below still describe
 	// the last key of the previous one. Its error ends the input.
 	beforeRead func() error
-	// misfits, if not nil, is called when a record has no key in the format. If it reports that
-	// the format has changed, the record is tried again.
+	// misfits, if not nil, is called when a record has no key in the format. If misfits reports
+	// that the format has changed, the record is tried again.
 	misfits func() bool
 	// whole asks for the fields header and record.
 	whole bool
-	// mark, if not empty, is the last record of standard input, which is no key. Without it the
-	// input is not complete: its writer has died, which looks like its end.
+	// mark, if not empty, is the last record of standard input, which is no key. An input
+	// without the mark is not complete: the death of its writer looks like the end of the
+	// input.
 	mark string
 
 	binary string // the first file that was read as lines and has zero bytes
@@ -72,7 +73,7 @@ func (in *input) each(ctx context.Context, b *block, work func() error) error {
 	}
 	in.beforeRead = func() error {
 		if next() != nil {
-			return io.EOF // which may end one source alone: see failed below
+			return io.EOF // the end of one source; see failed below
 		}
 		return nil
 	}
@@ -154,8 +155,8 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 	return false, in.wrap(err)
 }
 
-// filterMagic is how a filter begins: see package layout. It is read byte by byte, since a pipe may have
-// no more for now.
+// filterMagic is how a filter begins: see package layout. unpack reads it byte by byte, since a pipe
+// may not have more bytes yet.
 const filterMagic = "MMAPFLTR"
 
 // unpack unpacks a packed file. Records of a fixed size may begin with any bytes, so for these
@@ -177,7 +178,8 @@ func (in *input) unpack(file io.ReadCloser) (io.ReadCloser, error) {
 	return decompress(head)
 }
 
-// given yields keys of the command line. Each is a whole key: no field or column is cut out.
+// given yields keys of the command line. Each argument is a whole key: no field or column is
+// cut out.
 func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool, err error) {
 	for i, text := range keys {
 		in.number, in.record = i+1, []byte(text)

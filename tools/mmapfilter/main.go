@@ -103,7 +103,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("mmapfilter {{.Version}}\n")
 	root.SetUsageTemplate(helpText)
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) { // cobra's own prints the error of a write a second time
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) { // cobra's help function would print the error of a write a second time
 		fmt.Fprint(cmd.OutOrStdout(), cmd.UsageString())
 	})
 	root.DisableFlagsInUseLine = true
@@ -112,7 +112,7 @@ func newRootCommand() *cobra.Command {
 		if cmd.HasParent() && !strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) && slices.Contains(args, "") {
 			return errors.New("a file name is empty")
 		}
-		if cmd.HasParent() && subject(cmd) == "-" && cmd.Name() != "partition" { // which has only keys
+		if cmd.HasParent() && subject(cmd) == "-" && cmd.Name() != "partition" { // partition reads only keys
 			return errStandard
 		}
 		return nil
@@ -126,7 +126,7 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// finish sets what all commands below parent have in common.
+// finish sets the properties that all commands below parent share.
 func finish(parent *cobra.Command) {
 	for _, cmd := range parent.Commands() {
 		cmd.DisableFlagsInUseLine = true

@@ -60,8 +60,8 @@ func manualCommands(parent *cobra.Command) (commands []*cobra.Command) {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manPage makes the manual page of a command from what its help is made of. It has no date, so that two
-// builds of a version make the same page.
+// manPage makes the manual page of a command from the texts of its help. The page has no date, so
+// that two builds of a version make the same page.
 func manPage(cmd *cobra.Command) string {
 	p := new(page)
 	p.line(".TH %q 1 \"\" %q \"User Commands\"", strings.ToUpper(pageName(cmd)), "mmapfilter "+cmd.Root().Version)

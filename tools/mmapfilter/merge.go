@@ -107,8 +107,8 @@ func notesOf(inputs []string) (notes []string, err error) {
 	return notes, nil
 }
 
-// sameNotes reports whether two notes make the same key of the same text, whichever part of a file
-// that is. Notes of other programs must be equal.
+// sameNotes reports whether two notes make the same key from the same text. Where a file has the
+// text does not matter. Notes of other programs must be equal.
 func sameNotes(a, b string) bool {
 	if a == b {
 		return true
@@ -118,7 +118,8 @@ func sameNotes(a, b string) bool {
 	return errF == nil && errG == nil && f.hex == g.hex && f.trimCR == g.trimCR
 }
 
-// explain says which input an error is about, and which flag made the new filter too small.
+// explain adds to an error which input it is about, or which flag made the new filter too
+// small.
 func (m *mergeCommand) explain(err error, inputs, notes []string) error {
 	var input *fs.PathError
 	switch {

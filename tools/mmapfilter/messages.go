@@ -70,7 +70,7 @@ func (e *aboutError) Unwrap() error { return e.error }
 
 // A cutOff is the error of a command that has done only a part of its work.
 type cutOff struct {
-	left string // what it leaves, as a message to a user who has interrupted it says
+	left string // what the command leaves undone, as the message after an interrupt says
 	error
 }
 
@@ -85,8 +85,9 @@ func unchanged(path string, err error) error {
 }
 
 // explain says in one line what an error that ends a command is about: which file, what is wrong
-// with it, and what helps. Errors of the library are for callers who have the file at hand;
-// explain puts them all into the words of the command, so that no command has to.
+// with it, and what helps. The library's errors are for programs that know the file.
+// explain puts all of them into the words of the command line, so that the commands need
+// not.
 func explain(cmd *cobra.Command, err error) string {
 	text := explainError(cmd, subject(cmd), err)
 	for _, name := range append(cmd.Flags().Args(), subject(cmd)) {
@@ -174,8 +175,8 @@ func explainShard(cmd *cobra.Command, path string, e *sets.ShardError) string {
 	return fmt.Sprintf("shard %d: %s", e.Shard, explainError(cmd, file, e.Err))
 }
 
-// shardPath returns the path of a shard, which is absolute, in the form in which that of the set was
-// given: relative, if that is.
+// shardPath returns the absolute path of a shard as a relative path if the path of the set was given
+// as one.
 func shardPath(set, shard string) string {
 	if filepath.IsAbs(set) {
 		return shard
@@ -283,8 +284,8 @@ func missing(path string) bool {
 const manifestRegion = "manifest"
 
 // explainDamage explains that a file breaks a rule of the format. A file that is not a filter
-// breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired, but not one whose layout
-// this program does not know any more.
+// breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired, unless it has a
+// layout that this program does not know any more.
 func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) string {
 	repair := ""
 	if _, err := os.Stat(hashesOf(path)); err == nil && cmd.Name() != "repair" {
@@ -309,8 +310,8 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 	return fmt.Sprintf("%s: damaged %s at offset %d (%s: %s); restore it or build it again", path, e.Region, e.Offset, e.Rule, e.What)
 }
 
-// explainHashes explains that a filter has no hashes from which it could be built. For repair this is
-// an error only if the filter is damaged.
+// explainHashes explains that a filter has no hashes from which it could be built. In the command
+// repair, this error means that the filter is damaged.
 func explainHashes(cmd *cobra.Command, path string, err error) string {
 	subject := path + ": "
 	if cmd.Name() == "repair" {
@@ -334,8 +335,9 @@ func whatOfLog(path string, e *mmapfilter.CorruptError) string {
 	return fmt.Sprintf("%s is damaged at offset %d (%s)", logOf(path), e.Offset, whatOf(path, e))
 }
 
-// itself returns the name of the file that a symbolic link leads to, or the name of any other file.
-// The log of a filter and its hashes are beside the file itself, not beside a link to it.
+// itself returns the name of the file that a symbolic link leads to. It returns the name of any
+// other file as it is. The log of a filter and its hashes are beside the file itself, not beside a
+// link to it.
 func itself(path string) string {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		if real, err := filepath.EvalSymlinks(path); err == nil {

@@ -51,14 +51,15 @@ func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 }
 
 // A mutation is a run of add or del. It goes through its input once, in order, and records its
-// progress in the filter as a marker. Before its first operation the filter has a marker of this
-// run; after its last, one that says that the run has ended. A set has no markers.
+// progress in the filter as a marker. Before the first operation of a run, the filter gets a
+// marker of this run; after the last one, it gets a marker that says that the run has ended. A
+// set has no markers.
 type mutation struct {
 	*mutationFlags
 	kind     runKind
 	path     string
 	to       writable
-	filter   *mmapfilter.Filter // the same; nil for a set
+	filter   *mmapfilter.Filter // the same as to; nil for a set
 	stderr   io.Writer
 	in       *input
 	block    block
@@ -83,10 +84,10 @@ type mutation struct {
 
 }
 
-// A resumption describes the previous run to a run that resumes it. The new run first goes over
-// the records that were processed, and compares them with the marker and, if they should be in
-// the filter, with the filter. It changes nothing until it has gone over all of them, because it
-// cannot read its input twice.
+// A resumption is what a run knows about the run that it resumes. The new run first reads the
+// records that the old run processed. It compares them with the marker and, if they should be in
+// the filter, with the filter. It changes nothing until it has compared all of these records,
+// because it cannot read its input twice.
 type resumption struct {
 	last marker
 	skip uint64 // records to compare
@@ -251,8 +252,8 @@ func (m *mutation) explainAt(err error, number int) error {
 	return fmt.Errorf("%s: record %d: %w", m.in.file, number, err)
 }
 
-// strayWarning is the warning after a del that was given keys that were certainly not in the filter:
-// others were probably not there either, and passed for keys that are.
+// strayWarning is the warning after a del with keys that were certainly not in the filter. Then
+// other keys were probably not in the filter either, but the filter took them for keys that it has.
 func strayWarning(keepsHashes bool) string {
 	text := "some keys were certainly not there; if others were not, either, keys that look like them are gone (rule C6)"
 	if keepsHashes {
@@ -261,8 +262,8 @@ func strayWarning(keepsHashes bool) string {
 	return text
 }
 
-// report says on standard error how many keys were processed: with --verbose, and after an error
-// if they are kept.
+// report says on standard error how many keys were processed, with --verbose and after an error
+// that keeps these changes.
 func (m *mutation) report() {
 	what := m.summary()
 	switch {

@@ -6,7 +6,7 @@ import (
 )
 
 // run processes the input, closes the filter and says what it has done. All changes are durable then,
-// unless lost is set. A key that was certainly not there makes the answer of del no.
+// unless lost is set. If a key was certainly not in the filter, del answers no.
 func (m *mutation) run(ctx context.Context) error {
 	keeps := m.filter != nil && m.filter.Stats().KeepsHashes
 	m.process(ctx)
@@ -35,8 +35,8 @@ func (m *mutation) process(ctx context.Context) {
 	case m.err == nil:
 		m.end()
 	case m.changed && !m.lost:
-		// The refused key was an operation too, but a resumed run must start with it. So the
-		// marker counts records.
+		// The refused key counts as an operation too, but a resumed run must start with this
+		// key. So the marker counts records, not operations.
 		m.mark(false)
 	}
 	if err := m.to.Close(); err != nil {
@@ -45,9 +45,9 @@ func (m *mutation) process(ctx context.Context) {
 	}
 }
 
-// begin finds out what the previous run has done, if this one resumes it. Any other run marks its
-// start at once, so that earlier operations do not count as its own. In an untouched filter, it
-// marks its start with its first record.
+// begin finds out what the previous run has done, if this run resumes it. A run that resumes none
+// marks its start at once, so that earlier operations do not count as its own; in an untouched
+// filter, it marks its start with its first record.
 func (m *mutation) begin() {
 	seq, operations := m.to.DurableSeq(), m.to.DurableOps()
 	switch {
@@ -122,7 +122,7 @@ func (m *mutation) work() error {
 
 // do adds or deletes keys, and returns how many were processed before the error.
 func (m *mutation) do(keys [][]byte) (n int, err error) {
-	if m.kind == delRun && m.passed.records == 0 { // deletes do not show which input they came from
+	if m.kind == delRun && m.passed.records == 0 { // a filter does not show which keys were deleted
 		var check recordCheck
 		check.add(keys[0])
 		m.first, m.marked = uint8(check.first), false

@@ -51,8 +51,8 @@ func checkNote(note string) error {
 	return nil
 }
 
-// parseNote is the inverse of note. It accepts only what note writes, and does not guess at the
-// text of another program.
+// parseNote is the inverse of note. It accepts only texts that note can have written, and does
+// not guess what other texts mean.
 func parseNote(text string) (format, error) {
 	var f format
 	for rest := text; rest != ""; {
@@ -124,8 +124,8 @@ func recordedFormat(path, note string, plain bool) (format, error) {
 	return recorded, nil
 }
 
-// explainMisfit adds to a misfit that the format comes from the filter, if it does not come from the
-// command line. It returns other errors as they are.
+// explainMisfit adds to a misfit that the format comes from the filter, unless the flags have set
+// the format. It returns other errors as they are.
 func explainMisfit(err error, used, recorded format, path string) error {
 	var m *misfit
 	if !errors.As(err, &m) {

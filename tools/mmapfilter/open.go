@@ -9,7 +9,8 @@ import (
 )
 
 // A writable is a filter or a set whose keys are changed. An error of a batch is about the first key
-// that was not processed; those before it were. A filter says how many operations are durable.
+// that was not processed; the keys before it were processed. A filter also says how many operations
+// are durable.
 type writable interface {
 	answering
 	InsertBatch(keys [][]byte) (n int, err error)
@@ -29,8 +30,8 @@ func isSet(path string) bool {
 	return set
 }
 
-// openWritable opens a filter or a set for writing. A filter that is missing is created first if create
-// says how.
+// openWritable opens a filter or a set for writing. If there is no filter and create is not nil, it
+// creates the filter first.
 func openWritable(path string, opts *mmapfilter.OpenOptions, create *createFlags) (writable, error) {
 	if isSet(path) {
 		set, err := sets.Open(path, opts)
@@ -49,8 +50,8 @@ func openWritable(path string, opts *mmapfilter.OpenOptions, create *createFlags
 	return filter, nil
 }
 
-// openOrCreate opens a filter for writing. One that is missing is created first if create says how; one
-// that is there must not contradict its flags.
+// openOrCreate opens a filter for writing. If there is none and create is not nil, it creates the
+// filter first. An existing filter must not contradict the flags in create.
 func openOrCreate(path string, opts *mmapfilter.OpenOptions, create *createFlags) (*mmapfilter.Filter, error) {
 	filter, err := mmapfilter.Open(path, opts)
 	if create == nil {
@@ -71,9 +72,9 @@ func openOrCreate(path string, opts *mmapfilter.OpenOptions, create *createFlags
 	return filter, nil
 }
 
-// An inOrder is a set that processes the keys of a batch in their order. A Set does not: after an error
-// nobody knows which keys of a batch are in it. It does not know how many operations are durable, since
-// its shards each have a log.
+// An inOrder is a set that processes the keys of a batch in their order. A sets.Set does not: after
+// an error nobody knows which keys of a batch are in it. An inOrder does not know how many
+// operations are durable, since each shard has its own log.
 type inOrder struct{ *sets.Set }
 
 func (s inOrder) SyncAt(uint64) error { return s.Sync() }

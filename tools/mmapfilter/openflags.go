@@ -41,7 +41,7 @@ func openFilter(path string, opts *mmapfilter.OpenOptions, stderr io.Writer) (*m
 	return mmapfilter.OpenReadOnly(path, opts)
 }
 
-// statsOf describes a filter that another one is made of, or was.
+// statsOf returns the Stats of a filter from which another one is made, or was made.
 func statsOf(path string, opts *mmapfilter.OpenOptions) (mmapfilter.Stats, error) {
 	filter, err := mmapfilter.OpenReadOnly(path, opts)
 	if err != nil {

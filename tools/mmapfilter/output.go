@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A standardOutput is the standard output of the command. It makes an outputError of the error of a
-// write, and keeps the first one for callers that write help and do not look at it.
+// A standardOutput is the standard output of the command. It turns the error of a write into an
+// outputError, and keeps the first one, for callers that write help and ignore errors.
 type standardOutput struct {
 	io.Writer
 	err error
@@ -52,7 +52,7 @@ func (w *messageWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// behind returns the writer behind a standard output or standard error.
+// behind returns the writer that a standardOutput or a messageWriter wraps.
 func behind(w any) any {
 	switch w := w.(type) {
 	case *standardOutput:

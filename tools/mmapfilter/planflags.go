@@ -14,8 +14,9 @@ import (
 // sizeForKeys is the help of -n, without the default.
 const sizeForKeys = "size for `N` keys, such as 10M, 2.5B, 1e9"
 
-// addPlanFlags adds the flags for the size and kind of a new filter. Capacity is the help of -n, and
-// rate says what the rate is without -p. The flag --fingerprint-bits has the shorthand, if any.
+// addPlanFlags adds the flags for the size and kind of a new filter. capacity is the help of -n,
+// rate the default that the help of -p shows, and shorthand the shorthand of --fingerprint-bits, if
+// any.
 func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options, capacity, rate, shorthand string) {
 	addCapacityFlag(flags, opts, capacity)
 	addRateFlag(flags, opts, rate)

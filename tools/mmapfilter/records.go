@@ -19,8 +19,8 @@ type records interface {
 	whole() []byte
 }
 
-// A splitter cuts its input at a separator, which the last record need not have, or into records of a
-// fixed size with nothing between them.
+// A splitter cuts its input at a separator, or into records of a fixed size with nothing between
+// them. The last record may lack the separator.
 type splitter struct {
 	r          io.Reader
 	separator  byte
@@ -63,7 +63,7 @@ func (s *splitter) next() ([]byte, int, error) {
 	}
 }
 
-// take returns the next n bytes as a record, and skips what ends it.
+// take returns the next n bytes as a record, and skips the bytes that end it.
 func (s *splitter) take(n, skip int) ([]byte, int, error) {
 	s.record = s.buf[s.start : s.start+n]
 	s.start += n + skip
@@ -111,8 +111,8 @@ type csvColumn struct {
 	key    []byte
 }
 
-// A tape ends its input if a record is too long. It does so with io.EOF, because the csv.Reader then
-// says where the record starts. It may keep what is read until it is cut.
+// A tape ends its input if a record is too long. It ends it with io.EOF, because the csv.Reader then
+// says where the record starts. It can keep the bytes that are read until cut removes them.
 type tape struct {
 	io.Reader
 	read int  // bytes since the last record, or a few more, because the csv.Reader reads ahead

@@ -27,13 +27,14 @@ func (r *replaceFlags) addTo(flags *pflag.FlagSet) {
 	})
 }
 
-// addForceFlag adds the flag that makes a new filter destroy what it does not replace.
+// addForceFlag adds the flag that lets a new filter destroy files that it does not replace.
 func addForceFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.BoolVar(&opts.Overwrite, "force", false,
 		"replace also what is not a filter, and the log and the hashes of other filters that have the names of its own")
 }
 
-// least returns how many keys a new filter or set at a path must have: one if it replaces one with keys.
+// least returns how many keys a new filter or set at a path must have: one if it replaces a filter
+// or set with keys.
 func (r *replaceFlags) least(path string) uint64 {
 	if r.minKeys > 0 || r.allowEmpty {
 		return r.minKeys
@@ -44,7 +45,7 @@ func (r *replaceFlags) least(path string) uint64 {
 			return 1
 		}
 	} else if info, e := os.Stat(path); e == nil && info.Mode().IsRegular() && info.Size() > 0 {
-		return 1 // who knows
+		return 1 // the old one may have keys
 	} else if set, err := sets.Open(path, nil); err == nil {
 		defer set.Close()
 		return min(set.Len(), 1)
@@ -58,12 +59,13 @@ func (r *replaceFlags) explain(path string, err error) error {
 	case !errors.Is(err, mmapfilter.ErrFewKeys):
 		return err
 	case r.minKeys == 0:
-		return &fileError{path, errors.New("it may have keys, and would be replaced by one without; give --allow-empty if it is to be")}
+		return &fileError{path, errors.New("it may have keys, and would be replaced by one without keys; give --allow-empty to replace it")}
 	}
 	return &fileError{path, fmt.Errorf("not written: it would have fewer keys than --min-keys %s", formatCount(r.minKeys))}
 }
 
-// errStandard is returned for a filter whose name stands for standard input or output elsewhere.
+// errStandard is returned for a filter with the name -, which elsewhere means standard input or
+// output.
 var errStandard = errors.New("a filter cannot be standard input or output; ./- is a file of that name")
 
 // warnOfMany warns if a new filter or set holds more keys than it was sized for.

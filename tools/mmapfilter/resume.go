@@ -35,8 +35,8 @@ func (m *mutation) resumed(seq, operations uint64) (r resumption, err error) {
 	return r, nil
 }
 
-// goOver compares the first of the keys with what the last run has processed, and returns how many it
-// compared. An error is about the key with that index.
+// goOver compares the first keys with the records that the last run processed, and returns how many
+// it compared. An error is about the key with that index.
 func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 	if m.passed.records >= m.skip {
 		return 0, nil
@@ -92,7 +92,7 @@ func (m *mutation) tooShort() error {
 	return fmt.Errorf("%s: %w", m.path, m.notTheInput(fmt.Sprintf("the input has %s of %s", formatCount(m.passed.records), formatNumber(m.skip, "record", "records"))))
 }
 
-// notTheInput returns the error of an input that differs from that of the last run.
+// notTheInput returns the error of an input that differs from the input of the last run.
 func (m *mutation) notTheInput(why string) error {
 	which := "completed with another input"
 	if !m.last.ended {

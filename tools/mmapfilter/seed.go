@@ -23,7 +23,7 @@ type seedFlags struct {
 	file  string
 }
 
-// addSeedFlags adds the flags. Without says what the seed is without them.
+// addSeedFlags adds the flags. without is the help text for the seed if no flag is given.
 func addSeedFlags(flags *pflag.FlagSet, without string) *seedFlags {
 	s := &seedFlags{flags: flags}
 	flags.Func("seed", "seed `N` of the hash: keep it secret if strangers choose keys ("+without+")", func(text string) (err error) {

@@ -40,8 +40,8 @@ type selection struct {
 	found []bool
 }
 
-// A target is where a selection looks up keys: a filter, which with --follow is that of the newest
-// file, or a set.
+// A target is where a selection looks up keys: a filter, which with --follow is the newest file,
+// or a set.
 type target struct {
 	filter   *mmapfilter.Filter   // nil with --follow, and for a set
 	follower *mmapfilter.Follower // nil without --follow, and for a set
@@ -109,7 +109,8 @@ func (s *selection) reportShards() {
 	}
 }
 
-// reportShard reports once that a shard answers only "maybe". If the flags allow that, it is no error.
+// reportShard reports once that a shard answers only "maybe". If the flags allow such answers, this
+// is no error.
 func (s *selection) reportShard(e *sets.ShardError) {
 	text := e.Error()
 	if s.shards[text] {

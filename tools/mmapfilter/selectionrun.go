@@ -147,8 +147,8 @@ func (s *selection) ask() {
 	s.fail(cut)
 }
 
-// lookUp looks up the block in the newest file, and again if another one has taken its place
-// meanwhile. cut is as in newest, and err as in fault.
+// lookUp looks up the block in the newest file. If another file takes its place meanwhile,
+// lookUp does it again. cut is as in newest, and err as in fault.
 func (s *selection) lookUp() (found []bool, cut, err error) {
 	var last answering
 	for {
@@ -158,7 +158,7 @@ func (s *selection) lookUp() (found []bool, cut, err error) {
 		found = s.found[:len(keys)]
 		answers.ContainsBatch(keys, found)
 		err = s.fault(answers)
-		if !s.follow || !errors.Is(err, mmapfilter.ErrSuperseded) || answers == last { // or nothing newer can be opened
+		if !s.follow || !errors.Is(err, mmapfilter.ErrSuperseded) || answers == last { // in the last case, no newer file can be opened
 			return found, cut, err
 		}
 		last = answers
@@ -190,7 +190,7 @@ func (s *selection) print(i, number int) {
 }
 
 // head writes the names of the columns, so that CSV records can be read again. Records with
-// numbers before them cannot, so they get no header.
+// numbers before them cannot be read again, so they get no header.
 func (s *selection) head() {
 	if s.in.header != nil && !s.headed && !s.number {
 		s.headed = true
@@ -200,8 +200,8 @@ func (s *selection) head() {
 }
 
 // An answerJSON is the object that check --json prints for a key. JSON strings are Unicode, so a
-// key or record that is not valid UTF-8 has replacement characters, and beside it all its bytes
-// in hex. So does every key of a file with binary records.
+// key or record that is not valid UTF-8 has replacement characters, and the object also has all
+// its bytes in hex. Keys of a file with binary records always have the hex, too.
 type answerJSON struct {
 	File      string  `json:"file,omitempty"` // if there are several
 	Line      int     `json:"line"`

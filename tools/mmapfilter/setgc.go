@@ -46,7 +46,7 @@ func newSetGCCommand() *cobra.Command {
 		}
 		manifest := func(e os.DirEntry) bool { return filepath.Ext(e.Name()) == manifestSuffix }
 		if len(left) > 0 && !slices.ContainsFunc(entries, manifest) {
-			return &fileError{dir, errors.New("it has shards, but no NAME.set; if none elsewhere names them, remove them by hand")}
+			return &fileError{dir, errors.New("it has shards, but no NAME.set; if no manifest elsewhere names these shards, remove them by hand")}
 		}
 		var bytes int64
 		for _, path := range left {

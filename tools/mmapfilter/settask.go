@@ -28,7 +28,7 @@ func (f *taskFlags) addTo(flags *pflag.FlagSet, shards bool) {
 	f.quiet.addTo(flags)
 }
 
-// readPlan reads the plan, if the flags are there that a task cannot do without.
+// readPlan checks that the flags that a task needs are set, and reads the plan.
 func (f *taskFlags) readPlan(cmd *cobra.Command, needed ...string) (*sets.Plan, error) {
 	if err := needFlags(cmd, needed...); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func noFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// ofTask puts an error of a task into the words of the command. The error names its file, which may be
-// any of many.
+// ofTask puts an error of a task into the words of the command. The error must name its file, since
+// a task has many files.
 func ofTask(err error) error {
 	var (
 		version  *mmapfilter.VersionError

@@ -49,9 +49,9 @@ func untilSignal(parent context.Context) context.Context {
 	return ctx
 }
 
-// endBySignal ends the process by the signal that has cancelled ctx, if any. A shell could not
-// tell from an exit status that its loop must end too. endBySignal returns if the system has no
-// signals.
+// endBySignal ends the process by the signal that has cancelled ctx, if any. From an exit
+// status alone, a shell could not tell that its loop must end too. endBySignal returns if the
+// system has no signals.
 func endBySignal(ctx context.Context) {
 	var cause signalError
 	if !errors.As(context.Cause(ctx), &cause) {

@@ -47,7 +47,7 @@ func newSizeCommand() *cobra.Command {
 	return cmd
 }
 
-// memoryBudget is that of a build without --memory.
+// memoryBudget is the budget of a build without --memory.
 const memoryBudget = 256 << 20
 
 func (j *planJSON) print(w io.Writer) error {
@@ -71,7 +71,7 @@ func (j *planJSON) print(w io.Writer) error {
 	return err
 }
 
-// explain says why the plan is as it is.
+// explain says how the plan was chosen.
 func (j *planJSON) explain() string {
 	p := &j.plan
 	if j.byBits {
@@ -105,7 +105,7 @@ type planJSON struct {
 
 	plan   mmapfilter.Plan
 	byBits bool    // the bits of a fingerprint were asked for, and the rate follows from them
-	rate   float64 // that the plan must keep: the one asked for, or the one that follows
+	rate   float64 // the rate that the plan must keep: the one asked for, or the one that follows from the bits
 }
 
 func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) *planJSON {

@@ -120,7 +120,8 @@ func (s *sources) open(ctx context.Context, src source) (io.ReadCloser, error) {
 }
 
 // interruptible reads a source that may block, until ctx ends. Nothing can interrupt the system
-// call that blocks, so a goroutine is left waiting in it. The same goes for opening a pipe.
+// call that blocks, so a goroutine is left waiting in the call. Opening a pipe may block in
+// the same way.
 func interruptible(ctx context.Context, src source) io.ReadCloser {
 	r, w := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(ctx.Err()) })

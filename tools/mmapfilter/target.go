@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
-// setFormat sets the format of keys to that recorded by a filter.
+// setFormat sets the format of keys to the format that a filter records.
 func (s *selection) setFormat(answers answering) error {
 	note := answers.Normalisation()
 	recorded, err := recordedFormat(s.path, note, s.plain)
@@ -96,8 +96,9 @@ func (s *selection) refuse(answers answering, err error) {
 }
 
 // fault returns an error that makes answers worthless. If a filter can only answer "maybe" and
-// the flags allow that, fault says so once instead. The errors of a set do not end a check: fault
-// reports those of its shards, and if a new manifest was refused, the old one answers.
+// the flags allow such answers, fault only prints a message, once. The errors of a set do not end
+// a check: fault reports the errors of shards, and if a new manifest was refused, the old one
+// answers.
 func (s *selection) fault(answers answering) error {
 	err := answers.Err()
 	what := ""

@@ -97,8 +97,8 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 		}
 		defer os.RemoveAll(temp)
 		r.path, u.plain = filepath.Join(temp, "uniq.mmf"), true
-		// A filter that is removed after this run need not survive a crash. With a window it
-		// commits all the same, since commits record how old lines are.
+		// A filter that is removed after this run need not survive a crash. With a window
+		// the filter commits nevertheless, since commits record how old lines are.
 		if u.window == 0 {
 			opts.CommitInterval = -1
 		}

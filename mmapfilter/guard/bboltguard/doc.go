@@ -28,20 +28,20 @@
 //	DB.Update, DB.Begin, Tx.Commit                puts what the transaction has put, right before its commit
 //	Tx.Rollback, an error or panic in Update      nothing
 //	Tx.Commit that fails                          takes the keys back, unless the transaction is there nonetheless
-//	DB.Batch                                      as Update; a function that bbolt runs again counts
-//	once Bucket.Get, Has in a writable transaction     asks the store for what the transaction has
-//	put itself Bucket.Get, Has in a read transaction         asks the store if keys have left the
-//	filter since it began CreateBucket, CreateBucketIfNotExists         nothing: a bucket has no keys
-//	at first DeleteBucket                                  reads the keys of the bucket and those
-//	within it, and deletes them MoveBucket                                    reads them, deletes
-//	them, and puts them with their new path MoveBucket of a bucket into
-//	itself            ErrNotFollowed Put, Delete in a bucket object of before      ErrNotFollowed:
-//	bbolt loses what it does, or not Bucket.SetRootPage                            ErrNotFollowed
-//	NextSequence, SetSequence, FillPercent        nothing: they are not keys Cursor, ForEach,
-//	Inspect                      nothing; in the root they hide the reserved buckets any write to a
-//	reserved bucket                ErrReserved Compact, Tx.WriteTo, Tx.CopyFile              nothing:
-//	the copy has no filter, and gets one when it is opened writes through DB.DB, or by another
-//	program   not noticed; call guard.Guard.Rebuild, or remove the filter
+//	DB.Batch                                      as Update; a function that bbolt runs again counts once
+//	Bucket.Get, Has in a writable transaction     asks the store for what the transaction has put itself
+//	Bucket.Get, Has in a read transaction         asks the store if keys have left the filter since it began
+//	CreateBucket, CreateBucketIfNotExists         nothing: a bucket has no keys at first
+//	DeleteBucket                                  reads the keys of the bucket and those within it, and deletes them
+//	MoveBucket                                    reads them, deletes them, and puts them with their new path
+//	MoveBucket of a bucket into itself            ErrNotFollowed
+//	Put, Delete in a bucket object of before      ErrNotFollowed: bbolt loses what it does, or not
+//	Bucket.SetRootPage                            ErrNotFollowed
+//	NextSequence, SetSequence, FillPercent        nothing: they are not keys
+//	Cursor, ForEach, Inspect                      nothing; in the root they hide the reserved buckets
+//	any write to a reserved bucket                ErrReserved
+//	Compact, Tx.WriteTo, Tx.CopyFile              nothing: the copy has no filter, and gets one when it is opened
+//	writes through DB.DB, or by another program   not noticed; call guard.Guard.Rebuild, or remove the filter
 //
 // With guard.Exact, a transaction remembers the keys of deleted buckets only up to a limit. Other
 // keys stay in the filter until it is rebuilt.

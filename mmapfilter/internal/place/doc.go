@@ -30,7 +30,7 @@
 //	     alternate line. A copy in the alternate line may be a twin, an equal item whose
 //	     home is that line. If no overflow bits are set there, a lookup of the twin looks
 //	     nowhere else, so the twin must be the last to go.
-//	P6 An item leaves the stash for its home line, else for its alternate line, in each with
+//	P6   An item leaves the stash for its home line, else for its alternate line, in each with
 //	     moves inside the line. If both are full and a search is asked for, it leaves for a
 //	     line that a path of moves makes room in (P2). The alternate line is a step of its own
 //	     in every layout: the overflow bits were set when the item went to the stash, so the
