@@ -169,8 +169,8 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 	return h, nil
 }
 
-// IdentityOf returns the identity in the first words of a file of hashes, which may be damaged. It
-// reports false if there is no magic.
+// IdentityOf returns the identity in the first words of a file of hashes, even if the file is
+// damaged. It reports false if there is no magic.
 func IdentityOf(words []uint64) (identity uint64, ok bool) {
 	if len(words) < 3 || words[0] != magic {
 		return 0, false

@@ -98,7 +98,7 @@ func (a *assembleFn) ProcessElement(ctx context.Context, _ int, texts func(*[]by
 			return err
 		}
 		if b.Shard < 0 || b.Shard >= len(built) || built[b.Shard] != nil {
-			return fmt.Errorf("shard %d is none of %d, or has been built twice", b.Shard, len(built))
+			return fmt.Errorf("shard %d is not one of %d shards, or has been built twice", b.Shard, len(built))
 		}
 		built[b.Shard] = b
 	}

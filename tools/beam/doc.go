@@ -1,6 +1,6 @@
 // Command beam makes a set of filters on Apache Beam: on Prism, Dataflow, Flink, or another runner of
-// Beam. A plan, which "mmapfilter set plan" writes, says what the set is; package sets says what a set
-// is made of. README.md has the commands.
+// Beam. A plan, which "mmapfilter set plan" writes, describes the set; package sets says what a set
+// consists of. README.md has the commands.
 //
 // # The pipeline
 //
@@ -10,17 +10,17 @@
 //	build     a shard from its chunks                                       for each shard
 //	assemble  check the counts and the shards, then write the manifest                once
 //
-// A key stays in the call that reads it: it is never an element. What the workers send to one another
-// is hashes, 8 bytes for each key, and a chunk has up to 32 KiB of them.
+// A key stays in the call that reads it: it is never an element. The workers send one another only
+// hashes, 8 bytes for each key; a chunk has up to 32 KiB of hashes.
 //
 // # Failures
 //
-// A runner may do a bundle again, do it twice at once, and throw the work of one away. That changes
+// A runner may do a bundle again, or do it twice at once and throw one result away. This changes
 // nothing: Beam gives the chunks of a bundle to the next step only if the bundle succeeds, and then
 // once; a shard that is built again has the same bytes and the same name; and the manifest is
-// written last, by one call. If a runner lost or doubled a chunk all the same, the counts would tell.
-// The number of keys is an output of its own of each bundle that hashes, and for all bundles and
-// shards
+// written last, by one call. If a runner lost or doubled a chunk nevertheless, the counts would
+// show it. The number of keys is an output of its own of each bundle that hashes, and for all
+// bundles and shards
 //
 //	keys read = hashes built from = items + duplicates
 //

@@ -26,11 +26,12 @@ type hashFn struct {
 
 const (
 	hashBytes = 8
-	// A chunk is large enough that its shard and length, and what a runner does for each element, cost
-	// nothing beside it.
+	// A chunk is so large that its shard and length, and the work of a runner for each element, cost
+	// next to nothing in comparison.
 	maxChunk = 32 << 10
 	minChunk = 512
-	// chunksBytes bounds the memory of the chunks of all shards, as long as these are not too small.
+	// chunksBytes bounds the memory of the chunks of all shards, unless chunks would become too
+	// small.
 	chunksBytes = 64 << 20
 )
 
@@ -71,7 +72,7 @@ func (h *hashFn) ProcessElement(ctx context.Context, p part, emit func(int64, []
 		c := binary.LittleEndian.AppendUint64(h.chunks[shard], hash)
 		if len(c) >= h.full {
 			h.send(ctx, shard, c, emit)
-			c = make([]byte, 0, h.full) // what was emitted must not change
+			c = make([]byte, 0, h.full) // the emitted chunk must not change
 		}
 		h.chunks[shard] = c
 		h.keys++

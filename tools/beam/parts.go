@@ -61,7 +61,7 @@ func (l *listFn) ProcessElement(ctx context.Context, _ []byte, emit func(part)) 
 	return nil
 }
 
-// cut emits the parts of a file. If no reader can seek in it, there is one.
+// cut emits the parts of a file: a single part if readers of the file cannot seek.
 func (l *listFn) cut(ctx context.Context, path string, emit func(part)) error {
 	store, file, err := open(ctx, path)
 	if err != nil {
@@ -100,9 +100,9 @@ func (l *listFn) cut(ctx context.Context, path string, emit func(part)) error {
 	return nil
 }
 
-// packed reports whether a file that begins with these bytes is packed with gzip or Zstandard. (The
-// latter may begin with a frame to skip.) The command mmapfilter unpacks it, so it must not be taken
-// for lines here.
+// packed reports whether a file that begins with these bytes is packed with gzip or Zstandard. (A
+// Zstandard file may begin with a frame to skip.) The command mmapfilter unpacks such files, so this
+// program must not take them for lines.
 func packed(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("\x1f\x8b")) || bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")) ||
 		len(head) == 4 && head[0]&0xf0 == 0x50 && string(head[1:]) == "\x2a\x4d\x18"
@@ -121,7 +121,7 @@ func open(ctx context.Context, path string) (filesystem.Interface, io.ReadCloser
 }
 
 // keys yields the lines of a part, each without its line feed, and valid until the next. A last line
-// without a line feed is one, too; and so is an empty line.
+// without a line feed counts, and so does an empty line.
 func (p part) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if p.Path == "" {
@@ -191,7 +191,8 @@ type lines struct {
 	long []byte
 }
 
-// next returns a line with its line feed. If the error is io.EOF, what is left has none.
+// next returns a line with its line feed. If the error is io.EOF, the line is the rest of
+// the input and has none.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.r.ReadSlice('\n')
 	if err != bufio.ErrBufferFull {

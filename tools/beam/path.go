@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// isURL reports whether a path belongs to a filesystem of Beam other than that of the machine.
+// isURL reports whether a path is on a filesystem of Beam other than the machine's own.
 func isURL(path string) bool { return strings.Contains(path, "://") }
 
 // absolute makes a path independent of the directory that a worker runs in.

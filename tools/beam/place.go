@@ -31,7 +31,7 @@ func placeOf(dir string) place {
 	return directory(dir)
 }
 
-// A directory is on a disk that all workers share, or on the disk of the only one.
+// A directory is on a disk that all workers share, or on the disk of the only worker.
 type directory string
 
 func (d directory) build(ctx context.Context, p *sets.Plan, shard int, w sets.Work, hashes iter.Seq2[[]uint64, error]) (*sets.Built, error) {
@@ -46,8 +46,8 @@ func (d directory) assemble(ctx context.Context, p *sets.Plan, read uint64, buil
 }
 
 // A store is a filesystem of Beam, such as gs://. A shard is built on the disk of the worker, and
-// copied. What is written appears under its name once it is complete: Google's and Amazon's stores do
-// so.
+// copied. The store must show a file under its name only once the file is complete, as Google's and
+// Amazon's stores do.
 type store string
 
 func (s store) url(name string) string { return string(s) + "/" + name }
@@ -69,8 +69,8 @@ func (s store) build(ctx context.Context, p *sets.Plan, shard int, w sets.Work, 
 	return b, s.write(ctx, b.File, f)
 }
 
-// write copies a file to the store. A file that is not complete is not kept: the context of the writer
-// ends before the writer does.
+// write copies a file to the store. The store does not keep an incomplete file, since the context of
+// its writer ends before the writer is closed.
 func (s store) write(ctx context.Context, name string, from io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

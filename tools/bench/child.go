@@ -15,7 +15,7 @@ import (
 
 // childCommand makes this program a child of another process of the same program. It reads
 // requests as lines of JSON from its standard input and answers each with one line. It ends when
-// its input ends, and so with the process that started it.
+// its input ends, so it does not outlive the process that started it.
 const childCommand = "child"
 
 // A request tells a child what to do.
@@ -37,7 +37,7 @@ type worker struct {
 
 type task func(w *worker, args json.RawMessage) (any, error)
 
-// taskOf makes a task of a method that takes its arguments as a struct.
+// taskOf makes a task from a method that takes its arguments as a struct.
 func taskOf[A, R any](f func(*worker, A) (R, error)) task {
 	return func(w *worker, args json.RawMessage) (any, error) {
 		var a A
@@ -58,7 +58,7 @@ type child struct {
 	waited  bool
 }
 
-// A tail keeps the beginning of what a child prints before it dies.
+// A tail keeps the beginning of the text that a child prints before it dies.
 type tail struct{ strings.Builder }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -89,7 +89,7 @@ func (s *session) start(env ...string) (*child, error) {
 	return c, c.ask("nothing", nil, nil)
 }
 
-// once has a child of its own do one thing.
+// once starts a child, has it do one task, and ends it.
 func (s *session) once(do string, args, result any, env ...string) error {
 	c, err := s.start(env...)
 	if err != nil {
@@ -100,7 +100,8 @@ func (s *session) once(do string, args, result any, env ...string) error {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// A taskError is an error of a task. Other errors are those of the process.
+// A taskError is an error of a task. Any other error of ask is an error of the child
+// process.
 type taskError string
 
 func (e taskError) Error() string { return string(e) }

@@ -84,7 +84,7 @@ func (c *churnRun) run() error {
 	return exceeded
 }
 
-// parse parses the flags, and rejects what cannot be measured.
+// parse parses the flags, and rejects values that cannot be measured.
 func (c *churnRun) parse() error {
 	for word := range strings.SplitSeq(c.rateWords, ",") {
 		rate, err := strconv.ParseFloat(word, 64)
@@ -188,8 +188,9 @@ func (c *churnRun) asks(rate float64) uint64 {
 	return min(c.most, max(1_000_000, uint64(math.Ceil((1-rate)/rate/(0.02*0.02)))))
 }
 
-// churnHeader has the columns of the CSV file. The ns after 0 turnovers are those of an insert, or of
-// Build for a key; after others, those of a delete and an insert, as [churnResult.cost] has them.
+// churnHeader has the columns of the CSV file. In a row after 0 turnovers, ns is the time of an
+// insert, or of Build for a key. In other rows it is the time of a delete and an insert, as
+// [churnResult.cost] returns it.
 var churnHeader = []string{"layout", "shape", "keys replaced", "rate asked", "keys", "bits a key",
 	"turnovers", "absent keys", "rate", "second lines", "missing", "deletes not found", "ErrFull", "ns", "most stash entries"}
 
@@ -267,7 +268,7 @@ type life struct {
 	next    uint64                     // number of the next key
 	absent  uint64                     // number of the next absent key
 	place   func(i uint64) uint64      // place of the key that operation i of a turnover replaces
-	places  [peer.BlockKeys / 2]uint64 // whose keys are replaced between two readings of the clock
+	places  [peer.BlockKeys / 2]uint64 // places whose keys are replaced between two readings of the clock
 	pending int                        // operations since the last Sync
 
 	unfound, refused uint64

@@ -31,8 +31,8 @@ type replaceable interface {
 	close() error
 }
 
-// A churnSpec says how to make a replaceable filter for n keys. If took is not 0, it has the keys 0 to
-// n-1, and that is the time that it took.
+// A churnSpec says how to make a replaceable filter for n keys. If took is not 0, the filter already
+// has the keys 0 to n-1, and took is how long filling it took.
 type churnSpec struct {
 	name   string
 	create func(s *session, n uint64) (f replaceable, took time.Duration, err error)
@@ -44,7 +44,7 @@ const (
 	defaultBuilt  = "default, built"
 )
 
-// churnSpecs returns ours and, at the default rate, other filters that can delete.
+// churnSpecs returns our filters and, at the default rate, other filters that can delete.
 func churnSpecs(rate float64) []churnSpec {
 	asked := variant{rate: rate}
 	all := []churnSpec{
@@ -64,7 +64,7 @@ func churnSpecs(rate float64) []churnSpec {
 // replaced is a filter in a file of ours.
 type replaced struct {
 	filter *mmapfilter.Filter
-	stats  mmapfilter.Stats // when it was made; its shape stays
+	stats  mmapfilter.Stats // as of when it was made; the shape does not change
 	path   string
 }
 
@@ -167,7 +167,7 @@ func (r *seiflotfyReplaced) remove(key []byte) (bool, error) { return r.filter.D
 func (r *seiflotfyReplaced) contains(key []byte) bool        { return r.filter.Lookup(key) }
 
 // second computes the share from the slots. A lookup reads the second bucket unless the first
-// holds the fingerprint, which is one of 255.
+// bucket holds the fingerprint, which is one of 255.
 func (r *seiflotfyReplaced) second() (share, off float64, err error) {
 	const b, fingerprints = 4, 255
 	slots := r.filter.Encode()
@@ -203,8 +203,9 @@ func (r *linvonReplaced) insert(key []byte) (bool, error) { return r.filter.Add(
 func (r *linvonReplaced) remove(key []byte) (bool, error) { return r.filter.Delete(key), nil }
 func (r *linvonReplaced) contains(key []byte) bool        { return r.filter.Contain(key) }
 
-// second computes the share from the load. A lookup reads the slots of both buckets in turns, and so the
-// second bucket too, unless the first slot matches, which is taken to be as full as others.
+// second computes the share from the load. A lookup reads the slots of both buckets in turns. So it
+// reads the second bucket unless the first slot matches. The first slot is taken to be as full as
+// other slots.
 func (r *linvonReplaced) second() (share, off float64, err error) {
 	return 1 - r.filter.LoadFactor()/(1<<linvonBits-1), 0, nil
 }

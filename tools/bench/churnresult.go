@@ -9,9 +9,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// Bounds of the default layout. filledBound and secondBound bound the share of lookups of absent
-// keys that read a second line, up to chance: when the filter has just been filled, and after
-// turnovers. costBound bounds the cost of the last turnovers over that of the first.
+// Bounds of the default layout. filledBound bounds the share of lookups of absent keys that read
+// a second line when the filter has just been filled, and secondBound the same share after
+// turnovers; both allow for chance. costBound bounds the cost of the last turnovers over the
+// cost of the first.
 const (
 	filledBound = 0.09
 	secondBound = 0.08
@@ -19,13 +20,13 @@ const (
 )
 
 // bitsBounds bound the bits a key of the default layout by rate, of filters with at least manyKeys.
-// With fewer keys the last line makes a difference.
+// With fewer keys, the last line, which may be nearly empty, counts too much.
 var bitsBounds = map[float64]float64{0.05: 7.4, 0.01: 9.85, 0.001: 13.5, 0.0001: 17.1}
 
 const manyKeys = 100_000
 
-// fewTurnovers are as many as a cost is the median of. It is held to its bound if twice as many
-// were measured.
+// fewTurnovers is how many turnovers a cost is the median of. The cost is compared with its
+// bound if twice as many turnovers were measured.
 const fewTurnovers = 5
 
 // A churnResult holds the measurements of one filter.
@@ -43,20 +44,20 @@ type churnResult struct {
 // isDefault reports whether options with only a rate have made the filter.
 func (r *churnResult) isDefault() bool { return r.name == defaultFilled || r.name == defaultBuilt }
 
-// cost returns what a delete and an insert cost around a turnover, from 1: the median of fewTurnovers,
-// or of half of all if those are fewer. So around turnover 1 it is that of the first turnovers, and
-// around the last one that of the last.
+// cost returns what a delete and an insert cost around a turnover, counted from 1. It is the median
+// of fewTurnovers turnovers, or of half of all turnovers if these are fewer: around turnover 1, of
+// the first turnovers; around the last one, of the last turnovers.
 func (r *churnResult) cost(turnover int) float64 {
 	few := min(fewTurnovers, (len(r.ns)+1)/2)
 	from := min(max(turnover-1-few/2, 0), len(r.ns)-few)
 	return figures.Median(r.ns[from : from+few])
 }
 
-// last returns what was measured after all turnovers.
+// last returns the measurements after all turnovers.
 func (r *churnResult) last() churnPoint { return r.points[len(r.points)-1] }
 
-// above returns how many bits a key takes beyond log2(1/rate), the least that any filter of the rate
-// that was measured last can take. It returns "-" if no absent key was answered "maybe".
+// above returns how many bits a key takes beyond log2(1/rate), the least that any filter needs. The
+// rate is the one measured last. It returns "-" if no absent key was answered "maybe".
 func (r *churnResult) above() string {
 	if r.last().positives == 0 {
 		return "-"

@@ -37,7 +37,7 @@ func (i *inserts) run(percents string) (err error) {
 	if err != nil {
 		return err
 	}
-	// A power of two slots, since other filters have no other table sizes.
+	// The number of slots is a power of two, since other filters have no other table sizes.
 	slots := uint64(1) << bits.Len64(byDefault.keys(int64(i.size))) >> 1
 	if slots < 1000 {
 		return fmt.Errorf("%v hold too few keys for turns", &i.size)
@@ -77,7 +77,7 @@ func parseLoads(text string) (loads []float64, err error) {
 	return loads, nil
 }
 
-// insertSpecs returns the filters that can be inserted into. The others are compared with the first.
+// insertSpecs returns the filters that can be inserted into. All are compared with the first one.
 func (i *inserts) insertSpecs() (all []spec, err error) {
 	for _, how := range []struct {
 		name string

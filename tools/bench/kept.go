@@ -19,7 +19,8 @@ type kept struct {
 	asks          uint64
 }
 
-// fill adds keys up to the first one refused, looks up those accepted, and then absent ones.
+// fill adds keys up to the first refused one, looks up the accepted keys, and then absent
+// keys.
 func (k *kept) fill(s *session, f peer.Filter, n uint64, filled bool, check, asks uint64) error {
 	k.has = n
 	if !filled {
@@ -79,7 +80,7 @@ func (c *choice) flags(s *session) {
 // extra are filters that tests add to all.
 var extra []spec
 
-// chosen returns the chosen ones of all.
+// chosen returns the filters of all that were chosen.
 func (c *choice) chosen(all []spec) (chosen []spec, err error) {
 	for _, spec := range append(all, extra...) {
 		for part := range strings.SplitSeq(c.only, ",") {

@@ -13,8 +13,8 @@ import (
 // lineWords is the number of words in a line of 64 bytes.
 const lineWords = layout.LineBytes / 8
 
-// inFlight is how many lines are prefetched ahead of the one that is read. It exceeds the
-// number of misses that a processor tracks.
+// inFlight is how many lines are prefetched ahead of the line that is read. It is more than
+// the number of cache misses that a processor tracks.
 const inFlight = 64
 
 // A limit reads random lines of 64 bytes of a mapped file, and nothing else. No lookup that
@@ -52,8 +52,8 @@ func newLimit(words []uint64, seed uint64) *limit {
 }
 
 // Line numbers are the scaled high bits of a linear congruential generator modulo 2^64 with
-// Knuth's multiplier (MMIX). That is a multiplication or two, which the processor does while it
-// waits.
+// Knuth's multiplier (MMIX). Computing one takes a multiplication or two, which the processor
+// does while it waits for memory.
 const (
 	lcgFactor = 6364136223846793005
 	lcgTerm   = 1442695040888963407

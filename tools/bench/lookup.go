@@ -98,13 +98,13 @@ type lookupMeasure struct {
 	of     string // the filter, and how it is mapped
 	keys   uint64
 	all    []question
-	reads  [3][]float64 // with prefetches, without, and each the address of the next
+	reads  [3][]float64 // with prefetches, without prefetches, and in a chain of dependent reads
 	times  [][]float64  // of each question
 	limit  []float64    // the faster of reads with prefetches and without
 	faster string
 }
 
-// measure measures a file, of which everything takes its turn.
+// measure measures a file. Reads and lookups take turns.
 func (l *lookupRun) measure(size figures.Size, all []question) (m *lookupMeasure, err error) {
 	n := byDefault.keys(int64(size))
 	path, f, err := l.build("lookup.mmf", byDefault.options(n), n)

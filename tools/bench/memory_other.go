@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// What these measure comes from files in /proc, which Linux has.
+// These measurements need files in /proc, which only Linux has.
 
 func (m *memoryRun) share() error     { return unsupported() }
 func (m *memoryRun) residency() error { return unsupported() }

@@ -26,8 +26,8 @@ var modes = []struct {
 	{"heap", mmapfilter.ResidencyHeap},
 }
 
-// residency opens a file in each residency mode, in a process with a memory limit: where the file fits
-// and where it is larger. Nothing of it is in memory before.
+// residency opens a file in each residency mode, in a process with a memory limit: once with a limit
+// that the file fits in, and once with a smaller one. Before, no part of the file is in memory.
 func (m *memoryRun) residency() error {
 	if ok, err := m.needDisk(); !ok {
 		return err

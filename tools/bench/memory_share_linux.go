@@ -25,7 +25,7 @@ type processUse struct {
 }
 
 // share sums up the memory of processes that all have the same filter in memory. It fails if the sum
-// exceeds sharedBound times that of one file and as many idle processes.
+// exceeds sharedBound times the memory of one file and as many idle processes.
 func (m *memoryRun) share() (err error) {
 	if m.processes < 1 {
 		return fmt.Errorf("%d processes share nothing", m.processes)

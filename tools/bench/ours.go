@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
-// A variant is one of our filters: the one that options with only a rate give, or a layout of the paper
+// A variant is one of our filters: the filter of options with only a rate, or a layout of the paper
 // with fingerprints of f bits.
 type variant struct {
 	layout layout.Kind
@@ -25,10 +25,10 @@ type variant struct {
 // defaultRate is the rate of options that do not set one.
 const defaultRate = 0.01
 
-// byDefault is what empty options give.
+// byDefault is the filter of empty options.
 var byDefault = variant{rate: defaultRate}
 
-// paperLayouts are those of the paper.
+// paperLayouts are the layouts of the paper.
 var paperLayouts = []layout.Kind{layout.Packed, layout.SemiSorted}
 
 // standardLoad is the load of a filter that is not made for a rate.

@@ -21,7 +21,7 @@ import (
 
 // newPaper returns the command that repeats the evaluation of the cuckoo filter paper (Fan, Andersen,
 // Kaminsky, Mitzenmacher, "Cuckoo Filter: Practically Better Than Bloom", CoNEXT 2014). PAPER.md has
-// what it prints beside what the paper says.
+// its output beside the figures of the paper.
 func newPaper() command {
 	p := new(paperRun)
 	return command{
@@ -74,13 +74,14 @@ const (
 // A structure is a filter of the paper, or ours beside it.
 type structure struct {
 	name   string
-	keys   uint64 // when it counts as full; fewer if it refuses one before
+	keys   uint64 // the keys with which it counts as full; fewer if it refuses a key before
 	create func(s *session, n uint64) (peer.Filter, error)
 	paper  string // Table 3: items in millions, bits an item, rate, million inserts a second
 }
 
-// structures returns those of Table 3, and two that it does not have: our layout Compact, and the
-// counting Bloom filter. Each has a table of the given size; the quotient filter has 2^q slots.
+// structures returns the structures of Table 3, and two that the table does not have: our layout
+// Compact, and the counting Bloom filter. Each has a table of the given size; the quotient filter
+// has 2^q slots.
 func structures(bytes uint64) []structure {
 	live := func(name string, v variant, paper string) structure {
 		return structure{name, v.keys(int64(bytes)), func(s *session, n uint64) (peer.Filter, error) {
@@ -113,7 +114,7 @@ func structures(bytes uint64) []structure {
 	}
 }
 
-// numbered returns the adapter of a filter of numbers, which hashes them itself.
+// numbered returns the adapter of a filter that takes numbers and hashes them itself.
 func numbered(s *session, f interface {
 	Insert(key uint64) bool
 	Contains(key uint64) bool
@@ -156,7 +157,8 @@ func closeAll(all []*member) (err error) {
 	return err
 }
 
-// insert adds keys up to a number, or up to the first that is refused. It returns million keys a second.
+// insert adds keys up to a number, or up to the first key that is refused. It returns millions of
+// keys a second.
 func (p *paperRun) insert(m *member, to uint64) (float64, error) {
 	if to <= m.high {
 		return 0, nil
@@ -173,7 +175,7 @@ func (p *paperRun) insert(m *member, to uint64) (float64, error) {
 	return perSecond(c), nil
 }
 
-// perSecond returns million operations a second.
+// perSecond returns millions of operations a second.
 func perSecond(c peer.Count) float64 { return float64(c.Keys) / 1e6 / max(c.Clock.Seconds(), 1e-9) }
 
 // table3 fills every structure, and looks up all its keys and absent ones.
@@ -199,8 +201,8 @@ func (p *paperRun) table3() (err error) {
 	return nil
 }
 
-// paperSpaces are the filters of figure 4: ours of the paper with several lengths of fingerprints, and
-// Bloom filters.
+// paperSpaces are the filters of figure 4: our layouts of the paper with several lengths of
+// fingerprints, and Bloom filters.
 func paperSpaces() (all []spec) {
 	for _, k := range paperLayouts {
 		for _, f := range []int{7, 8, 9, 10, 12, 13, 15, 16} {
@@ -215,7 +217,7 @@ func paperSpaces() (all []spec) {
 	return all
 }
 
-// shares looks keys up in full structures, by the share of them that are there (figure 5).
+// shares looks keys up in full structures, for several shares of present keys (figure 5).
 func (p *paperRun) shares() (err error) {
 	all, err := p.open()
 	defer func() { err = errors.Join(err, closeAll(all)) }()
@@ -238,8 +240,8 @@ func (p *paperRun) shares() (err error) {
 	return nil
 }
 
-// lookUp has all members look keys up in turn, and adds a cell with the median rate to the row of each.
-// A key that is not found, and is there, is an error.
+// lookUp has all members look keys up in turn, and adds a cell with the median rate to the row of
+// each member. It returns an error if a present key is not found.
 func (p *paperRun) lookUp(all []*member, share float64, rows [][]string) error {
 	rates, err := p.takeTurns(len(all), func(i int) (float64, error) {
 		m := all[i]
@@ -256,7 +258,7 @@ func (p *paperRun) lookUp(all []*member, share float64, rows [][]string) error {
 	return err
 }
 
-// addCells adds a cell with the median of each.
+// addCells adds a cell with the median of its rates to each row.
 func addCells(rows [][]string, rates [][]float64) {
 	for i, r := range rates {
 		cell := "-"
@@ -320,10 +322,11 @@ func (p *paperRun) occupancy() (err error) {
 	return nil
 }
 
-// part returns how many keys of a structure a turn is about.
+// part returns how many keys a structure inserts, looks up or deletes in a turn.
 func (p *paperRun) part(m *member) uint64 { return m.structure.keys/uint64(paperSteps*p.rounds) + 1 }
 
-// deletes deletes all keys of those structures that can, in the order in which they were inserted.
+// deletes deletes all keys of the structures that support deletes, in the order in which they were
+// inserted.
 func (p *paperRun) deletes(all []*member) error {
 	var deleters []*member
 	for _, m := range all {
@@ -359,8 +362,8 @@ func (p *paperRun) deletes(all []*member) error {
 	return nil
 }
 
-// loads fills tables of the layout of the paper until an insert is refused (figure 2). The paper's table
-// has no stash, so the load that compares is that at the first key without a slot.
+// loads fills tables of the layout of the paper until an insert is refused (figure 2). The paper's
+// table has no stash, so its load compares with our load at the first key without a slot.
 func (p *paperRun) loads() error {
 	t := figures.NewTable("b", "m", "f", "first key without a slot", "first refused")
 	for _, b := range []int{2, 4, 8} {
@@ -402,8 +405,8 @@ func tableOf(f, b int, buckets uint64) (*mmapfilter.Options, error) {
 // loadPolls is how often the stash is looked at while a table is filled.
 const loadPolls = 2048
 
-// load fills a table, and returns its load when the first key is in the stash and when one is refused.
-// It looks all keys up.
+// load fills a table. It returns the load when the first key went to the stash, and the load when a
+// key was refused. Then it looks all keys up.
 func (p *paperRun) load(opts *mmapfilter.Options, slots float64) (noSlot, refused float64, err error) {
 	path := p.path("load.mmf")
 	f, err := mmapfilter.Create(path, opts)

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newPeers returns the command that compares single lookups, or inserts and deletes, with those of other
+// newPeers returns the command that compares our single lookups, or inserts and deletes, with other
 // filters.
 func newPeers() command {
 	p := new(peersRun)
@@ -45,7 +45,7 @@ type peersRun struct {
 	check, asks, turn uint64
 }
 
-// variants returns ours for the rate. The others are compared with the first.
+// variants returns our filters for the rate. The others are compared with the first one.
 func (p *peersRun) variants() []variant {
 	all := []variant{{rate: p.rate}}
 	for _, k := range paperLayouts {
@@ -107,7 +107,7 @@ func (p *peersRun) run() error {
 }
 
 // against measures a filter in rounds with ours. It returns the times of absent and present
-// keys of ours, and then those of the other.
+// keys in our filter, and then in the other.
 func (p *peersRun) against(k *kept, spec spec, ours peer.Filter, n uint64) (times [][]float64, err error) {
 	f, err := spec.create(p.session, n)
 	if err != nil {

@@ -18,22 +18,22 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A picture says what is drawn of a CSV file: a line for each value of a column.
+// A picture says how to draw a CSV file: with a line for each value of a column.
 type picture struct {
 	suffix, title string // the files are NAME.csv and NAME+suffix.svg
 	x, y          axis
 	of            int            // the column that names lines
-	lines         []line         // those that were not measured are left out
-	only          map[int]string // what other columns must say in a row
+	lines         []line         // lines that were not measured are left out
+	only          map[int]string // the values that other columns of a row must have
 }
 
 type axis struct {
 	label  string
 	column int
-	scale  float64 // that numbers are multiplied with
+	scale  float64 // factor for the numbers
 }
 
-// A line is drawn of the rows that name it.
+// A line shows the rows that name it.
 type line struct{ of, name string }
 
 var palette = []color.Color{
@@ -41,7 +41,7 @@ var palette = []color.Color{
 	color.RGBA{0x88, 0x2d, 0x71, 255}, color.RGBA{0x8c, 0x95, 0x9f, 255}, color.RGBA{0, 0, 0, 255},
 }
 
-// dark turns a picture round for readers whose pages are dark, and keeps its hues.
+// dark inverts a picture, but not its hues, for readers with dark pages.
 const dark = "<style>@media (prefers-color-scheme:dark){svg{filter:invert(1) hue-rotate(180deg)}}</style>\n"
 
 // drawn draws pictures of the file out.csv, and prints their names.

@@ -21,8 +21,8 @@ func procFile(pid int, name string) (string, error) {
 	return string(data), err
 }
 
-// mapped returns the memory use of those mappings of a process whose names match accepts. If
-// match is nil, it returns that of the whole process, from smaps_rollup.
+// mapped returns the memory use of the mappings of a process whose names match accepts. If
+// match is nil, it returns the use of the whole process, from smaps_rollup.
 func mapped(pid int, match func(name string) bool) (machine.MapUse, error) {
 	file := "smaps"
 	if match == nil {
@@ -44,7 +44,7 @@ func status(pid int, field string) (int64, error) {
 	return machine.FindField(text, field)
 }
 
-// pageReads counts what a process made the kernel read, and its faults.
+// pageReads counts the faults of a process, and the bytes that it made the kernel read.
 type pageReads struct {
 	minor, major int64
 	bytes        int64 // from disks, by its own faults and calls

@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// newRebuild returns the command that measures what kept hashes cost, and what they are for. Its
-// filters have the default options.
+// newRebuild returns the command that measures what kept hashes cost, and the rebuilds that need
+// them. Its filters have the default options.
 func newRebuild() command {
 	r := new(rebuildRun)
 	return command{
@@ -187,7 +187,8 @@ func (r *rebuildRun) builds(n uint64) error {
 	return nil
 }
 
-// copyFile copies a file, so that no write to the disk is left for what is measured after it.
+// copyFile copies a file and syncs it, so that no write to the disk disturbs later
+// measurements.
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -202,7 +203,8 @@ func copyFile(to, from string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// grows compares a filter that grows from 1,000 keys with one that has the right size at once.
+// grows compares a filter that grows from 1,000 keys with a filter that has the right size at
+// once.
 func (r *rebuildRun) grows(n uint64) error {
 	t := figures.NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", figures.Grouped(int64(n))), "ns an insert", "over the right size", "rebuilds", "most on disk", "at the end", "most memory besides the mapped file", "longest stall", "rate that was measured")
 	var times [2]float64

@@ -92,7 +92,8 @@ func (r *results) run(names []string) error {
 	return errors.Join(failed...)
 }
 
-// command returns the text of a block: what our programs print, or tables of benchmarks.
+// command returns the text of a block: the output of a command of bench, or tables of
+// benchmarks.
 func (r *results) command(text string) (string, error) {
 	benchmarks := strings.HasPrefix(text, "go test ")
 	run := text

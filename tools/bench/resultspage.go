@@ -12,7 +12,7 @@ var (
 	blockEnd   = "<!-- end of %s -->"
 )
 
-// indent is what a command has before it.
+// indent is the indentation of a command.
 const indent = "    "
 
 // A section of a page is prose, or a block that begins with its command.
@@ -79,8 +79,8 @@ func formatPage(parts []section) string {
 	return b.String()
 }
 
-// fill replaces what a block has below its command by the output of the command, without its own line
-// of the command and with single blank lines.
+// fill replaces the text of a block below its command by the output of the command. It drops the
+// line in the output that repeats the command, and makes blank lines single.
 func (s *section) fill(out string) {
 	command := s.command()
 	out = strings.TrimSpace(strings.TrimPrefix(out, indent+command+"\n"))

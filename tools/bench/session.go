@@ -31,8 +31,8 @@ type session struct {
 	short  bool
 }
 
-// parse sets the flags of a command: those that every command has, and its own. With -short, a flag that
-// is not given takes its value from the short run of the command.
+// parse sets the flags that every command has, and the command's own flags. With -short, a flag that
+// is not given takes its value from command.short.
 func (s *session) parse(args []string, cmd command) error {
 	s.flags = flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
 	s.flags.SetOutput(s.notes)

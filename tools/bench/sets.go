@@ -187,7 +187,7 @@ type contents interface {
 	ContainsBatch(keys [][]byte, found []bool)
 }
 
-// setCounts are the shards of the sets in which keys are looked up.
+// setCounts are the numbers of shards of the sets in which keys are looked up.
 var setCounts = []int{1, 4, 16, 64}
 
 // lookInSets compares lookups in sets with lookups in one file of the same keys, by one key and by
@@ -311,8 +311,8 @@ type shardArgs struct {
 	Keys, Seed    uint64
 }
 
-// processes runs tasks, two at a time, each in a process of its own with one processor (one file
-// gets all), and returns the highest peak memory of one.
+// processes runs tasks, two at a time, each in its own process with one processor. (A single
+// task gets all processors.) It returns the highest peak memory of a process.
 func (r *setBuild) processes(kind string, n int) (peak int64, err error) {
 	const atOnce = 2
 	env := []string{"GOMAXPROCS=1"}

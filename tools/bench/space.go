@@ -28,10 +28,10 @@ type spaceRun struct {
 	*session
 	choice      choice
 	asks, check uint64
-	of          []spec // instead of those that are usual
+	of          []spec // filters to measure; nil: the usual ones
 }
 
-// specs returns filters at several rates, ours first.
+// specs returns filters at several rates, our filters first.
 func (r *spaceRun) specs() ([]spec, error) {
 	if r.of != nil {
 		return r.of, nil
@@ -83,8 +83,8 @@ func (r *spaceRun) measure(spec spec, n uint64) (k *kept, err error) {
 	return k, k.fill(r.session, f, n, spec.filled, r.check, r.asks)
 }
 
-// distance compares the space with the least that any filter with that rate needs (Carter et
-// al., "Exact and approximate membership testers", STOC 1978).
+// distance compares the space with the least space that any filter with this rate needs
+// (Carter et al., "Exact and approximate membership testers", STOC 1978).
 func (k *kept) distance() []string {
 	if k.positives == 0 {
 		return []string{fmt.Sprintf("above %.2f", math.Log2(float64(k.asks))), "unknown", "unknown"}

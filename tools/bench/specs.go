@@ -14,17 +14,17 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A spec says how to make a filter for n keys. A filled one is made with the keys 0 to n-1.
-// Keys are added to any other.
+// A spec says how to make a filter for n keys. If filled is set, create makes it with the
+// keys 0 to n-1; otherwise keys are added afterwards.
 type spec struct {
 	name   string
 	filled bool
 	create func(s *session, n uint64) (peer.Filter, error)
 }
 
-// ours is a file of ours, built from n keys. Every filter has a lookup loop of its own, as in a
-// program. Other code around a lookup leaves fewer of them in flight, which may cost a fifth of
-// the time when the filter exceeds the cache.
+// ours returns the spec of a file of ours, built from n keys. Every filter has its own lookup
+// loop, as in a program. Other code around a lookup leaves fewer lookups in flight, which may
+// cost a fifth of the time when the filter exceeds the cache.
 func ours(v variant) spec {
 	return spec{v.name(), true, func(s *session, n uint64) (peer.Filter, error) {
 		_, f, err := s.build(strings.NewReplacer(" ", "", ",", "-").Replace(v.name())+".mmf", v.options(n), n)
@@ -47,8 +47,8 @@ func ours(v variant) spec {
 	}}
 }
 
-// goPeers returns the other filters that this module depends on, at the rate, or the nearest to
-// it that they offer.
+// goPeers returns the other filters that this module depends on, at the rate, or at the nearest
+// rate that they offer.
 func goPeers(rate float64) []spec {
 	bits := 10 // Pebble's choice, for 1 %
 	if rate < 0.005 {
@@ -92,7 +92,7 @@ func makeBlobloom(rate float64) func(*session, uint64) (peer.Filter, error) {
 	}
 }
 
-// blocked returns the adapter of a filter whose user hashes the keys.
+// blocked returns the adapter of a filter that takes hashes.
 func blocked(s *session, f *blobloom.Filter) peer.Filter {
 	return &peer.Local{
 		Seed:   s.seed,
@@ -110,10 +110,10 @@ func blocked(s *session, f *blobloom.Filter) peer.Filter {
 }
 
 // makeSeiflotfy makes a filter with a power of two slots. An insert that finds no place reports
-// that it failed, but it has replaced another key, which is lost. The count of lost keys shows
-// that.
+// that it failed, although it has replaced another key, which is lost. The count of lost keys
+// shows this.
 func makeSeiflotfy(s *session, n uint64) (peer.Filter, error) {
-	slots := int64(1) << bits.Len64(max(n, 4)-1) // as it rounds its capacity up
+	slots := int64(1) << bits.Len64(max(n, 4)-1) // the filter rounds its capacity up like this
 	f := seiflotfy.NewFilter(uint(n))
 	return &peer.Local{
 		Seed:   s.seed,

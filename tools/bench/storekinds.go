@@ -28,7 +28,7 @@ type store interface {
 	close() error
 }
 
-// A storeKind is a store with or without a filter. Engines have 8 MiB for what they read.
+// A storeKind is a store with or without a filter. Engines have a cache of 8 MiB.
 type storeKind struct {
 	engine, filter string
 	open           func(dir string, g *guard.Options) (store, error)
@@ -110,7 +110,7 @@ func (d plainPebble) put(keys [][]byte, value []byte, sync bool) error {
 
 func (d plainPebble) get(key []byte) (bool, error) { return foundPebble(d.Get(key)) }
 
-// unless returns an error unless it is another.
+// unless returns err, or nil if err is the expected one.
 func unless(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil
@@ -130,7 +130,7 @@ func putPebble(b interface {
 	return errors.Join(err, b.Commit(writeOptions(sync)), b.Close())
 }
 
-// foundPebble says what a Get has found.
+// foundPebble reports whether a Get has found its key.
 func foundPebble(_ []byte, c io.Closer, err error) (bool, error) {
 	if err != nil {
 		return false, unless(err, pebble.ErrNotFound)

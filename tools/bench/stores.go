@@ -66,7 +66,7 @@ func (r *storesRun) run() error {
 	return nil
 }
 
-// key appends key i: 16 characters, of which no two are alike.
+// key appends key i: 16 characters, different for each i.
 func (r *storesRun) key(to []byte, i uint64) []byte {
 	return fmt.Appendf(to, "%016x", peer.Mix(r.seed+i))
 }
@@ -100,7 +100,7 @@ func (r *storesRun) storeDir(k storeKind) string {
 	return r.path(k.engine + "-" + strings.ReplaceAll(k.filter, " ", "-"))
 }
 
-// writes fills the stores, and compares single writes of new keys after that.
+// writes fills the stores, and then compares single writes of new keys.
 func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
 	type way struct {
 		name string
@@ -169,7 +169,7 @@ func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
 	return nil
 }
 
-// reads compares reads of stores of which nothing is in memory.
+// reads compares reads of stores of which no part is in memory.
 func (r *storesRun) reads(engine string, kinds []storeKind, n uint64) error {
 	t := figures.NewTable(fmt.Sprintf("%s, cold: %s reads", engine, figures.Grouped(int64(r.cold))), "of", "µs, 50 %", "99 %", "99.9 %", "reads a second", "skipped", "read calls a read", "page faults a read", "bytes a read from the disk")
 	for _, k := range kinds {
@@ -229,7 +229,7 @@ func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string) e
 	return s.close()
 }
 
-// dropDir has the system forget what it has of the files of a store.
+// dropDir drops the files of a store from the page cache.
 func dropDir(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -239,10 +239,10 @@ func dropDir(dir string) error {
 	})
 }
 
-// diskReads are what the process has read.
+// diskReads are the reads and faults of the process so far.
 type diskReads struct{ reads, faults, bytes uint64 }
 
-// readsNow reads what the kernel counts, where it does.
+// readsNow returns the counts of the kernel, or zeros if it has none.
 func readsNow() (u diskReads) {
 	text, _ := os.ReadFile("/proc/self/io")
 	for line := range strings.Lines(string(text)) {

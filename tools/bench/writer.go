@@ -38,7 +38,7 @@ type writerRun struct {
 	most         time.Duration
 }
 
-// batchEvery is how many inserts there are to a batch, and batchKeys the number of its keys.
+// After every batchEvery inserts comes one batch of batchKeys keys.
 const (
 	batchEvery = 1000
 	batchKeys  = 64
@@ -77,7 +77,7 @@ func (w *writerRun) run() error {
 	return nil
 }
 
-// build builds the file that each measurement of a size begins with a copy of.
+// build builds the file of a size. Each measurement begins with a copy of this file.
 func (w *writerRun) build(size int64) (path string, err error) {
 	path = w.path("built.mmf")
 	n := byDefault.keys(size)
@@ -153,7 +153,7 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	return m, w.kill(path, c, m)
 }
 
-// A churner deletes the oldest key for each that it inserts.
+// A churner deletes the oldest key for each key that it inserts.
 type churner struct {
 	filter     *mmapfilter.Filter
 	low, high  uint64

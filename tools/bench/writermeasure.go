@@ -21,14 +21,14 @@ const (
 
 var callNames = [calls]string{"Insert", "InsertBatch of 64", "Delete", "Sync", "Contains, in another process"}
 
-// A writerMeasure is what a measurement finds.
+// A writerMeasure has the results of a measurement.
 type writerMeasure struct {
 	took       time.Duration
 	operations int
 	waits      [calls]*hdrhistogram.Histogram // in nanoseconds, up to a minute
 	device     int64                          // bytes written, -1 if unknown
 	faults     int64
-	stats      mmapfilter.Stats // those of the end
+	stats      mmapfilter.Stats // as of the end
 	before     mmapfilter.Stats
 	marks      []time.Duration // ends of checkpoints
 	recovery   mmapfilter.Recovery

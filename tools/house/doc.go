@@ -1,20 +1,20 @@
-// Package house is the plan of the house: the parts of the module, which may import which, and what
-// must never be. Its tests check the code against this page, and do what README and RECIPES say.
+// Package house is the plan of the module: its parts, which part may import which, and what must
+// never be. Its tests check the code against this page, and run the commands of README and RECIPES.
 //
 //	go test ./tools/house
 //
-// They also check, when asked, that the module and its tests compile for other systems. They ask the
-// types, not a compiler: assembly, and functions without a body, they do not look at.
+// They also check, when asked, that the module and its tests compile for other systems. They only
+// check types: they do not look at assembly, or at functions without a body.
 //
 //	go test ./tools/house -run TestSystems -systems freebsd/amd64,linux/riscv64
 //
 // # The parts
 //
 // From the bottom up: a part imports parts that come before it here, namely those after its arrow.
-// The tests read the parts and the arrows from this page. A package that is not here is an
-// error, and so is an arrow that nothing needs. Tools may import anything, and so may tests, whose
-// imports nothing checks. Of the code only Go files are read. What needs other modules is a
-// module of its own, in a folder of this one; (*) marks the packages of those.
+// The tests of this package read the parts and the arrows from this page. A package that is not
+// here is an error, and so is an arrow that nothing needs. Tools may import anything, and so may
+// test files. Only Go files are read. Code that needs other modules is a module of its own, in a
+// folder of this one; (*) marks the packages of such modules.
 //
 //	layout/kernel                  which instructions the machine has; prefetches
 //	layout/kernel/kerneltest       runs tests with every kernel
@@ -100,7 +100,8 @@
 //	Rebuild    mmapfilter, rebuild: build makes the new file; writer does in it what came meanwhile
 //	recovery   mmapfilter, writer, recovery: wal reads the log, and its words go to the file
 //
-// Calls go down the page. These go up, through a function or an interface of the part below:
+// Calls go to parts that come earlier in the list of parts. These calls go the other way,
+// through a function or an interface of the earlier part:
 //
 //	layout → mmapfilter      NewDirect's contains: a lookup that the assembly does not settle
 //	layout → writer          Lookup's at: words that may be pending
@@ -110,7 +111,8 @@
 //	rebuild → mmapfilter     the functions of a rebuild: its keys, and the file that Filter uses
 //	guard → the guard of a store   Store: its transactions and its log
 //
-// The essay of writer has the locks of a writer and their order, that of recovery the locks of files.
+// The essay of writer has the locks of a writer and their order, and the essay of recovery the locks
+// of files.
 //
 // # The rules
 //
@@ -133,7 +135,8 @@
 //
 // A program checks what it can: the tests of this package (house), or step lint of .ci/run.
 //
-//   - An import that leads down the page, and an import of tools by anything else. (house)
+//   - An import of a part that comes later in the list, and an import of tools by anything
+//     else. (house)
 //   - A layout that is imported by name, but by layout/all. (lint)
 //   - A file, a clock or randomness in layout and below: they import what is on a short list. (lint)
 //   - Package unsafe outside recovery/words.go. (lint)
@@ -146,8 +149,8 @@
 //     too wide, a package without an essay. (house)
 //   - A rule that no test names, or with the number of another one; a test that the gate names and that
 //     does not exist. (house)
-//   - A measured figure in a comment: those stand in tools/bench/RESULTS.md. (lint, which looks for
-//     units of time, models of processors and some phrases)
+//   - A measured figure in a comment: measured figures stand in tools/bench/RESULTS.md. (lint,
+//     which looks for units of time, models of processors and some phrases)
 //   - A function that README names and that is not where it says; a link between pages that leads
 //     nowhere. (house)
 package house

@@ -1,3 +1,3 @@
-// Package jobs has no code, but files that run the tasks of a set with make, xargs, Slurm,
-// Kubernetes and Spark (README.md), and tests of these.
+// Package jobs has no Go code but tests. They test the files here that run the tasks of a
+// set with make, xargs, Slurm, Kubernetes and Spark (see README.md).
 package jobs

@@ -10,7 +10,8 @@ import (
 	"runtime"
 )
 
-// sources has the readers: the tests, and TestKill of tools/kill, build them from here.
+// sources has the source of the readers: the tests here, and TestKill of tools/kill, build
+// them from it.
 //
 //go:embed c/*.h c/*.c python/*.py
 var sources embed.FS
@@ -24,8 +25,8 @@ type Reader struct {
 	Command  []string // TestKill appends its arguments
 }
 
-// Stress builds the readers that join TestKill, in dir, which it creates. Where there is
-// no C compiler or no Python, it returns fewer of them and says in missing what is not tested.
+// Stress builds the readers that join TestKill, in dir, which it creates. Where there is no C
+// compiler or no Python, it returns fewer readers, and missing says what is not tested.
 func Stress(dir string) (all []Reader, missing []string, err error) {
 	if err := Unpack(dir); err != nil {
 		return nil, nil, err
@@ -50,8 +51,8 @@ func Stress(dir string) (all []Reader, missing []string, err error) {
 	return append(all, Reader{"Python", []string{python, "-B", filepath.Join(dir, "python", "stress.py")}}), nil, nil
 }
 
-// compilerOf returns cc, or "" if there is none, or if it cannot build a program: the headers of the
-// system may be missing. It leaves an empty program in dir.
+// compilerOf returns cc, or "" if there is no cc or if it cannot build a program, since the headers
+// of the system may be missing. It leaves an empty program in dir.
 func compilerOf(dir string) string {
 	cc, err := exec.LookPath("cc")
 	source := filepath.Join(dir, "empty.c")
@@ -62,8 +63,8 @@ func compilerOf(dir string) string {
 	return cc
 }
 
-// pythonHere returns python3, or "" if there is none, or if it lacks a standard module: a minimal
-// Python may have no ctypes, and python3 may be a stub.
+// pythonHere returns python3, or "" if there is no python3 or if it lacks a standard module: a
+// minimal Python may have no ctypes, and python3 may be a stub.
 func pythonHere() string {
 	python, err := exec.LookPath("python3")
 	if err != nil || run(python, "-c", "import ctypes, mmap, unittest") != nil {

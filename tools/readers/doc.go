@@ -21,21 +21,22 @@
 //	with mmapfilter.open("seen.mmf") as f:
 //	    if b"apple" not in f: print("certainly not")
 //
-// Both map the file, so all processes share one copy of it with those in Go. The keys are the bytes
-// that were inserted. Only mmfcheck reads the note on how they were made: it refuses a filter whose
-// keys are not lines.
+// Both map the file, so all processes, also those in Go, share one copy of it in memory. The keys
+// are the bytes that were inserted. Only mmfcheck reads the note on how the keys were made: it
+// refuses a filter whose keys are not lines.
 //
 // # What it does
 //
 // The header follows the essay of package layout. It reads every layout, and files that are sealed
 // or clean, or that a writer has open: a lookup takes no lock, watches the epoch and the removal
 // counters of its places (R2), and after a few disturbed looks says "maybe". It asks the locks
-// whether a live file has a writer. A file whose writer died opens, and says "maybe" until
-// mmf_status finds it recovered; the header never recovers a file. The same holds for a file at
-// rest with a log that is ahead of it, since its superblock may be lost (L2). Call mmf_status now
-// and then. It also says when another file has taken the place of the one that is open: then open
-// the path again. A shard of a set is a file like any other, and answers for its own keys; nothing
-// here reads a manifest. Each rule that is checked at opening has an error with its own code.
+// whether a live file has a writer. A file whose writer died can be opened. All its answers are
+// "maybe" until mmf_status finds it recovered; the header never recovers a file. The same holds
+// for a file at rest with a log that is ahead of it, since its newest superblock may be lost (L2).
+// Call mmf_status now and then. It also says when another file has taken the place of the open
+// one: then open the path again. A shard of a set is a file like any other, and answers for its
+// own keys; nothing here reads a manifest. Each rule that is checked at opening has an error with
+// its own code.
 //
 // # What is proven
 //
@@ -43,12 +44,12 @@
 // testdata; XXH3 of all lengths to 2,199 and of longer keys, with several seeds; every answer about
 // the keys of filters of every shape; the error for each bit of the fields of a superblock; "maybe"
 // for exactly the keys whose counter is odd. They open files with damage of all kinds and look keys
-// up in them, with the words in memory whose bounds a sanitizer guards. The stores of every move of
-// an item in compact, by a writer and by a recovery, are made between the loads of a lookup, in all
-// ways that cut them in three; and a thread moves items while others look them up, which the
-// sanitizer for threads sees. (It does not see what another process stores to a mapping.)
-// TestKill (tools/kill) has a reader in C and one in Python beside writers that are killed, and files
-// that are recovered, rebuilt and replaced: no key that was synced is missed.
+// up in them; for this, the words are in memory whose bounds a sanitizer guards. The stores of every
+// move of an item in compact, by a writer and by a recovery, are made between the loads of a lookup,
+// in all ways that cut them in three; and a thread moves items while others look them up, under the
+// sanitizer for threads. (This sanitizer does not see stores of another process to a mapping.)
+// TestKill (tools/kill) has a reader in C and one in Python beside writers that are killed, and
+// files that are recovered, rebuilt and replaced: no key that was synced is missed.
 //
 //	go test ./tools/readers                        # what the time allows
 //	go test ./tools/readers -v -sanitize           # gcc and clang, C++, sanitizers
@@ -56,9 +57,9 @@
 //	go test ./tools/readers -v -damaged 100000 -sanitize -run 'Damage|Fields'
 //	go test ./tools/readers -v -speed -run Speed -timeout 30m
 //
-// The last one measures lookups in turns with those in Go without kernels; they may take a tenth
-// longer. With -v, a line "NOT TESTED" names what is missing: a compiler, sanitizers, python3,
-// numpy.
+// The last one measures lookups in turns with lookups in Go without kernels. The lookups in C
+// may take a tenth longer. With -v, a line "NOT TESTED" names what is missing: a compiler,
+// sanitizers, python3, numpy.
 //
 // # Caveats
 //

@@ -19,8 +19,8 @@ import (
 // apiDir has the types of each public package, as the compiler writes them, but without positions.
 const apiDir = "tools/release/testdata/api"
 
-// public returns the packages whose API is recorded: all below mmapfilter that may be imported, and
-// those whose types have names there.
+// public returns the packages whose API is recorded: all importable packages below mmapfilter, and
+// packages whose types have names in these.
 func (t *tree) public() (public []*packages.Package) {
 	for _, m := range t.modules {
 		patterns := []string{"./..."}
@@ -59,7 +59,8 @@ func (t *tree) recordAPI() {
 	}
 }
 
-// changesAPI returns what differs from the record. What can break a program begins with "! ".
+// changesAPI returns the differences from the record. Differences that can break a program
+// begin with "! ".
 func (t *tree) changesAPI() (changes []string) {
 	public := t.public()
 	for _, p := range public {
@@ -81,12 +82,14 @@ func (t *tree) changesAPI() (changes []string) {
 	return changes
 }
 
-// breaking matches what is below "Changed" or "Removed", and item an item of a list there.
+// breaking matches the sections "Changed" and "Removed" of the changelog, and item an item
+// of a list in them.
 var breaking = regexp.MustCompile(`(?m)^### (?:Changed|Removed)$(?:\n(?:[^#\n].*)?)*`)
 var item = regexp.MustCompile(`(?m)^- .*(?:\n +\S.*)*`)
 
-// unannounced returns the changes that can break a program and that no such item of the newest section
-// of CHANGELOG.md names in backquotes: a method (*T).M as `T.M`, a package by the last part of its path.
+// unannounced returns the changes that can break a program and that are not announced. An item in
+// "Changed" or "Removed" of the newest section of CHANGELOG.md announces a change if it names it in
+// backquotes: a method (*T).M as `T.M`, a package by the last part of its path.
 func (t *tree) unannounced() []string {
 	announced := item.FindAllString(strings.Join(breaking.FindAllString(t.section, -1), ""), -1)
 	return slices.DeleteFunc(t.changesAPI(), func(change string) bool {

@@ -64,7 +64,8 @@ func (b *builder) add(name string, data []byte, mode fs.FileMode) {
 	b.files[name] = &fstest.MapFile{Data: data, Mode: mode, ModTime: b.made}
 }
 
-// addShared adds what the archives of all systems have: documents, and what the command says of itself.
+// addShared adds the files that the archives of all systems have: documents, and the manual pages
+// and completions that the command prints.
 func (b *builder) addShared() {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		b.add(name, must(os.ReadFile(filepath.Join(b.root, name))), 0o644)
@@ -127,7 +128,7 @@ func packed(data []byte) []byte {
 	return out.Bytes()
 }
 
-// debianPlaces are where Debian has the files of the archives.
+// debianPlaces says where Debian packages put the files of the archives.
 var debianPlaces = map[string]string{
 	"mmapfilter":      "/usr/bin/mmapfilter",
 	"completion/bash": "/usr/share/bash-completion/completions/mmapfilter",

@@ -5,9 +5,10 @@
 //	go -C tools/release run . -api         a record of the public API, to which later ones are compared
 //	go -C tools/release run . -tag         the tags, after all checks and the gate, in the order to push them
 //
-// Without a flag it checks that the tree can be released. A proxy alone has uncommitted changes, too.
-// Version and date are those of the first section of CHANGELOG.md; all go.mod files require this version
-// of one another. Those of modules without versions begin with "// This module is run in a clone only:".
+// Without a flag it checks that the tree can be released. Only -proxy also takes uncommitted
+// changes. Version and date come from the first section of CHANGELOG.md; all go.mod files require
+// this version of one another. The go.mod files of modules without versions begin with "// This
+// module is run in a clone only:".
 //
 // Nothing is published: look at the tags, push them, and upload what is in DIR. The archives depend only
 // on the commit and the version of Go.
@@ -115,7 +116,7 @@ func (t *tree) gate() {
 	}
 }
 
-// committed refuses a tree that is not its last commit.
+// committed refuses a tree with uncommitted changes.
 func (t *tree) committed() {
 	if changed := git(t.root, "status", "--porcelain", "--untracked-files=all"); changed != "" {
 		refuse("these files are not committed:\n%s", changed)
@@ -141,7 +142,7 @@ func (t *tree) ready() {
 	if _, err := time.Parse(time.DateOnly, t.date); err != nil {
 		refuse("CHANGELOG.md has no date for %s: %w", t.version, err)
 	}
-	git(t.root, "var", "GIT_COMMITTER_IDENT") // without which there are no tags
+	git(t.root, "var", "GIT_COMMITTER_IDENT") // fails without an identity, which tags need
 	if tags := git(t.root, "tag", "--list", t.version, "*/"+t.version); tags != "" {
 		refuse("there are tags already:\n%s", tags)
 	}
@@ -152,7 +153,7 @@ func (t *tree) ready() {
 
 // makeTags makes all tags or none, and prints how to push them.
 func (t *tree) makeTags() {
-	var made []string // and not to stay
+	var made []string // tags to remove again after a failure
 	defer func() { git(t.root, append([]string{"tag", "--delete"}, made...)...) }()
 	for _, m := range t.modules {
 		git(t.root, "tag", "--annotate", "--message", m.path()+" "+t.version, m.tag(t.version))

@@ -26,14 +26,14 @@ type tree struct {
 	version  string // of the newest section of CHANGELOG.md, which is the only place that states it
 	date     string // of this section
 	section  string // its text
-	modules  []*mod // those with versions, each after those that it requires
+	modules  []*mod // with versions, each after the modules that it requires
 	unlisted []*mod // those without
 }
 
 // A mod is a module of the tree.
 type mod struct {
 	dir   string   // below the root, with slashes; "" for the root
-	files []string // of git, below the root; not those of modules in its folders
+	files []string // files in git, below the root, without the files of modules in its folders
 	*modfile.File
 }
 
@@ -103,7 +103,7 @@ func (t *tree) own(m *mod) (own []module.Version) {
 	return own
 }
 
-// problems returns why the go.mod files cannot be those of a release.
+// problems returns the reasons why the tree cannot be released with its go.mod files.
 func (t *tree) problems() (problems []string) {
 	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	all := slices.Concat(t.modules, t.unlisted)
@@ -138,7 +138,8 @@ func (t *tree) problems() (problems []string) {
 // git returns the output of a command of git.
 func git(dir string, args ...string) string { return run(dir, nil, "git", args...) }
 
-// run returns the output of a command. What env has comes after the environment of this process.
+// run returns the output of a command. The variables in env are added to the environment of this
+// process.
 func run(dir string, env []string, name string, args ...string) string {
 	cmd := exec.Command(name, args...)
 	var errs strings.Builder

@@ -42,7 +42,7 @@ func (t *tree) writeZip(m *mod, name string) {
 	check(w.Close())
 }
 
-// A file is one of the tree, and its name in a module.
+// A file is a file of the tree, with its name in a module.
 type file struct{ root, name, inModule string }
 
 func (f file) Path() string                 { return f.inModule }

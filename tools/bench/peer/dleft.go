@@ -33,8 +33,8 @@ import "fmt"
 //	8      11  2         0.890   110.3          14.6         1.39 %
 //	8      12  2         0.883   101.6          15.9         0.69 %
 //
-// The last row has the cells and the counter of the source, and its three results are together the
-// nearest to the paper's. So the evaluation has r = 12.
+// The last row has the cells and the counter of the source, and its three results together are
+// nearest to the results of the paper. So r is 12 here.
 type DLeft struct {
 	// Each bucket is two halves of four cells, bucket by bucket and subtable by subtable. A
 	// cell is remainder << 2 | counter, the first cell in the low bits. Four cells are one

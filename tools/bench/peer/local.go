@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An Op does one thing with each key, and returns for how many of them it was true.
+// An Op does one operation with each key, and returns for how many keys the answer was yes.
 type Op func(keys []Key) int
 
 // Each makes an Op from a function of one key. Lookups do not use it, since calling do through
@@ -47,9 +47,9 @@ type Local struct {
 	keys []Key
 }
 
-// BlockKeys is how many keys are made at a time, between two readings of the clock. They take
-// 256 KiB, so a table that fits the second cache stays there while keys are made. They are
-// enough to make the time of the readings negligible.
+// BlockKeys is how many keys are made at a time, between two readings of the clock. So many
+// keys take 256 KiB, so a table that fits the second-level cache stays there while keys are
+// made; and they are enough to make the time of reading the clock negligible.
 const BlockKeys = 1 << 14
 
 func (l *Local) Bytes() int64 { return l.Size() }

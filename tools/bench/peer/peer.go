@@ -1,6 +1,6 @@
-// Package peer is the benchmark's view of a filter: it takes keys of 16 bytes by their numbers,
-// and reports how long that took. It also has those filters of the cuckoo filter paper that no library
-// has: a counting Bloom filter, a quotient filter and a d-left filter.
+// Package peer has the interface through which the benchmark sees a filter: a filter takes keys of
+// 16 bytes by their numbers, and reports how long that took. It also has the filters of the cuckoo
+// filter paper that no library has: a counting Bloom filter, a quotient filter and a d-left filter.
 package peer
 
 import (
@@ -37,9 +37,10 @@ func Mix(x uint64) uint64 {
 // Absent is the first number of keys that are never added.
 const Absent = 1 << 40
 
-// A Count says for how many keys an operation was true, and how long it took, without making
-// the keys. Clock is wall time. Processor is the processor time of the thread, which excludes
-// waits and other work of a busy machine; it is 0 where the system does not report it.
+// A Count says for how many keys the answer of an operation was yes, and how long it took,
+// without the time for making the keys. Clock is wall time. Processor is the processor time
+// of the thread, which excludes waits and other work of a busy machine; it is 0 where the
+// system does not report it.
 type Count struct {
 	Keys             uint64
 	Clock, Processor time.Duration
@@ -67,14 +68,15 @@ var ErrUnsupported = errors.New("the filter does not do that")
 type Filter interface {
 	// Bytes returns the memory of the table.
 	Bytes() int64
-	// Add inserts keys in order, up to the first one refused, and counts those before it.
+	// Add inserts keys in order, up to the first refused one, and counts the keys before
+	// it.
 	Add(first, n uint64) (Count, error)
-	// Ask looks up keys, and counts those that may be present.
+	// Ask looks up keys, and counts the keys that may be present.
 	Ask(first, n uint64) (Count, error)
-	// Mixed looks up n keys that rng draws, a share of them from those numbered below held. It counts
-	// those that may be present, and says how many are there.
+	// Mixed looks up n keys that rng draws, a share of them with numbers below held. c counts the
+	// keys that may be present; present is how many have such a number.
 	Mixed(n, held uint64, share float64, rng *rand.Rand) (c Count, present uint64, err error)
-	// Remove deletes keys that were added, and counts those found.
+	// Remove deletes keys that were added, and counts the keys that it found.
 	Remove(first, n uint64) (Count, error)
 	// Close releases the memory.
 	Close() error

@@ -1,5 +1,5 @@
 // Package figures formats the results of the programs under tools: tables, and numbers with only
-// as many digits as they are worth.
+// as many digits as are meaningful.
 package figures
 
 import (
@@ -44,8 +44,8 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// Median returns the middle of the values, or the upper of the two in the middle if their number
-// is even.
+// Median returns the middle value, or the upper of the two middle values if there is an even
+// number of values.
 func Median[T ~int64 | float64](values []T) T {
 	if len(values) == 0 {
 		return 0

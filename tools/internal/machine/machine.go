@@ -1,4 +1,4 @@
-// Package machine describes the machine of a measurement, and reads from /proc what Linux says
+// Package machine describes the machine of a measurement, and reads what Linux says in /proc
 // about memory and mounts. On other systems it reports what Go knows.
 package machine
 
@@ -45,8 +45,8 @@ func This() Machine {
 	return m
 }
 
-// commitOf names the commit of a work tree, and says whether its files differ from it. Results
-// that a run writes do not count as changes, nor do files that Git ignores.
+// commitOf names the commit of a work tree, and says whether files differ from the commit.
+// Results that a run writes do not count as changes, nor do files that Git ignores.
 func commitOf(dir string) string {
 	git := func(args ...string) (string, error) {
 		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).Output()
@@ -91,9 +91,9 @@ func (m Machine) String() string {
 	return fmt.Sprintf("%s, %s; %s; %s; %s", m.Processor, cores, memory, m.System, m.Go)
 }
 
-// Head returns the Markdown text above the tables of a command: the command, to be run in the
-// root of the repository, when and on which machine it ran, and the file system of dir, which
-// holds its files.
+// Head returns the Markdown text above the tables of a command. It has the command, as to be
+// run in the root of the repository; when and on which machine it ran; and the file system of
+// dir, which has the files of the run.
 func (m Machine) Head(command, dir string) string {
 	files := FileSystem(dir)
 	if files == "" {
