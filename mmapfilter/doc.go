@@ -8,7 +8,8 @@
 // To make a filter from keys that you have, call [Build]. The file appears under its name all at
 // once or not at all, and replaces an older filter, but no other file:
 //
-//	f, err := mmapfilter.Build(ctx, "users.mmf", keys, &mmapfilter.Options{FalsePositiveRate: 0.001})
+//	keys := func(yield func([]byte, error) bool) { … } // an iter.Seq2; an error that it yields ends Build
+//	f, err := mmapfilter.Build(ctx, "users.mmf", &mmapfilter.Options{FalsePositiveRate: 0.001}, keys)
 //	defer f.Close() // f is open for lookups
 //
 // To look keys up, in any number of processes:
