@@ -71,7 +71,7 @@ or "maybe". It is mapped into memory, so a filter of any size opens at once.
 To enable completion in bash: source <(mmapfilter completion bash)
 
 Exit status: 0 yes, 1 no (check: no key was selected; del: a key was not in the
-filter; verify: the filter is damaged), 2 error.`
+filter; verify: the filter is damaged), 2 error. The help of a command has more.`
 
 // helpText is the template of the help of a command.
 const helpText = `Usage: {{.UseLine}}

@@ -328,7 +328,7 @@ func explainHashes(cmd *cobra.Command, path string, err error) string {
 func whatOfLog(path string, e *mmapfilter.CorruptError) string {
 	switch {
 	case e.NoLog:
-		return logOf(path) + " is missing"
+		return logOf(path) + " is missing (if the filter was renamed, its log has the old name)"
 	case e.Rule == "L1" || e.Rule == "L2":
 		return whatOf(path, e)
 	}

@@ -211,6 +211,9 @@ func (m *mutation) explain(err error) error {
 	switch {
 	case m.filter == nil: // the error names the shard
 		return err
+	case errors.Is(err, mmapfilter.ErrReplaced):
+		return fmt.Errorf("%s: %w; if it was renamed, give it its old name again: %s has what it lacks",
+			m.path, mmapfilter.ErrReplaced, logOf(m.path))
 	case !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%s: %w", m.path, err)
 	}
@@ -255,9 +258,9 @@ func (m *mutation) explainAt(err error, number int) error {
 // strayWarning is the warning after a del with keys that were certainly not in the filter. Then
 // other keys were probably not in the filter either, but the filter took them for keys that it has.
 func strayWarning(keepsHashes bool) string {
-	text := "some keys were certainly not there; if others were not, either, keys that look like them are gone (rule C6)"
+	text := "some keys were certainly not there; if others were never added either, each has deleted a key that looks like it (see del --help)"
 	if keepsHashes {
-		text += ": verify counts them, and grow gives them back"
+		text += "; verify counts such keys, and grow gives them back"
 	}
 	return text
 }
@@ -286,7 +289,7 @@ func (m *mutation) summary() string {
 	case m.kind == addUniqueRun:
 		return what + fmt.Sprintf(" added, %s left out", formatCount(m.skipped))
 	case m.kind == addRun && m.was.total > 0:
-		return what + fmt.Sprintf(" added, %s of them may have been there", formatCount(m.was.total))
+		return what + fmt.Sprintf(" added (%s of them may have been there)", formatCount(m.was.total))
 	case m.kind == addRun:
 		return what + " added"
 	case m.skipped > 0:

@@ -327,7 +327,7 @@ func TestResumeWithSameCheck(t *testing.T) {
 	}
 	for _, c := range []struct{ keys, want string }{
 		{"pear\nplum\n", "2 keys added"},
-		{other + "\nplum\nfig\n", "3 keys added, 1 of them may have been there"},
+		{other + "\nplum\nfig\n", "3 keys added (1 of them may have been there)"},
 		{other + "\nplum\nfig\nlime\n", "1 key added"},
 	} {
 		if exit, _, stderr := runHere(strings.NewReader(c.keys), "add", "-v", "--resume", "f.mmf"); exit != 0 || stderr != "mmapfilter: f.mmf: "+c.want+"\n" {

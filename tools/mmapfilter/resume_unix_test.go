@@ -135,6 +135,32 @@ func TestAddLosesItsFile(t *testing.T) {
 	}
 }
 
+// TestAddToRenamedFile checks that an add whose file is renamed says how to get it back, and that its
+// advice helps.
+func TestAddToRenamedFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	createHere(t, "1k")
+	f := typeTo(t, "add", "--sync-every", "1", "f.mmf")
+	f.ask("a\n", "")
+	eventually(t, "the key is seen", func() bool { return visible(t, "a") })
+	if err := os.Rename("f.mmf", "g.mmf"); err != nil {
+		t.Fatal(err)
+	}
+	if told := f.end("b\n", "", exitError); !strings.Contains(told, "give it its old name again: f.mmf.stash has") {
+		t.Error(told)
+	}
+	if exit, _, told := runHere(nil, "check", "-e", "a", "g.mmf"); exit != exitError || !strings.Contains(told, "g.mmf.stash is missing (if") {
+		t.Errorf("under its new name: exit %d, %s", exit, told)
+	}
+	if err := os.Rename("g.mmf", "f.mmf"); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "", "recover", "f.mmf")
+	if !visible(t, "a") {
+		t.Error("a is lost")
+	}
+}
+
 // TestRecoverDeadWriter checks that other processes can query the filter of a live writer, but
 // not write to it. After the writer dies, recover restores what it added, durable or not.
 func TestRecoverDeadWriter(t *testing.T) {
