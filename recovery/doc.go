@@ -25,8 +25,8 @@
 //
 // The protocol relies on this:
 //
-//   - A sync that returns no error has made everything durable, or the part of the file
-//     that it is for.
+//   - A sync of a file that returns no error has made all of its bytes durable, and a sync
+//     of a part of a file has made that part durable.
 //   - Writing a sector damages no bytes but those written ("powersafe overwrite"). In the
 //     stash and the region it damages no byte at all: an aligned word of 8 bytes has its
 //     old value or its new one, in memory and on the disk. Rewriting a sector with what it
@@ -75,15 +75,14 @@
 //	    Operations and commits go on all the time. No log is truncated. A larger log is a
 //	    new file, durable before a generation begins in it, and renamed to its place
 //	    once the superblock has the salt of that generation. (Writer.GrowLog)
-//	W6  Recovery, under the lock: read the log of the generation that the superblock
-//	    names to its end, then that of the next one if it goes on there, and refuse a log
-//	    that ends before an LSN that is known to have been durable; make the names durable,
-//	    which the dead writer may have changed (K3); store the superblock
+//	W6  Recovery, under the lock: read to its end the log of the generation that the
+//	    superblock names, and then the log of the next generation if the records go on
+//	    there; refuse a log that ends before an LSN that is known to have been durable; make
+//	    the names durable, which the dead writer may have changed (K3); store the superblock
 //	    again, in its slot, and sync it; if the log has had no commit, have the system hold
-//	    the file in small pages (R4); make the epoch odd; store the log again, and
-//	    sync it; store the last value of every word in it, whatever the mapping shows;
-//	    increment odd removal counters; make the epoch even; finish like a clean close.
-//	    (Writer.recover)
+//	    the file in small pages (R4); make the epoch odd; store the log again, and sync it;
+//	    store the last value of every word in it, whatever the mapping shows; increment odd
+//	    removal counters; make the epoch even; finish like a clean close. (Writer.recover)
 //	W7  Opening a file creates nothing. It removes a log that an interrupted close left.
 //	    The first operation makes durable, in this order: the superblock that it found,
 //	    the new log, and a superblock in state live. A clean close makes the mapping
@@ -110,13 +109,15 @@
 // bit, the result of the operations up to the end of the log. The explorer of package
 // crashsim checks exactly this.
 //
-// Why a checkpoint need not stop the writer: until its superblock is durable, the old one
-// leads to both generations, and nothing of either is overwritten. Once it is durable, only
-// the records of the next generation count; and all that the old one stored to the region
-// was durable before. What the next generation has stored meanwhile may be on the disk or
-// not, which is the case above. A power loss may leave records of the next generation and
-// tear the end of the old one. They do not count then, and need not: they were hardened
-// later, so no commit of them has returned.
+// Why a checkpoint need not stop the writer: until its superblock is durable, the old
+// superblock leads to the logs of both generations, and no record of either log is
+// overwritten. Once the new superblock is durable, only the records of the next generation
+// count; and every word that the old generation stored to the region was durable before.
+// The words that the next generation has stored meanwhile may be on the disk or not; the
+// paragraph above covers both cases. A power loss may leave records of the next generation
+// and tear the end of the old log. Recovery then ignores the records of the next
+// generation. It may do so: they are hardened after the old log, so no commit of them has
+// returned.
 //
 // # Kept hashes
 //
@@ -186,11 +187,13 @@
 // The newest superblock holds the state. Once it is durable, the next superblock overwrites
 // the copy with the lowest generation, so the newest stays intact until the next is
 // durable. The disk may have a half-written copy, which the page cache hides after a failed
-// sync; storing a new superblock over it might complete the old one. So the writer first
-// clears, durably, the checksum of any copy that it has not made durable itself. A file at
-// rest, clean or sealed, has its superblock in all four copies. A crash while they are
-// stored leaves some older or cut short; the next process that opens the file for writing
-// rewrites those cut short. A copy that a killed writer left half stored has no checksum.
+// sync. A crash while a new superblock is stored over this copy could complete the
+// half-written superblock: the bytes that it lacks may be the same in the new one. So the
+// writer first clears, durably, the checksum of any copy that it has not made durable
+// itself. A file at rest, clean or sealed, has its superblock in all four copies. A crash
+// while the four are stored leaves some copies older and perhaps one cut short; the next
+// process that opens the file for writing rewrites the copies that were cut short. A copy
+// that a killed writer left half stored has no checksum.
 //
 // # What happened, and what you get
 //
@@ -216,9 +219,10 @@
 //	a superblock of a file at rest is damaged    nothing is lost: there are three more
 //	the superblock of a live file is damaged     ErrCorrupt (L2) if an operation has been logged
 //	                                             since; otherwise nothing is lost
-//	another file gets the name of a live one     the log, NAME.stash, gets the first digits of its UUID
-//	whose log stays behind                       behind its name when another is made, and can follow
-//	                                             its filter; a new file is refused if NAME is free
+//	another file gets the name of a live one     the log of the live one, NAME.stash, is renamed to
+//	whose log stays behind                       NAME.stash with the first digits of its UUID when the
+//	                                             other file needs a log, so it can follow its filter;
+//	                                             a new file is refused while no file has the name NAME
 //	NAME is removed or replaced under a writer   ErrFailed, with the cause ErrReplaced, at the next
 //	                                             commit
 //	the process dies while a new file takes      the old file or the new one, either with

@@ -49,7 +49,7 @@ var (
 	errLost    = &HashesError{Lacking: true}
 )
 
-// Kept is a file of hashes, as far as it counts.
+// Kept is the part of NAME.hashes that counts by the superblock.
 type Kept struct {
 	File    HashFile
 	Counted layout.Hashes

@@ -97,7 +97,7 @@
 //	Insert     mmapfilter, writer, place: which words change; recovery, wal: the log; writer: pending words
 //	commit     writer: it is due; recovery: the log is durable, then the words go to the file
 //	Contains   mmapfilter, layout; where the filter is open for writing, writer before layout
-//	Rebuild    mmapfilter, rebuild: build makes the new file; writer does in it what came meanwhile
+//	Rebuild    mmapfilter, rebuild: build makes the new file; writer repeats in it the later operations
 //	recovery   mmapfilter, writer, recovery: wal reads the log, and its words go to the file
 //
 // Calls go to parts that come earlier in the list of parts. These calls go the other way,
@@ -147,8 +147,8 @@
 //   - The order of writes anywhere but in recovery.
 //   - A file of more than 600 lines, a function of more than 70 outside of tests, a comment that is
 //     too wide, a package without an essay. (house)
-//   - A rule that no test names, or with the number of another one; a test that the gate names and that
-//     does not exist. (house)
+//   - A rule that no test names, or that has the same number as another rule; a test that the
+//     gate names and that does not exist. (house)
 //   - A measured figure in a comment: measured figures stand in tools/bench/RESULTS.md. (lint,
 //     which looks for units of time, models of processors and some phrases)
 //   - A function that README names and that is not where it says; a link between pages that leads

@@ -17,7 +17,7 @@ check goes on, names the shard, and exits with 2.
 
 ` + keysHelp + `
 They are read as the filter records (see info). --hex and --trim-cr override one
-setting each; any of the other flags replaces all recorded settings but those.
+setting each; each other flag replaces all recorded settings except these two.
 Keys of a --record-size are printed without anything between them.
 
 Exit status: 0 if any are printed, 1 if none, 2 after an error.`
