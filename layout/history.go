@@ -40,8 +40,8 @@ func (p Position) After(op Op, hash uint64) Position {
 // Kept is what the superblock of a filter that keeps its hashes says of the history.
 type Kept struct {
 	At Position
-	// Counted since the base of NAME.hashes was written: the keys that an AtLeastOne left out because
-	// another item answered for them, and the deletes that took no item.
+	// Counted since the base of NAME.hashes was written: the keys that an AtLeastOne did not insert
+	// because a lookup of them already found an item, and the deletes that took no item.
 	LeftOut, Waiting uint64
 }
 

@@ -41,7 +41,8 @@ func shortKey() (key, n Register) {
 }
 
 // hashKeyWide is hashKey in vector registers for the most part: it writes 6 general registers
-// instead of 16, with 2 more instructions. A lookup in a Compact is short of them: see compactOne.
+// instead of 16, with 2 more instructions. A lookup in a Compact is short of general registers:
+// see compactOne.
 func hashKeyWide(d Register) {
 	key, n := shortKey()
 	Comment("XXH3 of the key.")

@@ -8,11 +8,12 @@ import (
 )
 
 // This file tells, from the guests of a line, which items may leave the line and which
-// overflow bits it needs.
+// overflow bits the line needs.
 
-// Victims: the items at home are victims if one fewer of them makes room, and so are guests. A
-// guest needs more bits than an item at home leaves free; and a line with b items at home gets
-// no further one, whatever guests leave. A damaged line has none.
+// Victims: all items at home are victims if it makes room that one of them leaves, and all
+// guests are victims if it makes room that one guest leaves. The two differ: a guest needs
+// more bits than an item at home leaves free; and a line with b items at home has no room for
+// another, whatever guests leave. A damaged line has no victims.
 func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item) []layout.Item {
 	dst = dst[:0]
 	var fps [maxSlots]uint32
@@ -34,7 +35,7 @@ func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item) []lay
 	return dst
 }
 
-// Leavers implements layout.Hosts: the items of Victims from the last one to the first, by cost.
+// Leavers implements layout.Hosts. Items of the same cost come in the opposite order of Victims.
 func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itself bool) []layout.Item {
 	dst = dst[:0]
 	var fps [maxSlots]uint32
@@ -44,7 +45,7 @@ func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itsel
 		home, guests = 0, 0 // a damaged line has no victims
 	}
 	if guests > 0 && t.hasRoom(home, guests-1, it.Bucket) {
-		came := uint64(0) // directions
+		came := uint64(0) // the directions of the guests so far
 		for i := guests; i > 0; i-- {
 			if fp := uint32(t.guestAt(l, i-1)); came>>(fp%directions)&1 == 0 {
 				came |= 1 << (fp % directions)
@@ -56,21 +57,23 @@ func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itsel
 		home = 0
 	}
 	set := l[lastWord] >> (64 - directions)
-	var last [directions]uint8      // the number of the last item at home of each direction, from 1 on
-	for i, fp := range fps[:home] { // without a branch: which direction is next is chance
+	// For each direction, the number of its last item at home, counted from 1. The loop has no branch
+	// on the direction, which would mispredict.
+	var last [directions]uint8
+	for i, fp := range fps[:home] {
 		last[fp%directions] = uint8(i + 1)
 	}
-	for _, left := range [2]uint64{set, set ^ (1<<directions - 1)} { // the directions of a cost
+	for _, left := range [2]uint64{set, set ^ (1<<directions - 1)} { // the directions of one cost
 		if itself && left>>(it.Fp%directions)&1 != 0 {
 			left &^= 1 << (it.Fp % directions)
 			dst = append(dst, it)
 		}
-		var slots [2]uint64 // the slots of the last items, from 1 on
+		var slots [2]uint64 // a bit for the number of each of these last items
 		for ; left != 0; left &= left - 1 {
 			slot := last[bits.TrailingZeros64(left)%directions]
 			slots[slot/64%2] |= 1 << (slot % 64)
 		}
-		slots[0] &^= 1 // there is none
+		slots[0] &^= 1 // from a direction without items
 		for i := 1; i >= 0; i-- {
 			for slots[i] != 0 {
 				slot := 63 - bits.LeadingZeros64(slots[i])
@@ -147,7 +150,7 @@ func (t *table) Absent(dst []layout.Item, l *layout.Line, line uint64) []layout.
 // same time if store is atomic: overflow bits are in words that have guests too, and others
 // read these meanwhile.
 func (t *table) MakeBits(v *layout.View, from, to uint64, store func(word, value uint64)) {
-	stashed := map[uint64]uint64{} // of the lines that have items in the stash
+	stashed := map[uint64]uint64{} // by line: the overflow bits of its items in the stash
 	layout.StashClasses(v.Stash, func(c layout.Class, _ uint64) {
 		stashed[c.Line] |= overflowBit(uint64(c.Fp))
 	})

@@ -10,9 +10,10 @@ import (
 // The image of a line: items at home are found by the counts, in slots; guests are a list from
 // the top down. The slots in use and the guests grow towards each other.
 
-// run finds the items of a quotient: the first, and how many. It loads words one by one. If
-// a writer stores to the line meanwhile, the words come from different instants; then the
-// result means nothing, nor does anything that follows from it.
+// run finds the items of a quotient: the slot of the first, and how many there are. It
+// loads words one by one. If a writer stores to the line meanwhile, the words come from
+// different instants; then the result means nothing, nor does anything that follows from
+// it.
 func (t *table) run(l *layout.Line, quotient uint64) (first, n uint64) {
 	// x has a bit for each zero of the counts. It also has bits for the zeros after the
 	// counts, but the quotient and the end of its items come before these. Branch-free: a
@@ -174,7 +175,8 @@ func (t *table) find(l *layout.Line, fp uint64) (slot, end uint64, ok bool) {
 	return slot, end, true
 }
 
-// holds reports whether a slot that find returned, or one after it, has a copy.
+// holds reports whether the line has the fingerprint at home, from the slot and the end
+// that find returned.
 func (t *table) holds(l *layout.Line, slot, end, fp uint64) bool {
 	return slot < end && t.remainder(l, slot) == fp&t.values
 }
@@ -242,8 +244,8 @@ func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 func (t *table) encode(l *layout.Line, fps []uint32) {
 	const below = 64 - directions
 	*l = layout.Line{lastWord: l[lastWord] >> below << below}
-	in, counts := uint64(0), uint64(0)                    // a word of the counts, and its bits so far
-	at, word, used := t.counts/64, uint64(0), t.counts%64 // one of the remainders
+	in, counts := uint64(0), uint64(0)                    // the number of a word of the counts, and its bits so far
+	at, word, used := t.counts/64, uint64(0), t.counts%64 // a word of the remainders, and its bits in use
 	for i, fp := range fps {
 		bit := countBit(uint64(i), uint64(fp)>>t.r)
 		if bit/64 != in {
@@ -268,9 +270,9 @@ func (t *table) encode(l *layout.Line, fps []uint32) {
 //
 // All of them are guarded, even those of an insert or of a change in a single word. A
 // change of counts and remainders usually spans several words, and between its stores no
-// item of the line can be read. And a lookup may load one word before an earlier change and
-// another after this one. Counts from one instant with remainders from another show items
-// that never were, and hide items that were there all the time.
+// item of the line can be read. And between two loads of a lookup, several changes may
+// happen. Counts from before a change with remainders from after it show items that never
+// were, and hide items that were there all the time.
 func list(l, before *layout.Line, stores *layout.Stores) {
 	for i, w := range l {
 		if w != before[i] {

@@ -10,7 +10,7 @@ import (
 // The lookups of Compact. A lookup reads five or six of the eight words of a line, which mean
 // something only together. So every change except of overflow bits is guarded: if no counter
 // has moved, all bits but overflow bits come from one instant. Overflow bits are in one word,
-// and are set before their item leaves.
+// and a writer sets them before the item that needs them leaves the line.
 
 // LookAt asks once for each word that it needs. For an item at home it needs the words of
 // the counts, the last word, and the words of the remainders that the counts point to. For
@@ -49,7 +49,8 @@ func (t *table) Look(words []uint64, it layout.Item) (found, beyond bool) {
 	return t.look(l, uint64(it.Fp))
 }
 
-// FirstLook: the kernel leaves very long runs open.
+// FirstLook: the kernel reports a lookup as open, for the caller to finish, if the run of
+// its quotient is very long.
 func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 	if t.countWords <= 2 && isa() != kernel.Go {
 		return one(t, v, h)
@@ -87,7 +88,7 @@ func (t *table) looksInGo(region, hashes []uint64, found []bool, open []uint8) {
 	}
 }
 
-// FirstLooksInSet is FirstLooks with the table of each hash.
+// FirstLooksInSet is FirstLooks for a set: it looks each hash up in the table of its shard.
 func (t *table) FirstLooksInSet(tables []atomic.Pointer[layout.Direct], hashes []uint64, found []bool, open []uint8) (done int) {
 	return t.looks(batch{tables: &tables[0], shards: uint64(len(tables))}, hashes, found, open)
 }

@@ -18,8 +18,8 @@ func Each(t *testing.T, lines uint64, f func(t *testing.T, tab layout.Table)) {
 	}
 }
 
-// compact has parameters of Compact: those of usual rates, and the extremes of both, with some in
-// between whose kernels or lines differ.
+// compact has parameters of Compact: those of usual rates, the least and the most quotients and
+// remainder bits, and some in between for which the kernel or the form of a line differs.
 var compact = []layout.Params{
 	{Quotients: 16, RemainderBits: 4},
 	{Quotients: 49, RemainderBits: 4},
@@ -43,8 +43,8 @@ var compact = []layout.Params{
 	{Quotients: 25, RemainderBits: 26},
 }
 
-// Params returns the parameters of a layout that tests use: all or, of Compact, which has many, some; if
-// tests are short, some of those.
+// Params returns the parameters of a layout that tests use. Compact has too many to test them all,
+// so it returns a selection. In short tests it returns only some of either.
 func Params(k layout.Kind) (all []layout.Params) {
 	all = layout.LegalParams(k)
 	apart := 11

@@ -12,10 +12,10 @@ import (
 )
 
 // An epoch is the time between two calls of Position; its number is the position of the transactions
-// that come in it. A transaction belongs to the epoch that is current once its keys are on their way
-// into the filter. The entry of this epoch is in the store before the transaction. So if the log has
-// the entry of an epoch after the epoch of the filter, the transactions of that epoch come after the
-// entry in the log.
+// that come in it. A transaction first hands its keys to the filter, and then belongs to the epoch
+// that is current. The store has an entry for this epoch before it has the transaction. So if a
+// filter has reached epoch n and the log has the entry of a later epoch, then the log also has,
+// after this entry, all transactions of the later epoch.
 type epoch struct {
 	number   uint64
 	previous uint64 // the epoch before it that has an entry
@@ -46,10 +46,11 @@ func decodeEpoch(value []byte) epoch {
 	}
 }
 
-// A logged is what a file of the WAL has up to the next entry of an epoch.
+// A logged is a part of a file of the WAL: from the entry of an epoch, or from the start of
+// the file, up to the next entry of an epoch.
 type logged struct {
 	file  uint64
-	epoch epoch  // whose entry comes first, or zero
+	epoch epoch  // its entry begins the part; zero at the start of the file
 	keys  []byte // each key with its length before it
 }
 
@@ -59,7 +60,7 @@ type epochs struct {
 	entered atomic.Uint64 // the last epoch whose entry is in the store
 	enters  struct {
 		sync.Mutex
-		least uint64 // of the entries to come
+		least uint64 // the field least of later entries
 	}
 	flushes struct {
 		sync.Mutex        // held while a flush waits for the filter
@@ -88,8 +89,8 @@ func (p *epochs) begin(s *store) error {
 	return nil
 }
 
-// Position is part of guard.Ordered. A transaction that has read the old number had its keys on
-// their way before.
+// Position is part of guard.Ordered. A transaction that has read the old number handed its keys
+// to the filter before this call.
 func (p *epochs) Position() (uint64, error) { return p.current.Add(1) - 1, nil }
 
 // enter puts the entry of the current epoch into the store, unless it is there. See DB.prepare.
@@ -126,8 +127,8 @@ func (s *loggedStore) beforeFlush(g *guard.Guard) {
 }
 
 // unlogged makes the keys of all prepared transactions durable in the filter: the log will not have
-// them. This entry and later ones have the epoch in least, so that Since refuses an older filter,
-// and a filter whose sync has failed.
+// them. The entry that it writes, and all later entries, have the current epoch in their field
+// least, so that Since refuses a filter of an earlier epoch, and a filter whose sync has failed.
 func (s *loggedStore) unlogged() error {
 	s.enters.Lock()
 	defer s.enters.Unlock()
@@ -142,9 +143,9 @@ func (s *loggedStore) unlogged() error {
 	return nil
 }
 
-// reached returns the last epoch up to which a filter has all keys once it has the keys of the log.
-// Every epoch after the filter's must have its entry in the part of the log that Pebble has read.
-// Otherwise the store has flushed keys that the filter lacks.
+// reached returns the last epoch whose keys a filter of epoch at can get from the log, with those
+// of all epochs before. For this, the part of the log that Pebble has read must have the entry of
+// every epoch after at. If one is missing, the store has flushed keys that the filter lacks.
 func (p *epochs) reached(at, first uint64) uint64 {
 	reached := at
 	for _, l := range p.log {
