@@ -61,7 +61,7 @@ func (c *createFlags) options(keys *formatFlags) error {
 		}
 	}
 	if c.opts.Capacity == 0 {
-		return errors.New("create needs -n, the number of keys to size the filter for")
+		return errors.New("a new filter needs -n, the number of keys to size it for")
 	}
 	f, err := keys.format(recorded)
 	if err != nil {
