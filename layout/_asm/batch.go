@@ -9,14 +9,15 @@ import (
 const (
 	group = 8 // hashes
 
-	// ahead is for how many hashes the lines are on their way.
+	// ahead is how many hashes earlier a line is prefetched.
 	ahead = 16
 )
 
-// compactBatch is the first look for many hashes, one after the other: the line of a hash is asked for
-// ahead hashes before. The looks are those for single keys, but no branch depends on what they find,
-// and the caller sees whether a counter has moved. In a set, each hash is in a table of its own, which
-// has all but the number of lines in common with the others, and counters of its own.
+// compactBatch is the first look for many hashes, one after the other: the line of a hash is
+// prefetched ahead hashes earlier. A look is the code that looks in a line; a batch has the looks
+// for single keys, but no branch depends on what a look finds, and the caller sees whether a counter
+// has moved. In a set, each hash belongs to one of many tables. The tables differ in their number
+// of lines and have their own counters; all else is the same.
 func compactBatch(w width, shards bool) {
 	name := "batch" + w.name
 	if shards {
@@ -139,7 +140,8 @@ func compactBatch(w width, shards bool) {
 	}
 }
 
-// A counter is one that has been loaded. There are not enough general registers to keep it there.
+// A counter is the address and the value of a counter that has been loaded. They are on the
+// stack, since there are not enough general registers.
 type counter struct{ at, value Mem }
 
 func load(from Mem) counter {
@@ -160,7 +162,8 @@ type ring struct {
 	tables, count Mem
 }
 
-// ask prefetches the line of the hash at an address, or that of the last one.
+// ask prefetches the line of the hash at an address, or of the last hash if the address is
+// behind it.
 func (k *ring) ask(next GPVirtual) {
 	at := move(next)
 	CMPQ(at, k.last)
@@ -174,8 +177,8 @@ func (k *ring) ask(next GPVirtual) {
 	PREFETCHT0(Mem{Base: line})
 }
 
-// file returns where the fields of the table are that has the hash in RDX, and leaves there what stands
-// for the hash in it.
+// file returns where the fields of the table of the hash in RDX are. In a set, it replaces the hash
+// in RDX by the rest of it that the table of a shard takes as the hash.
 func (k *ring) file() (runtimeAt, lines, regionAt Mem) {
 	if !k.shards {
 		return Mem{}, Mem{Base: k.table, Disp: tableLines}, k.region

@@ -22,13 +22,13 @@ var widths = []width{
 
 const vbmi = "AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT"
 
-// compactOne is the first look for a single key, in tables whose counts are in two words at most. A look
-// at a long run stays open.
+// compactOne is the first look for a single key, in tables whose counts are in two words at most. It
+// leaves a lookup open if its run is long.
 //
-// Out of the cache, what counts is how many lookups the processor starts while it waits for the line of
-// one. A lookup holds its resources until its line arrives, and as many are under way as the scarcest
-// resource allows. So its time changes in steps: one more instruction costs nothing, until one lookup
-// fewer is under way. The resources are
+// Out of the cache, what counts is how many lookups the processor starts while it waits for the line
+// of the first. A lookup holds its resources until its line arrives, and as many lookups are under
+// way as the scarcest resource allows. So the time of a lookup changes in steps: one more
+// instruction costs nothing, until one lookup fewer is under way. The resources are
 //
 //   - places in the reorder buffer: one for each instruction; two for MULX; one for a compare and
 //     its branch;
@@ -36,9 +36,10 @@ const vbmi = "AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT"
 //   - loads;
 //   - PDEP or PEXT that wait for a line, of which there may be few.
 //
-// The scarce one differs between the looks, and one kind is traded for another: hashKeyWide is short of
-// general registers and writes vector registers where that takes no more instructions. Constants are
-// operands in memory. A jump leads to what a home line does not settle, since that is rare.
+// The scarce resource differs between the looks, and one resource is traded for another: hashKeyWide
+// is short of general registers, so it writes vector registers instead. Constants are operands in
+// memory. The code for a lookup that the home line does not settle is behind a jump, since
+// this is rare.
 func compactOne() {
 	TEXT("one", NOSPLIT, "func(t *table, v *view, hash uint64) (found, open bool)")
 	Doc("one needs BMI1, BMI2 and POPCNT.")
@@ -148,7 +149,7 @@ func lookInRun(t, line Register, remainder, q GPVirtual) (matches, run GPVirtual
 	at := move(end)
 	SHRQ(U8(3), at)
 	ANDL(I8(-8), end.As32())
-	SUBQ(end, first) // of the places in a word, the low six bits count
+	SUBQ(end, first) // a shift uses only the low six bits of a place
 	Comment("A line that is being changed may say that they are anywhere.")
 	CMPQ(at, U8(64))
 	CMOVQHI(inMemory("sixtyFour", 64), at)
@@ -167,8 +168,8 @@ func lookInRun(t, line Register, remainder, q GPVirtual) (matches, run GPVirtual
 	return got, run
 }
 
-// overflowBits loads those of a line: its last 16 bits. BTW tests the one that the low four bits of a
-// remainder say.
+// overflowBits loads the overflow bits of a line, its last 16 bits. The instruction BTW then tests
+// the bit whose number is the low four bits of a remainder.
 func overflowBits(line GPVirtual) GPVirtual {
 	bits := GP64()
 	MOVWLZX(Mem{Base: line, Disp: lineBytes - 2}, bits.As32())

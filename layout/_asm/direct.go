@@ -7,15 +7,15 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// direct writes directHash and directKey, which jump to the look of a Direct. One more call around it,
-// or a test of which look it is, would add six instructions to a lookup; compactOne says what those
-// cost.
+// direct writes directHash and directKey, which jump to the look of a Direct. Another call instead
+// of the jump, or a test which look it is, would add six instructions to a lookup; compactOne says
+// what instructions cost.
 func direct() {
 	begin := func(name, signature, doc string, at int) {
 		TEXT(name, NOSPLIT, signature)
 		Doc(doc)
 		Pragma("noescape")
-		Load(Param("d"), RAX) // where all that is jumped to looks for it
+		Load(Param("d"), RAX) // every look expects d in RAX
 		jump(Mem{Base: RAX, Disp: at})
 	}
 	begin("directHash", "func(d *Direct, hash uint64) bool", "directHash is ContainsHash of a Direct. It needs what its look does.", directLookHash)
@@ -46,9 +46,9 @@ func direct() {
 	RET()
 }
 
-// A look is the code of a Direct. What it leaves open goes to the label "inGo", and with AVX-512 so
-// does everything during which a counter moved, even what has been found. d is the Direct, and hash
-// puts the hash into RDX.
+// A look is the code of a Direct. It jumps to the label "inGo" for a lookup that it leaves open,
+// and with AVX-512 for every lookup during which a counter moved, even if it has found the key. d
+// is the Direct, and hash puts the hash into RDX.
 type look struct {
 	name  string
 	needs string
@@ -59,7 +59,7 @@ type look struct {
 func region(d Register) Mem  { return Mem{Base: d, Disp: directRegion} }
 func runtime(d Register) Mem { return Mem{Base: d, Disp: directRuntime} }
 
-// settled is an ending with one result; what is not settled is left open.
+// settled is an ending with one result; a lookup that is not settled is left open.
 func settled(settled bool) {
 	if !settled {
 		JEQ(LabelRef("inGo"))
@@ -83,8 +83,9 @@ func compactLooks() {
 	looks("narrow, short, long, longest *code", all)
 }
 
-// looks writes the functions of some looks, and lookAddresses, which returns where they are. What they
-// leave open goes to a function in Go with the arguments on the stack and the same result.
+// looks writes the functions of some looks, and lookAddresses, which returns where they are. A look
+// that leaves a lookup open jumps to a function in Go, with the same arguments on the stack and the
+// same result.
 func looks(codes string, all []look) {
 	begin := func(name, signature, doc string) {
 		TEXT(name, NOSPLIT, signature)

@@ -6,11 +6,12 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// An ending writes the return of a first look: found is the complement of the zero flag; settled
-// says whether that is the answer.
+// An ending writes the return of a first look: the key has been found if the zero flag is clear;
+// settled says whether this result is final.
 type ending func(settled bool)
 
-// both is an ending with two results, found and open. What is found is not open.
+// both is an ending with two results, found and open. A lookup that has found its key is
+// not open.
 func both(settled bool) {
 	found := result(0)
 	SETNE(found)
@@ -35,7 +36,8 @@ func jumpIfMoved(epochAt, countAt Mem, epoch, before GPVirtual, label string) {
 	JNE(LabelRef(label))
 }
 
-// places turns a line number into an address and finds the counters.
+// places turns a line number into the address of the line, and finds the counters of the
+// line.
 func places(line GPVirtual, regionAt, runtimeAt Mem) (address, runtime GPVirtual, count Mem) {
 	runtime = move(runtimeAt)
 	counter := GP64()

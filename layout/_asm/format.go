@@ -1,6 +1,7 @@
 package main
 
-// What packages layout and compact call by these names, or by those behind them.
+// Constants of packages layout and compact, with the same names or with the names in the
+// comments.
 const (
 	stripes    = 256 // counterStripes
 	counters   = 256 // runtimeCounters
@@ -55,7 +56,7 @@ const (
 
 // The fields of a Direct.
 const (
-	directMix      = 8 * 0 // what the two ends of a key are mixed with
+	directMix      = 8 * 0 // the mix of its Hasher
 	directRegion   = 8 * 2
 	directRuntime  = 8 * 3
 	directLines    = 8 * 4
@@ -65,7 +66,7 @@ const (
 	directBytes    = 8 * 13
 )
 
-// What a Shards has behind its Direct, and what one of Compact has.
+// The fields of a Shards behind its Direct, and those of a Shards of Compact.
 const (
 	shardsTables = directBytes
 	shardsCount  = directBytes + 8*3

@@ -11,7 +11,7 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 )
 
-// packages says what is written for each of them.
+// packages has, for each package, the function that writes its assembly.
 var packages = map[string]func(){
 	"kernel": func() {
 		testBitsAVX512()
@@ -31,7 +31,8 @@ var packages = map[string]func(){
 }
 
 func main() {
-	name := os.Args[len(os.Args)-1] // Generate parses the flags, and empties what is loaded before
+	// Not flag.Args: only Generate parses the flags, and it discards what has been loaded before.
+	name := os.Args[len(os.Args)-1]
 	write, ok := packages[name]
 	if !ok {
 		log.Fatalf("nothing is written for a package %q, the last argument", name)

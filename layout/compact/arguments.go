@@ -21,8 +21,8 @@ type batch struct {
 	shards uint64                         // number of tables
 }
 
-// A lookWidth says what a kernel compares in a line: only the slots of the run of the quotient (narrow),
-// or all slots at once. Then its number is how many bytes of each remainder the kernel compares.
+// A lookWidth says what a kernel compares in a line: narrow, only the slots of the run of the
+// quotient; any other, all slots at once, and as many bytes of each remainder as its number says.
 type lookWidth int
 
 const (
@@ -37,7 +37,8 @@ const apart = 13
 
 // bySlots makes the slotVectors, if the machine can use them and a register has a byte for every slot.
 // A word of the register has the same slots in each look. The bits of these slots lie within eight
-// bytes of the line; those of wider remainders (apart) do not, and each is fetched by itself.
+// bytes of the line. With remainders of at least apart bits they do not, and each slot is fetched
+// by itself.
 func (t *table) bySlots() {
 	if !kernel.HasVBMI || t.countWords > 2 {
 		return

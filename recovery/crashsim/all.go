@@ -19,7 +19,8 @@ type Exhaustive struct {
 
 // With up to fewSectors dirty sectors, every subset of them is tried: each sector has what
 // the disk had, or its newest content. With more, samples are tried, where each sector has
-// any content that it had; fewer samples if the crash is in a recovery.
+// one of its contents since it was last clean. There are fewer samples if the crash is in a
+// recovery.
 const (
 	fewSectors    = 6
 	samples       = 24
@@ -282,7 +283,7 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 }
 
 // before reports whether an equal volume with the same expectations has been recovered before.
-// If not, it is now.
+// If not, it records that this one has.
 func (x *worker) before(image, expected uint64) bool {
 	if _, ok := x.done[image+expected]; ok {
 		x.stats.Skipped++

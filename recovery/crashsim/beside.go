@@ -14,15 +14,15 @@ type files struct {
 	first name
 }
 
-// A Beside is a further filter on the machine of a volume, which may take the place of its filter.
-// Its files have names of their own until then.
+// A Beside is a second filter on the machine of a volume, which may take the place of the filter
+// of the volume. Until then, its files have other names.
 type Beside struct {
 	*Volume
 	files
 }
 
-// NewBeside makes an empty filter that may take the place of the one of the volume, as durable as one
-// that was published. Its LSNs begin after lsn. edit is as for NewVolume.
+// NewBeside makes an empty filter that may take the place of the filter of the volume. Its files are
+// as durable as those of a published filter. Its LSNs begin after lsn. edit is as for NewVolume.
 func (v *Volume) NewBeside(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layout.Superblock)) *Beside {
 	i := 1 - v.dir.names[filterName]
 	for n := beside; n < allNames; n++ {
@@ -43,8 +43,8 @@ func (f *files) Filter() recovery.File {
 	return &filterFile{f.v, &f.v.disks[f.v.dir.names[f.first+filterName]]}
 }
 
-// TakePlace implements recovery.Volume, by the steps of osfile.Files. The one that gives the filter
-// file its name fails as often as a sync.
+// TakePlace implements recovery.Volume, by the steps of osfile.Files. The step that gives the
+// filter file its name fails as often as a sync.
 func (f *files) TakePlace(recovery.Volume) (placed bool, err error) {
 	v := f.v
 	v.rename(beside+name(recovery.NextLog), noFile)

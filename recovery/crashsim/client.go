@@ -298,8 +298,8 @@ func (l *life) commit(op Op) {
 	}
 }
 
-// beside runs a few inserts and deletes while a commit waits for the disk. What a Unique does when it is
-// replayed in another file, nobody knows.
+// beside runs a few inserts and deletes while a commit waits for the disk. While a new file is made,
+// it does no Unique: nobody knows what a Unique does when it is replayed in the new file.
 func (l *life) beside() {
 	random := mix(l.x.trace.Seed + uint64(l.op) + uint64(l.v.events)<<16)
 	n := random % 4
@@ -389,8 +389,8 @@ func (l *life) reopen() {
 	}
 }
 
-// rebuild has a new file with what the filter has take its place. What makes the new file is
-// not explored, since nobody uses it before.
+// rebuild has a new file with the keys of the filter take its place. No crash is tried while
+// the new file is made, since nobody uses the file before.
 func (l *life) rebuild() {
 	u, v, old := l.u(), l.v, l.w
 	lsn := old.LSN() + 1<<20
@@ -433,8 +433,8 @@ func (l *life) rebuild() {
 	l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
 }
 
-// moved goes on in the new file, which has the content after. The last readers of the old one have seen
-// that it is superseded.
+// moved continues in the new file, which has the content after. By then the last readers of the old
+// file have seen that it is superseded.
 func (l *life) moved(next Writer, after *content) {
 	if l.history != nil {
 		l.read(6)

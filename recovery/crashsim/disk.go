@@ -97,8 +97,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// A disk is a file in the page cache and on the disk. Each sector has versions since it
-// was last clean: version 0 is what the disk has, version i the content after i stores.
+// A disk is a file in the page cache and on the disk. Each sector has the versions that
+// were made since it was last clean: version 0 is what the disk has, and version i is the
+// content after i stores.
 type disk struct {
 	cache, durable sparse
 	shift          uint // from a word number to its sector number

@@ -15,10 +15,10 @@
 //	                others keep their old content there; all are clean, and the
 //	                cache keeps the new content: ext4 and XFS do this
 //	kill -9         the cache stays as it is, dirty sectors too; the heap is gone
-//	power loss      each dirty sector independently takes the content the disk had,
-//	                or any it had since it was last clean; a clean one is what the
-//	                disk has. Some prefix of the changes to the directory since its
-//	                last sync counts
+//	power loss      each dirty sector independently takes the content that the disk
+//	                had, or any content that the sector had since it was last clean;
+//	                a clean sector has what the disk has. Of the changes to the
+//	                directory since its last sync, the first ones count, any number
 //	trashed sector  in a power loss, one dirty sector of the logs or the superblocks
 //	                whose content was changing becomes noise
 //
@@ -29,14 +29,14 @@
 //
 // # The explorer
 //
-// A trace is a list of operations of a client on a [Universe] of a few keys. Some run
-// while a sync of earlier ones waits for the disk. An [Explorer] runs the trace, forks
-// the machine at events (a store, the moments before and after a sync), crashes the
-// fork, recovers it, with crashes in that recovery and in later ones, and lets the
-// client continue from what the recovery says. A client whose sync has failed opens the
+// A trace is a list of operations of a client on a [Universe] of a few keys. Some
+// operations run while a sync of earlier operations waits for the disk. An [Explorer] runs
+// the trace, forks the machine at events (a store, the moments before and after a sync),
+// crashes the fork, recovers it, with crashes in that recovery and in later ones, and lets
+// the client continue from what the recovery says. A client whose sync has failed opens the
 // filter again, on the same cache. An [Exhaustive] does this with every short trace, at
-// every event, with every possible outcome of the crash. Every recovery is one crash
-// state, and is checked:
+// every event, with every possible outcome of the crash. Every recovery is one crash state.
+// The oracles check it:
 //
 //	O1  The words of stash and region are, bit for bit, those of the writer at
 //	    the LSN that the recovery reports; so are the length, the user sequence
@@ -54,16 +54,17 @@
 //	    sync failed or the filter is full, and never panics; after a failed sync
 //	    every operation fails. A sealed file verifies. An operation that changes
 //	    something has a record, and changes the length and the history as it should:
-//	    while a key leans on the item of another one, a delete takes no item. A file whose
-//	    place no new one could take does not say that it is superseded.
-//	O7  No superblock is stored over a slot where the disk has, whatever the cache
-//	    shows, another one half written with its checksum: it might complete that
-//	    one.
+//	    while a lookup of a key depends on the item of another key, a delete takes no
+//	    item. If no new file could take the place of a file, the file does not say that
+//	    it is superseded.
+//	O7  No superblock is stored over a slot where the disk, whatever the cache shows,
+//	    has a half-written superblock with its checksum: the store might complete the
+//	    half-written one.
 //	O8  If the filter keeps its hashes, those of the file at rest are, as a multiset,
-//	    the hashes of the items. They may be lost if a sync has failed. They, the
-//	    superblock and the writer are at the position of the operations that the file
-//	    has, and count as many keys that were left out and deletes that wait as these
-//	    have made.
+//	    the hashes of the items. They may be lost if a sync has failed. The
+//	    hashes, the superblock and the writer are at the position of the operations
+//	    that the file has, and count the keys that these operations left out and the
+//	    deletes that took no item.
 //	O9  A file that has been opened keeps its name, whatever a power loss does to
 //	    the names that were changed before.
 //

@@ -143,7 +143,7 @@ func (p part) read(ctx context.Context, yield func(key []byte) bool) error {
 	defer store.Close()
 	defer file.Close()
 	at := p.From
-	if p.From > 0 { // the line that the byte before the part belongs to began before the part
+	if p.From > 0 { // skip the line of the byte before the part
 		at--
 		if _, err := file.(io.Seeker).Seek(at, io.SeekStart); err != nil {
 			return err

@@ -22,8 +22,8 @@ type epoch struct {
 	least    uint64 // the filter must have this epoch: the log lacks keys of it
 }
 
-// epochEntry is the key of the entry of the last epoch. It is not among the entries of the guard, which
-// removes them.
+// epochEntry is the key of the entry of the last epoch. It is outside the range of the guard's own
+// entries, because the guard removes its own.
 var epochEntry = []byte{0xff}
 
 func (e epoch) changes() guard.Changes {
