@@ -86,7 +86,7 @@ func TestOperationsDuringTheCommit(t *testing.T) {
 		k.commitLate()
 		close(ended)
 	}()
-	for !waitsForLock("writer.(*Writer).commit") {
+	for !waitsForLock("writer.(*Work).commitLate") {
 		runtime.Gosched()
 	}
 	k.ask(due{}) // as an operation does
