@@ -124,7 +124,9 @@
 //	    12    4 reserved
 //	    16    8 generation, at least 1
 //	    24    8 compat flags            bit 0: keeps hashes (this bit decides); bit 1: grows by itself
-//	    32    8 read-only-compat flags  bit 0: set too if hashes are kept, so that older programs do not write
+//	    32    8 read-only-compat flags  bit 0: set too if hashes are kept, so that older programs do not write;
+//	                                    bit 1: is a replica, which has no hashes, but what a history means
+//	                                    at its position
 //	    40    8 incompat flags          bit 0: is a shard
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
@@ -153,7 +155,8 @@
 //	   200    4 number of the shard; this field and the next two are 0 unless the file is a shard
 //	   204    4 S, the number of shards of its set
 //	   208    8 identity of the shard: made of what it held when it was built
-//	   216    8 descent: a number of the history; this field and the next four are 0 unless hashes are kept
+//	   216    8 descent: a number of the history; this field and the next four are 0 unless hashes are kept, but
+//	            for the first three in a replica
 //	   224    8 position: operations of the history
 //	   232    8 chain over these
 //	   240    8 left out: operations "at least one", since the base of NAME.hashes, that added no item
@@ -418,7 +421,8 @@
 //	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 512 to 535, 544 to 4091) are
 //	     zero unless an unknown compat flag is set. (The other two kinds of flags do not excuse
 //	     other values.) Bytes 176 to 199, 216 to 255 and 536 to 543 are zero unless hashes are kept,
-//	     and bytes 200 to 215 unless the file is a shard. The number of a shard is below S.
+//	     but for 216 to 239 in a replica, which keeps none; and bytes 200 to 215 unless the file is a
+//	     shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.
 //	F6   The layout is known, and has the parameters; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;
 //	     0 < design rate < 1; 0 < design load ≤ 1; the capacity is at most the slots. A sealed file has

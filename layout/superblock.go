@@ -45,12 +45,16 @@ const (
 	KeepsHashes = 1 << 0
 	// growsFlag says, in Compat, that a writer rebuilds the filter when it is full.
 	growsFlag = 1 << 1
+	// replicaFlag says, in ReadOnlyCompat, that the file keeps no hashes, but has the items of a history:
+	// those that it means at the position that the superblock names. A program that does not know it
+	// would write operations that this position lacks.
+	replicaFlag = 1 << 1
 	// shardFlag says, in Incompat, that the file has the keys of one [Shard]. A program that does not
 	// know it would look in the wrong line.
 	shardFlag = 1 << 0
 
 	knownCompat         = KeepsHashes | growsFlag
-	knownReadOnlyCompat = KeepsHashes
+	knownReadOnlyCompat = KeepsHashes | replicaFlag
 	knownIncompat       = shardFlag
 )
 
@@ -152,6 +156,17 @@ func (s *Superblock) LogBytes() int64        { return int64(s.u64(offLogBytes)) 
 func (s *Superblock) KeepsHashes() bool      { return s.Compat()&KeepsHashes != 0 }
 func (s *Superblock) Grows() bool            { return s.Compat()&growsFlag != 0 }
 
+// IsReplica reports whether the file has the items of a history up to its position, and no hashes.
+func (s *Superblock) IsReplica() bool { return s.ReadOnlyCompat()&replicaFlag != 0 }
+
+// CheckWritable returns a *VersionError if only a newer program may write to the file (F3).
+func (s *Superblock) CheckWritable() error {
+	if unknown := s.ReadOnlyCompat() &^ knownReadOnlyCompat; unknown != 0 {
+		return &VersionError{Version: s.Version(), Features: unknown}
+	}
+	return nil
+}
+
 // Params returns the parameters of the layout, in its terms.
 func (s *Superblock) Params() Params {
 	first, second := int(s[offFirst]), int(s[offSecond])
@@ -229,6 +244,23 @@ func (s *Superblock) SetKeepsHashes(grows bool) {
 	if grows {
 		s.put64(offCompat, s.Compat()|growsFlag)
 	}
+}
+
+// ForgetHashes makes the file one that keeps no hashes, does not grow and has no history.
+func (s *Superblock) ForgetHashes() {
+	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()&^(KeepsHashes|replicaFlag))
+	s.put64(offCompat, s.Compat()&^(KeepsHashes|growsFlag))
+	s.SetHashes(Hashes{})
+	s.SetKept(Kept{})
+	s.SetDescent(0)
+	s.SetLastTime(0)
+}
+
+// SetReplica makes a file without hashes one that has the items of a history at a position.
+func (s *Superblock) SetReplica(descent uint64, at Position) {
+	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|replicaFlag)
+	s.SetDescent(descent)
+	s.SetKept(Kept{At: at})
 }
 
 func (s *Superblock) SetHashes(h Hashes) {
@@ -388,8 +420,12 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	if i := s.reservedUse(); i >= 0 && s.Compat()&^knownCompat == 0 {
 		return bad(i, "F4", "a reserved byte is %#02x, not 0", s[i])
 	}
-	if !s.KeepsHashes() && (s.Hashes() != (Hashes{}) || s.Kept() != (Kept{}) || s.Descent() != 0 || s.LastTime() != 0) {
+	if history := s.Descent() != 0 || s.Kept().At != (Position{}); !s.KeepsHashes() && (history && !s.IsReplica() ||
+		s.Hashes() != (Hashes{}) || s.Kept() != (Kept{At: s.Kept().At}) || s.LastTime() != 0) {
 		return bad(offHashesIdentity, "F4", "the file keeps no hashes, and names some, or has a history")
+	}
+	if s.KeepsHashes() && s.IsReplica() {
+		return bad(offReadOnlyCompat, "F4", "the file keeps hashes, and says that it is a replica")
 	}
 	shard := s.Shard()
 	if s.Incompat()&shardFlag == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {

@@ -223,7 +223,7 @@ func TestCompatFlags(t *testing.T) {
 			s.Put64(AtCompat, 1<<2)
 			s[AtReserved] = 77 // a field of that feature
 		},
-		"read-only compat": func(s *Superblock) { s.Put64(AtReadOnlyCompat, 1<<1) },
+		"read-only compat": func(s *Superblock) { s.Put64(AtReadOnlyCompat, 1<<2) },
 		"hashes": func(s *Superblock) {
 			s.SetKeepsHashes(true)
 			s.SetHashes(Hashes{1, 2, 3, 4})

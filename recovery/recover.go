@@ -41,6 +41,8 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	w.durable.lsn.Store(w.sb.CheckpointLSN())
+	at := w.history.At
+	w.durable.at.Store(&at)
 	w.durable.userSeq.Store(w.userSeq)
 	w.durable.operation.Store(w.operation)
 	return w, r, nil
@@ -54,8 +56,8 @@ func (w *Writer) open() (*Recovery, error) {
 	}
 	own := *sb // sb is in the file
 	w.slot, w.sb, w.geometry = slot, &own, g
-	if unknown := w.sb.ReadOnlyCompat() &^ layout.KeepsHashes; unknown != 0 {
-		return nil, &layout.VersionError{Version: w.sb.Version(), Features: unknown}
+	if err := w.sb.CheckWritable(); err != nil {
+		return nil, err
 	}
 	r := &Recovery{
 		UserSeq: w.sb.UserSeq(), Operations: w.sb.Operation(),

@@ -888,7 +888,7 @@ static int mmf_geometry(mmf_head *h) {
 /* mmf_check checks the superblock that counts against F2 to F7. */
 static int mmf_check(const uint8_t *s, mmf_head *h) {
 	double rate, load;
-	uint64_t slots, compat = mmf_read64(s + 24);
+	uint64_t slots, compat = mmf_read64(s + 24), replica = mmf_read64(s + 32) & 2;
 	if (mmf_read32(s + 8) > 1)
 		return MMF_E_VERSION;
 	if (mmf_read64(s + 40) & ~(uint64_t)1)
@@ -899,7 +899,9 @@ static int mmf_check(const uint8_t *s, mmf_head *h) {
 		return MMF_E_GENERATION;
 	if (!(compat & ~(uint64_t)3) && !(mmf_all_zero(s, 12, 16) && mmf_all_zero(s, 69, 72) && mmf_all_zero(s, 512, 536) && mmf_all_zero(s, 544, 4092)))
 		return MMF_E_RESERVED;
-	if (!(compat & 1) && !(mmf_all_zero(s, 176, 200) && mmf_all_zero(s, 216, 256) && mmf_all_zero(s, 536, 544)))
+	if (!(compat & 1) && !(mmf_all_zero(s, 176, 200) && mmf_all_zero(s, replica ? 240 : 216, 256) && mmf_all_zero(s, 536, 544)))
+		return MMF_E_RESERVED;
+	if ((compat & 1) && replica)
 		return MMF_E_RESERVED;
 	if (!(mmf_read64(s + 40) & 1) && !mmf_all_zero(s, 200, 216))
 		return MMF_E_RESERVED;
