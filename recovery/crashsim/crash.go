@@ -114,8 +114,10 @@ func (x *worker) long(v *Volume, st State, end, depth, forks int) {
 	rv.keep = true
 	rehearsal := &life{x: x, v: rv, st: st, depth: depth}
 	rehearsal.begin(x.trace.readers)
+	c := newCopier(rehearsal)
 	rehearsal.live(end)
-	rv.watch = nil
+	rv.watch, rv.each = nil, nil
+	c.check()
 	if x.trace.readers {
 		rehearsal.read(10 + 12*forks)
 	}

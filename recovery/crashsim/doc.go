@@ -67,6 +67,10 @@
 //	    deletes that took no item.
 //	O9  A file that has been opened keeps its name, whatever a power loss does to
 //	    the names that were changed before.
+//	O10 A recovery.Copy, begun at any event and continued at others, has the words, the
+//	    length, the user sequence and the operation number of the writer at the LSN that
+//	    it reports, as O1 has it. That LSN is not before one that was durable when the
+//	    copy was begun. It fails only if the file has changed.
 //
 // After a power loss there are no readers before the epoch says that a recovery
 // is under way: until then the file is served to no reader (rule R3).

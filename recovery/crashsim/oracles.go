@@ -9,17 +9,22 @@ import (
 
 // recovered returns the point that a recovery has led to (O1).
 func (l *life) recovered(r *recovery.Recovery) Point {
-	image := l.u().image(l.v)
+	return l.leadsTo("O1", "the recovery", r, l.floor, l.u().image(l.v))
+}
+
+// leadsTo returns the point that a recovery, or what is like one, has led to. It fails with the oracle
+// if that is not after floor, or if the image is another one.
+func (l *life) leadsTo(oracle, what string, r *recovery.Recovery, floor uint64, image []uint64) Point {
 	points := l.known()
-	if r.LSN < l.floor {
-		l.fail("O1", "the recovery ends at LSN %d, and %d was durable", r.LSN, l.floor)
+	if r.LSN < floor {
+		l.fail(oracle, "%s ends at LSN %d, and %d was durable", what, r.LSN, floor)
 	}
 	i := -1
 	for i+1 < len(points) && points[i+1].LSN <= r.LSN {
 		i++
 	}
 	if i < 0 {
-		l.fail("O1", "the recovery ends at LSN %d, before the first of all", r.LSN)
+		l.fail(oracle, "%s ends at LSN %d, before the first of all", what, r.LSN)
 	}
 	reasons := ""
 	for _, p := range points[i:min(i+2, len(points))] {
@@ -41,7 +46,7 @@ func (l *life) recovered(r *recovery.Recovery) Point {
 			break
 		}
 	}
-	l.fail("O1", "the recovery ends at LSN %d%s", r.LSN, reasons)
+	l.fail(oracle, "%s ends at LSN %d%s", what, r.LSN, reasons)
 	return Point{}
 }
 

@@ -21,6 +21,8 @@ type Stats struct {
 	Failures uint64 // syncs that failed
 	Refused  uint64 // logs for which there was no room
 	Lookups  uint64 // lookups beside a writer or a recovery
+	Copies   uint64 // made beside a writer
+	Changing uint64 // copies that were begun in vain
 	Images   uint64 // distinct file contents that recoveries found
 	Skipped  uint64 // in an Exhaustive: crashes with an image that was already recovered
 	Elapsed  time.Duration
@@ -35,13 +37,15 @@ func (s *Stats) add(o Stats) {
 	s.Failures += o.Failures
 	s.Refused += o.Refused
 	s.Lookups += o.Lookups
+	s.Copies += o.Copies
+	s.Changing += o.Changing
 	s.Images += o.Images
 	s.Skipped += o.Skipped
 }
 
 func (s Stats) String() string {
-	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d lookups beside a writer, %.1f s, %.0f states/s",
-		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Lookups, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
+	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d lookups beside a writer, %d copies beside one (%d more in vain), %.1f s, %.0f states/s",
+		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Lookups, s.Copies, s.Changing, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
 	if s.Skipped > 0 {
 		text += fmt.Sprintf(", %d states like one before", s.Skipped)
 	}

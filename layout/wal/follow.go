@@ -1,0 +1,97 @@
+package wal
+
+import "github.com/mmapfilter/mmapfilter/layout"
+
+// A Follower reads the log of a file that a writer, in this process or another one, has open. It reads
+// whole segments, as the writer makes them durable, generation after generation. The writer does not
+// know of it, and waits for nothing: it overwrites a generation that the Follower has not read, if it
+// gets that far ahead. Then the Follower finds no further segment.
+type Follower struct {
+	// Commit is the one that was read last. At first it is what the superblock says.
+	Commit
+
+	generation, salt uint64
+	kept             bool   // commits have a time and a position
+	segment          uint64 // word at which the next one begins; 0 if it is the first of the generation
+	check            uint32 // of the last record
+	chained          bool   // whether there is one
+
+	words   []uint64 // of the last segment: the writer may overwrite it in the log
+	checker checker
+}
+
+// NewFollower returns a Follower of the log that a live superblock names.
+func NewFollower(sb *layout.Superblock) *Follower {
+	return &Follower{
+		Commit:     Commit{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length()},
+		generation: sb.Generation(), salt: sb.LogSalt(), kept: sb.KeepsHashes(),
+	}
+}
+
+// Salt returns the salt of the generation.
+func (f *Follower) Salt() uint64 { return f.salt }
+
+// Next reads the next segment of the generation, if its commit is at most at an LSN up to which the log
+// is durable.
+func (f *Follower) Next(log []uint64, durable uint64) bool {
+	from, end := Half(uint64(len(log)), f.generation)
+	segment := max(f.segment, from)
+	if !f.begins(log, segment, end) {
+		return false
+	}
+	generation, salt, commit, crc, check, ok := f.checker.readCommit(log, segment, f.kept)
+	if !ok || generation != f.generation || salt != f.salt || commit.LSN > durable || commit.LSN != f.LSN+commit.Records+1 {
+		return false
+	}
+	first := segment + segmentHeadWords
+	at := first
+	for range commit.Records {
+		if at+recordWords > end {
+			return false
+		}
+		at = NextRecord(log, at)
+	}
+	if at > end {
+		return false
+	}
+	f.words = append(f.words[:0], log[first:at]...)
+	if f.checker.words(f.words...) != crc {
+		return false
+	}
+	f.Commit, f.check, f.chained, f.segment = commit, check, true, nextSegment(at)
+	return true
+}
+
+// Each calls do for the records of the segment that Next has read, in order.
+func (f *Follower) Each(do func(*Record)) error {
+	for at := uint64(0); at < uint64(len(f.words)); {
+		if !valid(f.words[at]) {
+			return corrupt(at, "L3", "the record has unknown bits, or bits that do not fit each other, or words of two blocks")
+		}
+		var r Record
+		r, at = ReadRecord(f.words, at)
+		do(&r)
+	}
+	return nil
+}
+
+// Turn goes on with the next generation, if it has begun in a log, and if the one before has been read.
+func (f *Follower) Turn(log []uint64) bool {
+	next := *f
+	next.generation, next.salt, next.segment = f.generation+1, NextSalt(f.salt), 0
+	from, end := Half(uint64(len(log)), next.generation)
+	if !next.begins(log, from, end) {
+		return false
+	}
+	*f = next
+	return true
+}
+
+// begins reports whether the next segment of the generation begins at a word of a log.
+func (f *Follower) begins(log []uint64, segment, end uint64) bool {
+	if segment+segmentHeadWords > end || end > uint64(len(log)) {
+		return false
+	}
+	generation, salt, first, prev, ok := f.checker.readBegin(log, segment)
+	return ok && generation == f.generation && salt == f.salt && first == f.LSN+1 && (!f.chained || prev == f.check)
+}

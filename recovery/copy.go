@@ -1,0 +1,212 @@
+package recovery
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+)
+
+// A Copy copies the stash and the lines of a filter file as of one commit, from the file and its logs
+// alone: in any process, beside the writer, which does nothing for it and waits for nothing.
+//
+// The lines are copied piece by piece while the writer stores to them. Meanwhile the Copy reads the log
+// from the generation that the superblock names on, and stores to the copy, in order, what durable
+// segments say. That is right for the reason that recovery is (see the essay): a word of the file, and so
+// of the copy, has the value of the checkpoint or one from a durable record (W1, W3); and a segment is
+// stored to the file only after the promise that it is durable. So once the last piece is copied, and
+// the segments up to the promise that stands then are stored to the copy, each word has its last value.
+// Before that, a segment counts only once a later one is promised: until then the file may not have all
+// of it, and a piece that is copied afterwards would undo it in the copy.
+//
+// A Copy fails with ErrChanging if it cannot know that: if the writer is more than a generation ahead of
+// it, or has closed or replaced the file, or has died. Another one may succeed.
+type Copy struct {
+	from, to []uint64 // words of the file, mapped, and of the copy
+	geometry layout.Geometry
+	sb       layout.Superblock // the newest one, at the beginning
+	epoch    uint64
+
+	logs  LogReader
+	log   []uint64      // of the generation of the follower
+	read  *wal.Follower // nil if the file was at rest
+	salts [2]uint64     // of the generation before, and of this one
+	next  uint64        // word to copy next
+	wrong bool          // a record stores outside the stash and the lines
+}
+
+// A LogReader opens the logs of a file for reading.
+type LogReader interface {
+	// ReadLog returns the words of a log, which stay readable as long as the reader. If there is none, the
+	// error is fs.ErrNotExist; if it cannot be one, layout.ErrCorrupt.
+	ReadLog(LogName) ([]uint64, error)
+}
+
+// NewCopy begins to copy a file, given as its words, to words of the same number.
+func NewCopy(from, to []uint64, logs LogReader) (*Copy, error) {
+	c := &Copy{from: from, to: to, logs: logs, next: layout.WordStash}
+	sb, err := c.newest()
+	if err != nil {
+		return nil, err
+	}
+	if c.sb = *sb; sb.State() == layout.Live {
+		c.read = wal.NewFollower(sb)
+		c.salts[1] = sb.LogSalt()
+		if c.log, err = c.findLog(sb.LogSalt()); err == nil && c.log == nil {
+			err = ErrChanging
+		}
+	}
+	if c.epoch = c.load(layout.RuntimeEpoch); err == nil && c.epoch&1 != 0 {
+		err = ErrChanging // it is being recovered, or superseded
+	}
+	return c, err
+}
+
+func (c *Copy) load(runtime uint64) uint64 {
+	return atomic.LoadUint64(&c.from[layout.WordRuntime+runtime])
+}
+
+// newest returns a copy of the newest superblock.
+func (c *Copy) newest() (sb *layout.Superblock, err error) {
+	head := slices.Clone(Bytes(c.from[:layout.OffRuntime/8]))
+	_, sb, c.geometry, err = layout.Newest(head)
+	return sb, err
+}
+
+// findLog returns the log that has a header with a salt, or nil.
+func (c *Copy) findLog(salt uint64) ([]uint64, error) {
+	for _, name := range []LogName{CurrentLog, NextLog} {
+		log, err := c.logs.ReadLog(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, layout.ErrCorrupt) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h, ok := wal.FindHeader(log, c.sb.UUID(), salt); ok && h.Bytes == int64(len(log))*8 {
+			return log, nil
+		}
+	}
+	return nil, nil
+}
+
+// Followed reports whether the file had a writer.
+func (c *Copy) Followed() bool { return c.read != nil }
+
+// Step copies some words, and reads the log, which the writer must not have filled twice since the last
+// Step. It reports false once no more words are left.
+func (c *Copy) Step(words uint64) (more bool, err error) {
+	end := min(c.next+words, layout.WordRegion+uint64(c.geometry.RegionBytes)/8)
+	for ; c.next < end; c.next++ {
+		c.to[c.next] = atomic.LoadUint64(&c.from[c.next])
+	}
+	if c.next < layout.WordRegion+uint64(c.geometry.RegionBytes)/8 {
+		return true, c.follow(1)
+	}
+	return false, nil
+}
+
+// follow stores to the copy what the log says up to the last promise, or with before 1 up to the one
+// before that.
+func (c *Copy) follow(before uint64) error {
+	for c.read != nil {
+		for c.read.Next(c.log, max(c.promised(), before)-before) {
+			if err := c.read.Each(c.store); err != nil {
+				return err
+			}
+		}
+		if c.wrong {
+			return &layout.CorruptError{Region: layout.RegionLog, Rule: "L3", What: "a record stores to a word outside the stash and the lines"}
+		}
+		if turned, err := c.turn(); err != nil || !turned {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Copy) store(r *wal.Record) {
+	r.Each(func(word, value uint64) {
+		if word < layout.WordStash || word >= layout.WordRegion+uint64(c.geometry.RegionBytes)/8 {
+			c.wrong = true
+			return
+		}
+		c.to[word] = value
+	})
+}
+
+// turn goes on with the next generation, if it has begun.
+func (c *Copy) turn() (bool, error) {
+	salt := wal.NextSalt(c.read.Salt())
+	log := c.log
+	if _, ok := wal.FindHeader(log, c.sb.UUID(), salt); !ok {
+		var err error
+		if log, err = c.findLog(salt); err != nil || log == nil {
+			return false, err
+		}
+	}
+	if !c.read.Turn(log) {
+		return false, nil
+	}
+	c.log, c.salts = log, [2]uint64{c.salts[1], salt}
+	return true, nil
+}
+
+// promised returns the LSN up to which the log is known to be durable. The writer may be two generations
+// ahead: then the superblock names the one between. Of two promises that are both being stored, none
+// would count; so promised reads until nothing changes.
+func (c *Copy) promised() uint64 {
+	for before, again := uint64(0), false; ; again = true {
+		lsn, salt := uint64(0), c.read.Salt()
+		for range 3 {
+			lsn = max(lsn, layout.Promise(c.from[layout.WordRuntime:layout.WordStash], salt))
+			salt = wal.NextSalt(salt)
+		}
+		if again && lsn == before {
+			return lsn
+		}
+		before = lsn
+	}
+}
+
+// End finishes the copy, and returns the superblock of a sealed file with its stash and its lines,
+// unsigned. Call it once Step has reported false.
+func (c *Copy) End() (sb layout.Superblock, err error) {
+	promised := uint64(0)
+	if c.read != nil {
+		promised = c.promised()
+	}
+	if err := c.follow(0); err != nil {
+		return sb, err
+	}
+	now, err := c.newest()
+	if err != nil {
+		return sb, err
+	}
+	sb = c.sb
+	if c.read == nil {
+		if *now != c.sb || c.load(layout.RuntimeEpoch) != c.epoch {
+			return sb, ErrChanging
+		}
+	} else {
+		same := now.LogSalt() == c.salts[0] || now.LogSalt() == c.salts[1] || now.LogSalt() == wal.NextSalt(c.salts[1])
+		if now.State() != layout.Live || !same || c.read.LSN < promised || c.load(layout.RuntimeEpoch) != c.epoch {
+			return sb, ErrChanging
+		}
+		sb.SetCheckpointLSN(c.read.LSN)
+		sb.SetLength(c.read.Length)
+		sb.SetUserSeq(c.read.UserSeq)
+		sb.SetOperation(c.read.Operation)
+	}
+	if sb.KeepsHashes() {
+		sb.ForgetHashes()
+	}
+	sb.SetState(layout.Sealed)
+	sb.SetGeneration(sb.Generation() + 1)
+	sb.SetLogSalt(0)
+	sb.SetLogBytes(0)
+	return sb, nil
+}
