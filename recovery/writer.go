@@ -41,6 +41,7 @@ type Writer struct {
 	durable struct {
 		lsn                atomic.Uint64
 		userSeq, operation atomic.Uint64
+		at                 atomic.Pointer[layout.Position] // in the history
 	}
 	turn   int      // counts promises
 	odd    []uint64 // scratch for apply
@@ -109,6 +110,16 @@ func (w *Writer) LSN() uint64 {
 // after it, and the LSN up to which the log is durable.
 func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
 	return w.durable.userSeq.Load(), w.durable.operation.Load(), w.durable.lsn.Load()
+}
+
+// Position returns the descent of the history, and the last durable position in it; or zeros, if the
+// file has none. It may be called at any time.
+func (w *Writer) Position() (descent uint64, at layout.Position) {
+	sb := w.shown.Load()
+	if w.kept.on {
+		return sb.Descent(), *w.durable.at.Load()
+	}
+	return sb.Descent(), sb.Kept().At // of a replica, until the first operation
 }
 
 // Err returns ErrFailed with its cause once a write has failed (W8), or nil.
@@ -326,6 +337,10 @@ func (w *Writer) Harden(seg Segment) error {
 	w.promise(seg.salt, seg.commit.LSN)
 	w.apply(seg)
 	w.durable.lsn.Store(seg.commit.LSN)
+	if w.kept.on {
+		at := seg.commit.At
+		w.durable.at.Store(&at)
+	}
 	// In this order, who loads the sequence first and then the operations may get too few of them,
 	// if a commit comes in between, but never too many.
 	w.durable.operation.Store(seg.commit.Operation)

@@ -65,15 +65,41 @@ func (b *builder) putSuperblocks() {
 			sb.SetDescent(b.Continues.Descent())
 		}
 	}
+	if b.Replica != nil {
+		sb.SetUserSeq(b.Replica.UserSeq())
+		sb.SetOperation(b.Replica.Operation())
+		sb.SetReplica(b.Replica.Descent(), b.Replica.Kept().At)
+	}
 	id := uuid(sb, table)
 	sb.SetUUID(id)
 	if b.Shard.Count > 0 && sb.ShardIdentity() == 0 {
 		sb.SetShardIdentity(binary.LittleEndian.Uint64(id[:]))
 	}
+	putSealed(b.draft.Data, b.plan.Geometry, sb)
+}
+
+// putSealed signs the superblock of a file whose checksums are there, and stores it and the trailer.
+func putSealed(file []byte, g layout.Geometry, sb *layout.Superblock) {
 	sb.Sign()
-	trailer := layout.Trailer(sb, b.plan.Geometry, table)
-	copy(b.draft.Data[b.plan.Geometry.OffTrailer:], trailer[:])
-	PutCopies(b.draft.Data, sb)
+	trailer := layout.Trailer(sb, g, file[g.OffTable:g.OffTable+4*g.Chunks])
+	copy(file[g.OffTrailer:], trailer[:])
+	PutCopies(file, sb)
+}
+
+// SealCopy makes a file with the stash and the lines of another one a sealed file, with that superblock.
+// It counts the items on the way. The UUID derives from that of the other file, its LSN, and the content.
+func SealCopy(ctx context.Context, workers int, file []byte, g layout.Geometry, sb *layout.Superblock) error {
+	table := file[g.OffTable : g.OffTable+4*g.Chunks]
+	inLines, inStash, err := sumAll(ctx, workers, layout.NewTable(g), g, file, table, func() {})
+	if err != nil {
+		return err
+	}
+	if e := checkCount(sb, inLines, inStash); e != nil {
+		return e
+	}
+	sb.SetUUID(uuid(sb, table))
+	putSealed(file, g, sb)
+	return nil
 }
 
 // PutCopies puts a superblock into all four slots of a file. The file is readable while one of

@@ -27,6 +27,14 @@ func (w *Writer) Durable() (seq, operations uint64) {
 	return seq, operations
 }
 
+// Position returns the descent of the history, and the last durable position in it. It waits as Durable
+// does.
+func (w *Writer) Position() (descent uint64, at layout.Position) {
+	w.handover.Lock()
+	defer w.handover.Unlock()
+	return w.protocol.Position()
+}
+
 // Superblock returns a copy of the newest superblock.
 func (w *Writer) Superblock() *layout.Superblock {
 	w.mu.Lock()

@@ -1,0 +1,243 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+// Snapshot makes a sealed copy of the filter at path, as of one commit, while operations, checkpoints and
+// rebuilds go on: none of them waits for it. Any process can make one.
+//
+// In a process that has the filter open for writing, the copy has everything that was done before the
+// call. In another one it has what was committed or, if the filter keeps its hashes, what was there at
+// the last checkpoint.
+//
+// If the filter keeps its hashes, the copy is built from them, with an item of its own for each key that
+// the history means (K7). Its bytes depend on that history alone, and on [Filter.DurableSeq]: two
+// snapshots at the same position are equal. Snapshot returns the position; [Filter.Position] of the copy
+// is the same, until its first operation. If the filter keeps no hashes, or has lost them
+// ([ErrNoHashes]), the copy has the bytes of a filter that was sealed at that commit, but for the
+// superblocks and the runtime page, and the position is zero.
+//
+// The copy keeps no hashes, so it does not grow. It has another UUID than the filter, so that the log of
+// neither is taken for that of the other, and the same seed, note, [Filter.DurableSeq] and
+// [Filter.DurableOps]. It gets the permissions of the filter, less the umask.
+//
+// A filter at path is replaced, as [Build] does it. If Snapshot fails, ctx is cancelled, or the process
+// dies, what is at path stays as it was, and the filter does not notice. The errors are fs.ErrExist if
+// the filter itself is at path, or if the name is one that belongs to the filter, as that of its log;
+// [*ForeignError]; [ErrLocked] if a writer has the file at path open; [ErrNeedsRecovery] if the filter
+// has no writer any more and has not been recovered; [ErrBusy] if the disk cannot keep up, so that the
+// log is overwritten sooner than Snapshot reads it, many times; [ErrCorrupt]; and those of [Filter.Sync].
+func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
+	o, err := f.snapshotted(ctx)
+	if err != nil {
+		return Position{}, err
+	}
+	ctx, cancel := f.growth.call(ctx)
+	defer cancel()
+	p, err := snapshotTo(ctx, o.path, path)
+	if err != nil {
+		return Position{}, about("snapshot", path, err)
+	}
+	return p, nil
+}
+
+// snapshotted commits, if this process can, and returns the open file.
+func (f *Filter) snapshotted(ctx context.Context) (*openFile, error) {
+	o := f.open.Load()
+	if err := context.Cause(ctx); err != nil {
+		return o, err
+	}
+	switch {
+	case o == nil || f.closed.Load():
+		return nil, f.Err()
+	case o.unrecovered:
+		return nil, o.err()
+	case o.work == nil:
+		return o, nil
+	case o.superblock.KeepsHashes():
+		return o, f.commit((*writer.Writer).Checkpoint)
+	}
+	return o, f.commit((*writer.Writer).Sync)
+}
+
+// snapshotTo copies the filter at a path.
+func snapshotTo(ctx context.Context, from, to string) (Position, error) {
+	if err := checkTarget(from, to); err != nil {
+		return Position{}, err
+	}
+	for tries := 0; ; tries++ {
+		p, err := trySnapshot(ctx, from, to)
+		if !errors.Is(err, ErrBusy) || tries == openTries {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond << tries):
+		}
+	}
+}
+
+// checkTarget returns fs.ErrExist if a path is that of a filter, or one that belongs to it.
+func checkTarget(filter, path string) error {
+	taken := sameFile(filter, path)
+	if own, err := filepath.EvalSymlinks(filter); err == nil && !taken {
+		dir, base := filepath.Split(path)
+		suffix, ok := strings.CutPrefix(base, filepath.Base(own))
+		if ok && sameFile(filepath.Dir(own), filepath.Clean(dir)) {
+			taken = strings.HasPrefix(suffix, ".stash") || strings.HasPrefix(suffix, ".hashes") || strings.HasPrefix(suffix, ".tmp-")
+		}
+	}
+	if taken {
+		return &fs.PathError{Op: "snapshot", Path: path, Err: fs.ErrExist}
+	}
+	return nil
+}
+
+// trySnapshot returns ErrBusy if another attempt may succeed.
+func trySnapshot(ctx context.Context, from, to string) (Position, error) {
+	f, head, err := osfile.OpenFile(from)
+	if err != nil {
+		return Position{}, err
+	}
+	defer f.Close()
+	sb := head.Superblock
+	kept, err := osfile.OpenHashesOf(from, sb)
+	switch {
+	case err == nil:
+		return positionOf(sb.Descent(), sb.Kept().At), snapshotHashes(ctx, to, head, kept)
+	case !errors.Is(err, ErrNoHashes):
+		return Position{}, err
+	case recovery.CheckKept(sb) == nil: // a checkpoint may have come between, and what counted may be gone
+		again, now, err := osfile.OpenFile(from)
+		if err != nil {
+			return Position{}, err
+		}
+		again.Close()
+		if *now.Superblock != *sb {
+			return Position{}, ErrBusy
+		}
+	}
+	if sb.State() == layout.Live {
+		if served, err := osfile.Served(f); err != nil || !served {
+			return Position{}, errors.Join(err, ErrNeedsRecovery)
+		}
+	}
+	return snapshotLines(ctx, from, to, f, head)
+}
+
+// snapshotHashes builds a copy from kept hashes.
+func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept recovery.Kept) error {
+	defer kept.File.Close()
+	sb := head.Superblock
+	o, err := rebuilding(sb, 0, new(RebuildOptions))
+	if err != nil {
+		return err
+	}
+	o.KeepHashes, o.AutoGrow, o.Mode = false, false, head.Info.Mode().Perm()
+	c := o.building()
+	plan := c.Plan
+	c.Capacity, c.Replica = 0, sb
+	c.Plan = func(items uint64) (build.Plan, error) {
+		if items > sb.Capacity() {
+			return plan(items)
+		}
+		same := newSuperblock(planOf(head.Geometry, sb.Capacity(), sb.DesignLoad(), sb.TargetRate()), o)
+		return build.Plan{Geometry: head.Geometry, Superblock: same, Limit: build.Limit(&same, head.Geometry)}, nil
+	}
+	_, err = build.FromKept(ctx, to, c, []recovery.Kept{kept})
+	return err
+}
+
+// snapshotLines copies the stash and the lines of an open file, while its writer stores to them.
+func snapshotLines(ctx context.Context, from, to string, f *os.File, head *osfile.Head) (p Position, err error) {
+	d, err := osfile.NewDraft(to, osfile.DraftOptions{Mode: head.Info.Mode().Perm()})
+	if err != nil {
+		return p, err
+	}
+	if err = d.Guard(); err == nil {
+		err = d.Allocate(ctx, head.Geometry.SealedBytes)
+	}
+	if err == nil {
+		p, err = copyLines(ctx, from, f, head.Geometry, d)
+	}
+	if err != nil {
+		return Position{}, errors.Join(err, d.Discard())
+	}
+	return p, d.Publish()
+}
+
+// copyLines makes a draft a sealed copy of an open file.
+func copyLines(ctx context.Context, from string, f *os.File, g layout.Geometry, d *osfile.Draft) (p Position, err error) {
+	logs, err := osfile.LogsOf(from)
+	if err != nil {
+		return p, err
+	}
+	defer logs.Close()
+	m, err := osfile.Map(f, layout.OffRegion+g.RegionBytes, false)
+	if err != nil {
+		return p, err
+	}
+	defer m.Unmap()
+	var sb layout.Superblock
+	fault := logs.Catch(func() {
+		var c *recovery.Copy
+		if c, err = recovery.NewCopy(recovery.Words(m.Data), recovery.Words(d.Data), logs); err == nil {
+			sb, err = copyPieces(ctx, c, f, d)
+		}
+		if err == nil {
+			err = build.SealCopy(ctx, runtime.GOMAXPROCS(0), d.Data, g, &sb)
+		}
+	}, m.Data, d.Data)
+	if e := new(osfile.FaultError); errors.As(fault, &e) {
+		err = e
+		if e.Offset >= 0 {
+			err = build.Damage(g, e)
+		}
+	}
+	return positionOf(sb.Descent(), sb.Kept().At), err
+}
+
+// pieceWords is how much is copied at a time: little, so that the log is read often.
+const pieceWords = 1 << 20 / 8
+
+// beginSyncEvery is how many pieces are copied before the system is told to write them: otherwise it
+// writes them all at the end, and commits of the filter may wait for that.
+const beginSyncEvery = 8
+
+// copyPieces makes all steps of a copy of a file.
+func copyPieces(ctx context.Context, c *recovery.Copy, f *os.File, d *osfile.Draft) (sb layout.Superblock, err error) {
+	more := true
+	for piece := 1; err == nil && more; piece++ {
+		if err = context.Cause(ctx); err != nil {
+			return sb, err
+		}
+		if more, err = c.Step(pieceWords); piece%beginSyncEvery == 0 {
+			d.BeginSync()
+		}
+	}
+	if err == nil {
+		sb, err = c.End()
+	}
+	if err != nil || !c.Followed() {
+		return sb, err
+	}
+	served, err := osfile.Served(f)
+	if err == nil && !served { // the writer has closed the file or died, and that may be recovered meanwhile
+		err = ErrBusy
+	}
+	return sb, err
+}

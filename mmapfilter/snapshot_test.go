@@ -1,0 +1,318 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// mustSnapshot makes a snapshot, which must be whole, and opens it.
+func mustSnapshot(t *testing.T, f *Filter) (*Filter, Position, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "copy.mmf")
+	at, err := f.Snapshot(context.Background(), path)
+	must(t, err)
+	if _, err := Verify(context.Background(), path); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(path + "*")
+	if err != nil || len(names) != 1 {
+		t.Fatalf("beside the copy there is %q, %v", names, err)
+	}
+	return mustOpenReadOnly(t, path, nil), at, path
+}
+
+func numberKey(i uint64) []byte { return binary.LittleEndian.AppendUint64(nil, i) }
+
+// TestSnapshotBytes checks that a snapshot of lines has the bytes of a file that was sealed then, but
+// for the superblocks, the runtime page, and the checksum of the chunk that it is in.
+func TestSnapshotBytes(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 20_000})
+	for i := range uint64(15_000) {
+		must(t, f.Insert(numberKey(i)))
+	}
+	must(t, f.SyncAt(7))
+	must(t, f.Insert(numberKey(20_000)))
+	_, at, copied := mustSnapshot(t, f)
+	if !at.IsZero() {
+		t.Errorf("a filter without hashes is at %v", at)
+	}
+	must(t, f.Seal(context.Background()))
+	sealed, snapshot := readFile(t, path), readFile(t, copied)
+	g := headOf(t, copied)
+	table := g.OffTable
+	if !bytes.Equal(sealed[layout.OffStash:table], snapshot[layout.OffStash:table]) || !bytes.Equal(sealed[table+4:g.OffTrailer], snapshot[table+4:g.OffTrailer]) {
+		t.Error("stash, lines or checksums differ")
+	}
+	if !bytes.Equal(snapshot[layout.OffRuntime:layout.OffStash], make([]byte, layout.OffStash-layout.OffRuntime)) {
+		t.Error("the runtime page is not zero")
+	}
+}
+
+// headOf returns the geometry of a file.
+func headOf(t *testing.T, path string) layout.Geometry {
+	t.Helper()
+	_, _, g, err := layout.Newest(readFile(t, path)[:layout.OffRuntime])
+	must(t, err)
+	return g
+}
+
+// TestSnapshotBesideWriter makes snapshots, in the process of the writer and as another one would, while
+// a goroutine inserts and deletes in a known order, through checkpoints and logs that get larger. Each
+// copy must have exactly the operations that its sequence says.
+func TestSnapshotBesideWriter(t *testing.T) {
+	const inserts = 60_000
+	for name, logBytes := range map[string]int64{"growing log": 0, "small log": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			f, path := mustCreate(t, &Options{Capacity: inserts, LogBytes: logBytes})
+			reader := mustOpenReadOnly(t, path, nil)
+			var stop atomic.Bool
+			var wait sync.WaitGroup
+			wait.Add(1)
+			go func() { // operation i inserts key i, and deletes key i - 7 if 7 divides i
+				defer wait.Done()
+				for i := uint64(0); i < inserts && !stop.Load(); i++ {
+					if err := f.Insert(numberKey(i)); err != nil {
+						t.Error(err)
+						return
+					}
+					if i%7 == 0 && i > 0 {
+						if _, err := f.Delete(numberKey(i - 7)); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+					if i%500 == 0 {
+						if err := f.SyncAt(i + 1); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			}()
+			for range 6 {
+				for _, from := range []*Filter{f, reader} {
+					before := from.DurableSeq()
+					copied, _, _ := mustSnapshot(t, from)
+					if seq := copied.DurableSeq(); seq < before {
+						t.Errorf("the copy is at %d, and %d was durable before", seq, before)
+					}
+					checkOperations(t, copied)
+				}
+			}
+			stop.Store(true)
+			wait.Wait()
+			copied, _, _ := mustSnapshot(t, f)
+			checkOperations(t, copied)
+			if f.Len() != copied.Len() {
+				t.Errorf("%d items, and %d in the copy", f.Len(), copied.Len())
+			}
+		})
+	}
+}
+
+// checkOperations checks that a filter has what the operations of TestSnapshotBesideWriter leave, as far
+// as its sequence says.
+func checkOperations(t *testing.T, f *Filter) {
+	t.Helper()
+	seq, ops := f.DurableSeq(), f.DurableOps()
+	keys := uint64(0) // inserted
+	deleted := uint64(0)
+	for n := uint64(0); n < seq; n++ {
+		keys++
+		if n%7 == 0 && n > 0 {
+			deleted++
+		}
+	}
+	for i := seq; ops > 0; i++ {
+		keys, ops = keys+1, ops-1
+		if i%7 == 0 && i > 0 && ops > 0 {
+			deleted, ops = deleted+1, ops-1
+		}
+	}
+	if f.Len() != keys-deleted {
+		t.Errorf("after sequence %d there are %d items, not %d", seq, f.Len(), keys-deleted)
+	}
+	for i := range keys {
+		if gone := i%7 == 0 && i/7 < deleted; !gone && !f.Contains(numberKey(i)) {
+			t.Fatalf("key %d of %d is missing", i, keys)
+		}
+	}
+}
+
+// TestSnapshotHashes covers snapshots of filters that keep their hashes: they have the multiset that the
+// history means, an item for each key, and the same bytes each time.
+func TestSnapshotHashes(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 3000, FalsePositiveRate: 0.2, KeepHashes: true})
+	keys := uint64(0)
+	for waiting := uint64(0); waiting < 20; keys++ { // until keys lean, and deletes wait
+		_, err := f.InsertUnique(numberKey(keys))
+		must(t, err)
+		if keys%20 == 0 {
+			_, err := f.Delete(numberKey(keys))
+			must(t, err)
+		}
+		waiting = f.Stats().Waiting
+	}
+	must(t, f.SyncAt(99))
+	before := f.Position()
+	copied, at, first := mustSnapshot(t, f)
+	if at.IsZero() || at != before || copied.Position() != at || at.Number == 0 {
+		t.Errorf("the snapshot is at %v and says %v; the filter was at %v", at, copied.Position(), before)
+	}
+	deleted := (keys-1)/20 + 1
+	if copied.Len() != keys-deleted || copied.DurableSeq() != 99 {
+		t.Errorf("%d items and sequence %d", copied.Len(), copied.DurableSeq())
+	}
+	for i := range keys {
+		if i%20 != 0 && copied.Count(numberKey(i)) == 0 {
+			t.Errorf("key %d is missing", i)
+		}
+	}
+	if s := copied.Stats(); s.KeepsHashes || s.Grows {
+		t.Errorf("the copy keeps hashes, or grows: %+v", s)
+	}
+	reader := mustOpenReadOnly(t, path, nil)
+	must(t, f.Checkpoint(context.Background()))
+	_, again, second := mustSnapshot(t, reader)
+	if again != at || reader.Position() != at || !bytes.Equal(readFile(t, first), readFile(t, second)) {
+		t.Errorf("a second snapshot at %v differs, or is at %v", at, again)
+	}
+	must(t, f.Insert([]byte("one more")))
+	if _, at, _ := mustSnapshot(t, reader); at != again {
+		t.Errorf("another process sees the position %v before the checkpoint", at)
+	}
+	if _, at, third := mustSnapshot(t, f); at.Number != again.Number+1 || at == again || at.Descent != again.Descent || bytes.Equal(readFile(t, first), readFile(t, third)) {
+		t.Errorf("after %v comes %v", again, at)
+	}
+}
+
+// TestSnapshotIsWritable covers the first operation on a snapshot: it has no position any more, and
+// another UUID than the filter.
+func TestSnapshotIsWritable(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	must(t, f.Insert([]byte("key")))
+	_, at, copied := mustSnapshot(t, f)
+	w := mustOpen(t, copied, nil)
+	if w.Position() != at {
+		t.Errorf("opened for writing, it is at %v", w.Position())
+	}
+	must(t, w.Insert([]byte("other")))
+	if !w.Position().IsZero() {
+		t.Errorf("after an operation it is at %v", w.Position())
+	}
+	must(t, w.Close())
+	r := mustOpenReadOnly(t, copied, nil)
+	if !r.Contains([]byte("key")) || !r.Contains([]byte("other")) || !r.Position().IsZero() || uuidOf(t, copied) == uuidOf(t, path) {
+		t.Errorf("the copy is at %v", r.Position())
+	}
+}
+
+// TestSnapshotUUIDs checks that two snapshots of one session, whose file has one UUID all the time, have
+// different ones.
+func TestSnapshotUUIDs(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000})
+	must(t, f.Insert([]byte("key")))
+	_, _, first := mustSnapshot(t, f)
+	must(t, f.Insert([]byte("other")))
+	_, _, second := mustSnapshot(t, f)
+	if a, b, c := uuidOf(t, path), uuidOf(t, first), uuidOf(t, second); a == b || b == c || a == c {
+		t.Errorf("%x, %x, %x", a, b, c)
+	}
+}
+
+// TestSnapshotRefusals covers what a snapshot may not replace, and what it leaves when it fails.
+func TestSnapshotRefusals(t *testing.T) {
+	ctx := context.Background()
+	f, path := mustCreate(t, &Options{Capacity: 1000})
+	must(t, f.Insert([]byte("key")))
+	other := filepath.Join(filepath.Dir(path), "other")
+	must(t, os.WriteFile(other, []byte("a letter"), 0o666))
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(path, link))
+	held, heldPath := mustCreate(t, &Options{Capacity: 1000})
+	must(t, held.Insert([]byte("key")))
+	for _, c := range []struct {
+		name, path string
+		err        error
+	}{
+		{"the filter", path, fs.ErrExist},
+		{"a link to it", link, fs.ErrExist},
+		{"its log", path + ".stash", fs.ErrExist},
+		{"its next log", path + ".stash.new", fs.ErrExist},
+		{"its hashes", path + ".hashes", fs.ErrExist},
+		{"its rebuild", path + ".tmp-rebuild", fs.ErrExist},
+		{"a filter with a writer", heldPath, ErrLocked},
+		{"another directory", filepath.Join(path+"-none", "copy"), fs.ErrNotExist},
+	} {
+		for _, from := range []*Filter{f, mustOpenReadOnly(t, path, nil)} {
+			if _, err := from.Snapshot(ctx, c.path); !errors.Is(err, c.err) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+	if _, err := f.Snapshot(ctx, other); !errors.As(err, new(*ForeignError)) {
+		t.Errorf("a letter: %v", err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := f.Snapshot(cancelled, path+"-copy"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	left, err := filepath.Glob(path + "-copy*")
+	if err != nil || len(left) > 0 || string(readFile(t, other)) != "a letter" {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+	must(t, f.Close())
+	if _, err := f.Snapshot(ctx, path+"-copy"); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+	if p := f.Position(); !p.IsZero() {
+		t.Errorf("closed: at %v", p)
+	}
+}
+
+// TestSnapshotReplaces checks that a snapshot replaces an earlier one.
+func TestSnapshotReplaces(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000})
+	copied := filepath.Join(t.TempDir(), "copy")
+	for _, key := range []string{"a", "b"} {
+		must(t, f.Insert([]byte(key)))
+		_, err := f.Snapshot(context.Background(), copied)
+		must(t, err)
+	}
+	if r := mustOpenReadOnly(t, copied, nil); !r.Contains([]byte("a")) || !r.Contains([]byte("b")) {
+		t.Error("the second snapshot is not there")
+	}
+}
+
+// TestPositionText covers the text of a position.
+func TestPositionText(t *testing.T) {
+	for _, p := range []Position{{}, {1, 2, 3}, {math.MaxUint64, math.MaxUint64, math.MaxUint64}} {
+		if q, err := ParsePosition(p.String()); err != nil || q != p {
+			t.Errorf("%v is read as %v, %v", p, q, err)
+		}
+	}
+	var p Position
+	text, err := Position{0x0123456789abcdef, 42, 0xfedcba9876543210}.MarshalText()
+	if err != nil || string(text) != "0123456789abcdef-42-fedcba9876543210" || p.UnmarshalText(text) != nil || p.Number != 42 {
+		t.Errorf("%s, %v", text, err)
+	}
+	for _, text := range []string{"", "--", "1-2-3", "0123456789abcdef-42-fedcba987654321", "0123456789ABCDEF-42-fedcba9876543210",
+		"0123456789abcdef-042-fedcba9876543210", "0123456789abcdef-+2-fedcba9876543210", "0123456789abcdef-18446744073709551616-fedcba9876543210",
+		"0123456789abcdef-42-fedcba9876543210-", " 0123456789abcdef-42-fedcba9876543210"} {
+		if q, err := ParsePosition(text); err == nil || q != (Position{}) {
+			t.Errorf("%q is read as %v", text, q)
+		}
+	}
+}
