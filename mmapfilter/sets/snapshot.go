@@ -1,0 +1,79 @@
+package sets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+// Snapshot makes a sealed copy of the set: a snapshot of each shard, in the directory of path (see
+// [mmapfilter.Filter.Snapshot]), and then a manifest at path, which names these. Operations go on
+// meanwhile, so each copy of a shard is of an instant of its own. The shards get names of their own each
+// time; those of a manifest that is replaced stay (see [Superseded]).
+//
+// If Snapshot fails, it removes the copies, and what is at path stays as it was. The errors are fs.ErrExist
+// if the manifest of the set itself is at path; a [*mmapfilter.ForeignError] if another file than a
+// manifest is; and those of a shard, as a [*ShardError].
+func (s *Set) Snapshot(ctx context.Context, path string) error {
+	if err := s.snapshot(ctx, path); err != nil {
+		return about("snapshot", path, err)
+	}
+	return nil
+}
+
+func (s *Set) snapshot(ctx context.Context, path string) (err error) {
+	st := s.state.Load()
+	if st == nil {
+		return s.Err()
+	}
+	if is, err := os.Stat(path); err == nil && os.SameFile(is, st.info) {
+		return &fs.PathError{Op: "snapshot", Path: path, Err: fs.ErrExist}
+	}
+	if err := osfile.Replaceable(path, begins(manifestFormat)); err != nil {
+		return err
+	}
+	m := *st.manifest
+	m.Plan, m.Keys, m.Shards = "", 0, make([]entry, len(st.shards)) // the shards may have other keys than the plan had
+	dir := filepath.Dir(path)
+	var made []string
+	defer func() {
+		if err == nil || errors.As(err, new(*osfile.CompleteError)) && len(made) == len(st.shards) {
+			return // there is a manifest that names them
+		}
+		for _, path := range made {
+			if e := os.Remove(path); !errors.Is(e, fs.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+	}()
+	for i, sh := range st.shards {
+		name := fmt.Sprintf("shard-%05d-of-%05d-%016x.mmf", i, len(st.shards), rand.Uint64())
+		copied := filepath.Join(dir, name)
+		made = append(made, copied)
+		f := sh.get()
+		if bridge.Of(f).Waits() {
+			return sh.failure()
+		}
+		if _, err := f.Snapshot(ctx, copied); err != nil {
+			return sh.failed(err)
+		}
+		sb, size, err := readShard(copied, i)
+		if err != nil {
+			return err
+		}
+		m.Shards[i] = entry{File: name, Identity: st.manifest.Shards[i].Identity, Keys: sb.Length(), Bytes: size}
+		m.Keys += sb.Length()
+	}
+	data, err := encodeManifest(path, &m)
+	if err != nil {
+		return err
+	}
+	return osfile.WriteFile(path, begins(manifestFormat), data)
+}
