@@ -17,8 +17,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Snapshot makes a sealed copy of the filter at path, as of one commit, while operations, checkpoints and
-// rebuilds go on: none of them waits for it. Any process can make one.
+// Snapshot makes a sealed copy of the filter at path, as of one commit, while operations, checkpoints
+// and rebuilds go on: none of them waits for it. Any process can make one.
 //
 // In a process that has the filter open for writing, the copy has everything that was done before the
 // call. In another one it has what was committed or, if the filter keeps its hashes, what was there at
@@ -35,12 +35,13 @@ import (
 // neither is taken for that of the other, and the same seed, note, [Filter.DurableSeq] and
 // [Filter.DurableOps]. It gets the permissions of the filter, less the umask.
 //
-// A filter at path is replaced, as [Build] does it. If Snapshot fails, ctx is cancelled, or the process
-// dies, what is at path stays as it was, and the filter does not notice. The errors are fs.ErrExist if
-// the filter itself is at path, or if the name is one that belongs to the filter, as that of its log;
-// [*ForeignError]; [ErrLocked] if a writer has the file at path open; [ErrNeedsRecovery] if the filter
-// has no writer any more and has not been recovered; [ErrBusy] if the disk cannot keep up, so that the
-// log is overwritten sooner than Snapshot reads it, many times; [ErrCorrupt]; and those of [Filter.Sync].
+// A filter at path is replaced, as [Build] does it. If Snapshot fails, ctx is cancelled, or the
+// process dies, what is at path stays as it was, and the filter does not notice. The errors are
+// fs.ErrExist if the filter itself is at path; a [*ForeignError] if something else than a filter is,
+// or if the name is one of the log or the hashes of the filter; [ErrLocked] if a writer has the file
+// at path open; [ErrNeedsRecovery] if the filter has no writer any more and has not been recovered;
+// [ErrBusy] if the disk cannot keep up, so that the log is overwritten sooner than Snapshot reads it,
+// many times; [ErrCorrupt]; and those of [Filter.Sync].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	o, err := f.snapshotted(ctx)
 	if err != nil {
@@ -91,18 +92,24 @@ func snapshotTo(ctx context.Context, from, to string) (Position, error) {
 	}
 }
 
-// checkTarget returns fs.ErrExist if a path is that of a filter, or one that belongs to it.
+// checkTarget returns an error if a path is that of a filter, or one that belongs to it.
 func checkTarget(filter, path string) error {
-	taken := sameFile(filter, path)
-	if own, err := filepath.EvalSymlinks(filter); err == nil && !taken {
-		dir, base := filepath.Split(path)
-		suffix, ok := strings.CutPrefix(base, filepath.Base(own))
-		if ok && sameFile(filepath.Dir(own), filepath.Clean(dir)) {
-			taken = strings.HasPrefix(suffix, ".stash") || strings.HasPrefix(suffix, ".hashes") || strings.HasPrefix(suffix, ".tmp-")
-		}
-	}
-	if taken {
+	if sameFile(filter, path) {
 		return &fs.PathError{Op: "snapshot", Path: path, Err: fs.ErrExist}
+	}
+	own, err := filepath.EvalSymlinks(filter)
+	if err != nil {
+		return err
+	}
+	dir, base := filepath.Split(path)
+	suffix, ok := strings.CutPrefix(base, filepath.Base(own))
+	if !ok || !sameFile(filepath.Dir(own), filepath.Clean(dir)) {
+		return nil
+	}
+	for _, its := range []string{".stash", ".hashes", ".tmp-"} {
+		if strings.HasPrefix(suffix, its) {
+			return &ForeignError{Path: path, Is: "whose name belongs to the filter that is copied"}
+		}
 	}
 	return nil
 }

@@ -13,14 +13,14 @@ import (
 // A Copy copies the stash and the lines of a filter file as of one commit, from the file and its logs
 // alone: in any process, beside the writer, which does nothing for it and waits for nothing.
 //
-// The lines are copied piece by piece while the writer stores to them. Meanwhile the Copy reads the log
-// from the generation that the superblock names on, and stores to the copy, in order, what durable
-// segments say. That is right for the reason that recovery is (see the essay): a word of the file, and so
-// of the copy, has the value of the checkpoint or one from a durable record (W1, W3); and a segment is
-// stored to the file only after the promise that it is durable. So once the last piece is copied, and
-// the segments up to the promise that stands then are stored to the copy, each word has its last value.
-// Before that, a segment counts only once a later one is promised: until then the file may not have all
-// of it, and a piece that is copied afterwards would undo it in the copy.
+// The lines are copied piece by piece while the writer stores to them. Meanwhile the Copy reads the
+// log from the generation that the superblock names on, and stores to the copy, in order, what durable
+// segments say. That is right for the reason that recovery is (see the essay): a word of the file, and
+// so of the copy, has the value of the checkpoint or one from a durable record (W1, W3); and a segment
+// is stored to the file only after the promise that it is durable. So once the last piece is copied,
+// and the segments up to the promise that stands then are stored to the copy, each word has its last
+// value. Before that, a segment counts only once a later one is promised: until then the file may not
+// have all of it, and a piece that is copied afterwards would undo it in the copy.
 //
 // A Copy fails with ErrChanging if it cannot know that: if the writer is more than a generation ahead of
 // it, or has closed or replaced the file, or has died. Another one may succeed.
@@ -40,8 +40,8 @@ type Copy struct {
 
 // A LogReader opens the logs of a file for reading.
 type LogReader interface {
-	// ReadLog returns the words of a log, which stay readable as long as the reader. If there is none, the
-	// error is fs.ErrNotExist; if it cannot be one, layout.ErrCorrupt.
+	// ReadLog returns the words of a log, which stay readable as long as the reader. If there is none,
+	// the error is fs.ErrNotExist; if it cannot be one, layout.ErrCorrupt.
 	ReadLog(LogName) ([]uint64, error)
 }
 

@@ -18,9 +18,9 @@ import (
 // meanwhile, so each copy of a shard is of an instant of its own. The shards get names of their own each
 // time; those of a manifest that is replaced stay (see [Superseded]).
 //
-// If Snapshot fails, it removes the copies, and what is at path stays as it was. The errors are fs.ErrExist
-// if the manifest of the set itself is at path; a [*mmapfilter.ForeignError] if another file than a
-// manifest is; and those of a shard, as a [*ShardError].
+// If Snapshot fails, it removes the copies, and what is at path stays as it was. The errors are
+// fs.ErrExist if the manifest of the set itself is at path; a [*mmapfilter.ForeignError] if another
+// file than a manifest is; and those of a shard, as a [*ShardError].
 func (s *Set) Snapshot(ctx context.Context, path string) error {
 	if err := s.snapshot(ctx, path); err != nil {
 		return about("snapshot", path, err)

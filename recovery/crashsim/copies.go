@@ -29,8 +29,8 @@ type copied struct {
 	image []uint64
 }
 
-// The odds that a copy begins after an event, and the most of a life. It goes on at one event in some: at
-// most so many.
+// The odds that a copy begins after an event, and the most of a life. It goes on at one event in some:
+// at most so many.
 const (
 	copyBegins = 60
 	copySteps  = 128

@@ -86,8 +86,9 @@ func putSealed(file []byte, g layout.Geometry, sb *layout.Superblock) {
 	PutCopies(file, sb)
 }
 
-// SealCopy makes a file with the stash and the lines of another one a sealed file, with that superblock.
-// It counts the items on the way. The UUID derives from that of the other file, its LSN, and the content.
+// SealCopy makes a file with the stash and the lines of another one a sealed file, with that
+// superblock. It counts the items on the way. The UUID derives from that of the other file, its LSN,
+// and the content.
 func SealCopy(ctx context.Context, workers int, file []byte, g layout.Geometry, sb *layout.Superblock) error {
 	table := file[g.OffTable : g.OffTable+4*g.Chunks]
 	inLines, inStash, err := sumAll(ctx, workers, layout.NewTable(g), g, file, table, func() {})

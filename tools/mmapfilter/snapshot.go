@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
+)
+
+const snapshotHelp = `Write a copy of FILTER to COPY, whole and with checksums, while programs have
+FILTER open, also for writing: nothing waits for it. The copy has all that was
+committed when it was made. If FILTER keeps the hashes of its keys, it is built
+from them, as of the last checkpoint, and snapshot prints the position; two
+copies at one position are equal. A copy keeps no hashes.
+
+An existing COPY is replaced once the new one is complete; until then, and if
+snapshot is interrupted, it stays as it is. A COPY that is not a filter stays.
+
+FILTER may be a set, NAME.set; COPY is one, then, whose shards are beside it.`
+
+func newSnapshotCommand() *cobra.Command {
+	var quiet quiet
+	var output string
+	cmd := &cobra.Command{Use: "snapshot FILTER -o COPY", Short: "copy a filter while programs use it", Long: snapshotHelp, Args: needFile,
+		Example: "mmapfilter snapshot users.mmf -o copy.mmf"}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write the copy to `COPY`")
+	quiet.addTo(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case output == "":
+			return errors.New("snapshot needs -o COPY")
+		case output == "-":
+			return errStandard
+		case same(args[0], output):
+			return &fileError{output, errors.New("it is the file to be copied")}
+		case isSet(args[0]):
+			return snapshotSet(cmd, args[0], output, quiet)
+		case isSet(output):
+			return &fileError{output, errors.New("a set; choose another name")}
+		}
+		filter, err := mmapfilter.OpenReadOnly(args[0], nil)
+		if err != nil {
+			return &aboutError{args[0], err}
+		}
+		defer filter.Close()
+		at, err := filter.Snapshot(cmd.Context(), output)
+		if err != nil {
+			return unchanged(output, err)
+		}
+		copied, err := mmapfilter.OpenReadOnly(output, nil)
+		if err != nil {
+			return err
+		}
+		if err := quiet.summarise(cmd, output, copied, 0); err != nil || at.IsZero() {
+			return err
+		}
+		_, err = fmt.Fprintln(quiet.out(cmd), "position", at)
+		return err
+	}
+	return cmd
+}
+
+func snapshotSet(cmd *cobra.Command, path, output string, quiet quiet) error {
+	if err := checkSetOutput(output); err != nil {
+		return err
+	}
+	set, err := sets.Open(path, nil)
+	if err != nil {
+		return &aboutError{path, err}
+	}
+	defer set.Close()
+	if err := set.Snapshot(cmd.Context(), output); err != nil {
+		return unchanged(output, err)
+	}
+	copied, err := sets.Open(output, nil)
+	if err != nil {
+		return err
+	}
+	defer copied.Close()
+	_, err = fmt.Fprintf(quiet.out(cmd), "%s: %s in %s\n", printable(output),
+		formatNumber(copied.Len(), "key", "keys"), formatNumber(uint64(copied.Shards()), "shard", "shards"))
+	return err
+}
