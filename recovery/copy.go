@@ -3,7 +3,6 @@ package recovery
 import (
 	"errors"
 	"io/fs"
-	"slices"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -71,8 +70,11 @@ func (c *Copy) load(runtime uint64) uint64 {
 
 // newest returns a copy of the newest superblock.
 func (c *Copy) newest() (sb *layout.Superblock, err error) {
-	head := slices.Clone(Bytes(c.from[:layout.OffRuntime/8]))
-	_, sb, c.geometry, err = layout.Newest(head)
+	var head [layout.OffRuntime / 8]uint64
+	for i := range head {
+		head[i] = atomic.LoadUint64(&c.from[i])
+	}
+	_, sb, c.geometry, err = layout.Newest(Bytes(head[:]))
 	return sb, err
 }
 
@@ -86,7 +88,7 @@ func (c *Copy) findLog(salt uint64) ([]uint64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if h, ok := wal.FindHeader(log, c.sb.UUID(), salt); ok && h.Bytes == int64(len(log))*8 {
+		if h, ok := wal.HeaderOf(log, c.sb.UUID(), salt); ok && h.Bytes == int64(len(log))*8 {
 			return log, nil
 		}
 	}
@@ -142,7 +144,7 @@ func (c *Copy) store(r *wal.Record) {
 func (c *Copy) turn() (bool, error) {
 	salt := wal.NextSalt(c.read.Salt())
 	log := c.log
-	if _, ok := wal.FindHeader(log, c.sb.UUID(), salt); !ok {
+	if _, ok := wal.HeaderOf(log, c.sb.UUID(), salt); !ok {
 		var err error
 		if log, err = c.findLog(salt); err != nil || log == nil {
 			return false, err

@@ -1,6 +1,10 @@
 package wal
 
-import "github.com/mmapfilter/mmapfilter/layout"
+import (
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
 
 // A Follower reads the log of a file that a writer, in this process or another one, has open. It reads
 // whole segments, as the writer makes them durable, generation after generation. The writer does not
@@ -16,7 +20,9 @@ type Follower struct {
 	check            uint32 // of the last record
 	chained          bool   // whether there is one
 
-	words   []uint64 // of the last segment: the writer may overwrite it in the log
+	// What the writer stores to meanwhile is copied before it is checked.
+	head    [segmentHeadWords]uint64
+	words   []uint64 // the records of the last segment
 	checker checker
 }
 
@@ -39,22 +45,24 @@ func (f *Follower) Next(log []uint64, durable uint64) bool {
 	if !f.begins(log, segment, end) {
 		return false
 	}
-	generation, salt, commit, crc, check, ok := f.checker.readCommit(log, segment, f.kept)
+	generation, salt, commit, crc, check, ok := f.checker.readCommit(f.head[:], 0, f.kept)
 	if !ok || generation != f.generation || salt != f.salt || commit.LSN > durable || commit.LSN != f.LSN+commit.Records+1 {
 		return false
 	}
-	first := segment + segmentHeadWords
-	at := first
+	at := segment + segmentHeadWords
+	f.words = f.words[:0]
 	for range commit.Records {
-		if at+recordWords > end {
+		if at == end {
 			return false
 		}
-		at = NextRecord(log, at)
+		next := at + recordLength(atomic.LoadUint64(&log[at]))
+		if next > end {
+			return false
+		}
+		for ; at < next; at++ {
+			f.words = append(f.words, atomic.LoadUint64(&log[at]))
+		}
 	}
-	if at > end {
-		return false
-	}
-	f.words = append(f.words[:0], log[first:at]...)
 	if f.checker.words(f.words...) != crc {
 		return false
 	}
@@ -65,7 +73,7 @@ func (f *Follower) Next(log []uint64, durable uint64) bool {
 // Each calls do for the records of the segment that Next has read, in order.
 func (f *Follower) Each(do func(*Record)) error {
 	for at := uint64(0); at < uint64(len(f.words)); {
-		if !valid(f.words[at]) {
+		if !valid(f.words[at]) || NextRecord(f.words, at) > uint64(len(f.words)) {
 			return corrupt(at, "L3", "the record has unknown bits, or bits that do not fit each other, or words of two blocks")
 		}
 		var r Record
@@ -92,6 +100,20 @@ func (f *Follower) begins(log []uint64, segment, end uint64) bool {
 	if segment+segmentHeadWords > end || end > uint64(len(log)) {
 		return false
 	}
-	generation, salt, first, prev, ok := f.checker.readBegin(log, segment)
+	for i := range f.head {
+		f.head[i] = atomic.LoadUint64(&log[segment+uint64(i)])
+	}
+	generation, salt, first, prev, ok := f.checker.readBegin(f.head[:], 0)
 	return ok && generation == f.generation && salt == f.salt && first == f.LSN+1 && (!f.chained || prev == f.check)
+}
+
+// HeaderOf is FindHeader for a log that another goroutine may store to.
+func HeaderOf(log []uint64, uuid [16]byte, salt uint64) (h Header, ok bool) {
+	var words [FirstWord]uint64
+	for slot := range uint64(HeaderSlots) {
+		for i := slot * PageWords; i < slot*PageWords+headerWords; i++ {
+			words[i] = atomic.LoadUint64(&log[i])
+		}
+	}
+	return FindHeader(words[:], uuid, salt)
 }
