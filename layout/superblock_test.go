@@ -268,6 +268,44 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 	}
 }
 
+// TestReplica covers F4: a replica has a descent and a position, but nothing else of what hashes have; and
+// what makes it a file like any other.
+func TestReplica(t *testing.T) {
+	replica := func(s *Superblock) { s.SetReplica(0x15, Position{0x16, 0x17}) }
+	_, sb, _, err := Newest(testHead(t, replica))
+	if err != nil || !sb.IsReplica() || sb.KeepsHashes() || sb.Descent() != 0x15 || sb.Kept() != (Kept{At: Position{0x16, 0x17}}) || sb.CheckWritable() != nil {
+		t.Fatalf("descent %#x, %+v, %v", sb.Descent(), sb.Kept(), err)
+	}
+	for name, change := range map[string]func(*Superblock){
+		"hashes":   func(s *Superblock) { s.SetHashes(Hashes{Pages: 1}) },
+		"left out": func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 1, 0}) },
+		"waiting":  func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 0, 1}) },
+		"time":     func(s *Superblock) { s.SetLastTime(1) },
+		"keeping":  func(s *Superblock) { s.SetKeepsHashes(false) },
+	} {
+		_, _, _, err := Newest(testHead(t, func(s *Superblock) { replica(s); change(s) }))
+		if e, ok := err.(*CorruptError); !ok || e.Rule != "F4" {
+			t.Errorf("a replica, and %s: %v", name, err)
+		}
+	}
+	plain, forgets := testHead(t, nil), testHead(t, func(s *Superblock) {
+		s.SetKeepsHashes(true)
+		s.SetHashes(Hashes{1, 2, 3, 4})
+		s.SetKept(Kept{Position{5, 6}, 7, 8})
+		s.SetDescent(9)
+		s.SetLastTime(10)
+		s.ForgetHashes()
+	})
+	if !bytes.Equal(plain, forgets) || !bytes.Equal(plain, testHead(t, func(s *Superblock) { replica(s); s.ForgetHashes() })) {
+		t.Error("a file that forgets its hashes is not like one that never kept any")
+	}
+	other := *sb
+	other.Put64(AtReadOnlyCompat, 1<<2|1<<1)
+	if e := new(VersionError); !errors.As(other.CheckWritable(), &e) || e.Features != 1<<2 {
+		t.Errorf("an unknown flag: %v", other.CheckWritable())
+	}
+}
+
 // TestEveryBitOfTheSuperblock covers F1: it flips each bit of a file head with one slot in
 // use. In that slot it is an error; in a blank slot CheckSlots finds it, at
 // its offset.

@@ -46,7 +46,7 @@ func (f *Follower) Next(log []uint64, durable uint64) bool {
 		return false
 	}
 	generation, salt, commit, crc, check, ok := f.checker.readCommit(f.head[:], 0, f.kept)
-	if !ok || generation != f.generation || salt != f.salt || commit.LSN > durable || commit.LSN != f.LSN+commit.Records+1 {
+	if !ok || generation != f.generation || salt != f.salt || commit.LSN > durable {
 		return false
 	}
 	at := segment + segmentHeadWords
