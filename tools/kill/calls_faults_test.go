@@ -82,6 +82,8 @@ var parts = map[string]part{
 		seal := func(w *writer) error { return w.f.Seal(context.Background()) }
 		return p.passLife(20, seal, seal, (*writer).close)
 	}},
+	"snapshot from hashes": {begins: "clean", after: (*process).copied, do: func(p *process) error { return p.passLife(20, snapshots, snapshots) }},
+	"snapshot of lines":    {begins: "plain", after: (*process).copied, do: func(p *process) error { return p.passLife(20, snapshots, snapshots) }},
 	"build": {begins: "clean", after: (*process).built, do: func(p *process) error {
 		return closed(p.buildNumbers(p.path, spilling, builtKeys))
 	}},
@@ -98,6 +100,35 @@ var spilling = &mmapfilter.Options{Workers: 1, MemoryBudget: 1 << 20}
 
 func syncs(w *writer) error       { return w.f.Sync() }
 func checkpoints(w *writer) error { return w.f.Checkpoint(context.Background()) }
+
+func snapshots(w *writer) error {
+	_, err := w.f.Snapshot(context.Background(), w.path+".copy")
+	return err
+}
+
+// copied checks the file, and a snapshot of it, if there is one; then it makes another.
+func (p *process) copied() error {
+	if err := p.recovered(); err != nil {
+		return err
+	}
+	path := p.path + ".copy"
+	if _, err := mmapfilter.Verify(context.Background(), path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := mmapfilter.OpenReadOnly(p.path, nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Snapshot(context.Background(), path); err != nil {
+		return err
+	}
+	r, err := mmapfilter.Verify(context.Background(), path)
+	if left, _ := filepath.Glob(path + "?*"); err == nil && (len(left) > 0 || r.Items == 0) {
+		return fmt.Errorf("%d keys in the copy, and beside it %q", r.Items, left)
+	}
+	return err
+}
 
 func closed(f *mmapfilter.Filter, err error) error {
 	if err != nil {
@@ -289,6 +320,11 @@ func TestKillAtCalls(t *testing.T) {
 		templates["dead"] = p.template()
 		return w.close()
 	}))
+	p.reset(template{page: slices.Clone(templates[""].page)})
+	p.set(wordKeep, 0)
+	must(closed(p.create()))
+	must(p.passLife(1300, (*writer).close))
+	templates["plain"] = p.template()
 	for name, part := range parts {
 		t.Run(name, func(t *testing.T) {
 			calls, kills, nested := part.calls, 0, 0
