@@ -19,7 +19,7 @@ type Position struct {
 	// Descent is the number that the history got when it began. A rebuild, a repair and a snapshot
 	// continue the history.
 	Descent uint64
-	// Number is how many operations are before the position. It never falls, whatever replaces the file.
+	// Number is how many operations are before the position, also of those before a rebuild.
 	Number uint64
 	// Chain is a hash over these operations. It differs if two filters of one descent went different
 	// ways, as when one of them was restored from a backup.
@@ -70,8 +70,9 @@ func (p *Position) UnmarshalText(text []byte) (err error) {
 }
 
 // Position returns the position up to which operations are durable; in a process that reads the file,
-// that of the last checkpoint. It is zero if the filter keeps no hashes, and after Close. A snapshot has
-// the position at which it was made, until its first operation.
+// that of the last checkpoint, which after a rebuild may be before the last one of the old file. It is
+// zero if the filter keeps no hashes, and after Close. A snapshot has the position at which it was
+// made, until its first operation.
 func (f *Filter) Position() Position {
 	for {
 		o := f.open.Load()

@@ -43,53 +43,53 @@ import (
 // [ErrBusy] if the disk cannot keep up, so that the log is overwritten sooner than Snapshot reads it,
 // many times; [ErrCorrupt]; and those of [Filter.Sync].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
-	o, err := f.snapshotted(ctx)
-	if err != nil {
-		return Position{}, err
+	if f.open.Load() == nil { // of a Follower that waits, perhaps
+		return Position{}, f.Err()
 	}
 	ctx, cancel := f.growth.call(ctx)
 	defer cancel()
-	p, err := snapshotTo(ctx, o.path, path)
-	if err != nil {
-		return Position{}, about("snapshot", path, err)
-	}
-	return p, nil
-}
-
-// snapshotted commits, if this process can, and returns the open file.
-func (f *Filter) snapshotted(ctx context.Context) (*openFile, error) {
-	o := f.open.Load()
-	if err := context.Cause(ctx); err != nil {
-		return o, err
-	}
-	switch {
-	case o == nil || f.closed.Load():
-		return nil, f.Err()
-	case o.unrecovered:
-		return nil, o.err()
-	case o.work == nil:
-		return o, nil
-	case o.superblock.KeepsHashes():
-		return o, f.commit((*writer.Writer).Checkpoint)
-	}
-	return o, f.commit((*writer.Writer).Sync)
-}
-
-// snapshotTo copies the filter at a path.
-func snapshotTo(ctx context.Context, from, to string) (Position, error) {
-	if err := checkTarget(from, to); err != nil {
-		return Position{}, err
-	}
 	for tries := 0; ; tries++ {
-		p, err := trySnapshot(ctx, from, to)
-		if !errors.Is(err, ErrBusy) || tries == openTries {
-			return p, err
+		o, least, err := f.snapshotted(ctx)
+		if err != nil {
+			return Position{}, err
+		}
+		var p Position
+		if err = checkTarget(o.path, path); err == nil {
+			p, err = trySnapshot(ctx, o.path, path, least)
+		}
+		switch {
+		case err == nil:
+			return p, nil
+		case !errors.Is(err, ErrBusy) || tries == openTries:
+			return Position{}, about("snapshot", path, err)
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Millisecond << tries):
 		}
 	}
+}
+
+// snapshotted commits, if this process can. It returns the open file, and the number of the position
+// that a copy must have at least.
+func (f *Filter) snapshotted(ctx context.Context) (o *openFile, least uint64, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, 0, err
+	}
+	o = f.open.Load()
+	switch {
+	case o == nil || f.closed.Load():
+		return nil, 0, ErrClosed
+	case o.unrecovered:
+		return nil, 0, o.err()
+	case o.work == nil:
+		return o, 0, nil
+	case o.superblock.KeepsHashes():
+		err = f.commit((*writer.Writer).Checkpoint)
+	default:
+		err = f.commit((*writer.Writer).Sync)
+	}
+	return o, f.Position().Number, err
 }
 
 // checkTarget returns an error if a path is that of a filter, or one that belongs to it.
@@ -115,7 +115,7 @@ func checkTarget(filter, path string) error {
 }
 
 // trySnapshot returns ErrBusy if another attempt may succeed.
-func trySnapshot(ctx context.Context, from, to string) (Position, error) {
+func trySnapshot(ctx context.Context, from, to string, least uint64) (Position, error) {
 	f, head, err := osfile.OpenFile(from)
 	if err != nil {
 		return Position{}, err
@@ -124,6 +124,8 @@ func trySnapshot(ctx context.Context, from, to string) (Position, error) {
 	sb := head.Superblock
 	kept, err := osfile.OpenHashesOf(from, sb)
 	switch {
+	case err == nil && sb.Kept().At.Number < least: // a rebuild has replaced the file after the checkpoint
+		return Position{}, errors.Join(kept.File.Close(), ErrBusy)
 	case err == nil:
 		return positionOf(sb.Descent(), sb.Kept().At), snapshotHashes(ctx, to, head, kept)
 	case !errors.Is(err, ErrNoHashes):
@@ -179,6 +181,7 @@ func snapshotLines(ctx context.Context, from, to string, f *os.File, head *osfil
 		err = d.Allocate(ctx, head.Geometry.SealedBytes)
 	}
 	if err == nil {
+		d.AdviseLarge() // fewer faults, each of which may wait for the file system
 		p, err = copyLines(ctx, from, f, head.Geometry, d)
 	}
 	if err != nil {
@@ -203,7 +206,7 @@ func copyLines(ctx context.Context, from string, f *os.File, g layout.Geometry, 
 	fault := logs.Catch(func() {
 		var c *recovery.Copy
 		if c, err = recovery.NewCopy(recovery.Words(m.Data), recovery.Words(d.Data), logs); err == nil {
-			sb, err = copyPieces(ctx, c, f, d)
+			sb, err = copyPieces(ctx, c, f)
 		}
 		if err == nil {
 			err = build.SealCopy(ctx, runtime.GOMAXPROCS(0), d.Data, g, &sb)
@@ -221,19 +224,12 @@ func copyLines(ctx context.Context, from string, f *os.File, g layout.Geometry, 
 // pieceWords is how much is copied at a time: little, so that the log is read often.
 const pieceWords = 1 << 20 / 8
 
-// beginSyncEvery is how many pieces are copied before the system is told to write them: otherwise it
-// writes them all at the end, and commits of the filter may wait for that.
-const beginSyncEvery = 8
-
 // copyPieces makes all steps of a copy of a file.
-func copyPieces(ctx context.Context, c *recovery.Copy, f *os.File, d *osfile.Draft) (sb layout.Superblock, err error) {
+func copyPieces(ctx context.Context, c *recovery.Copy, f *os.File) (sb layout.Superblock, err error) {
 	more := true
-	for piece := 1; err == nil && more; piece++ {
-		if err = context.Cause(ctx); err != nil {
-			return sb, err
-		}
-		if more, err = c.Step(pieceWords); piece%beginSyncEvery == 0 {
-			d.BeginSync()
+	for err == nil && more {
+		if err = context.Cause(ctx); err == nil {
+			more, err = c.Step(pieceWords)
 		}
 	}
 	if err == nil {

@@ -279,6 +279,12 @@ func TestSnapshotRefusals(t *testing.T) {
 	if p := f.Position(); !p.IsZero() {
 		t.Errorf("closed: at %v", p)
 	}
+	waits, err := Follow(path+"-none", &OpenOptions{WaitForFile: true})
+	must(t, err)
+	defer waits.Close()
+	if _, err := waits.Filter().Snapshot(ctx, path+"-copy"); !errors.Is(err, fs.ErrNotExist) || !waits.Filter().Position().IsZero() {
+		t.Errorf("waiting: %v", err)
+	}
 }
 
 // TestSnapshotReplaces checks that a snapshot replaces an earlier one.

@@ -197,9 +197,6 @@ func (d *Draft) Allocate(ctx context.Context, size int64) error {
 	return nil
 }
 
-// BeginSync has the system begin to write what Publish waits for.
-func (d *Draft) BeginSync() { beginSync(d.file) }
-
 // CreateHashes makes the empty NAME.hashes of the draft. When the draft gets its name, so do the
 // hashes, and their pages are durable then.
 func (d *Draft) CreateHashes() (recovery.HashFile, error) {

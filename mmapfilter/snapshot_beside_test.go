@@ -1,0 +1,172 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// TestSnapshotBesideGrowth makes snapshots of a filter that grows by itself, in its process and by a
+// reader whose file is replaced meanwhile. Each has all that was inserted before.
+func TestSnapshotBesideGrowth(t *testing.T) {
+	const keys = 20_000
+	f, path := mustCreate(t, &Options{Capacity: 500, AutoGrow: true})
+	reader := mustOpenReadOnly(t, path, nil)
+	inserted := make(chan uint64, 1)
+	inserted <- 0
+	var wait sync.WaitGroup
+	wait.Add(1)
+	go func() {
+		defer wait.Done()
+		for i := range uint64(keys) {
+			if err := f.Insert(numberKey(i)); err != nil {
+				t.Error(err)
+				return
+			}
+			<-inserted
+			inserted <- i + 1
+		}
+	}()
+	before := Position{}
+	for n := uint64(0); n < keys && !t.Failed(); {
+		n = <-inserted
+		inserted <- n
+		copied, at, _ := mustSnapshot(t, f)
+		if copied.Len() < n || at.Number != copied.Len() || at.Number < before.Number || before.Descent != 0 && at.Descent != before.Descent {
+			t.Fatalf("the copy is at %v and has %d keys; %d were inserted before; the copy before it was at %v", at, copied.Len(), n, before)
+		}
+		mustHave(t, copied, 0, n)
+		// That of the last checkpoint; a new file may not have had one since.
+		if copied, again, _ := mustSnapshot(t, reader); again.Number != copied.Len() || again.Descent != at.Descent {
+			t.Fatalf("another process has %d keys at %v", copied.Len(), again)
+		}
+		before = at
+	}
+	wait.Wait()
+}
+
+// TestSnapshotBesideRebuild makes snapshots of lines while other files take the place of the filter.
+func TestSnapshotBesideRebuild(t *testing.T) {
+	const keys = 3000
+	f, path := mustCreate(t, &Options{Capacity: 4000})
+	mustInsert(t, f, 0, keys)
+	must(t, f.Sync())
+	reader := mustOpenReadOnly(t, path, nil)
+	var wait sync.WaitGroup
+	wait.Add(1)
+	go func() {
+		defer wait.Done()
+		for range 6 {
+			err := f.Rebuild(context.Background(), &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return numbers(0, keys), nil }})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for range 12 {
+		for _, from := range []*Filter{f, reader} {
+			copied, _, _ := mustSnapshot(t, from)
+			if mustHave(t, copied, 0, keys); copied.Len() != keys {
+				t.Errorf("%d keys", copied.Len())
+			}
+		}
+	}
+	wait.Wait()
+}
+
+// TestSnapshotBesideClose closes a filter while snapshots are made: each is whole, or not there.
+func TestSnapshotBesideClose(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		f, path := mustCreate(t, &Options{Capacity: 60_000, KeepHashes: keep})
+		mustInsert(t, f, 0, 50_000)
+		errs := make(chan error)
+		copied := path + "-copy"
+		go func() {
+			var err error
+			for err == nil {
+				_, err = f.Snapshot(context.Background(), copied)
+			}
+			errs <- err
+		}()
+		for {
+			if _, err := os.Stat(copied); err == nil {
+				break
+			}
+		}
+		must(t, f.Close())
+		if err := <-errs; !errors.Is(err, ErrClosed) {
+			t.Errorf("keeps hashes: %t: %v", keep, err)
+		}
+		mustHave(t, mustOpenReadOnly(t, copied, nil), 0, 50_000)
+		mustVerify(t, copied, 50_000)
+		mustHave(t, mustOpen(t, path, nil), 0, 50_000)
+		if left, err := filepath.Glob(copied + "?*"); err != nil || len(left) > 0 {
+			t.Errorf("%q are left, %v", left, err)
+		}
+	}
+}
+
+// TestSnapshotAfterDeath covers a filter whose writer has died: it must be recovered first.
+func TestSnapshotAfterDeath(t *testing.T) {
+	f, alive := mustCreate(t, &Options{Capacity: 10_000})
+	insertAll(t, f, spreads(0, 100))
+	must(t, f.Sync())
+	reader := mustOpenReadOnly(t, alive, nil)
+	if _, at, _ := mustSnapshot(t, reader); !at.IsZero() {
+		t.Errorf("at %v", at)
+	}
+	path := deadWriterOf(t, &Options{Capacity: 10_000}, 500, 300)
+	unrecovered := mustOpenReadOnly(t, path, &OpenOptions{NoRecover: true, ServeUnrecovered: true})
+	copied := filepath.Join(t.TempDir(), "copy")
+	if _, err := unrecovered.Snapshot(context.Background(), copied); !errors.Is(err, ErrNeedsRecovery) {
+		t.Errorf("unrecovered: %v", err)
+	}
+	if _, err := trySnapshot(context.Background(), path, copied, 0); !errors.Is(err, ErrNeedsRecovery) {
+		t.Errorf("a file whose writer has died: %v", err)
+	}
+	if left, err := filepath.Glob(copied + "*"); err != nil || len(left) > 0 {
+		t.Errorf("%q are left, %v", left, err)
+	}
+	_, err := Recover(path)
+	must(t, err)
+	if recovered, _, _ := mustSnapshot(t, mustOpenReadOnly(t, path, nil)); recovered.Len() != 500 {
+		t.Errorf("%d keys", recovered.Len())
+	}
+}
+
+// TestSnapshotWithoutHashes covers a filter that is to keep its hashes and has lost them: its lines are
+// copied. If they are damaged, that is an error.
+func TestSnapshotWithoutHashes(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 10_000, KeepHashes: true})
+	mustInsert(t, f, 0, 5000)
+	must(t, f.Checkpoint(context.Background()))
+	data := readFile(t, path+".hashes")
+	data[len(data)/2] ^= 1
+	must(t, os.WriteFile(path+".hashes", data, 0o600))
+	reader := mustOpenReadOnly(t, path, nil)
+	to := filepath.Join(t.TempDir(), "copy")
+	if _, err := reader.Snapshot(context.Background(), to); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("damaged hashes: %v", err)
+	}
+	must(t, os.Remove(path+".hashes"))
+	copied, at, _ := mustSnapshot(t, reader)
+	if mustHave(t, copied, 0, 5000); !at.IsZero() || !copied.Position().IsZero() || copied.Stats().KeepsHashes {
+		t.Errorf("without hashes it is at %v", at)
+	}
+}
+
+// TestSnapshotAfterDiscard covers a file whose log was discarded: what is left is copied.
+func TestSnapshotAfterDiscard(t *testing.T) {
+	path := deadWriterOf(t, &Options{Capacity: 10_000}, 500, 300)
+	must(t, os.Remove(path+".stash"))
+	_, err := DiscardLog(path)
+	must(t, err)
+	f := mustOpen(t, path, nil)
+	if copied, _, _ := mustSnapshot(t, f); copied.Len() != f.Len() {
+		t.Errorf("%d keys, not %d", copied.Len(), f.Len())
+	}
+}
