@@ -268,8 +268,8 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 	}
 }
 
-// TestReplica covers F4: a replica has a descent and a position, but nothing else of what hashes have; and
-// what makes it a file like any other.
+// TestReplica covers F4: a replica has a descent and a position, but nothing else of what hashes have;
+// and what makes it a file like any other.
 func TestReplica(t *testing.T) {
 	replica := func(s *Superblock) { s.SetReplica(0x15, Position{0x16, 0x17}) }
 	_, sb, _, err := Newest(testHead(t, replica))

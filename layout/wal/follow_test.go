@@ -49,7 +49,8 @@ func follow(t *testing.T, f *Follower, words []uint64, durable uint64) (values [
 	return values
 }
 
-// TestFollower covers what a Follower reads: whole segments up to an LSN, in one generation and the next.
+// TestFollower covers what a Follower reads: whole segments up to an LSN, in one generation and the
+// next.
 func TestFollower(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		words := make([]uint64, testWords)

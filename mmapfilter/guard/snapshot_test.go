@@ -23,8 +23,8 @@ func (f *fixture) snapshot() (copied *Options) {
 }
 
 // TestSnapshotRestored covers G2: a snapshot of the filter is what a crash might have left at that
-// instant. If the store knows all that came since, it serves with that; but once another guard has opened
-// the store, the token of the snapshot is not that of the store any more.
+// instant. If the store knows all that came since, it serves with that; but once another guard has
+// opened the store, the token of the snapshot is not that of the store any more.
 func TestSnapshotRestored(t *testing.T) {
 	both(t, func(t *testing.T, deletes DeleteMode) {
 		for name, again := range map[string]bool{"killed": false, "opened again": true} {

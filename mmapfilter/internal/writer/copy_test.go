@@ -71,9 +71,9 @@ func insertAndSync(t *testing.T, w *Writer, hashes ...uint64) {
 	}
 }
 
-// TestCopyOfGenerations checks that a copy has what two checkpoints and a commit have left, and that one
-// that has not read a generation before the writer overwrites it says so, even while the superblock names
-// a generation that the copy knows.
+// TestCopyOfGenerations checks that a copy has what two checkpoints and a commit have left, and that
+// one that has not read a generation before the writer overwrites it says so, even while the
+// superblock names a generation that the copy knows.
 func TestCopyOfGenerations(t *testing.T) {
 	for name, reads := range map[string]bool{"reading": true, "asleep": false} {
 		t.Run(name, func(t *testing.T) {
@@ -149,8 +149,8 @@ func closeAfter(t *testing.T, w *Writer, hash uint64) {
 	}
 }
 
-// TestCopyBesideRecovery ends copies at each store of a recovery, which stores operations that were never
-// durable. Each is complete or fails.
+// TestCopyBesideRecovery ends copies at each store of a recovery, which stores operations that were
+// never durable. Each is complete or fails.
 func TestCopyBesideRecovery(t *testing.T) {
 	v, w, _ := copyOfLive(t)
 	var copies []testCopy
@@ -193,8 +193,8 @@ func TestCopyBesideRecovery(t *testing.T) {
 	}
 }
 
-// TestCopiesBesideWriter makes copies while a goroutine inserts and deletes, where the race detector sees
-// all loads and stores. Each must have as many items in its lines as its superblock says.
+// TestCopiesBesideWriter makes copies while a goroutine inserts and deletes, where the race detector
+// sees all loads and stores. Each must have as many items in its lines as its superblock says.
 func TestCopiesBesideWriter(t *testing.T) {
 	v := small.Volume(t, 400)
 	w := mustWriter(t, v, 2*wal.MinBytes)
