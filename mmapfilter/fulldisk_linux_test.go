@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -41,6 +42,7 @@ var diskScenarios = map[string]func(d *smallDisk){
 	"auto grow":              (*smallDisk).autoGrow,
 	"require hashes":         (*smallDisk).requireHashes,
 	"lose hashes":            (*smallDisk).loseHashes,
+	"snapshot":               (*smallDisk).snapshot,
 }
 
 const (
@@ -138,6 +140,30 @@ func TestWriteBeyondTheFileSizeLimit(t *testing.T) {
 		fill: func(leave int64) { limit(max(8192, uint64(leave))) },
 		free: func() { limit(4 << 20) },
 	})
+}
+
+// snapshot has no room for a copy, and then for a part of one. The filter and an older copy stay.
+func (d *smallDisk) snapshot() {
+	f := d.filter(3000)
+	copied := d.path() + "-copy"
+	_, err := f.Snapshot(d.Context(), copied)
+	must(d, err)
+	before := readFile(d.T, copied)
+	for _, leave := range []int64{0, 16 << 10} {
+		d.fill(leave)
+		_, err := f.Snapshot(d.Context(), copied)
+		d.mustEnd("snapshot", err)
+		if !bytes.Equal(readFile(d.T, copied), before) {
+			d.Error("an older copy has changed")
+		}
+		mustLeave(d, copied, 1)
+		if leave == 0 {
+			d.free()
+		}
+	}
+	must(d, os.Remove(copied))
+	must(d, f.Close())
+	d.goOn(3000)
 }
 
 // mustEnd checks that err is one for lack of room.

@@ -29,7 +29,7 @@ type check struct {
 var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestCallsOfReplace"}
 
 var (
-	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-9]: .*)$`)
+	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-9][0-9]*: .*)$`)
 	miss      = regexp.MustCompile(`(?m)^ +(?:replace_)?schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
 	broken    = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (seed \d+, step \d+: .*), after$`)
 	history   = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (\d+ items, .*{At:.*)$`)
@@ -45,6 +45,8 @@ var checks = map[string]check{
 	"TestReplace":                    {writer, nil, at("replace_test", `.*`)},
 	"TestFaultInOldFile":             {writer, nil, at("replace_test", `.*`)},
 	"TestCallsOfReplace":             {"mmapfilter", nil, at("replace_faults_test", `.*`)},
+	"TestCopyOfGenerations":          {writer, nil, at("copy_test", `the copy lacks operations.*`)},
+	"TestCopyBesideRecovery":         {writer, nil, at("copy_test", `after \d+ stores, a copy has.*`)},
 	"TestReplay":                     {writer, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},
 	"TestJoint":                      {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
 	"TestReplayed":                   {joint, nil, at("epochs_test", `one is missing.*`)},
