@@ -408,6 +408,34 @@ func ExampleFilter_Rebuild() {
 	// 100000 3 true
 }
 
+// A copy for a backup, made while the filter is written to.
+func ExampleFilter_Snapshot() {
+	inTemp(func() error {
+		f, err := mmapfilter.Create("users.mmf", &mmapfilter.Options{Capacity: 1000})
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := f.Insert([]byte("alice")); err != nil {
+			return err
+		}
+		if _, err := f.Snapshot(context.Background(), "backup.mmf"); err != nil {
+			return err
+		}
+		if err := f.Insert([]byte("bob")); err != nil {
+			return err
+		}
+		copied, err := mmapfilter.OpenReadOnly("backup.mmf", nil)
+		if err != nil {
+			return err
+		}
+		defer copied.Close()
+		fmt.Println(copied.ContainsString("alice"), copied.ContainsString("bob"))
+		return nil
+	})
+	// Output: true false
+}
+
 func ExampleVerify() {
 	const path = "../testdata/compact-q41.mmf"
 	report, err := mmapfilter.Verify(context.Background(), path)

@@ -47,9 +47,12 @@ type LogReader interface {
 // NewCopy begins to copy a file, given as its words, to words of the same number.
 func NewCopy(from, to []uint64, logs LogReader) (*Copy, error) {
 	c := &Copy{from: from, to: to, logs: logs, next: layout.WordStash}
-	sb, err := c.newest()
+	sb, g, err := c.newest()
 	if err != nil {
 		return nil, err
+	}
+	if c.geometry = g; c.end() > uint64(min(len(from), len(to))) {
+		return nil, ErrChanging // it was another file, or has been damaged since
 	}
 	if c.sb = *sb; sb.State() == layout.Live {
 		c.read = wal.NewFollower(sb)
@@ -69,13 +72,13 @@ func (c *Copy) load(runtime uint64) uint64 {
 }
 
 // newest returns a copy of the newest superblock.
-func (c *Copy) newest() (sb *layout.Superblock, err error) {
+func (c *Copy) newest() (sb *layout.Superblock, g layout.Geometry, err error) {
 	var head [layout.OffRuntime / 8]uint64
 	for i := range head {
 		head[i] = atomic.LoadUint64(&c.from[i])
 	}
-	_, sb, c.geometry, err = layout.Newest(Bytes(head[:]))
-	return sb, err
+	_, sb, g, err = layout.Newest(Bytes(head[:]))
+	return sb, g, err
 }
 
 // findLog returns the log that has a header with a salt, or nil.
@@ -95,17 +98,20 @@ func (c *Copy) findLog(salt uint64) ([]uint64, error) {
 	return nil, nil
 }
 
+// end returns the word after the last line.
+func (c *Copy) end() uint64 { return layout.WordRegion + uint64(c.geometry.RegionBytes)/8 }
+
 // Followed reports whether the file had a writer.
 func (c *Copy) Followed() bool { return c.read != nil }
 
 // Step copies some words, and reads the log, which the writer must not have filled twice since the last
 // Step. It reports false once no more words are left.
 func (c *Copy) Step(words uint64) (more bool, err error) {
-	end := min(c.next+words, layout.WordRegion+uint64(c.geometry.RegionBytes)/8)
+	end := min(c.next+words, c.end())
 	for ; c.next < end; c.next++ {
 		c.to[c.next] = atomic.LoadUint64(&c.from[c.next])
 	}
-	if c.next < layout.WordRegion+uint64(c.geometry.RegionBytes)/8 {
+	if c.next < c.end() {
 		return true, c.follow(1)
 	}
 	return false, nil
@@ -132,7 +138,7 @@ func (c *Copy) follow(before uint64) error {
 
 func (c *Copy) store(r *wal.Record) {
 	r.Each(func(word, value uint64) {
-		if word < layout.WordStash || word >= layout.WordRegion+uint64(c.geometry.RegionBytes)/8 {
+		if word < layout.WordStash || word >= c.end() {
 			c.wrong = true
 			return
 		}
@@ -184,7 +190,7 @@ func (c *Copy) End() (sb layout.Superblock, err error) {
 	if err := c.follow(0); err != nil {
 		return sb, err
 	}
-	now, err := c.newest()
+	now, _, err := c.newest()
 	if err != nil {
 		return sb, err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // rules are those that the errors of mmapfilter.h are about, by minus their codes.
@@ -48,8 +49,11 @@ func TestFields(t *testing.T) {
 	)
 	each(t, func(t *testing.T, v variant) {
 		seen := map[string]int{}
-		for _, name := range []string{"compact-q41", "compact-clean", "compact-q40", "packed-f31", "semisorted-f32", "compact-shard", "live/kept"} {
+		for _, name := range []string{"compact-q41", "compact-clean", "compact-q40", "packed-f31", "semisorted-f32", "compact-shard", "live/kept", "a replica"} {
 			path := "../../testdata/" + name + ".mmf"
+			if name == "a replica" {
+				path = makeReplica(t)
+			}
 			image := mustRead(t, path)
 			for _, part := range [][2]int{{0, fieldsEnd}, {noteEnd - 4, timeEnd + 8}, {layout.SuperblockBytes - 8, layout.SuperblockBytes - 4}} {
 				got := output(t, nil, probe(t, v), "fields", path, filepath.Join(t.TempDir(), "copy"), strconv.Itoa(part[0]), strconv.Itoa(part[1]))
@@ -83,6 +87,26 @@ func TestFields(t *testing.T) {
 			}
 		}
 	})
+}
+
+// makeReplica makes a snapshot of a filter that keeps its hashes: it has a position, and no hashes.
+func makeReplica(t *testing.T) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	f, err := mmapfilter.Create(filepath.Join(dir, "f"), &mmapfilter.Options{Capacity: 100, KeepHashes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	path = filepath.Join(dir, "replica")
+	err = f.Insert([]byte("key"))
+	if err == nil {
+		_, err = f.Snapshot(t.Context(), path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestDamage opens files with damage of all kinds, and looks up keys in those that can be opened.
