@@ -13,10 +13,10 @@ import (
 // sources has the source of the readers: the tests here, and TestKill of tools/kill, build
 // them from it.
 //
-//go:embed c/*.h c/*.c python/*.py
+//go:embed c/*.h c/*.c python/*.py js/*.mjs
 var sources embed.FS
 
-// Unpack writes the folders c and python below dir.
+// Unpack writes the folders c, python and js below dir.
 func Unpack(dir string) error { return os.CopyFS(dir, sources) }
 
 // A Reader is a program of this package that joins TestKill.

@@ -155,6 +155,9 @@ func program(t *testing.T, name string, v variant, more ...string) string {
 
 func probe(t *testing.T, v variant) string {
 	t.Helper()
+	if v.compiler == node {
+		return nodeProbe(t)
+	}
 	return program(t, "probe", v)
 }
 
@@ -185,6 +188,18 @@ func each(t *testing.T, test func(t *testing.T, v variant)) {
 			test(t, v)
 		})
 	}
+}
+
+// eachReader is each, with the reader in JavaScript, for what it answers too.
+func eachReader(t *testing.T, test func(t *testing.T, v variant)) {
+	t.Run(node, func(t *testing.T) {
+		t.Parallel()
+		if !nodeWorks() {
+			notTested(t, "the reader in JavaScript: there is no node of version 18 or later")
+		}
+		test(t, variant{compiler: node})
+	})
+	each(t, test)
 }
 
 // A session is a probe that has a filter open.
