@@ -79,7 +79,7 @@
 //	mmapfilter/filterprom          (*) collectors for Prometheus
 //	    → mmapfilter mmapfilter/guard mmapfilter/sets
 //	tools/mmapfilter               the command
-//	tools/readers                  readers in C and Python
+//	tools/readers                  readers in C, Python and JavaScript
 //	tools/jobs                     runs the tasks of a set on many machines
 //	tools/kill                     kills processes and checks the contract
 //	tools/house                    this page, and tests of it and of README

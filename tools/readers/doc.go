@@ -1,10 +1,14 @@
-// Package readers has readers of filter files for processes that are not written in Go: one header
-// in C, which is the whole reader, and a module in Python that calls it. They only read.
+// Package readers has readers of filter files for programs that are not written in Go: one header
+// in C, which is the whole reader, a module in Python that calls it, and a module in JavaScript that
+// reads files where they lie. They only read.
 //
 //	c/mmapfilter.h           the reader, for C11 and C++17
 //	c/mmfcheck.c             an example: prints the keys that may be in a filter, as "mmapfilter check" does
 //	python/mmapfilter.py     the module
 //	c/Makefile               builds libmmapfilter.so, which the module needs, and mmfcheck
+//	js/mmapfilter.mjs        the module, for browsers, Node 18 and later, and Deno
+//	js/mmapfilter.d.ts       its types, and what each call does
+//	js/index.html            a page that asks a filter, and shows the line that it read
 //
 // # Use
 //
@@ -21,9 +25,16 @@
 //	with mmapfilter.open("seen.mmf") as f:
 //	    if b"apple" not in f: print("certainly not")
 //
-// Both map the file, so all processes, also those in Go, share one copy of it in memory. The keys
-// are the bytes that were inserted. Only mmfcheck reads the note on how the keys were made: it
-// refuses a filter whose keys are not lines.
+// Both map the file, so all processes, also those in Go, share one copy of it in memory.
+//
+// A page or a script takes mmapfilter.mjs, and a URL, a Blob or bytes:
+//
+//	import { open } from './mmapfilter.mjs'
+//	const filter = await open('https://example.org/seen.mmf')
+//	if (!(await filter.contains('apple'))) console.log('certainly not')
+//
+// The keys are the bytes that were inserted. Only mmfcheck reads the note on how the keys were made: it
+// refuses a filter whose keys are not lines. The page shows the note.
 //
 // # What it does
 //
@@ -38,6 +49,16 @@
 // own keys; nothing here reads a manifest. Each rule that is checked at opening has an error with
 // its own code.
 //
+// The module in JavaScript reads sealed files and clean ones that nobody writes to, and refuses live
+// ones. By a URL it reads the superblocks and the stash once, 32 KiB, and then a line for each
+// lookup: one request of 64 bytes for most absent keys of a compact file. It compares the tag of each
+// answer with that of the first. Where a server has no strong tag, it takes the time of the file, once
+// two seconds have passed since then, or else reads the superblocks again before it says "certainly
+// not". What is no answer, or one of another file, is an error with a code. A line that is read alone
+// has no checksum: if what a lookup needs of it breaks F10, the answer is "maybe"; other damage of
+// lines is not seen, as in the other readers. Let "mmapfilter verify" look at a file before it is
+// published.
+//
 // # What is proven
 //
 // The tests here build the programs and compare them with the packages in Go: the vectors of
@@ -48,6 +69,8 @@
 // move of an item in compact, by a writer and by a recovery, are made between the loads of a lookup,
 // in all ways that cut them in three; and a thread moves items while others look them up, under the
 // sanitizer for threads. (This sanitizer does not see stores of another process to a mapping.)
+// Node runs the module: the vectors from all sources, the comparisons with Go, and servers that lie,
+// hang, break off or replace the file. Chromium opens the page, which asks a filter of a million keys.
 // TestKill (tools/kill) has a reader in C and one in Python beside writers that are killed, and
 // files that are recovered, rebuilt and replaced: no key that was synced is missed.
 //
@@ -59,7 +82,7 @@
 //
 // The last one measures lookups in turns with lookups in Go without kernels. The lookups in C
 // may take a tenth longer. With -v, a line "NOT TESTED" names what is missing: a compiler,
-// sanitizers, python3, numpy.
+// sanitizers, python3, numpy, node, chromium.
 //
 // # Caveats
 //
@@ -70,6 +93,11 @@
 //     "maybe" until it is closed. It is compiled and tested on Linux alone.
 //   - A lookup in a filter that another thread has closed is an error of the program, as with any C
 //     library.
+//   - The module in JavaScript does not look for a log beside a file. It asks one line at a time, also
+//     in containsAll: some requests run at once, and neighbours are not joined. It computes with BigInt,
+//     which takes microseconds a key.
+//   - A page of another origin reads a file only if its server allows that, and exposes the headers
+//     Content-Range and ETag (Access-Control-Allow-Origin, Access-Control-Expose-Headers).
 //   - There are no vector instructions. With -march=native, compact takes the bit instructions of
 //     the processor.
 package readers
