@@ -30,13 +30,16 @@ func TestVectors(t *testing.T) {
 		t.Fatal(images, err)
 	}
 	eachReader(t, func(t *testing.T, v variant) {
-		for _, vectors := range images {
+		for i, vectors := range images {
 			image := strings.TrimSuffix(vectors, ".vectors") + ".mmf"
 			if _, err := os.Stat(image); err != nil {
 				continue // kept.vectors are of hashes
 			}
 			keys, hashes, want := readVectors(t, vectors)
-			for _, how := range hows {
+			for j, how := range hows {
+				if v.compiler == node && i%len(hows) != j { // each start takes long
+					continue
+				}
 				if got := output(t, bytes.NewReader(keys), probe(t, v), "answers", image, how); !bytes.Equal(got, want) {
 					t.Errorf("%s, %s: the answers are\n%v, not\n%v", image, how, got, want)
 				}
@@ -258,4 +261,20 @@ func TestShapes(t *testing.T) {
 			compare(t, v, f, paths[i], how, n)
 		}
 	})
+}
+
+// TestOneLine asks a filter that has no alternate line: what the line has no room for is in the stash.
+func TestOneLine(t *testing.T) {
+	const n = 60
+	path := filepath.Join(t.TempDir(), "x.mmf")
+	f, err := mmapfilter.Build(context.Background(), path, &mmapfilter.Options{Capacity: 40}, keysFrom(0, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	_, sb, _, err := layout.Newest(mustRead(t, path)[:layout.OffRuntime])
+	if err != nil || sb.Lines() != 1 {
+		t.Fatal(sb.Lines(), err)
+	}
+	eachReader(t, func(t *testing.T, v variant) { compare(t, v, f, path, "fixed", n) })
 }

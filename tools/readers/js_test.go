@@ -43,7 +43,7 @@ func fewer(v variant, images ...string) []string {
 		return images
 	}
 	var some []string
-	for i := 1; i < len(images); i += 2 {
+	for i := 0; i < len(images); i += 2 {
 		some = append(some, images[i])
 	}
 	return some

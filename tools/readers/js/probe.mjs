@@ -16,6 +16,7 @@ function* records(bytes, fixed = 0) { // each after so many bytes of another kin
 
 // ranges serves bytes to one reader.
 const ranges = bytes => async (_, { headers }) => {
+	if (!/^bytes=\d+-\d+$/.test(headers.Range)) throw new Error(headers.Range)
 	const [from, to] = headers.Range.slice(6).split('-').map(Number), part = bytes.subarray(from, to + 1)
 	return new Response(part, { status: 206, headers: { ETag: '"1"', 'Content-Range': `bytes ${from}-${from + part.length - 1}/${bytes.length}` } })
 }
