@@ -1,8 +1,8 @@
-// Reads filter files: see mmapfilter.d.ts. Terms and rules are those of "go doc ./layout".
+// Reads filter files: see mmapfilter.d.ts, and "go doc ./layout".
 
 const HEADS = 16384, STASH = 20480, REGION = 32768
 const LATE = 10000 // milliseconds until a request fails
-const YOUNG = 2000 // milliseconds until its time tells a file from the next
+const YOUNG = 2000 // milliseconds until its time tells files apart
 
 export class FilterError extends Error {
 	constructor(code, text, more) {
@@ -12,7 +12,7 @@ export class FilterError extends Error {
 }
 
 const fail = (...what) => { throw new FilterError(...what) }
-const must = (ok, rule) => ok || fail('corrupt', 'the file breaks rule ' + rule, { rule })
+const must = (ok, rule) => ok || fail('corrupt', 'it breaks rule ' + rule, { rule })
 const times = (n, f) => Array.from({ length: n }, (_, i) => f(i))
 const viewOf = bytes => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 const u32 = (view, at) => view.getUint32(at, true), u64 = (view, at) => view.getBigUint64(at, true)
@@ -104,12 +104,12 @@ function superblock(head, total) {
 	const s = copies.filter(intact).sort((a, b) => Number(u64(b, 16) - u64(a, 16)))[0]
 	must(s && total >= HEADS, 'F1')
 	const bytes = head.subarray(s.byteOffset), zero = (from, to) => bytes.subarray(from, to).every(b => !b)
-	const compat = u64(s, 24), part = u64(s, 40), shard = u32(s, 200), shards = part ? u32(s, 204) : 1, seed = u64(s, 72)
-	if (u32(s, 8) > 1 || part > 1n) fail('version', 'the file needs a newer reader')
+	const compat = u64(s, 24), replica = u64(s, 32) & 2n, part = u64(s, 40), shard = u32(s, 200), shards = part ? u32(s, 204) : 1, seed = u64(s, 72)
+	if (u32(s, 8) > 1 || part > 1n) fail('version', 'needs a newer reader')
 	must(u32(s, 8), 'F3')
 	must(u64(s, 16), 'F2')
 	must(compat > 3n || zero(12, 16) && zero(69, 72) && zero(512, 536) && zero(544, 4092), 'F4')
-	must((compat & 1n || zero(176, 200) && zero(216, 256) && zero(536, 544)) && (part ? shard < shards : zero(200, 216)), 'F4')
+	must((compat & 1n ? !replica : zero(176, 200) && zero(replica ? 240 : 216, 256) && zero(536, 544)) && (part ? shard < shards : zero(200, 216)), 'F4')
 	const [state, kind, x, y, hash] = bytes.subarray(64), g = log2(x)
 	must(hash === 1 && u64(s, 80) === xxh3(new TextEncoder().encode('mmapfilter canary'), seed), 'F5')
 	must(state > 0 && state < 4, 'F7')
