@@ -545,3 +545,18 @@ func SlotGeneration(head []byte, i int) uint64 {
 	}
 	return 0
 }
+
+// SpareSlot returns the slot with the lowest generation, other than newest, the slot of the newest
+// superblock. A damaged slot counts as generation 0. A writer stores the next superblock there.
+func SpareSlot(head []byte, newest int) int {
+	best, lowest := -1, uint64(0)
+	for i := range SuperblockSlots {
+		if i == newest {
+			continue
+		}
+		if g := SlotGeneration(head, i); best < 0 || g < lowest {
+			best, lowest = i, g
+		}
+	}
+	return best
+}

@@ -118,20 +118,8 @@ func (w *Writer) storeSuperblock(slot int, sb *layout.Superblock) {
 	storeRun(w.filter)(uint64(slot*superblockWords), Words(sb[:]))
 }
 
-// spareSlot returns the slot with the lowest generation, other than the slot of the newest
-// superblock. A damaged slot counts as generation 0.
-func (w *Writer) spareSlot() int {
-	best, lowest := -1, uint64(0)
-	for i := range layout.SuperblockSlots {
-		if i == w.slot {
-			continue
-		}
-		if g := layout.SlotGeneration(w.head(), i); best < 0 || g < lowest {
-			best, lowest = i, g
-		}
-	}
-	return best
-}
+// spareSlot returns where the next superblock goes.
+func (w *Writer) spareSlot() int { return layout.SpareSlot(w.head(), w.slot) }
 
 // head returns the superblock slots of the file.
 func (w *Writer) head() []byte { return Bytes(w.filter.Words()[:layout.OffRuntime/8]) }

@@ -120,6 +120,17 @@ func readHead(f *os.File) (*Head, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+	return h.check(n)
+}
+
+// HeadOf returns the head of a file of which the first bytes, and the size, are known.
+func HeadOf(first []byte, size int64) (*Head, error) {
+	h := &Head{Size: size}
+	return h.check(copy(h.Raw[:], first))
+}
+
+// check checks a head of which n bytes have been read.
+func (h *Head) check(n int) (_ *Head, err error) {
 	if h.Slot, h.Superblock, h.Geometry, err = layout.Newest(h.Raw[:n]); err != nil {
 		return nil, err
 	}
