@@ -385,6 +385,25 @@
 // loads of the places acquire loads, or put acquire fences in both positions. A language that
 // has neither should read only files that nobody writes to.
 //
+// # Reading without a mapping
+//
+// A reader that can only read parts of a file, as over a network, reads the first 32,768 bytes when it
+// opens one: superblocks, runtime page and stash. Only a file that is clean or sealed is of use to it:
+// it cannot see in time what a writer does. It needs no locks, and no counters, unless the epoch says
+// that the file was superseded. A line of compact is the 64 bytes from 32768 + 64·line on: one read.
+// In the other layouts, a line is in the one or two blocks of 64 bytes that have its bits. So an
+// absent key takes one read in compact, and a second one only if its overflow bit is set; the stash
+// takes none.
+//
+// The file must be the same in all reads: that is the business of the protocol, such as If-Match in
+// HTTP. Without it, a reader compares what it has: the bytes 0 to 63 of the superblock copy with the
+// lowest generation, other than the one that counts (of equal ones the first). They have generation
+// and UUID. There a writer stores its first superblock, before it changes a line; in another file they
+// differ, too.
+//
+// A read that fails or is short means "maybe". A file of more bytes than the reader was told at first is
+// another one.
+//
 // # Checksums of a sealed file
 //
 // Only a full verification reads what follows T. A chunk is 65,536 bytes, counted from offset 16384;

@@ -80,7 +80,8 @@ func badFiles(tb testing.TB, good []byte) map[string]badFile {
 	}
 }
 
-// TestBadFiles covers C5: OpenReadOnly and Verify return typed errors that name the rule.
+// TestBadFiles covers C5: what opens and verifies a file, or the bytes or a reader of one, returns typed
+// errors that name the rule.
 func TestBadFiles(t *testing.T) {
 	good := image(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 500))
 	path := filepath.Join(t.TempDir(), "bad")
@@ -96,6 +97,16 @@ func TestBadFiles(t *testing.T) {
 		if _, err := Verify(context.Background(), path); !errors.Is(err, bad.verify) || err != nil && !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%s: Verify: %v", name, err)
 		}
+		if _, err := OpenBytes(bad.data, nil); !errors.Is(err, bad.open) {
+			t.Errorf("%s: OpenBytes: %v", name, err)
+		}
+		r, size := bytes.NewReader(bad.data), int64(len(bad.data))
+		if _, err := OpenReaderAt(r, size, nil); !errors.Is(err, bad.open) {
+			t.Errorf("%s: OpenReaderAt: %v", name, err)
+		}
+		if _, err := VerifyReaderAt(context.Background(), r, size); !errors.Is(err, bad.verify) || err != nil && !strings.Contains(err.Error(), bad.says) {
+			t.Errorf("%s: VerifyReaderAt: %v", name, err)
+		}
 	}
 	must(t, os.WriteFile(path, good, 0o600))
 	for n := len(good) - 1; n >= 0; n-- {
@@ -103,6 +114,9 @@ func TestBadFiles(t *testing.T) {
 		var e *CorruptError
 		if _, err := OpenReadOnly(path, nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != int64(n) {
 			t.Fatalf("%d bytes: %v", n, err)
+		}
+		if _, err := OpenBytes(good[:n], nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != int64(n) {
+			t.Fatalf("%d bytes in memory: %v", n, err)
 		}
 	}
 	var e *fs.PathError

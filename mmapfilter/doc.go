@@ -38,6 +38,14 @@
 //
 //	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 1000, AutoGrow: true})
 //
+// A filter can also be asked where it lies. [OpenBytes] takes the bytes of a file, as an embed
+// directive has them. [OpenReaderAt] takes an io.ReaderAt, such as that of an object store, and reads
+// one line of 64 bytes for a lookup of an absent key; package httpfile has one for URLs:
+//
+//	//go:embed users.mmf
+//	var users []byte
+//	f, err := mmapfilter.OpenBytes(users, nil)
+//
 // More keys than a file, or a machine, should hold make a set: a manifest, and files that each have the
 // keys of a range of hashes. Package sets builds and reads them.
 //
@@ -57,7 +65,7 @@
 //	    Insert, it also holds after a crash at any instant, and in every process that
 //	    looks the key up after the Sync. A filter that cannot tell says "maybe" for every
 //	    key: one that is closed; one whose writes have failed; one whose file is being
-//	    recovered, is served unrecovered, or has been superseded (K4); a follower that has
+//	    recovered, is served unrecovered, or has been superseded (K4, R7); a follower that has
 //	    no file yet.
 //	C2  A key whose Insert returned nil survives the death of the process (kill -9),
 //	    with or without a Sync.
@@ -145,6 +153,12 @@
 //	    down to once per interval. If they refuse it, they go on at intervals. With
 //	    OpenOptions.VerifyBeforeSwitch they refuse a file that is damaged, as far as its
 //	    checksums or its structure show that. The file in use answers until they switch.
+//	R7  A filter from an io.ReaderAt keeps the head of the file, and reads the lines. Only a
+//	    file at rest can be opened so: nothing tells such a reader what a writer does
+//	    meanwhile. A read that fails or ends early makes "maybe" of the answers that need
+//	    it. To find out whether the file is still the same, it reads the place where a
+//	    writer would store the next superblock: that changes before the first line does,
+//	    and another file has another UUID there. If it has changed, all answers are "maybe".
 //
 // # Growing
 //
@@ -203,8 +217,8 @@
 // itself. [Install] renames a file and its NAME.hashes. A Set of package sets writes to the
 // shards that its OpenShards has opened. [OpenReadOnly], [Follow] and the lookups of a Set write in
 // one case: to recover a file whose writer died, unless NoRecover is set. A Follower may
-// do the same when it opens the next file. [Verify], and the methods of a Filter from Build or
-// OpenReadOnly, write nothing to these files.
+// do the same when it opens the next file. [Verify], and the methods of a Filter from Build,
+// OpenReadOnly, OpenBytes or OpenReaderAt, write nothing to these files.
 //
 // # One insert, from the key to the disk
 //

@@ -55,7 +55,9 @@ var (
 	// ErrSuperseded is the [Filter.Err] of a filter that was opened for reading, once [Build],
 	// [Merge], [Repair], [Install] or [Filter.Rebuild] has put another file in the place of its
 	// file (K4 of package recovery). It answers "maybe" to every key that it does not find. Open it
-	// again, or use [Follow]. A filter with [ResidencyHeap] is a copy and never returns it.
+	// again, or use [Follow]. A filter with [ResidencyHeap] is a copy and never returns it. Of a
+	// filter from [OpenReaderAt] it means that the reader has another file than at opening, or that a
+	// writer has come: then every answer is "maybe" (R7).
 	ErrSuperseded = errors.New("another file has taken the place of this one (K4)")
 	// ErrReplaced is returned by a filter that is open for writing if somebody has removed its file, or
 	// put another one in its place. The filter fails with this error at the next commit at the

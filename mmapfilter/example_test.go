@@ -7,6 +7,7 @@ import (
 	"errors"
 	"expvar"
 	"fmt"
+	"io"
 	"iter"
 	"log"
 	"maps"
@@ -330,6 +331,77 @@ func ExampleOpenReadOnly() {
 
 // A server follows a filter that another program rebuilds now and then. It answers requests from
 // the newest complete file, and a monitor reads its state.
+// keysOf yields keys.
+func keysOf(keys ...string) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for _, key := range keys {
+			if !yield([]byte(key), nil) {
+				return
+			}
+		}
+	}
+}
+
+func ExampleOpenBytes() {
+	inTemp(func() error {
+		built, err := mmapfilter.Build(context.Background(), "users.mmf", nil, keysOf("alice", "bob"))
+		if err != nil {
+			return err
+		}
+		built.Close()
+
+		// The file may also be a part of the program:
+		//
+		//	//go:embed users.mmf
+		//	var users []byte
+		users, err := os.ReadFile("users.mmf")
+		if err != nil {
+			return err
+		}
+		f, err := mmapfilter.OpenBytes(users, nil)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		fmt.Println(f.ContainsString("alice"), f.ContainsString("carol"))
+		return nil
+	})
+	// Output: true false
+}
+
+// A file of a file system, such as os.DirFS or an embed.FS, is read where it lies: a line for each
+// lookup.
+func ExampleOpenReaderAt() {
+	inTemp(func() error {
+		built, err := mmapfilter.Build(context.Background(), "users.mmf", nil, keysOf("alice", "bob"))
+		if err != nil {
+			return err
+		}
+		built.Close()
+
+		file, err := os.DirFS(".").Open("users.mmf")
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		f, err := mmapfilter.OpenReaderAt(file.(io.ReaderAt), info.Size(), nil)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		fmt.Println(f.ContainsString("alice"), f.ContainsString("carol"))
+		fmt.Println(f.Err()) // nil: the answers are those of one file
+		return nil
+	})
+	// Output:
+	// true false
+	// <nil>
+}
+
 func ExampleFollow() {
 	inTemp(func() error {
 		blocked, err := mmapfilter.Follow("blocked.mmf", &mmapfilter.OpenOptions{WaitForFile: true})

@@ -3,6 +3,8 @@ package mmapfilter
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"io/fs"
 	"runtime"
 	"slices"
@@ -122,11 +124,14 @@ type openFile struct {
 	looks      layout.Looks // the table
 	view       layout.View
 	checked    bool
-	mapping    *osfile.Mapping // nil if the filter is a copy in the heap
+	mapping    *osfile.Mapping // nil if the filter is a copy in the heap, or from bytes or a reader
+	data       []byte          // of mapping, or of OpenBytes; nil in a copy in the heap, or from a reader
+	lines      *lines          // where the lines are read, in a filter from a reader; otherwise nil
+	file       io.Closer       // of OpenReaderAt's reader, if the filter is to close it; otherwise nil
 	residency  Residency
 	progress   func(done, total int64) // OpenOptions.Progress
 	superblock *layout.Superblock      // as of opening
-	info       fs.FileInfo             // as of opening; nil if the filter was opened for writing
+	info       fs.FileInfo             // as of opening; nil if the filter was opened for writing, or not from a path
 	geometry   layout.Geometry
 	fileBytes  int64
 	warning    string // see Stats.Warning
@@ -165,16 +170,23 @@ func (o *openFile) release() {
 	if o.mapping != nil {
 		o.mapping.Release()
 	}
+	if o.file != nil {
+		o.file.Close()
+	}
 	runtime.KeepAlive(o)
 }
 
 // Err returns the error that limits the filter, or nil: [ErrFailed], with its cause,
 // once a write has failed; the first fault met by a lookup with [OpenOptions.Checked],
-// as a [*CorruptError]; [ErrSuperseded]; or [ErrNeedsRecovery] if the file is served unrecovered
+// as a [*CorruptError]; [ErrSuperseded], for which a filter from [OpenReaderAt] reads 64 bytes; the
+// first error of its reader; or [ErrNeedsRecovery] if the file is served unrecovered
 // (see [OpenOptions.ServeUnrecovered]). After Close it is [ErrClosed].
 func (f *Filter) Err() error {
 	switch o := f.open.Load(); {
 	case o != nil:
+		if o.lines != nil {
+			o.lines.check()
+		}
 		return o.err()
 	case f.waiting && !f.closed.Load():
 		return fs.ErrNotExist
@@ -211,6 +223,11 @@ func (o *openFile) err() error {
 	if e := o.fault.Load(); e != nil {
 		return e
 	}
+	if o.lines != nil {
+		if err := o.lines.err(); err != nil {
+			return err
+		}
+	}
 	if o.superseded() {
 		return about("open", o.path, ErrSuperseded)
 	}
@@ -224,11 +241,7 @@ func (o *openFile) err() error {
 func (o *openFile) superseded() bool {
 	epoch := uint64(0)
 	if o.work == nil {
-		var mapped []byte
-		if o.mapping != nil {
-			mapped = o.mapping.Data
-		}
-		osfile.Catch(mapped, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
+		osfile.Catch(o.data, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
 	}
 	runtime.KeepAlive(o) // keeps it mapped until here
 	return epoch == layout.Superseded
@@ -257,9 +270,9 @@ func (o *openFile) len() uint64 {
 // cannot be read.
 func (o *openFile) newest() *layout.Superblock {
 	newest := o.superblock
-	if o.mapping != nil {
-		osfile.Catch(o.mapping.Data, func() {
-			if _, sb, _, err := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime])); err == nil {
+	if o.data != nil {
+		osfile.Catch(o.data, func() {
+			if _, sb, _, err := layout.Newest(slices.Clone(o.data[:layout.OffRuntime])); err == nil {
 				newest = sb
 			}
 		})
@@ -289,6 +302,9 @@ func (f *Filter) Normalisation() string {
 func (f *Filter) growthErr(o *openFile) error {
 	if !o.superblock.KeepsHashes() {
 		return nil
+	}
+	if o.work == nil && o.info == nil {
+		return fmt.Errorf("%w: the filter was not opened from a path, and they are beside its file", ErrNoHashes)
 	}
 	if o.work == nil {
 		for sb := *o.newest(); ; {

@@ -27,6 +27,7 @@ import (
 // not". Use [Follower.Filter].
 type Follower struct {
 	path string // absolute: the working directory may change
+	fsys fs.FS  // that has the path; nil for the file system of the machine
 	opts OpenOptions
 
 	// filter is the newest filter. A lookup loads the pointer once. The follower does not close an
@@ -113,7 +114,7 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 // followShard follows a file for a set, which calls Refresh. If the file cannot be opened, the
 // follower waits for another one.
 func followShard(s bridge.ShardFile) *Follower {
-	f := &Follower{path: s.Path, opts: *s.Opts.(*OpenOptions), wake: s.Wake, life: s.Life, fits: s.Fits}
+	f := &Follower{fsys: s.FS, path: s.Path, opts: *s.Opts.(*OpenOptions), wake: s.Wake, life: s.Life, fits: s.Fits}
 	f.begin()
 	return f
 }
@@ -147,7 +148,7 @@ func (f *Follower) open() (*Filter, error) {
 		if err := context.Cause(f.life); err != nil {
 			return nil, err
 		}
-		next, err := OpenReadOnly(f.path, &f.opts)
+		next, err := openIn(f.fsys, f.path, &f.opts)
 		if err != nil {
 			return nil, err
 		}

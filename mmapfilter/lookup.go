@@ -52,6 +52,9 @@ func (o *openFile) lookUp(hash uint64) bool {
 	if o.work != nil {
 		return o.work.Writer.Contains(hash) || o.work.Writer.Unsure()
 	}
+	if o.lines != nil {
+		return o.lines.contains(hash)
+	}
 	found := layout.Contains(o.looks, &o.view, hash)
 	if found {
 		o.notice()
@@ -65,8 +68,9 @@ func (o *openFile) lookUp(hash uint64) bool {
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
 	o := f.open.Load() // load once: a Close must not divide a batch
-	hashes := hashParts.Get().(*hashPart)
-	defer hashParts.Put(hashes)
+	part := hashParts.Get().(*hashPart)
+	defer hashParts.Put(part)
+	hashes := o.part(part, len(keys))
 	for len(keys) > 0 {
 		n := min(len(keys), len(hashes))
 		for i, key := range keys[:n] {
@@ -88,8 +92,9 @@ func (f *Filter) containsHashes(o *openFile, hashes []uint64, found []bool) {
 		o.containsAll(hashes, found)
 		return
 	}
-	own := hashParts.Get().(*hashPart)
-	defer hashParts.Put(own)
+	part := hashParts.Get().(*hashPart)
+	defer hashParts.Put(part)
+	own := o.part(part, len(hashes))
 	for len(hashes) > 0 {
 		n := min(len(hashes), len(own))
 		for i, h := range hashes[:n] {
@@ -106,6 +111,15 @@ func (f *Filter) containsHashes(o *openFile, hashes []uint64, found []bool) {
 
 // A hashPart is the memory for the hashes of a part of a batch.
 type hashPart [layout.LookupPart]uint64
+
+// part returns memory for the hashes of a part of a batch of n keys. The lines of a reader are read for
+// the whole batch, so that as many as possible are read together.
+func (o *openFile) part(part *hashPart, n int) []uint64 {
+	if o != nil && o.lines != nil && n > len(part) {
+		return make([]uint64, n)
+	}
+	return part[:]
+}
 
 var hashParts = sync.Pool{New: func() any { return new(hashPart) }}
 
@@ -131,13 +145,17 @@ func (o *openFile) lookUpAll(hashes []uint64, found []bool) {
 		o.work.Writer.ContainsAll(hashes, found)
 		return
 	}
+	if o.lines != nil {
+		o.lines.containsAll(hashes, found)
+		return
+	}
 	layout.ContainsHashes(o.looks, &o.view, hashes, found)
 	o.notice()
 }
 
 // unknown reports whether the filter cannot tell what it holds (C1).
 func (o *openFile) unknown() bool {
-	return o.unrecovered || o.work != nil && o.work.Writer.Unsure()
+	return o.unrecovered || o.work != nil && o.work.Writer.Unsure() || o.lines != nil && o.lines.replaced.Load()
 }
 
 // notice has the follower of the file look at its path at once, if another file has taken the place
@@ -160,11 +178,11 @@ func sayMaybe(found []bool) {
 
 // catch runs a lookup, keeps the error if it faults, and reports whether it did.
 func (o *openFile) catch(lookup func()) (faulted bool) {
-	if o.mapping == nil {
+	if o.data == nil {
 		lookup()
 		return false
 	}
-	fault := osfile.Catch(o.mapping.Data, lookup)
+	fault := osfile.Catch(o.data, lookup)
 	if fault == nil {
 		return false
 	}

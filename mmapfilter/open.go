@@ -131,7 +131,7 @@ func (f *Filter) lookIn(o *openFile) {
 		return
 	}
 	table := o.table
-	if o.work != nil || o.checked {
+	if o.work != nil || o.checked || o.lines != nil {
 		table = nil
 	}
 	own := layout.NewDirect(table, &o.view, &f.hash, o.contains)
@@ -210,7 +210,7 @@ func (o *openFile) adopt(m *osfile.Mapping, f *os.File, opts *OpenOptions) error
 		}
 		return err
 	}
-	o.mapping = m
+	o.mapping, o.data = m, m.Data
 	o.view = layout.NewView(recovery.Words(m.Data[layout.OffRuntime:layout.OffRegion+o.geometry.RegionBytes]), o.geometry)
 	if o.work == nil {
 		// Unmap only after the last lookup that may use the memory has let go of o.

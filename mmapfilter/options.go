@@ -21,6 +21,8 @@ const (
 	defaultRate           = 0.01
 	defaultMemoryBudget   = 256 << 20
 	defaultCommitInterval = time.Second
+	defaultReadSize       = 4096
+	maxReadSize           = 1 << 30
 
 	// budgetPerWorker is room for a thousand buffers, one per partition: with fewer partitions, the
 	// partition that a worker sorts would exceed the budget.
@@ -308,6 +310,10 @@ type OpenOptions struct {
 	// items are checked. A file that a writer has open cannot be verified, and is used as it is.
 	// Kept hashes are not compared. Later damage to a file in use is not noticed.
 	VerifyBeforeSwitch bool
+	// ReadSize is how many bytes a batch of lookups in a filter of [OpenReaderAt] reads at once: lines
+	// that are within so many bytes are read together, with what is between them. 0 means 4,096. A
+	// larger one makes sense where a read costs much, whatever its size. Single lookups read 64 bytes.
+	ReadSize int64
 	// Progress, if not nil, is called while ResidencyPopulate, ResidencyLock, ResidencyHeap or
 	// [Filter.Warm] reads the file, with the bytes read so far and the total.
 	Progress func(done, total int64)
@@ -320,6 +326,9 @@ func (o *OpenOptions) Validate() error {
 	}
 	if int(o.Residency) >= len(residencyNames) {
 		return optionError("Residency", "%d is unknown", o.Residency)
+	}
+	if o.ReadSize < 0 || o.ReadSize > maxReadSize {
+		return optionError("ReadSize", "%d is not between 0 and %d", o.ReadSize, maxReadSize)
 	}
 	return validateLog(o.LogBytes)
 }

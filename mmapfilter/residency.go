@@ -84,8 +84,9 @@ func (o *openFile) heedWriter() {
 // [OpenOptions.Progress] is called with the progress. A file that is larger than the memory does not
 // stay in memory.
 //
-// The errors are the error of the context; [ErrClosed], also for the filter of a file that a
-// [Follower] no longer uses; and [ErrCorrupt] if the file cannot be read.
+// The errors are the error of the context; errors.ErrUnsupported for a filter from [OpenReaderAt],
+// which keeps nothing; [ErrClosed], also for the filter of a file that a [Follower] no longer uses;
+// and [ErrCorrupt] if the file cannot be read.
 func (f *Filter) Warm(ctx context.Context) error {
 	for {
 		o := f.open.Load()
@@ -99,7 +100,10 @@ func (f *Filter) Warm(ctx context.Context) error {
 }
 
 func (o *openFile) warm(ctx context.Context) error {
-	if err := ctx.Err(); err != nil || o.mapping == nil { // ResidencyHeap
+	if o.lines != nil {
+		return about("warm", o.path, errors.ErrUnsupported) // nothing is kept
+	}
+	if err := ctx.Err(); err != nil || o.mapping == nil { // ResidencyHeap, or OpenBytes
 		return err
 	}
 	if o.released.Load() {

@@ -58,16 +58,19 @@ type Stats struct {
 	Seed          uint64 `json:"-"`
 	Normalisation string `json:"normalisation"` // see Options.Normalisation
 	Kernel        string `json:"kernel"`        // instruction set for batches of lookups: "avx512", "avx2" or "go"
-	Residency     string `json:"residency"`
+	Residency     string `json:"residency"`     // "heap" also of OpenBytes, "reader" of OpenReaderAt
 }
 
 // sampledLines is how many lines Stats samples: the share of second lines then has a
 // standard error of about 0.005.
 const sampledLines = 1024
 
-// Stats describes the filter. It samples up to 1,024 lines across the file, which takes a while
-// if the file is not in memory; a fault in one of these lines leaves the estimates at zero. On
-// Linux it also asks the system which pages of the file are in memory.
+// sampledRun is how many of them follow one another if each read takes long: as many as one read has.
+const sampledRun = 64
+
+// Stats describes the filter. It samples up to 1,024 lines across the file, which takes a while if the
+// file is not in memory, and 16 reads if it is that of a reader; a fault in one of these lines leaves
+// the estimates at zero. On Linux it also asks the system which pages of the file are in memory.
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
 	switch {
@@ -112,6 +115,9 @@ func (f *Filter) Stats() Stats {
 	if s.Len > 0 {
 		s.BitsPerKey = float64(s.FileBytes) * 8 / float64(s.Len)
 	}
+	if o.lines != nil {
+		s.Residency = "reader"
+	}
 	sample := func() {
 		s.EstimatedRate, s.SecondProbeRate = o.sampleRates()
 		if o.work == nil {
@@ -126,7 +132,7 @@ func (f *Filter) Stats() Stats {
 	if n, err := o.mapping.Resident(); err == nil {
 		s.ResidentBytes = n
 	}
-	osfile.Catch(o.mapping.Data, sample)
+	osfile.Catch(o.data, sample)
 	return s
 }
 
@@ -147,13 +153,25 @@ func (o *openFile) writerStats(s *Stats) {
 }
 
 // sampleRates estimates the false-positive rate and the share of second lines from lines spread
-// evenly over the file.
+// evenly over the file, or, if a reader has it, from runs of lines.
 func (o *openFile) sampleRates() (rate, second float64) {
-	n := min(o.geometry.Lines, sampledLines)
-	var l layout.Line
+	n, run := min(o.geometry.Lines, sampledLines), uint64(1)
+	if o.lines != nil {
+		run = sampledRun
+	}
+	numbers, at := make([]uint64, n), o.view.At
 	for i := range n {
-		line := i * o.geometry.Lines / n
-		layout.Load(o.table, o.view.Region, line, &l)
+		numbers[i] = i/run*run*o.geometry.Lines/n + i%run
+	}
+	if o.lines != nil {
+		f := o.lines.fetch()
+		defer o.lines.put(f)
+		if at = f.at; !f.have(numbers) {
+			return 0, 0
+		}
+	}
+	for _, line := range numbers {
+		l := layout.LineFrom(o.table, at, line)
 		met := o.table.Probe(&l, line)
 		rate += met.Rate / float64(n)
 		second += met.Second / float64(n)
@@ -204,6 +222,9 @@ func (o *openFile) writer() (alive, died bool) {
 
 // named reports whether the file is the one at the path.
 func (o *openFile) named() bool {
+	if o.info == nil {
+		return false
+	}
 	info, err := os.Stat(o.path)
-	return err == nil && o.info != nil && os.SameFile(o.info, info)
+	return err == nil && os.SameFile(o.info, info)
 }

@@ -122,7 +122,7 @@ func stillNamed(path string, head *osfile.Head) error {
 }
 
 // stillSame returns ErrBusy if a writer changed the file since its head was read.
-func stillSame(f *os.File, head *osfile.Head) error {
+func stillSame(f io.ReaderAt, head *osfile.Head) error {
 	var again [layout.OffRuntime]byte
 	if _, err := f.ReadAt(again[:], 0); err == io.EOF {
 		return nil // cut short: damage that has already been found

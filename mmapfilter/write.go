@@ -219,7 +219,13 @@ func (f *Filter) Count(key []byte) uint64 {
 const unknownCount = writer.Unknown
 
 func (o *openFile) count(hash uint64) uint64 {
-	n, ok := layout.Count(o.table, o.view.At, hash)
+	var n uint64
+	var ok bool
+	if o.lines != nil {
+		n, ok = o.lines.count(hash)
+	} else {
+		n, ok = layout.Count(o.table, o.view.At, hash)
+	}
 	if !ok {
 		return unknownCount
 	}

@@ -18,8 +18,8 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 		}
 		return
 	}
-	if st.written.Load() {
-		st.containsWritten(keys, found)
+	if st.apart.Load() {
+		st.containsApart(keys, found)
 		return
 	}
 	scratch := setHashes.Get().(*[layout.LookupPart]uint64)
@@ -34,10 +34,11 @@ func (s *Set) ContainsBatch(keys [][]byte, found []bool) {
 	}
 }
 
-// containsWritten is ContainsBatch while shards are open for writing. Their keys are looked up shard
-// by shard, since pending words of a shard are not in its table. The keys of all other shards are
-// looked up together.
-func (st *setState) containsWritten(keys [][]byte, found []bool) {
+// containsApart is ContainsBatch while shards are open for writing, and in a set of OpenFS. Keys of
+// such shards are looked up shard by shard: pending words of a shard are not in its table, and a
+// shard that is read line by line reads neighbours together. The keys of all other shards are looked up
+// together.
+func (st *setState) containsApart(keys [][]byte, found []bool) {
 	p := parts.Get().(*part)
 	defer parts.Put(p)
 	for len(keys) > 0 {
@@ -46,7 +47,7 @@ func (st *setState) containsWritten(keys [][]byte, found []bool) {
 		for i, key := range some {
 			h := st.hash.Hash(key)
 			number := ShardOf(h, len(st.shards))
-			if st.shards[number].writer.Load() != nil {
+			if sh := st.shards[number]; sh.writer.Load() != nil || sh.set.fsys != nil {
 				p.add(number, h, i)
 			} else {
 				p.addOther(h, i)

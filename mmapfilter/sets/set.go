@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ import (
 // Like a [mmapfilter.Follower], and for the same reason, a Set has no lookups by hash.
 type Set struct {
 	path    string // absolute: the working directory may change
+	fsys    fs.FS  // that has the files, if not the file system of the machine; then path is a name there
 	opts    mmapfilter.OpenOptions
 	follows bool
 
@@ -54,6 +56,12 @@ func Open(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.open(path)
+}
+
+// open opens a set that does not follow. Errors call it path.
+func (s *Set) open(path string) (*Set, error) {
+	s.direct.Store(maybe)
 	s.opts.VerifyBeforeSwitch = false
 	st, err := s.read(nil)
 	if err != nil {
@@ -61,6 +69,23 @@ func Open(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	}
 	s.use(st)
 	return s, nil
+}
+
+// OpenFS is [Open] for a set in a file system such as an embed.FS or os.DirFS(dir): name is that of the
+// manifest. (A function of package mmapfilter for it would be named OpenSetFS. There is none, since that
+// package does not know this one.) A shard that can be read at any offset is opened as by
+// [mmapfilter.OpenReaderAt], and any other is read into memory. Nothing can be written to the set.
+func OpenFS(fsys fs.FS, name string, opts ...*mmapfilter.OpenOptions) (*Set, error) {
+	s := &Set{fsys: fsys, path: name, poll: poll.New()}
+	for _, o := range opts {
+		if err := o.Validate(); err != nil {
+			return nil, err
+		}
+		if o != nil {
+			s.opts = *o
+		}
+	}
+	return s.open(name)
 }
 
 // Follow is Open, and switches to another manifest that appears at path, and to a file that takes the
@@ -129,14 +154,7 @@ func about(op, path string, err error) error {
 // read reads the manifest. It takes over the shards that old names as well. With
 // OpenOptions.VerifyBeforeSwitch the others are opened and verified.
 func (s *Set) read(old *setState) (*setState, error) {
-	info, err := os.Stat(s.path) // before it is opened: opening a pipe would wait for a writer
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: s.path, Err: errors.New("not a regular file")}
-	}
-	data, err := os.ReadFile(s.path)
+	info, data, err := s.readManifest()
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +163,7 @@ func (s *Set) read(old *setState) (*setState, error) {
 		return nil, err
 	}
 	st := &setState{manifest: m, info: info, hash: layout.NewHasher(uint64(m.Seed))}
+	st.apart.Store(s.fsys != nil)
 	st.lookups = layout.NewShards(len(m.Shards), &st.hash)
 	for i := range m.Shards {
 		sh := s.shard(old, m, i)
@@ -158,6 +177,22 @@ func (s *Set) read(old *setState) (*setState, error) {
 		}
 	}
 	return st, nil
+}
+
+// readManifest reads the manifest, and describes its file.
+func (s *Set) readManifest() (info fs.FileInfo, data []byte, err error) {
+	if s.fsys != nil {
+		data, err = fs.ReadFile(s.fsys, s.path)
+		return nil, data, err
+	}
+	if info, err = os.Stat(s.path); err != nil { // before it is opened: opening a pipe would wait for a writer
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, &fs.PathError{Op: "open", Path: s.path, Err: errors.New("not a regular file")}
+	}
+	data, err = os.ReadFile(s.path)
+	return info, data, err
 }
 
 // verify opens and verifies the shards that old does not have, so that later lookups need not open
@@ -179,10 +214,14 @@ func (s *Set) shard(old *setState, m *manifest, i int) *setShard {
 		old.manifest.Shards[i].File == m.Shards[i].File && old.manifest.Shards[i].Identity == m.Shards[i].Identity {
 		return old.shards[i]
 	}
+	file := path.Join(path.Dir(s.path), m.Shards[i].File)
+	if s.fsys == nil {
+		file = filepath.Join(filepath.Dir(s.path), filepath.FromSlash(m.Shards[i].File))
+	}
 	return &setShard{
 		set:    s,
 		number: i,
-		path:   filepath.Join(filepath.Dir(s.path), filepath.FromSlash(m.Shards[i].File)),
+		path:   file,
 		want:   shardHead{layout.Shard{Number: uint32(i), Count: uint32(len(m.Shards))}, uint64(m.Seed), uint64(m.Shards[i].Identity)},
 	}
 }

@@ -45,7 +45,7 @@ type setState struct {
 	hash     layout.Hasher
 	shards   []*setShard
 	lookups  *layout.Shards
-	written  atomic.Bool // a shard is open for writing
+	apart    atomic.Bool // a batch looks up the keys of some shards apart from others: see containsApart
 }
 
 // findLate makes each lookup in a shard first ask the shard for its filter. This is needed until the
@@ -106,7 +106,7 @@ func (sh *setShard) get() *mmapfilter.Filter {
 	}
 	opts := sh.set.opts
 	opts.WaitForFile = false // a set that waits for a manifest does not wait for shards
-	follower := bridge.Follow(bridge.ShardFile{Path: sh.path, Opts: &opts, Wake: sh.set.poll.Wake(), Life: sh.set.poll.Life, Fits: sh.fits})
+	follower := bridge.Follow(bridge.ShardFile{FS: sh.set.fsys, Path: sh.path, Opts: &opts, Wake: sh.set.poll.Wake(), Life: sh.set.poll.Life, Fits: sh.fits})
 	sh.reader.Store(follower.(*mmapfilter.Follower))
 	return sh.filter()
 }
@@ -230,7 +230,7 @@ func (sh *setShard) openForWriting(st *setState) error {
 	old := sh.filter()
 	sh.writer.Store(f)
 	sh.reader.Store(nil)
-	st.written.Store(true)
+	st.apart.Store(true)
 	st.findLate(sh.number)
 	release(old)
 	return nil

@@ -17,10 +17,10 @@ import (
 // process at a time may have each shard. A shard that is open for writing has a log of its own, and
 // is recovered on its own.
 //
-// The manifest is not written again: it still names the files, and the [Set.Len] of a set that has
-// not opened a shard still counts the items that the shard had at first. A set that follows cannot
-// write: the error is [mmapfilter.ErrReadOnly]. Other errors are those of [mmapfilter.Open], as a
-// [*ShardError]; then the shards before the failed one are open.
+// The manifest is not written again: it still names the files, and the [Set.Len] of a set that has not
+// opened a shard still counts the items that the shard had at first. A set that follows, or of
+// [OpenFS], cannot write: the error is [mmapfilter.ErrReadOnly]. Other errors are those of
+// [mmapfilter.Open], as a [*ShardError]; then the shards before the failed one are open.
 func (s *Set) OpenShards(shards ...int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +28,7 @@ func (s *Set) OpenShards(shards ...int) error {
 	if st == nil {
 		return mmapfilter.ErrClosed
 	}
-	if s.follows {
+	if s.follows || s.fsys != nil {
 		return mmapfilter.ErrReadOnly
 	}
 	if len(shards) == 0 {

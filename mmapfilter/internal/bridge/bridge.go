@@ -6,6 +6,7 @@ package bridge
 
 import (
 	"context"
+	"io/fs"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
@@ -44,6 +45,7 @@ var Of func(filter any) Filter
 
 // A ShardFile is a file that a set follows.
 type ShardFile struct {
+	FS   fs.FS // that has the file; nil for the file system of the machine
 	Path string
 	Opts any                               // *mmapfilter.OpenOptions
 	Wake chan<- struct{}                   // where lookups ask for a look (R6)

@@ -1,0 +1,203 @@
+package mmapfilter
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+// OpenBytes opens a filter for lookups that is in memory: the bytes of a sealed or clean file, as an
+// embed directive, a download or a mapping of the caller has them. It looks in b itself, which must
+// not change until the last lookup has ended, unless a writer in another process changes the mapped
+// file. Lookups are as fast as in a file that [OpenReadOnly] has mapped. Only if b does not begin at a
+// multiple of 8 bytes in memory, as a part of another slice may not, OpenBytes copies it.
+//
+// Methods that write return [ErrReadOnly]. Of the options, Checked alone has a meaning, and only if b
+// is a mapping.
+//
+// The errors are [ErrCorrupt], [ErrVersion], and [ErrNeedsRecovery] if b is a copy of a file that a
+// writer has open, or had when it died. A log beside the file is not known.
+func OpenBytes(b []byte, opts *OpenOptions) (*Filter, error) { return openBytes("bytes", b, opts) }
+
+// openBytes is OpenBytes, with what errors call the bytes.
+func openBytes(name string, b []byte, opts *OpenOptions) (*Filter, error) {
+	o, _, err := openAtRest(name, b, int64(len(b)), opts)
+	if err != nil {
+		return nil, err
+	}
+	o.residency = ResidencyHeap
+	words := b[layout.OffRuntime : layout.OffRegion+o.geometry.RegionBytes]
+	if recovery.Address(words)%8 == 0 {
+		o.data = b
+	} else {
+		aligned := recovery.Bytes(make([]uint64, len(words)/8))
+		copy(aligned, words)
+		words = aligned
+	}
+	o.view = layout.NewView(recovery.Words(words), o.geometry)
+	return newFilter(o), nil
+}
+
+// OpenReaderAt opens a filter for lookups that lies where only reads of parts of it are possible, such
+// as an object store: a sealed or clean file of size bytes (rule R7). It reads the first 32 KiB, with
+// one read. Then a lookup of an absent key reads 64 bytes, at most 1.1 times on average (C4); nothing
+// is kept. [Filter.ContainsBatch] reads its lines in the order of the file, and neighbours together:
+// see [OpenOptions.ReadSize]. [Filter.Stats] reads 64 KiB of lines. Package httpfile has an
+// io.ReaderAt for URLs.
+//
+// If a read fails or ends early, the answer is "maybe", [Filter.Err] is the first such error, and
+// later lookups read again. A filter whose reader has another file than at opening, or one that a
+// writer has changed, is [ErrSuperseded]: from then on it answers "maybe" to every key. It finds that
+// out at the end of each batch, once in 128 single lookups, and in Err; or at once, if the error of a
+// read is ErrSuperseded. So if Err returns nil, all answers before were those of one file.
+//
+// Methods that write return [ErrReadOnly]. Close does not close r. Several goroutines may call r.ReadAt
+// at the same time.
+//
+// The errors are those of [OpenBytes] and of r.
+func OpenReaderAt(r io.ReaderAt, size int64, opts *OpenOptions) (*Filter, error) {
+	return openReader(nameOf(r), r, size, opts)
+}
+
+// openReader is OpenReaderAt, with what errors call the reader.
+func openReader(name string, r io.ReaderAt, size int64, opts *OpenOptions) (*Filter, error) {
+	head := make([]byte, min(max(size, 0), layout.OffRegion))
+	if _, err := readFull(r, head, 0); err != nil {
+		return nil, about("read", name, err)
+	}
+	o, slot, err := openAtRest(name, head, size, opts)
+	if err != nil {
+		return nil, err
+	}
+	words := recovery.Words(head[layout.OffRuntime:])
+	o.view = layout.ViewOf(nil, words[layout.RuntimeWords:], words[:layout.RuntimeWords])
+	o.lines = &lines{name: name, r: r, table: o.table, view: o.view, atOnce: defaultReadSize}
+	if opts != nil && opts.ReadSize != 0 {
+		o.lines.atOnce = opts.ReadSize
+	}
+	spare := &o.lines.spare
+	spare.off = int64(layout.SpareSlot(head, slot)) * layout.SuperblockBytes
+	copy(spare.began[:], head[spare.off:])
+	return newFilter(o), nil
+}
+
+// openAtRest opens a file of size bytes that no writer has open. head is its first bytes, or all; slot
+// is which of the superblocks there counts.
+func openAtRest(name string, head []byte, size int64, opts *OpenOptions) (o *openFile, slot int, err error) {
+	if err := opts.Validate(); err != nil {
+		return nil, 0, err
+	}
+	h, err := osfile.HeadOf(head, size)
+	if err == nil && h.Superblock.State() == layout.Live {
+		err = ErrNeedsRecovery
+	}
+	if err != nil {
+		return nil, 0, about("open", name, err)
+	}
+	o = newOpenFile(name, h, opts.withDefaults())
+	o.path = name
+	return o, h.Slot, nil
+}
+
+// nameOf returns what errors call a reader.
+func nameOf(r io.ReaderAt) string {
+	if r, ok := r.(interface{ Name() string }); ok { // as an *os.File has
+		return r.Name()
+	}
+	return "reader"
+}
+
+// openIn opens a file of fsys; if that is nil, of the file system of the machine. Close closes the
+// file. One that has no ReadAt is read into memory.
+func openIn(fsys fs.FS, name string, opts *OpenOptions) (*Filter, error) {
+	if fsys == nil {
+		return OpenReadOnly(name, opts)
+	}
+	file, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		file.Close()
+		return nil, about("open", name, err)
+	}
+	if r, ok := file.(io.ReaderAt); ok {
+		f, err := openReader(name, r, info.Size(), opts)
+		if err != nil {
+			file.Close()
+			return nil, err
+		}
+		f.open.Load().file = file
+		return f, nil
+	}
+	all, err := io.ReadAll(file)
+	file.Close()
+	if err != nil {
+		return nil, about("read", name, err)
+	}
+	return openBytes(name, all, opts)
+}
+
+// VerifyReaderAt is [Verify] for a file that an io.ReaderAt has. It reads all of it into memory. Kept
+// hashes are not compared.
+func VerifyReaderAt(ctx context.Context, r io.ReaderAt, size int64, progress ...func(done, total int64)) (Report, error) {
+	report, err := verifyReader(ctx, r, max(size, 0), func(done int64) {
+		for _, report := range progress {
+			if report != nil {
+				report(done, size)
+			}
+		}
+	})
+	if err != nil {
+		return report, about("verify", nameOf(r), err)
+	}
+	return report, nil
+}
+
+func verifyReader(ctx context.Context, r io.ReaderAt, size int64, progress func(done int64)) (Report, error) {
+	report := Report{FileBytes: size}
+	var head *osfile.Head
+	var data []byte // it grows with what has been read, since the size may be wrong
+	for off := int64(0); head == nil || off < size; off = int64(len(data)) {
+		if err := context.Cause(ctx); err != nil {
+			return report, err
+		}
+		n := int(min(size-off, verifyAtOnce))
+		data = slices.Grow(data, n)[:len(data)+n]
+		if _, err := readFull(r, data[off:], off); err != nil {
+			return report, err
+		}
+		var err error
+		if head == nil {
+			if head, err = osfile.HeadOf(data, size); err == nil && head.Superblock.State() == layout.Live {
+				err = ErrNeedsRecovery
+			}
+		}
+		if err != nil {
+			return report, err
+		}
+		progress(int64(len(data)))
+	}
+	found, err := build.Verify(ctx, "", head, data, func(int64, int64) {})
+	if err := stillSame(r, head); err != nil {
+		return Report(found), err
+	}
+	if err == nil && len(found.Damage) > 0 {
+		err = found.Damage[0]
+	}
+	return Report(found), err
+}
+
+// verifyAtOnce is how many bytes VerifyReaderAt reads with one read.
+const verifyAtOnce = 4 << 20

@@ -1,0 +1,269 @@
+package mmapfilter
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// lines look hashes up in a file that only an io.ReaderAt has (R7). Runtime page and stash are in
+// memory, since they are read at opening; the blocks of the region are read as lookups need them, and
+// not kept.
+type lines struct {
+	name    string // of the reader, for errors
+	r       io.ReaderAt
+	table   layout.Table
+	view    layout.View // without a region
+	atOnce  int64       // OpenOptions.ReadSize
+	spare   spareSlot
+	lookups atomic.Uint64 // single ones whose answer was "certainly not"
+
+	failed   atomic.Pointer[error] // the first error of r
+	replaced atomic.Bool           // r has another file than at opening
+}
+
+// A spareSlot tells whether a file is still the one that was opened. The next superblock of its writer
+// would be stored there, and the superblocks of another file have another UUID, or generation.
+type spareSlot struct {
+	off   int64
+	began [layout.LineBytes]byte // as of opening; it has the generation and the UUID
+}
+
+// checkEvery is how many single lookups, of those that find nothing, read the spare slot once: often
+// enough to notice another file soon, and so seldom that it adds less than one read in a hundred.
+const checkEvery = 128
+
+// inMemory is how many keys of a batch are looked up at once. Their blocks take 64 bytes each, and what
+// is read between them.
+const inMemory = 1 << 16
+
+// contains looks one hash up.
+func (l *lines) contains(hash uint64) bool {
+	if l.replaced.Load() {
+		return true
+	}
+	f := l.fetch()
+	defer l.put(f)
+	f.hashes, f.found = append(f.hashes, hash), append(f.found, false)
+	f.lookUp()
+	return f.found[0] || l.replaced.Load() || l.lookups.Add(1)%checkEvery == 0 && l.check() != nil
+}
+
+// containsAll looks a batch up, and checks that it was all of one file.
+func (l *lines) containsAll(hashes []uint64, found []bool) {
+	order := make([]int, len(hashes))
+	for i := range order {
+		order[i] = i
+	}
+	// The top bits of a hash choose the home line, so blocks of neighbours are looked up together.
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(hashes[a], hashes[b]) })
+	for part := range slices.Chunk(order, inMemory) {
+		f := l.fetch()
+		for _, i := range part {
+			f.hashes, f.found = append(f.hashes, hashes[i]), append(f.found, false)
+		}
+		f.lookUp()
+		for k, i := range part {
+			found[i] = f.found[k]
+		}
+		l.put(f)
+	}
+	if l.check() != nil {
+		sayMaybe(found)
+	}
+}
+
+// count is openFile.count.
+func (l *lines) count(hash uint64) (items uint64, ok bool) {
+	f := l.fetch()
+	defer l.put(f)
+	for {
+		items, ok = layout.Count(l.table, f.at, hash)
+		if len(f.wanted) == 0 {
+			return items, ok && !f.missed && !l.replaced.Load()
+		}
+		f.read()
+	}
+}
+
+// check reads the spare slot, and returns why what has been read may not be of the file that was opened.
+func (l *lines) check() error {
+	if l.replaced.Load() {
+		return ErrSuperseded
+	}
+	var now [layout.LineBytes]byte
+	_, err := l.readAt(now[:], l.spare.off)
+	if err == nil && now != l.spare.began {
+		l.replaced.Store(true)
+		err = ErrSuperseded
+	}
+	return err
+}
+
+// readAt fills b from the reader and returns how much of it is good. Short reads are errors.
+func (l *lines) readAt(b []byte, off int64) (n int, err error) {
+	if n, err = readFull(l.r, b, off); err != nil {
+		if errors.Is(err, ErrSuperseded) { // the reader itself can tell
+			l.replaced.Store(true)
+		}
+		err = about("read", l.name, err)
+		l.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// readFull fills b, or returns an error and how many bytes are good.
+func readFull(r io.ReaderAt, b []byte, off int64) (n int, err error) {
+	n, err = r.ReadAt(b, off)
+	switch {
+	case n == len(b):
+		return n, nil
+	case n < 0 || n > len(b):
+		return 0, errors.New("the reader says that it has read more than there is room for")
+	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return n, &CorruptError{Region: layout.RegionFile, Offset: off + int64(n), Rule: "F6", What: "the reader ends before the size that it was opened with"}
+	}
+	return n, err
+}
+
+// err returns what limits the filter, or nil.
+func (l *lines) err() error {
+	if l.replaced.Load() {
+		return about("read", l.name, ErrSuperseded)
+	}
+	if err := l.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// A fetch is a number of lookups, and the blocks that have been read for them. A lookup that needs
+// others notes these, and begins again once they are there: so the lookups are those of package
+// layout, and many of them wait for few reads.
+type fetch struct {
+	of     *lines
+	at     func(word uint64) uint64 // word, once for all lookups
+	hashes []uint64
+	found  []bool
+	open   []int                   // numbers of the hashes that are not settled
+	blocks map[uint64]*layout.Line // nil: it could not be read
+	wanted []uint64                // blocks to read next, some of them twice
+	missed bool                    // a lookup needs a block that could not be read
+	buf    []byte
+}
+
+var fetches = sync.Pool{New: func() any {
+	f := &fetch{blocks: make(map[uint64]*layout.Line)}
+	f.at = f.word
+	return f
+}}
+
+func (l *lines) fetch() *fetch {
+	f := fetches.Get().(*fetch)
+	f.of = l
+	return f
+}
+
+// put gives the memory of a fetch back, unless it is that of a large batch.
+func (l *lines) put(f *fetch) {
+	if len(f.hashes) > layout.LookupPart {
+		return
+	}
+	clear(f.blocks)
+	f.of, f.hashes, f.found, f.open, f.wanted, f.missed = nil, f.hashes[:0], f.found[:0], f.open[:0], f.wanted[:0], false
+	fetches.Put(f)
+}
+
+// word returns a word of the file.
+func (f *fetch) word(word uint64) uint64 {
+	if word < layout.WordRegion {
+		return f.of.view.At(word)
+	}
+	block := (word - layout.WordRegion) / layout.BlockWords
+	line, ok := f.blocks[block]
+	switch {
+	case !ok:
+		f.wanted = append(f.wanted, block)
+		return 0
+	case line == nil:
+		f.missed = true
+		return 0
+	}
+	return line[word%layout.BlockWords]
+}
+
+// lookUp settles all hashes. Each round reads the blocks that lookups have met and that are not there:
+// those of home lines first, and then the others. So there are as many rounds as a lookup has blocks.
+func (f *fetch) lookUp() {
+	for i := range f.hashes {
+		f.open = append(f.open, i)
+	}
+	for len(f.open) > 0 {
+		open := f.open
+		f.open = f.open[:0]
+		for _, i := range open {
+			before := len(f.wanted)
+			f.missed = false
+			found := layout.Lookup(f.of.table, f.at, f.hashes[i])
+			if len(f.wanted) > before { // it has looked at zeros
+				f.open = append(f.open, i)
+				continue
+			}
+			f.found[i] = found || f.missed
+		}
+		f.read()
+	}
+}
+
+// read reads the blocks that are wanted, in order: those that are so close together that one read has
+// them, with one read.
+func (f *fetch) read() {
+	slices.Sort(f.wanted)
+	wanted := slices.Compact(f.wanted)
+	for len(wanted) > 0 {
+		first, n := wanted[0], 1
+		for n < len(wanted) && int64(wanted[n]+1-first)*layout.LineBytes <= f.of.atOnce {
+			n++
+		}
+		f.readRun(wanted[:n])
+		wanted = wanted[n:]
+	}
+	f.wanted = f.wanted[:0]
+}
+
+// readRun reads sorted blocks, and what is between them, with one read.
+func (f *fetch) readRun(blocks []uint64) {
+	first := blocks[0]
+	size := int(blocks[len(blocks)-1]+1-first) * layout.LineBytes
+	f.buf = slices.Grow(f.buf[:0], size)[:size]
+	good, _ := f.of.readAt(f.buf, layout.OffRegion+int64(first)*layout.LineBytes) // Err has the error
+	for _, block := range blocks {
+		f.blocks[block] = nil
+		off := int(block-first) * layout.LineBytes
+		if off+layout.LineBytes > good {
+			continue
+		}
+		line := new(layout.Line)
+		for i := range line {
+			line[i] = binary.LittleEndian.Uint64(f.buf[off+8*i:])
+		}
+		f.blocks[block] = line
+	}
+}
+
+// have reads lines, and reports whether it could. Then at has their words.
+func (f *fetch) have(numbers []uint64) bool {
+	for range 2 {
+		for _, line := range numbers {
+			layout.LineFrom(f.of.table, f.at, line)
+		}
+		f.read()
+	}
+	return !f.missed
+}

@@ -1,0 +1,104 @@
+package sets
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// onlyReads is a file system whose files have no ReadAt.
+type onlyReads struct{ fs.FS }
+
+func (s onlyReads) Open(name string) (fs.File, error) {
+	f, err := s.FS.Open(name)
+	return struct{ fs.File }{f}, err
+}
+
+// TestOpenFS covers S4: a set in a file system answers as it does from its path, whatever its files
+// can do.
+func TestOpenFS(t *testing.T) {
+	p := mustPlan(t, mmapfilter.Options{Capacity: 30_000, FalsePositiveRate: 0.01}, 5)
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	path := mustBuild(t, filepath.Join(dir, "sub"), p, numbers(0, 30_000))
+	want := mustOpen(t, path, nil)
+	absent := count(t, want, 30_000, 60_000)
+	name, err := filepath.Rel(dir, path)
+	must(t, err)
+	name = filepath.ToSlash(name)
+	inMemory := fstest.MapFS{}
+	must(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			data, err := fs.ReadFile(os.DirFS(dir), name)
+			inMemory[name] = &fstest.MapFile{Data: data}
+			return err
+		}
+		return err
+	}))
+	for kind, fsys := range map[string]fs.FS{"directory": os.DirFS(dir), "memory": inMemory, "no ReadAt": onlyReads{os.DirFS(dir)}} {
+		s, err := OpenFS(fsys, name)
+		must(t, err)
+		mustHave(t, s, 0, 30_000)
+		if n := count(t, s, 30_000, 60_000); n != absent || s.Len() != 30_000 || s.Cap() != want.Cap() || s.Err() != nil {
+			t.Errorf("%s: %d found, not %d; %d keys, %v", kind, n, absent, s.Len(), s.Err())
+		}
+		if stats := s.Stats(); stats.Opened != 5 || stats.Failed != 0 {
+			t.Errorf("%s: %+v", kind, stats)
+		}
+		for _, err := range []error{s.OpenShards(), s.Insert([]byte("k"))} {
+			if !errors.Is(err, mmapfilter.ErrReadOnly) {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		must(t, s.Close())
+		if !s.ContainsString("absent") {
+			t.Errorf("%s: a closed set says certainly not", kind)
+		}
+	}
+	var e *mmapfilter.OptionError
+	if _, err := OpenFS(inMemory, name, &mmapfilter.OpenOptions{ReadSize: -1}); !errors.As(err, &e) {
+		t.Error(err)
+	}
+	if _, err := OpenFS(inMemory, "none.set", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestOpenFSBadShards covers S4: a shard that is not there, or damaged, or another one, answers "maybe".
+func TestOpenFSBadShards(t *testing.T) {
+	p := mustPlan(t, mmapfilter.Options{Capacity: 3000}, 3)
+	path := mustBuild(t, t.TempDir(), p, numbers(0, 3000))
+	dir := filepath.Dir(path)
+	names := shards(t, path)
+	must(t, os.Remove(names[0]))
+	must(t, os.Truncate(names[1], 100))
+	for _, fsys := range []fs.FS{os.DirFS(dir), onlyReads{os.DirFS(dir)}} {
+		s, err := OpenFS(fsys, filepath.Base(path), nil)
+		must(t, err)
+		mustHave(t, s, 0, 3000)
+		found := make([]bool, 3000)
+		s.ContainsBatch(batch(10_000, 13_000), found)
+		for i, key := range batch(10_000, 13_000) {
+			if shard := ShardOf(p.Hash(key), 3); shard < 2 && !found[i] {
+				t.Fatalf("certainly not, says shard %d", shard)
+			}
+		}
+		if !slices.Contains(found, false) {
+			t.Error("the third shard says maybe to all")
+		}
+		var e *ShardError
+		if err := s.OpenAll(); !errors.As(err, &e) || e.Shard != 0 || !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		if all := s.ShardStats(); !errors.Is(all[1].Err, mmapfilter.ErrCorrupt) || all[2].Err != nil {
+			t.Error(all[1].Err, all[2].Err)
+		}
+		s.Close()
+	}
+}
