@@ -52,7 +52,8 @@ func openBytes(name string, b []byte, opts *OpenOptions) (*Filter, error) {
 // see [OpenOptions.ReadSize]. [Filter.Stats] reads 64 KiB of lines. Package httpfile has an
 // io.ReaderAt for URLs.
 //
-// If a read fails or ends early, the answer is "maybe", [Filter.Err] is the first such error, and
+// If a read fails or ends early, the answer is "maybe", and in a batch so are those that need further
+// reads; [Filter.Err] is the first such error, and
 // later lookups read again. A filter whose reader has another file than at opening, or one that a
 // writer has changed, is [ErrSuperseded]: from then on it answers "maybe" to every key. It finds that
 // out at the end of each batch, once in 128 single lookups, and in Err; or at once, if the error of a

@@ -254,16 +254,15 @@ func TestReaderFails(t *testing.T) {
 	data := image(t, nil, numbers(0, keys))
 	failure := errors.New("no such bucket")
 	for name, c := range map[string]struct {
-		good   int
-		err    error
-		is     error
-		opened bool // a read at opening must not fail
+		good int
+		err  error
+		is   error
 	}{
-		"error":                  {0, failure, failure, true},
-		"error after some bytes": {40, failure, failure, true},
-		"end":                    {0, io.EOF, ErrCorrupt, true},
-		"short":                  {63, nil, ErrCorrupt, true},
-		"short, with an error":   {63, io.ErrUnexpectedEOF, ErrCorrupt, true},
+		"error":                  {0, failure, failure},
+		"error after some bytes": {40, failure, failure},
+		"end":                    {0, io.EOF, ErrCorrupt},
+		"short":                  {63, nil, ErrCorrupt},
+		"short, with an error":   {63, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF},
 	} {
 		rng := seeded(t, rand.Uint64())
 		f, r := mustRead(t, data, nil)

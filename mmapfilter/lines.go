@@ -63,8 +63,10 @@ func (l *lines) containsAll(hashes []uint64, found []bool) {
 	}
 	// The top bits of a hash choose the home line, so blocks of neighbours are looked up together.
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(hashes[a], hashes[b]) })
+	failed := false
 	for part := range slices.Chunk(order, inMemory) {
 		f := l.fetch()
+		f.failed = failed
 		for _, i := range part {
 			f.hashes, f.found = append(f.hashes, hashes[i]), append(f.found, false)
 		}
@@ -72,6 +74,7 @@ func (l *lines) containsAll(hashes []uint64, found []bool) {
 		for k, i := range part {
 			found[i] = f.found[k]
 		}
+		failed = f.failed
 		l.put(f)
 	}
 	if l.check() != nil {
@@ -126,7 +129,7 @@ func readFull(r io.ReaderAt, b []byte, off int64) (n int, err error) {
 		return n, nil
 	case n < 0 || n > len(b):
 		return 0, errors.New("the reader says that it has read more than there is room for")
-	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+	case err == nil || err == io.EOF:
 		return n, &CorruptError{Region: layout.RegionFile, Offset: off + int64(n), Rule: "F6", What: "the reader ends before the size that it was opened with"}
 	}
 	return n, err
@@ -155,6 +158,7 @@ type fetch struct {
 	blocks map[uint64]*layout.Line // nil: it could not be read
 	wanted []uint64                // blocks to read next, some of them twice
 	missed bool                    // a lookup needs a block that could not be read
+	failed bool                    // a read has failed: no more are tried, since each may take long
 	buf    []byte
 }
 
@@ -176,7 +180,8 @@ func (l *lines) put(f *fetch) {
 		return
 	}
 	clear(f.blocks)
-	f.of, f.hashes, f.found, f.open, f.wanted, f.missed = nil, f.hashes[:0], f.found[:0], f.open[:0], f.wanted[:0], false
+	f.of, f.hashes, f.found, f.open, f.wanted = nil, f.hashes[:0], f.found[:0], f.open[:0], f.wanted[:0]
+	f.missed, f.failed = false, false
 	fetches.Put(f)
 }
 
@@ -242,7 +247,12 @@ func (f *fetch) readRun(blocks []uint64) {
 	first := blocks[0]
 	size := int(blocks[len(blocks)-1]+1-first) * layout.LineBytes
 	f.buf = slices.Grow(f.buf[:0], size)[:size]
-	good, _ := f.of.readAt(f.buf, layout.OffRegion+int64(first)*layout.LineBytes) // Err has the error
+	good := 0
+	if !f.failed {
+		var err error // Err has it
+		good, err = f.of.readAt(f.buf, layout.OffRegion+int64(first)*layout.LineBytes)
+		f.failed = err != nil
+	}
 	for _, block := range blocks {
 		f.blocks[block] = nil
 		off := int(block-first) * layout.LineBytes
