@@ -58,6 +58,8 @@
 //	    → layout mmapfilter/internal/build
 //	mmapfilter                     the API
 //	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/poll mmapfilter/internal/rebuild mmapfilter/internal/writer
+//	mmapfilter/httpfile            a file at a URL, read in parts
+//	    → mmapfilter
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter mmapfilter/internal/bridge
 //	mmapfilter/guard               a filter in front of an embedded store

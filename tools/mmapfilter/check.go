@@ -15,6 +15,8 @@ check writes nothing to the filter, unless it is told to --recover it.
 FILTER may be a set, NAME.set. Keys of a shard that cannot be used may be in it;
 check goes on, names the shard, and exits with 2.
 
+` + urlHelp + `
+
 ` + keysHelp + `
 They are read as the filter records (see info). --hex and --trim-cr override one
 setting each; each other flag replaces all recorded settings except these two.
@@ -64,7 +66,7 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	s := &selection{checkCommand: c, path: path, in: &input{sources: sources, whole: c.record}}
-	if err := s.open(cmd.ErrOrStderr()); err != nil {
+	if err := s.open(cmd); err != nil {
 		return err
 	}
 	defer s.close()

@@ -16,7 +16,11 @@ hashes that it keeps, only verify reads all. info writes nothing,
 unless it is told to --recover.
 
 FILTER may be a set, NAME.set: info opens all its shards, and names those that
-cannot be used. Exit status: 0, or 2 after an error.`
+cannot be used.
+
+` + urlHelp + `
+
+Exit status: 0, or 2 after an error.`
 
 // An infoCommand holds the flags of info.
 type infoCommand struct {
@@ -38,12 +42,20 @@ func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
 	if isSet(path) {
 		return c.runSet(cmd, path, opts)
 	}
-	filter, err := mmapfilter.OpenReadOnly(path, opts)
+	filter, err := openFrom(cmd, path, opts)
 	if err != nil {
 		return err
 	}
 	defer filter.Close()
 	return c.json.print(cmd.OutOrStdout(), newStatsJSON(path, filter, c.showSeed))
+}
+
+// openFrom opens a filter at a path or a URL.
+func openFrom(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) (*mmapfilter.Filter, error) {
+	if isURL(path) {
+		return openURL(cmd.Context(), path, cmd.Flags(), "recover")
+	}
+	return mmapfilter.OpenReadOnly(path, opts)
 }
 
 // runSet describes a set. It opens all shards; those that cannot be used are reported at the end.

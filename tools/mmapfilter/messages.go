@@ -138,6 +138,8 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		return explainForeign(cmd, path, foreign)
 	case path == "" || errors.As(err, &complete): // there is no filter to name, or err names the new one
 		return err.Error()
+	case isURL(path):
+		return explainURL(path, err)
 	case errors.Is(err, mmapfilter.ErrFull): // it may say why the filter cannot grow
 		return withoutCall(path, err)
 	case errors.Is(err, mmapfilter.ErrNoHashes):

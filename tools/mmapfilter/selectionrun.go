@@ -15,16 +15,19 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
 )
 
 // open opens the filter or the set and sets the format of keys.
-func (s *selection) open(stderr io.Writer) (err error) {
+func (s *selection) open(cmd *cobra.Command) (err error) {
 	set, err := sets.IsSet(s.path)
 	if errors.Is(err, fs.ErrNotExist) && s.opening.WaitForFile {
 		set = strings.HasSuffix(s.path, manifestSuffix)
 	}
 	s.opening.FollowInterval = -1 // newest checks for a new file
 	switch {
+	case isURL(s.path):
+		s.filter, err = openURL(cmd.Context(), s.path, cmd.Flags(), "follow", "recover", "unrecovered", "residency")
 	case set && s.follow:
 		s.set, err = sets.Follow(s.path, &s.opening)
 	case set:
@@ -32,7 +35,7 @@ func (s *selection) open(stderr io.Writer) (err error) {
 	case s.follow:
 		s.follower, err = mmapfilter.Follow(s.path, &s.opening)
 	default:
-		s.filter, err = openFilter(s.path, &s.opening, stderr)
+		s.filter, err = openFilter(s.path, &s.opening, cmd.ErrOrStderr())
 	}
 	if err != nil {
 		return err
