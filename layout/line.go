@@ -2,7 +2,8 @@ package layout
 
 import (
 	"fmt"
-	"sync/atomic"
+
+	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
 // Params are the parameters of a layout. Compact has the last two. The layouts of the paper have the
@@ -82,4 +83,4 @@ type Class struct {
 func LineAt(region []uint64, line uint64) *Line { return (*Line)(region[line*BlockWords:]) }
 
 // LoadOf reads a word of a line that a writer may be storing to.
-func LoadOf(l *Line, i uint64) uint64 { return atomic.LoadUint64(&l[i%BlockWords]) }
+func LoadOf(l *Line, i uint64) uint64 { return kernel.Load(&l[i%BlockWords]) }

@@ -168,6 +168,9 @@ func VerifyReaderAt(ctx context.Context, r io.ReaderAt, size int64, progress ...
 
 func verifyReader(ctx context.Context, r io.ReaderAt, size int64, progress func(done int64)) (Report, error) {
 	report := Report{FileBytes: size}
+	if err := osfile.Fits(size); err != nil {
+		return report, err
+	}
 	var head *osfile.Head
 	var data []byte // it grows with what has been read, since the size may be wrong
 	for off := int64(0); head == nil || off < size; off = int64(len(data)) {

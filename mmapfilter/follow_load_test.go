@@ -24,7 +24,7 @@ const (
 // versionKeys yields the marks of a version, and the common keys.
 func versionKeys(v int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for key := range numbers(uint64(1<<32+v*markKeys), uint64(1<<32+(v+1)*markKeys)) {
+		for key := range numbers(1<<32+uint64(v*markKeys), 1<<32+uint64((v+1)*markKeys)) {
 			if !yield(key, nil) {
 				return
 			}

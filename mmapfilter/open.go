@@ -23,6 +23,10 @@ import (
 // to the file, it recovers the file first (rule R3). With [OpenOptions.NoRecover] it never
 // writes.
 //
+// In WebAssembly (js and wasip1) and on 32-bit machines no file is mapped: OpenReadOnly reads it into
+// memory, as with [ResidencyHeap], and the error for one of 2 GiB or more is errors.ErrUnsupported, as
+// is that of all that writes. [OpenReaderAt] reads any file in parts.
+//
 // The errors are [ErrCorrupt]; [ErrVersion]; [ErrNeedsRecovery] if the writer has died and the
 // file is not recovered; [ErrBusy] if ResidencyHeap is requested and the file has a writer or
 // changed while it was copied; an [*OptionError]; and those of the file system, such as
@@ -94,6 +98,9 @@ func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	}
 	o := newOpenFile(path, head, new(OpenOptions))
 	o.unrecovered = true
+	if !osfile.Maps {
+		return o, o.copyFrom(f, head, opts)
+	}
 	m, err := osfile.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
 	if err != nil {
 		return nil, err
@@ -155,6 +162,10 @@ func openReadOnly(path string, opts *OpenOptions) (*openFile, error) {
 }
 
 func openHead(f *os.File, head *osfile.Head, opts *OpenOptions) (*openFile, error) {
+	if !osfile.Maps {
+		heap := *opts
+		heap.Residency, opts = ResidencyHeap, &heap
+	}
 	if head.Superblock.State() == layout.Live {
 		if served, err := osfile.Served(f); err != nil || !served {
 			return nil, errors.Join(ErrNeedsRecovery, err)
@@ -165,12 +176,7 @@ func openHead(f *os.File, head *osfile.Head, opts *OpenOptions) (*openFile, erro
 	}
 	o := newOpenFile(f.Name(), head, opts)
 	if opts.Residency == ResidencyHeap {
-		words, err := osfile.ReadWords(f, head, opts.Progress)
-		if err != nil {
-			return nil, err
-		}
-		o.view = layout.NewView(words, head.Geometry)
-		return o, nil
+		return o, o.copyFrom(f, head, opts)
 	}
 	m, err := osfile.Map(f, layout.OffRegion+head.Geometry.RegionBytes, false)
 	if err != nil {
@@ -180,6 +186,15 @@ func openHead(f *os.File, head *osfile.Head, opts *OpenOptions) (*openFile, erro
 		return nil, errors.Join(err, m.Unmap())
 	}
 	return o, nil
+}
+
+// copyFrom makes lookups read a copy of the file in the heap.
+func (o *openFile) copyFrom(f *os.File, head *osfile.Head, opts *OpenOptions) error {
+	words, err := osfile.ReadWords(f, head, opts.Progress)
+	if err == nil {
+		o.view = layout.NewView(words, head.Geometry)
+	}
+	return err
 }
 
 func newOpenFile(path string, head *osfile.Head, opts *OpenOptions) *openFile {

@@ -76,12 +76,12 @@ func verifyOpen(ctx context.Context, f *os.File, head *osfile.Head, path, hashes
 	if state == layout.Live {
 		return r, liveError(f, path, head)
 	}
-	m, err := osfile.Map(f, head.Size, false)
+	data, release, err := osfile.Bytes(f, head.Size)
 	if err != nil {
 		return r, err
 	}
-	defer m.Unmap()
-	found, err := build.Verify(ctx, hashes, head, m.Data, progress)
+	defer release()
+	found, err := build.Verify(ctx, hashes, head, data, progress)
 	r = Report(found)
 	if busy := stillSame(f, head); busy != nil {
 		return r, busy

@@ -1,4 +1,4 @@
-//go:build ppc64 || mips64 || s390x
+//go:build ppc64 || mips || mips64 || s390x
 
 package recovery
 

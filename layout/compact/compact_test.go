@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"cmp"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -437,7 +438,7 @@ func TestPart(t *testing.T) {
 			for i := range guestsOf(&l) {
 				have = append(have, layout.Item{Line: line, Bucket: aGuest, Fp: uint32(tab.guestAt(&l, i))})
 			}
-			order := func(a, b layout.Item) int { return int(int64(tab.Hash(a)-tab.Hash(b)) >> 1) }
+			order := func(a, b layout.Item) int { return cmp.Compare(tab.Hash(a), tab.Hash(b)) }
 			slices.SortFunc(have, order)
 			slices.SortFunc(items, order)
 			if !slices.Equal(have, items) || tab.unused(uint64(held), guestsOf(&l)) < 0 {

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"math/bits"
-	"sync/atomic"
-)
+import "math/bits"
 
 // TestBits tests the bits of words at many positions: if the bit at positions[i] is set,
 // TestBits sets bit i%8 of set[i/8]. Other bits of set stay as they are. Positions are
@@ -19,7 +16,7 @@ func TestBits(words, positions []uint64, set []uint8) {
 		positions, set = positions[groups*Group:], set[groups:]
 	}
 	for i, position := range positions {
-		word := atomic.LoadUint64(&words[position/64&uint64(len(words)-1)])
+		word := Load(&words[position/64&uint64(len(words)-1)])
 		set[i/Group] |= uint8(word>>(position%64)&1) << (i % Group)
 	}
 }
@@ -54,7 +51,7 @@ func Sum(words []uint64) (sum, or uint64) {
 		return sumAVX2(&words[0], len(words)/16)
 	}
 	for i := range words {
-		w := atomic.LoadUint64(&words[i])
+		w := Load(&words[i])
 		sum, or = sum+w, or|w
 	}
 	return sum, or

@@ -1,6 +1,6 @@
 package paper
 
-import "sync/atomic"
+import "github.com/mmapfilter/mmapfilter/layout/kernel"
 
 const maxBucket = 8
 
@@ -25,14 +25,14 @@ func bitsAt(words []uint64, bit, n uint64) uint64 {
 // the words are arbitrary.
 func firstBits(words []uint64, bit uint64) uint64 {
 	next := min(1, len(words)-1)
-	return atomic.LoadUint64(&words[0])>>bit | atomic.LoadUint64(&words[next])<<1<<(63-bit)
+	return kernel.Load(&words[0])>>bit | kernel.Load(&words[next])<<1<<(63-bit)
 }
 
 // load loads the words of a bucket, to which a writer may be storing.
 func load(words []uint64, n int) (w [maxPairWords]uint64) {
 	words = words[:n]
 	for i := range words {
-		w[i%maxPairWords] = atomic.LoadUint64(&words[i])
+		w[i%maxPairWords] = kernel.Load(&words[i])
 	}
 	return w
 }

@@ -70,6 +70,20 @@ func TestOpenFS(t *testing.T) {
 	}
 }
 
+// TestGoldenFS: the set in testdata answers where nothing can be built, too.
+func TestGoldenFS(t *testing.T) {
+	fromPath := mustOpen(t, filepath.Join(goldenDir, "keys.set"), nil)
+	fromFS, err := OpenFS(os.DirFS(goldenDir), "keys.set")
+	must(t, err)
+	for _, s := range []*Set{fromPath, fromFS} {
+		mustHave(t, s, 0, 3000)
+		if n := count(t, s, 3000, 13_000); n > 40 || s.Err() != nil {
+			t.Errorf("%d of 10,000 absent keys found; %v", n, s.Err())
+		}
+	}
+	must(t, fromFS.Close())
+}
+
 // TestOpenFSBadShards covers S4: a shard that is not there, or damaged, or another one, answers "maybe".
 func TestOpenFSBadShards(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{Capacity: 3000}, 3)

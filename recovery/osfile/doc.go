@@ -56,15 +56,17 @@
 //	NetBSD
 //	Windows,    read, and    LockFileEx,                                                     compiled
 //	OpenBSD     built        flock
+//	js, wasip1, read, not    as above; none                                                  reading
+//	32 bits     mapped       in js, wasip1
 //
-// Reading clean and sealed files and building files works wherever the module compiles: on
-// 64-bit little-endian machines. Opening a file for writing fails with
-// errors.ErrUnsupported on Windows, which cannot rename a mapped file, and on OpenBSD,
-// where a mapping and read may disagree. The promises about power loss hold on Linux;
-// elsewhere they hold only if the calls in the table do what they promise. On other systems,
-// holes in a copied file stay, so a store to a hole on a full disk ends the process. There the
-// lock has only one part, so a reader may be served after a process has taken the lock to
-// recover the file, and before the recovery begins.
+// Reading clean and sealed files works wherever the module compiles: on little-endian machines.
+// Building files, and all that writes, needs mappings, which WebAssembly has not, and 64 bits (see
+// [Maps]): elsewhere it fails with errors.ErrUnsupported. Opening a file for writing fails with
+// errors.ErrUnsupported on Windows, which cannot rename a mapped file, and on OpenBSD, where a mapping
+// and read may disagree. The promises about power loss hold on Linux; elsewhere they hold only if the
+// calls in the table do what they promise. On other systems, holes in a copied file stay, so a store
+// to a hole on a full disk ends the process. There the lock has only one part, so a reader may be
+// served after a process has taken the lock to recover the file, and before the recovery begins.
 //
 // # Faults
 //

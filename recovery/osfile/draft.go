@@ -61,6 +61,9 @@ type DraftOptions struct {
 //
 // It removes temporary files that dead processes left for the same path.
 func NewDraft(path string, o DraftOptions) (_ *Draft, err error) {
+	if err := canWrite(); err != nil {
+		return nil, err
+	}
 	d := &Draft{mode: o.Mode, isNew: o.New}
 	if o.Like != "" {
 		if d.like, err = os.Stat(o.Like); err != nil {

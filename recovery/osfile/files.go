@@ -37,6 +37,9 @@ type Files struct {
 // It allocates blocks for holes in the file, as a copy may have: a store into a hole on a
 // full disk would be a fault.
 func OpenFiles(path string) (*Files, error) {
+	if err := canWrite(); err != nil {
+		return nil, err
+	}
 	if noWriters {
 		return nil, fmt.Errorf("open for writing on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 	}

@@ -12,6 +12,9 @@ import (
 // end of the region, into the heap. The copy is a snapshot: if the superblocks or the
 // runtime page change meanwhile, ReadWords fails with ErrChanging.
 func ReadWords(f *os.File, head *Head, progress func(done, total int64)) ([]uint64, error) {
+	if err := Fits(layout.OffRegion + head.Geometry.RegionBytes); err != nil {
+		return nil, err
+	}
 	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+head.Geometry.RegionBytes)/8)
 	data := recovery.Bytes(words)
 	total := int64(len(data))

@@ -31,7 +31,7 @@ func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
 	if writable {
 		prot |= unix.PROT_WRITE
 	}
-	if _, _, errno := unix.Syscall6(unix.SYS_MMAP, recovery.Address(m.Data), uintptr(size), prot, unix.MAP_SHARED|unix.MAP_FIXED, f.Fd(), 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(sysMmap, recovery.Address(m.Data), uintptr(size), prot, unix.MAP_SHARED|unix.MAP_FIXED, f.Fd(), 0); errno != 0 {
 		m.Unmap()
 		return nil, os.NewSyscallError("mmap", errno)
 	}

@@ -130,7 +130,7 @@ func TestLargePages(t *testing.T) {
 	if err := unix.Fstatfs(int(d.file.Fd()), &st); err != nil {
 		t.Fatal(err)
 	}
-	room := int64(st.Bavail) * st.Bsize
+	room := int64(st.Bavail) * int64(st.Bsize)
 	if err := d.Allocate(context.Background(), 2*room); st.Blocks > 0 && (!errors.Is(err, unix.ENOSPC) || allocated(t, d.file) > largePage/64) {
 		t.Errorf("too large: %v, %d bytes", err, allocated(t, d.file))
 	}

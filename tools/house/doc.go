@@ -28,7 +28,7 @@
 //	layout/compact                 the layout of filters
 //	    → layout layout/kernel
 //	layout/paper                   the two layouts of the paper
-//	    → layout
+//	    → layout layout/kernel
 //	layout/all                     registers the layouts; nothing else knows them by name
 //	    → layout/compact layout/paper
 //	layout/_asm                    (*) writes the assembly

@@ -1,0 +1,56 @@
+package osfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// Maps reports whether files are mapped. WebAssembly has no mappings. An int of 32 bits cannot hold
+// the length of a large one, and the counters of a writer need atomic words of 64 bits. There, files
+// are read into memory, and cannot be written to.
+const Maps = math.MaxInt > math.MaxInt32 && runtime.GOARCH != "wasm"
+
+// canWrite returns errors.ErrUnsupported on systems where files cannot be written to, or made.
+func canWrite() error {
+	if !Maps {
+		return fmt.Errorf("writing on %s/%s: %w", runtime.GOOS, runtime.GOARCH, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// mostInMemory is how many bytes a slice can have where files are not mapped.
+const mostInMemory = math.MaxInt32
+
+// Fits returns errors.ErrUnsupported if so many bytes cannot be in memory.
+func Fits(bytes int64) error {
+	if !Maps && bytes > mostInMemory {
+		return fmt.Errorf("%d bytes, where at most %d can be read: %w", bytes, mostInMemory, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// Bytes maps the first size bytes of a file that nobody changes, or reads them where files are not
+// mapped. Call release at the end.
+func Bytes(f *os.File, size int64) (data []byte, release func() error, err error) {
+	if Maps {
+		m, err := Map(f, size, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		return m.Data, m.Unmap, nil
+	}
+	if err := Fits(size); err != nil {
+		return nil, nil, err
+	}
+	data = recovery.Bytes(make([]uint64, (size+7)/8))[:size]
+	if _, err := io.ReadFull(io.NewSectionReader(f, 0, size), data); err != nil {
+		return nil, nil, readError(f, 0, err)
+	}
+	return data, func() error { return nil }, nil
+}
