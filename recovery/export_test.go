@@ -36,7 +36,7 @@ func (w *Writer) KeptTail() *hashes.Tail { return &w.kept.tail }
 func (w *Writer) KeepAll() error         { return w.keepAll() }
 func (w *Writer) Volume() Volume         { return w.vol }
 func (w *Writer) Log() File              { return w.log }
-func (w *Writer) DurableLSN() uint64     { return w.durable.lsn.Load() }
+func (w *Writer) DurableLSN() uint64     { return w.durable.Load().lsn }
 func (w *Writer) Superblocks() []byte    { return w.head() }
 func (w *Writer) LogEnd() uint64         { return w.lw.End() }
 

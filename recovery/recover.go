@@ -40,11 +40,7 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w.shown.Store(w.sb)
 	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
-	w.durable.lsn.Store(w.sb.CheckpointLSN())
-	at := w.history.At
-	w.durable.at.Store(&at)
-	w.durable.userSeq.Store(w.userSeq)
-	w.durable.operation.Store(w.operation)
+	w.durable.Store(&durable{w.sb.CheckpointLSN(), w.userSeq, w.operation, w.history.At})
 	return w, r, nil
 }
 

@@ -53,7 +53,9 @@ func (w *Writer) startLog(next *layout.Superblock, logBytes int64) error {
 	}
 	w.log = log
 	w.lw = wal.NewWriter(log.Words(), storeRun(log), next.Generation(), next.LogSalt(), next.CheckpointLSN())
-	w.durable.lsn.Store(w.lw.LSN())
+	d := *w.durable.Load()
+	d.lsn = w.lw.LSN()
+	w.durable.Store(&d)
 	if err := w.vol.KeepLog(); err != nil {
 		return w.Fail(fmt.Errorf("rename the log: %w", err))
 	}

@@ -36,16 +36,10 @@ type Writer struct {
 
 	lastTime uint64 // of a commit, in nanoseconds since 1970
 
-	// durable is the point up to which the log is known to be durable, and which the
-	// mapping holds. Harden updates it.
-	durable struct {
-		lsn                atomic.Uint64
-		userSeq, operation atomic.Uint64
-		at                 atomic.Pointer[layout.Position] // in the history
-	}
-	turn   int      // counts promises
-	odd    []uint64 // scratch for apply
-	failed atomic.Pointer[error]
+	durable atomic.Pointer[durable] // Harden stores the next one
+	turn    int                     // counts promises
+	odd     []uint64                // scratch for apply
+	failed  atomic.Pointer[error]
 
 	underWay atomic.Pointer[checkpoint]
 	progress atomic.Uint64 // words of the file, see Progress
@@ -109,7 +103,8 @@ func (w *Writer) LSN() uint64 {
 // Durable returns the last durable user sequence, the number of durable operations
 // after it, and the LSN up to which the log is durable.
 func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
-	return w.durable.userSeq.Load(), w.durable.operation.Load(), w.durable.lsn.Load()
+	d := w.durable.Load()
+	return d.userSeq, d.operation, d.lsn
 }
 
 // Position returns the descent of the history, and the last durable position in it; or zeros, if the
@@ -117,7 +112,7 @@ func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
 func (w *Writer) Position() (descent uint64, at layout.Position) {
 	sb := w.shown.Load()
 	if w.kept.on {
-		return sb.Descent(), *w.durable.at.Load()
+		return sb.Descent(), w.durable.Load().at
 	}
 	return sb.Descent(), sb.Kept().At // of a replica, until the first operation
 }
@@ -297,6 +292,12 @@ func (w *Writer) now() uint64 {
 	return w.lastTime
 }
 
+// A durable is the point up to which the log is known to be durable, and which the mapping holds.
+type durable struct {
+	lsn, userSeq, operation uint64
+	at                      layout.Position // in the history, if there is one
+}
+
 // A Segment is a segment of the log: the operations of one commit.
 type Segment struct {
 	log    File
@@ -314,7 +315,7 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	}
 	seg := Segment{log: w.log, start: w.lw.Start()}
 	_, seg.salt = w.lw.Generation()
-	c := wal.Commit{UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.lsn.Load()}
+	c := wal.Commit{UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.Load().lsn}
 	if w.kept.on {
 		c.Time, c.At = w.now(), w.history.At
 	}
@@ -336,15 +337,7 @@ func (w *Writer) Harden(seg Segment) error {
 	}
 	w.promise(seg.salt, seg.commit.LSN)
 	w.apply(seg)
-	w.durable.lsn.Store(seg.commit.LSN)
-	if w.kept.on {
-		at := seg.commit.At
-		w.durable.at.Store(&at)
-	}
-	// In this order, who loads the sequence first and then the operations may get too few of them,
-	// if a commit comes in between, but never too many.
-	w.durable.operation.Store(seg.commit.Operation)
-	w.durable.userSeq.Store(seg.commit.UserSeq)
+	w.durable.Store(&durable{seg.commit.LSN, seg.commit.UserSeq, seg.commit.Operation, seg.commit.At})
 	w.commits.Add(1)
 	return nil
 }
