@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,8 +22,8 @@ import (
 // and rebuilds go on: none of them waits for it. Any process can make one.
 //
 // In a process that has the filter open for writing, the copy has everything that was done before the
-// call. In another one it has what was committed or, if the filter keeps its hashes, what was there at
-// the last checkpoint.
+// call. In another one it is a copy of the file that is at the path of the filter by now, with what was
+// committed there or, if the filter keeps its hashes, with what was there at the last checkpoint.
 //
 // If the filter keeps its hashes, the copy is built from them, with an item of its own for each key that
 // the history means (K7). Its bytes depend on that history alone, and on [Filter.DurableSeq]: two
@@ -41,7 +42,8 @@ import (
 // or if the name is one of the log or the hashes of the filter; [ErrLocked] if a writer has the file
 // at path open; [ErrNeedsRecovery] if the filter has no writer any more and has not been recovered;
 // [ErrBusy] if the disk cannot keep up, so that the log is overwritten sooner than Snapshot reads it,
-// many times; [ErrCorrupt]; and those of [Filter.Sync].
+// many times; errors.ErrUnsupported if the filter was not opened from a path; [ErrCorrupt]; and those of
+// [Filter.Sync].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	if f.open.Load() == nil { // of a Follower that waits, perhaps
 		return Position{}, f.Err()
@@ -49,12 +51,12 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	ctx, cancel := f.growth.call(ctx)
 	defer cancel()
 	for tries := 0; ; tries++ {
-		o, least, err := f.snapshotted(ctx)
-		if err != nil {
-			return Position{}, err
-		}
 		var p Position
-		if err = checkTarget(o.path, path); err == nil {
+		o, least, err := f.snapshotted(ctx)
+		if err == nil {
+			err = checkTarget(o.path, path)
+		}
+		if err == nil {
 			p, err = trySnapshot(ctx, o.path, path, least)
 		}
 		switch {
@@ -82,6 +84,8 @@ func (f *Filter) snapshotted(ctx context.Context) (o *openFile, least uint64, er
 		return nil, 0, ErrClosed
 	case o.unrecovered:
 		return nil, 0, o.err()
+	case o.work == nil && o.info == nil:
+		return nil, 0, fmt.Errorf("%w: the filter was not opened from a path", errors.ErrUnsupported)
 	case o.work == nil:
 		return o, 0, nil
 	case o.superblock.KeepsHashes():

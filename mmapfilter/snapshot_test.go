@@ -287,6 +287,23 @@ func TestSnapshotRefusals(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfBytes checks that no file is copied whose name errors use for bytes.
+func TestSnapshotOfBytes(t *testing.T) {
+	_, path := mustBuild(t, nil, numbers(0, 100))
+	data := readFile(t, path)
+	t.Chdir(t.TempDir())
+	must(t, os.WriteFile("bytes", data, 0o666))
+	f, err := OpenBytes(data, nil)
+	must(t, err)
+	defer f.Close()
+	if _, err := f.Snapshot(t.Context(), "copy"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := os.Stat("copy"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a copy was made: %v", err)
+	}
+}
+
 // TestSnapshotReplaces checks that a snapshot replaces an earlier one.
 func TestSnapshotReplaces(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000})
