@@ -12,7 +12,7 @@ import (
 )
 
 // urlHelp says what a command can do with a URL.
-const urlHelp = `FILTER may be the URL of a sealed or clean filter, https://…: it is read where it
+const urlHelp = `FILTER may be the URL of a sealed or clean filter, https://: it is read where it
 is, 32 KiB at first, and then a few lines for the keys that are asked for.`
 
 // isURL reports whether a command is to read a filter from a web server.
