@@ -56,8 +56,10 @@ func openBytes(name string, b []byte, opts *OpenOptions) (*Filter, error) {
 // reads; [Filter.Err] is the first such error, and
 // later lookups read again. A filter whose reader has another file than at opening, or one that a
 // writer has changed, is [ErrSuperseded]: from then on it answers "maybe" to every key. It finds that
-// out at the end of each batch, once in 128 single lookups, and in Err; or at once, if the error of a
-// read is ErrSuperseded. So if Err returns nil, all answers before were those of one file.
+// out at the end of each batch, once in 128 single lookups, and in Err, by another read of 64 bytes; or
+// at once, if the error of a read is ErrSuperseded. So if Err returns nil, all answers before were
+// those of one file. If r has a method Weak() bool that returns true, each single "certainly not" is
+// checked so, with two reads.
 //
 // Methods that write return [ErrReadOnly]. Close does not close r. Several goroutines may call r.ReadAt
 // at the same time.
@@ -79,9 +81,12 @@ func openReader(name string, r io.ReaderAt, size int64, opts *OpenOptions) (*Fil
 	}
 	words := recovery.Words(head[layout.OffRuntime:])
 	o.view = layout.ViewOf(nil, words[layout.RuntimeWords:], words[:layout.RuntimeWords])
-	o.lines = &lines{name: name, r: r, table: o.table, view: o.view, atOnce: defaultReadSize}
+	o.lines = &lines{name: name, r: r, table: o.table, view: o.view, atOnce: defaultReadSize, every: checkEvery}
 	if opts != nil && opts.ReadSize != 0 {
 		o.lines.atOnce = opts.ReadSize
+	}
+	if r, ok := r.(interface{ Weak() bool }); ok && r.Weak() {
+		o.lines.every = 1
 	}
 	spare := &o.lines.spare
 	spare.off = int64(layout.SpareSlot(head, slot)) * layout.SuperblockBytes

@@ -159,6 +159,7 @@
 //	    it. To find out whether the file is still the same, it reads the place where a
 //	    writer would store the next superblock: that changes before the first line does,
 //	    and another file has another UUID there. If it has changed, all answers are "maybe".
+//	    It does so now and then, and for each "certainly not" if the reader is Weak.
 //
 // # Growing
 //

@@ -22,7 +22,8 @@ type lines struct {
 	view    layout.View // without a region
 	atOnce  int64       // OpenOptions.ReadSize
 	spare   spareSlot
-	lookups atomic.Uint64 // single ones whose answer was "certainly not"
+	every   uint64        // checkEvery, or 1 if the reader is weak
+	lookups atomic.Uint64 // single ones whose answer is "certainly not", and counts
 
 	failed   atomic.Pointer[error] // the first error of r
 	replaced atomic.Bool           // r has another file than at opening
@@ -52,7 +53,12 @@ func (l *lines) contains(hash uint64) bool {
 	defer l.put(f)
 	f.hashes, f.found = append(f.hashes, hash), append(f.found, false)
 	f.lookUp()
-	return f.found[0] || l.replaced.Load() || l.lookups.Add(1)%checkEvery == 0 && l.check() != nil
+	return f.found[0] || !l.sure()
+}
+
+// sure reports whether the answer to a single lookup counts. It checks one in every.
+func (l *lines) sure() bool {
+	return !l.replaced.Load() && (l.lookups.Add(1)%l.every != 0 || l.check() == nil)
 }
 
 // containsAll looks a batch up, and checks that it was all of one file.
@@ -89,7 +95,7 @@ func (l *lines) count(hash uint64) (items uint64, ok bool) {
 	for {
 		items, ok = layout.Count(l.table, f.at, hash)
 		if len(f.wanted) == 0 {
-			return items, ok && !f.missed && !l.replaced.Load()
+			return items, ok && !f.missed && l.sure()
 		}
 		f.read()
 	}

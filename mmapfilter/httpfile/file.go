@@ -47,15 +47,16 @@ type Options struct {
 	CacheBytes int64         // memory for pages; 0 means 1 MiB. If it is negative, each read is a request for its bytes alone
 }
 
-// headBytes is how much of the file is read at opening, and stays: what mmapfilter.OpenReaderAt reads.
+// headBytes is how much of the file is read at opening: what mmapfilter.OpenReaderAt reads first. The
+// superblocks are there, so any later read of it asks the server.
 const headBytes = 32 << 10
 
 // A File is an open file at a URL. It is safe for concurrent use by multiple goroutines.
 type File struct {
 	url, name string
 	opts      Options
-	version   *version // nil while it is opened
-	head      []byte
+	version   *version               // nil while it is opened
+	head      atomic.Pointer[[]byte] // until it is read
 	pages     cache
 	life      context.Context // ends with Close
 	end       context.CancelFunc
@@ -86,10 +87,12 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*File, error) {
 	f.name = u.Redacted()
 	f.pages.most = int(f.opts.CacheBytes / pageBytes)
 	f.life, f.end = context.WithCancel(context.Background())
-	if f.head, err = f.read(ctx, 0, headBytes); err != nil {
+	head, err := f.read(ctx, 0, headBytes)
+	if err != nil {
 		f.end()
 		return nil, &mmapfilter.OpError{Op: "open", Path: f.name, Err: err}
 	}
+	f.head.Store(&head)
 	return f, nil
 }
 
@@ -114,6 +117,10 @@ func (o *Options) setDefaults() {
 // Size returns the size of the file.
 func (f *File) Size() int64 { return f.version.size }
 
+// Weak reports whether the server sends no strong ETag, so that reads may take another file of the same
+// size and time for this one. [mmapfilter.OpenReaderAt] then has each "certainly not" checked.
+func (f *File) Weak() bool { return !strings.HasPrefix(f.version.etag, `"`) }
+
 // Name returns the URL without password and query.
 func (f *File) Name() string { return f.name }
 
@@ -135,21 +142,32 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 		return 0, errChanged
 	}
 	want := p[:max(min(int64(len(p)), f.Size()-off), 0)]
-	switch end := off + int64(len(want)); {
+	switch {
 	case len(want) == 0:
-	case end <= int64(len(f.head)):
-		n = copy(want, f.head[min(off, end):])
-	case len(want) <= pageBytes && f.pages.most > 0:
+	case off >= headBytes && len(want) <= pageBytes && f.pages.most > 0:
 		n, err = f.readPages(want, off)
 	default:
 		var part []byte
-		part, err = f.read(f.life, off, int64(len(want)))
+		if off == 0 && len(want) == int(min(headBytes, f.Size())) {
+			part = f.takeHead()
+		}
+		if part == nil {
+			part, err = f.read(f.life, off, int64(len(want)))
+		}
 		n = copy(want, part)
 	}
 	if err == nil && n < len(p) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// takeHead returns what opening has read, once.
+func (f *File) takeHead() []byte {
+	if head := f.head.Swap(nil); head != nil {
+		return *head
+	}
+	return nil
 }
 
 // readPages is ReadAt by way of the cache.
@@ -240,7 +258,7 @@ func (f *File) request(ctx context.Context, off, n int64) (*http.Request, error)
 	case v == nil:
 	case v.etag == "":
 		r.Header.Set("If-Unmodified-Since", v.modified)
-	case !strings.HasPrefix(v.etag, "W/"): // If-Match matches no weak tag
+	case !f.Weak(): // If-Match matches no weak tag
 		r.Header.Set("If-Match", v.etag)
 	}
 	return r, nil
