@@ -52,12 +52,11 @@
 // The module in JavaScript reads sealed files and clean ones that nobody writes to, and refuses live
 // ones. By a URL it reads the superblocks and the stash once, 32 KiB, and then a line for each
 // lookup: one request of 64 bytes for most absent keys of a compact file. It compares the tag of each
-// answer with that of the first. Where a server has no strong tag, it takes the time of the file, once
-// two seconds have passed since then, or else reads the superblocks again before it says "certainly
-// not". What is no answer, or one of another file, is an error with a code. A line that is read alone
-// has no checksum: if what a lookup needs of it breaks F10, the answer is "maybe"; other damage of
-// lines is not seen, as in the other readers. Let "mmapfilter verify" look at a file before it is
-// published.
+// answer with that of the first. Where a server has no strong tag, it also reads the superblocks
+// again before each "certainly not". What is no answer, or one of another file, is an error with a
+// code. A line that is read alone has no checksum: if what a lookup needs of it breaks F10, the
+// answer is "maybe"; other damage of lines is not seen, as in the other readers. Let "mmapfilter
+// verify" look at a file before it is published.
 //
 // # What is proven
 //

@@ -16,8 +16,8 @@
  *
  * A URL is read by requests for ranges; a lookup of an absent key makes one, of a line: 64 bytes in compact; in the
  * other layouts two, of less. Each answer must have the ETag of the first one. Where there is only a weak one, or none,
- * Last-Modified must agree, open waits until the file is two seconds old by the clock of the server, and where the
- * server gives no time either, each "certainly not" takes another 16 KiB: the superblocks, which must not have changed.
+ * Last-Modified must agree, and each "certainly not" takes another request, of 16 KiB: the superblocks, which must not
+ * have changed.
  * A server of another origin must expose the headers Content-Range and ETag.
  *
  * Rejects with a FilterError; with the reason of signal; or with the error of a Blob that cannot be read.

@@ -2,7 +2,6 @@
 
 const HEADS = 16384, STASH = 20480, REGION = 32768
 const LATE = 10000 // milliseconds until a request fails
-const YOUNG = 2000 // milliseconds until its time tells files apart
 
 export class FilterError extends Error {
 	constructor(code, text, more) {
@@ -173,7 +172,7 @@ async function request(file, from, to, halt) {
 		const etag = header('ETag'), strong = etag[0] === '"', time = header('Last-Modified'), mark = size + etag + (strong ? '' : time)
 		if ((file.mark ??= mark) !== mark) replaced()
 		file.size = size
-		file.age = strong ? YOUNG : new Date(header('Date')) - new Date(time)
+		file.weak = !strong
 		const bytes = new Uint8Array(n), reader = body.getReader()
 		let at = 0
 		for (let part; !(part = await Promise.race([stopped, reader.read()])).done; at += part.value.length) bytes.set(part.value, at)
@@ -194,7 +193,7 @@ const hi = (a, b) => Number(a * BigInt(b) >> 64n), low = (a, b) => a * BigInt(b)
 const bytesOf = b => b?.byteLength >= 0 && new Uint8Array(b.buffer ?? b, b.byteOffset, b.byteLength)
 
 export async function open(from, { fetch = globalThis.fetch, signal } = {}) {
-	const stop = new AbortController(), halt = stop.signal, whole = bytesOf(from), file = { url: from, fetch, size: whole.length ?? from.size, age: YOUNG }
+	const stop = new AbortController(), halt = stop.signal, whole = bytesOf(from), file = { url: from, fetch, size: whole.length ?? from.size }
 	const read = async (a, b) => {
 		halt.throwIfAborted()
 		return whole ? whole.subarray(a, b) : from instanceof Blob ? new Uint8Array(await from.slice(a, b).arrayBuffer()) : request(file, a, b, halt)
@@ -205,11 +204,6 @@ export async function open(from, { fetch = globalThis.fetch, signal } = {}) {
 	head.set(await read(0, REGION))
 	const g = superblock(head, file.size), { n, values, size } = g, compact = g.layout === 'compact'
 	for (let at = STASH; at < REGION; at += 16) if (u32(view, at + 8)) stash.add(`${u64(view, at) & MASK >> 1n} ${u32(view, at + 12)}`)
-
-	// If a server does not tell files apart, superblocks do.
-	const confirm = async () => file.age >= YOUNG || (await read(0, HEADS)).some((b, i) => b !== head[i]) && replaced()
-	if (file.age < YOUNG) await new Promise(done => setTimeout(done, Math.min(YOUNG, YOUNG - file.age)))
-	await confirm()
 
 	async function contains(key) {
 		const bytes = typeof key !== 'string' ? bytesOf(key) : !/\p{Cs}/u.test(key) && new TextEncoder().encode(key)
@@ -228,7 +222,8 @@ export async function open(from, { fetch = globalThis.fetch, signal } = {}) {
 		if (!compact || bits(found, 496 + fp % 16, 1)) {
 			if (n > 1 && await has(other, true) || stash.has(`${compact ? line : Math.min(line, other)} ${fp}`)) return true
 		}
-		await confirm()
+		// Only a strong ETag tells files apart. So do superblocks.
+		if (file.weak && (await read(0, HEADS)).some((b, i) => b !== head[i])) replaced()
 		return false
 	}
 
