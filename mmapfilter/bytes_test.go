@@ -34,8 +34,11 @@ func (r *reading) ReadAt(p []byte, off int64) (n int, err error) {
 	n, err = bytes.NewReader(r.data).ReadAt(p, off)
 	if r.fails != nil {
 		if good, failed := r.fails(number); failed != nil || good < n {
-			clear(p[min(good, n):n])
-			return min(good, n), failed
+			if good = min(good, n); good == n {
+				clear(p[:n]) // which the error is about
+			}
+			clear(p[good:n])
+			return good, failed
 		}
 	}
 	return n, err
@@ -267,6 +270,7 @@ func TestReaderFails(t *testing.T) {
 		"end":                    {0, io.EOF, ErrCorrupt},
 		"short":                  {63, nil, ErrCorrupt},
 		"short, with an error":   {63, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF},
+		"full, with an error":    {math.MaxInt, failure, failure},
 	} {
 		rng := seeded(t, rand.Uint64())
 		f, r := mustRead(t, data, nil)

@@ -127,12 +127,15 @@ func (l *lines) readAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// readFull fills b, or returns an error and how many bytes are good.
+// readFull fills b, or returns an error and how many bytes are good. Nothing is, if all have been read
+// with an error other than io.EOF: such a reader may check them when it has them.
 func readFull(r io.ReaderAt, b []byte, off int64) (n int, err error) {
 	n, err = r.ReadAt(b, off)
 	switch {
-	case n == len(b):
+	case n == len(b) && (err == nil || err == io.EOF):
 		return n, nil
+	case n == len(b):
+		return 0, err
 	case n < 0 || n > len(b):
 		return 0, errors.New("the reader says that it has read more than there is room for")
 	case err == nil || err == io.EOF:
