@@ -128,6 +128,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		f.growth.auto.Unlock()
 		f.growth.auto.tryAgain()
 		o.release()
+		s.file.work.Writer.Checkpoint() // puts the sequence into the file, for snapshots of other processes
 	case s.file != nil:
 		s.file.release()
 	}

@@ -26,11 +26,11 @@ import (
 // committed there or, if the filter keeps its hashes, with what was there at the last checkpoint.
 //
 // If the filter keeps its hashes, the copy is built from them, with an item of its own for each key that
-// the history means (K7). Its bytes depend on that history alone, and on [Filter.DurableSeq]: two
-// snapshots at the same position are equal. Snapshot returns the position; [Filter.Position] of the copy
-// is the same, until its first operation. If the filter keeps no hashes, or has lost them
-// ([ErrNoHashes]), the copy has the bytes of a filter that was sealed at that commit, but for the
-// superblocks and the runtime page, and the position is zero.
+// the history means (K7): two snapshots at the same position, and with the same [Filter.DurableSeq] and
+// [Filter.DurableOps], have the same bytes. Snapshot returns the position; [Filter.Position] of the copy
+// is the same, until its first operation. If the filter keeps no hashes, the copy has the bytes of a
+// filter that was sealed at that commit, but for the superblocks and the runtime page, and the position
+// is zero. The lines of a sealed file are compared with their checksums first.
 //
 // The copy keeps no hashes, so it does not grow. It has another UUID than the filter, so that the log of
 // neither is taken for that of the other, and the same seed, note, [Filter.DurableSeq] and
@@ -40,10 +40,10 @@ import (
 // process dies, what is at path stays as it was, and the filter does not notice. The errors are
 // fs.ErrExist if the filter itself is at path; a [*ForeignError] if something else than a filter is,
 // or if the name is one of the log or the hashes of the filter; [ErrLocked] if a writer has the file
-// at path open; [ErrNeedsRecovery] if the filter has no writer any more and has not been recovered;
-// [ErrBusy] if the disk cannot keep up, so that the log is overwritten sooner than Snapshot reads it,
-// many times; errors.ErrUnsupported if the filter was not opened from a path; [ErrCorrupt]; and those of
-// [Filter.Sync].
+// at path open; [ErrNoHashes] if the filter has lost its hashes; [ErrNeedsRecovery] if the filter has
+// no writer any more and has not been recovered; [ErrBusy] if the disk cannot keep up, so that the log is
+// overwritten sooner than Snapshot reads it, many times; errors.ErrUnsupported if the filter was not
+// opened from a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	if f.open.Load() == nil { // of a Follower that waits, perhaps
 		return Position{}, f.Err()
@@ -62,7 +62,7 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 		switch {
 		case err == nil:
 			return p, nil
-		case !errors.Is(err, ErrBusy) || tries == openTries:
+		case !errors.Is(err, ErrBusy) && !errors.Is(err, ErrNoHashes) || tries == openTries: // their name may change
 			return Position{}, about("snapshot", path, err)
 		}
 		select {
@@ -88,12 +88,13 @@ func (f *Filter) snapshotted(ctx context.Context) (o *openFile, least uint64, er
 		return nil, 0, fmt.Errorf("%w: the filter was not opened from a path", errors.ErrUnsupported)
 	case o.work == nil:
 		return o, 0, nil
-	case o.superblock.KeepsHashes():
-		err = f.commit((*writer.Writer).Checkpoint)
-	default:
-		err = f.commit((*writer.Writer).Sync)
 	}
-	return o, f.Position().Number, err
+	err = f.commit((*writer.Writer).Sync)
+	least = f.Position().Number // before the checkpoint: commits go on
+	if err == nil {
+		err = f.commit((*writer.Writer).Checkpoint) // finds out, too, that another file is at the path
+	}
+	return o, least, err
 }
 
 // checkTarget returns an error if a path is that of a filter, or one that belongs to it.
@@ -126,30 +127,24 @@ func trySnapshot(ctx context.Context, from, to string, least uint64) (Position, 
 	}
 	defer f.Close()
 	sb := head.Superblock
-	kept, err := osfile.OpenHashesOf(from, sb)
-	switch {
-	case err == nil && sb.Kept().At.Number < least: // a rebuild has replaced the file after the checkpoint
-		return Position{}, errors.Join(kept.File.Close(), ErrBusy)
-	case err == nil:
-		return positionOf(sb.Descent(), sb.Kept().At), snapshotHashes(ctx, to, head, kept)
-	case !errors.Is(err, ErrNoHashes):
-		return Position{}, err
-	case recovery.CheckKept(sb) == nil: // a checkpoint may have come between, and what counted may be gone
-		again, now, err := osfile.OpenFile(from)
-		if err != nil {
-			return Position{}, err
-		}
-		again.Close()
-		if *now.Superblock != *sb {
-			return Position{}, ErrBusy
-		}
-	}
 	if sb.State() == layout.Live {
 		if served, err := osfile.Served(f); err != nil || !served {
 			return Position{}, errors.Join(err, ErrNeedsRecovery)
 		}
 	}
-	return snapshotLines(ctx, from, to, f, head)
+	if !sb.KeepsHashes() {
+		return snapshotLines(ctx, from, to, f, head)
+	}
+	// Without its hashes, the lines alone would not do: a key may depend on the item of another (K7).
+	kept, err := osfile.OpenHashesOf(from, sb)
+	if err != nil {
+		return Position{}, err
+	}
+	at := sb.Kept().At
+	if at.Number < least { // a rebuild has replaced the file after the checkpoint
+		return Position{}, errors.Join(kept.File.Close(), ErrBusy)
+	}
+	return positionOf(sb.Descent(), at), snapshotHashes(ctx, to, head, kept)
 }
 
 // snapshotHashes builds a copy from kept hashes.
@@ -177,6 +172,11 @@ func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept reco
 
 // snapshotLines copies the stash and the lines of an open file, while its writer stores to them.
 func snapshotLines(ctx context.Context, from, to string, f *os.File, head *osfile.Head) (p Position, err error) {
+	if head.Superblock.State() == layout.Sealed {
+		if err := verifySealed(ctx, f, head); err != nil {
+			return p, err
+		}
+	}
 	d, err := osfile.NewDraft(to, osfile.DraftOptions{Mode: head.Info.Mode().Perm()})
 	if err != nil {
 		return p, err
@@ -192,6 +192,20 @@ func snapshotLines(ctx context.Context, from, to string, f *os.File, head *osfil
 		return Position{}, errors.Join(err, d.Discard())
 	}
 	return p, d.Publish()
+}
+
+// verifySealed compares a sealed file with its checksums: the copy gets its own.
+func verifySealed(ctx context.Context, f *os.File, head *osfile.Head) error {
+	m, err := osfile.Map(f, head.Size, false)
+	if err != nil {
+		return err
+	}
+	defer m.Unmap()
+	report, err := build.Verify(ctx, "", head, m.Data, func(done, total int64) {})
+	if err == nil && len(report.Damage) > 0 {
+		err = report.Damage[0]
+	}
+	return err
 }
 
 // copyLines makes a draft a sealed copy of an open file.

@@ -3,11 +3,14 @@ package mmapfilter
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // TestSnapshotBesideGrowth makes snapshots of a filter that grows by itself, in its process and by a
@@ -128,6 +131,10 @@ func TestSnapshotAfterDeath(t *testing.T) {
 	if _, err := trySnapshot(context.Background(), path, copied, 0); !errors.Is(err, ErrNeedsRecovery) {
 		t.Errorf("a file whose writer has died: %v", err)
 	}
+	kept := deadWriterOf(t, &Options{Capacity: 10_000, KeepHashes: true}, 500, 300)
+	if _, err := trySnapshot(context.Background(), kept, copied, 0); !errors.Is(err, ErrNeedsRecovery) {
+		t.Errorf("a file with hashes whose writer has died: %v", err)
+	}
 	if left, err := filepath.Glob(copied + "*"); err != nil || len(left) > 0 {
 		t.Errorf("%q are left, %v", left, err)
 	}
@@ -138,8 +145,9 @@ func TestSnapshotAfterDeath(t *testing.T) {
 	}
 }
 
-// TestSnapshotWithoutHashes covers a filter that is to keep its hashes and has lost them: its lines are
-// copied. If they are damaged, that is an error.
+// TestSnapshotWithoutHashes covers a filter that is to keep its hashes and has lost them, or whose hashes
+// are damaged: no copy is made. In a copy of its lines alone, the deletes of some keys would take the items
+// that others depend on (K7).
 func TestSnapshotWithoutHashes(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 10_000, KeepHashes: true})
 	mustInsert(t, f, 0, 5000)
@@ -153,9 +161,86 @@ func TestSnapshotWithoutHashes(t *testing.T) {
 		t.Errorf("damaged hashes: %v", err)
 	}
 	must(t, os.Remove(path+".hashes"))
-	copied, at, _ := mustSnapshot(t, reader)
-	if mustHave(t, copied, 0, 5000); !at.IsZero() || !copied.Position().IsZero() || copied.Stats().KeepsHashes {
-		t.Errorf("without hashes it is at %v", at)
+	if _, err := reader.Snapshot(context.Background(), to); !errors.Is(err, ErrNoHashes) {
+		t.Errorf("without hashes: %v", err)
+	}
+	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a copy was made: %v", err)
+	}
+}
+
+// TestSnapshotOfDamage checks that damage does not get a checksum of its own in a copy.
+func TestSnapshotOfDamage(t *testing.T) {
+	f, path := mustBuild(t, &Options{Layout: layout.Packed}, numbers(0, 900))
+	to := filepath.Join(t.TempDir(), "copy")
+	_, err := f.Snapshot(t.Context(), to)
+	must(t, err)
+	data := readFile(t, path)
+	data[layout.OffRegion+5] ^= 1
+	must(t, os.WriteFile(path, data, 0o600))
+	if _, err := mustOpenReadOnly(t, path, nil).Snapshot(t.Context(), to); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("damaged: %v", err)
+	}
+	_, err = Verify(t.Context(), to)
+	must(t, err)
+}
+
+// TestSnapshotOfAnother checks that a writer does not copy another file that is at its path.
+func TestSnapshotOfAnother(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: keeps})
+		mustInsert(t, f, 0, 10)
+		must(t, f.Sync())
+		g, other := mustCreate(t, &Options{Capacity: 1000, KeepHashes: keeps})
+		must(t, g.Close())
+		must(t, os.Rename(other, path))
+		if _, err := f.Snapshot(t.Context(), filepath.Join(t.TempDir(), "copy")); !errors.Is(err, ErrReplaced) {
+			t.Errorf("keeps hashes %t: %v", keeps, err)
+		}
+	}
+}
+
+// TestSnapshotDuringCommits checks that commits which go on during the checkpoint of a snapshot do not
+// make it fail.
+func TestSnapshotDuringCommits(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 100_000, KeepHashes: true})
+	mustInsert(t, f, 0, 1000)
+	stop := make(chan struct{})
+	var committing sync.WaitGroup
+	committing.Add(1)
+	go func() {
+		defer committing.Done()
+		for n := uint64(1000); ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := errors.Join(f.Insert(numberKey(n)), f.Sync()); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for range 5 {
+		if copied, _, _ := mustSnapshot(t, f); copied.Len() < 1000 {
+			t.Errorf("%d keys", copied.Len())
+		}
+	}
+	close(stop)
+	committing.Wait()
+}
+
+// TestSnapshotHasTheSequence checks that after a rebuild the copy of another process has the sequence of
+// its keys: a program goes on from it.
+func TestSnapshotHasTheSequence(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	mustInsert(t, f, 0, 100)
+	must(t, f.SyncAt(99))
+	must(t, f.Rebuild(t.Context(), nil))
+	copied, _, _ := mustSnapshot(t, mustOpenReadOnly(t, path, nil))
+	if mustHave(t, copied, 0, 100); copied.DurableSeq() != 99 {
+		t.Errorf("the sequence is %d", copied.DurableSeq())
 	}
 }
 

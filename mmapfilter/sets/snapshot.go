@@ -71,6 +71,11 @@ func (s *Set) snapshot(ctx context.Context, path string) (err error) {
 		m.Shards[i] = entry{File: name, Identity: st.manifest.Shards[i].Identity, Keys: sb.Length(), Bytes: size}
 		m.Keys += sb.Length()
 	}
+	for _, copied := range made { // no manifest has named them yet, so a cleanup of the directory may have removed them
+		if _, err := os.Stat(copied); err != nil {
+			return err
+		}
+	}
 	data, err := encodeManifest(path, &m)
 	if err != nil {
 		return err

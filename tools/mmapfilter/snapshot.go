@@ -46,6 +46,11 @@ func newSnapshotCommand() *cobra.Command {
 		}
 		defer filter.Close()
 		at, err := filter.Snapshot(cmd.Context(), output)
+		for _, source := range []error{mmapfilter.ErrCorrupt, mmapfilter.ErrNeedsRecovery, mmapfilter.ErrNoHashes, mmapfilter.ErrBusy, mmapfilter.ErrReplaced} {
+			if errors.Is(err, source) {
+				return &aboutError{args[0], err}
+			}
+		}
 		if err != nil {
 			return unchanged(output, err)
 		}
