@@ -145,9 +145,9 @@ func TestSnapshotAfterDeath(t *testing.T) {
 	}
 }
 
-// TestSnapshotWithoutHashes covers a filter that is to keep its hashes and has lost them, or whose hashes
-// are damaged: no copy is made. In a copy of its lines alone, the deletes of some keys would take the items
-// that others depend on (K7).
+// TestSnapshotWithoutHashes covers a filter that is to keep its hashes and has lost them, or whose
+// hashes are damaged: no copy is made. In a copy of its lines alone, the deletes of some keys would take
+// the items that others depend on (K7).
 func TestSnapshotWithoutHashes(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 10_000, KeepHashes: true})
 	mustInsert(t, f, 0, 5000)
