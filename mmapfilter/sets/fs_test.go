@@ -70,6 +70,35 @@ func TestOpenFS(t *testing.T) {
 	}
 }
 
+// TestOpenFSReplaced covers S4 and R7: a batch checks the file of each shard that it reads, however few
+// of its keys are there.
+func TestOpenFSReplaced(t *testing.T) {
+	p := mustPlan(t, mmapfilter.Options{Capacity: 3000}, 2)
+	path := mustBuild(t, t.TempDir(), p, numbers(0, 3000))
+	other := shards(t, mustBuild(t, t.TempDir(), p, numbers(3000, 6000)))
+	inMemory := fstest.MapFS{}
+	for _, file := range append(shards(t, path), path) {
+		data, err := os.ReadFile(file)
+		must(t, err)
+		inMemory[filepath.Base(file)] = &fstest.MapFile{Data: data}
+	}
+	s, err := OpenFS(inMemory, filepath.Base(path), nil)
+	must(t, err)
+	defer s.Close()
+	must(t, s.OpenAll())
+	for i, file := range shards(t, path) {
+		data, err := os.ReadFile(other[i])
+		must(t, err)
+		inMemory[filepath.Base(file)].Data = data
+	}
+	for _, key := range batch(0, 3000) {
+		found := make([]bool, 1)
+		if s.ContainsBatch([][]byte{key}, found); !found[0] {
+			t.Fatalf("key %q is certainly not there", key)
+		}
+	}
+}
+
 // TestGoldenFS: the set in testdata answers where nothing can be built, too.
 func TestGoldenFS(t *testing.T) {
 	fromPath := mustOpen(t, filepath.Join(goldenDir, "keys.set"), nil)

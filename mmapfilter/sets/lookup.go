@@ -59,8 +59,9 @@ func (st *setState) containsApart(keys [][]byte, found []bool) {
 		}
 		for g := range p.sort(len(st.shards)) {
 			number, hashes, answers := p.group(g)
-			f := st.shards[number].get()
-			if len(hashes) > few {
+			sh := st.shards[number]
+			f := sh.get()
+			if len(hashes) > few || sh.set.fsys != nil { // there, the end of a batch checks the file
 				f.ContainsHashes(hashes, answers)
 				continue
 			}
