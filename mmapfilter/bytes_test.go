@@ -211,6 +211,24 @@ func TestReadsOfALookup(t *testing.T) {
 	}
 }
 
+// TestReadsAreOfOneLine covers R7: in every layout, single lookups read no more than 64 bytes at once,
+// however large ReadSize is.
+func TestReadsAreOfOneLine(t *testing.T) {
+	for _, kind := range []layout.Kind{layout.Compact, layout.Packed, layout.SemiSorted} {
+		f, r := mustRead(t, image(t, &Options{Layout: kind}, numbers(0, 5000)), &OpenOptions{ReadSize: 1 << 30})
+		r.take()
+		for key := range numbers(5000, 5100) {
+			f.Contains(key)
+			f.Count(key)
+		}
+		for _, read := range r.take() {
+			if read[1] > layout.LineBytes {
+				t.Errorf("layout %v: a read of %d bytes", kind, read[1])
+			}
+		}
+	}
+}
+
 // TestReadsOfABatch covers R7: a batch reads its lines in the order of the file, each once, and
 // neighbours with one read of at most ReadSize.
 func TestReadsOfABatch(t *testing.T) {

@@ -49,7 +49,7 @@ func (l *lines) contains(hash uint64) bool {
 	if l.replaced.Load() {
 		return true
 	}
-	f := l.fetch()
+	f := l.fetch(layout.LineBytes)
 	defer l.put(f)
 	f.hashes, f.found = append(f.hashes, hash), append(f.found, false)
 	f.lookUp()
@@ -71,7 +71,7 @@ func (l *lines) containsAll(hashes []uint64, found []bool) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(hashes[a], hashes[b]) })
 	failed := false
 	for part := range slices.Chunk(order, inMemory) {
-		f := l.fetch()
+		f := l.fetch(l.atOnce)
 		f.failed = failed
 		for _, i := range part {
 			f.hashes, f.found = append(f.hashes, hashes[i]), append(f.found, false)
@@ -90,7 +90,7 @@ func (l *lines) containsAll(hashes []uint64, found []bool) {
 
 // count is openFile.count.
 func (l *lines) count(hash uint64) (items uint64, ok bool) {
-	f := l.fetch()
+	f := l.fetch(layout.LineBytes)
 	defer l.put(f)
 	for {
 		items, ok = layout.Count(l.table, f.at, hash)
@@ -160,6 +160,7 @@ func (l *lines) err() error {
 // layout, and many of them wait for few reads.
 type fetch struct {
 	of     *lines
+	atOnce int64                    // bytes, for one read of several blocks
 	at     func(word uint64) uint64 // word, once for all lookups
 	hashes []uint64
 	found  []bool
@@ -177,9 +178,10 @@ var fetches = sync.Pool{New: func() any {
 	return f
 }}
 
-func (l *lines) fetch() *fetch {
+// fetch returns a fetch whose reads are of at most atOnce bytes.
+func (l *lines) fetch(atOnce int64) *fetch {
 	f := fetches.Get().(*fetch)
-	f.of = l
+	f.of, f.atOnce = l, atOnce
 	return f
 }
 
@@ -242,7 +244,7 @@ func (f *fetch) read() {
 	wanted := slices.Compact(f.wanted)
 	for len(wanted) > 0 {
 		first, n := wanted[0], 1
-		for n < len(wanted) && int64(wanted[n]+1-first)*layout.LineBytes <= f.of.atOnce {
+		for n < len(wanted) && int64(wanted[n]+1-first)*layout.LineBytes <= f.atOnce {
 			n++
 		}
 		f.readRun(wanted[:n])

@@ -164,7 +164,7 @@ func (o *openFile) sampleRates() (rate, second float64) {
 		numbers[i] = i/run*run*o.geometry.Lines/n + i%run
 	}
 	if o.lines != nil {
-		f := o.lines.fetch()
+		f := o.lines.fetch(o.lines.atOnce)
 		defer o.lines.put(f)
 		if at = f.at; !f.have(numbers) {
 			return 0, 0
