@@ -27,7 +27,7 @@ func NewFilterCollector(f Filter, name string) prometheus.Collector {
 	}
 	read := func() sample {
 		s := f.Stats()
-		return sample{s.State != "waiting", ofFilter(s, writes)}
+		return sample{up: s.State != "waiting", metrics: ofFilter(s, writes)}
 	}
 	return newCollector("filter", name, read, f.Err, ofFilter(mmapfilter.Stats{}, writes))
 }
@@ -37,7 +37,7 @@ func NewFilterCollector(f Filter, name string) prometheus.Collector {
 func NewSetCollector(s *sets.Set, name string) prometheus.Collector {
 	read := func() sample {
 		stats := s.Stats()
-		return sample{stats.State == "open", ofSet(stats)}
+		return sample{up: stats.State == "open", metrics: ofSet(stats)}
 	}
 	return newCollector("set", name, read, s.Err, ofSet(sets.Stats{Opened: 1}))
 }
@@ -47,7 +47,7 @@ func NewSetCollector(s *sets.Set, name string) prometheus.Collector {
 func NewGuardCollector(stats func() guard.Stats, name string) prometheus.Collector {
 	read := func() sample {
 		s := stats()
-		return sample{s.State != "closed", ofGuard(s)}
+		return sample{up: s.State != "closed", metrics: ofGuard(s)}
 	}
 	return newCollector("guard", name, read, nil, ofGuard(guard.Stats{}))
 }
@@ -56,19 +56,20 @@ func NewGuardCollector(stats func() guard.Stats, name string) prometheus.Collect
 type sample struct {
 	up      bool
 	metrics []metric
+	err     error // what Err has said since
 }
 
 // A collector sends the metrics of a filter, a set or a guard.
 type collector struct {
 	read func() sample
-	err  func() error                // takes no time; nil if there is nothing to ask
+	err  func() error                // nil if there is nothing to ask
 	desc map[string]*prometheus.Desc // by name of the metric
 
 	mu struct {
 		sync.Mutex
 		last    *sample       // nil before the first
-		due     time.Time     // when the next one is
-		reading chan struct{} // closed at the end of the call of read under way; nil if there is none
+		due     time.Time     // when read is called next
+		reading chan struct{} // closed at the end of the call of readNow under way; nil if there is none
 	}
 }
 
@@ -105,9 +106,8 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	up := s.up
 	var metrics []metric
 	if c.err != nil {
-		err := c.err()
-		up = up && !errors.Is(err, mmapfilter.ErrClosed) // s may be older than Close
-		metrics = append(metrics, gauge("error", "", number(err != nil)))
+		up = up && !errors.Is(s.err, mmapfilter.ErrClosed) // the metrics may be older than Close
+		metrics = append(metrics, gauge("error", "", number(s.err != nil)))
 	}
 	c.send(to, gauge("up", "", number(up)))
 	if up {
@@ -128,13 +128,13 @@ var (
 	longest                = time.Minute // but no longer than this
 )
 
-// latest returns the latest sample, or nil if there is none yet. It has a new one read unless that is
-// not due; if it takes long, the next scrapes find it.
+// latest returns the latest sample, or nil if there is none yet. It has a new one read, or, if that is
+// not due, only Err; if it takes long, the next scrapes find it.
 func (c *collector) latest() *sample {
 	c.mu.Lock()
-	if c.mu.reading == nil && !time.Now().Before(c.mu.due) {
+	if due := !time.Now().Before(c.mu.due); c.mu.reading == nil && (due || c.err != nil) {
 		c.mu.reading = make(chan struct{})
-		go c.readNow()
+		go c.readNow(c.mu.last, due)
 	}
 	reading := c.mu.reading
 	c.mu.Unlock()
@@ -149,12 +149,26 @@ func (c *collector) latest() *sample {
 	return c.mu.last
 }
 
-func (c *collector) readNow() {
-	begin := time.Now()
-	s := c.read()
+// readNow calls Err and, if they are due, first Stats. Both may read.
+func (c *collector) readNow(last *sample, due bool) {
+	var s sample
+	var next time.Time
+	if due {
+		begin := time.Now()
+		s = c.read()
+		next = time.Now().Add(min(rest*time.Since(begin), longest))
+	} else {
+		s = *last
+	}
+	if c.err != nil {
+		s.err = c.err()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.last, c.mu.due = &s, time.Now().Add(min(rest*time.Since(begin), longest))
+	c.mu.last = &s
+	if due {
+		c.mu.due = next
+	}
 	close(c.mu.reading)
 	c.mu.reading = nil
 }

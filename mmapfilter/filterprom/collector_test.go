@@ -333,6 +333,29 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+// A hanging has an Err that takes until it is told to end.
+type hanging struct{ end chan struct{} }
+
+func (h *hanging) Stats() mmapfilter.Stats { return mmapfilter.Stats{State: "sealed"} }
+func (h *hanging) Err() error {
+	<-h.end
+	return mmapfilter.ErrSuperseded
+}
+
+// TestErrHangs checks that a scrape does not wait for an Err that reads and gets no answer.
+func TestErrHangs(t *testing.T) {
+	defer func(p time.Duration) { patience = p }(patience)
+	h := &hanging{make(chan struct{})}
+	c := NewFilterCollector(h, "a")
+	patience = 0
+	if got := sent(t, c); len(got) > 0 {
+		t.Errorf("it sends %v", got)
+	}
+	close(h.end)
+	patience = time.Hour
+	mustSend(t, c, map[string]float64{"up": 1, "error": 1})
+}
+
 // TestUnknown checks that nothing is said of memory where the system does not tell.
 func TestUnknown(t *testing.T) {
 	for _, m := range slices.Concat(ofFilter(mmapfilter.Stats{ResidentBytes: -1}, true), ofSet(sets.Stats{ResidentBytes: -1})) {

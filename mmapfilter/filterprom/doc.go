@@ -24,12 +24,11 @@
 // Stats do not hold up lookups or operations, but may take long themselves. They read 1,024 lines of
 // each open file, from the disk if need be. On Linux they ask the system which pages of the file are in
 // memory, which takes time in proportion to the file. Those of a guard may wait for an operation that
-// waits for the disk. So a collector reads Stats beside the scrapes:
+// waits for the disk. Err of a filter from OpenReaderAt reads 64 bytes, maybe over a network. So a
+// collector calls both beside the scrapes:
 //
-//   - A scrape waits for Stats for a second. Then it sends the last ones that it has; if it has none,
-//     nothing.
+//   - A scrape waits for them for a second. Then it sends what it has from the last calls; if it has
+//     nothing, nothing. So up and error may be as old as the Stats that a scrape waited for in vain.
 //   - For a hundred times as long as Stats took, but at most a minute, no others are read, and scrapes
-//     send the last ones. Those of small files are new in each scrape.
-//
-// However, up and error of a filter or a set are never old.
+//     send the last ones. Those of small files are new in each scrape. Err is called in each.
 package filterprom
