@@ -21,7 +21,7 @@ type Stats struct {
 	Plan
 
 	BitsPerKey      float64 `json:"bits_per_key"`      // bits of the whole file / Len; 0 if Len is 0
-	EstimatedRate   float64 `json:"estimated_rate"`    // rate now, from a sample of lines
+	EstimatedRate   float64 `json:"estimated_rate"`    // rate now, from a sample of lines; 0 if a reader fails
 	SecondProbeRate float64 `json:"second_probe_rate"` // share of lookups of absent keys that read a second line, from the same sample
 	StashLen        int     `json:"stash_len"`         // stash entries in use, of 768
 	ResidentBytes   int64   `json:"resident_bytes"`    // bytes of the mapped file in the page cache, or of the copy in the heap; -1 if unknown

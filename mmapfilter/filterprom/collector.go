@@ -2,6 +2,7 @@ package filterprom
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,11 @@ func NewFilterCollector(f Filter, name string) prometheus.Collector {
 	}
 	read := func() sample {
 		s := f.Stats()
-		return sample{up: s.State != "waiting", metrics: ofFilter(s, writes)}
+		metrics := ofFilter(s, writes)
+		if s.EstimatedRate == 0 && s.SecondProbeRate == 0 && f.Err() != nil { // the lines could not be read
+			metrics = slices.DeleteFunc(metrics, metric.sampled)
+		}
+		return sample{up: s.State != "waiting", metrics: metrics}
 	}
 	return newCollector("filter", name, read, f.Err, ofFilter(mmapfilter.Stats{}, writes))
 }

@@ -1,6 +1,7 @@
 package filterprom
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -363,6 +364,36 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
+}
+
+// A failing is a reader that fails once it is down.
+type failing struct {
+	*bytes.Reader
+	down bool
+}
+
+func (f *failing) ReadAt(p []byte, off int64) (int, error) {
+	if f.down {
+		return 0, errors.New("no answer")
+	}
+	return f.Reader.ReadAt(p, off)
+}
+
+// TestNotSampled checks that a rate of 0 is sent for an empty filter, and none for one whose lines
+// cannot be read.
+func TestNotSampled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.mmf")
+	built(t, path, 0)
+	data, err := os.ReadFile(path)
+	must(t, err)
+	r := &failing{Reader: bytes.NewReader(data)}
+	f, err := mmapfilter.OpenReaderAt(r, int64(len(data)), nil)
+	must(t, err)
+	defer f.Close()
+	c := NewFilterCollector(f, "a")
+	mustSend(t, c, map[string]float64{"error": 0, "false_positive_ratio": 0, "second_probe_ratio": 0})
+	r.down = true
+	mustSend(t, c, map[string]float64{"error": 1, "keys": 0, "false_positive_ratio": -1, "second_probe_ratio": -1})
 }
 
 // TestClosedMeanwhile checks that old Stats do not speak for a filter that is closed.

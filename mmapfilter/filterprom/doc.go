@@ -16,8 +16,8 @@
 //
 // After Close, or while a follower or a set waits for a file, up is 0, and there are no other metrics.
 // No metric has a 0 that means "unknown". What only a writer knows is missing if the filter is open for
-// reading only, and so are the rates of a set that has no shard open. Unregister a collector that is no
-// longer needed: it holds on to the filter, and sends up.
+// reading only, and so are the rates of a set that has no shard open, and of a filter whose reader
+// fails. Unregister a collector that is no longer needed: it holds on to the filter, and sends up.
 //
 // # What a scrape costs
 //

@@ -16,6 +16,11 @@ type metric struct {
 	texts []string // the value of a label with the name of the metric; or nil
 }
 
+// sampled reports whether a metric of a filter comes from a sample of its lines.
+func (m metric) sampled() bool {
+	return m.name == "false_positive_ratio" || m.name == "second_probe_ratio"
+}
+
 func gauge[N int | int64 | uint64 | float64](name, help string, value N) metric {
 	return metric{name, help, prometheus.GaugeValue, float64(value), nil}
 }
