@@ -91,7 +91,9 @@ func unchanged(path string, err error) error {
 func explain(cmd *cobra.Command, err error) string {
 	text := explainError(cmd, subject(cmd), err)
 	for _, name := range append(cmd.Flags().Args(), subject(cmd)) {
-		if strings.Contains(name, "\n") {
+		if isURL(name) {
+			text = strings.ReplaceAll(text, name, shownURL(name))
+		} else if strings.Contains(name, "\n") {
 			text = strings.ReplaceAll(text, name, printable(name))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -17,7 +18,21 @@ is, 32 KiB at first, and then a few lines for the keys that are asked for.`
 
 // isURL reports whether a command is to read a filter from a web server.
 func isURL(path string) bool {
-	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")
+	scheme, _, found := strings.Cut(path, "://")
+	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// shownURL returns what is printed for a URL: no password, and no query, which may be a signature.
+func shownURL(path string) string {
+	u, err := url.Parse(path)
+	switch {
+	case err != nil:
+		return "URL"
+	case u.User == nil && u.RawQuery == "" && u.Fragment == "":
+		return path
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return u.Redacted()
 }
 
 // urlReadSize is how much of a file one request asks for where a batch can use it: about as much as a
@@ -26,13 +41,13 @@ const urlReadSize = 64 << 10
 
 // openURL opens the filter at a URL. What it reads with stays open until the process ends. The flags
 // in but must not be set.
-func openURL(ctx context.Context, url string, flags *pflag.FlagSet, but ...string) (*mmapfilter.Filter, error) {
+func openURL(ctx context.Context, path string, flags *pflag.FlagSet, but ...string) (*mmapfilter.Filter, error) {
 	for _, name := range but {
 		if flags.Changed(name) {
 			return nil, fmt.Errorf("--%s cannot be used with a URL", name)
 		}
 	}
-	file, err := httpfile.Open(ctx, url, nil)
+	file, err := httpfile.Open(ctx, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -44,18 +59,18 @@ func openURL(ctx context.Context, url string, flags *pflag.FlagSet, but ...strin
 }
 
 // explainURL explains an error of a filter at a URL.
-func explainURL(url string, err error) string {
+func explainURL(path string, err error) string {
 	damage := new(mmapfilter.CorruptError)
 	switch {
 	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
-		return url + ": a program had it open for writing when it was copied; seal a filter before you publish it: mmapfilter checkpoint --seal"
+		return path + ": a program had it open for writing when it was copied; seal a filter before you publish it: mmapfilter checkpoint --seal"
 	case errors.Is(err, mmapfilter.ErrSuperseded):
-		return url + ": the file has changed meanwhile; run it again"
+		return path + ": the file has changed meanwhile; run it again"
 	case errors.As(err, &damage) && damage.NoFilter:
-		return url + ": not an mmapfilter file"
+		return path + ": not an mmapfilter file"
 	}
 	if call := new(mmapfilter.OpError); errors.As(err, &call) {
 		err = call.Err
 	}
-	return url + ": " + reason(err)
+	return path + ": " + reason(err)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestURL: check and info read a filter from a web server, and say in their words what is wrong with
-// one.
+// one, without a password or a query.
 func TestURL(t *testing.T) {
 	t.Chdir(t.TempDir())
 	run := func(input string, args ...string) string {
@@ -36,6 +36,7 @@ func TestURL(t *testing.T) {
 	write("cut.mmf", data[:len(data)-1])
 	server := httptest.NewServer(http.FileServer(http.Dir(".")))
 	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
 	for _, c := range []struct {
 		command string
 		says    string // all of it, but for info
@@ -51,10 +52,14 @@ func TestURL(t *testing.T) {
 		{"info URL/cut.mmf", "mmapfilter: URL/cut.mmf: corrupt file at offset "},
 		{"info --recover URL/good.mmf", "mmapfilter: URL/good.mmf: --recover cannot be used with a URL\n[exit 2]\n"},
 		{"check --follow -e a URL/good.mmf", "mmapfilter: URL/good.mmf: --follow cannot be used with a URL\n[exit 2]\n"},
+		{"check -e a SECRET/none.mmf?signature=secret", "mmapfilter: http://me:xxxxx@HOST/none.mmf: no such file\n[exit 2]\n"},
+		{"info SECRET/none.mmf?signature=secret", "mmapfilter: http://me:xxxxx@HOST/none.mmf: no such file\n[exit 2]\n"},
+		{"check --follow -e a SECRET/good.mmf?signature=secret", "mmapfilter: http://me:xxxxx@HOST/good.mmf: --follow cannot be used with a URL\n[exit 2]\n"},
+		{"check -e a http://me:secret@%zz/", "mmapfilter: URL: not an http or https URL\n[exit 2]\n"},
 		{"check -e a https://", "mmapfilter: https://: not an http or https URL\n[exit 2]\n"},
 	} {
-		args := strings.Fields(strings.ReplaceAll(c.command, "URL", server.URL))
-		out := strings.ReplaceAll(run("", args...), server.URL, "URL")
+		args := strings.Fields(strings.NewReplacer("SECRET", "HTTP://me:secret@"+host, "URL", server.URL).Replace(c.command))
+		out := strings.NewReplacer(server.URL, "URL", host, "HOST").Replace(run("", args...))
 		if all := strings.HasSuffix(c.says, "\n") && args[0] == "check"; out != c.says && (all || !strings.Contains(out, c.says)) {
 			t.Errorf("%s\n%s", c.command, out)
 		}
