@@ -2,7 +2,9 @@
 // guard. Most nodes are asked for blocks that they do not have: Has, Get, GetSize and View answer that
 // from memory, as soon as the store is open, however many blocks there are.
 //
-// The key of a block is its multihash: CIDs of several versions and codecs name the same bytes.
+// The key of a block is its multihash, after a byte of this package: CIDs of several versions and codecs
+// name the same bytes. Anybody may make a multihash that holds any bytes, such as those of a key that is
+// reserved for the guard; the byte keeps all of them apart.
 //
 // A filter must have a block before the store does, and somebody must know what it lacks after a crash:
 // the guard reads that in the log of Pebble. So the blocks are in Pebble, and not in another Blockstore.
@@ -41,7 +43,14 @@ type Store struct {
 	db    *pebbleguard.DB
 	walks sync.WaitGroup // of AllKeysChan
 	end   chan struct{}  // closed to end them
+	close func() error   // once
 }
+
+// keyByte begins each key. No reserved key begins with it.
+const keyByte = 'b'
+
+// keyOf returns the key of a block.
+func keyOf(c cid.Cid) []byte { return append([]byte{keyByte}, c.Hash()...) }
 
 // Open opens the store in a directory, or makes one.
 func Open(dir string, p *pebble.Options, g *guard.Options) (*Store, error) {
@@ -49,24 +58,27 @@ func Open(dir string, p *pebble.Options, g *guard.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, end: make(chan struct{})}, nil
+	s := &Store{db: db, end: make(chan struct{})}
+	s.close = sync.OnceValue(func() error {
+		close(s.end)
+		s.walks.Wait()
+		return s.db.Close()
+	})
+	return s, nil
 }
 
-// Close closes the store, and the channels of AllKeysChan. Other calls must have ended.
-func (s *Store) Close() error {
-	close(s.end)
-	s.walks.Wait()
-	return s.db.Close()
-}
+// Close closes the store, and the channels of AllKeysChan. Other calls must have ended. A second Close
+// returns what the first one did.
+func (s *Store) Close() error { return s.close() }
 
 // Stats has the share of lookups that did not reach the store.
 func (s *Store) Stats() guard.Stats { return s.db.GuardStats() }
 
-func (s *Store) Has(_ context.Context, c cid.Cid) (bool, error) { return s.db.Has(c.Hash()) }
+func (s *Store) Has(_ context.Context, c cid.Cid) (bool, error) { return s.db.Has(keyOf(c)) }
 
 // View calls f with the bytes of a block, which are only there until it returns.
 func (s *Store) View(_ context.Context, c cid.Cid, f func([]byte) error) error {
-	data, closer, err := s.db.Get(c.Hash())
+	data, closer, err := s.db.Get(keyOf(c))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return ipld.ErrNotFound{Cid: c}
 	}
@@ -103,7 +115,7 @@ func (s *Store) PutMany(_ context.Context, bs []blocks.Block) error {
 		if !b.Cid().Defined() {
 			return errUndefined
 		}
-		if err := batch.Set(b.Cid().Hash(), b.RawData(), nil); err != nil {
+		if err := batch.Set(keyOf(b.Cid()), b.RawData(), nil); err != nil {
 			return err
 		}
 	}
@@ -111,7 +123,7 @@ func (s *Store) PutMany(_ context.Context, bs []blocks.Block) error {
 }
 
 func (s *Store) DeleteBlock(_ context.Context, c cid.Cid) error {
-	return s.db.Delete(c.Hash(), pebble.Sync)
+	return s.db.Delete(keyOf(c), pebble.Sync)
 }
 
 // AllKeysChan sends a raw CID for each block that is there now. An error is logged, since a channel has
@@ -137,7 +149,7 @@ func (s *Store) AllKeysChan(ctx context.Context) (<-chan cid.Cid, error) {
 func (s *Store) send(ctx context.Context, it *pebble.Iterator, keys chan<- cid.Cid) error {
 	for ok := it.First(); ok; ok = it.Next() {
 		select {
-		case keys <- cid.NewCidV1(cid.Raw, it.Key()):
+		case keys <- cid.NewCidV1(cid.Raw, it.Key()[1:]):
 		case <-ctx.Done():
 			return nil
 		case <-s.end:

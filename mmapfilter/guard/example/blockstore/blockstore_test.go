@@ -21,6 +21,7 @@ import (
 	"github.com/ipfs/go-cid"
 	"github.com/ipfs/go-datastore"
 	ipld "github.com/ipfs/go-ipld-format"
+	"github.com/multiformats/go-multihash"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
@@ -130,6 +131,38 @@ func TestUndefined(t *testing.T) {
 	if _, err := s.Get(ctx, cid.Cid{}); !ipld.IsNotFound(err) {
 		t.Error(err)
 	}
+}
+
+// TestReservedHash puts a block that is its own hash, and so names a key of the guard: its length is the
+// first letter.
+func TestReservedHash(t *testing.T) {
+	s, err := open(t.TempDir(), time.Second)
+	must(t, err)
+	defer s.Close()
+	content := []byte("mapfilter\x00" + strings.Repeat("x", 'm'-10))
+	hash, err := multihash.Sum(content, multihash.IDENTITY, -1)
+	must(t, err)
+	b, err := blocks.NewBlockWithCid(content, cid.NewCidV1(cid.Raw, hash))
+	must(t, err)
+	must(t, s.PutMany(ctx, []blocks.Block{block(1), b}))
+	if got, err := s.Get(ctx, b.Cid()); err != nil || !bytes.Equal(got.RawData(), content) {
+		t.Error(err)
+	}
+	if keys := all(t, s); len(keys) != 2 {
+		t.Errorf("there are %q", keys)
+	}
+	must(t, s.DeleteBlock(ctx, b.Cid()))
+	if has, err := s.Has(ctx, b.Cid()); has || err != nil {
+		t.Error(has, err)
+	}
+}
+
+// TestCloseTwice checks that a second Close does nothing.
+func TestCloseTwice(t *testing.T) {
+	s, err := open(t.TempDir(), time.Second)
+	must(t, err)
+	must(t, s.Close())
+	must(t, s.Close())
 }
 
 // TestView has the error of a callback reach the caller as it is. A change of what Get has returned is

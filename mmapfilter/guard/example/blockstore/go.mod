@@ -13,6 +13,7 @@ require (
 	github.com/ipfs/go-ipld-format v0.6.3
 	github.com/mmapfilter/mmapfilter v0.1.0
 	github.com/mmapfilter/mmapfilter/mmapfilter/guard/pebbleguard v0.1.0
+	github.com/multiformats/go-multihash v0.2.3
 )
 
 require (
@@ -54,7 +55,6 @@ require (
 	github.com/multiformats/go-base36 v0.2.0 // indirect
 	github.com/multiformats/go-multibase v0.2.0 // indirect
 	github.com/multiformats/go-multicodec v0.9.2 // indirect
-	github.com/multiformats/go-multihash v0.2.3 // indirect
 	github.com/multiformats/go-varint v0.0.7 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
