@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -128,7 +129,8 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		f.growth.auto.Unlock()
 		f.growth.auto.tryAgain()
 		o.release()
-		s.file.work.Writer.Checkpoint() // puts the sequence into the file, for snapshots of other processes
+		// The sequence comes into the file, for snapshots of other processes.
+		err = errors.Join(err, s.file.work.Writer.Checkpoint())
 	case s.file != nil:
 		s.file.release()
 	}
