@@ -37,8 +37,12 @@
 //	                                              rare
 //	a commit fails and nobody knows whether       its keys stay in the filter; its deletes are not done
 //	it happened
-//	something else writes to the store, past      keys may be hidden: call Rebuild, or remove the filter
-//	the guard, or with one that knows no owner    file, before the store is opened with the guard again
+//	the store is opened without the guard, as     "maybe" for all keys, until the filter is rebuilt; but
+//	after a step back to an older program         keys may be hidden if the store is not Watched, nor
+//	                                              Ordered: call Rebuild, or remove the filter file, before
+//	                                              the store is opened with the guard again
+//	something else writes to the store, past      the same
+//	the guard, while that has it open
 //	two guards have the store open at once        keys may be hidden: the engines here do not allow it
 //
 // # Terms
@@ -179,6 +183,9 @@
 //	G6  All guards of a store share one entry, the owner, whatever their options. Open uses a filter
 //	    only if the owner names it, and if it is for the keys that Options.Covers and CoversVersion
 //	    name. Otherwise it makes another filter the owner before any transaction, and builds that.
+//	G7  A Watched store tells Open whether something may have written to it past the guard. Then Open
+//	    makes another filter, as in G6. What an Ordered store yields after a position has the keys of
+//	    all transactions, also of those that no guard has made.
 //
 // # An adapter
 //

@@ -86,6 +86,9 @@ func open(store Store, o *Options, readOnly bool) (g *Guard, stale error, err er
 	if stale == nil {
 		stale = s.check(g.filter, g.options, g.positions != nil)
 	}
+	if w, ok := store.(Watched); ok && stale == nil {
+		stale = w.Untouched()
+	}
 	g.fit(s)
 	switch {
 	case stale != nil:

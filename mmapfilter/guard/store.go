@@ -70,3 +70,16 @@ type Ordered interface {
 	// calls it at most once, after Position, with no more than that.
 	Since(at uint64) iter.Seq2[[]byte, error]
 }
+
+// A Watched is a Store that knows whether something has written to it past the guard.
+type Watched interface {
+	Store
+	// Untouched returns nil if every transaction since the first Write was made with a guard. In doubt,
+	// and before there was a Write, it returns an error, such as [ErrTouched]. Open calls it before
+	// Write. The first Write of an Open makes the store untouched again, in the transaction that makes
+	// the changes, or later.
+	Untouched() error
+}
+
+// ErrTouched is what [Watched.Untouched] returns if nobody knows what was written past the guard.
+var ErrTouched = errors.New("something may have written to the store past the guard")

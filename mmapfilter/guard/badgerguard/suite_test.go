@@ -30,6 +30,19 @@ func engine(conflicts, drops bool) guardtest.Engine {
 			}
 			return d, err
 		},
+		Unguarded: func(dir string, keys []string) error {
+			db, err := badger.Open(small(dir))
+			if err != nil { // see openStore
+				db, err = badger.Open(small(dir))
+			}
+			if err != nil {
+				return err
+			}
+			for _, key := range keys {
+				err = errors.Join(err, db.Update(func(txn *badger.Txn) error { return txn.Set([]byte(key), []byte("v")) }))
+			}
+			return errors.Join(err, db.Close())
+		},
 		Swap: func(dir, value string) (was string, err error) {
 			db, err := badger.Open(small(dir))
 			if err != nil {
@@ -63,6 +76,8 @@ func TestGrowth(t *testing.T)      { guardtest.Growth(t, engine(true, false)) }
 func TestOnce(t *testing.T)        { guardtest.Once(t, engine(true, false)) }
 func TestBatch(t *testing.T)       { guardtest.Batch(t, engine(true, false)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, engine(true, false)) }
+func TestPast(t *testing.T)        { guardtest.Past(t, engine(true, false)) }
+func TestAgain(t *testing.T)       { guardtest.Again(t, engine(true, false)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, engine(true, false)) }
 func TestOldReader(t *testing.T)   { guardtest.Old(t, engine(true, false)) }
 func TestPermissions(t *testing.T) { guardtest.Mode(t, engine(true, false)) }

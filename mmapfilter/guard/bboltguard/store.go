@@ -2,6 +2,7 @@ package bboltguard
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -62,6 +63,9 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 			return nil
 		}
 		return b.ForEach(func(key, value []byte) error {
+			if bytes.Equal(key, lastEntry) {
+				return nil
+			}
 			entries = append(entries, guard.Entry{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 			return nil
 		})
@@ -69,11 +73,40 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 	return entries, err
 }
 
-// add makes changes in a transaction.
-func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
-	if c.Remove == nil && c.Set == nil {
+// lastEntry is the key of the entry with the number of the last transaction of a guard. It is in the range
+// of the guard's own entries, so it goes with them.
+var lastEntry = []byte{0xfe}
+
+// last returns the number of the last transaction that a guard has made, or 0 if that is not known.
+func last(b *bbolt.Bucket) uint64 {
+	if value := b.Get(lastEntry); len(value) == 8 {
+		return binary.LittleEndian.Uint64(value)
+	}
+	return 0
+}
+
+// note notes that a guard makes a transaction. bbolt numbers the transactions without a gap. After one that
+// was made past the guard, nothing is noted until the entries of the guard go: then a filter is built.
+func note(tx *bbolt.Tx, b *bbolt.Bucket) error {
+	now := uint64(tx.ID())
+	if before := last(b); before != 0 && before != now-1 {
 		return nil
 	}
+	return b.Put(lastEntry, binary.LittleEndian.AppendUint64(nil, now))
+}
+
+// Untouched implements guard.Watched.
+func (s *store) Untouched() error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		if b := tx.Bucket(s.name); b == nil || last(b) != uint64(tx.ID()) {
+			return guard.ErrTouched
+		}
+		return nil
+	})
+}
+
+// add makes changes in a transaction, and notes it.
+func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
 	b, err := tx.CreateBucketIfNotExists(s.name)
 	if err != nil {
 		return err
@@ -101,7 +134,7 @@ func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
 			return err
 		}
 	}
-	return nil
+	return note(tx, b)
 }
 
 // Write implements guard.Store. It waits for the writer lock.

@@ -27,6 +27,23 @@ func engine(mapped int) guardtest.Engine {
 			o.InitialMmapSize, o.ReadOnly = mapped, readOnly
 			return openStore(dir, o, g)
 		},
+		Unguarded: func(dir string, keys []string) error {
+			db, err := bbolt.Open(filepath.Join(dir, "db"), 0o600, fast())
+			if err != nil {
+				return err
+			}
+			for _, key := range keys { // each alone: their number must not tell of them
+				err = errors.Join(err, db.Update(func(tx *bbolt.Tx) error {
+					buckets, name := split(key)
+					b, err := tx.CreateBucketIfNotExists([]byte(buckets[0]))
+					if err != nil {
+						return err
+					}
+					return b.Put(name, []byte("v"))
+				}))
+			}
+			return errors.Join(err, db.Close())
+		},
 		Swap: func(dir, value string) (was string, err error) {
 			db, err := bbolt.Open(filepath.Join(dir, "db"), 0o600, nil)
 			if err != nil {
@@ -64,6 +81,8 @@ func TestGrowth(t *testing.T)      { guardtest.Growth(t, engine(0)) }
 func TestOnce(t *testing.T)        { guardtest.Once(t, engine(largeMap)) }
 func TestBatch(t *testing.T)       { guardtest.Batch(t, engine(largeMap)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, engine(largeMap)) }
+func TestPast(t *testing.T)        { guardtest.Past(t, engine(largeMap)) }
+func TestAgain(t *testing.T)       { guardtest.Again(t, engine(largeMap)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, engine(largeMap)) }
 func TestOldReader(t *testing.T)   { guardtest.Old(t, engine(largeMap)) }
 func TestPermissions(t *testing.T) { guardtest.Mode(t, engine(0)) }

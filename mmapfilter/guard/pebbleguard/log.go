@@ -51,8 +51,9 @@ func newLoggedStore(dir string, o *pebble.Options, prefix []byte) *loggedStore {
 	return s
 }
 
-// A watchedFS notes which files of the WAL are opened to be read. While a store is opened, Pebble
-// reads only the files of the WAL whose keys are not in tables yet: all files from some file on.
+// A watchedFS notes which files of the WAL are opened to be read, and which OPTIONS files; see opening.
+// While a store is opened, Pebble reads only the files of the WAL whose keys are not in tables yet: all
+// files from some file on.
 type watchedFS struct {
 	vfs.FS
 	store *loggedStore
@@ -61,6 +62,9 @@ type watchedFS struct {
 func (w watchedFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if n, _, ok := wal.ParseLogFilename(w.PathBase(name)); ok && w.store.db == nil {
 		w.store.first.Store(min(w.store.first.Load(), uint64(n)))
+	}
+	if n := optionsNumber(w.PathBase(name)); n > 0 && w.store.db == nil {
+		w.store.opened.before = n
 	}
 	return w.FS.Open(name, opts...)
 }

@@ -16,6 +16,7 @@ type store struct {
 	prefix []byte // of the keys of entries
 	end    []byte // the first key after them
 	noWAL  bool   // only a flush makes things durable
+	opened opening
 }
 
 func newStore(prefix []byte, noWAL bool) *store {
@@ -67,7 +68,7 @@ func (s *store) overlaps(start, end []byte) bool {
 }
 
 func (s *store) Entries() (entries []guard.Entry, err error) {
-	if entries, err = s.entriesIn(s.prefix, s.key(epochEntry)); err == nil && !bytes.HasPrefix(owner, s.prefix) {
+	if entries, err = s.entriesIn(s.prefix, s.key(openingEntry)); err == nil && !bytes.HasPrefix(owner, s.prefix) {
 		var one []guard.Entry
 		one, err = s.entriesIn(owner, append(owner[:len(owner):len(owner)], 0))
 		entries = append(entries, one...)
@@ -117,10 +118,8 @@ func (s *store) Write(c guard.Changes) error {
 	if err := s.add(b, c); err != nil {
 		return err
 	}
-	if b.Empty() {
-		if err := b.LogData(nil, nil); err != nil {
-			return err
-		}
+	if err := s.add(b, s.opened.changes()); err != nil {
+		return err
 	}
 	if s.noWAL {
 		if err := b.Commit(pebble.NoSync); err != nil {

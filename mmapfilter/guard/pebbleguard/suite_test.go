@@ -28,6 +28,16 @@ func suite(memTable uint64, fileOnly bool) guardtest.Engine {
 			d, err := Open(dir, o, g)
 			return &testStore{DB: d, dir: dir, fileOnly: fileOnly}, err
 		},
+		Unguarded: func(dir string, keys []string) error {
+			db, err := pebble.Open(dir, newest())
+			if err != nil {
+				return err
+			}
+			for _, k := range keys {
+				err = errors.Join(err, db.Set(key(k), key("v"), pebble.NoSync))
+			}
+			return errors.Join(err, db.Close())
+		},
 		Swap: func(dir, value string) (string, error) {
 			db, err := pebble.Open(dir, newest())
 			if err != nil {
@@ -54,6 +64,8 @@ func TestGrowth(t *testing.T)      { guardtest.Growth(t, suite(few<<4, false)) }
 func TestOnce(t *testing.T)        { guardtest.Once(t, suite(0, false)) }
 func TestBatch(t *testing.T)       { guardtest.Batch(t, suite(0, false)) }
 func TestOwner(t *testing.T)       { guardtest.Owner(t, suite(0, false)) }
+func TestPast(t *testing.T)        { guardtest.Past(t, suite(0, false)) }
+func TestAgain(t *testing.T)       { guardtest.Again(t, suite(0, false)) }
 func TestCovers(t *testing.T)      { guardtest.Covers(t, suite(0, false)) }
 func TestPermissions(t *testing.T) { guardtest.Mode(t, suite(0, false)) }
 

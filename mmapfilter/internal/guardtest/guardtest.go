@@ -29,6 +29,8 @@ type Engine struct {
 	// Swap puts something of the program in the place of the owner of a store without a guard, and says
 	// what was there.
 	Swap func(dir, value string) (was string, err error)
+	// Unguarded opens a store without a guard, as an older program does, puts keys, and closes it.
+	Unguarded func(dir string, keys []string) error
 	// Filter is the name of the filter in the directory of a store.
 	Filter string
 	// Outbox says that what a filter lacks is in an outbox with deletes: Rebuild, too.
