@@ -1,7 +1,6 @@
 package badgerguard
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
@@ -74,20 +73,12 @@ func (s *store) remove(ranges []guard.Range) error {
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	txn := s.db.NewTransaction(true)
-	defer func() { txn.Discard() }()
+	w := &writer{s: s, lazy: true}
+	w.begin()
+	defer func() { w.txn.Discard() }()
 	for _, key := range keys {
-		err := txn.Delete(key)
-		if errors.Is(err, badger.ErrTxnTooBig) {
-			if err := txn.Commit(); err != nil {
-				return err
-			}
-			txn = s.db.NewTransaction(true)
-			err = txn.Delete(key)
-		}
-		if err != nil {
-			return err
-		}
+		w.do(func(txn *badger.Txn) error { return txn.Delete(key) })
 	}
-	return txn.Commit()
+	w.commit()
+	return w.err
 }

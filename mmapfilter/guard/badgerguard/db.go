@@ -97,6 +97,7 @@ func (d *DB) open(g *guard.Options) (err error) {
 	if d.store, err = newStore(d.DB, g.Prefix); err != nil {
 		return err
 	}
+	d.store.exact = g.Deletes == guard.Exact
 	open := guard.Open
 	if d.options.ReadOnly {
 		open = guard.OpenReadOnly
@@ -218,7 +219,6 @@ func (d *DB) drop(do func() error) error {
 		if err := d.store.removeStamp(); err != nil {
 			return err
 		}
-		d.store.unwritten.Store(d.options.NamespaceOffset >= 0)
 		return do()
 	}()
 	if d.guard.Rebuild(context.Background()) == nil { // Stats say why not

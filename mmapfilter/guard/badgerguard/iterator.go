@@ -24,7 +24,7 @@ func (t *Txn) iterator(it *badger.Iterator, reverse bool) *Iterator {
 	s := t.db.store
 	i := &Iterator{Iterator: it, prefix: s.prefix, beyond: s.prefix, reverse: reverse}
 	if !reverse {
-		i.beyond = s.key([]byte{settingsByte, settingsByte})
+		i.beyond = s.key([]byte{noteByte, noteByte})
 	}
 	return i
 }

@@ -20,9 +20,15 @@ import (
 // size of a transaction:
 //
 //	prefix | key of the entry | chunk, 2 bytes | -> up to store.chunk bytes of its value
-//	prefix | 0xff                              -> NamespaceOffset, 8 bytes
+//	prefix | 0xff                              -> NamespaceOffset, 8 bytes: the note
 //
 // The owner alone is at guard.OwnerName, in one chunk, whatever the prefix.
+//
+// The version of the note tells what a guard has written, even if an older program without one has
+// written since. With deletes: Exact, every transaction of a guard sets the note, so the store is as a
+// guard left it if no version is greater. With deletes: Rebuild, each call of Position sets it. If the
+// filter is at a greater version than the note, the store has been restored or has had a power loss
+// since, and the versions after the note may be another program's: Since yields their keys, too.
 type store struct {
 	db     *badger.DB
 	prefix []byte
@@ -33,8 +39,12 @@ type store struct {
 	// another NamespaceOffset these keys are there again. So a filter made with another one is
 	// not used.
 	namespaceOffset int
-	foreign         bool        // the entries were written with another one
-	unwritten       atomic.Bool // the present one is not in the store
+	foreign         bool // the entries were written with another one
+
+	exact  bool        // deletes: Exact
+	opened uint64      // the greatest version when the store was opened
+	noted  uint64      // the version of the note then, or 0
+	begun  atomic.Bool // the guard has written since
 
 	// Calls that drop keys hold drop; all others share it: Badger does not allow reads while keys
 	// are dropped.
@@ -53,9 +63,9 @@ const (
 )
 
 const (
-	chunkBytes   = 2
-	mostChunk    = 64 << 10
-	settingsByte = 0xff
+	chunkBytes = 2
+	mostChunk  = 64 << 10
+	noteByte   = 0xff
 )
 
 func newStore(db *badger.DB, prefix []byte) (*store, error) {
@@ -66,12 +76,11 @@ func newStore(db *badger.DB, prefix []byte) (*store, error) {
 		s.files = &files{dir: o.Dir, valueDir: o.ValueDir}
 	}
 	s.pins.keys = map[string]bool{}
-	written, err := s.readSettings()
+	written, err := s.readNote()
 	if err != nil {
-		return nil, fmt.Errorf("badgerguard: read the settings: %w", err)
+		return nil, fmt.Errorf("badgerguard: read the note: %w", err)
 	}
 	s.foreign = written != s.namespaceOffset
-	s.unwritten.Store(s.foreign)
 	return s, nil
 }
 
@@ -83,23 +92,30 @@ func (s *store) reserved(key []byte) bool {
 	return bytes.HasPrefix(key, s.prefix) || bytes.Equal(key, owner)
 }
 
-func (s *store) settingsKey() []byte { return s.key([]byte{settingsByte}) }
+func (s *store) noteKey() []byte { return s.key([]byte{noteByte}) }
 
 func (s *store) key(rest []byte) []byte {
 	return append(s.prefix[:len(s.prefix):len(s.prefix)], rest...)
 }
 
-// readSettings returns the NamespaceOffset that the entries were written with.
-func (s *store) readSettings() (offset int, err error) {
+// note returns the note. Each transaction that sets it gives it a new version.
+func (s *store) note() *badger.Entry {
+	return badger.NewEntry(s.noteKey(), binary.LittleEndian.AppendUint64(nil, uint64(s.namespaceOffset))).WithDiscard()
+}
+
+// readNote reads the note. It returns the NamespaceOffset that the entries were written with.
+func (s *store) readNote() (offset int, err error) {
 	offset = -1
 	err = s.db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get(s.settingsKey())
+		s.opened = txn.ReadTs()
+		item, err := txn.Get(s.noteKey())
 		if err == badger.ErrKeyNotFound {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		s.noted = item.Version()
 		return item.Value(func(value []byte) error {
 			if len(value) == 8 {
 				offset = int(int64(binary.LittleEndian.Uint64(value)))
@@ -120,7 +136,7 @@ func (s *store) scan(txn *badger.Txn, values bool, r guard.Range, do func(entry 
 		if bytes.Compare(rest[:min(len(rest), len(r.To))], r.To) > 0 {
 			return nil
 		}
-		entry := rest[:max(len(rest)-chunkBytes, 0)] // empty: the settings
+		entry := rest[:max(len(rest)-chunkBytes, 0)] // empty: the note
 		if bytes.Compare(entry, r.From) < 0 || bytes.Compare(entry, r.To) >= 0 {
 			continue
 		}
@@ -147,7 +163,7 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 		if s.foreign || err != nil {
 			return err
 		}
-		return s.scan(txn, true, guard.Range{From: []byte{0}, To: []byte{settingsByte}}, func(entry []byte, item *badger.Item) error {
+		return s.scan(txn, true, guard.Range{From: []byte{0}, To: []byte{noteByte}}, func(entry []byte, item *badger.Item) error {
 			if bytes.Equal(item.Key(), owner) {
 				return nil
 			}
@@ -213,7 +229,8 @@ func (s *store) Write(c guard.Changes) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{s: s, txn: s.db.NewTransaction(true)}
+	w := &writer{s: s}
+	w.begin()
 	defer func() { w.txn.Discard() }()
 	remove := func() {
 		for _, key := range removed {
@@ -223,11 +240,6 @@ func (s *store) Write(c guard.Changes) error {
 	if stamp != nil {
 		w.do(func(txn *badger.Txn) error { return txn.Delete(stamp) })
 		remove()
-	}
-	unwritten := s.unwritten.Load()
-	if unwritten {
-		value := binary.LittleEndian.AppendUint64(nil, uint64(s.namespaceOffset))
-		w.do(func(txn *badger.Txn) error { return txn.Set(s.settingsKey(), value) })
 	}
 	set := map[string]bool{}
 	for _, last := range []bool{false, true} {
@@ -246,17 +258,24 @@ func (s *store) Write(c guard.Changes) error {
 		remove()
 	}
 	w.commit()
-	if w.err == nil && unwritten {
-		s.unwritten.Store(false)
+	if w.err == nil {
+		s.begun.Store(true)
 	}
 	return w.err
 }
 
 // A writer makes changes, in several transactions if one has no room.
 type writer struct {
-	s   *store
-	txn *badger.Txn
-	err error
+	s    *store
+	txn  *badger.Txn
+	lazy bool // without a sync
+	err  error
+}
+
+// begin begins a transaction, and sets the note.
+func (w *writer) begin() {
+	w.txn = w.s.db.NewTransaction(true)
+	w.err = w.txn.SetEntry(w.s.note())
 }
 
 func (w *writer) do(change func(*badger.Txn) error) {
@@ -266,7 +285,9 @@ func (w *writer) do(change func(*badger.Txn) error) {
 	if w.err = change(w.txn); errors.Is(w.err, badger.ErrTxnTooBig) {
 		w.err = nil
 		if w.commit(); w.err == nil {
-			w.txn = w.s.db.NewTransaction(true)
+			w.begin()
+		}
+		if w.err == nil {
 			w.err = change(w.txn)
 		}
 	}
@@ -276,7 +297,7 @@ func (w *writer) commit() {
 	if w.err == nil {
 		w.err = w.txn.Commit()
 	}
-	if w.err == nil && w.s.files != nil {
+	if w.err == nil && w.s.files != nil && !w.lazy {
 		w.err = w.s.files.sync(w.s.db)
 	}
 }
@@ -286,6 +307,12 @@ func (w *writer) commit() {
 // transaction has happened. If such an entry is lost, the filter merely keeps the keys until it is
 // rebuilt.
 func (s *store) add(txn *badger.Txn, set []guard.Entry) error {
+	if s.exact {
+		// Without room for the note, the filter is rebuilt if no transaction comes after this one.
+		if err := txn.SetEntry(s.note()); err != nil && !errors.Is(err, badger.ErrTxnTooBig) {
+			return err
+		}
+	}
 	for i, e := range set {
 		for _, chunk := range s.chunks(e) {
 			err := txn.SetEntry(chunk)
@@ -305,7 +332,8 @@ func (s *store) add(txn *badger.Txn, set []guard.Entry) error {
 // REQUIRES: s.drop.
 func (s *store) removeStamp() error {
 	key := s.chunks(guard.Entry{Key: []byte{stampEntry}})[0].Key
-	w := &writer{s: s, txn: s.db.NewTransaction(true)}
+	w := &writer{s: s}
+	w.begin()
 	defer func() { w.txn.Discard() }()
 	w.do(func(txn *badger.Txn) error { return txn.Delete(key) })
 	w.commit()

@@ -11,6 +11,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/table"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
 // Position is part of guard.Ordered: the version of the newest transaction that a reader sees.
@@ -21,9 +23,26 @@ func (s *store) Position() (uint64, error) {
 	if s.db.IsClosed() {
 		return 0, badger.ErrDBClosed
 	}
+	if s.begun.Load() {
+		s.setNote() // if not, Since yields more
+	}
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
 	return txn.ReadTs(), nil
+}
+
+func (s *store) setNote() {
+	s.drop.RLock()
+	defer s.drop.RUnlock()
+	_ = s.db.Update(func(txn *badger.Txn) error { return txn.SetEntry(s.note()) })
+}
+
+// Untouched is part of guard.Watched. With deletes: Rebuild, Since yields what others have written.
+func (s *store) Untouched() error {
+	if s.noted == 0 || s.exact && s.noted != s.opened {
+		return guard.ErrTouched
+	}
+	return nil
 }
 
 // Since is part of guard.Ordered. A key that has been deleted, or has expired, is not yielded.
@@ -33,7 +52,7 @@ func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
 		defer s.drop.RUnlock()
 		txn := s.db.NewTransaction(false)
 		defer txn.Discard()
-		if txn.ReadTs() <= at {
+		if at = min(at, s.noted); txn.ReadTs() <= at {
 			return // such as after Close
 		}
 		// An iterator that meets a damaged block ends as if there were no more keys.
