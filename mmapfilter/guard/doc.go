@@ -38,10 +38,10 @@
 //	a commit fails and nobody knows whether       its keys stay in the filter; its deletes are not done
 //	it happened
 //	the store is opened without the guard, as     "maybe" for all keys, until the filter is rebuilt; but
-//	after a step back to an older program         keys may be hidden if the store is not Watched, nor
-//	                                              Ordered: call Rebuild, or remove the filter file, before
-//	                                              the store is opened with the guard again
-//	something else writes to the store, past      the same
+//	after a step back to an older program         if the store is not Watched, keys may be hidden: call
+//	                                              Rebuild, or remove the filter file, before the store
+//	                                              is opened with the guard again
+//	something else writes to the store, past      keys may be hidden: call Doubt before and Rebuild after
 //	the guard, while that has it open
 //	two guards have the store open at once        keys may be hidden: the engines here do not allow it
 //
@@ -183,15 +183,15 @@
 //	G6  All guards of a store share one entry, the owner, whatever their options. Open uses a filter
 //	    only if the owner names it, and if it is for the keys that Options.Covers and CoversVersion
 //	    name. Otherwise it makes another filter the owner before any transaction, and builds that.
-//	G7  A Watched store tells Open whether something may have written to it past the guard. Then Open
-//	    makes another filter, as in G6. What an Ordered store yields after a position has the keys of
-//	    all transactions, also of those that no guard has made.
+//	G7  A Watched store tells Open whether something may have written to it past the guard. If so, Open
+//	    makes another filter, as in G6, unless the store is Ordered and yields these keys, too.
 //
 // # An adapter
 //
 // An engine needs a [Store], four methods, and three calls around each commit: Begin and Prepare
 // before it, Done after it. An [Ordered] store has two more methods; before it forgets keys that
-// Since would yield, it calls [Guard.Sync]. The entry with the key [OwnerKey] is at [OwnerName],
+// Since would yield, it calls [Guard.Sync]. A [Watched] store has one more: without it, nobody notices
+// a step back to a program without the guard. The entry with the key [OwnerKey] is at [OwnerName],
 // even if the other entries have a prefix. The example of this package, in example_test.go, is the
 // whole adapter of an imaginary store, and directory example/sqlite has an adapter for a table of
 // SQLite.

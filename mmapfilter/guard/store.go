@@ -74,10 +74,10 @@ type Ordered interface {
 // A Watched is a Store that knows whether something has written to it past the guard.
 type Watched interface {
 	Store
-	// Untouched returns nil if every transaction since the first Write was made with a guard. In doubt,
-	// and before there was a Write, it returns an error, such as [ErrTouched]. Open calls it before
-	// Write. The first Write of an Open makes the store untouched again, in the transaction that makes
-	// the changes, or later.
+	// Untouched returns nil if every transaction since the first Write was made with a guard, or if
+	// Since yields the keys of the others. In doubt, and before there was a Write, it returns an error,
+	// such as [ErrTouched]. Open calls it before Write. The first Write of an Open makes the store
+	// untouched again, in the transaction that makes the changes, or later.
 	Untouched() error
 }
 

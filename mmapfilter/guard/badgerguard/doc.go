@@ -14,12 +14,12 @@
 //
 // # Writes
 //
-// A commit puts its keys into the filter first, and then Badger gives the transaction its version. With
-// deletes: Rebuild, that is all: nothing is added to the transaction. With deletes: Exact, an entry with
-// their hashes, the outbox, is part of the same transaction of Badger, so that a crash loses both or
-// none. The guard reads nothing in that transaction, so there are no new conflicts. If the
-// transaction has no room for the entry, the entry is committed and synced before the transaction;
-// so the limits of a transaction stay as in Badger.
+// A commit puts its keys into the filter first, and then Badger gives the transaction its version.
+// With deletes: Rebuild, that is all: nothing is added to the transaction. With deletes: Exact, an
+// entry with their hashes, the outbox, is part of the same transaction of Badger, and so is the
+// note, so that a crash loses all or none. The guard reads nothing in that transaction, so there
+// are no new conflicts. If the transaction has no room for the entry, the entry is committed and
+// synced before the transaction; so the limits of a transaction stay as in Badger.
 //
 //	operation                            what the guard does
 //	Txn.Set, SetEntry, Delete            follows the key when the transaction is committed
@@ -58,6 +58,15 @@
 // DropPrefix and DropAll remove the stamp, the entry that ties the filter to the store, before they
 // begin, so a crash meanwhile has Open rebuild the filter.
 //
+// # A step back
+//
+// A program without this package may have written to the store since a guard had it open. With
+// deletes: Rebuild, Open puts the keys of its transactions into the filter, as after a kill. For
+// this, a sync of the filter first gives a small entry, the note, a new version: what is later than
+// the note may be another program's. With deletes: Exact, each transaction of the guard sets the
+// note. If a version is greater than the note's, Open rebuilds the filter. So it does after a kill
+// if a Sequence or a MergeOperator wrote last, or a transaction that had no room for the note.
+//
 // # Reserved keys
 //
 // Keys that begin with guard.Options.Prefix, "\x00mmapfilter\x00" unless it says otherwise, are the
@@ -77,10 +86,12 @@
 //
 // # What is not covered
 //
-// Whatever writes past the guard: the embedded badger.DB, badger.Txn, or a program without it. Call
-// Guard().Rebuild after it, or remove the filter. A clock that is set back: a key that had expired when
-// the filter was rebuilt, or opened after a kill, may stay hidden. Keys that come back after Badger has
-// reported their delete, as they may when RunValueLogGC has written a deleted value anew and a
-// compaction purges the delete. Damage to the lines of a filter that was not closed: it has no
-// checksums. Transactions that are not over when the DB is closed.
+// Writes through the embedded badger.DB or badger.Txn: call Guard().Rebuild after them. A program
+// without the guard that loads a backup, uses a stream writer or managed mode, or drops keys, and
+// any such program with deletes: Rebuild and 2^40 versions: remove the filter after it. A clock
+// that is set back: a key that had expired when the filter was rebuilt, or opened after a kill, may
+// stay hidden. Keys that come back after Badger has reported their delete, as they may when
+// RunValueLogGC has written a deleted value anew and a compaction purges the delete. Damage to the
+// lines of a filter that was not closed: it has no checksums. Transactions that are not over when
+// the DB is closed.
 package badgerguard

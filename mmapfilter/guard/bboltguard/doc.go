@@ -41,7 +41,8 @@
 //	Cursor, ForEach, Inspect                      nothing; in the root they hide the reserved buckets
 //	any write to a reserved bucket                ErrReserved
 //	Compact, Tx.WriteTo, Tx.CopyFile              nothing: the copy has no filter, and gets one when it is opened
-//	writes through DB.DB, or by another program   not noticed; call guard.Guard.Rebuild, or remove the filter
+//	writes by another program                     Open rebuilds the filter
+//	writes through DB.DB                          the next Open does; until then call guard.Guard.Rebuild
 //
 // With guard.Exact, a transaction remembers the keys of deleted buckets only up to a limit. Other
 // keys stay in the filter until it is rebuilt.
@@ -59,9 +60,19 @@
 // bucket; package guard says when the filter is rebuilt instead. With bbolt.Options.NoSync a power
 // loss may damage the store itself; while the store is whole, the filter has its keys.
 //
+// # A step back
+//
+// bbolt numbers the writable transactions. Each one of a guard puts its number into the reserved
+// bucket, unless the number there is not the one before. If the bucket does not have the number of
+// the last transaction when the store is opened, a program without this package has written to the
+// store, and Open rebuilds the filter. Some transactions of bbolt itself look the same: Compact
+// gives the copy other numbers, and Open makes one if the store was written with
+// bbolt.Options.NoFreelistSync and is opened without it.
+//
 // # What it costs
 //
-// Each transaction that puts keys writes an entry of eight bytes a key. With guard.Exact, a commit
+// Each transaction that puts keys writes an entry of eight bytes a key, and each transaction its number.
+// With guard.Exact, a commit
 // looks up every key that it puts or deletes and that the filter says "maybe" to. A rebuild reads the
 // store in one read transaction: as with every long read transaction, a commit that needs a larger
 // map waits for its end, and new read transactions wait for that commit.

@@ -184,3 +184,31 @@ func TestFailedCommits(t *testing.T) {
 		guardtest.MustHave(t, d, 0, 100, 200)
 	})
 }
+
+// TestTouched covers G7: the next Open notices a transaction past the guard, even if the guard has made
+// others since. Transactions of the guard without changes, or that did not happen, are none.
+func TestTouched(t *testing.T) {
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		dir, o := t.TempDir(), guardtest.Quiet(deletes)
+		d := engine(largeMap).MustOpen(t, dir, o).(testStore)
+		guardtest.Set(t, d, 0, 10)
+		must(t, d.Update(func(*Tx) error { return nil }))
+		if err := d.Update(func(*Tx) error { return errAbort }); err != errAbort {
+			t.Error(err)
+		}
+		must(t, d.Close())
+		d = engine(largeMap).MustServe(t, dir, o).(testStore)
+		must(t, d.DB.DB.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("k")).Put([]byte("past"), nil) }))
+		guardtest.Set(t, d, 10, 20)
+		must(t, d.guard.Work())
+		must(t, d.Close())
+		d = engine(largeMap).MustOpen(t, dir, o).(testStore)
+		if s := d.GuardStats(); s.Err != guard.ErrTouched.Error() && s.Rebuilds == 0 {
+			t.Errorf("%+v", s)
+		}
+		guardtest.MustHideNone(t, d)
+		guardtest.Eventually(t, d, "a filter", guardtest.Serving)
+		must(t, d.Close())
+		must(t, engine(largeMap).MustServe(t, dir, o).Close())
+	})
+}

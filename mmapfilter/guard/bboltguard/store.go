@@ -73,8 +73,8 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 	return entries, err
 }
 
-// lastEntry is the key of the entry with the number of the last transaction of a guard. It is in the range
-// of the guard's own entries, so it goes with them.
+// lastEntry is the key of the entry with the number of the last transaction of a guard. It is in
+// the range of the guard's own entries, so it goes with them.
 var lastEntry = []byte{0xfe}
 
 // last returns the number of the last transaction that a guard has made, or 0 if that is not known.
@@ -85,8 +85,9 @@ func last(b *bbolt.Bucket) uint64 {
 	return 0
 }
 
-// note notes that a guard makes a transaction. bbolt numbers the transactions without a gap. After one that
-// was made past the guard, nothing is noted until the entries of the guard go: then a filter is built.
+// note notes that a guard makes a transaction. bbolt numbers the transactions without a gap. After
+// one that was made past the guard, nothing is noted until the entries of the guard go: then a
+// filter is built.
 func note(tx *bbolt.Tx, b *bbolt.Bucket) error {
 	now := uint64(tx.ID())
 	if before := last(b); before != 0 && before != now-1 {

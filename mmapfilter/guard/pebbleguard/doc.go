@@ -69,6 +69,13 @@
 // again that the store has and the filter does not have durably. It rebuilds the filter only in the
 // cases that package guard lists, such as a lost filter.
 //
+// # A step back
+//
+// Whenever Pebble opens a store to write to it, it writes an OPTIONS file with a new number. An entry
+// has the number of the guard's own opening. If the last OPTIONS file has another number, a program
+// without this package has opened the store, so Open rebuilds the filter, even if nothing was written.
+// Open does the same after a kill that came between Pebble's opening and the guard's.
+//
 // # Reserved keys
 //
 // The guard's entries have keys with the prefix guard.Options.Prefix. Writes to such keys, and
@@ -85,9 +92,8 @@
 //
 // # What is not covered
 //
-// A store that something else writes to, or that was open without this package: call
-// Guard().Rebuild, or remove the filter file first. A key that SingleDelete removes though it was
-// set more than once: it may come back in a compaction, after a rebuild that did not see it; Pebble
-// calls that undefined. Two stores with one guard.Options.Path: the second one runs without a
-// filter. Files that change while they are ingested.
+// Writes through the embedded fields: call Guard().Rebuild after them. A key that SingleDelete
+// removes though it was set more than once: it may come back in a compaction, after a rebuild that
+// did not see it; Pebble calls that undefined. Two stores with one guard.Options.Path: the second
+// one runs without a filter. Files that change while they are ingested.
 package pebbleguard

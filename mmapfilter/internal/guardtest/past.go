@@ -9,16 +9,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// Past covers G7: a program without a guard opens a store that a guard has closed, or that a kill has
-// ended, and puts keys, or none. The next guard hides no key, whatever filter it finds, and the one after
-// that needs no new filter.
+// Past covers G7: a program without a guard opens a store that a guard has closed, or that a kill
+// has ended, and puts keys, or none. The next guard hides no key, whatever filter it finds, and the
+// one after that needs no new filter.
 func Past(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		s := &scene{e, Quiet(deletes), t.TempDir()}
 		e.newHistory(t, s)
 		for _, of := range []struct{ store, filter string }{
 			{"killed", "killed"}, {"killed later", "killed later"}, {"closed", "closed"}, {"closed again", "closed again"},
-			{"killed", "killed later"}, {"closed", "closed again"}, // the store is restored from a backup
+			// One of them is restored from a backup.
+			{"killed", "killed later"}, {"closed", "closed again"},
 			{"killed later", "killed"}, {"closed again", "closed"},
 		} {
 			for _, keys := range []int{0, 1, 300} {
@@ -87,8 +88,8 @@ func (s *scene) past(t *testing.T, name string, n int) {
 	Must(t, s.MustServe(t, s.dir(name), s.guard).Close())
 }
 
-// Again covers G7: a guard knows its own transactions, so a store that only guards open keeps its filter,
-// whether it was closed or killed, and whatever the transactions did.
+// Again covers G7: a guard knows its own transactions, so a store that only guards open keeps its
+// filter, whether it was closed or killed, and whatever the transactions did.
 func Again(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		base := t.TempDir()

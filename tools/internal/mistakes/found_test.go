@@ -52,6 +52,8 @@ var checks = map[string]check{
 	"TestReplayed":                   {joint, nil, at("epochs_test", `one is missing.*`)},
 	"TestEveryCrash":                 {"mmapfilter/guard", nil, at("walk_test", `.* is hidden.*`)},
 	"TestEveryMeanwhile":             {"mmapfilter/guard", nil, at("walk_test", `.* is hidden.*`)},
+	"TestTouched":                    {"mmapfilter/guard", nil, at("touched_test", `it should be building.*`)},
+	"TestPast":                       {"mmapfilter/guard/badgerguard", nil, at("past", `key .* is hidden.*`)},
 	"TestSince":                      {"mmapfilter/guard/badgerguard", nil, at("versions_test", `after version .*`)},
 	"TestHistoryHonest":              {"mmapfilter", []string{"-history", "12000000"}, broken},
 	"TestHistoryStrays":              {"mmapfilter", []string{"-history", "12000000"}, broken},
