@@ -20,7 +20,7 @@ import (
 // size of a transaction:
 //
 //	prefix | key of the entry | chunk, 2 bytes | -> up to store.chunk bytes of its value
-//	prefix | 0xff                              -> NamespaceOffset, 8 bytes: the note
+//	prefix | 0xff | 0, 2 bytes                 -> NamespaceOffset, 8 bytes: the note
 //
 // The owner alone is at guard.OwnerName, in one chunk, whatever the prefix.
 //
@@ -92,7 +92,7 @@ func (s *store) reserved(key []byte) bool {
 	return bytes.HasPrefix(key, s.prefix) || bytes.Equal(key, owner)
 }
 
-func (s *store) noteKey() []byte { return s.key([]byte{noteByte}) }
+func (s *store) noteKey() []byte { return s.key([]byte{noteByte, 0, 0}) }
 
 func (s *store) key(rest []byte) []byte {
 	return append(s.prefix[:len(s.prefix):len(s.prefix)], rest...)
@@ -136,7 +136,7 @@ func (s *store) scan(txn *badger.Txn, values bool, r guard.Range, do func(entry 
 		if bytes.Compare(rest[:min(len(rest), len(r.To))], r.To) > 0 {
 			return nil
 		}
-		entry := rest[:max(len(rest)-chunkBytes, 0)] // empty: the note
+		entry := rest[:max(len(rest)-chunkBytes, 0)] // empty: no key of a chunk
 		if bytes.Compare(entry, r.From) < 0 || bytes.Compare(entry, r.To) >= 0 {
 			continue
 		}

@@ -52,7 +52,7 @@
 // guard.Options.Prefix is the name of a bucket in the root that has the entries of the guard: which
 // filter belongs to the store, and the keys that the filter may not have durably yet. Programs do not
 // see it, but other programs that open the file do, and so does bbolt.Compact. The same goes for the
-// bucket guard.OwnerName: it has one entry, which all guards share, whatever their Prefix.
+// bucket guard.OwnerName: it is small, and all guards share it, whatever their Prefix.
 //
 // # Crashes
 //
@@ -62,10 +62,10 @@
 //
 // # A step back
 //
-// bbolt numbers the writable transactions. Each one of a guard puts its number into the reserved
-// bucket, unless the number there is not the one before. If the bucket does not have the number of
-// the last transaction when the store is opened, a program without this package has written to the
-// store, and Open rebuilds the filter. Some transactions of bbolt itself look the same: Compact
+// bbolt numbers the writable transactions. Each one of a guard puts its number into the bucket
+// guard.OwnerName, unless the number there is not the one before. If this bucket does not have the
+// number of the last transaction when the store is opened, a program without this package has written
+// to the store, and Open rebuilds the filter. Some transactions of bbolt itself look the same: Compact
 // gives the copy other numbers, and Open makes one if the store was written with
 // bbolt.Options.NoFreelistSync and is opened without it.
 //

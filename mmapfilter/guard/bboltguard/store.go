@@ -63,9 +63,6 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 			return nil
 		}
 		return b.ForEach(func(key, value []byte) error {
-			if bytes.Equal(key, lastEntry) {
-				return nil
-			}
 			entries = append(entries, guard.Entry{Key: bytes.Clone(key), Value: bytes.Clone(value)})
 			return nil
 		})
@@ -73,33 +70,44 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 	return entries, err
 }
 
-// lastEntry is the key of the entry with the number of the last transaction of a guard. It is in
-// the range of the guard's own entries, so it goes with them.
-var lastEntry = []byte{0xfe}
+// lastKey is the key of the number of the last transaction of a guard. It is in the bucket of the owner,
+// which is so small that bbolt has it in the page of the root: there it costs no page of its own.
+var lastKey = []byte{0xff}
 
-// last returns the number of the last transaction that a guard has made, or 0 if that is not known.
+// last returns the number of the last transaction that a guard has made, or 0 if that is not known. The
+// bucket of the owner may be nil.
 func last(b *bbolt.Bucket) uint64 {
-	if value := b.Get(lastEntry); len(value) == 8 {
-		return binary.LittleEndian.Uint64(value)
+	if b != nil {
+		if value := b.Get(lastKey); len(value) == 8 {
+			return binary.LittleEndian.Uint64(value)
+		}
 	}
 	return 0
 }
 
-// note notes that a guard makes a transaction. bbolt numbers the transactions without a gap. After
-// one that was made past the guard, nothing is noted until the entries of the guard go: then a
-// filter is built.
-func note(tx *bbolt.Tx, b *bbolt.Bucket) error {
-	now := uint64(tx.ID())
-	if before := last(b); before != 0 && before != now-1 {
-		return nil
+// note notes that a guard makes a transaction. bbolt numbers the transactions without a gap. After a
+// gap, nothing is noted as long as there is a stamp, so that the next Open notices it, too.
+func (s *store) note(tx *bbolt.Tx) error {
+	b, err := tx.CreateBucketIfNotExists(owner)
+	if err != nil {
+		return err
 	}
-	return b.Put(lastEntry, binary.LittleEndian.AppendUint64(nil, now))
+	now := uint64(tx.ID())
+	if last(b) != now-1 {
+		if entries := tx.Bucket(s.name); entries != nil && entries.Get(stampEntry) != nil {
+			return nil
+		}
+	}
+	return b.Put(lastKey, binary.LittleEndian.AppendUint64(nil, now))
 }
+
+// stampEntry is the key of the entry that ties a filter to the store.
+var stampEntry = []byte("s")
 
 // Untouched implements guard.Watched.
 func (s *store) Untouched() error {
 	return s.db.View(func(tx *bbolt.Tx) error {
-		if b := tx.Bucket(s.name); b == nil || last(b) != uint64(tx.ID()) {
+		if last(tx.Bucket(owner)) != uint64(tx.ID()) {
 			return guard.ErrTouched
 		}
 		return nil
@@ -108,6 +116,9 @@ func (s *store) Untouched() error {
 
 // add makes changes in a transaction, and notes it.
 func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
+	if c.Remove == nil && c.Set == nil {
+		return s.note(tx)
+	}
 	b, err := tx.CreateBucketIfNotExists(s.name)
 	if err != nil {
 		return err
@@ -135,7 +146,7 @@ func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
 			return err
 		}
 	}
-	return note(tx, b)
+	return s.note(tx)
 }
 
 // Write implements guard.Store. It waits for the writer lock.
