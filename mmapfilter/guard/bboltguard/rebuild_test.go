@@ -3,6 +3,7 @@ package bboltguard
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -210,5 +211,30 @@ func TestTouched(t *testing.T) {
 		guardtest.Eventually(t, d, "a filter", guardtest.Serving)
 		must(t, d.Close())
 		must(t, engine(largeMap).MustServe(t, dir, o).Close())
+	})
+}
+
+// TestTouchedCopy covers G7: a copy by bbolt with a copy of the filter is a store as a kill leaves it.
+// The filter is used, unless a program without the guard has written to the copy since.
+func TestTouchedCopy(t *testing.T) {
+	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
+		for _, past := range [][]string{nil, {"k/past"}} {
+			dir, copied, o := t.TempDir(), t.TempDir(), guardtest.Quiet(deletes)
+			d := engine(largeMap).MustOpen(t, dir, o).(testStore)
+			guardtest.Set(t, d, 0, 100)
+			must(t, d.guard.Work())
+			must(t, guardtest.CopyDir(copied, dir, "db"))
+			must(t, d.View(func(tx *Tx) error { return tx.CopyFile(filepath.Join(copied, "db"), 0o600) }))
+			must(t, d.Close())
+			must(t, engine(largeMap).Unguarded(copied, past))
+			d = engine(largeMap).MustOpen(t, copied, o).(testStore)
+			if s := d.GuardStats(); (s.Err == "" && s.Rebuilds == 0) != (past == nil) {
+				t.Errorf("past the guard: %q: %+v", past, s)
+			}
+			guardtest.MustHideNone(t, d)
+			guardtest.Eventually(t, d, "a filter", guardtest.Serving)
+			guardtest.MustKnow(t, d, "k/past", past != nil)
+			must(t, d.Close())
+		}
 	})
 }
