@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// TestTouchedCheckpoint covers G7: a checkpoint with a copy of the filter is a store as a kill leaves it.
-// The filter is used, unless a program without the guard has opened the checkpoint since.
+// TestTouchedCheckpoint covers G7: a checkpoint with a copy of the filter is a store as a kill leaves
+// it. The filter is used, unless a program without the guard has opened the checkpoint since.
 func TestTouchedCheckpoint(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		for _, past := range []bool{false, true} {
