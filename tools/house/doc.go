@@ -91,7 +91,8 @@
 //	tools/bench                    (*) measures, and writes RESULTS.md and PAPER.md
 //	tools/bench/peer               (*) other filters, as the program sees them
 //	tools/beam                     (*) builds a set on Apache Beam
-//	tools/release                  (*) makes a release: modules, archives, a Debian package, tags
+//	tools/release                  runs pack, from a clone
+//	tools/release/pack             (*) makes a release: modules, archives, a Debian package, tags
 //
 // # The ways through them
 //

@@ -127,7 +127,7 @@ func (r *readme) check(text string) {
 }
 
 // programs are where step consumer has programs that it builds and runs.
-const programs = "tools/release/testdata/consumer/*/main.go"
+const programs = "tools/release/pack/testdata/consumer/*/main.go"
 
 // fence looks for a program among those of step consumer.
 func (r *readme) fence(line int, fence string, sample []string) {

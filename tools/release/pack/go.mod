@@ -1,6 +1,6 @@
 // This module is run in a clone only: nothing imports it, and it has no versions.
 
-module github.com/mmapfilter/mmapfilter/tools/release
+module github.com/mmapfilter/mmapfilter/tools/release/pack
 
 go 1.26.0
 

@@ -74,7 +74,7 @@ func (c consumer) module(t *testing.T, get, path string, files map[string]string
 // what it needs and what the store needs, and nothing else; it needs no newer Go than the table says.
 // The program as it was, without the guard, prints the same, but for the last line.
 func TestConsumers(t *testing.T) {
-	tree, proxy := readTree("../.."), t.TempDir()
+	tree, proxy := readTree("../../.."), t.TempDir()
 	tree.writeProxy(proxy)
 	// Without paths, Go compiles nothing again that the last run compiled. Sums were checked on the way
 	// to the cache.
@@ -93,7 +93,7 @@ func TestConsumers(t *testing.T) {
 			text := must(os.ReadFile(filepath.Join("testdata", "consumer", c.program, "main.go")))
 			g = guide{get: "go get " + root + c.module + "@" + tree.version, after: string(text), prints: c.prints}
 		} else {
-			g = readGuide("../.." + c.module + "/README.md")
+			g = readGuide("../../.." + c.module + "/README.md")
 		}
 		if c.again == "" {
 			c.again = g.prints
@@ -146,8 +146,8 @@ func TestConsumers(t *testing.T) {
 // the package shows is in it.
 func testAdapter(t *testing.T, c consumer) {
 	const path = "/mmapfilter/guard"
-	g, name := readGuide("../.."+path+"/README.md"), "example_test.go"
-	example := string(must(os.ReadFile(filepath.Join("../..", path, name))))
+	g, name := readGuide("../../.."+path+"/README.md"), "example_test.go"
+	example := string(must(os.ReadFile(filepath.Join("../../..", path, name))))
 	if g.before == "" || !strings.Contains(example, g.after) {
 		t.Errorf("%s does not have\n%s", name, g.after)
 	}
@@ -158,7 +158,7 @@ func testAdapter(t *testing.T, c consumer) {
 // TestArchives makes archives twice, from two clones of the last commit in folders of different names,
 // and compares bytes. Then it installs the Debian package below a folder, and looks at what is there.
 func TestArchives(t *testing.T) {
-	here := must(filepath.Abs("../.."))
+	here := must(filepath.Abs("../../.."))
 	var made [2]string
 	for i := range made {
 		made[i] = t.TempDir()

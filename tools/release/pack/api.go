@@ -17,7 +17,7 @@ import (
 )
 
 // apiDir has the types of each public package, as the compiler writes them, but without positions.
-const apiDir = "tools/release/testdata/api"
+const apiDir = "tools/release/pack/testdata/api"
 
 // public returns the packages whose API is recorded: all importable packages below mmapfilter, and
 // packages whose types have names in these.

@@ -7,9 +7,9 @@ import (
 )
 
 // TestAPI checks that CHANGELOG.md names each change of the public API that can break a program. Before
-// the first release, the record may be made anew instead: go -C tools/release run . -api
+// the first release, the record may be made anew instead: go run ./tools/release -api
 func TestAPI(t *testing.T) {
-	for _, change := range readTree("../..").unannounced() {
+	for _, change := range readTree("../../..").unannounced() {
 		t.Errorf("the changelog does not name it: %s", change)
 	}
 }
@@ -31,7 +31,7 @@ func TestUnannounced(t *testing.T) {
 		"mmapfilter/sets/gone/g.go":         "package gone\n",
 		"mmapfilter/left/l.go":              "package left\n",
 		"mmapfilter/internal/in.go":         "package internal\n\nfunc F() {}\n",
-		"tools/release/testdata/api/x/file": "",
+		"tools/release/pack/testdata/api/x/file": "",
 	})
 	tree := readTree(dir)
 	tree.recordAPI()

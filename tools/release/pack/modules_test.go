@@ -27,7 +27,7 @@ func write(dir string, files map[string]string) {
 
 // TestTree checks that all modules of the repository agree with CHANGELOG.md, and one another.
 func TestTree(t *testing.T) {
-	tree := readTree("../..")
+	tree := readTree("../../..")
 	for _, p := range tree.problems() {
 		t.Error(p)
 	}

@@ -10,7 +10,7 @@ import (
 // makes them in a clone of the last commit, which Go takes for the repository at GitHub.
 func TestTagsAreTheProxy(t *testing.T) {
 	dir, proxy := filepath.Join(t.TempDir(), "clone"), t.TempDir()
-	here := must(filepath.Abs("../.."))
+	here := must(filepath.Abs("../../.."))
 	git(here, "clone", "-q", "--no-tags", here, dir)
 	git(dir, "config", "user.name", "tester")
 	git(dir, "config", "user.email", "tester@example.com")
