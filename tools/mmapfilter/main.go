@@ -121,7 +121,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newBuildCommand(), newCreateCommand(), newAddCommand(), newDelCommand(), newCheckCommand(), newUniqCommand(),
 		newGrowCommand(), newMergeCommand(), newExpireCommand(), newSnapshotCommand(), newInstallCommand(), newInfoCommand(), newSetCommand(),
 		newSizeCommand(), newVerifyCommand(), newRecoverCommand(), newRepairCommand(), newCheckpointCommand(), newDumpCommand(),
-		newDemoCommand(), newManCommand())
+		newServeCommand(), newDemoCommand(), newManCommand())
 	finish(root)
 	return root
 }

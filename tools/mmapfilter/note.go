@@ -31,6 +31,7 @@ func (f format) note() string {
 	add(f.csv, "csv")
 	add(f.column != 0, "column="+strconv.Itoa(f.column))
 	add(f.name != "", "column="+strconv.Quote(f.name))
+	add(f.served != "", "served="+f.served)
 	return strings.Join(words, " ")
 }
 
@@ -78,6 +79,8 @@ func parseNote(text string) (format, error) {
 		case "column":
 			f.column, _ = strconv.Atoi(value)
 			f.name, _ = strconv.Unquote(value)
+		case "served":
+			f.served = value
 		}
 	}
 	if f.note() != text {

@@ -1,0 +1,16 @@
+// Package resp reads the commands and writes the replies of RESP, the protocol of Redis, in its
+// versions 2 and 3.
+//
+// A command comes as an array of strings, or as a line of words, as people type it:
+//
+//	*2\r\n$3\r\nGET\r\n$1\r\nk\r\n
+//	GET k\r\n
+//
+// Every length is checked against [Limits] before a byte is allocated for it, and memory grows only as
+// bytes arrive: a header that promises much costs nothing. A broken command is a [ProtocolError], after
+// which the stream cannot be read on, since nobody knows where the next command begins. Clients send
+// no nested arrays, so there is no depth to limit.
+//
+// A [Writer] keeps replies until Flush, or until they are flushBytes long: a client that sends
+// commands and reads no replies takes no more memory than that.
+package resp

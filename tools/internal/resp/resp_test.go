@@ -1,0 +1,166 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// commands reads all commands of a stream.
+func commands(in io.Reader, limits Limits) (all [][]string, err error) {
+	r := NewReader(in)
+	r.Limits = limits
+	for {
+		args, err := r.Command()
+		if err != nil {
+			return all, err
+		}
+		var words []string
+		for _, a := range args {
+			words = append(words, string(a))
+		}
+		all = append(all, words)
+	}
+}
+
+var small = Limits{Args: 4, Bulk: 8, Total: 12, Inline: 20}
+
+func TestReader(t *testing.T) {
+	broken := func(text string) error { return ProtocolError(text) }
+	count, bulk, line := broken("invalid multibulk length"), broken("invalid bulk length"), broken("too big inline request")
+	for _, c := range []struct {
+		in   string
+		want [][]string
+		err  error
+	}{
+		{"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", [][]string{{"GET", "k"}}, io.EOF},
+		{"*1\r\n$0\r\n\r\n", [][]string{{""}}, io.EOF},
+		{"*1\r\n$2\r\n\r\n\r\nPING\r\n", [][]string{{"\r\n"}, {"PING"}}, io.EOF},
+		{"*0\r\n*-1\r\n\r\nPING\n", [][]string{{"PING"}}, io.EOF},
+		{"GET  k\t v\r\n", [][]string{{"GET", "k", "v"}}, io.EOF},
+		{`"a b" 'c"\'' x\y` + "\n", [][]string{{"a b", `c"'`, `x\y`}}, io.EOF},
+		{`"\x41\n\"\q" "" ''` + "\n", [][]string{{"A\n\"q", "", ""}}, io.EOF},
+		{"\"a\n", nil, errQuotes},
+		{"'a'b\n", nil, errQuotes},
+		{"*5\r\n", nil, count},
+		{"*9223372036854775807\r\n", nil, count},
+		{"*99999999999999999999\r\n", nil, count},
+		{"*+1\r\n", nil, count},
+		{"*01\r\n", nil, count},
+		{"* 1\r\n", nil, count},
+		{"*\r\n", nil, count},
+		{"*1\n", nil, count},
+		{"*" + strings.Repeat("1", 100), nil, count},
+		{"*1\r\n$9\r\n", nil, bulk},
+		{"*1\r\n$-1\r\n", nil, bulk},
+		{"*1\r\n$9223372036854775807\r\n", nil, bulk},
+		{"*2\r\n$8\r\n12345678\r\n$5\r\n", nil, bulk},
+		{"*1\r\n:1\r\n", nil, broken(`expected '$', got ':'`)},
+		{"*1\r\n*1\r\n", nil, broken(`expected '$', got '*'`)},
+		{"*1\r\n$1\r\nkk\r\n", nil, broken("a bulk string does not end where its length says")},
+		{strings.Repeat("a", 21), nil, line},
+		{"a b c d e\n", nil, line},
+		{"*1\r\n$3\r\nGE", nil, io.ErrUnexpectedEOF},
+		{"*2\r\n$3\r\nGET\r\n", nil, io.ErrUnexpectedEOF},
+		{"GET k", nil, io.ErrUnexpectedEOF},
+	} {
+		for name, in := range map[string]io.Reader{"whole": strings.NewReader(c.in), "bytes": iotest.OneByteReader(strings.NewReader(c.in))} {
+			got, err := commands(in, small)
+			if !reflect.DeepEqual(got, c.want) || !errors.Is(err, c.err) {
+				t.Errorf("%s %q: %q, %v; want %q, %v", name, c.in, got, err, c.want, c.err)
+			}
+		}
+	}
+}
+
+// TestReaderLongLine reads a line that is longer than the buffer.
+func TestReaderLongLine(t *testing.T) {
+	long := strings.Repeat("x", 3*readBytes)
+	got, err := commands(strings.NewReader("ECHO "+long+"\r\nPING\r\n"), Known)
+	if want := [][]string{{"ECHO", long}, {"PING"}}; !reflect.DeepEqual(got, want) || err != io.EOF {
+		t.Errorf("%d commands, %v", len(got), err)
+	}
+}
+
+// TestReaderMemory sends headers that promise the most, and nothing after them.
+func TestReaderMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const clients = 100
+	for range clients {
+		if _, err := commands(strings.NewReader("*1048576\r\n$33554432\r\nxx"), Known); err != io.ErrUnexpectedEOF {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / clients; got > 2*(readBytes+stepBytes) {
+		t.Errorf("a client that promises much takes %d bytes", got)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "7": 7, "-7": -7, "999999999999999999": 999999999999999999} {
+		if n, ok := Number([]byte(text)); !ok || n != want {
+			t.Errorf("%s: %d, %v", text, n, ok)
+		}
+	}
+	for _, text := range []string{"", "-", "-0", "00", "01", "+1", " 1", "1 ", "1x", "9223372036854775807", "-01"} {
+		if n, ok := Number([]byte(text)); ok {
+			t.Errorf("%q is %d", text, n)
+		}
+	}
+}
+
+func TestWriter(t *testing.T) {
+	write := func(w *Writer) {
+		w.Simple("O\nK")
+		w.Error("ERR a\r\nb")
+		w.Int(-5)
+		w.Bulk("a\r\nb")
+		w.Null()
+		w.Bool(true)
+		w.Bool(false)
+		w.Map(1)
+		w.Array(0)
+	}
+	for _, c := range []struct {
+		three bool
+		want  string
+	}{
+		{false, "+O K\r\n-ERR a  b\r\n:-5\r\n$4\r\na\r\nb\r\n$-1\r\n:1\r\n:0\r\n*2\r\n*0\r\n"},
+		{true, "+O K\r\n-ERR a  b\r\n:-5\r\n$4\r\na\r\nb\r\n_\r\n#t\r\n#f\r\n%1\r\n*0\r\n"},
+	} {
+		var out bytes.Buffer
+		w := NewWriter(&out)
+		w.RESP3 = c.three
+		if write(w); out.Len() > 0 {
+			t.Error("written before Flush")
+		}
+		if err := w.Flush(); err != nil || out.String() != c.want {
+			t.Errorf("%q, %v; want %q", out.String(), err, c.want)
+		}
+	}
+}
+
+// TestWriterBounded writes more than a Writer keeps, to a peer that is gone.
+func TestWriterBounded(t *testing.T) {
+	gone := errors.New("gone")
+	w := NewWriter(iotestWriter{gone})
+	for range 10 * flushBytes {
+		if w.Int(1); len(w.kept) > flushBytes+32 {
+			t.Fatalf("%d bytes are kept", len(w.kept))
+		}
+	}
+	if err := w.Flush(); err != gone {
+		t.Error(err)
+	}
+}
+
+type iotestWriter struct{ err error }
+
+func (w iotestWriter) Write([]byte) (int, error) { return 0, w.err }

@@ -1,0 +1,180 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
+)
+
+// A Config says how to serve.
+type Config struct {
+	Dir        string
+	Rate       float64 // of filters that are made without one
+	Password   string  // "": none is asked for
+	MaxClients int     // at once; 0: as many as half of the descriptors allow, at most 10,000
+	Sync       bool    // a reply to a write means that it is durable
+	Version    string  // of the program
+
+	// Logf, if not nil, is told what no client gets to know.
+	Logf func(format string, args ...any)
+}
+
+// A Server serves a directory.
+type Server struct {
+	Config
+	dir     *directory
+	started time.Time
+	down    chan struct{} // closed when a client asks for the end
+	sweeps  sync.WaitGroup
+	stop    chan struct{} // closed when Close begins
+	once    sync.Once     // closes down
+	total   atomic.Int64  // commands done
+
+	mu        sync.Mutex
+	closed    bool
+	ids       int64 // of the last connection
+	listeners []net.Listener
+	clients   map[*client]struct{}
+	running   sync.WaitGroup // the goroutines of clients
+}
+
+// A filter that is open has up to 4 descriptors, and 4 more while it is rebuilt; few are at a time.
+const (
+	descriptorsPerFilter = 5
+	otherDescriptors     = 32
+	maxOpen              = 4096
+)
+
+// New opens a directory.
+func New(c Config) (*Server, error) {
+	all := descriptors()
+	if c.MaxClients == 0 {
+		c.MaxClients = min(10_000, all/2)
+	}
+	most := min((all-c.MaxClients-otherDescriptors)/descriptorsPerFilter, maxOpen)
+	if most < 8 {
+		return nil, fmt.Errorf("%d clients need more than the %d descriptors that this process may have (ulimit -n)", c.MaxClients, all)
+	}
+	if c.Logf == nil {
+		c.Logf = func(string, ...any) {}
+	}
+	dir, err := openDirectory(c.Dir, most, c.Logf)
+	if err != nil {
+		return nil, err
+	}
+	dir.sync = c.Sync
+	s := &Server{Config: c, dir: dir, started: time.Now(), down: make(chan struct{}), stop: make(chan struct{}), clients: map[*client]struct{}{}}
+	s.sweeps.Add(1)
+	go s.sweep()
+	return s, nil
+}
+
+// sweep looks after the directory until Close.
+func (s *Server) sweep() {
+	defer s.sweeps.Done()
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+			s.dir.sweep(time.Now().Add(-idleTime))
+		}
+	}
+}
+
+// Down is closed when a client asks for the end of the server. The caller then calls Close.
+func (s *Server) Down() <-chan struct{} { return s.down }
+
+// Serve serves the connections of l until Close. It returns nil then.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	s.listeners = append(s.listeners, l)
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return l.Close()
+	}
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			s.welcome(conn)
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		default: // no descriptors, mostly
+			s.Logf("accept: %v", err)
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// welcome starts a client, unless there are too many.
+func (s *Server) welcome(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.clients) >= s.MaxClients {
+		conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
+		conn.Write([]byte("-ERR max number of clients reached\r\n"))
+		conn.Close()
+		return
+	}
+	s.ids++
+	c := &client{s: s, d: s.dir, conn: conn, id: s.ids, trusted: s.Password == ""}
+	c.in, c.out = resp.NewReader(conn), resp.NewWriter(patient{conn})
+	if c.trusted {
+		c.in.Limits = resp.Known
+	}
+	s.clients[c] = struct{}{}
+	s.running.Add(1)
+	go c.serve()
+}
+
+func (s *Server) leave(c *client) {
+	s.mu.Lock()
+	delete(s.clients, c)
+	s.mu.Unlock()
+	c.conn.Close()
+	s.running.Done()
+}
+
+// connected returns how many clients there are.
+func (s *Server) connected() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.clients)
+}
+
+// Close lets the commands that run end, and closes connections and filters.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.stop)
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.clients {
+		c.conn.SetReadDeadline(time.Now())
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+	s.sweeps.Wait()
+	return s.dir.end()
+}
+
+// Loopback reports whether no other machine reaches an address to listen on.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}

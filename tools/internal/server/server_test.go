@@ -1,0 +1,370 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
+)
+
+func (p *peer) want(line, reply string) {
+	p.t.Helper()
+	if got := p.do(line); got != reply {
+		p.t.Errorf("%s: %s, want %s", line, got, reply)
+	}
+}
+
+// TestPipeline sends more commands than a socket holds before it reads a reply.
+func TestPipeline(t *testing.T) {
+	_, addr := start(t, Config{})
+	p := dial(t, addr)
+	const n = 50_000
+	go p.send(strings.Repeat("PING\r\n*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n", n))
+	for range n {
+		if got := append(p.reply(), p.reply()...); !slices.Equal(got, []string{"+PONG", `"x"`}) {
+			t.Fatal(got)
+		}
+	}
+}
+
+// TestBrokenProtocol sends what is no command: its client gets an error and no more, others are served.
+func TestBrokenProtocol(t *testing.T) {
+	_, addr := start(t, Config{})
+	good := dial(t, addr)
+	for _, c := range []string{"*1\r\n:1\r\n", "*99999999999\r\n", "*1\r\n$99999999999\r\n", strings.Repeat("x", resp.Known.Inline+16<<10), "'\r\n"} {
+		bad := dial(t, addr)
+		bad.send(c)
+		if got := bad.reply()[0]; !strings.HasPrefix(got, "-ERR Protocol error: ") {
+			t.Errorf("%.20q: %s", c, got)
+		}
+		good.want("PING", "+PONG")
+	}
+}
+
+// TestUnknownClientIsLimited sends a large command without the password.
+func TestUnknownClientIsLimited(t *testing.T) {
+	_, addr := start(t, Config{Password: "secret"})
+	large := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n", resp.Unknown.Bulk+1)
+	p := dial(t, addr)
+	p.send(large)
+	if got := p.reply()[0]; !strings.HasPrefix(got, "-ERR Protocol error: ") {
+		t.Error(got)
+	}
+	p = dial(t, addr)
+	p.want("AUTH secret", "+OK")
+	p.send(large + strings.Repeat("x", resp.Unknown.Bulk+1) + "\r\n")
+	if got := p.reply()[0]; len(got) != resp.Unknown.Bulk+3 {
+		t.Errorf("%.80s", got)
+	}
+}
+
+// TestTooManyClients opens one connection more than there may be.
+func TestTooManyClients(t *testing.T) {
+	_, addr := start(t, Config{MaxClients: 2})
+	a, b := dial(t, addr), dial(t, addr)
+	a.want("PING", "+PONG")
+	b.want("PING", "+PONG")
+	if got := dial(t, addr).reply()[0]; got != "-ERR max number of clients reached" {
+		t.Error(got)
+	}
+	a.want("QUIT", "+OK")
+	if got := a.reply()[0]; got != "(closed)" {
+		t.Error(got)
+	}
+	b.want("PING", "+PONG")
+}
+
+// TestSilentReader has a client that sends commands and never reads: Close does not wait for it for
+// ever, and meanwhile others are served.
+func TestSilentReader(t *testing.T) {
+	_, addr := start(t, Config{})
+	good := dial(t, addr)
+	bad := dial(t, addr)
+	stuck := make(chan struct{})
+	go func() {
+		defer close(stuck)
+		flood := []byte(strings.Repeat("COMMAND\r\n", 1000))
+		for {
+			bad.conn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+			if _, err := bad.conn.Write(flood); err != nil {
+				return // nobody reads the commands either
+			}
+		}
+	}()
+	<-stuck
+	good.want("CF.ADD k a", ":1")
+	bad.conn.Close()
+}
+
+// TestRestart has all there after the server has ended and begun again, with its deadlines.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.RESERVE c 1000 BUCKETSIZE 4 MAXITERATIONS 7 EXPANSION 3", "+OK")
+	p.want("CF.ADD c x", ":1")
+	p.want(`BF.ADD "b /%" x`, ":1")
+	p.want("EXPIRE c 1000", ":1")
+	if _, err := New(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "another server") {
+		t.Error(err)
+	}
+	p.want("SHUTDOWN", "(closed)")
+	<-s.Down()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	files(t, dir, "b%20%2f%25.mmf", "b%20%2f%25.mmf.hashes", "c.mmf", "c.mmf.expire", "c.mmf.hashes") // no log
+	if err := os.WriteFile(filepath.Join(dir, "gone.mmf.expire"), []byte("1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, addr = start(t, Config{Dir: dir})
+	p = dial(t, addr)
+	p.want("DBSIZE", ":2")
+	p.want("TTL c", ":1000")
+	p.want("CF.EXISTS c x", ":1")
+	p.want(`BF.EXISTS "b /%" x`, ":1")
+	p.want("TYPE c", "+MBbloomCF")
+	if got := p.do("CF.INFO c"); !strings.Contains(got, "\"Bucket size\"\n:4\n\"Expansion rate\"\n:3\n\"Max iterations\"\n:7") {
+		t.Error(got)
+	}
+	p.want(`DEL c "b /%"`, ":2")
+	files(t, dir)
+}
+
+// files checks which files a directory has.
+func files(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		if e.Name() != ".lock" {
+			got = append(got, e.Name())
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestExpiry has a key whose time is over: it is not found from then on, and its files go.
+func TestExpiry(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.ADD k x", ":1")
+	p.want("CF.ADD swept x", ":1")
+	for _, name := range []string{"k", "swept"} {
+		if changed, err := s.dir.setDeadline(name, time.Now().UnixMilli()); changed != 1 || err != nil {
+			t.Fatal(changed, err)
+		}
+	}
+	p.want("CF.EXISTS k x", ":0")
+	p.want("TTL k", ":-2")
+	s.dir.sweep(time.Now().Add(-time.Hour))
+	files(t, dir)
+	p.want("CF.ADD k y", ":1")
+	p.want("TTL k", ":-1")
+	p.want("CF.EXISTS k x", ":0")
+}
+
+// TestManyKeys uses more keys than may be open at once, from several clients.
+func TestManyKeys(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	s.dir.most = 4
+	const clients, each = 4, 12
+	var all sync.WaitGroup
+	for c := range clients {
+		p := dial(t, addr)
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for round := range 2 {
+				for i := range each {
+					key := fmt.Sprintf("key%d", (i*clients+c)%(each*clients-4*round))
+					p.want(fmt.Sprintf("CF.ADD %s item%d", key, c), ":1")
+					p.want(fmt.Sprintf("CF.EXISTS %s item%d", key, c), ":1")
+				}
+			}
+		}()
+	}
+	all.Wait()
+	p := dial(t, addr)
+	for i := range clients * each {
+		p.want(fmt.Sprintf("CF.EXISTS key%d item%d", i, i%clients), ":1")
+	}
+	if n := len(s.dir.opens()); n > 4 {
+		t.Errorf("%d filters are open", n)
+	}
+	s.dir.sweep(time.Now().Add(time.Hour))
+	if n := len(s.dir.opens()); n != 0 || s.dir.taken != 0 {
+		t.Errorf("%d filters are open, %d taken", n, s.dir.taken)
+	}
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.stash"))
+	if len(logs) > 0 {
+		t.Errorf("logs of filters that are closed: %v", logs)
+	}
+}
+
+// TestOthersRead has another user of the file see what the server has made durable.
+func TestOthersRead(t *testing.T) {
+	dir := t.TempDir()
+	_, addr := start(t, Config{Dir: dir, Sync: true})
+	p := dial(t, addr)
+	p.want("CF.ADD k a", ":1")
+	f, err := mmapfilter.OpenReadOnly(filepath.Join(dir, "k.mmf"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p.want("CF.ADD k b", ":1")
+	if !f.ContainsString("a") || !f.ContainsString("b") || f.ContainsString("c") {
+		t.Error("another process does not see what was answered with Sync")
+	}
+}
+
+// TestServesForeignFile serves a filter that the server has not made.
+func TestServesForeignFile(t *testing.T) {
+	dir := t.TempDir()
+	f, err := mmapfilter.Create(filepath.Join(dir, "k.mmf"), &mmapfilter.Options{Capacity: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Insert([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	if got := p.do("CF.EXISTS k a"); !strings.HasPrefix(got, "-ERR open ") || !strings.Contains(got, "open for writing") {
+		t.Error(got)
+	}
+	p.want("PING", "+PONG")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.want("CF.EXISTS k a", ":1")
+	p.want("CF.ADD k b", ":1")
+	s.dir.sweep(time.Now().Add(time.Hour))
+	if err := os.Remove(filepath.Join(dir, "k.mmf")); err != nil {
+		t.Fatal(err)
+	}
+	p.want("CF.EXISTS k a", ":0")
+	p.want("DBSIZE", ":0")
+}
+
+// TestFull fills filters that do not grow.
+func TestFull(t *testing.T) {
+	_, addr := start(t, Config{})
+	p := dial(t, addr)
+	p.want("CF.RESERVE c 4 EXPANSION 0", "+OK")
+	p.want("BF.RESERVE b 0.01 4 NONSCALING", "+OK")
+	for i, full := 0, false; !full; i++ {
+		switch got := p.do(fmt.Sprintf("CF.ADD c %d", i)); got {
+		case ":1":
+			p.want(fmt.Sprintf("CF.EXISTS c %d", i), ":1")
+		case "-Filter is full":
+			full = true
+		default:
+			t.Fatal(got)
+		}
+	}
+	p.want("CF.INSERT c ITEMS x", "*1\n:-1")
+	p.want("CF.INSERTNX c ITEMS y", "*1\n:-1")
+	p.want("CF.ADDNX c z", "-Filter is full")
+	p.want("CF.EXISTS c 0", ":1")
+	items := 0
+	for full := false; !full; items++ {
+		full = p.do(fmt.Sprintf("BF.ADD b %d", items)) == "-ERR non scaling filter is full"
+	}
+	p.want("BF.MADD b 0 new other", "*2\n:0\n-ERR non scaling filter is full")
+	p.want("HELLO 3 COLOUR", "-ERR Syntax error in HELLO option 'COLOUR'")
+	if got := p.do("HELLO 3"); got[0] != '%' {
+		t.Fatal(got)
+	}
+	p.want("CF.INSERT c ITEMS x", "*1\n#f")
+	p.want("CF.INSERTNX c ITEMS y", "*1\n:-1")
+}
+
+// TestGrows adds many times as many items as a filter was made for.
+func TestGrows(t *testing.T) {
+	_, addr := start(t, Config{})
+	p := dial(t, addr)
+	const n = 20_000
+	for at := 0; at < n; at += 1000 {
+		line := "CF.INSERT k ITEMS"
+		for i := range 1000 {
+			line += fmt.Sprintf(" %d", at+i)
+		}
+		if got := p.do(line); got != "*1000"+strings.Repeat("\n:1", 1000) {
+			t.Fatalf("%.100s", got)
+		}
+	}
+	line := "CF.MEXISTS k"
+	for i := range n / 10 {
+		line += fmt.Sprintf(" %d", 10*i)
+	}
+	if got := p.do(line); got != fmt.Sprintf("*%d", n/10)+strings.Repeat("\n:1", n/10) {
+		t.Errorf("%.100s", got)
+	}
+}
+
+func TestFileName(t *testing.T) {
+	all := ""
+	for i := range 256 {
+		all += string([]byte{byte(i)})
+	}
+	for _, key := range []string{"", "a", "a:b", "..", ".", "../x", "/etc", "%", "%41", all[:60], all[60:120], all[120:180], all[190:], strings.Repeat("a", maxName)} {
+		file, err := fileName(key)
+		if err != nil || filepath.Base(file) != file || file[0] == '.' {
+			t.Errorf("%q: %q, %v", key, file, err)
+		}
+		if back, ok := keyName(file); !ok || back != key {
+			t.Errorf("%q: %q: %q, %v", key, file, back, ok)
+		}
+	}
+	for _, file := range []string{"a", "a b.mmf", "%zz.mmf", "%41.mmf", "%2F.mmf", "%2.mmf", ".a.mmf", "a.mmf.hashes", strings.Repeat("a", maxName+1) + ".mmf"} {
+		if key, ok := keyName(file); ok {
+			t.Errorf("%q is the file of %q", file, key)
+		}
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"*", "", true}, {"*", "a", true}, {"", "", true}, {"", "a", false}, {"a*c", "abbc", true}, {"a*c", "abb", false},
+		{"a?c", "abc", true}, {"a?c", "ac", false}, {"**b*", "aab/", true}, {"[a-c]x", "bx", true}, {"[c-a]x", "bx", true},
+		{"[^a-c]x", "bx", false}, {"[^a-c]x", "dx", true}, {`\*`, "*", true}, {`\*`, "a", false}, {`[\]]`, "]", true},
+		{"[a", "a", true}, {"[", "[", false}, {`\`, `\`, true}, {"a*b*c", "a-b-b-c", true}, {"ab*", "a", false},
+	} {
+		if got := glob(c.pattern, c.text); got != c.want {
+			t.Errorf("%s %s: %v", c.pattern, c.text, got)
+		}
+	}
+	if glob(strings.Repeat("*a", 1000)+"b", strings.Repeat("a", 10_000)) {
+		t.Error("matches")
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true, "127.8.8.8:1": true,
+		":1": false, "0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "example.org:1": false, "127.0.0.1": false,
+	} {
+		if got := Loopback(address); got != want {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+}

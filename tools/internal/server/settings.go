@@ -1,0 +1,74 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// A kind is what RedisBloom has two types for.
+type kind string
+
+const (
+	anyKind kind = ""
+	cuckoo  kind = "CF"
+	bloom   kind = "BF"
+)
+
+// typeName returns what TYPE answers.
+func (k kind) typeName() string {
+	if k == bloom {
+		return "MBbloom--"
+	}
+	return "MBbloomCF"
+}
+
+// Settings are what a key was made with.
+type settings struct {
+	kind                              kind
+	bucketSize, iterations, expansion int64
+
+	capacity uint64  // of a new filter
+	rate     float64 // likewise
+}
+
+var (
+	newCuckoo = settings{kind: cuckoo, bucketSize: 2, iterations: 20, expansion: 1, capacity: 1024}
+	newBloom  = settings{kind: bloom, expansion: 2, capacity: 100, rate: 0.01}
+)
+
+// note writes what a filter cannot say itself as its note on normalisation. The command reads it in
+// package main of tools/mmapfilter.
+func (s settings) note() string {
+	return fmt.Sprintf("served=%s,%d,%d,%d", s.kind, s.bucketSize, s.iterations, s.expansion)
+}
+
+// settingsOf returns those of a filter. One that the server has not made is a cuckoo filter.
+func settingsOf(f *mmapfilter.Filter) settings {
+	note := f.Normalisation()
+	var s settings
+	if len(note) > 10 {
+		s.kind = kind(note[7:9])
+		fmt.Sscanf(note[9:], ",%d,%d,%d", &s.bucketSize, &s.iterations, &s.expansion)
+	}
+	if s.note() == note && (s.kind == cuckoo || s.kind == bloom) {
+		return s
+	}
+	s = newCuckoo
+	if !f.Stats().Grows {
+		s.expansion = 0
+	}
+	return s
+}
+
+// options returns those of a new filter.
+func (s settings) options() *mmapfilter.Options {
+	return &mmapfilter.Options{
+		Capacity:          s.capacity,
+		FalsePositiveRate: s.rate,
+		Normalisation:     s.note(),
+		AutoGrow:          s.expansion != 0,
+		Overwrite:         true, // what a key that was removed has left
+		Mode:              0o644,
+	}
+}

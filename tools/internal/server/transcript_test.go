@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
+)
+
+// start serves a directory on a socket until the test ends.
+func start(t *testing.T, c Config) (*Server, net.Addr) {
+	t.Helper()
+	if c.Dir == "" {
+		c.Dir = t.TempDir()
+	}
+	c.Logf = t.Logf
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, l.Addr()
+}
+
+// A peer is a client of a test.
+type peer struct {
+	t    testing.TB
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func dial(t testing.TB, addr net.Addr) *peer {
+	t.Helper()
+	conn, err := net.Dial(addr.Network(), addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &peer{t, conn, bufio.NewReader(conn)}
+}
+
+// do sends a line and returns the lines of the reply.
+func (p *peer) do(line string) string {
+	p.t.Helper()
+	p.send(line + "\r\n")
+	return strings.Join(p.reply(), "\n")
+}
+
+func (p *peer) send(text string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.conn, text); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// reply reads a reply: a line for each value, and one for each header of an array or a map. Strings are
+// in quotes, other values as they are on the wire.
+func (p *peer) reply() []string {
+	p.t.Helper()
+	line, err := p.in.ReadString('\n')
+	if err == io.EOF && line == "" {
+		return []string{"(closed)"}
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	line = strings.TrimSuffix(line, "\r\n")
+	n, err := strconv.Atoi(line[1:])
+	switch {
+	case line[0] == '$' && n >= 0 && err == nil:
+		text := make([]byte, n+2)
+		if _, err := io.ReadFull(p.in, text); err != nil {
+			p.t.Fatal(err)
+		}
+		return []string{strconv.Quote(string(text[:n]))}
+	case line[0] == '*' || line[0] == '%':
+		lines := []string{line}
+		if line[0] == '%' {
+			n *= 2
+		}
+		for range n {
+			lines = append(lines, p.reply()...)
+		}
+		return lines
+	}
+	return []string{line}
+}
+
+// asArray writes a line of words as clients do.
+func asArray(t *testing.T, line string) string {
+	t.Helper()
+	r := resp.NewReader(strings.NewReader(line + "\n"))
+	r.Limits = resp.Known
+	words, err := r.Command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return b.String()
+}
+
+// TestTranscripts sends the commands of files in testdata, each twice: as lines and as arrays. In a
+// file, "> " is before a command, "< " before each line of its reply, "# " before a comment. The replies
+// were written by hand, from what RedisBloom and Redis answer; none was copied from the server.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		t.Run(name, func(t *testing.T) { play(t, file, false) })
+		t.Run(name+"/arrays", func(t *testing.T) { play(t, file, true) })
+	}
+}
+
+func play(t *testing.T, file string, arrays bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Rate: 0.01, Version: "v0"}
+	if bytes.HasPrefix(text, []byte("# password: secret\n")) {
+		c.Password = "secret"
+	}
+	_, addr := start(t, c)
+	p := dial(t, addr)
+	command, at, want := "", 0, []string(nil)
+	check := func() {
+		if command == "" {
+			return
+		}
+		sent := command + "\r\n"
+		if arrays {
+			sent = asArray(t, command)
+		}
+		p.send(sent)
+		if got, want := strings.Join(p.reply(), "\n"), strings.Join(want, "\n"); got != want {
+			t.Errorf("%s:%d: %s\ngot:\n%s\nwant:\n%s", file, at, command, got, want)
+		}
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		switch {
+		case strings.HasPrefix(line, "> "):
+			check()
+			command, at, want = line[2:], i+1, nil
+		case strings.HasPrefix(line, "< "):
+			want = append(want, line[2:])
+		case line != "" && line[0] != '#':
+			t.Fatalf("%s:%d: %q", file, i+1, line)
+		}
+	}
+	check()
+}

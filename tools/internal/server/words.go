@@ -1,0 +1,219 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
+)
+
+// A refusal is an error in the words that the client gets.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// Refusals in the words of Redis and of RedisBloom, which begins some of them with ERR and others not.
+const (
+	errMissing   = refusal("ERR not found")
+	errExists    = refusal("ERR item exists")
+	errWrongType = refusal("WRONGTYPE Operation against a key holding the wrong kind of value")
+	errNoKey     = refusal("ERR no such key")
+	errSyntax    = refusal("ERR syntax error")
+	errInteger   = refusal("ERR value is not an integer or out of range")
+
+	errWords = refusal("wrong number of arguments") // errorText adds the command
+	errPart  = refusal("unknown subcommand")        // likewise
+)
+
+// errorText returns the error of a command as clients get it.
+func errorText(cmd *command, args [][]byte, err error) string {
+	own := refusal("")
+	switch {
+	case errors.Is(err, errWords):
+		return fmt.Sprintf("ERR wrong number of arguments for '%s' command", lower(cmd.name))
+	case errors.Is(err, errPart):
+		return fmt.Sprintf("ERR unknown subcommand '%s'. Try %s %s", clip(args[1]), cmd.name, cmd.usage)
+	case errors.As(err, &own):
+		return string(own)
+	case errors.Is(err, mmapfilter.ErrFull) && cmd.name[0] == 'B':
+		return "ERR non scaling filter is full"
+	case errors.Is(err, mmapfilter.ErrFull):
+		return "Filter is full"
+	}
+	return "ERR " + err.Error()
+}
+
+// clip returns the beginning of a text of a client, for an error.
+func clip(text []byte) string { return string(text[:min(len(text), 128)]) }
+
+// after returns the word that follows a name in words: nil if it is the last.
+func after(words [][]byte, name string) (value []byte, found bool) {
+	for i, w := range words {
+		if same(w, name) {
+			if i+1 < len(words) {
+				value = words[i+1]
+			}
+			return value, true
+		}
+	}
+	return nil, false
+}
+
+// parseRate parses a rate, and says whether it is a number, and one between 0 and 1.
+func parseRate(text []byte) (rate float64, number, between bool) {
+	rate, err := strconv.ParseFloat(string(text), 64)
+	return rate, err == nil, rate > 0 && rate < 1
+}
+
+// reserveCuckoo reads the words of CF.RESERVE after the key. It ignores those that it does not know.
+func reserveCuckoo(capacity []byte, words [][]byte, rate float64) (settings, error) {
+	s := newCuckoo
+	s.rate = rate
+	n, ok := resp.Number(capacity)
+	if !ok {
+		return s, refusal("Bad capacity")
+	}
+	numbers := []struct {
+		name        string
+		least, most int64
+		to          *int64
+	}{{"MAXITERATIONS", 1, 65535, &s.iterations}, {"BUCKETSIZE", 1, 255, &s.bucketSize}, {"EXPANSION", 0, 32768, &s.expansion}}
+	for _, o := range numbers {
+		if value, found := after(words, o.name); found {
+			if *o.to, ok = resp.Number(value); !ok {
+				return s, refusal("Couldn't parse " + o.name)
+			}
+		}
+	}
+	for _, o := range numbers {
+		if *o.to < o.least || *o.to > o.most {
+			return s, refusal(fmt.Sprintf("%s: value must be in the range [%d, %d]", o.name, o.least, o.most))
+		}
+	}
+	if value, found := after(words, "RATE"); found {
+		var between bool
+		if s.rate, ok, between = parseRate(value); !ok || !between {
+			return s, refusal("RATE: value must be between 0 and 1")
+		}
+	}
+	if n < 2*s.bucketSize {
+		return s, refusal("Capacity must be in the range [2 * BUCKETSIZE, 1073741824]")
+	}
+	s.capacity = uint64(n)
+	return s, nil
+}
+
+// reserveBloom reads the words of BF.RESERVE after the key.
+func reserveBloom(rate, capacity []byte, words [][]byte) (settings, error) {
+	s := newBloom
+	var number, between bool
+	s.rate, number, between = parseRate(rate)
+	n, whole := resp.Number(capacity)
+	_, fixed := after(words, "NONSCALING")
+	value, expands := after(words, "EXPANSION")
+	if fixed {
+		s.expansion = 0
+	}
+	expansion := true
+	if expands && value != nil {
+		s.expansion, expansion = resp.Number(value)
+	}
+	s.capacity = uint64(n)
+	switch {
+	case !number:
+		return s, refusal("ERR bad error rate")
+	case !between:
+		return s, refusal("ERR error rate must be in the range (0.000000, 1.000000)")
+	case !whole:
+		return s, refusal("ERR bad capacity")
+	case n < 1:
+		return s, refusal("ERR capacity must be in the range [1, 1073741824]")
+	case expands && value == nil:
+		return s, refusal("ERR no expansion")
+	case !expansion:
+		return s, refusal("ERR bad expansion")
+	case s.expansion < 0 || s.expansion > 32768:
+		return s, refusal("ERR expansion must be in the range [0, 32768]")
+	case fixed && s.expansion > 0:
+		return s, refusal("Nonscaling filters cannot expand")
+	}
+	return s, nil
+}
+
+// An insertion is what the words of an INSERT say.
+type insertion struct {
+	settings
+	noCreate bool
+	items    [][]byte
+}
+
+// read reads the words of an INSERT after the key. As in RedisBloom, first letters tell them apart.
+func (in *insertion) read(words [][]byte) error {
+	for i := 0; i < len(words); i++ {
+		letter := optionLetter(words[i], in.kind)
+		switch letter {
+		case 'i':
+			if in.items = words[i+1:]; len(in.items) > 0 {
+				return nil
+			}
+			return errWords
+		case 'n':
+			in.noCreate = true
+		case 's':
+			in.expansion = 0
+		case 0:
+			return refusal("Unknown argument received")
+		default:
+			if i++; i == len(words) {
+				return errWords
+			}
+			if err := in.set(letter, words[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return errWords // no items
+}
+
+// set sets what an option with a value is about.
+func (in *insertion) set(letter byte, value []byte) error {
+	n, whole := resp.Number(value)
+	rate, number, between := parseRate(value)
+	switch {
+	case letter == 'c' && whole && n > 0:
+		in.capacity = uint64(n)
+	case letter == 'c':
+		return refusal("Bad capacity")
+	case letter == 'x' && whole && n >= 0 && n <= 32768:
+		in.expansion = n
+	case letter == 'x':
+		return refusal("Bad expansion")
+	case number && between:
+		in.rate = rate
+	default:
+		return refusal("Bad error rate")
+	}
+	return nil
+}
+
+// optionLetter returns a letter for an option of INSERT: c, i and n are CAPACITY, ITEMS and NOCREATE; of
+// Bloom filters alone, r, x and s are ERROR, EXPANSION and NONSCALING. 0 is an unknown one.
+func optionLetter(word []byte, k kind) byte {
+	letters := [3]byte{}
+	for i := range copy(letters[:], word) {
+		letters[i] |= 0x20
+	}
+	switch first := letters[0]; {
+	case first == 'c' || first == 'i', first == 'n' && (k == cuckoo || letters[2] == 'c'):
+		return first
+	case k == bloom && first == 'n':
+		return 's'
+	case k == bloom && first == 'e' && letters[1] == 'r':
+		return 'r'
+	case k == bloom && first == 'e':
+		return 'x'
+	}
+	return 0
+}
