@@ -89,6 +89,7 @@
 //	tools/internal/machine         describes a machine
 //	tools/internal/mistakes        reads testdata/mistakes
 //	tools/internal/resp            reads commands and writes replies of RESP
+//	tools/internal/resp/peer       (*) tests its reader against another one
 //	tools/internal/server          serves a directory of filters by RESP
 //	tools/bench                    (*) measures, and writes RESULTS.md and PAPER.md
 //	tools/bench/peer               (*) other filters, as the program sees them

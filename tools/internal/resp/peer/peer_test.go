@@ -1,0 +1,97 @@
+package peer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
+)
+
+// FuzzReader reads commands that are arrays with both readers: what ours accepts, the other one reads
+// alike. (Ours refuses more: numbers with a plus sign, say, and lengths above its limits.) What comes as
+// a line only ours can read: it must end, and keep its limits.
+func FuzzReader(f *testing.F) {
+	for _, seed := range []string{
+		"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*1\r\n$0\r\n\r\n*1\r\n$1\r\n*\r\n", "*0\r\n*-1\r\n\r\nPING\r\n", "*3\r\n$2\r\n\r\n\r\n$1\r\nx\r\n",
+		"*1\r\n$-1\r\n", "*+1\r\n$01\r\n", "*1\r\n*1\r\n$1\r\nx\r\n", "*1\r\n:5\r\n", "GET \"a\\x41\" 'b'\r\n", "*99999999999999999999\r\n", "*2\n$1\nab",
+	} {
+		f.Add([]byte(seed))
+	}
+	limits := resp.Limits{Args: 16, Bulk: 64, Total: 128, Inline: 256}
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		r := resp.NewReader(bytes.NewReader(stream))
+		r.Limits = limits
+		other := bufio.NewReader(bytes.NewReader(stream))
+		compare := true
+		for {
+			args, err := r.Command()
+			if err != nil {
+				if broken := resp.ProtocolError(""); !errors.As(err, &broken) && err != io.EOF && err != io.ErrUnexpectedEOF {
+					t.Fatalf("an error of no known kind: %v", err)
+				}
+				return
+			}
+			total := 0
+			for _, a := range args {
+				total += len(a)
+			}
+			if len(args) == 0 || len(args) > limits.Args || total > max(limits.Total, limits.Inline) {
+				t.Fatalf("%d words of %d bytes", len(args), total)
+			}
+			for compare {
+				first, err := other.Peek(1)
+				if compare = err == nil && first[0] == '*'; !compare {
+					break
+				}
+				reply, err := server.ParseReply(other)
+				if err != nil {
+					t.Fatalf("%q: the other reader: %v", args, err)
+				}
+				if words := reply.([]any); len(words) > 0 {
+					if !slices.Equal(texts(words), texts(args)) {
+						t.Fatalf("%q, the other reader: %q", args, words)
+					}
+					break
+				}
+			}
+		}
+	})
+}
+
+func texts[T any](words []T) (all []string) {
+	for _, w := range words {
+		all = append(all, fmt.Sprintf("%s", any(w)))
+	}
+	return all
+}
+
+// TestWriter has the other one read what the writer writes, in version 2.
+func TestWriter(t *testing.T) {
+	var out strings.Builder
+	w := resp.NewWriter(&out)
+	w.Map(2)
+	w.Bulk("a\r\nb")
+	w.Int(-7)
+	w.Null()
+	w.Bool(true)
+	w.Simple("OK")
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(strings.NewReader(out.String()))
+	reply, err := server.ParseReply(in)
+	if got := fmt.Sprintf("%v", reply); err != nil || got != "[a\r\nb -7 <nil> 1]" {
+		t.Error(got, err)
+	}
+	if reply, err = server.ParseReply(in); err != nil || reply != server.Simple("OK") {
+		t.Error(reply, err)
+	}
+}
