@@ -1,0 +1,118 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A served is a server in a process of its own, in the present directory, and a client of it.
+type served struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// serve starts a server on the socket "socket", and waits until it is there.
+func serve(t *testing.T, flags ...string) *served {
+	t.Helper()
+	args := append([]string{"serve", "--dir", ".", "--listen", "none", "--unix", "socket"}, flags...)
+	cmd, _, stderr := startProgram(t, ".", args...)
+	for wait := time.Millisecond; wait < time.Minute; wait *= 2 {
+		if conn, err := net.Dial("unix", "socket"); err == nil {
+			t.Cleanup(func() { conn.Close() })
+			return &served{t, cmd, conn, bufio.NewReader(conn)}
+		}
+		time.Sleep(wait)
+	}
+	t.Fatalf("no server: %s", stderr)
+	return nil
+}
+
+// do sends commands and wants the same reply, of one line, to each.
+func (s *served) do(reply string, commands ...string) {
+	s.t.Helper()
+	if _, err := fmt.Fprint(s.conn, strings.Join(commands, "\r\n")+"\r\n"); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range commands {
+		if line, err := s.in.ReadString('\n'); line != reply+"\r\n" {
+			s.t.Fatalf("%s: %q, %v; want %s", c, line, err, reply)
+		}
+	}
+}
+
+// TestServeSurvivesKills kills a server again and again, in the middle of a pipeline. What it answered is
+// there when the next one starts, also in filters that grow meanwhile.
+func TestServeSurvivesKills(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var answered []string // keys and items
+	n := 0
+	next := func(command string) (words, commands []string) {
+		for range 200 {
+			word := fmt.Sprintf("k%d %d", n%3, n)
+			words, commands = append(words, word), append(commands, command+" "+word)
+			n++
+		}
+		return words, commands
+	}
+	for round := range 6 {
+		s := serve(t)
+		for _, word := range answered {
+			s.do(":1", "CF.EXISTS "+word)
+		}
+		for range 5 {
+			words, commands := next("CF.ADD")
+			s.do(":1", commands...)
+			answered = append(answered, words...)
+		}
+		_, commands := next("CF.ADD") // to which nobody waits for the replies
+		if _, err := fmt.Fprint(s.conn, strings.Join(commands[:30*round], "\r\n")+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		s.cmd.Process.Kill()
+		if err := s.cmd.Wait(); !endedBy(s.cmd, syscall.SIGKILL) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestServeEndsInOrder ends servers by a signal and by SHUTDOWN: nothing but the filters is left, and the
+// command reads them.
+func TestServeEndsInOrder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("password", []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, "--requirepass-file", "password", "--appendfsync", "always")
+	s.do("-NOAUTH Authentication required.", "PING")
+	s.do("+OK", "AUTH secret")
+	s.do(":1", "CF.ADD k apple")
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	s = serve(t)
+	s.do(":1", "CF.EXISTS k apple")
+	if _, err := fmt.Fprint(s.conn, "SHUTDOWN\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(fileNames(t, "."), " "); got != ".lock k.mmf k.mmf.hashes password" {
+		t.Error(got)
+	}
+	if got := must(t, "apple\npear\n", "check", "k.mmf"); got != "apple\n" {
+		t.Error(got)
+	}
+}
