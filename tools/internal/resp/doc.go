@@ -11,6 +11,6 @@
 // which the stream cannot be read on, since nobody knows where the next command begins. Clients send
 // no nested arrays, so there is no depth to limit.
 //
-// A [Writer] keeps replies until Flush, or until they are flushBytes long: a client that sends
-// commands and reads no replies takes no more memory than that.
+// A [Writer] keeps replies until Flush. A server that flushes when they are long, and reads no command
+// meanwhile, keeps little more than one reply for a client that reads none.
 package resp

@@ -147,20 +147,28 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestWriterBounded writes more than a Writer keeps, to a peer that is gone.
-func TestWriterBounded(t *testing.T) {
+// TestWriterLong writes until it is time to flush, to a peer that is gone.
+func TestWriterLong(t *testing.T) {
 	gone := errors.New("gone")
-	w := NewWriter(iotestWriter{gone})
-	for range 10 * flushBytes {
-		if w.Int(1); len(w.kept) > flushBytes+32 {
-			t.Fatalf("%d bytes are kept", len(w.kept))
-		}
+	w := NewWriter(failing{gone})
+	n := 0
+	for ; !w.Long(); n++ {
+		w.Int(1)
 	}
-	if err := w.Flush(); err != gone {
-		t.Error(err)
+	if n != longBytes/4 {
+		t.Errorf("long after %d replies", n)
+	}
+	for range 2 {
+		if err := w.Flush(); err != gone || w.Long() {
+			t.Error(err)
+		}
+		w.Bulk(strings.Repeat("x", 3*longBytes))
+	}
+	if w.Flush(); cap(w.kept) > 2*longBytes {
+		t.Errorf("%d bytes are kept", cap(w.kept))
 	}
 }
 
-type iotestWriter struct{ err error }
+type failing struct{ err error }
 
-func (w iotestWriter) Write([]byte) (int, error) { return 0, w.err }
+func (w failing) Write([]byte) (int, error) { return 0, w.err }

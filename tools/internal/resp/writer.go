@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// flushBytes is how long the replies that a Writer keeps become before it writes them.
-const flushBytes = 64 << 10
+// longBytes is how long the replies that a Writer keeps may become before it is time to write them.
+const longBytes = 64 << 10
 
-// A Writer writes replies. Once a write has failed, it drops them, and Flush returns the error.
+// A Writer writes replies, in Flush alone: what makes a reply may hold locks, and clients may be slow.
+// Once a write has failed, it drops them, and Flush returns the error.
 type Writer struct {
 	RESP3 bool // the client has asked for version 3
 	out   io.Writer
@@ -25,19 +26,17 @@ func (w *Writer) Flush() error {
 	if len(w.kept) > 0 && w.err == nil {
 		_, w.err = w.out.Write(w.kept)
 	}
-	if w.kept = w.kept[:0]; cap(w.kept) > 2*flushBytes {
+	if w.kept = w.kept[:0]; cap(w.kept) > 2*longBytes {
 		w.kept = nil
 	}
 	return w.err
 }
 
+// Long reports whether it is time for a Flush, though there are more commands to answer.
+func (w *Writer) Long() bool { return len(w.kept) >= longBytes }
+
 // line ends a line of a reply.
-func (w *Writer) line() {
-	w.kept = append(w.kept, '\r', '\n')
-	if len(w.kept) >= flushBytes {
-		w.Flush()
-	}
-}
+func (w *Writer) line() { w.kept = append(w.kept, '\r', '\n') }
 
 func (w *Writer) number(kind byte, n int64) {
 	w.kept = strconv.AppendInt(append(w.kept, kind), n, 10)

@@ -39,7 +39,7 @@ type client struct {
 func (c *client) serve() {
 	defer c.s.leave(c)
 	for !c.quits {
-		if !c.in.Waiting() && c.out.Flush() != nil {
+		if (!c.in.Waiting() || c.out.Long()) && c.out.Flush() != nil {
 			return
 		}
 		args, err := c.in.Command()

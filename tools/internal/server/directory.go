@@ -185,7 +185,7 @@ func (d *directory) create(name string, s settings) error {
 	}
 	b.put(k) // others wait for k.mu
 	b.Unlock()
-	if k.filter, err = mmapfilter.Create(k.path, s.options()); err != nil {
+	if k.filter, err = mmapfilter.OpenOrCreate(k.path, s.options(), d.openOptions(k)); err != nil {
 		k.filter, k.gone = nil, true
 		d.forget(k)
 		d.leave(nil)
@@ -207,7 +207,7 @@ func (d *directory) load(k *key) error {
 		d.leave(nil)
 		return nil
 	}
-	f, err := mmapfilter.Open(k.path, &mmapfilter.OpenOptions{OnError: func(err error) { d.logf("%s: %v", k.path, err) }})
+	f, err := mmapfilter.Open(k.path, d.openOptions(k))
 	if err != nil {
 		d.leave(nil)
 		if errors.Is(err, fs.ErrNotExist) { // somebody has removed it
@@ -220,6 +220,11 @@ func (d *directory) load(k *key) error {
 	k.filter, k.settings = f, settingsOf(f)
 	d.opened(k)
 	return nil
+}
+
+// openOptions has what a filter does by itself report its errors.
+func (d *directory) openOptions(k *key) *mmapfilter.OpenOptions {
+	return &mmapfilter.OpenOptions{OnError: func(err error) { d.logf("%s: %v", k.path, err) }}
 }
 
 // opened notes that the filter of k is open.

@@ -81,13 +81,17 @@ func (c *client) add(k *key, item []byte, unique bool) (added bool, err error) {
 }
 
 // wrote ends a write to the filter of k: if replies are to mean that it is durable, it makes it so. A
-// filter whose writes fail is opened again by the next command.
+// filter whose writes fail is opened again by the next command. One that grows is full only if something
+// keeps it from growing, such as a full disk.
 func (c *client) wrote(k *key, err error) error {
 	if err == nil && c.d.sync {
 		err = k.filter.Sync()
 	}
 	if errors.Is(err, mmapfilter.ErrFailed) {
 		k.broken.Store(true)
+	}
+	if errors.Is(err, mmapfilter.ErrFull) && k.expansion != 0 {
+		return refusal("ERR the filter cannot grow: " + err.Error())
 	}
 	return err
 }
