@@ -51,8 +51,8 @@ func (s *served) do(reply string, commands ...string) {
 	}
 }
 
-// TestServeSurvivesKills kills a server again and again, in the middle of a pipeline. What it answered is
-// there when the next one starts, also in filters that grow meanwhile.
+// TestServeSurvivesKills kills a server again and again, in the middle of a pipeline. What it answered
+// is there when the next one starts, also in filters that grow meanwhile.
 func TestServeSurvivesKills(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var answered []string // keys and items
@@ -86,8 +86,8 @@ func TestServeSurvivesKills(t *testing.T) {
 	}
 }
 
-// TestServeEndsInOrder ends servers by a signal and by SHUTDOWN: nothing but the filters is left, and the
-// command reads them.
+// TestServeEndsInOrder ends servers by a signal and by SHUTDOWN: nothing but the filters is left, and
+// the command reads them.
 func TestServeEndsInOrder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("password", []byte("secret\n"), 0o600); err != nil {

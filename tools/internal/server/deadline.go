@@ -37,8 +37,10 @@ func (d *directory) setDeadline(name string, at int64) (changed int64, err error
 	if k == nil {
 		return 0, nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.mu.RLock() // against its removal; what uses the filter may take long, and goes on
+	defer k.mu.RUnlock()
+	d.deadlines.Lock()
+	defer d.deadlines.Unlock()
 	if k.gone || at == 0 && k.expires.Load() == 0 {
 		return 0, nil
 	}

@@ -48,6 +48,8 @@ type directory struct {
 	seed    maphash.Seed
 	buckets [buckets]bucket
 
+	deadlines sync.Mutex // one is written at a time
+
 	mu    sync.Mutex
 	taken int               // of most: open, being opened or being closed
 	open  map[*key]struct{} // those that are open
