@@ -46,6 +46,6 @@
 // table (commands) has the name, arity, flags and function of each command.
 //
 // Locks, in their order: key.mu (shared by commands that use the filter; exclusive to open, close,
-// remove it), then the lock of a bucket (the names), directory.deadlines, and directory.mu (which filters
-// are open). Nothing that waits for a client holds one.
+// remove it), then the lock of a bucket (the names), directory.deadlines, and directory.mu (which
+// filters are open). Nothing that waits for a client holds one.
 package server
