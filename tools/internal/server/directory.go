@@ -48,6 +48,7 @@ type directory struct {
 	seed    maphash.Seed
 	buckets [buckets]bucket
 
+	renames   sync.Mutex // one goes on at a time
 	deadlines sync.Mutex // one is written at a time
 
 	mu    sync.Mutex

@@ -45,7 +45,8 @@
 // arrived. So a client that does not read stops itself alone, until the time for a write is over. One
 // table (commands) has the name, arity, flags and function of each command.
 //
-// Locks, in their order: key.mu (shared by commands that use the filter; exclusive to open, close,
-// remove it), then the lock of a bucket (the names), directory.deadlines, and directory.mu (which
-// filters are open). Nothing that waits for a client holds one.
+// Locks, in their order: directory.renames (a rename alone has two keys), key.mu (shared by commands
+// that use the filter; exclusive to open, close, remove it), then the lock of a bucket (the names),
+// directory.deadlines, and directory.mu (which filters are open). Nothing that waits for a client holds
+// one.
 package server

@@ -1,12 +1,8 @@
 package server
 
 import (
-	"context"
 	"errors"
-	"path/filepath"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 const (
@@ -97,59 +93,4 @@ func (d *directory) end() error {
 		k.mu.Unlock()
 	}
 	return d.lock.Close()
-}
-
-// rename gives a key another name. A key that has that name is removed first. The deadline is there
-// before the filter, as doc.go says.
-func (d *directory) rename(from, to string) error {
-	k := d.find(from)
-	if k == nil {
-		return errNoKey
-	}
-	file, err := fileName(to)
-	if err != nil || from == to {
-		return err
-	}
-	if _, err := d.removeKey(to); err != nil {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.gone {
-		return errNoKey
-	}
-	d.close(k)
-	moved := &key{name: to, path: filepath.Join(d.path, file)}
-	moved.mu.Lock()
-	defer moved.mu.Unlock()
-	b := d.bucket(to)
-	b.Lock()
-	if b.keys[to] != nil { // somebody has made it meanwhile
-		b.Unlock()
-		return errExists
-	}
-	b.put(moved)
-	b.Unlock()
-	if err := d.move(k, moved); err != nil {
-		moved.gone = true
-		d.forget(moved)
-		return errors.Join(err, writeDeadline(moved.path, 0))
-	}
-	k.gone = true
-	d.forget(k)
-	return errors.Join(writeDeadline(k.path, 0), d.syncNames())
-}
-
-// move moves the files of a key that is closed to the place of another, which has none.
-func (d *directory) move(k, moved *key) error {
-	at := k.expires.Load()
-	if err := writeDeadline(moved.path, at); err != nil {
-		return err
-	}
-	moved.expires.Store(at)
-	f, err := mmapfilter.Install(context.Background(), k.path, moved.path, nil)
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }

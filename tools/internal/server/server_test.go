@@ -261,6 +261,52 @@ func TestServesForeignFile(t *testing.T) {
 	p.want("DBSIZE", ":0")
 }
 
+// TestRenameOfDamaged renames a filter that is cut short: both keys stay as they are.
+func TestRenameOfDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.ADD a x", ":1")
+	p.want("CF.ADD b y", ":1")
+	s.dir.sweep(time.Now().Add(time.Hour))
+	if err := os.Truncate(filepath.Join(dir, "a.mmf"), 20_000); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{"b", "new"} {
+		if got := p.do("RENAME a " + to); !strings.HasPrefix(got, "-ERR install ") {
+			t.Error(got)
+		}
+	}
+	p.want("EXISTS a b new", ":2")
+	p.want("CF.EXISTS b y", ":1")
+	files(t, dir, "a.mmf", "a.mmf.hashes", "b.mmf", "b.mmf.hashes")
+	if got := p.do("CF.EXISTS a x"); !strings.HasPrefix(got, "-ERR open ") {
+		t.Error(got)
+	}
+}
+
+// TestRenames renames keys in circles, from several clients: it ends, and no key is lost.
+func TestRenames(t *testing.T) {
+	_, addr := start(t, Config{})
+	first := dial(t, addr)
+	first.want("CF.ADD a x", ":1")
+	var all sync.WaitGroup
+	for _, pair := range []string{"a b", "b a", "b c", "c a"} {
+		p := dial(t, addr)
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for range 10 {
+				if got := p.do("RENAME " + pair); got != "+OK" && got != "-ERR no such key" {
+					t.Error(got)
+				}
+			}
+		}()
+	}
+	all.Wait()
+	first.want("DBSIZE", ":1")
+}
+
 // TestFull fills filters that do not grow.
 func TestFull(t *testing.T) {
 	_, addr := start(t, Config{})
