@@ -164,7 +164,7 @@ func (s *Server) Close() error {
 		l.Close()
 	}
 	for c := range s.clients {
-		c.conn.SetReadDeadline(time.Now())
+		c.conn.SetDeadline(time.Now())
 	}
 	s.mu.Unlock()
 	s.running.Wait()
