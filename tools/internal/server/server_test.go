@@ -311,8 +311,8 @@ func TestRenames(t *testing.T) {
 func TestFull(t *testing.T) {
 	_, addr := start(t, Config{})
 	p := dial(t, addr)
-	p.want("CF.RESERVE c 4 EXPANSION 0", "+OK")
-	p.want("BF.RESERVE b 0.01 4 NONSCALING", "+OK")
+	p.want("CF.RESERVE c 4 EXPANSION 0 RATE 1e-8", "+OK") // a new item does not look like one that is in
+	p.want("BF.RESERVE b 1e-8 4 NONSCALING", "+OK")
 	for i, full := 0, false; !full; i++ {
 		switch got := p.do(fmt.Sprintf("CF.ADD c %d", i)); got {
 		case ":1":
