@@ -20,17 +20,17 @@ func TestUnannounced(t *testing.T) {
 	const changelog = "## v0.2.0 (not released)\n\n### Changed\n\nOf `I.N`, no item.\n\n- `F`\n  takes text. H, too.\n\n" +
 		"### Removed\n\n- The field\n  `T.B` is no more.\n- The package `left`.\n\n### Added\n\n- `T.M`\n\n## v0.1.0 (2026-11-28)\n\n### Changed\n\n- `T.M`\n"
 	dir := clone(t, map[string]string{
-		"CHANGELOG.md":                      changelog,
-		"go.mod":                            "module x.org/m\n\ngo 1.24\n",
-		"layout/l.go":                       "package layout\n",
-		"recovery/r.go":                     "package recovery\n\ntype R struct{ A int }\n",
-		"recovery/osfile/o.go":              "package osfile\n",
-		"mmapfilter/m.go":                   code,
-		"mmapfilter/r.go":                   "package mmapfilter\n\nimport \"x.org/m/recovery\"\n\ntype Recovery = recovery.R\n",
-		"mmapfilter/gone/g.go":              "package gone\n",
-		"mmapfilter/sets/gone/g.go":         "package gone\n",
-		"mmapfilter/left/l.go":              "package left\n",
-		"mmapfilter/internal/in.go":         "package internal\n\nfunc F() {}\n",
+		"CHANGELOG.md":                           changelog,
+		"go.mod":                                 "module x.org/m\n\ngo 1.24\n",
+		"layout/l.go":                            "package layout\n",
+		"recovery/r.go":                          "package recovery\n\ntype R struct{ A int }\n",
+		"recovery/osfile/o.go":                   "package osfile\n",
+		"mmapfilter/m.go":                        code,
+		"mmapfilter/r.go":                        "package mmapfilter\n\nimport \"x.org/m/recovery\"\n\ntype Recovery = recovery.R\n",
+		"mmapfilter/gone/g.go":                   "package gone\n",
+		"mmapfilter/sets/gone/g.go":              "package gone\n",
+		"mmapfilter/left/l.go":                   "package left\n",
+		"mmapfilter/internal/in.go":              "package internal\n\nfunc F() {}\n",
 		"tools/release/pack/testdata/api/x/file": "",
 	})
 	tree := readTree(dir)
