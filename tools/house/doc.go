@@ -53,6 +53,8 @@
 //	    → layout layout/kernel layout/wal recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/place
 //	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
 //	    → layout recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/writer
+//	mmapfilter/internal/changes    the format in which filters tell each other how their keys have changed
+//	    → layout
 //	mmapfilter/internal/poll       looks for another file at intervals
 //	mmapfilter/internal/bridge     what sets and guard need of a filter beyond the API
 //	    → layout mmapfilter/internal/build

@@ -1,0 +1,142 @@
+package changes
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/klauspost/crc32"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// Errors of a Reader. What it has returned before must not be used alone.
+var (
+	ErrDamaged = errors.New("the changes are damaged")
+	ErrCutOff  = errors.New("the changes are cut off: their end is missing")
+)
+
+// Sizes of the stream.
+const (
+	headerBytes = 80
+	blockHeader = 16
+	blockMost   = 4096           // changes
+	bitsMost    = 40 * blockMost // bytes: more than a block takes
+	version     = 1
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	magic      = binary.LittleEndian.Uint64([]byte("MMAPFCHG"))
+)
+
+// A Header says what changes are about.
+type Header struct {
+	Descent  uint64
+	From, To layout.Position
+	Classes  Classes // zero if the changes have whole hashes
+}
+
+// Classes are those of a filter: what it can tell apart. It has a class for each fingerprint in
+// each line.
+type Classes struct{ Lines, Fingerprints uint64 }
+
+// IsZero reports whether c is the zero value, which stands for hashes as they are.
+func (c Classes) IsZero() bool { return c == Classes{} }
+
+// number returns how many classes there are, if that is less than 2^64.
+func (c Classes) number() (n uint64, ok bool) {
+	high, n := bits.Mul64(c.Lines, c.Fingerprints)
+	return n, high == 0 && n > 0
+}
+
+// class returns the value that stands for a hash in changes of n classes, or of whole hashes if n is 0.
+func class(hash, n uint64) uint64 {
+	if n == 0 {
+		return hash
+	}
+	v, _ := bits.Mul64(hash, n)
+	return v
+}
+
+// lowest returns the lowest hash that a value stands for. A value is less than n, unless n is 0.
+func lowest(value, n uint64) uint64 {
+	if n == 0 {
+		return value
+	}
+	hash, rest := bits.Div64(value, 0, n)
+	if rest > 0 {
+		hash++
+	}
+	return hash
+}
+
+// A Change says that there are more of a hash, or fewer. If a set of changes has classes, the hash
+// stands for all hashes of its class: it is the lowest of them.
+type Change struct {
+	Hash  uint64
+	Times int64 // how many more; negative: how many fewer
+}
+
+// bytes returns a header as it is in the stream.
+func (h *Header) bytes() []byte {
+	b := make([]byte, 0, headerBytes)
+	for _, w := range [...]uint64{
+		magic, version, h.Descent, h.From.Number, h.From.Chain, h.To.Number, h.To.Chain, h.Classes.Lines, h.Classes.Fingerprints,
+	} {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	b = append(b, 0, 0, 0, 0)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// headerOf returns the header that the bytes of one mean, and its check.
+func headerOf(b *[headerBytes]byte) (h Header, check uint32, err error) {
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	check = binary.LittleEndian.Uint32(b[headerBytes-4:])
+	switch {
+	case word(0) != magic:
+		return h, 0, fmt.Errorf("%w: they do not begin as changes", ErrDamaged)
+	case check != crc32.Checksum(b[:headerBytes-4], castagnoli):
+		return h, 0, fmt.Errorf("%w: their header has a wrong check", ErrDamaged)
+	case uint32(word(1)) != version:
+		return h, 0, fmt.Errorf("%w: the changes have version %d, and this program reads version %d", layout.ErrVersion, uint32(word(1)), version)
+	}
+	h = Header{
+		Descent: word(2), From: layout.Position{Number: word(3), Chain: word(4)}, To: layout.Position{Number: word(5), Chain: word(6)},
+		Classes: Classes{word(7), word(8)},
+	}
+	return h, check, h.validate()
+}
+
+// validate returns an error if no changes have a header.
+func (h *Header) validate() error {
+	if h.From.Number > h.To.Number || h.From.Number == h.To.Number && h.From != h.To {
+		return fmt.Errorf("%w: they lead from operation %d to operation %d", ErrDamaged, h.From.Number, h.To.Number)
+	}
+	if _, ok := h.Classes.number(); !ok && !h.Classes.IsZero() {
+		return fmt.Errorf("%w: they are for %d lines and %d fingerprints", ErrDamaged, h.Classes.Lines, h.Classes.Fingerprints)
+	}
+	return nil
+}
+
+// A block is what comes before the bits of a block, and checks them.
+type block [blockHeader]byte
+
+func (b *block) field(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
+
+// newBlock returns what comes before bits. before is the check of what comes before the block.
+func newBlock(changes, k int, bits []byte, before uint32) (b block) {
+	for i, v := range [...]int{changes, len(bits), k} {
+		binary.LittleEndian.PutUint32(b[4*i:], uint32(v))
+	}
+	binary.LittleEndian.PutUint32(b[12:], b.check(bits, before))
+	return b
+}
+
+// check computes the check of a block.
+func (b *block) check(bits []byte, before uint32) uint32 {
+	first := binary.LittleEndian.AppendUint32(nil, before)
+	return crc32.Update(crc32.Checksum(append(first, b[:12]...), castagnoli), castagnoli, bits)
+}

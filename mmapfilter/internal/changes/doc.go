@@ -1,0 +1,77 @@
+// Package changes is the format in which a filter tells another one how its keys have changed: what the
+// multiset that its history means (K7 in package hashes) has more and less at one position than at an
+// earlier one, hash by hash. What came and went in between is not said.
+//
+// # The stream
+//
+// A stream is a header, blocks, and an end mark. All numbers are little-endian, offsets and sizes are in
+// bytes, and the CRC is that of package layout.
+//
+//	header    0  8 magic "MMAPFCHG"
+//	          8  4 version: 1
+//	         12  4 zero
+//	         16  8 descent
+//	         24  8 number of the position that the changes lead away from
+//	         32  8 its chain
+//	         40  8 number of the position that they lead to
+//	         48  8 its chain
+//	         56  8 lines, of changes by class; or 0
+//	         64  8 fingerprints, of changes by class; or 0
+//	         72  4 zero
+//	         76  4 check
+//	block     0  4 number of changes in it, from 1 to 4,096; of the end mark 0
+//	          4  4 size of its bits in bytes, at most 163,840; of the end mark 0
+//	          8  4 k, at most 63; of the end mark 0
+//	         12  4 check
+//	         16    bits
+//
+// The check of the header is the CRC32C of the bytes before it. That of a block or of the end mark
+// is the CRC32C of the check before it (4 bytes), of its own first 12 bytes and of its bits. So
+// what is swapped, left out or repeated is noticed, too. Nothing comes after the end mark.
+//
+// # Changes
+//
+// A change is a value and a number that is not 0: n if there are n more of the value, -n if there are n
+// fewer. The values ascend through the whole stream, and no value comes twice.
+//
+// The value is a hash; or, if the header has lines and fingerprints, it is a class of a filter that
+// has as many of both, the number hi(hash, lines · fingerprints). That is line · fingerprints +
+// fingerprint, so such a filter needs to know no more; and a number below lines · fingerprints
+// takes fewer bits. The product is less than 2^64. A compact filter has Q·2^r fingerprints, and the
+// others have 2^f.
+//
+// # Bits
+//
+// The bits of a block are numbered from the lowest bit of its first byte. The first 64 are the value
+// before the first one of the block: that less 1, modulo 2^64. Each change is then the gap between its
+// value and the value before it, at least 1, and a bit: 0 for more, 1 for fewer. The gap takes a code of
+// Rice with the parameter k:
+//
+//	⌊gap / 2^k⌋ ones, a zero, and the k low bits of gap
+//
+// That means one more or one fewer. If there are e + 1 more or fewer, and e is not 0, a gap of 0 comes
+// before that, and then e, whose highest bit is bit n, as a code of Elias:
+//
+//	n ones, a zero, and the n low bits of e
+//
+// Zeros fill the last byte.
+//
+// The gaps between random values have a geometric distribution, for which no code of whole bits is much
+// shorter. The writer takes for k the logarithm of the mean gap of the block, rounded down, so the gaps
+// of a block have at most two ones a change, however uneven they are.
+//
+// # An example
+//
+// From operation 40, with chain 1, to operation 42, with chain 2, of the descent 7 there are one
+// more of 0x10, three fewer of 0x13, and one more of 0x20. (No two operations do that.) With spaces
+// for the reader:
+//
+//	4d4d415046434847 01000000 00000000 0700000000000000
+//	2800000000000000 0100000000000000 2a00000000000000 0200000000000000
+//	0000000000000000 0000000000000000 00000000 dd442fd2
+//	03000000 0b000000 02000000 e65dfdfd 0f00000000000000 82f805
+//	00000000 00000000 00000000 12b38977
+//
+// k is 2. The bits after the first 64, in their order, are 0 10 0, for a gap of 1; 0 00 and 10 0, for
+// e = 2; 0 11 1, for a gap of 3; 1110 10 0, for a gap of 13.
+package changes
