@@ -329,7 +329,7 @@ func TestWriterRows(t *testing.T) {
 
 func TestRebuildRows(t *testing.T) {
 	large := func(rows [][]string) bool {
-		return slices.ContainsFunc(rows, func(r []string) bool { return r[0] == "a file of" })
+		return slices.ContainsFunc(rows, func(r []string) bool { return r[0] == "Snapshot of lines" })
 	}
 	rows := short(t, "rebuild")
 	for _, name := range []string{"KeepHashes", "Rebuild from a base", "Rebuild from a tail", "for 1,000 keys, AutoGrow"} {

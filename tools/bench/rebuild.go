@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
@@ -24,7 +25,7 @@ func newRebuild() command {
 			r.session = s
 			s.rounds = 5
 			s.flags.StringVar(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size does not count")
-			s.flags.StringVar(&r.large, "large", "850M", "how many keys the file has that is rebuilt beside a writer at full speed; 0 leaves it out")
+			s.flags.StringVar(&r.large, "large", "850M", "how many keys the file has that is copied and rebuilt beside a writer at full speed; 0 leaves it out")
 			s.flags.StringVar(&r.grown, "grown", "50M", "how many keys a filter for 1,000 grows to")
 		},
 		short: map[string]string{"keys": "20K", "large": "50K", "grown": "20K", "rounds": "1"},
@@ -254,57 +255,114 @@ func (r *rebuildRun) diskUse() (bytes int64) {
 	return bytes
 }
 
-// besideWriter rebuilds a large file while a writer inserts and deletes at full speed.
+// besideWriter rebuilds a large file and copies it while a writer inserts and deletes at full speed.
 func (r *rebuildRun) besideWriter(n uint64) error {
-	f, err := mmapfilter.Build(r.ctx, r.path("large.mmf"), &mmapfilter.Options{Capacity: n + n/50, KeepHashes: true}, numbers(0, n))
-	if err != nil {
-		return err
-	}
-	size := f.Stats().FileBytes
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if f, err = mmapfilter.Open(r.path("large.mmf"), nil); err != nil {
-		return err
-	}
-	defer f.Close()
-	var ended atomic.Bool
-	var longest, longestSync time.Duration
-	var operations uint64
-	written := make(chan error)
-	ctx, cancel := context.WithCancel(r.ctx)
-	defer cancel()
-	go func() {
-		key := make([]byte, 8)
-		var err error
-		for ; !ended.Load() && err == nil && ctx.Err() == nil; operations += 2 {
-			begun := time.Now()
-			binary.LittleEndian.PutUint64(key, n+operations)
-			if err = f.Insert(key); err == nil {
-				binary.LittleEndian.PutUint64(key, operations)
-				_, err = f.Delete(key)
-			}
-			longest = max(longest, time.Since(begun))
-			if operations%65536 == 0 && err == nil {
-				begun = time.Now()
-				err = f.Sync()
-				longestSync = max(longestSync, time.Since(begun))
-			}
+	t := figures.NewTable("meanwhile", "took", "million keys a second", "operations a second", "longest insert and delete", "of 100,000 all but one within", "longest sync", "operations wait at the end of a rebuild")
+	size := int64(0)
+	for _, kept := range []bool{true, false} {
+		name := r.path("large.mmf")
+		f, err := mmapfilter.Build(r.ctx, name, &mmapfilter.Options{Capacity: n + n/50, KeepHashes: kept}, numbers(0, n))
+		if err != nil {
+			return err
 		}
-		written <- err
-	}()
-	begun := time.Now()
-	err = f.Rebuild(ctx, nil)
-	took := time.Since(begun)
-	ended.Store(true)
-	if e := <-written; err == nil {
-		err = e
+		size = max(size, f.Stats().FileBytes)
+		if err := f.Close(); err != nil {
+			return err
+		}
+		if f, err = mmapfilter.Open(name, nil); err != nil {
+			return err
+		}
+		beside := []func() error{
+			func() error { time.Sleep(time.Duration(r.rounds) * time.Second); return nil },
+			func() error { _, err := f.Snapshot(r.ctx, r.path("copy.mmf")); return err },
+			func() error { return f.Rebuild(r.ctx, nil) },
+		}
+		names := []string{"nothing", "Snapshot", "Rebuild"}
+		if !kept {
+			beside, names = beside[:2], []string{"nothing, without hashes", "Snapshot of lines"}
+		}
+		w := largeWriter{f: f, n: n}
+		for i, do := range beside {
+			took, err := w.during(r.ctx, do)
+			if err != nil {
+				return errors.Join(err, f.Close())
+			}
+			rate, stall := "", ""
+			if i > 0 {
+				rate = figures.Digits(float64(n) / took.Seconds() / 1e6)
+			}
+			if i == 2 {
+				stall = figures.Brief(f.Stats().RebuildStall)
+			}
+			t.Row(names[i], figures.Brief(took), rate, figures.Grouped(int64(float64(w.operations)/took.Seconds())), figures.Brief(w.longest), figures.Brief(w.most()), figures.Brief(w.longestSync), stall)
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+		r.remove("large.mmf")
+		r.remove("copy.mmf")
 	}
-	if err != nil {
-		return err
-	}
-	t := figures.NewTable("a file of", "keys", "rebuilt in", "million keys a second", "operations meanwhile", "operations wait at the end", "longest insert and delete", "longest sync")
-	t.Row(figures.Mebibytes(size), figures.Grouped(int64(n)), figures.Brief(took), figures.Digits(float64(n)/took.Seconds()/1e6), figures.Grouped(int64(operations)), figures.Brief(f.Stats().RebuildStall), figures.Brief(longest), figures.Brief(longestSync))
+	r.printf("%s keys in a file of %s, a writer at full speed, Sync every 65,536:\n", figures.Grouped(int64(n)), figures.Mebibytes(size))
 	r.print(t)
 	return nil
+}
+
+// A largeWriter inserts a key and deletes another one, over and over.
+type largeWriter struct {
+	f                    *mmapfilter.Filter
+	n, next              uint64
+	operations           uint64
+	longest, longestSync time.Duration
+	slow                 [64]uint64 // how many took up to 2^i ns
+}
+
+// during writes while do runs, and returns how long that took.
+func (w *largeWriter) during(ctx context.Context, do func() error) (took time.Duration, err error) {
+	w.operations, w.longest, w.longestSync, w.slow = 0, 0, 0, [64]uint64{}
+	var ended atomic.Bool
+	written := make(chan error)
+	go func() { written <- w.write(&ended) }()
+	begun := time.Now()
+	err = do()
+	took = time.Since(begun)
+	ended.Store(true)
+	return took, errors.Join(err, <-written)
+}
+
+func (w *largeWriter) write(ended *atomic.Bool) error {
+	key := make([]byte, 8)
+	for ; !ended.Load(); w.operations += 2 {
+		begun := time.Now()
+		binary.LittleEndian.PutUint64(key, w.n+w.next)
+		if err := w.f.Insert(key); err != nil {
+			return err
+		}
+		binary.LittleEndian.PutUint64(key, w.next)
+		if _, err := w.f.Delete(key); err != nil {
+			return err
+		}
+		took := time.Since(begun)
+		w.longest = max(w.longest, took)
+		w.slow[bits.Len64(uint64(took))]++
+		w.next++
+		if w.next%32768 == 0 {
+			begun = time.Now()
+			if err := w.f.Sync(); err != nil {
+				return err
+			}
+			w.longestSync = max(w.longestSync, time.Since(begun))
+		}
+	}
+	return nil
+}
+
+// most returns a time, a power of two, that at most one pair of 100,000 exceeded.
+func (w *largeWriter) most() time.Duration {
+	beyond := uint64(0)
+	for i := len(w.slow) - 1; i > 0; i-- {
+		if beyond += w.slow[i]; beyond > w.operations/2/100_000 {
+			return 1 << i
+		}
+	}
+	return 0
 }
