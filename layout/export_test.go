@@ -25,6 +25,7 @@ const (
 	AtReserved       = offReserved
 	AtHashes         = offHashesIdentity
 	AtLastTime       = offLastTime
+	AtReservedEnd    = offReservedEnd
 	AtCRC            = offCRC
 
 	HashXXH3       = hashXXH3

@@ -107,9 +107,11 @@ const (
 	offLeftOut        = 240
 	offWaiting        = 248
 	offNormalisation  = 256
-	offReserved       = offNormalisation + NormalisationBytes
+	offExpireAfter    = offNormalisation + NormalisationBytes
+	offReserved       = offExpireAfter + 8
 	offLastTime       = 536
-	offReservedEnd    = 544
+	offExpiredBefore  = 544
+	offReservedEnd    = 552
 	offCRC            = SuperblockBytes - 4
 )
 
@@ -205,6 +207,13 @@ func (s *Superblock) Kept() Kept {
 // LastTime returns the time of the last commit, in nanoseconds since 1970, if hashes are kept.
 func (s *Superblock) LastTime() uint64 { return s.u64(offLastTime) }
 
+// ExpireAfter returns how long items stay, in nanoseconds, or 0 if they do not leave by themselves.
+func (s *Superblock) ExpireAfter() uint64 { return s.u64(offExpireAfter) }
+
+// ExpiredBefore returns the time before which the last expiry has deleted all items, in nanoseconds
+// since 1970.
+func (s *Superblock) ExpiredBefore() uint64 { return s.u64(offExpiredBefore) }
+
 // Shard returns which shard of a set the file is, or the zero value if it is none.
 func (s *Superblock) Shard() Shard {
 	return Shard{binary.LittleEndian.Uint32(s[offShard:]), binary.LittleEndian.Uint32(s[offShards:])}
@@ -216,7 +225,7 @@ func (s *Superblock) ShardIdentity() uint64 { return s.u64(offShardIdentity) }
 // Normalisation returns the note on how the keys were made, which this package does not
 // interpret.
 func (s *Superblock) Normalisation() string {
-	text := s[offNormalisation:offReserved]
+	text := s[offNormalisation:offExpireAfter]
 	end := 0
 	for end < len(text) && text[end] != 0 {
 		end++
@@ -254,6 +263,8 @@ func (s *Superblock) ForgetHashes() {
 	s.SetKept(Kept{})
 	s.SetDescent(0)
 	s.SetLastTime(0)
+	s.SetExpireAfter(0)
+	s.SetExpiredBefore(0)
 }
 
 // SetReplica makes a file without hashes one that has the items of a history at a position.
@@ -272,6 +283,9 @@ func (s *Superblock) SetHashes(h Hashes) {
 
 func (s *Superblock) SetDescent(v uint64)  { s.put64(offDescent, v) }
 func (s *Superblock) SetLastTime(v uint64) { s.put64(offLastTime, v) }
+
+func (s *Superblock) SetExpireAfter(v uint64)   { s.put64(offExpireAfter, v) }
+func (s *Superblock) SetExpiredBefore(v uint64) { s.put64(offExpiredBefore, v) }
 
 func (s *Superblock) SetKept(k Kept) {
 	s.put64(offPosition, k.At.Number)
@@ -293,7 +307,7 @@ func (s *Superblock) SetShard(v Shard) {
 func (s *Superblock) SetShardIdentity(v uint64) { s.put64(offShardIdentity, v) }
 
 func (s *Superblock) SetNormalisation(v string) {
-	text := s[offNormalisation:offReserved]
+	text := s[offNormalisation:offExpireAfter]
 	clear(text)
 	copy(text, v)
 }
@@ -421,7 +435,7 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 		return bad(i, "F4", "a reserved byte is %#02x, not 0", s[i])
 	}
 	if history := s.Descent() != 0 || s.Kept().At != (Position{}); !s.KeepsHashes() && (history && !s.IsReplica() ||
-		s.Hashes() != (Hashes{}) || s.Kept() != (Kept{At: s.Kept().At}) || s.LastTime() != 0) {
+		s.Hashes() != (Hashes{}) || s.Kept() != (Kept{At: s.Kept().At}) || s.LastTime()|s.ExpireAfter()|s.ExpiredBefore() != 0) {
 		return bad(offHashesIdentity, "F4", "the file keeps no hashes, and names some, or has a history")
 	}
 	if s.KeepsHashes() && s.IsReplica() {
