@@ -164,7 +164,8 @@
 //	   256  256 key normalisation: a note, in UTF-8, of how the program made the keys that were hashed; it
 //	            ends before the first zero byte. A reader that does not know what it means must show it.
 //	   512    8 nanoseconds after which items leave by themselves, or 0; 0 unless hashes are kept
-//	   520   16 reserved
+//	   520    8 nanoseconds for which changes are kept (NAME.past, package recovery); 0 unless hashes are kept
+//	   528    8 reserved
 //	   536    8 time of the last commit, in nanoseconds since 1970; 0 unless hashes are kept
 //	   544    8 time before which the last expiry has deleted all items; 0 unless hashes are kept
 //	   552 3540 reserved
@@ -195,12 +196,12 @@
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
 // lookup needs it. A program that does not know it may read the file, and must not write to it.
 //
-// The fields from offset 136 to 199, from 216 to 255, at 512 and from 536 to 551 are for writers. A
-// reader that knows that nobody writes to the file while it has it open needs no runtime page either.
-// Any other reader must follow "Reading beside a writer", even if the state is clean or sealed: a writer
-// may come later. A writer makes a superblock with state live durable before it stores anything else to
-// the file. So a reader that copies a file, and finds the first 16,384 bytes unchanged afterwards, and
-// clean or sealed, has a copy of a file at rest.
+// The fields from offset 136 to 199, from 216 to 255, from 512 to 527 and from 536 to 551 are for
+// writers. A reader that knows that nobody writes to the file while it has it open needs no runtime
+// page either. Any other reader must follow "Reading beside a writer", even if the state is clean
+// or sealed: a writer may come later. A writer makes a superblock with state live durable before it
+// stores anything else to the file. So a reader that copies a file, and finds the first 16,384
+// bytes unchanged afterwards, and clean or sealed, has a copy of a file at rest.
 //
 // The checksum is CRC32C, the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, initial value
 // and final XOR 0xFFFFFFFF. The CRC of "123456789" is 0xE3069283.
@@ -439,9 +440,9 @@
 //	F3   The version is 1, and no unknown incompat flag is set. A greater version or such a flag is no
 //	     damage: the file needs a newer program, and the error says so.
 //	     Unknown read-only-compat flag: do not write to it. Unknown compat flag: ignore it.
-//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 520 to 535, 552 to 4091) are
+//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 528 to 535, 552 to 4091) are
 //	     zero unless an unknown compat flag is set. (The other two kinds of flags do not excuse
-//	     other values.) Bytes 176 to 199, 216 to 255, 512 to 519 and 536 to 551 are zero unless hashes
+//	     other values.) Bytes 176 to 199, 216 to 255, 512 to 527 and 536 to 551 are zero unless hashes
 //	     are kept, but for 216 to 239 in a replica, which keeps none; and bytes 200 to 215 unless the
 //	     file is a shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.

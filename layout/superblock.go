@@ -108,7 +108,8 @@ const (
 	offWaiting        = 248
 	offNormalisation  = 256
 	offExpireAfter    = offNormalisation + NormalisationBytes
-	offReserved       = offExpireAfter + 8
+	offKeepChanges    = 520
+	offReserved       = 528
 	offLastTime       = 536
 	offExpiredBefore  = 544
 	offReservedEnd    = 552
@@ -214,6 +215,9 @@ func (s *Superblock) ExpireAfter() uint64 { return s.u64(offExpireAfter) }
 // since 1970.
 func (s *Superblock) ExpiredBefore() uint64 { return s.u64(offExpiredBefore) }
 
+// KeepChanges returns how long the history before the base of NAME.hashes is kept, in nanoseconds.
+func (s *Superblock) KeepChanges() uint64 { return s.u64(offKeepChanges) }
+
 // Shard returns which shard of a set the file is, or the zero value if it is none.
 func (s *Superblock) Shard() Shard {
 	return Shard{binary.LittleEndian.Uint32(s[offShard:]), binary.LittleEndian.Uint32(s[offShards:])}
@@ -265,6 +269,7 @@ func (s *Superblock) ForgetHashes() {
 	s.SetLastTime(0)
 	s.SetExpireAfter(0)
 	s.SetExpiredBefore(0)
+	s.SetKeepChanges(0)
 }
 
 // SetReplica makes a file without hashes one that has the items of a history at a position.
@@ -286,6 +291,7 @@ func (s *Superblock) SetLastTime(v uint64) { s.put64(offLastTime, v) }
 
 func (s *Superblock) SetExpireAfter(v uint64)   { s.put64(offExpireAfter, v) }
 func (s *Superblock) SetExpiredBefore(v uint64) { s.put64(offExpiredBefore, v) }
+func (s *Superblock) SetKeepChanges(v uint64)   { s.put64(offKeepChanges, v) }
 
 func (s *Superblock) SetKept(k Kept) {
 	s.put64(offPosition, k.At.Number)
@@ -435,7 +441,7 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 		return bad(i, "F4", "a reserved byte is %#02x, not 0", s[i])
 	}
 	if history := s.Descent() != 0 || s.Kept().At != (Position{}); !s.KeepsHashes() && (history && !s.IsReplica() ||
-		s.Hashes() != (Hashes{}) || s.Kept() != (Kept{At: s.Kept().At}) || s.LastTime()|s.ExpireAfter()|s.ExpiredBefore() != 0) {
+		s.Hashes() != (Hashes{}) || s.Kept() != (Kept{At: s.Kept().At}) || s.LastTime()|s.ExpireAfter()|s.ExpiredBefore()|s.KeepChanges() != 0) {
 		return bad(offHashesIdentity, "F4", "the file keeps no hashes, and names some, or has a history")
 	}
 	if s.KeepsHashes() && s.IsReplica() {

@@ -167,7 +167,7 @@ func TestEachRule(t *testing.T) {
 		{"incompat flag", put(AtIncompat, 1<<40), "", 0},
 		{"reserved after the version", func(s *Superblock) { s[AtVersion+5] = 1 }, "F4", AtVersion + 5},
 		{"reserved after the hash", func(s *Superblock) { s[AtHashID+3] = 1 }, "F4", AtHashID + 3},
-		{"reserved after the time to stay", func(s *Superblock) { s[AtReserved] = 1 }, "F4", AtReserved},
+		{"reserved after the times to stay", func(s *Superblock) { s[AtReserved] = 1 }, "F4", AtReserved},
 		{"reserved before the last time", func(s *Superblock) { s[AtLastTime-1] = 1 }, "F4", AtLastTime - 1},
 		{"reserved after the times", func(s *Superblock) { s[AtReservedEnd] = 1 }, "F4", AtReservedEnd},
 		{"reserved, and hashes are kept", func(s *Superblock) { s.SetKeepsHashes(true); s[AtLastTime-1] = 1 }, "F4", AtLastTime - 1},
@@ -232,6 +232,7 @@ func TestCompatFlags(t *testing.T) {
 			s.SetLastTime(10)
 			s.SetExpireAfter(11)
 			s.SetExpiredBefore(12)
+			s.SetKeepChanges(13)
 		},
 	} {
 		if _, _, _, err := Newest(testHead(t, change)); err != nil {
@@ -250,16 +251,17 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 		s.SetLastTime(0x1A)
 		s.SetExpireAfter(0x1B)
 		s.SetExpiredBefore(0x1C)
+		s.SetKeepChanges(0x1D)
 	}
 	_, sb, _, err := Newest(testHead(t, func(s *Superblock) { s.SetKeepsHashes(false); set(s) }))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if sb.Hashes() != (Hashes{0x11, 0x12, 0x13, 0x14}) || sb.Descent() != 0x15 || sb.LastTime() != 0x1A ||
-		sb.Kept() != (Kept{Position{0x16, 0x17}, 0x18, 0x19}) || sb.ExpireAfter() != 0x1B || sb.ExpiredBefore() != 0x1C {
-		t.Errorf("%+v, %+v, descent %#x, times %#x, %#x, %#x", sb.Hashes(), sb.Kept(), sb.Descent(), sb.LastTime(), sb.ExpireAfter(), sb.ExpiredBefore())
+		sb.Kept() != (Kept{Position{0x16, 0x17}, 0x18, 0x19}) || sb.ExpireAfter() != 0x1B || sb.ExpiredBefore() != 0x1C || sb.KeepChanges() != 0x1D {
+		t.Errorf("%+v, %+v, descent %#x, times %#x, %#x, %#x, %#x", sb.Hashes(), sb.Kept(), sb.Descent(), sb.LastTime(), sb.ExpireAfter(), sb.ExpiredBefore(), sb.KeepChanges())
 	}
-	for at, v := range map[int]byte{176: 0x11, 184: 0x12, 192: 0x13, 196: 0x14, 216: 0x15, 224: 0x16, 232: 0x17, 240: 0x18, 248: 0x19, 512: 0x1B, 536: 0x1A, 544: 0x1C} {
+	for at, v := range map[int]byte{176: 0x11, 184: 0x12, 192: 0x13, 196: 0x14, 216: 0x15, 224: 0x16, 232: 0x17, 240: 0x18, 248: 0x19, 512: 0x1B, 520: 0x1D, 536: 0x1A, 544: 0x1C} {
 		if sb[at] != v {
 			t.Errorf("byte %d is %#x, not %#x", at, sb[at], v)
 		}
@@ -287,6 +289,7 @@ func TestReplica(t *testing.T) {
 		"time":     func(s *Superblock) { s.SetLastTime(1) },
 		"expiry":   func(s *Superblock) { s.SetExpireAfter(1) },
 		"expired":  func(s *Superblock) { s.SetExpiredBefore(1) },
+		"changes":  func(s *Superblock) { s.SetKeepChanges(1) },
 		"keeping":  func(s *Superblock) { s.SetKeepsHashes(false) },
 	} {
 		_, _, _, err := Newest(testHead(t, func(s *Superblock) { replica(s); change(s) }))
@@ -302,6 +305,7 @@ func TestReplica(t *testing.T) {
 		s.SetLastTime(10)
 		s.SetExpireAfter(11)
 		s.SetExpiredBefore(12)
+		s.SetKeepChanges(13)
 		s.ForgetHashes()
 	})
 	if !bytes.Equal(plain, forgets) || !bytes.Equal(plain, testHead(t, func(s *Superblock) { replica(s); s.ForgetHashes() })) {

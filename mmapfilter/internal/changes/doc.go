@@ -38,7 +38,7 @@
 // has as many of both, the number hi(hash, lines · fingerprints). That is line · fingerprints +
 // fingerprint, so such a filter needs to know no more; and a number below lines · fingerprints
 // takes fewer bits. The product is less than 2^64. A compact filter has Q·2^r fingerprints, and the
-// others have 2^f.
+// others have 2^f - 1.
 //
 // # Bits
 //
