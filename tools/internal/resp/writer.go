@@ -32,6 +32,9 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
+// Drop forgets the replies that are kept.
+func (w *Writer) Drop() { w.kept = w.kept[:0] }
+
 // Long reports whether it is time for a Flush, though there are more commands to answer.
 func (w *Writer) Long() bool { return len(w.kept) >= longBytes }
 

@@ -34,12 +34,19 @@ type client struct {
 	cmd     *command // the one that runs
 	trusted bool     // has given the password, if there is one
 	quits   bool     // the connection ends after this reply
+
+	multi       bool       // after MULTI
+	spoiled     bool       // a command after MULTI was wrong: EXEC does none
+	queued      [][][]byte // those after MULTI
+	queuedBytes int
+
+	unsynced []*key // that replies are about which have yet to be flushed; see Config.Sync
 }
 
 func (c *client) serve() {
 	defer c.s.leave(c)
 	for !c.quits {
-		if (!c.in.Waiting() || c.out.Long()) && c.out.Flush() != nil {
+		if (!c.in.Waiting() || c.out.Long()) && c.flush() != nil {
 			return
 		}
 		args, err := c.in.Command()
@@ -51,10 +58,30 @@ func (c *client) serve() {
 		}
 		c.do(args)
 	}
-	c.out.Flush()
+	c.flush()
 }
 
-// do does a command.
+// flush writes the replies that are kept. If a reply means that a write is durable, it makes the writes
+// durable first: one sync of a filter is for all clients that wait for one. If that fails, nobody knows
+// what is, and an error stands for all replies.
+func (c *client) flush() error {
+	var err error
+	if c.s.Sync {
+		for _, k := range c.unsynced {
+			err = errors.Join(err, k.sync())
+		}
+		err = errors.Join(err, c.d.syncNames())
+		c.unsynced = c.unsynced[:0]
+	}
+	if err != nil {
+		c.quits = true
+		c.out.Drop()
+		c.out.Error("ERR not durable: " + err.Error())
+	}
+	return errors.Join(c.out.Flush(), err)
+}
+
+// do does a command, or notes it after MULTI.
 func (c *client) do(args [][]byte) {
 	c.s.total.Add(1)
 	c.cmd = lookUp(args[0])
@@ -66,10 +93,21 @@ func (c *client) do(args [][]byte) {
 		err = errWords
 	case !c.trusted && !c.cmd.open:
 		err = refusal("NOAUTH Authentication required.")
+	case c.multi && !c.cmd.now:
+		err = c.queue(args)
 	default:
-		err = c.cmd.run(c, args)
+		c.run(args)
+		return
 	}
 	if err != nil {
+		c.spoiled = true
+		c.out.Error(errorText(c.cmd, args, err))
+	}
+}
+
+// run does c.cmd.
+func (c *client) run(args [][]byte) {
+	if err := c.cmd.run(c, args); err != nil {
 		c.out.Error(errorText(c.cmd, args, err))
 	}
 }

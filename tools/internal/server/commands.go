@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
@@ -16,6 +17,7 @@ type command struct {
 	run   func(c *client, args [][]byte) error
 	usage string // the words after the name
 	open  bool   // to clients that have not given the password
+	now   bool   // also after MULTI
 }
 
 func (cmd *command) takes(words int) bool {
@@ -37,34 +39,38 @@ var byName = map[string]*command{}
 
 func init() {
 	commands = []command{
-		{name: "CF.RESERVE", arity: -3, flags: "write", keys: oneKey, run: cfReserve, usage: "key capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [RATE p]"},
-		{name: "CF.ADD", arity: 3, flags: "write", keys: oneKey, run: cfAdd, usage: "key item"},
-		{name: "CF.ADDNX", arity: 3, flags: "write", keys: oneKey, run: cfAddNX, usage: "key item"},
-		{name: "CF.INSERT", arity: -4, flags: "write", keys: oneKey, run: cfInsert, usage: "key [CAPACITY n] [NOCREATE] ITEMS item..."},
-		{name: "CF.INSERTNX", arity: -4, flags: "write", keys: oneKey, run: cfInsertNX, usage: "key [CAPACITY n] [NOCREATE] ITEMS item..."},
-		{name: "CF.EXISTS", arity: 3, flags: "readonly fast", keys: oneKey, run: cfExists, usage: "key item"},
-		{name: "CF.MEXISTS", arity: -3, flags: "readonly fast", keys: oneKey, run: cfMExists, usage: "key item..."},
-		{name: "CF.COUNT", arity: 3, flags: "readonly fast", keys: oneKey, run: cfCount, usage: "key item"},
+		{name: "CF.RESERVE", arity: -3, flags: "write", keys: oneKey, run: reserve, usage: "key capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [RATE p]"},
+		{name: "CF.ADD", arity: 3, flags: "write", keys: oneKey, run: add, usage: "key item"},
+		{name: "CF.ADDNX", arity: 3, flags: "write", keys: oneKey, run: add, usage: "key item"},
+		{name: "CF.INSERT", arity: -4, flags: "write", keys: oneKey, run: insert, usage: "key [CAPACITY n] [NOCREATE] ITEMS item..."},
+		{name: "CF.INSERTNX", arity: -4, flags: "write", keys: oneKey, run: insert, usage: "key [CAPACITY n] [NOCREATE] ITEMS item..."},
+		{name: "CF.EXISTS", arity: 3, flags: "readonly fast", keys: oneKey, run: isIn, usage: "key item"},
+		{name: "CF.MEXISTS", arity: -3, flags: "readonly fast", keys: oneKey, run: areIn, usage: "key item..."},
+		{name: "CF.COUNT", arity: 3, flags: "readonly fast", keys: oneKey, run: count, usage: "key item"},
 		{name: "CF.DEL", arity: 3, flags: "write fast", keys: oneKey, run: cfDel, usage: "key item"},
 		{name: "CF.COMPACT", arity: 2, flags: "write", keys: oneKey, run: cfCompact, usage: "key"},
-		{name: "CF.INFO", arity: 2, flags: "readonly fast", keys: oneKey, run: cfInfo, usage: "key"},
-		{name: "BF.RESERVE", arity: -4, most: 7, flags: "write", keys: oneKey, run: bfReserve, usage: "key rate capacity [EXPANSION n] [NONSCALING]"},
-		{name: "BF.ADD", arity: 3, flags: "write", keys: oneKey, run: bfAdd, usage: "key item"},
-		{name: "BF.MADD", arity: -3, flags: "write", keys: oneKey, run: bfMAdd, usage: "key item..."},
-		{name: "BF.INSERT", arity: -4, flags: "write", keys: oneKey, run: bfInsert, usage: "key [CAPACITY n] [ERROR p] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item..."},
-		{name: "BF.EXISTS", arity: 3, flags: "readonly fast", keys: oneKey, run: bfExists, usage: "key item"},
-		{name: "BF.MEXISTS", arity: -3, flags: "readonly fast", keys: oneKey, run: bfMExists, usage: "key item..."},
-		{name: "BF.CARD", arity: 2, flags: "readonly fast", keys: oneKey, run: bfCard, usage: "key"},
-		{name: "BF.INFO", arity: -2, most: 3, flags: "readonly fast", keys: oneKey, run: bfInfo, usage: "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]"},
+		{name: "CF.INFO", arity: 2, flags: "readonly fast", keys: oneKey, run: filterInfo, usage: "key"},
+		{name: "CF.SCANDUMP", arity: 3, flags: "readonly", keys: oneKey, run: scanDump, usage: "key position"},
+		{name: "CF.LOADCHUNK", arity: 4, flags: "write", keys: oneKey, run: loadChunk, usage: "key position data"},
+		{name: "BF.RESERVE", arity: -4, most: 7, flags: "write", keys: oneKey, run: reserve, usage: "key rate capacity [EXPANSION n] [NONSCALING]"},
+		{name: "BF.ADD", arity: 3, flags: "write", keys: oneKey, run: add, usage: "key item"},
+		{name: "BF.MADD", arity: -3, flags: "write", keys: oneKey, run: insert, usage: "key item..."},
+		{name: "BF.INSERT", arity: -4, flags: "write", keys: oneKey, run: insert, usage: "key [CAPACITY n] [ERROR p] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item..."},
+		{name: "BF.EXISTS", arity: 3, flags: "readonly fast", keys: oneKey, run: isIn, usage: "key item"},
+		{name: "BF.MEXISTS", arity: -3, flags: "readonly fast", keys: oneKey, run: areIn, usage: "key item..."},
+		{name: "BF.CARD", arity: 2, flags: "readonly fast", keys: oneKey, run: count, usage: "key"},
+		{name: "BF.INFO", arity: -2, most: 3, flags: "readonly fast", keys: oneKey, run: filterInfo, usage: "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]"},
+		{name: "BF.SCANDUMP", arity: 3, flags: "readonly", keys: oneKey, run: scanDump, usage: "key position"},
+		{name: "BF.LOADCHUNK", arity: 4, flags: "write", keys: oneKey, run: loadChunk, usage: "key position data"},
 
 		{name: "DEL", arity: -2, flags: "write", keys: allKeys, run: del, usage: "key..."},
 		{name: "UNLINK", arity: -2, flags: "write", keys: allKeys, run: del, usage: "key..."},
 		{name: "EXISTS", arity: -2, flags: "readonly fast", keys: allKeys, run: exists, usage: "key..."},
 		{name: "TYPE", arity: 2, flags: "readonly fast", keys: oneKey, run: typeOf, usage: "key"},
 		{name: "RENAME", arity: 3, flags: "write", keys: twoKeys, run: rename, usage: "key newkey"},
-		{name: "EXPIRE", arity: 3, flags: "write fast", keys: oneKey, run: expire, usage: "key seconds"},
+		{name: "EXPIRE", arity: -3, flags: "write fast", keys: oneKey, run: expire, usage: "key seconds [NX | XX | GT | LT]"},
 		{name: "TTL", arity: 2, flags: "readonly fast", keys: oneKey, run: ttl, usage: "key"},
-		{name: "PERSIST", arity: 2, flags: "write fast", keys: oneKey, run: persist, usage: "key"},
+		{name: "PERSIST", arity: 2, flags: "write fast", keys: oneKey, run: expire, usage: "key"},
 		{name: "KEYS", arity: 2, flags: "readonly", run: keys, usage: "pattern"},
 		{name: "SCAN", arity: -2, flags: "readonly", run: scan, usage: "cursor [MATCH pattern] [COUNT n] [TYPE type]"},
 		{name: "DBSIZE", arity: 1, flags: "readonly fast", run: dbSize},
@@ -77,7 +83,10 @@ func init() {
 		{name: "AUTH", arity: -2, most: 3, flags: "fast", run: auth, usage: "[user] password", open: true},
 		{name: "CLIENT", arity: -2, flags: "fast", run: clientCommand, usage: "ID | GETNAME | SETNAME name | SETINFO word value | NO-EVICT on | NO-TOUCH on"},
 		{name: "SELECT", arity: 2, flags: "fast", run: selectDB, usage: "0"},
-		{name: "QUIT", arity: -1, flags: "fast", run: quit, open: true},
+		{name: "QUIT", arity: -1, flags: "fast", run: quit, open: true, now: true},
+		{name: "MULTI", arity: 1, flags: "fast", run: multi, now: true},
+		{name: "EXEC", arity: 1, flags: "", run: exec, now: true},
+		{name: "DISCARD", arity: 1, flags: "fast", run: discard, now: true},
 		{name: "COMMAND", arity: -1, flags: "readonly", run: commandCommand, usage: "[COUNT | LIST | INFO name... | DOCS name...]"},
 		{name: "INFO", arity: -1, flags: "readonly", run: info, usage: "[section...]"},
 		{name: "CONFIG", arity: -2, flags: "admin", run: config, usage: "GET pattern..."},
@@ -107,13 +116,14 @@ func lookUp(name []byte) *command {
 
 // commandCommand answers COMMAND.
 func commandCommand(c *client, args [][]byte) error {
-	asked := commands
+	asked := make([]*command, 0, len(commands)) // nil: there is none of the name
 	if len(args) > 2 {
-		asked = nil
 		for _, name := range args[2:] {
-			if cmd := lookUp(name); cmd != nil {
-				asked = append(asked, *cmd)
-			}
+			asked = append(asked, lookUp(name))
+		}
+	} else {
+		for i := range commands {
+			asked = append(asked, &commands[i])
 		}
 	}
 	switch {
@@ -130,6 +140,7 @@ func commandCommand(c *client, args [][]byte) error {
 			c.out.Bulk(lower(cmd.name))
 		}
 	case same(args[1], "DOCS"):
+		asked = slices.DeleteFunc(asked, func(cmd *command) bool { return cmd == nil })
 		c.out.Map(len(asked))
 		for _, cmd := range asked {
 			c.out.Bulk(lower(cmd.name))
@@ -141,8 +152,12 @@ func commandCommand(c *client, args [][]byte) error {
 	return nil
 }
 
-// describe writes what COMMAND says of a command.
+// describe writes what COMMAND says of a command, or of none.
 func (cmd *command) describe(out *resp.Writer) {
+	if cmd == nil {
+		out.Null()
+		return
+	}
 	out.Array(6)
 	out.Bulk(lower(cmd.name))
 	out.Int(int64(cmd.arity))

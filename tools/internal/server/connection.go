@@ -156,7 +156,7 @@ func info(c *client, args [][]byte) error {
 		{"Persistence", "loading:0\r\naof_enabled:1\r\n"},
 		{"Stats", fmt.Sprintf("total_commands_processed:%d\r\nopen_filters:%d\r\n", c.s.total.Load(), len(c.d.opens()))},
 		{"Replication", "role:master\r\nconnected_slaves:0\r\n"},
-		{"Keyspace", fmt.Sprintf("db0:keys=%d\r\n", c.d.size())},
+		{"Keyspace", fmt.Sprintf("db0:keys=%d\r\n", len(c.d.all()))},
 	}
 	var text strings.Builder
 	for _, s := range sections {

@@ -2,7 +2,7 @@ package server
 
 import (
 	"errors"
-	"hash/maphash"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,46 +24,43 @@ type key struct {
 	broken  atomic.Bool  // a write has failed: it must be closed and opened again
 
 	mu     sync.RWMutex
-	gone   bool               // removed: no bucket has it
+	fresh  bool               // the file has yet to be made
+	gone   bool               // removed: no name leads to it
 	filter *mmapfilter.Filter // nil while it is closed
+	lost   error              // of closing the filter, until it is opened again: it may not be durable
 	settings
-}
-
-// buckets is in how many parts the names are kept. SCAN takes whole buckets, so what is there all the
-// while is in its answers exactly once.
-const buckets = 1024
-
-type bucket struct {
-	sync.RWMutex
-	keys map[string]*key
 }
 
 // A directory has the keys of a server.
 type directory struct {
-	path    string
-	lock    *os.File
-	logf    func(format string, args ...any)
-	sync    bool // see Config.Sync
-	most    int  // filters that are open at once
-	seed    maphash.Seed
-	buckets [buckets]bucket
+	path string
+	logf func(format string, args ...any)
+	keys sync.Map // from names to *key
 
-	renames   sync.Mutex // one goes on at a time
-	deadlines sync.Mutex // one is written at a time
-
+	most  int // filters that are open at once
 	mu    sync.Mutex
 	taken int               // of most: open, being opened or being closed
 	open  map[*key]struct{} // those that are open
+
+	files   *os.File   // the directory itself, locked: nobody else serves it
+	names   sync.Mutex // a sync of files holds it
+	changed bool       // since the last sync. REQUIRES: names
+
+	renames   sync.Mutex // a rename alone locks two keys
+	deadlines sync.Mutex // see setDeadline
+
+	dumps dumps
 }
 
 func openDirectory(path string, most int, logf func(string, ...any)) (*directory, error) {
-	lock, err := lockDirectory(path)
+	files, err := lockDirectory(path)
 	if err != nil {
 		return nil, err
 	}
-	d := &directory{path: path, lock: lock, logf: logf, most: most, seed: maphash.MakeSeed(), open: map[*key]struct{}{}}
+	d := &directory{path: path, logf: logf, most: most, open: map[*key]struct{}{}, files: files,
+		dumps: dumps{last: time.Now().Unix() % (1 << dumpBits), dumps: map[int64]*dump{}}}
 	if err := d.readNames(); err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, files.Close())
 	}
 	return d, nil
 }
@@ -75,9 +72,8 @@ func (d *directory) readNames() error {
 		return err
 	}
 	for _, e := range entries {
-		name, ok := keyName(e.Name())
-		if ok && !e.IsDir() {
-			d.bucket(name).put(&key{name: name, path: filepath.Join(d.path, e.Name())})
+		if name, ok := keyName(e.Name()); ok && !e.IsDir() {
+			d.keys.Store(name, &key{name: name, path: filepath.Join(d.path, e.Name())})
 		}
 	}
 	for _, e := range entries {
@@ -86,11 +82,10 @@ func (d *directory) readNames() error {
 		if !ok || !known {
 			continue
 		}
-		path := filepath.Join(d.path, e.Name())
-		k := d.bucket(name).get(name)
+		k := d.find(name)
 		switch {
-		case what == "expire.new", k == nil && (what == "expire" || what == "hashes" || what == "stash"):
-			err = os.Remove(path)
+		case strings.HasPrefix(what, "load"), strings.HasPrefix(what, "dump-"), what == "expire.new", k == nil && (what == "expire" || what == "hashes" || what == "stash"):
+			err = os.Remove(filepath.Join(d.path, e.Name()))
 		case k != nil && what == "expire":
 			err = k.readDeadline()
 		}
@@ -101,26 +96,19 @@ func (d *directory) readNames() error {
 	return nil
 }
 
-func (b *bucket) get(name string) *key {
-	b.RLock()
-	defer b.RUnlock()
-	return b.keys[name]
-}
-
-func (b *bucket) put(k *key) {
-	if b.keys == nil {
-		b.keys = map[string]*key{}
-	}
-	b.keys[k.name] = k
-}
-
-func (d *directory) bucket(name string) *bucket {
-	return &d.buckets[maphash.String(d.seed, name)%buckets]
+// all returns the keys, also those whose time is over.
+func (d *directory) all() (all []*key) {
+	d.keys.Range(func(_, k any) bool {
+		all = append(all, k.(*key))
+		return true
+	})
+	return all
 }
 
 // find returns a key, or nil if there is none, or its time is over.
 func (d *directory) find(name string) *key {
-	k := d.bucket(name).get(name)
+	found, _ := d.keys.Load(name)
+	k, _ := found.(*key)
 	if k == nil || !k.overdue() {
 		return k
 	}
@@ -130,12 +118,19 @@ func (d *directory) find(name string) *key {
 	return nil
 }
 
-// get returns a key whose filter is open, and stays so until the caller calls k.mu.RUnlock.
-func (d *directory) get(name string, want kind) (*key, error) {
+// get returns a key whose filter is open, and stays so until the caller calls k.mu.RUnlock. If there is
+// none, it makes it with settings of that kind, if it gets some.
+func (d *directory) get(name string, want kind, s *settings) (*key, error) {
 	for {
 		k := d.find(name)
 		if k == nil {
-			return nil, errMissing
+			if s == nil {
+				return nil, errMissing
+			}
+			if err := d.create(name, *s); err != nil && err != errExists && err != errMissing {
+				return nil, err
+			}
+			continue
 		}
 		k.mu.RLock()
 		if k.filter != nil && !k.broken.Load() {
@@ -147,22 +142,22 @@ func (d *directory) get(name string, want kind) (*key, error) {
 			return k, nil
 		}
 		k.mu.RUnlock()
-		if err := d.load(k); err != nil {
+		if err := d.load(k); err != nil && err != errMissing {
 			return nil, err
 		}
 	}
 }
 
-// getOrCreate is get, but makes the key if it is missing.
-func (d *directory) getOrCreate(name string, s settings) (*key, error) {
+// lockOpen locks a key whose filter is open.
+func (d *directory) lockOpen(k *key) error {
 	for {
-		k, err := d.get(name, s.kind)
-		if !errors.Is(err, errMissing) {
-			return k, err
+		if err := d.load(k); err != nil {
+			return err
 		}
-		if err := d.create(name, s); err != nil && !errors.Is(err, errExists) {
-			return nil, err
+		if k.mu.Lock(); k.filter != nil {
+			return nil
 		}
+		k.mu.Unlock()
 	}
 }
 
@@ -175,67 +170,61 @@ func (d *directory) create(name string, s settings) error {
 	if d.find(name) != nil {
 		return errExists
 	}
-	d.room()
-	k := &key{name: name, path: filepath.Join(d.path, file), settings: s}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	b := d.bucket(name)
-	b.Lock()
-	if b.keys[name] != nil {
-		b.Unlock()
-		d.leave(nil)
+	k := &key{name: name, path: filepath.Join(d.path, file), settings: s, fresh: true}
+	if _, found := d.keys.LoadOrStore(name, k); found {
 		return errExists
 	}
-	b.put(k) // others wait for k.mu
-	b.Unlock()
-	if k.filter, err = mmapfilter.OpenOrCreate(k.path, s.options(), d.openOptions(k)); err != nil {
-		k.filter, k.gone = nil, true
-		d.forget(k)
-		d.leave(nil)
-		return err
-	}
-	d.opened(k)
-	return nil
+	return d.load(k)
 }
 
-// load opens the filter of a key. It does nothing if that is open, or the key is gone.
+// load opens the filter of a key, unless it is open, and makes it first if the key is fresh. If that
+// fails, a fresh key is gone. The error is errMissing if the key is gone, or somebody has removed its
+// file.
 func (d *directory) load(k *key) error {
 	d.room()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.broken.Swap(false) && k.filter != nil {
+	if k.broken.Swap(false) {
 		d.close(k)
 	}
 	if k.gone || k.filter != nil {
 		d.leave(nil)
+		if k.gone {
+			return errMissing
+		}
 		return nil
 	}
-	f, err := mmapfilter.Open(k.path, d.openOptions(k))
+	oo := &mmapfilter.OpenOptions{OnError: func(err error) { d.logf("%s: %v", k.path, err) }}
+	var f *mmapfilter.Filter
+	var err error
+	if k.fresh {
+		f, err = mmapfilter.OpenOrCreate(k.path, k.options(), oo)
+	} else {
+		f, err = mmapfilter.Open(k.path, oo)
+	}
 	if err != nil {
 		d.leave(nil)
-		if errors.Is(err, fs.ErrNotExist) { // somebody has removed it
-			k.gone = true
+		missing := errors.Is(err, fs.ErrNotExist)
+		if k.fresh || missing {
 			d.forget(k)
-			return nil
+		}
+		if missing && !k.fresh {
+			return errMissing
 		}
 		return err
 	}
-	k.filter, k.settings = f, settingsOf(f)
-	d.opened(k)
-	return nil
-}
-
-// openOptions has what a filter does by itself report its errors.
-func (d *directory) openOptions(k *key) *mmapfilter.OpenOptions {
-	return &mmapfilter.OpenOptions{OnError: func(err error) { d.logf("%s: %v", k.path, err) }}
-}
-
-// opened notes that the filter of k is open.
-func (d *directory) opened(k *key) {
+	k.filter, k.settings, k.fresh, k.lost = f, settingsOf(f), false, nil
 	k.used.Store(time.Now().UnixMilli())
 	d.mu.Lock()
 	d.open[k] = struct{}{}
 	d.mu.Unlock()
+	return nil
+}
+
+// forget makes a key gone. REQUIRES: k.mu
+func (d *directory) forget(k *key) {
+	k.gone = true
+	d.keys.CompareAndDelete(k.name, k)
 }
 
 // room waits until there are descriptors for one filter more, and takes them. It closes the filter that
@@ -275,53 +264,90 @@ func (d *directory) leave(k *key) {
 	d.mu.Unlock()
 }
 
+// opens returns the keys whose filters are open.
+func (d *directory) opens() (all []*key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k := range d.open {
+		all = append(all, k)
+	}
+	return all
+}
+
 // close closes the filter of k if it is open. If that fails, what was answered is in its log, and the
 // next open finds it. REQUIRES: k.mu
 func (d *directory) close(k *key) {
 	if k.filter == nil {
 		return
 	}
-	if err := k.filter.Close(); err != nil {
-		d.logf("close %s: %v", k.path, err)
+	if k.lost = k.filter.Close(); k.lost != nil {
+		d.logf("close %s: %v", k.path, k.lost)
 	}
 	k.filter = nil
 	d.leave(k)
 }
 
-// remove removes a key and its files, the filter itself first: the others mean nothing without it.
-func (d *directory) remove(k *key) (removed bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// sync makes what was written to a key durable. A filter that was closed in order is durable.
+func (k *key) sync() error {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
 	if k.gone {
-		return false, nil
-	}
-	d.close(k)
-	for _, beside := range []string{"", ".hashes", ".stash", ".stash.new", ".expire"} {
-		if err := os.Remove(k.path + beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
-	}
-	k.gone = true
-	d.forget(k)
-	return true, d.syncNames()
-}
-
-// forget takes a key out of its bucket.
-func (d *directory) forget(k *key) {
-	b := d.bucket(k.name)
-	b.Lock()
-	delete(b.keys, k.name)
-	b.Unlock()
-}
-
-// syncNames makes names durable, if each write is to be.
-func (d *directory) syncNames() error {
-	if !d.sync {
 		return nil
 	}
-	dir, err := os.Open(d.path)
-	if err != nil {
-		return err
+	if k.filter == nil {
+		return k.lost
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	err := k.filter.Sync()
+	if errors.Is(err, mmapfilter.ErrFailed) {
+		k.broken.Store(true)
+	}
+	return err
+}
+
+// syncAll makes all that was answered durable.
+func (d *directory) syncAll() error {
+	var errs []error
+	for _, k := range d.all() {
+		errs = append(errs, k.sync())
+	}
+	return errors.Join(append(errs, d.syncNames())...)
+}
+
+const (
+	sweepInterval = time.Second
+	idleTime      = 30 * time.Second // after which a filter, or a dump, that nobody uses is closed
+)
+
+// sweep removes the keys whose time is over, makes names durable, and closes what has not been used
+// since idle.
+func (d *directory) sweep(idle time.Time) {
+	for _, k := range d.all() {
+		if k.overdue() {
+			d.find(k.name)
+		}
+	}
+	if err := d.syncNames(); err != nil {
+		d.logf("sync %s: %v", d.path, err)
+	}
+	for _, k := range d.opens() {
+		if k.used.Load() < idle.UnixMilli() && k.mu.TryLock() {
+			d.close(k)
+			k.mu.Unlock()
+		}
+	}
+	d.dumps.sweep(idle)
+}
+
+// end closes all filters. No command runs any more.
+func (d *directory) end() error {
+	for _, k := range d.opens() {
+		k.mu.Lock()
+		d.close(k)
+		k.mu.Unlock()
+	}
+	d.dumps.sweep(time.Now().Add(time.Hour))
+	if err := d.syncNames(); err != nil {
+		return fmt.Errorf("sync %s: %w", d.path, err)
+	}
+	return d.files.Close()
 }

@@ -3,46 +3,59 @@ package server
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// The commands CF.* and BF.*. Each returns the error that the client gets, or has written a reply.
+// The commands CF.* and BF.*. Each returns the error that the client gets, or has written a reply. The
+// first word of the name of a command is the kind of its key.
 
-// cuckooDefaults are those of a cuckoo filter that a command makes without a word on it.
-func (c *client) cuckooDefaults() settings {
+func (c *client) kind() kind { return kind(c.cmd.name[:2]) }
+
+// key returns a key of the kind of the command, whose filter stays open until k.mu.RUnlock.
+func (c *client) key(name []byte) (*key, error) { return c.d.get(string(name), c.kind(), nil) }
+
+// keyOrNew is key, and makes the key if it is missing.
+func (c *client) keyOrNew(name []byte) (*key, error) {
+	k, err := c.key(name)
+	if err == errMissing {
+		s := c.fresh()
+		k, err = c.d.get(string(name), s.kind, &s)
+	}
+	return k, err
+}
+
+// fresh returns the settings of a filter that a command makes without a word on it.
+func (c *client) fresh() settings {
+	if c.kind() == bloom {
+		return newBloom
+	}
 	s := newCuckoo
 	s.rate = c.s.Rate
 	return s
 }
 
-func cfReserve(c *client, args [][]byte) error {
-	if len(args)%2 == 0 {
-		return errWords
+func reserve(c *client, args [][]byte) error {
+	s := c.fresh()
+	var err error
+	switch {
+	case s.kind == bloom:
+		err = s.reserveBloom(args[2], args[3], args[4:])
+	case len(args)%2 == 0:
+		err = errWords
+	default:
+		err = s.reserveCuckoo(args[2], args[3:])
 	}
-	s, err := reserveCuckoo(args[2], args[3:], c.s.Rate)
 	if err != nil {
 		return err
 	}
-	return c.reserve(args[1], s)
-}
-
-func bfReserve(c *client, args [][]byte) error {
-	s, err := reserveBloom(args[2], args[3], args[4:])
-	if err != nil {
-		return err
-	}
-	return c.reserve(args[1], s)
-}
-
-// reserve makes a key that does not exist.
-func (c *client) reserve(name []byte, s settings) error {
-	err := c.d.create(string(name), s)
+	err = c.d.create(string(args[1]), s)
 	if err == nil {
 		return c.ok()
 	}
-	if errors.Is(err, errExists) {
-		k, wrong := c.d.get(string(name), s.kind)
+	if err == errExists {
+		k, wrong := c.key(args[1])
 		if wrong != nil {
 			return wrong
 		}
@@ -51,17 +64,14 @@ func (c *client) reserve(name []byte, s settings) error {
 	return err
 }
 
-func cfAdd(c *client, args [][]byte) error   { return c.addOne(args, c.cuckooDefaults(), false) }
-func cfAddNX(c *client, args [][]byte) error { return c.addOne(args, c.cuckooDefaults(), true) }
-func bfAdd(c *client, args [][]byte) error   { return c.addOne(args, newBloom, true) }
-
-func (c *client) addOne(args [][]byte, s settings, unique bool) error {
-	k, err := c.d.getOrCreate(string(args[1]), s)
+// add answers CF.ADD, CF.ADDNX and BF.ADD.
+func add(c *client, args [][]byte) error {
+	k, err := c.keyOrNew(args[1])
 	if err != nil {
 		return err
 	}
 	defer k.mu.RUnlock()
-	added, err := c.add(k, args[2], unique)
+	added, err := c.add(k, args[2])
 	if err != nil {
 		return err
 	}
@@ -69,9 +79,9 @@ func (c *client) addOne(args [][]byte, s settings, unique bool) error {
 	return nil
 }
 
-// add adds an item to the filter of k.
-func (c *client) add(k *key, item []byte, unique bool) (added bool, err error) {
-	if unique {
+// add adds an item to the filter of k. CF.ADD and CF.INSERT add it again, the others only if it is new.
+func (c *client) add(k *key, item []byte) (added bool, err error) {
+	if c.kind() == bloom || strings.HasSuffix(c.cmd.name, "NX") {
 		added, err = k.filter.InsertUnique(item)
 	} else {
 		err = k.filter.Insert(item)
@@ -80,12 +90,12 @@ func (c *client) add(k *key, item []byte, unique bool) (added bool, err error) {
 	return added, c.wrote(k, err)
 }
 
-// wrote ends a write to the filter of k: if replies are to mean that it is durable, it makes it so. A
-// filter whose writes fail is opened again by the next command. One that grows is full only if something
-// keeps it from growing, such as a full disk.
+// wrote ends a write to the filter of k, which the reply may wait for (see client.flush). A filter whose
+// writes fail is opened again by the next command. One that grows is full only if something keeps it
+// from growing, such as a full disk.
 func (c *client) wrote(k *key, err error) error {
-	if err == nil && c.d.sync {
-		err = k.filter.Sync()
+	if n := len(c.unsynced); c.s.Sync && (n == 0 || c.unsynced[n-1] != k) {
+		c.unsynced = append(c.unsynced, k)
 	}
 	if errors.Is(err, mmapfilter.ErrFailed) {
 		k.broken.Store(true)
@@ -96,19 +106,30 @@ func (c *client) wrote(k *key, err error) error {
 	return err
 }
 
-func cfInsert(c *client, args [][]byte) error   { return c.cuckooInsert(args, false) }
-func cfInsertNX(c *client, args [][]byte) error { return c.cuckooInsert(args, true) }
-
-func (c *client) cuckooInsert(args [][]byte, unique bool) error {
-	in := insertion{settings: c.cuckooDefaults()}
-	k, err := c.insertInto(&in, args)
+// insert answers CF.INSERT, CF.INSERTNX, BF.INSERT and BF.MADD.
+func insert(c *client, args [][]byte) error {
+	in := insertion{settings: c.fresh(), items: args[2:]}
+	if c.cmd.name != "BF.MADD" {
+		if err := in.read(args[2:]); err != nil {
+			return err
+		}
+	}
+	made := &in.settings
+	if in.noCreate {
+		made = nil
+	}
+	k, err := c.d.get(string(args[1]), in.kind, made)
 	if err != nil {
 		return err
 	}
 	defer k.mu.RUnlock()
+	if in.kind == bloom {
+		return c.addAll(k, in.items)
+	}
+	unique := c.cmd.name == "CF.INSERTNX" // its replies are no truth values
 	c.out.Array(len(in.items))
 	for _, item := range in.items {
-		added, err := c.add(k, item, unique)
+		added, err := c.add(k, item)
 		full := errors.Is(err, mmapfilter.ErrFull)
 		switch {
 		case err != nil && !full:
@@ -126,38 +147,8 @@ func (c *client) cuckooInsert(args [][]byte, unique bool) error {
 	return nil
 }
 
-// insertInto reads the words of an INSERT and returns its key, open.
-func (c *client) insertInto(in *insertion, args [][]byte) (*key, error) {
-	if err := in.read(args[2:]); err != nil {
-		return nil, err
-	}
-	if in.noCreate {
-		return c.d.get(string(args[1]), in.kind)
-	}
-	return c.d.getOrCreate(string(args[1]), in.settings)
-}
-
-func bfMAdd(c *client, args [][]byte) error {
-	k, err := c.d.getOrCreate(string(args[1]), newBloom)
-	if err != nil {
-		return err
-	}
-	return c.addAll(k, args, args[2:])
-}
-
-func bfInsert(c *client, args [][]byte) error {
-	in := insertion{settings: newBloom}
-	k, err := c.insertInto(&in, args)
-	if err != nil {
-		return err
-	}
-	return c.addAll(k, args, in.items)
-}
-
-// addAll adds items until one cannot be added. The error is the last element of a shorter array then. It
-// unlocks k.mu.
-func (c *client) addAll(k *key, args, items [][]byte) error {
-	defer k.mu.RUnlock()
+// addAll adds items until one cannot be added. The error is the last element of a shorter array then.
+func (c *client) addAll(k *key, items [][]byte) error {
 	added := make([]bool, len(items))
 	n, err := k.filter.InsertUniqueBatch(items, added)
 	if err = c.wrote(k, err); err == nil {
@@ -179,15 +170,10 @@ func (c *client) bools(all []bool) {
 }
 
 // absent reports whether err says that there is no such filter: a lookup then says no, without an error.
-func absent(err error) bool { return errors.Is(err, errMissing) || errors.Is(err, errWrongType) }
+func absent(err error) bool { return err == errMissing || err == errWrongType }
 
-func cfExists(c *client, args [][]byte) error  { return c.exists(cuckoo, args) }
-func bfExists(c *client, args [][]byte) error  { return c.exists(bloom, args) }
-func cfMExists(c *client, args [][]byte) error { return c.mexists(cuckoo, args) }
-func bfMExists(c *client, args [][]byte) error { return c.mexists(bloom, args) }
-
-func (c *client) exists(want kind, args [][]byte) error {
-	k, err := c.d.get(string(args[1]), want)
+func isIn(c *client, args [][]byte) error {
+	k, err := c.key(args[1])
 	found := false
 	if err == nil {
 		found = k.filter.Contains(args[2])
@@ -199,9 +185,9 @@ func (c *client) exists(want kind, args [][]byte) error {
 	return nil
 }
 
-func (c *client) mexists(want kind, args [][]byte) error {
+func areIn(c *client, args [][]byte) error {
 	found := make([]bool, len(args)-2)
-	k, err := c.d.get(string(args[1]), want)
+	k, err := c.key(args[1])
 	if err == nil {
 		k.filter.ContainsBatch(args[2:], found)
 		k.mu.RUnlock()
@@ -212,20 +198,24 @@ func (c *client) mexists(want kind, args [][]byte) error {
 	return nil
 }
 
-func cfCount(c *client, args [][]byte) error {
-	k, err := c.d.get(string(args[1]), cuckoo)
-	if absent(err) {
+// count answers CF.COUNT, and BF.CARD, for which a wrong type is an error.
+func count(c *client, args [][]byte) error {
+	k, err := c.key(args[1])
+	switch {
+	case err == errMissing, err == errWrongType && c.kind() == cuckoo:
 		return c.int(0)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	defer k.mu.RUnlock()
+	if c.kind() == bloom {
+		return c.int(int64(k.filter.Len()))
+	}
 	return c.int(int64(k.filter.Count(args[2])))
 }
 
 func cfDel(c *client, args [][]byte) error {
-	k, err := c.d.get(string(args[1]), cuckoo)
+	k, err := c.key(args[1])
 	if absent(err) {
 		return refusal("Not found")
 	}
@@ -243,8 +233,8 @@ func cfDel(c *client, args [][]byte) error {
 
 // cfCompact answers CF.COMPACT with a rebuild, which carries out the deletes that wait (K7).
 func cfCompact(c *client, args [][]byte) error {
-	k, err := c.d.get(string(args[1]), cuckoo)
-	if errors.Is(err, errMissing) {
+	k, err := c.key(args[1])
+	if err == errMissing {
 		return refusal("Cuckoo filter was not found")
 	}
 	if err != nil {
@@ -259,37 +249,19 @@ func cfCompact(c *client, args [][]byte) error {
 	return c.ok()
 }
 
-func cfInfo(c *client, args [][]byte) error {
-	k, err := c.d.get(string(args[1]), cuckoo)
+// filterInfo answers CF.INFO and BF.INFO. The words of BF.INFO ask for one value, in the order of all.
+func filterInfo(c *client, args [][]byte) error {
+	k, err := c.key(args[1])
 	if err != nil {
 		return err
 	}
 	defer k.mu.RUnlock()
 	s := k.filter.Stats()
-	return c.pairs("Size", s.FileBytes, "Number of buckets", int64(s.Lines), "Number of filters", int64(1),
-		"Number of items inserted", int64(s.Len), "Number of items deleted", int64(0),
-		"Bucket size", k.bucketSize, "Expansion rate", k.expansion, "Max iterations", k.iterations)
-}
-
-func bfCard(c *client, args [][]byte) error {
-	k, err := c.d.get(string(args[1]), bloom)
-	if errors.Is(err, errMissing) {
-		return c.int(0)
+	if k.kind == cuckoo {
+		return c.pairs("Size", s.FileBytes, "Number of buckets", int64(s.Lines), "Number of filters", int64(1),
+			"Number of items inserted", int64(s.Len), "Number of items deleted", int64(0),
+			"Bucket size", k.bucketSize, "Expansion rate", k.expansion, "Max iterations", k.iterations)
 	}
-	if err != nil {
-		return err
-	}
-	defer k.mu.RUnlock()
-	return c.int(int64(k.filter.Len()))
-}
-
-func bfInfo(c *client, args [][]byte) error {
-	k, err := c.d.get(string(args[1]), bloom)
-	if err != nil {
-		return err
-	}
-	defer k.mu.RUnlock()
-	s := k.filter.Stats()
 	expansion := any(k.expansion)
 	if k.expansion == 0 {
 		expansion = nil

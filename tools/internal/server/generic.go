@@ -1,10 +1,9 @@
 package server
 
 import (
-	"errors"
 	"math"
 	"os"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
@@ -26,6 +25,14 @@ func del(c *client, args [][]byte) error {
 	return c.int(n)
 }
 
+// removeKey removes the key of a name, if there is one.
+func (d *directory) removeKey(name string) (removed bool, err error) {
+	if k := d.find(name); k != nil {
+		return d.remove(k)
+	}
+	return false, nil
+}
+
 func exists(c *client, args [][]byte) error {
 	n := int64(0)
 	for _, name := range args[1:] {
@@ -38,7 +45,7 @@ func exists(c *client, args [][]byte) error {
 
 func typeOf(c *client, args [][]byte) error {
 	name, err := c.d.typeName(string(args[1]))
-	if errors.Is(err, errMissing) {
+	if err == errMissing {
 		name, err = "none", nil
 	}
 	if err == nil {
@@ -49,7 +56,7 @@ func typeOf(c *client, args [][]byte) error {
 
 // typeName returns what TYPE answers. It opens the filter.
 func (d *directory) typeName(name string) (string, error) {
-	k, err := d.get(name, anyKind)
+	k, err := d.get(name, anyKind, nil)
 	if err != nil {
 		return "", err
 	}
@@ -64,31 +71,55 @@ func rename(c *client, args [][]byte) error {
 	return c.ok()
 }
 
-// expire answers EXPIRE. A time that is over removes the key.
+// expire answers EXPIRE, and PERSIST, which gives no time. A time that is over removes the key.
 func expire(c *client, args [][]byte) error {
-	now := time.Now().UnixMilli()
-	seconds, ok := resp.Number(args[2])
-	switch {
-	case !ok:
-		return errInteger
-	case seconds > (math.MaxInt64-now)/1000 || seconds < math.MinInt64/1000:
-		return refusal("ERR invalid expire time in 'expire' command")
-	case seconds <= 0:
-		return del(c, args[:2])
+	at := int64(0)
+	if c.cmd.name == "EXPIRE" {
+		seconds, ok := resp.Number(args[2])
+		now := time.Now().UnixMilli()
+		if !ok {
+			return errInteger
+		}
+		if seconds > (math.MaxInt64-now)/1000 || seconds < math.MinInt64/1000 {
+			return refusal("ERR invalid expire time in 'expire' command")
+		}
+		at = max(now+1000*seconds, 1)
 	}
-	changed, err := c.d.setDeadline(string(args[1]), now+1000*seconds)
+	k := c.d.find(string(args[1]))
+	if k == nil {
+		return c.int(0)
+	}
+	changed, err := c.d.expire(k, at, args[min(3, len(args)):])
 	if err != nil {
 		return err
 	}
+	c.d.find(k.name) // removes it if its time is over
 	return c.int(changed)
 }
 
-func persist(c *client, args [][]byte) error {
-	changed, err := c.d.setDeadline(string(args[1]), 0)
-	if err != nil {
-		return err
+// expire sets a deadline, if all words say that it may. It returns 1, or 0 if they do not or nothing
+// changes.
+func (d *directory) expire(k *key, at int64, words [][]byte) (changed int64, err error) {
+	k.mu.RLock() // against its removal; what uses the filter may take long, and goes on
+	defer k.mu.RUnlock()
+	d.deadlines.Lock()
+	defer d.deadlines.Unlock()
+	old := k.expires.Load()
+	for _, w := range words {
+		may, known := map[string]bool{
+			"nx": old == 0, "xx": old != 0, "gt": old != 0 && at > old, "lt": old == 0 || at < old,
+		}[lower(string(w))]
+		if !known {
+			return 0, refusal("ERR Unsupported option " + clip(w))
+		}
+		if !may {
+			return 0, nil
+		}
 	}
-	return c.int(changed)
+	if k.gone || at == 0 && old == 0 {
+		return 0, nil
+	}
+	return 1, d.setDeadline(k, at)
 }
 
 func ttl(c *client, args [][]byte) error {
@@ -103,78 +134,62 @@ func ttl(c *client, args [][]byte) error {
 	return c.int(max(at-time.Now().UnixMilli()+500, 0) / 1000)
 }
 
-// matching returns the names that match a pattern, of those whose time is not over.
-func (d *directory) matching(pattern []byte, names []string) (found []string) {
-	for _, name := range names {
-		if glob(string(pattern), name) && d.find(name) != nil {
-			found = append(found, name)
+// matching returns the keys whose names match a pattern and that are of a type, unless that is "".
+func (d *directory) matching(pattern, wanted string) (found []string) {
+	for _, k := range d.all() {
+		if !glob(pattern, k.name) || d.find(k.name) == nil {
+			continue
 		}
+		if wanted != "" {
+			if is, err := d.typeName(k.name); err != nil || !strings.EqualFold(is, wanted) {
+				continue
+			}
+		}
+		found = append(found, k.name)
 	}
 	return found
 }
 
-func keys(c *client, args [][]byte) error { return c.bulks(c.d.matching(args[1], c.d.names())) }
+func keys(c *client, args [][]byte) error { return c.bulks(c.d.matching(string(args[1]), "")) }
 
-// scan answers with the keys of whole buckets. A cursor is the number of the next bucket.
+// scan answers SCAN with all keys at once: COUNT is a hint. So the cursor is 0.
 func scan(c *client, args [][]byte) error {
 	cursor, ok := resp.Number(args[1])
 	if !ok || cursor < 0 {
 		return refusal("ERR invalid cursor")
 	}
-	pattern, wanted, count := []byte("*"), "", int64(10)
+	pattern, wanted := "*", ""
 	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
 		switch {
 		case len(rest) < 2:
 			return errSyntax
 		case same(rest[0], "MATCH"):
-			pattern = rest[1]
+			pattern = string(rest[1])
 		case same(rest[0], "TYPE"):
 			wanted = string(rest[1])
 		case same(rest[0], "COUNT"):
-			if count, ok = resp.Number(rest[1]); !ok {
+			if n, ok := resp.Number(rest[1]); !ok {
 				return errInteger
+			} else if n < 1 {
+				return errSyntax
 			}
 		default:
 			return errSyntax
 		}
 	}
-	if count < 1 {
-		return errSyntax
-	}
-	var names []string
-	for ; cursor < buckets && int64(len(names)) < count; cursor++ {
-		names = c.d.buckets[cursor].names(names)
-	}
-	names = c.d.matching(pattern, names)
-	if wanted != "" {
-		names = c.d.ofType(wanted, names)
-	}
-	if cursor >= buckets {
-		cursor = 0
-	}
 	c.out.Array(2)
-	c.out.Bulk(strconv.FormatInt(cursor, 10))
-	return c.bulks(names)
+	c.out.Bulk("0")
+	return c.bulks(c.d.matching(pattern, wanted))
 }
 
-// ofType returns the keys of a type.
-func (d *directory) ofType(wanted string, names []string) (found []string) {
-	for _, name := range names {
-		if is, err := d.typeName(name); err == nil && same([]byte(is), wanted) {
-			found = append(found, name)
-		}
-	}
-	return found
-}
-
-func dbSize(c *client, _ [][]byte) error { return c.int(c.d.size()) }
+func dbSize(c *client, _ [][]byte) error { return c.int(int64(len(c.d.all()))) }
 
 func flushAll(c *client, args [][]byte) error {
 	if len(args) == 2 && !same(args[1], "ASYNC") && !same(args[1], "SYNC") {
 		return errSyntax
 	}
-	for _, name := range c.d.names() {
-		if _, err := c.d.removeKey(name); err != nil {
+	for _, k := range c.d.all() {
+		if _, err := c.d.remove(k); err != nil {
 			return err
 		}
 	}
@@ -195,8 +210,8 @@ func memory(c *client, args [][]byte) error {
 		return nil
 	}
 	n := int64(0)
-	for _, beside := range []string{"", ".hashes", ".stash", ".expire"} {
-		if info, err := os.Stat(k.path + beside); err == nil {
+	for _, b := range beside {
+		if info, err := os.Stat(k.path + b); err == nil {
 			n += info.Size()
 		}
 	}

@@ -5,21 +5,20 @@ package server
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
-// lockDirectory takes the lock of a directory, which the system releases when the process ends.
+// lockDirectory opens a directory with a lock, which the system releases when the process ends.
 func lockDirectory(path string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	dir, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		dir.Close()
 		return nil, fmt.Errorf("another server has %s: %w", path, err)
 	}
-	return f, nil
+	return dir, nil
 }
 
 // descriptors returns how many files the process may have open.

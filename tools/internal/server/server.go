@@ -67,7 +67,6 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir.sync = c.Sync
 	s := &Server{Config: c, dir: dir, started: time.Now(), down: make(chan struct{}), stop: make(chan struct{}), clients: map[*client]struct{}{}}
 	s.sweeps.Add(1)
 	go s.sweep()

@@ -146,9 +146,7 @@ func files(t *testing.T, dir string, want ...string) {
 	}
 	var got []string
 	for _, e := range entries {
-		if e.Name() != ".lock" {
-			got = append(got, e.Name())
-		}
+		got = append(got, e.Name())
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -163,7 +161,7 @@ func TestExpiry(t *testing.T) {
 	p.want("CF.ADD k x", ":1")
 	p.want("CF.ADD swept x", ":1")
 	for _, name := range []string{"k", "swept"} {
-		if changed, err := s.dir.setDeadline(name, time.Now().UnixMilli()); changed != 1 || err != nil {
+		if changed, err := s.dir.expire(s.dir.find(name), time.Now().UnixMilli(), nil); changed != 1 || err != nil {
 			t.Fatal(changed, err)
 		}
 	}

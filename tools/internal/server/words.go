@@ -21,6 +21,7 @@ const (
 	errWrongType = refusal("WRONGTYPE Operation against a key holding the wrong kind of value")
 	errNoKey     = refusal("ERR no such key")
 	errSyntax    = refusal("ERR syntax error")
+	errPosition  = refusal("Invalid position")
 	errInteger   = refusal("ERR value is not an integer or out of range")
 
 	errWords = refusal("wrong number of arguments") // errorText adds the command
@@ -61,19 +62,18 @@ func after(words [][]byte, name string) (value []byte, found bool) {
 	return nil, false
 }
 
-// parseRate parses a rate, and says whether it is a number, and one between 0 and 1.
-func parseRate(text []byte) (rate float64, number, between bool) {
+func parseRate(text []byte) (rate float64, ok bool) {
 	rate, err := strconv.ParseFloat(string(text), 64)
-	return rate, err == nil, rate > 0 && rate < 1
+	return rate, err == nil
 }
 
+func between(rate float64) bool { return rate > 0 && rate < 1 }
+
 // reserveCuckoo reads the words of CF.RESERVE after the key. It ignores those that it does not know.
-func reserveCuckoo(capacity []byte, words [][]byte, rate float64) (settings, error) {
-	s := newCuckoo
-	s.rate = rate
+func (s *settings) reserveCuckoo(capacity []byte, words [][]byte) error {
 	n, ok := resp.Number(capacity)
 	if !ok {
-		return s, refusal("Bad capacity")
+		return refusal("Bad capacity")
 	}
 	numbers := []struct {
 		name        string
@@ -83,63 +83,60 @@ func reserveCuckoo(capacity []byte, words [][]byte, rate float64) (settings, err
 	for _, o := range numbers {
 		if value, found := after(words, o.name); found {
 			if *o.to, ok = resp.Number(value); !ok {
-				return s, refusal("Couldn't parse " + o.name)
+				return refusal("Couldn't parse " + o.name)
 			}
 		}
 	}
 	for _, o := range numbers {
 		if *o.to < o.least || *o.to > o.most {
-			return s, refusal(fmt.Sprintf("%s: value must be in the range [%d, %d]", o.name, o.least, o.most))
+			return refusal(fmt.Sprintf("%s: value must be in the range [%d, %d]", o.name, o.least, o.most))
 		}
 	}
 	if value, found := after(words, "RATE"); found {
-		var between bool
-		if s.rate, ok, between = parseRate(value); !ok || !between {
-			return s, refusal("RATE: value must be between 0 and 1")
+		if s.rate, ok = parseRate(value); !ok || !between(s.rate) {
+			return refusal("RATE: value must be between 0 and 1")
 		}
 	}
 	if n < 2*s.bucketSize {
-		return s, refusal("Capacity must be in the range [2 * BUCKETSIZE, 1073741824]")
+		return refusal("Capacity must be in the range [2 * BUCKETSIZE, 1073741824]")
 	}
 	s.capacity = uint64(n)
-	return s, nil
+	return nil
 }
 
 // reserveBloom reads the words of BF.RESERVE after the key.
-func reserveBloom(rate, capacity []byte, words [][]byte) (settings, error) {
-	s := newBloom
-	var number, between bool
-	s.rate, number, between = parseRate(rate)
-	n, whole := resp.Number(capacity)
+func (s *settings) reserveBloom(rate, capacity []byte, words [][]byte) error {
+	var isRate bool
+	s.rate, isRate = parseRate(rate)
+	n, isCapacity := resp.Number(capacity)
 	_, fixed := after(words, "NONSCALING")
 	value, expands := after(words, "EXPANSION")
 	if fixed {
 		s.expansion = 0
 	}
-	expansion := true
-	if expands && value != nil {
-		s.expansion, expansion = resp.Number(value)
+	isExpansion := true
+	if value != nil {
+		s.expansion, isExpansion = resp.Number(value)
 	}
 	s.capacity = uint64(n)
-	switch {
-	case !number:
-		return s, refusal("ERR bad error rate")
-	case !between:
-		return s, refusal("ERR error rate must be in the range (0.000000, 1.000000)")
-	case !whole:
-		return s, refusal("ERR bad capacity")
-	case n < 1:
-		return s, refusal("ERR capacity must be in the range [1, 1073741824]")
-	case expands && value == nil:
-		return s, refusal("ERR no expansion")
-	case !expansion:
-		return s, refusal("ERR bad expansion")
-	case s.expansion < 0 || s.expansion > 32768:
-		return s, refusal("ERR expansion must be in the range [0, 32768]")
-	case fixed && s.expansion > 0:
-		return s, refusal("Nonscaling filters cannot expand")
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{!isRate, "ERR bad error rate"},
+		{!between(s.rate), "ERR error rate must be in the range (0.000000, 1.000000)"},
+		{!isCapacity, "ERR bad capacity"},
+		{n < 1, "ERR capacity must be in the range [1, 1073741824]"},
+		{expands && value == nil, "ERR no expansion"},
+		{!isExpansion, "ERR bad expansion"},
+		{s.expansion < 0 || s.expansion > 32768, "ERR expansion must be in the range [0, 32768]"},
+		{fixed && s.expansion > 0, "Nonscaling filters cannot expand"},
+	} {
+		if rule.broken {
+			return refusal(rule.text)
+		}
 	}
-	return s, nil
+	return nil
 }
 
 // An insertion is what the words of an INSERT say.
@@ -180,7 +177,7 @@ func (in *insertion) read(words [][]byte) error {
 // set sets what an option with a value is about.
 func (in *insertion) set(letter byte, value []byte) error {
 	n, whole := resp.Number(value)
-	rate, number, between := parseRate(value)
+	rate, isRate := parseRate(value)
 	switch {
 	case letter == 'c' && whole && n > 0:
 		in.capacity = uint64(n)
@@ -190,7 +187,7 @@ func (in *insertion) set(letter byte, value []byte) error {
 		in.expansion = n
 	case letter == 'x':
 		return refusal("Bad expansion")
-	case number && between:
+	case isRate && between(rate):
 		in.rate = rate
 	default:
 		return refusal("Bad error rate")

@@ -1,0 +1,276 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
+)
+
+// SCANDUMP and LOADCHUNK. A dump is a copy of the files of a key, sealed, as they are when its first
+// chunk is asked for. Its parts, with the positions that SCANDUMP answers and LOADCHUNK takes:
+//
+//	1            dumpHeader and the kind
+//	n<<24 + 2    the first chunk of dump n: three numbers of 64 bits, little-endian, and the bytes from
+//	             the first of these on: where the chunk begins, where NAME.mmf ends and NAME.hashes
+//	             begins, and where both end
+//	n<<24 + 3    the next one, and so on
+//
+// SCANDUMP takes the position of the part before. So two clients that dump a key at once get two dumps.
+// Positions are below 2^52, for clients in JavaScript.
+const (
+	dumpHeader  = "mmapfilter dump 1 "
+	chunkBytes  = 4 << 20
+	prefixBytes = 3 * 8
+	chunkBits   = 24
+	dumpBits    = 52 - chunkBits
+	mostDumps   = 8 // at once
+)
+
+// Dumps are those that clients read.
+type dumps struct {
+	sync.Mutex
+	last  int64 // number of a dump
+	dumps map[int64]*dump
+	load  sync.Mutex // a chunk is loaded at a time
+}
+
+type dump struct {
+	key    string
+	file   *os.File // has no name: it is gone whatever ends the server
+	hashes int64    // where NAME.hashes begins
+	size   int64
+	used   time.Time
+}
+
+// sweep ends the dumps that have not been used since idle.
+func (ds *dumps) sweep(idle time.Time) {
+	ds.Lock()
+	defer ds.Unlock()
+	for n, p := range ds.dumps {
+		if p.used.Before(idle) {
+			p.file.Close()
+			delete(ds.dumps, n)
+		}
+	}
+}
+
+func scanDump(c *client, args [][]byte) error {
+	at, ok := resp.Number(args[2])
+	if !ok && c.kind() == bloom {
+		return refusal("Second argument must be numeric")
+	}
+	if !ok || at < 0 {
+		return errPosition
+	}
+	k, err := c.key(args[1])
+	if err != nil {
+		return err
+	}
+	empty := k.filter.Len() == 0
+	k.mu.RUnlock()
+	next, part := int64(1), []byte(dumpHeader+c.kind())
+	switch {
+	case at > 0:
+		next, part, err = c.d.chunk(k, at)
+	case empty:
+		next, part = 0, nil
+	}
+	if err != nil {
+		return err
+	}
+	c.out.Array(2)
+	c.out.Int(next)
+	if next == 0 && c.kind() == cuckoo {
+		c.out.Null()
+	} else {
+		c.out.Bulk(string(part))
+	}
+	return nil
+}
+
+// chunk returns what comes after a position, and the position of that; 0 after the last chunk.
+func (d *directory) chunk(k *key, at int64) (next int64, part []byte, err error) {
+	ds := &d.dumps
+	if at == 1 {
+		if at, err = d.dump(k); err != nil {
+			return 0, nil, err
+		}
+	}
+	ds.Lock()
+	defer ds.Unlock()
+	n, begin := at>>chunkBits, (at%(1<<chunkBits)-1)*chunkBytes
+	p := ds.dumps[n]
+	if p == nil || p.key != k.name || begin < 0 {
+		return 0, nil, errPosition
+	}
+	p.used = time.Now()
+	if begin >= p.size {
+		delete(ds.dumps, n)
+		return 0, nil, p.file.Close()
+	}
+	part = make([]byte, prefixBytes+min(chunkBytes, p.size-begin))
+	for i, number := range []int64{begin, p.hashes, p.size} {
+		binary.LittleEndian.PutUint64(part[8*i:], uint64(number))
+	}
+	_, err = p.file.ReadAt(part[prefixBytes:], begin)
+	return at + 1, part, err
+}
+
+// dump begins a dump, and returns the position before its first chunk.
+func (d *directory) dump(k *key) (at int64, err error) {
+	f, err := os.CreateTemp(d.path, filepath.Base(k.path)+".dump-*")
+	if err != nil {
+		return 0, err
+	}
+	p := &dump{key: k.name, file: f, used: time.Now()}
+	if err := errors.Join(os.Remove(f.Name()), d.copy(k, p)); err != nil {
+		return 0, errors.Join(err, f.Close())
+	}
+	ds := &d.dumps
+	ds.Lock()
+	defer ds.Unlock()
+	if len(ds.dumps) >= mostDumps {
+		f.Close()
+		return 0, refusal("ERR too many dumps at once")
+	}
+	ds.last = (ds.last + 1) % (1 << dumpBits)
+	ds.dumps[ds.last] = p
+	return ds.last<<chunkBits + 1, nil
+}
+
+// copy copies the files of a key to a dump. Other commands wait for it.
+func (d *directory) copy(k *key, p *dump) error {
+	if err := d.lockOpen(k); err != nil {
+		return err
+	}
+	defer k.mu.Unlock()
+	if err := k.filter.Seal(context.Background()); err != nil {
+		return err
+	}
+	if d.close(k); k.lost != nil {
+		return k.lost
+	}
+	var err error
+	if p.hashes, err = appendFile(p.file, k.path); err == nil {
+		p.size, err = appendFile(p.file, k.path+".hashes")
+		p.size += p.hashes
+	}
+	return err
+}
+
+// appendFile appends the bytes of a file, if there is one, and returns how many these are.
+func appendFile(to *os.File, path string) (int64, error) {
+	from, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	return io.Copy(to, from)
+}
+
+func loadChunk(c *client, args [][]byte) error {
+	at, ok := resp.Number(args[2])
+	if !ok && c.kind() == bloom {
+		return refusal("Second argument must be numeric")
+	}
+	if !ok || at < 1 {
+		return errPosition
+	}
+	name, part := string(args[1]), args[3]
+	file, err := fileName(name)
+	if err != nil {
+		return err
+	}
+	if k, err := c.d.get(name, c.kind(), nil); err == nil {
+		k.mu.RUnlock()
+		return errExists
+	} else if err != errMissing {
+		return err
+	}
+	c.d.dumps.load.Lock()
+	defer c.d.dumps.load.Unlock()
+	path := filepath.Join(c.d.path, file)
+	switch {
+	case at > 1:
+		err = c.d.loadChunk(name, path, part)
+	case string(part) != dumpHeader+string(c.kind()):
+		err = refusal("Invalid header")
+	default:
+		err = os.WriteFile(path+".load", nil, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	return c.ok()
+}
+
+// loadChunk writes a chunk to the file NAME.load. The last one makes the key, which has to be whole.
+func (d *directory) loadChunk(name, path string, chunk []byte) error {
+	const errChunk = refusal("Couldn't load chunk!")
+	if len(chunk) <= prefixBytes {
+		return errChunk
+	}
+	begin, hashes, size := number(chunk), number(chunk[8:]), number(chunk[16:])
+	chunk = chunk[prefixBytes:]
+	f, err := os.OpenFile(path+".load", os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errChunk // no header came before it
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if begin < 0 || begin > info.Size() || int64(len(chunk)) > size-begin || hashes < 0 || hashes > size {
+		return errChunk
+	}
+	if _, err := f.WriteAt(chunk, begin); err != nil || begin+int64(len(chunk)) < size {
+		return err
+	}
+	if err := cutOff(f, path+".load.hashes", hashes); err != nil {
+		return err
+	}
+	k := d.claim(name, path)
+	defer k.mu.Unlock()
+	if !k.fresh {
+		return errExists
+	}
+	if err := d.install(path+".load", k); err != nil {
+		os.Remove(path + ".load.hashes")
+		return fmt.Errorf("%w %w", errors.Join(errChunk, os.Remove(path+".load")), err)
+	}
+	return nil
+}
+
+// cutOff moves what a file has from an offset on to another file, unless it is nothing.
+func cutOff(f *os.File, path string, from int64) error {
+	if info, err := f.Stat(); err != nil || info.Size() == from {
+		return err
+	}
+	to, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Seek(from, io.SeekStart)
+	if err == nil {
+		_, err = io.Copy(to, f)
+	}
+	return errors.Join(err, to.Close(), f.Truncate(from))
+}
+
+func number(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) }

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// beside ends the names of the files of a key, the filter itself first: the others mean nothing without
+// it.
+var beside = []string{"", ".hashes", ".hashes.new", ".stash", ".stash.new", ".expire"}
+
+// remove removes a key and its files.
+func (d *directory) remove(k *key) (removed bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.gone {
+		return false, nil
+	}
+	d.close(k)
+	defer d.change()
+	for _, b := range beside {
+		if err := os.Remove(k.path + b); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	d.forget(k)
+	return true, nil
+}
+
+// change notes that names of files have changed, after they have.
+func (d *directory) change() {
+	d.names.Lock()
+	d.changed = true
+	d.names.Unlock()
+}
+
+// syncNames makes the names of files durable.
+func (d *directory) syncNames() error {
+	d.names.Lock()
+	defer d.names.Unlock()
+	if !d.changed {
+		return nil
+	}
+	err := d.files.Sync()
+	d.changed = err != nil
+	return err
+}
+
+// rename gives a key another name. A key that has that name is replaced, and until then stays as it is
+// but for its deadline: after a crash a key may lack one, and never has that of another.
+func (d *directory) rename(from, to string) error {
+	d.renames.Lock() // so that no two wait for a key of each other
+	defer d.renames.Unlock()
+	k := d.find(from)
+	if k == nil {
+		return errNoKey
+	}
+	file, err := fileName(to)
+	if err != nil || from == to {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.gone {
+		return errNoKey
+	}
+	d.close(k)
+	at := k.expires.Load()
+	moved := d.claim(to, filepath.Join(d.path, file))
+	defer moved.mu.Unlock()
+	if err := d.install(k.path, moved); err != nil {
+		return err
+	}
+	d.forget(k)
+	return errors.Join(d.setDeadline(moved, at), writeDeadline(k.path, 0))
+}
+
+// claim returns the key of a name, with its lock. If there is none, it makes a fresh one.
+func (d *directory) claim(name, path string) *key {
+	for {
+		d.find(name) // removes it if its time is over
+		k := &key{name: name, path: path, fresh: true}
+		k.mu.Lock()
+		found, other := d.keys.LoadOrStore(name, k)
+		if !other {
+			return k
+		}
+		k = found.(*key)
+		if k.mu.Lock(); !k.gone {
+			return k
+		}
+		k.mu.Unlock()
+	}
+}
+
+// install puts a file in the place of that of a key, without a deadline. REQUIRES: k.mu
+func (d *directory) install(from string, k *key) error {
+	d.close(k)
+	err := d.setDeadline(k, 0)
+	var f *mmapfilter.Filter
+	if err == nil {
+		f, err = mmapfilter.Install(context.Background(), from, k.path, nil)
+	}
+	if err == nil {
+		err = f.Close()
+		k.fresh = false
+	}
+	if k.fresh && !errors.As(err, new(*mmapfilter.CompleteError)) {
+		d.forget(k)
+	}
+	return err
+}
+
+// readDeadline reads the file beside a key that says when it is over.
+func (k *key) readDeadline() error {
+	text, err := os.ReadFile(k.path + ".expire")
+	if err != nil {
+		return err
+	}
+	at, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || at <= 0 {
+		return fmt.Errorf("%s.expire: %q is not a time in milliseconds", k.path, text)
+	}
+	k.expires.Store(at)
+	return nil
+}
+
+// overdue reports whether the time of the key is over.
+func (k *key) overdue() bool {
+	at := k.expires.Load()
+	return at != 0 && time.Now().UnixMilli() >= at
+}
+
+// setDeadline says when a key is removed; 0: never. REQUIRES: k.mu, or d.deadlines and k.mu.RLock
+func (d *directory) setDeadline(k *key, at int64) error {
+	if at == k.expires.Load() {
+		return nil
+	}
+	defer d.change()
+	if err := writeDeadline(k.path, at); err != nil {
+		return err
+	}
+	k.expires.Store(at)
+	return nil
+}
+
+// writeDeadline makes the file that readDeadline reads, or removes it. It is whole or not there at any
+// time.
+func writeDeadline(path string, at int64) error {
+	path += ".expire"
+	if at == 0 {
+		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	f, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, at)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	return err
+}
