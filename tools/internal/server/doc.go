@@ -34,9 +34,9 @@
 //     NONSCALING make one that gets full.
 //   - A key that an ADDNX left out, since another answered for it, is never lost when that other is
 //     deleted: the filter keeps its history (K7). The price: after an ADDNX has answered 0, what CF.DEL
-//     deletes answers "maybe" until the next rebuild, where RedisBloom deletes at once. The rebuild comes
-//     by itself when an eighth of the capacity waits, and with CF.COMPACT. With EXPANSION 0 a filter keeps
-//     no history, and is as RedisBloom's.
+//     deletes answers "maybe" until the next rebuild, where RedisBloom deletes at once. The rebuild
+//     comes by itself when an eighth of the capacity waits, and with CF.COMPACT. With EXPANSION 0 a
+//     filter keeps no history, and is as RedisBloom's.
 //   - LOADCHUNK takes the dumps of this server alone, and the key is there after the last chunk, not after
 //     the first. A dump has all that was answered when its first chunk was asked for; other commands of
 //     the key wait while it is copied. A filter that grows does so after a dump, too.
