@@ -37,9 +37,9 @@
 //     deletes answers "maybe" until the next rebuild, where RedisBloom deletes at once. The rebuild
 //     comes by itself when an eighth of the capacity waits, and with CF.COMPACT. With EXPANSION 0 a
 //     filter keeps no history, and is as RedisBloom's.
-//   - LOADCHUNK takes the dumps of this server alone, and the key is there after the last chunk, not after
-//     the first. A dump has all that was answered when its first chunk was asked for; other commands of
-//     the key wait while it is copied. A filter that grows does so after a dump, too.
+//   - LOADCHUNK takes the dumps of this server alone, and the key is there after the last chunk, not
+//     after the first. A dump has all that was answered when its first chunk was asked for; other
+//     commands of the key wait while it is copied. A filter that grows does so after a load, too.
 //   - EXEC does the commands after MULTI one after another; those of others may come in between.
 //   - SCAN answers with all keys at once, and the cursor 0.
 //   - The number of deleted items is not kept: CF.INFO says 0.
