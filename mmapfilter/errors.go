@@ -44,6 +44,12 @@ var (
 	// belongs to another filter or to this one at another time. A recovery.HashesError says
 	// which.
 	ErrNoHashes = recovery.ErrHashes
+	// ErrChangesGone is returned by [Filter.Changes] if the history from the position on is not kept any
+	// more: take a snapshot.
+	ErrChangesGone = build.ErrChangesGone
+	// ErrOtherDescent is returned by Changes if the position is not one of the history of the filter:
+	// take a snapshot.
+	ErrOtherDescent = build.ErrOtherDescent
 	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
 	ErrOtherSeed = errors.New("filters with different seeds cannot be merged")
 	// ErrOtherNormalisation is returned by Merge if the notes of its inputs differ (see

@@ -268,7 +268,7 @@ func (r *ioRun) checkAnswers(closed bool) {
 func (r *ioRun) checkFailed() {
 	r.t.Helper()
 	r.checkAnswers(false)
-	for name, change := range changes(r.f) {
+	for name, change := range changing(r.f) {
 		if err := change(); !errors.Is(err, ErrFailed) || !errors.Is(err, r.failure.err) {
 			r.errorf("%s after it: %v", name, err)
 		}

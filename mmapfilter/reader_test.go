@@ -74,7 +74,7 @@ func TestUnseal(t *testing.T) {
 func TestReadOnlyRefusesWrites(t *testing.T) {
 	f, _ := mustBuild(t, nil, numbers(0, 10))
 	for _, want := range []error{ErrReadOnly, ErrClosed} {
-		for name, call := range changes(f) {
+		for name, call := range changing(f) {
 			if err := call(); !errors.Is(err, want) {
 				t.Errorf("%s says %v, not %v", name, err, want)
 			}
@@ -86,8 +86,8 @@ func TestReadOnlyRefusesWrites(t *testing.T) {
 	}
 }
 
-// changes are the methods of a filter that write.
-func changes(f *Filter) map[string]func() error {
+// changing are the methods of a filter that write.
+func changing(f *Filter) map[string]func() error {
 	ctx := context.Background()
 	return map[string]func() error{
 		"InsertHash":   func() error { return f.InsertHash(1 << 60) },

@@ -75,6 +75,16 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 // snapshotted commits, if this process can. It returns the open file, and the number of the position
 // that a copy must have at least.
 func (f *Filter) snapshotted(ctx context.Context) (o *openFile, least uint64, err error) {
+	o, least, err = f.committed(ctx)
+	if err == nil && o.work != nil {
+		err = f.commit((*writer.Writer).Checkpoint) // finds out, too, that another file is at the path
+	}
+	return o, least, err
+}
+
+// committed makes everything so far durable, if this process can. It returns the open file, which was
+// opened from a path, and the number of the position.
+func (f *Filter) committed(ctx context.Context) (o *openFile, number uint64, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -90,11 +100,7 @@ func (f *Filter) snapshotted(ctx context.Context) (o *openFile, least uint64, er
 		return o, 0, nil
 	}
 	err = f.commit((*writer.Writer).Sync)
-	least = f.Position().Number // before the checkpoint: commits go on
-	if err == nil {
-		err = f.commit((*writer.Writer).Checkpoint) // finds out, too, that another file is at the path
-	}
-	return o, least, err
+	return o, f.Position().Number, err // before a checkpoint: commits go on
 }
 
 // checkTarget returns an error if a path is that of a filter, or one that belongs to it.

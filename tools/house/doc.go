@@ -47,19 +47,19 @@
 //	    → layout layout/all layout/hashes layout/kernel layout/multiset recovery
 //	mmapfilter/internal/place      where an item goes, for inserts and for builds
 //	    → layout layout/kernel
+//	mmapfilter/internal/changes    the format in which filters tell each other how their keys have changed
+//	    → layout
 //	mmapfilter/internal/build      makes files from keys and hashes: how large, how; checks whole files
-//	    → layout layout/hashes layout/kernel recovery recovery/osfile mmapfilter/internal/place
+//	    → layout layout/hashes layout/kernel recovery recovery/osfile mmapfilter/internal/changes mmapfilter/internal/place
 //	mmapfilter/internal/writer     writes to a filter: operations, commits, checkpoints, and what is due beside them
 //	    → layout layout/kernel layout/wal recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/place
 //	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
 //	    → layout recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/writer
-//	mmapfilter/internal/changes    the format in which filters tell each other how their keys have changed
-//	    → layout
 //	mmapfilter/internal/poll       looks for another file at intervals
 //	mmapfilter/internal/bridge     what sets and guard need of a filter beyond the API
 //	    → layout mmapfilter/internal/build
 //	mmapfilter                     the API
-//	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/poll mmapfilter/internal/rebuild mmapfilter/internal/writer
+//	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/changes mmapfilter/internal/poll mmapfilter/internal/rebuild mmapfilter/internal/writer
 //	mmapfilter/httpfile            a file at a URL, read in parts
 //	    → mmapfilter
 //	mmapfilter/internal/guarded    what a guard needs of a filter

@@ -45,6 +45,18 @@ type Classes struct{ Lines, Fingerprints uint64 }
 // IsZero reports whether c is the zero value, which stands for hashes as they are.
 func (c Classes) IsZero() bool { return c == Classes{} }
 
+// String returns the text of c, such as 1024-5248: its lines and its fingerprints.
+func (c Classes) String() string { return fmt.Sprintf("%d-%d", c.Lines, c.Fingerprints) }
+
+// ParseClasses returns the Classes that have a text.
+func ParseClasses(text string) (c Classes, err error) {
+	_, err = fmt.Sscanf(text, "%d-%d", &c.Lines, &c.Fingerprints)
+	if _, ok := c.number(); err != nil || !ok || c.String() != text {
+		return Classes{}, fmt.Errorf("%q is not the text of the classes of a filter, such as 1024-5248", text)
+	}
+	return c, nil
+}
+
 // number returns how many classes there are, if that is less than 2^64.
 func (c Classes) number() (n uint64, ok bool) {
 	high, n := bits.Mul64(c.Lines, c.Fingerprints)

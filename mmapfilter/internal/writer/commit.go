@@ -267,6 +267,8 @@ func (w *Writer) Clean() error {
 // operation afterwards.
 func (w *Writer) Close() error {
 	w.released.Store(true)
+	w.checkpoints.Lock() // a Recent may be reading the logs
+	defer w.checkpoints.Unlock()
 	w.mu.Lock() // another goroutine may be reading the state
 	closeFiles := w.protocol.Detach()
 	w.mu.Unlock()

@@ -111,3 +111,17 @@ func (w *Writer) Newest() layout.View {
 	copy(view.Stash, w.stash)
 	return view
 }
+
+// Recent calls do with the durable operations of the history that NAME.hashes lacks. No checkpoint
+// ends meanwhile; operations and commits go on.
+func (w *Writer) Recent(do func(*recovery.Recent) error) error {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	w.mu.Lock()
+	closed, r := w.mu.closed, w.protocol.Recent()
+	w.mu.Unlock()
+	if closed != nil {
+		return closed
+	}
+	return w.protocol.Catch(func() error { return do(&r) })
+}

@@ -1,0 +1,200 @@
+package mmapfilter
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+// Classes are what a filter can tell apart: a class for each fingerprint in each line. Filters with
+// equal Classes, which can be compared with ==, have the same ones. The zero value stands for
+// hashes as they are.
+type Classes = changes.Classes
+
+// ParseClasses returns the Classes that have a text.
+func ParseClasses(text string) (Classes, error) { return changes.ParseClasses(text) }
+
+// Classes returns the classes of the filter, for [Filter.ChangesFor] of another one. A rebuild changes
+// them. They are zero after Close.
+func (f *Filter) Classes() Classes {
+	if o := f.open.Load(); o != nil {
+		return Classes{Lines: o.geometry.Lines, Fingerprints: o.geometry.Params.Fingerprints()}
+	}
+	return Classes{}
+}
+
+// Changes writes how the keys of the filter, which keeps its hashes, have changed since a position:
+// for each hash how many more or fewer items the history means (K7). [Filter.Apply] of a snapshot
+// that is at this position does the same there. Changes returns the position that they lead to.
+// What came and went in between is not written, so a change takes up to 6 bytes, however often its
+// key has changed. Operations go on meanwhile, except for the short time in which the log is read.
+//
+// In a process that has the filter open for writing, the changes have everything that was done
+// before the call. In another one they go up to the last checkpoint of the file that is at the path
+// of the filter by now.
+//
+// A position stays usable until a rebuild. The errors are [ErrChangesGone] if it is not usable any
+// more; [ErrOtherDescent] if it is not in the history of this filter, or is a position of the same
+// history before one of the two files went another way, as a backup does that was restored;
+// [ErrNoHashes]; [ErrBusy] in a process that reads the file, if the position is later than the last
+// checkpoint; [ErrNeedsRecovery] if the filter has no writer any more and has not been recovered;
+// errors.ErrUnsupported if the filter was not opened from a path; and those of w. After any error,
+// what was written is cut off, and no Apply takes it.
+//
+// Changes needs memory for at most 130 MiB, and temporary files (in os.TempDir) for more operations.
+func (f *Filter) Changes(ctx context.Context, w io.Writer, since Position) (Position, error) {
+	return f.ChangesFor(ctx, w, since, Classes{})
+}
+
+// ChangesFor is Changes for a replica that has certain classes: a change takes fewer bytes, 2 at a
+// rate of 1 % and 3 at a rate of 1e-4, and only filters with these classes can apply the changes.
+// Which hash the items had that came and went is decided before.
+func (f *Filter) ChangesFor(ctx context.Context, w io.Writer, since Position, replica Classes) (Position, error) {
+	o := f.open.Load()
+	if o == nil {
+		return Position{}, f.Err()
+	}
+	ctx, cancel := f.growth.call(ctx)
+	defer cancel()
+	for tries := 0; ; tries++ {
+		s, err := f.findChanges(ctx, since)
+		if err == nil {
+			to := positionOf(s.descent, s.to)
+			err = errors.Join(s.write(ctx, w, since, replica), s.close())
+			if err == nil {
+				return to, nil
+			}
+			return Position{}, about("changes", o.path, err)
+		}
+		// Another file may be about to take the place of the one that was found.
+		again := errors.Is(err, ErrBusy) || errors.Is(err, ErrNoHashes) || err == writer.ErrMoved
+		if !again || tries == openTries {
+			return Position{}, about("changes", o.path, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond << tries):
+		}
+	}
+}
+
+// A changeSet is a set of changes that can be written.
+type changeSet struct {
+	*build.Changes
+	descent uint64
+	to      layout.Position
+	files   []osfile.HistoryFile
+}
+
+func (s *changeSet) close() error {
+	s.Changes.Close()
+	return osfile.CloseHistory(s.files)
+}
+
+func (s *changeSet) write(ctx context.Context, to io.Writer, since Position, replica Classes) error {
+	buffered := bufio.NewWriterSize(to, 1<<16)
+	w, err := changes.NewWriter(buffered, changes.Header{
+		Descent: s.descent, From: layout.Position{Number: since.Number, Chain: since.Chain}, To: s.to, Classes: replica,
+	})
+	if err == nil {
+		err = s.Write(ctx, &s.files[0], w)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = buffered.Flush()
+	}
+	return err
+}
+
+// findChanges finds the changes since a position.
+func (f *Filter) findChanges(ctx context.Context, since Position) (s *changeSet, err error) {
+	o, _, err := f.committed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s = new(changeSet)
+	defer func() {
+		if err != nil && s.Changes != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	var sb *layout.Superblock
+	if o.work == nil {
+		sb, err = s.beginAt(o.path, since)
+	} else {
+		err = o.work.Writer.Recent(func(r *recovery.Recent) error {
+			sb = r.Superblock
+			return s.beginWith(r, since)
+		})
+	}
+	if err == nil {
+		s.files, err = osfile.OpenHistory(o.path, sb, since.Number)
+	}
+	if err == nil {
+		err = s.Read(ctx, s.files)
+	}
+	return s, err
+}
+
+// beginAt begins with no operations, up to what the file at a path counts.
+func (s *changeSet) beginAt(path string, since Position) (*layout.Superblock, error) {
+	f, head, err := osfile.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sb := head.Superblock
+	if sb.State() != layout.Live {
+		return sb, s.begin(sb, sb.Kept().At, since)
+	}
+	if served, err := osfile.Served(f); err != nil || !served {
+		return nil, errors.Join(err, ErrNeedsRecovery)
+	}
+	if since.Descent == sb.Descent() && since.Number > sb.Kept().At.Number {
+		return nil, fmt.Errorf("%w: the position is later than the last checkpoint of the filter", ErrBusy)
+	}
+	return sb, s.begin(sb, sb.Kept().At, since)
+}
+
+// beginWith begins with what is in the log.
+func (s *changeSet) beginWith(r *recovery.Recent, since Position) error {
+	if err := s.begin(r.Superblock, r.To, since); err != nil {
+		return err
+	}
+	at := r.Superblock.Kept().At
+	for e := range r.All() {
+		at = at.After(e.Op, e.Hash)
+		s.AddRecent(e, at)
+	}
+	if at != r.To {
+		return fmt.Errorf("the log has operations up to %d, and the history goes up to %d", at.Number, r.To.Number)
+	}
+	return nil
+}
+
+func (s *changeSet) begin(sb *layout.Superblock, to layout.Position, since Position) error {
+	if err := recovery.CheckKept(sb); err != nil {
+		return err
+	}
+	if since.Descent != sb.Descent() || since.Number > to.Number {
+		return fmt.Errorf("%w: it is at %v", ErrOtherDescent, positionOf(sb.Descent(), to))
+	}
+	s.descent, s.to = sb.Descent(), to
+	scratch := build.Beside(filepath.Join(os.TempDir(), "mmapfilter-changes"))
+	s.Changes = build.NewChanges(scratch, layout.Position{Number: since.Number, Chain: since.Chain}, to)
+	return nil
+}

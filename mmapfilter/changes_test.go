@@ -1,0 +1,177 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"math/bits"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
+)
+
+// counts are how many items of each hash a history means.
+type counts map[uint64]int64
+
+// add adds to one, which disappears at 0.
+func (c counts) add(hash uint64, times int64) {
+	if c[hash] += times; c[hash] == 0 {
+		delete(c, hash)
+	}
+}
+
+// byClass adds up the counts of each class, under the lowest hash of each.
+func (c counts) byClass(of Classes) counts {
+	n := of.Lines * of.Fingerprints
+	sums := counts{}
+	for hash, times := range c {
+		class, _ := bits.Mul64(hash, n)
+		low, rest := bits.Div64(class, 0, n)
+		if rest > 0 {
+			low++
+		}
+		sums.add(low, times)
+	}
+	return sums
+}
+
+// changesOf returns the changes that a filter writes, and checks what comes with them.
+func changesOf(t *testing.T, f *Filter, since Position, replica Classes) (changed counts, to Position, err error) {
+	t.Helper()
+	var b bytes.Buffer
+	if to, err = f.ChangesFor(context.Background(), &b, since, replica); err != nil {
+		return nil, to, err
+	}
+	r, err := changes.NewReader(&b)
+	must(t, err)
+	h := r.Header
+	if positionOf(h.Descent, h.From) != since || positionOf(h.Descent, h.To) != to || h.Classes != replica {
+		t.Fatalf("the changes from %v to %v have the header %+v", since, to, h)
+	}
+	changed = counts{}
+	for {
+		c, err := r.Next()
+		if err == io.EOF {
+			return changed, to, nil
+		}
+		must(t, err)
+		changed[c.Hash] = c.Times
+	}
+}
+
+// A changeModel is a filter whose history is known, at some positions.
+type changeModel struct {
+	*testing.T
+	rng  *rand.Rand
+	path string
+	f    *Filter
+	now  counts
+	past []pastCounts
+}
+
+// pastCounts are those at a position.
+type pastCounts struct {
+	at     Position
+	counts counts
+}
+
+// create makes the filter.
+func (m *changeModel) create(o Options) {
+	m.Helper()
+	m.path, o.CommitInterval = filepath.Join(memoryDir(m.T), "filter.mmf"), -1
+	f, err := Create(m.path, &o)
+	must(m.T, err)
+	m.f = f
+	m.Cleanup(func() { m.f.Close() })
+}
+
+// operate does some operations. Few keys share few classes, so some keys lean on the items of
+// others, and some deletes take these.
+func (m *changeModel) operate(n int) {
+	for range n {
+		key := numberKey(uint64(m.rng.IntN(300)))
+		hash := m.f.hash.Hash(key)
+		switch m.rng.IntN(5) {
+		case 0, 1:
+			if err := m.f.Insert(key); err == nil {
+				m.now.add(hash, 1)
+			} else if !errors.Is(err, ErrFull) {
+				m.Fatal(err)
+			}
+		case 2:
+			if _, err := m.f.InsertUnique(key); err == nil {
+				m.now[hash] = max(m.now[hash], 1)
+			} else if !errors.Is(err, ErrFull) {
+				m.Fatal(err)
+			}
+		default:
+			found, err := m.f.Delete(key)
+			if must(m.T, err); found && m.now[hash] > 0 {
+				m.now.add(hash, -1)
+			}
+		}
+	}
+}
+
+// note notes the position.
+func (m *changeModel) note() {
+	must(m.T, m.f.Sync())
+	m.past = append(m.past, pastCounts{m.f.Position(), maps.Clone(m.now)})
+}
+
+// check compares the changes from a position with the counts.
+func (m *changeModel) check(f *Filter, from pastCounts, to pastCounts, replica Classes) {
+	m.Helper()
+	changed, at, err := changesOf(m.T, f, from.at, replica)
+	if err != nil || at != to.at {
+		m.Fatalf("from %v to %v, not to %v: %v", from.at, at, to.at, err)
+	}
+	want := maps.Clone(to.counts)
+	for hash, n := range from.counts {
+		want.add(hash, -n)
+	}
+	if !replica.IsZero() {
+		want = want.byClass(replica)
+	}
+	if !maps.Equal(changed, want) {
+		m.Fatalf("from %v to %v: %d changes, want %d", from.at, to.at, len(changed), len(want))
+	}
+}
+
+// TestChanges covers K7: what a filter means at any position, with the changes from there on, is what it
+// means now. It makes commits, checkpoints and rebuilds between the operations, and closes the filter.
+func TestChanges(t *testing.T) {
+	for seed := range uint64(8) {
+		m := &changeModel{T: t, rng: rand.New(rand.NewPCG(seed, 1)), now: counts{}}
+		m.create(Options{Capacity: 400, FalsePositiveRate: 0.3, KeepHashes: true})
+		m.note()
+		for range 60 {
+			m.operate(m.rng.IntN(200))
+			m.note()
+			now := m.past[len(m.past)-1]
+			switch m.rng.IntN(8) {
+			case 0:
+				must(t, m.f.Checkpoint(context.Background()))
+			case 1:
+				must(t, m.f.Rebuild(context.Background(), nil))
+				m.past = m.past[len(m.past)-1:]
+			case 2:
+				must(t, m.f.Close())
+				m.f = mustOpen(t, m.path, nil)
+			}
+			m.check(m.f, m.past[m.rng.IntN(len(m.past))], now, Classes{})
+			m.check(m.f, m.past[m.rng.IntN(len(m.past))], now, Classes{Lines: 3, Fingerprints: 8})
+			m.check(m.f, now, now, Classes{})
+		}
+		must(t, m.f.Checkpoint(context.Background()))
+		reader := mustOpenReadOnly(t, m.path, nil)
+		for _, from := range m.past {
+			m.check(reader, from, m.past[len(m.past)-1], reader.Classes())
+		}
+		must(t, m.f.Close())
+	}
+}

@@ -1,0 +1,225 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+// Errors of Changes.
+var (
+	ErrChangesGone  = errors.New("the history from this position on is not kept any more")
+	ErrOtherDescent = errors.New("the position is not one of the history of this filter")
+)
+
+// A Changes finds how the multiset that a history means has changed from one position to another (K7).
+//
+// It spools the operations in between. What those of one hash do to a number of items c is c →
+// max(c + a, b), whatever they are. If b is above a, as where a delete or an "at least one" comes
+// first, the number at the first position matters: Changes counts the hash in the base and in the
+// operations before the position.
+type Changes struct {
+	since, to layout.Position
+	spool     *spool
+	into      *collector
+	doubtful  []uint64 // bits for hashes whose number may matter
+	doubts    bool     // there are some
+	forked    bool     // the history is at another position when it has as many operations as since
+	failed    error
+	worker    worker
+}
+
+const (
+	doubtBits  = 16      // for each operation
+	mostDoubts = 1 << 29 // bits: 64 MiB of them
+)
+
+// NewChanges begins with no operations. Call Close in the end.
+func NewChanges(dir scratcher, since, to layout.Position) *Changes {
+	n := to.Number - since.Number
+	parts := 1
+	for n/uint64(parts) > leastInPart && parts < maxParts {
+		parts *= 2
+	}
+	c := &Changes{since: since, to: to, spool: newSpool(dir, 1, KeptBudget, parts)}
+	c.into = c.spool.collector()
+	c.doubtful = make([]uint64, max(1, 1<<bits.Len64(min(n, mostDoubts/doubtBits)*doubtBits)/64/2))
+	return c
+}
+
+// Close releases the memory and the files.
+func (c *Changes) Close() { c.spool.close() }
+
+// AddRecent adds an operation that no file has yet.
+func (c *Changes) AddRecent(e hashes.Entry, after layout.Position) {
+	if after.Number <= c.since.Number { // it may matter
+		c.put(e)
+	}
+	c.Add(e, after)
+}
+
+// Add adds an operation, if it is after the first position.
+func (c *Changes) Add(e hashes.Entry, after layout.Position) {
+	if after.Number <= c.since.Number {
+		c.forked = c.forked || after.Number == c.since.Number && after != c.since
+		return
+	}
+	if e.Op != layout.Insert {
+		word, bit := c.doubt(e.Hash)
+		*word |= bit
+		c.doubts = true
+	}
+	c.put(e)
+}
+
+// addBefore adds an operation before the first position, if the number of its hash may matter.
+func (c *Changes) addBefore(e hashes.Entry, _ layout.Position) {
+	if word, bit := c.doubt(e.Hash); *word&bit != 0 {
+		c.put(e)
+	}
+}
+
+func (c *Changes) doubt(hash uint64) (word *uint64, bit uint64) {
+	return &c.doubtful[hash/64%uint64(len(c.doubtful))], 1 << (hash % 64)
+}
+
+func (c *Changes) put(e hashes.Entry) {
+	for _, word := range [2]uint64{e.Hash, newEntry(0, 0, e).what} { // a chunk has both
+		if c.failed == nil {
+			c.failed = c.into.addTo(e.Hash>>c.spool.shift, word)
+		}
+	}
+}
+
+// Read adds the operations of files of the history, and those before the first position that matter. The
+// first file has this position, or its end is before it. If a file is damaged, the error matches
+// recovery.ErrHashes.
+func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err error) {
+	defer func() { err = hashesError(err) }()
+	first := &files[0]
+	if first.Header.At.Number > c.since.Number {
+		return ErrChangesGone
+	}
+	c.forked = c.forked || first.Header.At.Number == c.since.Number && first.Header.At != c.since
+	for i := range files {
+		page := files[i].FirstPage()
+		if i == 0 {
+			if page, err = first.PageOf(c.since.Number); err != nil {
+				return err
+			}
+		}
+		if err := walk(ctx, &files[i], page, c.Add); err != nil {
+			return err
+		}
+	}
+	if c.forked {
+		return fmt.Errorf("%w: the filter has gone another way before operation %d", ErrOtherDescent, c.since.Number)
+	}
+	if c.doubts && first.Header.At.Number < c.since.Number {
+		until := *first
+		if c.since.Number < first.To.Number {
+			until.To = c.since
+		}
+		if err := walk(ctx, &until, first.FirstPage(), c.addBefore); err != nil {
+			return err
+		}
+	}
+	if c.failed == nil {
+		c.failed = c.into.flush()
+	}
+	return c.failed
+}
+
+// walk calls each for the operations of a file from a page on.
+func walk(ctx context.Context, h *osfile.HistoryFile, page uint64, each func(hashes.Entry, layout.Position)) error {
+	w, err := h.Walk(page)
+	for more := true; more && err == nil; {
+		if err = context.Cause(ctx); err == nil {
+			more, err = w.Next(each)
+		}
+	}
+	return err
+}
+
+// Write writes the changes, after Read.
+func (c *Changes) Write(ctx context.Context, first *osfile.HistoryFile, to *changes.Writer) error {
+	base := osfile.BaseOf(first)
+	for i := range c.spool.parts() {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		b := &c.worker.merge
+		b.entries = b.entries[:0]
+		err := c.spool.each(i, i+1, true, func(chunk []uint64) {
+			for ; len(chunk) > 0; chunk = chunk[2:] {
+				b.entries = append(b.entries, entry{chunk[0], chunk[1]})
+			}
+		})
+		if err != nil {
+			return err
+		}
+		c.worker.sortEntries(b.entries, 64-c.spool.shift)
+		for from := b.entries; len(from) > 0; {
+			n := 1
+			for n < len(from) && from[n].hash == from[0].hash {
+				n++
+			}
+			times, err := c.times(from[:n], base)
+			if err == nil {
+				err = to.Add(changes.Change{Hash: from[0].hash, Times: times})
+			}
+			if err != nil {
+				return err
+			}
+			from = from[n:]
+		}
+	}
+	return nil
+}
+
+// times returns how many more items of a hash there are after its operations, those before the first
+// position first.
+func (c *Changes) times(operations []entry, base *osfile.Base) (int64, error) {
+	var before, after effect
+	for _, e := range operations {
+		if e.what>>entryNumber > c.since.Number {
+			after.add(e.op())
+		} else {
+			before.add(e.op())
+		}
+	}
+	if after.least <= after.more {
+		return after.more, nil
+	}
+	n, err := base.Count(operations[0].hash)
+	if err != nil {
+		return 0, err
+	}
+	count := before.on(int64(n))
+	return after.on(count) - count, nil
+}
+
+// An effect is what operations do to a number of items.
+type effect struct{ more, least int64 }
+
+func (f effect) on(count int64) int64 { return max(count+f.more, f.least) }
+
+// add adds an operation (K7).
+func (f *effect) add(op layout.Op) {
+	switch op {
+	case layout.Insert:
+		f.more++
+		f.least++
+	case layout.AtLeastOne:
+		f.least = max(f.least, 1)
+	case layout.Delete:
+		f.more--
+		f.least = max(f.least-1, 0)
+	}
+}

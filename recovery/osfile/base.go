@@ -1,0 +1,108 @@
+package osfile
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+)
+
+// A Base counts hashes in the base of a HistoryFile. It reads only the pages that it needs. If the
+// hashes ascend, it reads each page once or a few times.
+type Base struct {
+	file   *HistoryFile
+	number uint64   // of the page in items; 0 if there is none
+	items  []uint64 // hashes of the page, in ascending order
+}
+
+// BaseOf returns the base of a file.
+func BaseOf(h *HistoryFile) *Base { return &Base{file: h} }
+
+// Count returns how many items of a hash the base has.
+func (b *Base) Count(hash uint64) (n int, err error) {
+	end := b.file.FirstPage()
+	if end == hashes.FirstBase {
+		return 0, nil
+	}
+	page := b.number
+	if page == 0 || hash < b.items[0] || hash > b.items[len(b.items)-1] {
+		if page, err = b.find(hash); err != nil {
+			return 0, err
+		}
+	} else if hash == b.items[0] && page > hashes.FirstBase {
+		page-- // it may have some, too
+	}
+	for ; page < end; page++ {
+		if err := b.load(page); err != nil {
+			return 0, err
+		}
+		from, _ := slices.BinarySearch(b.items, hash)
+		to := from
+		for to < len(b.items) && b.items[to] == hash {
+			to++
+		}
+		if n += to - from; to < len(b.items) {
+			break
+		}
+	}
+	return n, nil
+}
+
+// load reads and checks a page, unless it is the one that was read last.
+func (b *Base) load(page uint64) error {
+	if page == b.number {
+		return nil
+	}
+	b.number = 0
+	var words [2 * hashes.PageWords]uint64
+	first, before := words[:], uint32(0)
+	if page == hashes.FirstBase {
+		first = words[hashes.PageWords:]
+	}
+	if err := ReadPages(b.file.File, page+1-uint64(len(first))/hashes.PageWords, first); err != nil {
+		return err
+	}
+	if page > hashes.FirstBase {
+		before = (*hashes.Page)(words[:]).Check(page - 1)
+	}
+	b.items = b.items[:0]
+	err := b.file.Header.ReadBase((*hashes.Page)(words[hashes.PageWords:]), page, before, func(it hashes.Item) {
+		b.items = append(b.items, it.Hash)
+	})
+	if err == nil {
+		b.number = page
+	}
+	return err
+}
+
+// find returns the last page that begins before a hash, or the first page. Hashes are uniform, so it
+// looks first at the page that would be it if they were spread evenly from the page that was read last
+// on. Its steps from there double until it has gone too far.
+func (b *Base) find(hash uint64) (uint64, error) {
+	low, high := uint64(hashes.FirstBase), b.file.FirstPage() // the page is from low to high-1
+	guess, _ := bits.Mul64(hash, high-low)
+	guess += low
+	if b.number > 0 && hash > b.items[0] {
+		ahead, _ := bits.Mul64(hash-b.items[0], high-low)
+		low, guess = b.number, b.number+ahead
+	}
+	var p hashes.Page
+	up, down := false, false
+	for step := uint64(1); low+1 < high; step *= 2 {
+		if up && down {
+			guess = low + (high-low)/2
+		}
+		guess = min(max(guess, low+1), high-1)
+		if err := b.file.File.ReadPage(guess, &p); err != nil {
+			return 0, err
+		}
+		if p.FirstHash() < hash {
+			low, up = guess, true
+			guess += step
+		} else {
+			high, down = guess, true
+			guess -= min(step, guess)
+		}
+	}
+	return low, nil
+}

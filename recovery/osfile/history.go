@@ -1,0 +1,157 @@
+package osfile
+
+import (
+	"errors"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
+
+// A HistoryFile is a file of hashes that has a part of a history: the operations from the position of
+// its base to another one.
+type HistoryFile struct {
+	File   recovery.HashFile
+	Header hashes.Header
+	To     layout.Position
+	Pages  uint64     // no page of the tail has this number or a higher one
+	last   []lastPage // one of these may follow the others
+}
+
+// A lastPage is a page after the header.
+type lastPage struct {
+	number uint64
+	page   *hashes.Page
+}
+
+// OpenHistory opens the files of the history of the filter at path, from the one that has a position to
+// the one that the superblock names, as far as they are there, the oldest first. If the position is
+// before the base of the first of them, the one that had it is gone. The error is ErrHashes.
+func OpenHistory(path string, sb *layout.Superblock, since uint64) (files []HistoryFile, err error) {
+	defer func() {
+		if err != nil {
+			CloseHistory(files)
+		}
+	}()
+	kept, err := OpenHashesOf(path, sb)
+	if err != nil {
+		return nil, err
+	}
+	h := HistoryFile{File: kept.File, To: sb.Kept().At, Pages: kept.Counted.Pages}
+	files = []HistoryFile{h}
+	if files[0].Header, err = recovery.ReadHashesHeader(kept.File, kept.Counted.Identity); err != nil {
+		return files, recovery.NoHashes(err)
+	}
+	if kept.Last != nil {
+		files[0].last = []lastPage{{kept.LastNumber, kept.Last}}
+	}
+	return files, nil
+}
+
+// CloseHistory closes the files.
+func CloseHistory(files []HistoryFile) (err error) {
+	for i := range files {
+		err = errors.Join(err, files[i].File.Close())
+	}
+	return err
+}
+
+// FirstPage returns the number of the first page of the tail.
+func (h *HistoryFile) FirstPage() uint64 { return hashes.FirstBase + h.Header.Pages }
+
+// PageOf returns the page of the tail that has the operation that leads to a position, or a page before
+// it: the last full one that begins before the position, or the first one.
+func (h *HistoryFile) PageOf(number uint64) (page uint64, err error) {
+	low, high := h.FirstPage(), h.Pages // high begins at number or after it, or is the end
+	var p hashes.Page
+	for low+1 < high {
+		middle := low + (high-low)/2
+		if err := h.File.ReadPage(middle, &p); err != nil {
+			return 0, err
+		}
+		if p.From().Number < number {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+// walkAtOnce is how many pages a walk reads at a time, 256 KiB of them.
+const walkAtOnce = 64
+
+// A Walk reads the operations of a HistoryFile in their order.
+type Walk struct {
+	file  *HistoryFile
+	place hashes.Place // of the next page
+	from  layout.Position
+	words []uint64
+}
+
+// Walk begins at a page of the tail.
+func (h *HistoryFile) Walk(page uint64) (*Walk, error) {
+	before := page - 1
+	if page == h.FirstPage() {
+		before = 0 // in the order of checks
+	}
+	w := &Walk{file: h, from: h.Header.At, words: make([]uint64, walkAtOnce*hashes.PageWords)}
+	p := (*hashes.Page)(w.words)
+	if err := h.File.ReadPage(before, p); err != nil {
+		return nil, err
+	}
+	w.place = hashes.Place{Identity: h.Header.Identity, Number: page, Before: p.Check(before)}
+	if page > h.FirstPage() {
+		if err := h.File.ReadPage(page, p); err != nil {
+			return nil, err
+		}
+		w.from = p.From()
+	}
+	return w, nil
+}
+
+// Next calls each for the operations of some pages, with the position after each. It reports false after
+// the last operation.
+func (w *Walk) Next(each func(e hashes.Entry, after layout.Position)) (more bool, err error) {
+	h := w.file
+	if n := min(walkAtOnce, h.Pages-min(w.place.Number, h.Pages)); n > 0 && w.from.Number < h.To.Number {
+		words := w.words[:n*hashes.PageWords]
+		if err := ReadPages(h.File, w.place.Number, words); err != nil {
+			return false, err
+		}
+		for ; len(words) > 0 && w.from.Number < h.To.Number && err == nil; words = words[hashes.PageWords:] {
+			err = w.read((*hashes.Page)(words), each)
+		}
+		if err == nil {
+			return true, nil
+		}
+	}
+	for _, last := range h.last {
+		if w.place.Number = last.number; w.from.Number < h.To.Number && w.read(last.page, each) == nil {
+			err = nil
+		}
+	}
+	if err == nil && w.from != h.To {
+		err = hashes.Corrupt(w.place.Number, "its tail ends after operation %d of the history, not %d, or is of another history", w.from.Number, h.To.Number)
+	}
+	return false, err
+}
+
+// read reads the next page.
+func (w *Walk) read(p *hashes.Page, each func(hashes.Entry, layout.Position)) error {
+	at := w.from
+	next, to, err := hashes.ReadTail(p, w.place, w.from, func(e hashes.Entry) {
+		if at.Number == w.file.To.Number {
+			return // the next file has it
+		}
+		at = at.After(e.Op, e.Hash)
+		each(e, at)
+	})
+	if err != nil {
+		return err
+	}
+	if w.place, w.from = next, to; to.Number > w.file.To.Number {
+		w.from = at
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package recovery
+
+import (
+	"iter"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+)
+
+// A Recent has the operations of the history that are durable and come after those that the newest
+// superblock counts. They are in the log.
+type Recent struct {
+	Superblock *layout.Superblock
+	To         layout.Position
+	parts      []endedPart
+}
+
+// An endedPart is a generation of a log.
+type endedPart struct {
+	words            []uint64
+	generation, salt uint64
+}
+
+// Recent returns the recent operations. The result is good until the next EndCheckpoint, Clean, Seal or
+// Detach.
+func (w *Writer) Recent() Recent {
+	r := Recent{Superblock: w.sb, To: w.durable.Load().at}
+	if c := w.underWay.Load(); c != nil {
+		r.parts = append(r.parts, endedPart{c.ended.Words(), c.generation, c.salt})
+	}
+	if w.lw != nil {
+		generation, salt := w.lw.Generation()
+		r.parts = append(r.parts, endedPart{w.log.Words(), generation, salt})
+	}
+	return r
+}
+
+// All yields the operations, without their times, in order. More operations may be appended meanwhile.
+func (r *Recent) All() iter.Seq[hashes.Entry] {
+	return func(yield func(hashes.Entry) bool) {
+		n := r.Superblock.Kept().At.Number
+		for _, p := range r.parts {
+			// It looks at no segment after the last durable one: that may be about to get its head.
+			for seg := range wal.Ended(p.words, p.generation, p.salt) {
+				more := true
+				seg.Each(p.words, func(rec wal.Record) {
+					if rec.Op != 0 && more {
+						n++
+						more = yield(hashes.Entry{Op: rec.Op, Items: rec.Grow, Hash: rec.Hash, Number: n})
+					}
+				})
+				if !more || n >= r.To.Number {
+					break
+				}
+			}
+			if n >= r.To.Number {
+				return
+			}
+		}
+	}
+}
