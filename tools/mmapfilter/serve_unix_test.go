@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,8 +26,22 @@ type served struct {
 // serve starts a server on the socket "socket", and waits until it is there.
 func serve(t *testing.T, flags ...string) *served {
 	t.Helper()
-	args := append([]string{"serve", "--dir", ".", "--listen", "none", "--unix", "socket"}, flags...)
-	cmd, _, stderr := startProgram(t, ".", args...)
+	return serveIn(t, `exec "$0" "$@"`, flags...)
+}
+
+// serveIn is serve by a shell script, which gets the program as $0 and its words.
+func serveIn(t *testing.T, script string, flags ...string) *served {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := filepath.Abs("socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := append([]string{"sh", "-c", script, program, "serve", "--dir", ".", "--listen", "none", "--unix", socket}, flags...)
+	cmd, _, stderr := startCommand(t, ".", words...)
 	for wait := time.Millisecond; wait < time.Minute; wait *= 2 {
 		if conn, err := net.Dial("unix", "socket"); err == nil {
 			t.Cleanup(func() { conn.Close() })
@@ -36,6 +51,30 @@ func serve(t *testing.T, flags ...string) *served {
 	}
 	t.Fatalf("no server: %s", stderr)
 	return nil
+}
+
+// another returns another client of the server.
+func (s *served) another() *served {
+	s.t.Helper()
+	conn, err := net.Dial("unix", "socket")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	return &served{s.t, s.cmd, conn, bufio.NewReader(conn)}
+}
+
+// ask sends a command and returns its reply, of one line.
+func (s *served) ask(command string) string {
+	s.t.Helper()
+	if _, err := fmt.Fprint(s.conn, command+"\r\n"); err != nil {
+		s.t.Fatal(err)
+	}
+	line, err := s.in.ReadString('\n')
+	if err != nil {
+		s.t.Fatalf("%s: %v", command, err)
+	}
+	return strings.TrimSuffix(line, "\r\n")
 }
 
 // do sends commands and wants the same reply, of one line, to each.

@@ -37,10 +37,11 @@ type directory struct {
 	logf func(format string, args ...any)
 	keys sync.Map // from names to *key
 
-	most  int // filters that are open at once
-	mu    sync.Mutex
-	taken int               // of most: open, being opened or being closed
-	open  map[*key]struct{} // those that are open
+	most    int // filters that are open at once
+	mu      sync.Mutex
+	taken   int               // of most: open, being opened or being closed
+	closing int               // of taken, by closeOldest
+	open    map[*key]struct{} // those that are open
 
 	files   *os.File   // the directory itself, locked: nobody else serves it
 	names   sync.Mutex // a sync of files holds it
@@ -227,33 +228,52 @@ func (d *directory) forget(k *key) {
 	d.keys.CompareAndDelete(k.name, k)
 }
 
-// room waits until there are descriptors for one filter more, and takes them. It closes the filter that
-// has not been used for longest among those that no command uses now.
+// room waits until there are descriptors for one filter more, and takes them. When they become few, it
+// has the filter that has not been used for longest closed, meanwhile, as a close waits for the disk.
 func (d *directory) room() {
-	for {
+	for taken := false; !taken; {
 		d.mu.Lock()
-		if d.taken < d.most {
+		if taken = d.taken < d.most; taken {
 			d.taken++
-			d.mu.Unlock()
-			return
 		}
-		var oldest *key // locked
-		for k := range d.open {
-			if (oldest == nil || k.used.Load() < oldest.used.Load()) && k.mu.TryLock() {
-				if oldest != nil {
-					oldest.mu.Unlock()
-				}
-				oldest = k
-			}
-		}
+		k := d.oldest()
 		d.mu.Unlock()
-		if oldest == nil {
-			time.Sleep(time.Millisecond)
-			continue
+		if k != nil {
+			go d.closeOldest(k)
 		}
-		d.close(oldest)
-		oldest.mu.Unlock()
+		if !taken {
+			time.Sleep(time.Millisecond)
+		}
 	}
+}
+
+// oldest returns, locked, the key whose filter has not been used for longest, among those that no
+// command uses now. It returns nil if there are descriptors enough, or will be. REQUIRES: d.mu
+func (d *directory) oldest() (oldest *key) {
+	if d.taken-d.closing <= d.most*3/4 {
+		return nil
+	}
+	for k := range d.open {
+		if (oldest == nil || k.used.Load() < oldest.used.Load()) && k.mu.TryLock() {
+			if oldest != nil {
+				oldest.mu.Unlock()
+			}
+			oldest = k
+		}
+	}
+	if oldest != nil {
+		d.closing++
+	}
+	return oldest
+}
+
+// closeOldest closes and unlocks what oldest has returned.
+func (d *directory) closeOldest(k *key) {
+	d.close(k)
+	k.mu.Unlock()
+	d.mu.Lock()
+	d.closing--
+	d.mu.Unlock()
 }
 
 // leave gives back what room took, for the filter of k, or for one that was not opened.
