@@ -92,7 +92,9 @@
 //	tools/internal/mistakes        reads testdata/mistakes
 //	tools/internal/resp            reads commands and writes replies of RESP
 //	tools/internal/resp/peer       (*) tests its reader against another one
+//	tools/internal/resp/transcript reads what a server replies, for tests
 //	tools/internal/server          serves a directory of filters by RESP
+//	tools/clients                  (*) tests the server with clients of Redis
 //	tools/bench                    (*) measures, and writes RESULTS.md and PAPER.md
 //	tools/bench/peer               (*) other filters, as the program sees them
 //	tools/beam                     (*) builds a set on Apache Beam

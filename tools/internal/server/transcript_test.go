@@ -2,17 +2,17 @@ package server
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp/transcript"
 )
 
 // start serves a directory on a socket until the test ends.
@@ -124,57 +124,49 @@ func asArray(t *testing.T, line string) string {
 	return b.String()
 }
 
-// TestTranscripts sends the commands of files in testdata, each twice: as lines and as arrays. In a
-// file, "> " is before a command, "< " before each line of its reply, "# " before a comment. The replies
-// were written by hand, from descriptions of what RedisBloom and Redis answer, not by either of them.
-// Ours alone are sizes, names, help texts, and what doc.go says is different.
+// TestTranscripts plays the files in testdata, in both versions of the protocol, and commands as lines
+// and as arrays. The replies were written by hand, from descriptions of what RedisBloom and Redis
+// answer, not by either of them. Ours alone are sizes, names, help texts, and what doc.go says is
+// different.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".txt")
-		t.Run(name, func(t *testing.T) { play(t, file, false) })
-		t.Run(name+"/arrays", func(t *testing.T) { play(t, file, true) })
+		for _, version := range []int{2, 3} {
+			if version == 3 && strings.HasSuffix(file, "password.txt") { // which HELLO 3 needs first
+				continue
+			}
+			name := fmt.Sprintf("%s/RESP%d", strings.TrimSuffix(filepath.Base(file), ".txt"), version)
+			t.Run(name, func(t *testing.T) { play(t, file, version, false) })
+			t.Run(name+"/arrays", func(t *testing.T) { play(t, file, version, true) })
+		}
 	}
 }
 
-func play(t *testing.T, file string, arrays bool) {
-	text, err := os.ReadFile(file)
+func play(t *testing.T, file string, version int, arrays bool) {
+	entries, err := transcript.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := Config{Rate: 0.01, Version: "v0"}
-	if bytes.HasPrefix(text, []byte("# password: secret\n")) {
+	if strings.HasSuffix(file, "password.txt") {
 		c.Password = "secret"
 	}
 	_, addr := start(t, c)
 	p := dial(t, addr)
-	command, at, want := "", 0, []string(nil)
-	check := func() {
-		if command == "" {
-			return
-		}
-		sent := command + "\r\n"
+	if version == 3 {
+		p.do("HELLO 3")
+	}
+	for _, e := range entries {
+		sent := e.Command + "\r\n"
 		if arrays {
-			sent = asArray(t, command)
+			sent = asArray(t, e.Command)
 		}
 		p.send(sent)
-		if got, want := strings.Join(p.reply(), "\n"), strings.Join(want, "\n"); got != want {
-			t.Errorf("%s:%d: %s\ngot:\n%s\nwant:\n%s", file, at, command, got, want)
+		if got, want := p.reply(), e.Reply(version); !slices.EqualFunc(got, want, transcript.Same) {
+			t.Errorf("%s:%d: %s\ngot:\n%s\nwant:\n%s", file, e.Line, e.Command, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	for i, line := range strings.Split(string(text), "\n") {
-		switch {
-		case strings.HasPrefix(line, "> "):
-			check()
-			command, at, want = line[2:], i+1, nil
-		case strings.HasPrefix(line, "< "):
-			want = append(want, line[2:])
-		case line != "" && line[0] != '#':
-			t.Fatalf("%s:%d: %q", file, i+1, line)
-		}
-	}
-	check()
 }
