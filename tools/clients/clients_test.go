@@ -1,0 +1,113 @@
+package clients
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
+	"github.com/mmapfilter/mmapfilter/tools/internal/resp/transcript"
+)
+
+// kinds has the clients that commands are sent with.
+var kinds = []struct {
+	name     string
+	needs    []string // a program that ends well where the client is there
+	versions []int
+	connect  func(t testing.TB, s *server, version int) client
+}{
+	{name: "go-redis", versions: []int{2, 3}, connect: newGoRedis},
+	{name: "rueidis", versions: []int{2, 3}, connect: newRueidis},
+	{name: "redis-py", needs: []string{python, "-c", "import redis.commands.bf"}, versions: []int{2}, connect: newPython},
+	{name: "node-redis", needs: []string{"node", "-e", "require('redis')"}, versions: []int{2, 3}, connect: newNode},
+}
+
+// missing skips a test whose client is not there.
+func missing(t testing.TB, needs []string) {
+	if len(needs) == 0 {
+		return
+	}
+	if out, err := exec.Command(needs[0], needs[1:]...).CombinedOutput(); err != nil {
+		t.Skipf("NOT TESTED: %v: %v: %s", needs, err, out)
+	}
+}
+
+// transcripts are those whose commands depend on no connection.
+func transcripts(t *testing.T) []string {
+	all, err := filepath.Glob("../internal/server/testdata/*.txt")
+	all = slices.DeleteFunc(all, func(path string) bool {
+		return strings.HasSuffix(path, "/connection.txt") || strings.HasSuffix(path, "/password.txt")
+	})
+	if err != nil || len(all) < 4 {
+		t.Fatal(all, err)
+	}
+	return all
+}
+
+// TestTranscripts sends the commands of the transcripts with each client.
+func TestTranscripts(t *testing.T) {
+	for _, k := range kinds {
+		for _, version := range k.versions {
+			t.Run(fmt.Sprintf("%s/RESP%d", k.name, version), func(t *testing.T) {
+				missing(t, k.needs)
+				c := k.connect(t, serve(t), version)
+				defer c.close()
+				for _, path := range transcripts(t) {
+					wantOK(t, c.send([][]string{{"FLUSHALL"}})[0])
+					for _, e := range entries(t, path) {
+						want, _ := parse(t, e.Reply(version))
+						compare(t, path, e, show(c.send([][]string{words(t, e.Command)})[0]), show(want))
+					}
+				}
+				wantOK(t, c.send([][]string{{"FLUSHALL"}})[0])
+				const calls = "../internal/server/testdata/calls.txt"
+				for _, e := range entries(t, calls) {
+					want, _ := parse(t, e.Reply(3))
+					compare(t, calls, e, asIntegers(show(c.call(words(t, e.Command)))), asIntegers(show(want)))
+				}
+			})
+		}
+	}
+}
+
+func entries(t *testing.T, path string) []transcript.Entry {
+	t.Helper()
+	all, err := transcript.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func compare(t *testing.T, path string, e transcript.Entry, got, want []string) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, transcript.Same) {
+		t.Errorf("%s:%d: %s\ngot:\n%s\nwant:\n%s", filepath.Base(path), e.Line, e.Command, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func wantOK(t testing.TB, value any) {
+	t.Helper()
+	if value != "OK" {
+		t.Fatal(value)
+	}
+}
+
+// words returns the words of a line.
+func words(t testing.TB, line string) []string {
+	t.Helper()
+	r := resp.NewReader(strings.NewReader(line + "\n"))
+	r.Limits = resp.Known
+	args, err := r.Command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, a := range args {
+		all = append(all, string(a))
+	}
+	return all
+}

@@ -1,0 +1,85 @@
+package clients
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var program string // the command mmapfilter
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "clients")
+	if err == nil {
+		program = filepath.Join(dir, "mmapfilter")
+		build := exec.Command("go", "build", "-o", program, "./tools/mmapfilter")
+		build.Dir, build.Stderr = "../..", os.Stderr
+		err = build.Run()
+	}
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// A server is a process that serves a directory.
+type server struct {
+	t    testing.TB
+	dir  string
+	port int
+	cmd  *exec.Cmd
+}
+
+// serve starts a server, which ends with the test.
+func serve(t testing.TB) *server {
+	t.Helper()
+	s := &server{t: t, dir: t.TempDir()}
+	s.start()
+	t.Cleanup(func() {
+		s.cmd.Process.Signal(os.Interrupt)
+		if err := s.cmd.Wait(); err != nil {
+			t.Errorf("the server ends: %v", err)
+		}
+	})
+	return s
+}
+
+// start starts the server and waits until it listens. After the first time it has the same port.
+func (s *server) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(program, "serve", "--dir", s.dir, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port))
+	s.cmd.Stderr = os.Stderr
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		s.t.Fatalf("the server says %q: %v", line, err)
+	}
+	at := strings.LastIndexByte(line, ':')
+	if s.port, err = strconv.Atoi(strings.TrimSpace(line[at+1:])); err != nil {
+		s.t.Fatalf("the server says %q", line)
+	}
+}
+
+// kill kills the server.
+func (s *server) kill() {
+	s.t.Helper()
+	s.cmd.Process.Kill()
+	if err := s.cmd.Wait(); err == nil {
+		s.t.Fatal("the server ended before it was killed")
+	}
+}
