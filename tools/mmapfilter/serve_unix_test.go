@@ -148,7 +148,7 @@ func TestServeEndsInOrder(t *testing.T) {
 	if err := s.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(fileNames(t, "."), " "); got != "k.mmf k.mmf.hashes password" {
+	if got := strings.Join(fileNames(t, "."), " "); got != ".new k.mmf k.mmf.hashes password" {
 		t.Error(got)
 	}
 	if got := must(t, "apple\npear\n", "check", "k.mmf"); got != "apple\n" {

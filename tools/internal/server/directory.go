@@ -68,6 +68,13 @@ func openDirectory(path string, most int, logf func(string, ...any)) (*directory
 
 // readNames finds the keys, and removes what a crash has left of others.
 func (d *directory) readNames() error {
+	err := os.RemoveAll(filepath.Join(d.path, newFiles))
+	if err == nil {
+		err = os.Mkdir(filepath.Join(d.path, newFiles), 0o755)
+	}
+	if err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
 		return err
@@ -195,13 +202,13 @@ func (d *directory) load(k *key) error {
 		}
 		return nil
 	}
-	oo := &mmapfilter.OpenOptions{OnError: func(err error) { d.logf("%s: %v", k.path, err) }}
 	var f *mmapfilter.Filter
 	var err error
 	if k.fresh {
-		f, err = mmapfilter.OpenOrCreate(k.path, k.options(), oo)
-	} else {
-		f, err = mmapfilter.Open(k.path, oo)
+		err = d.make(k)
+	}
+	if err == nil {
+		f, err = mmapfilter.Open(k.path, &mmapfilter.OpenOptions{OnError: func(err error) { d.logf("%s: %v", k.path, err) }})
 	}
 	if err != nil {
 		d.leave(nil)

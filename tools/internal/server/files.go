@@ -18,6 +18,38 @@ import (
 // it.
 var beside = []string{"", ".hashes", ".hashes.new", ".stash", ".stash.new", ".expire"}
 
+// newFiles is the directory in which filters are made. It has few files: whoever makes one looks through
+// all names of the directory for what a crash has left.
+const newFiles = ".new"
+
+// make makes the file of a fresh key, unless somebody else has put one there.
+func (d *directory) make(k *key) error {
+	if _, err := os.Lstat(k.path); err == nil {
+		return nil
+	}
+	for _, b := range beside[1:] { // of a filter that somebody else has removed
+		os.Remove(k.path + b)
+	}
+	made := filepath.Join(d.path, newFiles, filepath.Base(k.path))
+	f, err := mmapfilter.Create(made, k.options())
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil && k.expansion != 0 {
+		err = os.Rename(made+".hashes", k.path+".hashes")
+	}
+	if err == nil {
+		err = os.Rename(made, k.path)
+	}
+	d.change()
+	if err != nil {
+		for _, b := range beside {
+			os.Remove(made + b)
+		}
+	}
+	return err
+}
+
 // remove removes a key and its files.
 func (d *directory) remove(k *key) (removed bool, err error) {
 	k.mu.Lock()
