@@ -64,11 +64,11 @@ func (b *builder) add(name string, data []byte, mode fs.FileMode) {
 	b.files[name] = &fstest.MapFile{Data: data, Mode: mode, ModTime: b.made}
 }
 
-// addShared adds the files that the archives of all systems have: documents, and the manual pages
-// and completions that the command prints.
+// addShared adds the files that the archives of all systems have: documents, a unit of systemd, and the
+// manual pages and completions that the command prints.
 func (b *builder) addShared() {
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
-		b.add(name, must(os.ReadFile(filepath.Join(b.root, name))), 0o644)
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "tools/release/pack/mmapfilter.service"} {
+		b.add(filepath.Base(name), must(os.ReadFile(filepath.Join(b.root, name))), 0o644)
 	}
 	command, manual := b.command(runtime.GOOS, runtime.GOARCH), filepath.Join(b.work, "man")
 	for _, shell := range []string{"bash", "fish", "zsh"} {
@@ -135,6 +135,8 @@ var debianPlaces = map[string]string{
 	"completion/fish": "/usr/share/fish/vendor_completions.d/mmapfilter.fish",
 	"completion/zsh":  "/usr/share/zsh/vendor-completions/_mmapfilter",
 	"LICENSE":         "/usr/share/doc/mmapfilter/copyright",
+
+	"mmapfilter.service": "/usr/lib/systemd/system/mmapfilter.service",
 }
 
 // debian returns a Debian package of the files.

@@ -192,6 +192,7 @@ func TestArchives(t *testing.T) {
 		t.Errorf("the demonstration prints %s", got)
 	}
 	run("", nil, "bash", "-c", ". "+root+"/usr/share/bash-completion/completions/mmapfilter && complete -p mmapfilter")
+	testUnit(t, root, command)
 	if _, err := exec.LookPath("groff"); err == nil {
 		page := run("", []string{"MANPAGER=cat"}, "man", "-M", filepath.Join(root, "usr/share/man"), "mmapfilter-build")
 		if !strings.Contains(page, "Build a filter from the keys in files") {
@@ -201,6 +202,23 @@ func TestArchives(t *testing.T) {
 	run("", nil, "dpkg", append(dpkg, "--purge", "mmapfilter")...)
 	if left, err := os.ReadDir(filepath.Join(root, "usr")); err == nil {
 		t.Errorf("the package leaves %v", left)
+	}
+}
+
+// testUnit starts what the unit of an installed package starts, as far as that works without systemd.
+func testUnit(t *testing.T, root, command string) {
+	unit := string(must(os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/mmapfilter.service"))))
+	here := filepath.Join(t.TempDir(), "mmapfilter.service")
+	check(os.WriteFile(here, []byte(strings.ReplaceAll(unit, "/usr/bin/mmapfilter", command)), 0o666))
+	if _, err := exec.LookPath("systemd-analyze"); err == nil {
+		run("", nil, "systemd-analyze", "verify", here)
+	}
+	_, words, found := strings.Cut(unit, "ExecStart=/usr/bin/mmapfilter ")
+	words, _, _ = strings.Cut(words, "\n")
+	words = strings.NewReplacer("%S/mmapfilter", filepath.Join(root, "none"), "$FLAGS", "--listen 127.0.0.1:0").Replace(words)
+	out, err := exec.Command(command, strings.Fields(words)...).CombinedOutput()
+	if !found || err == nil || !strings.Contains(string(out), "no such file or directory") { // it comes as far as the directory
+		t.Errorf("%s: %v, %s", words, err, out)
 	}
 }
 
