@@ -21,8 +21,10 @@ func TestRecipes(t *testing.T) {
 	must(t, err)
 	r := readme{name: "RECIPES.md", exact: true, dir: t.TempDir(), run: *doReadme, log: t.Log}
 	if *doReadme {
-		if _, err := exec.LookPath("sqlite3"); err != nil {
-			t.Skip("NOT TESTED: there is no sqlite3")
+		for _, tool := range []string{"sqlite3", "redis-cli"} {
+			if _, err := exec.LookPath(tool); err != nil {
+				t.Skip("NOT TESTED: there is no " + tool)
+			}
 		}
 		bin := t.TempDir()
 		t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
