@@ -53,10 +53,11 @@ func serve(t testing.TB) *server {
 	return s
 }
 
-// start starts the server and waits until it listens. After the first time it has the same port.
+// start starts the server and waits until it listens. After the first time it has the same port. The
+// rate is so low that no item is taken for another.
 func (s *server) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(program, "serve", "--dir", s.dir, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port))
+	s.cmd = exec.Command(program, "serve", "--dir", s.dir, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port), "--rate", "0.000001")
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {

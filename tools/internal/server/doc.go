@@ -43,7 +43,10 @@
 //   - EXEC does the commands after MULTI one after another; those of others may come in between.
 //   - SCAN answers with all keys at once, and the cursor 0.
 //   - The number of deleted items is not kept: CF.INFO says 0.
+//   - Nobody is told what changes (CLIENT TRACKING): rueidis needs its DisableCache.
 //   - The name of a key has at most 200 bytes, once escaped.
+//
+// KVROCKS.md has what the tests of Kvrocks want and what this server replies, case by case.
 //
 // # How it is built
 //
