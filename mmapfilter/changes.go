@@ -45,13 +45,13 @@ func (f *Filter) Classes() Classes {
 // before the call. In another one they go up to the last checkpoint of the file that is at the path
 // of the filter by now.
 //
-// A position stays usable until a rebuild. The errors are [ErrChangesGone] if it is not usable any
-// more; [ErrOtherDescent] if it is not in the history of this filter, or is a position of the same
-// history before one of the two files went another way, as a backup does that was restored;
-// [ErrNoHashes]; [ErrBusy] in a process that reads the file, if the position is later than the last
-// checkpoint; [ErrNeedsRecovery] if the filter has no writer any more and has not been recovered;
-// errors.ErrUnsupported if the filter was not opened from a path; and those of w. After any error,
-// what was written is cut off, and no Apply takes it.
+// A position stays usable until a rebuild, and after it for [Options.KeepChanges]. The errors are
+// [ErrChangesGone] if it is not usable any more; [ErrOtherDescent] if it is not in the history of
+// this filter, or is a position of the same history before one of the two files went another way,
+// as a backup does that was restored; [ErrNoHashes]; [ErrBusy] in a process that reads the file, if
+// the position is later than the last checkpoint; [ErrNeedsRecovery] if the filter has no writer
+// any more and has not been recovered; errors.ErrUnsupported if the filter was not opened from a
+// path; and those of w. After any error, what was written is cut off, and no Apply takes it.
 //
 // Changes needs memory for at most 130 MiB, and temporary files (in os.TempDir) for more operations.
 func (f *Filter) Changes(ctx context.Context, w io.Writer, since Position) (Position, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
@@ -171,6 +172,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 		err = fault
 	}
 	if err == nil {
+		osfile.ForgetPast(files.Path(), time.Duration(w.Superblock().KeepChanges()))
 		err = osfile.EndRebuild(files.Path()) // the file of a rebuild that was cut off
 	}
 	if err == nil {

@@ -45,7 +45,7 @@ var (
 	// which.
 	ErrNoHashes = recovery.ErrHashes
 	// ErrChangesGone is returned by [Filter.Changes] if the history from the position on is not kept any
-	// more: take a snapshot.
+	// more: take a snapshot. [Options.KeepChanges] says how long it is kept.
 	ErrChangesGone = build.ErrChangesGone
 	// ErrOtherDescent is returned by Changes if the position is not one of the history of the filter:
 	// take a snapshot.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -256,7 +257,12 @@ func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 func copyFilter(tb testing.TB, path string) (copied string) {
 	tb.Helper()
 	copied = filepath.Join(tb.TempDir(), "dead.mmf")
-	for _, suffix := range []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"} {
+	suffixes := []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"}
+	past, _ := filepath.Glob(path + ".past*")
+	for _, name := range past {
+		suffixes = append(suffixes, strings.TrimPrefix(name, path))
+	}
+	for _, suffix := range suffixes {
 		if err := copyOver(copied+suffix, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			tb.Fatal(err)
 		}

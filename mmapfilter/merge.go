@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 
 	"github.com/zeebo/xxh3"
@@ -274,7 +275,12 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	if opts.Capacity == 0 {
 		sizeByItems(&c, func(items uint64) uint64 { return max(sb.Capacity(), items) })
 	}
-	c.First, c.Continues, c.LastTime = *sb, sb, sb.LastTime()
+	lost = LostError{max(lost.Operations, left.Lost), lost.Log || left.LogLost}
+	continued := *sb
+	if lost != (LostError{}) { // replicas may have what is lost
+		continued.SetDescent(rand.Uint64())
+	}
+	c.First, c.Continues, c.LastTime = *sb, &continued, sb.LastTime()
 	c.Check = func() error {
 		if again, err := osfile.Salvage(path); err != nil {
 			return err
@@ -286,7 +292,6 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	if _, err = build.FromKept(ctx, path, c, []recovery.Kept{left.Kept}); err != nil {
 		return false, err
 	}
-	lost = LostError{max(lost.Operations, left.Lost), lost.Log || left.LogLost}
 	if lost != (LostError{}) {
 		return true, &lost
 	}

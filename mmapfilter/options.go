@@ -85,6 +85,11 @@ type Options struct {
 	// wait (see [Filter.Delete]) is rebuilt at the same size. If the filter cannot grow,
 	// [Stats.GrowthErr] says why.
 	AutoGrow bool
+	// KeepChanges, which implies KeepHashes, is how long [Filter.Changes] can begin at a position
+	// after a rebuild of the filter: so long, NAME.past and older files beside it keep the history
+	// of before. They are as large as NAME.hashes was. With 0, the positions of before a rebuild
+	// are gone after it.
+	KeepChanges time.Duration
 
 	// Overwrite lets Create, Build and Merge destroy files that the new filter does not replace: a
 	// file at its path that is no filter (not in Create), and files with the names of its log and
@@ -154,6 +159,9 @@ func (o *Options) validate() error {
 	if o.Mode != 0 && o.Mode&0o600 != 0o600 {
 		return optionError("Mode", "%#o does not let the owner read and write", uint32(o.Mode))
 	}
+	if o.KeepChanges < 0 {
+		return optionError("KeepChanges", "%v is negative", o.KeepChanges)
+	}
 	if err := validateLog(o.LogBytes); err != nil {
 		return err
 	}
@@ -180,7 +188,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	d.KeepHashes = d.KeepHashes || d.AutoGrow
+	d.KeepHashes = d.KeepHashes || d.AutoGrow || d.KeepChanges > 0
 	if d.FalsePositiveRate == 0 {
 		d.FalsePositiveRate = defaultRate
 	}
@@ -200,10 +208,12 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// keepAs has the new filter keep its hashes, and grow, if the filter that it replaces does.
+// keepAs has the new filter keep its hashes and its changes, and grow, if the filter that it
+// replaces does.
 func (o *Options) keepAs(replaced *layout.Superblock) {
 	o.KeepHashes = o.KeepHashes || replaced.KeepsHashes()
 	o.AutoGrow = o.AutoGrow || replaced.Grows()
+	o.KeepChanges = max(o.KeepChanges, time.Duration(replaced.KeepChanges()))
 }
 
 // wish returns the part of the options that the size depends on. o has its defaults filled in.

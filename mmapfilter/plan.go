@@ -95,6 +95,7 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	sb.SetNormalisation(o.Normalisation)
 	if o.KeepHashes {
 		sb.SetKeepsHashes(o.AutoGrow)
+		sb.SetKeepChanges(uint64(o.KeepChanges))
 	}
 	sb.SetShard(o.shard)
 	sb.SetShardIdentity(o.identity)

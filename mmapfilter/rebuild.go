@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/rebuild"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // RebuildOptions describe the file that [Filter.Rebuild] makes. A nil *RebuildOptions and the zero
@@ -129,6 +131,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		f.growth.auto.Unlock()
 		f.growth.auto.tryAgain()
 		o.release()
+		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
 		// The sequence comes into the file, for snapshots of other processes.
 		err = errors.Join(err, s.file.work.Writer.Checkpoint())
 	case s.file != nil:
@@ -149,7 +152,7 @@ func sizeByItems(c *build.Config, capacity func(items uint64) uint64) {
 func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Options, error) {
 	n := Options{
 		Capacity: opts.Capacity, FalsePositiveRate: opts.FalsePositiveRate, Layout: opts.Layout,
-		Seed: sb.Seed(), Normalisation: sb.Normalisation(), KeepHashes: sb.KeepsHashes(), AutoGrow: sb.Grows(),
+		Seed: sb.Seed(), Normalisation: sb.Normalisation(), KeepHashes: sb.KeepsHashes(), AutoGrow: sb.Grows(), KeepChanges: time.Duration(sb.KeepChanges()),
 		MemoryBudget: opts.MemoryBudget, Workers: opts.Workers, Progress: opts.Progress,
 		shard: sb.Shard(), identity: sb.ShardIdentity(),
 	}

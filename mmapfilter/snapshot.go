@@ -117,7 +117,7 @@ func checkTarget(filter, path string) error {
 	if !ok || !sameFile(filepath.Dir(own), filepath.Clean(dir)) {
 		return nil
 	}
-	for _, its := range []string{".stash", ".hashes", ".tmp-"} {
+	for _, its := range []string{".stash", ".hashes", ".past", ".tmp-"} {
 		if strings.HasPrefix(suffix, its) {
 			return &ForeignError{Path: path, Is: "whose name belongs to the filter that is copied"}
 		}
@@ -161,7 +161,7 @@ func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept reco
 	if err != nil {
 		return err
 	}
-	o.KeepHashes, o.AutoGrow, o.Mode = false, false, head.Info.Mode().Perm()
+	o.KeepHashes, o.AutoGrow, o.KeepChanges, o.Mode = false, false, 0, head.Info.Mode().Perm()
 	c := o.building()
 	plan := c.Plan
 	c.Capacity, c.Replica = 0, sb

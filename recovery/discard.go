@@ -21,6 +21,8 @@ import (
 // If a line breaks a rule of the format, it returns [layout.ErrCorrupt] and leaves the file
 // as it is.
 //
+// The history of a filter that has one goes on with another descent.
+//
 // After a crash, DiscardLog can be repeated.
 func DiscardLog(vol Volume) (*Recovery, error) {
 	w := &Writer{vol: vol, filter: vol.Filter()}
@@ -61,6 +63,9 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	next := w.next(layout.Clean)
 	// With a new UUID, a log that turns up later belongs to another file.
 	next.SetUUID(wal.NextUUID(w.sb.UUID(), w.vol.Random()))
+	if w.sb.Descent() != 0 { // at this position others may have other keys
+		next.SetDescent(w.vol.Random())
+	}
 	found := Recovery{
 		Recovered: true, Discarded: true, UserSeq: w.userSeq, Operations: w.operation,
 		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.length,

@@ -147,7 +147,7 @@
 //	    operation and each sync waits. If an operation was cut off in the old file, by a
 //	    fault, nothing is replaced. The new file and its log become durable. Then its log is
 //	    renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to
-//	    NAME; then the log to NAME.stash and the hashes to NAME.hashes; then the directory
+//	    NAME; then the log to NAME.stash and the hashes to NAME.hashes (K8); then the directory
 //	    is synced, and the new file alone takes operations and syncs. Before the third of
 //	    these renames the old file is under NAME, with its log and its hashes. After it, the
 //	    new file is under NAME, and its log and hashes are found by either name. Both files
@@ -169,6 +169,14 @@
 //	    does). If the sync of the directory fails, readers are told nevertheless; if the
 //	    power fails then, the old file may be back and say "maybe" until it is built again.
 //	    (Draft.supersedeOld)
+//	K8  If changes are kept (superblock, 520), a file of hashes that is about to lose the name
+//	    NAME.hashes gets the name NAME.past first. A file that has this name already gets
+//	    another one before that: NAME.past, a dot, and the 16 digits of its identity. So each
+//	    file of hashes leads to the one before it, by the identity in its header, until the
+//	    writer removes that: when nobody has written to it for the time for which changes are
+//	    kept. Of such a file count the operations up to the position of the base of the next
+//	    one, whichever of its last pages has them. (Package osfile: replaceHashes,
+//	    OpenHistory, ForgetPast)
 //
 // # States
 //

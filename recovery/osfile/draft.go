@@ -279,14 +279,16 @@ func (d *Draft) freeHashes(next string) error {
 	if filter, head, err := OpenFile(d.path); err == nil {
 		filter.Close()
 		if _, _, err := recovery.EndOfHashes(hashFile{f}, head.Superblock); err == nil && head.Superblock.KeepsHashes() {
-			return rename(next, d.path+recovery.CurrentHashes.String())
+			return replaceHashes(d.path, head.Superblock.KeepChanges() > 0)
 		}
 	}
 	return removeIfThere(next)
 }
 
-// keepHashes replaces the hashes of the old filter, or removes them.
+// keepHashes replaces the hashes of the old filter, or removes them. What this filter had before
+// belongs to no other one.
 func (d *Draft) keepHashes() error {
+	ForgetPast(d.path, 0)
 	switch {
 	case d.hashes != nil:
 		return rename(d.path+recovery.NextHashes.String(), d.path+recovery.CurrentHashes.String())
@@ -377,6 +379,7 @@ func (d *Draft) leave() error {
 	for _, suffix := range left {
 		errs = append(errs, removeIfThere(d.from+suffix))
 	}
+	ForgetPast(d.from, 0)
 	if dir := filepath.Dir(d.from); dir != filepath.Dir(d.path) {
 		errs = append(errs, SyncDir(dir))
 	}

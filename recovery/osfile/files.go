@@ -327,7 +327,11 @@ func (v *Files) OpenHashes(name recovery.HashesName) (recovery.HashFile, error) 
 
 // KeepHashes renames NextHashes to CurrentHashes and syncs the directory.
 func (v *Files) KeepHashes() error {
-	if err := rename(v.hashesPath(recovery.NextHashes), v.hashesPath(recovery.CurrentHashes)); err != nil {
+	h, err := readHead(v.filter.file)
+	if err != nil {
+		return err
+	}
+	if err := replaceHashes(v.path, h.Superblock.KeepChanges() > 0); err != nil {
 		return err
 	}
 	return v.syncDir()
@@ -341,6 +345,10 @@ func (v *Files) RemoveHashes(name recovery.HashesName) error {
 // TakePlace renames the files of v. Another volume must be one of Files, in the same directory.
 func (v *Files) TakePlace(old recovery.Volume) (placed bool, err error) {
 	to := old.(*Files).path
+	h, err := readHead(v.filter.file)
+	if err != nil {
+		return false, err
+	}
 	names := [][2]string{
 		{v.logPath(recovery.CurrentLog), to + recovery.NextLog.String()},
 		{v.hashesPath(recovery.CurrentHashes), to + recovery.NextHashes.String()},
@@ -363,7 +371,7 @@ func (v *Files) TakePlace(old recovery.Volume) (placed bool, err error) {
 	}
 	v.path = to
 	err = rename(v.logPath(recovery.NextLog), v.logPath(recovery.CurrentLog))
-	if e := rename(v.hashesPath(recovery.NextHashes), v.hashesPath(recovery.CurrentHashes)); !errors.Is(e, fs.ErrNotExist) {
+	if e := replaceHashes(to, h.Superblock.KeepChanges() > 0); !errors.Is(e, fs.ErrNotExist) {
 		err = errors.Join(err, e) // if they are not there, neither filter keeps any
 	}
 	return true, errors.Join(err, v.syncDir())

@@ -66,6 +66,9 @@ func foreign(path string, old *os.File) error {
 			return err
 		}
 	}
+	if err := foreignPast(path, alone); err != nil {
+		return err
+	}
 	for _, name := range []recovery.HashesName{recovery.NextHashes, recovery.CurrentHashes} {
 		if err := foreignHashes(path, name, sb, alone); err != nil {
 			return err

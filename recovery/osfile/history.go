@@ -2,6 +2,8 @@ package osfile
 
 import (
 	"errors"
+	"io/fs"
+	"slices"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
@@ -15,7 +17,7 @@ type HistoryFile struct {
 	Header hashes.Header
 	To     layout.Position
 	Pages  uint64     // no page of the tail has this number or a higher one
-	last   []lastPage // one of these may follow the others
+	last   []lastPage // those of these that follow the others begin with the same operations
 }
 
 // A lastPage is a page after the header.
@@ -23,6 +25,10 @@ type lastPage struct {
 	number uint64
 	page   *hashes.Page
 }
+
+// mostParts is how many files of a history are opened: many more than rebuilds of any use, and
+// fewer than a process may have open.
+const mostParts = 256
 
 // OpenHistory opens the files of the history of the filter at path, from the one that has a position to
 // the one that the superblock names, as far as they are there, the oldest first. If the position is
@@ -45,7 +51,53 @@ func OpenHistory(path string, sb *layout.Superblock, since uint64) (files []Hist
 	if kept.Last != nil {
 		files[0].last = []lastPage{{kept.LastNumber, kept.Last}}
 	}
+	for files[0].Header.At.Number > since && len(files) < mostParts {
+		past, err := openPart(path, &files[0])
+		if errors.Is(err, fs.ErrNotExist) {
+			return files, nil
+		}
+		if err != nil {
+			return files, recovery.NoHashes(err)
+		}
+		files = slices.Insert(files, 0, past)
+	}
 	return files, nil
+}
+
+// openPart opens the file that next has replaced. If it is not there, or is damaged at its
+// beginning, the error is fs.ErrNotExist.
+func openPart(path string, next *HistoryFile) (h HistoryFile, err error) {
+	if path, err = realPath(path); err != nil {
+		return h, err
+	}
+	if next.Header.Before == (layout.Hashes{}) {
+		return h, fs.ErrNotExist
+	}
+	h = HistoryFile{To: next.Header.At}
+	if h.File, err = openPast(path, next.Header.Before.Identity); err != nil {
+		return h, err
+	}
+	// Checkpoints after the last operation that next has in its base may have written to the first pages
+	// again. So what counts is not what next says of them, but that the operations lead to its position.
+	h.Header, err = recovery.ReadHashesHeader(h.File, next.Header.Before.Identity)
+	if err == nil {
+		h.Pages, err = h.File.Pages()
+	}
+	for number := uint64(1); number < hashes.FirstBase && err == nil; number++ {
+		p := new(hashes.Page)
+		err = h.File.ReadPage(number, p)
+		h.last = append(h.last, lastPage{number, p})
+	}
+	if err == nil && h.Header.At.Number > h.To.Number {
+		err = hashes.Corrupt(0, "it begins after operation %d of the history, where the next file does", h.To.Number)
+	}
+	if err != nil {
+		err = errors.Join(err, h.File.Close())
+		if errors.Is(err, layout.ErrCorrupt) {
+			err = fs.ErrNotExist
+		}
+	}
+	return h, err
 }
 
 // CloseHistory closes the files.
@@ -126,15 +178,29 @@ func (w *Walk) Next(each func(e hashes.Entry, after layout.Position)) (more bool
 			return true, nil
 		}
 	}
-	for _, last := range h.last {
-		if w.place.Number = last.number; w.from.Number < h.To.Number && w.read(last.page, each) == nil {
-			err = nil
-		}
+	if last := w.last(); last != nil {
+		err = w.read(last, each)
 	}
 	if err == nil && w.from != h.To {
 		err = hashes.Corrupt(w.place.Number, "its tail ends after operation %d of the history, not %d, or is of another history", w.from.Number, h.To.Number)
 	}
 	return false, err
+}
+
+// last returns the last page of the tail, after the others: the longest that follows them. It
+// returns nil if none is needed or none is there.
+func (w *Walk) last() (last *hashes.Page) {
+	if w.from.Number == w.file.To.Number {
+		return nil
+	}
+	before, end := w.place, uint64(0)
+	for _, l := range w.file.last {
+		place := hashes.Place{Identity: before.Identity, Number: l.number, Before: before.Before}
+		if _, to, err := hashes.ReadTail(l.page, place, w.from, func(hashes.Entry) {}); err == nil && to.Number > end {
+			last, end, w.place = l.page, to.Number, place
+		}
+	}
+	return last
 }
 
 // read reads the next page.

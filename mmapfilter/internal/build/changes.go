@@ -101,7 +101,11 @@ func (c *Changes) put(e hashes.Entry) {
 // first file has this position, or its end is before it. If a file is damaged, the error matches
 // recovery.ErrHashes.
 func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err error) {
-	defer func() { err = hashesError(err) }()
+	defer func() {
+		if !errors.Is(err, ErrChangesGone) {
+			err = hashesError(err)
+		}
+	}()
 	first := &files[0]
 	if first.Header.At.Number > c.since.Number {
 		return ErrChangesGone
@@ -111,11 +115,11 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 		page := files[i].FirstPage()
 		if i == 0 {
 			if page, err = first.PageOf(c.since.Number); err != nil {
-				return err
+				return gone(err, files)
 			}
 		}
 		if err := walk(ctx, &files[i], page, c.Add); err != nil {
-			return err
+			return gone(err, files[i:])
 		}
 	}
 	if c.forked {
@@ -127,13 +131,21 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 			until.To = c.since
 		}
 		if err := walk(ctx, &until, first.FirstPage(), c.addBefore); err != nil {
-			return err
+			return gone(err, files)
 		}
 	}
 	if c.failed == nil {
 		c.failed = c.into.flush()
 	}
 	return c.failed
+}
+
+// gone returns an error of a file of the history. What is damaged is gone, but for the last file.
+func gone(err error, files []osfile.HistoryFile) error {
+	if errors.Is(err, layout.ErrCorrupt) && len(files) > 1 {
+		return fmt.Errorf("%w: %w", ErrChangesGone, err)
+	}
+	return err
 }
 
 // walk calls each for the operations of a file from a page on.

@@ -1,6 +1,10 @@
 package writer
 
-import "time"
+import (
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
 
 // A due says what is to be done beside operations, besides a commit after the interval, which is
 // always due.
@@ -68,6 +72,7 @@ func (k *Work) checkpoint() {
 	for room := k.nextRoom(); room > 0; room = k.nextRoom() {
 		err := k.Catch(func() error { return k.Writer.CheckpointFor(room) })
 		if err == nil {
+			osfile.ForgetPast(k.Files.Path(), time.Duration(k.Writer.Superblock().KeepChanges()))
 			continue
 		}
 		k.report(err)
