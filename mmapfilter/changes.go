@@ -191,7 +191,7 @@ func (s *changeSet) begin(sb *layout.Superblock, to layout.Position, since Posit
 		return err
 	}
 	if since.Descent != sb.Descent() || since.Number > to.Number {
-		return fmt.Errorf("%w: it is at %v", ErrOtherDescent, positionOf(sb.Descent(), to))
+		return fmt.Errorf("the filter is at %v: %w", positionOf(sb.Descent(), to), ErrOtherDescent)
 	}
 	s.descent, s.to = sb.Descent(), to
 	scratch := build.Beside(filepath.Join(os.TempDir(), "mmapfilter-changes"))

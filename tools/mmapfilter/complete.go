@@ -44,7 +44,7 @@ func addCompletion(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		complete := cobra.NoFileCompletions
 		switch value, _ := pflag.UnquoteUsage(f); value {
-		case "COPY", "FILE", "FILTER", "OUT", "PLAN", "NAME.set":
+		case "CHANGES", "COPY", "FILE", "FILTER", "OUT", "PLAN", "REPLICA", "NAME.set":
 			return
 		case "DIR":
 			complete = completeDirs

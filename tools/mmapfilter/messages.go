@@ -160,6 +160,10 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 			text += "; run it again, or give --follow, which goes on in the new file"
 		}
 		return text
+	case errors.Is(err, mmapfilter.ErrChangesGone):
+		return path + ": its changes from this position on are not kept any more; take a snapshot"
+	case errors.Is(err, mmapfilter.ErrOtherDescent):
+		return path + ": the position is not one of its history; take a snapshot"
 	case errors.Is(err, mmapfilter.ErrBusy):
 		return path + ": a writer has it open; try again when the writer has finished"
 	case errors.Is(err, mmapfilter.ErrFailed) && errors.Is(err, syscall.ENOSPC):

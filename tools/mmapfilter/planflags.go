@@ -98,6 +98,8 @@ func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options, without string)
 func addKeepFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.BoolVar(&opts.KeepHashes, "keep-hashes", false,
 		"keep the hash of each key in FILTER.hashes: 8 to 9 bytes for each add or del. grow, merge, expire and repair need them")
+	flags.DurationVar(&opts.KeepChanges, "keep-changes", 0,
+		"keep hashes, and after a rebuild those of before for `TIME`, such as 48h, so that the command changes can begin there")
 }
 
 // addWorkFlags adds the flags for the memory and the workers of a build.
@@ -138,6 +140,7 @@ func layoutWords() []string {
 // optionFlags maps fields of the library's options to the flags that set them.
 var optionFlags = map[string]string{
 	"Capacity":          "-n",
+	"KeepChanges":       "--keep-changes",
 	"FalsePositiveRate": "-p",
 	"Layout":            "--layout",
 	"FingerprintBits":   "--fingerprint-bits",

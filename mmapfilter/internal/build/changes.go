@@ -14,8 +14,8 @@ import (
 
 // Errors of Changes.
 var (
-	ErrChangesGone  = errors.New("the history from this position on is not kept any more")
-	ErrOtherDescent = errors.New("the position is not one of the history of this filter")
+	ErrChangesGone  = errors.New("the history from this position on is not kept any more: take a snapshot")
+	ErrOtherDescent = errors.New("the position is not one of the history of this filter: take a snapshot")
 )
 
 // A Changes finds how the multiset that a history means has changed from one position to another (K7).
@@ -123,7 +123,7 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 		}
 	}
 	if c.forked {
-		return fmt.Errorf("%w: the filter has gone another way before operation %d", ErrOtherDescent, c.since.Number)
+		return fmt.Errorf("the filter has gone another way before operation %d: %w", c.since.Number, ErrOtherDescent)
 	}
 	if c.doubts && first.Header.At.Number < c.since.Number {
 		until := *first

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+	"github.com/spf13/cobra"
+)
+
+const changesHelp = `Write how the keys of FILTER, which keeps their hashes, have changed since
+POSITION: "mmapfilter apply" does the same to a copy from "mmapfilter snapshot"
+that is at this position. They go to CHANGES, or to standard output. They reach
+up to the last checkpoint of FILTER; programs may use it meanwhile.
+
+With --for, the changes are for the copy REPLICA and others of its size, and
+take a half or a third of the bytes; without --since, they begin where it is.
+
+A position stays usable until FILTER is rebuilt, as when it grows, and after
+that for the time that was given to "mmapfilter create --keep-changes". If it is
+not usable any more, take a snapshot.`
+
+// changesBegin is how a file of changes begins.
+const changesBegin = "MMAPFCHG"
+
+type changesCommand struct {
+	since           mmapfilter.Position
+	replica, output string
+	quiet           quiet
+}
+
+func newChangesCommand() *cobra.Command {
+	c := new(changesCommand)
+	cmd := &cobra.Command{Use: "changes FILTER --since POSITION", Short: "write how the keys of a filter have changed", Long: changesHelp, Args: needFile,
+		Example: "mmapfilter changes users.mmf --for copy.mmf -o today.changes", RunE: c.run}
+	flags := cmd.Flags()
+	flags.Func("since", "`POSITION` that snapshot, changes or apply has printed", func(text string) error {
+		if c.since.UnmarshalText([]byte(text)) != nil {
+			return demand("must be a position, as snapshot prints it")
+		}
+		return nil
+	})
+	flags.StringVar(&c.replica, "for", "", "copy `REPLICA` that is to apply the changes")
+	flags.StringVarP(&c.output, "output", "o", "", "write the changes to `CHANGES`")
+	c.quiet.addTo(flags)
+	return cmd
+}
+
+func (c *changesCommand) run(cmd *cobra.Command, args []string) error {
+	var classes mmapfilter.Classes
+	if c.replica != "" {
+		replica, err := mmapfilter.OpenReadOnly(c.replica, nil)
+		if err != nil {
+			return &aboutError{c.replica, err}
+		}
+		classes = replica.Classes()
+		if !cmd.Flags().Changed("since") {
+			c.since = replica.Position()
+		}
+		if err := replica.Close(); err != nil {
+			return &aboutError{c.replica, err}
+		}
+	} else if !cmd.Flags().Changed("since") {
+		return errors.New("changes needs --since POSITION or --for REPLICA")
+	}
+	filter, err := mmapfilter.OpenReadOnly(args[0], nil)
+	if err != nil {
+		return &aboutError{args[0], err}
+	}
+	defer filter.Close()
+	if c.output == "" {
+		_, err := filter.ChangesFor(cmd.Context(), cmd.OutOrStdout(), c.since, classes)
+		return ofFilter(args[0], err)
+	}
+	out, err := osfile.NewOutput(c.output, changesBegin)
+	if err != nil {
+		return unchanged(c.output, err)
+	}
+	at, err := filter.ChangesFor(cmd.Context(), out, c.since, classes)
+	if err != nil {
+		return unchanged(c.output, errors.Join(ofFilter(args[0], err), out.Discard()))
+	}
+	if err := out.Publish(); err != nil {
+		return unchanged(c.output, err)
+	}
+	_, err = fmt.Fprintln(c.quiet.out(cmd), "position", at)
+	return err
+}
+
+// ofFilter says that an error is about a filter.
+func ofFilter(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &aboutError{path, err}
+}
