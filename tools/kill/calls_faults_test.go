@@ -298,7 +298,7 @@ func (p *parent) reset(m template) {
 // TestKillAtCalls kills a process at every writing call, in each part, and then at random times after
 // such calls; it also kills the recovery.
 func TestKillAtCalls(t *testing.T) {
-	cycles := 200
+	cycles := 100 // or as many as there are calls
 	if testing.Short() {
 		cycles = 10
 	}
