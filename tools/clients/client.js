@@ -33,7 +33,7 @@ const calls = (cf, bf) => ({
   'CF.COUNT': (key, item) => cf.count(key, item),
   'CF.DEL': (key, item) => cf.del(key, item),
   'CF.INFO': (key) => cf.info(key),
-  'CF.SCANDUMP': (key, at) => cf.scanDump(key, Number(at)),
+  'CF.SCANDUMP': (key, at) => cf.scanDump(key, Number(at)).then(parts),
   'CF.LOADCHUNK': (key, at, chunk) => cf.loadChunk(key, Number(at), bytes(chunk)),
   'BF.RESERVE': (key, rate, capacity, ...words) => bf.reserve(key, Number(rate), Number(capacity), options(words)),
   'BF.ADD': (key, item) => bf.add(key, item),
@@ -43,9 +43,11 @@ const calls = (cf, bf) => ({
   'BF.MEXISTS': (key, ...all) => bf.mExists(key, all),
   'BF.CARD': (key) => bf.card(key),
   'BF.INFO': (key) => bf.info(key),
-  'BF.SCANDUMP': (key, at) => bf.scanDump(key, Number(at)),
+  'BF.SCANDUMP': (key, at) => bf.scanDump(key, Number(at)).then(parts),
   'BF.LOADCHUNK': (key, at, chunk) => bf.loadChunk(key, Number(at), bytes(chunk)),
 });
+
+const parts = ({ iterator, chunk }) => [iterator, chunk];
 
 const bytes = (text) => Buffer.from(text, 'latin1');
 

@@ -97,8 +97,13 @@ def send(commands):
         return [e] * len(commands)
 
 
+def plain_value(value):
+    """Returns what JSON has for bytes, which only dumps are, or an error."""
+    return value.decode("latin-1") if isinstance(value, bytes) else {"error": str(value)}
+
+
 for line in sys.stdin:
     request = json.loads(line)
     commands = request["commands"]
     values = [call(*words) for words in commands] if request["call"] else send(commands)
-    print(json.dumps(values, default=lambda e: {"error": str(e)}), flush=True)
+    print(json.dumps(values, default=plain_value), flush=True)

@@ -73,6 +73,49 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// TestDumps copies filters with SCANDUMP and LOADCHUNK, as clients do who go by their documentation: a
+// chunk is loaded at the position that came with it, and the position 0 is the end.
+func TestDumps(t *testing.T) {
+	for _, k := range kinds {
+		for _, version := range k.versions {
+			t.Run(fmt.Sprintf("%s/RESP%d", k.name, version), func(t *testing.T) {
+				missing(t, k.needs)
+				c := k.connect(t, serve(t), version)
+				defer c.close()
+				for _, kind := range []string{"CF", "BF"} {
+					items := []string{"\x00\r\n\xff"}
+					for i := range 3000 {
+						items = append(items, fmt.Sprint(i))
+					}
+					c.send([][]string{append([]string{kind + ".INSERT", kind, "ITEMS"}, items...)})
+					copied := copyFilter(t, c, kind)
+					found, _ := c.send([][]string{append([]string{kind + ".MEXISTS", kind + "copy"}, items...)})[0].([]any)
+					lost := slices.ContainsFunc(found, func(v any) bool { return v != true && v != int64(1) })
+					if len(found) != len(items) || lost || copied < 2 {
+						t.Errorf("%s: %d of %d items, %d chunks; some are missing: %v", kind, len(found), len(items), copied, lost)
+					}
+				}
+			})
+		}
+	}
+}
+
+// copyFilter copies a key by its dump, and returns how many chunks that has.
+func copyFilter(t *testing.T, c client, kind string) (chunks int) {
+	t.Helper()
+	for at := int64(0); ; chunks++ {
+		part, _ := c.call([]string{kind + ".SCANDUMP", kind, fmt.Sprint(at)}).([]any)
+		if len(part) != 2 {
+			t.Fatalf("%s.SCANDUMP: %v", kind, part)
+		}
+		if at, _ = part[0].(int64); at == 0 {
+			return chunks
+		}
+		chunk, _ := part[1].(string)
+		wantOK(t, c.call([]string{kind + ".LOADCHUNK", kind + "copy", fmt.Sprint(at), chunk}))
+	}
+}
+
 func entries(t *testing.T, path string) []transcript.Entry {
 	t.Helper()
 	all, err := transcript.Read(path)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -63,8 +64,20 @@ func (g goRedis) call(words []string) any {
 		cmd = redis.NewCFInfoCmd(ctx, args...)
 	case "BF.INFO":
 		cmd = redis.NewBFInfoCmd(ctx, args...)
+	case "CF.SCANDUMP":
+		cmd = g.c.CFScanDump(ctx, words[1], position(words[2]))
+	case "BF.SCANDUMP":
+		cmd = g.c.BFScanDump(ctx, words[1], position(words[2]))
+	case "CF.LOADCHUNK", "BF.LOADCHUNK":
+		cmd = redis.NewStatusCmd(ctx, args...)
 	default:
 		cmd = redis.NewBoolCmd(ctx, args...)
+	}
+	if dump, sent := cmd.(*redis.ScanDumpCmd); sent {
+		if err := dump.Err(); err != nil && err != redis.Nil { // as at the end of CF.SCANDUMP
+			return err
+		}
+		return []any{dump.Val().Iter, dump.Val().Data}
 	}
 	if err := g.c.Process(ctx, cmd); err != nil {
 		return err
@@ -89,6 +102,11 @@ func (g goRedis) call(words []string) any {
 			"Number of items inserted": i.ItemsInserted, "Expansion rate": i.ExpansionRate}
 	}
 	return cmd.(*redis.BoolCmd).Val()
+}
+
+func position(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
 }
 
 type rueidisClient struct{ c rueidis.Client }
@@ -123,8 +141,10 @@ func (r rueidisClient) send(commands [][]string) []any {
 func (r rueidisClient) call(words []string) any {
 	result := r.c.Do(context.Background(), r.c.B().Arbitrary(words...).Build())
 	switch words[0] {
-	case "CF.RESERVE", "BF.RESERVE":
+	case "CF.RESERVE", "BF.RESERVE", "CF.LOADCHUNK", "BF.LOADCHUNK":
 		return plain(result.ToString())
+	case "CF.SCANDUMP", "BF.SCANDUMP":
+		return plain(result.ToAny())
 	case "CF.INSERT", "CF.MEXISTS", "BF.MADD", "BF.INSERT", "BF.MEXISTS":
 		return plain(result.AsBoolSlice())
 	case "CF.INSERTNX":

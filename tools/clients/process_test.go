@@ -64,12 +64,13 @@ func (p *process) call(words []string) any        { return p.ask(true, [][]strin
 
 func (p *process) ask(call bool, commands [][]string) []any {
 	p.t.Helper()
-	for _, words := range commands {
-		for i, w := range words {
-			words[i] = characters(w)
+	asked := make([][]string, len(commands))
+	for i, words := range commands {
+		for _, w := range words {
+			asked[i] = append(asked[i], characters(w))
 		}
 	}
-	request, err := json.Marshal(map[string]any{"call": call, "commands": commands})
+	request, err := json.Marshal(map[string]any{"call": call, "commands": asked})
 	if err == nil {
 		_, err = p.in.Write(append(request, '\n'))
 	}
