@@ -87,6 +87,9 @@ func (c *client) do(args [][]byte) {
 	c.cmd = lookUp(args[0])
 	var err error
 	switch {
+	case same(args[0], "POST") || same(args[0], "Host:"): // a browser that a hostile page sends here
+		c.quits = true
+		return
 	case c.cmd == nil:
 		err = refusal("ERR unknown command '" + clip(args[0]) + "'")
 	case !c.cmd.takes(len(args)):

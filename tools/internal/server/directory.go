@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,17 +84,13 @@ func (d *directory) readNames() error {
 		}
 	}
 	for _, e := range entries {
-		file, what, ok := strings.Cut(e.Name(), suffix+".")
-		name, known := keyName(file + suffix)
-		if !ok || !known {
-			continue
-		}
-		k := d.find(name)
+		name, what := fileBeside(e.Name())
+		found, known := d.keys.Load(name)
 		switch {
-		case strings.HasPrefix(what, "load"), strings.HasPrefix(what, "dump-"), what == "expire.new", k == nil && (what == "expire" || what == "hashes" || what == "stash"):
+		case what == "load", what == "load.hashes", what == "dump", what == "expire.new", !known && (what == "expire" || what == "hashes" || what == "stash"):
 			err = os.Remove(filepath.Join(d.path, e.Name()))
-		case k != nil && what == "expire":
-			err = k.readDeadline()
+		case known && what == "expire":
+			err = found.(*key).readDeadline()
 		}
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package server
 import (
 	"math"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -148,6 +149,14 @@ func (d *directory) matching(pattern, wanted string) (found []string) {
 		found = append(found, k.name)
 	}
 	return found
+}
+
+// glob reports whether a name matches a pattern of Redis. That is one of package path, but for the slash,
+// which is a byte like any other. One that is broken matches nothing.
+func glob(pattern, name string) bool {
+	noSlash := strings.NewReplacer("/", "\x00")
+	matches, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))
+	return matches && err == nil
 }
 
 func keys(c *client, args [][]byte) error { return c.bulks(c.d.matching(string(args[1]), "")) }

@@ -57,3 +57,18 @@ func keyName(file string) (key string, ok bool) {
 	again, err := fileName(b.String())
 	return b.String(), err == nil && again == file
 }
+
+// fileBeside returns the key that a file is beside of, and what the file is. It returns "" for the file of a
+// key itself, whose name may look alike, and for others.
+func fileBeside(file string) (key, what string) {
+	i := strings.LastIndex(file, suffix+".")
+	if i < 0 {
+		return "", ""
+	}
+	key, ok := keyName(file[:i] + suffix)
+	if _, is := keyName(file); is || !ok {
+		return "", ""
+	}
+	what, _, _ = strings.Cut(file[i+len(suffix)+1:], "-") // a number follows that of a dump
+	return key, what
+}

@@ -2,11 +2,14 @@ package server
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +23,15 @@ func (p *peer) want(line, reply string) {
 	p.t.Helper()
 	if got := p.do(line); got != reply {
 		p.t.Errorf("%s: %s, want %s", line, got, reply)
+	}
+}
+
+// wantDeadline checks that a key has the deadline of EXPIRE 1000, or nearly so if the test is slow.
+func (p *peer) wantDeadline(name string) {
+	p.t.Helper()
+	reply := p.do("TTL " + name)
+	if left, err := strconv.Atoi(reply[1:]); err != nil || left > 1000 || left < 100 {
+		p.t.Errorf("TTL %s: %s", name, reply)
 	}
 }
 
@@ -120,13 +132,15 @@ func TestRestart(t *testing.T) {
 		t.Error(err)
 	}
 	files(t, dir, "b%20%2f%25.mmf", "b%20%2f%25.mmf.hashes", "c.mmf", "c.mmf.expire", "c.mmf.hashes") // no log
-	if err := os.WriteFile(filepath.Join(dir, "gone.mmf.expire"), []byte("1\n"), 0o644); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"gone.mmf.expire", "gone.mmf.hashes", "gone.mmf.load", "c.mmf.load.hashes", "c.mmf.dump-123", "c.mmf.expire.new"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("1\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	_, addr = start(t, Config{Dir: dir})
 	p = dial(t, addr)
 	p.want("DBSIZE", ":2")
-	p.want("TTL c", ":1000")
+	p.wantDeadline("c")
 	p.want("CF.EXISTS c x", ":1")
 	p.want(`BF.EXISTS "b /%" x`, ":1")
 	p.want("TYPE c", "+MBbloomCF")
@@ -135,6 +149,106 @@ func TestRestart(t *testing.T) {
 	}
 	p.want(`DEL c "b /%"`, ":2")
 	files(t, dir)
+}
+
+// TestExpiryOverRestart has a key whose time is over when the server starts again.
+func TestExpiryOverRestart(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.ADD k x", ":1")
+	p.want("EXPIRE k 1000", ":1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "k.mmf.expire"), []byte("1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, addr = start(t, Config{Dir: dir})
+	dial(t, addr).want("EXISTS k", ":0")
+	files(t, dir)
+}
+
+// TestConfusingNames has keys whose names are like those of the files beside others.
+func TestConfusingNames(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	names := []string{"a", "a.mmf", "a.mmf.load", "a.mmf.dump-1", "a.mmf.expire", "a.mmf.expire.new", "a.mmf.hashes", "a.mmf.stash", ".new"}
+	for i, name := range names {
+		p.want(fmt.Sprintf("CF.ADD %s item%d", name, i), ":1")
+		p.want("EXPIRE "+name+" 1000", ":1")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, addr = start(t, Config{Dir: dir})
+	p = dial(t, addr)
+	for i, name := range names {
+		p.want(fmt.Sprintf("CF.EXISTS %s item%d", name, i), ":1")
+		p.wantDeadline(name)
+	}
+	p.want("DEL "+strings.Join(names, " "), fmt.Sprintf(":%d", len(names)))
+	files(t, dir)
+}
+
+// TestBrowser has a page send a command in a request: nothing after its first line is done.
+func TestBrowser(t *testing.T) {
+	s, addr := start(t, Config{})
+	for _, first := range []string{"POST / HTTP/1.1", "GET / HTTP/1.1\r\nHost: localhost"} {
+		p := dial(t, addr)
+		p.send(first + "\r\n\r\nCF.ADD k x\r\n")
+		for p.reply()[0] != "(closed)" {
+		}
+	}
+	if s.dir.find("k") != nil {
+		t.Error("the command was done")
+	}
+}
+
+// TestDurable has replies wait for a sync: one for a pipeline. If that fails, nobody gets them.
+func TestDurable(t *testing.T) {
+	s, addr := start(t, Config{Sync: true})
+	p := dial(t, addr)
+	p.want("CF.ADD k x", ":1")
+	const n = 200
+	p.send(strings.Repeat("CF.ADD k y\r\n", n))
+	for range n {
+		if got := p.reply()[0]; got != ":1" {
+			t.Fatal(got)
+		}
+	}
+	k := s.dir.find("k")
+	if stats := k.filter.Stats(); stats.Pending != 0 || stats.Commits > n/2 {
+		t.Errorf("%d commits, %d operations are not committed", stats.Commits, stats.Pending)
+	}
+	p.want("DEL k", ":1")
+	if s.dir.changed {
+		t.Error("the directory was not synced")
+	}
+	var out bytes.Buffer
+	c := &client{s: s, d: s.dir, out: resp.NewWriter(&out), unsynced: []*key{{lost: errors.New("broken disk")}}}
+	c.out.Simple("OK")
+	if err := c.flush(); err == nil || !c.quits || out.String() != "-ERR not durable: broken disk\r\n" {
+		t.Error(err, out.String())
+	}
+}
+
+// TestWaitAOF has WAITAOF make all durable, also what was closed before, or tell that it cannot.
+func TestWaitAOF(t *testing.T) {
+	s, addr := start(t, Config{})
+	p := dial(t, addr)
+	p.want("CF.ADD k x", ":1")
+	p.want("WAITAOF 1 0 0", "*2\n:1\n:0")
+	k := s.dir.find("k")
+	if stats := k.filter.Stats(); stats.Pending != 0 || s.dir.changed {
+		t.Errorf("%d operations are not committed", stats.Pending)
+	}
+	s.dir.sweep(time.Now().Add(time.Hour))
+	k.lost = errors.New("broken disk")
+	p.want("WAITAOF 1 0 0", "-ERR broken disk")
+	p.want("CF.EXISTS k x", ":1") // opens it
+	p.want("WAITAOF 1 0 0", "*2\n:1\n:0")
 }
 
 // files checks which files a directory has.
@@ -390,9 +504,9 @@ func TestGlob(t *testing.T) {
 		want          bool
 	}{
 		{"*", "", true}, {"*", "a", true}, {"", "", true}, {"", "a", false}, {"a*c", "abbc", true}, {"a*c", "abb", false},
-		{"a?c", "abc", true}, {"a?c", "ac", false}, {"**b*", "aab/", true}, {"[a-c]x", "bx", true}, {"[c-a]x", "bx", true},
-		{"[^a-c]x", "bx", false}, {"[^a-c]x", "dx", true}, {`\*`, "*", true}, {`\*`, "a", false}, {`[\]]`, "]", true},
-		{"[a", "a", true}, {"[", "[", false}, {`\`, `\`, true}, {"a*b*c", "a-b-b-c", true}, {"ab*", "a", false},
+		{"a?c", "abc", true}, {"a?c", "ac", false}, {"**b*", "aab/", true}, {"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false},
+		{"[^a-c]x", "dx", true}, {`\*`, "*", true}, {`\*`, "a", false}, {`[\]]`, "]", true}, {"[a", "a", false}, {`\`, `\`, false},
+		{"a*b*c", "a-b-b-c", true}, {"ab*", "a", false}, {"a*c", "a/b/c", true}, {"a?c", "a/c", true}, {"a/*", "a/b", true}, {"a/*", "ab", false},
 	} {
 		if got := glob(c.pattern, c.text); got != c.want {
 			t.Errorf("%s %s: %v", c.pattern, c.text, got)
