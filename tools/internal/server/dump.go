@@ -63,13 +63,22 @@ func (ds *dumps) sweep(idle time.Time) {
 	}
 }
 
-func scanDump(c *client, args [][]byte) error {
-	at, ok := resp.Number(args[2])
+// position reads the position that is the second argument of both commands.
+func (c *client) position(text []byte, least int64) (at int64, err error) {
+	at, ok := resp.Number(text)
 	if !ok && c.kind() == bloom {
-		return refusal("Second argument must be numeric")
+		return 0, refusal("Second argument must be numeric")
 	}
-	if !ok || at < 0 {
-		return errPosition
+	if !ok || at < least {
+		return 0, errPosition
+	}
+	return at, nil
+}
+
+func scanDump(c *client, args [][]byte) error {
+	at, err := c.position(args[2], 0)
+	if err != nil {
+		return err
 	}
 	k, err := c.key(args[1])
 	if err != nil {
@@ -181,12 +190,9 @@ func appendFile(to *os.File, path string) (int64, error) {
 }
 
 func loadChunk(c *client, args [][]byte) error {
-	at, ok := resp.Number(args[2])
-	if !ok && c.kind() == bloom {
-		return refusal("Second argument must be numeric")
-	}
-	if !ok || at < 1 {
-		return errPosition
+	at, err := c.position(args[2], 1)
+	if err != nil {
+		return err
 	}
 	name, part := string(args[1]), args[3]
 	file, err := fileName(name)
