@@ -151,8 +151,8 @@ func (d *directory) matching(pattern, wanted string) (found []string) {
 	return found
 }
 
-// glob reports whether a name matches a pattern of Redis. That is one of package path, but for the slash,
-// which is a byte like any other. One that is broken matches nothing.
+// glob reports whether a name matches a pattern of Redis. That is one of package path, but for the
+// slash, which is a byte like any other. One that is broken matches nothing.
 func glob(pattern, name string) bool {
 	noSlash := strings.NewReplacer("/", "\x00")
 	matches, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))

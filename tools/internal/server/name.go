@@ -58,8 +58,8 @@ func keyName(file string) (key string, ok bool) {
 	return b.String(), err == nil && again == file
 }
 
-// fileBeside returns the key that a file is beside of, and what the file is. It returns "" for the file of a
-// key itself, whose name may look alike, and for others.
+// fileBeside returns the key that a file is beside of, and what the file is. It returns "" for the file
+// of a key itself, whose name may look alike, and for others.
 func fileBeside(file string) (key, what string) {
 	i := strings.LastIndex(file, suffix+".")
 	if i < 0 {
