@@ -168,7 +168,9 @@
 //	   528    8 reserved
 //	   536    8 time of the last commit, in nanoseconds since 1970; 0 unless hashes are kept
 //	   544    8 time before which the last expiry has deleted all items; 0 unless hashes are kept
-//	   552 3540 reserved
+//	   552    8 set of changes that a replica is applying, or 2^64 - 1 if it has had operations of its own;
+//	            otherwise 0
+//	   560 3532 reserved
 //	  4092    4 CRC32C of bytes 0 to 4091
 //
 // A reader takes the intact copy with the highest generation (rules F1 and F2 below), and
@@ -196,7 +198,7 @@
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
 // lookup needs it. A program that does not know it may read the file, and must not write to it.
 //
-// The fields from offset 136 to 199, from 216 to 255, from 512 to 527 and from 536 to 551 are for
+// The fields from offset 136 to 199, from 216 to 255, from 512 to 527 and from 536 to 559 are for
 // writers. A reader that knows that nobody writes to the file while it has it open needs no runtime
 // page either. Any other reader must follow "Reading beside a writer", even if the state is clean
 // or sealed: a writer may come later. A writer makes a superblock with state live durable before it
@@ -440,11 +442,11 @@
 //	F3   The version is 1, and no unknown incompat flag is set. A greater version or such a flag is no
 //	     damage: the file needs a newer program, and the error says so.
 //	     Unknown read-only-compat flag: do not write to it. Unknown compat flag: ignore it.
-//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 528 to 535, 552 to 4091) are
+//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 528 to 535, 560 to 4091) are
 //	     zero unless an unknown compat flag is set. (The other two kinds of flags do not excuse
 //	     other values.) Bytes 176 to 199, 216 to 255, 512 to 527 and 536 to 551 are zero unless hashes
-//	     are kept, but for 216 to 239 in a replica, which keeps none; and bytes 200 to 215 unless the
-//	     file is a shard. The number of a shard is below S.
+//	     are kept, but for 216 to 239 in a replica, which keeps none; so are bytes 552 to 559 unless the
+//	     file is a replica, and 200 to 215 unless it is a shard. The number of a shard is below S.
 //	F5   The hash is known, and gives the canary.
 //	F6   The layout is known, and has the parameters; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;
 //	     0 < design rate < 1; 0 < design load ≤ 1; the capacity is at most the slots. A sealed file has

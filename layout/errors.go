@@ -26,6 +26,7 @@ const (
 	RegionTrailer    = "trailer"    // the trailer, and padding around it
 	RegionLog        = "log"        // NAME.stash; offsets are in that file
 	RegionHashes     = "hashes"     // NAME.hashes; offsets are in that file
+	RegionSet        = "set"        // NAME.apply; offsets are in that file
 )
 
 // A CorruptError says where a file breaks which rule of the format. It matches

@@ -37,13 +37,20 @@ func (p Position) After(op Op, hash uint64) Position {
 	return Position{p.Number + 1, (bits.RotateLeft64(p.Chain^hash, turn) + uint64(op)) * MixFirst}
 }
 
-// Kept is what the superblock of a filter that keeps its hashes says of the history.
+// Kept is what the superblock of a filter that keeps its hashes, or of a replica, says of the history.
 type Kept struct {
 	At Position
 	// Counted since the base of NAME.hashes was written: the keys that an AtLeastOne did not insert
 	// because a lookup of them already found an item, and the deletes that took no item.
 	LeftOut, Waiting uint64
+	// Set, of a replica, is the check of the set of changes that it is applying: it has some of them,
+	// and is at the position before the set until it has all. Set is 0 if there is none, or Departed.
+	Set uint64
 }
+
+// Departed is the Kept.Set of a replica that has had an operation of its own. It has no position any
+// more, and is no replica from its next clean close on.
+const Departed = 1<<64 - 1
 
 // Add adds an operation on a hash to the history. The operation has changed the number of items by
 // grow. An op of 0 does not belong to the history.

@@ -112,7 +112,8 @@ const (
 	offReserved       = 528
 	offLastTime       = 536
 	offExpiredBefore  = 544
-	offReservedEnd    = 552
+	offSet            = 552
+	offReservedEnd    = 560
 	offCRC            = SuperblockBytes - 4
 )
 
@@ -202,7 +203,7 @@ func (s *Superblock) Descent() uint64 { return s.u64(offDescent) }
 
 // Kept returns what the superblock says of the history.
 func (s *Superblock) Kept() Kept {
-	return Kept{Position{s.u64(offPosition), s.u64(offChain)}, s.u64(offLeftOut), s.u64(offWaiting)}
+	return Kept{Position{s.u64(offPosition), s.u64(offChain)}, s.u64(offLeftOut), s.u64(offWaiting), s.u64(offSet)}
 }
 
 // LastTime returns the time of the last commit, in nanoseconds since 1970, if hashes are kept.
@@ -272,6 +273,10 @@ func (s *Superblock) ForgetHashes() {
 	s.SetKeepChanges(0)
 }
 
+// HasHistory reports whether the file keeps its hashes or is a replica: then its commits name a
+// position.
+func (s *Superblock) HasHistory() bool { return s.KeepsHashes() || s.IsReplica() }
+
 // SetReplica makes a file without hashes one that has the items of a history at a position.
 func (s *Superblock) SetReplica(descent uint64, at Position) {
 	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|replicaFlag)
@@ -298,6 +303,7 @@ func (s *Superblock) SetKept(k Kept) {
 	s.put64(offChain, k.At.Chain)
 	s.put64(offLeftOut, k.LeftOut)
 	s.put64(offWaiting, k.Waiting)
+	s.put64(offSet, k.Set)
 }
 
 // SetShard makes the file a shard, if v is not the zero value.
@@ -440,12 +446,16 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	if i := s.reservedUse(); i >= 0 && s.Compat()&^knownCompat == 0 {
 		return bad(i, "F4", "a reserved byte is %#02x, not 0", s[i])
 	}
-	if history := s.Descent() != 0 || s.Kept().At != (Position{}); !s.KeepsHashes() && (history && !s.IsReplica() ||
-		s.Hashes() != (Hashes{}) || s.Kept() != (Kept{At: s.Kept().At}) || s.LastTime()|s.ExpireAfter()|s.ExpiredBefore()|s.KeepChanges() != 0) {
+	k := s.Kept()
+	if history := s.Descent() != 0 || k != (Kept{}); !s.KeepsHashes() && (history && !s.IsReplica() ||
+		s.Hashes() != (Hashes{}) || k != (Kept{At: k.At, Set: k.Set}) || s.LastTime()|s.ExpireAfter()|s.ExpiredBefore()|s.KeepChanges() != 0) {
 		return bad(offHashesIdentity, "F4", "the file keeps no hashes, and names some, or has a history")
 	}
 	if s.KeepsHashes() && s.IsReplica() {
 		return bad(offReadOnlyCompat, "F4", "the file keeps hashes, and says that it is a replica")
+	}
+	if k.Set != 0 && !s.IsReplica() {
+		return bad(offSet, "F4", "the file applies a set of changes, and is no replica")
 	}
 	shard := s.Shard()
 	if s.Incompat()&shardFlag == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {

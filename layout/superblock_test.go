@@ -169,7 +169,7 @@ func TestEachRule(t *testing.T) {
 		{"reserved after the hash", func(s *Superblock) { s[AtHashID+3] = 1 }, "F4", AtHashID + 3},
 		{"reserved after the times to stay", func(s *Superblock) { s[AtReserved] = 1 }, "F4", AtReserved},
 		{"reserved before the last time", func(s *Superblock) { s[AtLastTime-1] = 1 }, "F4", AtLastTime - 1},
-		{"reserved after the times", func(s *Superblock) { s[AtReservedEnd] = 1 }, "F4", AtReservedEnd},
+		{"reserved after the set", func(s *Superblock) { s[AtReservedEnd] = 1 }, "F4", AtReservedEnd},
 		{"reserved, and hashes are kept", func(s *Superblock) { s.SetKeepsHashes(true); s[AtLastTime-1] = 1 }, "F4", AtLastTime - 1},
 		{"reserved at the end", func(s *Superblock) { s[AtCRC-1] = 1 }, "F4", AtCRC - 1},
 		{"another hash", func(s *Superblock) { s[AtHashID] = 2 }, "F5", AtHashID},
@@ -227,7 +227,7 @@ func TestCompatFlags(t *testing.T) {
 		"hashes": func(s *Superblock) {
 			s.SetKeepsHashes(true)
 			s.SetHashes(Hashes{1, 2, 3, 4})
-			s.SetKept(Kept{Position{5, 6}, 7, 8})
+			s.SetKept(Kept{Position{5, 6}, 7, 8, 0})
 			s.SetDescent(9)
 			s.SetLastTime(10)
 			s.SetExpireAfter(11)
@@ -247,7 +247,7 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 	set := func(s *Superblock) {
 		s.SetHashes(Hashes{0x11, 0x12, 0x13, 0x14})
 		s.SetDescent(0x15)
-		s.SetKept(Kept{Position{0x16, 0x17}, 0x18, 0x19})
+		s.SetKept(Kept{Position{0x16, 0x17}, 0x18, 0x19, 0})
 		s.SetLastTime(0x1A)
 		s.SetExpireAfter(0x1B)
 		s.SetExpiredBefore(0x1C)
@@ -258,7 +258,7 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sb.Hashes() != (Hashes{0x11, 0x12, 0x13, 0x14}) || sb.Descent() != 0x15 || sb.LastTime() != 0x1A ||
-		sb.Kept() != (Kept{Position{0x16, 0x17}, 0x18, 0x19}) || sb.ExpireAfter() != 0x1B || sb.ExpiredBefore() != 0x1C || sb.KeepChanges() != 0x1D {
+		sb.Kept() != (Kept{Position{0x16, 0x17}, 0x18, 0x19, 0}) || sb.ExpireAfter() != 0x1B || sb.ExpiredBefore() != 0x1C || sb.KeepChanges() != 0x1D {
 		t.Errorf("%+v, %+v, descent %#x, times %#x, %#x, %#x, %#x", sb.Hashes(), sb.Kept(), sb.Descent(), sb.LastTime(), sb.ExpireAfter(), sb.ExpiredBefore(), sb.KeepChanges())
 	}
 	for at, v := range map[int]byte{176: 0x11, 184: 0x12, 192: 0x13, 196: 0x14, 216: 0x15, 224: 0x16, 232: 0x17, 240: 0x18, 248: 0x19, 512: 0x1B, 520: 0x1D, 536: 0x1A, 544: 0x1C} {
@@ -282,15 +282,30 @@ func TestReplica(t *testing.T) {
 	if err != nil || !sb.IsReplica() || sb.KeepsHashes() || sb.Descent() != 0x15 || sb.Kept() != (Kept{At: Position{0x16, 0x17}}) || sb.CheckWritable() != nil {
 		t.Fatalf("descent %#x, %+v, %v", sb.Descent(), sb.Kept(), err)
 	}
+	set := func(s *Superblock) { s.SetKept(Kept{At: sb.Kept().At, Set: 0x18}) }
+	_, applies, _, err := Newest(testHead(t, func(s *Superblock) { replica(s); set(s) }))
+	if err != nil || applies.Kept() != (Kept{At: Position{0x16, 0x17}, Set: 0x18}) || applies[552] != 0x18 {
+		t.Errorf("a replica that applies a set: %+v, %v", applies.Kept(), err)
+	}
+	for name, change := range map[string]func(*Superblock){
+		"a plain file":             set,
+		"a file that keeps hashes": func(s *Superblock) { s.SetKeepsHashes(false); s.SetHashes(Hashes{1, 2, 3, 4}); set(s) },
+	} {
+		_, _, _, err := Newest(testHead(t, change))
+		if e, ok := err.(*CorruptError); !ok || e.Rule != "F4" {
+			t.Errorf("%s that applies a set: %v", name, err)
+		}
+	}
 	for name, change := range map[string]func(*Superblock){
 		"hashes":   func(s *Superblock) { s.SetHashes(Hashes{Pages: 1}) },
-		"left out": func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 1, 0}) },
-		"waiting":  func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 0, 1}) },
+		"left out": func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 1, 0, 0}) },
+		"waiting":  func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 0, 1, 0}) },
 		"time":     func(s *Superblock) { s.SetLastTime(1) },
 		"expiry":   func(s *Superblock) { s.SetExpireAfter(1) },
 		"expired":  func(s *Superblock) { s.SetExpiredBefore(1) },
 		"changes":  func(s *Superblock) { s.SetKeepChanges(1) },
 		"keeping":  func(s *Superblock) { s.SetKeepsHashes(false) },
+		"reserved": func(s *Superblock) { s[AtReservedEnd] = 1 },
 	} {
 		_, _, _, err := Newest(testHead(t, func(s *Superblock) { replica(s); change(s) }))
 		if e, ok := err.(*CorruptError); !ok || e.Rule != "F4" {
@@ -300,7 +315,7 @@ func TestReplica(t *testing.T) {
 	plain, forgets := testHead(t, nil), testHead(t, func(s *Superblock) {
 		s.SetKeepsHashes(true)
 		s.SetHashes(Hashes{1, 2, 3, 4})
-		s.SetKept(Kept{Position{5, 6}, 7, 8})
+		s.SetKept(Kept{Position{5, 6}, 7, 8, 0})
 		s.SetDescent(9)
 		s.SetLastTime(10)
 		s.SetExpireAfter(11)

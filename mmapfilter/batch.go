@@ -38,7 +38,7 @@ type batch struct {
 // insert goes on where it stopped if a rebuild has replaced the file or made room.
 func (b *batch) insert() (n int, err error) {
 	for {
-		o, err := b.filter.writable()
+		o, err := b.filter.changeable()
 		if err != nil {
 			return b.done, err
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
 func init() {
@@ -45,7 +44,7 @@ func (i *inside) InsertHashes(hashes []uint64) (n int, err error) {
 }
 
 func (i *inside) SyncAtFunc(seq func(operations uint64) uint64) error {
-	return (*Filter)(i).commit(func(w *writer.Writer) error { return w.SyncAt(seq) })
+	return (*Filter)(i).syncAt(seq)
 }
 
 func (i *inside) Rebuild(ctx context.Context, opts any, capacity func(items uint64) uint64, hashes func() []uint64) error {

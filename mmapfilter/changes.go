@@ -30,7 +30,7 @@ func ParseClasses(text string) (Classes, error) { return changes.ParseClasses(te
 // them. They are zero after Close.
 func (f *Filter) Classes() Classes {
 	if o := f.open.Load(); o != nil {
-		return Classes{Lines: o.geometry.Lines, Fingerprints: o.geometry.Params.Fingerprints()}
+		return changes.ClassesOf(o.geometry)
 	}
 	return Classes{}
 }

@@ -128,7 +128,8 @@ func randomUUID() (uuid [16]byte) {
 // [Filter.Close] removes it.
 //
 // If the writer of the file has died, Open recovers the file first; [Stats.Recovery] says what
-// was found. On Linux, the first commit to a sealed file drops it from the page cache, which takes
+// was found. If a replica has some changes of a set ([Filter.Apply]), Open does the others.
+// On Linux, the first commit to a sealed file drops it from the page cache, which takes
 // longer the more of it is in memory. If most of the file was in memory, it is read again in the
 // background, unless Close made the commit (rule R4).
 //
@@ -150,7 +151,9 @@ func Open(path string, opts *OpenOptions) (*Filter, error) {
 	if err != nil {
 		return nil, about("open", path, err)
 	}
-	return newFilter(o), nil
+	f := newFilter(o)
+	f.resume()
+	return f, nil
 }
 
 func openLive(path string, opts *OpenOptions) (o *openFile, err error) {

@@ -72,7 +72,7 @@ func (p *Position) UnmarshalText(text []byte) (err error) {
 // Position returns the position up to which operations are durable; in a process that reads the file,
 // that of the last checkpoint, which after a rebuild may be before the last one of the old file. It is
 // zero if the filter keeps no hashes, and after Close. A snapshot has the position at which it was
-// made, until its first operation.
+// made, or to which [Filter.Apply] has brought it, until it has an operation of its own.
 func (f *Filter) Position() Position {
 	for {
 		o := f.open.Load()
@@ -81,6 +81,9 @@ func (f *Filter) Position() Position {
 		}
 		if o.work == nil {
 			sb := o.newest()
+			if sb.Kept().Set == layout.Departed {
+				return Position{}
+			}
 			return positionOf(sb.Descent(), sb.Kept().At)
 		}
 		p := positionOf(o.work.Writer.Position())

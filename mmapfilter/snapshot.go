@@ -117,7 +117,7 @@ func checkTarget(filter, path string) error {
 	if !ok || !sameFile(filepath.Dir(own), filepath.Clean(dir)) {
 		return nil
 	}
-	for _, its := range []string{".stash", ".hashes", ".past", ".tmp-"} {
+	for _, its := range []string{".stash", ".hashes", ".past", ".apply", ".tmp-"} {
 		if strings.HasPrefix(suffix, its) {
 			return &ForeignError{Path: path, Is: "whose name belongs to the filter that is copied"}
 		}

@@ -29,7 +29,7 @@ func (f *Filter) InsertHash(hash uint64) error {
 func (f *Filter) do(op layout.Op, hash uint64) (done bool, err error) {
 	own, ok := f.shard.Own(hash)
 	for {
-		o, err := f.writable()
+		o, err := f.changeable()
 		switch {
 		case err != nil:
 			return false, err
@@ -125,7 +125,14 @@ func (f *Filter) Sync() error {
 // SyncAt is Sync and stores seq, a number of the caller's choice such as a position in the
 // stream of keys. [Filter.DurableSeq] returns seq, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
-	return f.commit(func(w *writer.Writer) error { return w.SyncAt(func(uint64) uint64 { return seq }) })
+	return f.syncAt(func(uint64) uint64 { return seq })
+}
+
+func (f *Filter) syncAt(seq func(operations uint64) uint64) error {
+	if _, err := f.changeable(); err != nil {
+		return err
+	}
+	return f.commit(func(w *writer.Writer) error { return w.SyncAt(seq) })
 }
 
 func (f *Filter) commit(sync func(*writer.Writer) error) error {

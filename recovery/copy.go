@@ -209,8 +209,17 @@ func (c *Copy) End() (sb layout.Superblock, err error) {
 		sb.SetUserSeq(c.read.UserSeq)
 		sb.SetOperation(c.read.Operation)
 	}
-	if sb.KeepsHashes() {
+	kept := sb.Kept()
+	if c.read != nil {
+		kept = layout.Kept{At: c.read.At, Set: c.read.Mark}
+	}
+	switch {
+	case !sb.IsReplica() || kept.Set == layout.Departed:
 		sb.ForgetHashes()
+	case kept.Set != 0: // it has some changes of a set, and not the items of a position
+		return sb, ErrChanging
+	default:
+		sb.SetKept(kept)
 	}
 	sb.SetState(layout.Sealed)
 	sb.SetGeneration(sb.Generation() + 1)

@@ -57,6 +57,9 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	}
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Operation()
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
+	if w.sb.IsReplica() { // it has not the items of any position
+		w.history.Set = layout.Departed
+	}
 	if err := w.syncRegion(); err != nil {
 		return nil, err
 	}

@@ -178,6 +178,24 @@
 //	    one, whichever of its last pages has them. (Package osfile: replaceHashes,
 //	    OpenHistory, ForgetPast)
 //
+// # The changes of another filter
+//
+// A replica keeps no hashes, and has the items that the history of another filter means at a position.
+// A set of changes leads from there to a later position; its bytes are in NAME.apply (SetWriter) as
+// long as the replica has some of the changes and not all.
+//
+//	K9  The order of a set is fixed: first the changes that delete, then those that insert, each in
+//	    the order of the set. NAME.apply and its name are durable before a commit names the check of
+//	    the set and counts operations from 0; only after this commit comes the first change. So
+//	    the number of operations says how many changes are done, whatever of the log survives, and
+//	    none is done twice. The commit after the last change names no set, and has the position
+//	    to which the set leads; then NAME.apply may go. If the writer dies before that, the next one
+//	    goes on with the same set, and takes no other one: a set that leads further has another
+//	    order. Without NAME.apply, or with another one, the replica takes no changes any more. Before
+//	    the first operation of its own comes a commit that says so (layout.Departed): no crash
+//	    leaves such an operation and a position. Nobody copies a file that names a set.
+//	    (Writer.Mark, Writer.NewSet, Copy.End)
+//
 // # States
 //
 //	            Begin                         EndSegment, Harden

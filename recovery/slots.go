@@ -13,13 +13,17 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	sb.SetOperation(w.operation)
 	sb.SetLogSalt(0)
 	sb.SetLogBytes(0)
+	if sb.HasHistory() {
+		sb.SetKept(w.history)
+	}
 	if w.kept.on {
 		sb.SetHashes(w.kept.counted)
-		sb.SetKept(w.history)
 		sb.SetLastTime(w.lastTime)
 	}
 	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())
+	} else if w.history.Set == layout.Departed { // a live one says what its commits have
+		sb.ForgetHashes()
 	}
 	return sb
 }

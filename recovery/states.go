@@ -24,9 +24,6 @@ func (w *Writer) Begin(logBytes int64) error {
 		// The trailer and every copy of the file describe the old content.
 		next.SetUUID(wal.NextUUID(w.sb.UUID(), next.LogSalt()))
 	}
-	if next.IsReplica() { // it will have other items than the history at its position
-		next.ForgetHashes()
-	}
 	return w.startLog(&next, logBytes)
 }
 

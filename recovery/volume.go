@@ -76,7 +76,7 @@ const (
 
 func (n LogName) String() string { return [...]string{".stash", ".stash.new"}[n] }
 
-// A HashFile is the file NAME.hashes, which consists of pages.
+// A HashFile is the file NAME.hashes or NAME.apply, which consists of pages.
 type HashFile interface {
 	Pages() (uint64, error)
 	ReadPage(number uint64, p *hashes.Page) error
@@ -156,6 +156,15 @@ type Volume interface {
 	KeepHashes() error
 	// RemoveHashes removes a file of hashes.
 	RemoveHashes(HashesName) error
+
+	// The set of changes that a replica is applying, NAME.apply.
+
+	// CreateSet makes an empty file, in the place of an older set.
+	CreateSet() (HashFile, error)
+	// OpenSet opens it for reading. If there is none, the error is fs.ErrNotExist.
+	OpenSet() (HashFile, error)
+	// RemoveSet removes it, if it is there.
+	RemoveSet() error
 }
 
 // ErrUnusedLog is returned for a log whose headers were never written. A process that dies while it

@@ -110,11 +110,11 @@ func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
 // Position returns the descent of the history, and the last durable position in it; or zeros, if the
 // file has none. It may be called at any time.
 func (w *Writer) Position() (descent uint64, at layout.Position) {
-	sb := w.shown.Load()
-	if w.kept.on {
-		return sb.Descent(), w.durable.Load().at
+	sb, d := w.shown.Load(), w.durable.Load()
+	if d.set == layout.Departed {
+		return 0, at
 	}
-	return sb.Descent(), sb.Kept().At // of a replica, until the first operation
+	return sb.Descent(), d.at
 }
 
 // Err returns ErrFailed with its cause once a write has failed (W8), or nil.
@@ -292,10 +292,21 @@ func (w *Writer) now() uint64 {
 	return w.lastTime
 }
 
+// Mark changes what a replica says of the history that it follows, from the commit of the open segment
+// on: its position, and layout.Kept.Set. Unless it departs, operations are counted from here, without a
+// user sequence: see K9.
+func (w *Writer) Mark(at layout.Position, set uint64) {
+	w.history = layout.Kept{At: at, Set: set}
+	if set != layout.Departed {
+		w.userSeq, w.operation = 0, 0
+	}
+}
+
 // A durable is the point up to which the log is known to be durable, and which the mapping holds.
 type durable struct {
 	lsn, userSeq, operation uint64
 	at                      layout.Position // in the history, if there is one
+	set                     uint64          // layout.Kept.Set
 }
 
 // A Segment is a segment of the log: the operations of one commit.
@@ -304,6 +315,7 @@ type Segment struct {
 	salt   uint64
 	start  uint64 // word of the first record
 	commit wal.Commit
+	set    uint64 // layout.Kept.Set
 }
 
 // EndSegment ends the open segment with its commit record. Later operations belong to the
@@ -313,11 +325,17 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	if setSeq {
 		w.userSeq, w.operation = seq, 0
 	}
-	seg := Segment{log: w.log, start: w.lw.Start()}
+	seg := Segment{log: w.log, start: w.lw.Start(), set: w.history.Set}
 	_, seg.salt = w.lw.Generation()
 	c := wal.Commit{UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.Load().lsn}
-	if w.kept.on {
-		c.Time, c.At = w.now(), w.history.At
+	if c.History = w.Superblock().HasHistory(); c.History {
+		c.At = w.history.At
+	}
+	switch {
+	case w.kept.on:
+		c.Mark = w.now()
+	case c.History:
+		c.Mark = w.history.Set
 	}
 	seg.commit = w.lw.Commit(c)
 	return seg
@@ -337,7 +355,7 @@ func (w *Writer) Harden(seg Segment) error {
 	}
 	w.promise(seg.salt, seg.commit.LSN)
 	w.apply(seg)
-	w.durable.Store(&durable{seg.commit.LSN, seg.commit.UserSeq, seg.commit.Operation, seg.commit.At})
+	w.durable.Store(&durable{seg.commit.LSN, seg.commit.UserSeq, seg.commit.Operation, seg.commit.At, seg.set})
 	w.commits.Add(1)
 	return nil
 }
@@ -419,8 +437,13 @@ func (w *Writer) Hashes() (Kept, error) {
 	return k, nil
 }
 
-// History returns what the next superblock says of the history.
+// History returns what the next commit says of the history.
 func (w *Writer) History() layout.Kept { return w.history }
+
+// Follows reports whether the file is a replica that has had no operation of its own.
+func (w *Writer) Follows() bool {
+	return w.Superblock().IsReplica() && w.history.Set != layout.Departed
+}
 
 // KeepsHashes reports whether operations go to the history.
 func (w *Writer) KeepsHashes() bool { return w.kept.on }
@@ -428,7 +451,7 @@ func (w *Writer) KeepsHashes() bool { return w.kept.on }
 // Tail returns how many operations the history has since the base of NAME.hashes, in its tail or in the
 // log.
 func (w *Writer) Tail() uint64 {
-	if w.kept.lost.Load() != nil {
+	if w.kept.lost.Load() != nil || !w.kept.on {
 		return 0
 	}
 	return w.history.At.Number - w.kept.base

@@ -52,7 +52,7 @@
 //
 //	0          begin record, 40: stored before the first operation
 //	40         commit record, 80: stored after the last operation; zero until then
-//	120        time of the commit, 8, position, 8, and chain, 8, if the file keeps its hashes;
+//	120        mark, 8, position, 8, and chain, 8, if the file keeps its hashes or is a replica;
 //	           otherwise not used
 //	144        records of 24 to 88
 //
@@ -66,10 +66,11 @@
 //	                8 an LSN up to which the log was durable when this was stored
 //	                9 bits 0-31: CRC32C of the records;
 //	                  bits 32-63: CRC32C of words 0 to 8 and of bits 0-31 (as a word), and
-//	                  of the time, the position and the chain if the file keeps its hashes
-//	time       nanoseconds since 1970
-//	position,  how many operations the history has after the records, and the chain over them
-//	chain
+//	                  of the mark, the position and the chain if the file has them
+//	mark       the time, in nanoseconds since 1970; in a replica the set that it is applying (offset
+//	           544 of the superblock)
+//	position,  how many operations the history has after the records, and the chain over them; in a
+//	chain      replica, those of the history that it follows
 //
 // The commit record is at the head of its segment, not at the end, so that a small
 // commit writes one page instead of two. It is stored last, and its LSN follows that of
@@ -137,7 +138,8 @@
 //	     operation has an item effect and a history, and these two go together; it stores
 //	     to words of the stash or of the region, all in one block.
 //	L4   The length in a commit record is the one that its records lead to, from that of the
-//	     superblock on. So are its position and its chain, if the file keeps its hashes.
+//	     superblock on. So are its position and its chain, if the file keeps its hashes; the records
+//	     of a replica lead to none.
 //	L5   The log does not end before an LSN up to which it was durable: that of the
 //	     checkpoint, of any commit record of either generation with a right CRC, whether
 //	     the log leads to it or not, or of a promise in the runtime page, for the salt of

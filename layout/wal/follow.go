@@ -15,7 +15,7 @@ type Follower struct {
 	Commit
 
 	generation, salt uint64
-	kept             bool   // commits have a time and a position
+	kept             bool   // commits have a mark and a position
 	segment          uint64 // word at which the next one begins; 0 if it is the first of the generation
 	check            uint32 // of the last record
 	chained          bool   // whether there is one
@@ -29,8 +29,11 @@ type Follower struct {
 // NewFollower returns a Follower of the log that a live superblock names.
 func NewFollower(sb *layout.Superblock) *Follower {
 	return &Follower{
-		Commit:     Commit{LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length()},
-		generation: sb.Generation(), salt: sb.LogSalt(), kept: sb.KeepsHashes(),
+		Commit: Commit{
+			LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length(),
+			Mark: sb.Kept().Set, At: sb.Kept().At,
+		},
+		generation: sb.Generation(), salt: sb.LogSalt(), kept: sb.HasHistory(),
 	}
 }
 

@@ -18,7 +18,7 @@ func followed(words []uint64, kept bool) *layout.Superblock {
 	w := NewWriter(words, store, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
 	c := Commit{}
 	if kept {
-		c.Time, c.At = 2e18, layout.Position{Number: 71, Chain: 5}
+		c.History, c.Mark, c.At = true, 2e18, layout.Position{Number: 71, Chain: 5}
 	}
 	commit := func(records ...uint64) {
 		for _, value := range records {

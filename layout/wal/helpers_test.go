@@ -144,7 +144,7 @@ func (l *testLog) commit() Commit {
 	c := Commit{UserSeq: l.userSeq, Operation: l.operation, Length: l.length, Durable: l.durable}
 	if l.sb.KeepsHashes() {
 		l.time += 1e9
-		c.Time, c.At = l.time, l.kept.At
+		c.History, c.Mark, c.At = true, l.time, l.kept.At
 	}
 	c = l.w.Commit(c)
 	l.commits = append(l.commits, c)
@@ -213,7 +213,7 @@ func forge(log []uint64, sb *layout.Superblock) {
 		head := log[w.segment+commitAt:]
 		c := Commit{Records: head[4], UserSeq: head[5], Operation: head[6], Length: head[7], Durable: head[8]}
 		if sb.KeepsHashes() {
-			c.Time, c.At = max(head[10], 1), layout.Position{Number: head[11], Chain: head[12]}
+			c.History, c.Mark, c.At = true, head[10], layout.Position{Number: head[11], Chain: head[12]}
 		}
 		w.begin()
 		for n := c.Records % 300; n > 0 && w.Room() > 0 && NextRecord(log, w.end) <= w.limit; n-- {

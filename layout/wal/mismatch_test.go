@@ -55,7 +55,7 @@ func TestCommitOfAnotherHistory(t *testing.T) {
 		l := newTestLog(make([]uint64, testWords), testLive(change))
 		l.do(3, 1)
 		l.note(layout.AtLeastOne)
-		l.w.Commit(Commit{UserSeq: 41, Operation: 7, Length: 101, Durable: 1000, Time: 2e18, At: at(l.kept.At)})
+		l.w.Commit(Commit{UserSeq: 41, Operation: 7, Length: 101, Durable: 1000, History: true, Mark: 2e18, At: at(l.kept.At)})
 		return l
 	}
 	same := func(p layout.Position) layout.Position { return p }

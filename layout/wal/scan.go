@@ -14,7 +14,7 @@ type Contents struct {
 	UserSeq   uint64
 	Operation uint64      // operations since the user sequence was set
 	Length    uint64      // items
-	Kept      layout.Kept // the history, if the file keeps it
+	Kept      layout.Kept // the history, if the file has one
 	Time      uint64      // of the last commit
 	Durable   uint64      // an LSN up to which the log is known to have been durable
 	Segments  []Segment   // those with records of whole operations
@@ -59,7 +59,7 @@ func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 			if !ok || g != generation || s != salt {
 				return
 			}
-			seg := Segment{Start: at + segmentHeadWords, Records: c.Records, Time: c.Time}
+			seg := Segment{Start: at + segmentHeadWords, Records: c.Records, Time: c.Mark}
 			if !yield(seg) {
 				return
 			}
@@ -86,7 +86,7 @@ func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(
 			LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length(),
 			Kept: sb.Kept(), Time: sb.LastTime(), Durable: max(promised, sb.CheckpointLSN()),
 		},
-		each: each, kept: sb.KeepsHashes(),
+		each: each, kept: sb.HasHistory(), replica: sb.IsReplica(),
 	}
 	return s.run(log, next, sb.Generation(), sb.LogSalt())
 }
@@ -154,7 +154,8 @@ type scanner struct {
 	check     uint32       // of the last record
 	chained   bool         // whether there is one: the first is chained to what is gone
 	ended     bool
-	kept      bool // commits have a time and a position
+	kept      bool // commits have a mark and a position
+	replica   bool // and records do not lead there
 	checker   *checker
 }
 
@@ -206,7 +207,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 			s.lsn, s.check = commit.LSN, commitCheck
 			s.LSN, end = s.lsn, at
 			if whole.Records > 0 {
-				s.Segments[len(s.Segments)-1].Time = commit.Time
+				s.Segments[len(s.Segments)-1].Time = commit.Mark
 			}
 			if err := s.endCommit(segment, commit); err != nil {
 				return end, err
@@ -238,10 +239,14 @@ func (s *scanner) endCommit(segment uint64, c Commit) error {
 	if s.Length != c.Length {
 		return corrupt(segment, "L4", fmt.Sprintf("the commit says %d items, its records make %d", c.Length, s.Length))
 	}
-	if s.kept && s.Kept.At != c.At {
+	if s.replica {
+		s.Kept.At, s.Kept.Set = c.At, c.Mark
+	} else if s.kept && s.Kept.At != c.At {
 		return corrupt(segment, "L4", fmt.Sprintf("the commit is at operation %d of the history, its records lead to %d, or to others", c.At.Number, s.Kept.At.Number))
 	}
-	s.Time = max(s.Time, c.Time)
+	if !s.replica {
+		s.Time = max(s.Time, c.Mark)
+	}
 	if s.commit != nil {
 		s.commit(c)
 	}
@@ -325,7 +330,7 @@ func LaterGeneration(log []uint64, sb *layout.Superblock) bool {
 	for at := uint64(FirstWord); at+segmentHeadWords <= uint64(len(log)); at += PageWords {
 		generation, salt, _, _, ok := checker.readBegin(log, at)
 		if !ok {
-			generation, salt, _, _, _, ok = checker.readCommit(log, at, sb.KeepsHashes())
+			generation, salt, _, _, _, ok = checker.readCommit(log, at, sb.HasHistory())
 		}
 		read := generation <= sb.Generation() || sb.State() == layout.Live && generation == sb.Generation()+1 && salt == NextSalt(sb.LogSalt())
 		if ok && !read && (ours || named(salt)) {
@@ -347,7 +352,7 @@ func (c *checker) readBegin(log []uint64, segment uint64) (generation, salt, lsn
 }
 
 // readCommit decodes the commit record of a segment of any generation. kept says whether it has
-// a time and a position. ok reports whether its own CRC is right; the caller checks crc, that of
+// a mark and a position. ok reports whether its own CRC is right; the caller checks crc, that of
 // the records.
 func (c *checker) readCommit(log []uint64, segment uint64, kept bool) (generation, salt uint64, commit Commit, crc, check uint32, ok bool) {
 	w := log[segment+commitAt : segment+commitAt+commitWords]
@@ -363,7 +368,7 @@ func (c *checker) readCommit(log []uint64, segment uint64, kept bool) (generatio
 	check = c.words(words[:n]...)
 	commit = Commit{
 		LSN: w[3], Records: w[4], UserSeq: w[5], Operation: w[6], Length: w[7], Durable: w[8],
-		Time: words[commitWords], At: layout.Position{Number: words[commitWords+1], Chain: words[commitWords+2]},
+		History: kept, Mark: words[commitWords], At: layout.Position{Number: words[commitWords+1], Chain: words[commitWords+2]},
 	}
 	return w[1], w[2], commit, uint32(w[9]), check, uint32(w[9]>>32) == check
 }

@@ -14,15 +14,17 @@ type Commit struct {
 	Length    uint64 // items
 	Durable   uint64
 
-	// If the log holds hashes: the time in nanoseconds since 1970, and the position in the history.
-	Time uint64
-	At   layout.Position
+	// If the file has a history (layout.Superblock.HasHistory): the time in nanoseconds since 1970 or,
+	// in a replica, layout.Kept.Set; and the position.
+	History bool
+	Mark    uint64
+	At      layout.Position
 }
 
 const (
 	commitWords = 10
-	keptAt      = commitAt + commitWords // word of the time in its segment
-	keptWords   = 3                      // the time and the position
+	keptAt      = commitAt + commitWords // word of the mark in its segment
+	keptWords   = 3                      // the mark and the position
 )
 
 // A Writer lays out records in a log. It stores to the words of the log only; its user
@@ -132,8 +134,8 @@ func (w *Writer) Commit(c Commit) Commit {
 	c.LSN, c.Records = w.lsn, w.records
 	crc := w.checker.words(w.log[w.Start():w.end]...)
 	words := append(w.words[:0], commitMagic, w.generation, w.salt, c.LSN, c.Records, c.UserSeq, c.Operation, c.Length, c.Durable, uint64(crc))
-	if c.Time != 0 {
-		words = append(words, c.Time, c.At.Number, c.At.Chain)
+	if c.History {
+		words = append(words, c.Mark, c.At.Number, c.At.Chain)
 	}
 	check := w.checker.words(words...)
 	words[9] |= uint64(check) << 32

@@ -109,7 +109,32 @@ func (f *files) RemoveHashes(n recovery.HashesName) error {
 	return nil
 }
 
-// mostPages is the largest size of a file of hashes.
+func (f *files) CreateSet() (recovery.HashFile, error) {
+	f.v.rename(f.first+setName, noFile)
+	i := f.v.freeFile()
+	l := f.v.logs[i]
+	l.init(mostPages*hashes.PageWords, f.v.shift)
+	l.size, l.durableSize, l.open = 0, 0, true
+	f.v.rename(f.first+setName, i)
+	return hashFile{l}, nil
+}
+
+func (f *files) OpenSet() (recovery.HashFile, error) {
+	i := f.v.dir.names[f.first+setName]
+	if i == noFile {
+		return nil, fs.ErrNotExist
+	}
+	l := f.v.logs[i]
+	l.open = true
+	return hashFile{l}, nil
+}
+
+func (f *files) RemoveSet() error {
+	f.v.rename(f.first+setName, noFile)
+	return nil
+}
+
+// mostPages is the largest size of a file of hashes, or of a set.
 const mostPages = 64
 
 // keepHashes gives an empty, clean filter an empty file of hashes, with a name.

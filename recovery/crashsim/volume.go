@@ -101,14 +101,15 @@ type log struct {
 }
 
 // A name is a name that a file may have: a recovery.LogName, firstHashes and a
-// recovery.HashesName, filterName, or beside and one of these, for a filter that is to take the
+// recovery.HashesName, setName, filterName, or beside and one of these, for a filter that is to take the
 // place of the one of the volume.
 type name int
 
 const (
 	firstHashes name = 2
-	filterName  name = 4
-	beside      name = 5
+	setName     name = 4
+	filterName  name = 5
+	beside      name = 6
 	allNames    name = 2 * beside
 )
 

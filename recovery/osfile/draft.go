@@ -327,12 +327,12 @@ func (d *Draft) Publish() error {
 	if err := give(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	// Remove the logs of the replaced file. If one stays, its UUID shows that it belongs to
-	// another file.
+	// Remove the logs of the replaced file, and its set. If one stays, it shows that it belongs to
+	// another file: by its UUID, or since no commit names its check.
 	for _, name := range []recovery.LogName{recovery.NextLog, recovery.CurrentLog} {
 		err = errors.Join(err, removeLog(d.path+name.String(), d.replaces))
 	}
-	if err = errors.Join(err, d.keepHashes(), syncDir(d.dir), d.leave()); err != nil {
+	if err = errors.Join(err, removeSet(d.path), d.keepHashes(), syncDir(d.dir), d.leave()); err != nil {
 		err = &CompleteError{d.path, "may not survive a power loss", err}
 	}
 	if e := d.supersedeOld(); e != nil {

@@ -1,6 +1,7 @@
 package osfile
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -61,6 +62,53 @@ func openHashes(path string, flags int) (recovery.HashFile, error) {
 		return nil, err
 	}
 	return hashFile{f}, nil
+}
+
+func (v *Files) setPath() string { return v.path + recovery.SetSuffix }
+
+// CreateSet makes an empty set, with the owner, group and permissions of the filter. If something else
+// has the name of a set, the error is a *ForeignError.
+func (v *Files) CreateSet() (recovery.HashFile, error) {
+	if err := notASet(v.setPath()); err != nil {
+		return nil, err
+	}
+	if err := removeIfThere(v.setPath()); err != nil {
+		return nil, err
+	}
+	info, err := v.filter.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(v.setPath(), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	keepAccess(f, info) // a process that may write to the filter goes on with the set
+	return hashFile{f}, nil
+}
+
+// OpenSet opens the set.
+func (v *Files) OpenSet() (recovery.HashFile, error) { return openHashes(v.setPath(), os.O_RDONLY) }
+
+// RemoveSet removes the set. It leaves a file that is none.
+func (v *Files) RemoveSet() error { return removeSet(v.path) }
+
+// removeSet removes the set of the filter at a path.
+func removeSet(path string) error {
+	if path += recovery.SetSuffix; !there(path) || notASet(path) != nil {
+		return nil
+	}
+	return removeIfThere(path)
+}
+
+// notASet returns a *ForeignError if there is a file at a path, and it is no set. A process that died
+// while it made a set may have left zeros.
+func notASet(path string) error {
+	head, err := readStart(path, int64(len(recovery.SetMagic)))
+	if err == nil && len(bytes.Trim(head, "\x00")) > 0 && string(head) != recovery.SetMagic {
+		return occupied(path, "which is no set of changes")
+	}
+	return err
 }
 
 // OpenHashesOf opens, for reading, the file of hashes that belongs to the filter at path with the

@@ -261,7 +261,7 @@ func (run *logRun) read(log, next []uint64) {
 		}
 	}, func(c wal.Commit) {
 		for ; committed < len(run.entries); committed++ {
-			run.entries[committed].Time = c.Time
+			run.entries[committed].Time = c.Mark
 		}
 		run.commits = append(run.commits, logCommit{committed, c.At})
 	})

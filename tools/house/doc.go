@@ -52,7 +52,7 @@
 //	mmapfilter/internal/build      makes files from keys and hashes: how large, how; checks whole files
 //	    → layout layout/hashes layout/kernel recovery recovery/osfile mmapfilter/internal/changes mmapfilter/internal/place
 //	mmapfilter/internal/writer     writes to a filter: operations, commits, checkpoints, and what is due beside them
-//	    → layout layout/kernel layout/wal recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/place
+//	    → layout layout/kernel layout/wal recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/changes mmapfilter/internal/place
 //	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
 //	    → layout recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/writer
 //	mmapfilter/internal/poll       looks for another file at intervals

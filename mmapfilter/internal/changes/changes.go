@@ -42,6 +42,9 @@ type Header struct {
 // each line.
 type Classes struct{ Lines, Fingerprints uint64 }
 
+// ClassesOf returns the classes of a filter.
+func ClassesOf(g layout.Geometry) Classes { return Classes{g.Lines, g.Params.Fingerprints()} }
+
 // IsZero reports whether c is the zero value, which stands for hashes as they are.
 func (c Classes) IsZero() bool { return c == Classes{} }
 

@@ -206,7 +206,7 @@ func (s Shape) CreateKeeping(tb rapid.TB, path string, lines uint64) {
 	}
 }
 
-// NoHashes are the methods of a recovery.Volume that has no file of hashes.
+// NoHashes are the methods of a recovery.Volume that has no file of hashes, and no set of changes.
 type NoHashes struct{}
 
 // OpenHashes implements recovery.Volume.
@@ -219,6 +219,15 @@ func (NoHashes) KeepHashes() error { return fs.ErrNotExist }
 
 // RemoveHashes implements recovery.Volume.
 func (NoHashes) RemoveHashes(recovery.HashesName) error { return nil }
+
+// CreateSet implements recovery.Volume.
+func (NoHashes) CreateSet() (recovery.HashFile, error) { return nil, fs.ErrInvalid }
+
+// OpenSet implements recovery.Volume.
+func (NoHashes) OpenSet() (recovery.HashFile, error) { return nil, fs.ErrNotExist }
+
+// RemoveSet implements recovery.Volume.
+func (NoHashes) RemoveSet() error { return nil }
 
 // TakePlace implements recovery.Volume.
 func (NoHashes) TakePlace(recovery.Volume) (bool, error) { return false, fs.ErrInvalid }

@@ -1,6 +1,9 @@
 package writer
 
-import "github.com/mmapfilter/mmapfilter/recovery"
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery"
+)
 
 // Sync commits: when it returns nil, everything done before it is durable.
 func (w *Writer) Sync() error { return w.SyncAt(nil) }
@@ -25,6 +28,13 @@ type boundary struct {
 	seq        func(operations uint64) uint64 // see SyncAt; or nil
 	generation bool                           // the generation of the log ends too. REQUIRES: w.checkpoints
 	tap        *Tap                           // lists the operations from then on; or nil
+	mark       *mark                          // is what the file says from then on; or nil
+}
+
+// A mark is what a replica says of the history that it follows: see recovery.Writer.Mark.
+type mark struct {
+	at  layout.Position
+	set uint64
 }
 
 // commit ends the open segment, makes it durable and stores it to the file. Operations go on while it
@@ -49,7 +59,7 @@ func (w *Writer) commit(at boundary) error {
 // commitLocked is commit while no operation can proceed; if always is set, also where there is nothing
 // to make durable. REQUIRES: w.commits, w.mu.
 func (w *Writer) commitLocked(always bool) error {
-	seg, err := w.endSegment(nil, always)
+	seg, err := w.endSegment(boundary{}, always)
 	if err != nil {
 		return err
 	}
@@ -69,7 +79,7 @@ func (w *Writer) commitLocked(always bool) error {
 func (w *Writer) cut(at boundary) (segment, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	seg, err := w.endSegment(at.seq, false)
+	seg, err := w.endSegment(at, false)
 	if err != nil {
 		return seg, err
 	}
@@ -85,14 +95,14 @@ func (w *Writer) cut(at boundary) (segment, error) {
 // endSegment ends the open segment and starts another, unless there is nothing to make durable and
 // always is not set. It returns errLogFull if the log has no room for a segment without operations.
 // REQUIRES: w.commits, w.mu.
-func (w *Writer) endSegment(seq func(uint64) uint64, always bool) (segment, error) {
+func (w *Writer) endSegment(at boundary, always bool) (segment, error) {
 	if w.mu.closed != nil {
 		return segment{}, w.mu.closed
 	}
 	if err := w.protocol.Err(); err != nil {
 		return segment{}, err
 	}
-	if seq == nil && !always && w.protocol.SegmentBytes() == 0 {
+	if at.seq == nil && at.mark == nil && !always && w.protocol.SegmentBytes() == 0 {
 		return segment{}, nil
 	}
 	if err := w.begin(); err != nil {
@@ -102,10 +112,13 @@ func (w *Writer) endSegment(seq func(uint64) uint64, always bool) (segment, erro
 		return segment{}, errLogFull
 	}
 	var next uint64
-	if seq != nil {
-		next = seq(w.protocol.Operations())
+	if at.seq != nil {
+		next = at.seq(w.protocol.Operations())
 	}
-	seg := segment{w.protocol.EndSegment(seq != nil, next), w.mu.pending, true}
+	if at.mark != nil {
+		w.protocol.Mark(at.mark.at, at.mark.set)
+	}
+	seg := segment{w.protocol.EndSegment(at.seq != nil, next), w.mu.pending, true}
 	if p := w.overlay.Load(); p != nil {
 		w.overlay.Store(p.Next())
 	}

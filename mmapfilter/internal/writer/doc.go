@@ -33,8 +33,8 @@
 //
 // # Locks
 //
-// Locks are taken in the order checkpoints, commits, mu. A commit holds commits and mu to end the
-// segment, and then commits alone while it waits for the disk: operations go on in the next
+// Locks are taken in the order applying, checkpoints, commits, mu. A commit holds commits and mu to end
+// the segment, and then commits alone while it waits for the disk: operations go on in the next
 // segment. Before it waits, the first commit to a sealed file takes mu again for each step of
 // DropLargePages. A checkpoint is a commit that also holds checkpoints, and then holds that lock alone
 // while it writes the region: operations and commits go on in the other half of the log.

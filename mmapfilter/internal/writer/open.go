@@ -41,6 +41,7 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 	copy(w.stash, w.words[layout.WordStash:])
 	w.under = layout.ViewOf(w.view.Region, w.stash, w.runtime[:])
 	w.length.Store(protocol.Length())
+	w.follows.Store(protocol.Follows())
 	w.mu.op = operation{w: w}
 	w.mu.spare = NewPending(0)
 	w.mu.placer = place.New(w.table, &w.mu.op)

@@ -70,6 +70,8 @@ type Writer struct {
 	tooLong atomic.Bool   // see HistoryIsLong
 	tail    atomic.Uint64 // see Tail
 
+	follows atomic.Bool // see Depart
+
 	// released is set before another writer may change the file.
 	released atomic.Bool
 
@@ -81,6 +83,7 @@ type Writer struct {
 	// again.
 	handover sync.Mutex
 
+	applying    sync.Mutex // held by Apply, Resume and Depart
 	checkpoints sync.Mutex // one at a time
 	commits     sync.Mutex
 	mu          struct {

@@ -1,0 +1,73 @@
+package mmapfilter
+
+import (
+	"context"
+	"io"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+)
+
+// Apply reads changes from r, as [Filter.Changes] writes them, and does them to a replica, each of them
+// once (K9 of package recovery). It returns the position of the filter, which is then that of the other
+// filter to which the changes lead. Lookups and syncs go on meanwhile; lookups see each change once it
+// is done.
+//
+// A replica is a [Filter.Snapshot] of a filter that keeps its hashes. (In a copy of any other filter a
+// key may depend on the item of another key, which the changes might delete.) A replica may be looked
+// up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, makes it a filter of
+// its own, which has no position and takes no changes any more. A replica that keeps no hashes does not
+// grow and has no changes for others: [ErrNoHashes]. From the first changes on, [Filter.DurableSeq] is
+// 0: the number in the snapshot belonged to the position of the snapshot.
+//
+// All changes are read, checked and made durable in NAME.apply before the first of them is done; the
+// position moves once all are done. If Apply is cut off in between, by an error, ctx, Close or a crash,
+// the next Apply finishes them first, and so does [Open]. Until then the filter has some of them, and
+// its own operations return [ErrApplying].
+//
+// If the filter has the changes already, nothing happens. The errors are [ErrNotReplica];
+// [ErrOtherDescent] for changes of another filter, or of this one after it went another way, as one that
+// was restored from a backup; [ErrChangesGap] if other changes must come first: ask for those since
+// [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica of other lines;
+// [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off, and [ErrVersion];
+// [ErrFull] if there is no room for them; [ErrCorrupt] if the filter, or NAME.apply, has not what it
+// should have; and those of r, ctx and [Filter.Sync]. After an ErrFull, or an ErrCorrupt that says so,
+// take a new snapshot.
+func (f *Filter) Apply(ctx context.Context, r io.Reader) (Position, error) {
+	ctx, cancel := f.growth.call(ctx)
+	defer cancel()
+	f.growth.Lock() // no rebuild replaces the file meanwhile, and Close waits
+	defer f.growth.Unlock()
+	o, err := f.writable()
+	if err != nil {
+		return Position{}, err
+	}
+	if err := o.work.Catch(func() error { return o.work.Writer.Apply(ctx, r) }); err != nil {
+		return Position{}, about("apply changes to", o.path, err)
+	}
+	return f.Position(), nil
+}
+
+// resume finishes changes that were begun. If that fails, the next Apply returns the error.
+func (f *Filter) resume() {
+	o := f.open.Load()
+	if o.work.Writer.Follows() {
+		err := o.work.Catch(func() error { return o.work.Writer.Resume(context.Background()) })
+		if err != nil && o.work.OnError != nil {
+			o.work.OnError(about("apply changes to", o.path, err))
+		}
+	}
+}
+
+// changeable is writable for operations that are not those of another filter: a replica has its last
+// position behind it.
+func (f *Filter) changeable() (*openFile, error) {
+	for {
+		o, err := f.writable()
+		if err != nil || !o.work.Writer.Follows() {
+			return o, err
+		}
+		if err := o.work.Catch(o.work.Writer.Depart); err != writer.ErrMoved {
+			return o, err
+		}
+	}
+}

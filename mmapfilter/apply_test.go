@@ -1,0 +1,237 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// mustChanges returns the changes of a filter since a position.
+func mustChanges(t testing.TB, f *Filter, since Position, replica Classes) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	_, err := f.ChangesFor(context.Background(), &b, since, replica)
+	must(t, err)
+	return b.Bytes()
+}
+
+// mustBeAt checks that a replica has what a filter has, which had these copies of keys.
+func mustBeAt(t testing.TB, replica, f *Filter, keys map[uint64]uint64) {
+	t.Helper()
+	if replica.Position() != f.Position() {
+		t.Fatalf("the replica is at %v, the filter at %v", replica.Position(), f.Position())
+	}
+	sum, classes := uint64(0), map[uint64]uint64{}
+	o := replica.open.Load()
+	class := func(key uint64) uint64 {
+		c := o.table.Class(o.table.Split(f.Hash(numberKey(key))))
+		return c.Line<<32 | uint64(c.Fp)
+	}
+	for key, n := range keys {
+		sum, classes[class(key)] = sum+n, classes[class(key)]+n
+	}
+	if replica.Len() != sum {
+		t.Fatalf("the replica has %d items, not %d", replica.Len(), sum)
+	}
+	for key, n := range keys {
+		if got := replica.Count(numberKey(key)); n > 0 && (got != classes[class(key)] || !replica.Contains(numberKey(key))) {
+			t.Fatalf("the replica has key %d %d times, not %d", key, got, classes[class(key)])
+		}
+	}
+}
+
+// TestApplyRandomHistories takes a snapshot of a filter with a random history, in which keys lean, stray
+// deletes come, and rebuilds; and applies its changes, as a whole or by class. The replica has the
+// multiset of the filter each time, also if it is closed, sealed, copied, or read by another process in
+// between.
+func TestApplyRandomHistories(t *testing.T) {
+	ctx := context.Background()
+	for seed := range uint64(6) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		f, _ := mustCreate(t, &Options{Capacity: 4000, FalsePositiveRate: []float64{0.01, 0.2}[seed%2], KeepHashes: true})
+		keys, next := map[uint64]uint64{}, uint64(0)
+		operations := func(n int) {
+			for range n {
+				switch key := rng.Uint64N(next + 1); rng.IntN(5) {
+				case 0:
+					if there, err := f.Delete(numberKey(key)); err != nil {
+						t.Fatal(err)
+					} else if there && keys[key] > 0 {
+						keys[key]--
+					}
+				case 1:
+					_, err := f.InsertUnique(numberKey(key))
+					must(t, err)
+					keys[key] = max(keys[key], 1)
+				case 2:
+					must(t, f.Insert(numberKey(key)))
+					keys[key]++
+				default:
+					if next < 2000 {
+						must(t, f.Insert(numberKey(next)))
+						keys[next]++
+						next++
+					}
+				}
+			}
+		}
+		operations(800)
+		must(t, f.Sync())
+		_, at, path := mustSnapshot(t, f)
+		replica := mustOpen(t, path, nil)
+		mustBeAt(t, replica, f, keys)
+		for range 12 {
+			operations(rng.IntN(300))
+			must(t, f.Sync())
+			var classes Classes
+			if rng.IntN(2) == 0 {
+				classes = replica.Classes()
+			}
+			set := mustChanges(t, f, at, classes)
+			for range 2 {
+				var err error
+				if at, err = replica.Apply(ctx, bytes.NewReader(set)); err != nil || at != f.Position() {
+					t.Fatalf("%v, %v", at, err)
+				}
+				mustBeAt(t, replica, f, keys)
+			}
+			switch rng.IntN(5) {
+			case 0:
+				must(t, replica.Close())
+				mustBeAt(t, mustOpenReadOnly(t, path, nil), f, keys)
+				replica = mustOpen(t, path, nil)
+			case 1:
+				must(t, replica.Seal(ctx))
+				if _, err := Verify(ctx, path); err != nil && !errors.Is(err, ErrBusy) {
+					t.Fatal(err)
+				}
+			case 2: // go on with a copy of the replica
+				copied, copiedAt, copiedPath := mustSnapshot(t, replica)
+				if copiedAt != at {
+					t.Fatalf("a copy of a replica at %v is at %v", at, copiedAt)
+				}
+				mustBeAt(t, copied, f, keys)
+				path, replica = copiedPath, mustOpen(t, copiedPath, nil)
+			}
+		}
+	}
+}
+
+// TestReplicaRefuses covers what a replica that keeps no hashes cannot do, and which copies are none.
+func TestReplicaRefuses(t *testing.T) {
+	ctx := context.Background()
+	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	must(t, f.Insert([]byte("a")))
+	_, at, path := mustSnapshot(t, f)
+	must(t, f.Insert([]byte("b")))
+	must(t, f.Sync())
+	set := mustChanges(t, f, at, Classes{})
+	replica := mustOpen(t, path, nil)
+	if _, err := replica.Changes(ctx, new(bytes.Buffer), at); !errors.Is(err, ErrNoHashes) {
+		t.Errorf("changes: %v", err)
+	}
+	if err := replica.Rebuild(ctx, nil); !errors.Is(err, ErrNoHashes) {
+		t.Errorf("rebuild: %v", err)
+	}
+	if _, err := mustOpenReadOnly(t, path, nil).Apply(ctx, bytes.NewReader(set)); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("opened for reading: %v", err)
+	}
+	if _, err := f.Apply(ctx, bytes.NewReader(set)); !errors.Is(err, ErrNotReplica) {
+		t.Errorf("the filter itself: %v", err)
+	}
+	plain, _ := mustCreate(t, &Options{Capacity: 1000})
+	must(t, plain.Insert([]byte("a")))
+	_, _, uneven := mustSnapshot(t, plain)
+	if _, err := mustOpen(t, uneven, nil).Apply(ctx, bytes.NewReader(set)); !errors.Is(err, ErrNotReplica) || !errors.Is(err, ErrOtherDescent) {
+		t.Errorf("a copy of lines: %v", err)
+	}
+	other, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	_, _, others := mustSnapshot(t, other)
+	if _, err := mustOpen(t, others, nil).Apply(ctx, bytes.NewReader(set)); !errors.Is(err, ErrOtherDescent) {
+		t.Errorf("a replica of another filter: %v", err)
+	}
+	if p, err := replica.Apply(ctx, bytes.NewReader(set)); err != nil || p != f.Position() || !replica.ContainsString("b") {
+		t.Errorf("in the end: %v, %v", p, err)
+	}
+	must(t, replica.Close())
+	if _, err := replica.Apply(ctx, bytes.NewReader(set)); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestReplicaDeparts covers each operation of its own that a replica may have, at rest and after
+// changes: it succeeds, and the replica takes no changes any more.
+func TestReplicaDeparts(t *testing.T) {
+	ctx := context.Background()
+	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	must(t, f.Insert([]byte("a")))
+	_, at, template := mustSnapshot(t, f)
+	must(t, f.Insert([]byte("b")))
+	must(t, f.Sync())
+	set := mustChanges(t, f, at, Classes{})
+	must(t, f.Insert([]byte("c")))
+	must(t, f.Sync())
+	next := mustChanges(t, f, at, Classes{})
+	for name, operation := range map[string]func(*Filter) error{
+		"Insert":            func(r *Filter) error { return r.Insert([]byte("own")) },
+		"InsertUnique":      func(r *Filter) error { _, err := r.InsertUnique([]byte("own")); return err },
+		"InsertBatch":       func(r *Filter) error { _, err := r.InsertBatch([][]byte{[]byte("own")}); return err },
+		"InsertUniqueBatch": func(r *Filter) error { _, err := r.InsertUniqueBatch([][]byte{[]byte("own")}, make([]bool, 1)); return err },
+		"Delete":            func(r *Filter) error { _, err := r.Delete([]byte("a")); return err },
+		"SyncAt":            func(r *Filter) error { return r.SyncAt(5) },
+	} {
+		for _, applied := range []bool{false, true} {
+			path := filepath.Join(t.TempDir(), "replica")
+			must(t, os.WriteFile(path, readFile(t, template), 0o600))
+			r := mustOpen(t, path, nil)
+			if applied {
+				_, err := r.Apply(ctx, bytes.NewReader(set))
+				must(t, err)
+			}
+			must(t, operation(r))
+			for range 2 {
+				if _, err := r.Apply(ctx, bytes.NewReader(next)); !errors.Is(err, ErrNotReplica) || !r.Position().IsZero() {
+					t.Errorf("%s, after changes %t: at %v, %v", name, applied, r.Position(), err)
+				}
+				must(t, r.Close())
+				r = mustOpen(t, path, nil)
+			}
+		}
+	}
+}
+
+// TestApplyKeepsForeignFiles covers a file that has the name of the set, and is none; and a set that is
+// left beside another filter.
+func TestApplyKeepsForeignFiles(t *testing.T) {
+	ctx := context.Background()
+	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	must(t, f.Sync())
+	_, at, path := mustSnapshot(t, f)
+	must(t, f.Insert([]byte("a")))
+	must(t, f.Sync())
+	set := mustChanges(t, f, at, Classes{})
+	must(t, os.WriteFile(path+".apply", []byte("a letter"), 0o600))
+	r := mustOpen(t, path, nil)
+	if _, err := r.Apply(ctx, bytes.NewReader(set)); !errors.As(err, new(*ForeignError)) || string(readFile(t, path+".apply")) != "a letter" || r.Position() != at {
+		t.Errorf("a letter: %v", err)
+	}
+	for _, left := range []string{"", "\x00\x00\x00\x00\x00\x00\x00\x00\x00", "MMFAPPLY"} {
+		must(t, os.WriteFile(path+".apply", []byte(left), 0o600))
+		must(t, r.Close())
+		r = mustOpen(t, path, nil)
+		if _, err := os.Stat(path + ".apply"); err == nil {
+			t.Errorf("%q is still there", left)
+		}
+	}
+	must(t, r.Close())
+	must(t, os.WriteFile(path+".apply", []byte("MMFAPPLY"), 0o600))
+	_, err := f.Snapshot(ctx, path)
+	must(t, err)
+	if _, err := os.Stat(path + ".apply"); err == nil {
+		t.Error("a snapshot has left the set of the filter that it replaces")
+	}
+}

@@ -1,0 +1,282 @@
+package writer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
+)
+
+var (
+	// ErrNotReplica is returned for changes if the filter is no replica. It matches
+	// build.ErrOtherDescent.
+	ErrNotReplica = fmt.Errorf("%w: only a snapshot of a filter that keeps its hashes takes changes, until it has operations of its own", build.ErrOtherDescent)
+	// ErrChangesGap is returned for changes that do not begin where the filter is.
+	ErrChangesGap = errors.New("the changes do not begin at the position of the filter")
+	// ErrOtherClasses is returned for changes by class if the filter has other classes.
+	ErrOtherClasses = errors.New("the changes are for a filter with other classes")
+	// ErrApplying is returned by an operation on a replica that has some changes of a set, but not all.
+	ErrApplying = errors.New("the filter has some changes of a set, and not all")
+)
+
+// Apply does to a replica the changes that r has, each once (K9), unless it has done them before. First
+// it finishes a set that was begun.
+func (w *Writer) Apply(ctx context.Context, r io.Reader) error {
+	w.applying.Lock()
+	defer w.applying.Unlock()
+	if !w.follows.Load() {
+		return ErrNotReplica
+	}
+	if err := w.finishSet(ctx); err != nil {
+		return err
+	}
+	head := new(bytes.Buffer)
+	in, err := changes.NewReader(io.TeeReader(r, head))
+	if err != nil {
+		return unreadable(err)
+	}
+	at, _, _ := w.followed()
+	if err := w.takes(&in.Header, at); err != nil || in.Header.To.Number <= at.Number { // done before
+		return err
+	}
+	set, err := w.spool(ctx, io.MultiReader(head, r))
+	if err == nil {
+		err = w.setMark(at, set)
+	}
+	if err == nil {
+		err = w.finishSet(ctx)
+	}
+	return err
+}
+
+// Resume finishes a set of changes that was begun, perhaps by an earlier writer.
+func (w *Writer) Resume(ctx context.Context) error {
+	w.applying.Lock()
+	defer w.applying.Unlock()
+	return w.finishSet(ctx)
+}
+
+// Follows reports whether the file is a replica that has had no operation of its own.
+func (w *Writer) Follows() bool { return w.follows.Load() }
+
+// Depart has a replica follow no history any more, durably. Call it before the first operation that is
+// not one of Apply.
+func (w *Writer) Depart() error {
+	w.applying.Lock()
+	defer w.applying.Unlock()
+	if !w.follows.Load() {
+		return nil
+	}
+	at, set, _ := w.followed()
+	if set != 0 {
+		return ErrApplying
+	}
+	err := w.setMark(at, layout.Departed)
+	if err == nil {
+		w.follows.Store(false)
+	}
+	return err
+}
+
+// followed returns the position of a replica, and the set that it is applying, of which it has so many
+// changes.
+func (w *Writer) followed() (at layout.Position, set, done uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := w.protocol.History()
+	return k.At, k.Set, w.protocol.Operations()
+}
+
+// setMark commits a mark.
+func (w *Writer) setMark(at layout.Position, set uint64) error {
+	for {
+		err := w.commit(boundary{mark: &mark{at, set}})
+		if err != errLogFull {
+			return err
+		}
+		if err := w.nextHalf(); err != nil {
+			return err
+		}
+	}
+}
+
+// takes returns an error unless changes begin at a position of the filter, or end at it or before it.
+func (w *Writer) takes(h *changes.Header, at layout.Position) error {
+	switch {
+	case h.Descent != w.protocol.Superblock().Descent(),
+		h.From.Number == at.Number && h.From != at, h.To.Number == at.Number && h.To != at:
+		return fmt.Errorf("%w: the changes are those of another filter, or of this one after it went another way", build.ErrOtherDescent)
+	case h.To.Number <= at.Number:
+		return nil
+	case h.From != at:
+		return fmt.Errorf("%w: they lead from operation %d to operation %d, and it is at operation %d", ErrChangesGap, h.From.Number, h.To.Number, at.Number)
+	case !h.Classes.IsZero() && h.Classes != changes.ClassesOf(w.protocol.Geometry()):
+		return ErrOtherClasses
+	}
+	return nil
+}
+
+// spool reads all changes and makes them durable. It returns the check of the set. The file has not
+// changed yet.
+func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error) {
+	s, err := w.protocol.NewSet()
+	if err != nil {
+		return 0, err
+	}
+	in, err := changes.NewReader(io.TeeReader(r, s))
+	more, fewer := uint64(0), uint64(0)
+	for err == nil {
+		var c changes.Change
+		if c, err = in.Next(); err != nil {
+			break
+		}
+		if c.Times > 0 {
+			more++ // at least: an entry of the stash counts many copies
+		} else {
+			fewer = min(fewer+uint64(-c.Times), 1<<62) // more than a filter has: the sum does not overflow
+		}
+		err = context.Cause(ctx)
+	}
+	if err == io.EOF {
+		err = w.hasRoom(more, fewer)
+	}
+	if err == nil {
+		set, err = s.End()
+	}
+	if err != nil {
+		return 0, errors.Join(unreadable(err), s.Discard())
+	}
+	return set, nil
+}
+
+// unreadable has the errors of a reader of changes match errors that others know.
+func unreadable(err error) error {
+	switch {
+	case errors.Is(err, changes.ErrCutOff):
+		return badChanges{err, []error{layout.ErrCorrupt, io.ErrUnexpectedEOF}}
+	case errors.Is(err, changes.ErrDamaged):
+		return badChanges{err, []error{layout.ErrCorrupt}}
+	}
+	return err
+}
+
+type badChanges struct {
+	error
+	matches []error
+}
+
+func (e badChanges) Unwrap() []error { return append(e.matches, e.error) }
+
+// hasRoom returns an error if so many keys have no room, or so many items are not there.
+func (w *Writer) hasRoom(more, fewer uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	length := w.protocol.Length()
+	keys := place.KeysOf(length, w.mu.stashed.items, w.mu.stashed.entries)
+	switch {
+	case fewer > length:
+		return errNotThere
+	case more > fewer && keys+more-fewer > min(w.Limit, w.protocol.Geometry().Slots()+layout.StashEntries):
+		return errNoRoom
+	}
+	return nil
+}
+
+var (
+	errNoRoom   = fmt.Errorf("%w for the changes, and a replica without hashes cannot grow: take a new snapshot", ErrFull)
+	errNotThere = &layout.CorruptError{Region: layout.RegionBuckets, Rule: "K9", What: "the changes delete an item that is not there, so the filter has not the items of its position: take a new snapshot"}
+)
+
+// finishSet does the changes of the set that the file names which it has not done yet. REQUIRES:
+// w.applying.
+func (w *Writer) finishSet(ctx context.Context) error {
+	_, check, done := w.followed()
+	if check == 0 || !w.follows.Load() {
+		return nil
+	}
+	set, err := w.protocol.OpenSet(check)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	to, err := w.doChanges(ctx, set, true, &done) // first, so that the others find room
+	if err == nil {
+		set.Rewind()
+		to, err = w.doChanges(ctx, set, false, &done)
+	}
+	if err == nil {
+		err = w.setMark(to, 0)
+	}
+	if err == nil {
+		w.protocol.RemoveSet() // if it stays, nothing names it, and the next one takes its place
+	}
+	return err
+}
+
+// doChanges does the changes by which there are fewer of a hash, or the others, but for the first ones
+// of all, skip. It returns the position that the set leads to.
+func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip *uint64) (to layout.Position, err error) {
+	in, err := changes.NewReader(set)
+	if err != nil {
+		return to, err
+	}
+	var inserts []uint64
+	for {
+		c, err := in.Next()
+		if err == io.EOF {
+			return in.Header.To, w.insertSome(inserts)
+		}
+		if err != nil {
+			return to, err
+		}
+		if (c.Times < 0) != fewer {
+			continue
+		}
+		n := uint64(max(c.Times, -c.Times))
+		skipped := min(n, *skip)
+		*skip -= skipped
+		for range n - skipped {
+			if err := context.Cause(ctx); err != nil {
+				return to, err
+			}
+			if fewer {
+				err = w.takeAway(c.Hash)
+			} else if inserts = append(inserts, c.Hash); len(inserts) == Batch {
+				err, inserts = w.insertSome(inserts), inserts[:0]
+			}
+			if err != nil {
+				return to, err
+			}
+		}
+	}
+}
+
+// takeAway deletes an item of a hash, which must be there.
+func (w *Writer) takeAway(hash uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.ready(); err != nil {
+		return err
+	}
+	if !w.remove(hash) {
+		return errNotThere // and no operation is counted
+	}
+	w.finish(layout.Delete, -1, hash)
+	return nil
+}
+
+// insertSome inserts an item for each hash.
+func (w *Writer) insertSome(hashes []uint64) error {
+	done := 0
+	err := w.InsertAll(hashes, nil, &done)
+	if errors.Is(err, ErrFull) {
+		return errNoRoom
+	}
+	return err
+}

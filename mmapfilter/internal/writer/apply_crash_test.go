@@ -1,0 +1,105 @@
+package writer_test
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
+)
+
+// An applyCrash is a machine that crashes while a replica applies a set, and while it recovers from
+// that.
+type applyCrash struct {
+	testing.TB
+	rng       *rand.Rand
+	a, b, c   moment // the set leads from a to b, the next one to c
+	ab, bc    []byte
+	crashes   int
+	unapplied int // of them, before anything of the set counts
+	resumed   int // and with a part of the set
+}
+
+// at crashes a volume at some of the events of do, and checks what is left each time.
+func (r *applyCrash) at(v *crashsim.Volume, odds int, depth int, do func()) {
+	v.Watch(func(e crashsim.Event) {
+		if e != crashsim.StoreSame && r.rng.IntN(odds) == 0 {
+			r.crash(v, depth, false)
+		}
+	})
+	do()
+	v.Watch(nil)
+}
+
+// crash loses the power, or kills the process, and opens the file again. applied says that Apply has
+// returned: then the file has all of the set.
+func (r *applyCrash) crash(v *crashsim.Volume, depth int, applied bool) {
+	r.Helper()
+	left := v.AfterPowerLoss
+	if r.rng.IntN(3) == 0 {
+		left = v.AfterKill
+	}
+	after := left(r.rng)
+	r.crashes++
+	var w *writer.Writer
+	open := func() {
+		var err error
+		if w, _, err = writer.Open(after, writer.LogSize{First: wal.MinBytes, Most: wal.MinBytes}); err != nil {
+			r.Fatal(err)
+		}
+		if w.Protocol().History().Set != 0 {
+			r.resumed++
+		}
+		must(r, w.Resume(context.Background()))
+	}
+	if depth < 2 {
+		r.at(after, 1200, depth+1, open)
+	} else {
+		open()
+	}
+	if at := w.Protocol().History().At; at == r.a.at && !applied {
+		r.unapplied++
+		isAt(r, w, r.a)
+	} else {
+		isAt(r, w, r.b)
+	}
+	must(r, w.Apply(context.Background(), bytes.NewReader(r.ab)))
+	isAt(r, w, r.b)
+	must(r, w.Apply(context.Background(), bytes.NewReader(r.bc)))
+	isAt(r, w, r.c)
+}
+
+// TestApplyCrashes covers K9: whenever the process is killed or the power fails, also while what was
+// begun is finished, each change of a set is done once or, if nothing of the set counts yet, never.
+func TestApplyCrashes(t *testing.T) {
+	traces := uint64(10)
+	if testing.Short() {
+		traces = 4
+	}
+	all := applyCrash{}
+	for seed := range traces {
+		s := newSource(seed)
+		r := &applyCrash{TB: t, rng: rand.New(rand.NewPCG(seed, 2)), a: s.goOn(100, 0), b: s.goOn(1+s.rng.IntN(60), s.rng.IntN(60)), c: s.goOn(10, 10)}
+		r.ab, r.bc = set(t, r.a, r.b, changes.Classes{}), set(t, r.b, r.c, changes.Classes{})
+		v := replicaVolume(t, 8, 8<<(3*r.rng.IntN(4)))
+		w := openReplica(t, v)
+		must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], r.a, changes.Classes{}))))
+		if r.rng.IntN(2) == 0 {
+			must(t, w.Clean())
+			w = openReplica(t, v)
+		}
+		r.at(v, 60, 0, func() { must(t, w.Apply(context.Background(), bytes.NewReader(r.ab))) })
+		for range 10 {
+			r.crash(v, 1, true)
+		}
+		all.crashes, all.unapplied, all.resumed = all.crashes+r.crashes, all.unapplied+r.unapplied, all.resumed+r.resumed
+	}
+	t.Logf("%d crashes: %d before the set, %d within it", all.crashes, all.unapplied, all.resumed)
+	if min(all.crashes, all.unapplied, all.resumed) == 0 {
+		t.Error("not all cases occurred")
+	}
+}

@@ -1,0 +1,388 @@
+package writer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/iotest"
+
+	_ "github.com/mmapfilter/mmapfilter/layout/all"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/layout/wal"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/crashsim"
+)
+
+const descent = 77
+
+// A source is a filter that a replica follows, as a model: its multiset at some positions.
+type source struct {
+	rng   *rand.Rand
+	at    layout.Position
+	items map[uint64]int64
+	past  []moment
+}
+
+type moment struct {
+	at    layout.Position
+	items map[uint64]int64
+}
+
+func newSource(seed uint64) *source {
+	s := &source{rng: rand.New(rand.NewPCG(seed, 1)), items: map[uint64]int64{}}
+	s.past = []moment{{s.at, maps.Clone(s.items)}}
+	return s
+}
+
+// goOn does random operations: about half of them delete a hash, and some hashes get several copies.
+func (s *source) goOn(inserts, deletes int) moment {
+	there := slices.Sorted(maps.Keys(s.items))
+	for i := range inserts + deletes {
+		if i%(inserts+deletes) >= inserts && len(there) > 0 {
+			h := there[s.rng.IntN(len(there))]
+			if s.items[h] > 0 {
+				s.items[h]--
+				s.at = s.at.After(layout.Delete, h)
+			}
+			continue
+		}
+		h := s.rng.Uint64()
+		if s.rng.IntN(8) == 0 && len(there) > 0 {
+			h = there[s.rng.IntN(len(there))]
+		}
+		s.items[h]++
+		s.at = s.at.After(layout.Insert, h)
+	}
+	maps.DeleteFunc(s.items, func(_ uint64, n int64) bool { return n == 0 })
+	m := moment{s.at, maps.Clone(s.items)}
+	s.past = append(s.past, m)
+	return m
+}
+
+// set returns the changes from one moment to another.
+func set(t testing.TB, from, to moment, classes changes.Classes) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := changes.NewWriter(&b, changes.Header{Descent: descent, From: from.at, To: to.at, Classes: classes})
+	must(t, err)
+	all := maps.Clone(from.items)
+	maps.Copy(all, to.items)
+	for _, h := range slices.Sorted(maps.Keys(all)) {
+		must(t, w.Add(changes.Change{Hash: h, Times: to.items[h] - from.items[h]}))
+	}
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+// replicaVolume returns a volume with an empty replica of room for about 30 keys a line.
+func replicaVolume(t testing.TB, lines uint64, sectorBytes int) *crashsim.Volume {
+	t.Helper()
+	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 38, RemainderBits: 13}, lines)
+	must(t, err)
+	return crashsim.NewVolume(g, 1, sectorBytes, false, func(sb *layout.Superblock) { sb.SetReplica(descent, layout.Position{}) })
+}
+
+func openReplica(t testing.TB, v recovery.Volume) *writer.Writer {
+	t.Helper()
+	w, _, err := writer.Open(v, writer.LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
+	must(t, err)
+	return w
+}
+
+// isAt checks that a replica is at a moment: at its position, with its items, and without a set.
+func isAt(t testing.TB, w *writer.Writer, m moment) {
+	t.Helper()
+	if d, at := w.Protocol().Position(); d != descent || at != m.at || w.Protocol().History() != (layout.Kept{At: m.at}) {
+		t.Fatalf("the replica is at %d, %+v, not at %+v: %+v", d, at, m.at, w.Protocol().History())
+	}
+	sum, classes := int64(0), map[layout.Class]int64{}
+	for h, n := range m.items {
+		sum, classes[w.Table().Class(w.Table().Split(h))] = sum+n, classes[w.Table().Class(w.Table().Split(h))]+n
+	}
+	if w.Len() != uint64(sum) {
+		t.Fatalf("%d items, not %d", w.Len(), sum)
+	}
+	for h := range m.items {
+		if want := classes[w.Table().Class(w.Table().Split(h))]; w.Count(h) != uint64(want) || !w.Contains(h) {
+			t.Fatalf("%d items of %#x, not %d; found: %t", w.Count(h), h, want, w.Contains(h))
+		}
+	}
+}
+
+// TestApply applies random histories in sets, whole and by class, some of them over several positions,
+// in small logs and with readers that return little at a time, and reopens the file now and then.
+func TestApply(t *testing.T) {
+	ctx := context.Background()
+	for seed := range uint64(6) {
+		v, s := replicaVolume(t, 100, 512), newSource(seed)
+		w := openReplica(t, v)
+		classes := changes.Classes{}
+		if seed%2 == 1 {
+			classes = changes.ClassesOf(w.Protocol().Geometry())
+		}
+		at := s.past[0]
+		for i := range 12 {
+			for range 1 + s.rng.IntN(3) {
+				s.goOn(250-10*i+s.rng.IntN(50), s.rng.IntN(60*(i+1)))
+			}
+			next := s.past[len(s.past)-1]
+			must(t, w.Apply(ctx, iotest.HalfReader(bytes.NewReader(set(t, at, next, classes)))))
+			at = next
+			isAt(t, w, at)
+			switch s.rng.IntN(4) {
+			case 0:
+				must(t, w.Clean())
+				w = openReplica(t, v)
+			case 1:
+				must(t, w.Seal(ctx))
+			case 2:
+				v = v.AfterKill(s.rng)
+				w = openReplica(t, v)
+			}
+			isAt(t, w, at)
+		}
+		if _, err := v.OpenSet(); err == nil {
+			t.Error("the set that was applied is still there")
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestApplyRefuses covers what a replica does not take. It stays as it is, and takes the right set
+// afterwards.
+func TestApplyRefuses(t *testing.T) {
+	ctx := context.Background()
+	s := newSource(1)
+	a := s.goOn(300, 0)
+	b := s.goOn(200, 150)
+	c := s.goOn(10, 100)
+	w := openReplica(t, replicaVolume(t, 20, 512))
+	must(t, w.Apply(ctx, bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
+	must(t, w.Apply(ctx, bytes.NewReader(set(t, a, b, changes.Classes{}))))
+	fork := func(m moment) moment { m.at.Chain++; return m }
+	good := set(t, b, c, changes.Classes{})
+	flipped := slices.Clone(good)
+	flipped[len(flipped)-30] ^= 4
+	full := b
+	full.at.Number++
+	full.items = maps.Clone(b.items)
+	for range 20*32 + layout.StashEntries {
+		full.items[s.rng.Uint64()] = 1
+	}
+	strays := moment{at: layout.Position{Number: full.at.Number}, items: map[uint64]int64{}}
+	wrong := moment{b.at, map[uint64]int64{s.rng.Uint64(): 1000}}
+	for _, refused := range []struct {
+		name string
+		set  []byte
+		err  error // or nil
+	}{
+		{"again", set(t, a, b, changes.Classes{}), nil},
+		{"an older one", set(t, s.past[0], a, changes.Classes{}), nil},
+		{"to here, from before", set(t, s.past[0], b, changes.Classes{}), nil},
+		{"nothing", set(t, b, b, changes.Classes{}), nil},
+		{"across", set(t, a, c, changes.Classes{}), writer.ErrChangesGap},
+		{"a gap", set(t, c, s.goOn(5, 5), changes.Classes{}), writer.ErrChangesGap},
+		{"another past", set(t, fork(b), c, changes.Classes{}), build.ErrOtherDescent},
+		{"another past that ends here", set(t, a, fork(b), changes.Classes{}), build.ErrOtherDescent},
+		{"other classes", set(t, b, c, changes.Classes{Lines: 19, Fingerprints: 38 << 13}), writer.ErrOtherClasses},
+		{"a full filter", set(t, b, full, changes.Classes{}), writer.ErrFull},
+		{"more deletes than items", set(t, wrong, strays, changes.Classes{}), layout.ErrCorrupt},
+		{"damaged", flipped, layout.ErrCorrupt},
+		{"not changes", []byte("not changes, but a text that is longer than the header of changes is, by some more bytes"), layout.ErrCorrupt},
+		{"empty", nil, io.ErrUnexpectedEOF},
+		{"cut off", good[:len(good)-5], io.ErrUnexpectedEOF},
+		{"cut off, likewise", good[:len(good)-5], layout.ErrCorrupt},
+	} {
+		t.Run(refused.name, func(t *testing.T) {
+			if err := w.Apply(ctx, bytes.NewReader(refused.set)); !errors.Is(err, refused.err) {
+				t.Errorf("%v", err)
+			}
+			isAt(t, w, b)
+		})
+	}
+	broken := errors.New("the network broke")
+	if err := w.Apply(ctx, io.MultiReader(bytes.NewReader(good[:100]), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+		t.Errorf("a reader that fails: %v", err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := w.Apply(cancelled, bytes.NewReader(good)); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	isAt(t, w, b)
+	must(t, w.Apply(ctx, bytes.NewReader(good)))
+	isAt(t, w, c)
+	other := crashsim.NewVolume(w.Protocol().Geometry(), 2, 512, false, func(sb *layout.Superblock) { sb.SetReplica(descent+1, b.at) })
+	if err := openReplica(t, other).Apply(ctx, bytes.NewReader(good)); !errors.Is(err, build.ErrOtherDescent) || errors.Is(err, writer.ErrNotReplica) {
+		t.Errorf("another filter: %v", err)
+	}
+	for _, keep := range []bool{false, true} {
+		plain := openReplica(t, crashsim.NewVolume(w.Protocol().Geometry(), 2, 512, keep, nil))
+		if err := plain.Apply(ctx, bytes.NewReader(good)); !errors.Is(err, writer.ErrNotReplica) || !errors.Is(err, build.ErrOtherDescent) {
+			t.Errorf("no replica, keeps hashes %t: %v", keep, err)
+		}
+	}
+}
+
+// TestApplyIsCutOff cancels an Apply after each number of its changes: the filter has some of them, has
+// no operations of its own meanwhile, and finishes the set whether it goes on, is opened again, or gets
+// other changes.
+func TestApplyIsCutOff(t *testing.T) {
+	s := newSource(2)
+	a, b, c := s.goOn(300, 0), s.goOn(20, 20), s.goOn(10, 10)
+	for after := range 45 {
+		v := replicaVolume(t, 20, 512)
+		w := openReplica(t, v)
+		must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
+		in := set(t, a, b, changes.Classes{})
+		ctx := &endsAfter{Context: context.Background(), left: after}
+		err := w.Apply(ctx, bytes.NewReader(in))
+		if err == nil {
+			t.Fatalf("it was not cut off after %d looks at the context", after)
+		}
+		if k := w.Protocol().History(); k.Set == 0 {
+			isAt(t, w, a)
+			continue
+		} else if k.At != a.at {
+			t.Fatalf("after %d: at %+v", after, k)
+		}
+		if err := w.Depart(); err != writer.ErrApplying {
+			t.Errorf("an operation meanwhile: %v", err)
+		}
+		switch after % 4 {
+		case 0:
+			must(t, w.Resume(context.Background()))
+		case 1:
+			must(t, w.Apply(context.Background(), bytes.NewReader(in)))
+		case 2:
+			must(t, w.Clean())
+			w = openReplica(t, v)
+			must(t, w.Resume(context.Background()))
+		case 3:
+			must(t, w.Apply(context.Background(), bytes.NewReader(set(t, b, c, changes.Classes{}))))
+			isAt(t, w, c)
+			continue
+		}
+		isAt(t, w, b)
+	}
+}
+
+// endsAfter is a context that ends after it has been asked some times.
+type endsAfter struct {
+	context.Context
+	left int
+}
+
+func (c *endsAfter) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestApplyFindsNoRoom has a set fit by its number, but not by its lines: what is done of it stays
+// done, no key is lost, and it can be tried again, without doing anything twice.
+func TestApplyFindsNoRoom(t *testing.T) {
+	s := newSource(3)
+	a := s.goOn(300, 0)
+	for range 1100 { // of one line
+		h := s.rng.Uint64() / 20
+		s.items[h]++
+		s.at = s.at.After(layout.Insert, h)
+	}
+	full := s.goOn(0, 50)
+	v := replicaVolume(t, 20, 512)
+	w := openReplica(t, v)
+	must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
+	items := uint64(0)
+	for range 3 {
+		if err := w.Apply(context.Background(), bytes.NewReader(set(t, a, full, changes.Classes{}))); !errors.Is(err, writer.ErrFull) {
+			t.Fatal(err)
+		}
+		if k := w.Protocol().History(); k.Set == 0 || k.At != a.at || items != 0 && w.Len() != items {
+			t.Fatalf("%+v with %d items, %d before", k, w.Len(), items)
+		}
+		items = w.Len()
+		for h := range a.items {
+			if full.items[h] > 0 && !w.Contains(h) {
+				t.Errorf("%#x is lost", h)
+			}
+		}
+		must(t, w.Clean())
+		w = openReplica(t, v)
+	}
+}
+
+// TestApplyFindsNoItem has a set delete what is not there: a file that has not the items of its
+// position.
+func TestApplyFindsNoItem(t *testing.T) {
+	s := newSource(4)
+	a := s.goOn(300, 0)
+	w := openReplica(t, replicaVolume(t, 20, 512))
+	must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
+	other := moment{a.at, map[uint64]int64{s.rng.Uint64(): 1}}
+	for range 2 {
+		err := w.Apply(context.Background(), bytes.NewReader(set(t, other, s.goOn(1, 0), changes.Classes{})))
+		if e := new(layout.CorruptError); !errors.As(err, &e) || e.Rule != "K9" {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDepart covers an operation of its own: from then on, whatever happens, the file has no position
+// and takes no changes; and it is no replica once it is closed.
+func TestDepart(t *testing.T) {
+	s := newSource(5)
+	a, b := s.goOn(300, 0), s.goOn(20, 20)
+	for name, reopen := range map[string]func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume{
+		"kill":       func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume { return v.AfterKill(s.rng) },
+		"power loss": func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume { return v.AfterPowerLoss(s.rng) },
+		"close":      func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume { must(t, w.Clean()); return v },
+		"checkpoint, then kill": func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume {
+			must(t, w.Checkpoint())
+			return v.AfterKill(s.rng)
+		},
+		"seal": func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume {
+			must(t, w.Seal(context.Background()))
+			return v
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := replicaVolume(t, 20, 512)
+			w := openReplica(t, v)
+			must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
+			must(t, w.Depart())
+			must(t, w.Insert(1))
+			check := func(when string) {
+				t.Helper()
+				err := w.Apply(context.Background(), bytes.NewReader(set(t, a, b, changes.Classes{})))
+				if d, at := w.Protocol().Position(); d != 0 || at != (layout.Position{}) || err != writer.ErrNotReplica || w.Follows() {
+					t.Errorf("%s: it is at %d, %+v, and takes changes: %v", when, d, at, err)
+				}
+			}
+			check("before")
+			w = openReplica(t, reopen(w, v))
+			check("after")
+			if w.Superblock().IsReplica() {
+				t.Error("it is still a replica")
+			}
+			must(t, w.Insert(2))
+			check("afterwards")
+		})
+	}
+}
