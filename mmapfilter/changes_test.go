@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/changes"
+	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
 // counts are how many items of each hash a history means.
@@ -173,5 +174,32 @@ func TestChanges(t *testing.T) {
 			m.check(reader, from, m.past[len(m.past)-1], reader.Classes())
 		}
 		must(t, m.f.Close())
+	}
+}
+
+// TestRecentEnds: the operations that the log has since the last checkpoint end at the position of the
+// call, if there are none, too, while others are committed.
+func TestRecentEnds(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	for _, before := range []int{5, 0} {
+		must(t, f.Checkpoint(context.Background()))
+		insertNumbers := func(n int) {
+			for i := range n {
+				must(t, f.Insert(numberKey(uint64(i))))
+			}
+			must(t, f.Sync())
+		}
+		insertNumbers(before)
+		must(t, f.open.Load().work.Writer.Recent(func(r *recovery.Recent) error {
+			insertNumbers(3)
+			n := 0
+			for range r.All() {
+				n++
+			}
+			if n != before {
+				t.Errorf("%d operations, not %d", n, before)
+			}
+			return nil
+		}))
 	}
 }

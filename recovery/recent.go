@@ -41,6 +41,9 @@ func (r *Recent) All() iter.Seq[hashes.Entry] {
 	return func(yield func(hashes.Entry) bool) {
 		n := r.Superblock.Kept().At.Number
 		for _, p := range r.parts {
+			if n >= r.To.Number {
+				return
+			}
 			// It looks at no segment after the last durable one: that may be about to get its head.
 			for seg := range wal.Ended(p.words, p.generation, p.salt) {
 				more := true
@@ -50,12 +53,12 @@ func (r *Recent) All() iter.Seq[hashes.Entry] {
 						more = yield(hashes.Entry{Op: rec.Op, Items: rec.Grow, Hash: rec.Hash, Number: n})
 					}
 				})
-				if !more || n >= r.To.Number {
+				if !more {
+					return
+				}
+				if n >= r.To.Number {
 					break
 				}
-			}
-			if n >= r.To.Number {
-				return
 			}
 		}
 	}
