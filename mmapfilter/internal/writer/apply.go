@@ -16,7 +16,10 @@ import (
 var (
 	// ErrNotReplica is returned for changes if the filter is no replica. It matches
 	// build.ErrOtherDescent.
-	ErrNotReplica = fmt.Errorf("%w: only a snapshot of a filter that keeps its hashes takes changes, until it has operations of its own", build.ErrOtherDescent)
+	ErrNotReplica error = &alsoError{
+		errors.New("it is no replica: only a snapshot of a filter that keeps its hashes takes changes, until it has operations of its own"),
+		[]error{build.ErrOtherDescent},
+	}
 	// ErrChangesGap is returned for changes that do not begin where the filter is.
 	ErrChangesGap = errors.New("the changes do not begin at the position of the filter")
 	// ErrOtherClasses is returned for changes by class if the filter has other classes.
@@ -111,7 +114,7 @@ func (w *Writer) takes(h *changes.Header, at layout.Position) error {
 	switch {
 	case h.Descent != w.protocol.Superblock().Descent(),
 		h.From.Number == at.Number && h.From != at, h.To.Number == at.Number && h.To != at:
-		return fmt.Errorf("%w: the changes are those of another filter, or of this one after it went another way", build.ErrOtherDescent)
+		return errOtherWay
 	case h.To.Number <= at.Number:
 		return nil
 	case h.From != at:
@@ -159,19 +162,20 @@ func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error)
 func unreadable(err error) error {
 	switch {
 	case errors.Is(err, changes.ErrCutOff):
-		return badChanges{err, []error{layout.ErrCorrupt, io.ErrUnexpectedEOF}}
+		return &alsoError{err, []error{layout.ErrCorrupt, io.ErrUnexpectedEOF}}
 	case errors.Is(err, changes.ErrDamaged):
-		return badChanges{err, []error{layout.ErrCorrupt}}
+		return &alsoError{err, []error{layout.ErrCorrupt}}
 	}
 	return err
 }
 
-type badChanges struct {
+// An alsoError matches other errors too.
+type alsoError struct {
 	error
 	matches []error
 }
 
-func (e badChanges) Unwrap() []error { return append(e.matches, e.error) }
+func (e *alsoError) Unwrap() []error { return append(e.matches, e.error) }
 
 // hasRoom returns an error if so many keys have no room, or so many items are not there.
 func (w *Writer) hasRoom(more, fewer uint64) error {
@@ -189,6 +193,10 @@ func (w *Writer) hasRoom(more, fewer uint64) error {
 }
 
 var (
+	errOtherWay = &alsoError{
+		errors.New("the changes are those of another filter, or of this one after it went another way: take a new snapshot"),
+		[]error{build.ErrOtherDescent},
+	}
 	errNoRoom   = fmt.Errorf("%w for the changes, and a replica without hashes cannot grow: take a new snapshot", ErrFull)
 	errNotThere = &layout.CorruptError{Region: layout.RegionBuckets, Rule: "K9", What: "the changes delete an item that is not there, so the filter has not the items of its position: take a new snapshot"}
 )
