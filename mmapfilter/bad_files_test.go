@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -84,8 +86,10 @@ func badFiles(tb testing.TB, good []byte) map[string]badFile {
 // errors that name the rule.
 func TestBadFiles(t *testing.T) {
 	good := image(t, &Options{FalsePositiveRate: 0.1}, numbers(0, 500))
-	path := filepath.Join(t.TempDir(), "bad")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "good")
 	for name, bad := range badFiles(t, good) {
+		path := filepath.Join(dir, fmt.Sprintf("%x", name)) // one each, since a mapped file cannot be written over everywhere
 		must(t, os.WriteFile(path, bad.data, 0o600))
 		f, err := OpenReadOnly(path, nil)
 		if !errors.Is(err, bad.open) {
@@ -109,7 +113,11 @@ func TestBadFiles(t *testing.T) {
 		}
 	}
 	must(t, os.WriteFile(path, good, 0o600))
-	for n := len(good) - 1; n >= 0; n-- {
+	step := 1
+	if runtime.GOOS == "windows" {
+		step = 499 // a call takes long in Wine
+	}
+	for n := len(good) - 1; n >= 0; n -= step {
 		must(t, os.Truncate(path, int64(n)))
 		var e *CorruptError
 		if _, err := OpenReadOnly(path, nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != int64(n) {

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -106,8 +107,8 @@ func TestBuildIsReproducible(t *testing.T) {
 	}
 }
 
-// TestBuildSpills checks that Build keeps keys beyond the budget in an unnamed file, not in
-// memory.
+// TestBuildSpills checks that Build keeps keys beyond the budget in a file, unnamed if
+// possible, not in memory.
 func TestBuildSpills(t *testing.T) {
 	const n = 500_000 // 4 MB of hashes
 	path := filepath.Join(t.TempDir(), "f")
@@ -119,7 +120,11 @@ func TestBuildSpills(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	mustHaveAll(t, f, path, numbers(0, n), n)
-	if len(at) != 1 || at[0] == path {
+	want := 1
+	if runtime.GOOS == "windows" {
+		want = 2 // an open file keeps its name
+	}
+	if len(at) != want || at[0] == path {
 		t.Errorf("at the end of the keys there were %q", at)
 	}
 }

@@ -20,6 +20,9 @@ import (
 // If the log or the hashes of another filter are beside path, since that filter was at path and has
 // been moved, the error is a [*ForeignError].
 //
+// Where no file can be opened for writing, as on Windows (see [Open]), the error is
+// errors.ErrUnsupported.
+//
 // If Create fails it leaves nothing behind. The exception is an error that says the new filter
 // is complete: the filter is at path, but could not be opened or may not survive a power loss.
 func Create(path string, opts *Options) (*Filter, error) {
@@ -80,6 +83,9 @@ func createFile(path string, o Options) error {
 }
 
 func createPlanned(path string, plan Plan, o Options) error {
+	if err := osfile.CanWrite(); err != nil {
+		return err // nobody could insert into the file
+	}
 	draft, err := osfile.NewDraft(path, osfile.DraftOptions{Mode: o.Mode, New: true})
 	if err != nil {
 		return err

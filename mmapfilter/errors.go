@@ -26,6 +26,11 @@ var (
 	// Build is about to replace it, or a process keeps writers out with a read lock. [LockedError]
 	// matches it and names the process.
 	ErrLocked = recovery.ErrLocked
+	// ErrInUse is returned on Windows by [Build], [Merge], [Install] and [Filter.Snapshot] if a process
+	// has the file at the path open, or mapped: Windows cannot replace it then. Nothing has changed. A
+	// filter from [OpenReadOnly] has its file mapped, unless [ResidencyHeap] is set, and after Close
+	// until the garbage collector has run. A [Follower] has none mapped there.
+	ErrInUse = osfile.ErrInUse
 	// ErrReadOnly is returned by a method that writes if the filter is open for reading only.
 	ErrReadOnly = errors.New("filter is read-only")
 	// ErrClosed is returned after Close.

@@ -78,10 +78,10 @@ func waitingFilter() *Filter {
 // recovers a file when it opens it, as OpenReadOnly does, unless [OpenOptions.NoRecover] is set;
 // it does not recover the file in use.
 //
-// Replace a file by renaming another one to its name. Windows does not allow replacing a mapped
-// file: follow with ResidencyHeap there. While a mapped file is overwritten in place, answers
-// are wrong and lookups may fault (see [OpenOptions.Checked]); the next look that finds it
-// complete opens it again.
+// Replace a file by renaming another one to its name. Windows cannot replace a mapped file
+// ([ErrInUse]), so there a follower reads its file into memory, as with ResidencyHeap. While a mapped
+// file is overwritten in place, answers are wrong and lookups may fault (see [OpenOptions.Checked]);
+// the next look that finds it complete opens it again.
 //
 // The errors are those of OpenReadOnly and, with VerifyBeforeSwitch, a [*CorruptError] if the file
 // is damaged. Close the follower to stop its goroutine.
@@ -97,7 +97,7 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 		return nil, about("open", path, err)
 	}
 	p := poll.New()
-	f := &Follower{path: path, opts: *opts.withDefaults(), poll: p, wake: p.Wake(), life: p.Life}
+	f := &Follower{path: path, opts: following(opts), poll: p, wake: p.Wake(), life: p.Life}
 	err = f.begin() // the error names the path as given
 	f.path = absolute
 	if err != nil && !(f.opts.WaitForFile && errors.Is(err, fs.ErrNotExist)) {
@@ -111,10 +111,20 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	return f, nil
 }
 
+// following returns the options of the files that a follower opens. One that is to be replaced must not
+// be mapped on Windows.
+func following(opts *OpenOptions) OpenOptions {
+	o := *opts.withDefaults()
+	if !osfile.Replaces && o.Residency < ResidencyHeap {
+		o.Residency = ResidencyHeap
+	}
+	return o
+}
+
 // followShard follows a file for a set, which calls Refresh. If the file cannot be opened, the
 // follower waits for another one.
 func followShard(s bridge.ShardFile) *Follower {
-	f := &Follower{fsys: s.FS, path: s.Path, opts: *s.Opts.(*OpenOptions), wake: s.Wake, life: s.Life, fits: s.Fits}
+	f := &Follower{fsys: s.FS, path: s.Path, opts: following(s.Opts.(*OpenOptions)), wake: s.Wake, life: s.Life, fits: s.Fits}
 	f.begin()
 	return f
 }

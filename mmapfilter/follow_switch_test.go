@@ -38,6 +38,7 @@ func TestFollowAtOnce(t *testing.T) {
 		must(t, err)
 		return
 	}
+	needsReplacing(t)
 	replacements := replacements(t)
 	replacements["rebuild"] = func(path string) error {
 		w, err := Open(path, &OpenOptions{CommitInterval: -1})
@@ -119,6 +120,7 @@ func setEpoch(t *testing.T, path string, epoch uint64) (was uint64) {
 // name yet, the follower looks again soon, then ever less often. If the mark is taken back, the
 // next one wakes it again.
 func TestFollowAwaits(t *testing.T) {
+	needsReplacing(t)
 	_, path := mustBuild(t, nil, numbers(0, 800))
 	const interval = 5 * time.Millisecond
 	f, clock := followByClock(t, path, &OpenOptions{FollowInterval: interval})
@@ -206,6 +208,7 @@ func TestFollowVerifies(t *testing.T) {
 // TestFollowVerifiesSuperseded covers K4: while a damaged file is in the place of the one in use,
 // which is superseded, no answer is "certainly not".
 func TestFollowVerifiesSuperseded(t *testing.T) {
+	needsReplacing(t)
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, VerifyBeforeSwitch: true})
 	mustReplace(t, path)

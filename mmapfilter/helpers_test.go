@@ -21,6 +21,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 	"pgregory.net/rapid"
 )
 
@@ -71,13 +72,64 @@ func must(tb rapid.TB, err error) {
 	}
 }
 
+// needsWriters skips a test where no file can be opened for writing.
+func needsWriters(tb rapid.TB) {
+	tb.Helper()
+	if err := osfile.CanWrite(); err != nil {
+		tb.Skip("NOT TESTED: ", err)
+	}
+}
+
+// needsReplacing skips a test where a file that is mapped cannot be replaced, cut short or removed.
+func needsReplacing(tb testing.TB) {
+	tb.Helper()
+	if !osfile.Replaces {
+		tb.Skip("NOT TESTED: a mapped file cannot be replaced here")
+	}
+}
+
+// symlink makes a symbolic link, or skips the test: Wine only says that it has made one.
+func symlink(tb testing.TB, to, link string) {
+	tb.Helper()
+	err := os.Symlink(to, link)
+	if err == nil {
+		_, err = os.Readlink(link)
+	}
+	if err != nil {
+		tb.Skip("NOT TESTED: ", err)
+	}
+}
+
+// mustRename renames a file. Where a mapped file cannot be replaced, it waits until those of closed
+// filters are garbage.
+func mustRename(tb testing.TB, from, to string) {
+	tb.Helper()
+	err := os.Rename(from, to)
+	for tries := 0; err != nil && !osfile.Replaces && tries < 20; tries++ {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+		err = os.Rename(from, to)
+	}
+	must(tb, err)
+}
+
 // mustOpen opens a filter, and closes it when the test ends.
 func mustOpen(tb testing.TB, path string, opts *OpenOptions) *Filter {
 	tb.Helper()
+	needsWriters(tb)
 	f, err := Open(path, opts)
 	must(tb, err)
 	tb.Cleanup(func() { f.Close() })
 	return f
+}
+
+// replaceable returns options with which a file can be replaced while it is open.
+func replaceable() *OpenOptions {
+	o := new(OpenOptions)
+	if !osfile.Replaces {
+		o.Residency = ResidencyHeap
+	}
+	return o
 }
 
 // mustOpenReadOnly opens a filter for lookups, and closes it when the test ends.
@@ -89,12 +141,18 @@ func mustOpenReadOnly(tb testing.TB, path string, opts *OpenOptions) *Filter {
 	return f
 }
 
-// mustBuild builds a filter in its own directory.
+// mustBuild builds a filter in its own directory. The filter has the file mapped, unless that would keep
+// a test from replacing it.
 func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *Filter, path string) {
 	tb.Helper()
 	path = filepath.Join(tb.TempDir(), "filter.mmf")
 	f, err := Build(context.Background(), path, opts, keys)
 	must(tb, err)
+	if !osfile.Replaces {
+		must(tb, f.Close())
+		path = copyFilter(tb, path) // which nobody has mapped
+		return mustOpenReadOnly(tb, path, replaceable()), path
+	}
 	tb.Cleanup(func() { f.Close() })
 	return f, path
 }
@@ -102,6 +160,7 @@ func mustBuild(tb testing.TB, opts *Options, keys iter.Seq2[[]byte, error]) (f *
 // mustCreate makes an empty filter that commits only when told to.
 func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
 	tb.Helper()
+	needsWriters(tb)
 	path := filepath.Join(tb.TempDir(), "filter.mmf")
 	if opts.CommitInterval == 0 {
 		opts.CommitInterval = -1
@@ -116,6 +175,7 @@ func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
 // back of the test: it commits and checkpoints when told to, or when it must.
 func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) *Filter {
 	tb.Helper()
+	needsWriters(tb)
 	plan, o := p.planned(tb, lines, opts)
 	if opts.Seed == 0 {
 		o.Seed = rand.Uint64()
@@ -130,6 +190,9 @@ func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) 
 // memoryDir gives a directory in memory, where the system has one: for tests and
 // measurements that are not about the disk.
 func memoryDir(tb testing.TB) string {
+	if runtime.GOOS == "windows" {
+		return tb.TempDir() // Wine has a /dev/shm
+	}
 	dir, err := os.MkdirTemp("/dev/shm", "mmapfilter")
 	if err != nil {
 		return tb.TempDir()
@@ -256,7 +319,7 @@ func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 // copyFilter copies a file and all that belongs to it.
 func copyFilter(tb testing.TB, path string) (copied string) {
 	tb.Helper()
-	copied = filepath.Join(tb.TempDir(), "dead.mmf")
+	copied = filepath.Join(tb.TempDir(), "filter.mmf")
 	suffixes := []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"}
 	past, _ := filepath.Glob(path + ".past*")
 	for _, name := range past {
@@ -326,7 +389,10 @@ func leaks(t *testing.T) string {
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	entries, _ := os.ReadDir("/proc/self/fd")
+	var entries []os.DirEntry
+	if runtime.GOOS != "windows" { // Wine has a /proc
+		entries, _ = os.ReadDir("/proc/self/fd")
+	}
 	return fmt.Sprintf("%d goroutines, %d descriptors", n, len(entries))
 }
 

@@ -255,6 +255,7 @@ func (f syncedHashes) ReadPage(number uint64, p *hashes.Page) error {
 // openFlaky opens a file for writing, with a historian who knows what it has.
 func openFlaky(t *testing.T, path string, must bool, all []hashes.Entry) (*historian, *flakyVolume) {
 	t.Helper()
+	needsWriters(t)
 	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)
@@ -421,6 +422,7 @@ func TestHashesMustBeKeptByRecovery(t *testing.T) {
 // mustHaveLost checks that a file at rest does without its hashes.
 func mustHaveLost(t *testing.T, what, path string) {
 	t.Helper()
+	needsWriters(t)
 	files, err := osfile.OpenFiles(path)
 	if err != nil {
 		t.Fatal(err)
@@ -491,6 +493,7 @@ func TestUncountedPages(t *testing.T) {
 // TestWhoMustKeepHashes covers K2: a filter that grows by itself must keep its hashes, and one that is
 // opened so.
 func TestWhoMustKeepHashes(t *testing.T) {
+	needsWriters(t)
 	for _, grows := range []bool{false, true} {
 		for _, required := range []bool{false, true} {
 			files, err := osfile.OpenFiles(newKeeping(t, grows))

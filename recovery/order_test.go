@@ -69,6 +69,7 @@ func oddCounters(words []uint64) (odd []uint64) {
 // newWatched returns a writer of a copy of a golden image, with a log.
 func newWatched(t *testing.T) (*recovery.Writer, *watchedVolume) {
 	t.Helper()
+	needsWriters(t)
 	f, _ := openGolden(t)
 	files, err := osfile.OpenFiles(f.Name())
 	if err != nil {

@@ -15,7 +15,8 @@
 //	1. Take the writer lock of the old file of that name, so that no writer commits to
 //	   a file that loses its name. If its writer died, recover it: readers use the old
 //	   file until 5. A file that appears under the name later is locked before 5. (Windows
-//	   cannot replace an open file; there the lock ends just before 5.) If the draft is
+//	   neither renames nor replaces an open file; there the locks end just before 5, and 5 fails
+//	   with ErrInUse while a process has the old file open or mapped.) If the draft is
 //	   guarded, refuse a file that is neither a filter nor empty, and files under the
 //	   names of its log and its hashes that are not its own; again before 5. (Draft.Guard)
 //	2. Create a temporary file in the same directory and allocate all its blocks, so that
@@ -54,10 +55,16 @@
 //	macOS       written      flock            zero bytes   F_FULLFSYNC       likewise         compiled
 //	FreeBSD,    written      flock            zero bytes   msync, fsync      likewise         compiled
 //	NetBSD
-//	Windows,    read, and    LockFileEx,                                                     compiled
-//	OpenBSD     built        flock
+//	Windows     read, and    LockFileEx       zero bytes   none              none             reading and
+//	            built                                                                         building, in Wine
+//	OpenBSD     likewise     flock            zero bytes   none              as Linux         compiled
 //	js, wasip1, read, not    as above; none                                                  reading
 //	32 bits     mapped       in js, wasip1
+//
+// In Wine, the tests of layouts, of the protocol on simulated devices, and those of package
+// mmapfilter that read, build, install and follow files are run; on Windows itself, nothing has been.
+// What needs a symbolic link, an open file without a name, or a file that is cut short while it is
+// mapped is left out.
 //
 // Reading clean and sealed files works wherever the module compiles: on little-endian machines.
 // Building files, and all that writes, needs mappings, which WebAssembly has not, and 64 bits (see

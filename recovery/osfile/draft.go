@@ -61,7 +61,7 @@ type DraftOptions struct {
 //
 // It removes temporary files that dead processes left for the same path.
 func NewDraft(path string, o DraftOptions) (_ *Draft, err error) {
-	if err := canWrite(); err != nil {
+	if err := canMake(); err != nil {
 		return nil, err
 	}
 	d := &Draft{mode: o.Mode, isNew: o.New}
@@ -276,11 +276,17 @@ func (d *Draft) freeHashes(next string) error {
 	if errors.Is(lockDraft(f), recovery.ErrLocked) || !sameFile(f, next) {
 		return nil // of a draft whose process lives
 	}
+	belongs, past := false, false
 	if filter, head, err := OpenFile(d.path); err == nil {
 		filter.Close()
-		if _, _, err := recovery.EndOfHashes(hashFile{f}, head.Superblock); err == nil && head.Superblock.KeepsHashes() {
-			return replaceHashes(d.path, head.Superblock.KeepChanges() > 0)
-		}
+		_, _, err := recovery.EndOfHashes(hashFile{f}, head.Superblock)
+		belongs, past = err == nil && head.Superblock.KeepsHashes(), head.Superblock.KeepChanges() > 0
+	}
+	if runtime.GOOS == "windows" { // which neither renames nor removes an open file
+		f.Close()
+	}
+	if belongs {
+		return replaceHashes(d.path, past)
 	}
 	return removeIfThere(next)
 }
@@ -304,14 +310,13 @@ func (d *Draft) keepHashes() error {
 // but may not survive a power loss, or readers of the older file have not been told (K4).
 func (d *Draft) Publish() error {
 	err := d.prepare()
-	d.noteOld()
 	give := rename
 	if d.isNew {
 		give = renameNew
-	} else if err == nil {
-		err = d.lockLate()
-		d.noteOld()
+	} else if err == nil && d.old == nil {
+		err = d.lockOld() // a file has appeared, which may have a writer
 	}
+	d.noteOld()
 	if err == nil && d.guarded {
 		err = d.Guard()
 	}
@@ -319,6 +324,7 @@ func (d *Draft) Publish() error {
 		err = d.check()
 	}
 	if err == nil {
+		d.letGo()
 		err = d.nameHashes()
 	}
 	if err != nil {
@@ -341,8 +347,21 @@ func (d *Draft) Publish() error {
 	return errors.Join(err, d.release())
 }
 
-// noteOld notes the superblock of the old file, whose logs Publish removes. On Windows,
-// lockLate closes the old file.
+// letGo closes the files on Windows, which can neither rename nor replace an open file. So the locks
+// end here.
+func (d *Draft) letGo() {
+	if runtime.GOOS != "windows" {
+		return
+	}
+	for _, f := range []*os.File{d.file, d.hashes, d.old} {
+		if f != nil {
+			f.Close() // durable, or about to be replaced: no error matters
+		}
+	}
+	d.old = nil
+}
+
+// noteOld notes the superblock of the old file, whose logs Publish removes.
 func (d *Draft) noteOld() {
 	if d.old == nil {
 		return
@@ -428,11 +447,8 @@ func (d *Draft) prepare() error {
 	} else if err := errors.Join(syncFilter(&d.Mapping, d.file), d.Unmap()); err != nil {
 		return err
 	}
-	if runtime.GOOS == "windows" { // Windows cannot rename an open file
-		if d.hashes != nil {
-			d.hashes.Close() // durable
-		}
-		return d.file.Close()
+	if runtime.GOOS == "windows" {
+		return nil // lockDraft has taken the writer lock, which ends in letGo
 	}
 	// Keep writers out of the new file until the logs of the old one are gone.
 	return lock(d.file)
@@ -450,23 +466,6 @@ func (d *Draft) takeAccess() error {
 		keepAccess(d.hashes, info) // as in CreateHashes
 	}
 	return err
-}
-
-// lockLate locks a file that has appeared at the path since the draft was begun, in case
-// it has a writer.
-func (d *Draft) lockLate() error {
-	if d.old == nil {
-		if err := d.lockOld(); err != nil {
-			return err
-		}
-	}
-	if runtime.GOOS == "windows" && d.old != nil {
-		// Windows cannot replace an open file, so the lock ends here.
-		err := d.old.Close()
-		d.old = nil
-		return err
-	}
-	return nil
 }
 
 // Discard removes the draft. The file at the path is unchanged.
@@ -498,7 +497,7 @@ func (d *Draft) release() error {
 	var errs []error
 	if d.file != nil {
 		unlock(d.file) // it may have no lock, or be closed
-		d.file.Close() // closed already on Windows, or durable: no error matters
+		d.file.Close() // closed already, or durable: no error matters
 	}
 	if d.hashes != nil {
 		d.hashes.Close() // no error matters here either

@@ -1,6 +1,7 @@
 package osfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -18,6 +19,10 @@ type OpError struct {
 func (e *OpError) Error() string { return e.Op + " " + e.Path + ": " + e.Err.Error() }
 
 func (e *OpError) Unwrap() error { return e.Err }
+
+// ErrInUse is the error for a file that cannot be replaced, since a process has it open or mapped. Only
+// Windows refuses this.
+var ErrInUse = errors.New("a process has the file open or mapped, and this system replaces no such file")
 
 // A LockedError says which process keeps others from writing to a file. It matches
 // [recovery.ErrLocked].

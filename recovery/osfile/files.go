@@ -37,11 +37,8 @@ type Files struct {
 // It allocates blocks for holes in the file, as a copy may have: a store into a hole on a
 // full disk would be a fault.
 func OpenFiles(path string) (*Files, error) {
-	if err := canWrite(); err != nil {
+	if err := CanWrite(); err != nil {
 		return nil, err
-	}
-	if noWriters {
-		return nil, fmt.Errorf("open for writing on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 	}
 	path, err := realPath(path)
 	if err != nil {
@@ -57,10 +54,6 @@ func OpenFiles(path string) (*Files, error) {
 	}
 	return v, nil
 }
-
-// noWriters is set on systems where a mapping and read and write may differ (OpenBSD)
-// or where a mapped file cannot be renamed (Windows).
-const noWriters = runtime.GOOS == "openbsd" || runtime.GOOS == "windows"
 
 func mapFiles(path string, f *os.File) (*Files, error) {
 	head, err := readHead(f)

@@ -16,13 +16,28 @@ import (
 // are read into memory, and cannot be written to.
 const Maps = math.MaxInt > math.MaxInt32 && runtime.GOARCH != "wasm"
 
-// canWrite returns errors.ErrUnsupported on systems where files cannot be written to, or made.
-func canWrite() error {
+// canMake returns errors.ErrUnsupported on systems where no files can be made.
+func canMake() error {
 	if !Maps {
 		return fmt.Errorf("writing on %s/%s: %w", runtime.GOOS, runtime.GOARCH, errors.ErrUnsupported)
 	}
 	return nil
 }
+
+// CanWrite returns errors.ErrUnsupported on systems where no file can be opened for writing.
+func CanWrite() error {
+	if err := canMake(); err != nil || !noWriters {
+		return err
+	}
+	return fmt.Errorf("writing on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+// noWriters is set on systems where a mapping and read and write may differ (OpenBSD)
+// or where a mapped file cannot be renamed (Windows).
+const noWriters = runtime.GOOS == "openbsd" || runtime.GOOS == "windows"
+
+// Replaces reports whether a file can be replaced while it is mapped.
+const Replaces = runtime.GOOS != "windows"
 
 // mostInMemory is how many bytes a slice can have where files are not mapped.
 const mostInMemory = math.MaxInt32

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -42,6 +43,14 @@ func put(t *testing.T, path string, content []byte) {
 	}
 }
 
+// needsWriters skips a test where no file can be opened for writing.
+func needsWriters(t *testing.T) {
+	t.Helper()
+	if err := CanWrite(); err != nil {
+		t.Skip("NOT TESTED: ", err)
+	}
+}
+
 // mustDraft returns a draft of so many bytes.
 func mustDraft(t *testing.T, path string, size int) *Draft {
 	t.Helper()
@@ -61,7 +70,12 @@ func TestDraftPublish(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
 	put(t, path, []byte("old"))
-	if err := os.Symlink("a", link); err != nil {
+	err := os.Symlink("a", link)
+	if err == nil {
+		_, err = os.Readlink(link) // Wine only says that it makes links
+	}
+	if err != nil {
+		os.Remove(link)
 		link = path
 	}
 	d := mustDraft(t, link, 5000)
@@ -79,7 +93,7 @@ func TestDraftPublish(t *testing.T) {
 	if err != nil || len(got) != 5000 || string(got[:3]) != "new" {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
+	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 && runtime.GOOS != "windows" {
 		t.Errorf("%v, %v", info, err)
 	}
 	if list := names(t, dir); link != path && list != "a link" {
@@ -177,6 +191,9 @@ func TestDraftLocksWhatAppears(t *testing.T) {
 // TestLockIsOnTheFileOfThatName checks that, if a file is replaced between opening and
 // locking it, the new file is locked.
 func TestLockIsOnTheFileOfThatName(t *testing.T) {
+	if !Replaces {
+		t.Skip("nobody can replace an open file here")
+	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	replace := func() {
@@ -316,6 +333,7 @@ func TestOpenRefuses(t *testing.T) {
 // between its reading of the superblock and of the log. The log is then ahead of the
 // superblock.
 func TestOpenWhileAWriterBegins(t *testing.T) {
+	needsWriters(t)
 	path, _ := golden(t, "compact-seed.mmf")
 	defer func(old func()) { afterHead = old }(afterHead)
 	looks := 0
@@ -421,9 +439,7 @@ func TestReadWords(t *testing.T) {
 // superseded, and nothing else in it has changed. A file with another name, and one that is no filter
 // of a known version, stay as they are.
 func TestPublishMarksTheOldFile(t *testing.T) {
-	if noWriters {
-		t.Skip("NOT TESTED: files are not written to here")
-	}
+	needsWriters(t)
 	_, image := golden(t, "compact-seed.mmf")
 	superseded := bytes.Clone(image)
 	copy(superseded[layout.OffRuntime+8*layout.RuntimeEpoch:], recovery.Bytes([]uint64{layout.Superseded}))

@@ -2,18 +2,50 @@ package osfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
+// rename renames a file, and replaces another one. It fails with ErrInUse where the system cannot
+// replace that file, on Windows.
 func rename(from, to string) error {
 	if err := fault.At("rename"); err != nil {
 		return err
 	}
-	return os.Rename(from, to)
+	err := os.Rename(from, to)
+	for tries := 0; inUse(err, to); tries++ {
+		if tries == renameTries {
+			return fmt.Errorf("%w: %v", ErrInUse, err) // not fs.ErrPermission
+		}
+		runtime.GC() // a filter of this process that was closed is mapped until it is garbage
+		time.Sleep(10 * time.Millisecond)
+		err = os.Rename(from, to)
+	}
+	return err
+}
+
+// renameTries bounds how often a file is renamed again on Windows: a process that looks for stale
+// files, or for viruses, has a file open for a moment.
+const renameTries = 20
+
+// inUse reports whether err, of a rename on Windows, says that a process has one of the files open or
+// mapped.
+func inUse(err error, to string) bool {
+	if runtime.GOOS != "windows" || err == nil {
+		return false
+	}
+	const accessDenied, sharingViolation, userMapped = syscall.Errno(5), syscall.Errno(32), syscall.Errno(1224)
+	if errors.Is(err, sharingViolation) || errors.Is(err, userMapped) {
+		return true
+	}
+	info, statErr := os.Stat(to)
+	return errors.Is(err, accessDenied) && statErr == nil && info.Mode().IsRegular() && info.Mode()&0o200 != 0
 }
 
 // renameNew is rename, but fails if the new name is taken.

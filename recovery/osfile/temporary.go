@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -119,7 +120,11 @@ func RemoveStale(path string) {
 			continue
 		}
 		if f, err := os.OpenFile(name, os.O_RDWR, 0); err == nil {
-			if lockDraft(f) == nil && sameFile(f, name) {
+			stale := lockDraft(f) == nil && sameFile(f, name)
+			if runtime.GOOS == "windows" { // which removes no open file
+				f.Close()
+			}
+			if stale {
 				os.Remove(name)
 			}
 			f.Close()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 // TestPublishedFileIsNobodysTemporaryFile checks that a process that looks for stale files
 // keeps no writer out of a new file, even if it opened the file before it got its name.
 func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
+	needsWriters(t)
 	path, image := golden(t, "compact-seed.mmf")
 	path += "-new"
 	d := mustDraft(t, path, len(image))
@@ -38,6 +40,7 @@ func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 // TestDraftIsClosedToOthers checks that no other user may open the new file before it has the
 // permissions of the old one, and that users that may open a filter may open its log.
 func TestDraftIsClosedToOthers(t *testing.T) {
+	needsWriters(t)
 	path, _ := golden(t, "compact-seed.mmf")
 	if err := os.Chmod(path, 0o642); err != nil {
 		t.Fatal(err)
@@ -71,8 +74,9 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	const digits = "0123456789abcdef"
-	stays := []string{
-		"a.tmp-", "a.tmp-" + digits[1:], "a.tmp-" + digits + "0", "a.tmp-" + strings.ToUpper(digits), "ab.tmp-" + digits, "a.tmp", "b.tmp-" + digits,
+	stays := []string{"a.tmp-", "a.tmp-" + digits[1:], "a.tmp-" + digits + "0", "ab.tmp-" + digits, "a.tmp", "b.tmp-" + digits}
+	if runtime.GOOS != "windows" { // where it is the same name
+		stays = append(stays, "a.tmp-"+strings.ToUpper(digits))
 	}
 	for _, name := range append([]string{"a.tmp-" + digits, "a.tmp-ffffffffffffffff"}, stays...) {
 		put(t, filepath.Join(dir, name), []byte("left"))
@@ -92,6 +96,9 @@ func TestStaleTemporaryFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	stays = append(stays, filepath.Base(live.file.Name()))
+	if runtime.GOOS == "windows" { // where an open file keeps its name
+		stays = append(stays, filepath.Base(scratch.Name()))
+	}
 	check := func(stays []string) {
 		t.Helper()
 		want := slices.Sorted(slices.Values(stays))
@@ -108,6 +115,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	if err := errors.Join(other.Discard(), scratch.Close()); err != nil {
 		t.Error(err)
 	}
+	stays = slices.DeleteFunc(stays, func(name string) bool { return name == filepath.Base(scratch.Name()) })
 	check(stays)
 	if err := live.Allocate(context.Background(), 100); err != nil {
 		t.Fatal(err)
@@ -120,13 +128,17 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	if err := errors.Join(live.Publish(), other.Discard()); err != nil {
 		t.Error(err)
 	}
-	check(append(stays[:len(stays)-1:len(stays)-1], "a"))
+	stays = slices.DeleteFunc(stays, func(name string) bool { return name == filepath.Base(live.file.Name()) })
+	check(append(stays, "a"))
 }
 
 // TestTemporaryFileIsTakenAway checks that a draft makes a new temporary file if another
 // process removes the first one before it is locked, when it looks like that of a dead
 // process.
 func TestTemporaryFileIsTakenAway(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("nobody can remove an open file here")
+	}
 	path := filepath.Join(t.TempDir(), "a")
 	defer func(old func(string)) { afterCreate = old }(afterCreate)
 	var made []string
@@ -207,6 +219,9 @@ func TestDraftFollowsLinks(t *testing.T) {
 				os.Symlink(filepath.Join("..", "target"), filepath.Join(other, "b", "c", "link"))); err != nil {
 				t.Skip(err)
 			}
+			if _, err := os.Readlink(filepath.Join(dir, "aside")); err != nil {
+				t.Skip("NOT TESTED: ", err) // Wine only says that it makes links
+			}
 			for _, path := range []string{filepath.Join(dir, "aside", "link"), filepath.Join(dir, "aside") + "/../target"} {
 				d, err := NewDraft(path, DraftOptions{})
 				if err != nil {
@@ -261,6 +276,7 @@ func TestDraftFollowsLinks(t *testing.T) {
 
 // TestBeginRebuildDestroysNothing: a file of another kind that has the name stays.
 func TestBeginRebuildDestroysNothing(t *testing.T) {
+	needsWriters(t)
 	path := filepath.Join(t.TempDir(), "f")
 	for left, removed := range map[string]bool{"": true, string(make([]byte, 50_000)): false, "notes": false} {
 		put(t, RebuildPath(path), []byte(left))

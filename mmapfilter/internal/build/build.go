@@ -28,7 +28,7 @@ func FromKept(ctx context.Context, path string, c Config, kept []recovery.Kept) 
 		if err != nil {
 			return err
 		}
-		b.homes, b.came = m, m.entries
+		b.homes, b.came, b.inputs = m, m.entries, kept
 		return nil
 	})
 	return lost, hashesError(err)
@@ -88,6 +88,11 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 			return "", err
 		}
 		draft.Rename(name, c.Check)
+	}
+	if !osfile.Replaces { // nor an open NAME.hashes, which may be that of an input
+		for _, k := range b.inputs {
+			k.File.Close()
+		}
 	}
 	published = true // Publish discards the draft if it fails
 	return draft.Lost(), draft.Publish()

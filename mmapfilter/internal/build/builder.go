@@ -88,7 +88,8 @@ type builder struct {
 	hosts layout.Hosts // the table, or nil
 	view  layout.View  // of the draft
 
-	homes    source    // the hash of every key
+	homes    source // the hash of every key
+	inputs   []recovery.Kept
 	base     *baseFile // nil if the filter does not keep its hashes
 	homeless *spool    // items that found no room, as hashes in the line that they go to next
 	room     lineRoom
