@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // A replaceRun does operations at every call of a rebuild that writes, as far as none waits.
@@ -26,6 +27,7 @@ type replaceRun struct {
 	next       uint64 // key
 	in         map[uint64]bool
 	operations uint64
+	since      pastCounts // after the first keys
 	calls      []string
 	kills      []replaceKill
 }
@@ -39,7 +41,7 @@ type replaceKill struct {
 
 func newReplaceRun(t *testing.T) *replaceRun {
 	r := &replaceRun{T: t, in: make(map[uint64]bool), path: filepath.Join(memoryDir(t), "f.mmf")}
-	f, err := Create(r.path, &Options{Capacity: 3000, KeepHashes: true, Seed: 1})
+	f, err := Create(r.path, &Options{Capacity: 3000, KeepChanges: time.Hour, Seed: 1})
 	must(t, err)
 	must(t, f.Close()) // opened again, it does not go on without its hashes, if a call on them fails
 	r.f = mustOpen(t, r.path, &OpenOptions{RequireHashes: true, CommitInterval: time.Hour})
@@ -47,9 +49,21 @@ func newReplaceRun(t *testing.T) *replaceRun {
 		r.insert()
 	}
 	must(t, r.f.SyncAt(17))
+	r.since = pastCounts{r.f.Position(), r.counts(slices.Collect(maps.Keys(r.in)))}
 	r.operations = 0
 	r.insert()
+	must(t, r.f.Rebuild(context.Background(), nil)) // NAME.past is there
+	r.insert()
 	return r
+}
+
+// counts returns what keys mean.
+func (r *replaceRun) counts(keys []uint64) counts {
+	c := counts{}
+	for _, key := range keys {
+		c.add(r.f.hash.Hash(bytesOf(key)), 1)
+	}
+	return c
 }
 
 // idle reports whether an operation can be done now.
@@ -127,8 +141,8 @@ func (r *replaceRun) look(call string) {
 	}
 }
 
-// check opens what a killed process has left: it has every operation, counts each, and its kept hashes
-// are those of its items.
+// check opens what a killed process has left: it has every operation, counts each, its kept hashes
+// are those of its items, and the history of before is there (K8).
 func (r *replaceRun) check(k replaceKill) {
 	r.Helper()
 	f, err := Open(k.path, &OpenOptions{RequireHashes: true})
@@ -145,6 +159,8 @@ func (r *replaceRun) check(k replaceKill) {
 		if f.Len()-f.Stats().Waiting != uint64(len(k.in)) || f.DurableSeq() != 17 || f.DurableOps() != k.operations {
 			r.Errorf("%s, rebuilt %t: %d items of %d, %d operations of %d after %d", k.call, rebuilt, f.Len(), len(k.in), f.DurableOps(), k.operations, f.DurableSeq())
 		}
+		m := &changeModel{T: r.T}
+		m.check(f, r.since, pastCounts{f.Position(), r.counts(k.in)}, Classes{})
 		for _, key := range k.in {
 			if !f.Contains(bytesOf(key)) {
 				r.Errorf("%s, rebuilt %t: key %d is lost", k.call, rebuilt, key)
@@ -230,6 +246,7 @@ func TestCallsOfReplace(t *testing.T) {
 			r.kill("afterwards")
 			r.check(r.kills[0])
 			must(t, r.f.Close())
+			osfile.ForgetPast(r.path, 0)
 			mustLeave(t, filepath.Dir(r.path)+"/", 2)
 		})
 	}

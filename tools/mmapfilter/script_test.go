@@ -141,7 +141,7 @@ var masks = []struct {
 }{
 	{true, regexp.MustCompile(`\b[0-9a-f]{32}\b`), "UUID"},
 	{true, regexp.MustCompile(`\.tmp-[0-9a-f]+`), ".tmp-N"},
-	{true, regexp.MustCompile(`\b[0-9a-f]{16}(-[0-9]+)-[0-9a-f]{16}\b`), "N$1-N"}, // a position
+	{true, regexp.MustCompile(`\b[0-9a-f]{16}(-[0-9]+)-[0-9a-f]{16}\b`), "N$1-N"},                  // a position
 	{true, regexp.MustCompile(`\b(identity |shard-[0-9]{5}-of-[0-9]{5}-)[0-9a-f]{16}\b`), "${1}N"}, // made of the keys and the layout
 	{true, regexp.MustCompile(`-[0-9a-f]{8}\.built\b`), "-N.built"},                                // of the plan
 	{true, regexp.MustCompile(`(?m)^in memory .*$`), "in memory       N"},

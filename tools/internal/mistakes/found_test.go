@@ -84,6 +84,11 @@ var checks = map[string]check{
 	"TestReplayFindsNoRoom":          {"mmapfilter/internal/rebuild", nil, at("rebuild_test", `.*`)},
 	"TestExpire":                     {writer, nil, at("history_test", `.*`)},
 	"TestTapChecksItsFile":           {writer, nil, at("history_test", `.*`)},
+	"TestChanges":                    {"mmapfilter", nil, at("changes_test", `.*`)},
+	"TestForks":                      {"mmapfilter", nil, at("changes_past_test", `.*`)},
+	"TestKeepChanges":                {"mmapfilter", nil, at("changes_past_test", `.*`)},
+	"TestDescents":                   {"mmapfilter", nil, at("changes_past_test", `.*`)},
+	"TestDamage":                     {"mmapfilter/internal/changes", nil, at("changes_test", `blocks .*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
 	"TestKill":                       {"tools/kill", []string{"-lives", "2000"}, regexp.MustCompile(`(?m)^ +(VIOLATION.*)$`)},
 }
