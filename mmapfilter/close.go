@@ -16,7 +16,8 @@ func (f *Filter) Close() error {
 		f.growth.endCalls()
 	}
 	if o := f.open.Load(); o != nil && o.work != nil {
-		f.finishResize(o)
+		f.finishExpiry()
+		f.finishResize(f.open.Load())
 	}
 	if f.growth.end != nil {
 		f.growth.end()

@@ -1,7 +1,6 @@
 package mmapfilter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -190,7 +189,10 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.Protocol().HashesErr(); opts.RequireHashes && err != nil {
+	if err := w.Protocol().HashesErr(); (opts.RequireHashes || opts.ExpireAfter > 0) && err != nil {
+		return nil, err
+	}
+	if err := changeExpiry(w, files, opts.ExpireAfter); err != nil {
 		return nil, err
 	}
 	sb, g := w.Superblock(), w.Protocol().Geometry()
@@ -198,7 +200,7 @@ func openLive(path string, opts *OpenOptions) (o *openFile, err error) {
 	o = newOpenFile(files.File().Name(), &osfile.Head{Superblock: sb, Geometry: g, Size: g.SealedBytes}, opts)
 	o.warning = osfile.Warning(files.File())
 	o.found, o.logBytes = *found, opts.LogBytes
-	o.work = writer.NewWork(files, w, cmp.Or(opts.CommitInterval, defaultCommitInterval))
+	o.work = writer.NewWork(files, w, commitInterval(opts.CommitInterval, expireAfterOf(sb)))
 	if err := o.adopt(files.Mapping(), nil, opts); err != nil {
 		return nil, err
 	}

@@ -103,6 +103,9 @@
 //	    rate or layout, rid of old items, and merged with others, all without its keys.
 //	    Meanwhile C1 to C7 hold. Operations and syncs wait once, while two small syncs run.
 //	C9  A filter in front of a store never hides a key that the store has (package guard).
+//	C10 With Options.ExpireAfter, a key leaves by itself once it is older, by the clock of the
+//	    writers: never sooner, and at most 5 % later while the filter is open for writing. Its age
+//	    is the time since it was first seen. Until then, C1 holds for it.
 //
 // # Writing
 //
@@ -166,7 +169,8 @@
 // Package hashes (layout/hashes) has the format of NAME.hashes and rule K1; package recovery has K2,
 // how it is kept, and K3 and K4, how a new file takes the place of an old one.
 //
-//	K5  With Options.AutoGrow, the filter is rebuilt by itself:
+//	K5  With Options.AutoGrow, the filter is rebuilt by itself (with Options.ExpireAfter alone, it
+//	    is for the last of these reasons, and for keys that are to leave while others lean):
 //
 //	      - larger, for twice its capacity, when it has 90 % of its capacity, or when an
 //	        insert finds no room; such an insert waits for the rebuild. (If the key has as

@@ -13,13 +13,14 @@ import (
 )
 
 // ExpireBefore deletes the items that were inserted before t, by the hashes that the filter has
-// kept (K6), and returns how many it has deleted. Other operations go on meanwhile.
+// kept (K6), and returns how many it has deleted. Other operations go on meanwhile. A filter with
+// [Options.ExpireAfter] does that by itself.
 //
 // The time of an insert is that of its commit, or of the recovery if the process dies before it. Times
 // are exact to a second, and after a rebuild to the span of an age: a rebuild leaves at most 64 ages,
-// each with about as many items as the others. What may be younger than t stays. Of several items of
-// one key, deletes take the oldest first, and so does ExpireBefore. An InsertUnique of a key that is
-// there makes it no younger.
+// each with about as many items as the others, or 1/32 of ExpireAfter long. What may be younger than t
+// stays. Of several items of one key, deletes take the oldest first, and so does ExpireBefore. An
+// InsertUnique of a key that is there makes it no younger.
 //
 // A delete of a key that has expired is one of a key that is not there: see [Filter.Delete]. While keys
 // lean, what has expired stays until the next rebuild, as what Delete deletes does.
@@ -29,8 +30,7 @@ import (
 // crash, call it again: it goes on with the remaining items. The errors are [ErrNoHashes] and
 // those of [Filter.Delete].
 func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err error) {
-	o, err := f.writable()
-	if err != nil {
+	if _, err := f.writable(); err != nil {
 		return 0, err
 	}
 	if !t.After(time.Unix(0, 0)) {
@@ -42,19 +42,21 @@ func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err e
 	}
 	ctx, cancel := f.growth.call(ctx)
 	defer cancel()
-	if n, err = f.expire(ctx, before); err != nil {
-		return n, about("expire", o.path, err)
-	}
-	return n, nil
-}
-
-func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error) {
-	f.growth.Lock()
+	f.growth.take()
 	defer f.growth.Unlock()
 	o, err := f.writable()
 	if err != nil {
 		return 0, err
 	}
+	if n, err = f.expire(ctx, o, before, 0, true); err != nil {
+		return n, about("expire", o.path, err)
+	}
+	return n, nil
+}
+
+// expire is ExpireBefore for an open file. It spreads the deletes over a time, unless that is 0. counted
+// says whether they count as operations. REQUIRES: f.growth.
+func (f *Filter) expire(ctx context.Context, o *openFile, before uint64, spread time.Duration, counted bool) (n uint64, err error) {
 	w, path := o.work.Writer, build.Beside(o.work.Files.Path())
 	tap := writer.NewTap(path.Scratch)
 	defer tap.Close()
@@ -70,7 +72,11 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	if err != nil {
 		return 0, err
 	}
-	m, err := build.OpenKept(ctx, path, runtime.GOMAXPROCS(0), build.KeptBudget, []recovery.Kept{kept}, build.Expired(before))
+	workers := runtime.GOMAXPROCS(0)
+	if spread > 0 { // in the background
+		workers = 1
+	}
+	m, err := build.OpenKept(ctx, path, workers, build.KeptBudget, []recovery.Kept{kept}, build.Expired(before))
 	if err != nil {
 		return 0, err
 	}
@@ -81,6 +87,7 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 	}
 	var old []uint64
 	deleted := make(map[uint64]uint64) // by others, meanwhile
+	pace := deletePace{spread: spread, begun: time.Now(), parts: m.Parts()}
 	err = m.Each(ctx, func(sorted []uint64, ages []uint8) error {
 		old = old[:0]
 		for i, h := range sorted {
@@ -88,14 +95,51 @@ func (f *Filter) expire(ctx context.Context, before uint64) (n uint64, err error
 				old = append(old, h)
 			}
 		}
-		return o.work.Catch(func() error {
-			done, err := w.Expire(old, tap, deleted, stolen)
-			n += done
-			return err
-		})
+		for i := 0; i < len(old); i += writer.Batch {
+			err := o.work.Catch(func() error {
+				done, err := w.Expire(old[i:min(i+writer.Batch, len(old))], tap, deleted, stolen, counted)
+				n += done
+				return err
+			})
+			if err == nil {
+				err = pace.rest(ctx, float64(i)/float64(len(old)))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		pace.done++
+		return nil
 	})
+	f.growth.expiry.deleted.Add(n)
 	if n > 0 {
 		f.deleted(o)
 	}
 	return n, err
+}
+
+// A deletePace spreads deletes over a time, part by part.
+type deletePace struct {
+	spread      time.Duration
+	begun       time.Time
+	parts, done int
+}
+
+// mostRest bounds the rests: few deletes need not be spread over all of the time.
+const mostRest = 20 * time.Millisecond
+
+// rest waits until more deletes may come. share is how much of the part has been done.
+func (p *deletePace) rest(ctx context.Context, share float64) error {
+	if p.spread == 0 {
+		return nil
+	}
+	due := time.Duration(float64(p.spread) * (float64(p.done) + share) / float64(p.parts))
+	rest := min(time.Until(p.begun.Add(due)), mostRest)
+	if rest > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest):
+		}
+	}
+	return context.Cause(ctx)
 }

@@ -48,12 +48,13 @@ type Filter struct {
 
 // growth is what a filter needs to be rebuilt.
 type growth struct {
-	sync.Mutex                 // held by a rebuild or an expiry, and by Close
+	sync.Mutex                 // held by a rebuild or an expiry, and by Close; see take
 	life       context.Context // ends, with the cause ErrClosed, when the filter is closed
 	end        func()
 	calls      context.Context // ends before life: the context of calls of Rebuild and ExpireBefore
 	endCalls   context.CancelFunc
 	auto       autoGrowth
+	expiry     expiry
 }
 
 // call returns a context for a Rebuild or an ExpireBefore, which ends with the cause ErrClosed when the

@@ -122,6 +122,7 @@ func newFilter(o *openFile) *Filter {
 	filter.growth.life, filter.growth.end = life, func() { end(ErrClosed) }
 	filter.growth.calls, filter.growth.endCalls = context.WithCancel(context.Background())
 	filter.use(o)
+	filter.beginExpiry(o)
 	return filter
 }
 

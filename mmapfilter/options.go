@@ -1,7 +1,9 @@
 package mmapfilter
 
 import (
+	"cmp"
 	"io/fs"
+	"math"
 	"runtime"
 	"time"
 	"unicode/utf8"
@@ -91,6 +93,14 @@ type Options struct {
 	// are gone after it.
 	KeepChanges time.Duration
 
+	// ExpireAfter, which implies KeepHashes, makes keys leave by themselves, while the filter is open
+	// for writing: once they are older than that, never sooner, and at most 5 % later. The age of a
+	// key is the time since it was first seen: an InsertUnique that leaves it out makes it no younger,
+	// and of several copies the oldest leaves first. The least is ten seconds; below two minutes, keys
+	// leave up to three seconds late. 0 means that keys stay. [OpenOptions.ExpireAfter] changes it;
+	// [Filter.Expire] has more.
+	ExpireAfter time.Duration
+
 	// Overwrite lets Create, Build and Merge destroy files that the new filter does not replace: a
 	// file at its path that is no filter (not in Create), and files with the names of its log and
 	// its hashes that do not belong to the filter at its path. Otherwise the error is a
@@ -165,6 +175,12 @@ func (o *Options) validate() error {
 	if err := validateLog(o.LogBytes); err != nil {
 		return err
 	}
+	if o.ExpireAfter < 0 {
+		return optionError("ExpireAfter", "%v is below 0", o.ExpireAfter)
+	}
+	if err := validateExpiry(o.ExpireAfter); err != nil {
+		return err
+	}
 	d := o.withDefaults()
 	if refused := d.wish(o.Capacity).Check(); refused != nil {
 		return (*OptionError)(refused)
@@ -179,6 +195,17 @@ func validateLog(bytes int64) error {
 	return nil
 }
 
+// leastExpireAfter is the shortest time after which keys may leave. The time of an insert is that of its
+// commit, and exact to a second: of a shorter time, this would be too large a part.
+const leastExpireAfter = 10 * time.Second
+
+func validateExpiry(after time.Duration) error {
+	if after > 0 && after < leastExpireAfter {
+		return optionError("ExpireAfter", "%v is less than %v", after, leastExpireAfter)
+	}
+	return nil
+}
+
 // maxWorkers bounds the memory that each worker takes beyond the budget.
 const maxWorkers = 1024
 
@@ -188,7 +215,7 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	d.KeepHashes = d.KeepHashes || d.AutoGrow || d.KeepChanges > 0
+	d.KeepHashes = d.KeepHashes || d.AutoGrow || d.KeepChanges > 0 || d.ExpireAfter > 0
 	if d.FalsePositiveRate == 0 {
 		d.FalsePositiveRate = defaultRate
 	}
@@ -208,12 +235,18 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// keepAs has the new filter keep its hashes and its changes, and grow, if the filter that it
-// replaces does.
+// keepAs has the new filter keep its hashes and its changes, grow, and let keys leave, if the filter
+// that it replaces does.
 func (o *Options) keepAs(replaced *layout.Superblock) {
+	o.ExpireAfter = cmp.Or(o.ExpireAfter, expireAfterOf(replaced))
 	o.KeepHashes = o.KeepHashes || replaced.KeepsHashes()
 	o.AutoGrow = o.AutoGrow || replaced.Grows()
 	o.KeepChanges = max(o.KeepChanges, time.Duration(replaced.KeepChanges()))
+}
+
+// expireAfterOf returns the ExpireAfter of a file.
+func expireAfterOf(sb *layout.Superblock) time.Duration {
+	return time.Duration(min(sb.ExpireAfter(), math.MaxInt64))
 }
 
 // wish returns the part of the options that the size depends on. o has its defaults filled in.
@@ -289,13 +322,16 @@ type OpenOptions struct {
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
 	// they are lost. Without it, such a filter works; it only cannot be rebuilt. With it, and with
-	// [Options.AutoGrow], operations whose hashes cannot be written fail, once the log is full, with
-	// the error of the disk, and can be tried again; without either, a filter goes on and loses its
-	// hashes. A filter that OpenReadOnly or Follow recovers without either loses them too.
+	// [Options.AutoGrow] or [Options.ExpireAfter], operations whose hashes cannot be written fail,
+	// once the log is full, with the error of the disk, and can be tried again; without any of these,
+	// a filter goes on and loses its hashes. So does one that OpenReadOnly or Follow recovers.
 	RequireHashes bool
+	// ExpireAfter, if not 0, changes the [Options.ExpireAfter] of a filter that Open opens, for good.
+	// If it is negative, keys stay from then on. Without hashes, the error is [ErrNoHashes].
+	ExpireAfter time.Duration
 	// OnError, if not nil, is called with the errors of work that a filter that is open for writing
-	// does in the background: a commit at the end of CommitInterval, a checkpoint, a growth. Each
-	// call runs in its own goroutine.
+	// does in the background: a commit at the end of CommitInterval, a checkpoint, a growth, an expiry.
+	// Each call runs in its own goroutine.
 	OnError func(error)
 	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. They then refuse a file
 	// whose writer has died with [ErrNeedsRecovery].
@@ -339,6 +375,9 @@ func (o *OpenOptions) Validate() error {
 	}
 	if o.ReadSize < 0 || o.ReadSize > maxReadSize {
 		return optionError("ReadSize", "%d is not between 0 and %d", o.ReadSize, maxReadSize)
+	}
+	if err := validateExpiry(o.ExpireAfter); err != nil {
+		return err
 	}
 	return validateLog(o.LogBytes)
 }

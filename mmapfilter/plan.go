@@ -96,6 +96,7 @@ func newSuperblock(p Plan, o Options) (sb layout.Superblock) {
 	if o.KeepHashes {
 		sb.SetKeepsHashes(o.AutoGrow)
 		sb.SetKeepChanges(uint64(o.KeepChanges))
+		sb.SetExpireAfter(uint64(o.ExpireAfter))
 	}
 	sb.SetShard(o.shard)
 	sb.SetShardIdentity(o.identity)
@@ -129,6 +130,7 @@ func (o Options) building() build.Config {
 		Identity:     rand.Uint64(),
 		Now:          osfile.Now(),
 		LastTime:     osfile.Now(),
+		ExpireAfter:  uint64(o.ExpireAfter),
 		Plan: func(capacity uint64) (build.Plan, error) {
 			p, err := o.plan(capacity)
 			if err != nil {

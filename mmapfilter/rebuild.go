@@ -90,7 +90,7 @@ func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
 // rebuild is Rebuild with the options that choose returns, or does nothing if they are nil. choose is
 // called once no other rebuild is under way.
 func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) error {
-	f.growth.Lock()
+	f.growth.take()
 	defer f.growth.Unlock()
 	o, err := f.live()
 	if err != nil {
@@ -153,6 +153,7 @@ func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Opti
 	n := Options{
 		Capacity: opts.Capacity, FalsePositiveRate: opts.FalsePositiveRate, Layout: opts.Layout,
 		Seed: sb.Seed(), Normalisation: sb.Normalisation(), KeepHashes: sb.KeepsHashes(), AutoGrow: sb.Grows(), KeepChanges: time.Duration(sb.KeepChanges()),
+		ExpireAfter:  expireAfterOf(sb),
 		MemoryBudget: opts.MemoryBudget, Workers: opts.Workers, Progress: opts.Progress,
 		shard: sb.Shard(), identity: sb.ShardIdentity(),
 	}

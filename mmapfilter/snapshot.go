@@ -161,7 +161,7 @@ func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept reco
 	if err != nil {
 		return err
 	}
-	o.KeepHashes, o.AutoGrow, o.KeepChanges, o.Mode = false, false, 0, head.Info.Mode().Perm()
+	o.KeepHashes, o.AutoGrow, o.KeepChanges, o.ExpireAfter, o.Mode = false, false, 0, 0, head.Info.Mode().Perm()
 	c := o.building()
 	plan := c.Plan
 	c.Capacity, c.Replica = 0, sb

@@ -43,6 +43,9 @@ type Stats struct {
 	LeftOut      uint64        `json:"left_out"`      // InsertUniques since the last rebuild that left their key out because an item answers for it; 0 without KeepsHashes
 	Waiting      uint64        `json:"waiting"`       // deletes that the next rebuild carries out; see Filter.Delete
 	Grows        bool          `json:"grows"`         // see Options.AutoGrow
+	ExpireAfter  time.Duration `json:"expire_after"`  // see Options.ExpireAfter, in nanoseconds
+	Expired      uint64        `json:"expired"`       // items that have left by themselves or by ExpireBefore, since the filter was opened
+	ExpireErr    string        `json:"expire_err"`    // why keys do not leave in time, or ""
 	GrowthErr    string        `json:"growth_err"`    // why the filter cannot be rebuilt from its hashes although it should keep them, or ""
 	RebuildStall time.Duration `json:"rebuild_stall"` // how long operations waited at the end of the last rebuild, in nanoseconds
 	LongestStall time.Duration `json:"longest_stall"` // longest time that an operation waited for the first log, for room in the log, or for the disk to keep pace, in nanoseconds
@@ -103,7 +106,11 @@ func (f *Filter) Stats() Stats {
 	s.FileBytes = o.fileBytes
 	s.DurableSeq = sb.UserSeq()
 	s.LeftOut, s.Waiting = sb.Kept().LeftOut, sb.Kept().Waiting
-	s.KeepsHashes, s.Grows = sb.KeepsHashes(), sb.Grows()
+	s.KeepsHashes, s.Grows, s.ExpireAfter = sb.KeepsHashes(), sb.Grows(), expireAfterOf(sb)
+	s.Expired = f.growth.expiry.deleted.Load()
+	if err := f.growth.expiry.failed.Load(); err != nil {
+		s.ExpireErr = (*err).Error()
+	}
 	if err := f.growthErr(o); err != nil {
 		s.GrowthErr = err.Error()
 	}

@@ -63,7 +63,7 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 		return nil
 	}
 	required := vol.RequiresHashes()
-	k.must = sb.Grows() || required
+	k.must = sb.Grows() || sb.ExpireAfter() != 0 || required
 	k.counted = sb.Hashes()
 	if k.counted.Pages == 0 {
 		k.lose(errLost)

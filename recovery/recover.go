@@ -52,6 +52,8 @@ func (w *Writer) open() (*Recovery, error) {
 	}
 	own := *sb // sb is in the file
 	w.slot, w.sb, w.geometry = slot, &own, g
+	w.expireAfter.Store(own.ExpireAfter())
+	w.expiredBefore.Store(own.ExpiredBefore())
 	if err := w.sb.CheckWritable(); err != nil {
 		return nil, err
 	}

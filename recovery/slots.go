@@ -19,6 +19,8 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	if w.kept.on {
 		sb.SetHashes(w.kept.counted)
 		sb.SetLastTime(w.lastTime)
+		sb.SetExpireAfter(w.expireAfter.Load())
+		sb.SetExpiredBefore(w.expiredBefore.Load())
 	}
 	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())

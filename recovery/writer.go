@@ -36,6 +36,9 @@ type Writer struct {
 
 	lastTime uint64 // of a commit, in nanoseconds since 1970
 
+	// What the next superblock says of items that leave by themselves, in nanoseconds.
+	expireAfter, expiredBefore atomic.Uint64
+
 	durable atomic.Pointer[durable] // Harden stores the next one
 	turn    int                     // counts promises
 	odd     []uint64                // scratch for apply
@@ -264,16 +267,26 @@ func (w *Writer) SegmentBytes() int64 {
 // hash are what it means in the history. It may have no stores if the file keeps its hashes. Append
 // stores only to the log (W1). Once it returns, the operation survives the death of the process (C2).
 func (w *Writer) Append(stores []wal.Store, grow int, op layout.Op, hash uint64) {
+	w.append(stores, grow, op, hash, w.operation+1)
+}
+
+// AppendUncounted is Append for an operation that Operations does not count: no caller has asked for it,
+// so none could tell by the count which of its own operations are done.
+func (w *Writer) AppendUncounted(stores []wal.Store, grow int, op layout.Op, hash uint64) {
+	w.append(stores, grow, op, hash, w.operation)
+}
+
+func (w *Writer) append(stores []wal.Store, grow int, op layout.Op, hash, operation uint64) {
 	for last := false; !last; w.lw.Append(&w.record) {
 		stores = w.record.Gather(stores)
 		if last = len(stores) == 0; last {
-			w.record.Last, w.record.Grow, w.record.Operation = true, grow, uint32(w.operation+1)
+			w.record.Last, w.record.Grow, w.record.Operation = true, grow, uint32(operation)
 			if w.kept.on {
 				w.record.Op, w.record.Hash = op, hash
 			}
 		}
 	}
-	w.operation++ // not earlier: after a fault in the log there is no operation to count
+	w.operation = operation // not earlier: after a fault in the log there is no operation to count
 	w.length += uint64(int64(grow))
 	w.history.Add(w.record.Op, grow, hash)
 }
@@ -459,3 +472,16 @@ func (w *Writer) Tail() uint64 {
 
 // HashesErr returns why Hashes would fail, or nil. It may be called at any time.
 func (w *Writer) HashesErr() error { return w.kept.err() }
+
+// SetExpireAfter has the next superblock say how long items stay. No operation may go on meanwhile. The
+// file must have its hashes.
+func (w *Writer) SetExpireAfter(v uint64) {
+	w.expireAfter.Store(v)
+	w.kept.must = w.kept.must || v != 0
+}
+
+// SetExpiredBefore has the next superblock say before which time all items have been deleted.
+func (w *Writer) SetExpiredBefore(v uint64) { w.expiredBefore.Store(v) }
+
+// ExpiredBefore returns what the next superblock says.
+func (w *Writer) ExpiredBefore() uint64 { return w.expiredBefore.Load() }

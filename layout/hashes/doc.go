@@ -98,7 +98,11 @@
 //
 // The base keeps the times of its items as ages. The times of all items of an age lie between
 // its first and its last time. A rebuild puts the operations of the tail into ages of their own
-// and joins neighbours until there are 64, so that each has about as many items.
+// and joins neighbours until there are 64, so that each has about as many items. If the superblock says
+// that items leave after a time T, a rebuild joins those that leave together instead: with s = T/32, but
+// at least a quarter of a second, an item whose last time is t leaves at the first multiple of s that is
+// a second after t or later, and T after that. It joins all that have left already; and a time that is
+// more than s/2 after the rebuild becomes the time of s/2 after it.
 //
 // # Checks
 //

@@ -30,6 +30,9 @@ func system(life context.Context, interval time.Duration, mode fs.FileMode, chos
 		if err := narrow(path, mode); err != nil {
 			return nil, err
 		}
+		if err := keysStay(path); err != nil {
+			return nil, err
+		}
 		if err := verify(path); err != nil {
 			return nil, err
 		}
@@ -70,6 +73,23 @@ func isOfGuard(path string) error {
 	return nil
 }
 
+// ErrExpires is returned if the filter at [Options.Path] is one whose keys leave by themselves
+// (mmapfilter.Options.ExpireAfter): it would hide keys that the store has. The guard has no filter then.
+var ErrExpires = errors.New("keys leave the filter by themselves")
+
+// keysStay returns ErrExpires, or nil. Opening the filter says what else is wrong with it.
+func keysStay(path string) error {
+	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if guarded.Expires(f) {
+		return fmt.Errorf("%s: %w", path, ErrExpires)
+	}
+	return nil
+}
+
 // narrow takes the permissions that mode lacks from the filter, and from a log that a dead process
 // has left. A mode of 0 takes none.
 func narrow(path string, mode fs.FileMode) error {
@@ -101,6 +121,9 @@ func create(ctx context.Context, path string, o *mmapfilter.Options) error {
 }
 
 func openReadOnly(path string) (guarded.Filter, error) {
+	if err := keysStay(path); err != nil {
+		return nil, err
+	}
 	if err := verify(path); err != nil {
 		return nil, err
 	}

@@ -76,6 +76,9 @@ func NewPlan(o *mmapfilter.Options, shards int) (*Plan, error) {
 	if o.KeepHashes || o.AutoGrow {
 		return nil, &mmapfilter.OptionError{Field: "KeepHashes", Reason: "not possible in a set"}
 	}
+	if o.ExpireAfter != 0 {
+		return nil, &mmapfilter.OptionError{Field: "ExpireAfter", Reason: "not possible in a set, which keeps no hashes"}
+	}
 	if o.Mode != 0 {
 		return nil, &mmapfilter.OptionError{Field: "Mode", Reason: "not part of a plan; set it in Work"}
 	}

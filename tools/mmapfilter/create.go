@@ -24,7 +24,7 @@ type createFlags struct {
 }
 
 // createFlagNames are the flags of addTo.
-var createFlagNames = []string{"capacity", "rate", "fingerprint-bits", "bucket-size", "layout", "keep-hashes", "auto-grow", "like", "seed", "seed-file"}
+var createFlagNames = []string{"capacity", "rate", "fingerprint-bits", "bucket-size", "layout", "keep-hashes", "auto-grow", "expire-after", "like", "seed", "seed-file"}
 
 func (c *createFlags) addTo(flags *pflag.FlagSet) {
 	c.flags = flags
@@ -33,8 +33,14 @@ func (c *createFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.opts.AutoGrow, "auto-grow", false,
 		"keep hashes, and grow while keys are added: from 90 % of N on, the filter is rebuilt for twice as many. It also shrinks, "+
 			"while keys are deleted, and is rebuilt when deletes that wait are an eighth of N (see del)")
+	flags.Func("expire-after", "keep hashes, and let each key leave once `D`, such as 24h or 30d, at least 10s, has passed since it was "+
+		"first added: never sooner, and at most 5 % later (3s, if that is more). Keys leave while a program has FILTER open for writing, "+
+		"and the rest when it is closed", func(text string) (err error) {
+		c.opts.ExpireAfter, err = parseAge(text, leastWindow)
+		return err
+	})
 	flags.StringVar(&c.like, "like", "", "make a filter that can be merged with `FILE`: it has the seed of FILE, "+
-		"reads keys alike and, unless flags say otherwise, has the same size, rate and layout, keeps hashes and grows if FILE does")
+		"reads keys alike and, unless flags say otherwise, has the same size, rate and layout, keeps hashes, grows and lets keys leave if FILE does")
 	c.seed = addSeedFlags(flags, "random")
 }
 
@@ -43,8 +49,10 @@ func (c *createFlags) options(keys *formatFlags) error {
 	if err := checkPlanFlags(c.flags); err != nil {
 		return err
 	}
-	if c.opts.AutoGrow && c.flags.Changed("keep-hashes") && !c.opts.KeepHashes {
-		return errors.New("--auto-grow needs the hashes, which --keep-hashes=false leaves out")
+	for flag, needs := range map[string]bool{"auto-grow": c.opts.AutoGrow, "expire-after": c.opts.ExpireAfter > 0} {
+		if needs && c.flags.Changed("keep-hashes") && !c.opts.KeepHashes {
+			return fmt.Errorf("--%s needs the hashes, which --keep-hashes=false leaves out", flag)
+		}
 	}
 	seed, seeded, err := c.seed.seed()
 	if err != nil {
@@ -104,6 +112,9 @@ func (c *createFlags) takeFrom(path string) (format, error) {
 	if !c.flags.Changed("auto-grow") {
 		o.AutoGrow = s.Grows && o.KeepHashes
 	}
+	if !c.flags.Changed("expire-after") && o.KeepHashes {
+		o.ExpireAfter = s.ExpireAfter
+	}
 	return recordedFormat(path, s.Normalisation, false)
 }
 
@@ -154,6 +165,7 @@ func contradicted(path string, filter *mmapfilter.Filter, flags *pflag.FlagSet, 
 		{"layout", s.Layout, want.Layout},
 		{"keep-hashes", s.KeepsHashes, want.KeepHashes},
 		{"auto-grow", s.Grows, want.AutoGrow},
+		{"expire-after", s.ExpireAfter, want.ExpireAfter},
 	} {
 		if flags.Changed(c.flag) && (c.flag == "rate" || !s.Grows) && c.has != c.asked && c.asked != layout.Auto {
 			return &fileError{path, fmt.Errorf("was made with --%s %v, not %v; omit the flag or choose another file", c.flag, c.has, c.asked)}

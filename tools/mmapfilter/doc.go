@@ -26,7 +26,9 @@
 //	discarded           recover                                 the log was discarded, by --discard-log
 //	error               info verify                             why a shard of a set cannot be used or checked; "" if it can
 //	estimated_rate      grow info                               false-positive rate now, from a sample of lines
-//	expired             expire                                  keys that were deleted
+//	expire_after        info                                    nanoseconds after which keys leave, or 0 if they stay
+//	expire_err          info                                    why keys do not leave in time
+//	expired             expire info                             keys that were deleted
 //	failed              info                                    shards of a set that cannot be used
 //	file                check                                   file of keys, if there is more than one
 //	file_bytes          grow info size verify                   size of the filter

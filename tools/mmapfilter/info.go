@@ -124,6 +124,9 @@ func (j *statsJSON) print(w io.Writer) error {
 		if growth != "" {
 			t.row("growth", "%s", growth)
 		}
+		if s.ExpireAfter > 0 {
+			t.row("expiry", "keys leave %s after they were first added", formatAge(s.ExpireAfter))
+		}
 	}
 	if j.seq|j.Operations != 0 {
 		name, text := describeSequence(j.seq, j.Operations)

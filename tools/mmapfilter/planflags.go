@@ -148,6 +148,7 @@ var optionFlags = map[string]string{
 	"MemoryBudget":      "--memory",
 	"Workers":           "--workers",
 	"LogBytes":          "--log-bytes",
+	"ExpireAfter":       "--expire-after",
 	"inputs":            "FILTER",
 	"Shards":            "--shards",
 	"shard":             "--shard",

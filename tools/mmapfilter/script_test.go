@@ -148,6 +148,7 @@ var masks = []struct {
 	{true, regexp.MustCompile(`\b(avx512|avx2|neon)\b`), "go"},
 	{true, regexp.MustCompile(`(?m)^(state .*, generation )[0-9,]+$`), "${1}N"}, // one for each checkpoint, and a slow machine begins fewer
 	{true, regexp.MustCompile(`\bsalt 0x[0-9a-f]{9,}`), "salt N"},
+	{false, regexp.MustCompile(`stash entry\b`), "stash entries"}, // there may be one
 	{false, regexp.MustCompile(`0x[0-9a-f]+|[0-9]+(,[0-9]{3})*(\.[0-9]+)?(e-[0-9]+)?`), "N"},
 }
 
@@ -210,8 +211,7 @@ func command(args []string, input string) (out string, err error) {
 		if err != nil {
 			return "", err
 		}
-		clock = func() time.Time { return time.Now().Add(ahead) }
-		defer func() { clock = time.Now }()
+		defer runAhead(func() time.Duration { return ahead })()
 		return command(args[1:], input)
 	case "write": // file [text]: writes the text, or the input
 		if len(args) == 2 {

@@ -51,9 +51,9 @@ func newUniqCommand() *cobra.Command {
 	u.create.seed = addSeedFlags(flags, "random")
 	flags.StringVar(&u.filter, "filter", "", "remember lines in `FILTER` for later runs; create it if it is missing. An existing FILTER keeps its "+
 		"options. A killed run may remember lines it has not printed. In a FILTER with hashes, deletes then wait (see del)")
-	flags.Func("window", "print a line again once `D`, such as 24h or 7d, at least 10s, has passed since it was printed: after D to 1.1 D "+
-		"if lines come evenly, else up to 2 D, or up to 3s later. The filter grows and shrinks by itself, from N (100k) to what the "+
-		"lines of a window take. With --filter, give --window in each run", func(text string) (err error) {
+	flags.Func("window", "print a line again once `D`, such as 24h or 7d, at least 10s, has passed since it was printed: never sooner, and "+
+		"at most 5 % later (3s, if that is more). The filter grows and shrinks by itself, from N (100k) to what the lines of a window "+
+		"take. FILTER keeps its window; another D changes it", func(text string) (err error) {
 		u.window, err = parseAge(text, leastWindow)
 		return err
 	})
@@ -73,7 +73,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	}
 	rate := uniqRate
 	if u.window != 0 {
-		opts.AutoGrow = true
+		opts.AutoGrow, opts.ExpireAfter = true, u.window
 		rate = windowRate
 		if !u.create.flags.Changed("capacity") {
 			opts.Capacity = windowCapacity
@@ -106,7 +106,6 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 	if err := u.open(r); err != nil {
 		return err
 	}
-	r.window = window{filter: r.filter, path: r.path, length: u.window}
 	r.bar = new(progress)
 	if r.in.sources.bytes > 0 && !isTerminal(cmd.OutOrStdout()) {
 		r.bar = newProgress(r.stderr)
@@ -124,7 +123,7 @@ func (u *uniqCommand) run(cmd *cobra.Command, names []string) (err error) {
 
 // open opens the filter of an earlier run, or creates one.
 func (u *uniqCommand) open(r *uniqRun) (err error) {
-	opening := mmapfilter.OpenOptions{Checked: true, RequireHashes: u.window != 0, CommitInterval: u.create.opts.CommitInterval}
+	opening := mmapfilter.OpenOptions{Checked: true, RequireHashes: u.window != 0, ExpireAfter: u.window, CommitInterval: u.create.opts.CommitInterval}
 	r.filter, err = openOrCreate(r.path, &opening, &u.create)
 	if errors.Is(err, mmapfilter.ErrNoHashes) {
 		return lacksHashes(r.path, err)
@@ -157,7 +156,6 @@ type uniqRun struct {
 	block     block
 	added     []bool // of the keys of the block
 	bar       *progress
-	window    window
 
 	headed, warned bool
 	read, passed   uint64
@@ -186,7 +184,7 @@ func (r *uniqRun) head() {
 // pass inserts the keys of the block, prints the records of those that are new, and empties the
 // block.
 func (r *uniqRun) pass() error {
-	if err := r.window.forget(r.ctx); err != nil && r.ctx.Err() == nil {
+	if _, err := r.filter.Expire(r.ctx); err != nil && r.ctx.Err() == nil {
 		return err
 	}
 	r.head()

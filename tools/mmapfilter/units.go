@@ -88,6 +88,19 @@ func parseAge(text string, least time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
+// formatAge writes a duration without what is zero at its end: 24h.
+func formatAge(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"0s", "0m"} {
+		if rest, ok := strings.CutSuffix(s, zero); ok && rest != "" && !isDigit(rest[len(rest)-1]) {
+			s = rest
+		}
+	}
+	return s
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
 // A demand is an error of a flag value that continues a sentence after the name of the flag:
 // must be at least 1.
 type demand string

@@ -16,14 +16,23 @@ type history []hashes.Age
 // too many of them to insert one.
 const mostSpans = 4096
 
-// add adds items that were committed at the given time.
-func (h *history) add(time, items uint64) {
+// add adds items that were committed at the given time. Those that leave together get one span.
+func (h *history) add(time, items uint64, w Window) {
 	i := h.find(time)
 	if i < len(*h) && (*h)[i].First <= time {
 		(*h)[i].Items += items
 		return
 	}
-	*h = slices.Insert(*h, i, hashes.Age{First: time, Last: time, Items: items})
+	a := hashes.Age{First: time, Last: time, Items: items}
+	if w.Length > 0 {
+		for j := max(i-1, 0); j < min(i+1, len(*h)); j++ {
+			if w.end((*h)[j].Last) == w.end(time) {
+				(*h)[j] = joinTwo((*h)[j], a)
+				return
+			}
+		}
+	}
+	*h = slices.Insert(*h, i, a)
 	if len(*h) > mostSpans {
 		*h, _ = join(*h, mostSpans/2)
 	}
@@ -57,8 +66,7 @@ func join(ages []hashes.Age, most int) (joined []hashes.Age, to []int) {
 		for i := 0; i < len(joined); i++ {
 			a, p := joined[i], parts[i]
 			if excess > 0 && i+1 < len(joined) && a.Items+joined[i+1].Items <= 2*least {
-				b := joined[i+1]
-				a = hashes.Age{First: min(a.First, b.First), Last: max(a.Last, b.Last), Items: a.Items + b.Items}
+				a = joinTwo(a, joined[i+1])
 				p += parts[i+1]
 				i++
 				excess--
@@ -74,4 +82,8 @@ func join(ages []hashes.Age, most int) (joined []hashes.Age, to []int) {
 		}
 	}
 	return joined, to
+}
+
+func joinTwo(a, b hashes.Age) hashes.Age {
+	return hashes.Age{First: min(a.First, b.First), Last: max(a.Last, b.Last), Items: a.Items + b.Items}
 }

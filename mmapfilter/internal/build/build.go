@@ -24,7 +24,7 @@ func FromHashes(ctx context.Context, path string, c Config, blocks iter.Seq2[[]u
 // error is an *InputError and matches recovery.ErrHashes.
 func FromKept(ctx context.Context, path string, c Config, kept []recovery.Kept) (lost string, err error) {
 	lost, err = build(ctx, path, c, func(b *builder) error {
-		m, err := OpenKept(ctx, b.draft, c.Workers, c.MemoryBudget, kept, nil)
+		m, err := OpenKept(ctx, b.draft, c.Workers, c.MemoryBudget, kept, Joined(b.window()))
 		if err != nil {
 			return err
 		}

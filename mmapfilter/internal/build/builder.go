@@ -28,6 +28,8 @@ type Config struct {
 	Keep     bool
 	Identity uint64
 	Now      uint64
+	// ExpireAfter is how long items stay, in nanoseconds, or 0: see Window.
+	ExpireAfter uint64
 	// Check, if not nil, is called while no writer can open the file that the new one replaces: before
 	// the keys are read or, with Name, just before the new file is published.
 	Check func() error

@@ -60,9 +60,10 @@ func (b *builder) putSuperblocks() {
 	if b.base != nil {
 		sb.SetHashes(layout.Hashes{Identity: b.Identity, Pages: b.base.tail.Number, Check: b.base.tail.Before})
 		sb.SetKept(layout.Kept{At: b.base.header.At})
-		sb.SetLastTime(b.believed(b.LastTime))
+		sb.SetLastTime(b.window().believed(b.LastTime))
 		if sb.SetDescent(b.Identity); b.Continues != nil {
 			sb.SetDescent(b.Continues.Descent())
+			sb.SetExpiredBefore(b.Continues.ExpiredBefore())
 		}
 	}
 	if b.Replica != nil {

@@ -97,12 +97,13 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 	if err != nil {
 		return nil, err
 	}
-	now := max(b.Now, b.believed(b.LastTime))
+	w := b.window()
+	now := max(b.Now, w.believed(b.LastTime))
 	h := hashes.Header{Identity: b.Identity, Ages: []hashes.Age{{First: now, Last: now}}}
 	if m, ok := b.homes.(*Merged); ok {
 		h.Ages = slices.Clone(m.ages)
 		for i := range h.Ages {
-			h.Ages[i].First, h.Ages[i].Last = b.believed(h.Ages[i].First), b.believed(h.Ages[i].Last)
+			h.Ages[i].First, h.Ages[i].Last = w.believed(h.Ages[i].First), w.believed(h.Ages[i].Last)
 		}
 		if b.Continues != nil {
 			h.At, h.Before = m.inputs[0].surveyed.at, m.inputs[0].Counted
@@ -114,15 +115,8 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 	return context.AfterFunc(ctx, func() { b.base.fail(context.Cause(ctx)) }), nil
 }
 
-// believed returns a time, or Now if the time is so far after Now that some clock must have been
-// wrong: items with such a time would not expire until then.
-func (b *builder) believed(time uint64) uint64 {
-	const most = 24 * 3600 * 1e9 // items keep their times if a clock was set back for less than a day
-	if time > b.Now && time-b.Now > most {
-		return b.Now
-	}
-	return time
-}
+// window says when items leave the new file.
+func (b *builder) window() Window { return Window{b.ExpireAfter, b.Now} }
 
 // fillLines fills the home lines of sorted hashes. No other task has items in these lines.
 func (b *builder) fillLines(w *worker, hashes []uint64) error {

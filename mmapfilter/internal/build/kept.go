@@ -17,6 +17,8 @@ import (
 type Ages struct {
 	Base func(age hashes.Age) int
 	Tail func(time uint64) int
+
+	window Window // of the new base; then Base and Tail are nil
 }
 
 // leastInPart is the least number of items in a partition of kept hashes, if there are so many
@@ -28,9 +30,8 @@ const leastInPart = 1 << 14
 const KeptBudget = 64 << 20
 
 // OpenKept reads the tails of files of hashes, and spools their operations. It uses at most so many
-// workers, and the budget for memory. If ages is nil, the items get at most hashes.MostAges ages by
-// the times at which they were inserted. If a file is damaged, the error is an *InputError and
-// matches recovery.ErrHashes.
+// workers, and the budget for memory. If a file is damaged, the error is an *InputError and matches
+// recovery.ErrHashes.
 func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []recovery.Kept, ages *Ages) (m *Merged, err error) {
 	defer func() { err = hashesError(err) }()
 	m = &Merged{inputs: make([]input, len(kept)), inserts: true}
@@ -42,12 +43,12 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 		}
 		m.entries += in.header.Items
 	}
-	past, err := m.surveyTails(ctx, workers)
+	past, err := m.surveyTails(ctx, workers, ages.window)
 	if err != nil {
 		return nil, err
 	}
-	if ages == nil {
-		ages = m.joinAges(past)
+	if ages.Base == nil {
+		ages = m.joinAges(past, ages.window)
 	}
 	for i := range m.inputs {
 		in := &m.inputs[i]
@@ -85,6 +86,10 @@ func Expired(before uint64) *Ages {
 	return &Ages{Base: func(a hashes.Age) int { return tail(a.Last) }, Tail: tail}
 }
 
+// Joined gives at most hashes.MostAges ages to items, by the times at which they were inserted: each has
+// about as many items or, if items leave by themselves, those that leave together.
+func Joined(w Window) *Ages { return &Ages{window: w} }
+
 // Unaged gives age 0 to all items.
 func Unaged() *Ages {
 	return &Ages{Base: func(hashes.Age) int { return 0 }, Tail: func(uint64) int { return 0 }}
@@ -99,6 +104,9 @@ func (m *Merged) Each(ctx context.Context, do func(sorted []uint64, ages []uint8
 	}
 	return hashesError(err)
 }
+
+// Parts returns how often Each calls do.
+func (m *Merged) Parts() int { return m.n }
 
 // Strays calls do for the hashes whose deletes, since the base, have taken an item of another hash.
 // Call it before Each.
@@ -145,7 +153,7 @@ func (path Beside) Scratch() (*osfile.Scratch, error) { return osfile.ScratchBes
 
 // joinAges makes the ages of all items, from the ages of the bases and from the times of the
 // tails, which past has.
-func (m *Merged) joinAges(past history) *Ages {
+func (m *Merged) joinAges(past history, w Window) *Ages {
 	all := slices.Clone([]hashes.Age(past))
 	for i := range m.inputs {
 		all = append(all, m.inputs[i].header.Ages...)
@@ -154,7 +162,13 @@ func (m *Merged) joinAges(past history) *Ages {
 		return cmp.Or(cmp.Compare(a.Last, b.Last), cmp.Compare(a.First, b.First))
 	}
 	slices.SortFunc(all, byLast)
-	joined, to := join(all, hashes.MostAges)
+	var joined []hashes.Age
+	var to []int
+	if w.Length > 0 {
+		joined, to = w.join(all)
+	} else {
+		joined, to = join(all, hashes.MostAges)
+	}
 	if m.ages = joined; len(joined) == 0 {
 		m.ages = []hashes.Age{{}}
 	}

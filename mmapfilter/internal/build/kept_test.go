@@ -240,7 +240,7 @@ func TestKept(t *testing.T) {
 			spilled := c.inputs*c.pages*c.operations > budget/2/16
 			checkKept(t, name, workers, budget, agesBySecond, spilled, all, want)
 			if c.inputs == 1 { // so few seconds that each is an age
-				checkKept(t, name+", ages by history", workers, budget, nil, spilled, all, want)
+				checkKept(t, name+", ages by history", workers, budget, Joined(Window{}), spilled, all, want)
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func checkKept(t *testing.T, name string, workers int, budget int64, ages *Ages,
 	err = m.Each(context.Background(), func(sorted []uint64, of []uint8) error {
 		for i, h := range sorted {
 			age := int(of[i])
-			if ages == nil {
+			if ages.Base == nil {
 				age = int(m.ages[age].Last / hashes.TimeStep)
 			}
 			got = append(got, keptItem{h, age})
@@ -506,7 +506,7 @@ func TestOnlyInserts(t *testing.T) {
 		k.now += 10 * hashes.TimeStep
 		k.do(t, tail, op, 6)
 		k.endPage(t, tail)
-		m, err := openKept(t, context.Background(), 1, 1<<20, nil, k.kept())
+		m, err := openKept(t, context.Background(), 1, 1<<20, Joined(Window{}), k.kept())
 		must(t, err)
 		if n, all := m.count(); n != 102 || all != want {
 			t.Errorf("operation %d: %d entries, only inserts %t", op, n, all)

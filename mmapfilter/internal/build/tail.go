@@ -123,7 +123,7 @@ func (b *stretch) follow(in *input, i int) error {
 // surveyTails reads the tails the first time. It checks the tails, counts their operations, and
 // returns the times of the operations that may make items. The results do not depend on the number
 // of workers, and neither does an error: it names the first wrong page.
-func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, err error) {
+func (m *Merged) surveyTails(ctx context.Context, workers int, w Window) (past history, err error) {
 	stretches := make([]stretch, min(roundStretches, m.stretches()))
 	readers := make([]tailReader, workers)
 	for first := 0; first < m.stretches(); first += len(stretches) {
@@ -145,7 +145,7 @@ func (m *Merged) surveyTails(ctx context.Context, workers int) (past history, er
 			m.entries += b.end.at.Number - b.begin.at.Number
 			m.inserts = m.inserts && b.inserts
 			for _, s := range b.spans {
-				past.add(s.time, s.inserts)
+				past.add(s.time, s.inserts, w)
 			}
 		}
 	}

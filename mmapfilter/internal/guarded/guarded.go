@@ -27,6 +27,12 @@ type RebuildOptions struct {
 	Hashes      func() []uint64           // those of further items; called after Keys, at the same instant
 }
 
+// Expires reports whether keys leave a filter by themselves.
+func Expires(f *mmapfilter.Filter) bool {
+	sb := bridge.Of(f).Superblock()
+	return sb != nil && sb.ExpireAfter() != 0
+}
+
 // Of returns a filter as a Filter.
 func Of(f *mmapfilter.Filter) Filter { return filter{f} }
 

@@ -28,5 +28,6 @@
 // # Growth
 //
 // A filter that grows by itself is rebuilt when it has too many items for its capacity, too few, or a
-// long file of hashes for few items (K5). A Growth says when, and for how many keys.
+// long file of hashes for few items (K5). One whose items leave by themselves is rebuilt for the last of
+// these reasons alone. A Growth says when, and for how many keys.
 package rebuild

@@ -21,8 +21,8 @@ const (
 	LeastShrunk = 1 << 16
 )
 
-// A Growth says when a filter that grows by itself is to be rebuilt. The zero value is for a filter
-// that does not grow by itself.
+// A Growth says when a filter is to be rebuilt that grows by itself, or whose items leave by themselves.
+// The zero value is for any other filter.
 type Growth struct {
 	capacity uint64
 	growAt   uint64 // items from which on it grows; 0 if it does not
@@ -31,10 +31,12 @@ type Growth struct {
 
 // GrowthOf returns the Growth of the filter that has the superblock.
 func GrowthOf(sb *layout.Superblock) (g Growth) {
-	if !sb.Grows() {
+	if !sb.Grows() && sb.ExpireAfter() == 0 {
 		return Growth{}
 	}
-	g.capacity = sb.Capacity()
+	if g.capacity = sb.Capacity(); !sb.Grows() {
+		return g
+	}
 	g.growAt = max(uint64(growShare*float64(g.capacity)), 1)
 	if g.capacity > LeastShrunk {
 		g.shrinkAt = g.capacity / shrinkShare
@@ -47,7 +49,7 @@ func (g Growth) Grows() bool { return g.growAt > 0 }
 
 // Compacts returns writer.Writer.Compacts.
 func (g Growth) Compacts() uint64 {
-	if !g.Grows() {
+	if g == (Growth{}) {
 		return 0
 	}
 	return max(g.capacity/waitShare, 1)
@@ -75,12 +77,12 @@ func (g Growth) shrinks(w *writer.Writer) bool { return w.Len()+w.Tail() >= g.sh
 // says that the old file had no room for an insert.
 func (g Growth) Capacity(w *writer.Writer, items uint64, full bool) uint64 {
 	switch {
-	case full, items >= g.growAt:
+	case full, g.Grows() && items >= g.growAt:
 		return growFactor * max(g.capacity, items)
 	case items < g.shrinkAt && g.shrinks(w):
 		return max(growFactor*items, LeastShrunk)
 	}
-	return g.capacity
+	return max(g.capacity, items)
 }
 
 // Wide reports whether the filter has so few items for its capacity that growing again would not

@@ -120,7 +120,7 @@ func (r *rebuild) buildKept(ctx context.Context) error {
 	})
 	if err == nil {
 		r.Config.Continues = r.Old.Writer.Superblock()
-		r.Config.LastTime = r.Config.Continues.LastTime()
+		r.Config.LastTime, r.Config.Now = r.Config.Continues.LastTime(), osfile.Now()
 		_, err = build.FromKept(ctx, r.to, r.Config, []recovery.Kept{kept})
 	}
 	return err

@@ -46,7 +46,7 @@ func (w *Writer) InsertAll(hashes, next []uint64, done *int) (err error) {
 			err = &FullError{hashes[n]}
 			break
 		}
-		w.append(layout.Insert, 1, hashes[n])
+		w.append(layout.Insert, 1, hashes[n], true)
 	}
 	return err
 }

@@ -12,12 +12,12 @@ import (
 // finish appends the planned operation to the log and publishes it to this process's lookups. op is what
 // it means in the history, and grow by how many the items grow. REQUIRES: w.mu.
 func (w *Writer) finish(op layout.Op, grow int, hash uint64) {
-	w.append(op, grow, hash)
+	w.append(op, grow, hash, true)
 	w.tell(1)
 }
 
-// append is finish without tell. REQUIRES: w.mu.
-func (w *Writer) append(does layout.Op, grow int, hash uint64) {
+// append is finish without tell. An operation that a caller has asked for is counted. REQUIRES: w.mu.
+func (w *Writer) append(does layout.Op, grow int, hash uint64, counted bool) {
 	if grow == 0 && !w.protocol.KeepsHashes() { // there is no history
 		w.protocol.Skip()
 		w.tapped(does, hash)
@@ -27,7 +27,11 @@ func (w *Writer) append(does layout.Op, grow int, hash uint64) {
 		w.overlay.Store(Over(w.mu.spare))
 	}
 	op := &w.mu.op
-	w.protocol.Append(op.stores, grow, does, hash)
+	if counted {
+		w.protocol.Append(op.stores, grow, does, hash)
+	} else {
+		w.protocol.AppendUncounted(op.stores, grow, does, hash)
+	}
 	w.tapped(does, hash)
 	if w.mu.known == nil && does == layout.AtLeastOne && w.protocol.KeepsHashes() {
 		w.mu.known = new(known)

@@ -254,7 +254,7 @@ func TestExpire(t *testing.T) {
 	}
 	tap, deleted := h.beginTap(), map[uint64]uint64{}
 	h.remove(key, true)
-	n, err := h.Expire([]uint64{key, key, other}, tap, deleted, nil)
+	n, err := h.Expire([]uint64{key, key, other}, tap, deleted, nil, true)
 	if h.must(err); n != 2 || h.Len() != 2 || tap.Len() != 0 || deleted[key] != 0 {
 		t.Errorf("%d have expired, %d items are left; tapped %d, %v", n, h.Len(), tap.Len(), deleted)
 	}
@@ -264,13 +264,13 @@ func TestExpire(t *testing.T) {
 	}
 	h.remove(leaning, true) // a stray one: the last item of key
 	h.at = h.protocol.History().At
-	n, err = h.Expire([]uint64{key}, tap, deleted, nil)
+	n, err = h.Expire([]uint64{key}, tap, deleted, nil, true)
 	h.must(err)
 	h.expect(layout.Delete, key, 2, 0, 1)
 	h.unique(other^1, false)
 	h.unique(other, false) // no delete
 	h.at = h.protocol.History().At
-	m, err := h.Expire([]uint64{other}, tap, deleted, nil)
+	m, err := h.Expire([]uint64{other}, tap, deleted, nil, true)
 	h.must(err)
 	h.expect(layout.Delete, other, 2, 2, 2)
 	if n != 1 || m != 1 {

@@ -89,17 +89,18 @@ func (w *Writer) again(op layout.Op, hash uint64) error {
 // counts, by hash, the items that others have deleted since: Expire adds the deletes in the tap, and
 // leaves out as many of its own deletes. stolen are the classes from which deletes of absent keys
 // have taken items: in such a class, several keys may share the items that are left, so Expire
-// deletes in the history alone. It returns how many items it has deleted.
-func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool) (n uint64, err error) {
+// deletes in the history alone. counted says whether its deletes count as operations. It returns how
+// many items it has deleted.
+func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool, counted bool) (n uint64, err error) {
 	for len(hashes) > 0 && err == nil {
 		block := hashes[:min(len(hashes), Batch)]
 		hashes = hashes[len(block):]
-		err = w.expire(block, tap, deleted, stolen, &n)
+		err = w.expire(block, tap, deleted, stolen, counted, &n)
 	}
 	return n, err
 }
 
-func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool, n *uint64) error {
+func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool, counted bool, n *uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range hashes {
@@ -118,7 +119,8 @@ func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, st
 			grow, _, _ = w.plan(layout.Delete, h, true)
 		}
 		w.mu.tap = nil // the tap lists the deletes of others
-		w.finish(layout.Delete, grow, h)
+		w.append(layout.Delete, grow, h, counted)
+		w.tell(1)
 		w.mu.tap = tap
 		*n++
 	}

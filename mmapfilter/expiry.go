@@ -1,0 +1,257 @@
+package mmapfilter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
+)
+
+// expiry is the state of a filter whose keys leave by themselves ([Options.ExpireAfter]). In the
+// background it deletes, at the end of each step of its window, what was inserted in the step that has
+// left the window (see build.Window).
+type expiry struct {
+	ended   chan struct{}                      // closed when the background has ended; nil if there is none
+	cancel  atomic.Pointer[context.CancelFunc] // ends what goes on in the background; or nil
+	waiting atomic.Int32                       // calls that come before the background
+	deleted atomic.Uint64                      // items that have expired, since the filter was opened
+	failed  atomic.Pointer[error]              // why what is due has not been done; or nil
+	behind  time.Time                          // when the clock was first seen to be behind; guarded by growth
+}
+
+// A sweep in the background spreads its deletes over a part of a step, but over no more than
+// longestSpread: meanwhile it keeps a map of the keys that others delete.
+const (
+	spreadShare   = 4
+	longestSpread = 10 * time.Minute
+	// longestLook is the longest time between two looks at the clock, which may have been set.
+	longestLook = time.Minute
+	// The background tries again what has failed, or made room for a rebuild, after one part in
+	// againShare of a step.
+	againShare = 8
+)
+
+// errLater is returned by a sweep that makes room for a call that comes first.
+var errLater = errors.New("a rebuild comes first")
+
+// take is Lock for a call that comes before an expiry in the background: the latter ends, and begins
+// again later. So an insert that waits for room does not wait for it.
+func (g *growth) take() {
+	g.expiry.waiting.Add(1)
+	if cancel := g.expiry.cancel.Load(); cancel != nil {
+		(*cancel)()
+	}
+	g.Lock()
+	g.expiry.waiting.Add(-1)
+}
+
+// Expire deletes the keys that are to leave by now ([Options.ExpireAfter]), and returns how many items
+// it has deleted. A filter that is open for writing does that by itself, in the background, in 32 steps
+// of the time that keys stay. So does Close, for those that are left, and a filter that is opened. Call
+// Expire to wait for it: after Open, before the first lookup that must not find a key which has left.
+//
+// A filter measures by the clock of the machine. If the clock was ahead and is set back, the keys that
+// were inserted meanwhile seem to be of the future, and would leave later. A rebuild makes them as old
+// as itself; one comes once the clock has stayed back for half a step. While keys lean
+// ([Filter.InsertUnique]), each step ends with a rebuild. A rebuild and a growth come before a step;
+// other operations go on meanwhile, as during [Filter.ExpireBefore].
+//
+// These deletes do not count in [Filter.DurableOps]. Without ExpireAfter, Expire does nothing. The
+// errors are those of [Filter.ExpireBefore] and [Filter.Rebuild].
+func (f *Filter) Expire(ctx context.Context) (n uint64, err error) {
+	o, err := f.writable()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := f.growth.call(ctx)
+	defer cancel()
+	if n, err = f.expireDue(ctx, 0); err != nil {
+		return n, about("expire", o.path, err)
+	}
+	return n, nil
+}
+
+// windowOf says which items of a file leave now.
+func windowOf(sb *layout.Superblock) build.Window {
+	return build.Window{Length: sb.ExpireAfter(), Now: osfile.Now()}
+}
+
+// changeExpiry has a filter that has just been opened keep another ExpireAfter, unless that is 0.
+func changeExpiry(w *writer.Writer, files *osfile.Files, to time.Duration) (err error) {
+	if to == 0 || uint64(max(to, 0)) == w.Superblock().ExpireAfter() {
+		return nil
+	}
+	fault := files.Catch(func() { err = w.SetExpireAfter(uint64(max(to, 0))) }, w.Fail)
+	return cmp.Or(fault, err)
+}
+
+// commitInterval returns the CommitInterval of a filter: a key is as old as its commit, which must not
+// come much later than its insert.
+func commitInterval(asked, expireAfter time.Duration) time.Duration {
+	const share = 100
+	interval := cmp.Or(asked, defaultCommitInterval)
+	if interval > 0 && expireAfter > 0 {
+		interval = min(interval, expireAfter/share)
+	}
+	return interval
+}
+
+// beginExpiry begins to expire keys in the background, if the file says so.
+func (f *Filter) beginExpiry(o *openFile) {
+	if o.work == nil || o.superblock.ExpireAfter() == 0 {
+		return
+	}
+	f.growth.expiry.ended = make(chan struct{})
+	go f.expireInTime()
+}
+
+// finishExpiry ends what goes on in the background, and does the rest. Otherwise no key would leave a
+// filter that is only open for short times.
+func (f *Filter) finishExpiry() {
+	if ended := f.growth.expiry.ended; ended != nil {
+		<-ended
+		f.expired(f.expireDue(f.growth.life, 0))
+	}
+}
+
+// expireInTime expires keys as long as the filter is open.
+func (f *Filter) expireInTime() {
+	defer close(f.growth.expiry.ended)
+	for wait := time.Duration(0); ; {
+		select {
+		case <-f.growth.calls.Done():
+			return
+		case <-time.After(wait):
+		}
+		o := f.open.Load()
+		if o == nil {
+			return
+		}
+		w := windowOf(o.superblock)
+		step := time.Duration(w.Step())
+		if f.expired(f.expireDue(f.growth.calls, min(step/spreadShare, longestSpread))) {
+			wait = min(time.Duration(min(w.Cut()+w.Step()+w.Length-w.Now, uint64(longestLook))), step)
+		} else {
+			wait = min(step/againShare, longestLook)
+		}
+	}
+}
+
+// expired notes how expireDue has ended, and reports whether it has done all that was due.
+func (f *Filter) expired(_ uint64, err error) bool {
+	e := &f.growth.expiry
+	switch o := f.open.Load(); {
+	case err == nil:
+		e.failed.Store(nil)
+	case errors.Is(err, errLater), errors.Is(err, context.Canceled), errors.Is(err, ErrClosed):
+	case e.failed.Swap(&err) == nil && o != nil && o.work.OnError != nil:
+		o.work.OnError(about("expire", o.path, err))
+	}
+	return err == nil
+}
+
+// expireDue deletes the items that are to leave by now, unless that has been done. If spread is not 0,
+// it spreads the deletes over such a time, and makes room for other calls.
+func (f *Filter) expireDue(ctx context.Context, spread time.Duration) (n uint64, err error) {
+	o, cut, n, err := f.sweep(ctx, spread)
+	if o == nil || err != nil {
+		return n, err
+	}
+	if err := f.carryOut(ctx, o); err != nil {
+		return n, err
+	}
+	if o, err = f.live(); err == nil { // it may be another file
+		err = o.work.Catch(func() error { return o.work.Writer.SetExpiredBefore(cut) })
+	}
+	if err == writer.ErrMoved { // nothing is lost but that this has been done
+		err = nil
+	}
+	return n, err
+}
+
+// sweep is expireDue without the rebuild that may be due afterwards. o is nil if nothing was due.
+func (f *Filter) sweep(ctx context.Context, spread time.Duration) (o *openFile, cut, n uint64, err error) {
+	if o, _, err := f.due(); o == nil || err != nil {
+		return nil, 0, 0, err
+	}
+	if spread == 0 {
+		f.growth.take()
+	} else {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		f.growth.expiry.cancel.Store(&cancel)
+		defer f.growth.expiry.cancel.Store(nil)
+		if f.growth.expiry.waiting.Load() > 0 { // it has not seen cancel
+			return nil, 0, 0, errLater
+		}
+		f.growth.Lock()
+	}
+	defer f.growth.Unlock()
+	if o, cut, err = f.due(); o == nil || err != nil { // another call may have done it
+		return nil, 0, 0, err
+	}
+	n, err = f.expire(ctx, o, cut, spread, false)
+	if o.work.Writer.State().History.Waiting > 0 || f.growth.expiry.clockIsBack(o) {
+		o.work.Writer.Shorten()
+	}
+	return o, cut, n, err
+}
+
+// due returns the time before which items are to leave by now, and the open file; or nil, if that has
+// been done.
+func (f *Filter) due() (o *openFile, cut uint64, err error) {
+	if o, err = f.live(); err != nil {
+		return nil, 0, err
+	}
+	w := windowOf(o.superblock)
+	if cut = w.Cut(); w.Length == 0 || o.work.Writer.Protocol().ExpiredBefore() == cut {
+		return nil, 0, nil
+	}
+	return o, cut, nil
+}
+
+// clockIsBack reports whether the clock has been so far behind the last commit, for half a step, that a
+// rebuild makes the times of items earlier. Not at once: a clock that is behind for a moment, as when a
+// machine starts, must make no key older. REQUIRES: growth.
+func (e *expiry) clockIsBack(o *openFile) bool {
+	w := windowOf(o.superblock)
+	if !w.Ahead(o.work.Writer.Superblock().LastTime()) {
+		e.behind = time.Time{}
+		return false
+	}
+	if e.behind.IsZero() {
+		e.behind = time.Now()
+	}
+	return time.Since(e.behind) >= time.Duration(w.Step()/2)
+}
+
+// carryOut ends a sweep with a rebuild, if one is due: deletes may wait for that.
+func (f *Filter) carryOut(ctx context.Context, o *openFile) error {
+	if !o.work.Writer.HistoryIsLong() {
+		return nil
+	}
+	for f.open.Load() == o { // a rebuild that has begun before the sweep has ended before it
+		ends, _ := f.resize(o, false)
+		if ends == nil {
+			break
+		}
+		select {
+		case <-ends:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if f.open.Load() != o {
+		return nil
+	}
+	f.growth.auto.Lock()
+	defer f.growth.auto.Unlock()
+	return f.growth.auto.failed
+}
