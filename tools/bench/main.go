@@ -13,6 +13,7 @@
 //	go -C tools/bench run . churn     rates and second lines of filters whose keys are replaced
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
 //	go -C tools/bench run . memory    one copy for all, and a file larger than memory
+//	go -C tools/bench run . serve     the server beside redis-server
 //	go -C tools/bench run . paper     the tables and figures of the cuckoo filter paper
 //	go -C tools/bench run . results   writes the blocks of RESULTS.md again
 //
@@ -71,11 +72,12 @@ func commands() map[string]func() command {
 		"churn":   newChurn,
 		"stores":  newStores,
 		"memory":  newMemory,
+		"serve":   newServe,
 		"paper":   newPaper,
 	}
 }
 
-const usage = "bench space, lookup, peers, build, writer, rebuild, churn, stores, memory, paper or results, and its flags; see go doc"
+const usage = "bench space, lookup, peers, build, writer, rebuild, churn, stores, memory, serve, paper or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := runCommand(ctx, args, stdout, stderr)

@@ -17,3 +17,8 @@ func (m *memoryRun) residency() error { return unsupported() }
 func residencyTask(*worker, json.RawMessage) (any, error) { return nil, unsupported() }
 
 func unsupported() error { return fmt.Errorf("on %s: %w", runtime.GOOS, errors.ErrUnsupported) }
+
+// newServe returns a command that says so: only Linux has what it runs.
+func newServe() command {
+	return command{flags: func(*session) {}, run: func(*session) error { return unsupported() }}
+}

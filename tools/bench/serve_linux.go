@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// A serveRun measures "mmapfilter serve" beside redis-server, which keeps a set in memory.
+type serveRun struct {
+	*session
+	requests, keys, filters int
+	filterKeys              int64
+	program                 string
+}
+
+// newServe returns the command that measures the server. It needs what Debian has in redis-server and
+// redis-tools.
+func newServe() command {
+	v := new(serveRun)
+	return command{
+		flags: func(s *session) {
+			v.session = s
+			s.rounds = 5
+			s.flags.IntVar(&v.requests, "requests", 200_000, "of a turn of redis-benchmark with -P 16; others have fewer or more")
+			s.flags.IntVar(&v.keys, "keys", 10_000_000, "in a filter and in a set whose memory is measured")
+			s.flags.IntVar(&v.filters, "filters", 10, "that a server has which is killed and started again")
+			s.flags.Int64Var(&v.filterKeys, "filter-keys", 850_000_000, "capacity of each of these")
+		},
+		short: map[string]string{"rounds": "1", "requests": "400", "keys": "10000", "filters": "2", "filter-keys": "100000"},
+		run:   func(*session) error { return v.run() },
+	}
+}
+
+func (v *serveRun) run() error {
+	for _, name := range []string{"redis-server", "redis-benchmark", "taskset"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return err
+		}
+	}
+	v.program = v.path("mmapfilter")
+	build := exec.Command("go", "build", "-C", "../..", "-o", v.program, "./tools/mmapfilter")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return errors.Join(v.rates(), v.memory(), v.restart())
+}
+
+// A server is a process that speaks the protocol of Redis, on a socket in its directory.
+type server struct {
+	cmd    *exec.Cmd
+	socket string
+	conn   net.Conn
+	in     *bufio.Reader
+}
+
+// start starts one and waits until it answers. Cores is a list for taskset.
+func (v *serveRun) start(name, cores string) (s *server, err error) {
+	dir := v.path(name)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	s = &server{socket: filepath.Join(dir, "socket")}
+	args := []string{"-c", cores, v.program, "serve", "--dir", dir, "--listen", "none", "--unix", s.socket}
+	if strings.HasPrefix(name, "redis") {
+		args = []string{"-c", cores, "redis-server", "--dir", dir, "--port", "0", "--unixsocket", s.socket, "--save", "", "--appendonly", "no"}
+	}
+	s.cmd = exec.Command("taskset", args...)
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(100 * time.Microsecond) {
+		if s.conn, err = net.Dial("unix", s.socket); err == nil {
+			s.in = bufio.NewReader(s.conn)
+			return s, nil
+		}
+	}
+	return nil, errors.Join(err, s.end(os.Kill))
+}
+
+func (s *server) end(signal os.Signal) error {
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	s.cmd.Process.Signal(signal)
+	if err := s.cmd.Wait(); err != nil && signal != os.Kill {
+		return err
+	}
+	return nil
+}
+
+// do sends a command of words without spaces. It returns the first line of the reply, and skips the rest
+// of an array of numbers.
+func (s *server) do(words ...string) (string, error) {
+	if _, err := fmt.Fprintf(s.conn, "*%d\r\n", len(words)); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	if _, err := io.WriteString(s.conn, b.String()); err != nil {
+		return "", err
+	}
+	reply, err := s.in.ReadString('\n')
+	if err == nil && reply[0] == '-' {
+		err = fmt.Errorf("%s: %s", words[0], reply)
+	}
+	if n, array := strings.CutPrefix(strings.TrimSpace(reply), "*"); array {
+		count, _ := strconv.Atoi(n)
+		for range count {
+			if _, err := s.in.ReadString('\n'); err != nil {
+				return "", err
+			}
+		}
+	}
+	return strings.TrimSpace(reply), err
+}
+
+// memory puts keys into a filter and into a set, and prints what the servers use then.
+func (v *serveRun) memory() error {
+	t := figures.NewTable(fmt.Sprintf("%d keys of 16 bytes", v.keys), "private memory", "of files, which the kernel can drop", "files")
+	for _, name := range []string{"redis", "filters"} {
+		s, err := v.start(name, "0-1")
+		if err != nil {
+			return err
+		}
+		if err := v.fill(s, name); err != nil {
+			return errors.Join(err, s.end(os.Kill))
+		}
+		anon, err := status(s.cmd.Process.Pid, "RssAnon")
+		file, err2 := status(s.cmd.Process.Pid, "RssFile")
+		if err := errors.Join(err, err2, s.end(syscall.SIGTERM)); err != nil {
+			return err
+		}
+		var bytes int64
+		files, err := filepath.Glob(filepath.Join(v.path(name), "*.mmf*"))
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil {
+				bytes += info.Size()
+			}
+		}
+		if err != nil {
+			return err
+		}
+		t.Row(map[string]string{"redis": "redis-server, SADD", "filters": "mmapfilter serve, CF.INSERT"}[name],
+			figures.Mebibytes(anon), figures.Mebibytes(file), figures.Mebibytes(bytes))
+	}
+	v.print(t)
+	return nil
+}
+
+// fill adds keys, a thousand a command.
+func (v *serveRun) fill(s *server, name string) error {
+	command := []string{"SADD", "set"}
+	if name == "filters" {
+		command = []string{"CF.INSERT", "set", "ITEMS"}
+		if _, err := s.do("CF.RESERVE", "set", strconv.Itoa(v.keys)); err != nil {
+			return err
+		}
+	}
+	for start := 0; start < v.keys; start += 1000 {
+		words := command
+		for i := range min(1000, v.keys-start) {
+			words = append(words, fmt.Sprintf("key:%012d", start+i))
+		}
+		if _, err := s.do(words...); err != nil {
+			return err
+		}
+		if err := v.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restart kills a server that has filters open, and measures how long the next one takes from its start
+// until it has answered a lookup in one of them, and in each.
+func (v *serveRun) restart() error {
+	s, err := v.start("many", "0-1")
+	if err != nil {
+		return err
+	}
+	for i := range v.filters {
+		key := fmt.Sprint("k", i)
+		_, err := s.do("CF.RESERVE", key, strconv.FormatInt(v.filterKeys, 10))
+		if err == nil {
+			_, err = s.do("CF.ADD", key, "item")
+		}
+		if err != nil {
+			return errors.Join(err, s.end(os.Kill))
+		}
+	}
+	var first, all []time.Duration
+	for range v.rounds {
+		if err := s.end(os.Kill); err != nil {
+			return err
+		}
+		begun := time.Now()
+		if s, err = v.start("many", "0-1"); err != nil {
+			return err
+		}
+		for i := range v.filters {
+			if reply, err := s.do("CF.EXISTS", fmt.Sprint("k", i), "item"); err != nil || reply != ":1" {
+				return errors.Join(fmt.Errorf("an item is missing: %s, %v", reply, err), s.end(os.Kill))
+			}
+			if i == 0 {
+				first = append(first, time.Since(begun))
+			}
+		}
+		all = append(all, time.Since(begun))
+	}
+	files, err := filepath.Glob(filepath.Join(v.path("many"), "*.mmf"))
+	var bytes int64
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			bytes += info.Size()
+		}
+	}
+	t := figures.NewTable(fmt.Sprintf("after kill -9, %d filters of %s in all", len(files), figures.Mebibytes(bytes)), "time")
+	t.Row("until an answer about one", figures.Brief(figures.Median(first)))
+	t.Row("until one about each", figures.Brief(figures.Median(all)))
+	v.print(t)
+	return errors.Join(err, s.end(syscall.SIGTERM))
+}
