@@ -3,7 +3,6 @@ module github.com/mmapfilter/mmapfilter
 go 1.24
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/klauspost/compress v1.18.0
 	github.com/klauspost/crc32 v1.3.0
