@@ -98,7 +98,7 @@ func first(n uint64) (key []byte) {
 // TestAutoGrow covers K5: a filter that was made for 1,000 keys takes any number, refuses none,
 // keeps its rate at every power of two, and shrinks when most keys are deleted.
 func TestAutoGrow(t *testing.T) {
-	n := small(uint64(1<<18), 1<<16)
+	const n = 1 << 18
 	f, path := createGrowing(t, 1000, layout.Auto)
 	for size := uint64(1024); size <= n; size *= 2 {
 		mustInsert(t, f, size/2*min(size/1024-1, 1), size)
