@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -271,3 +273,58 @@ func TestNoChanges(t *testing.T) {
 type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// TestChangesBesideWriter adds up the changes that are written, in the process of the writer and as
+// in another one, while a goroutine operates, commits, checkpoints and rebuilds: none is lost, and
+// none comes twice.
+func TestChangesBesideWriter(t *testing.T) {
+	m := &changeModel{T: t, rng: rand.New(rand.NewPCG(11, 12)), now: counts{}}
+	m.create(Options{Capacity: 5000, KeepChanges: time.Hour})
+	reader := mustOpenReadOnly(t, m.path, nil)
+	type sum struct {
+		f     *Filter
+		since Position
+		counts
+	}
+	sums := []*sum{{m.f, m.f.Position(), counts{}}, {reader, m.f.Position(), counts{}}}
+	add := func(s *sum) {
+		changed, to, err := changesOf(t, s.f, s.since, Classes{})
+		must(t, err)
+		for hash, n := range changed {
+			s.add(hash, n)
+		}
+		s.since = to
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := range small(40, 15) {
+			for range 5 {
+				m.operate(50)
+				must(t, m.f.Sync())
+			}
+			if i%3 == 0 {
+				must(t, m.f.Checkpoint(context.Background()))
+			}
+			if i%10 == 9 {
+				must(t, m.f.Rebuild(context.Background(), nil))
+			}
+		}
+	}()
+	for going := true; going; {
+		select {
+		case <-ended:
+			going = false
+		default:
+		}
+		for _, s := range sums {
+			add(s)
+		}
+	}
+	must(t, m.f.Checkpoint(context.Background()))
+	for _, s := range sums {
+		if add(s); s.since != m.f.Position() || !maps.Equal(s.counts, m.now) {
+			t.Errorf("the changes up to %v add up to %d hashes, of %d up to %v", s.since, len(s.counts), len(m.now), m.f.Position())
+		}
+	}
+}

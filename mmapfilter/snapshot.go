@@ -62,7 +62,9 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 		switch {
 		case err == nil:
 			return p, nil
-		case !errors.Is(err, ErrBusy) && !errors.Is(err, ErrNoHashes) || tries == openTries: // their name may change
+		case !errors.Is(err, ErrBusy) && !errors.Is(err, ErrNoHashes) && !errors.Is(err, ErrNeedsRecovery) || tries == openTries:
+			// Otherwise another file may have taken the place of the one that was found, or a
+			// writer may have closed it.
 			return Position{}, about("snapshot", path, err)
 		}
 		select {

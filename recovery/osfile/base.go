@@ -25,12 +25,10 @@ func (b *Base) Count(hash uint64) (n int, err error) {
 		return 0, nil
 	}
 	page := b.number
-	if page == 0 || hash < b.items[0] || hash > b.items[len(b.items)-1] {
+	if page == 0 || hash <= b.items[0] || hash > b.items[len(b.items)-1] { // pages before may have some, too
 		if page, err = b.find(hash); err != nil {
 			return 0, err
 		}
-	} else if hash == b.items[0] && page > hashes.FirstBase {
-		page-- // it may have some, too
 	}
 	for ; page < end; page++ {
 		if err := b.load(page); err != nil {

@@ -1,0 +1,104 @@
+package osfile
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout/hashes"
+)
+
+// TestBase counts hashes in bases of one page and of many, in ascending order and in any: some that are
+// there, up to a thousand times each, and some that are not.
+func TestBase(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, hashes.BaseItems, hashes.BaseItems + 1, 40_000} {
+		var all []uint64
+		for len(all) < n {
+			copies := 1
+			if rng.IntN(n) < 30 {
+				copies = rng.IntN(1000)
+			}
+			h := rng.Uint64()
+			if rng.IntN(20) == 0 {
+				h = ^uint64(0) << rng.IntN(64)
+			}
+			for range min(copies, n-len(all)) {
+				all = append(all, h)
+			}
+		}
+		slices.Sort(all)
+		h := baseFile(t, all)
+		counts := map[uint64]int{}
+		for _, hash := range all {
+			counts[hash]++
+		}
+		asked := []uint64{0, ^uint64(0)}
+		for _, hash := range all {
+			if rng.IntN(8) == 0 || counts[hash] > 1 {
+				asked = append(asked, hash-1, hash, hash+1)
+			}
+		}
+		for range 2 {
+			b := BaseOf(h)
+			for _, hash := range asked {
+				if n, err := b.Count(hash); err != nil || n != counts[hash] {
+					t.Fatalf("of %d items, %d are %#x, not %d; %v", len(all), n, hash, counts[hash], err)
+				}
+			}
+			slices.Sort(asked)
+		}
+	}
+}
+
+// TestBaseReadsLittle: of a base of many pages, few are read for a hash, and most are not read at all.
+func TestBaseReadsLittle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	all := make([]uint64, 200*hashes.BaseItems)
+	for i := range all {
+		all[i] = rng.Uint64()
+	}
+	slices.Sort(all)
+	h := baseFile(t, all)
+	damaged := 0
+	for range 50 { // a page that is read has its check looked at
+		i := rng.IntN(len(all))
+		page := uint64(hashes.FirstBase + i/hashes.BaseItems)
+		_, err := h.File.(hashFile).WriteAt([]byte{0xFF}, int64(page+100)%200*hashes.PageBytes+3*hashes.PageBytes+2000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := BaseOf(h).Count(all[i])
+		if err != nil {
+			damaged++
+		} else if n != 1 {
+			t.Errorf("%d of %#x", n, all[i])
+		}
+	}
+	if damaged > 15 {
+		t.Errorf("%d of 50 hashes met a damaged page far away", damaged)
+	}
+}
+
+// baseFile returns a file with a base.
+func baseFile(t *testing.T, sorted []uint64) *HistoryFile {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f.hashes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	b := hashes.NewBase(hashes.Header{Identity: 7, Ages: []hashes.Age{{}}}, hashFile{f}.WritePage)
+	for _, h := range sorted {
+		if err := b.Add(hashes.Item{Hash: h}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	header, _, err := b.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &HistoryFile{File: hashFile{f}, Header: header}
+}
