@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -256,9 +255,18 @@ func (d *directory) loadChunk(name, path string, chunk []byte) error {
 	if !k.fresh {
 		return errExists
 	}
-	if err := d.install(path+".load", k); err != nil {
+	err = d.install(path+".load", k)
+	if err == nil && hashes < size {
+		if _, err = os.Stat(path + ".hashes"); err != nil { // they are not those of the filter
+			os.Remove(path)
+		}
+	}
+	if err != nil {
+		d.logf("load %s: %v", path, err)
+		os.Remove(path + ".load")
 		os.Remove(path + ".load.hashes")
-		return fmt.Errorf("%w %w", errors.Join(errChunk, os.Remove(path+".load")), err)
+		d.forget(k)
+		return errChunk
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
@@ -149,6 +150,18 @@ func TestLoadRefuses(t *testing.T) {
 	} {
 		if got := p.load("CFb", c.parts); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		p.want("EXISTS CFb", ":0")
+	}
+	p.want("CF.RESERVE CFfixed 1000 EXPANSION 0", "+OK")
+	p.want("CF.INSERT CFfixed ITEMS"+numbers(0, 500), "*500"+strings.Repeat("\n:1", 500))
+	for _, key := range []string{"CFa", "CFfixed"} { // what tells that lines are damaged: hashes, checksums
+		lines := []byte(p.dump(key)[1].data)
+		for at := prefixBytes + layout.OffRegion; at < prefixBytes+int(number(lines[8:])); at += layout.LineBytes {
+			lines[at] ^= 0xff
+		}
+		if got := p.load("CFb", []part{parts[0], {chunk.at, string(lines)}}); got != broken {
+			t.Errorf("%s with damaged lines: %s", key, got)
 		}
 		p.want("EXISTS CFb", ":0")
 	}
