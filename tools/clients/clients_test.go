@@ -52,6 +52,7 @@ func TestTranscripts(t *testing.T) {
 	for _, k := range kinds {
 		for _, version := range k.versions {
 			t.Run(fmt.Sprintf("%s/RESP%d", k.name, version), func(t *testing.T) {
+				t.Parallel()
 				missing(t, k.needs)
 				c := k.connect(t, serve(t), version)
 				defer c.close()
@@ -79,6 +80,7 @@ func TestDumps(t *testing.T) {
 	for _, k := range kinds {
 		for _, version := range k.versions {
 			t.Run(fmt.Sprintf("%s/RESP%d", k.name, version), func(t *testing.T) {
+				t.Parallel()
 				missing(t, k.needs)
 				c := k.connect(t, serve(t), version)
 				defer c.close()
