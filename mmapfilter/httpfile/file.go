@@ -74,17 +74,21 @@ type version struct {
 // The errors are those of the network, a [*StatusError], and [ErrNoRanges].
 func Open(ctx context.Context, rawURL string, opts *Options) (*File, error) {
 	u, err := url.Parse(rawURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, &fs.PathError{Op: "open", Path: rawURL, Err: errors.New("not an http or https URL")}
+	shown := "URL" // which has a password, perhaps
+	if err == nil {
+		// A query may be a secret, as in a URL that is signed.
+		public := *u
+		public.RawQuery, public.Fragment = "", ""
+		shown = public.Redacted()
 	}
-	f := &File{url: rawURL}
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, &fs.PathError{Op: "open", Path: shown, Err: errors.New("not an http or https URL")}
+	}
+	f := &File{url: rawURL, name: shown}
 	if opts != nil {
 		f.opts = *opts
 	}
 	f.opts.setDefaults()
-	// A query may be a secret, as in a URL that is signed.
-	u.RawQuery, u.Fragment = "", ""
-	f.name = u.Redacted()
 	f.pages.most = int(f.opts.CacheBytes / pageBytes)
 	f.life, f.end = context.WithCancel(context.Background())
 	head, err := f.read(ctx, 0, headBytes)

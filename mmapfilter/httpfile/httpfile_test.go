@@ -515,3 +515,12 @@ func TestRefused(t *testing.T) {
 		t.Error(file.Name())
 	}
 }
+
+// TestNoSecretInErrors: the error for what is no URL of the web has neither a password nor a query.
+func TestNoSecretInErrors(t *testing.T) {
+	for _, url := range []string{"http://me:secret@%zz/", "ftp://me:secret@example.org/f?token=secret", "https://?token=secret", ""} {
+		if _, err := Open(context.Background(), url, nil); !errors.As(err, new(*fs.PathError)) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}

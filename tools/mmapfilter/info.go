@@ -39,7 +39,7 @@ func newInfoCommand() *cobra.Command {
 
 func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
 	path, opts := args[0], &mmapfilter.OpenOptions{NoRecover: !c.recover}
-	if isSet(path) {
+	if isSet(path) || isSetURL(path) {
 		return c.runSet(cmd, path, opts)
 	}
 	filter, err := openFrom(cmd, path, opts)
@@ -58,9 +58,17 @@ func openFrom(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) (*m
 	return mmapfilter.OpenReadOnly(path, opts)
 }
 
+// openSetFrom opens a set at a path or a URL.
+func openSetFrom(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) (*sets.Set, error) {
+	if isURL(path) {
+		return openSetURL(cmd.Context(), path, cmd.Flags(), "recover")
+	}
+	return sets.Open(path, opts)
+}
+
 // runSet describes a set. It opens all shards; those that cannot be used are reported at the end.
 func (c *infoCommand) runSet(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) error {
-	set, err := sets.Open(path, opts)
+	set, err := openSetFrom(cmd, path, opts)
 	if err != nil {
 		return err
 	}
@@ -72,7 +80,7 @@ func (c *infoCommand) runSet(cmd *cobra.Command, path string, opts *mmapfilter.O
 	}
 	for _, shard := range object.Files {
 		if shard.Error != "" {
-			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", path, shard.Error)
+			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s: %s\n", shownURL(path), shard.Error)
 			err = errReported
 		}
 	}

@@ -18,6 +18,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// notWithURL are the flags of check that a URL excludes.
+var notWithURL = []string{"follow", "recover", "unrecovered", "residency"}
+
 // open opens the filter or the set and sets the format of keys.
 func (s *selection) open(cmd *cobra.Command) (err error) {
 	set, err := sets.IsSet(s.path)
@@ -26,8 +29,10 @@ func (s *selection) open(cmd *cobra.Command) (err error) {
 	}
 	s.opening.FollowInterval = -1 // newest checks for a new file
 	switch {
+	case isSetURL(s.path):
+		s.set, err = openSetURL(cmd.Context(), s.path, cmd.Flags(), notWithURL...)
 	case isURL(s.path):
-		s.filter, err = openURL(cmd.Context(), s.path, cmd.Flags(), "follow", "recover", "unrecovered", "residency")
+		s.filter, err = openURL(cmd.Context(), s.path, cmd.Flags(), notWithURL...)
 	case set && s.follow:
 		s.set, err = sets.Follow(s.path, &s.opening)
 	case set:

@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"path"
 	"strings"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/httpfile"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/pflag"
 )
 
 // urlHelp says what a command can do with a URL.
 const urlHelp = `FILTER may be the URL of a sealed or clean filter, https://: it is read where it
-is, 32 KiB at first, and then a few lines for the keys that are asked for.`
+is, 32 KiB at first, and then a few lines for the keys that are asked for. Or it is
+the URL of a set, whose shards are beside it; the path must end in .set.`
 
 // isURL reports whether a command is to read a filter from a web server.
 func isURL(path string) bool {
@@ -22,8 +27,11 @@ func isURL(path string) bool {
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// shownURL returns what is printed for a URL: no password, and no query, which may be a signature.
+// shownURL returns what is printed for a path or, if it is a URL, for that: no password, and no query, which may be a signature.
 func shownURL(path string) string {
+	if !isURL(path) {
+		return path
+	}
 	u, err := url.Parse(path)
 	switch {
 	case err != nil:
@@ -39,13 +47,21 @@ func shownURL(path string) string {
 // server sends in the time that a request takes.
 const urlReadSize = 64 << 10
 
+// refuseWithURL refuses flags that cannot be used with a URL.
+func refuseWithURL(flags *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if flags.Changed(name) {
+			return fmt.Errorf("--%s cannot be used with a URL", name)
+		}
+	}
+	return nil
+}
+
 // openURL opens the filter at a URL. What it reads with stays open until the process ends. The flags
 // in but must not be set.
 func openURL(ctx context.Context, path string, flags *pflag.FlagSet, but ...string) (*mmapfilter.Filter, error) {
-	for _, name := range but {
-		if flags.Changed(name) {
-			return nil, fmt.Errorf("--%s cannot be used with a URL", name)
-		}
+	if err := refuseWithURL(flags, but...); err != nil {
+		return nil, err
 	}
 	file, err := httpfile.Open(ctx, path, nil)
 	if err != nil {
@@ -57,6 +73,58 @@ func openURL(ctx context.Context, path string, flags *pflag.FlagSet, but ...stri
 	}
 	return filter, nil
 }
+
+// isSetURL reports whether a URL is that of the manifest of a set.
+func isSetURL(path string) bool {
+	u, err := url.Parse(path)
+	return err == nil && isURL(path) && strings.HasSuffix(u.Path, manifestSuffix)
+}
+
+// openSetURL opens the set at a URL. The flags in but must not be set.
+func openSetURL(ctx context.Context, rawURL string, flags *pflag.FlagSet, but ...string) (*sets.Set, error) {
+	if err := refuseWithURL(flags, but...); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return sets.OpenFS(webFS{ctx, u}, path.Base(u.Path), &mmapfilter.OpenOptions{ReadSize: urlReadSize})
+}
+
+// A webFS has the files beside that at a URL. They get its query too, which may permit to read them.
+type webFS struct {
+	ctx context.Context // for opening
+	url *url.URL
+}
+
+func (w webFS) Open(name string) (fs.File, error) {
+	at := w.url.ResolveReference(&url.URL{Path: name})
+	at.RawQuery = w.url.RawQuery
+	file, err := httpfile.Open(w.ctx, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &webFile{File: file}, nil
+}
+
+// A webFile is a file of a webFS, and says what is known of it.
+type webFile struct {
+	*httpfile.File
+	off int64 // of the next Read
+}
+
+func (f *webFile) Read(p []byte) (int, error) {
+	n, err := f.ReadAt(p, f.off)
+	f.off += int64(n)
+	return n, err
+}
+
+func (f *webFile) Stat() (fs.FileInfo, error) { return f, nil }
+func (f *webFile) Mode() fs.FileMode          { return 0o444 }
+func (f *webFile) ModTime() time.Time         { return time.Time{} }
+func (f *webFile) IsDir() bool                { return false }
+func (f *webFile) Sys() any                   { return nil }
 
 // explainURL explains an error of a filter at a URL.
 func explainURL(path string, err error) string {

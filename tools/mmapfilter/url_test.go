@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -23,6 +25,7 @@ func TestURL(t *testing.T) {
 	}
 	run("a\nb\nc\n", "build", "-o", "good.mmf", "--keep-hashes")
 	run("", "create", "-n", "100", "clean.mmf")
+	run("a\nb\nc\n", "build", "--shards", "3", "-o", "good.set")
 	data, err := os.ReadFile("good.mmf")
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +37,15 @@ func TestURL(t *testing.T) {
 	}
 	write("text.mmf", []byte(strings.Repeat("no filter", 10_000)))
 	write("cut.mmf", data[:len(data)-1])
+	data[33_000] ^= 1
+	write("bit.mmf", data)
+	manifest, err := os.ReadFile("good.set")
+	if err := errors.Join(err, os.Mkdir("lost", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	write("lost/lost.set", manifest)
+	shards, _ := filepath.Glob("shard-00000-*")
+	shard := shards[0]
 	server := httptest.NewServer(http.FileServer(http.Dir(".")))
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
@@ -47,6 +59,23 @@ func TestURL(t *testing.T) {
 		{"check -e x URL/clean.mmf", "[exit 1]\n"},
 		{"info URL/good.mmf", "keys            3 of 3 (100.0 %)\n"},
 		{"info --json URL/good.mmf", `"residency": "reader"`},
+		{"check -e a -e x URL/good.set", "a\n"},
+		{"check -v -e a -e x -e c URL/good.set?token=1", "x\n"},
+		{"info URL/good.set", "3 of 3"},
+		{"verify URL/good.mmf", "damage     none\n"},
+		{"verify URL/clean.mmf", "damage     none\n"},
+		{"verify URL/bit.mmf", "URL/bit.mmf: damaged region at offset 33000"},
+		{"verify URL/cut.mmf", "URL/cut.mmf: damaged file at offset "},
+		{"verify URL/text.mmf", "mmapfilter: URL/text.mmf: not an mmapfilter file\n[exit 2]\n"},
+		{"verify --recover URL/good.mmf", "mmapfilter: URL/good.mmf: --recover cannot be used with a URL\n[exit 2]\n"},
+		{"verify SECRET/none.mmf?signature=secret", "mmapfilter: http://me:xxxxx@HOST/none.mmf: no such file\n[exit 2]\n"},
+		{"verify URL/good.set", "mmapfilter: URL/good.set: verify reads no set from a URL; verify its shards\n[exit 2]\n"},
+		{"check --follow -e a URL/good.set", "mmapfilter: URL/good.set: --follow cannot be used with a URL\n[exit 2]\n"},
+		{"check -e a SECRET/none.set?signature=secret", "mmapfilter: http://me:xxxxx@HOST/none.set: no such file\n[exit 2]\n"},
+		{"check -e a SECRET/lost/lost.set?signature=secret", "a\nmmapfilter: http://me:xxxxx@HOST/lost/lost.set: shard 0: open http://me:xxxxx@HOST/lost/" + shard + ": the server says 404 Not Found\n[exit 2]\n"},
+		{"info SECRET/lost/lost.set?signature=secret", "mmapfilter: http://me:xxxxx@HOST/lost/lost.set: shard 0: open http://me:xxxxx@HOST/lost/" + shard + ": the server says 404 Not Found\n"},
+		{"info --json SECRET/good.set?signature=secret", `"keys": 3`},
+		{"verify --json SECRET/bit.mmf?signature=secret", `"filter": "http://me:xxxxx@HOST/bit.mmf"`},
 		{"check -e a URL/none.mmf", "mmapfilter: URL/none.mmf: no such file\n[exit 2]\n"},
 		{"info URL/text.mmf", "mmapfilter: URL/text.mmf: not an mmapfilter file\n[exit 2]\n"},
 		{"info URL/cut.mmf", "mmapfilter: URL/cut.mmf: corrupt file at offset "},
@@ -62,6 +91,9 @@ func TestURL(t *testing.T) {
 		out := strings.NewReplacer(server.URL, "URL", host, "HOST").Replace(run("", args...))
 		if all := strings.HasSuffix(c.says, "\n") && args[0] == "check"; out != c.says && (all || !strings.Contains(out, c.says)) {
 			t.Errorf("%s\n%s", c.command, out)
+		}
+		if strings.Contains(out, "secret") {
+			t.Errorf("%s tells the secret:\n%s", c.command, out)
 		}
 	}
 }

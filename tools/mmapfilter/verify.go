@@ -8,6 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/httpfile"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/spf13/cobra"
 )
@@ -20,7 +21,8 @@ as damage. Nor do keys that are not found since a del of a key that was not
 there took what stood for them (rule C6): verify counts them, and the next
 rebuild, such as grow, gives them back.
 
-FILTER may be a set, NAME.set: verify reads all its shards, several at a time,
+FILTER may be the URL of a sealed or clean filter, https://, which is read into
+memory; hashes are not compared. It may be a set, NAME.set: verify reads all its shards, several at a time,
 and prints the first damage of each. verify writes nothing, unless it is told
 to --recover.
 
@@ -124,7 +126,7 @@ func newDamage(path string, e *mmapfilter.CorruptError) damage {
 
 // verifyFilter verifies a filter.
 func verifyFilter(cmd *cobra.Command, path string, bar *progress) (r report, err error) {
-	is, err := mmapfilter.Verify(cmd.Context(), path, bar.ofVerify())
+	is, err := verifyAt(cmd, path, bar)
 	found := new(mmapfilter.CorruptError)
 	switch {
 	case errors.Is(err, mmapfilter.ErrNeedsRecovery):
@@ -135,6 +137,7 @@ func verifyFilter(cmd *cobra.Command, path string, bar *progress) (r report, err
 	case err != nil && len(is.Damage) == 0:
 		is.Damage = append(is.Damage, found)
 	}
+	path = shownURL(path)
 	r = report{Filter: path, Whole: len(is.Damage) == 0, FileBytes: is.FileBytes, fileReport: &fileReport{Report: is}, Damage: []damage{}}
 	if is.HashesErr != nil {
 		r.fileReport.HashesErr = whatOfHashes(path, is.HashesErr)
@@ -148,6 +151,25 @@ func verifyFilter(cmd *cobra.Command, path string, bar *progress) (r report, err
 		r.Keys, r.fileReport.StashLen = &is.Items, &is.StashLen
 	}
 	return r, nil
+}
+
+// verifyAt verifies the filter at a path or a URL.
+func verifyAt(cmd *cobra.Command, path string, bar *progress) (r mmapfilter.Report, err error) {
+	if !isURL(path) {
+		return mmapfilter.Verify(cmd.Context(), path, bar.ofVerify())
+	}
+	if err := refuseWithURL(cmd.Flags(), "recover"); err != nil {
+		return r, err
+	}
+	if isSetURL(path) {
+		return r, errors.New("verify reads no set from a URL; verify its shards")
+	}
+	file, err := httpfile.Open(cmd.Context(), path, nil)
+	if err != nil {
+		return r, err
+	}
+	defer file.Close()
+	return mmapfilter.VerifyReaderAt(cmd.Context(), file, file.Size(), bar.ofVerify())
 }
 
 // verifySet verifies all shards of a set.
