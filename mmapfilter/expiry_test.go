@@ -155,20 +155,22 @@ func (r *expiryRun) check() {
 // those of many that came at once.
 func TestAgesAreJoinedByTime(t *testing.T) {
 	r := expiryRun{T: t, clock: setFakeClock(t), length: 320 * time.Hour}
-	r.create(expiring(r.length))
+	o := expiring(r.length)
+	o.Capacity = 6000
+	r.create(o)
 	insert := func(n int) {
 		for range n {
 			must(t, r.f.Insert(r.key(len(r.born))))
 			r.born = append(r.born, r.clock.now.Load())
-			must(t, r.f.Sync())
 		}
+		must(t, r.f.Sync())
 	}
 	for range 300 {
 		insert(1)
 		r.clock.add(time.Hour)
 	}
-	for range 20 {
-		insert(100)
+	for range 200 {
+		insert(20)
 		r.clock.add(time.Second)
 	}
 	must(t, r.f.Rebuild(t.Context(), nil))
