@@ -103,7 +103,7 @@
 //	    rate or layout, rid of old items, and merged with others, all without its keys.
 //	    Meanwhile C1 to C7 hold. Operations and syncs wait once, while two small syncs run.
 //	C9  A filter in front of a store never hides a key that the store has (package guard).
-//	C10 With Options.ExpireAfter, a key leaves by itself once it is older, by the clock of the
+//	C10  With Options.ExpireAfter, a key leaves by itself once it is older, by the clock of the
 //	    writers: never sooner, and at most 5 % later while the filter is open for writing. Its age
 //	    is the time since it was first seen. Until then, C1 holds for it.
 //
