@@ -69,7 +69,7 @@ func TestDump(t *testing.T) {
 	p, q := dial(t, addr), dial(t, otherAddr)
 	for key, c := range map[string]struct{ reserve, add string }{
 		"CFgrows": {"CF.RESERVE CFgrows 1000 RATE 1e-8 BUCKETSIZE 3", "CF.INSERT"},
-		"CFlarge": {"CF.RESERVE CFlarge 6000000 RATE 1e-8", "CF.INSERT"}, // of several chunks
+		"CFlarge": {"CF.RESERVE CFlarge 1300000 RATE 1e-8", "CF.INSERT"}, // of several chunks
 		"CFfixed": {"CF.RESERVE CFfixed 5000 EXPANSION 0 RATE 1e-8", "CF.INSERT"},
 		"BFgrows": {"BF.RESERVE BFgrows 1e-8 1000", "BF.INSERT"},
 		"BFfixed": {"BF.RESERVE BFfixed 1e-8 5000 NONSCALING", "BF.INSERT"},
