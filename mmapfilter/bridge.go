@@ -16,7 +16,7 @@ func init() {
 	}
 }
 
-// inside is a Filter as packages sets and guard see it: see package bridge.
+// inside is a Filter as packages sets, guard and replica see it: see package bridge.
 type inside Filter
 
 func (i *inside) Direct() *layout.Direct { return i.own.Load() }
@@ -26,6 +26,13 @@ func (i *inside) Superblock() *layout.Superblock {
 		return o.newest()
 	}
 	return nil
+}
+
+func (i *inside) Path() string {
+	if o := i.open.Load(); o != nil && (o.work != nil || o.info != nil) {
+		return o.path
+	}
+	return ""
 }
 
 func (i *inside) Waits() bool { return i.waiting }

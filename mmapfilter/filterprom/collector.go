@@ -8,6 +8,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -57,6 +58,13 @@ func NewGuardCollector(stats func() guard.Stats, name string) prometheus.Collect
 	return newCollector("guard", name, read, nil, ofGuard(guard.Stats{}))
 }
 
+// NewReplicaCollector returns a collector of how far a replica is, with the label name. Its metrics
+// begin with mmapfilter_replica_.
+func NewReplicaCollector(r *replica.Replica, name string) prometheus.Collector {
+	read := func() sample { return sample{up: true, metrics: ofReplica(r.Stats())} }
+	return newCollector("replica", name, read, r.Err, ofReplica(replica.Stats{}))
+}
+
 // A sample is what Stats have said.
 type sample struct {
 	up      bool
@@ -64,7 +72,7 @@ type sample struct {
 	err     error // what Err has said since
 }
 
-// A collector sends the metrics of a filter, a set or a guard.
+// A collector sends the metrics of a filter, a set, a guard or a replica.
 type collector struct {
 	read func() sample
 	err  func() error                // nil if there is nothing to ask

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -264,6 +266,22 @@ func TestGuard(t *testing.T) {
 	mustBeDown(t, c)
 	building := func() guard.Stats { return guard.Stats{State: "building"} }
 	mustSend(t, NewGuardCollector(building, "a"), map[string]float64{"up": 1, "error": 0, "state building": 1, "state serving": -1})
+}
+
+// TestReplica scrapes a replica, before and after it is closed.
+func TestReplica(t *testing.T) {
+	dir := t.TempDir()
+	f, err := mmapfilter.Create(filepath.Join(dir, "a.mmf"), &mmapfilter.Options{Capacity: 1000, KeepHashes: true})
+	must(t, err)
+	defer f.Close()
+	server := httptest.NewServer(replica.Handler(f))
+	defer server.Close()
+	r, err := replica.Follow(t.Context(), server.URL, filepath.Join(dir, "b.mmf"), nil)
+	must(t, err)
+	c := NewReplicaCollector(r, "a")
+	mustSend(t, c, map[string]float64{"up": 1, "snapshots_total": 1, "snapshot_bytes_total": float64(f.Stats().FileBytes), "sets_total": 0, "lag_operations": 0})
+	must(t, r.Close())
+	mustBeDown(t, c)
 }
 
 // TestNames checks that two collectors of a kind need different names, and those of two kinds do not.

@@ -1,4 +1,5 @@
-// Package filterprom has collectors for Prometheus: one for each filter, follower, set or guard.
+// Package filterprom has collectors for Prometheus: one for each filter, follower, set, guard or
+// replica.
 //
 //	f, err := mmapfilter.Open("seen.mmf", nil)
 //	…

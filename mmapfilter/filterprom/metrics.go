@@ -3,6 +3,7 @@ package filterprom
 import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -130,5 +131,18 @@ func ofGuard(s guard.Stats) []metric {
 		gauge("outbox_age_seconds", "About how long these have waited.", s.Age.Seconds()),
 		gauge("pending_deletes", "Deletes that the filter has not done.", s.Pending),
 		gauge("replayed_keys", "Keys that opening took from the outbox, or from the store.", s.Replayed),
+	}
+}
+
+// ofReplica returns the metrics of a replica.
+func ofReplica(s replica.Stats) []metric {
+	return []metric{
+		gauge("lag_seconds", "Time since the replica last had all that the primary had.", s.LagSeconds),
+		gauge("lag_operations", "Operations that the primary had more, as of its last answer.", s.LagOperations),
+		counter("sets_total", "Sets of changes that were applied.", s.Sets),
+		counter("snapshots_total", "Snapshots that were taken.", s.Snapshots),
+		counter("change_bytes_total", "Bytes of changes that were received.", s.ChangeBytes),
+		counter("snapshot_bytes_total", "Bytes of snapshots that were received.", s.SnapshotBytes),
+		counter("failures_total", "Exchanges that failed.", s.Failures),
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
@@ -20,15 +21,15 @@ var quoted = regexp.MustCompile("`([^`]+)`")
 // A row of a table of OPERATIONS.md has fields of Stats, and the metrics that have their values.
 type row struct{ fields, metrics []string }
 
-// readRows reads the three tables of fields in OPERATIONS.md, in their order.
-func readRows(t *testing.T) (filter, guard, set []row) {
+// readRows reads the four tables of fields in OPERATIONS.md, in their order.
+func readRows(t *testing.T) (filter, guard, set, replica []row) {
 	t.Helper()
 	page, err := os.ReadFile("../OPERATIONS.md")
 	must(t, err)
 	_, numbers, ok := strings.Cut(string(page), "\n## Numbers\n")
 	tables := strings.Split(numbers, "\n| field | metric | worry when |\n")
-	if !ok || len(tables) != 4 {
-		t.Fatalf("there are %d tables of fields with their metrics, not three", len(tables)-1)
+	if !ok || len(tables) != 5 {
+		t.Fatalf("there are %d tables of fields with their metrics, not four", len(tables)-1)
 	}
 	read := func(table string) (rows []row) {
 		table, _, _ = strings.Cut(table, "\n\n")
@@ -38,7 +39,7 @@ func readRows(t *testing.T) (filter, guard, set []row) {
 		}
 		return rows
 	}
-	return read(tables[1]), read(tables[2]), read(tables[3])
+	return read(tables[1]), read(tables[2]), read(tables[3]), read(tables[4])
 }
 
 // words returns what stands in backquotes.
@@ -83,10 +84,11 @@ func fill(v reflect.Value, values map[string]float64) {
 // TestOperations checks that each metric of a collector stands in OPERATIONS.md beside the field that it
 // has the value of, and that there are no others.
 func TestOperations(t *testing.T) {
-	filter, ofGuards, set := readRows(t)
+	filter, ofGuards, set, ofReplicas := readRows(t)
 	var f mmapfilter.Stats
 	var s sets.Stats
 	var g guard.Stats
+	var r replica.Stats
 	for _, c := range []struct {
 		name        string
 		stats       any // a pointer
@@ -96,6 +98,7 @@ func TestOperations(t *testing.T) {
 		{"filters", &f, func() []metric { return ofFilter(f, true) }, filter, nil},
 		{"sets", &s, func() []metric { return ofSet(s) }, set, filter},
 		{"guards", &g, func() []metric { return ofGuard(g) }, ofGuards, nil},
+		{"replicas", &r, func() []metric { return ofReplica(r) }, ofReplicas, nil},
 	} {
 		values, listed := map[string]float64{}, map[string]bool{}
 		fill(reflect.ValueOf(c.stats).Elem(), values)
@@ -141,7 +144,7 @@ func TestRules(t *testing.T) {
 		t.Fatal("there are no rules")
 	}
 	known := map[string]bool{}
-	for kind, like := range map[string][]metric{"filter": ofFilter(mmapfilter.Stats{}, true), "set": ofSet(sets.Stats{Opened: 1}), "guard": ofGuard(guard.Stats{})} {
+	for kind, like := range map[string][]metric{"filter": ofFilter(mmapfilter.Stats{}, true), "set": ofSet(sets.Stats{Opened: 1}), "guard": ofGuard(guard.Stats{}), "replica": ofReplica(replica.Stats{})} {
 		for _, m := range append(like, metric{name: "up"}, metric{name: "error"}) {
 			known["mmapfilter_"+kind+"_"+m.name] = true
 		}

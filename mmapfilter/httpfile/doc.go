@@ -1,5 +1,5 @@
 // Package httpfile reads parts of a file at a URL, for filters that are asked where they lie: on a
-// static web server, or in an object store. It is the only package of the library that uses net/http.
+// static web server, or in an object store.
 //
 //	file, err := httpfile.Open(ctx, "https://example.org/users.mmf", nil)
 //	defer file.Close()

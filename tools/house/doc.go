@@ -56,12 +56,14 @@
 //	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
 //	    → layout recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/writer
 //	mmapfilter/internal/poll       looks for another file at intervals
-//	mmapfilter/internal/bridge     what sets and guard need of a filter beyond the API
+//	mmapfilter/internal/bridge     what sets, guard and replica need of a filter beyond the API
 //	    → layout mmapfilter/internal/build
 //	mmapfilter                     the API
 //	    → layout layout/all layout/wal recovery recovery/osfile mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/changes mmapfilter/internal/poll mmapfilter/internal/rebuild mmapfilter/internal/writer
 //	mmapfilter/httpfile            a file at a URL, read in parts
 //	    → mmapfilter
+//	mmapfilter/replica             copies of a filter on other machines, kept up to date
+//	    → mmapfilter mmapfilter/internal/bridge
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter mmapfilter/internal/bridge
 //	mmapfilter/guard               a filter in front of an embedded store
@@ -81,7 +83,7 @@
 //	mmapfilter/sets                builds filters of more keys than a file should hold
 //	    → layout recovery recovery/osfile mmapfilter mmapfilter/internal/bridge mmapfilter/internal/build mmapfilter/internal/poll
 //	mmapfilter/filterprom          (*) collectors for Prometheus
-//	    → mmapfilter mmapfilter/guard mmapfilter/sets
+//	    → mmapfilter mmapfilter/guard mmapfilter/replica mmapfilter/sets
 //	tools/mmapfilter               the command
 //	tools/readers                  readers in C, Python and JavaScript
 //	tools/jobs                     runs the tasks of a set on many machines

@@ -16,7 +16,7 @@ import (
 func TestOperations(t *testing.T) {
 	page, err := os.ReadFile("../../mmapfilter/OPERATIONS.md")
 	must(t, err)
-	dirs := []string{"mmapfilter", "mmapfilter/sets"}
+	dirs := []string{"mmapfilter", "mmapfilter/sets", "mmapfilter/replica"}
 	guards, err := filepath.Glob("../../mmapfilter/guard/*guard")
 	must(t, err)
 	if len(guards) != 3 {

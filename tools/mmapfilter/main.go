@@ -119,7 +119,8 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(newBuildCommand(), newCreateCommand(), newAddCommand(), newDelCommand(), newCheckCommand(), newUniqCommand(),
-		newGrowCommand(), newMergeCommand(), newExpireCommand(), newSnapshotCommand(), newChangesCommand(), newApplyCommand(), newInstallCommand(), newInfoCommand(), newSetCommand(),
+		newGrowCommand(), newMergeCommand(), newExpireCommand(), newSnapshotCommand(), newChangesCommand(), newApplyCommand(),
+		newPublishCommand(), newReplicateCommand(), newInstallCommand(), newInfoCommand(), newSetCommand(),
 		newSizeCommand(), newVerifyCommand(), newRecoverCommand(), newRepairCommand(), newCheckpointCommand(), newDumpCommand(),
 		newServeCommand(), newDemoCommand(), newManCommand())
 	finish(root)

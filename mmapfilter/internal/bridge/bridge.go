@@ -1,7 +1,7 @@
-// Package bridge gives packages sets and guard access to parts of package mmapfilter that are not in
-// its API. Package mmapfilter fills in the variables when a program begins. It imports this package,
-// so its own types cannot be named here: filter is a *mmapfilter.Filter, and opts points to one of
-// its option structs.
+// Package bridge gives packages sets, guard and replica access to parts of package mmapfilter that are
+// not in its API. Package mmapfilter fills in the variables when a program begins. It imports this
+// package, so its own types cannot be named here: filter is a *mmapfilter.Filter, and opts points to
+// one of its option structs.
 package bridge
 
 import (
@@ -19,6 +19,8 @@ type Filter interface {
 	Direct() *layout.Direct
 	// Superblock returns the newest superblock, or nil after Close.
 	Superblock() *layout.Superblock
+	// Path returns the path of the file, or "" if the filter is closed or was not opened from a path.
+	Path() string
 	// Waits reports whether the filter has no file yet: see Follow.
 	Waits() bool
 	// Awaits reports whether the file that is to take the place of this one does not have its name yet.

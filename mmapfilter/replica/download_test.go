@@ -1,0 +1,151 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// TestFirstCopy: a first copy survives a network that does everything wrong, and is right.
+func TestFirstCopy(t *testing.T) {
+	f, _ := primary(t, 20_000)
+	p := newProxy(1)
+	p.set(serve(t, Handler(f)), 70)
+	url := serve(t, p)
+	for range 20 {
+		r, path := follow(t, url)
+		mustHave(t, r, 0, 20_000)
+		if r.Len() != 20_000 || r.Stats().Snapshots != 1 {
+			t.Errorf("%d keys, %d snapshots", r.Len(), r.Stats().Snapshots)
+		}
+		must(t, r.Close())
+		if _, err := os.Stat(path + ".part"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a part is left: %v", err)
+		}
+	}
+	t.Log(p.done)
+}
+
+// TestResume: a download goes on where it ended, also in the next process, and begins anew if the part
+// is of another snapshot.
+func TestResume(t *testing.T) {
+	f, _ := primary(t, 20_000)
+	var bytesSent atomic.Int64
+	h := Handler(f)
+	var cut atomic.Int64
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(&cutter{w, &bytesSent, &cut}, r)
+	}))
+	path := filepath.Join(t.TempDir(), "replica.mmf")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cut.Store(30_000)
+	r := &Replica{path: path, opts: quick().withDefaults()}
+	var err error
+	r.url, _, err = parse(url)
+	must(t, err)
+	if err := r.download(t.Context(), mmapfilter.Position{}); err == nil {
+		t.Fatal("a download that was cut off succeeds")
+	}
+	cut.Store(0)
+	info, err := os.Stat(path + ".part")
+	must(t, err)
+	if info.Size() == 0 || info.Size() > 40_000 {
+		t.Fatalf("the part has %d bytes", info.Size())
+	}
+	before := bytesSent.Load()
+	if _, err := Follow(ctx, url, path, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+	must(t, r.download(t.Context(), mmapfilter.Position{}))
+	whole, err := os.Stat(path + ".part")
+	must(t, err)
+	if sent := bytesSent.Load() - before; sent != whole.Size()-info.Size() {
+		t.Errorf("%d bytes were sent again, not %d", sent, whole.Size()-info.Size())
+	}
+	must(t, r.download(t.Context(), mmapfilter.Position{})) // there is nothing left to send
+	if sent := bytesSent.Load() - before; sent > whole.Size()-info.Size()+100 {
+		t.Errorf("%d bytes were sent for a part that is whole", sent)
+	}
+
+	must(t, os.Truncate(path+".part", 50_000)) // of the snapshot that was before
+	other, _ := primary(t, 100)
+	followed, err := Follow(t.Context(), serve(t, Handler(other)), path, nil)
+	must(t, err)
+	defer followed.Close()
+	mustHave(t, followed, 0, 100)
+	if followed.Len() != 100 {
+		t.Errorf("it has %d keys", followed.Len())
+	}
+}
+
+// A cutter ends an answer after some bytes.
+type cutter struct {
+	http.ResponseWriter
+	sent, most *atomic.Int64
+}
+
+func (c *cutter) Write(b []byte) (int, error) {
+	c.sent.Add(int64(len(b))) // first: the client may be quick
+	n, err := c.ResponseWriter.Write(b)
+	if most := c.most.Load(); most > 0 && c.sent.Load() >= most {
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
+}
+
+// TestFollowRefuses: what somebody has to do something about ends Follow, and the error says what.
+func TestFollowRefuses(t *testing.T) {
+	f, own := primary(t, 10)
+	url := serve(t, Handler(f))
+	dir := t.TempDir()
+	statusOf := func(status int) string {
+		return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }))
+	}
+	bare, err := mmapfilter.Create(filepath.Join(dir, "bare"), &mmapfilter.Options{Capacity: 100})
+	must(t, err)
+	defer bare.Close()
+	must(t, os.WriteFile(filepath.Join(dir, "text"), []byte("no filter at all"), 0o666))
+	copied := filepath.Join(dir, "copy")
+	must(t, f.Seal(t.Context()))
+	data, err := os.ReadFile(own)
+	must(t, err)
+	must(t, os.WriteFile(copied, data, 0o666))
+	for what, c := range map[string]struct {
+		url, path string
+		opts      *Options
+		is        error
+		says      string
+	}{
+		"no URL":               {url: "example.org", is: nil, says: "not an http or https URL"},
+		"no handler":           {url: statusOf(404), is: fs.ErrNotExist, says: "must be that of a replica.Handler"},
+		"another page":         {url: statusOf(200), is: errNoHandler, says: "must be that of a replica.Handler"},
+		"no authorization":     {url: statusOf(401), is: fs.ErrPermission, says: "Options.Header"},
+		"no hashes":            {url: serve(t, Handler(bare)), is: mmapfilter.ErrNoHashes, says: "KeepHashes"},
+		"too large":            {url: url, opts: &Options{MaxBytes: 1000}, is: errTooLarge, says: "MaxBytes is 1000"},
+		"no filter in its way": {url: url, path: "text", is: mmapfilter.ErrCorrupt},
+		"filter in its way":    {url: url, path: "copy", says: "choose another name"},
+	} {
+		if c.path == "" {
+			c.path = "new"
+		}
+		r, err := Follow(t.Context(), c.url, filepath.Join(dir, c.path), c.opts)
+		if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if r != nil {
+			t.Errorf("%s: there is a replica", what)
+		}
+	}
+	if _, err := Follow(t.Context(), "http://user:secret@localhost:1/?sig=secret", filepath.Join(dir, "none", "x"), nil); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}

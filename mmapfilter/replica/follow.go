@@ -1,0 +1,339 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// A Replica is a filter that is kept up to date from a URL. It is safe for concurrent use by multiple
+// goroutines. Other processes read its file as any other: by mmapfilter.OpenReadOnly, or by
+// mmapfilter.Follow, which notices if a new snapshot takes its place.
+type Replica struct {
+	url   *url.URL
+	shown string // the URL without secrets
+	path  string // absolute
+	opts  Options
+
+	filter atomic.Pointer[mmapfilter.Filter] // that answers
+
+	// For the goroutine alone.
+	writes  bool // the filter is open for writing
+	damaged int  // exchanges in a row that found damage, of what the server sent or of the file
+
+	life   context.Context
+	end    context.CancelCauseFunc
+	ended  chan struct{} // closed when the goroutine has ended
+	closed atomic.Bool
+
+	mu struct {
+		sync.Mutex
+		stats   Stats     // but for what the others say
+		current time.Time // when the replica last had all that the primary had
+		err     error     // why the last exchange failed
+	}
+}
+
+// Stats say how far a replica is.
+type Stats struct {
+	Position      mmapfilter.Position // up to which the replica has the operations of the primary
+	Primary       mmapfilter.Position // of the primary, as of its last answer; zero before the first
+	LagOperations uint64              // that the primary had more, as of its last answer
+	LagSeconds    float64             // since the replica last had all that the primary had, or since Follow was called
+	Sets          uint64              // of changes that were applied
+	Snapshots     uint64              // that were taken
+	ChangeBytes   uint64              // that were received
+	SnapshotBytes uint64
+	Failures      uint64 // of exchanges; Err has the last one
+}
+
+// Follow makes the file at path a replica of the filter that a [Handler] publishes at a URL, and keeps
+// it up to date until the replica is closed. If there is no file, Follow first takes a snapshot, and
+// tries again after what may pass, until ctx ends; ctx is for that alone. If there is a file, Follow
+// returns at once, and the replica answers as of the position that it has. It takes a new snapshot by
+// itself if the changes since its position are gone, if they are more than a snapshot, if they do not
+// fit, and if the filter at the URL is another one, or was restored from a backup. Meanwhile the old
+// file answers.
+//
+// Whatever is killed, and whatever the network repeats, cuts off or damages: each change is applied
+// exactly once, and a key that has been applied is never answered "certainly not" until its delete is
+// applied. A download goes on where it ended.
+//
+// The errors are those of mmapfilter.Open, such as ErrLocked if another process follows to path; a
+// [*mmapfilter.ForeignError] if the file at path is a filter of its own, which Follow does not replace;
+// and if there is no file, a [*StatusError] that somebody has to do something about, or the cause of
+// ctx, with the last failure. After Follow has returned, failures are tried again without end:
+// [Replica.Err], [Replica.Stats] and Options.OnError tell of them.
+func Follow(ctx context.Context, rawURL, path string, opts *Options) (*Replica, error) {
+	u, shown, err := parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{url: u, shown: shown, path: absolute, opts: opts.withDefaults(), ended: make(chan struct{})}
+	r.mu.current = time.Now()
+	f, err := r.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = r.begin(ctx); err == nil {
+			f, err = r.open()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.filter.Store(f)
+	r.writes = true
+	r.mu.stats.Position = f.Position()
+	r.life, r.end = context.WithCancelCause(context.Background())
+	go r.run()
+	return r, nil
+}
+
+// begin takes the first snapshot.
+func (r *Replica) begin(ctx context.Context) error {
+	for failures := 1; ; failures++ {
+		err := r.take(ctx, mmapfilter.Position{})
+		if err == nil {
+			return nil
+		}
+		err = r.failed(err)
+		if isFinal(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(r.opts.pause(failures)):
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// isFinal reports whether another try will not succeed without somebody's help.
+func isFinal(err error) bool {
+	for _, final := range []error{errNoHandler, errTooLarge, mmapfilter.ErrVersion, mmapfilter.ErrNoHashes, mmapfilter.ErrLocked} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	var foreign *mmapfilter.ForeignError
+	var local *fs.PathError
+	status := new(StatusError)
+	return errors.As(err, &foreign) || errors.As(err, &local) || errors.As(err, &status) && status.isFinal()
+}
+
+// take downloads a snapshot, verifies it and puts it in the place of the file. No writer has that open.
+func (r *Replica) take(ctx context.Context, after mmapfilter.Position) error {
+	if err := r.download(ctx, after); err != nil {
+		return err
+	}
+	return r.install(ctx)
+}
+
+// install verifies NAME.part, and puts it in the place of the file. A part that is refused goes, since
+// a further download would add to it.
+func (r *Replica) install(ctx context.Context) error {
+	err := r.check()
+	if err == nil {
+		var f *mmapfilter.Filter
+		if f, err = mmapfilter.Install(ctx, r.part(), r.path, nil); err == nil {
+			r.note(func(s *Stats) { s.Snapshots++ })
+			return f.Close()
+		}
+	}
+	if errors.Is(err, mmapfilter.ErrCorrupt) || errors.Is(err, mmapfilter.ErrNoHashes) {
+		err = errors.Join(err, r.discard())
+	}
+	return err
+}
+
+// run exchanges with the server until the life ends.
+func (r *Replica) run() {
+	defer close(r.ended)
+	for failures := 0; ; {
+		begun := time.Now()
+		err := r.exchange()
+		if r.life.Err() != nil {
+			return
+		}
+		r.failed(err)
+		pause := r.opts.Interval - time.Since(begun)
+		if err == nil {
+			failures = 0
+		} else {
+			failures++
+			pause = r.opts.pause(failures)
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.life.Done():
+		}
+	}
+}
+
+// failed notes why an exchange failed, or that it did not.
+func (r *Replica) failed(err error) error {
+	if err != nil {
+		err = &mmapfilter.OpError{Op: "follow", Path: r.shown, Err: err}
+	}
+	r.mu.Lock()
+	r.mu.err = err
+	if err != nil {
+		r.mu.stats.Failures++
+	}
+	r.mu.Unlock()
+	if err != nil && r.opts.OnError != nil {
+		r.opts.OnError(err)
+	}
+	return err
+}
+
+func (r *Replica) note(change func(*Stats)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.mu.stats)
+}
+
+// exchange asks for the changes since the position of the replica, and applies them; or it takes a new
+// snapshot.
+func (r *Replica) exchange() error {
+	if !r.writes {
+		if err := r.reopen(); err != nil {
+			return err
+		}
+	}
+	f := r.filter.Load()
+	at := f.Position()
+	r.note(func(s *Stats) { s.Position = at })
+	err := r.change(f, at)
+	if failed := f.Err(); failed != nil { // such as a full disk
+		r.writes = false
+		return failed
+	}
+	if !errors.Is(err, mmapfilter.ErrCorrupt) {
+		r.damaged = 0
+	} else if r.damaged++; r.damaged == maxDamaged {
+		return r.renew(at, false)
+	}
+	refused := new(StatusError)
+	switch {
+	case errors.As(err, &refused) && errors.Is(refused, mmapfilter.ErrOtherDescent):
+		return r.renew(at, true)
+	case errors.As(err, &refused) && errors.Is(refused, mmapfilter.ErrChangesGone), errors.Is(err, mmapfilter.ErrFull), errors.Is(err, errTooLarge):
+		return r.renew(at, false)
+	}
+	return err
+}
+
+// maxDamaged is after how many exchanges with damage a new snapshot is taken: what was damaged on its
+// way is whole the next time, but what is damaged in a file is not.
+const maxDamaged = 5
+
+// change asks for changes, and applies them.
+func (r *Replica) change(f *mmapfilter.Filter, at mmapfilter.Position) error {
+	query := url.Values{"since": {at.String()}, "classes": {f.Classes().String()}, "wait": {r.opts.Wait.String()}}
+	a, err := r.ask(r.life, changesPath, query, nil, r.opts.Wait+busyAfter)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	arrived := time.Now()
+	now := at
+	if a.StatusCode == http.StatusOK {
+		if now, err = r.apply(f, a); err != nil {
+			return err
+		}
+	}
+	if now.Descent == a.primary.Descent && now.Number >= a.primary.Number {
+		r.mu.Lock()
+		r.mu.current = arrived
+		r.mu.Unlock()
+	}
+	return nil
+}
+
+// apply applies the changes in an answer.
+func (r *Replica) apply(f *mmapfilter.Filter, a *answer) (now mmapfilter.Position, err error) {
+	file, err := os.Stat(r.path)
+	if err != nil {
+		return now, err
+	}
+	a.most = max(2*file.Size(), minSet) // more costs more than a snapshot, and a server must not fill the disk
+	now, err = f.Apply(r.life, a)
+	r.note(func(s *Stats) {
+		s.ChangeBytes += uint64(a.got)
+		if err == nil {
+			s.Position, s.Sets = now, s.Sets+1
+		}
+	})
+	return now, err
+}
+
+// minSet is how large a set may be whatever the size of the filter.
+const minSet = 16 << 20
+
+// renew takes a new snapshot, after a position. The old file answers until the new one has its name.
+//
+// A snapshot that lacks operations which have been applied would make keys "certainly not": something
+// on the way has repeated an old answer. Only if the primary has gone back itself, older says so.
+func (r *Replica) renew(after mmapfilter.Position, older bool) error {
+	if err := r.download(r.life, after); err != nil {
+		return err
+	}
+	if at, _ := positionAt(r.part()); !older && at.Descent == after.Descent && at.Number < after.Number {
+		return errors.Join(fmt.Errorf("the server sends a snapshot of %v, and %v has been applied", at, after), r.discard())
+	}
+	err := r.filter.Load().Sync() // then a reader sees all that was applied
+	if err != nil {
+		return err
+	}
+	reading, err := mmapfilter.OpenReadOnly(r.path, nil)
+	if err != nil {
+		return err
+	}
+	r.writes = false
+	err = r.filter.Swap(reading).Close() // the writer has the lock
+	return errors.Join(err, r.install(r.life), r.reopen())
+}
+
+// reopen opens the file for writing, in the place of a filter that cannot be written to any more. It
+// takes a snapshot if somebody has removed the file.
+func (r *Replica) reopen() error {
+	old := r.filter.Load()
+	if old.Err() != nil {
+		old.Close() // its writer has the lock, and its error is known
+	}
+	f, err := r.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = r.take(r.life, mmapfilter.Position{}); err == nil {
+			f, err = r.open()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	r.writes = true
+	r.filter.Store(f)
+	return old.Close()
+}
+
+// open opens the file for writing.
+func (r *Replica) open() (*mmapfilter.Filter, error) {
+	f, err := mmapfilter.Open(r.path, r.opts.Open)
+	if err == nil && !isReplica(f) {
+		err = errors.Join(&mmapfilter.ForeignError{Path: r.path, Is: "which is a filter of its own, not a replica: choose another name"}, f.Close())
+	}
+	return f, err
+}

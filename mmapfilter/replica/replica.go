@@ -1,0 +1,72 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// Contains is Contains of the filter.
+func (r *Replica) Contains(key []byte) bool { return r.filter.Load().Contains(key) }
+
+// ContainsString is Contains for a key in a string.
+func (r *Replica) ContainsString(key string) bool { return r.filter.Load().ContainsString(key) }
+
+// ContainsBatch is ContainsBatch of the filter. One file answers the whole batch.
+func (r *Replica) ContainsBatch(keys [][]byte, found []bool) {
+	r.filter.Load().ContainsBatch(keys, found)
+}
+
+// Count is Count of the filter.
+func (r *Replica) Count(key []byte) uint64 { return r.filter.Load().Count(key) }
+
+// Len is Len of the filter.
+func (r *Replica) Len() uint64 { return r.filter.Load().Len() }
+
+// Cap is Cap of the filter.
+func (r *Replica) Cap() uint64 { return r.filter.Load().Cap() }
+
+// Filter returns the filter in use, for questions that must be about one file, such as lookups by hash.
+// It belongs to the replica, which closes it when a new snapshot takes its place: from then on it
+// answers "maybe" to every key.
+func (r *Replica) Filter() *mmapfilter.Filter { return r.filter.Load() }
+
+// Stats says how far the replica is. [mmapfilter.Filter.Stats] of its [Replica.Filter] has the rest.
+func (r *Replica) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.mu.stats
+	switch {
+	case s.Primary.Descent != s.Position.Descent: // the next exchange takes a snapshot
+		s.LagOperations = s.Primary.Number
+	case s.Primary.Number > s.Position.Number:
+		s.LagOperations = s.Primary.Number - s.Position.Number
+	}
+	s.LagSeconds = time.Since(r.mu.current).Seconds()
+	return s
+}
+
+// Err returns why the last exchange with the server failed, or the file cannot be used; nil if the last
+// exchange succeeded. After Close it is ErrClosed.
+func (r *Replica) Err() error {
+	if r.closed.Load() {
+		return mmapfilter.ErrClosed
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.err != nil {
+		return r.mu.err
+	}
+	return r.filter.Load().Err()
+}
+
+// Close ends the exchange, and closes the filter: lookups answer "maybe" from then on. Closing again
+// does nothing and returns nil.
+func (r *Replica) Close() error {
+	if r.closed.Swap(true) {
+		return nil
+	}
+	r.end(mmapfilter.ErrClosed)
+	<-r.ended
+	return r.filter.Load().Close()
+}

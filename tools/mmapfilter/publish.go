@@ -1,0 +1,120 @@
+package main
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
+	"github.com/mmapfilter/mmapfilter/tools/internal/server"
+	"github.com/spf13/cobra"
+)
+
+const publishHelp = `Publish FILTER over HTTP, for replicate on other machines: a snapshot, and what
+changes from then on. FILTER must keep its hashes. Another program may write to
+it meanwhile; what it writes is published when it makes a checkpoint, so a
+program that writes all the time should publish by itself, with package replica.
+
+The snapshot stays beside FILTER, as FILTER.snapshot. Whoever may connect gets
+all of FILTER: replicas must send the token, if there is one. There is no TLS:
+a proxy that ends it should stand before other machines.`
+
+func newPublishCommand() *cobra.Command {
+	var listen, tokenFile string
+	var open bool
+	cmd := &cobra.Command{Use: "publish FILTER", Short: "publish a filter to replicas on other machines", Long: publishHelp, Args: needFile,
+		Example: "mmapfilter publish users.mmf --listen 10.0.0.1:7700 --token-file token"}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7700", "`ADDRESS` to listen on")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "serve those who send the token, the first line of `FILE`")
+	cmd.Flags().BoolVar(&open, "no-token", false, "let --listen name an address that other machines reach, without a token")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		token, err := readToken(tokenFile)
+		if err != nil {
+			return err
+		}
+		if !server.Loopback(listen) && token == "" && !open {
+			return fmt.Errorf("other machines reach %s, and there is no token; give --token-file, or --no-token if that is meant", listen)
+		}
+		f, err := mmapfilter.Follow(args[0], nil)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if f.Filter().Position().IsZero() {
+			return &fileError{args[0], errors.New("it keeps no hashes, so nobody knows what changes; create it with --keep-hashes")}
+		}
+		l, err := net.Listen("tcp", listen)
+		if err != nil {
+			return err
+		}
+		s := &http.Server{Handler: withToken(token, &followed{Follower: f}), ReadHeaderTimeout: 10 * time.Second}
+		fmt.Fprintln(cmd.OutOrStdout(), "listening on", l.Addr())
+		go func() {
+			<-cmd.Context().Done()
+			s.Close()
+		}()
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}
+	return cmd
+}
+
+// readToken returns the first line of a file, or "" if none is named.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if line = strings.TrimSpace(line); line == "" {
+		return "", &fileError{path, errors.New("its first line, the token, is empty")}
+	}
+	return line, nil
+}
+
+// authorization is the header with a token.
+func authorization(token string) string { return "Bearer " + token }
+
+// withToken serves those who know a token, or everybody if there is none.
+func withToken(token string, h http.Handler) http.Handler {
+	if token == "" {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(authorization(token))) != 1 {
+			http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// A followed publishes the file that a follower uses at the time of a request.
+type followed struct {
+	*mmapfilter.Follower
+	mu      sync.Mutex
+	filter  *mmapfilter.Filter
+	handler http.Handler // of filter
+}
+
+func (f *followed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	if now := f.Filter(); f.filter != now {
+		f.filter, f.handler = now, replica.Handler(now)
+	}
+	h := f.handler
+	f.mu.Unlock()
+	h.ServeHTTP(w, r)
+}
