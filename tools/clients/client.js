@@ -8,7 +8,8 @@
 const readline = require('node:readline');
 const { createClient, RESP_TYPES } = require('redis');
 
-const [port, version] = process.argv.slice(2).map(Number);
+const [port, version] = process.argv.slice(2, 4).map(Number);
+const password = process.argv[4];
 
 // options returns the options before ITEMS.
 function options(words) {
@@ -64,7 +65,7 @@ function plain(value) {
 
 async function main() {
   const socket = { host: '127.0.0.1', port, reconnectStrategy: 20 };
-  const root = createClient({ RESP: version, socket });
+  const root = createClient({ RESP: version, socket, password });
   root.on('error', () => {}); // the connection: commands report it
   await root.connect();
   const client = root.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer });

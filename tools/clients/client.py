@@ -10,7 +10,8 @@ import sys
 
 import redis
 
-r, plain = (redis.Redis(port=int(sys.argv[1]), encoding="latin-1", decode_responses=True) for _ in range(2))
+port, password = int(sys.argv[1]), "".join(sys.argv[2:]) or None
+r, plain = (redis.Redis(port=port, password=password, encoding="latin-1", decode_responses=True) for _ in range(2))
 cf, bf = r.cf(), r.bf()
 plain.response_callbacks.clear()  # so that it returns replies as they are
 

@@ -54,7 +54,7 @@ func TestTranscripts(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/RESP%d", k.name, version), func(t *testing.T) {
 				t.Parallel()
 				missing(t, k.needs)
-				c := k.connect(t, serve(t), version)
+				c := k.connect(t, serve(t, ""), version)
 				defer c.close()
 				for _, path := range transcripts(t) {
 					wantOK(t, c.send([][]string{{"FLUSHALL"}})[0])
@@ -74,6 +74,28 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// TestPassword gives the password of the server with each client, as that does by itself.
+func TestPassword(t *testing.T) {
+	s := serve(t, "secret")
+	stranger := newGoRedis(t, &server{port: s.port}, 2)
+	defer stranger.close()
+	if err, ok := stranger.send([][]string{{"CF.ADD", "k", "a"}})[0].(error); !ok || !strings.HasPrefix(err.Error(), "NOAUTH") {
+		t.Errorf("without a password: %v", err)
+	}
+	for _, k := range kinds {
+		for _, version := range k.versions {
+			t.Run(fmt.Sprintf("%s/RESP%d", k.name, version), func(t *testing.T) {
+				missing(t, k.needs)
+				c := k.connect(t, s, version)
+				defer c.close()
+				if got := c.send([][]string{{"CF.ADD", "k", "a"}})[0]; got != true && got != int64(1) {
+					t.Error(got)
+				}
+			})
+		}
+	}
+}
+
 // TestDumps copies filters with SCANDUMP and LOADCHUNK, as clients do who go by their documentation: a
 // chunk is loaded at the position that came with it, and the position 0 is the end.
 func TestDumps(t *testing.T) {
@@ -82,7 +104,7 @@ func TestDumps(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/RESP%d", k.name, version), func(t *testing.T) {
 				t.Parallel()
 				missing(t, k.needs)
-				c := k.connect(t, serve(t), version)
+				c := k.connect(t, serve(t, ""), version)
 				defer c.close()
 				for _, kind := range []string{"CF", "BF"} {
 					items := []string{"\x00\r\n\xff"}

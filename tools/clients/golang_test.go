@@ -26,6 +26,7 @@ func newGoRedis(t testing.TB, s *server, version int) client {
 	return goRedis{redis.NewClient(&redis.Options{
 		Addr:       fmt.Sprintf("127.0.0.1:%d", s.port),
 		Protocol:   version,
+		Password:   s.password,
 		MaxRetries: -1, // a CF.DEL that is sent twice may take the item of another key
 	})}
 }
@@ -115,6 +116,7 @@ func newRueidis(t testing.TB, s *server, version int) client {
 	c, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:  []string{fmt.Sprintf("127.0.0.1:%d", s.port)},
 		AlwaysRESP2:  version == 2,
+		Password:     s.password,
 		DisableCache: true, // the server does not tell clients what changes (CLIENT TRACKING)
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ var (
 func TestKills(t *testing.T) {
 	t.Logf("-seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))
-	s := serve(t)
+	s := serve(t, "")
 	var writers []*writer
 	var answers atomic.Int64 // to all of them
 	var stop atomic.Bool

@@ -42,11 +42,11 @@ func newProcess(t testing.TB, name string, args ...any) client {
 }
 
 func newPython(t testing.TB, s *server, version int) client {
-	return newProcess(t, python, "client.py", s.port)
+	return newProcess(t, python, "client.py", s.port, s.password)
 }
 
 func newNode(t testing.TB, s *server, version int) client {
-	return newProcess(t, "node", "client.js", s.port, version)
+	return newProcess(t, "node", "client.js", s.port, version, s.password)
 }
 
 // python is that of Debian, which has Debian's modules.

@@ -14,7 +14,7 @@ func TestRedisCLI(t *testing.T) {
 	missing(t, []string{"redis-cli", "--version"})
 	for _, version := range []int{2, 3} {
 		t.Run(fmt.Sprintf("RESP%d", version), func(t *testing.T) {
-			s := serve(t)
+			s := serve(t, "")
 			for _, path := range transcripts(t) {
 				played := entries(t, path)
 				lines := []string{"FLUSHALL"}
@@ -53,7 +53,7 @@ func fromCLI(t *testing.T, line string) any {
 // did.
 func TestRedisBenchmark(t *testing.T) {
 	missing(t, []string{"redis-benchmark", "--version"})
-	s := serve(t)
+	s := serve(t, "")
 	c := newGoRedis(t, s, 3)
 	defer c.close()
 	const n = 2000

@@ -33,16 +33,17 @@ func TestMain(m *testing.M) {
 
 // A server is a process that serves a directory.
 type server struct {
-	t    testing.TB
-	dir  string
-	port int
-	cmd  *exec.Cmd
+	t        testing.TB
+	dir      string
+	port     int
+	password string
+	cmd      *exec.Cmd
 }
 
-// serve starts a server, which ends with the test.
-func serve(t testing.TB) *server {
+// serve starts a server, which ends with the test. The password may be empty: there is none then.
+func serve(t testing.TB, password string) *server {
 	t.Helper()
-	s := &server{t: t, dir: t.TempDir()}
+	s := &server{t: t, dir: t.TempDir(), password: password}
 	s.start()
 	t.Cleanup(func() {
 		s.cmd.Process.Signal(os.Interrupt)
@@ -58,6 +59,13 @@ func serve(t testing.TB) *server {
 func (s *server) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(program, "serve", "--dir", s.dir, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port), "--rate", "0.000001")
+	if s.password != "" {
+		path := filepath.Join(s.dir, "password")
+		if err := os.WriteFile(path, []byte(s.password+"\n"), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+		s.cmd.Args = append(s.cmd.Args, "--requirepass-file", path)
+	}
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
