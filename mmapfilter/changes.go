@@ -38,8 +38,8 @@ func (f *Filter) Classes() Classes {
 // Changes writes how the keys of the filter, which keeps its hashes, have changed since a position:
 // for each hash how many more or fewer items the history means (K7). [Filter.Apply] of a snapshot
 // that is at this position does the same there. Changes returns the position that they lead to.
-// What came and went in between is not written, so a change takes up to 6 bytes, however often its
-// key has changed. Operations go on meanwhile, except for the short time in which the log is read.
+// What came and went in between is not written: a change takes 6 or 7 bytes, fewer the more there are,
+// however often its key has changed. Operations go on meanwhile.
 //
 // In a process that has the filter open for writing, the changes have everything that was done
 // before the call. In another one they go up to the last checkpoint of the file that is at the path
@@ -58,8 +58,8 @@ func (f *Filter) Changes(ctx context.Context, w io.Writer, since Position) (Posi
 	return f.ChangesFor(ctx, w, since, Classes{})
 }
 
-// ChangesFor is Changes for a replica that has certain classes: a change takes fewer bytes, 2 at a
-// rate of 1 % and 3 at a rate of 1e-4, and only filters with these classes can apply the changes.
+// ChangesFor is Changes for a replica that has certain classes: a change takes fewer bytes, about
+// 2 at a rate of 1 % and 3 at a rate of 1e-4, and only filters with these classes can apply the changes.
 // Which hash the items had that came and went is decided before.
 func (f *Filter) ChangesFor(ctx context.Context, w io.Writer, since Position, replica Classes) (Position, error) {
 	o := f.open.Load()

@@ -103,6 +103,9 @@ the log of a filter that was moved away without it, X its UUID
 .B FILTER.hashes
 the hashes of its keys, if it keeps them; likewise
 .TP
+.B FILTER.past
+the hashes of before it was rebuilt, with --keep-changes
+.TP
 .B NAME.set
 the manifest of a set; it names the filters that are its shards
 .SH ENVIRONMENT
