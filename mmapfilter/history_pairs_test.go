@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
@@ -38,6 +39,7 @@ var pairUses = map[string]func(h *historian){
 	"InsertUnique":  func(h *historian) { h.insert(true, h.some(200)...) },
 	"Delete":        func(h *historian) { h.deleteSome(40) },
 	"ExpireBefore":  func(h *historian) { h.setClock(); h.insert(false, h.some(10)...); h.expire() },
+	"ExpireAfter":   (*historian).expireAfter,
 	"Merge":         (*historian).merge,
 	"Rebuild":       func(h *historian) { h.rebuild(nil) },
 	"Keys":          (*historian).rebuildFromKeys,
@@ -64,6 +66,35 @@ func (h *historian) pair(a, b string) {
 		h.do(1, []func(){func() { pairUses[name](h) }})
 		h.do(1, []func(){func() { h.deleteSome(50) }})
 	}
+}
+
+// expireAfter opens the file for a while as one whose keys leave.
+func (h *historian) expireAfter() {
+	h.setClock()
+	h.now.Store(h.time()) // a clock that is back would change times at a rebuild
+	after := timeStep + timeStep*h.rng.Uint64N(times) + timeStep/2
+	open := func(after time.Duration) bool {
+		h.close()
+		f, err := Open(h.path, &OpenOptions{CommitInterval: -1, Checked: h.checked, ExpireAfter: after})
+		if after > 0 && h.refused(err, "let keys leave") {
+			h.open()
+			return false
+		}
+		h.note(err, "let keys leave after %v", after)
+		h.f, h.rebuilds = f, 0
+		return true
+	}
+	if !open(time.Duration(after)) {
+		return
+	}
+	_, err := h.f.Expire(h.Context())
+	cut := build.Window{Length: after, Now: h.now.Load()}.Cut()
+	want := h.meaning.expire(cut - 1e9 + 1)
+	h.note(err, "%d have left", want)
+	h.deleted(want, !h.strays)
+	h.durable()
+	open(-1)
+	h.count(h.items, h.items, 0)
 }
 
 // createShard makes a shard of two, which has some of the keys.

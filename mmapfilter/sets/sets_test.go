@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
@@ -453,6 +454,7 @@ func TestPlanOptions(t *testing.T) {
 		"no shards":   second(NewPlan(&mmapfilter.Options{}, 0)),
 		"many shards": second(NewPlan(&mmapfilter.Options{}, 1<<21)),
 		"hashes":      second(NewPlan(&mmapfilter.Options{KeepHashes: true}, 2)),
+		"expiry":      second(NewPlan(&mmapfilter.Options{ExpireAfter: time.Hour}, 2)),
 		"a mode":      second(NewPlan(&mmapfilter.Options{Mode: 0o600}, 2)),
 		"least keys":  second(NewPlan(&mmapfilter.Options{MinKeys: 1}, 2)),
 		"overwriting": second(NewPlan(&mmapfilter.Options{Overwrite: true}, 2)),
