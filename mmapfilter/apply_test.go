@@ -177,12 +177,15 @@ func TestReplicaDeparts(t *testing.T) {
 	must(t, f.Sync())
 	next := mustChanges(t, f, at, Classes{})
 	for name, operation := range map[string]func(*Filter) error{
-		"Insert":            func(r *Filter) error { return r.Insert([]byte("own")) },
-		"InsertUnique":      func(r *Filter) error { _, err := r.InsertUnique([]byte("own")); return err },
-		"InsertBatch":       func(r *Filter) error { _, err := r.InsertBatch([][]byte{[]byte("own")}); return err },
-		"InsertUniqueBatch": func(r *Filter) error { _, err := r.InsertUniqueBatch([][]byte{[]byte("own")}, make([]bool, 1)); return err },
-		"Delete":            func(r *Filter) error { _, err := r.Delete([]byte("a")); return err },
-		"SyncAt":            func(r *Filter) error { return r.SyncAt(5) },
+		"Insert":       func(r *Filter) error { return r.Insert([]byte("own")) },
+		"InsertUnique": func(r *Filter) error { _, err := r.InsertUnique([]byte("own")); return err },
+		"InsertBatch":  func(r *Filter) error { _, err := r.InsertBatch([][]byte{[]byte("own")}); return err },
+		"InsertUniqueBatch": func(r *Filter) error {
+			_, err := r.InsertUniqueBatch([][]byte{[]byte("own")}, make([]bool, 1))
+			return err
+		},
+		"Delete": func(r *Filter) error { _, err := r.Delete([]byte("a")); return err },
+		"SyncAt": func(r *Filter) error { return r.SyncAt(5) },
 	} {
 		for _, applied := range []bool{false, true} {
 			path := filepath.Join(t.TempDir(), "replica")

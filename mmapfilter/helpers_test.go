@@ -320,7 +320,7 @@ func abandon(tb testing.TB, f *Filter, path string) (copied string) {
 func copyFilter(tb testing.TB, path string) (copied string) {
 	tb.Helper()
 	copied = filepath.Join(tb.TempDir(), "filter.mmf")
-	suffixes := []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new"}
+	suffixes := []string{"", ".stash", ".stash.new", ".hashes", ".hashes.new", ".apply"}
 	past, _ := filepath.Glob(path + ".past*")
 	for _, name := range past {
 		suffixes = append(suffixes, strings.TrimPrefix(name, path))

@@ -41,6 +41,9 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	w.durable.Store(&durable{w.sb.CheckpointLSN(), w.userSeq, w.operation, w.history.At, w.history.Set})
+	if w.sb.IsReplica() && w.history.Set == 0 {
+		vol.RemoveSet() // one that has been applied; it does no harm
+	}
 	return w, r, nil
 }
 
@@ -69,11 +72,6 @@ func (w *Writer) open() (*Recovery, error) {
 		return nil, errors.Join(err, logs.close())
 	}
 	if w.sb.State() != layout.Live {
-		if w.sb.IsReplica() && w.sb.Kept().Set == 0 { // a set that has been applied may be left, too
-			if err := w.vol.RemoveSet(); err != nil {
-				return nil, err
-			}
-		}
 		if err := w.repairSlots(); err != nil || !left {
 			return r, err
 		}

@@ -164,6 +164,32 @@ func TestLogOfAHistory(t *testing.T) {
 	}
 }
 
+// TestLogOfAReplica checks that the position and the set of a replica are those of the last commit,
+// whatever the records are, and of the superblock before the first.
+func TestLogOfAReplica(t *testing.T) {
+	first, next := layout.Position{Number: 70, Chain: 0xC4A1}, layout.Position{Number: 90, Chain: 5}
+	l := newTestLog(make([]uint64, testWords), testLive(func(sb *layout.Superblock) { sb.SetReplica(7, first) }))
+	check := func(want layout.Kept) {
+		t.Helper()
+		s, err := Scan(l.words, l.words, l.sb, l.w.LSN(), nil)
+		if err != nil || s.Kept != want || s.Time != 0 || s.Length != l.length || s.Operation != l.operation {
+			t.Errorf("%+v, %v; want %+v", s, err, want)
+		}
+	}
+	l.do(2, 1)
+	check(layout.Kept{At: first})
+	f := NewFollower(l.sb)
+	for _, k := range []layout.Kept{{At: first, Set: 9}, {At: next}, {At: next, Set: layout.Departed}} {
+		l.w.Commit(Commit{UserSeq: l.userSeq, Operation: l.operation, Length: l.length, History: true, Mark: k.Set, At: k.At})
+		check(k)
+		if !f.Next(l.words, l.w.LSN()) || f.At != k.At || f.Mark != k.Set {
+			t.Errorf("followed to %+v, not %+v", f.Commit, k)
+		}
+		l.do(1, 1)
+		check(k)
+	}
+}
+
 // TestEmptyCommits checks that a commit without records takes a page and keeps its user
 // sequence.
 func TestEmptyCommits(t *testing.T) {
