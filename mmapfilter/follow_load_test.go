@@ -46,7 +46,7 @@ func TestFollowUnderLoad(t *testing.T) {
 		swaps = 100
 	}
 	if runtime.GOOS == "windows" {
-		swaps = 20 // opening a file takes long in Wine
+		swaps = 6 // opening a file takes long in Wine
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.mmf")
