@@ -132,8 +132,13 @@ func TestRestoredPrimary(t *testing.T) {
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
 	r, _ := follow(t, url)
 	untilAt(t, r, f)
+	get(t, url+"/snapshot?after="+f.Position().String())
+	must(t, os.Rename(path+".snapshot", copied+".snapshot")) // it has what was lost
 	f = open(copied)
 	insert(t, f, 3000, 3100) // less than was lost
+	if _, data := get(t, url+"/snapshot"); opened(t, data).Position() != f.Position() {
+		t.Error("a snapshot of the history that was lost is served")
+	}
 	untilAt(t, r, f)
 	mustHave(t, r, 0, 1000)
 	mustHave(t, r, 3000, 3100)
