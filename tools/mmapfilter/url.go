@@ -27,7 +27,8 @@ func isURL(path string) bool {
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// shownURL returns what is printed for a path or, if it is a URL, for that: no password, and no query, which may be a signature.
+// shownURL returns what is printed for a path. For a URL, this has no password, and no query, which
+// may be a signature.
 func shownURL(path string) string {
 	if !isURL(path) {
 		return path
