@@ -133,8 +133,9 @@
 //	    is not full goes to page 1 or 2, by turns. If a call on NAME.hashes fails, nothing
 //	    has changed, and the checkpoint is tried again: the log has the hashes, and once it
 //	    is full, operations fail with the error of the disk until there is room. A filter
-//	    that neither grows by itself nor is opened with RequireHashes goes on without its
-//	    hashes instead. So does a filter whose NAME.hashes is not what its superblock names.
+//	    that neither grows by itself, nor lets items leave, nor is opened with RequireHashes
+//	    goes on without its hashes instead. So does a filter whose NAME.hashes is not what
+//	    its superblock names.
 //	    From the next superblock of such a filter on, no page counts. A commit never has an
 //	    earlier time than the commit before it, whatever the clock says. (keeper,
 //	    Writer.now)

@@ -491,7 +491,7 @@ func TestUncountedPages(t *testing.T) {
 }
 
 // TestWhoMustKeepHashes covers K2: a filter that grows by itself must keep its hashes, and one that is
-// opened so.
+// opened so, or whose items leave.
 func TestWhoMustKeepHashes(t *testing.T) {
 	needsWriters(t)
 	for _, grows := range []bool{false, true} {
@@ -504,6 +504,8 @@ func TestWhoMustKeepHashes(t *testing.T) {
 			w, _, err := recovery.NewWriter(files)
 			if err != nil || !w.KeepsHashes() || w.MustKeep() != (grows || required) {
 				t.Errorf("grows %t, required %t: %v", grows, required, err)
+			} else if w.SetExpireAfter(1); !w.MustKeep() {
+				t.Error("items leave, and it goes on without the hashes")
 			}
 			files.Close()
 		}
