@@ -49,6 +49,9 @@
 // More keys than a file, or a machine, should hold make a set: a manifest, and files that each have the
 // keys of a range of hashes. Package sets builds and reads them.
 //
+// To keep copies of a filter up to date, take a [Filter.Snapshot], and then give what [Filter.Changes]
+// writes to the [Filter.Apply] of each copy. Package replica does that over HTTP.
+//
 // Delete only keys that were inserted: see C6.
 //
 // The filter is that of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter: Practically
@@ -219,11 +222,12 @@
 // Filter from Create or Open write to the file, to its log, NAME.stash, and to NAME.hashes.
 // If the log of a filter that was moved away stands there, it gets digits of its UUID behind its name.
 // [Filter.Rebuild] also writes the file that takes its place, and so does a filter that grows by
-// itself. [Install] renames a file and its NAME.hashes. A Set of package sets writes to the
-// shards that its OpenShards has opened. [OpenReadOnly], [Follow] and the lookups of a Set write in
-// one case: to recover a file whose writer died, unless NoRecover is set. A Follower may
-// do the same when it opens the next file. [Verify], and the methods of a Filter from Build,
-// OpenReadOnly, OpenBytes or OpenReaderAt, write nothing to these files.
+// itself. [Filter.Apply] also writes NAME.apply, which goes once all changes are done; [Open] goes on
+// with one that is left. [Install] renames a file and its NAME.hashes. A Set of package sets writes to
+// the shards that its OpenShards has opened. [OpenReadOnly], [Follow] and the lookups of a Set write in
+// one case: to recover a file whose writer died, unless NoRecover is set. A Follower may do the same
+// when it opens the next file. [Verify], and the methods of a Filter from Build, OpenReadOnly,
+// OpenBytes or OpenReaderAt, write nothing to these files.
 //
 // # One insert, from the key to the disk
 //
