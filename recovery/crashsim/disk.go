@@ -114,7 +114,8 @@ type disk struct {
 	isLost   []bool
 	lostList []uint32
 
-	spare struct { // for split
+	outlook outlook
+	spare   struct { // for split
 		dirty  []uint32
 		stores []stored
 	}
@@ -368,4 +369,54 @@ func (d *disk) trash(sector uint32, rng *rand.Rand) {
 		d.cache.set(word, v)
 		d.durable.set(word, v)
 	}
+}
+
+// An outlook has the hashes of what a disk may be after a power loss.
+type outlook struct {
+	durable uint64 // hash of what the disk has
+	// more is what each version of each dirty sector adds to it, from version 0 on.
+	more []uint64
+	last []uint32 // for each sector, the index in more of the last version so far
+}
+
+// look computes the outlook of a disk.
+func (d *disk) look() {
+	p := &d.outlook
+	p.durable, p.more = d.durable.hash(), p.more[:0]
+	if len(p.last) < len(d.versions) {
+		p.last = make([]uint32, len(d.versions))
+	}
+	for _, s := range d.dirty {
+		p.last[s] = uint32(len(p.more))
+		p.more = append(p.more, 0)
+		for range d.versions[s].count() {
+			p.more = append(p.more, 0)
+		}
+		if d.isLost[s] { // version 1 is a store to what was lost
+			at := uint64(s) << d.shift
+			lost := d.sector(d.lost, s)
+			for i, w := range d.sector(d.durable.words, s) {
+				p.more[p.last[s]+1] += term(at+uint64(i), lost[i]) - term(at+uint64(i), w)
+			}
+		}
+		if d.versions[s]&touched != 0 {
+			p.last[s]++
+		}
+	}
+	for _, st := range d.stores {
+		i := &p.last[st.word>>d.shift]
+		p.more[*i+1] += p.more[*i] + term(st.word, st.value) - term(st.word, st.old)
+		*i++
+	}
+}
+
+// hash returns the hash of the disk with the first versions of kept, and the others of kept.
+func (p *outlook) hash(d *disk, kept []uint32) (h uint64, others []uint32) {
+	h = p.durable
+	at := uint32(0)
+	for i, s := range d.dirty {
+		h += p.more[at+kept[i]]
+		at += d.versions[s].count() + 1
+	}
+	return h, kept[len(d.dirty):]
 }

@@ -34,7 +34,9 @@
 // the trace, forks the machine at events (a store, the moments before and after a sync),
 // crashes the fork, recovers it, with crashes in that recovery and in later ones, and lets
 // the client continue from what the recovery says. A client whose sync has failed opens the
-// filter again, on the same cache. Every recovery is one crash state. The oracles check it:
+// filter again, on the same cache. An [Exhaustive] does this with every short trace, at
+// every event, with every possible outcome of the crash. Every recovery is one crash state.
+// The oracles check it:
 //
 //	O1  The words of stash and region are, bit for bit, those of the writer at
 //	    the LSN that the recovery reports; so are the length, the user sequence

@@ -109,3 +109,45 @@ func (v *Volume) trashOne(o *Volume, rng *rand.Rand) (trashed bool) {
 	chosen.trash(sector, rng)
 	return true
 }
+
+// look computes the outlooks of the files.
+func (v *Volume) look() {
+	for i := range v.disks {
+		if v.uses(i) {
+			v.disks[i].look()
+		}
+	}
+	for i, l := range v.logs {
+		if v.dir.names.has(i) || v.dir.durable.has(i) || slices.ContainsFunc(v.dir.unsynced, func(n names) bool { return n.has(i) }) {
+			l.look()
+		}
+	}
+}
+
+// lostHash returns what hash will return after the power loss that was chosen. The outlooks of o
+// must be those of its current state.
+func (v *Volume) lostHash(o *Volume) uint64 {
+	c := &v.outcome
+	d := &o.disks[c.names[filterName]]
+	h, kept := d.outlook.hash(d, c.kept)
+	for i, l := range o.logs {
+		if !c.names.has(i) {
+			continue
+		}
+		var content uint64
+		content, kept = l.outlook.hash(&l.disk, kept)
+		size := l.size
+		if l.durableSize != l.size {
+			if kept[0] == 0 {
+				size = l.durableSize
+			}
+			kept = kept[1:]
+		}
+		for n, j := range c.names[:filterName] {
+			if i == j {
+				h += hashOfLog(name(n), content, size)
+			}
+		}
+	}
+	return h
+}

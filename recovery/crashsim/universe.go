@@ -51,15 +51,16 @@ type shape struct {
 	kind    layout.Kind
 	lines   uint64
 	params  layout.Params
-	classes int  // number of classes of the keys of traces
-	twins   int  // most keys of each class with either home line
-	free    int  // slots that fillers leave free; if negative, fillers exceed the slots by -free, or fill the stash
-	present int  // number of fillers that traces use
-	commute bool // see addCommuter
-	twinned bool // traces insert and delete twins whose home line is the other line of an item
-	sealed  bool // the file that a trace finds is sealed
-	keep    bool // the filter keeps its hashes
-	tidy    bool // fillers leave their home line only if no slot is free, so few overflow bits are set
+	classes int                               // number of classes of the keys of traces
+	twins   int                               // most keys of each class with either home line
+	free    int                               // slots that fillers leave free; if negative, fillers exceed the slots by -free, or fill the stash
+	present int                               // number of fillers that traces use
+	commute bool                              // see addCommuter
+	twinned bool                              // traces insert and delete twins whose home line is the other line of an item
+	sealed  bool                              // the file that a trace finds is sealed
+	keep    bool                              // the filter keeps its hashes
+	addKeys func(u *Universe, rng *rand.Rand) // adds keys of traces; may be nil
+	tidy    bool                              // fillers leave their home line only if no slot is free, so few overflow bits are set
 }
 
 const stashFull = -layout.StashEntries
@@ -141,6 +142,9 @@ func newUniverse(sys *System, number int, s shape, rng *rand.Rand) (*Universe, e
 	}
 	if s.commute {
 		u.addCommuter(rng)
+	}
+	if s.addKeys != nil {
+		s.addKeys(u, rng)
 	}
 	if err := u.fill(sys, s, rng); err != nil {
 		return nil, fmt.Errorf("universe %d: %w", number, err)

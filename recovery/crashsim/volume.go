@@ -471,11 +471,14 @@ func (v *Volume) hash() uint64 {
 	h := v.filter.cache.hash()
 	for n, i := range v.dir.names[:filterName] {
 		if i != noFile {
-			l := v.logs[i]
-			h += mix(l.cache.hash() + uint64(n) + 1 + uint64(l.size)<<8)
+			h += hashOfLog(name(n), v.logs[i].cache.hash(), v.logs[i].size)
 		}
 	}
 	return h
+}
+
+func hashOfLog(n name, content uint64, size int) uint64 {
+	return mix(content + uint64(n) + 1 + uint64(size)<<8)
 }
 
 // uses reports whether filter file i has a name, in the cache or on the disk.

@@ -24,6 +24,7 @@ type Stats struct {
 	Copies   uint64 // made beside a writer
 	Changing uint64 // copies that were begun in vain
 	Images   uint64 // distinct file contents that recoveries found
+	Skipped  uint64 // in an Exhaustive: crashes with an image that was already recovered
 	Elapsed  time.Duration
 }
 
@@ -39,11 +40,16 @@ func (s *Stats) add(o Stats) {
 	s.Copies += o.Copies
 	s.Changing += o.Changing
 	s.Images += o.Images
+	s.Skipped += o.Skipped
 }
 
 func (s Stats) String() string {
-	return fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d lookups beside a writer, %d copies beside one (%d more in vain), %.1f s, %.0f states/s",
+	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d lookups beside a writer, %d copies beside one (%d more in vain), %.1f s, %.0f states/s",
 		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Lookups, s.Copies, s.Changing, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
+	if s.Skipped > 0 {
+		text += fmt.Sprintf(", %d states like one before", s.Skipped)
+	}
+	return text
 }
 
 // A worker is one goroutine of an explorer.
@@ -55,6 +61,7 @@ type worker struct {
 	pool   map[uint][]*Volume // by sector size
 	chain  []crash            // crashes that led to the current life
 	images map[uint64]struct{}
+	done   map[uint64]struct{} // states that need no second check; nil in random exploration
 	stats  Stats
 	memory
 

@@ -140,3 +140,21 @@ func TestExplore(t *testing.T) {
 		t.Fatalf("%v\nto see it again: go test ./mmapfilter/internal/writer -run 'TestExplore$' -seed %d", violation, violation.Trace.Seed)
 	}
 }
+
+// TestExploreAll crashes a writer at every store and sync of every short trace.
+func TestExploreAll(t *testing.T) {
+	t.Parallel() // uses little more than one processor
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
+	e := crashsim.Exhaustive{System: crashSystem(), Operations: 4, Nested: 2}
+	if testing.Short() {
+		e.Operations, e.Nested = 2, 0
+	}
+	stats, violation := e.Run()
+	t.Log(stats)
+	if violation != nil {
+		t.Fatalf("%v\nto see it again: go test ./mmapfilter/internal/writer -run 'TestExploreAll$'", violation)
+	}
+	if !testing.Short() && stats.States < 1_000_000 { // README names that many
+		t.Errorf("only %d crash states", stats.States)
+	}
+}

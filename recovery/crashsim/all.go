@@ -1,0 +1,328 @@
+package crashsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+)
+
+// An Exhaustive explores every trace of a few operations, with a crash at every event
+// and every possible outcome of the crash.
+type Exhaustive struct {
+	System     System
+	Operations int // length of the longest traces
+	Nested     int // up to this length, recoveries crash at every event too; others, now and then
+	Workers    int // number of goroutines; 0 means one for each processor
+}
+
+// With up to fewSectors dirty sectors, every subset of them is tried: each sector has what
+// the disk had, or its newest content. With more, samples are tried, where each sector has
+// one of its contents since it was last clean. There are fewer samples if the crash is in a
+// recovery.
+const (
+	fewSectors    = 6
+	samples       = 24
+	nestedSamples = 4
+)
+
+// allShapes are the universes of the traces. Keys are numbered in the order in which a trace first
+// uses them, since it makes no difference which one is first.
+var allShapes = []shape{
+	// Twins in one line.
+	{lines: 1, free: 1000, addKeys: func(u *Universe, rng *rand.Rand) {
+		it := randomItem(u.table, rng)
+		for salt := range uint64(6) {
+			u.addKey(it, salt)
+		}
+	}},
+	// Twins whose home line is either of two lines that are nearly full.
+	{lines: 2, free: 3, tidy: true, addKeys: func(u *Universe, rng *rand.Rand) {
+		it := randomItem(u.table, rng)
+		for u.table.Alternate(it) == it {
+			it = randomItem(u.table, rng)
+		}
+		for salt := range uint64(3) {
+			u.addKey(it, salt)
+			u.addKey(u.table.Alternate(it), salt)
+		}
+	}},
+	// Different keys in a line that is nearly full.
+	{lines: 1, free: 1, present: 2, addKeys: func(u *Universe, rng *rand.Rand) {
+		for range 4 {
+			u.addKey(randomItem(u.table, rng), 0)
+		}
+	}},
+	// A line for each key.
+	{lines: 6, free: 1000, addKeys: func(u *Universe, rng *rand.Rand) {
+		for line := range uint64(6) {
+			it := randomItem(u.table, rng)
+			it.Line = line
+			u.addKey(it, 0)
+		}
+	}},
+}
+
+// Run explores all traces, or stops at the first violation.
+func (e *Exhaustive) Run() (Stats, *Violation) {
+	start := time.Now()
+	var shards [][]*Trace
+	for i, s := range allShapes {
+		for _, turn := range e.turns(i) {
+			u, err := newUniverse(&e.System, i, s.of(turn.kind), rand.New(rand.NewPCG(uint64(i), 0xA11)))
+			if err != nil {
+				return Stats{}, &Violation{Oracle: "O6", What: err.Error(), Trace: &Trace{Universe: new(Universe)}}
+			}
+			shards = append(shards, turn.traces(u, turn.sector)...)
+		}
+	}
+	total, first := newWorkers(&e.System, e.Workers).run(len(shards), func(x *worker, i int) (v *Violation) {
+		x.done, x.images = make(map[uint64]struct{}), make(map[uint64]struct{})
+		for _, t := range shards[i] {
+			if v = x.exhaust(e, t); v != nil {
+				break
+			}
+		}
+		x.stats.Images = uint64(len(x.images))
+		return v
+	})
+	total.Elapsed = time.Since(start)
+	return total, first
+}
+
+// A turn is a layout and a sector size for a shape.
+type turn struct {
+	Exhaustive
+	kind   layout.Kind
+	sector int
+}
+
+// turns returns the turns of a shape: a layout whose lines share words with each sector size, and
+// Compact, whose operations store the most words, with traces that are shorter by one operation.
+func (e *Exhaustive) turns(number int) (all []turn) {
+	shorter := *e
+	shorter.Operations--
+	for sector := 1; sector < len(sectorSizes); sector++ {
+		shared := []layout.Kind{layout.SemiSorted, layout.Packed}[(number+sector)%2]
+		all = append(all, turn{*e, shared, sector}, turn{shorter, layout.Compact, sector})
+	}
+	return all
+}
+
+// of returns the shape for a layout.
+func (s shape) of(kind layout.Kind) shape {
+	const more = 4 // then at least one line that shares words spans two blocks of 64 bytes
+	switch s.kind = kind; kind {
+	case layout.Packed:
+		s.params, s.lines = layout.Params{FingerprintBits: 31, BucketSize: 4}, s.lines+more
+	case layout.SemiSorted:
+		s.params, s.lines = layout.Params{FingerprintBits: 32, BucketSize: 4}, s.lines+more
+	case layout.Compact:
+		s.params = layout.Params{Quotients: 25, RemainderBits: 26}
+	}
+	return s
+}
+
+// traces returns the traces on a universe, grouped by their first operations.
+func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
+	var ops []Op
+	var grow func(counts Counts, used int)
+	grow = func(counts Counts, used int) {
+		if len(ops) > 0 {
+			if len(ops) <= 2 {
+				shards = append(shards, nil)
+			}
+			s := &shards[len(shards)-1]
+			*s = append(*s, &Trace{Universe: u, Ops: append([]Op(nil), ops...), sector: sector})
+		}
+		if len(ops) == e.Operations {
+			return
+		}
+		with := func(op Op, used int) {
+			counts := counts
+			switch op.Kind {
+			case Insert:
+				counts[op.Key]++
+			case Delete:
+				counts[op.Key]--
+			}
+			ops = append(ops, op)
+			grow(counts, used)
+			ops = ops[:len(ops)-1]
+		}
+		for k := range min(used+1, len(u.keys)) {
+			with(Op{Insert, k}, max(used, k+1))
+		}
+		for k := range u.keys {
+			if counts[k] > 0 && (k <= used || u.start.Counts[k] > 0) {
+				with(Op{Delete, k}, max(used, min(k+1, used+1)))
+			}
+		}
+		if len(ops) == 0 {
+			return // nothing to sync
+		}
+		if last := ops[len(ops)-1].Kind; last != Checkpoint {
+			with(Op{Kind: Checkpoint}, used)
+			if last != Sync && last != BeginCheckpoint {
+				with(Op{Kind: Sync}, used)
+			}
+			if len(ops) == 1 { // what comes later is in the other half
+				with(Op{Kind: BeginCheckpoint}, used)
+			}
+		}
+	}
+	grow(u.start.Counts, 0)
+	return shards
+}
+
+// exhaust crashes at every event of the last operation of a trace. Earlier operations are
+// the last ones of shorter traces.
+func (x *worker) exhaust(e *Exhaustive, t *Trace) *Violation {
+	// The devices of all have the same seed, so that equal operations make equal files.
+	return x.begin(t, x.stats.Traces, 0xA11, 1, func(v *Volume, st State) { x.exhaustFrom(e, v, st) })
+}
+
+func (x *worker) exhaustFrom(e *Exhaustive, v *Volume, st State) {
+	t := x.trace
+	rv := x.get()
+	rv.copyFrom(v)
+	rehearsal := &life{x: x, v: rv, st: st}
+	rehearsal.begin(true)
+	rehearsal.live(len(t.Ops))
+	rv.watch = nil
+	rehearsal.read(20)
+	expected := uint64(0)
+	for i := range rehearsal.points {
+		expected = mix(expected ^ rehearsal.points[i].hash())
+	}
+
+	l := &life{x: x, v: v, st: st, rehearsal: rehearsal}
+	l.begin(false)
+	v.hook = func(ev Event) {
+		v.next = v.events + 1
+		if ev != StoreSame && l.op == len(t.Ops)-1 {
+			x.forkAll(l, ev, expected, e)
+		}
+	}
+	v.next = 1
+	l.live(len(t.Ops))
+	v.hook = nil
+	x.put(rv)
+}
+
+func (p *Point) hash() uint64 {
+	h := mix(p.LSN) ^ mix(p.Kept.At.Chain^p.Kept.LeftOut) ^ mix(p.UserSeq+1) ^ mix(p.OpMin+2) ^ mix(p.OpMax+3) ^ mix(p.Length+4)
+	for i, w := range p.Image {
+		if w != 0 {
+			h += mix(w ^ uint64(i)*0x9E3779B97F4A7C15)
+		}
+	}
+	for i, c := range p.Counts {
+		h += mix(uint64(c) ^ uint64(p.Meant[i])<<8 ^ uint64(i)<<32)
+	}
+	return h
+}
+
+// forkAll crashes a life with every possible outcome.
+func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
+	st := l.state()
+	st.past = nil
+	expected = mix(expected ^ st.floor)
+	for i, n := range st.must {
+		expected += mix(uint64(n) ^ uint64(i)<<32)
+	}
+	child := x.get()
+	lose := func(loss Loss, how func() string) {
+		child.choose(l.v, loss)
+		image := child.lostHash(l.v)
+		if x.before(image, expected) {
+			return
+		}
+		child.become(l.v)
+		x.try(child, st, image, expected, e, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: how()})
+	}
+	if image := l.v.hash(); !x.before(image, expected) {
+		child.kill(l.v)
+		x.try(child, st, image, expected, e, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: "kill"})
+	}
+
+	st.torn = true
+	l.v.look()
+	dirty := len(l.v.filter.dirty)
+	for _, g := range l.v.logs {
+		dirty += len(g.dirty)
+		if g.size != g.durableSize {
+			dirty++
+		}
+	}
+	for names := range len(l.v.dir.unsynced) + 1 {
+		loss := Loss{Names: func(int) int { return names }}
+		if dirty <= fewSectors {
+			for mask := range uint32(1) << dirty {
+				bit := 0
+				loss.Keep = func(n uint32) uint32 {
+					bit++
+					return n * (mask >> (bit - 1) & 1)
+				}
+				lose(loss, func() string { return fmt.Sprintf("power loss, dirty sectors that are new: %b", mask) })
+			}
+			continue
+		}
+		n := samples
+		if l.depth > 0 {
+			n = nestedSamples
+		}
+		for range n {
+			b := &biases[x.rng.IntN(len(biases))]
+			loss.Keep = func(n uint32) uint32 { return b.keep(x.rng, n) }
+			lose(loss, func() string { return "power loss, sectors: " + b.name })
+		}
+	}
+	x.put(child)
+}
+
+// before reports whether an equal volume with the same expectations has been recovered before.
+// If not, it records that this one has.
+func (x *worker) before(image, expected uint64) bool {
+	if _, ok := x.done[image+expected]; ok {
+		x.stats.Skipped++
+		return true
+	}
+	x.done[image+expected] = struct{}{}
+	return false
+}
+
+// try recovers a crashed volume.
+func (x *worker) try(v *Volume, st State, image, expected uint64, e *Exhaustive, c crash) {
+	defer x.forget(x.remembers())
+	x.chain = append(x.chain, c)
+	x.images[image] = struct{}{}
+	x.stats.States++
+	if st.torn {
+		x.stats.Power++
+	}
+	v.reseed(image)
+	depth := len(x.chain)
+	if depth > 1 {
+		x.stats.Nested++
+	}
+	l := &life{x: x, v: v, st: st, depth: depth}
+	l.begin(false)
+	switch {
+	case depth == 1 && len(x.trace.Ops) <= e.Nested:
+		v.hook = func(ev Event) {
+			v.next = v.events + 1
+			if ev != StoreSame {
+				x.forkAll(l, ev, expected, e)
+			}
+		}
+		v.next = 1
+	case depth < maxDepth && x.rng.IntN(16) == 0:
+		x.aim(v)
+		v.hook = func(e Event) { x.fork(l, e) }
+	}
+	l.open(false)
+	v.hook, v.watch = nil, nil
+	x.chain = x.chain[:len(x.chain)-1]
+}
