@@ -192,8 +192,8 @@ func runReplica(dir, url string) error {
 }
 
 // excused returns an error if a key was not found before its delete was applied. If its delete is in the
-// set that is being applied, the next position says so. A snapshot may have taken the place of a file that
-// has a part of a set. first is from before the lookup.
+// set that is being applied, the next position says so. A snapshot may have taken the place of a file
+// that has a part of a set. first is from before the lookup.
 func excused(r *Replica, i uint64, first Stats) error {
 	at := r.Stats().Position
 	for range 60_000 {

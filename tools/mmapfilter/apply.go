@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const applyHelp = `Do to REPLICA the changes that "mmapfilter changes" has written, from CHANGES or,
-if that is "-" or missing, from standard input, and print the position to which
-they lead. REPLICA is a copy from "mmapfilter snapshot" of a filter that keeps the
-hashes of its keys, and is at the position from which they lead. Programs may
-look keys up in it meanwhile.
+const applyHelp = `Do to REPLICA the changes that "mmapfilter changes" has written, from CHANGES
+or, if that is "-" or missing, from standard input, and print the position to
+which they lead. REPLICA is a copy from "mmapfilter snapshot" of a filter that
+keeps the hashes of its keys, and is at the position from which they lead.
+Programs may look keys up in it meanwhile.
 
 Each change is done once: changes that REPLICA has already do nothing, and if
 apply is interrupted, it goes on with the same ones when it is run again, with

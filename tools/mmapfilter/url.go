@@ -18,8 +18,8 @@ import (
 
 // urlHelp says what a command can do with a URL.
 const urlHelp = `FILTER may be the URL of a sealed or clean filter, https://: it is read where it
-is, 32 KiB at first, and then a few lines for the keys that are asked for. Or it is
-the URL of a set, whose shards are beside it; the path must end in .set.`
+is, 32 KiB at first, and then a few lines for the keys that are asked for. Or it
+is the URL of a set, whose shards are beside it; the path must end in .set.`
 
 // isURL reports whether a command is to read a filter from a web server.
 func isURL(path string) bool {
@@ -27,8 +27,8 @@ func isURL(path string) bool {
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// shownURL returns what is printed for a path. For a URL, this has no password, and no query, which
-// may be a signature.
+// shownURL returns what is printed for a path. Of a URL it shows no password, and no query, which may
+// be a signature.
 func shownURL(path string) string {
 	if !isURL(path) {
 		return path

@@ -22,9 +22,9 @@ there took what stood for them (rule C6): verify counts them, and the next
 rebuild, such as grow, gives them back.
 
 FILTER may be the URL of a sealed or clean filter, https://, which is read into
-memory; hashes are not compared. It may be a set, NAME.set: verify reads all its shards, several at a time,
-and prints the first damage of each. verify writes nothing, unless it is told
-to --recover.
+memory; hashes are not compared. It may be a set, NAME.set: verify reads all its
+shards, several at a time, and prints the first damage of each. verify writes
+nothing, unless it is told to --recover.
 
 Exit status: 0 if the file is intact, 1 if it is damaged, 2 if it could not be
 checked.`
