@@ -47,9 +47,6 @@ func NewReader(in io.Reader) *Reader {
 	return &Reader{Limits: Unknown, in: bufio.NewReaderSize(in, readBytes)}
 }
 
-// Waiting reports whether the next command has at least begun to arrive.
-func (r *Reader) Waiting() bool { return r.in.Buffered() > 0 }
-
 // Command reads a command of at least one word. The words are valid until the next call. The error is
 // a [ProtocolError], io.EOF before a command, or that of the stream.
 func (r *Reader) Command() ([][]byte, error) {

@@ -46,19 +46,29 @@ type client struct {
 func (c *client) serve() {
 	defer c.s.leave(c)
 	for !c.quits {
-		if (!c.in.Waiting() || c.out.Long()) && c.flush() != nil {
+		if c.out.Long() && c.flush() != nil {
 			return
 		}
 		args, err := c.in.Command()
 		if broken := resp.ProtocolError(""); errors.As(err, &broken) {
 			c.out.Error("ERR " + broken.Error())
+			break
 		}
 		if err != nil {
-			break
+			return // Read has flushed
 		}
 		c.do(args)
 	}
 	c.flush()
+}
+
+// Read reads what the client sends next. That may be long in coming, so the client gets all replies
+// first, also if it has sent the beginning of a command, or empty lines, after those that are done.
+func (c *client) Read(b []byte) (int, error) {
+	if err := c.flush(); err != nil {
+		return 0, err
+	}
+	return c.conn.Read(b)
 }
 
 // flush writes the replies that are kept. If a reply means that a write is durable, it makes the writes

@@ -51,8 +51,8 @@
 // # How it is built
 //
 // Package resp has the protocol. A connection is a goroutine (client), which reads a command, does it,
-// and writes its reply before it reads the next; replies are kept together while more commands have
-// arrived. So a client that does not read stops itself alone, until the time for a write is over. One
+// and keeps its reply; it writes the replies that are kept before it reads from the connection again.
+// So a client that does not read stops itself alone, until the time for a write is over. One
 // table (commands) has the name, arity, flags and function of each command.
 //
 // Locks, in their order: directory.renames (a rename alone has two keys), key.mu (shared by commands

@@ -126,7 +126,7 @@ func (s *Server) welcome(conn net.Conn) {
 	}
 	s.ids++
 	c := &client{s: s, d: s.dir, conn: conn, id: s.ids, trusted: s.Password == ""}
-	c.in, c.out = resp.NewReader(conn), resp.NewWriter(patient{conn})
+	c.in, c.out = resp.NewReader(c), resp.NewWriter(patient{conn})
 	if c.trusted {
 		c.in.Limits = resp.Known
 	}
