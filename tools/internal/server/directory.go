@@ -110,15 +110,17 @@ func (d *directory) all() (all []*key) {
 
 // find returns a key, or nil if there is none, or its time is over.
 func (d *directory) find(name string) *key {
-	found, _ := d.keys.Load(name)
-	k, _ := found.(*key)
-	if k == nil || !k.overdue() {
-		return k
+	for {
+		found, _ := d.keys.Load(name)
+		k, _ := found.(*key)
+		if k == nil || !k.overdue() {
+			return k
+		}
+		if _, err := d.remove(k, true); err != nil {
+			d.logf("remove %s: %v", k.path, err)
+			return nil
+		}
 	}
-	if _, err := d.remove(k); err != nil {
-		d.logf("remove %s: %v", k.path, err)
-	}
-	return nil
 }
 
 // get returns a key whose filter is open, and stays so until the caller calls k.mu.RUnlock. If there is

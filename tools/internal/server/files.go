@@ -50,11 +50,12 @@ func (d *directory) make(k *key) error {
 	return err
 }
 
-// remove removes a key and its files.
-func (d *directory) remove(k *key) (removed bool, err error) {
+// remove removes a key and its files. If that is because its time is over, the key stays if it has got
+// more meanwhile: by PERSIST, or with the filter that a RENAME has put in the place of its own.
+func (d *directory) remove(k *key, overdue bool) (removed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.gone {
+	if k.gone || overdue && !k.overdue() {
 		return false, nil
 	}
 	d.close(k)
@@ -112,8 +113,9 @@ func (d *directory) rename(from, to string) error {
 	if err := d.install(k.path, moved); err != nil {
 		return err
 	}
-	d.forget(k)
-	return errors.Join(d.setDeadline(moved, at), writeDeadline(k.path, 0))
+	err = errors.Join(d.setDeadline(moved, at), writeDeadline(k.path, 0))
+	d.forget(k) // last: the next key of the name has its files
+	return err
 }
 
 // claim returns the key of a name, with its lock. If there is none, it makes a fresh one.

@@ -29,7 +29,7 @@ func del(c *client, args [][]byte) error {
 // removeKey removes the key of a name, if there is one.
 func (d *directory) removeKey(name string) (removed bool, err error) {
 	if k := d.find(name); k != nil {
-		return d.remove(k)
+		return d.remove(k, false)
 	}
 	return false, nil
 }
@@ -198,7 +198,7 @@ func flushAll(c *client, args [][]byte) error {
 		return errSyntax
 	}
 	for _, k := range c.d.all() {
-		if _, err := c.d.remove(k); err != nil {
+		if _, err := c.d.remove(k, false); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -18,4 +20,50 @@ func TestReplyBeforeRest(t *testing.T) {
 		}
 	}
 	p.want("NG", "+PONG")
+}
+
+// TestOverdueMeanwhile has a key get more time while its removal waits for those who use it: it stays.
+func TestOverdueMeanwhile(t *testing.T) {
+	s, addr := start(t, Config{})
+	p := dial(t, addr)
+	p.want("CF.ADD k x", ":1")
+	k := s.dir.find("k")
+	k.mu.RLock()
+	k.expires.Store(1)
+	found := make(chan *key)
+	go func() { found <- s.dir.find("k") }()
+	for k.mu.TryRLock() { // until the removal waits
+		k.mu.RUnlock()
+		time.Sleep(time.Millisecond)
+	}
+	k.expires.Store(time.Now().Add(time.Hour).UnixMilli())
+	k.mu.RUnlock()
+	if <-found != k {
+		t.Error("the key is gone")
+	}
+	p.want("CF.EXISTS k x", ":1")
+}
+
+// TestRenameFreesNameLast stops a RENAME before its end: no file of the old key is left for a new key of
+// its name to lose.
+func TestRenameFreesNameLast(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.ADD a x", ":1")
+	p.want("EXPIRE a 1000", ":1")
+	s.dir.names.Lock()
+	go p.send("RENAME a b\r\n")
+	for b := (*key)(nil); b == nil || b.expires.Load() == 0; time.Sleep(time.Millisecond) {
+		b = s.dir.find("b")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "a.mmf.expire")); err == nil && s.dir.find("a") == nil {
+		t.Error("the name is free before its files are gone")
+	}
+	s.dir.names.Unlock()
+	if got := p.reply()[0]; got != "+OK" {
+		t.Error(got)
+	}
+	files(t, dir, "b.mmf", "b.mmf.expire", "b.mmf.hashes")
+	p.wantDeadline("b")
 }
