@@ -141,7 +141,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	// The value of a flag without a completion is a file name.
-	files := []string{"output", "filter", "keep", "like", "plan", "seed-file", "requirepass-file", "config"}
+	files := []string{"output", "filter", "keep", "like", "plan", "seed-file", "requirepass-file", "config", "for", "token-file"}
 	for _, cmd := range manualCommands(newRootCommand()) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			_, completed := cmd.GetFlagCompletionFunc(f.Name)
