@@ -4,23 +4,10 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
-
-// writeTime is how long a client may take to read what a write sends it.
-const writeTime = 30 * time.Second
-
-// patient is a connection whose writes wait no longer than that.
-type patient struct{ net.Conn }
-
-func (p patient) Write(b []byte) (int, error) {
-	if err := p.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
-		return 0, err
-	}
-	return p.Conn.Write(b)
-}
 
 // A client is a connection. One goroutine has all of it.
 type client struct {
@@ -40,7 +27,8 @@ type client struct {
 	queued      [][][]byte // those after MULTI
 	queuedBytes int
 
-	unsynced []*key // that replies are about which have yet to be flushed; see Config.Sync
+	writing  atomic.Int64 // Server.ticks when the write that waits for the client began; 0: none does
+	unsynced []*key       // that replies are about which have yet to be flushed; see Config.Sync
 }
 
 func (c *client) serve() {
@@ -69,6 +57,13 @@ func (c *client) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.conn.Read(b)
+}
+
+// Write writes replies. It sets no deadline, which would take as long as a lookup: see Server.hurry.
+func (c *client) Write(b []byte) (int, error) {
+	c.writing.Store(c.s.ticks.Load())
+	defer c.writing.Store(0)
+	return c.conn.Write(b)
 }
 
 // flush writes the replies that are kept. If a reply means that a write is durable, it makes the writes

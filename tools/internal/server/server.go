@@ -34,6 +34,7 @@ type Server struct {
 	stop    chan struct{} // closed when Close begins
 	once    sync.Once     // closes down
 	total   atomic.Int64  // commands done
+	ticks   atomic.Int64  // sweeps begun, and 1
 
 	mu        sync.Mutex
 	closed    bool
@@ -48,6 +49,11 @@ const (
 	descriptorsPerFilter = 5
 	otherDescriptors     = 32
 	maxOpen              = 4096
+)
+
+const (
+	writeTime = 30 * time.Second // that a client may take to read what a write sends it
+	closeTime = 3 * time.Second  // likewise, once the server ends
 )
 
 // New opens a directory.
@@ -68,6 +74,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Config: c, dir: dir, started: time.Now(), down: make(chan struct{}), stop: make(chan struct{}), clients: map[*client]struct{}{}}
+	s.ticks.Store(1)
 	s.sweeps.Add(1)
 	go s.sweep()
 	return s, nil
@@ -83,7 +90,19 @@ func (s *Server) sweep() {
 		case <-s.stop:
 			return
 		case <-tick.C:
+			s.hurry(s.ticks.Add(1) - int64(writeTime/sweepInterval))
 			s.dir.sweep(time.Now().Add(-idleTime))
+		}
+	}
+}
+
+// hurry ends the connections whose clients have not read what was written before a tick.
+func (s *Server) hurry(tick int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.clients {
+		if began := c.writing.Load(); began != 0 && began < tick {
+			c.conn.SetDeadline(time.Now())
 		}
 	}
 }
@@ -126,7 +145,7 @@ func (s *Server) welcome(conn net.Conn) {
 	}
 	s.ids++
 	c := &client{s: s, d: s.dir, conn: conn, id: s.ids, trusted: s.Password == ""}
-	c.in, c.out = resp.NewReader(c), resp.NewWriter(patient{conn})
+	c.in, c.out = resp.NewReader(c), resp.NewWriter(c)
 	if c.trusted {
 		c.in.Limits = resp.Known
 	}
@@ -150,7 +169,8 @@ func (s *Server) connected() int {
 	return len(s.clients)
 }
 
-// Close lets the commands that run end, and closes connections and filters.
+// Close lets the commands that run end, and closes connections and filters. It waits for readers of
+// replies for closeTime at most.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -163,9 +183,11 @@ func (s *Server) Close() error {
 		l.Close()
 	}
 	for c := range s.clients {
-		c.conn.SetDeadline(time.Now())
+		c.conn.SetReadDeadline(time.Now())
+		c.conn.SetWriteDeadline(time.Now().Add(closeTime))
 	}
 	s.mu.Unlock()
+	s.hurry(s.ticks.Load()) // who has been slow is not waited for
 	s.running.Wait()
 	s.sweeps.Wait()
 	return s.dir.end()

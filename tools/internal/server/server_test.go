@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -112,6 +113,38 @@ func TestSilentReader(t *testing.T) {
 	good.want("CF.EXISTS k a", ":1")
 	good.want("EXPIRE k 1000", ":1")
 	good.want("DEL k", ":1")
+	s.hurry(s.ticks.Load() + 1) // as once writeTime is over
+	silent.SetDeadline(time.Now().Add(writeTime / 2))
+	if _, err := io.Copy(io.Discard, silent); err != nil { // to its end
+		t.Error(err)
+	}
+}
+
+// TestEndsWithSlowReader closes a server whose client reads a little now and then, and has much to come.
+func TestEndsWithSlowReader(t *testing.T) {
+	s, _ := start(t, Config{})
+	slow, conn := net.Pipe()
+	defer slow.Close()
+	s.welcome(conn)
+	(&peer{t, slow, nil}).send(strings.Repeat("COMMAND\r\n", 1500)) // more than 5 MB of replies
+	some := make([]byte, 1000)
+	if _, err := slow.Read(some); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	for range 20 {
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		case <-time.After(closeTime):
+			io.ReadFull(slow, make([]byte, 100_000))
+		}
+	}
+	t.Error("the server does not end")
 }
 
 // TestRestart has all there after the server has ended and begun again, with its deadlines.
