@@ -3,6 +3,7 @@ package osfile
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,9 @@ func openPast(path string, identity uint64) (recovery.HashFile, error) {
 			continue
 		}
 		f, err := openHashes(name, os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has got its next name
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -111,5 +115,5 @@ func openPast(path string, identity uint64) (recovery.HashFile, error) {
 		}
 		f.Close()
 	}
-	return nil, os.ErrNotExist
+	return nil, fs.ErrNotExist
 }

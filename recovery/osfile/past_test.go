@@ -1,0 +1,40 @@
+package osfile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestOpenPast opens the file of hashes that has lost the name NAME.hashes while a writer gives it its
+// next names (K8): it is found, whichever name it has by then.
+func TestOpenPast(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	h := baseFile(t, []uint64{1, 2, 3})
+	identity := h.Header.Identity
+	names := []string{path + ".hashes", path + pastSuffix, olderPast(path, identity)}
+	if err := os.Rename(h.File.(hashFile).Name(), names[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 300 {
+		renamed := make(chan error)
+		go func() {
+			err := os.Rename(names[0], names[1])
+			if err == nil {
+				err = os.Rename(names[1], names[2])
+			}
+			renamed <- err
+		}()
+		f, err := openPast(path, identity)
+		if err := <-renamed; err != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Fatal("it is not found: ", err)
+		}
+		f.Close()
+		if err := os.Rename(names[2], names[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
