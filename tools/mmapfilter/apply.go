@@ -35,6 +35,8 @@ func newApplyCommand() *cobra.Command {
 			}
 			defer f.Close()
 			name, in = args[1], f
+		} else {
+			in = interruptible(cmd.Context(), source{stdin: in})
 		}
 		filter, err := mmapfilter.Open(args[0], &mmapfilter.OpenOptions{Checked: true})
 		if err != nil {

@@ -110,3 +110,30 @@ func TestMergeOfWriter(t *testing.T) {
 		t.Errorf("exit %d, %s", exit, stderr)
 	}
 }
+
+// TestInterruptedApply interrupts an apply that waits for changes: it ends at once, and the copy is as
+// it was.
+func TestInterruptedApply(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, "a\n", "build", "-q", "--keep-hashes", "-o", "f.mmf")
+	must(t, "", "snapshot", "-q", "f.mmf", "-o", "r.mmf")
+	before, err := os.ReadFile("r.mmf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, typed := io.Pipe()
+	defer typed.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		io.WriteString(typed, "MMAPFCHG")
+		cancel()
+	}()
+	var stderr bytes.Buffer
+	exit := run(ctx, []string{"apply", "r.mmf"}, stdin, io.Discard, &stderr)
+	if after, err := os.ReadFile("r.mmf"); exit != exitError || err != nil || !bytes.Equal(before, after) {
+		t.Errorf("exit %d, %v: %s", exit, err, &stderr)
+	}
+	if names := fileNames(t, "."); !slices.Equal(names, []string{"f.mmf", "f.mmf.hashes", "r.mmf"}) {
+		t.Errorf("there are %q", names)
+	}
+}
