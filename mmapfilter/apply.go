@@ -24,6 +24,9 @@ import (
 // the next Apply finishes them first, and so does [Open]. Until then the filter has some of them, and
 // its own operations return [ErrApplying].
 //
+// Apply, Close, and operations of the filter's own, wait for a Read of r that is under way, which ctx
+// does not end: have it end when ctx does, as the body of an HTTP response can.
+//
 // If the filter has the changes already, nothing happens. The errors are [ErrNotReplica];
 // [ErrOtherDescent] for changes of another filter, or of this one after it went another way, as one that
 // was restored from a backup; [ErrChangesGap] if other changes must come first: ask for those since

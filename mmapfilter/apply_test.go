@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // mustChanges returns the changes of a filter since a position.
@@ -236,5 +237,31 @@ func TestApplyKeepsForeignFiles(t *testing.T) {
 	must(t, err)
 	if _, err := os.Stat(path + ".apply"); err == nil {
 		t.Error("a snapshot has left the set of the filter that it replaces")
+	}
+}
+
+// TestInstallRefusesPart: a replica that has some changes of a set leaves NAME.apply behind if it gets
+// another name, and would take no changes any more. So it is not installed.
+func TestInstallRefusesPart(t *testing.T) {
+	ctx := context.Background()
+	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepChanges: time.Hour})
+	_, at, path := mustSnapshot(t, f)
+	must(t, f.Rebuild(ctx, &RebuildOptions{Capacity: 20_000}))
+	for i := range uint64(900 * 12) { // the copies of so many keys have no room in the replica
+		must(t, f.Insert(numberKey(i/12)))
+	}
+	must(t, f.Sync())
+	replica := mustOpen(t, path, nil)
+	if _, err := replica.Apply(ctx, bytes.NewReader(mustChanges(t, f, at, Classes{}))); !errors.Is(err, ErrFull) || replica.Len() == 0 {
+		t.Fatalf("%d items, %v", replica.Len(), err)
+	}
+	must(t, replica.Close())
+	if _, err := Install(ctx, path, path+".installed", nil); !errors.Is(err, ErrApplying) {
+		t.Error(err)
+	}
+	for _, name := range []string{path, path + ".apply"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -26,9 +26,10 @@ import (
 // it may not survive a power loss, or is unknown to readers of the old file.
 //
 // The file at from must be sealed or clean. The errors are those of Verify for this file,
-// [ErrNeedsRecovery] if its writer has died, and [ErrLocked] if it has a writer; ErrLocked if a
-// writer has the file at to open; a [*ForeignError] if the file at to is no filter, which Install
-// does not replace; and those of the file system.
+// [ErrNeedsRecovery] if its writer has died, [ErrApplying] if it is a replica that has some changes of
+// a set, and [ErrLocked] if it has a writer; ErrLocked if a writer has the file at to open; a
+// [*ForeignError] if the file at to is no filter, which Install does not replace; and those of the file
+// system.
 func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {
 	d, err := draftFrom(from)
 	if err != nil {
@@ -64,8 +65,14 @@ func Install(ctx context.Context, from, to string, progress func(done, total int
 // draftFrom returns the draft of a file at rest.
 func draftFrom(path string) (*osfile.Draft, error) {
 	d, head, err := osfile.DraftFrom(path)
-	if err == nil && head.Superblock.State() == layout.Live { // and no writer has the lock
-		return nil, errors.Join(ErrNeedsRecovery, d.Discard())
+	if err != nil {
+		return nil, err
 	}
-	return d, err
+	switch set := head.Superblock.Kept().Set; {
+	case head.Superblock.State() == layout.Live: // and no writer has the lock
+		return nil, errors.Join(ErrNeedsRecovery, d.Discard())
+	case set != 0 && set != layout.Departed: // NAME.apply stays where it is
+		return nil, errors.Join(ErrApplying, d.Discard())
+	}
+	return d, nil
 }
