@@ -118,10 +118,28 @@ func TestServeSurvivesKills(t *testing.T) {
 		if _, err := fmt.Fprint(s.conn, strings.Join(commands[:30*round], "\r\n")+"\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		s.cmd.Process.Kill()
-		if err := s.cmd.Wait(); !endedBy(s.cmd, syscall.SIGKILL) {
-			t.Fatal(err)
-		}
+		s.kill()
+	}
+}
+
+// TestServeRenamesAfterKill renames a key before anything else has opened it since a kill.
+func TestServeRenamesAfterKill(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := serve(t)
+	s.do(":1", "CF.ADD a x", "CF.ADD b y")
+	s.kill()
+	s = serve(t)
+	s.do("+OK", "RENAME a b")
+	s.do(":1", "CF.EXISTS b x")
+	s.do(":0", "CF.EXISTS b y")
+}
+
+// kill ends the server, which has no time to do anything.
+func (s *served) kill() {
+	s.t.Helper()
+	s.cmd.Process.Kill()
+	if err := s.cmd.Wait(); !endedBy(s.cmd, syscall.SIGKILL) {
+		s.t.Fatal(err)
 	}
 }
 

@@ -101,11 +101,12 @@ func (d *directory) rename(from, to string) error {
 	if err != nil || from == to {
 		return err
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.gone {
+	if err := d.lockOpen(k); err == errMissing { // it may need recovery
 		return errNoKey
+	} else if err != nil {
+		return err
 	}
+	defer k.mu.Unlock()
 	d.close(k)
 	at := k.expires.Load()
 	moved := d.claim(to, filepath.Join(d.path, file))

@@ -408,15 +408,22 @@ func TestServesForeignFile(t *testing.T) {
 	p.want("DBSIZE", ":0")
 }
 
-// TestRenameOfDamaged renames a filter that is cut short: both keys stay as they are.
-func TestRenameOfDamaged(t *testing.T) {
+// TestRenameFails renames a filter to those that another process writes to, and one that is cut short:
+// all stay as they are.
+func TestRenameFails(t *testing.T) {
 	dir := t.TempDir()
 	s, addr := start(t, Config{Dir: dir})
 	p := dial(t, addr)
 	p.want("CF.ADD a x", ":1")
 	p.want("CF.ADD b y", ":1")
 	s.dir.sweep(time.Now().Add(time.Hour))
-	if err := os.Truncate(filepath.Join(dir, "a.mmf"), 20_000); err != nil {
+	path := func(name string) string { return filepath.Join(dir, name+".mmf") }
+	b, err := mmapfilter.Open(path("b"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := mmapfilter.Create(path("new"), &mmapfilter.Options{Capacity: 10})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"b", "new"} {
@@ -424,12 +431,23 @@ func TestRenameOfDamaged(t *testing.T) {
 			t.Error(got)
 		}
 	}
+	if err := errors.Join(b.Close(), other.Close(), os.Remove(path("new"))); err != nil {
+		t.Fatal(err)
+	}
 	p.want("EXISTS a b new", ":2")
+	p.want("CF.EXISTS a x", ":1")
 	p.want("CF.EXISTS b y", ":1")
-	files(t, dir, "a.mmf", "a.mmf.hashes", "b.mmf", "b.mmf.hashes")
-	if got := p.do("CF.EXISTS a x"); !strings.HasPrefix(got, "-ERR open ") {
+	s.dir.sweep(time.Now().Add(time.Hour))
+	if err := os.Truncate(path("a"), 20_000); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.do("RENAME a b"); !strings.HasPrefix(got, "-ERR open ") {
 		t.Error(got)
 	}
+	p.want("EXISTS a b new", ":2")
+	p.want("CF.EXISTS b y", ":1")
+	s.dir.sweep(time.Now().Add(time.Hour))
+	files(t, dir, "a.mmf", "a.mmf.hashes", "b.mmf", "b.mmf.hashes")
 }
 
 // TestRenames renames keys in circles, from several clients: it ends, and no key is lost.
