@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
@@ -255,11 +256,13 @@ func (d *directory) loadChunk(name, path string, chunk []byte) error {
 	if !k.fresh {
 		return errExists
 	}
-	err = d.install(path+".load", k)
-	if err == nil && hashes < size {
-		if _, err = os.Stat(path + ".hashes"); err != nil { // they are not those of the filter
-			os.Remove(path)
-		}
+	if hashes < size { // without them it cannot grow; Install goes without those that are damaged
+		var report mmapfilter.Report
+		report, err = mmapfilter.Verify(context.Background(), path+".load")
+		err = errors.Join(err, report.HashesErr)
+	}
+	if err == nil {
+		err = d.install(path+".load", k)
 	}
 	if err != nil {
 		d.logf("load %s: %v", path, err)

@@ -123,7 +123,8 @@ func TestLoadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	s, addr := start(t, Config{Dir: dir})
 	p := dial(t, addr)
-	p.want("CF.INSERT CFa ITEMS"+numbers(0, 500), "*500"+strings.Repeat("\n:1", 500))
+	items, added := numbers(0, 1500), "*1500"+strings.Repeat("\n:1", 1500) // three pages of hashes
+	p.want("CF.INSERT CFa ITEMS"+items, added)
 	parts := p.dump("CFa")
 	chunk := parts[1]
 	piece := func(from, to int) part {
@@ -154,7 +155,7 @@ func TestLoadRefuses(t *testing.T) {
 		p.want("EXISTS CFb", ":0")
 	}
 	p.want("CF.RESERVE CFfixed 1000 EXPANSION 0", "+OK")
-	p.want("CF.INSERT CFfixed ITEMS"+numbers(0, 500), "*500"+strings.Repeat("\n:1", 500))
+	p.want("CF.INSERT CFfixed ITEMS"+items, added)
 	for _, key := range []string{"CFa", "CFfixed"} { // what tells that lines are damaged: hashes, checksums
 		lines := []byte(p.dump(key)[1].data)
 		for at := prefixBytes + layout.OffRegion; at < prefixBytes+layout.OffRegion+10*layout.LineBytes; at += layout.LineBytes {
@@ -169,7 +170,7 @@ func TestLoadRefuses(t *testing.T) {
 		damaged := []byte(chunk.data)
 		damaged[at] ^= 1
 		if got := p.load("CFb", []part{parts[0], {chunk.at, string(damaged)}}); got == "+OK" {
-			if p.do("CF.MEXISTS CFb"+numbers(0, 500)) != "*500"+strings.Repeat("\n:1", 500) || p.do("CF.COMPACT CFb") != "+OK" {
+			if p.do("CF.MEXISTS CFb"+items) != added || p.do("CF.COMPACT CFb") != "+OK" {
 				t.Errorf("byte %d: loaded, and lacks a key or its hashes", at)
 			}
 			p.want("DEL CFb", ":1")
@@ -180,7 +181,7 @@ func TestLoadRefuses(t *testing.T) {
 	if got := p.load("CFb", []part{parts[0], piece(0, 1000), piece(0, 1000), piece(500, all)}); got != "+OK" { // some twice
 		t.Error(got)
 	}
-	p.want("CF.MEXISTS CFb"+numbers(0, 500), "*500"+strings.Repeat("\n:1", 500))
+	p.want("CF.MEXISTS CFb"+items, added)
 	if n := len(s.dir.dumps.dumps); n != 0 {
 		t.Errorf("%d dumps go on", n)
 	}
