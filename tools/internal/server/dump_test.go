@@ -154,7 +154,7 @@ func TestLoadRefuses(t *testing.T) {
 		}
 		p.want("EXISTS CFb", ":0")
 	}
-	p.want("CF.RESERVE CFfixed 1000 EXPANSION 0", "+OK")
+	p.want("CF.RESERVE CFfixed 2000 EXPANSION 0", "+OK")
 	p.want("CF.INSERT CFfixed ITEMS"+items, added)
 	for _, key := range []string{"CFa", "CFfixed"} { // what tells that lines are damaged: hashes, checksums
 		lines := []byte(p.dump(key)[1].data)
