@@ -12,12 +12,18 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // download brings a snapshot to NAME.part, beside the file of the replica. It goes on with a part that
-// is there, if the server still has the snapshot of which that is a part.
+// is there, if the server still has the snapshot of which that is a part. Meanwhile it has the lock of
+// the part, so that another replica on the same path does not make it its file.
 func (r *Replica) download(ctx context.Context, after mmapfilter.Position) error {
 	part, err := os.OpenFile(r.part(), os.O_RDWR|os.O_CREATE, 0o666)
+	if err == nil {
+		part.Close()
+		part, err = osfile.OpenLocked(r.part())
+	}
 	if err != nil {
 		return err
 	}

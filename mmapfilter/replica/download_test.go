@@ -149,3 +149,39 @@ func TestFollowRefuses(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestTwoFirstCopies: while a replica downloads its first copy, nobody else does so at its path. The
+// download would go on to write what has become the file of the other one.
+func TestTwoFirstCopies(t *testing.T) {
+	f, _ := primary(t, 500)
+	h := Handler(f)
+	var asked atomic.Int64
+	arrived, goOn := make(chan bool), make(chan bool)
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == snapshotPath && asked.Add(1) == 1 {
+			close(arrived)
+			<-goOn
+		}
+		h.ServeHTTP(w, r)
+	}))
+	path := filepath.Join(t.TempDir(), "replica.mmf")
+	var first *Replica
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		first, err = Follow(t.Context(), url, path, quick())
+		done <- err
+	}()
+	<-arrived
+	second, err := Follow(t.Context(), url, path, quick())
+	close(goOn)
+	if !errors.Is(err, mmapfilter.ErrLocked) {
+		t.Errorf("the second one: %v", err)
+	}
+	if err == nil {
+		defer second.Close()
+	}
+	must(t, <-done)
+	defer first.Close()
+	mustHave(t, first, 0, 500)
+}

@@ -139,7 +139,7 @@ func TestReadLockIsNamed(t *testing.T) {
 		if err := unix.FcntlFlock(bystander.Fd(), command, &unix.Flock_t{Type: unix.F_RDLCK}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = openLocked(path)
+		_, err = OpenLocked(path)
 		read := new(LockedError)
 		if !errors.Is(err, recovery.ErrLocked) || !errors.As(err, &read) || !read.ReadLock {
 			t.Errorf("beside a read lock: %v", err)
@@ -160,12 +160,12 @@ func TestReadLockIsNamed(t *testing.T) {
 		}
 		bystander.Close()
 	}
-	f, err := openLocked(path)
+	f, err := OpenLocked(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := openLocked(path); !errors.Is(err, recovery.ErrLocked) || errors.As(err, new(*LockedError)) {
+	if _, err := OpenLocked(path); !errors.Is(err, recovery.ErrLocked) || errors.As(err, new(*LockedError)) {
 		t.Errorf("beside a writer: %v", err)
 	}
 	if pid := LockHolder(path); pid != os.Getpid() {

@@ -155,7 +155,7 @@ func (d *Draft) lockOld() error {
 		if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		old, err := openLocked(d.path)
+		old, err := OpenLocked(d.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed meanwhile
 		}

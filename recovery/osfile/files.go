@@ -44,7 +44,7 @@ func OpenFiles(path string) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := openLocked(path)
+	f, err := OpenLocked(path)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +83,9 @@ func mapFiles(path string, f *os.File) (*Files, error) {
 	return v, nil
 }
 
-// openLocked opens the regular file at path for reading and writing and locks it. If
-// another process replaces the file before it is locked, openLocked starts again.
-func openLocked(path string) (*os.File, error) {
+// OpenLocked opens the regular file at path for reading and writing and locks it, until it is closed. If
+// another process replaces the file before it is locked, OpenLocked starts again.
+func OpenLocked(path string) (*os.File, error) {
 	for {
 		info, err := os.Stat(path)
 		switch {

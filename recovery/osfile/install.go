@@ -27,7 +27,7 @@ func DraftFrom(path string) (*Draft, *Head, error) {
 		return nil, nil, err
 	}
 	d := &Draft{from: path}
-	if d.file, err = openLocked(path); err != nil {
+	if d.file, err = OpenLocked(path); err != nil {
 		return nil, nil, err
 	}
 	d.check = func() error {

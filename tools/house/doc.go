@@ -63,7 +63,7 @@
 //	mmapfilter/httpfile            a file at a URL, read in parts
 //	    → mmapfilter
 //	mmapfilter/replica             copies of a filter on other machines, kept up to date
-//	    → mmapfilter mmapfilter/internal/bridge
+//	    → recovery/osfile mmapfilter mmapfilter/internal/bridge
 //	mmapfilter/internal/guarded    what a guard needs of a filter
 //	    → mmapfilter mmapfilter/internal/bridge
 //	mmapfilter/guard               a filter in front of an embedded store
