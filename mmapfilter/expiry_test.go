@@ -125,7 +125,9 @@ func (r *expiryRun) step() {
 		r.path = killed
 		r.f = mustOpen(r, r.path, &OpenOptions{CommitInterval: -1})
 	}
+	r.f.growth.Lock() // what comes during a growth is committed again at its end
 	r.clock.add(time.Duration(r.rng.Int64N(int64(r.length / 10))))
+	r.f.growth.Unlock()
 	if _, err := r.f.Expire(r.Context()); err != nil {
 		r.Fatal(err)
 	}
