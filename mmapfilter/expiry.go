@@ -57,10 +57,12 @@ func (g *growth) take() {
 // Expire to wait for it: after Open, before the first lookup that must not find a key which has left.
 //
 // A filter measures by the clock of the machine. If the clock was ahead and is set back, the keys that
-// were inserted meanwhile seem to be of the future, and would leave later. A rebuild makes them as old
-// as itself; one comes once the clock has stayed back for half a step. While keys lean
-// ([Filter.InsertUnique]), each step ends with a rebuild. A rebuild and a growth come before a step;
-// other operations go on meanwhile, as during [Filter.ExpireBefore].
+// were inserted meanwhile seem to be of the future, and would leave later. [Filter.Rebuild] makes them
+// as old as itself, and so does a rebuild that comes by itself once the clock has stayed back for half
+// a step. A growth before that does not: the clock may be behind for a moment, as when a machine starts.
+//
+// While keys lean ([Filter.InsertUnique]), each step ends with a rebuild. A rebuild and a growth come
+// before a step; other operations go on meanwhile, as during [Filter.ExpireBefore].
 //
 // These deletes do not count in [Filter.DurableOps]. Without ExpireAfter, Expire does nothing. The
 // errors are those of [Filter.ExpireBefore] and [Filter.Rebuild].

@@ -108,3 +108,27 @@ func TestExpiryWithoutHashes(t *testing.T) {
 		t.Error(f, err)
 	}
 }
+
+// TestGrowthWithAClockBehind covers C10: a growth while the clock is behind for a moment, as when a
+// machine starts, makes no key older.
+func TestGrowthWithAClockBehind(t *testing.T) {
+	clock := setFakeClock(t)
+	o := expiring(32 * time.Hour)
+	o.Capacity, o.AutoGrow = 110, true
+	f, _ := mustCreate(t, o)
+	mustInsert(t, f, 0, 90)
+	must(t, f.Sync())
+	right := clock.now.Load()
+	clock.now.Store(100e9)
+	mustInsert(t, f, 90, 200)
+	must(t, f.Sync())
+	if f.Stats().Rebuilds == 0 {
+		t.Fatal("it has not grown")
+	}
+	clock.now.Store(right)
+	clock.add(31 * time.Hour)
+	mustExpireNow(t, f, 0)
+	mustHave(t, f, 0, 200)
+	clock.add(3 * time.Hour)
+	mustExpireNow(t, f, 200)
+}

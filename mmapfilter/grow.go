@@ -93,7 +93,8 @@ func (f *Filter) resizeNow(full bool) (err error) {
 				return nil
 			}
 			full := full && w.State().History.Waiting == 0 // if deletes wait, a rebuild makes room without a growth
-			return &RebuildOptions{capacityFor: func(items uint64) uint64 { return grows.Capacity(w, items, full) << larger }}
+			patient := !f.growth.expiry.clockIsBack(o)
+			return &RebuildOptions{patient: patient, capacityFor: func(items uint64) uint64 { return grows.Capacity(w, items, full) << larger }}
 		})
 		switch {
 		case err == nil && larger > 0 && shrinks && f.small():

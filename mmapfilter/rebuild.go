@@ -45,6 +45,7 @@ type RebuildOptions struct {
 	// capacityFor and hashes, if not nil, are the functions of bridge.Filter.Rebuild.
 	capacityFor func(items uint64) uint64
 	hashes      func() []uint64
+	patient     bool // see rebuild.Job
 }
 
 // Rebuild makes a new file with the items of the filter and replaces the old one: the new file may
@@ -112,7 +113,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		defer f.growth.auto.goesOn(context.Background()) // before ctx ends
 	}
 	s := &successor{filter: f, old: o}
-	job := rebuild.Job{Old: o.work, Config: options.building(), Keys: opts.Keys, Open: s.open, Use: s.use}
+	job := rebuild.Job{Old: o.work, Config: options.building(), Keys: opts.Keys, Patient: opts.patient, Open: s.open, Use: s.use}
 	capacity := opts.capacityFor
 	if capacity == nil && opts.Capacity == 0 && opts.Keys == nil { // the history may mean more items than the file has
 		capacity = func(items uint64) uint64 { return max(o.superblock.Capacity(), items) }

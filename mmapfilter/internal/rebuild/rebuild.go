@@ -21,6 +21,9 @@ type Job struct {
 	// Keys is nil, the new file is made from the kept hashes of the old file.
 	Keys   func() (iter.Seq2[[]byte, error], error)
 	Hashes func() []uint64
+	// Patient says that a clock behind the last commit may be wrong for a moment: no item gets an
+	// earlier time.
+	Patient bool
 	// Open opens the new file for writing.
 	Open func(path string) (*writer.Work, error)
 	// Use puts the file of a writer to use: the new file, or the old file again if the new one
@@ -121,6 +124,9 @@ func (r *rebuild) buildKept(ctx context.Context) error {
 	if err == nil {
 		r.Config.Continues = r.Old.Writer.Superblock()
 		r.Config.LastTime, r.Config.Now = r.Config.Continues.LastTime(), osfile.Now()
+		if r.Patient {
+			r.Config.Now = max(r.Config.Now, r.Config.LastTime)
+		}
 		_, err = build.FromKept(ctx, r.to, r.Config, []recovery.Kept{kept})
 	}
 	return err
