@@ -55,7 +55,7 @@ func (r *Replica) download(ctx context.Context, after mmapfilter.Position) error
 	switch _, err := fmt.Sscanf(a.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); {
 	case a.StatusCode == http.StatusOK:
 		size, have = a.ContentLength, 0
-	case a.StatusCode != http.StatusPartialContent || err != nil || tag == "" || a.Header.Get("ETag") != tag || first != have || last != size-1:
+	case a.StatusCode != http.StatusPartialContent || err != nil || tag == "" || a.Header.Get("ETag") != tag || first != have || last < first || last != size-1:
 		return errors.Join(fmt.Errorf("the server answers a request for the bytes from %d on with status %d and range %q", have, a.StatusCode, a.Header.Get("Content-Range")), r.discard())
 	}
 	switch {

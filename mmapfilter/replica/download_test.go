@@ -185,3 +185,28 @@ func TestTwoFirstCopies(t *testing.T) {
 	defer first.Close()
 	mustHave(t, first, 0, 500)
 }
+
+// TestBadRanges: a server that answers with another range than it was asked for gets an error.
+func TestBadRanges(t *testing.T) {
+	const have = 20_000
+	r := &Replica{path: filepath.Join(t.TempDir(), "replica.mmf"), opts: quick().withDefaults()}
+	for _, says := range []string{"bytes 20000-9/10", "bytes 20000-19999/20000", "bytes 20000--2/-1", "bytes 10-20/21", "bytes 20000-30000/40000", ""} {
+		must(t, os.WriteFile(r.part(), make([]byte, have), 0o666))
+		f, err := os.Open(r.part())
+		must(t, err)
+		tag, err := tagOf(f)
+		must(t, err)
+		f.Close()
+		r.url, _, err = parse(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(positionHeader, mmapfilter.Position{}.String())
+			w.Header().Set("ETag", tag)
+			w.Header().Set("Content-Range", says)
+			w.WriteHeader(http.StatusPartialContent)
+			w.Write([]byte("some bytes"))
+		})))
+		must(t, err)
+		if err := r.download(t.Context(), mmapfilter.Position{}); err == nil || !strings.Contains(err.Error(), "answers a request for the bytes from 20000 on") {
+			t.Errorf("%q: %v", says, err)
+		}
+	}
+}
