@@ -268,6 +268,7 @@ func (r *Replica) change(f *mmapfilter.Filter, at mmapfilter.Position) error {
 func (r *Replica) apply(f *mmapfilter.Filter, a *answer) (now mmapfilter.Position, err error) {
 	file, err := os.Stat(r.path)
 	if err != nil {
+		r.writes = false // reopen takes a snapshot, if somebody has removed the file
 		return now, err
 	}
 	a.most = max(2*file.Size(), minSet) // more costs more than a snapshot, and a server must not fill the disk

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -255,4 +256,22 @@ func TestBadServers(t *testing.T) {
 	if r.Len() != 200 {
 		t.Errorf("it has %d keys", r.Len())
 	}
+}
+
+// TestRemoved: a replica whose file somebody removes takes a new snapshot when there are changes.
+func TestRemoved(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("nobody removes a file that is open")
+	}
+	f, _ := primary(t, 100)
+	r, path := follow(t, serve(t, Handler(f)))
+	untilAt(t, r, f)
+	must(t, os.Remove(path))
+	insert(t, f, 100, 200)
+	until(t, "there is a new file", func() bool { return r.Stats().Snapshots == 2 && r.Stats().Position == f.Position() })
+	mustHave(t, r, 0, 200)
+	other, err := mmapfilter.OpenReadOnly(path, nil)
+	must(t, err)
+	defer other.Close()
+	mustHave(t, other, 0, 200)
 }
