@@ -109,6 +109,16 @@ func TestKeepChanges(t *testing.T) {
 	}
 }
 
+// TestKeepChangesOfIdle covers K8: the time for which changes are kept begins with the rebuild, also if
+// nobody has written to the filter for longer.
+func TestKeepChangesOfIdle(t *testing.T) {
+	a := newAged(t, time.Hour)
+	must(t, a.Checkpoint(context.Background()))
+	a.age(t, ".hashes", 2*time.Hour)
+	must(t, a.Rebuild(context.Background(), nil))
+	a.mustReach(t, 0)
+}
+
 func (a *aged) superblockNow(t *testing.T) interface{ KeepChanges() uint64 } {
 	f, head, err := osfile.OpenFile(a.path)
 	must(t, err)

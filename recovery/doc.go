@@ -174,8 +174,8 @@
 //	    NAME.hashes gets the name NAME.past first. A file that has this name already gets
 //	    another one before that: NAME.past, a dot, and the 16 digits of its identity. So each
 //	    file of hashes leads to the one before it, by the identity in its header, until the
-//	    writer removes that: when nobody has written to it for the time for which changes are
-//	    kept. Of such a file count the operations up to the position of the base of the next
+//	    writer removes that: once it was replaced longer ago than the time for which changes
+//	    are kept. Of such a file count the operations up to the position of the base of the next
 //	    one, whichever of its last pages has them. (Package osfile: replaceHashes,
 //	    OpenHistory, ForgetPast)
 //

@@ -48,6 +48,8 @@ func replaceHashes(path string, keep bool) error {
 		} else if there(to) { // somebody's file
 			to = olderPast(path, identity)
 		}
+		now := time.Now()
+		os.Chtimes(current, now, now) // it is kept from now on, also if nobody has written to it for long
 		if err := rename(current, to); err != nil {
 			return err
 		}
@@ -55,8 +57,8 @@ func replaceHashes(path string, keep bool) error {
 	return rename(next, current)
 }
 
-// ForgetPast removes the files that NAME.hashes of the filter at path has replaced and that nobody has
-// written to for a time. The caller has the lock of the filter. Files that it cannot remove do no harm.
+// ForgetPast removes the files that NAME.hashes of the filter at path has replaced, if that was longer
+// ago than a time. The caller has the lock of the filter. Files that it cannot remove do no harm.
 func ForgetPast(path string, kept time.Duration) {
 	newest := path + pastSuffix
 	if !there(newest) { // then there is no older one
@@ -73,8 +75,9 @@ func ForgetPast(path string, kept time.Duration) {
 	forget(newest, kept)
 }
 
-// forget removes a file of hashes unless it is young. The last operation was written to it later than it
-// was committed, so no position that was in use within the time is lost.
+// forget removes a file of hashes unless it is young: replaceHashes has noted when it was replaced. If
+// that was not allowed, its time is that of the last operation, which was written to it later than it
+// was committed: so no position that was the last one within the time is lost.
 func forget(name string, kept time.Duration) {
 	info, err := os.Lstat(name)
 	if err != nil || kept > 0 && time.Since(info.ModTime()) < kept {
