@@ -110,15 +110,23 @@ func (d *directory) all() (all []*key) {
 
 // find returns a key, or nil if there is none, or its time is over.
 func (d *directory) find(name string) *key {
+	k, err := d.findOr(name)
+	if err != nil {
+		d.logf("%v", err)
+	}
+	return k
+}
+
+// findOr is find, and says why a key whose time is over cannot be removed.
+func (d *directory) findOr(name string) (*key, error) {
 	for {
 		found, _ := d.keys.Load(name)
 		k, _ := found.(*key)
 		if k == nil || !k.overdue() {
-			return k
+			return k, nil
 		}
 		if _, err := d.remove(k, true); err != nil {
-			d.logf("remove %s: %v", k.path, err)
-			return nil
+			return nil, err
 		}
 	}
 }
@@ -172,7 +180,9 @@ func (d *directory) create(name string, s settings) error {
 	if err != nil {
 		return err
 	}
-	if d.find(name) != nil {
+	if found, err := d.findOr(name); err != nil {
+		return err
+	} else if found != nil {
 		return errExists
 	}
 	k := &key{name: name, path: filepath.Join(d.path, file), settings: s, fresh: true}

@@ -3,6 +3,7 @@ package server
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,6 +43,32 @@ func TestOverdueMeanwhile(t *testing.T) {
 		t.Error("the key is gone")
 	}
 	p.want("CF.EXISTS k x", ":1")
+}
+
+// TestOverdueStays has a key whose files cannot be removed once its time is over: whoever wants to make
+// another gets an error.
+func TestOverdueStays(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.ADD k x", ":1")
+	stuck := filepath.Join(dir, "k.mmf.past", "file")
+	if err := os.MkdirAll(stuck, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.dir.find("k").expires.Store(1)
+	p.conn.SetDeadline(time.Now().Add(time.Minute))
+	for _, command := range []string{"CF.ADD k y", "CF.RESERVE k 100"} {
+		if got := p.do(command); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, "k.mmf.past") {
+			t.Error(got)
+		}
+	}
+	p.want("CF.EXISTS k x", ":0")
+	if err := os.Remove(stuck); err != nil {
+		t.Fatal(err)
+	}
+	p.want("CF.ADD k y", ":1")
+	p.want("CF.EXISTS k x", ":0")
 }
 
 // TestRenameFreesNameLast stops a RENAME before its end: no file of the old key is left for a new key of
