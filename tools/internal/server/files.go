@@ -16,7 +16,8 @@ import (
 
 // beside ends the names of the files of a key, the filter itself first: the others mean nothing without
 // it.
-var beside = []string{"", ".hashes", ".hashes.new", ".past", ".stash", ".stash.new", ".expire"}
+var beside = []string{"", ".hashes", ".hashes.new", ".past", ".stash", ".stash.new", ".expire",
+	".tmp-rebuild", ".tmp-rebuild.hashes", ".tmp-rebuild.stash"} // of a rebuild that a kill has ended
 
 // newFiles is the directory in which filters are made. It has few files: whoever makes one looks through
 // all names of the directory for what a crash has left.

@@ -94,3 +94,18 @@ func TestRenameFreesNameLast(t *testing.T) {
 	files(t, dir, "b.mmf", "b.mmf.expire", "b.mmf.hashes")
 	p.wantDeadline("b")
 }
+
+// TestDelAfterKilledRebuild removes what a rebuild has left that a kill ended.
+func TestDelAfterKilledRebuild(t *testing.T) {
+	dir := t.TempDir()
+	_, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.ADD k x", ":1")
+	for _, name := range []string{"k.mmf.tmp-rebuild", "k.mmf.tmp-rebuild.hashes", "k.mmf.tmp-rebuild.stash"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.want("DEL k", ":1")
+	files(t, dir)
+}
