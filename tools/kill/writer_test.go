@@ -24,6 +24,7 @@ type writer struct {
 	workers [streams]*worker
 	length  atomic.Int64 // keys in the filter
 	rebuilt bool         // in this round, so that the classes of keys are others
+	grow    uint64       // by how many halves a rebuild enlarges the file
 }
 
 // write resumes writing, until the test tells it to end or kills it.
@@ -126,7 +127,7 @@ func (w *writer) round() error {
 		n *= 8
 	}
 	phase := w.choose()
-	w.rebuilt = phase == phaseRebuild
+	w.rebuilt, w.grow = phase == phaseRebuild, w.rng.Uint64N(3) // now, since askOn uses rng too
 	var working sync.WaitGroup
 	for _, k := range w.workers {
 		working.Add(1)
@@ -184,7 +185,7 @@ func (w *writer) choose() (phase uint64) {
 func (w *writer) rebuild(ctx context.Context) error {
 	w.count(countRebuilds, 1)
 	capacity := w.get(wordCapacity)
-	return w.f.Rebuild(ctx, &mmapfilter.RebuildOptions{Capacity: capacity + capacity*w.rng.Uint64N(3)/2})
+	return w.f.Rebuild(ctx, &mmapfilter.RebuildOptions{Capacity: capacity + capacity*w.grow/2})
 }
 
 // filling reports whether the writer is far below its target. Then it hurries.

@@ -1,8 +1,11 @@
 package writer
 
 import (
+	"time"
+
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/recovery"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // Sync commits: when it returns nil, everything done before it is durable.
@@ -197,6 +200,13 @@ func (w *Writer) CheckpointFor(need int) error {
 		err = w.checkpointLocked()
 	}
 	return err
+}
+
+// forgetPast removes former hashes whose time is over. No rebuild gives the files other names meanwhile.
+func (w *Writer) forgetPast(files *osfile.Files) {
+	w.checkpoints.Lock()
+	defer w.checkpoints.Unlock()
+	osfile.ForgetPast(files.Path(), time.Duration(w.Superblock().KeepChanges()))
 }
 
 // beginCheckpoint commits and begins a checkpoint, if there is a log. If a checkpoint has begun

@@ -1,10 +1,6 @@
 package writer
 
-import (
-	"time"
-
-	"github.com/mmapfilter/mmapfilter/recovery/osfile"
-)
+import "time"
 
 // A due says what is to be done beside operations, besides a commit after the interval, which is
 // always due.
@@ -72,7 +68,7 @@ func (k *Work) checkpoint() {
 	for room := k.nextRoom(); room > 0; room = k.nextRoom() {
 		err := k.Catch(func() error { return k.Writer.CheckpointFor(room) })
 		if err == nil {
-			osfile.ForgetPast(k.Files.Path(), time.Duration(k.Writer.Superblock().KeepChanges()))
+			k.Writer.forgetPast(k.Files)
 			continue
 		}
 		k.report(err)
