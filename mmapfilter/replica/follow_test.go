@@ -33,6 +33,12 @@ func TestFollow(t *testing.T) {
 	}
 	must(t, f.Sync())
 	untilAt(t, r, f)
+	until(t, "other processes see the commit, too", func() bool {
+		n := 0
+		for ; n < 1000 && reader.Contains(key(500+n)); n++ {
+		}
+		return n == 1000
+	})
 	found := make([]bool, 1)
 	r.ContainsBatch([][]byte{key(1499)}, found)
 	if !found[0] || !r.ContainsString("key 1499") || r.Count(key(1499)) == 0 || r.Cap() == 0 {
@@ -41,7 +47,7 @@ func TestFollow(t *testing.T) {
 	for what, f := range map[string]interface {
 		Contains([]byte) bool
 		Len() uint64
-	}{"replica": r, "reader": reader, "filter": r.Filter()} {
+	}{"replica": r, "filter": r.Filter()} {
 		mustHave(t, f, 500, 1500)
 		if f.Len() != 1000 {
 			t.Errorf("the %s has %d keys", what, f.Len())
@@ -191,10 +197,11 @@ func TestOldSnapshot(t *testing.T) {
 
 // TestImpatient: a peer that takes nothing, or sends nothing, is cut off.
 func TestImpatient(t *testing.T) {
-	defer func(p time.Duration) { patience = p }(patience)
+	was := patience
+	t.Cleanup(func() { patience = was }) // after that of serve, which ends the requests
+	patience = -time.Hour                // longer ago than a request may take
 	f, path := primary(t, 1000)
 	url := serve(t, Handler(f))
-	patience = -time.Hour // longer ago than a request may take
 	if r, err := http.Get(url + snapshotPath); err == nil {
 		t.Errorf("a client that takes too long gets %s", r.Status)
 	}
