@@ -98,8 +98,9 @@ type turn struct {
 	sector int
 }
 
-// turns returns the turns of a shape: a layout whose lines share words with each sector size, and
-// Compact, whose operations store the most words, with traces that are shorter by one operation.
+// turns returns the turns of a shape. For each sector size there are two: one with a layout whose
+// lines share words; and one with Compact, with traces that are shorter by one operation, since
+// the operations of Compact store the most words.
 func (e *Exhaustive) turns(number int) (all []turn) {
 	shorter := *e
 	shorter.Operations--
@@ -167,7 +168,7 @@ func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
 			if last != Sync && last != BeginCheckpoint {
 				with(Op{Kind: Sync}, used)
 			}
-			if len(ops) == 1 { // what comes later is in the other half
+			if len(ops) == 1 { // later operations go to the other half of the log
 				with(Op{Kind: BeginCheckpoint}, used)
 			}
 		}
@@ -179,7 +180,7 @@ func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
 // exhaust crashes at every event of the last operation of a trace. Earlier operations are
 // the last ones of shorter traces.
 func (x *worker) exhaust(e *Exhaustive, t *Trace) *Violation {
-	// The devices of all have the same seed, so that equal operations make equal files.
+	// The devices of all traces have the same seed, so that equal operations make equal files.
 	return x.begin(t, x.stats.Traces, 0xA11, 1, func(v *Volume, st State) { x.exhaustFrom(e, v, st) })
 }
 

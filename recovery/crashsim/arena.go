@@ -3,7 +3,7 @@ package crashsim
 // An arena is memory that is given back in the reverse order in which it was taken.
 type arena[T any] struct {
 	chunks [][]T
-	taken  place // all before it
+	taken  place // everything before it is taken
 }
 
 // A place is a place in an arena.

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// files are the files of a filter of a volume: the names from first on.
+// files are the files of one filter of a volume. Their names have the numbers from first on.
 type files struct {
 	v     *Volume
 	first name
@@ -69,14 +69,15 @@ func (f *files) TakePlace(recovery.Volume) (placed bool, err error) {
 	return true, errors.Join(f.KeepHashes(), v.syncDir())
 }
 
-// meanwhile has operations go on between two changes of names, if any can.
+// meanwhile runs operations between two changes of names, if an operation can run now.
 func (v *Volume) meanwhile() {
 	if v.during != nil && !v.muted {
 		v.during()
 	}
 }
 
-// superseded checks that a file that had the name once, and that readers may have, says "maybe".
+// superseded checks that a file that has lost its name, but that readers may still have open,
+// says "maybe".
 func (v *Volume) superseded() error {
 	if i := 1 - v.dir.names[filterName]; v.had[i] {
 		if epoch := v.disks[i].cache.words[layout.WordRuntime+layout.RuntimeEpoch]; epoch != layout.Superseded {

@@ -77,19 +77,19 @@ func (l *life) found(r *recovery.Recovery) {
 	if !l.v.named() {
 		l.fail("O9", "a power loss would bring back the file that had the name before")
 	}
-	// O2 and O3 need the keys once for each image: this one is, bit for bit, that of a point, whose
-	// keys were checked when it was made, with no counter odd. An odd one only turns answers into
-	// "maybe". Of the fillers, others are checked each time.
+	// The keys of a point are checked against its image once, when the point is made (O2, O3). The
+	// image that the recovery leaves is that of a point, bit for bit; odd counters could only turn
+	// answers into "maybe". So only the fillers are left to check, other ones each time.
 	image := l.x.look(l.u().image(l.v), l.v.filter.cache.words[layout.WordRuntime:layout.WordStash])
-	if l.depth == 0 && !l.opened { // nobody has made the point at which a trace starts
+	if l.depth == 0 && !l.opened { // the point at which the trace starts has not been checked
 		l.keysPresent(&p.Counts, &p.Meant, image)
 	}
 	l.fillersPresent(image)
 	_, sb, _, err := layout.Newest(recovery.Bytes(l.v.filter.cache.words[:layout.WordRuntime]))
 	l.sealed(sb, err)
 	l.hashes(&p, sb, err)
-	// The client skips the operations that the recovery counts. Operations without a
-	// record are inserts that found no room, or a key that the history has.
+	// The recovery may count more operations than OpMin. The others have no record: they are
+	// inserts that found no room, or of a key that the history has. The client skips them, too.
 	for ; p.OpMin < r.Operations; p.Next++ {
 		if p.Next == len(l.x.trace.Ops) {
 			l.fail("O1", "%d operations more than the client has done", r.Operations-p.OpMin)
@@ -197,7 +197,7 @@ func (l *life) mutate(op Op) {
 			p.OpMin, p.OpMax = p.OpMax+1, p.OpMax+1
 		}
 	}, errors.Is(err, l.x.sys.Full) || err == nil && !did)
-	if did && l.after != nil { // it is replayed later
+	if did && l.after != nil { // the new file will get the operation, too
 		l.after.does(op, l.u(), map[OpKind]int64{Insert: 1, Delete: -1}[op.Kind])
 	}
 }
@@ -208,7 +208,7 @@ func (l *life) did(op Op) bool {
 	if grew == 0 && kept.At == was.kept.At {
 		return false
 	}
-	want := grew // of an op that is free to leave a key out
+	want := grew // either is right for an op that may leave its key out
 	switch {
 	case op.Kind == Insert, op.Kind == Unique && grew != 0:
 		want = 1
@@ -244,11 +244,10 @@ func (l *life) commit(op Op) {
 			}
 		}, false)
 	}
-	// What is durable afterwards: all that was done up to lsn, and more if the segment ends
-	// later.
+	// The commit makes durable what was done up to lsn, and what is done until the segment ends.
 	l.synced = l.meant
 	lsn := l.w.LSN()
-	after := lsn // the operations beside it
+	after := lsn // that of the last operation that runs beside the commit
 	if l.x.trace.beside {
 		l.v.during = func() {
 			if !l.w.Idle() {
@@ -304,7 +303,7 @@ func (l *life) beside() {
 	random := mix(l.x.trace.Seed + uint64(l.op) + uint64(l.v.events)<<16)
 	n := random % 4
 	if l.after != nil && random>>32%4 != 0 {
-		n = 0 // a replacement has many syncs: leave some operations for those at its end
+		n = 0 // a replacement has many syncs: leave some operations for the last ones
 	}
 	for ; n > 0 && l.op+1 < l.end && l.w.Idle(); n-- {
 		op := l.x.trace.Ops[l.op+1]
@@ -337,7 +336,7 @@ func (l *life) point(next func(*Point), skipped bool) {
 		}
 		return
 	}
-	if skipped { // but a commit came before it
+	if skipped { // the record is that of a commit before the operation
 		p.OpMin, p.OpMax, p.Next = p.OpMax, p.OpMax+1, l.op
 	} else {
 		next(&p)
@@ -348,7 +347,7 @@ func (l *life) point(next func(*Point), skipped bool) {
 	l.points = append(l.points, p)
 }
 
-// newest returns the image that includes operations that are not durable. If nothing has
+// newest returns the image with all operations, also those that are not durable. If nothing has
 // changed, it returns old, the previous image.
 func (l *life) newest(old []uint64) []uint64 {
 	now := l.x.words.take(len(old))
@@ -389,8 +388,8 @@ func (l *life) reopen() {
 	}
 }
 
-// rebuild has a new file with the keys of the filter take its place. No crash is tried while
-// the new file is made, since nobody uses the file before.
+// rebuild makes a new file with the keys of the filter, which takes the place of the old one.
+// No crash is tried while the new file is made, since nobody uses it yet.
 func (l *life) rebuild() {
 	u, v, old := l.u(), l.v, l.w
 	lsn := old.LSN() + 1<<20
@@ -433,8 +432,8 @@ func (l *life) rebuild() {
 	l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
 }
 
-// moved continues in the new file, which has the content after. By then the last readers of the old
-// file have seen that it is superseded.
+// moved continues in the new file, which has the content after. First the last readers of the old
+// file must see that it is superseded.
 func (l *life) moved(next Writer, after *content) {
 	if l.history != nil {
 		l.read(6)

@@ -15,22 +15,23 @@ import (
 type copier struct {
 	l    *life
 	rng  *rand.Rand
-	copy *recovery.Copy // the one under way, or nil
+	copy *recovery.Copy // the copy that is under way, or nil
 	to   []uint64
 	from uint64 // LSN that was durable when it began
-	odds int    // that it goes on after an event
+	odds int    // it goes on after one event in so many
 	done []copied
 }
 
-// A copied is a copy that has ended. The point that it is to have may be noted later.
+// A copied is a copy that has ended. It must be equal to a point, which may be noted only
+// later.
 type copied struct {
 	sb    layout.Superblock
 	floor uint64
 	image []uint64
 }
 
-// The odds that a copy begins after an event, and the most of a life. It goes on at one event in some:
-// at most so many.
+// After one event in copyBegins, a copy begins. Its next step comes after one event in a number that
+// is drawn for each copy, at most copySteps. A life makes mostCopies at most.
 const (
 	copyBegins = 60
 	copySteps  = 128
@@ -46,7 +47,7 @@ func newCopier(l *life) *copier {
 
 func (c *copier) event() {
 	switch l := c.l; {
-	case l.w == nil || len(c.done) == mostCopies: // it is being opened
+	case l.w == nil || len(c.done) == mostCopies: // the filter is being opened, or has enough copies
 	case c.copy == nil && c.rng.IntN(copyBegins) == 0:
 		c.begin()
 	case c.copy != nil && c.rng.IntN(c.odds) == 0:

@@ -215,8 +215,8 @@ var weights = [eventKinds]float64{
 	StoreHead: 0.02, StoreLog: 0.15, StoreVisible: 0.4, SyncBegins: 1, SyncEnds: 0.5, NameChanges: 1.5,
 }
 
-// About how often a life is forked: that of a whole trace, that of a client that continues
-// after a crash, and one whose sync has failed, after the failure.
+// About how often a life is forked: the life of a whole trace; that of a client that continues
+// after a crash; and, after its last operation, a life whose sync has failed.
 const (
 	forksOfTrace  = 60
 	forksOfClient = 12

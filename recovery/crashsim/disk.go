@@ -105,8 +105,8 @@ type disk struct {
 	shift          uint // from a word number to its sector number
 
 	versions []versions // of each sector
-	dirty    []uint32   // sectors that have any, in the order in which they became dirty
-	stores   []stored   // since the sectors were last clean, in order, less those of touched versions
+	dirty    []uint32   // sectors that have versions, in the order in which they became dirty
+	stores   []stored   // in order, since the sectors were last clean; not those of touched versions
 
 	// Sectors that a failed sync has made clean although the cache differs from the
 	// disk. lost is what the cache had then, before the first of stores.
@@ -124,8 +124,9 @@ type disk struct {
 type stored struct{ word, value, old uint64 }
 
 // versions says how many versions a sector has, not counting version 0. Most sectors become
-// dirty by a store that changes nothing, as a recovery stores what is there again. Then
-// version 1 is touched: it is what the cache had, and its store is not among the stores.
+// dirty by a store that changes nothing, since a recovery stores words again that the cache
+// has. Then version 1 is marked as touched: it has the content that the cache had before, and
+// stores does not have its store.
 type versions uint32
 
 const (
@@ -208,7 +209,7 @@ func (d *disk) syncAll() {
 	d.allClean()
 }
 
-// split has f work on the dirty sectors of some words, as if no others were dirty.
+// split runs f while only the dirty sectors of some words are listed as dirty.
 func (d *disk) split(word, words uint64, f func()) {
 	first, last := uint32(word>>d.shift), uint32((word+words-1)>>d.shift)
 	within := func(s uint32) bool { return first <= s && s <= last }
@@ -254,8 +255,8 @@ func (d *disk) cleanAll() {
 	d.lostList = d.lostList[:0]
 }
 
-// failSync makes about half of the dirty sectors of some words durable, and drops the
-// others of them.
+// failSync makes about half of the dirty sectors of some words durable, and drops the other
+// half.
 func (d *disk) failSync(word, words uint64, rng *rand.Rand) {
 	d.split(word, words, func() { d.failAll(rng) })
 }
@@ -314,13 +315,13 @@ func (d *disk) lose(s uint32, words []uint64) {
 	}
 }
 
-// loseFrom makes d what o is after a power loss. The first of kept are the versions that the dirty
-// sectors then have; loseFrom returns the others.
+// loseFrom makes d what o is after a power loss. kept begins with the versions that the dirty
+// sectors of o then have; loseFrom returns the rest of kept.
 func (d *disk) loseFrom(o *disk, kept []uint32) (others []uint32) {
 	d.resize(len(o.cache.words), o.shift)
 	d.cleanAll()
 	d.durable.copyFrom(&o.durable)
-	left := d.versions // how many stores still count
+	left := d.versions // of each sector: how many of its next stores reach the disk
 	for i, s := range o.dirty {
 		n := kept[i]
 		if n != 0 && o.isLost[s] {
@@ -374,7 +375,7 @@ func (d *disk) trash(sector uint32, rng *rand.Rand) {
 // An outlook has the hashes of what a disk may be after a power loss.
 type outlook struct {
 	durable uint64 // hash of what the disk has
-	// more is what each version of each dirty sector adds to it, from version 0 on.
+	// more has what each version of each dirty sector, from version 0 on, adds to durable.
 	more []uint64
 	last []uint32 // for each sector, the index in more of the last version so far
 }
@@ -410,7 +411,8 @@ func (d *disk) look() {
 	}
 }
 
-// hash returns the hash of the disk with the first versions of kept, and the others of kept.
+// hash returns the hash of the disk if its dirty sectors have the versions with which kept
+// begins. It also returns the rest of kept.
 func (p *outlook) hash(d *disk, kept []uint32) (h uint64, others []uint32) {
 	h = p.durable
 	at := uint32(0)

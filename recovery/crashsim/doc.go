@@ -55,8 +55,7 @@
 //	    every operation fails. A sealed file verifies. An operation that changes
 //	    something has a record, and changes the length and the history as it should:
 //	    while a lookup of a key depends on the item of another key, a delete takes no
-//	    item. If no new file could take the place of a file, the file does not say that
-//	    it is superseded.
+//	    item. A file whose replacement has failed does not say that it is superseded.
 //	O7  No superblock is stored over a slot where the disk, whatever the cache shows,
 //	    has a half-written superblock with its checksum: the store might complete the
 //	    half-written one.
@@ -69,8 +68,8 @@
 //	    the names that were changed before.
 //	O10 A recovery.Copy, begun at any event and continued at others, has the words, the
 //	    length, the user sequence and the operation number of the writer at the LSN that
-//	    it reports, as O1 has it. That LSN is not before one that was durable when the
-//	    copy was begun. It fails only if the file has changed.
+//	    it reports, as O1 has it. That LSN is not before one that was durable when the copy was
+//	    begun. A copy fails only if the file has changed.
 //
 // After a power loss there are no readers before the epoch says that a recovery
 // is under way: until then the file is served to no reader (rule R3).
@@ -86,7 +85,7 @@
 //
 //	at operation 7, after event 12, a store to the log: kill
 //
-// The command that it prints runs that trace before any other. Begin with the last crash: its event is
-// the last one before the machine stops, and one recovery follows. Look up the oracle above, and in
-// package recovery the rule for what the operation does at that event.
+// The command that it prints runs that trace before any other. Begin with the last crash. After its
+// event the machine stops, and one recovery follows. Look up the oracle above, and in package recovery
+// the rule about the step at which the machine stops.
 package crashsim

@@ -16,10 +16,10 @@ type Explorer struct {
 	universes []*Universe
 }
 
-// Between two checks of the number of states a round of traces runs. So what a run explores
-// depends only on the seed, not on the number of workers or their speed. At the end of a round
-// workers wait for the last one, so a round has as many traces as about half of the states that
-// are left need, in whole multiples of minRound.
+// Traces run in rounds, and the number of states is checked after each round. So what a run
+// explores depends only on the seed, not on the number of workers or their speed. At the end of
+// a round all workers wait for the last one, so rounds are long: a round has as many traces as
+// about half of the remaining states need, rounded down to a multiple of minRound.
 const minRound = 64
 
 func nextRound(done Stats, states uint64) uint64 {

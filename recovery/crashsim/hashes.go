@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// sumOf returns a sum over the items of a file of hashes, their number, and what its operations lead
-// to. It checks the whole file (K1), which must have no base.
+// sumOf returns a sum over the items of a file of hashes, the number of these items, and the
+// layout.Kept to which its operations lead. It checks the whole file (K1), which must have no base.
 func (v *Volume) sumOf(sb *layout.Superblock) (sum, items uint64, to layout.Kept, err error) {
 	i := v.dir.names[firstHashes]
 	if i == noFile {
@@ -60,8 +60,8 @@ func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
 	return nil
 }
 
-// WritePage stores the words of a page. They are dirty even if they are what they were: the disk may
-// have others since a sync failed.
+// WritePage stores the words of a page. The words are dirty even if they do not change: since a
+// failed sync, the disk may have other words.
 func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
 	first := number * hashes.PageWords
 	f.size = max(f.size, int(first)+hashes.PageWords)
@@ -72,7 +72,7 @@ func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
 	return nil
 }
 
-// Truncate cuts the file. Words that it loses are zero if it grows again.
+// Truncate cuts the file. If the file grows again, the words that it had there are zero.
 func (f hashFile) Truncate(pages uint64) error {
 	for word := int(pages) * hashes.PageWords; word < f.size; word++ {
 		if f.cache.words[word] != 0 {

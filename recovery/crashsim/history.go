@@ -130,7 +130,7 @@ type reader struct {
 	time    int
 	loads   int
 	pause   [3]int                   // numbers of the loads to pause before
-	longest int                      // pause
+	longest int                      // the longest pause, in stores
 	at      func(word uint64) uint64 // load, once for all lookups
 }
 

@@ -26,10 +26,10 @@ type life struct {
 	torn    bool
 	dead    bool   // a sync has failed
 	unnamed bool   // the file that the writer has moved to may not survive a power loss
-	synced  Counts // what the current sync makes durable, less what is deleted meanwhile
+	synced  Counts // keys that the current sync makes durable, without those that are deleted meanwhile
 
-	// after is the content of the file that is to take the place, with what was done since it was made;
-	// nil if there is none.
+	// after is the content of the new file that is to take the place of this one, with the operations
+	// since the new file was made. It is nil if there is no new file.
 	after *content
 
 	at      func(word uint64) uint64 // words
@@ -56,7 +56,7 @@ type State struct {
 	must   Counts  // what was synced and not deleted since
 	// torn is set after a power loss, until a recovery tells the readers.
 	torn bool
-	past *history // history of readers that survive the crash, or nil
+	past *history // for readers that survive the crash, or nil
 }
 
 func (l *life) u() *Universe { return l.x.trace.Universe }

@@ -66,10 +66,10 @@ func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layo
 	return words
 }
 
-// Watch has each called after every event, where a crash can come, until it is nil.
+// Watch makes the volume call each after every event, where a crash can come. A nil each ends that.
 func (v *Volume) Watch(each func(Event)) { v.each = each }
 
-// Mute has nothing count as an event while do runs.
+// Mute runs do. Nothing that do causes counts as an event.
 func (v *Volume) Mute(do func() error) error {
 	muted := v.muted
 	v.muted = true
@@ -77,7 +77,7 @@ func (v *Volume) Mute(do func() error) error {
 	return do()
 }
 
-// AfterKill returns what is there after the process has been killed.
+// AfterKill returns the volume as it is after the process has been killed.
 func (v *Volume) AfterKill(rng *rand.Rand) *Volume {
 	w := new(Volume)
 	w.kill(v)
@@ -85,7 +85,7 @@ func (v *Volume) AfterKill(rng *rand.Rand) *Volume {
 	return w
 }
 
-// AfterPowerLoss returns what may be there after a power loss.
+// AfterPowerLoss returns the volume as it may be after a power loss.
 func (v *Volume) AfterPowerLoss(rng *rand.Rand) *Volume {
 	w := new(Volume)
 	loss, _ := randomLoss(rng)

@@ -12,8 +12,9 @@ func (l *life) recovered(r *recovery.Recovery) Point {
 	return l.leadsTo("O1", "the recovery", r, l.floor, l.u().image(l.v))
 }
 
-// leadsTo returns the point that a recovery, or what is like one, has led to. It fails with the oracle
-// if that is not after floor, or if the image is another one.
+// leadsTo returns the point that a recovery, or a copy, has led to, by its LSN. It fails with the
+// oracle if the LSN is below floor, or if the point differs from r or from the image. what is the
+// subject of the message.
 func (l *life) leadsTo(oracle, what string, r *recovery.Recovery, floor uint64, image []uint64) Point {
 	points := l.known()
 	if r.LSN < floor {
@@ -50,7 +51,7 @@ func (l *life) leadsTo(oracle, what string, r *recovery.Recovery, floor uint64, 
 	return Point{}
 }
 
-// differ says in how many words two images differ, and in which first.
+// differ says in how many words two images differ, and which word is the first of these.
 func differ(got, want []uint64) string {
 	n, first := 0, -1
 	for i := range got {
@@ -89,7 +90,7 @@ func (l *life) keysPresent(counts, meant *Counts, v *layout.View) {
 
 var noRuntime = make([]uint64, layout.RuntimeWords)
 
-// look has x.at return the words of an image and of a runtime page.
+// look returns the view of an image and a runtime page, and makes x.at return words of this view.
 func (x *worker) look(image, runtime []uint64) *layout.View {
 	x.view = layout.View{Region: image[layout.StashWords:], Stash: image[:layout.StashWords], Runtime: runtime}
 	return &x.view

@@ -56,7 +56,7 @@ func (v *Volume) choose(o *Volume, loss Loss) {
 // has reports whether a log has a name.
 func (n *names) has(log int) bool { return slices.Contains(n[:filterName], log) }
 
-// become makes v what o is after the power loss that was chosen.
+// become makes v what o is after the power loss that choose has chosen.
 func (v *Volume) become(o *Volume) {
 	v.copyRest(o)
 	v.source, v.clock = o.source, o.clock
@@ -124,8 +124,8 @@ func (v *Volume) look() {
 	}
 }
 
-// lostHash returns what hash will return after the power loss that was chosen. The outlooks of o
-// must be those of its current state.
+// lostHash returns what hash will return after the power loss that choose has chosen. The
+// outlooks of o must be those of its current state.
 func (v *Volume) lostHash(o *Volume) uint64 {
 	c := &v.outcome
 	d := &o.disks[c.names[filterName]]

@@ -16,8 +16,8 @@ type target struct {
 	from, to int // time in which the item must be found
 }
 
-// read simulates readers on the history (O5). Some look for items that are moved, and some
-// for others.
+// read simulates readers on the history (O5). Some look for items that are moved, and some for
+// any items.
 func (l *life) read(readers int) {
 	h, u, rng := l.history, l.u(), l.x.rng
 	if h == nil || len(h.stores) == 0 {

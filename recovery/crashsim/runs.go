@@ -2,7 +2,7 @@ package crashsim
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// StoreRun is Store for values, in order, to the words from word on.
+// StoreRun stores values, in order, to the words from word on.
 func (f *filterFile) StoreRun(word uint64, values []uint64) {
 	head := values[:min(uint64(len(values)), max(word, layout.WordRuntime)-word)]
 	f.v.storeRun(f.disk, word, head, StoreHead, f.Store)
@@ -11,14 +11,15 @@ func (f *filterFile) StoreRun(word uint64, values []uint64) {
 	}
 }
 
-// StoreRun is Store for values, in order, to the words from word on.
+// StoreRun stores values, in order, to the words from word on.
 func (l *log) StoreRun(word uint64, values []uint64) {
 	l.volume.storeRun(&l.disk, word, values, StoreLog, l.Store)
 }
 
-// storeRun calls store for values, in order, to the words from word on, but for those that change
-// nothing and whose events, of kind e if the sector is clean, only count: a recovery stores superblocks
-// and logs again, most of which the cache has. That would be most of the explorer's time.
+// storeRun stores values, in order, to the words from word on. It calls store only for a value that
+// changes its word, or if somebody waits for the event. For the other values it only counts the event,
+// which has the kind e if the sector is clean. Most values are of this sort, since a recovery stores
+// superblocks and logs again; calling store for them would take most of the explorer's time.
 func (v *Volume) storeRun(d *disk, word uint64, values []uint64, e Event, store func(word, value uint64)) {
 	cache := d.cache.words[word:][:len(values)]
 	for i, value := range values {
@@ -36,7 +37,7 @@ func (v *Volume) storeRun(d *disk, word uint64, values []uint64, e Event, store 
 	}
 }
 
-// equal returns how many words two slices of the same length have in common, from the first on.
+// equal returns at how many of their first words two slices of the same length are equal.
 func equal(a, b []uint64) (n int) {
 	const block = 32
 	for len(a)-n >= block && *(*[block]uint64)(a[n:]) == *(*[block]uint64)(b[n:]) {

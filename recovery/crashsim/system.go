@@ -13,8 +13,8 @@ type System struct {
 	Full error
 	// Verify checks a sealed file against its checksums.
 	Verify func(file []uint64) error
-	// Replace has next, which has the items of w, take over from w. It calls during, which does
-	// operations in w; next is to do them too.
+	// Replace puts the file of next in the place of the file of w, whose items it has.
+	// Meanwhile it calls during, which does operations in w; Replace does these in next, too.
 	Replace func(w, next Writer, during func()) error
 }
 

@@ -135,7 +135,8 @@ func deletable(counts Counts, keys int, rng *rand.Rand) int {
 	return chosen
 }
 
-// rebuilds reports whether the filter changes its file. Then no reader is simulated across a crash.
+// rebuilds reports whether the trace replaces the file of the filter. Then no reader is simulated
+// across a crash.
 func (t *Trace) rebuilds() bool {
 	return slices.ContainsFunc(t.Ops, func(op Op) bool { return op.Kind == Rebuild })
 }

@@ -193,10 +193,10 @@ func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
 	}
 }
 
-// addCommuter adds a key that moves between its lines. Its buckets are full of items that
-// have only one line, but for one slot in its alternate line. So it goes there, and returns
-// home when an item of its home line is deleted and one is inserted into its alternate line.
-// A reader that loads counters late can then miss it.
+// addCommuter adds a key that moves between its lines. Both of its buckets are full of items
+// that have only one line, but one slot of its alternate line is free. So the key goes to its
+// alternate line. It returns home when an item of its home line is deleted and another item is
+// inserted into its alternate line. A reader that loads counters late can then miss the key.
 func (u *Universe) addCommuter(rng *rand.Rand) {
 	v := randomItem(u.table, rng)
 	for u.table.Alternate(v).Line == v.Line {
@@ -231,7 +231,7 @@ func (u *Universe) addCommuter(rng *rand.Rand) {
 // addKey adds a key of an item.
 func (u *Universe) addKey(it layout.Item, salt uint64) { u.keys = append(u.keys, u.keyOf(it, salt)) }
 
-// keyOf returns a key of an item. Another salt makes another one.
+// keyOf returns a key of an item. Keys with different salts are different.
 func (u *Universe) keyOf(it layout.Item, salt uint64) key {
 	return u.newKey(multiset.HashOf(u.table, it) + salt)
 }
@@ -272,7 +272,7 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 			u.fillers = append(u.fillers, k)
 		}
 	}
-	// Traces may use a few of the fillers, and twins of those.
+	// Traces may use a few of the fillers, and twins of these fillers.
 	for i := range s.present {
 		n := len(u.fillers)
 		if n == 0 || len(u.keys)+2 > maxKeys {

@@ -4,7 +4,7 @@ import "fmt"
 
 // A Violation is a broken oracle.
 type Violation struct {
-	Oracle string // O1 to O9
+	Oracle string // O1 to O10
 	What   string
 	Chain  []string // the crashes that led to it
 	Trace  *Trace

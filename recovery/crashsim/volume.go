@@ -28,9 +28,9 @@ const noFile = -1
 // A Volume is a [recovery.Volume] that can crash. It is not safe for concurrent use.
 type Volume struct {
 	files
-	filter *disk   // the one that has the name of the filter
+	filter *disk   // the filter file that has the name of the filter
 	disks  [2]disk // filter files
-	had    [2]bool // which of them have lost the name; readers may have them still
+	had    [2]bool // which filter files have lost the name; readers may still have them open
 	logs   []*log  // and files of hashes
 	dir    directory
 	clock  uint64
@@ -40,7 +40,7 @@ type Volume struct {
 	FailOdds int
 	// Failed counts the syncs that have failed.
 	Failed int
-	// NoRoom refuses every log that would replace the one that is in use, since it would be larger.
+	// NoRoom refuses every larger log: every log that would replace the log that is in use.
 	NoRoom bool
 	// Refused counts the logs that were refused.
 	Refused int
@@ -72,8 +72,9 @@ type Volume struct {
 // An outcome is what a Loss has chosen.
 type outcome struct {
 	names names
-	// kept are the versions of the dirty sectors of the filter and of the files that have
-	// names. After those of a file whose size is not durable it has 1 if the new size is.
+	// kept has the versions of the dirty sectors of the filter, and then those of the files
+	// that have names. If the new size of such a file is not durable, the versions of this file
+	// are followed by 1 if the power loss keeps the new size, and by 0 otherwise.
 	kept []uint32
 }
 
@@ -100,9 +101,9 @@ type log struct {
 	size, durableSize int
 }
 
-// A name is a name that a file may have: a recovery.LogName, firstHashes and a
-// recovery.HashesName, setName, filterName, or beside and one of these, for a filter that is to take the
-// place of the one of the volume.
+// A name is the number of a name that a file may have: a recovery.LogName; firstHashes plus a
+// recovery.HashesName; setName; or filterName. The files of a second filter, which is to take the place
+// of the first one, have the names of these numbers plus beside.
 type name int
 
 const (
@@ -157,7 +158,8 @@ func (v *Volume) event(e Event) {
 	}
 }
 
-// onlyCounts reports whether the next event only counts, if it is one that nobody aims at.
+// onlyCounts reports whether nobody waits for the next event by its number, so that it need
+// only be counted. (Somebody may still wait for an event of its kind: see left.)
 func (v *Volume) onlyCounts() bool {
 	return v.events+1 != v.next && !v.keep && !v.muted && v.each == nil
 }
@@ -192,7 +194,7 @@ func (f *filterFile) Store(word, value uint64) {
 			v.watch(word, value)
 		}
 		v.event(StoreVisible)
-	case f.disk.same(word, value) && v.onlyCounts(): // as most stores of a recovery
+	case f.disk.same(word, value) && v.onlyCounts(): // most stores of a recovery
 		v.events++
 	case f.disk.same(word, value):
 		v.event(StoreSame)
@@ -239,7 +241,7 @@ func (v *Volume) fails() bool {
 
 func (v *Volume) syncFile(d *disk) error { return v.syncPart(d, 0, uint64(len(d.cache.words))) }
 
-// syncPart makes some words of a file durable, and those that share a sector with them.
+// syncPart makes some words of a file durable, and all other words of their sectors.
 func (v *Volume) syncPart(d *disk, word, words uint64) error {
 	v.event(SyncBegins)
 	// What is stored during a sync may or may not be durable after it.
@@ -273,13 +275,13 @@ func (v *Volume) RequiresHashes() bool { return false }
 func (v *Volume) Close() error         { return nil }
 func (v *Volume) Random() uint64       { return v.rng.Uint64() }
 
-// Catch calls f: nothing here is a fault.
+// Catch calls f. Loads and stores in a simulated file cause no faults.
 func (v *Volume) Catch(f func(), failed func(error)) error {
 	f()
 	return nil
 }
 
-// Now returns a time that goes on by a third of a second.
+// Now returns a time. From call to call it rises by a third of a second.
 func (v *Volume) Now() uint64 {
 	v.clock += 333_333_333
 	return v.clock
@@ -302,7 +304,7 @@ func (f *files) OpenLog(n recovery.LogName) (recovery.File, error) {
 func (f *files) CreateLog(bytes int64) (recovery.File, error) {
 	v, next := f.v, f.first+name(recovery.NextLog)
 	v.rename(next, noFile)
-	// A log that is not open was left by the file that this one took the place of.
+	// A log that is not open belonged to the file that was replaced.
 	if current := v.dir.names[f.first+name(recovery.CurrentLog)]; v.NoRoom && current != noFile && v.logs[current].open {
 		v.Refused++
 		return nil, recovery.ErrNoRoom
@@ -364,7 +366,7 @@ func (f *files) KeepLog() error {
 	return f.v.syncDir()
 }
 
-// keepName gives the file of the next name the current one, in one change.
+// keepName renames the file that has the name next to current, in one change.
 func (v *Volume) keepName(current, next name) {
 	v.dir.names[current], v.dir.names[next] = v.dir.names[next], noFile
 	v.dir.unsynced = append(v.dir.unsynced, v.dir.names)
@@ -406,7 +408,7 @@ func (d *directory) settle(n int) {
 // copyFrom makes v a copy of o, without the events.
 func (v *Volume) copyFrom(o *Volume) { v.copyAs(o, o.shift) }
 
-// copyAs is copyFrom with sectors of another size, for a volume where everything is clean.
+// copyAs is copyFrom with sectors of another size. Everything in o must be clean then.
 func (v *Volume) copyAs(o *Volume, shift uint) {
 	v.copyRest(o)
 	v.shift = shift

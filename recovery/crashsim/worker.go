@@ -93,8 +93,8 @@ func newWorkers(sys *System, n int) workers {
 	return all
 }
 
-// run has the workers do the tasks 0 to n-1. It returns the first violation, in the order of the tasks,
-// and what the tasks up to there have checked.
+// run makes the workers do the tasks 0 to n-1. It returns the first violation, in the order of the
+// tasks, and the Stats of the tasks up to that one.
 func (all workers) run(n int, do func(x *worker, task int) *Violation) (total Stats, violation *Violation) {
 	stats, violations := make([]Stats, n), make([]*Violation, n)
 	var next, end atomic.Int64
