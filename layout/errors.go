@@ -37,7 +37,7 @@ type CorruptError struct {
 	Rule   string // the number of the rule, such as F1, in the essay of layout, wal, hashes or recovery
 	What   string // what was found; NAME in it stands for the path of the filter
 
-	// At most one of these is set. None of them is damage that verification would find.
+	// At most one of these is set. Then the error is about no damage that verification would find.
 	NoFilter  bool // the file is empty or does not begin as a filter
 	NoLog     bool // the log of a file that was not closed is missing
 	OldLayout bool // the file has a layout that only programs before version 0.1 have

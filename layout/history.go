@@ -8,9 +8,9 @@ type Op uint8
 
 // The operations. Their numbers are those of the log and of NAME.hashes.
 const (
-	Insert     Op = 1 // one more
-	Delete     Op = 2 // one less, if there is one
-	AtLeastOne Op = 3 // one, if there is none: an InsertUnique
+	Insert     Op = 1 // adds one
+	Delete     Op = 2 // takes one, if there is one
+	AtLeastOne Op = 3 // adds one if there is none: an InsertUnique
 )
 
 // May reports whether an operation of the history may change the number of items by grow.
@@ -33,23 +33,25 @@ type Position struct{ Number, Chain uint64 }
 
 // After returns the position after an operation on a hash.
 func (p Position) After(op Op, hash uint64) Position {
-	const turn = 29 // so that the upper bits of hashes change more than the upper bits of the product
+	const turn = 29 // without it, the upper bits of a hash would change only those of the product
 	return Position{p.Number + 1, (bits.RotateLeft64(p.Chain^hash, turn) + uint64(op)) * MixFirst}
 }
 
 // Kept is what the superblock of a filter that keeps its hashes, or of a replica, says of the history.
 type Kept struct {
 	At Position
-	// Counted since the base of NAME.hashes was written: the keys that an AtLeastOne did not insert
-	// because a lookup of them already found an item, and the deletes that took no item.
+	// Both are counted since the base of NAME.hashes was written. LeftOut counts the keys that an
+	// AtLeastOne did not insert, because a lookup already found an item. Waiting counts the deletes
+	// that took no item.
 	LeftOut, Waiting uint64
-	// Set, of a replica, is the check of the set of changes that it is applying: it has some of them,
-	// and is at the position before the set until it has all. Set is 0 if there is none, or Departed.
+	// Set is for a replica: the check of the set of changes that the replica is applying, or 0 if
+	// there is none, or Departed. At is the position before the set until all of its changes are
+	// done.
 	Set uint64
 }
 
-// Departed is the Kept.Set of a replica that has had an operation of its own. It has no position any
-// more, and is no replica from its next clean close on.
+// Departed is the Kept.Set of a replica that has had an operation of its own. Such a replica has no
+// position any more; from its next clean close on, the file is no replica.
 const Departed = 1<<64 - 1
 
 // Add adds an operation on a hash to the history. The operation has changed the number of items by

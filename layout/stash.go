@@ -139,7 +139,7 @@ func StashRemove(stash []uint64, c Class, store StashStore) bool {
 		store(i+1, count-1, true)
 		return true
 	}
-	store(i+1, 0, true) // it is what makes the entry one
+	store(i+1, 0, true) // without its count, the entry is free
 	store(i, at(i)&groupMark, true)
 	clearMarks(stash, c, i-WordStash, store)
 	return true

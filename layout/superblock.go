@@ -180,7 +180,7 @@ func (s *Superblock) Params() Params {
 	return Params{FingerprintBits: first, BucketSize: second}
 }
 
-// Hashes returns what NAME.hashes must be.
+// Hashes returns what the superblock says of NAME.hashes.
 func (s *Superblock) Hashes() Hashes {
 	return Hashes{
 		s.u64(offHashesIdentity), s.u64(offHashesPages),
@@ -260,7 +260,8 @@ func (s *Superblock) SetKeepsHashes(grows bool) {
 	}
 }
 
-// ForgetHashes makes the file one that keeps no hashes, does not grow and has no history.
+// ForgetHashes clears everything about hashes: the file keeps none, does not grow and has no
+// history.
 func (s *Superblock) ForgetHashes() {
 	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()&^(KeepsHashes|replicaFlag))
 	s.put64(offCompat, s.Compat()&^(KeepsHashes|growsFlag))
@@ -550,8 +551,8 @@ func SlotIsCut(head []byte, i int, newest *Superblock) bool {
 	return *s != *newest && !s.blank() && !(s.intact() && s.Generation() < newest.Generation())
 }
 
-// differences returns the first byte in which two superblocks differ, and in how many
-// they do.
+// differences returns the first byte in which two superblocks differ, and the number of such
+// bytes.
 func differences(a, b *Superblock) (first, n int) {
 	for i := range a {
 		if a[i] != b[i] {

@@ -175,7 +175,7 @@ func Unhash(t Table, h uint64) Item {
 	return t.Split(h)
 }
 
-// An Absent says what a lookup of an absent key meets, of a line or on average in a table.
+// An Absent says what a lookup of an absent key meets, in one line or on average in a table.
 type Absent struct {
 	Rate   float64 // probability that it finds a matching fingerprint: the false-positive rate
 	Second float64 // probability that it reads a second line

@@ -14,10 +14,10 @@ const (
 )
 
 // compactBatch is the first look for many hashes, one after the other: the line of a hash is
-// prefetched ahead hashes earlier. A look is the code that looks in a line; a batch has the looks
-// for single keys, but no branch depends on what a look finds, and the caller sees whether a counter
-// has moved. In a set, each hash belongs to one of many tables. The tables differ in their number
-// of lines and have their own counters; all else is the same.
+// prefetched ahead hashes earlier. A look is the code that looks in a line. A batch uses the looks
+// for single keys, but no branch depends on what a look finds, and the caller checks whether a
+// counter has moved. In a set, each hash belongs to one of many tables. The tables differ in their
+// number of lines and have their own counters; all else is the same.
 func compactBatch(w width, shards bool) {
 	name := "batch" + w.name
 	if shards {
@@ -162,8 +162,8 @@ type ring struct {
 	tables, count Mem
 }
 
-// ask prefetches the line of the hash at an address, or of the last hash if the address is
-// behind it.
+// ask prefetches the line of the hash at an address, or the line of the last hash if the
+// address is behind the last hash.
 func (k *ring) ask(next GPVirtual) {
 	at := move(next)
 	CMPQ(at, k.last)
@@ -177,8 +177,8 @@ func (k *ring) ask(next GPVirtual) {
 	PREFETCHT0(Mem{Base: line})
 }
 
-// file returns where the fields of the table of the hash in RDX are. In a set, it replaces the hash
-// in RDX by the rest of it that the table of a shard takes as the hash.
+// file returns where the fields of the table of the hash in RDX are. In a set, it also replaces the
+// hash in RDX by the hash that stands for it in the shard.
 func (k *ring) file() (runtimeAt, lines, regionAt Mem) {
 	if !k.shards {
 		return Mem{}, Mem{Base: k.table, Disp: tableLines}, k.region

@@ -37,8 +37,8 @@ func testBitsAVX512() {
 	RET()
 }
 
-// splitLinesAVX512 splits eight hashes at once: the high halves of products of 64 bits,
-// from products of 32 bits.
+// splitLinesAVX512 computes the lines of eight hashes at once: the high halves of 64-bit
+// products, from 32-bit products.
 func splitLinesAVX512() {
 	TEXT("splitLinesAVX512", NOSPLIT, "func(hashes *uint64, n uint64, lines *uint64, groups int)")
 	Doc("splitLinesAVX512 needs AVX-512 F.")

@@ -95,10 +95,10 @@ func lookNarrow(t Register, regionAt, runtimeAt Mem, end ending) {
 	end(false)
 }
 
-// selectRun returns how many items of a line have a quotient below q, and how many have q, up to
-// windowBits, or a larger number if there may be more. The counts are in two words. It is branch-free,
-// and PDEP selects: the zero of a quotient is the bit of the complement of the counts that bit number q
-// goes to.
+// selectRun returns how many items of a line have a quotient below q, and how many have the quotient q.
+// If more than windowBits may have the quotient q, it returns a larger number. The counts are in two
+// words. selectRun has no branches. PDEP finds the zero of the quotient: it deposits bit q at the one
+// bit number q of the complement of the counts.
 func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 	Comment("Where zero q of the counts is: in the first word that has so many.")
 	bit, before, low := GP64(), GP64(), GP64()
@@ -130,9 +130,9 @@ func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 	return first, run
 }
 
-// lookInRun looks for a remainder in the run of quotient q. Its only branch is the one to "long". Among
-// the first run bits of matches, each matching remainder of the run has one; the bits behind them are
-// arbitrary.
+// lookInRun looks for a remainder in the run of quotient q. Its only branch goes to "long". Each
+// matching remainder of the run has a bit among the first run bits of matches; the bits behind these
+// are arbitrary.
 func lookInRun(t, line Register, remainder, q GPVirtual) (matches, run GPVirtual) {
 	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
 	first, run := selectRun(line, q)
@@ -176,9 +176,9 @@ func overflowBits(line GPVirtual) GPVirtual {
 	return bits
 }
 
-// lookWide is lookNarrow where a register has a byte for each slot: all remainders are compared at once,
-// and those of the run are selected afterwards. The place of the run need not be computed, no run is too
-// long, and the chain of instructions that depend on the line is half as long.
+// lookWide is lookNarrow for tables where a register has a byte for each slot. It compares all
+// remainders at once, and afterwards selects the remainders of the run. So it need not compute where the
+// run is, no run is too long, and the chain of instructions that depend on the line is half as long.
 func lookWide(d Register, looks int) {
 	table := move(Mem{Base: d, Disp: directTable})
 	line, q, fraction := split(table, Mem{Base: d, Disp: directLines})
@@ -259,7 +259,7 @@ func (v wide) matches(t Register, line, remainder, fraction GPVirtual) GPVirtual
 		case v.values != nil:
 			VPXORQ(pattern, slots, slots)
 			VPTESTNMB(v.values[0], slots, K1)
-		case i == 0: // all bits of the bytes are of remainders
+		case i == 0: // remainders fill their bytes: no mask is needed
 			VPCMPEQB(pattern, slots, K1)
 		default:
 			VPCMPEQB(pattern, slots, K1, K1)
@@ -271,13 +271,15 @@ func (v wide) matches(t Register, line, remainder, fraction GPVirtual) GPVirtual
 	return matches
 }
 
-// matchesOfRun returns, in two words, a bit for each match in the run of quotient q; matches has a bit
-// for each slot, in order. The counts are in two words at most. The place of the run need not be
-// computed: each match is deposited at the bit of the counts that its item has, and a bit added twice
-// at the zero of the quotient carries through the ones of its run and clears them, up to the 0 that
-// ends it. (Behind the counts, matches of free slots are at ones of remainders, which no carry
-// reaches.) inSecond has the bits of the second word that may be that zero: if the first word is all
-// zeros, the shift by 64 does nothing and selects the wrong zero; harmless, since no run follows it.
+// matchesOfRun returns, in two words, a bit for each match in the run of quotient q. matches has a bit
+// for each slot, in order. The counts are in two words at most. First, PDEP moves the bit of each slot
+// to the one bit of its item in the counts. Then the run is selected without computing where it is. In
+// the counts, the zero of the quotient is set to one, and one is added there: the carry clears this
+// bit and the ones of the run after it, and stops at the zero that ends the run. So the ones that the
+// addition has cleared are the run. (Matches of free slots are at ones of remainders, behind the
+// counts; no carry gets there.) inSecond has the bits of the second word that may be the zero of the
+// quotient. If the first word is all zeros, the shift by 64 does nothing and selects the wrong zero.
+// This does no harm, since no run follows that zero.
 func matchesOfRun(line Register, q, matches GPVirtual, inSecond Mem) (low, high GPVirtual) {
 	Comment("The zero of the quotient in the first word: that of the counts that bit number q goes to.")
 	bit, zeros, at0 := GP64(), GP64(), GP64()

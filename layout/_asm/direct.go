@@ -7,9 +7,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// direct writes directHash and directKey, which jump to the look of a Direct. Another call instead
-// of the jump, or a test which look it is, would add six instructions to a lookup; compactOne says
-// what instructions cost.
+// direct writes directHash and directKey, which jump to the look of a Direct. A call instead of
+// the jump, or a test that chooses the look, would add six instructions to a lookup; compactOne
+// says what instructions cost.
 func direct() {
 	begin := func(name, signature, doc string, at int) {
 		TEXT(name, NOSPLIT, signature)

@@ -42,7 +42,7 @@ func places(line GPVirtual, regionAt, runtimeAt Mem) (address, runtime GPVirtual
 	runtime = move(runtimeAt)
 	counter := GP64()
 	MOVBLZX(line.As8(), counter.As32())
-	RORXQ(U8(64-6), line, line) // a shift, which would set flags
+	RORXQ(U8(64-6), line, line) // a shift by 6, but unlike SHL it sets no flags
 	ADDQ(regionAt, line)
 	return line, runtime, Mem{Base: runtime, Disp: counters * 8, Index: counter, Scale: 8}
 }

@@ -79,10 +79,10 @@
 // bits a key, but lookups would read more second lines than C4 (package mmapfilter) allows, and items
 // would go to the stash.
 //
-// What each costs at a load of 95 %, with 64 quotients and remainders of 7 bits, over a life in which
-// random keys are replaced. (The program that measured this is no longer here. In it, a line was a
-// list of items with a budget of bits.) Second lines are the share of lookups of absent keys that
-// read one.
+// This is what each costs at a load of 95 %, with 64 quotients and remainders of 7 bits, in a filter
+// whose keys are replaced at random. (The program that measured this is no longer here. In it, a line
+// was a list of items with a budget of bits.) Second lines are the share of lookups of absent keys
+// that read one.
 //
 //	            bits   rate     second lines after 0, 1, 5    away    moves an   in the stash
 //	            a key           and 50 turnovers, %                   operation  at 98 %

@@ -10,10 +10,10 @@ import (
 // This file tells, from the guests of a line, which items may leave the line and which
 // overflow bits the line needs.
 
-// Victims: all items at home are victims if it makes room that one of them leaves, and all
-// guests are victims if it makes room that one guest leaves. The two differ: a guest needs
-// more bits than an item at home leaves free; and a line with b items at home has no room for
-// another, whatever guests leave. A damaged line has no victims.
+// Victims returns all items at home if the line has room for the item once one of them has
+// left, and all guests if it has room once one guest has left. These are two conditions: an
+// item at home that leaves may free fewer bits than a guest needs; and a line with b items at
+// home takes no further item at home, whichever guests leave. A damaged line has no victims.
 func (t *table) Victims(dst []layout.Item, l *layout.Line, it layout.Item) []layout.Item {
 	dst = dst[:0]
 	var fps [maxSlots]uint32
@@ -94,7 +94,7 @@ func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Store
 	}
 }
 
-// Cost: a guest goes home, which costs nothing.
+// Cost returns 0 for a guest, since a guest that leaves goes home.
 func (t *table) Cost(l *layout.Line, it layout.Item) int {
 	switch {
 	case it.Bucket == aGuest:

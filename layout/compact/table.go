@@ -9,7 +9,7 @@ import (
 const (
 	lineBits = 8 * layout.LineBytes
 	lastWord = layout.BlockWords - 1 // it has the overflow bits
-	maxSlots = 96                    // at least those of any line
+	maxSlots = 96                    // no line has more slots
 
 	directions = 16 // overflow bits of a line
 	guestBits  = 4  // of the number of guests
@@ -27,9 +27,9 @@ const (
 // quotientBits returns how many bits a quotient takes in a guest.
 func quotientBits(quotients int) int { return bits.Len(uint(quotients - 1)) }
 
-// slotsOf returns b: the most items at home that leave a line room for a quotient. Each takes a
-// remainder and a bit of the counts. A guest takes its quotient and its remainder. slotsOf leaves so
-// much room that in a line full of items at home, any one of them can leave to make room for a
+// slotsOf returns b, the most items at home in a line. An item at home takes a remainder and a bit
+// of the counts; a guest takes a quotient and a remainder. b is chosen so that a line with b items
+// at home still has room for a quotient. Then any one of these items can leave to make room for a
 // guest. Otherwise a search for a path of moves would end at such lines, and some items would find
 // no room in a table that is far from full.
 func slotsOf(p layout.Params) int {
@@ -64,7 +64,7 @@ type table struct {
 // once. A look compares 8 bits of each, in a byte of the register. Each vector lies in one cache line.
 type slotVectors struct {
 	from   [looks][layout.LineBytes]byte // for each byte of a word: which byte of the line it comes from
-	shifts [looks][layout.LineBytes]byte // for each byte: at which bit of its word what is compared begins
+	shifts [looks][layout.LineBytes]byte // for each byte: the first bit, within its word, that is compared
 	values [layout.LineBytes]byte        // for each byte: mask of a remainder of up to 8 bits
 }
 

@@ -20,8 +20,8 @@
 // are on full pages. Then the last page is page 1 or 2, whichever has this check. Every checkpoint
 // stores the last page anew, as the page of the two that the newest superblock does not count. So
 // what a superblock counts stays as it is until the next one is durable. Nothing else in the file
-// counts: other pages were counted by an older superblock, or their writer died before one
-// counted them.
+// counts: any other page was counted by an older superblock, or its writer died before a superblock
+// counted it.
 //
 //	header     word 0 magic "MMAPFHSH"   1 version: 2   2 identity, a random number
 //	                3 items in the base  4 B            5 sum of their hashes, modulo 2^64
@@ -101,8 +101,8 @@
 // and joins neighbours until there are 64, so that each has about as many items. If the superblock says
 // that items leave after a time T, a rebuild joins those that leave together instead: with s = T/32, but
 // at least a quarter of a second, an item whose last time is t leaves at the first multiple of s that is
-// a second after t or later, and T after that. It joins all that have left already; and a time that is
-// more than s/2 after the rebuild becomes the time of s/2 after it.
+// a second after t or later, and T after that. It joins all items that have left already. A time that is
+// more than s/2 after the rebuild becomes the time s/2 after the rebuild.
 //
 // # Checks
 //

@@ -114,7 +114,7 @@ type Header struct {
 	Sum      uint64 // of the hashes of the base
 	Ages     []Age
 	At       layout.Position // the base has the history up to here
-	Before   layout.Hashes   // the older file that had this history, and how much of that file; or none
+	Before   layout.Hashes   // the file whose place this one took, and how much of it counted; or zero
 }
 
 // An Age is a group of items of the base. Its times are in nanoseconds since 1970.
@@ -230,7 +230,7 @@ type Base struct {
 	header Header
 }
 
-// NewBase begins a base. Its header is h, with the items that Add will have counted.
+// NewBase begins a base. Its header is h, but End fills in what depends on the items.
 func NewBase(h Header, write func(number uint64, p *Page) error) *Base {
 	h.Ages, h.Items, h.Pages, h.Sum = slices.Clone(h.Ages), 0, 0, 0
 	b := &Base{write: write, header: h}

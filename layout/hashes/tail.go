@@ -8,7 +8,7 @@ const TimeStep = 1e9
 // An Entry is an operation of the tail, committed less than a second after Time.
 type Entry struct {
 	Op    layout.Op
-	Items int // how many items the file has more: 1, 0 or -1
+	Items int // by how much the number of items changed: 1, 0 or -1
 	Hash  uint64
 	Time  uint64
 
@@ -88,8 +88,8 @@ func (t *Tail) add(kind, word uint64) error {
 // Position returns the position of the end.
 func (t *Tail) Position() layout.Position { return t.end }
 
-// End returns the last page, which the caller writes as page number, 1 or 2, and what counts then.
-// last is nil if all pages are full. Add may go on afterwards.
+// End returns the last page, which the caller writes to page 1 or 2 as number says, and what then
+// counts of the file. last is nil if all pages are full. Add may go on afterwards.
 func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
 	counted = layout.Hashes{Identity: t.at.Identity, Pages: t.at.Number, Check: t.at.Before}
 	if t.n > 0 {
@@ -102,7 +102,7 @@ func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
 }
 
 // ReadTail calls each for the operations of a page of the tail. It returns the place of the next
-// page, and the position there. at.Number of the last page is 1 or 2.
+// page, and the position at which that page begins. For the last page, at.Number is 1 or 2.
 func ReadTail(p *Page, at Place, from layout.Position, each func(Entry)) (Place, layout.Position, error) {
 	if err := p.verify(at, 0); err != nil {
 		return at, from, err

@@ -8,7 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// InOneCacheLine checks that named fields of a value from alloc begin a cache line, or lie in one.
+// InOneCacheLine checks, for many values from alloc, that each of the named fields lies in one
+// cache line. A field that is longer than a cache line must begin one.
 func InOneCacheLine(t *testing.T, alloc func() any, names ...string) {
 	t.Helper()
 	var keep []any

@@ -44,7 +44,7 @@ var compact = []layout.Params{
 }
 
 // Params returns the parameters of a layout that tests use. Compact has too many to test them all,
-// so it returns a selection. In short tests it returns only some of either.
+// so Params returns a selection of these. In short tests it returns even fewer.
 func Params(k layout.Kind) (all []layout.Params) {
 	all = layout.LegalParams(k)
 	apart := 11
@@ -97,7 +97,7 @@ func SetOverflow(tab layout.Table, l *layout.Line, it layout.Item) {
 	}
 }
 
-// Into stores into a stash.
+// Into returns a function that stores into a stash.
 func Into(stash []uint64) layout.StashStore {
 	return func(word, value uint64, _ bool) { stash[word-layout.WordStash] = value }
 }

@@ -293,7 +293,7 @@ func (t *table) look(words []uint64, line, fp uint64) bool {
 			return wordHasSorted(x, t.rest(), fp)
 		}
 		x ^= fp * t.ones
-		return (x-t.ones)&^x&t.highs != 0 // what is above the bucket borrows from nothing in it
+		return (x-t.ones)&^x&t.highs != 0 // bits above the bucket do not matter: a borrow only goes up
 	}
 	w := load(words, n)
 	return t.has(w[:], bit, fp)

@@ -127,19 +127,19 @@
 //	     NAME.stash.new if its writer died while it put a larger log into use. Then the
 //	     superblock may name the generation in NAME.stash, and the next one is in
 //	     NAME.stash.new: both logs count.
-//	L2   No log of the file has a begin or commit record of a later generation than
-//	     the newest superblock or, if that is live, the one that follows it with the
-//	     salt that follows; and none has a header of a generation after that. Otherwise
-//	     a superblock was lost. A log belongs to the file if a header has its UUID,
-//	     or the UUID that a sealed file gets with its first operation: the 128 bits
-//	     of XXH3 of the old UUID, with the salt of the header as the seed, big-endian
-//	     as XXH3 writes them.
+//	L2   Let g be the generation of the newest superblock. No log of the file has a begin or
+//	     commit record of a generation above g; but if this superblock is live, g+1 is right,
+//	     too, with the salt that follows that of the superblock. No header has a generation above
+//	     g+1. Otherwise a superblock was lost. A log belongs to the file if a header has its
+//	     UUID, or the UUID that a sealed file gets with its first operation: the 128 bits of XXH3
+//	     of the old UUID, with the salt of the header as the seed, big-endian as XXH3 writes
+//	     them.
 //	L3   A record with the right check has no bits but those above, only the last of its
 //	     operation has an item effect and a history, and these two go together; it stores
 //	     to words of the stash or of the region, all in one block.
 //	L4   The length in a commit record is the one that its records lead to, from that of the
-//	     superblock on. So are its position and its chain, if the file keeps its hashes; the records
-//	     of a replica lead to none.
+//	     superblock on. So are its position and its chain, if the file keeps its hashes. (In a
+//	     replica, records do not lead to a position.)
 //	L5   The log does not end before an LSN up to which it was durable: that of the
 //	     checkpoint, of any commit record of either generation with a right CRC, whether
 //	     the log leads to it or not, or of a promise in the runtime page, for the salt of

@@ -8,19 +8,19 @@ import (
 
 // A Follower reads the log of a file that a writer, in this process or another one, has open. It reads
 // whole segments, as the writer makes them durable, generation after generation. The writer does not
-// know of it, and waits for nothing: it overwrites a generation that the Follower has not read, if it
-// gets that far ahead. Then the Follower finds no further segment.
+// know of the Follower and does not wait for it. If the writer gets far enough ahead, it overwrites a
+// generation that the Follower has not read, and then the Follower finds no further segment.
 type Follower struct {
-	// Commit is the one that was read last. At first it is what the superblock says.
+	// Commit is the commit that was read last. At first it has the fields of the superblock.
 	Commit
 
 	generation, salt uint64
 	kept             bool   // commits have a mark and a position
-	segment          uint64 // word at which the next one begins; 0 if it is the first of the generation
+	segment          uint64 // word at which the next segment begins; 0 for the first of the generation
 	check            uint32 // of the last record
-	chained          bool   // whether there is one
+	chained          bool   // whether there is a last record
 
-	// What the writer stores to meanwhile is copied before it is checked.
+	// The writer may store to the log meanwhile. So words are copied before they are checked.
 	head    [segmentHeadWords]uint64
 	words   []uint64 // the records of the last segment
 	checker checker
@@ -40,8 +40,8 @@ func NewFollower(sb *layout.Superblock) *Follower {
 // Salt returns the salt of the generation.
 func (f *Follower) Salt() uint64 { return f.salt }
 
-// Next reads the next segment of the generation, if its commit is at most at an LSN up to which the log
-// is durable.
+// Next reads the next segment of the generation. It reports false if there is no such segment, or if
+// the LSN of its commit is above durable, the LSN up to which the log is durable.
 func (f *Follower) Next(log []uint64, durable uint64) bool {
 	from, end := Half(uint64(len(log)), f.generation)
 	segment := max(f.segment, from)
@@ -86,7 +86,8 @@ func (f *Follower) Each(do func(*Record)) error {
 	return nil
 }
 
-// Turn goes on with the next generation, if it has begun in a log, and if the one before has been read.
+// Turn goes on with the next generation. It reports false unless this generation has begun in the log
+// and all of the one before has been read.
 func (f *Follower) Turn(log []uint64) bool {
 	next := *f
 	next.generation, next.salt, next.segment = f.generation+1, NextSalt(f.salt), 0

@@ -79,8 +79,9 @@ func Owns(log []uint64, uuid [16]byte) bool {
 	return false
 }
 
-// Foreign returns the UUID of another file if all intact headers of the log have other UUIDs than that
-// of this file, before its next operation and after it (L2).
+// Foreign reports whether the log belongs to another file, and returns the UUID of that file. The log
+// belongs to another file if some header is intact, and no intact header has the UUID of this file or
+// the UUID that this file gets with its next operation (L2).
 func Foreign(log []uint64, uuid [16]byte) (other [16]byte, ok bool) {
 	for slot := range uint64(HeaderSlots) {
 		h, intact := readHeader(log, slot)
@@ -119,8 +120,8 @@ func readHeader(log []uint64, slot uint64) (h Header, ok bool) {
 	return h, true
 }
 
-// Half returns the part of a log that the segments of a generation are in, as its first word and
-// the one after its last. words is the size of the log. One half is for even generations, the other
+// Half returns the part of a log that has the segments of a generation: its first word, and the
+// word after its last. words is the size of the log. One half is for even generations, the other
 // for odd ones.
 func Half(words, generation uint64) (from, end uint64) {
 	half := (max(words, FirstWord) - FirstWord) / 2 / PageWords * PageWords
@@ -128,8 +129,9 @@ func Half(words, generation uint64) (from, end uint64) {
 	return from, from + half
 }
 
-// NextSalt returns the salt of the generation that follows the one with a salt, while the
-// superblock still names that one. So a recovery knows it from the superblock alone.
+// NextSalt returns the salt of the generation that follows a generation with the given salt. It
+// depends on that salt alone, so a recovery can compute it from the superblock, which still
+// names the earlier generation.
 func NextSalt(salt uint64) uint64 { return salt*0x9E3779B97F4A7C15 + 0xBB67AE8584CAA73B }
 
 // NextUUID returns the UUID that a sealed file gets with its first operation. It is new,

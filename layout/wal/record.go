@@ -117,7 +117,8 @@ func (r *Record) encode(w *[maxRecordWords - 1]uint64) (n int) {
 	return n
 }
 
-// recordLength returns the number of words of the record with word 0 w0, which may be that of no record.
+// recordLength returns the number of words of the record with word 0 w0. w0 may be a word that begins no
+// record.
 func recordLength(w0 uint64) uint64 {
 	values := 1 + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet)) - w0/recordNoWords%2
 	return max(1+values+min(w0>>recordOp&3, 1)+1, recordWords)

@@ -18,9 +18,9 @@ type Contents struct {
 	Time      uint64      // of the last commit
 	Durable   uint64      // an LSN up to which the log is known to have been durable
 	Segments  []Segment   // those with records of whole operations
-	From, End [2]uint64   // of each generation: its first word, and the one after the last that counts; 0 if there is no later generation
+	From, End [2]uint64   // of each generation: its first word, and the word after the last that counts; 0 if there is no later generation
 	Torn      bool        // a committed segment, or an operation, is incomplete at the end
-	Broken    bool        // only from Salvage: what is there shows that the log has gone on where it ends
+	Broken    bool        // only from Salvage: the log once went on after its present end
 }
 
 // Bytes returns the size of what counts, with the headers.
@@ -148,14 +148,14 @@ type scanner struct {
 	Contents
 	each      func(*Record)
 	commit    func(Commit) // or nil
-	open      bool         // the first commit says what length and position are
+	open      bool         // length and position are taken from the first commit
 	operation []Record     // the records of one operation, until its last
 	lsn       uint64       // of the last record
 	check     uint32       // of the last record
-	chained   bool         // whether there is one: the first is chained to what is gone
+	chained   bool         // whether check is known: the first record is chained to an overwritten one
 	ended     bool
 	kept      bool // commits have a mark and a position
-	replica   bool // and records do not lead there
+	replica   bool // records do not lead to this position
 	checker   *checker
 }
 
@@ -305,10 +305,10 @@ func (s *scanner) endOperation(r *Record) {
 	s.operation = s.operation[:0]
 }
 
-// LaterGeneration reports whether log belongs to the file of sb and has a header, a begin or
-// a commit record of a later generation than a recovery reads (L2). If so, the superblock of that
-// generation is lost. The header that names the file may have the salt of sb or of the
-// later generation.
+// LaterGeneration reports whether log belongs to the file of sb and has a header, a begin or a
+// commit record of a generation that is later than those that a recovery reads (L2). If so, the
+// superblock of the later generation is lost. The header that names the file may have the salt of
+// sb or of the later generation.
 func LaterGeneration(log []uint64, sb *layout.Superblock) bool {
 	_, ours := FindHeader(log, sb.UUID(), sb.LogSalt())
 	named := func(salt uint64) bool {
