@@ -104,7 +104,7 @@ func (w *Writer) syncRuns() error {
 	end := layout.WordRegion + uint64(w.geometry.RegionBytes)/8
 	run := uint64(runWords)
 	if _, ok := w.filter.(RangeSyncer); !ok {
-		run = end // every sync is one of the whole file
+		run = end // the file can be synced only as a whole
 	}
 	for from := uint64(layout.WordStash); from < end; from += run {
 		w.progress.Store(from)

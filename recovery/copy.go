@@ -9,20 +9,21 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// A Copy copies the stash and the lines of a filter file as of one commit, from the file and its logs
-// alone: in any process, beside the writer, which does nothing for it and waits for nothing.
+// A Copy copies the stash and the lines of a filter file as of one commit. It needs only the file and
+// its logs, so it may be in any process. The writer does nothing for it and does not wait for it.
 //
 // The lines are copied piece by piece while the writer stores to them. Meanwhile the Copy reads the
 // log from the generation that the superblock names on, and stores to the copy, in order, what durable
-// segments say. That is right for the reason that recovery is (see the essay): a word of the file, and
-// so of the copy, has the value of the checkpoint or one from a durable record (W1, W3); and a segment
-// is stored to the file only after the promise that it is durable. So once the last piece is copied,
-// and the segments up to the promise that stands then are stored to the copy, each word has its last
-// value. Before that, a segment counts only once a later one is promised: until then the file may not
-// have all of it, and a piece that is copied afterwards would undo it in the copy.
+// segments say. This is right for the same reason as recovery (see the essay): a word of the file, and
+// so of the copy, has the value of the checkpoint or a value from a durable record (W1, W3); and a
+// segment is stored to the file only after the promise that it is durable. After the last piece, the
+// Copy reads the newest promise, and stores the segments up to this promise to the copy. Then each
+// word has its last value. Before the last piece, the Copy stores a segment only once a later segment
+// is promised. Until then the file may lack words of the segment, and a piece that is copied
+// afterwards would bring their old values back.
 //
-// A Copy fails with ErrChanging if it cannot know that: if the writer is more than a generation ahead of
-// it, or has closed or replaced the file, or has died. Another one may succeed.
+// A Copy fails with ErrChanging if it cannot be sure of this: if the writer gets more than a generation
+// ahead, closes or replaces the file, or dies. Another Copy may succeed.
 type Copy struct {
 	from, to []uint64 // words of the file, mapped, and of the copy
 	geometry layout.Geometry
@@ -30,7 +31,7 @@ type Copy struct {
 	epoch    uint64
 
 	logs  LogReader
-	log   []uint64      // of the generation of the follower
+	log   []uint64      // that read reads
 	read  *wal.Follower // nil if the file was at rest
 	salts [2]uint64     // of the generation before, and of this one
 	next  uint64        // word to copy next
@@ -39,12 +40,12 @@ type Copy struct {
 
 // A LogReader opens the logs of a file for reading.
 type LogReader interface {
-	// ReadLog returns the words of a log, which stay readable as long as the reader. If there is none,
-	// the error is fs.ErrNotExist; if it cannot be one, layout.ErrCorrupt.
+	// ReadLog returns the words of a log, which stay readable as long as the LogReader. If there is no
+	// such file, the error is fs.ErrNotExist; if the file cannot be a log, it is layout.ErrCorrupt.
 	ReadLog(LogName) ([]uint64, error)
 }
 
-// NewCopy begins to copy a file, given as its words, to words of the same number.
+// NewCopy begins to copy the words of a file, from, to as many words, to.
 func NewCopy(from, to []uint64, logs LogReader) (*Copy, error) {
 	c := &Copy{from: from, to: to, logs: logs, next: layout.WordStash}
 	sb, g, err := c.newest()
@@ -104,8 +105,8 @@ func (c *Copy) end() uint64 { return layout.WordRegion + uint64(c.geometry.Regio
 // Followed reports whether the file had a writer.
 func (c *Copy) Followed() bool { return c.read != nil }
 
-// Step copies some words, and reads the log, which the writer must not have filled twice since the last
-// Step. It reports false once no more words are left.
+// Step copies some words, and reads the log. The writer must not have filled the log twice since the
+// last Step. Step reports false once no words are left to copy.
 func (c *Copy) Step(words uint64) (more bool, err error) {
 	end := min(c.next+words, c.end())
 	for ; c.next < end; c.next++ {
@@ -117,8 +118,8 @@ func (c *Copy) Step(words uint64) (more bool, err error) {
 	return false, nil
 }
 
-// follow stores to the copy what the log says up to the last promise, or with before 1 up to the one
-// before that.
+// follow stores the segments of the log up to the last promise to the copy. If before is 1, it
+// leaves out the segment that ends at this promise.
 func (c *Copy) follow(before uint64) error {
 	for c.read != nil {
 		for c.read.Next(c.log, max(c.promised(), before)-before) {
@@ -164,8 +165,8 @@ func (c *Copy) turn() (bool, error) {
 }
 
 // promised returns the LSN up to which the log is known to be durable. The writer may be two generations
-// ahead: then the superblock names the one between. Of two promises that are both being stored, none
-// would count; so promised reads until nothing changes.
+// ahead of c, so promised looks for promises of three generations. A promise that is read while it is
+// stored does not count; so promised reads again until the result stays the same.
 func (c *Copy) promised() uint64 {
 	for before, again := uint64(0), false; ; again = true {
 		lsn, salt := uint64(0), c.read.Salt()
@@ -216,7 +217,7 @@ func (c *Copy) End() (sb layout.Superblock, err error) {
 	switch {
 	case !sb.IsReplica() || kept.Set == layout.Departed:
 		sb.ForgetHashes()
-	case kept.Set != 0: // it has some changes of a set, and not the items of a position
+	case kept.Set != 0: // with some changes of a set, it does not have the items of a position
 		return sb, ErrChanging
 	default:
 		sb.SetKept(kept)

@@ -21,7 +21,7 @@ import (
 // If a line breaks a rule of the format, it returns [layout.ErrCorrupt] and leaves the file
 // as it is.
 //
-// The history of a filter that has one goes on with another descent.
+// If the filter has a history, the history gets another descent.
 //
 // After a crash, DiscardLog can be repeated.
 func DiscardLog(vol Volume) (*Recovery, error) {
@@ -57,7 +57,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	}
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Operation()
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
-	if w.sb.IsReplica() { // it has not the items of any position
+	if w.sb.IsReplica() { // it does not have the items of any position
 		w.history.Set = layout.Departed
 	}
 	if err := w.syncRegion(); err != nil {

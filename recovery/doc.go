@@ -75,14 +75,15 @@
 //	    Operations and commits go on all the time. No log is truncated. A larger log is a
 //	    new file, durable before a generation begins in it, and renamed to its place
 //	    once the superblock has the salt of that generation. (Writer.GrowLog)
-//	W6  Recovery, under the lock: read to its end the log of the generation that the
-//	    superblock names, and then the log of the next generation if the records go on
-//	    there; refuse a log that ends before an LSN that is known to have been durable; make
-//	    the names durable, which the dead writer may have changed (K3); store the superblock
-//	    again, in its slot, and sync it; if the log has had no commit, have the system hold
-//	    the file in small pages (R4); make the epoch odd; store the log again, and sync it;
-//	    store the last value of every word in it, whatever the mapping shows; increment odd
-//	    removal counters; make the epoch even; finish like a clean close. (Writer.recover)
+//	W6  Recovery, under the lock, takes these steps in order. It reads to its end the log of the
+//	    generation that the superblock names, and then the log of the next generation if the
+//	    records go on there. It refuses a log that ends before an LSN that is known to have been
+//	    durable. It syncs the names, which the dead writer may have changed (K3). It stores the
+//	    superblock again in its slot, and syncs it. If no commit was made, it has the system hold
+//	    the file in small pages (R4). It makes the epoch odd. It stores the log again, and syncs
+//	    it. For every word in the log, it stores the last value to the mapping, whatever the
+//	    mapping shows. It increments odd removal counters, and makes the epoch even. Then it
+//	    finishes like a clean close. (Writer.recover)
 //	W7  Opening a file creates nothing. It removes a log that an interrupted close left.
 //	    The first operation makes durable, in this order: the superblock that it found,
 //	    the new log, and a superblock in state live. A clean close makes the mapping
@@ -115,9 +116,9 @@
 // count; and every word that the old generation stored to the region was durable before.
 // The words that the next generation has stored meanwhile may be on the disk or not; the
 // paragraph above covers both cases. A power loss may leave records of the next generation
-// and tear the end of the old log. Recovery then ignores the records of the next
-// generation. It may do so: they are hardened after the old log, so no commit of them has
-// returned.
+// and tear the end of the old log. Recovery then ignores the records of the next generation.
+// This loses nothing that was promised: a segment of the next generation is hardened after all
+// segments of the old one, so no commit of such a segment has returned.
 //
 // # Kept hashes
 //
@@ -131,71 +132,70 @@
 //	    counts, left by a writer that died, are cut off before the first page is appended.
 //	    No page that the newest durable superblock counts is written again: a last page that
 //	    is not full goes to page 1 or 2, by turns. If a call on NAME.hashes fails, nothing
-//	    has changed, and the checkpoint is tried again: the log has the hashes, and once it
-//	    is full, operations fail with the error of the disk until there is room. A filter
-//	    that neither grows by itself, nor lets items leave, nor is opened with RequireHashes
-//	    goes on without its hashes instead. So does a filter whose NAME.hashes is not what
-//	    its superblock names.
-//	    From the next superblock of such a filter on, no page counts. A commit never has an
-//	    earlier time than the commit before it, whatever the clock says. (keeper,
-//	    Writer.now)
+//	    has changed, and the checkpoint is tried again: the log has the hashes. Once the log is
+//	    full, operations fail with the error of the disk until there is room. A filter that
+//	    neither grows by itself, nor lets items leave, nor is opened with RequireHashes goes on
+//	    without its hashes instead. So does a filter whose NAME.hashes is not what its superblock
+//	    names. From the next superblock of such a filter on, no page counts. A commit never has
+//	    an earlier time than the commit before it, whatever the clock says. (keeper, Writer.now)
 //
 // # A file that takes the place of another
 //
-//	K3  A new file, under names of its own beside the old one, is complete. At some instant,
-//	    the mark, the new file has all operations of the old file: if it is made from
-//	    hashes, its history has the same position and chain. From the mark on, each
-//	    operation and each sync waits. If an operation was cut off in the old file, by a
+//	K3  A new file, under names of its own beside the old one, is complete. At one instant,
+//	    called the mark, the new file has all operations of the old file. If the new file is made
+//	    from hashes, the two histories then have the same position and chain. From the mark on,
+//	    each operation and each sync waits. If an operation was cut off in the old file, by a
 //	    fault, nothing is replaced. The new file and its log become durable. Then its log is
-//	    renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to
-//	    NAME; then the log to NAME.stash and the hashes to NAME.hashes (K8); then the directory
-//	    is synced, and the new file alone takes operations and syncs. Before the third of
-//	    these renames the old file is under NAME, with its log and its hashes. After it, the
-//	    new file is under NAME, and its log and hashes are found by either name. Both files
-//	    have all operations, and in both everything that a sync has promised is durable.
-//	    (Writer.Replace of package writer, Writer.TakePlace, Files.TakePlace)
+//	    renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to NAME;
+//	    then the log to NAME.stash and the hashes to NAME.hashes (K8); then the directory is
+//	    synced, and the new file alone takes operations and syncs. Before the third of these
+//	    renames the old file is under NAME, with its log and its hashes. After the third rename
+//	    the new file is under NAME, and its log and its hashes are found by either of their
+//	    names. Both files have all operations, and in both everything that a sync has promised is
+//	    durable. (Writer.Replace of package writer, Writer.TakePlace, Files.TakePlace)
 //	K4  The old file is live. Before the first rename its epoch becomes Superseded (all bits
 //	    set). So readers that have the old file say "maybe" from then on, before the new
-//	    file can get an item that the old one lacks. Nobody recovers a file that has lost
-//	    its name: the lock is taken first, and then the name is looked at. If the writer
-//	    dies before the third rename, the old file is recovered under its name, and its
-//	    lookups say "certainly not" again. If one of the three renames fails, they do so at
-//	    once. (Writer.TakePlace)
-//	    A file that a Draft replaces is at rest: no recovery would make its epoch even again.
-//	    So its epoch becomes Superseded only once the directory is synced and the file cannot
-//	    get its name back, but before the lock of the new file is released and a writer can
-//	    have it. If the process is killed between the rename and this store, readers of the
-//	    old file are not told. They are not told either if the old file has another name,
-//	    which may be a backup, or if the system has no writers or does not count names (Unix
-//	    does). If the sync of the directory fails, readers are told nevertheless; if the
-//	    power fails then, the old file may be back and say "maybe" until it is built again.
-//	    (Draft.supersedeOld)
-//	K8  If changes are kept (superblock, 520), a file of hashes that is about to lose the name
-//	    NAME.hashes gets the name NAME.past first. A file that has this name already gets
-//	    another one before that: NAME.past, a dot, and the 16 digits of its identity. So each
-//	    file of hashes leads to the one before it, by the identity in its header, until the
-//	    writer removes that: once it was replaced longer ago than the time for which changes
-//	    are kept. Of such a file count the operations up to the position of the base of the next
-//	    one, whichever of its last pages has them. (Package osfile: replaceHashes,
+//	    file can get an item that the old one lacks. Nobody recovers a file that has lost its
+//	    name: whoever opens a file for writing first takes the lock, and then checks the name. If
+//	    the writer dies before the third rename, the old file is recovered under its name, and
+//	    its lookups say "certainly not" again. If one of the three renames fails, the writer
+//	    stores the earlier epoch again, and lookups say "certainly not" at once.
+//	    (Writer.TakePlace) A file that a Draft replaces is at rest: no recovery would make its
+//	    epoch even again. So its epoch becomes Superseded only once the directory is synced and
+//	    the file cannot get its name back, but before the lock of the new file is released and a
+//	    writer can open the new file. If the process is killed between the rename and this store,
+//	    readers of the old file are not told. They are not told either if the old file has
+//	    another name, under which it may be a backup, or if the system has no writers or does not
+//	    count the names of a file (Unix does). If the sync of the directory fails, readers are
+//	    told nevertheless. If the power fails after that, the old file may be back, and says
+//	    "maybe" until it is built again. (Draft.supersedeOld)
+//	K8  If changes are kept (superblock, offset 520), a file of hashes that is replaced is kept,
+//	    too: it is renamed from NAME.hashes to NAME.past. If there is a NAME.past already, that
+//	    file is first renamed to NAME.past, a dot, and the 16 digits of its identity. The header
+//	    of a file of hashes names the identity of the file that it replaced, so each file leads
+//	    to the one before. The writer removes a file that was replaced longer ago than changes
+//	    are kept. In a replaced file, the operations up to the position of the base of the next
+//	    file count, whichever of its last pages has them. (Package osfile: replaceHashes,
 //	    OpenHistory, ForgetPast)
 //
 // # The changes of another filter
 //
 // A replica keeps no hashes, and has the items that the history of another filter means at a position.
-// A set of changes leads from there to a later position; its bytes are in NAME.apply (SetWriter) as
-// long as the replica has some of the changes and not all.
+// A set of changes leads from this position to a later one. While the replica has some of these
+// changes and not all, the bytes of the set are in NAME.apply (SetWriter).
 //
-//	K9  The order of a set is fixed: first the changes that delete, then those that insert, each in
-//	    the order of the set. NAME.apply and its name are durable before a commit names the check of
-//	    the set and counts operations from 0; only after this commit comes the first change. So
-//	    the number of operations says how many changes are done, whatever of the log survives, and
-//	    none is done twice. The commit after the last change names no set, and has the position
-//	    to which the set leads; then NAME.apply may go. If the writer dies before that, the next one
-//	    goes on with the same set, and takes no other one: a set that leads further has another
-//	    order. Without NAME.apply, or with another one, the replica takes no changes any more. Before
-//	    the first operation of its own comes a commit that says so (layout.Departed): no crash
-//	    leaves such an operation and a position. Nobody copies a file that names a set.
-//	    (Writer.Mark, Writer.NewSet, Copy.End)
+//	K9  The changes of a set are done in a fixed order: first all changes that delete, then all that
+//	    insert, both in the order of the set. NAME.apply and its name are durable before a commit
+//	    names the check of the set and sets the count of operations to 0. The first change is done
+//	    after this commit. So the count of operations says how many changes are done, however much of
+//	    the log survives, and no change is done twice. The commit after the last change names no set,
+//	    and has the position to which the set leads. Only then may NAME.apply be removed. If the
+//	    writer dies before this commit, the next writer goes on with the same set. It refuses any
+//	    other set, even one that leads further, since the changes of another set have another order.
+//	    If NAME.apply is lost or is another set, the replica takes no changes any more. Before its
+//	    first operation of its own, a replica makes a commit that says so (layout.Departed). So no
+//	    crash leaves a replica with such an operation and a position. Nobody copies a file that names
+//	    a set. (Writer.Mark, Writer.NewSet, Copy.End)
 //
 // # States
 //

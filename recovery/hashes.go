@@ -82,9 +82,9 @@ func NoHashes(why error) error {
 	return &HashesError{Err: fmt.Errorf("K2: NAME.hashes: %w", why)}
 }
 
-// EndOfHashes checks by the first and the last page that a file has the pages that a superblock
-// counts (K1), and that they end at the position of the superblock. It returns what counts, and a
-// Tail that goes on after it.
+// EndOfHashes checks the first and the last of the pages that a superblock counts (K1), and that
+// the last one ends at the position of the superblock. It returns the part of the file that
+// counts, and a Tail that goes on after that part.
 func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, err error) {
 	k = Kept{File: f, Counted: sb.Hashes()}
 	n, err := f.Pages()
@@ -164,10 +164,10 @@ func ReadHashesHeader(f HashFile, identity uint64) (hashes.Header, error) {
 	return readHashesHeader(f, identity, &pages[0], &pages[1])
 }
 
-// twoPages has pages to read to. Local variables would move to the heap on every call.
+// twoPages has buffers of two pages. Local variables would move to the heap on every call.
 var twoPages = sync.Pool{New: func() any { return new([2]hashes.Page) }}
 
-// readHashesHeader is ReadHashesHeader with pages to read to.
+// readHashesHeader is ReadHashesHeader with p and q as buffers.
 func readHashesHeader(f HashFile, identity uint64, p, q *hashes.Page) (h hashes.Header, err error) {
 	if err := f.ReadPage(0, p); err != nil {
 		return h, err

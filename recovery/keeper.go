@@ -19,18 +19,18 @@ type keeper struct {
 	vol        Volume
 	now        func() uint64
 	on         bool // the file keeps its hashes
-	must       bool // nothing goes on without them
+	must       bool // operations fail if the hashes cannot be kept
 	file       HashFile
-	counted    layout.Hashes // what the next superblock says
-	tail       hashes.Tail   // goes on there
-	cut        bool          // the file ends before its page
-	generation uint64        // the last one whose hashes are in the file
+	counted    layout.Hashes // for the next superblock: what counts of the file
+	tail       hashes.Tail   // goes on after what counts
+	cut        bool          // pages that nobody counts have been cut off
+	generation uint64        // the last generation whose hashes are in the file
 	lost       atomic.Pointer[error]
 
-	// Which of pages 1 and 2 is the last page of the tail: by the newest durable superblock, so that
-	// only the other one may be written; and by counted.
+	// Which page, 1 or 2, is the last page of the tail: last by the newest durable superblock, so that
+	// only the other page may be written; next by counted.
 	last, next uint64
-	torn       bool   // the spare one may have something else than counted says, since keep has failed
+	torn       bool   // keep has failed: the page next may not be the one that counted names
 	base       uint64 // operations in the base
 }
 
@@ -112,9 +112,9 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 }
 
 // keep appends the history of a generation, the segments of a log, to NAME.hashes and makes it durable
-// (K2). If that fails and the filter need not keep its hashes, it goes on without hashes: nothing
-// else depends on them. If it must keep them, keep returns the error and can be tried again: the log
-// still has the hashes.
+// (K2). If that fails, there are two cases. A filter that need not keep its hashes goes on without
+// them: nothing else depends on hashes. For a filter that must keep them, keep returns the error, and
+// can be called again: the log still has the hashes.
 func (k *keeper) keep(generation uint64, segments iter.Seq2[[]uint64, wal.Segment]) error {
 	if k.err() != nil || generation <= k.generation && !k.torn {
 		return nil
@@ -142,11 +142,11 @@ func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) 
 		}
 		k.cut = true
 	}
-	tail, none := k.tail, true // a copy: if this fails, the next attempt begins there again
+	tail, none := k.tail, true // a copy: after a failure, the next attempt begins with k.tail again
 	now := uint64(0)
 	for log, seg := range segments {
 		committed := seg.Time
-		if committed == 0 { // by nobody
+		if committed == 0 { // the segment has no commit
 			now = cmp.Or(now, k.now())
 			committed = now
 		}

@@ -44,7 +44,7 @@ func (r *Recent) All() iter.Seq[hashes.Entry] {
 			if n >= r.To.Number {
 				return
 			}
-			// It looks at no segment after the last durable one: that may be about to get its head.
+			// Stop at the last durable segment: the head of the one after it may be half stored.
 			for seg := range wal.Ended(p.words, p.generation, p.salt) {
 				more := true
 				seg.Each(p.words, func(rec wal.Record) {

@@ -42,7 +42,7 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	w.durable.Store(&durable{w.sb.CheckpointLSN(), w.userSeq, w.operation, w.history.At, w.history.Set})
 	if w.sb.IsReplica() && w.history.Set == 0 {
-		vol.RemoveSet() // one that has been applied; it does no harm
+		vol.RemoveSet() // if a set is left, it has been applied; it does no harm
 	}
 	return w, r, nil
 }
@@ -135,7 +135,7 @@ func (l replayed) close() error {
 // then the newest superblock is lost. left reports whether there is a log although the
 // superblock is not live: an interrupted close or Begin has left it.
 func (w *Writer) findLogs() (found replayed, left bool, err error) {
-	var wrong []error // why each existing log is not the one
+	var wrong []error // why a log that exists is neither of these two
 	salts := [2]uint64{w.sb.LogSalt(), wal.NextSalt(w.sb.LogSalt())}
 	for _, name := range []LogName{CurrentLog, NextLog} {
 		log, err := w.vol.OpenLog(name)
@@ -207,11 +207,11 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	if err := w.settle(); err != nil {
 		return err
 	}
-	for from, left := int64(0), promised == 0; left; left = from > 0 { // its first commit would have done so (R4)
+	for from, left := int64(0), promised == 0; left; left = from > 0 { // R4: no commit has dropped them
 		from, _ = w.vol.DropLargePages(from)
 	}
 	// From here on, readers that find nothing answer "maybe". The live superblock must be
-	// durable first: an odd epoch beside a clean or sealed one would stay odd for ever.
+	// durable first: beside a clean or sealed superblock, an odd epoch would stay odd for ever.
 	epoch := runtime[layout.RuntimeEpoch] | 1
 	w.storeRuntime(layout.RuntimeEpoch, epoch)
 	if err := w.hardenLogs(logs, scan); err != nil {
@@ -239,7 +239,7 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	next := w.next(layout.Clean)
 	next.SetCheckpointLSN(scan.LSN)
 	if scan.End[1] != 0 {
-		next.SetGeneration(next.Generation() + 1) // that of the next log is taken
+		next.SetGeneration(next.Generation() + 1) // the next log has the one before
 	}
 	if err := w.rest(&next); err != nil {
 		return err
@@ -281,9 +281,9 @@ func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) 
 	return scan, errors.Join(bad, err)
 }
 
-// hardenLogs makes what the scan found durable before anything rests on it. It may be in
-// the cache only. After a failed sync the cache takes it for written although it is not,
-// so every word is stored again first.
+// hardenLogs makes the records that the scan found durable, before anything depends on them.
+// They may be in the cache alone. After a failed sync, the system takes them for written
+// although they are not; so hardenLogs stores every word again before it syncs.
 func (w *Writer) hardenLogs(logs replayed, scan wal.Contents) error {
 	for i, log := range logs.logs {
 		if scan.End[i] == 0 {
@@ -300,11 +300,11 @@ func (w *Writer) hardenLogs(logs replayed, scan wal.Contents) error {
 	return nil
 }
 
-// replay stores the last value that the log gives to each word, even if the mapping
-// already shows it, since that may be in the cache only. It does not store earlier
-// values, which would take the filter back in time under its readers. So it goes through
-// the log from the end. It stores in the order of the file, piece by piece, so that each
-// page is read and made dirty once.
+// replay stores the last value that the log gives to each word, even if the mapping already
+// shows this value: it may be in the cache alone. replay does not store earlier values, since
+// readers would then see an earlier state of the filter. So it goes through the log from the
+// end. It stores in the order of the file, piece by piece, so that each page is read and made
+// dirty once.
 func (w *Writer) replay(logs replayed, scan wal.Contents) {
 	last := make(wordMap)
 	var starts []uint64 // of the records of a segment

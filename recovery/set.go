@@ -12,7 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// SetSuffix and NAME make the name of the file that has the set of changes that a replica is applying.
+// SetSuffix ends the name of the file, NAME.apply, with the set of changes that a replica is applying.
 const SetSuffix = ".apply"
 
 // SetMagic is how that file begins. Its first page is the head:
@@ -93,7 +93,7 @@ func (s *SetWriter) Discard() error {
 // checkOfSet returns the check of a set with a head. It is neither 0 nor layout.Departed.
 func checkOfSet(head *hashes.Page) uint64 { return xxh3.Hash(Bytes(head[:]))>>1 | 1 }
 
-// A SetReader reads a set of changes, once more after each Rewind.
+// A SetReader reads a set of changes, and after Rewind reads it again.
 type SetReader struct {
 	file  HashFile
 	size  uint64

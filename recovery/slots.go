@@ -5,7 +5,7 @@ import "github.com/mmapfilter/mmapfilter/layout"
 // next returns the superblock that follows the newest one, and the log.
 func (w *Writer) next(state layout.State) layout.Superblock {
 	sb := *w.sb
-	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the latter is one more while a checkpoint is under way
+	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the log's is higher by one while a checkpoint is under way
 	sb.SetState(state)
 	sb.SetCheckpointLSN(w.LSN())
 	sb.SetLength(w.length)
@@ -24,7 +24,7 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	}
 	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())
-	} else if w.history.Set == layout.Departed { // a live one says what its commits have
+	} else if w.history.Set == layout.Departed { // not while it is live: commits still have a position
 		sb.ForgetHashes()
 	}
 	return sb

@@ -116,9 +116,10 @@ type Volume interface {
 	Now() uint64
 	// Random returns 64 unpredictable bits.
 	Random() uint64
-	// DropLargePages has the system hold a part of the filter file, from an offset on, in small pages
-	// (R4), as far as it can. It returns the offset of the next part, or 0 at the end of the file, and
-	// how many bytes were in memory. Nobody may store to the file meanwhile.
+	// DropLargePages drops a part of the filter file, from an offset on, from the page cache, as far
+	// as the system allows. The part comes back in small pages (R4). DropLargePages returns the offset
+	// of the next part, or 0 at the end of the file, and how many bytes of the part were in memory.
+	// Nobody may store to the file meanwhile.
 	DropLargePages(from int64) (next, dropped int64)
 	Close() error
 
@@ -161,9 +162,9 @@ type Volume interface {
 
 	// CreateSet makes an empty file, in the place of an older set.
 	CreateSet() (HashFile, error)
-	// OpenSet opens it for reading. If there is none, the error is fs.ErrNotExist.
+	// OpenSet opens the set for reading. If there is none, the error is fs.ErrNotExist.
 	OpenSet() (HashFile, error)
-	// RemoveSet removes it, if it is there.
+	// RemoveSet removes the set, if there is one.
 	RemoveSet() error
 }
 

@@ -147,8 +147,8 @@ func (w *Writer) Fail(err error) error {
 	return w.Err()
 }
 
-// whole poisons the writer if somebody has cut its file short. A sync does not tell, and a store only
-// if it is to the part that is missing.
+// whole poisons the writer if somebody has cut its file short. A sync does not notice this, and a
+// store notices it only in the part that is missing.
 func (w *Writer) whole() error {
 	if err := w.vol.Whole(); err != nil {
 		return w.Fail(err)
@@ -156,8 +156,8 @@ func (w *Writer) whole() error {
 	return nil
 }
 
-// Catch runs f, which uses the mapped files of w and of no other writer. A fault in them, or a panic,
-// poisons w, and not the writer whose caller called f.
+// Catch runs f, which uses the mapped files of w and of no other writer. A fault in these files, or a
+// panic, poisons w, even if f is called for another writer.
 func (w *Writer) Catch(f func() error) (err error) {
 	failed := func(cause error) { w.Fail(cause) }
 	if w.vol.Catch(func() { err = f() }, failed) != nil {
@@ -248,7 +248,7 @@ func (w *Writer) LogGeneration() uint64 {
 	return generation
 }
 
-// HashStores is how many stores more an operation counts for in Room if its hash is kept.
+// HashStores is how many further stores Room must count for an operation whose hash is kept.
 const HashStores = 1
 
 // Room reports whether the log has room for an operation of up to n stores.
@@ -270,8 +270,8 @@ func (w *Writer) Append(stores []wal.Store, grow int, op layout.Op, hash uint64)
 	w.append(stores, grow, op, hash, w.operation+1)
 }
 
-// AppendUncounted is Append for an operation that Operations does not count: no caller has asked for it,
-// so none could tell by the count which of its own operations are done.
+// AppendUncounted is Append for an operation that Operations does not count, since no caller has asked
+// for it. A caller tells by the count which of its own operations are done.
 func (w *Writer) AppendUncounted(stores []wal.Store, grow int, op layout.Op, hash uint64) {
 	w.append(stores, grow, op, hash, w.operation)
 }
@@ -298,16 +298,17 @@ func (w *Writer) Skip() { w.operation++ }
 // Operations returns how many operations have been counted since the user sequence was set.
 func (w *Writer) Operations() uint64 { return w.operation }
 
-// now returns the time for a commit: never one before that of the commit before, even if the clock was
-// set back, so that the order of times is that of operations; and not 0, which would be no time.
+// now returns the time for a commit. It is never earlier than the time of the commit before, even if
+// the clock was set back: so times have the order of operations. It is never 0, which means that there
+// is no time.
 func (w *Writer) now() uint64 {
 	w.lastTime = max(w.vol.Now(), w.lastTime, 1)
 	return w.lastTime
 }
 
-// Mark changes what a replica says of the history that it follows, from the commit of the open segment
-// on: its position, and layout.Kept.Set. Unless it departs, operations are counted from here, without a
-// user sequence: see K9.
+// Mark sets the position and the layout.Kept.Set of a replica, for the commit of the open segment and
+// later ones. Unless the replica departs, Mark also sets the user sequence and the count of operations
+// to 0: see K9.
 func (w *Writer) Mark(at layout.Position, set uint64) {
 	w.history = layout.Kept{At: at, Set: set}
 	if set != layout.Departed {
@@ -315,7 +316,8 @@ func (w *Writer) Mark(at layout.Position, set uint64) {
 	}
 }
 
-// A durable is the point up to which the log is known to be durable, and which the mapping holds.
+// A durable is the point up to which the log is known to be durable. The mapping has everything
+// up to this point.
 type durable struct {
 	lsn, userSeq, operation uint64
 	at                      layout.Position // in the history, if there is one
@@ -439,8 +441,8 @@ func (w *Writer) Counts() (commits, checkpoints uint64) {
 	return w.commits.Load(), w.checkpoints.Load()
 }
 
-// Hashes returns NAME.hashes and what counts of it. The error is ErrHashes. What counts stays as
-// it is while the file is appended to. No checkpoint may end meanwhile.
+// Hashes returns NAME.hashes and the part of it that counts. The error is ErrHashes. This part
+// stays as it is when the file is appended to. No checkpoint may end during the call.
 func (w *Writer) Hashes() (Kept, error) {
 	if err := w.kept.err(); err != nil {
 		return Kept{}, err
@@ -473,15 +475,16 @@ func (w *Writer) Tail() uint64 {
 // HashesErr returns why Hashes would fail, or nil. It may be called at any time.
 func (w *Writer) HashesErr() error { return w.kept.err() }
 
-// SetExpireAfter has the next superblock say how long items stay. No operation may go on meanwhile. The
-// file must have its hashes.
+// SetExpireAfter makes the next superblock record how long items stay. No operation may go on
+// meanwhile. The file must have its hashes.
 func (w *Writer) SetExpireAfter(v uint64) {
 	w.expireAfter.Store(v)
 	w.kept.must = w.kept.must || v != 0
 }
 
-// SetExpiredBefore has the next superblock say before which time all items have been deleted.
+// SetExpiredBefore makes the next superblock record a time before which all items have been
+// deleted.
 func (w *Writer) SetExpiredBefore(v uint64) { w.expiredBefore.Store(v) }
 
-// ExpiredBefore returns what the next superblock says.
+// ExpiredBefore returns the time of SetExpiredBefore, or else that of the superblock.
 func (w *Writer) ExpiredBefore() uint64 { return w.expiredBefore.Load() }

@@ -25,7 +25,7 @@ func (b *Base) Count(hash uint64) (n int, err error) {
 		return 0, nil
 	}
 	page := b.number
-	if page == 0 || hash <= b.items[0] || hash > b.items[len(b.items)-1] { // pages before may have some, too
+	if page == 0 || hash <= b.items[0] || hash > b.items[len(b.items)-1] { // earlier pages may have the hash, too
 		if page, err = b.find(hash); err != nil {
 			return 0, err
 		}
@@ -73,9 +73,10 @@ func (b *Base) load(page uint64) error {
 	return err
 }
 
-// find returns the last page that begins before a hash, or the first page. Hashes are uniform, so it
-// looks first at the page that would be it if they were spread evenly from the page that was read last
-// on. Its steps from there double until it has gone too far.
+// find returns the last page that begins before a hash, or the first page. Hashes are uniform. So find
+// first looks where this page would be if the hashes were spread evenly, counted from the page that
+// was read last. From there it goes on in steps that double, until it has gone too far; then it
+// bisects.
 func (b *Base) find(hash uint64) (uint64, error) {
 	low, high := uint64(hashes.FirstBase), b.file.FirstPage() // the page is from low to high-1
 	guess, _ := bits.Mul64(hash, high-low)

@@ -67,13 +67,14 @@
 // mapped is left out.
 //
 // Reading clean and sealed files works wherever the module compiles: on little-endian machines.
-// Building files, and all that writes, needs mappings, which WebAssembly has not, and 64 bits (see
-// [Maps]): elsewhere it fails with errors.ErrUnsupported. Opening a file for writing fails with
+// Building a file, and any other writing, needs 64 bits and mappings, which WebAssembly does not have
+// (see [Maps]): elsewhere it fails with errors.ErrUnsupported. Opening a file for writing fails with
 // errors.ErrUnsupported on Windows, which cannot rename a mapped file, and on OpenBSD, where a mapping
 // and read may disagree. The promises about power loss hold on Linux; elsewhere they hold only if the
-// calls in the table do what they promise. On other systems, holes in a copied file stay, so a store
-// to a hole on a full disk ends the process. There the lock has only one part, so a reader may be
-// served after a process has taken the lock to recover the file, and before the recovery begins.
+// calls in the table do what they promise. On systems other than Linux, holes in a copied file stay,
+// so a store to a hole on a full disk ends the process. The lock has only one part on these systems,
+// so a reader may be served after a process has taken the lock to recover the file, and before the
+// recovery begins.
 //
 // # Faults
 //

@@ -30,7 +30,7 @@ type Draft struct {
 
 	hashes   *os.File     // the hashes of the filter, locked as file is, or nil
 	hashesAt string       // the path that they have now; Discard removes it
-	dropped  bool         // the hashes of the old filter have the name of the next ones; see nameHashes
+	dropped  bool         // the hashes of the old filter are named NAME.hashes.new; see nameHashes
 	guarded  bool         // see Guard
 	from     string       // the path of a file that was there before; see DraftFrom
 	like     fs.FileInfo  // of the file whose access the new file gets; nil: the access of the old file
@@ -38,7 +38,7 @@ type Draft struct {
 	isNew    bool         // see DraftOptions.New
 	check    func() error // see Rename
 
-	is, replaces *layout.Superblock // of the file at from, and of the old one; nil if it is not known
+	is, replaces *layout.Superblock // of the file at from, and of the old file; nil if not known
 }
 
 // DraftOptions say what file a draft becomes.
@@ -274,7 +274,7 @@ func (d *Draft) freeHashes(next string) error {
 	}
 	defer f.Close()
 	if errors.Is(lockDraft(f), recovery.ErrLocked) || !sameFile(f, next) {
-		return nil // of a draft whose process lives
+		return nil // it belongs to a draft whose process lives
 	}
 	belongs, past := false, false
 	if filter, head, err := OpenFile(d.path); err == nil {
@@ -291,8 +291,8 @@ func (d *Draft) freeHashes(next string) error {
 	return removeIfThere(next)
 }
 
-// keepHashes replaces the hashes of the old filter, or removes them. What this filter had before
-// belongs to no other one.
+// keepHashes replaces the hashes of the old filter, or removes them. It also removes the older files
+// of hashes (NAME.past), which belonged to the old filter alone.
 func (d *Draft) keepHashes() error {
 	ForgetPast(d.path, 0)
 	switch {
@@ -333,8 +333,9 @@ func (d *Draft) Publish() error {
 	if err := give(d.file.Name(), d.path); err != nil {
 		return errors.Join(err, d.Discard())
 	}
-	// Remove the logs of the replaced file, and its set. If one stays, it shows that it belongs to
-	// another file: by its UUID, or since no commit names its check.
+	// Remove the logs of the replaced file, and its set of changes. If one of them stays, it does
+	// no harm: the UUID of a log shows that it belongs to another file, and no commit names the
+	// check of the set.
 	for _, name := range []recovery.LogName{recovery.NextLog, recovery.CurrentLog} {
 		err = errors.Join(err, removeLog(d.path+name.String(), d.replaces))
 	}

@@ -20,8 +20,8 @@ import (
 // Files is the Volume of the operating system: a filter file and its logs, mapped. It
 // holds the lock of the filter file until Close.
 type Files struct {
-	// RequireHashes has operations fail if their hashes cannot be kept. They can be tried
-	// again. Set it before NewWriter.
+	// RequireHashes makes operations fail if their hashes cannot be kept. Such operations can
+	// be tried again. Set RequireHashes before NewWriter.
 	RequireHashes bool
 
 	path   string // with symbolic links followed
@@ -83,8 +83,8 @@ func mapFiles(path string, f *os.File) (*Files, error) {
 	return v, nil
 }
 
-// OpenLocked opens the regular file at path for reading and writing and locks it, until it is closed. If
-// another process replaces the file before it is locked, OpenLocked starts again.
+// OpenLocked opens the regular file at path for reading and writing. It locks the file until the file is
+// closed. If another process replaces the file before it is locked, OpenLocked starts again.
 func OpenLocked(path string) (*os.File, error) {
 	for {
 		info, err := os.Stat(path)
@@ -179,7 +179,7 @@ func (v *Files) OpenLog(name recovery.LogName) (recovery.File, error) {
 	return log, nil
 }
 
-// hasHeaders returns recovery.ErrUnusedLog if they were never written.
+// hasHeaders returns recovery.ErrUnusedLog if the headers of a log were never written.
 func hasHeaders(f *os.File) error {
 	head := make([]byte, wal.HeaderSlots*wal.PageBytes)
 	if _, err := f.ReadAt(head, 0); err != nil {
@@ -262,8 +262,8 @@ func (v *Files) KeepLog() error {
 	return v.syncDir()
 }
 
-// RemoveLogs removes both logs and syncs the directory. A file with the name of NextLog that is no
-// log stays.
+// RemoveLogs removes both logs and syncs the directory. If a file with the name of NextLog is not
+// a log, it stays.
 func (v *Files) RemoveLogs() error {
 	for _, name := range []recovery.LogName{recovery.NextLog, recovery.CurrentLog} {
 		if name == recovery.NextLog {
@@ -335,7 +335,7 @@ func (v *Files) RemoveHashes(name recovery.HashesName) error {
 	return removeIfThere(v.hashesPath(name))
 }
 
-// TakePlace renames the files of v. Another volume must be one of Files, in the same directory.
+// TakePlace renames the files of v. old must be a *Files, too, in the same directory.
 func (v *Files) TakePlace(old recovery.Volume) (placed bool, err error) {
 	to := old.(*Files).path
 	h, err := readHead(v.filter.file)
@@ -365,7 +365,7 @@ func (v *Files) TakePlace(old recovery.Volume) (placed bool, err error) {
 	v.path = to
 	err = rename(v.logPath(recovery.NextLog), v.logPath(recovery.CurrentLog))
 	if e := replaceHashes(to, h.Superblock.KeepChanges() > 0); !errors.Is(e, fs.ErrNotExist) {
-		err = errors.Join(err, e) // if they are not there, neither filter keeps any
+		err = errors.Join(err, e) // without hashes in either filter, there is nothing to rename
 	}
 	return true, errors.Join(err, v.syncDir())
 }

@@ -105,9 +105,10 @@ func foreignLog(path string, sb *layout.Superblock, alone func() bool) error {
 	return nil
 }
 
-// setAside renames a log that belongs neither to the file with this UUID nor to a file that followed
-// it. The new name is the path and the first digits of the UUID in the log, and a number if that
-// file exists. The filter of the log may have been moved without the log, and still needs it.
+// setAside renames a log that belongs neither to the file with this UUID nor to that file after its
+// next operation. The new name is the path and the first digits of the UUID in the log, and a number
+// if a file of that name exists. The filter of the log may have been moved without the log, and
+// still needs it.
 func setAside(path string, uuid [16]byte) error {
 	head, err := readStart(path, wal.HeaderSlots*wal.PageBytes)
 	other, ok := wal.Foreign(recovery.Words(head), uuid)

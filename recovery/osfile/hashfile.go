@@ -90,7 +90,7 @@ func (v *Files) CreateSet() (recovery.HashFile, error) {
 // OpenSet opens the set.
 func (v *Files) OpenSet() (recovery.HashFile, error) { return openHashes(v.setPath(), os.O_RDONLY) }
 
-// RemoveSet removes the set. It leaves a file that is none.
+// RemoveSet removes the set. A file of that name that is not a set stays.
 func (v *Files) RemoveSet() error { return removeSet(v.path) }
 
 // removeSet removes the set of the filter at a path.
@@ -101,8 +101,8 @@ func removeSet(path string) error {
 	return removeIfThere(path)
 }
 
-// notASet returns a *ForeignError if there is a file at a path, and it is no set. A process that died
-// while it made a set may have left zeros.
+// notASet returns a *ForeignError if there is a file at a path and it is not a set of changes. A file
+// of zeros passes: a process that died while it made a set may have left it.
 func notASet(path string) error {
 	head, err := readStart(path, int64(len(recovery.SetMagic)))
 	if err == nil && len(bytes.Trim(head, "\x00")) > 0 && string(head) != recovery.SetMagic {

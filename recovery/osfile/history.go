@@ -16,8 +16,8 @@ type HistoryFile struct {
 	File   recovery.HashFile
 	Header hashes.Header
 	To     layout.Position
-	Pages  uint64     // no page of the tail has this number or a higher one
-	last   []lastPage // those of these that follow the others begin with the same operations
+	Pages  uint64     // the numbers of all pages are below this
+	last   []lastPage // candidates for the last page of the tail: see Walk.last
 }
 
 // A lastPage is a page after the header.
@@ -30,9 +30,9 @@ type lastPage struct {
 // fewer than a process may have open.
 const mostParts = 256
 
-// OpenHistory opens the files of the history of the filter at path, from the one that has a position to
-// the one that the superblock names, as far as they are there, the oldest first. If the position is
-// before the base of the first of them, the one that had it is gone. The error is ErrHashes.
+// OpenHistory opens the files of the history of the filter at path, the oldest first: from the file
+// that has a position to the file that the superblock names. If the position is before the base of the
+// oldest file that is there, the file that had the position is gone. The error is ErrHashes.
 func OpenHistory(path string, sb *layout.Superblock, since uint64) (files []HistoryFile, err error) {
 	defer func() {
 		if err != nil {
@@ -77,8 +77,9 @@ func openPart(path string, next *HistoryFile) (h HistoryFile, err error) {
 	if h.File, err = openPast(path, next.Header.Before.Identity); err != nil {
 		return h, err
 	}
-	// Checkpoints after the last operation that next has in its base may have written to the first pages
-	// again. So what counts is not what next says of them, but that the operations lead to its position.
+	// The header of next has checks of the pages of this file. They may be out of date for pages 1 and
+	// 2, which later checkpoints have written again. So these checks are not compared; Walk checks that
+	// the operations lead to the position of next.
 	h.Header, err = recovery.ReadHashesHeader(h.File, next.Header.Before.Identity)
 	if err == nil {
 		h.Pages, err = h.File.Pages()
@@ -111,10 +112,10 @@ func CloseHistory(files []HistoryFile) (err error) {
 // FirstPage returns the number of the first page of the tail.
 func (h *HistoryFile) FirstPage() uint64 { return hashes.FirstBase + h.Header.Pages }
 
-// PageOf returns the page of the tail that has the operation that leads to a position, or a page before
-// it: the last full one that begins before the position, or the first one.
+// PageOf returns a page of the tail from which to walk to a position: the last full page that begins
+// before the position, or the first page.
 func (h *HistoryFile) PageOf(number uint64) (page uint64, err error) {
-	low, high := h.FirstPage(), h.Pages // high begins at number or after it, or is the end
+	low, high := h.FirstPage(), h.Pages // page high begins at number or later, or there is no such page
 	var p hashes.Page
 	for low+1 < high {
 		middle := low + (high-low)/2
@@ -141,7 +142,7 @@ type Walk struct {
 	words []uint64
 }
 
-// Walk begins at a page of the tail.
+// Walk returns a Walk that begins at a page of the tail.
 func (h *HistoryFile) Walk(page uint64) (*Walk, error) {
 	before := page - 1
 	if page == h.FirstPage() {
@@ -187,8 +188,9 @@ func (w *Walk) Next(each func(e hashes.Entry, after layout.Position)) (more bool
 	return false, err
 }
 
-// last returns the last page of the tail, after the others: the longest that follows them. It
-// returns nil if none is needed or none is there.
+// last returns the last page of the tail, which is page 1 or 2: of those that continue the full
+// pages, the page with more operations. It returns nil if no operation is missing, or if no
+// page continues the full ones.
 func (w *Walk) last() (last *hashes.Page) {
 	if w.from.Number == w.file.To.Number {
 		return nil
@@ -208,7 +210,7 @@ func (w *Walk) read(p *hashes.Page, each func(hashes.Entry, layout.Position)) er
 	at := w.from
 	next, to, err := hashes.ReadTail(p, w.place, w.from, func(e hashes.Entry) {
 		if at.Number == w.file.To.Number {
-			return // the next file has it
+			return // the next file has this operation
 		}
 		at = at.After(e.Op, e.Hash)
 		each(e, at)

@@ -10,9 +10,9 @@ import (
 )
 
 // DraftFrom makes a draft of the filter file at path, which is to get another name, and of its
-// NAME.hashes, if there is one. It keeps writers out of the file: if a writer has it open, the
-// error is [recovery.ErrLocked]. The file must not be live; the caller looks at the head. Call
-// Replace before Publish.
+// NAME.hashes, if there is one. It keeps writers out of the file: if a writer has the file
+// open, the error is [recovery.ErrLocked]. The file must not be live, which the caller checks
+// in the head. Call Replace before Publish.
 //
 // Until Publish renames the file, the file and its hashes keep their names, and Discard leaves them
 // alone.
@@ -57,7 +57,7 @@ func (d *Draft) openFrom() (*Head, error) {
 	}
 	kept, err := OpenHashesOf(d.from, head.Superblock)
 	if errors.Is(err, recovery.ErrHashes) && !errors.As(err, new(*os.PathError)) {
-		return head, nil // it keeps none, or has lost them
+		return head, nil // the filter keeps no hashes, or has lost them
 	}
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func (d *Draft) openFrom() (*Head, error) {
 	return head, err
 }
 
-// Replace has Publish replace the file at path, as [NewDraft] does. The draft gets the owner, group and
-// permission bits of that file in Publish.
+// Replace makes Publish replace the file at path, as for a draft of [NewDraft]. In Publish the draft
+// gets the owner, group and permission bits of that file.
 func (d *Draft) Replace(path string) error {
 	target, err := newPath(path)
 	if err != nil {

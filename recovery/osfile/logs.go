@@ -26,7 +26,7 @@ func LogsOf(path string) (*Logs, error) {
 	return &Logs{path: path}, err
 }
 
-// ReadLog maps a log, unless it is mapped already, under whatever name.
+// ReadLog maps a log, unless it has been mapped already under either name.
 func (l *Logs) ReadLog(name recovery.LogName) ([]uint64, error) {
 	path := l.path + name.String()
 	info, err := os.Stat(path)

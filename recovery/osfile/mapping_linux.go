@@ -166,8 +166,8 @@ func (m *Mapping) readSmall(b []byte) {
 // Large pages make lookups faster, but the system writes back whole pages, so each store would
 // write a large page back.
 //
-// Pages that this process looks at meanwhile, dirty pages and pages that another process has mapped
-// stay, and so do the pages of tmpfs, which writes nothing back.
+// Some pages stay: pages that this process looks at meanwhile, dirty pages, pages that another
+// process has mapped, and all pages of tmpfs, which writes nothing back.
 func (v *Files) DropLargePages(from int64) (next, dropped int64) {
 	if !delaysRmap || isTmpfs(v.filter.file) { // others may store meanwhile; see delaysRmap
 		return 0, 0

@@ -11,9 +11,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Maps reports whether files are mapped. WebAssembly has no mappings. An int of 32 bits cannot hold
-// the length of a large one, and the counters of a writer need atomic words of 64 bits. There, files
-// are read into memory, and cannot be written to.
+// Maps reports whether files are mapped. WebAssembly has no mappings. On 32-bit machines, an int
+// cannot hold the length of a large mapping, and the counters of a writer need atomic words of 64
+// bits. Where files are not mapped, they are read into memory, and cannot be written to.
 const Maps = math.MaxInt > math.MaxInt32 && runtime.GOARCH != "wasm"
 
 // canMake returns errors.ErrUnsupported on systems where no files can be made.

@@ -123,7 +123,7 @@ func readHead(f *os.File) (*Head, error) {
 	return h.check(n)
 }
 
-// HeadOf returns the head of a file of which the first bytes, and the size, are known.
+// HeadOf returns the head of a file from its first bytes and its size.
 func HeadOf(first []byte, size int64) (*Head, error) {
 	h := &Head{Size: size}
 	return h.check(copy(h.Raw[:], first))

@@ -58,7 +58,7 @@ func (o *Output) rename() error {
 		err := renameNew(o.Name(), o.path)
 		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
 			return err
-		} // otherwise the file system can neither rename a file so nor link it
+		} // the file system has neither such a rename nor hard links
 	} else if err := Replaceable(o.path, o.begins); err != nil {
 		return err
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// The files of hashes that a filter had before its NAME.hashes (see recovery, K8): the last one is
-// NAME.past, and an older one is that with its identity, of 16 digits:
+// The names of the files of hashes that a filter had before its NAME.hashes (see recovery, K8):
+// the newest of them is NAME.past, and the name of an older one ends with the 16 digits of its
+// identity:
 //
 //	NAME.past.0123456789abcdef
 const pastSuffix = ".past"
@@ -42,14 +43,14 @@ func replaceHashes(path string, keep bool) error {
 		to := path + pastSuffix
 		if older, ok := identityAt(to); ok {
 			err := rename(to, olderPast(path, older))
-			if err != nil && !errors.Is(err, syscall.ENAMETOOLONG) { // then it is not kept
+			if err != nil && !errors.Is(err, syscall.ENAMETOOLONG) { // with too long a name, the older file is lost
 				return err
 			}
-		} else if there(to) { // somebody's file
+		} else if there(to) { // a file that is none of ours
 			to = olderPast(path, identity)
 		}
 		now := time.Now()
-		os.Chtimes(current, now, now) // it is kept from now on, also if nobody has written to it for long
+		os.Chtimes(current, now, now) // ForgetPast counts from now on, not from the last write
 		if err := rename(current, to); err != nil {
 			return err
 		}
@@ -57,8 +58,8 @@ func replaceHashes(path string, keep bool) error {
 	return rename(next, current)
 }
 
-// ForgetPast removes the files that NAME.hashes of the filter at path has replaced, if that was longer
-// ago than a time. The caller has the lock of the filter. Files that it cannot remove do no harm.
+// ForgetPast removes the former files of hashes of the filter at path that were replaced longer ago
+// than kept. The caller has the lock of the filter. Files that ForgetPast cannot remove do no harm.
 func ForgetPast(path string, kept time.Duration) {
 	newest := path + pastSuffix
 	if !there(newest) { // then there is no older one
@@ -75,9 +76,10 @@ func ForgetPast(path string, kept time.Duration) {
 	forget(newest, kept)
 }
 
-// forget removes a file of hashes unless it is young: replaceHashes has noted when it was replaced. If
-// that was not allowed, its time is that of the last operation, which was written to it later than it
-// was committed: so no position that was the last one within the time is lost.
+// forget removes a file of hashes that was replaced longer ago than kept. The modification time says
+// when: replaceHashes has set it. Where that was not allowed, it is the time at which the last
+// operation was written to the file. This is not earlier than the commit of the operation, so a
+// position stays usable for at least as long as kept after it was the newest.
 func forget(name string, kept time.Duration) {
 	info, err := os.Lstat(name)
 	if err != nil || kept > 0 && time.Since(info.ModTime()) < kept {
@@ -96,8 +98,8 @@ func foreignPast(path string, alone func() bool) error {
 	return nil
 }
 
-// openPast opens the file that NAME.hashes of the filter at path has replaced, or an older one, by its
-// identity. A writer may be giving it its next name: it has the first of these names first.
+// openPast opens a former file of hashes of the filter at path, by its identity. A writer may rename
+// the file meanwhile, so openPast tries its possible names in the order in which the file gets them.
 func openPast(path string, identity uint64) (recovery.HashFile, error) {
 	for _, name := range []string{path + recovery.CurrentHashes.String(), path + pastSuffix, olderPast(path, identity)} {
 		if is, ok := identityAt(name); !ok || is != identity {
@@ -105,14 +107,14 @@ func openPast(path string, identity uint64) (recovery.HashFile, error) {
 		}
 		f, err := openHashes(name, os.O_RDONLY)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has got its next name
+			continue // it has been renamed: try the next name
 		}
 		if err != nil {
 			return nil, err
 		}
 		p := new(hashes.Page)
 		if f.ReadPage(0, p) == nil {
-			if is, ok := hashes.IdentityOf(p[:]); ok && is == identity { // it is still the one
+			if is, ok := hashes.IdentityOf(p[:]); ok && is == identity { // the name has not gone to another file meanwhile
 				return f, nil
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// rename renames a file, and replaces another one. It fails with ErrInUse where the system cannot
-// replace that file, on Windows.
+// rename renames a file, and replaces a file that has the new name. On Windows it fails with
+// ErrInUse if the system cannot replace that file.
 func rename(from, to string) error {
 	if err := fault.At("rename"); err != nil {
 		return err

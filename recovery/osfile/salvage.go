@@ -56,7 +56,7 @@ func Salvage(path string) (*Remains, error) {
 }
 
 // readDamaged reads the newest superblock and the runtime page of a file that may be cut short. rest
-// says that the file certainly is at rest: all copies have this superblock.
+// says that the file is certainly at rest, since all four copies have this superblock.
 func readDamaged(path string) (sb *layout.Superblock, rest bool, runtime []uint64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -285,7 +285,7 @@ func ofSize(log []uint64, h wal.Header) []uint64 {
 	return log[:h.Bytes/8]
 }
 
-// after returns the entries after a position, and whether the run continues there: whether its
+// after returns the entries after a position. whole says that the run continues from there: its
 // entries lead from this position to the positions of its commits.
 func (run *logRun) after(end layout.Position, sb *layout.Superblock) (rest []hashes.Entry, whole bool) {
 	var before uint64 // operations before the first entry

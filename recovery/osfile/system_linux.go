@@ -54,7 +54,7 @@ var errNoFallocate = errors.New("no fallocate")
 // callFallocate lets a test answer for the file system.
 var callFallocate = unix.Fallocate
 
-// fallocate allocates blocks and reports whether f then has all its blocks.
+// fallocate allocates blocks, and reports whether f has all its blocks afterwards.
 func fallocate(f *os.File, size int64) (allocated bool, err error) {
 	if err := fault.At("fallocate"); err != nil {
 		return false, err
