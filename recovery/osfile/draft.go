@@ -301,6 +301,9 @@ func (d *Draft) keepHashes() error {
 	case d.dropped:
 		return removeIfThere(d.hashesAt)
 	}
+	if next := d.path + recovery.NextHashes.String(); there(next) { // a dead process has left it
+		return d.freeHashes(next)
+	}
 	return nil
 }
 
