@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/build"
@@ -32,9 +35,10 @@ import (
 // filter that was sealed at that commit, but for the superblocks and the runtime page, and the position
 // is zero. The lines of a sealed file are compared with their checksums first.
 //
-// The copy keeps no hashes, so it does not grow. It has another UUID than the filter, so that the log of
-// neither is taken for that of the other, and the same seed, note, [Filter.DurableSeq] and
-// [Filter.DurableOps]. It gets the permissions of the filter, less the umask.
+// The copy keeps no hashes, so it does not grow; [Filter.SnapshotWithHashes] takes them along. It has
+// another UUID than the filter, so that the log of neither is taken for that of the other, and the same
+// seed, note, [Filter.DurableSeq] and [Filter.DurableOps]. It gets the permissions of the filter, less
+// the umask.
 //
 // A filter at path is replaced, as [Build] does it. If Snapshot fails, ctx is cancelled, or the
 // process dies, what is at path stays as it was, and the filter does not notice. The errors are
@@ -45,6 +49,19 @@ import (
 // overwritten sooner than Snapshot reads it, many times; errors.ErrUnsupported if the filter was not
 // opened from a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
+	return f.snapshot(ctx, path, false)
+}
+
+// SnapshotWithHashes is Snapshot of a filter that keeps its hashes, for a copy that keeps them too, in a
+// NAME.hashes of its own. So the copy can be rebuilt, and it has [Options.AutoGrow],
+// [Options.KeepChanges] and [Options.ExpireAfter] of the filter; its items are as old as those of the
+// filter. It is there once both files are complete. If the filter keeps no hashes, the error is
+// [ErrNoHashes].
+func (f *Filter) SnapshotWithHashes(ctx context.Context, path string) (Position, error) {
+	return f.snapshot(ctx, path, true)
+}
+
+func (f *Filter) snapshot(ctx context.Context, path string, hashes bool) (Position, error) {
 	if f.open.Load() == nil { // of a Follower that waits, perhaps
 		return Position{}, f.Err()
 	}
@@ -57,7 +74,7 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 			err = checkTarget(o.path, path)
 		}
 		if err == nil {
-			p, err = trySnapshot(ctx, o.path, path, least)
+			p, err = trySnapshot(ctx, o.path, path, least, hashes)
 		}
 		switch {
 		case err == nil:
@@ -128,7 +145,7 @@ func checkTarget(filter, path string) error {
 }
 
 // trySnapshot returns ErrBusy if another attempt may succeed.
-func trySnapshot(ctx context.Context, from, to string, least uint64) (Position, error) {
+func trySnapshot(ctx context.Context, from, to string, least uint64, hashes bool) (Position, error) {
 	f, head, err := osfile.OpenFile(from)
 	if err != nil {
 		return Position{}, err
@@ -140,7 +157,7 @@ func trySnapshot(ctx context.Context, from, to string, least uint64) (Position, 
 			return Position{}, errors.Join(err, ErrNeedsRecovery)
 		}
 	}
-	if !sb.KeepsHashes() {
+	if !sb.KeepsHashes() && !hashes {
 		return snapshotLines(ctx, from, to, f, head)
 	}
 	// Without its hashes, the lines alone would not do: a key may depend on the item of another (K7).
@@ -152,21 +169,26 @@ func trySnapshot(ctx context.Context, from, to string, least uint64) (Position, 
 	if at.Number < least { // a rebuild has replaced the file after the checkpoint
 		return Position{}, errors.Join(kept.File.Close(), ErrBusy)
 	}
-	return positionOf(sb.Descent(), at), snapshotHashes(ctx, to, head, kept)
+	return positionOf(sb.Descent(), at), snapshotHashes(ctx, to, head, kept, hashes)
 }
 
-// snapshotHashes builds a copy from kept hashes.
-func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept recovery.Kept) error {
+// snapshotHashes builds a copy from kept hashes. If keep is set, the copy keeps them.
+func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept recovery.Kept, keep bool) error {
 	defer kept.File.Close()
 	sb := head.Superblock
 	o, err := rebuilding(sb, 0, new(RebuildOptions))
 	if err != nil {
 		return err
 	}
-	o.KeepHashes, o.AutoGrow, o.KeepChanges, o.ExpireAfter, o.Mode = false, false, 0, 0, head.Info.Mode().Perm()
+	o.Mode = head.Info.Mode().Perm()
+	if !keep {
+		o.KeepHashes, o.AutoGrow, o.KeepChanges, o.ExpireAfter = false, false, 0, 0
+	}
 	c := o.building()
 	plan := c.Plan
 	c.Capacity, c.Replica = 0, sb
+	// Nothing random, and no clock: copies at one position have equal bytes.
+	c.Identity, c.Now, c.LastTime = identityOfCopy(sb), sb.LastTime(), sb.LastTime()
 	c.Plan = func(items uint64) (build.Plan, error) {
 		if items > sb.Capacity() {
 			return plan(items)
@@ -176,6 +198,17 @@ func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept reco
 	}
 	_, err = build.FromKept(ctx, to, c, []recovery.Kept{kept})
 	return err
+}
+
+// identityOfCopy returns the identity of the NAME.hashes of a copy.
+func identityOfCopy(sb *layout.Superblock) uint64 {
+	h := xxh3.New()
+	binary.Write(h, binary.LittleEndian, struct {
+		Of      layout.Hashes
+		Descent uint64
+		At      layout.Position
+	}{sb.Hashes(), sb.Descent(), sb.Kept().At})
+	return h.Sum64()
 }
 
 // snapshotLines copies the stash and the lines of an open file, while its writer stores to them.

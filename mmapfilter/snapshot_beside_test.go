@@ -128,11 +128,11 @@ func TestSnapshotAfterDeath(t *testing.T) {
 	if _, err := unrecovered.Snapshot(context.Background(), copied); !errors.Is(err, ErrNeedsRecovery) {
 		t.Errorf("unrecovered: %v", err)
 	}
-	if _, err := trySnapshot(context.Background(), path, copied, 0); !errors.Is(err, ErrNeedsRecovery) {
+	if _, err := trySnapshot(context.Background(), path, copied, 0, false); !errors.Is(err, ErrNeedsRecovery) {
 		t.Errorf("a file whose writer has died: %v", err)
 	}
 	kept := deadWriterOf(t, &Options{Capacity: 10_000, KeepHashes: true}, 500, 300)
-	if _, err := trySnapshot(context.Background(), kept, copied, 0); !errors.Is(err, ErrNeedsRecovery) {
+	if _, err := trySnapshot(context.Background(), kept, copied, 0, false); !errors.Is(err, ErrNeedsRecovery) {
 		t.Errorf("a file with hashes whose writer has died: %v", err)
 	}
 	if left, err := filepath.Glob(copied + "*"); err != nil || len(left) > 0 {

@@ -84,6 +84,9 @@ var parts = map[string]part{
 	}},
 	"snapshot from hashes": {begins: "clean", after: (*process).copied, do: func(p *process) error { return p.passLife(20, snapshots, snapshots) }},
 	"snapshot of lines":    {begins: "plain", after: (*process).copied, do: func(p *process) error { return p.passLife(20, snapshots, snapshots) }},
+	"snapshot with hashes": {begins: "clean", after: (*process).copied, do: func(p *process) error {
+		return p.passLife(20, snapshotsWithHashes, snapshotsWithHashes)
+	}},
 	"build": {begins: "clean", after: (*process).built, do: func(p *process) error {
 		return closed(p.buildNumbers(p.path, spilling, builtKeys))
 	}},
@@ -103,6 +106,11 @@ func checkpoints(w *writer) error { return w.f.Checkpoint(context.Background()) 
 
 func snapshots(w *writer) error {
 	_, err := w.f.Snapshot(context.Background(), w.path+".copy")
+	return err
+}
+
+func snapshotsWithHashes(w *writer) error {
+	_, err := w.f.SnapshotWithHashes(context.Background(), w.path+".copy")
 	return err
 }
 

@@ -13,7 +13,8 @@ const snapshotHelp = `Write a copy of FILTER to COPY, whole and with checksums, 
 FILTER open, also for writing: nothing waits for it. The copy has all that was
 committed when it was made. If FILTER keeps the hashes of its keys, it is built
 from them, as of the last checkpoint, and snapshot prints the position; two
-copies at one position are equal. A copy keeps no hashes.
+copies at one position are equal. With --hashes the copy keeps the hashes, in
+COPY.hashes, and grows if FILTER does; without, it keeps none.
 
 An existing COPY is replaced once the new one is complete; until then, and if
 snapshot is interrupted, it stays as it is. A COPY that is not a filter stays.
@@ -23,9 +24,11 @@ FILTER may be a set, NAME.set; COPY is one, then, whose shards are beside it.`
 func newSnapshotCommand() *cobra.Command {
 	var quiet quiet
 	var output string
+	var hashes bool
 	cmd := &cobra.Command{Use: "snapshot FILTER -o COPY", Short: "copy a filter while programs use it", Long: snapshotHelp, Args: needFile,
 		Example: "mmapfilter snapshot users.mmf -o copy.mmf"}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the copy to `COPY`")
+	cmd.Flags().BoolVar(&hashes, "hashes", false, "copy the kept hashes too")
 	quiet.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -35,6 +38,8 @@ func newSnapshotCommand() *cobra.Command {
 			return errStandard
 		case same(args[0], output):
 			return &fileError{output, errors.New("it is the file to be copied")}
+		case isSet(args[0]) && hashes:
+			return &fileError{args[0], errors.New("a set, which keeps no hashes")}
 		case isSet(args[0]):
 			return snapshotSet(cmd, args[0], output, quiet)
 		case isSet(output):
@@ -45,7 +50,11 @@ func newSnapshotCommand() *cobra.Command {
 			return &aboutError{args[0], err}
 		}
 		defer filter.Close()
-		at, err := filter.Snapshot(cmd.Context(), output)
+		snapshot := filter.Snapshot
+		if hashes {
+			snapshot = filter.SnapshotWithHashes
+		}
+		at, err := snapshot(cmd.Context(), output)
 		for _, source := range []error{mmapfilter.ErrCorrupt, mmapfilter.ErrNeedsRecovery, mmapfilter.ErrNoHashes, mmapfilter.ErrBusy, mmapfilter.ErrReplaced} {
 			if errors.Is(err, source) {
 				return &aboutError{args[0], err}

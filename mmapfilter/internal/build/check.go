@@ -69,7 +69,11 @@ func (b *builder) putSuperblocks() {
 	if b.Replica != nil {
 		sb.SetUserSeq(b.Replica.UserSeq())
 		sb.SetOperation(b.Replica.Operation())
-		sb.SetReplica(b.Replica.Descent(), b.Replica.Kept().At)
+		if b.base == nil {
+			sb.SetReplica(b.Replica.Descent(), b.Replica.Kept().At)
+		} else {
+			sb.SetDescent(b.Replica.Descent())
+		}
 	}
 	id := uuid(sb, table)
 	sb.SetUUID(id)

@@ -1,0 +1,135 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// mustSnapshotWithHashes makes a snapshot that keeps the hashes, which must be whole, and returns its
+// path.
+func mustSnapshotWithHashes(t *testing.T, f *Filter) (Position, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "copy.mmf")
+	at, err := f.SnapshotWithHashes(context.Background(), path)
+	must(t, err)
+	if _, err := Verify(context.Background(), path); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(path + "*")
+	if err != nil || !slices.Equal(names, []string{path, path + ".hashes"}) {
+		t.Fatalf("beside the copy there is %q, %v", names, err)
+	}
+	return at, path
+}
+
+// TestSnapshotWithHashes covers a copy that keeps the hashes: it has the multiset of the filter, grows
+// by itself, and is the same each time, whoever makes it.
+func TestSnapshotWithHashes(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 3000, FalsePositiveRate: 0.2, AutoGrow: true})
+	keys := uint64(0)
+	for waiting := uint64(0); waiting < 20; keys++ { // until keys lean, and deletes wait
+		_, err := f.InsertUnique(numberKey(keys))
+		must(t, err)
+		if keys%20 == 0 {
+			_, err := f.Delete(numberKey(keys))
+			must(t, err)
+		}
+		waiting = f.Stats().Waiting
+	}
+	must(t, f.SyncAt(99))
+	at, copied := mustSnapshotWithHashes(t, f)
+	if at != f.Position() || at.Number == 0 {
+		t.Errorf("the copy is at %v, the filter at %v", at, f.Position())
+	}
+	must(t, f.Checkpoint(context.Background()))
+	again, second := mustSnapshotWithHashes(t, mustOpenReadOnly(t, path, nil))
+	for _, suffix := range []string{"", ".hashes"} {
+		if again != at || !bytes.Equal(readFile(t, copied+suffix), readFile(t, second+suffix)) {
+			t.Errorf("a second copy at %v differs in %q, or is at %v", at, suffix, again)
+		}
+	}
+	must(t, f.Insert([]byte("of the filter")))
+	if next, third := mustSnapshotWithHashes(t, f); next.Number != at.Number+1 || bytes.Equal(readFile(t, copied+".hashes"), readFile(t, third+".hashes")) {
+		t.Errorf("after %v comes %v", at, next)
+	}
+	r := mustOpen(t, copied, nil)
+	left := keys - ((keys-1)/20 + 1)
+	if s := r.Stats(); !s.KeepsHashes || !s.Grows || r.Position() != at || r.Len() != left || r.DurableSeq() != 99 {
+		t.Errorf("%d keys, not %d, at %v with sequence %d: %+v", r.Len(), left, r.Position(), r.DurableSeq(), s)
+	}
+	const more = 3000
+	mustInsert(t, r, keys, keys+more) // it grows
+	must(t, r.Rebuild(context.Background(), nil))
+	for i := range keys + more {
+		if gone := i < keys && i%20 == 0; !gone && r.Count(numberKey(i)) == 0 {
+			t.Fatalf("key %d is missing", i)
+		}
+	}
+	if r.Len() != left+more || r.Stats().Capacity == f.Stats().Capacity {
+		t.Errorf("%d keys, not %d, in a file for %d", r.Len(), left+more, r.Stats().Capacity)
+	}
+	if uuidOf(t, copied) == uuidOf(t, path) {
+		t.Error("both have one UUID")
+	}
+}
+
+// TestSnapshotWithoutKeptHashes: a filter that keeps no hashes has none to be copied. Nothing is left.
+func TestSnapshotWithoutKeptHashes(t *testing.T) {
+	f, _ := mustCreate(t, &Options{Capacity: 1000})
+	must(t, f.Insert([]byte("key")))
+	dir := t.TempDir()
+	if _, err := f.SnapshotWithHashes(context.Background(), filepath.Join(dir, "copy")); !errors.Is(err, ErrNoHashes) {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// TestSnapshotOfAges: in a copy that keeps the hashes, items are as old as in the filter, and leave when
+// they do there.
+func TestSnapshotOfAges(t *testing.T) {
+	clock := setFakeClock(t)
+	f, _ := mustCreate(t, expiring(time.Hour))
+	mustInsert(t, f, 0, 100)
+	must(t, f.Sync())
+	clock.add(30 * time.Minute)
+	mustInsert(t, f, 100, 150)
+	must(t, f.Sync())
+	_, path := mustSnapshotWithHashes(t, f)
+	clock.add(20 * time.Minute)
+	r := mustOpen(t, path, &OpenOptions{CommitInterval: -1})
+	mustExpireNow(t, r, 0)
+	clock.add(15 * time.Minute)
+	mustExpireNow(t, r, 100)
+	mustHave(t, r, 100, 150)
+	clock.add(30 * time.Minute)
+	mustExpireNow(t, r, 50)
+}
+
+// TestSnapshotWithHashesReplaces: a copy takes the place of another filter and of its hashes, whether
+// the two of them keep any.
+func TestSnapshotWithHashesReplaces(t *testing.T) {
+	ctx := context.Background()
+	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
+	mustInsert(t, f, 0, 10)
+	path := filepath.Join(t.TempDir(), "copy")
+	for i, snapshot := range []func(context.Context, string) (Position, error){f.Snapshot, f.SnapshotWithHashes, f.SnapshotWithHashes, f.Snapshot} {
+		must(t, f.Insert(numberKey(uint64(10+i))))
+		_, err := snapshot(ctx, path)
+		must(t, err)
+		r := mustOpenReadOnly(t, path, nil)
+		mustHave(t, r, 0, uint64(11+i))
+		mustVerify(t, path, uint64(11+i))
+		_, err = os.Stat(path + ".hashes")
+		if keeps := i == 1 || i == 2; keeps != (err == nil) || r.Stats().KeepsHashes != keeps {
+			t.Errorf("copy %d: %v, %+v", i, err, r.Stats())
+		}
+	}
+}
