@@ -18,9 +18,7 @@ import (
 func newKeeping(t *testing.T, grows bool) (path string) {
 	t.Helper()
 	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 25, RemainderBits: 26}, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path = filepath.Join(t.TempDir(), "f")
 	h := hashes.Header{Identity: 1, Ages: []hashes.Age{{}}}
 	pages := make([]hashes.Page, hashes.FirstBase)
@@ -49,9 +47,7 @@ func newKeeping(t *testing.T, grows bool) (path string) {
 	for i := range pages {
 		all = append(all, pages[i][:]...)
 	}
-	if err := errors.Join(err, os.WriteFile(path, recovery.Bytes(words), 0o600), os.WriteFile(path+".hashes", recovery.Bytes(all), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, os.WriteFile(path, recovery.Bytes(words), 0o600), os.WriteFile(path+".hashes", recovery.Bytes(all), 0o600)))
 	return path
 }
 
@@ -253,13 +249,11 @@ func (f syncedHashes) ReadPage(number uint64, p *hashes.Page) error {
 }
 
 // openFlaky opens a file for writing, with a historian who knows what it has.
-func openFlaky(t *testing.T, path string, must bool, all []hashes.Entry) (*historian, *flakyVolume) {
+func openFlaky(t *testing.T, path string, require bool, all []hashes.Entry) (*historian, *flakyVolume) {
 	t.Helper()
 	needsWriters(t)
 	files, err := osfile.OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := &flakyVolume{Files: files, t: t}
 	w, _, err := recovery.NewWriter(v)
 	if err == nil {
@@ -269,7 +263,7 @@ func openFlaky(t *testing.T, path string, must bool, all []hashes.Entry) (*histo
 		t.Fatal(errors.Join(err, files.Close()))
 	}
 	t.Cleanup(func() { w.Abandon() })
-	w.SetMustKeep(must)
+	w.SetMustKeep(require)
 	return &historian{w, t, all}, v
 }
 
@@ -312,9 +306,7 @@ func TestHashesMustBeKept(t *testing.T) {
 				h.do(100)
 				h.sync()
 				if n%2 == 0 { // a page of the tail that counts, and is not full
-					if err := h.Writer.Checkpoint(wal.MinBytes); err != nil {
-						t.Fatal(err)
-					}
+					must(t, h.Writer.Checkpoint(wal.MinBytes))
 				}
 				h.do(900)
 				h.sync()
@@ -369,10 +361,10 @@ func TestHashesMustBeKept(t *testing.T) {
 // TestHashesMustBeKeptByRecovery covers K2: a recovery fails likewise, and can be repeated; or goes on
 // without the hashes, if the filter need not keep them.
 func TestHashesMustBeKeptByRecovery(t *testing.T) {
-	for _, must := range []bool{true, false} {
+	for _, require := range []bool{true, false} {
 		for n, done := 1, false; !done; n++ {
-			path := newKeeping(t, must)
-			h, _ := openFlaky(t, path, must, nil)
+			path := newKeeping(t, require)
+			h, _ := openFlaky(t, path, require, nil)
 			h.do(100)
 			h.sync()
 			h.checkpoint()
@@ -388,20 +380,18 @@ func TestHashesMustBeKeptByRecovery(t *testing.T) {
 			lost := false
 			for _, fail := range []int{n, n, 0} {
 				files, err := osfile.OpenFiles(path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				v := &flakyVolume{Files: files, t: t}
 				v.fail(fail, false)
 				w, r, err := recovery.NewWriter(v)
-				done, lost = fail == n && v.failed == "", v.failed != "" && !must
+				done, lost = fail == n && v.failed == "", v.failed != "" && !require
 				switch {
-				case v.failed != "" && must:
+				case v.failed != "" && require:
 					if !errors.Is(err, errDisk) {
 						t.Errorf("%s fails: %v", v.failed, err)
 					}
 				case err != nil || !r.Recovered || lost && !errors.Is(w.HashesErr(), errDisk):
-					t.Errorf("must %t, call %d: %+v, %v", must, n, r, err)
+					t.Errorf("required %t, call %d: %+v, %v", require, n, r, err)
 				}
 				if err := files.Close(); err != nil || v.bad != nil {
 					t.Error(err, v.bad)
@@ -424,9 +414,7 @@ func mustHaveLost(t *testing.T, what, path string) {
 	t.Helper()
 	needsWriters(t)
 	files, err := osfile.OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer files.Close()
 	w, _, err := recovery.NewWriter(files)
 	if _, lost := w.Hashes(); err != nil || lost != w.HashesErr() || !errors.Is(lost, recovery.ErrHashes) || w.Superblock().Hashes().Pages != 0 || w.Superblock().State() == layout.Live {
@@ -473,14 +461,10 @@ func TestUncountedPages(t *testing.T) {
 	defer w.Abandon()
 	tail := *w.KeptTail()
 	for h := range uint64(1000) {
-		if err := tail.Add(hashes.Entry{Op: layout.AtLeastOne, Hash: h, Time: 1}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tail.Add(hashes.Entry{Op: layout.AtLeastOne, Hash: h, Time: 1}))
 	}
 	before, err := w.KeptFile().Pages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.do(1)
 	w.sync()
 	w.checkpoint()
@@ -497,9 +481,7 @@ func TestWhoMustKeepHashes(t *testing.T) {
 	for _, grows := range []bool{false, true} {
 		for _, required := range []bool{false, true} {
 			files, err := osfile.OpenFiles(newKeeping(t, grows))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			files.RequireHashes = required
 			w, _, err := recovery.NewWriter(files)
 			if err != nil || !w.KeepsHashes() || w.MustKeep() != (grows || required) {

@@ -72,9 +72,7 @@ func newWatched(t *testing.T) (*recovery.Writer, *watchedVolume) {
 	needsWriters(t)
 	f, _ := openGolden(t)
 	files, err := osfile.OpenFiles(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v := &watchedVolume{Files: files}
 	w, _, err := recovery.NewWriter(v)
 	if err == nil {
@@ -111,9 +109,7 @@ func TestCommit(t *testing.T) {
 	}
 	end := w.LogEnd()
 	segment := w.EndSegment(false, 0)
-	if err := w.Harden(segment); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Harden(segment))
 	if !slices.Equal(v.synced, w.Log().Words()) {
 		t.Error("when the log was synced, it had not all of the segment")
 	}
@@ -171,9 +167,7 @@ func TestCountersAreOdd(t *testing.T) {
 		w.Append(appended, 0, layout.Insert, 0)
 		all = append(all, stores...)
 	}
-	if err := w.Harden(w.EndSegment(false, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Harden(w.EndSegment(false, 0)))
 	v.stores = slices.DeleteFunc(v.stores, func(s watchedStore) bool { return s.word < layout.WordStash })
 	if len(v.stores) != len(all) {
 		t.Fatalf("%d stores, not %d", len(v.stores), len(all))

@@ -36,9 +36,7 @@ func edit(t *testing.T, path string, change func(data []byte) []byte) {
 	if err == nil {
 		err = os.WriteFile(path, change(data), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // loseSuperblock damages the newest superblock.
@@ -46,9 +44,7 @@ func loseSuperblock(t *testing.T, path string) {
 	t.Helper()
 	edit(t, path, func(data []byte) []byte {
 		slot, _, _, err := layout.Newest(data[:layout.OffRuntime])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data[slot*layout.SuperblockBytes+3000] ^= 1
 		return data
 	})
@@ -71,9 +67,7 @@ func contents(t *testing.T, dir string) (all string) {
 		}
 		all += e.Name() + " " + string(data)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -121,9 +115,7 @@ func historyOf(t *testing.T, sealed bool, do func(h *historian)) (h *historian, 
 func copyOf(t *testing.T, path string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Dir(path))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir, os.DirFS(filepath.Dir(path))))
 	return filepath.Join(dir, filepath.Base(path))
 }
 

@@ -17,13 +17,9 @@ func TestGrownLogIsLetGo(t *testing.T) {
 	held := func() (descriptors, mappings int) {
 		t.Helper()
 		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		maps, err := os.ReadFile("/proc/self/maps")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range entries { // descriptors of earlier tests may be collected at any time
 			if to, _ := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); strings.HasPrefix(to, f.Name()) {
 				descriptors++
@@ -33,9 +29,7 @@ func TestGrownLogIsLetGo(t *testing.T) {
 	}
 	descriptors, mappings := held()
 	for i := range int64(3) {
-		if err := w.Checkpoint((i + 2) * wal.MinBytes); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Checkpoint((i+2)*wal.MinBytes))
 		if d, m := held(); d != descriptors || m != mappings {
 			t.Errorf("after log %d: %d descriptors and %d mappings, not %d and %d", i+2, d, m, descriptors, mappings)
 		}

@@ -13,6 +13,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // needsWriters skips a test where no file can be opened for writing.
 func needsWriters(t *testing.T) {
 	t.Helper()
@@ -26,9 +34,7 @@ func mustWriter(t *testing.T, path string) *recovery.Writer {
 	t.Helper()
 	needsWriters(t)
 	v, err := osfile.OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, _, err := recovery.NewWriter(v)
 	if err == nil {
 		err = w.Begin(wal.MinBytes)
@@ -61,9 +67,7 @@ func TestRecordOfAWordThatIsNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, err := osfile.OpenFiles(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before := v.Filter().Words()[layout.WordRuntime]
 		_, r, err := recovery.NewWriter(v)
 		e := new(layout.CorruptError)
@@ -75,9 +79,7 @@ func TestRecordOfAWordThatIsNone(t *testing.T) {
 		case !c.ok && v.Filter().Words()[layout.WordRuntime] != before:
 			t.Errorf("word %d of %d: the recovery has begun", c.word, end)
 		}
-		if err := v.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, v.Close())
 	}
 }
 
@@ -88,14 +90,10 @@ func TestLogAheadOfTheFile(t *testing.T) {
 	f, _ := openGolden(t)
 	path := f.Name()
 	older, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := mustWriter(t, path)
 	w.StoreSame(layout.WordStash)
-	if err := errors.Join(w.Abandon(), os.WriteFile(path, older, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(w.Abandon(), os.WriteFile(path, older, 0o600)))
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(path, link); err != nil {
 		link = path
@@ -115,13 +113,9 @@ func TestLogAheadOfTheFile(t *testing.T) {
 	}
 	check(true)
 	log, next := path+recovery.CurrentLog.String(), path+recovery.NextLog.String()
-	if err := os.Rename(log, next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(log, next))
 	check(true)
-	if err := os.Remove(next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(next))
 	check(false)
 }
 
@@ -129,17 +123,11 @@ func TestLogAheadOfTheFile(t *testing.T) {
 func openGolden(t *testing.T) (f *os.File, head *osfile.Head) {
 	t.Helper()
 	image, err := os.ReadFile("../testdata/compact-seed.mmf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "a")
-	if err := os.WriteFile(path, image, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, image, 0o600))
 	f, head, err = osfile.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f, head
 }

@@ -18,9 +18,7 @@ func TestFilterThatExpires(t *testing.T) {
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, chosen := range []bool{false, true} {
 		s := system(context.Background(), time.Second, 0, chosen)
 		if _, err := s.Open(path); !errors.Is(err, ErrExpires) {

@@ -15,25 +15,17 @@ func discarded(t *testing.T, seed uint64) *Volume {
 	v := testVolume(t, 512)
 	v.reseed(seed)
 	w, _, err := recovery.NewWriter(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Begin(wal.MinBytes); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, w.Begin(wal.MinBytes))
 	w.Append([]wal.Store{{Word: layout.WordRegion, Value: 1 << 1}}, 1, layout.Insert, 0)
-	if err := w.Harden(w.EndSegment(false, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Harden(w.EndSegment(false, 0)))
 	v.FailOdds = 1
 	w.BeginCheckpoint()
 	if err := w.EndCheckpoint(); err == nil {
 		t.Fatal("no error")
 	}
 	v.FailOdds = 0
-	if err := v.RemoveLogs(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, v.RemoveLogs())
 	return v
 }
 

@@ -12,12 +12,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func testVolume(t *testing.T, sectorBytes int) *Volume {
 	t.Helper()
 	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 41, RemainderBits: 7}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return NewVolume(g, 1, sectorBytes, false, nil)
 }
 
@@ -54,9 +60,7 @@ func TestStoreWithoutSyncMayBeLost(t *testing.T) {
 				t.Errorf("sectors of %d bytes: version %d is %d", size, i, got)
 			}
 		}
-		if err := f.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sync())
 		if got := after(v, none, word); got != 3 {
 			t.Errorf("sectors of %d bytes: %d after a sync", size, got)
 		}
@@ -114,9 +118,7 @@ func failing(t *testing.T, word uint64) *Volume {
 		v := testVolume(t, 64)
 		f := v.Filter()
 		f.Store(word, 1)
-		if err := f.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sync())
 		v.reseed(seed)
 		v.FailOdds = 1
 		f.Store(word, 2)
@@ -140,9 +142,7 @@ func TestFailedSync(t *testing.T) {
 	if got := after(v, all, word); got != 1 {
 		t.Errorf("the disk has %d", got)
 	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 	if got := after(v, all, word); got != 1 {
 		t.Errorf("the disk has %d after a second sync, which does not help", got)
 	}
@@ -157,9 +157,7 @@ func TestFailedSync(t *testing.T) {
 	if old, now := after(v, none, word), after(v, all, word); old != 1 || now != 2 {
 		t.Errorf("after another store the disk may have %d to %d", old, now)
 	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 	if got := after(v, none, word); got != 2 {
 		t.Errorf("the disk has %d after another store and a sync", got)
 	}
@@ -221,13 +219,9 @@ func TestTrash(t *testing.T) {
 func TestNames(t *testing.T) {
 	v := testVolume(t, 512)
 	l, err := v.CreateLog(wal.MinBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Store(5, 6)
-	if err := l.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Sync())
 	// check checks which logs exist after a power loss at the beginning of a sync of the
 	// directory, for each number of changes that count.
 	check := func(what string, change func() error, want ...string) {
@@ -249,9 +243,7 @@ func TestNames(t *testing.T) {
 				}
 			}
 		}
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, change())
 	}
 	check("keep", v.KeepLog, ".stash.new", ".stash")
 	check("remove", v.RemoveLogs, ".stash", "")
@@ -348,9 +340,7 @@ func TestRuns(t *testing.T) {
 		for i := range vols {
 			v := testVolume(t, sectorSizes[seed%4])
 			log, err := v.CreateLog(wal.MinBytes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			vols[i], files[i] = v, [2]runs{v.Filter().(runs), log.(runs)}
 			v.events, v.keep, v.muted, v.next = 0, keep, muted, next
 			if aimed != StoreSame { // nobody counts these
@@ -424,9 +414,7 @@ func TestRuns(t *testing.T) {
 func TestCopyAs(t *testing.T) {
 	v := testVolume(t, 4096)
 	v.Filter().Store(layout.WordRegion, 1)
-	if err := v.Filter().Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, v.Filter().Sync())
 	w := new(Volume)
 	for number, size := range sectorSizes {
 		w.copyAs(v, sectorShift(number))

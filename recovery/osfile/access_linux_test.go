@@ -49,17 +49,13 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for d := dir; d != "/" && d != "/tmp"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(d, 0o777))
 	}
 	path := filepath.Join(dir, "a")
 	old := func(uid, gid int, mode os.FileMode) {
 		t.Helper()
 		os.Remove(path)
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, uid, gid), os.Chmod(path, mode)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, uid, gid), os.Chmod(path, mode)))
 	}
 	replace := func() (lost string) {
 		d, err := NewDraft(path, DraftOptions{})
@@ -79,9 +75,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	check := func(uid, gid uint32, mode os.FileMode) {
 		t.Helper()
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if st := info.Sys().(*syscall.Stat_t); st.Uid != uid || st.Gid != gid || info.Mode().Perm() != mode || info.Size() != 100 {
 			t.Errorf("owner %d, group %d, mode %o, %d bytes; want %d, %d, %o", st.Uid, st.Gid, info.Mode().Perm(), info.Size(), uid, gid, mode)
 		}
@@ -133,12 +127,8 @@ func TestReadLockIsNamed(t *testing.T) {
 	put(t, path, make([]byte, 100))
 	for _, command := range []int{unix.F_OFD_SETLK, unix.F_SETLK} {
 		bystander, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.FcntlFlock(bystander.Fd(), command, &unix.Flock_t{Type: unix.F_RDLCK}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, unix.FcntlFlock(bystander.Fd(), command, &unix.Flock_t{Type: unix.F_RDLCK}))
 		_, err = OpenLocked(path)
 		read := new(LockedError)
 		if !errors.Is(err, recovery.ErrLocked) || !errors.As(err, &read) || !read.ReadLock {
@@ -150,9 +140,7 @@ func TestReadLockIsNamed(t *testing.T) {
 		}
 		for name, ask := range map[string]func(*os.File) (bool, error){"Locked": Locked, "Served": Served} {
 			f, err := os.Open(path) // bystander's own lock does not conflict with a query through bystander
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if yes, err := ask(f); yes || err != nil {
 				t.Errorf("%s: it counts as a writer: %t, %v", name, yes, err)
 			}
@@ -161,9 +149,7 @@ func TestReadLockIsNamed(t *testing.T) {
 		bystander.Close()
 	}
 	f, err := OpenLocked(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if _, err := OpenLocked(path); !errors.Is(err, recovery.ErrLocked) || errors.As(err, new(*LockedError)) {
 		t.Errorf("beside a writer: %v", err)
@@ -179,17 +165,11 @@ func TestPublishUnlocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	d := mustDraft(t, path, 100)
 	child, err := unix.Dup(int(d.file.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(child)
-	if err := d.Publish(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Publish())
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if err := lock(f); err != nil {
 		t.Error(err)

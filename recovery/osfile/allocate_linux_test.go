@@ -15,9 +15,7 @@ import (
 func allocated(t *testing.T, f *os.File) int64 {
 	t.Helper()
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Fstat(int(f.Fd()), &st))
 	return st.Blocks * 512
 }
 
@@ -53,19 +51,13 @@ func TestAllocateWhateverIsSaid(t *testing.T) {
 		"is full": {call: func(int, uint32, int64, int64) error { return unix.ENOSPC }, err: unix.ENOSPC},
 	} {
 		f, err := os.Create(filepath.Join(t.TempDir(), "a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
-		if err := writeZeros(f, size, zeroStep); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeZeros(f, size, zeroStep))
 		if n := allocated(t, f); n < size {
 			t.Skipf("NOT TESTED: this file system has %d bytes of blocks for %d of zeros", n, size)
 		}
-		if err := f.Truncate(0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Truncate(0))
 		callFallocate = c.call
 		if err := allocate(context.Background(), f, size); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", name, err)
@@ -82,9 +74,7 @@ func TestAllocateWhateverIsSaid(t *testing.T) {
 	}
 	callFallocate = func(int, uint32, int64, int64) error { return nil }
 	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if err := allocate(context.Background(), f, size); err == nil {
 		t.Error("no size, and no error")
@@ -101,25 +91,19 @@ func TestAllocateAgainKeepsContent(t *testing.T) {
 		"none":      func(int, uint32, int64, int64) error { return unix.EOPNOTSUPP },
 	} {
 		f, err := os.Create(filepath.Join(t.TempDir(), "a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		text := bytes.Repeat([]byte("content "), 1000)
 		_, err = f.WriteAt(text, hole)
 		if err == nil {
 			err = f.Truncate(size - 100)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if allocated(t, f) >= size-100 {
 			t.Skip("NOT TESTED: this file system makes no holes")
 		}
 		callFallocate = call
-		if err := allocateAgain(f, size); err != nil {
-			t.Fatal(err)
-		}
+		must(t, allocateAgain(f, size))
 		want := make([]byte, size)
 		copy(want[hole:], text)
 		content, err := os.ReadFile(f.Name())

@@ -67,9 +67,7 @@ func TestBaseReadsLittle(t *testing.T) {
 		i := rng.IntN(len(all))
 		page := uint64(hashes.FirstBase + i/hashes.BaseItems)
 		_, err := h.File.(hashFile).WriteAt([]byte{0xFF}, int64(page+100)%200*hashes.PageBytes+3*hashes.PageBytes+2000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n, err := BaseOf(h).Count(all[i])
 		if err != nil {
 			damaged++
@@ -86,19 +84,13 @@ func TestBaseReadsLittle(t *testing.T) {
 func baseFile(t *testing.T, sorted []uint64) *HistoryFile {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "f.hashes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	b := hashes.NewBase(hashes.Header{Identity: 7, Ages: []hashes.Age{{}}}, hashFile{f}.WritePage)
 	for _, h := range sorted {
-		if err := b.Add(hashes.Item{Hash: h}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Add(hashes.Item{Hash: h}))
 	}
 	header, _, err := b.End()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &HistoryFile{File: hashFile{f}, Header: header}
 }

@@ -23,9 +23,7 @@ func cached(t *testing.T, f *os.File) (st unix.Cachestat_t) {
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPERM) {
 		t.Skip("NOT TESTED: this kernel does not tell which pages are dirty: ", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return st
 }
 
@@ -35,22 +33,16 @@ func TestBeginSync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	put(t, path, nil)
 	f, err := openHashes(path, os.O_RDWR)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	file := f.(hashFile).File
 	words := make([]uint64, 1<<16)
 	for range 20 {
-		if err := WritePages(f, 0, words); err != nil {
-			t.Fatal(err)
-		}
+		must(t, WritePages(f, 0, words))
 		before := cached(t, file).Dirty
 		BeginSync(f)
 		after := cached(t, file).Dirty
-		if err := f.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Sync())
 		if dirty(t, file) > 0 {
 			t.Skip("NOT TESTED: this file system writes nothing to a disk")
 		}
@@ -68,9 +60,7 @@ func TestSyncsLeaveNothingDirty(t *testing.T) {
 	golden, _ := golden(t, "compact-seed.mmf")
 	v := mustFiles(t, golden)
 	created, err := v.CreateLog(wal.MinBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer created.Close()
 	log, filter := created.(logFile), v.filter
 	if n := dirty(t, log.file); n != 0 {
@@ -86,9 +76,7 @@ func TestSyncsLeaveNothingDirty(t *testing.T) {
 				file.Store(word, file.Words()[word]+round)
 			}
 			seen += dirty(t, file.os)
-			if err := file.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, file.Sync())
 			if n := dirty(t, file.os); n != 0 {
 				t.Fatalf("%d pages of %s are not on the disk after a sync", n, name)
 			}
@@ -103,13 +91,9 @@ func TestSyncsLeaveNothingDirty(t *testing.T) {
 	for i := range d.Data {
 		d.Data[i] = byte(i)
 	}
-	if err := d.Publish(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Publish())
 	published, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer published.Close()
 	if n := dirty(t, published); n != 0 {
 		t.Errorf("%d pages of a file that was published are not on the disk", n)

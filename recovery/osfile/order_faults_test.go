@@ -27,9 +27,7 @@ func recordCalls(t *testing.T, f func() error) []string {
 		return nil
 	}
 	defer func() { fault.Hook = nil }()
-	if err := f(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f())
 	return slices.CompactFunc(calls, func(a, b string) bool { return a == "write" && b == "write" })
 }
 
@@ -81,9 +79,7 @@ func TestOrderOfPublish(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "a")
 		if c.old != "" {
 			old, err := os.ReadFile(c.old)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			put(t, path, old)
 		}
 		var move, drop []string
@@ -95,9 +91,7 @@ func TestOrderOfPublish(t *testing.T) {
 		if err == nil {
 			err = d.Allocate(context.Background(), 5000)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.Data[4999] = 1
 		calls := recordCalls(t, d.Publish)
 		mustCall(t, name, calls, slices.Concat([]string{
@@ -125,9 +119,7 @@ func TestOrderOfFiles(t *testing.T) {
 	mustCall(t, "KeepLog", recordCalls(t, v.KeepLog), "rename", "syncdir")
 	mustCall(t, "RemoveLogs", recordCalls(t, v.RemoveLogs), "remove", "remove", "syncdir")
 	mustCall(t, "sync of the filter", recordCalls(t, v.Filter().Sync), "msync", "fsync")
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, log.Close())
 }
 
 // TestOrderOfBegin checks that, before the first operation is logged, the log, its name and
@@ -137,9 +129,7 @@ func TestOrderOfFiles(t *testing.T) {
 func TestOrderOfBegin(t *testing.T) {
 	v := newGoldenFiles(t)
 	w, _, err := recovery.NewWriter(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	filter := []string{"msync", "fsync"}
 	part := filter // of a part of the filter
 	if runtime.GOOS == "linux" {
@@ -172,9 +162,7 @@ func TestOrderOfBegin(t *testing.T) {
 		part,   // the clean superblock, in this slot
 		part,   // and in all other slots
 		remove)...)
-	if err := w.Begin(wal.MinBytes); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Begin(wal.MinBytes))
 	seal := func() error {
 		sb, err := w.BeginSeal()
 		return errors.Join(err, w.Seal(sb, nil))

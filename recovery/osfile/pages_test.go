@@ -18,9 +18,7 @@ func TestPages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	put(t, path, nil)
 	file, err := openHashes(path, os.O_RDWR)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	const pages = 5
 	words := make([]uint64, pages*hashes.PageWords)
@@ -28,9 +26,7 @@ func TestPages(t *testing.T) {
 		words[i] = uint64(i)
 	}
 	for name, f := range map[string]recovery.HashFile{"a file of the system": file, "another one": struct{ recovery.HashFile }{file}} {
-		if err := errors.Join(file.Truncate(0), WritePages(f, 1, words)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(file.Truncate(0), WritePages(f, 1, words)))
 		if n, err := f.Pages(); n != 1+pages || err != nil {
 			t.Errorf("%s: %d pages, %v", name, n, err)
 		}

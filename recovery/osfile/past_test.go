@@ -16,9 +16,7 @@ func TestOpenPast(t *testing.T) {
 	h := baseFile(t, []uint64{1, 2, 3})
 	identity := h.Header.Identity
 	names := []string{path + ".hashes", path + pastSuffix, olderPast(path, identity)}
-	if err := os.Rename(h.File.(hashFile).Name(), names[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(h.File.(hashFile).Name(), names[0]))
 	for range 300 {
 		renamed := make(chan error)
 		go func() {
@@ -29,15 +27,11 @@ func TestOpenPast(t *testing.T) {
 			renamed <- err
 		}()
 		f, err := openPast(path, identity)
-		if err := <-renamed; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-renamed)
 		if err != nil {
 			t.Fatal("it is not found: ", err)
 		}
 		f.Close()
-		if err := os.Rename(names[2], names[0]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(names[2], names[0]))
 	}
 }

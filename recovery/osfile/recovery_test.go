@@ -21,13 +21,19 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // names lists a directory.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var list []string
 	for _, e := range entries {
 		list = append(list, e.Name())
@@ -38,9 +44,7 @@ func names(t *testing.T, dir string) string {
 // put writes a file.
 func put(t *testing.T, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, content, 0o600))
 }
 
 // needsWriters skips a test where no file can be opened for writing.
@@ -58,9 +62,7 @@ func mustDraft(t *testing.T, path string, size int) *Draft {
 	if err == nil {
 		err = d.Allocate(context.Background(), int64(size))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -86,9 +88,7 @@ func TestDraftPublish(t *testing.T) {
 	if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
 		t.Fatalf("%q, %v before it is published", got, err)
 	}
-	if err := d.Publish(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Publish())
 	got, err := os.ReadFile(path)
 	if err != nil || len(got) != 5000 || string(got[:3]) != "new" {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -114,27 +114,17 @@ func TestDraftDiscard(t *testing.T) {
 	put(t, path, []byte("old"))
 	for _, allocate := range []bool{false, true} {
 		d, err := NewDraft(path, DraftOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if allocate {
-			if err := d.Allocate(context.Background(), 1<<20); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Allocate(context.Background(), 1<<20))
 		}
 		s, err := d.Scratch()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := s.WriteAt([]byte("hashes"), 100); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Discard(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
+		must(t, d.Discard())
 		if list := names(t, dir); list != "a" {
 			t.Errorf("left %s", list)
 		}
@@ -149,15 +139,11 @@ func TestDraftLocksTheOldFile(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	put(t, path, []byte("old"))
 	first, err := NewDraft(path, DraftOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := NewDraft(path, DraftOptions{}); !errors.Is(err, recovery.ErrLocked) {
 		t.Errorf("a second draft: %v", err)
 	}
-	if err := first.Discard(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Discard())
 	second, err := NewDraft(path, DraftOptions{})
 	if err != nil {
 		t.Fatalf("after the first is gone: %v", err)
@@ -173,13 +159,9 @@ func TestDraftLocksWhatAppears(t *testing.T) {
 	d := mustDraft(t, path, 4096)
 	put(t, path, []byte("mine"))
 	writer, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer writer.Close()
-	if err := lock(writer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock(writer))
 	if err := d.Publish(); !errors.Is(err, recovery.ErrLocked) {
 		t.Errorf("published: %v", err)
 	}
@@ -199,9 +181,7 @@ func TestLockIsOnTheFileOfThatName(t *testing.T) {
 	replace := func() {
 		next := filepath.Join(dir, "next")
 		put(t, next, nil)
-		if err := os.Rename(next, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(next, path))
 	}
 	replace()
 	defer func(old func()) { beforeLock = old }(beforeLock)
@@ -212,14 +192,10 @@ func TestLockIsOnTheFileOfThatName(t *testing.T) {
 		}
 	}
 	d := &Draft{path: path}
-	if err := d.lockOld(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.lockOld())
 	defer d.release()
 	locked, err := d.old.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if now, err := os.Stat(path); err != nil || !os.SameFile(locked, now) || times != 4 {
 		t.Errorf("locked %v, there is %v, %v, after %d times", locked, now, err, times)
 	}
@@ -228,18 +204,12 @@ func TestLockIsOnTheFileOfThatName(t *testing.T) {
 // TestCatch cuts a file short under its mapping, and loads from the lost part.
 func TestCatch(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	const size = 1 << 20
-	if err := writeZeros(f, size, zeroStep); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeZeros(f, size, zeroStep))
 	m, err := Map(f, size, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer m.Unmap()
 	load := func(i int) func() {
 		return func() {
@@ -347,16 +317,12 @@ func TestOpenWhileAWriterBegins(t *testing.T) {
 			if err == nil {
 				err = w.Begin(wal.MinBytes)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			w.Append([]wal.Store{{Word: layout.WordStash, Value: w.Words()[layout.WordStash]}}, 0, layout.Insert, 0)
 		}
 	}
 	f, head, err := OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if head.Superblock.State() != layout.Live || looks != 2 {
 		t.Errorf("%v after %d looks", head.Superblock.State(), looks)
@@ -370,9 +336,7 @@ func TestOpenWhileAWriterBegins(t *testing.T) {
 func golden(t *testing.T, name string) (path string, image []byte) {
 	t.Helper()
 	image, err := os.ReadFile("../../testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path = filepath.Join(t.TempDir(), "a")
 	put(t, path, image)
 	return path, image
@@ -383,9 +347,7 @@ func openGolden(t *testing.T) (f *os.File, head *Head) {
 	t.Helper()
 	path, _ := golden(t, "compact-seed.mmf")
 	f, head, err := OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f, head
 }
@@ -394,9 +356,7 @@ func openGolden(t *testing.T) (f *os.File, head *Head) {
 func mustFiles(t *testing.T, path string) *Files {
 	t.Helper()
 	v, err := OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { v.Close() })
 	return v
 }
@@ -405,9 +365,7 @@ func mustFiles(t *testing.T, path string) *Files {
 func TestReadWords(t *testing.T) {
 	change := func(t *testing.T, f *os.File, off int64) {
 		w, err := os.OpenFile(f.Name(), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer w.Close()
 		if _, err := w.WriteAt([]byte{77}, off); err != nil {
 			t.Fatal(err)
@@ -474,15 +432,11 @@ func TestPublishMarksTheOldFile(t *testing.T) {
 			}
 		}
 		reader, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer reader.Close()
 		d := mustDraft(t, path, len(image))
 		copy(d.Data, image)
-		if err := d.Publish(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Publish())
 		got, err := io.ReadAll(reader)
 		if err != nil || !bytes.Equal(got, c.want) {
 			t.Errorf("%s: %d bytes, which are not those expected: %v", name, len(got), err)

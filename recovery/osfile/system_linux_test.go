@@ -22,9 +22,7 @@ import (
 // would wait for a writer.
 func TestOpenDoesNotWaitForAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o600))
 	if _, _, err := OpenFile(path); err == nil {
 		t.Error("a pipe was opened")
 	}
@@ -38,14 +36,10 @@ func TestOpenDoesNotWaitForAPipe(t *testing.T) {
 func TestNoPermission(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	if err := errors.Join(os.WriteFile(path, nil, 0), os.Chmod(dir, 0o555), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(path, nil, 0), os.Chmod(dir, 0o555), os.Chmod(filepath.Dir(dir), 0o755)))
 	if os.Getuid() == 0 {
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		if err := unix.Setfsuid(65534); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Setfsuid(65534))
 		defer unix.Setfsuid(0)
 	}
 	if _, _, err := OpenFile(path); !errors.Is(err, fs.ErrPermission) {
@@ -61,22 +55,14 @@ func TestNoPermission(t *testing.T) {
 
 func TestResident(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	const size = 1<<20 + 64
-	if err := writeZeros(f, size, zeroStep); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeZeros(f, size, zeroStep))
 	m, err := Map(f, size, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer m.Unmap()
-	if err := errors.Join(m.AdviseRandom(), m.Populate(true, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(m.AdviseRandom(), m.Populate(true, nil)))
 	if n, err := m.Resident(); err != nil || n != size {
 		t.Errorf("%d of %d bytes, %v", n, size, err)
 	}
@@ -116,9 +102,7 @@ func TestLargePages(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	d, err := NewDraft(filepath.Join(dir, "a"), DraftOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { d.Discard() })
 	cancelled, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("no longer needed")
@@ -127,9 +111,7 @@ func TestLargePages(t *testing.T) {
 		t.Errorf("cancelled: %v, %d bytes", err, allocated(t, d.file))
 	}
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(int(d.file.Fd()), &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Fstatfs(int(d.file.Fd()), &st))
 	room := int64(st.Bavail) * int64(st.Bsize)
 	if err := d.Allocate(context.Background(), 2*room); st.Blocks > 0 && (!errors.Is(err, unix.ENOSPC) || allocated(t, d.file) > largePage/64) {
 		t.Errorf("too large: %v, %d bytes", err, allocated(t, d.file))
@@ -151,9 +133,7 @@ func TestLargePages(t *testing.T) {
 	const want = "6144" // KiB
 	check := func(m *Mapping, rights string) {
 		t.Helper()
-		if err := m.Populate(false, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.Populate(false, nil))
 		if got := ofMapping(t, d.file.Name(), rights, "ShmemPmdMapped"); got != want {
 			t.Errorf("%s KiB of a mapping %s are in large pages, not %s", got, rights, want)
 		}
@@ -165,9 +145,7 @@ func TestLargePages(t *testing.T) {
 	}
 	check(&d.Mapping, "rw-s")
 	m, err := Map(d.file, size, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check(m, "r--s")
 	if text, err := os.ReadFile("/proc/self/maps"); bytes.Contains(text, []byte("/dev/zero")) {
 		t.Errorf("what is reserved counts as memory: %v\n%s", err, text)
@@ -199,9 +177,7 @@ func TestIsSince(t *testing.T) {
 func TestFaultsOfBothMappings(t *testing.T) {
 	path, _ := golden(t, "compact-clean.mmf")
 	v := mustFiles(t, path)
-	if err := os.Truncate(path, layout.OffRegion); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(path, layout.OffRegion))
 	for name, touch := range map[string]func(){
 		"load":  func() { v.Filter().Store(0, v.Filter().Words()[layout.WordRegion]) },
 		"store": func() { v.Filter().Store(layout.WordRegion, 1) },
@@ -212,9 +188,7 @@ func TestFaultsOfBothMappings(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, fault, failed)
 		}
 	}
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, v.Close())
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil || bytes.Contains(maps, []byte(path)) {
 		t.Errorf("mapped after Close: %v", err)
@@ -242,21 +216,15 @@ func testSyncedPages(t *testing.T, leave bool) {
 		}
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir()) // the name in smaps
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const size = 64 << 10
 	f, err := os.Create(filepath.Join(dir, "log"))
 	if err == nil {
 		err = writeZeros(f, size, zeroStep)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log, err := mapLog(f, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer log.Close()
 	for i := range log.Words() {
 		log.Store(uint64(i), 1)
@@ -264,9 +232,7 @@ func testSyncedPages(t *testing.T, leave bool) {
 	if used := rss(t, f.Name(), "rw-s"); used != "64" {
 		t.Errorf("%s KiB of a log of 64 KiB are in the page table", used)
 	}
-	if err := log.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, log.Sync())
 	check("the log", "64", rss(t, f.Name(), "rw-s"))
 
 	_, image := golden(t, "compact-clean.mmf")
@@ -279,9 +245,7 @@ func testSyncedPages(t *testing.T, leave bool) {
 	if loads == "0" || stores == "0" {
 		t.Error("nothing of the region is in the page table")
 	}
-	if err := v.Filter().Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, v.Filter().Sync())
 	check("the region", stores, rss(t, path, "rw-s"))
 	if left := rss(t, path, "r--s"); left != loads {
 		t.Errorf("%s KiB of what lookups load from after a sync, %s before", left, loads)

@@ -24,16 +24,10 @@ func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 	d := mustDraft(t, path, len(image))
 	copy(d.Data, image)
 	late, err := os.OpenFile(d.file.Name(), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer late.Close()
-	if err := d.Publish(); err != nil {
-		t.Fatal(err)
-	}
-	if err := lockDraft(late); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Publish())
+	must(t, lockDraft(late))
 	mustFiles(t, path)
 }
 
@@ -42,9 +36,7 @@ func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 func TestDraftIsClosedToOthers(t *testing.T) {
 	needsWriters(t)
 	path, _ := golden(t, "compact-seed.mmf")
-	if err := os.Chmod(path, 0o642); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o642))
 	defer func(old func(string)) { afterCreate = old }(afterCreate)
 	afterCreate = func(name string) {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
@@ -52,16 +44,12 @@ func TestDraftIsClosedToOthers(t *testing.T) {
 		}
 	}
 	d, err := NewDraft(path, DraftOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := d.Discard(); err != nil {
 		t.Error(err)
 	}
 	log, err := mustFiles(t, path).CreateLog(wal.MinBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log.Close()
 	if info, err := os.Stat(path + recovery.NextLog.String()); err != nil || info.Mode().Perm() != 0o642 {
 		t.Errorf("the log: %v, %v", info, err)
@@ -81,20 +69,14 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	for _, name := range append([]string{"a.tmp-" + digits, "a.tmp-ffffffffffffffff"}, stays...) {
 		put(t, filepath.Join(dir, name), []byte("left"))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "a.tmp-aaaaaaaaaaaaaaaa"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "a.tmp-aaaaaaaaaaaaaaaa"), 0o700))
 	stays = append(stays, "a.tmp-aaaaaaaaaaaaaaaa")
 
 	// Two live files: a draft that is being filled and, if it has a name, its scratch file.
 	live, err := NewDraft(path, DraftOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	scratch, err := live.Scratch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stays = append(stays, filepath.Base(live.file.Name()))
 	if runtime.GOOS == "windows" { // where an open file keeps its name
 		stays = append(stays, filepath.Base(scratch.Name()))
@@ -108,22 +90,16 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	}
 	check(stays)
 	other, err := NewDraft(path, DraftOptions{New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check(append(stays, filepath.Base(other.file.Name())))
 	if err := errors.Join(other.Discard(), scratch.Close()); err != nil {
 		t.Error(err)
 	}
 	stays = slices.DeleteFunc(stays, func(name string) bool { return name == filepath.Base(scratch.Name()) })
 	check(stays)
-	if err := live.Allocate(context.Background(), 100); err != nil {
-		t.Fatal(err)
-	}
+	must(t, live.Allocate(context.Background(), 100))
 	other, err = NewDraft(path, DraftOptions{}) // the lock stays when the file is mapped
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check(append(stays, filepath.Base(other.file.Name())))
 	if err := errors.Join(live.Publish(), other.Discard()); err != nil {
 		t.Error(err)
@@ -152,16 +128,12 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 			if err == nil {
 				err = lockDraft(f)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			locked = append(locked, f)
 		}
 	}
 	d, err := NewDraft(path, DraftOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(made) != 3 || d.file.Name() != made[2] || !sameFile(d.file, made[2]) {
 		t.Errorf("made %v, and has %s", made, d.file.Name())
 	}
@@ -180,9 +152,7 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{strings.Repeat("n", 255), strings.Repeat("ü", 127), "x" + strings.Repeat("ü", 127)} {
-		if err := mustDraft(t, filepath.Join(dir, name), 100).Publish(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mustDraft(t, filepath.Join(dir, name), 100).Publish())
 		if list := names(t, dir); list != name {
 			t.Errorf("there are %s", list)
 		}
@@ -198,9 +168,7 @@ func TestDraftFollowsLinks(t *testing.T) {
 		for _, o := range []DraftOptions{{}, {New: true}} {
 			draft := func(path string) (*Draft, error) { return NewDraft(path, o) }
 			dir := t.TempDir()
-			if err := os.MkdirAll(filepath.Join(dir, "deep", "er"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(filepath.Join(dir, "deep", "er"), 0o700))
 			target := filepath.Join(dir, "deep", "target")
 			links := map[string]string{
 				"one":                            "two",
@@ -224,9 +192,7 @@ func TestDraftFollowsLinks(t *testing.T) {
 			}
 			for _, path := range []string{filepath.Join(dir, "aside", "link"), filepath.Join(dir, "aside") + "/../target"} {
 				d, err := NewDraft(path, DraftOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if want, _ := filepath.EvalSymlinks(filepath.Join(other, "b")); filepath.Dir(d.path) != want || filepath.Base(d.path) != "target" {
 					t.Errorf("%s leads to %s", path, d.path)
 				}
@@ -247,15 +213,9 @@ func TestDraftFollowsLinks(t *testing.T) {
 				}
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Allocate(context.Background(), 100); err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Publish(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, d.Allocate(context.Background(), 100))
+			must(t, d.Publish())
 			if info, err := os.Lstat(target); err != nil || !info.Mode().IsRegular() || info.Size() != 100 {
 				t.Errorf("%+v: %v, %v", o, info, err)
 			}

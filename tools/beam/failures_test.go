@@ -167,9 +167,7 @@ func TestFailures(t *testing.T) {
 	p, data := newPlan(t, options(n, ""), 5)
 	want, _ := onOneMachine(t, p, n)
 	j, err := newJob("plan", data, []string{flakyScheme + in + "/*.txt"}, flakyScheme+out+"/x.set")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	j.partBytes = 50_000
 	flakyChance = newChance(t)
 	defer func() { flakyChance = new(chance) }()
@@ -194,9 +192,7 @@ func TestFailures(t *testing.T) {
 			complete(t, out, want)
 		} else {
 			same(t, os.DirFS(out), os.DirFS(want))
-			if err := os.Remove(manifest); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(manifest))
 		}
 	}
 	// Of a shard or the manifest there is one create, one write or more, and one close.
@@ -212,9 +208,7 @@ func TestFailures(t *testing.T) {
 func complete(t *testing.T, got, want string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(got, "*.mmf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range paths {
 		a, err := os.ReadFile(path)
 		b, wantErr := os.ReadFile(filepath.Join(want, filepath.Base(path)))
@@ -232,13 +226,9 @@ func TestKill(t *testing.T) {
 	const n = 20_000
 	if *dieFlag > 0 { // this is the process to be killed
 		data, err := os.ReadFile(flag.Arg(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		j, err := newJob("plan", data, []string{flag.Arg(1)}, flag.Arg(2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		flakyChance = &chance{die: *dieFlag}
 		_, err = onPrism(j)
 		t.Fatalf("not killed; the error is %v", err)
@@ -248,22 +238,16 @@ func TestKill(t *testing.T) {
 	p, data := newPlan(t, options(n, ""), 5)
 	want, _ := onOneMachine(t, p, n)
 	plan := filepath.Join(t.TempDir(), "plan")
-	if err := os.WriteFile(plan, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(plan, data, 0o666))
 	j, err := newJob("plan", data, []string{flakyScheme + in + "/*.txt"}, flakyScheme+out+"/x.set")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	flakyChance = new(chance)
 	if _, err := onPrism(j); err != nil {
 		t.Fatal(err)
 	}
 	all := flakyChance.asked
 	same(t, os.DirFS(out), os.DirFS(want))
-	if err := errors.Join(os.RemoveAll(out), os.Mkdir(out, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.RemoveAll(out), os.Mkdir(out, 0o777)))
 	c := newChance(t)
 	for _, die := range []int{1 + c.intn(all-1), all - c.intn(20), all} { // the last operation publishes the manifest
 		child := exec.Command(os.Args[0], "-test.run=^TestKill$", fmt.Sprintf("-die=%d", die), plan, j.globs[0], j.manifest)
@@ -301,27 +285,19 @@ func TestStore(t *testing.T) {
 	p, data := newPlan(t, &mmapfilter.Options{Capacity: n, FalsePositiveRate: 1e-6}, 5)
 	want, _ := onOneMachine(t, p, n)
 	j, err := newJob("plan", data, []string{"memfs://in/keys-[0-2].txt", "memfs://in/keys-[3-9].txt"}, "memfs://out/x.set")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	j.partBytes = 1000 // has no effect here
 	if _, err := onPrism(j); err != nil {
 		t.Fatal(err)
 	}
 	got, store := t.TempDir(), memfs.New(ctx)
 	urls, err := store.List(ctx, "memfs://out/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, url := range urls {
 		r, err := store.OpenRead(ctx, url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data, err := io.ReadAll(r)
-		if err := errors.Join(err, os.WriteFile(filepath.Join(got, filepath.Base(url)), data, 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, os.WriteFile(filepath.Join(got, filepath.Base(url)), data, 0o666)))
 	}
 	same(t, os.DirFS(got), os.DirFS(want))
 }

@@ -28,6 +28,14 @@ var (
 	seedFlag = flag.Uint64("seed", 0, "of what fails in TestRetries and TestFailures; 0 means another in each run")
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	beam.Init()
@@ -77,9 +85,7 @@ func writeKeys(t testing.TB, dir string, n int) {
 	i := 0
 	for number, end := range ends {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("keys-%d.txt", number)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := bufio.NewWriterSize(f, 1<<20)
 		for ; i < end; i++ {
 			key, _, _ := next()
@@ -88,9 +94,7 @@ func writeKeys(t testing.TB, dir string, n int) {
 				w.WriteByte('\n')
 			}
 		}
-		if err := errors.Join(w.Flush(), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(w.Flush(), f.Close()))
 	}
 }
 
@@ -98,17 +102,11 @@ func writeKeys(t testing.TB, dir string, n int) {
 func newPlan(t testing.TB, o *mmapfilter.Options, shards int) (*sets.Plan, []byte) {
 	t.Helper()
 	p, err := sets.NewPlan(o, shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "plan")
-	if err := p.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Write(path))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p, data
 }
 
@@ -128,9 +126,7 @@ func onOneMachine(t testing.TB, p *sets.Plan, n int) (string, *sets.Summary) {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := sets.Build(context.Background(), filepath.Join(dir, "x.set"), p, sets.Work{}, testKeys(n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir, s
 }
 
@@ -139,9 +135,7 @@ func same(t testing.TB, got, want fs.FS) {
 	t.Helper()
 	names := func(f fs.FS) (list []string) {
 		entries, err := fs.ReadDir(f, ".")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range entries {
 			list = append(list, e.Name())
 		}
@@ -152,13 +146,9 @@ func same(t testing.TB, got, want fs.FS) {
 	}
 	for _, name := range names(want) {
 		a, err := fs.ReadFile(got, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := fs.ReadFile(want, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Equal(a, b) {
 			t.Errorf("%s has other bytes than on one machine", name)
 		}
@@ -185,14 +175,10 @@ func TestPrism(t *testing.T) {
 			p, data := newPlan(t, &c.opts, c.shards)
 			want, summary := onOneMachine(t, p, c.keys)
 			j, err := newJob("plan", data, []string{filepath.Join(in, "*.txt")}, filepath.Join(out, "x.set"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			j.partBytes = min(j.partBytes, 5000+int64(c.keys)) // many parts of a small set, too
 			n, err := onPrism(j)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if n["read"] != int64(c.keys) || n["items"] != int64(summary.Keys) || n["built"] != int64(c.shards) || n["bytes"] != summary.Bytes {
 				t.Errorf("it counted %v; want %+v", n, summary)
 			}

@@ -25,9 +25,7 @@ func TestParts(t *testing.T) {
 		"", "\n", "\n\n", "a", "a\n", "\na", "ab\nc\n", "ab\n\ncd\r\n\x00\nef", "ab\nlonger than most\ncd\n",
 		strings.Repeat("x", 600<<10) + "\nab\n" + strings.Repeat("y", 300<<10),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o666))
 		var want []string
 		if text != "" {
 			want = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -35,9 +33,7 @@ func TestParts(t *testing.T) {
 		few := 1 + int64(len(text))/20 // each part of a long line reads to its end
 		for step := few; step <= int64(len(text))+1; step += few {
 			parts, err := list(step, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got []string
 			for _, p := range parts {
 				for key, err := range p.keys(ctx) {
@@ -63,16 +59,10 @@ func TestChanged(t *testing.T) {
 	for _, text := range []string{"ab\ncd\nef\n", "ab\ncd\nef", "ab\n\n\n"} {
 		for step := int64(1); step <= 10; step++ {
 			for _, now := range []string{text + "\n", text + "gh", text + "gh\nij\n", text[:len(text)-1], text[:len(text)-2], text[:1], ""} {
-				if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, []byte(text), 0o666))
 				parts, err := list(step, path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(now), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
+				must(t, os.WriteFile(path, []byte(now), 0o666))
 				changed := false
 				for _, p := range parts {
 					for _, err := range p.keys(ctx) {
@@ -92,15 +82,11 @@ func TestRefuse(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, data, 0o666))
 		return path
 	}
 	plain := write("plain.txt", []byte("a\n"))
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "folder"), 0o777))
 	for want, globs := range map[string][]string{
 		"the file is packed":         {write("a.gz", []byte("\x1f\x8b\x08\x00"))},
 		"zst: the file is packed":    {write("a.zst", []byte("\x28\xb5\x2f\xfd\x00"))},

@@ -176,9 +176,7 @@ func TestRetries(t *testing.T) {
 		want, _ := onOneMachine(t, p, n)
 		out := t.TempDir()
 		j, err := newJob("plan", data, []string{flakyScheme + in + "/*.txt"}, scheme+out+"/x.set")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := &contract{chance: newChance(t), t: t}
 		flakyChance = c.chance
 		defer func() { flakyChance = new(chance) }()
@@ -212,9 +210,7 @@ func checkChunks(t *testing.T, p *sets.Plan, chunks []chunk, n int) {
 	}
 	for _, c := range chunks {
 		for hashes, err := range hashesOf(iterator([][]byte{c.bytes})) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, h := range hashes {
 				if sets.ShardOf(h, p.Shards) != int(c.shard) {
 					t.Fatalf("shard %d has the hash %x", c.shard, h)
@@ -249,13 +245,9 @@ func TestConservation(t *testing.T) {
 	run := func(afterHash, afterBuild func(*traffic)) error {
 		ctx, tr := context.Background(), traffic{dir: t.TempDir()}
 		j, err := newJob("plan", data, []string{in + "/*.txt"}, scheme+tr.dir+"/x.set")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		parts, err := list(j.partBytes, j.globs...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := &contract{chance: &chance{rand: rand.New(rand.NewPCG(1, 2))}, t: t} // nothing fails
 		tr.chunks, tr.keys = c.hash(j, parts)
 		slices.SortFunc(tr.chunks, func(a, b chunk) int { return len(b.bytes) - len(a.bytes) })
@@ -268,18 +260,14 @@ func TestConservation(t *testing.T) {
 				}
 			}
 			worker := &buildFn{Plan: j.plan, Dir: scheme + tr.dir}
-			if err := worker.Setup(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, worker.Setup())
 			if err := worker.ProcessElement(ctx, shard, iterator(group), func(text []byte) { tr.built = append(tr.built, text) }); err != nil {
 				return err
 			}
 		}
 		afterBuild(&tr)
 		worker := &assembleFn{Plan: j.plan, Manifest: j.manifest}
-		if err := worker.Setup(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, worker.Setup())
 		err = worker.ProcessElement(ctx, 0, iterator(tr.built), iterator(tr.keys))
 		if _, statErr := os.Stat(filepath.Join(tr.dir, "x.set")); (statErr == nil) != (err == nil) {
 			t.Errorf("error %v, and the manifest: %v", err, statErr)
@@ -294,9 +282,7 @@ func TestConservation(t *testing.T) {
 func checkConservation(t *testing.T, run func(afterHash, afterBuild func(*traffic)) error) {
 	t.Helper()
 	nothing := func(*traffic) {}
-	if err := run(nothing, nothing); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(nothing, nothing))
 	for name, change := range map[string]func(*traffic){
 		"a chunk lost":    func(tr *traffic) { tr.chunks = tr.chunks[1:] },
 		"a chunk doubled": func(tr *traffic) { tr.chunks = append(tr.chunks, tr.chunks[0]) },
@@ -318,9 +304,7 @@ func checkConservation(t *testing.T, run func(afterHash, afterBuild func(*traffi
 		"no JSON":            func(tr *traffic) { tr.built[0] = nil },
 		"a file lost": func(tr *traffic) {
 			paths, err := filepath.Glob(tr.dir + "/*.mmf")
-			if err := errors.Join(err, os.Remove(paths[0])); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(err, os.Remove(paths[0])))
 		},
 	} {
 		if err := run(nothing, change); err == nil {

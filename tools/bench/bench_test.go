@@ -18,6 +18,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // flawed makes a set that loses every hundredth key it accepts, or the last 500, or has room
 // for half of the keys.
 func flawed(flaw string, n, seed uint64) peer.Filter {
@@ -109,9 +117,7 @@ func TestLookupRows(t *testing.T) {
 func TestLookupLost(t *testing.T) {
 	s := &session{ctx: t.Context(), out: new(bytes.Buffer), notes: new(bytes.Buffer), temp: t.TempDir(), seed: 1}
 	_, f, err := s.build("f.mmf", byDefault.options(2000), 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for _, q := range questions() {
 		if _, err := newAsker(f, 1000, 1).turn(q, 1); err != nil {
@@ -168,9 +174,7 @@ func TestVariantKeys(t *testing.T) {
 	for _, v := range []variant{byDefault, {layout: layout.Packed, f: 12}, {layout: layout.SemiSorted, f: 12}, {rate: 0.0001}} {
 		opts := v.options(v.keys(64 << 20))
 		plan, err := opts.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if off := float64(plan.FileBytes)/(64<<20) - 1; math.Abs(off) > 0.04 {
 			t.Errorf("%s: %d bytes", v.name(), plan.FileBytes)
 		}
@@ -285,9 +289,7 @@ func TestSetRows(t *testing.T) {
 func TestPictures(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "churn")
 	text := readFile(t, "churn.csv")
-	if err := os.WriteFile(out+".csv", []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(out+".csv", []byte(text), 0o666))
 	short(t, "churn", "-draw", "-out", out)
 	if readFile(t, out+".csv") != text {
 		t.Error("churn has measured")
@@ -303,9 +305,7 @@ func TestPictures(t *testing.T) {
 func TestPicture(t *testing.T) {
 	p := picture{title: "How?", x: axis{"seconds", 1, 1}, y: axis{"ms", 2, 1}, lines: []line{{of: "a", name: "first"}, {of: "b", name: "second"}, {of: "c", name: "third"}}}
 	svg, err := p.draw([][]string{{"a", "1", "2"}, {"a", "2", "4"}, {"b", "1.5", "0"}, {"b", "2", "3"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for text, want := range map[string]bool{">How?<": true, ">seconds<": true, ">first<": true, ">second<": true, ">third<": false} {
 		if strings.Contains(string(svg), text) != want {
 			t.Errorf("%q is in it: %t", text, !want)
@@ -365,9 +365,7 @@ func TestLive(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1}
 	for i, w := range []writing{{}, {batch: 100}, {syncEvery: 10}} {
 		f, err := s.createLive(filepath.Join(t.TempDir(), fmt.Sprint(i)), variant{layout: layout.SemiSorted, f: 12}, 1000, w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		added, err := f.Add(0, 5000)
 		if err != nil || added.Keys < 1000 || added.Keys >= 5000 {
 			t.Errorf("%+v: %d of 5,000 keys were added to a filter for 1,000: %v", w, added.Keys, err)
@@ -456,9 +454,7 @@ func TestParts(t *testing.T) {
 	}
 	s := &session{ctx: t.Context(), seed: 1}
 	f, err := makePebble(10)(s, 3*pebbleKeys/2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c, err := f.Ask(0, 3*pebbleKeys/2); err != nil || c.Keys != 3*pebbleKeys/2 {
 		t.Errorf("of the keys of two parts %d are found: %v", c.Keys, err)
 	}

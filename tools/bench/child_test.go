@@ -21,9 +21,7 @@ func TestMain(m *testing.M) {
 func TestChild(t *testing.T) {
 	s := &session{ctx: t.Context()}
 	c, err := s.start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "f.mmf")
 	var b built
 	if err := c.ask("build", buildArgs{path, 1000}, &b); err != nil || b.Took <= 0 {

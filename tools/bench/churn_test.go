@@ -26,9 +26,7 @@ func TestChurnRows(t *testing.T) {
 	for _, rate := range []float64{0.01, 0.001} {
 		opts := variant{rate: rate}.options(5000)
 		plan, err := opts.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		name := fmt.Sprintf("%v, Q=%d r=%d", plan.Layout, plan.Quotients, plan.RemainderBits)
 		names[percent(rate)] = append(names[percent(rate)], "default: "+name, "default, built: "+name)
 	}
@@ -89,9 +87,7 @@ type churnCostKey struct{ name, kind, rate string }
 // churnCosts returns the costs after the first turnover and after the last one in the CSV file.
 func churnCosts(t *testing.T, out string) map[churnCostKey][2]float64 {
 	rows, err := readRows(out + ".csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ns := slices.Index(churnHeader, "ns")
 	costs := map[churnCostKey][2]float64{}
 	for _, r := range rows {
@@ -188,9 +184,7 @@ func TestChurnBounds(t *testing.T) {
 		}}
 		for _, kind := range churnKinds {
 			r, err := c.live(spec, kind, defaultRate)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			last := r.points[len(r.points)-1]
 			if lost := last.missing + last.unfound; (lost == 50) != (flaw == "loses") || (last.refused == 50) != (flaw == "refuses") {
 				t.Errorf("%s, %s: of 5,000 inserts %d were lost and %d refused", flaw, kind, lost, last.refused)
@@ -276,9 +270,7 @@ func TestChurnSecond(t *testing.T) {
 	s := &session{ctx: t.Context(), seed: 1, temp: t.TempDir()}
 	for _, spec := range churnSpecs(0.011) { // without others
 		f, took, err := spec.create(s, 5000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := f.(*replaced)
 		l := newLife(s, f, 5000, "random")
 		if took == 0 {
@@ -286,9 +278,7 @@ func TestChurnSecond(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := f.sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.sync())
 		share, off, err := f.second()
 		want := r.filter.Stats().SecondProbeRate
 		if err != nil || share < want-1e-9 || share > want+1e-9 || want == 0 || off > 0.05 || (off == 0) != (want == 1) {
@@ -299,9 +289,7 @@ func TestChurnSecond(t *testing.T) {
 		}
 	}
 	f, _, err := createSeiflotfyReplaced(s, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, want := range []float64{1, 1 - 1.0/255, 1 - 1.0/255} { // one bucket; the last key repeats the one before
 		if i > 0 {
 			if ok, err := f.insert([]byte("7")); !ok || err != nil {

@@ -16,9 +16,7 @@ func number(t *testing.T, cell string) float64 {
 	t.Helper()
 	word, _, _ := strings.Cut(strings.ReplaceAll(cell, ",", ""), " ")
 	x, err := strconv.ParseFloat(word, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x
 }
 

@@ -15,9 +15,7 @@ import (
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -51,9 +49,7 @@ func TestResults(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o666))
 		return path
 	}
 	write("go.mod", "module example.com/x\n\ngo 1.24\n")
@@ -154,9 +150,7 @@ func TestCells(t *testing.T) {
 func TestResultsPages(t *testing.T) {
 	for _, page := range []string{"RESULTS.md", "PAPER.md"} {
 		sections, err := parsePage(readFile(t, page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		figure := regexp.MustCompile(`\d (ns|µs|ms|s|GB/s|MB/s)\b|\d+ times|EPYC|Xeon`)
 		for _, s := range sections {
 			if s.name == "" {
@@ -257,9 +251,7 @@ func cold(engine string, filters ...string) (cells [][]string) {
 // RESULTS.md.
 func TestReadmeFigures(t *testing.T) {
 	sections, err := parsePage(readFile(t, "RESULTS.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := map[string]section{}
 	for _, s := range sections {
 		blocks[s.name] = s
@@ -272,15 +264,11 @@ func TestReadmeFigures(t *testing.T) {
 		b, line := blocks[row.block], row.text
 		for _, c := range row.cells {
 			cell, err := b.cell(c[0], c[1], strings.Join(c[2:min(len(c), 3)], ""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(c) == 4 {
 				unit, _ := strconv.ParseFloat(c[3], 64)
 				x, err := strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				cell = fmt.Sprintf("%.0f", x/unit)
 			}
 			line = strings.Replace(line, "#", cell, 1)

@@ -17,17 +17,11 @@ func FuzzDump(f *testing.F) {
 	if exit, _, stderr := runHere(nil, "create", "-n", "50", "-p", "1e-6", "--seed", "1", live); exit != 0 {
 		f.Fatal(stderr)
 	}
-	if err := leaveDead(live, dead, strings.Repeat("apple\npear\n", 20)); err != nil {
-		f.Fatal(err)
-	}
+	noError(f, leaveDead(live, dead, strings.Repeat("apple\npear\n", 20)))
 	file, err := os.ReadFile(dead)
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	log, err := os.ReadFile(dead + ".stash")
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	file, log = file[:33<<10], log[:12<<10] // the rest is zero
 	f.Add(file, log, -1, uint64(0))
 	f.Add(file, log, 8200, ^uint64(0))
@@ -45,9 +39,7 @@ func FuzzDump(f *testing.F) {
 			words[word] = value
 		}
 		d := &dump{records: true, lines: true, to: 100, w: io.Discard}
-		if err := d.file(bytes.NewReader(file), int64(len(file))); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, d.file(bytes.NewReader(file), int64(len(file))))
 		d.log(words, nil)
 	})
 }
@@ -56,18 +48,12 @@ func FuzzDump(f *testing.F) {
 func TestDumpDamaged(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "", "create", "-n", "50", "f.mmf")
-	if err := leaveDead("f.mmf", "dead.mmf", "apple\npear\n"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, leaveDead("f.mmf", "dead.mmf", "apple\npear\n"))
 	for _, name := range []string{"dead.mmf", "dead.mmf.stash"} {
 		whole, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for n := 1023; n <= len(whole); n += 1023 {
-			if err := os.WriteFile(name, whole[:n], 0o666); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(name, whole[:n], 0o666))
 			exit, stdout, stderr := runHere(nil, "dump", "--log", "--lines", "0-1", "dead.mmf")
 			if exit != 0 || !strings.Contains(stdout, "newest: ") || !strings.Contains(stdout, "stash: ") || stderr != "" {
 				t.Fatalf("%s of %d bytes: exit %d, %s%s", name, n, exit, stdout, stderr)
@@ -76,9 +62,7 @@ func TestDumpDamaged(t *testing.T) {
 				t.Fatal(name, "has changed", err)
 			}
 		}
-		if err := os.WriteFile(name, whole, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, whole, 0o666))
 	}
 	_, stdout, _ := runHere(nil, "dump", "dead.mmf")
 	if !strings.Contains(stdout, "after LSN 2 and 2 records") {

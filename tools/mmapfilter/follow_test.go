@@ -101,9 +101,7 @@ func TestCheckFollows(t *testing.T) {
 		if c.made != nil {
 			must(t, "", "set", "gc", "-q", ".")
 		}
-		if err := os.Rename(oneFile(t, c.away), "away"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Rename(oneFile(t, c.away), "away"))
 		for range 2 {
 			f.ask("PLUM\napple\n", "apple\n") // in a file that is open still
 		}
@@ -233,9 +231,7 @@ func TestFollowEndsWithTheExtraction(t *testing.T) {
 	f.ask("aa\n", "aa\n")
 	opts := mmapfilter.Options{Normalisation: "lower case"}
 	filter, err := mmapfilter.Build(context.Background(), "f.mmf", &opts, func(yield func([]byte, error) bool) { yield([]byte("aa"), nil) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	filter.Close()
 	f.endWith("aa\n", "", exitError, "mmapfilter: f.mmf: \"lower case\" is a way to read keys that this program does not know; with --plain, keys are read as the other flags say\n")
 }
@@ -255,9 +251,7 @@ func TestFollowWaitsInVain(t *testing.T) {
 func TestFollowUnrecovered(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "", "create", "-n", "1k", "-p", "1e-8", "e.mmf")
-	if err := leaveDead("e.mmf", "f.mmf", "aa\n"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, leaveDead("e.mmf", "f.mmf", "aa\n"))
 	f := followHere(t, "--unrecovered", "f.mmf")
 	f.ask("aa\nbb\n", "aa\nbb\n")
 	f.ask("bb\n", "bb\n")

@@ -22,9 +22,7 @@ func TestCutFile(t *testing.T) {
 	} {
 		name := oneFile(t, c.cut)
 		whole, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		f := typeTo(t, strings.Fields(c.command)...)
 		if strings.HasPrefix(c.command, "check") {
 			f.ask("0\n", "0\n")
@@ -32,9 +30,7 @@ func TestCutFile(t *testing.T) {
 			f.ask("0\n", "")
 			f.typed.Write(nil) // waits until the line has been compared
 		}
-		if err := os.Truncate(name, 4096); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Truncate(name, 4096))
 		go func() {
 			io.WriteString(f.typed, manyLines(1, 999))
 			f.typed.Close()
@@ -43,9 +39,7 @@ func TestCutFile(t *testing.T) {
 		if exit := <-f.exit; exit != exitError || !strings.Contains(f.stderr.String(), name+": damaged ") {
 			t.Errorf("%s: exit %d, %s", c.command, exit, &f.stderr)
 		}
-		if err := os.WriteFile(name, whole, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, whole, 0o666))
 	}
 }
 

@@ -14,9 +14,7 @@ func onSmallDisk(t *testing.T, script string) string {
 	mount := `mount -t tmpfs -o size=400k none "$1" && cd "$1" && touch mounted`
 	try := func(script string) (string, error) {
 		program, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		cmd := exec.Command("unshare", "--mount", "--map-root-user", "sh", "-c", script, program, t.TempDir())
 		cmd.Env = append(os.Environ(), asProgram+"=1")
 		out, err := cmd.CombinedOutput()

@@ -29,9 +29,7 @@ func TestInterrupted(t *testing.T) {
 		{"set build -q --plan p --shard 2 --spool . --out .", "shard-00002-of-*.tmp-*", ""},
 	} {
 		t.Chdir(t.TempDir())
-		if err := os.WriteFile("keys", []byte(manyLines(0, 200_000)), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile("keys", []byte(manyLines(0, 200_000)), 0o666))
 		must(t, "", "build", "-q", "--keep-hashes", "-o", "f.mmf", "keys")
 		must(t, "", "set", "plan", "-q", "--shards", "9", "-o", "p")
 		must(t, "", "set", "partition", "-q", "--plan", "p", "--task", "a", "--spool", ".", "keys")
@@ -40,9 +38,7 @@ func TestInterrupted(t *testing.T) {
 			mustDo(t, "flip f.mmf 40000")
 		}
 		before, err := os.ReadFile("f.mmf")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		names := fileNames(t, ".")
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
@@ -81,9 +77,7 @@ func onlyFiles(t *testing.T, dir string, want ...string) {
 func fileNames(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -98,13 +92,9 @@ func TestMergeOfWriter(t *testing.T) {
 		must(t, "", "create", "-n", "10", "--keep-hashes", "--seed", "1", name)
 	}
 	filter, err := mmapfilter.Open("b.mmf", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer filter.Close()
-	if err := filter.Insert([]byte("a")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, filter.Insert([]byte("a")))
 	exit, _, stderr := runHere(nil, "merge", "-o", "m.mmf", "a.mmf", "b.mmf")
 	if want := "mmapfilter: b.mmf: a writer has it open; try again when the writer has finished\n"; exit != exitError || stderr != want {
 		t.Errorf("exit %d, %s", exit, stderr)
@@ -118,9 +108,7 @@ func TestInterruptedApply(t *testing.T) {
 	must(t, "a\n", "build", "-q", "--keep-hashes", "-o", "f.mmf")
 	must(t, "", "snapshot", "-q", "f.mmf", "-o", "r.mmf")
 	before, err := os.ReadFile("r.mmf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stdin, typed := io.Pipe()
 	defer typed.Close()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -32,9 +32,7 @@ func TestJSONTable(t *testing.T) {
 		want = append(want, name+": "+strings.Join(commands[name], " "))
 	}
 	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var got []string
 	for _, row := range regexp.MustCompile(`(?m)^//\t(\S+) +(\S+(?: \S+)*)  +\S.*$`).FindAllStringSubmatch(string(doc), -1) {
 		got = append(got, row[1]+": "+row[2])

@@ -95,9 +95,7 @@ func (neverReader) Read([]byte) (int, error) { return 0, nil }
 // readAll returns the keys of data as a file of that format.
 func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
 	sources, err := findSources(nil, nil, bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	in := &input{format: f, sources: sources}
 	for key, err := range in.keys(context.Background()) {
 		if err != nil {
@@ -111,9 +109,7 @@ func readAll(t testing.TB, data []byte, f format) (keys [][]byte, err error) {
 // readRecords returns the records of data up to the first without a valid key.
 func readRecords(t testing.TB, data []byte, f format) (records [][]byte) {
 	sources, err := findSources(nil, nil, bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	in := &input{format: f, sources: sources, whole: true}
 	for _, err := range in.keys(context.Background()) {
 		if err != nil {
@@ -287,20 +283,14 @@ func TestSourceBytes(t *testing.T) {
 	var names []string
 	for i, data := range [][]byte{[]byte("a\nb\n"), packGzip([]byte("c\n")), nil, packZstd([]byte("d\n"))} {
 		name := filepath.Join(dir, string(rune('a'+i)))
-		if err := os.WriteFile(name, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, data, 0o666))
 		names = append(names, name)
 	}
 	sources, err := findSources(nil, names, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	n := 0
 	for _, err := range (&input{sources: sources}).keys(context.Background()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		n++
 	}
 	if n != 4 || sources.bytes == 0 || sources.read.Load() != sources.bytes {
@@ -315,15 +305,11 @@ func TestEachEndsAtAnError(t *testing.T) {
 	var names []string
 	for _, data := range []string{"a\nb\n", "c\n", "d\n"} {
 		name := filepath.Join(dir, data[:1])
-		if err := os.WriteFile(name, []byte(data), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, []byte(data), 0o666))
 		names = append(names, name)
 	}
 	sources, err := findSources(nil, names, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var b block
 	calls := 0
 	bad := errors.New("no room")

@@ -99,9 +99,7 @@ func TestCheckForeignNote(t *testing.T) {
 	t.Chdir(t.TempDir())
 	opts := mmapfilter.Options{Normalisation: "lower case", FalsePositiveRate: 1e-6}
 	filter, err := mmapfilter.Build(context.Background(), "f.mmf", &opts, func(yield func([]byte, error) bool) { yield([]byte("a"), nil) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	filter.Close()
 	for _, args := range [][]string{{"check", "f.mmf"}, {"check", "-0", "f.mmf"}, {"add", "f.mmf"}, {"add", "--resume", "f.mmf"}, {"del", "f.mmf"}, {"uniq", "--filter", "f.mmf"}} {
 		exit, _, stderr := runHere(strings.NewReader("a\n"), args...)
@@ -170,9 +168,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	terminal := aTerminal(t)
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")
-	if err := os.WriteFile(keys, []byte("a\nb\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(keys, []byte("a\nb\n"), 0o666))
 	bar := newProgress(terminal)
 	if bar.terminal == nil {
 		t.Fatal("not seen as a terminal")

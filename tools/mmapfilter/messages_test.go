@@ -58,14 +58,10 @@ func TestFullOutput(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"f.mmf", "f.mmf.stash"} {
-		if err := os.WriteFile(name, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, nil, 0o666))
 	}
 	absolute, err := filepath.Abs("f.mmf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	denied := &fs.PathError{Op: "open", Path: absolute, Err: syscall.EACCES}
 	noSpace := func(doing error) error {
 		return fmt.Errorf("%w: %w", mmapfilter.ErrFailed, fmt.Errorf("%w: %w", doing, os.NewSyscallError("fallocate", syscall.ENOSPC)))
@@ -109,18 +105,14 @@ func TestExplain(t *testing.T) {
 		{"check", about("open", errors.Join(errors.New("this"), errors.New("that"))), "f.mmf: this; that"},
 	} {
 		cmd, _, err := newRootCommand().Find([]string{c.command})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		flag := map[string]string{"build": "output", "merge": "output", "uniq": "filter"}[c.command]
 		if flag == "" {
 			err = cmd.ParseFlags([]string{"f.mmf"})
 		} else {
 			err = cmd.Flags().Set(flag, "f.mmf")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got := explain(cmd, c.err); got != c.want || strings.Contains(got, "\n") {
 			t.Errorf("%s: %v\n got %s\nwant %s", c.command, c.err, got, c.want)
 		}
@@ -140,9 +132,7 @@ func TestErrorsAreTyped(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok || len(call.Args) == 0 {

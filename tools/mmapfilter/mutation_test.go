@@ -95,9 +95,7 @@ func TestPastCapacity(t *testing.T) {
 			continue
 		}
 		filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		rate := filter.Stats().EstimatedRate
 		filter.Close()
 		if r, err := strconv.ParseFloat(said[1], 64); err != nil || r < rate*0.85 || r > rate*1.1 { // it rises until the end
@@ -125,9 +123,7 @@ func TestProgressOfPipe(t *testing.T) {
 		a := new(addCommand)
 		a.addTo(cmd.Flags())
 		run, err := newMutation(cmd, &a.mutationFlags, addRun, []string{"f.mmf"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if (run.bar.terminal != nil) != c.want {
 			t.Errorf("want a bar: %v", c.want)
 		}

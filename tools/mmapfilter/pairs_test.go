@@ -59,16 +59,12 @@ func testPair(t *testing.T, last string, b between) {
 		for i := range n {
 			fmt.Fprintf(&lines, "%02x\n", i)
 		}
-		if err := os.WriteFile(name, []byte(lines.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, []byte(lines.String()), 0o666))
 	}
 	mustDo(t, "mmapfilter create -n 140 -p 1e-6 --hex --auto-grow f.mmf")
 	mustDo(t, last+" f.mmf half")
 	follower, err := mmapfilter.Follow("f.mmf", &mmapfilter.OpenOptions{FollowInterval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer follower.Close()
 	for _, line := range strings.Split(b.commands, "\n") {
 		mustDo(t, strings.Replace(line, "LAST", last, 1))
@@ -88,9 +84,7 @@ func testPair(t *testing.T, last string, b between) {
 	_, err = follower.Refresh()
 	copied, err2 := mmapfilter.OpenReadOnly("f.mmf", &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyHeap})
 	checked, err3 := mmapfilter.OpenReadOnly("f.mmf", &mmapfilter.OpenOptions{Checked: true})
-	if err := errors.Join(err, err2, err3); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, err2, err3))
 	defer copied.Close()
 	defer checked.Close()
 	for i := range n {
@@ -122,9 +116,7 @@ func doOne(t *testing.T, line string) (out string) {
 	default:
 		out, err = command(args, "other\n")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return out
 }
 

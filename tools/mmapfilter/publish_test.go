@@ -42,9 +42,7 @@ func TestReplicate(t *testing.T) {
 	must(t, "a\nb\n", "add", "f.mmf")
 	must(t, "", "create", "-n", "1k", "bare.mmf")
 	for name, text := range map[string]string{"token": "a secret\n", "wrong": "another\n", "empty": "\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	url, end := published(t, "f.mmf", "--token-file", "token")
 	replicate := func(token string) (exit int, stdout, stderr string) {

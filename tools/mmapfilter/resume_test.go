@@ -48,13 +48,9 @@ func prepare(t *testing.T, kind runKind, input []string, flags ...string) *mutat
 	cmd.SetErr(io.Discard)
 	f := new(mutationFlags)
 	f.addTo(cmd.Flags())
-	if err := cmd.ParseFlags(flags); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, cmd.ParseFlags(flags))
 	m, err := newMutation(cmd, f, kind, []string{"f.mmf"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return m
 }
 
@@ -154,9 +150,7 @@ func (p *killPoint) restore(t *testing.T) {
 	if err == nil && p.log != nil {
 		err = os.WriteFile("f.mmf.stash", p.log, 0o666)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 }
 
 func lines(keys []string) string {
@@ -188,9 +182,7 @@ func (c contents) with(kind runKind, keys []string) contents {
 func contentsHere(t *testing.T, known []string) contents {
 	t.Helper()
 	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer filter.Close()
 	c := contents{}
 	total := uint64(0)
@@ -343,9 +335,7 @@ func TestResumeTheResumed(t *testing.T) {
 	input := []string{"apple", "pear", "apple", "plum", "fig"}
 	flags := []string{"--sync-every", "2", "--log-bytes", "64KiB"}
 	points, err := trace(t, addRun, input, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want := contents{}.with(addRun, input)
 	for i, p := range points {
 		p.restore(t)
@@ -377,18 +367,14 @@ func TestResumeAfterOthers(t *testing.T) {
 		for _, kind := range []runKind{addRun, addUniqueRun} {
 			t.Chdir(t.TempDir())
 			createHere(t, "1k")
-			if err := os.WriteFile("others", []byte("pear\nother\n"), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile("others", []byte("pear\nother\n"), 0o666))
 			there := []string{"base"}
 			if kind == addRun && c.change == "delete" {
 				there = append(there, input...) // so that no record reveals the delete
 			}
 			must(t, lines(there), "add", "f.mmf")
 			points, err := trace(t, kind, input, "--sync-every", "2")
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			for i, p := range points {
 				if !p.begun || p.dealt == 0 && c.noticed || p.dealt < 2 && strings.HasSuffix(c.change, "--resume f.mmf others") || testing.Short() && i%3 > 0 {
 					continue
@@ -459,9 +445,7 @@ func TestResumeAtFullFilter(t *testing.T) {
 		if deleted, err := filter.Delete([]byte(there[len(there)-1])); !deleted || err != nil {
 			t.Fatal(deleted, err)
 		}
-		if err := filter.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, filter.Close())
 		points, err := trace(t, kind, input)
 		if err == nil || !strings.Contains(err.Error(), "record 2 of standard input does not fit") {
 			t.Fatal(err)

@@ -35,9 +35,7 @@ func numberedKeys(t *testing.T, n int, path string) (keys []string) {
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("key %d", i))
 	}
-	if err := os.WriteFile(path, []byte(strings.Join(keys, "\n")+"\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, []byte(strings.Join(keys, "\n")+"\n"), 0o666))
 	return keys
 }
 
@@ -88,9 +86,7 @@ func TestKilledAndResumed(t *testing.T) {
 // visible reports whether other processes find a key in f.mmf.
 func visible(t *testing.T, key string) bool {
 	filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer filter.Close()
 	return filter.ContainsString(key)
 }
@@ -127,9 +123,7 @@ func TestAddLosesItsFile(t *testing.T) {
 	f := typeTo(t, "add", "-v", "--sync-every", "1", "f.mmf")
 	f.ask("a\n", "")
 	eventually(t, "the key is seen", func() bool { return visible(t, "a") })
-	if err := os.Remove("f.mmf"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove("f.mmf"))
 	if told := f.end("b\n", "", exitError); !strings.Contains(told, "removed or replaced") || strings.Contains(told, "added") {
 		t.Error(told)
 	}
@@ -143,18 +137,14 @@ func TestAddToRenamedFile(t *testing.T) {
 	f := typeTo(t, "add", "--sync-every", "1", "f.mmf")
 	f.ask("a\n", "")
 	eventually(t, "the key is seen", func() bool { return visible(t, "a") })
-	if err := os.Rename("f.mmf", "g.mmf"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename("f.mmf", "g.mmf"))
 	if told := f.end("b\n", "", exitError); !strings.Contains(told, "give it its old name again: f.mmf.stash has") {
 		t.Error(told)
 	}
 	if exit, _, told := runHere(nil, "check", "-e", "a", "g.mmf"); exit != exitError || !strings.Contains(told, "g.mmf.stash is missing (if") {
 		t.Errorf("under its new name: exit %d, %s", exit, told)
 	}
-	if err := os.Rename("g.mmf", "f.mmf"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename("g.mmf", "f.mmf"))
 	must(t, "", "recover", "f.mmf")
 	if !visible(t, "a") {
 		t.Error("a is lost")

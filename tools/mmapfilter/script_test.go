@@ -41,22 +41,16 @@ func TestScripts(t *testing.T) {
 	}
 	for _, path := range paths {
 		path, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { runScript(t, path) })
 	}
 }
 
 func runScript(t *testing.T, path string) {
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Chdir(dir)
 	var result []string
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
@@ -79,9 +73,7 @@ func runScript(t *testing.T, path string) {
 		}
 	}
 	if *rewrite {
-		if err := os.WriteFile(path, []byte(strings.Join(result, "\n")+"\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(strings.Join(result, "\n")+"\n"), 0o666))
 	}
 }
 

@@ -7,6 +7,14 @@ import (
 	"testing"
 )
 
+// noError ends the test if err is not nil.
+func noError(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // must runs the program, which must succeed, and returns its output.
 func must(t *testing.T, input string, args ...string) string {
 	t.Helper()

@@ -28,18 +28,14 @@ func TestTasksSurviveKills(t *testing.T) {
 	for i := range 3 {
 		part := manyLines(i*keys/3, keys/3+100) // some keys are in two parts
 		all += part
-		if err := os.WriteFile(fmt.Sprint("part", i), []byte(part), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(fmt.Sprint("part", i), []byte(part), 0o666))
 		stages[0] = append(stages[0], fmt.Sprintf("set partition -q --plan p --task t%d --spool spool part%d", i, i))
 	}
 	for i := range shards { // with so little memory, hashes go to files
 		stages[1] = append(stages[1], fmt.Sprintf("set build -q --plan p --shard %d --spool spool --out out -m 1MiB", i))
 	}
 	stages[2] = []string{"set assemble -q --tasks 3 --plan p --spool spool --out out -o out/x.set"}
-	if err := os.Mkdir("ref", 0o777); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir("ref", 0o777))
 	must(t, all, "build", "-q", "-n", "61k", "--shards", fmt.Sprint(shards), "-o", "ref/x.set")
 	must(t, "", "set", "plan", "-q", "-n", "61k", "--shards", fmt.Sprint(shards), "-o", "p")
 
@@ -69,9 +65,7 @@ func TestTasksSurviveKills(t *testing.T) {
 	ref := fileNames(t, "ref")
 	for _, name := range ref {
 		want, err := os.ReadFile(filepath.Join("ref", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got, err := os.ReadFile(filepath.Join("out", name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("another %s, %v", name, err)
 		}

@@ -29,9 +29,7 @@ func TestMain(m *testing.M) {
 func startProgram(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, stdin io.WriteCloser, stderr *bytes.Buffer) {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return startCommand(t, dir, append([]string{program}, args...)...)
 }
 
@@ -43,12 +41,8 @@ func startCommand(t *testing.T, dir string, command ...string) (cmd *exec.Cmd, s
 	stderr = new(bytes.Buffer)
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	return cmd, stdin, stderr
 }
@@ -70,9 +64,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 func startBuild(t *testing.T, command ...string) (cmd *exec.Cmd, stdin io.WriteCloser) {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cmd, stdin, _ = startCommand(t, t.TempDir(), append(command, program, "build", "-q", "-o", "f.mmf")...)
 	eventually(t, "the build begins", func() bool {
 		drafts, _ := filepath.Glob(filepath.Join(cmd.Dir, "f.mmf.tmp-*"))
@@ -95,9 +87,7 @@ func TestSignals(t *testing.T) {
 			continue
 		}
 		cmd, _ := startBuild(t)
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, cmd.Process.Signal(s))
 		cmd.Wait()
 		if !endedBy(cmd, s) {
 			t.Errorf("%v: %v", s, cmd.ProcessState)
@@ -112,9 +102,7 @@ func TestSignals(t *testing.T) {
 func TestIgnoredSignals(t *testing.T) {
 	cmd, stdin := startBuild(t, "sh", "-c", `trap "" INT HUP; exec "$@"`, "sh")
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, cmd.Process.Signal(s))
 	}
 	io.WriteString(stdin, "a\n")
 	stdin.Close()

@@ -12,9 +12,7 @@ import (
 // filter alone (testdata/size.txt).
 func TestSizeTable(t *testing.T) {
 	var out bytes.Buffer
-	if err := printSizes(&out, mmapfilter.Options{}, 20e-9); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, printSizes(&out, mmapfilter.Options{}, 20e-9))
 	const want = "" +
 		"  keys        5 %        1 %      0.1 %     0.01 %  hashes in memory       disk   time\n" +
 		"    1M  940.0 KiB    1.2 MiB    1.6 MiB    2.1 MiB           7.6 MiB    7.6 MiB  0.0 s\n" +

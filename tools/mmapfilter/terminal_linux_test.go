@@ -49,9 +49,7 @@ func TestDiscardLogAsks(t *testing.T) {
 		{"\n", recoverDamaged}, {"n\n", recoverDamaged}, {"yo\n", recoverDamaged}, {"\x04", recoverDamaged},
 		{"y\n", exitYes}, {" YES \n", exitYes},
 	} {
-		if err := leaveDead("f.mmf", "d.mmf", "a\n"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, leaveDead("f.mmf", "d.mmf", "a\n"))
 		os.Remove("d.mmf.stash")
 		before, _ := os.ReadFile("d.mmf")
 		typed, terminal := openTerminal(t)
@@ -64,9 +62,7 @@ func TestDiscardLogAsks(t *testing.T) {
 			t.Errorf("%q: exit %d, %s%s", c.answer, exit, &stdout, &stderr)
 		}
 	}
-	if err := os.WriteFile("text", []byte("a\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile("text", []byte("a\n"), 0o666))
 	for name, want := range map[string]string{"f.mmf": "", "text": "mmapfilter: text: not an mmapfilter file\n"} {
 		_, terminal := openTerminal(t)
 		var stderr bytes.Buffer
@@ -81,9 +77,7 @@ func TestDiscardLogAsks(t *testing.T) {
 // the end, the cursor goes to the start of the line.
 func TestBarAfterInterrupt(t *testing.T) {
 	shown, terminal := openTerminal(t)
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 60}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 60}))
 	p := newProgress(&messageWriter{terminal})
 	p.start = time.Now().Add(-progressDelay)
 	p.show("hashing", 1, 2, nil)
@@ -93,9 +87,7 @@ func TestBarAfterInterrupt(t *testing.T) {
 		for !bytes.Contains(text, []byte(until)) {
 			b := make([]byte, 4096)
 			n, err := shown.Read(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			text = append(text, b[:n]...)
 		}
 	}

@@ -18,31 +18,23 @@ func TestURL(t *testing.T) {
 	run := func(input string, args ...string) string {
 		t.Helper()
 		out, err := runTool(context.Background(), args, input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return out
 	}
 	run("a\nb\nc\n", "build", "-o", "good.mmf", "--keep-hashes")
 	run("", "create", "-n", "100", "clean.mmf")
 	run("a\nb\nc\n", "build", "--shards", "3", "-o", "good.set")
 	data, err := os.ReadFile("good.mmf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	write := func(name string, data []byte) {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, data, 0o600))
 	}
 	write("text.mmf", []byte(strings.Repeat("no filter", 10_000)))
 	write("cut.mmf", data[:len(data)-1])
 	data[33_000] ^= 1
 	write("bit.mmf", data)
 	manifest, err := os.ReadFile("good.set")
-	if err := errors.Join(err, os.Mkdir("lost", 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, os.Mkdir("lost", 0o700)))
 	write("lost/lost.set", manifest)
 	shards, _ := filepath.Glob("shard-00000-*")
 	shard := shards[0]

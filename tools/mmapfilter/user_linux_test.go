@@ -17,22 +17,16 @@ func TestAsAnotherUser(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(d, 0o777))
 	}
 	// The binary of go test is in a directory that only its owner can read.
 	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	program, err := os.ReadFile(executable)
 	if err == nil {
 		err = os.WriteFile("program", program, 0o777)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	as := func(uid uint32, stdin string, args ...string) (exit int, output string) {
 		t.Helper()
 		cmd := exec.Command("./program", args...)
@@ -46,13 +40,9 @@ func TestAsAnotherUser(t *testing.T) {
 		return cmd.ProcessState.ExitCode(), string(out)
 	}
 	must(t, "", "create", "-n", "1k", "-p", "1e-6", "f.mmf")
-	if err := leaveDead("f.mmf", "d.mmf", "a\n"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, leaveDead("f.mmf", "d.mmf", "a\n"))
 	for _, name := range []string{"d.mmf", "d.mmf.stash", "f.mmf"} {
-		if err := os.Chmod(name, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(name, 0o644))
 	}
 	for _, args := range []string{"info d.mmf", "check d.mmf", "check --recover d.mmf", "verify d.mmf", "verify --recover d.mmf"} {
 		const want = "mmapfilter: d.mmf: its writer has died, and you may not write to it; ask someone who may to run: mmapfilter recover d.mmf\n"
@@ -66,9 +56,7 @@ func TestAsAnotherUser(t *testing.T) {
 	if exit, output := as(4321, "a\n", "recover", "d.mmf"); exit != recoverFailed || output != "mmapfilter: d.mmf: permission denied\n" {
 		t.Errorf("exit %d, %s", exit, output)
 	}
-	if err := os.Chmod("f.mmf", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod("f.mmf", 0o600))
 	if exit, output := as(4321, "a\n", "info", "f.mmf"); exit != exitError || output != "mmapfilter: f.mmf: permission denied\n" {
 		t.Errorf("exit %d, %s", exit, output)
 	}
@@ -77,9 +65,7 @@ func TestAsAnotherUser(t *testing.T) {
 	}
 
 	// A new file has another owner than the old one, because only root may give files away.
-	if err := os.Chmod("f.mmf", 0o666); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod("f.mmf", 0o666))
 	const owner = "mmapfilter: f.mmf: the new file has owner 4321: this process may not give it the owner of the old one, 0\n"
 	if exit, output := as(4321, "a\n", "build", "-q", "-o", "f.mmf"); exit != exitYes || !strings.Contains(output, owner) || strings.Count(output, "\n") != strings.Count(output, "mmapfilter: f.mmf: ") {
 		t.Errorf("exit %d, %s", exit, output)

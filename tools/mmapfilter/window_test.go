@@ -70,15 +70,11 @@ func TestWindowIsBounded(t *testing.T) {
 			t.Fatalf("exit %d, %d of %d bytes, %s", exit, len(stdout), len(lines), stderr)
 		}
 		filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		keys, capacity := filter.Len(), filter.Cap()
 		filter.Close()
 		info, err := os.Stat("f.mmf.hashes")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if keys > 150_000 || capacity > 800_000 || info.Size() > 1<<20+45*150_000 {
 			t.Errorf("%d keys of %d, %d bytes of hashes", keys, capacity, info.Size())
 		}

@@ -45,9 +45,7 @@ func TestVectors(t *testing.T) {
 				}
 			}
 			_, sb, _, err := layout.Newest(mustRead(t, image)[:layout.OffRuntime])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var in []byte
 			for rest := keys; len(rest) > 0; {
 				n := 4 + binary.LittleEndian.Uint32(rest)
@@ -64,9 +62,7 @@ func TestVectors(t *testing.T) {
 func mustRead(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -76,13 +72,9 @@ func readVectors(t *testing.T, path string) (keys, hashes, answers []byte) {
 	for _, line := range lines[1:] {
 		columns := strings.Split(line, "\t")
 		key, err := strconv.Unquote(columns[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hash, err := hex.DecodeString(columns[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		keys = record(keys, []byte(key))
 		hashes = binary.LittleEndian.AppendUint64(hashes, binary.BigEndian.Uint64(hash))
 		answers = append(answers, map[string]byte{"true": 1}[columns[6]])
@@ -203,9 +195,7 @@ func TestKeys(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "keys.mmf")
 			f, err := mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, how := range []string{"single", "batch"} {
 				maybe := compare(t, v, f, path, how, n)
 				t.Logf("%v %s: %d keys present, %d absent, %d of them maybe: no answer differs", f.Stats().Layout, how, n, n, maybe)
@@ -268,9 +258,7 @@ func TestOneLine(t *testing.T) {
 	const n = 60
 	path := filepath.Join(t.TempDir(), "x.mmf")
 	f, err := mmapfilter.Build(context.Background(), path, &mmapfilter.Options{Capacity: 40}, keysFrom(0, n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	_, sb, _, err := layout.Newest(mustRead(t, path)[:layout.OffRuntime])
 	if err != nil || sb.Lines() != 1 {

@@ -133,9 +133,7 @@ func buildFile(t *testing.T, path string, opts *mmapfilter.Options, n int) {
 		for i := 0; i < n && yield(fmt.Appendf(nil, "key %d", i), nil); i++ {
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 }
 
@@ -158,9 +156,7 @@ func TestPage(t *testing.T) {
 	var said bytes.Buffer
 	cmd := browse(ctx, chromium, dir, server.URL+"/visit")
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	var all []seen
 	select {
 	case all = <-site.report:
@@ -233,9 +229,7 @@ func checkScreens(t *testing.T, chromium, server string) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		picture, err := png.Decode(bytes.NewReader(mustRead(t, path)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pixels, size := map[[3]uint32]int{}, picture.Bounds()
 		for y := range size.Dy() {
 			for x := range size.Dx() {

@@ -94,18 +94,14 @@ func makeReplica(t *testing.T) (path string) {
 	t.Helper()
 	dir := t.TempDir()
 	f, err := mmapfilter.Create(filepath.Join(dir, "f"), &mmapfilter.Options{Capacity: 100, KeepHashes: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	path = filepath.Join(dir, "replica")
 	err = f.Insert([]byte("key"))
 	if err == nil {
 		_, err = f.Snapshot(t.Context(), path)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -123,9 +119,7 @@ func TestDamage(t *testing.T) {
 			// checksums.
 			image := mustRead(t, "../../testdata/"+name+".mmf")
 			_, sb, g, err := layout.Newest(image[:layout.OffRuntime])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			wantCuts := 0
 			if sb.State() != layout.Sealed && int64(len(image)) == g.SealedBytes {
 				wantCuts = 1
@@ -153,9 +147,7 @@ func TestLastLine(t *testing.T) {
 				binary.LittleEndian.PutUint64(head[96:], 128*48/8)
 				binary.LittleEndian.PutUint32(head[4092:], crc32.Checksum(head[:4092], crc32.MakeTable(crc32.Castagnoli)))
 			}
-			if err := os.WriteFile(path, image, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, image, 0o666))
 			var bits, cuts, opened int
 			out := output(t, nil, probe(t, v), "damage", path, path+".copy", "20", "1")
 			if _, err := fmt.Sscan(string(out), &bits, &cuts, &opened); err != nil || opened == 0 {

@@ -26,9 +26,7 @@ func nodeProbe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(scratch, "probe.mjs.sh")
 	err := nodeScript()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 

@@ -15,15 +15,11 @@ func TestLocks(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x.mmf")
 		copyFile(t, "../../testdata/live/halves.mmf", path)
 		w, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer w.Close()
 		lock := func(part int64) {
 			t.Helper()
-			if err := unix.FcntlFlock(w.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: part, Len: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.FcntlFlock(w.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: part, Len: 1}))
 		}
 		s := openSession(t, v, path)
 		s.want("no lock", "s", unrecovered)

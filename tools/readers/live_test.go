@@ -34,18 +34,12 @@ func create(t *testing.T, path string, opts mmapfilter.Options) *mmapfilter.Filt
 	t.Helper()
 	opts.Capacity, opts.FalsePositiveRate, opts.Seed = 10_000, 0.0001, 5
 	f, err := mmapfilter.Create(path, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	for i := range 100 {
-		if err := f.Insert(fmt.Appendf(nil, "key %d", i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Insert(fmt.Appendf(nil, "key %d", i)))
 	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
 	return f
 }
 
@@ -56,9 +50,7 @@ func TestBesideAWriter(t *testing.T) {
 		besideAWriter(t, v, mmapfilter.Options{})
 		kept := besideAWriter(t, v, mmapfilter.Options{KeepHashes: true})
 		f, err := mmapfilter.Open(kept, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		added, err := f.InsertUnique([]byte("key 7"))
 		if err != nil || added {
 			t.Fatal(added, err)
@@ -88,16 +80,12 @@ func besideAWriter(t *testing.T, v variant, opts mmapfilter.Options) string {
 	s.want("beside a writer", "s", served)
 	s.want("beside a writer", "kkey 7", maybe)
 	s.want("beside a writer", "klate", certainlyNot)
-	if err := errors.Join(f.Insert([]byte("late")), f.Sync()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.Insert([]byte("late")), f.Sync()))
 	s.want("after a commit", "klate", maybe)
 	if _, err := f.Delete([]byte("late")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	s.want("after the close", "s", served)
 	s.want("after the close", "klate", certainlyNot)
 	s.want("after the close", "l", "100")
@@ -114,9 +102,7 @@ func copyFile(t *testing.T, from, to string) {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o666)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestWriterDied: a file that a dead writer left says "maybe" until it is recovered.
@@ -138,9 +124,7 @@ func TestWriterDied(t *testing.T) {
 			s.want(name+" before it asks", "kabsent", maybe)
 			s.want(name+" recovered", "s", served)
 			f, err := mmapfilter.OpenReadOnly(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i := range 500 {
 				for _, key := range []string{fmt.Sprintf("key %d", i), fmt.Sprintf("late %d", i), fmt.Sprintf("absent %d", i)} {
 					s.want(name+" recovered", "k"+key, map[bool]string{true: maybe, false: certainlyNot}[f.ContainsString(key)])
@@ -170,18 +154,14 @@ func TestLostSuperblock(t *testing.T) {
 		if _, sb, _, err = layout.Newest(data[:layout.OffRuntime]); err != nil || sb.State() != layout.Clean {
 			t.Fatal(sb.State(), err)
 		}
-		if err := os.WriteFile(copied, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(copied, data, 0o666))
 		if _, err := mmapfilter.OpenReadOnly(copied, nil); !errors.Is(err, mmapfilter.ErrCorrupt) {
 			t.Errorf("Go opens it: %v", err)
 		}
 		s := openSession(t, v, copied)
 		s.want("a lost superblock", "s", unrecovered)
 		s.want("a lost superblock", "kabsent", maybe)
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		copyFile(t, path, copied)
 		s = openSession(t, v, copied)
 		s.want("a log that is left", "s", served)
@@ -196,22 +176,16 @@ func TestLeftLog(t *testing.T) {
 		dir := t.TempDir()
 		path, copied := filepath.Join(dir, "x.mmf"), filepath.Join(dir, "y.mmf")
 		built, err := mmapfilter.Build(context.Background(), path, nil, keysFrom(0, 100))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		built.Close()
 		copyFile(t, path, copied)
 		f, err := mmapfilter.Open(path, nil) // the first operation gives it another UUID
 		if err == nil {
 			err = errors.Join(f.Insert([]byte("late")), f.Sync())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		own := mustRead(t, path+".stash")
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		begun := make([]byte, len(own))
 		copy(begun, own[:wal.FirstWord*8])
 		torn := append([]byte(nil), own...)
@@ -222,9 +196,7 @@ func TestLeftLog(t *testing.T) {
 		half, _ := wal.Half(uint64(len(own))/8, 1)
 		copy(other[8*half:], own[wal.FirstWord*8:][:wal.PageBytes])
 		_, sb, _, err := layout.Newest(mustRead(t, copied)[:layout.OffRuntime])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		later := make([]byte, len(own))
 		wal.PutHeader(func(i, v uint64) { binary.LittleEndian.PutUint64(later[8*i:], v) },
 			wal.Header{UUID: sb.UUID(), Generation: sb.Generation() + 2, Salt: 1, Bytes: int64(len(own))})
@@ -241,9 +213,7 @@ func TestLeftLog(t *testing.T) {
 			{"nonsense", served, certainlyNot, []byte("MMAPFLOG")},
 		} {
 			for _, end := range []string{".stash", ".stash.new"} {
-				if err := os.WriteFile(copied+end, c.log, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(copied+end, c.log, 0o666))
 				g, err := mmapfilter.OpenReadOnly(copied, &mmapfilter.OpenOptions{NoRecover: true})
 				if err == nil {
 					g.Close()
@@ -254,14 +224,10 @@ func TestLeftLog(t *testing.T) {
 				s := openSession(t, v, copied)
 				s.want(c.what, "s", c.status)
 				s.want(c.what, "kabsent", c.answer)
-				if err := os.Remove(copied + end); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(copied+end))
 			}
 		}
-		if err := os.WriteFile(copied+".stash", own, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(copied+".stash", own, 0o666))
 		if v.flags != sanitized { // with too few files, nothing says that there is no log
 			got := output(t, strings.NewReader(copied), "sh", "-c", `ulimit -n 4 && exec "$0" opens`, probe(t, v))
 			if want := "0 " + unrecovered + " 100\n"; string(got) != want {
@@ -279,13 +245,9 @@ func TestDirectory(t *testing.T) {
 		copyFile(t, "../../testdata/live/halves.mmf", path)
 		copyFile(t, "../../testdata/live/halves.mmf.stash", path+".stash")
 		here, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		relative, err := filepath.Rel(here, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := openSession(t, v, relative)
 		s.want("here", "s", unrecovered)
 		s.want("here", "d/", "0")
@@ -295,9 +257,7 @@ func TestDirectory(t *testing.T) {
 		}
 		s.want("elsewhere, recovered", "s", served)
 		copyFile(t, path, path+".new")
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(path+".new", path))
 		s.want("elsewhere, another file", "s", replaced)
 	})
 }
@@ -310,25 +270,19 @@ func TestOtherFile(t *testing.T) {
 		f := create(t, path, mmapfilter.Options{KeepHashes: true})
 		old := openSession(t, v, path)
 		old.want("before", "kabsent", certainlyNot)
-		if err := f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Capacity: 30_000}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Rebuild(context.Background(), &mmapfilter.RebuildOptions{Capacity: 30_000}))
 		old.want("a rebuild", "s", superseded)
 		old.want("a rebuild", "kabsent", maybe)
 		s := openSession(t, v, path)
 		s.want("the new file", "s", served)
 		s.want("the new file", "kkey 9", maybe)
 		s.want("the new file", "kabsent", certainlyNot)
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 		old.want("the old file after the close", "s", superseded)
 		old.want("the old file after the close", "kabsent", maybe)
 
 		built, err := mmapfilter.Build(context.Background(), path, nil, keysFrom(0, 100))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		built.Close()
 		s.want("a build", "s", superseded)
 		s.want("a build", "kabsent", maybe)
@@ -347,19 +301,13 @@ func TestCounters(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.mmf")
 			opts.Capacity, opts.Seed = 20_000, 3
 			built, err := mmapfilter.Build(context.Background(), path, &opts, keysFrom(0, 20_000))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			built.Close()
 			f, err := mmapfilter.OpenReadOnly(path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			w, err := os.OpenFile(path, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer w.Close()
 			s := openSession(t, v, path)
 			var keys []string

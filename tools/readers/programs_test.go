@@ -63,9 +63,7 @@ func TestMacros(t *testing.T) {
 	for _, v := range variants(t) {
 		for _, flags := range []string{"-std=c11", "-std=c11 -D_POSIX_C_SOURCE=200809L"} {
 			for _, text := range []string{include + other + body, other + include + body} {
-				if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(source, []byte(text), 0o666))
 				err := run(v.compiler, append(strings.Fields(flags), source, "-o", program)...)
 				if err == nil {
 					err = run(program, "../../testdata/compact-q41.mmf")
@@ -85,9 +83,7 @@ func TestMacros(t *testing.T) {
 func TestOtherMachines(t *testing.T) {
 	cc := compiler(t)
 	args := append(Library(filepath.Join(scratch, "c", "mmapfilter.h")), "-fsyntax-only", "-w")
-	if err := run(cc, args...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(cc, args...))
 	for _, flags := range []string{"-U__SIZEOF_INT128__", "-U__SIZEOF_POINTER__ -D__SIZEOF_POINTER__=4", "-U__BYTE_ORDER__ -D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__"} {
 		if err := run(cc, append(args, strings.Fields(flags)...)...); err == nil || !strings.Contains(err.Error(), "needs a 64-bit little-endian machine") {
 			t.Errorf("%s: %.1000v", flags, err)
@@ -102,13 +98,9 @@ func TestMake(t *testing.T) {
 		notTested(t, "the Makefile: there is no make")
 	}
 	dir := t.TempDir()
-	if err := Unpack(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Unpack(dir))
 	copyFile(t, "c/Makefile", filepath.Join(dir, "c", "Makefile"))
-	if err := run("make", "-C", filepath.Join(dir, "c")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run("make", "-C", filepath.Join(dir, "c")))
 	for _, name := range []string{"libmmapfilter.so", "mmfcheck"} {
 		if _, err := os.Stat(filepath.Join(dir, "c", name)); err != nil {
 			t.Error(err)
@@ -121,9 +113,7 @@ func TestCheck(t *testing.T) {
 	v := variant{compiler(t), plain}
 	dir := t.TempDir()
 	command, mmfcheck := filepath.Join(dir, "mmapfilter"), program(t, "mmfcheck", v)
-	if err := run("go", "build", "-o", command, "../mmapfilter"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run("go", "build", "-o", command, "../mmapfilter"))
 	filter := filepath.Join(dir, "x.mmf")
 	var keys strings.Builder
 	for i := range 3000 {
@@ -202,16 +192,10 @@ func TestCheck(t *testing.T) {
 	// An answer comes before the next line is typed.
 	cmd := exec.Command(mmfcheck, filter)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	for _, key := range []string{"k\n", "\x1f\x8bxx\n"} { // and no line but the first tells that the input is packed
 		fmt.Fprint(in, key)
 		line := make([]byte, len(key))
@@ -233,9 +217,7 @@ func python(t *testing.T) (interpreter, library string) {
 		notTested(t, "the reader in Python: there is no python3 with ctypes")
 	}
 	library = filepath.Join(scratch, "libmmapfilter.so")
-	if err := run(cc, append(Library(filepath.Join(scratch, "c", "mmapfilter.h")), "-o", library)...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(cc, append(Library(filepath.Join(scratch, "c", "mmapfilter.h")), "-o", library)...))
 	return interpreter, library
 }
 
@@ -269,24 +251,16 @@ with mmapfilter.open(sys.argv[2]) as f:
 	build := func() {
 		t.Helper()
 		f, err := mmapfilter.Build(context.Background(), path, nil, keysFrom(0, 100))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.Close()
 	}
 	build()
 	cmd := exec.Command(interpreter, "-B", "-c", "import sys; sys.path.insert(0, 'python')"+script, library, path)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	lines := bufio.NewReader(out)
 	want := func(want string) {
 		t.Helper()
@@ -328,9 +302,7 @@ with mmapfilter.open(sys.argv[2]) as f:
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	in := make([]byte, 0, 32*n)
 	for i := range 2 * n {
@@ -357,9 +329,7 @@ func TestMissing(t *testing.T) {
 	cc := compiler(t)
 	dir, path := t.TempDir(), os.Getenv("PATH")
 	broken := func(name string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nexit 127\n"), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nexit 127\n"), 0o777))
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+path)
 	broken("python3")

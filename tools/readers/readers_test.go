@@ -26,6 +26,14 @@ var (
 
 var scratch string // a directory of the whole run, with the sources
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {
@@ -147,9 +155,7 @@ func program(t *testing.T, name string, v variant, more ...string) string {
 		args := slices.Concat(strings.Fields(warnings), strings.Fields(v.flags), []string{filepath.Join(scratch, "c", name+".c"), "-o", out}, more)
 		return run(v.compiler, args...)
 	}))
-	if err := build.(func() error)(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, build.(func() error)())
 	return out
 }
 
@@ -215,16 +221,10 @@ func openSession(t *testing.T, v variant, path string) *session {
 	cmd := exec.Command(probe(t, v), "session", path)
 	cmd.Stderr = &errs
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	s := &session{t, in, make(chan string)}
 	go func() {
 		defer close(s.lines)

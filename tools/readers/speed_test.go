@@ -45,9 +45,7 @@ func TestSpeed(t *testing.T) {
 		t.Skip("no -speed")
 	}
 	fastest := kernel.InUse().String()
-	if err := kernel.Use(kernel.Go.String()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kernel.Use(kernel.Go.String()))
 	defer kernel.Use(fastest)
 	v := variant{compiler(t), plain}
 	table := figures.NewTable("layout", "batch", "keys", "C, ns a key", "Go, ns a key", "C / Go")
@@ -105,9 +103,7 @@ func speedFilter(t *testing.T, opts mmapfilter.Options) (f *mmapfilter.Filter, p
 	t.Helper()
 	opts.Capacity = 1_000_000
 	plan, err := opts.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n = uint64(float64(speedBytes) / float64(plan.FileBytes) * float64(opts.Capacity))
 	opts.Capacity = n
 	path = filepath.Join(t.TempDir(), "speed.mmf")
@@ -119,9 +115,7 @@ func speedFilter(t *testing.T, opts mmapfilter.Options) (f *mmapfilter.Filter, p
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f, path, n
 }
@@ -130,16 +124,10 @@ func speedProbe(t *testing.T, v variant, path string) func(batch int, from uint6
 	t.Helper()
 	cmd := exec.Command(probe(t, v), "bench", path)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
 			t.Error(err)

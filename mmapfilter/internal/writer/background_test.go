@@ -29,14 +29,10 @@ func mustWork(t *testing.T, interval time.Duration) *Work {
 func mustBegin(t *testing.T, path string, interval time.Duration) *Work {
 	t.Helper()
 	files, err := osfile.OpenFiles(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files.RequireHashes = true // if there are any
 	w, _, err := Open(files, LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k := NewWork(files, w, interval)
 	t.Cleanup(func() {
 		if !k.mu.closed {
@@ -50,9 +46,7 @@ func mustBegin(t *testing.T, path string, interval time.Duration) *Work {
 // insert inserts an item, and waits until nothing goes on.
 func (k *Work) insert(t *testing.T) {
 	t.Helper()
-	if err := k.Writer.Insert(rand.Uint64()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Writer.Insert(rand.Uint64()))
 	k.group.Wait()
 }
 
@@ -77,9 +71,7 @@ func TestCommitAfterInterval(t *testing.T) {
 // committed after another interval.
 func TestOperationsDuringTheCommit(t *testing.T) {
 	k := mustWork(t, time.Hour)
-	if err := k.Writer.Insert(1 << 60); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Writer.Insert(1<<60))
 	k.mu.timer.Stop()
 	unlock, ended := k.Writer.LockAll(), make(chan bool)
 	go func() {
@@ -156,9 +148,7 @@ func TestNothingIsAllocated(t *testing.T) {
 func TestNothingBeginsAfterTheEnd(t *testing.T) {
 	for name, end := range map[string]func(*Work) error{"Retire": (*Work).Retire, "Close": (*Work).Close} {
 		k := mustWork(t, time.Hour)
-		if err := k.Writer.Insert(1 << 60); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Writer.Insert(1<<60))
 		if k.mu.timer == nil {
 			t.Fatalf("%s: no commit is due", name)
 		}
@@ -209,9 +199,7 @@ func TestMappingIsKept(t *testing.T) {
 	k := mustWork(t, -1)
 	k.KeepMapping()
 	m := k.Files.Mapping()
-	if err := k.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Close())
 	for range 10 { // cleanups run after the collection that finds them due
 		runtime.GC()
 	}

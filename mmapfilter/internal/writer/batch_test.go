@@ -30,9 +30,7 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 					t.Fatalf("%d of %d inserted, %v", n, len(batch), err)
 				}
 				for _, h := range batch[:n] {
-					if err := one.Insert(h); err != nil {
-						t.Fatal(err)
-					}
+					must(t, one.Insert(h))
 				}
 				alone := rng.Uint64()
 				for _, w := range []*Writer{one, many} { // an outlook is of no other insert
@@ -44,9 +42,7 @@ func TestInsertBatchPlacesAsInsert(t *testing.T) {
 					t.Fatalf("round %d, %d items: a batch leaves other words than its inserts one by one", round, one.Len())
 				}
 				if round%3 == 0 {
-					if err := errors.Join(one.Sync(), many.Sync()); err != nil {
-						t.Fatal(err)
-					}
+					must(t, errors.Join(one.Sync(), many.Sync()))
 				}
 			}
 		})
@@ -67,9 +63,7 @@ func TestFullLines(t *testing.T) {
 					break
 				}
 				if there = append(there, h); len(there) == slots*90/100 {
-					if err := w.Sync(); err != nil {
-						t.Fatal(err)
-					}
+					must(t, w.Sync())
 				}
 			}
 			for _, h := range there[:len(there)/500] {
@@ -105,9 +99,7 @@ func TestFullLines(t *testing.T) {
 			if all := 50 * Batch; full == 0 || full == all || mapped == all {
 				t.Errorf("of %d lines, %d are full, and the mapping is right about %d: not what this is about", all, full, mapped)
 			}
-			if err := w.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Sync())
 			known := 0
 			for _, h := range there[len(there)/2:][:100] {
 				home := w.table.Split(h)
@@ -161,9 +153,7 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 				t.Error("others insert with the outlook of the batch")
 			}
 			for range 2000 {
-				if err := w.Insert(rng.Uint64()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Insert(rng.Uint64()))
 			}
 			for _, h := range hashes[deleted : deleted+3000] {
 				if ok, err := w.Delete(h); !ok || err != nil {
@@ -176,9 +166,7 @@ func TestInsertBatchAmongOthers(t *testing.T) {
 			block := left[:min(Batch, len(left))]
 			if left = left[len(block):]; i == 0 {
 				for _, h := range block {
-					if err := w.Insert(h); err != nil {
-						t.Fatal(err)
-					}
+					must(t, w.Insert(h))
 				}
 				continue
 			}

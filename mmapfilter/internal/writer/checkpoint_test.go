@@ -23,23 +23,17 @@ func TestNobodyWaitsForACheckpoint(t *testing.T) {
 	w := mustWriter(t, v, 0)
 	rng := seeded(t, 1)
 	first, second := rng.Uint64(), rng.Uint64()
-	if err := w.Insert(first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Insert(first))
 	block.Store(true)
 	done := make(chan error)
 	go func() { done <- w.Checkpoint() }()
 	<-syncing
 
-	if err := w.Insert(second); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Insert(second))
 	if ok, err := w.Delete(first); !ok || err != nil {
 		t.Fatalf("delete: %t, %v", ok, err)
 	}
-	if err := w.SyncAt(func(uint64) uint64 { return 7 }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.SyncAt(func(uint64) uint64 { return 7 }))
 	if seq, ops, _ := w.protocol.Durable(); seq != 7 || ops != 0 {
 		t.Errorf("%d + %d are durable", seq, ops)
 	}
@@ -50,9 +44,7 @@ func TestNobodyWaitsForACheckpoint(t *testing.T) {
 		t.Errorf("%d checkpoints", checkpoints)
 	}
 	goOn <- struct{}{}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 	if _, checkpoints := w.protocol.Counts(); checkpoints != 1 || w.protocol.Checkpointing() {
 		t.Errorf("%d checkpoints", checkpoints)
 	}
@@ -63,19 +55,13 @@ func TestNobodyWaitsForACheckpoint(t *testing.T) {
 func TestNobodyWaitsForALargerLog(t *testing.T) {
 	v := &storingVolume{Volume: small.Volume(t, 100)}
 	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 2 * wal.MinBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rng := seeded(t, 2)
 	size := func() int64 { bytes, _ := w.protocol.LogBytes(); return bytes }
 	step := func(want int64) {
 		t.Helper()
-		if err := w.Insert(rng.Uint64()); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(rng.Uint64()))
+		must(t, w.Sync())
 		if err := w.Checkpoint(); err != nil || size() != want {
 			t.Fatalf("a log of %d bytes, %v", size(), err)
 		}
@@ -92,9 +78,7 @@ func TestNobodyWaitsForALargerLog(t *testing.T) {
 	step(wal.MinBytes)
 	step(wal.MinBytes)
 	goOn <- struct{}{}
-	if err := <-grown; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-grown)
 	step(2 * wal.MinBytes)
 	if err := w.Grow(); err != nil { // it has its full size
 		t.Fatal(err)
@@ -110,9 +94,7 @@ func TestFullHalvesWait(t *testing.T) {
 	hashes := make([]uint64, 20_000)
 	for i := range hashes {
 		hashes[i] = rng.Uint64()
-		if err := w.Insert(hashes[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(hashes[i]))
 	}
 	if _, checkpoints := w.protocol.Counts(); checkpoints < 3 {
 		t.Errorf("%d checkpoints", checkpoints)
@@ -123,11 +105,7 @@ func TestFullHalvesWait(t *testing.T) {
 		}
 	}
 	for range 100 { // each takes a page of the log
-		if err := w.SyncAt(func(uint64) uint64 { return 1 }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SyncAt(func(uint64) uint64 { return 1 }))
 	}
-	if err := w.Clean(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Clean())
 }

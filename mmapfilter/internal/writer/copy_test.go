@@ -36,9 +36,7 @@ func beginCopy(t *testing.T, v *tabletest.Volume) testCopy {
 	t.Helper()
 	to := make([]uint64, len(v.File.Mem))
 	c, err := recovery.NewCopy(v.File.Mem, to, volumeLogs{v})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return testCopy{c, to}
 }
 
@@ -62,12 +60,8 @@ func copyOfLive(t *testing.T) (*tabletest.Volume, *Writer, testCopy) {
 func insertAndSync(t *testing.T, w *Writer, hashes ...uint64) {
 	t.Helper()
 	for _, h := range hashes {
-		if err := w.Insert(h * layout.MixFirst); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(h*layout.MixFirst))
+		must(t, w.Sync())
 	}
 }
 
@@ -87,14 +81,10 @@ func TestCopyOfGenerations(t *testing.T) {
 			}
 			insertAndSync(t, w, 2, 3)
 			step()
-			if err := w.Checkpoint(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Checkpoint())
 			insertAndSync(t, w, 4, 5)
 			step()
-			if err := w.BeginCheckpoint(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.BeginCheckpoint())
 			insertAndSync(t, w, 6, 7, 8)
 			sb, err := c.end()
 			if !reads {
@@ -144,9 +134,7 @@ func TestCopyOfOtherTimes(t *testing.T) {
 func closeAfter(t *testing.T, w *Writer, hash uint64) {
 	t.Helper()
 	insertAndSync(t, w, hash)
-	if err := w.Clean(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Clean())
 }
 
 // TestCopyBesideRecovery ends copies at each store of a recovery, which stores operations that were
@@ -159,9 +147,7 @@ func TestCopyBesideRecovery(t *testing.T) {
 	}
 	want := slices.Clone(v.File.Mem[layout.WordStash:])
 	for i := range uint64(5) { // in the log, but in no commit
-		if err := w.Insert((i + 2) * layout.MixFirst); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert((i+2)*layout.MixFirst))
 	}
 	ended, refused := 0, 0
 	v.File.Stored = func() {

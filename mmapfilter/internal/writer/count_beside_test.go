@@ -126,9 +126,7 @@ func countBesideAWriter(t *testing.T, s tabletest.Shape) {
 	for len(keys) < slots*19/20 {
 		operate()
 	}
-	if err := w.Checkpoint(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Checkpoint())
 	fewer, recovered := 0, 0
 	for range steps {
 		sc := &countScene{table: w.table, least: map[uint64]uint64{}}
@@ -149,9 +147,7 @@ func countBesideAWriter(t *testing.T, s tabletest.Shape) {
 		recovered += sc.check(t, "a recovery", most/4)
 
 		v.file.stores = nil
-		if err := w.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Sync())
 		sc.timeline = newTimeline(first, forLookups(v.file.stores))
 		fewer += sc.check(t, "an operation", most)
 	}

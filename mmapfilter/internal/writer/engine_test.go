@@ -29,13 +29,19 @@ func seeded(tb testing.TB, seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // mustWriter opens a volume, with a log of that size.
 func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *Writer {
 	tb.Helper()
 	w, _, err := Open(v, LogSize{First: logBytes, Most: logBytes})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return w
 }
 
@@ -57,9 +63,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 	for i := range hashes {
 		hashes[i] = rng.Uint64()
-		if err := w.Insert(hashes[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(hashes[i]))
 		if n := w.overlay.Load().Active().Len(); n > segmentWords {
 			t.Fatalf("%d words are pending", n)
 		}
@@ -97,18 +101,14 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	rng := seeded(t, 1)
 	first, second, third := rng.Uint64(), rng.Uint64(), rng.Uint64()
 	for _, h := range []uint64{first, second} {
-		if err := w.Insert(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(h))
 	}
 	block.Store(true)
 	committed := make(chan error)
 	go func() { committed <- w.SyncAt(func(uint64) uint64 { return 7 }) }()
 	<-syncing
 
-	if err := w.Insert(third); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Insert(third))
 	if ok, err := w.Delete(second); !ok || err != nil {
 		t.Fatalf("delete: %t, %v", ok, err)
 	}
@@ -125,9 +125,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	}
 	block.Store(false)
 	goOn <- struct{}{}
-	if err := <-committed; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-committed)
 	if seq, ops, _ := w.protocol.Durable(); seq != 7 || ops != 0 {
 		t.Errorf("%d + %d are durable", seq, ops)
 	}
@@ -137,9 +135,7 @@ func TestOperationsGoOnDuringACommit(t *testing.T) {
 	if !w.Contains(first) || w.Contains(second) || !w.Contains(third) {
 		t.Error("lookups of this process do not see the newest state")
 	}
-	if err := w.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Sync())
 	if seq, ops, _ := w.protocol.Durable(); seq != 7 || ops != 2 {
 		t.Errorf("%d + %d are durable", seq, ops)
 	}
@@ -153,9 +149,7 @@ func TestOperationFitsTheLog(t *testing.T) {
 	for _, kind := range layout.Kinds() {
 		for _, p := range layout.LegalParams(kind) {
 			g, err := layout.NewGeometry(kind, p, 100)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			table := layout.NewTable(g)
 			w := wal.NewWriter(make([]uint64, wal.MinBytes/8), nil, 2, 1, 0)
 			if n, room := place.MaxStores(table), int(w.Room()); n > room/2 {

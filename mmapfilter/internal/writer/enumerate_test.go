@@ -314,9 +314,7 @@ func nameWord(word uint64) string {
 // itself, and against the number of schedules that there are.
 func TestEnumeration(t *testing.T) {
 	g, err := layout.NewGeometry(small.Kind, small.Params, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	table := layout.NewTable(g)
 	home := layout.Item{Line: 0, Fp: 77}
 	for table.Alternate(home).Line == 0 {

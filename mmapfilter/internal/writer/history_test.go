@@ -29,9 +29,7 @@ func newHistorianOnDisk(tb testing.TB, logBytes int64) *historian {
 	path := filepath.Join(tb.TempDir(), "f")
 	small.CreateKeeping(tb, path, 20)
 	files, err := osfile.OpenFiles(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	h := &historian{t: tb, Writer: mustWriter(tb, files, logBytes)}
 	tb.Cleanup(func() { h.Close() })
 	return h
@@ -295,9 +293,7 @@ func TestTapChecksItsFile(t *testing.T) {
 		if change(words); err == nil {
 			_, err = tap.file.WriteAt(recovery.Bytes(words), 0)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		hashes, _, err := tap.Take(nil, nil, tap.Len())
 		if name == "nothing" && (err != nil || hashes[len(hashes)-1] != uint64(len(hashes))) || name != "nothing" && !errors.Is(err, errTap) {
 			t.Errorf("%s: %d operations, %v", name, len(hashes), err)
@@ -345,9 +341,7 @@ func TestHistoryIsLong(t *testing.T) {
 func TestReplaceOfHistory(t *testing.T) {
 	insert := func(w *Writer, hash uint64) {
 		t.Helper()
-		if err := w.Insert(hash); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(hash))
 	}
 	for _, c := range []struct {
 		name string
@@ -420,9 +414,7 @@ func TestReplaceOfHistory(t *testing.T) {
 			}
 			return err
 		}
-		if err := old.Replace(next.w, exact, catchUp, func(*Writer) {}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, old.Replace(next.w, exact, catchUp, func(*Writer) {}))
 		if (next.w.mu.known == old.mu.known) != exact {
 			t.Errorf("exact %t: the new file knows what the old one does: %t", exact, !exact)
 		}

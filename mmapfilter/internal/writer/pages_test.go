@@ -26,9 +26,7 @@ func TestReadAgainWhatWasInMemory(t *testing.T) {
 	vol := w.vol
 	for hash, dropped := range []int64{4096, 0, 8192} {
 		w.vol = pagedVolume{vol, func(int64) int64 { return 0 }, dropped}
-		if err := errors.Join(w.Seal(context.Background()), w.Insert(uint64(hash))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(w.Seal(context.Background()), w.Insert(uint64(hash))))
 		if w.mu.large.left || w.mu.large.dropped != dropped {
 			t.Errorf("of %d bytes that are dropped it knows %+v", dropped, w.mu.large)
 		}
@@ -66,9 +64,7 @@ func TestDropLargePages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := mustWriter(t, small.Volume(t, 100), 1<<20)
-			if err := seal(w); err != nil {
-				t.Fatal(err)
-			}
+			must(t, seal(w))
 			parts, between := 0, make(chan bool)
 			w.vol = pagedVolume{w.vol, func(from int64) int64 {
 				if parts++; from == 0 && (w.protocol.Superblock().State() != layout.Sealed || parts > 1) {
@@ -96,9 +92,7 @@ func TestDropLargePages(t *testing.T) {
 				}
 				return from + 1
 			}, 0}
-			if err := errors.Join(c.first(w), c.then(w)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(c.first(w), c.then(w)))
 			if parts < 3 || parts == 5000 { // these are so many only if no operation can come between
 				t.Fatalf("%d parts are dropped", parts)
 			}

@@ -150,9 +150,7 @@ func newCrossing(t *testing.T, lines, seed uint64) *crossing {
 	}
 	c.next.sync()
 	c.tap = NewTap(func() (*osfile.Scratch, error) { return nil, errors.New("too many operations") })
-	if err := c.old.w.Quiet(c.tap, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.old.w.Quiet(c.tap, func() error { return nil }))
 	c.pair = newPair(c.old, c.next)
 	c.pair.step(oldFile, c.old.step(c.old.choose()))
 	return c

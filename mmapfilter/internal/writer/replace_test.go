@@ -32,12 +32,8 @@ func newTakeover(t testing.TB, old, next *stage) *takeover {
 	for _, h := range x.there {
 		next.do(change{h, 1})
 	}
-	if err := old.w.SyncAt(func(uint64) uint64 { return 7 }); err != nil {
-		t.Fatal(err)
-	}
-	if err := old.w.Quiet(x.tap, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, old.w.SyncAt(func(uint64) uint64 { return 7 }))
+	must(t, old.w.Quiet(x.tap, func() error { return nil }))
 	next.volume.place = func() (bool, error) { return true, nil }
 	x.each()
 	return x
@@ -363,9 +359,7 @@ func TestFaultInOldFile(t *testing.T) {
 func TestReplaceDropsFirst(t *testing.T) {
 	old, next := newStage(t, 40, 1), newStage(t, 40, 1)
 	next.volume.place = func() (bool, error) { return true, nil }
-	if err := next.w.Seal(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, next.w.Seal(context.Background()))
 	calls := 0
 	next.w.vol = pagedVolume{next.w.vol, func(from int64) int64 {
 		if calls++; !old.w.commits.TryLock() {
@@ -417,9 +411,7 @@ func TestReplaceWithoutEnd(t *testing.T) {
 		"a checkpoint is under way": {1, func(old, next *stage, call, most int) {
 			if most == 0 {
 				next.do(change{next.rng.Uint64(), 1})
-				if err := next.w.BeginCheckpoint(); err != nil {
-					next.Fatal(err)
-				}
+				must(next, next.w.BeginCheckpoint())
 			}
 		}},
 	} {
@@ -463,9 +455,7 @@ func TestReplaceHoldsGrowth(t *testing.T) {
 	grow := func() (before, after int64) {
 		for _, w := range []*Writer{old.w, next.w} {
 			b := w.State().LogBytes
-			if err := errors.Join(w.Grow(), w.Checkpoint()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(w.Grow(), w.Checkpoint()))
 			before, after = before+b, after+w.State().LogBytes
 		}
 		return before, after

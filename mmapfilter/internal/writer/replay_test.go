@@ -18,26 +18,20 @@ func TestReplay(t *testing.T) {
 	var there []uint64
 	insert := func() {
 		h := rng.Uint64()
-		if err := old.Insert(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, old.Insert(h))
 		there = append(there, h)
 	}
 	for range 5000 {
 		insert()
 	}
 	for _, h := range there {
-		if err := next.Insert(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, next.Insert(h))
 	}
 	tap := NewTap(func() (*osfile.Scratch, error) {
 		return osfile.ScratchBeside(filepath.Join(t.TempDir(), "f"))
 	})
 	defer tap.Close()
-	if err := old.Quiet(tap, func() error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, old.Quiet(tap, func() error { return nil }))
 	ops := tapOps * (tapChunks + 3)
 	if testing.Short() {
 		ops = tapOps + 100

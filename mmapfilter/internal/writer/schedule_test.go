@@ -273,9 +273,7 @@ func TestRecoverySchedules(t *testing.T) {
 func (p *proof) deaths(t *testing.T, s *stage, batches int) {
 	s.fill(3)
 	for i := range batches {
-		if err := s.w.Checkpoint(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.w.Checkpoint())
 		stay := maps.Clone(s.counts)
 		file := slices.Clone(s.w.words)
 		for range 1 + i%3 {

@@ -55,9 +55,7 @@ func TestPendingInSecondBlock(t *testing.T) {
 // where something was pending in a second block alone.
 func insertAlone(t *testing.T, s tabletest.Shape, w *Writer, h uint64) (secondAlone int) {
 	t.Helper()
-	if err := w.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Sync())
 	if err := w.Insert(h); err != nil {
 		t.Fatalf("%s: %v", s, err)
 	}

@@ -14,9 +14,7 @@ func inserts(t *testing.T, w *Writer) func() (h uint64) {
 	return func() (h uint64) {
 		t.Helper()
 		h = rng.Uint64()
-		if err := w.Insert(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(h))
 		return h
 	}
 }
@@ -39,9 +37,7 @@ func TestLookupLooksAgain(t *testing.T) {
 	if w.containsPartUnder(before, new(scratch), []uint64{pending, pending}, found); !found[0] || !found[1] {
 		t.Errorf("a batch does not find what is pending: %v", found)
 	}
-	if err := w.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Sync())
 	later := insert()
 	for it := w.table.Split(later); w.isPending(before, it.Line) || w.isPending(before, w.table.Alternate(it).Line); it = w.table.Split(later) {
 		later = insert()
@@ -76,14 +72,10 @@ func TestBatchLooksAgain(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 60), 0)
 	insert := inserts(t, w)
 	present := insert()
-	if err := w.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Sync())
 	block := []uint64{w.homeBlock(present)}
 	for marked := []uint8{1}; marked[0] != 0; {
-		if err := w.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Sync())
 		insert()
 		clear(marked)
 		w.overlay.Load().MayHave(block, marked)
@@ -91,9 +83,7 @@ func TestBatchLooksAgain(t *testing.T) {
 	found := make([]bool, 9) // one more than a kernel does at once
 	hashes := slices.Repeat([]uint64{present}, len(found))
 	w.looks = tornTable{w.table, func() {
-		if err := w.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Sync())
 	}}
 	w.containsPartUnder(w.overlay.Load(), new(scratch), hashes, found)
 	if slices.Contains(found, false) {
@@ -112,9 +102,7 @@ func TestLookupsDuringACommit(t *testing.T) {
 			insert := func() {
 				for range 100 {
 					h := rng.Uint64()
-					if err := w.Insert(h); err != nil {
-						t.Fatal(err)
-					}
+					must(t, w.Insert(h))
 					all = append(all, h)
 				}
 			}
@@ -135,9 +123,7 @@ func TestLookupsDuringACommit(t *testing.T) {
 			check("the batch has ended")
 			insert()
 			check("another one has begun")
-			if err := w.protocol.Harden(b.Segment); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.protocol.Harden(b.Segment))
 			check("it is in the mapping")
 			w.mu.Lock()
 			w.dropPending(b)

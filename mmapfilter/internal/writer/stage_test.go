@@ -126,9 +126,7 @@ func (s *stage) do(c change) {
 
 func (s *stage) sync() {
 	s.Helper()
-	if err := s.w.Sync(); err != nil {
-		s.Fatal(err)
-	}
+	must(s, s.w.Sync())
 }
 
 // fill inserts random items until so many of them are in the stash.

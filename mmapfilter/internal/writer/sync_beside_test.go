@@ -27,9 +27,7 @@ func syncBesideASync(t *testing.T, second func(w *Writer) error) {
 	syncing, goOn, block := waitingSyncs(v)
 	w := mustWriter(t, v, 0)
 	key := seeded(t, 1).Uint64()
-	if err := w.Insert(key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Insert(key))
 	block.Store(true)
 	first := make(chan error, 1)
 	go func() { first <- w.SyncAt(func(uint64) uint64 { return 7 }) }()

@@ -44,17 +44,11 @@ func TestGrowthSparesTheLogInUse(t *testing.T) {
 	inner := small.Volume(t, 100)
 	v := &storingVolume{Volume: inner}
 	w, _, err := Open(v, LogSize{First: wal.MinBytes, Most: 4 * wal.MinBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rng := seeded(t, 2)
 	keys := []uint64{rng.Uint64(), rng.Uint64()}
-	if err := w.Insert(keys[0]); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Grow(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Insert(keys[0]))
+	must(t, w.Grow())
 	grown := make(chan error, 1)
 	var asked atomic.Bool
 	v.storing = func(log recovery.File) {
@@ -66,18 +60,12 @@ func TestGrowthSparesTheLogInUse(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	if err := w.Checkpoint(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Checkpoint())
 	if err := <-grown; err != nil || !asked.Load() {
 		t.Fatal(err)
 	}
-	if err := w.Insert(keys[1]); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Insert(keys[1]))
+	must(t, w.Sync())
 	// The process dies.
 	again, r, err := Open(inner, LogSize{})
 	if err != nil || r.Length != 2 {
@@ -100,9 +88,7 @@ func TestFaultReleasesLocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := &storingVolume{Volume: small.Volume(t, 100)}
 			w := mustWriter(t, v, wal.MinBytes)
-			if err := w.Insert(1); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Insert(1))
 			v.storing = func(recovery.File) { panic("a fault") }
 			func() {
 				defer func() {
@@ -141,9 +127,7 @@ func TestBatchEndsAfterACommit(t *testing.T) {
 	rng := seeded(t, 1)
 	inserted := uint64(0)
 	for !w.protocol.Live() || !w.protocol.Room(w.most) || w.protocol.Room(w.most+1) {
-		if err := w.Insert(rng.Uint64()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(rng.Uint64()))
 		if inserted++; inserted > 10_000 {
 			t.Fatal("the half never has room for exactly one operation")
 		}
@@ -159,50 +143,32 @@ func TestBatchEndsAfterACommit(t *testing.T) {
 // nearly all the time if the region is large. It is not while the log is moving to one.
 func TestGrowthDuringACheckpoint(t *testing.T) {
 	w, _, err := Open(small.Volume(t, 5000), LogSize{First: wal.MinBytes, Most: 16 * wal.MinBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asked := 0
 	w.Work = ended()
 	rng := seeded(t, 4)
 	fill := func() {
 		t.Helper()
 		for size, used := int64(2), int64(0); used < size/2; size, used = w.protocol.LogUse() {
-			if err := w.Insert(rng.Uint64()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Insert(rng.Uint64()))
 			if w.mu.due.largerLog {
 				asked++
 			}
 		}
 	}
-	if err := w.Insert(rng.Uint64()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.BeginCheckpoint(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Insert(rng.Uint64()))
+	must(t, w.BeginCheckpoint())
 	if fill(); asked != 1 {
 		t.Errorf("asked %d times in a checkpoint", asked)
 	}
-	if err := w.protocol.GrowLog(4 * wal.MinBytes); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.EndCheckpoint(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.BeginCheckpoint(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.protocol.GrowLog(4*wal.MinBytes))
+	must(t, w.EndCheckpoint())
+	must(t, w.BeginCheckpoint())
 	if fill(); asked != 1 || !w.protocol.Moving() {
 		t.Errorf("asked %d times while the log moves", asked)
 	}
-	if err := w.EndCheckpoint(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.BeginCheckpoint(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.EndCheckpoint())
+	must(t, w.BeginCheckpoint())
 	if fill(); asked != 2 {
 		t.Errorf("asked %d times after it has moved", asked)
 	}
@@ -218,9 +184,7 @@ func TestSlowCommit(t *testing.T) {
 	fill := func(words int) (waits int) {
 		t.Helper()
 		for p := w.overlay.Load(); p == nil || p.Active().Len() < words; p = w.overlay.Load() {
-			if err := w.Insert(rng.Uint64()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Insert(rng.Uint64()))
 			if w.mu.due.commit {
 				asked++
 			}
@@ -245,9 +209,7 @@ func TestCommitInTheLastPart(t *testing.T) {
 			t.Fatal("a commit is asked for early")
 		}
 		w.mu.pace = pace{} // the last part would make it sleep
-		if err := w.Insert(rng.Uint64()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Insert(rng.Uint64()))
 	}
 	if d := w.mu.due; !d.commit || d.room == 0 {
 		t.Errorf("in the end %+v is due", d)
@@ -269,9 +231,7 @@ func TestPaysOnce(t *testing.T) {
 	for owe() == 0 { // until it sleeps
 		runtime.Gosched()
 	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
 	if waits := owe(); waits != 1 {
 		t.Errorf("it sleeps %d times", waits)
 	}

@@ -6,9 +6,7 @@ import "testing"
 // there nor another key that shares it is lost.
 func TestCounterStays(t *testing.T) {
 	f, err := NewCounting(64, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const often = 1
 	for range 20 {
 		f.Insert(often)
@@ -39,9 +37,7 @@ func TestCounterStays(t *testing.T) {
 // Every insert adds k, every delete subtracts k: no counter overflows into its neighbour.
 func TestCountersAddUp(t *testing.T) {
 	f, err := NewCounting(3<<17, 3<<17*2/13)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sum := func() (n int) {
 		for _, w := range f.words {
 			for ; w != 0; w >>= 4 {
@@ -68,9 +64,7 @@ func TestCountersAddUp(t *testing.T) {
 // does not take that counter below 0.
 func TestCounterStaysAboveZero(t *testing.T) {
 	f, err := NewCounting(8, 1) // 16 counters, of which a key has 11
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for key := range uint64(1000) {
 		clear(f.words)
 		f.words[0] = 0x1111111111111111

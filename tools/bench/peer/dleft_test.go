@@ -15,9 +15,7 @@ func cell(f *DLeft, i uint64) uint64 {
 // remainder.
 func TestDLeftPermutations(t *testing.T) {
 	f, err := NewDLeft(37*4*5, 3) // 37 buckets of 5 bytes a subtable
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if f.buckets != 37 {
 		t.Fatalf("%d buckets, want 37", f.buckets)
 	}
@@ -53,9 +51,7 @@ func TestDLeftModel(t *testing.T) {
 		const r = 2
 		buckets := rapid.Uint64Range(1, 5).Draw(t, "buckets")
 		f, err := NewDLeft(buckets*subtables*(r+counterBits), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		used := func(subtable, bucket, r uint64) (n int) {
 			for c := range uint64(bucketCells) {
 				if cell(f, f.first(subtable, bucket, r)*bucketHalf+c)&3 != 0 {
@@ -131,9 +127,7 @@ func TestDLeftModel(t *testing.T) {
 // would refuse at about a third.
 func TestDLeftLoad(t *testing.T) {
 	f, err := NewDLeft(3<<17, 12)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := uint64(0)
 	for f.Insert(n) {
 		n++

@@ -60,9 +60,7 @@ func TestQuotientModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q, r := rapid.IntRange(3, 5).Draw(t, "q"), rapid.IntRange(1, 3).Draw(t, "r")
 		f, err := NewQuotient(q, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// Fewer quotients than slots make longer runs and clusters; the last quotients make
 		// them wrap around the end.
 		quotients := rapid.IntRange(1, 1<<q).Draw(t, "quotients")
@@ -110,9 +108,7 @@ func TestQuotientModel(t *testing.T) {
 // A filter at 90 %, with clusters as long as they get.
 func TestQuotientFull(t *testing.T) {
 	f, err := NewQuotient(16, 9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	model := make(map[[2]uint64]int)
 	n := uint64(0)
 	for ; f.Insert(n); n++ {

@@ -10,17 +10,11 @@ import (
 func TestRivals(t *testing.T) {
 	const bytes, absent = 3 << 17, 1_000_000
 	counting, err := NewCounting(bytes, bytes*2/13)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	quotient, err := NewQuotient(18, 9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dleft, err := NewDLeft(bytes, 12)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k := float64(counting.k)
 	for _, c := range []struct {
 		name   string
