@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/zeebo/xxh3"
 )
 
 // newPaper returns the command that repeats the evaluation of the cuckoo filter paper (Fan, Andersen,
@@ -61,14 +59,10 @@ func (p *paperRun) run() error {
 	return fmt.Errorf("%q is not table3, fig2, fig4, fig5, fig6, fig7 or fig8", p.figure)
 }
 
-// Parameters of the paper's filters. Its Bloom filters have 13 bits a key, its quotient filter has
-// remainders of 9 bits. A d-left filter with remainders of 12 bits comes close to its 15.51 bits a key.
+// The paper's Bloom filters have 13 bits a key.
 const (
-	bloomBits         = 13
-	bloomHashes       = 9 // 13·ln 2
-	quotientRemainder = 9
-	dleftRemainder    = 12
-	dleftBits         = 15.51
+	bloomBits   = 13
+	bloomHashes = 9 // 13·ln 2
 )
 
 // A structure is a filter of the paper, or ours beside it.
@@ -79,16 +73,14 @@ type structure struct {
 	paper  string // Table 3: items in millions, bits an item, rate, million inserts a second
 }
 
-// structures returns the structures of Table 3, and two that the table does not have: our layout
-// Compact, and the counting Bloom filter. Each has a table of the given size; the quotient filter
-// has 2^q slots.
+// structures returns the structures of Table 3 that a library has, and our layout Compact. Each has a
+// table of the given size.
 func structures(bytes uint64) []structure {
 	live := func(name string, v variant, paper string) structure {
 		return structure{name, v.keys(int64(bytes)), func(s *session, n uint64) (peer.Filter, error) {
 			return s.createLive(s.path(name+".mmf"), v, n, writing{syncEvery: 65_536})
 		}, paper}
 	}
-	q := bits.Len64(bytes/(quotientRemainder+3)) + 2 // eight slots of w bits are w bytes
 	return []structure{
 		live("CF", variant{layout: layout.Packed, f: 12}, "127.78 / 12.60 / 0.19 % / 5.00"),
 		live("ss-CF", variant{layout: layout.SemiSorted, f: 13}, "128.04 / 12.58 / 0.09 % / 3.13"),
@@ -99,34 +91,6 @@ func structures(bytes uint64) []structure {
 		{"blk-BF", bytes * 8 / bloomBits, func(s *session, _ uint64) (peer.Filter, error) {
 			return blocked(s, blobloom.New(bytes*8, bloomHashes)), nil
 		}, "123.89 / 13.00 / 0.43 % / 7.64"},
-		{"CBF", bytes * 2 / bloomBits, func(s *session, n uint64) (peer.Filter, error) {
-			f, err := peer.NewCounting(bytes, n)
-			return numbered(s, f), err
-		}, "-"},
-		{"QF", uint64(0.9 * float64(uint64(1)<<q)), func(s *session, _ uint64) (peer.Filter, error) {
-			f, err := peer.NewQuotient(q, quotientRemainder)
-			return numbered(s, f), err
-		}, "120.80 / 13.33 / 0.18 % / 1.95"},
-		{"dl-CBF", uint64(float64(bytes) * 8 / dleftBits), func(s *session, _ uint64) (peer.Filter, error) {
-			f, err := peer.NewDLeft(bytes, dleftRemainder)
-			return numbered(s, f), err
-		}, "103.82 / 15.51 / 0.76 % / 4.78"},
-	}
-}
-
-// numbered returns the adapter of a filter that takes numbers and hashes them itself.
-func numbered(s *session, f interface {
-	Insert(key uint64) bool
-	Contains(key uint64) bool
-	Delete(key uint64) bool
-	Bytes() uint64
-}) peer.Filter {
-	return &peer.Local{
-		Seed:     s.seed,
-		Size:     func() int64 { return int64(f.Bytes()) },
-		Insert:   peer.Until(func(key []byte) bool { return f.Insert(xxh3.Hash(key)) }),
-		Contains: peer.Each(func(key []byte) bool { return f.Contains(xxh3.Hash(key)) }),
-		Delete:   peer.Each(func(key []byte) bool { return f.Delete(xxh3.Hash(key)) }),
 	}
 }
 

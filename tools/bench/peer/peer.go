@@ -1,6 +1,5 @@
 // Package peer has the interface through which the benchmark sees a filter: a filter takes keys of
-// 16 bytes by their numbers, and reports how long that took. It also has the filters of the cuckoo
-// filter paper that no library has: a counting Bloom filter, a quotient filter and a d-left filter.
+// 16 bytes by their numbers, and reports how long that took.
 package peer
 
 import (
