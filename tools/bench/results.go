@@ -10,10 +10,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
@@ -25,8 +28,42 @@ import (
 //	<!-- end of lookup -->
 //
 // The command runs in the root of the repository. Its output is below it, with its machine, date and
-// commit. For "go test -bench", the output becomes a table of each benchmark.
+// commit. For "go test -bench", the output becomes a table.
 const resultsCommand = "results"
+
+// A block is a part of a page: all of it, and its parts.
+type block struct{ all, name, command, output string }
+
+var (
+	blockForm   = regexp.MustCompile(`(?ms)^<!-- results ([a-z0-9-]+) -->\n    ([^\n]*)\n(.*?)^<!-- end of ([a-z0-9-]+) -->$`)
+	commentForm = regexp.MustCompile(`(?m)^<!-- .*`)
+)
+
+// blocksOf returns the blocks of a page.
+func blocksOf(page string) (blocks []block, err error) {
+	for _, m := range blockForm.FindAllStringSubmatch(page, -1) {
+		b := block{m[0], m[1], m[2], m[3]}
+		if m[4] != b.name || commentForm.MatchString(b.output) {
+			return nil, fmt.Errorf("the block %s has no end", b.name)
+		}
+		if slices.ContainsFunc(blocks, func(other block) bool { return other.name == b.name }) {
+			return nil, fmt.Errorf("two blocks are called %s", b.name)
+		}
+		blocks = append(blocks, b)
+	}
+	if stray := commentForm.FindString(blockForm.ReplaceAllString(page, "")); stray != "" {
+		return nil, fmt.Errorf("%q begins or ends no block with a command", stray)
+	}
+	return blocks, nil
+}
+
+// with returns the block with the output of its command. It drops the line in the output that repeats
+// the command, and makes blank lines single.
+func (b *block) with(out string) string {
+	out = strings.TrimSpace(strings.TrimPrefix(out, "    "+b.command+"\n"))
+	lines := slices.CompactFunc(strings.Split(out, "\n"), func(a, b string) bool { return a == "" && b == "" })
+	return fmt.Sprintf("<!-- results %s -->\n    %s\n%s\n<!-- end of %s -->", b.name, b.command, strings.Join(lines, "\n"), b.name)
+}
 
 // A results runs the commands of a page.
 type results struct {
@@ -59,41 +96,40 @@ func (r *results) run(names []string) error {
 	if err != nil {
 		return err
 	}
-	parts, err := parsePage(string(text))
+	blocks, err := blocksOf(string(text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.page, err)
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(parts, func(p section) bool { return p.name == name }) {
+		if !slices.ContainsFunc(blocks, func(b block) bool { return b.name == name }) {
 			return fmt.Errorf("%s has no block %q", r.page, name)
 		}
 	}
 	var failed []error
-	for i, p := range parts {
-		if p.name == "" || len(names) > 0 && !slices.Contains(names, p.name) {
+	for _, b := range blocks {
+		if len(names) > 0 && !slices.Contains(names, b.name) {
 			continue
 		}
 		begun := time.Now()
-		fmt.Fprintf(r.notes, "%s %s: %s\n", begun.Format("15:04:05"), p.name, p.command())
-		out, err := r.command(p.command())
+		fmt.Fprintf(r.notes, "%s %s: %s\n", begun.Format("15:04:05"), b.name, b.command)
+		out, err := r.command(b.command)
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+			failed = append(failed, fmt.Errorf("%s: %w", b.name, err))
 			continue
 		}
-		fmt.Fprintf(r.notes, "%s took %.0f s\n", p.name, time.Since(begun).Seconds())
-		parts[i].fill(out)
-		if err := os.WriteFile(r.page, []byte(formatPage(parts)), 0o666); err != nil {
+		fmt.Fprintf(r.notes, "%s took %.0f s\n", b.name, time.Since(begun).Seconds())
+		text = bytes.Replace(text, []byte(b.all), []byte(b.with(out)), 1)
+		if err := os.WriteFile(r.page, text, 0o666); err != nil {
 			return err
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// command returns the text of a block: the output of a command of bench, or tables of
-// benchmarks.
+// command returns the text of a block: the output of a command of bench, or a table of benchmarks.
 func (r *results) command(text string) (string, error) {
 	benchmarks := strings.HasPrefix(text, "go test ")
 	run := text
@@ -113,14 +149,53 @@ func (r *results) command(text string) (string, error) {
 	if !benchmarks {
 		return out.String(), nil
 	}
-	tables, err := benchmarkTables(out.String())
-	if err != nil {
-		return "", err
-	}
-	return machine.This().Head(text, os.TempDir()) + tables, nil
+	table, err := benchmarkTable(out.String())
+	return machine.This().Head(text, os.TempDir()) + "\n" + table, err
 }
 
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
+}
+
+// benchmarkForm has the name of a benchmark and its values, each followed by its unit. Go appends the
+// number of processors to the name.
+var benchmarkForm = regexp.MustCompile(`(?m)^Benchmark(\S*?)(?:-\d+)?\s+\d+\s+(.+)$`)
+
+// benchmarkTable makes a table of what "go test -bench" has printed: the median of all runs of a
+// benchmark, in a column for each unit.
+func benchmarkTable(out string) (string, error) {
+	var names, units []string
+	runs := map[[2]string][]float64{} // by name and unit
+	for _, m := range benchmarkForm.FindAllStringSubmatch(out, -1) {
+		if !slices.Contains(names, m[1]) {
+			names = append(names, m[1])
+		}
+		for values := strings.Fields(m[2]); len(values) > 1; values = values[2:] {
+			x, err := strconv.ParseFloat(values[0], 64)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", m[0], err)
+			}
+			if !slices.Contains(units, values[1]) {
+				units = append(units, values[1])
+			}
+			runs[[2]string{m[1], values[1]}] = append(runs[[2]string{m[1], values[1]}], x)
+		}
+	}
+	if len(names) == 0 {
+		return "", errors.New("no benchmark has run")
+	}
+	t := figures.NewTable(append([]string{"benchmark"}, units...)...)
+	for _, name := range names {
+		row := []string{name}
+		for _, unit := range units {
+			cell := ""
+			if all := runs[[2]string{name, unit}]; all != nil {
+				cell = figures.Digits(figures.Median(all))
+			}
+			row = append(row, cell)
+		}
+		t.Row(row...)
+	}
+	return t.String(), nil
 }

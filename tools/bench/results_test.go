@@ -21,22 +21,19 @@ func readFile(t *testing.T, path string) string {
 
 func TestPage(t *testing.T) {
 	const text = "before\n<!-- results a -->\n    go test ./x\n<!-- end of a -->\nbetween\n<!-- results b-2 -->\n    go run .\n\nmore\n<!-- end of b-2 -->\n"
-	sections, err := parsePage(text)
-	if err != nil || len(sections) != 5 || sections[1].name != "a" || sections[3].command() != "go run ." {
-		t.Fatalf("%+v, %v", sections, err)
-	}
-	if got := formatPage(sections); got != text {
-		t.Errorf("%q, not %q", got, text)
+	blocks, err := blocksOf(text)
+	if err != nil || len(blocks) != 2 || blocks[0].name != "a" || blocks[1].command != "go run ." || blocks[1].output != "\nmore\n" {
+		t.Fatalf("%+v, %v", blocks, err)
 	}
 	for want, text := range map[string]string{
-		"no end":         "<!-- results a -->\n    x\n",
-		"two blocks":     "<!-- results a -->\n    x\n<!-- end of a -->\n<!-- results a -->\n<!-- end of a -->\n",
+		"or ends":        "<!-- results a -->\n    x\n",
+		"two blocks":     "<!-- results a -->\n    x\n<!-- end of a -->\n<!-- results a -->\n    y\n<!-- end of a -->\n",
 		"with a command": "<!-- results a -->\n<!-- end of a -->\n",
 		"begins or end":  "<!-- end of a -->\n",
-		"no block here":  "<!-- results a -->\n<!-- results b -->\n",
-		"or ends":        "<!-- results A -->\n",
+		"has no end":     "<!-- results a -->\n    x\n<!-- results b -->\n    y\n<!-- end of b -->\n",
+		"no block":       "<!-- results A -->\n    x\n<!-- end of A -->\n",
 	} {
-		if _, err := parsePage(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := blocksOf(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -75,7 +72,7 @@ func BenchmarkX(b *testing.B) {
 	for _, want := range []string{
 		"prose\n<!-- results says -->\n    echo '    another'; echo; echo; echo two\nanother\n\ntwo\n<!-- end of says -->\n", "exit 3\nkept\n<!-- end of fails -->\n",
 		"\n    go test . -run '^$' -bench X\n20", " core", "; commit ",
-		"| `X` | ns/op | %share | things |\n|---|---|---|---|\n| n=1 |", "| 0.01235 | 3,000 |\n| n=2 |", "<!-- end of counts -->\nprose\n",
+		"| benchmark | ns/op | %share | things |\n|---|---|---|---|\n| X/n=1 |", "| 0.012 | 3,000 |\n| X/n=2 |", "<!-- end of counts -->\nprose\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -91,9 +88,9 @@ func BenchmarkX(b *testing.B) {
 
 // cell returns a cell of the first table of a block that has the row and the column. If head is given,
 // the head of the table must begin with it.
-func (s *section) cell(row, column, head string) (string, error) {
+func (b *block) cell(row, column, head string) (string, error) {
 	var columns []string
-	for i, line := range s.lines {
+	for i, line := range strings.Split(b.output, "\n") {
 		cells := tableCells(line)
 		if cells == nil {
 			columns = nil
@@ -109,11 +106,11 @@ func (s *section) cell(row, column, head string) (string, error) {
 			continue
 		}
 		if at >= len(cells) || cells[at] == "" {
-			return "", fmt.Errorf("line %d of block %s has no cell %q", i+1, s.name, column)
+			return "", fmt.Errorf("line %d of block %s has no cell %q", i+1, b.name, column)
 		}
 		return cells[at], nil
 	}
-	return "", fmt.Errorf("block %s has no row %q with a column %q", s.name, row, column)
+	return "", fmt.Errorf("block %s has no row %q with a column %q", b.name, row, column)
 }
 
 // tableCells returns the cells of a line of a table, without asterisks for bold; or nil for any
@@ -131,15 +128,15 @@ func tableCells(line string) []string {
 }
 
 func TestCells(t *testing.T) {
-	s := section{name: "a", lines: strings.Split("    x\n| first | ns | empty |\n|---|---|---|\n| **one** | **5** |  |\n\n| second | ns |\n|---|---|\n| one | 1,234,567 |", "\n")}
-	if got, err := s.cell("one", "ns", ""); got != "5" || err != nil {
+	b := block{name: "a", output: "| first | ns | empty |\n|---|---|---|\n| **one** | **5** |  |\n\n| second | ns |\n|---|---|\n| one | 1,234,567 |"}
+	if got, err := b.cell("one", "ns", ""); got != "5" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := s.cell("one", "ns", "second"); got != "1,234,567" || err != nil {
+	if got, err := b.cell("one", "ns", "second"); got != "1,234,567" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	for _, c := range [][3]string{{"two", "ns"}, {"one", "µs"}, {"one", "empty"}, {"one", "ns", "third"}} {
-		if got, err := s.cell(c[0], c[1], c[2]); err == nil {
+		if got, err := b.cell(c[0], c[1], c[2]); err == nil {
 			t.Errorf("%q: %q", c, got)
 		}
 	}
@@ -149,26 +146,22 @@ func TestCells(t *testing.T) {
 // that can run, with machine and date; and there are no figures or machines outside blocks.
 func TestResultsPages(t *testing.T) {
 	for _, page := range []string{"RESULTS.md", "PAPER.md"} {
-		sections, err := parsePage(readFile(t, page))
+		text := readFile(t, page)
+		blocks, err := blocksOf(text)
 		must(t, err)
-		figure := regexp.MustCompile(`\d (ns|µs|ms|s|GB/s|MB/s)\b|\d+ times|EPYC|Xeon`)
-		for _, s := range sections {
-			if s.name == "" {
-				for _, line := range s.lines {
-					if found := figure.FindString(line); found != "" {
-						t.Errorf("%s: prose has %q: %s", page, found, line)
-					}
-				}
-				continue
+		figure := regexp.MustCompile(`.*\d (ns|µs|ms|s|GB/s|MB/s)\b.*|.*\d+ times.*|.*(EPYC|Xeon).*`)
+		if found := figure.FindString(blockForm.ReplaceAllString(text, "")); found != "" {
+			t.Errorf("%s: prose has figures: %s", page, found)
+		}
+		for _, b := range blocks {
+			if err := runnable(t, b.command); err != nil {
+				t.Errorf("%s: %s: %v", page, b.command, err)
 			}
-			if err := runnable(t, s.command()); err != nil {
-				t.Errorf("%s: %s: %v", page, s.command(), err)
+			if !regexp.MustCompile(`^20\d\d-\d\d-\d\d, .+ cores?; .+ GiB of memory; .+; go1\.\S+; commit [0-9a-f]{12}( \+ changes)?(; files on \w+)?\n`).MatchString(b.output) {
+				t.Errorf("%s: block %s does not say where and when it was run", page, b.name)
 			}
-			if len(s.lines) < 2 || !regexp.MustCompile(`^20\d\d-\d\d-\d\d, .+ cores?; .+ GiB of memory; .+; go1\.\S+; commit [0-9a-f]{12}( \+ changes)?(; files on \w+)?$`).MatchString(s.lines[1]) {
-				t.Errorf("%s: block %s does not say where and when it was run", page, s.name)
-			}
-			if !strings.Contains(strings.Join(s.lines, "\n"), "\n|---|") {
-				t.Errorf("%s: block %s has no table", page, s.name)
+			if !strings.Contains(b.output, "\n|---|") {
+				t.Errorf("%s: block %s has no table", page, b.name)
 			}
 		}
 	}
@@ -231,7 +224,7 @@ var readmeRows = []struct {
 		{"seiflotfy/cuckoofilter, f=8, b=4", "absent over ours"}, {"Pebble's bloom, 10 bits, parts of a million keys", "absent over ours"}}},
 	{"| one key of 1 GiB, in a batch of 1,024 | # ns, # times a random read of the same memory; by itself # times |", "lookup", [][]string{
 		{"ContainsBatch|1024|absent", "ns"}, {"ContainsBatch|1024|absent", "over the limit"}, {"Contains|1|absent", "over the limit"}}},
-	{"| open and first answer, 4 GiB | # µs |", "api", [][]string{{"MiB=4096", "ns/op", "", "1e3"}}},
+	{"| open and first answer, 4 GiB | # µs |", "api", [][]string{{"Open/MiB=4096", "ns/op", "", "1e3"}}},
 	{"| build, 100 million keys, both cores | # million keys per second |", "build", [][]string{{"Build, mmapfilter, rate 1 %", "keys a second", "100,000,000 keys", "1e6"}}},
 	{"| Pebble: time, bytes read | # µs, # | # µs, # | # µs, # |", "stores", cold("pebble", alone, ownBloom, guarded)},
 	{"| bbolt | # µs, # | | # µs, # |", "stores", cold("bbolt", alone, guarded)},
@@ -250,11 +243,11 @@ func cold(engine string, filters ...string) (cells [][]string) {
 // TestReadmeFigures checks that the figures in README, their commands and their machine are those of
 // RESULTS.md.
 func TestReadmeFigures(t *testing.T) {
-	sections, err := parsePage(readFile(t, "RESULTS.md"))
+	all, err := blocksOf(readFile(t, "RESULTS.md"))
 	must(t, err)
-	blocks := map[string]section{}
-	for _, s := range sections {
-		blocks[s.name] = s
+	blocks := map[string]block{}
+	for _, b := range all {
+		blocks[b.name] = b
 	}
 	readme, commands := readFile(t, "../../README.md"), ""
 	_, readme, _ = strings.Cut(readme, "## How fast\n")
@@ -277,10 +270,11 @@ func TestReadmeFigures(t *testing.T) {
 		if !strings.Contains(readme, line+"\n") {
 			t.Errorf("README has no row\n%s", line)
 		}
-		if command := indent + b.command() + "\n"; !strings.HasSuffix(commands, command) {
+		if command := "    " + b.command + "\n"; !strings.HasSuffix(commands, command) {
 			commands += command
 		}
-		date, machine, _ := strings.Cut(b.lines[1], ", ")
+		run, _, _ := strings.Cut(b.output, "\n")
+		date, machine, _ := strings.Cut(run, ", ")
 		parts := strings.Split(machine, "; ")
 		system, _, _ := strings.Cut(parts[2], "-")
 		if said := fmt.Sprintf("Measured on %s, %s, %s, on %s:", parts[0], system, parts[3], date); !strings.Contains(readme, said) {
@@ -295,17 +289,13 @@ func TestReadmeFigures(t *testing.T) {
 	}
 }
 
-// TestBenchmarkTables: a table has the medians of all runs of a benchmark, and a value that is no number
-// is an error.
-func TestBenchmarkTables(t *testing.T) {
-	const lines = "BenchmarkA/on=disk-2 1 %s ns/record\nBenchmarkA/on=disk-2 1 12000 ns/record\nBenchmarkA/on=disk-2 1 3 ns/record\n"
-	tables, err := benchmarkTables(fmt.Sprintf(lines, "4.25"))
-	if err != nil || !strings.Contains(tables, "| on=disk | 4.250 |") {
-		t.Errorf("%v, %s", err, tables)
+// TestBenchmarkTable: a table has the medians of all runs of a benchmark.
+func TestBenchmarkTable(t *testing.T) {
+	table, err := benchmarkTable("BenchmarkA/on=disk-2 1 4.25 ns/record\nBenchmarkA/on=disk-2 1 12000 ns/record\nBenchmarkA/on=disk-2 1 3 ns/record\nBenchmarkB 7 2 MB/s\n")
+	if want := "| benchmark | ns/record | MB/s |\n|---|---|---|\n| A/on=disk | 4.25 |  |\n| B |  | 2.00 |\n"; err != nil || table != want {
+		t.Errorf("%v, %s", err, table)
 	}
-	for _, bad := range []string{"+Inf", "NaN"} {
-		if _, err := benchmarkTables(fmt.Sprintf(lines, bad)); err == nil {
-			t.Errorf("%s is a value", bad)
-		}
+	if _, err := benchmarkTable("PASS\n"); err == nil {
+		t.Error("no benchmark has run")
 	}
 }
