@@ -258,7 +258,7 @@ func TestBuildRows(t *testing.T) {
 	for _, head := range []string{"20,000 keys", "30,000 keys"} {
 		want(t, rows, head)
 	}
-	names := []string{"Build, " + byDefault.name(), "to hash the keys, one processor", "to write a file of the first size and sync it", "refuses"}
+	names := []string{"Build, " + byDefault.name(), "to hash the keys, one processor", "refuses"}
 	for _, spec := range goPeers(defaultRate) {
 		names = append(names, spec.name)
 	}

@@ -100,7 +100,6 @@ func (b *buildRun) beside(n uint64) error {
 	steps := []step{
 		{"Build, " + byDefault.name(), func() (time.Duration, string, error) { return b.build(n) }},
 		{"to hash the keys, one processor", func() (time.Duration, string, error) { return hashKeys(n), "", nil }},
-		{"to write a file of the first size and sync it", func() (time.Duration, string, error) { return b.write(n) }},
 	}
 	for _, spec := range peers {
 		steps = append(steps, step{spec.name, func() (time.Duration, string, error) { return b.parallel(spec, n, uint64(runtime.GOMAXPROCS(0))) }})
@@ -164,32 +163,6 @@ func hashKeys(n uint64) time.Duration {
 	}
 	runtime.KeepAlive(sum) // keeps the compiler from dropping the loop
 	return time.Since(begun)
-}
-
-// write writes as many bytes as the file has, and syncs them to disk.
-func (b *buildRun) write(n uint64) (took time.Duration, note string, err error) {
-	opts := byDefault.options(n)
-	plan, err := opts.Plan()
-	if err != nil {
-		return 0, "", err
-	}
-	block := make([]byte, 1<<20)
-	for i := range block {
-		block[i] = byte(peer.Mix(uint64(i)))
-	}
-	path := b.path("write")
-	defer os.Remove(path)
-	begun := time.Now()
-	f, err := os.Create(path)
-	if err != nil {
-		return 0, "", err
-	}
-	for left := plan.FileBytes; left > 0 && err == nil; left -= int64(len(block)) {
-		_, err = f.Write(block[:min(left, int64(len(block)))])
-	}
-	err = errors.Join(err, f.Sync())
-	took = time.Since(begun)
-	return took, "", errors.Join(err, f.Close())
 }
 
 // parallel runs goroutines that each fill a filter with their share of the keys. It returns the

@@ -20,8 +20,6 @@ var modes = []struct {
 }{
 	{"default", mmapfilter.ResidencyDefault},
 	{"random", mmapfilter.ResidencyRandom},
-	{"will-need", mmapfilter.ResidencyWillNeed},
-	{"populate", mmapfilter.ResidencyPopulate},
 	{"lock", mmapfilter.ResidencyLock},
 	{"heap", mmapfilter.ResidencyHeap},
 }

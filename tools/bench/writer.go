@@ -38,12 +38,6 @@ type writerRun struct {
 	most         time.Duration
 }
 
-// After every batchEvery inserts comes one batch of batchKeys keys.
-const (
-	batchEvery = 1000
-	batchKeys  = 64
-)
-
 func (w *writerRun) run() error {
 	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, median", "recovery of a full log")
 	waits := figures.NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
@@ -165,8 +159,7 @@ type churner struct {
 // work inserts and deletes n keys each, and times each call if m is not nil.
 func (c *churner) work(n int, m *writerMeasure) error {
 	var key [8]byte
-	batch := make([][]byte, batchKeys)
-	timed := func(call int, operations int, f func() error) error {
+	timed := func(call, operations int, f func() error) error {
 		c.operations += operations
 		c.unsynced += operations
 		if m == nil {
@@ -177,37 +170,23 @@ func (c *churner) work(n int, m *writerMeasure) error {
 		m.waits[call].RecordValue(int64(time.Since(t)))
 		return err
 	}
-	remove := func() error {
+	for range n {
 		binary.LittleEndian.PutUint64(key[:], c.low)
 		c.low++
-		return timed(callDelete, 1, func() error {
+		err := timed(callDelete, 1, func() error {
 			ok, err := c.filter.Delete(key[:])
 			if err == nil && !ok {
 				err = errors.New("a key that was inserted is not there")
 			}
 			return err
 		})
-	}
-	for i := 0; i < n; i++ {
-		if err := remove(); err != nil {
+		if err != nil {
 			return err
 		}
 		binary.LittleEndian.PutUint64(key[:], c.high)
 		c.high++
 		if err := timed(callInsert, 1, func() error { return c.filter.Insert(key[:]) }); err != nil {
 			return err
-		}
-		if i%batchEvery == 0 {
-			for j := range batch {
-				if err := remove(); err != nil {
-					return err
-				}
-				batch[j] = binary.LittleEndian.AppendUint64(nil, c.high)
-				c.high++
-			}
-			if err := timed(callBatch, batchKeys, func() error { _, err := c.filter.InsertBatch(batch); return err }); err != nil {
-				return err
-			}
 		}
 		if c.every > 0 && c.unsynced >= c.every {
 			c.unsynced = 0

@@ -12,14 +12,13 @@ import (
 // The calls that are timed.
 const (
 	callInsert = iota
-	callBatch
 	callDelete
 	callSync
 	callLookup // of another process
 	calls
 )
 
-var callNames = [calls]string{"Insert", "InsertBatch of 64", "Delete", "Sync", "Contains, in another process"}
+var callNames = [calls]string{"Insert", "Delete", "Sync", "Contains, in another process"}
 
 // A writerMeasure has the results of a measurement.
 type writerMeasure struct {
