@@ -3,10 +3,8 @@ package writer
 import (
 	"fmt"
 	"slices"
-	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
 // A timeline is every value that the words had which lookups read. Time is the
@@ -310,114 +308,4 @@ func nameWord(word uint64) string {
 	return fmt.Sprintf("the counter of word %d of the runtime page", word-layout.WordRuntime)
 }
 
-// TestEnumeration holds the enumeration against one that does every schedule by
-// itself, and against the number of schedules that there are.
-func TestEnumeration(t *testing.T) {
-	g, err := layout.NewGeometry(small.Kind, small.Params, 3)
-	must(t, err)
-	table := layout.NewTable(g)
-	home := layout.Item{Line: 0, Fp: 77}
-	for table.Alternate(home).Line == 0 {
-		home.Fp++
-	}
-	hash, other := multiset.HashOf(table, home), table.Alternate(home)
-	// An item is in its second line, and comes home.
-	first := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
-	view := layout.NewView(first, g)
-	var at, away, none layout.Line
-	table.Place(&away, other, nil)
-	table.(layout.Hosts).SetOverflow(&at, home, nil)
-	layout.Store(table, view.Region, home.Line, &at)
-	layout.Store(table, view.Region, other.Line, &away)
-	var stores []wordStore
-	change := func(line uint64, from, to *layout.Line, counted bool) {
-		for i := range to {
-			word := layout.WordRegion + line*layout.BlockWords + uint64(i)
-			counter := layout.WordRuntime + layout.CounterOf(word)
-			switch {
-			case from[i] == to[i]:
-			case counted:
-				stores = append(stores, wordStore{counter, 1}, wordStore{word, to[i]}, wordStore{counter, 2})
-			default:
-				stores = append(stores, wordStore{word, to[i]})
-			}
-		}
-	}
-	from := at
-	table.Place(&at, home, nil)
-	change(home.Line, &from, &at, false)
-	change(other.Line, &away, &none, true)
-	moved := len(stores)
-	removals := uint64(3)
-	if testing.Short() {
-		removals = 2
-	}
-	for i := range 2 * removals { // others are taken from home
-		stores = append(stores, wordStore{counterOfLine(home.Line), 1 + i})
-	}
-	for _, c := range []struct {
-		name   string
-		hidden func(word uint64) bool
-		stores int
-	}{
-		{"all counters", nil, moved},
-		{"all counters, half a move", nil, 2},
-		{"all counters, and removals", nil, len(stores)},
-		{"no counters", isRuntime, moved},
-		{"no stores", nil, 0},
-	} {
-		line := newTimeline(first, stores[:c.stores])
-		together := enumeration{timeline: line, table: table, hash: hash, hidden: c.hidden, to: c.stores}
-		apart := together
-		apart.apart = true
-		together.run(false)
-		apart.run(false)
-		all, absent := everySchedule(line, table, hash, c.hidden)
-		t.Logf("%s: %.0f schedules, %.0f of them absent, in %d or %d lookups", c.name, together.schedules, together.absent, together.runs, apart.runs)
-		if (absent != 0) != (c.hidden != nil) {
-			t.Errorf("%s: %.0f schedules are answered absent", c.name, absent)
-		}
-		for _, e := range []*enumeration{&together, &apart} {
-			if e.schedules != all || e.absent != absent {
-				t.Errorf("%s: %.0f schedules, %.0f of them absent; one by one %.0f and %.0f", c.name, e.schedules, e.absent, all, absent)
-			}
-		}
-	}
-}
-
 func isRuntime(word uint64) bool { return word < layout.WordStash }
-
-// everySchedule does every schedule by itself: the time of each load is a digit of
-// a number that is counted up.
-func everySchedule(l *timeline, t layout.Table, hash uint64, hidden func(word uint64) bool) (all, absent float64) {
-	var times []int
-	for {
-		loads := 0
-		found := layout.Lookup(t, func(word uint64) uint64 {
-			if loads == len(times) {
-				last := 0
-				if loads > 0 {
-					last = times[loads-1]
-				}
-				times = append(times, last)
-			}
-			loads++
-			if hidden != nil && hidden(word) {
-				return 0
-			}
-			return l.value(word, times[loads-1])
-		}, hash)
-		all++
-		if !found {
-			absent++
-		}
-		times = times[:loads]
-		for len(times) > 0 && times[len(times)-1] == len(l.stores) {
-			times = times[:len(times)-1]
-		}
-		if len(times) == 0 {
-			return all, absent
-		}
-		times[len(times)-1]++
-	}
-}

@@ -15,22 +15,6 @@ func (m *Pending) enter(block, value uint64) {
 	m.StoreWords(block, 1, &layout.Line{value}, func(_ uint64, l *layout.Line) { *l = layout.Line{} })
 }
 
-// TestBehindAFullGroup: a block may be in the group after its own.
-func TestBehindAFullGroup(t *testing.T) {
-	m := NewPending(0)
-	at, tag := m.table.Load().start(0)
-	there, last := 0, uint64(0)
-	for block := uint64(0); there <= groupSlots; block++ {
-		if group, other := m.table.Load().start(block); group == at && (block == 0 || other != tag) {
-			there, last = there+1, block
-			m.enter(block, block)
-		}
-	}
-	if v, ok := m.word(last * layout.BlockWords); v != last || !ok || !m.has(last) || !m.seemsToHave(last) {
-		t.Errorf("block %d seems not to be there: %d, %t", last, v, ok)
-	}
-}
-
 // TestGrowsAtOnce: a table starts small and then grows at once to the requested room.
 func TestGrowsAtOnce(t *testing.T) {
 	m := NewPending(10 * minRoom)
