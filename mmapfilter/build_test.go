@@ -186,19 +186,6 @@ func TestBuildCountsEqualKeys(t *testing.T) {
 	}
 }
 
-// TestBuildPastCapacity: Build takes some keys beyond the capacity. If there are too many, it
-// returns ErrFull rather than dropping a key.
-func TestBuildPastCapacity(t *testing.T) {
-	opts := &Options{Capacity: 10_000}
-	f, path := mustBuild(t, opts, numbers(0, 10_300))
-	if mustHaveAll(t, f, path, numbers(0, 10_300), 10_300); f.Cap() != 10_000 {
-		t.Errorf("Cap %d", f.Cap())
-	}
-	if _, err := Build(context.Background(), path, opts, numbers(0, 12_000)); !errors.Is(err, ErrFull) {
-		t.Errorf("12,000 keys: %v", err)
-	}
-}
-
 // TestBuildKeysOfAnyLength: short and long keys are hashed in different places. All are found,
 // even though the caller reuses one buffer for them.
 func TestBuildKeysOfAnyLength(t *testing.T) {

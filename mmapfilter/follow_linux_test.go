@@ -3,13 +3,11 @@ package mmapfilter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -49,46 +47,6 @@ func TestFollowWithoutPermission(t *testing.T) {
 	publish(t, path, good)
 	without("readable", func(t *testing.T) { mustSwap(t, f, true) })
 	mustServe(t, f, numbers(0, 3000))
-}
-
-// TestFollowKeepsInode: while a file is mapped, no other file gets its inode number, even if no
-// descriptor is open and no name is left. So os.SameFile tells it from all others. On most file
-// systems, the number of a file copied to the heap is soon reused; the follower still tells the
-// files apart.
-func TestFollowKeepsInode(t *testing.T) {
-	number := func(path string) uint64 {
-		info, err := os.Stat(path)
-		must(t, err)
-		return info.Sys().(*syscall.Stat_t).Ino
-	}
-	old, other := image(t, nil, numbers(0, 1000)), image(t, &Options{Seed: 5}, numbers(0, 3000))
-	for _, residency := range []Residency{ResidencyDefault, ResidencyHeap} {
-		path, taken := filepath.Join(t.TempDir(), "f.mmf"), 0
-		for range 20 {
-			publish(t, path, old)
-			f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, Residency: residency})
-			inode := number(path)
-			must(t, os.Remove(path))
-			runtime.GC()
-			name := path
-			for i := range 20 {
-				name = fmt.Sprintf("%s.%d", path, i)
-				must(t, os.WriteFile(name, other, 0o644))
-				if number(name) == inode {
-					taken++
-					break
-				}
-			}
-			must(t, os.Rename(name, path))
-			mustSwap(t, f, true)
-			mustServe(t, f, numbers(0, 3000))
-			f.Close()
-		}
-		if residency == ResidencyDefault && taken > 0 {
-			t.Errorf("%d of 20 times another file had the inode number of one that is mapped", taken)
-		}
-		t.Logf("%s: an inode number was taken by another file %d of 20 times", residency, taken)
-	}
 }
 
 // TestReadLockOfABystander: a process that may read a file whose writer died holds a read lock,

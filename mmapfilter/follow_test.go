@@ -203,27 +203,6 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
-// TestFollowCopyUnderWay: a new file that grows at the path instead of being renamed to it is
-// refused until it is complete.
-func TestFollowCopyUnderWay(t *testing.T) {
-	_, path := mustBuild(t, nil, numbers(0, 1000))
-	f := mustFollow(t, path, byHand)
-	good := image(t, &Options{Seed: 5}, numbers(0, 3000))
-	must(t, os.Remove(path))
-	mustRefuse(t, f, fs.ErrNotExist, numbers(0, 1000))
-	out, err := os.Create(path)
-	must(t, err)
-	defer out.Close()
-	for part := good; len(part) > 0; part = part[min(8192, len(part)):] {
-		mustRefuse(t, f, ErrCorrupt, numbers(0, 1000))
-		if _, err := out.Write(part[:min(8192, len(part))]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustSwap(t, f, true)
-	mustServe(t, f, numbers(0, 3000))
-}
-
 // TestFollowWriter: changes that a writer makes in place are visible without a swap; a copy in
 // the heap is made again when the writer has closed the file.
 func TestFollowWriter(t *testing.T) {

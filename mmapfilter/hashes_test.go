@@ -431,22 +431,3 @@ func TestRepair(t *testing.T) {
 		}
 	}
 }
-
-// TestDiscardLosesHashes: DiscardLog leaves a filter without its hashes, since some were in the log.
-func TestDiscardLosesHashes(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
-	mustInsert(t, f, 0, 500)
-	must(t, f.Checkpoint(t.Context()))
-	mustInsert(t, f, 500, 900)
-	must(t, f.Sync())
-	path = abandon(t, f, path)
-	must(t, os.Remove(path+".stash"))
-	if found, err := DiscardLog(path); err != nil || !found.Discarded {
-		t.Fatalf("%+v, %v", found, err)
-	}
-	f = mustOpen(t, path, nil)
-	if err := f.Rebuild(t.Context(), nil); !errors.Is(err, ErrNoHashes) {
-		t.Errorf("rebuild: %v", err)
-	}
-	mustHave(t, f, 0, 900)
-}

@@ -258,21 +258,6 @@ func TestAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestCopiesAreOneKey covers C7: copies that the stash counts do not bring the limit nearer,
-// also when the file is opened again.
-func TestCopiesAreOneKey(t *testing.T) {
-	for _, kind := range layout.Kinds() {
-		h := newHeld(t, Options{Layout: kind, Capacity: 300}, 0)
-		for i := range 3 * 300 {
-			h.insert(spread(i % 3))
-		}
-		h.insert(h.rng.Uint64())
-		h.reopen()
-		h.insert(h.rng.Uint64())
-		h.mustHold()
-	}
-}
-
 // TestMoreThanTheLimit: a file whose stash an earlier version filled keeps all its items. It
 // takes no other key until enough are deleted; meanwhile the items of the stash move into the
 // lines.

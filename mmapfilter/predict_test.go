@@ -85,27 +85,6 @@ func standardError(rate float64, n uint64) float64 {
 	return math.Sqrt(rate * (1 - rate) / float64(n))
 }
 
-// TestExpectedRate checks expectedRate against random absent keys, in a filter whose stash is in
-// use.
-func TestExpectedRate(t *testing.T) {
-	for _, kind := range layout.Kinds() {
-		h := newHeld(t, Options{Layout: kind, Capacity: 300}, 5)
-		h.fill()
-		view := newestState(writerOf(h.f))
-		expected := expectedRate(h.table, &view, h.hashes)
-		const absent = 300_000
-		maybe := 0
-		for range absent {
-			if h.f.ContainsHash(h.rng.Uint64()) {
-				maybe++
-			}
-		}
-		if measured := float64(maybe) / absent; math.Abs(measured-expected) > 4*standardError(expected, absent) {
-			t.Errorf("%s: the rate is %.5f, %.5f is expected", kind, measured, expected)
-		}
-	}
-}
-
 // TestPredictedRate compares the predicted rate for up to more keys than slots with that of tables that
 // are filled with them.
 func TestPredictedRate(t *testing.T) {

@@ -7,35 +7,6 @@ import (
 	"testing"
 )
 
-// TestOpenRecovers covers C2, R3 and W6: opening the file of a dead writer, also for reading,
-// finds all operations that returned, synced or not.
-func TestOpenRecovers(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 10_000, LogBytes: 4 << 20})
-	keys := hashes(1, 6000)
-	insertAll(t, f, keys[:3000])
-	must(t, f.SyncAt(77))
-	insertAll(t, f, keys[3000:])
-	for name, open := range map[string]func(string, *OpenOptions) (*Filter, error){"reader": OpenReadOnly, "writer": Open} {
-		dead := abandon(t, f, path)
-		if _, err := Verify(context.Background(), dead); !errors.Is(err, ErrNeedsRecovery) {
-			t.Errorf("%s: Verify says %v", name, err)
-		}
-		g, err := open(dead, nil)
-		must(t, err)
-		mustContain(t, g, keys)
-		if g.Len() != 6000 || g.DurableSeq() != 77 || g.DurableOps() != 3000 {
-			t.Errorf("%s: %d keys, %d operations after %d", name, g.Len(), g.DurableOps(), g.DurableSeq())
-		}
-		if r := g.Stats().Recovery; r.Recovered != (name == "writer") || r.Recovered && (r.Records < 6000 || r.Length != 6000) {
-			t.Errorf("%s: %+v", name, r)
-		}
-		must(t, g.Close())
-		if _, err := Verify(context.Background(), dead); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // TestUnseal covers W7: the first operation on a sealed file gives it another identity, and its
 // trailer no longer counts; Seal seals it again.
 func TestUnseal(t *testing.T) {

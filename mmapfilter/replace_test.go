@@ -349,29 +349,6 @@ func TestLateFilesAreNotDestroyed(t *testing.T) {
 	}
 }
 
-// TestCreateAfterMove: a filter that has been moved keeps its hashes, whatever is made under its old
-// name.
-func TestCreateAfterMove(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	moved := path + ".moved"
-	o := &Options{Capacity: 100, KeepHashes: true}
-	f, err := OpenOrCreate(path, o, nil)
-	must(t, err)
-	mustInsert(t, f, 0, 100)
-	must(t, errors.Join(f.Close(), os.Rename(path, moved)))
-	var foreign *ForeignError
-	if _, err := OpenOrCreate(path, o, nil); !errors.As(err, &foreign) {
-		t.Errorf("%v", err)
-	}
-	must(t, os.Rename(path+".hashes", moved+".hashes"))
-	if f, err = OpenOrCreate(path, o, nil); err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	f = mustOpen(t, moved, &OpenOptions{RequireHashes: true})
-	f.Close()
-}
-
 // TestRebuildSparesHashesBeside: a filter that keeps no hashes leaves those of another one alone.
 func TestRebuildSparesHashesBeside(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100})

@@ -3,7 +3,6 @@ package mmapfilter
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -233,111 +232,4 @@ func TestDeletesBesideADamagedStash(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A client runs the operations of a stream, each SyncAt with its position in the stream, and after a
-// crash resumes where DurableSeq and DurableOps say. It remembers the result of each insert, since a
-// refused key must not be deleted.
-type client struct {
-	hashes  []uint64 // of the inserts, by position; every third operation undoes an earlier one
-	refused []bool
-	at      int
-	done    []int // positions of the operations since the last SyncAt
-}
-
-// inserted returns the position of the insert that an operation undoes, or -1.
-func inserted(at int) int {
-	if at%3 == 2 {
-		return max(at-302, -1)
-	}
-	return -1
-}
-
-// do runs the next operation.
-func (c *client) do(t *testing.T, f *Filter) {
-	switch from := inserted(c.at); {
-	case from < 0:
-		err := f.InsertHash(c.hashes[c.at])
-		if !errors.Is(err, ErrFull) {
-			must(t, err)
-		}
-		c.refused[c.at] = err != nil
-	case c.refused[from]: // nothing to delete: no operation
-		c.at++
-		return
-	default:
-		if ok, err := f.DeleteHash(c.hashes[from]); !ok || err != nil {
-			t.Fatalf("delete of %d: %t, %v", from, ok, err)
-		}
-	}
-	c.done = append(c.done, c.at)
-	c.at++
-}
-
-// mustHold checks that the filter holds what it must before the next operation.
-func (c *client) mustHold(t *testing.T, f *Filter) {
-	t.Helper()
-	m := newKeySet(writerOf(f).Table())
-	for at, h := range c.hashes[:c.at] {
-		if from := inserted(at); from < 0 && !c.refused[at] {
-			m.apply(change{h, 1})
-		} else if from >= 0 && !c.refused[from] {
-			m.apply(change{c.hashes[from], -1})
-		}
-	}
-	mustHold(t, f, &m)
-}
-
-// TestClientResumes covers C1 and C2 for a client that continues after each of many crashes: it
-// loses nothing and does nothing twice. Half of the crashes are kills; the others cut off a part
-// of the log that was not synced.
-func TestClientResumes(t *testing.T) {
-	t.Parallel() // uses only one processor
-	forEachShape(t, func(t *testing.T, p shape) {
-		const steps = 3000
-		rng := seeded(t, rand.Uint64())
-		f, path := newLines(t, p, p.Lines(1), Options{LogBytes: wal.MinBytes})
-		c := &client{refused: make([]bool, steps)}
-		for range steps { // some of them are equal
-			c.hashes = append(c.hashes, spread(rng.IntN(steps)))
-		}
-		noted, log := 0, []uint64(nil)
-		for crashes := 0; c.at < steps; {
-			r := rng.IntN(300)
-			switch {
-			case r < 2:
-				must(t, f.SyncAt(uint64(c.at)))
-				noted, c.done = c.at, nil
-			case r < 4:
-				must(t, f.Sync())
-			case r < 8:
-				crashes++
-				var cut func(from, end uint64) uint64
-				if r < 6 {
-					cut = func(from, end uint64) uint64 { return from + rng.Uint64N(end-from+1) }
-				}
-				durable, to := f.DurableOps(), fmt.Sprintf("%s.%d", path, crashes)
-				crashCopy(t, f, path, to, log, cut)
-				must(t, errors.Join(f.Close(), os.Remove(path)))
-				path = to
-				f = openQuiet(t, path, &OpenOptions{LogBytes: wal.MinBytes})
-				seq, ops := f.DurableSeq(), f.DurableOps()
-				if seq != uint64(noted) || ops < durable || ops > uint64(len(c.done)) {
-					t.Fatalf("%d + %d are durable, of %d + %d; %d were", seq, ops, noted, len(c.done), durable)
-				}
-				if ops < uint64(len(c.done)) {
-					c.at = c.done[ops]
-				}
-				c.done = c.done[:ops]
-				c.mustHold(t, f)
-			default:
-				c.do(t, f)
-			}
-			if r < 8 {
-				log = logOf(t, path)
-			}
-		}
-		c.mustHold(t, f)
-		must(t, f.Close())
-	})
 }
