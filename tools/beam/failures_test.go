@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -33,9 +31,6 @@ type chance struct {
 	one  int    // in so many operations fails; 0 means none
 	only string // the kind of operation that fails; empty means any
 	n    int    // that have failed
-
-	asked int // operations so far
-	die   int // the operation at which the process kills itself; 0 means none
 }
 
 func newChance(t *testing.T) *chance {
@@ -59,13 +54,6 @@ var errChance = errors.New("failed by chance")
 func (c *chance) fail(kind string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked++; c.asked == c.die {
-		self, err := os.FindProcess(os.Getpid())
-		if err := errors.Join(err, self.Kill()); err != nil {
-			panic(err)
-		}
-		select {}
-	}
 	if c.one == 0 || c.only != "" && c.only != kind || c.rand.IntN(c.one) > 0 {
 		return nil
 	}
@@ -216,55 +204,6 @@ func complete(t *testing.T, got, want string) {
 			t.Errorf("%s has %d bytes, and not those that it has on one machine: %v", path, len(a), err)
 		}
 	}
-}
-
-var dieFlag = flag.Int("die", 0, "of TestKill: the operation of the store at which the process kills itself")
-
-// TestKill kills the process, with Prism and the worker, at random operations of the store. There is a
-// manifest only if it is complete; and in the end, all is as on one machine.
-func TestKill(t *testing.T) {
-	const n = 20_000
-	if *dieFlag > 0 { // this is the process to be killed
-		data, err := os.ReadFile(flag.Arg(0))
-		must(t, err)
-		j, err := newJob("plan", data, []string{flag.Arg(1)}, flag.Arg(2))
-		must(t, err)
-		flakyChance = &chance{die: *dieFlag}
-		_, err = onPrism(j)
-		t.Fatalf("not killed; the error is %v", err)
-	}
-	in, out := t.TempDir(), t.TempDir()
-	writeKeys(t, in, n)
-	p, data := newPlan(t, options(n, ""), 5)
-	want, _ := onOneMachine(t, p, n)
-	plan := filepath.Join(t.TempDir(), "plan")
-	must(t, os.WriteFile(plan, data, 0o666))
-	j, err := newJob("plan", data, []string{flakyScheme + in + "/*.txt"}, flakyScheme+out+"/x.set")
-	must(t, err)
-	flakyChance = new(chance)
-	if _, err := onPrism(j); err != nil {
-		t.Fatal(err)
-	}
-	all := flakyChance.asked
-	same(t, os.DirFS(out), os.DirFS(want))
-	must(t, errors.Join(os.RemoveAll(out), os.Mkdir(out, 0o777)))
-	c := newChance(t)
-	for _, die := range []int{1 + c.intn(all-1), all - c.intn(20), all} { // the last operation publishes the manifest
-		child := exec.Command(os.Args[0], "-test.run=^TestKill$", fmt.Sprintf("-die=%d", die), plan, j.globs[0], j.manifest)
-		text, err := child.CombinedOutput()
-		if err == nil || child.ProcessState.Exited() {
-			t.Fatalf("operation %d of %d: %v\n%s", die, all, err, text)
-		}
-		t.Logf("killed at operation %d of %d", die, all)
-		if _, err := os.Stat(filepath.Join(out, "x.set")); err == nil {
-			t.Error("there is a manifest")
-		}
-		complete(t, out, want)
-	}
-	if _, err := onPrism(j); err != nil {
-		t.Fatal(err)
-	}
-	same(t, os.DirFS(out), os.DirFS(want))
 }
 
 // TestStore makes a set in a store that is no directory, from files in which no reader can seek.

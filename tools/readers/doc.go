@@ -77,11 +77,9 @@
 //	go test ./tools/readers -v -sanitize           # gcc and clang, C++, sanitizers
 //	go test ./tools/readers -v -keys 10000000 -run Keys
 //	go test ./tools/readers -v -damaged 100000 -sanitize -run 'Damage|Fields'
-//	go test ./tools/readers -v -speed -run Speed -timeout 30m
 //
-// The last one measures lookups in turns with lookups in Go without kernels. The lookups in C
-// may take a tenth longer. With -v, a line "NOT TESTED" names what is missing: a compiler,
-// sanitizers, python3, numpy, node, chromium.
+// With -v, a line "NOT TESTED" names what is missing: a compiler, sanitizers, python3, numpy, node,
+// chromium.
 //
 // # Caveats
 //

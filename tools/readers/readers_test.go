@@ -21,7 +21,6 @@ var (
 	manyKeys = flag.Int("keys", 100_000, "how many present keys of a filter are asked, and as many absent ones")
 	damaged  = flag.Int("damaged", 100, "how many files with random damage are opened, for each layout")
 	sanitize = flag.Bool("sanitize", false, "ask what gcc and clang build, one of them with sanitizers")
-	speed    = flag.Bool("speed", false, "measure lookups beside those of Go")
 )
 
 var scratch string // a directory of the whole run, with the sources

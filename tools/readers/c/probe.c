@@ -5,7 +5,6 @@
 #include "mmapfilter.h"
 
 #include <stdio.h>
-#include <time.h>
 
 static int die(const char *what) {
 	fprintf(stderr, "probe: %s\n", what);
@@ -272,53 +271,6 @@ static int damage(const char *path, const char *copy, unsigned long n, uint64_t 
 	return 0;
 }
 
-/* bench FILTER: a line "batch from": how many keys are asked at a time, 1 for mmf_contains, and the
- * number of the first key. The answer is the time of a key in nanoseconds, and how many were found. */
-static int bench(const char *path) {
-	enum { BLOCK = 1 << 14, BLOCKS = 16 };
-	static uint64_t keys[BLOCK][2];
-	static const void *pointers[BLOCK];
-	static size_t lens[BLOCK];
-	static uint8_t found[BLOCK];
-	unsigned long batch, i, b;
-	unsigned long long from;
-	mmf_filter *f;
-	int err = mmf_open(path, &f);
-	if (err < 0)
-		return die(mmf_strerror(err));
-	for (i = 0; i < BLOCK; i++) {
-		pointers[i] = keys[i];
-		lens[i] = 16;
-	}
-	while (scanf("%lu %llu", &batch, &from) == 2) {
-		double ns = 0;
-		unsigned long sum = 0;
-		for (b = 0; b < BLOCKS; b++) {
-			struct timespec t0, t1;
-			for (i = 0; i < BLOCK; i++, from++) {
-				uint64_t state = from;
-				keys[i][0] = random_word(&state);
-				keys[i][1] = from;
-			}
-			clock_gettime(CLOCK_MONOTONIC, &t0);
-			if (batch == 1)
-				for (i = 0; i < BLOCK; i++)
-					found[i] = (uint8_t)mmf_contains(f, pointers[i], 16);
-			else
-				for (i = 0; i < BLOCK; i += batch)
-					mmf_contains_batch(f, pointers + i, lens + i, batch, found + i);
-			clock_gettime(CLOCK_MONOTONIC, &t1);
-			ns += 1e9 * (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec);
-			for (i = 0; i < BLOCK; i++)
-				sum += found[i];
-		}
-		printf("%.3f %lu\n", ns / (BLOCK * BLOCKS), sum);
-		fflush(stdout);
-	}
-	mmf_close(f);
-	return 0;
-}
-
 int main(int argc, char **argv) {
 	const char *what = argc > 1 ? argv[1] : "";
 	if (!strcmp(what, "answers") && argc == 4)
@@ -333,7 +285,5 @@ int main(int argc, char **argv) {
 		return fields(argv[2], argv[3], atoi(argv[4]), atoi(argv[5]));
 	if (!strcmp(what, "damage") && argc == 6)
 		return damage(argv[2], argv[3], strtoul(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
-	if (!strcmp(what, "bench") && argc == 3)
-		return bench(argv[2]);
 	return die("what?");
 }
