@@ -133,7 +133,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		f.growth.auto.tryAgain()
 		o.release()
 		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
-		// The sequence comes into the file, for snapshots of other processes.
+		// Other processes go by the last checkpoint, which the old file may have had later.
 		err = errors.Join(err, s.file.work.Writer.Checkpoint())
 	case s.file != nil:
 		s.file.release()

@@ -27,7 +27,8 @@ type replaceRun struct {
 	next       uint64 // key
 	in         map[uint64]bool
 	operations uint64
-	since      pastCounts // after the first keys
+	since      pastCounts        // after the first keys
+	reached    map[uint64]uint64 // operations at numbers of positions
 	calls      []string
 	kills      []replaceKill
 }
@@ -40,7 +41,7 @@ type replaceKill struct {
 }
 
 func newReplaceRun(t *testing.T) *replaceRun {
-	r := &replaceRun{T: t, in: make(map[uint64]bool), path: filepath.Join(memoryDir(t), "f.mmf")}
+	r := &replaceRun{T: t, in: make(map[uint64]bool), reached: make(map[uint64]uint64), path: filepath.Join(memoryDir(t), "f.mmf")}
 	f, err := Create(r.path, &Options{Capacity: 3000, KeepChanges: time.Hour, Seed: 1})
 	must(t, err)
 	must(t, f.Close()) // opened again, it does not go on without its hashes, if a call on them fails
@@ -54,6 +55,7 @@ func newReplaceRun(t *testing.T) *replaceRun {
 	r.insert()
 	must(t, r.f.Rebuild(context.Background(), nil)) // NAME.past is there
 	r.insert()
+	r.reach()
 	return r
 }
 
@@ -107,6 +109,23 @@ func (r *replaceRun) each() {
 		r.Fatal(there, err)
 	}
 	r.operations += 6
+}
+
+// reach notes how many operations have led to the position. No operation may be under way.
+func (r *replaceRun) reach() {
+	r.reached[writerOf(r.f).Protocol().History().At.Number] = r.operations
+}
+
+// lookFromOutside checks that the count of operations is right for another process, which goes by a
+// superblock: a copy has both.
+func (r *replaceRun) lookFromOutside(call string) {
+	f, err := OpenReadOnly(r.path, nil)
+	must(r, err)
+	defer f.Close()
+	want, known := r.reached[f.Position().Number]
+	if seq, ops := f.durable(); seq != 17 || known && ops != want {
+		r.Errorf("%s: another process sees %d operations after %d at %v, not %d", call, ops, seq, f.Position(), want)
+	}
 }
 
 // kill copies the files, as they are now.
@@ -193,8 +212,10 @@ func TestCallsOfReplace(t *testing.T) {
 				}
 				busy.Store(true)
 				defer busy.Store(false)
+				r.lookFromOutside(call)
 				if r.calls = append(r.calls, call); r.idle() {
 					r.each()
+					r.reach()
 				} else {
 					inPause++
 				}

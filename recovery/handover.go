@@ -7,9 +7,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Adopt has w continue the user sequence and the count of operations of another writer. The
-// next commit records them.
-func (w *Writer) Adopt(from *Writer) { w.userSeq, w.operation = from.userSeq, from.operation }
+// A Count is a user sequence, and how many operations have been counted since it was set.
+type Count struct{ Seq, Operations uint64 }
+
+// Count returns the Count after all operations appended so far.
+func (w *Writer) Count() Count { return Count{w.userSeq, w.operation} }
+
+// Adopt has w continue the Count of another writer. The next commit records it.
+func (w *Writer) Adopt(c Count) { w.userSeq, w.operation = c.Seq, c.Operations }
 
 // LastTime returns the time of the last commit, in nanoseconds since 1970. No commit may end meanwhile.
 func (w *Writer) LastTime() uint64 { return w.lastTime }

@@ -64,6 +64,7 @@ func Run(ctx context.Context, job Job) (swapped bool, err error) {
 		r.replayer.next, err = r.Open(r.to)
 	}
 	if err == nil {
+		r.replayer.next.Writer.CountFrom(r.replayer.tap)
 		err = r.replace()
 	}
 	ended = true

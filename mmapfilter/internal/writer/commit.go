@@ -90,6 +90,7 @@ func (w *Writer) cut(at boundary) (segment, error) {
 		w.protocol.BeginCheckpoint()
 	}
 	if at.tap != nil {
+		at.tap.begin(w.protocol.Count())
 		w.mu.tap = at.tap
 	}
 	return seg, nil

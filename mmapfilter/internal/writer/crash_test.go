@@ -98,6 +98,7 @@ func crashSystem() crashsim.System {
 				return err
 			}
 			defer old.Untap()
+			new.CountFrom(tap)
 			during()
 			catchUp := func(most int) error {
 				for tap.Len() > 0 {

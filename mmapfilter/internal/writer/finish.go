@@ -81,7 +81,7 @@ func (w *Writer) publish(op *operation) {
 // tapped puts an operation into the tap, if there is one. REQUIRES: w.mu.
 func (w *Writer) tapped(op layout.Op, hash uint64) {
 	if w.mu.tap != nil {
-		w.mu.tap.put(hash, op)
+		w.mu.tap.put(hash, op, w.protocol.Count())
 		w.mu.pace.extra += time.Duration(w.mu.tap.Slow.Load())
 	}
 }

@@ -171,6 +171,6 @@ func (w *Writer) follow(old *Writer, exact bool) error {
 	if exact {
 		w.mu.known = old.mu.known
 	}
-	w.protocol.Adopt(old.protocol)
+	w.protocol.Adopt(old.protocol.Count())
 	return w.commitLocked(true)
 }

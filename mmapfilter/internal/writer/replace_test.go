@@ -34,6 +34,7 @@ func newTakeover(t testing.TB, old, next *stage) *takeover {
 	}
 	must(t, old.w.SyncAt(func(uint64) uint64 { return 7 }))
 	must(t, old.w.Quiet(x.tap, func() error { return nil }))
+	next.w.CountFrom(x.tap)
 	next.volume.place = func() (bool, error) { return true, nil }
 	x.each()
 	return x
@@ -113,10 +114,15 @@ func bothKinds(t *testing.T, do func(t *testing.T, x *takeover)) {
 // TestReplace covers K3: what comes before the pause is in the new file, which is durable, with the
 // counters of the old one, before it gets the name. In the pause nothing can be done in either file, but
 // lookups look in the new one. From then on the old writer does nothing; the new one goes on with the
-// longest stall of the old one.
+// longest stall of the old one. A superblock of the new file has the count of the old file as of the
+// operations that it has: other processes go by it until the next checkpoint.
 func TestReplace(t *testing.T) {
 	bothKinds(t, func(t *testing.T, x *takeover) {
 		old, next := x.old.w, x.next.w
+		must(t, old.SyncAt(func(uint64) uint64 { return 8 }))
+		x.each()
+		must(t, x.catchUp(0))
+		caught := old.protocol.Count()
 		var each func()
 		between := false
 		each = func() { // also after the last of these, so that there is something left for the pause
@@ -147,7 +153,10 @@ func TestReplace(t *testing.T) {
 			if a.Length() != b.Length() || a.Operations() != b.Operations() || a.History().At != b.History().At {
 				t.Errorf("%d and %d items after %d and %d operations; %+v, %+v", a.Length(), b.Length(), a.Operations(), b.Operations(), a.History(), b.History())
 			}
-			if seq, operations, lsn := b.Durable(); seq != 7 || operations != b.Operations() || lsn != b.LSN() {
+			if sb := b.Superblock(); (recovery.Count{Seq: sb.UserSeq(), Operations: sb.Operation()}) != caught {
+				t.Errorf("the superblock counts %d operations after %d; it has those up to %+v", sb.Operation(), sb.UserSeq(), caught)
+			}
+			if seq, operations, lsn := b.Durable(); seq != 8 || operations != b.Operations() || lsn != b.LSN() {
 				t.Errorf("%d + %d are durable, up to %d of %d", seq, operations, lsn, b.LSN())
 			}
 			if !slices.Equal(x.used, []*Writer{next}) {

@@ -33,6 +33,7 @@ func (w *Writer) Quiet(tap *Tap, do func() error) error {
 	if err := w.protocol.Err(); err != nil {
 		return err
 	}
+	tap.begin(w.protocol.Count())
 	if err := do(); err != nil {
 		return err
 	}
@@ -47,11 +48,27 @@ func (w *Writer) Untap() {
 	w.mu.tap, w.mu.mostTail, w.mu.pace.next = nil, 0, time.Time{}
 }
 
+// CountFrom has the writer of a new file count operations as the old file does, from the beginning of a
+// tap on. Call it before the first Replay.
+func (w *Writer) CountFrom(tap *Tap) { w.adopt(tap.begun) }
+
+func (w *Writer) adopt(c recovery.Count) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.protocol.Adopt(c)
+}
+
 // Replay does operations that were taken from a tap, in order. It returns how many it has done. An
 // operation may do something else to the items than in the old file, but means the same in the
-// history (K7).
+// history (K7), and counts as the same: each checkpoint of the new file has a position and the count
+// that belongs to it, for other processes that make copies of it.
 func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
 	for n < len(hashes) {
+		if ops[n] == counted {
+			w.adopt(recovery.Count{Seq: hashes[n], Operations: hashes[n+1]})
+			n += 2
+			continue
+		}
 		inserts := 0
 		for inserts < min(len(hashes)-n, Batch) && ops[n+inserts] == layout.Insert {
 			inserts++

@@ -20,11 +20,13 @@ type Tap struct {
 	Slow atomic.Int64
 
 	scratch func() (*osfile.Scratch, error) // makes the file
+	begun   recovery.Count                  // of the writer, at the beginning
 
 	mu     sync.Mutex
-	first  *tapChunk   // operations are taken from here
-	queue  []*tapChunk // full, after first
-	last   *tapChunk   // operations are put in here
+	count  recovery.Count // of the writer, after the last operation
+	first  *tapChunk      // operations are taken from here
+	queue  []*tapChunk    // full, after first
+	last   *tapChunk      // operations are put in here
 	n      int
 	file   *osfile.Scratch
 	size   int64
@@ -59,16 +61,42 @@ func NewTap(scratch func() (*osfile.Scratch, error)) *Tap {
 
 func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
 
-// Begin puts inserts of hashes into the tap, before any operation of the writer.
-func (t *Tap) Begin(hashes []uint64) {
-	for _, h := range hashes {
-		t.put(h, layout.Insert)
-	}
-}
+// counted is the Op of two entries whose hashes are a recovery.Count: that of the writer, where it is
+// not the number of operations in the tap that says it. There has been a SyncAt, or an operation that
+// changed nothing.
+const counted layout.Op = 0
 
-func (t *Tap) put(hash uint64, op layout.Op) {
+// begin notes where the writer is. It is called once, before any operation.
+func (t *Tap) begin(at recovery.Count) { t.begun, t.count = at, at }
+
+// Begin puts inserts of hashes into the tap, before any operation of the writer. They do not count.
+func (t *Tap) Begin(hashes []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, h := range hashes {
+		t.add(h, layout.Insert)
+	}
+	t.recount(t.begun)
+}
+
+// put puts in an operation, with the count after it.
+func (t *Tap) put(hash uint64, op layout.Op, after recovery.Count) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := after
+	if before.Operations--; before != t.count {
+		t.recount(before)
+	}
+	t.count = after
+	t.add(hash, op)
+}
+
+func (t *Tap) recount(c recovery.Count) {
+	t.add(c.Seq, counted)
+	t.add(c.Operations, counted)
+}
+
+func (t *Tap) add(hash uint64, op layout.Op) {
 	if t.failed != nil {
 		return
 	}
@@ -119,12 +147,13 @@ func (t *Tap) Len() int {
 	return t.n
 }
 
-// Take takes up to most operations out, in order. It appends their hashes and their Ops to
-// hashes and ops.
+// Take takes up to most operations out, in order, and one more if a count would be cut in two. It
+// appends their hashes and their Ops to hashes and ops.
 func (t *Tap) Take(hashes []uint64, ops []layout.Op, most int) ([]uint64, []layout.Op, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ; most > 0 && t.n > 0 && t.failed == nil; most-- {
+	half := false
+	for ; (most > 0 || half) && t.n > 0 && t.failed == nil; most-- {
 		c := t.first
 		if c.taken == tapOps {
 			t.first, t.queue = t.queue[0], t.queue[1:]
@@ -142,7 +171,8 @@ func (t *Tap) Take(hashes []uint64, ops []layout.Op, most int) ([]uint64, []layo
 			}
 		}
 		hashes = append(hashes, c.words[c.taken])
-		ops = append(ops, layout.Op(c.words[tapOps+c.taken/32]>>(c.taken%32*2)&3))
+		op := layout.Op(c.words[tapOps+c.taken/32] >> (c.taken % 32 * 2) & 3)
+		ops, half = append(ops, op), op == counted && !half
 		c.taken++
 		t.n--
 	}
