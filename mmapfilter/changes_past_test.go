@@ -162,6 +162,32 @@ func TestPastOfOthers(t *testing.T) {
 	a.mustName(t)
 }
 
+// TestRename covers Rename, which does not look at lines, and K8: the history of a filter gets the new
+// name, too, and that of the filter that had it goes.
+func TestRename(t *testing.T) {
+	a, b := newAged(t, time.Hour), newAged(t, time.Hour)
+	must(t, errors.Join(a.Close(), b.Close()))
+	r := mustOpenReadOnly(t, b.path, replaceable())
+	data := readFile(t, a.path)
+	data[layout.OffRegion+20] ^= 1
+	must(t, os.WriteFile(a.path, data, 0o600))
+	if _, err := Install(context.Background(), a.path, b.path, nil); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("it is not damaged: %v", err)
+	}
+	must(t, Rename(a.path, b.path))
+	mustListed(t, filepath.Dir(a.path))
+	if osfile.Replaces {
+		mustBeSuperseded(t, r)
+	}
+	b.mustName(t, ".past", ".past.????????????????")
+	a.path = b.path
+	a.Filter = mustOpen(t, a.path, nil)
+	a.mustReach(t, 0)
+	if err := Rename(a.path, b.path+"x"); !errors.Is(err, ErrLocked) {
+		t.Errorf("with a writer: %v", err)
+	}
+}
+
 // TestDamagedPast covers K8: a damaged file of before means that its positions are gone.
 func TestDamagedPast(t *testing.T) {
 	for off := range 4 * layout.PageBytes {

@@ -13,12 +13,12 @@ import (
 // Install moves the filter file at from, which another machine may have made, to the path to, and
 // opens it there as [OpenReadOnly] does. It replaces the filter file at to, if there is one. It
 // verifies the file (see [Verify]), makes it durable, and renames it, so both paths must be on one
-// file system. If the file has a NAME.hashes that belongs to it, Install moves that too. It
-// removes the NAME.hashes of the old file. Readers of the old file learn of the new one, see
-// [ErrSuperseded]. The new file gets the owner, group and permissions of the old one;
-// [Stats.Warning] names those of the three that this process may not set. The new file
-// keeps its own sequence ([Filter.DurableSeq]). progress, if not nil, is called as [Verify]
-// calls it.
+// file system. If the file has a NAME.hashes that belongs to it, Install moves that too, and then
+// the history of [Options.KeepChanges]. It removes the NAME.hashes of the old file. Readers of the
+// old file learn of the new one, see [ErrSuperseded]. The new file gets the owner, group and
+// permissions of the old one; [Stats.Warning] names those of the three that this process may not
+// set. The new file keeps its own sequence ([Filter.DurableSeq]). progress, if not nil, is called
+// as [Verify] calls it.
 //
 // If Install fails, or the process dies, the file at to is the old one or the new one, and whole;
 // before the rename, the new one is at from, with its hashes, and is unchanged but for its owner,
@@ -31,26 +31,17 @@ import (
 // [*ForeignError] if the file at to is no filter, which Install does not replace; and those of the file
 // system.
 func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {
-	d, err := draftFrom(from)
-	if err != nil {
-		return nil, &OpError{Op: "install", Path: to, Err: about("read", from, err)}
-	}
-	if err = d.Replace(to); err == nil {
-		err = d.Guard()
-	}
-	if err != nil {
-		return nil, about("install", to, errors.Join(err, d.Discard()))
-	}
 	if progress == nil {
 		progress = func(done, total int64) {}
+	}
+	d, err := draftTo("install", from, to)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := verifyFile(ctx, from, progress); err != nil {
 		return nil, &OpError{Op: "install", Path: to, Err: about("read", from, errors.Join(err, d.Discard()))}
 	}
-	if err := d.Publish(); err != nil {
-		if errors.Is(err, syscall.EXDEV) {
-			err = fmt.Errorf("%s is on another file system; copy it to one beside %s, and install the copy: %w", from, to, err)
-		}
+	if err := publishFrom(d, from); err != nil {
 		return nil, about("install", to, err)
 	}
 	f, err := OpenReadOnly(to, nil)
@@ -60,6 +51,42 @@ func Install(ctx context.Context, from, to string, progress func(done, total int
 	o := f.open.Load()
 	o.warning = joinWarnings(o.warning, d.Lost())
 	return f, nil
+}
+
+// Rename is [Install] without Verify, for a file that the caller trusts: its time does not depend on the
+// size of the file. It does not open the filter.
+func Rename(from, to string) error {
+	d, err := draftTo("rename", from, to)
+	if err != nil {
+		return err
+	}
+	if err := publishFrom(d, from); err != nil {
+		return about("rename", to, err)
+	}
+	return nil
+}
+
+// draftTo returns a draft of the file at from, which Publish puts at the path to.
+func draftTo(op, from, to string) (*osfile.Draft, error) {
+	d, err := draftFrom(from)
+	if err != nil {
+		return nil, &OpError{Op: op, Path: to, Err: about("read", from, err)}
+	}
+	if err = d.Replace(to); err == nil {
+		err = d.Guard()
+	}
+	if err != nil {
+		return nil, about(op, to, errors.Join(err, d.Discard()))
+	}
+	return d, nil
+}
+
+func publishFrom(d *osfile.Draft, from string) error {
+	err := d.Publish()
+	if errors.Is(err, syscall.EXDEV) {
+		return fmt.Errorf("%s is on another file system; copy it to one beside the other file, and install the copy: %w", from, err)
+	}
+	return err
 }
 
 // draftFrom returns the draft of a file at rest.

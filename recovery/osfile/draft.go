@@ -402,7 +402,7 @@ func (d *Draft) leave() error {
 	for _, suffix := range left {
 		errs = append(errs, removeIfThere(d.from+suffix))
 	}
-	ForgetPast(d.from, 0)
+	movePast(d.from, d.path)
 	if dir := filepath.Dir(d.from); dir != filepath.Dir(d.path) {
 		errs = append(errs, SyncDir(dir))
 	}

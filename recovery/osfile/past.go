@@ -61,19 +61,36 @@ func replaceHashes(path string, keep bool) error {
 // ForgetPast removes the former files of hashes of the filter at path that were replaced longer ago
 // than kept. The caller has the lock of the filter. Files that ForgetPast cannot remove do no harm.
 func ForgetPast(path string, kept time.Duration) {
+	for _, name := range pastOf(path) {
+		forget(name, kept)
+	}
+}
+
+// movePast gives the former hashes of the filter at from the names that belong to the path to, which is
+// the one of the filter now. As with ForgetPast, what it cannot move does no harm.
+func movePast(from, to string) {
+	for _, name := range pastOf(from) {
+		if _, ok := identityAt(name); ok {
+			rename(name, to+strings.TrimPrefix(name, from))
+		}
+	}
+}
+
+// pastOf returns the paths of the former hashes of the filter at path, the oldest ones first.
+func pastOf(path string) (names []string) {
 	newest := path + pastSuffix
 	if !there(newest) { // then there is no older one
-		return
+		return nil
 	}
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	for _, e := range entries {
 		name := filepath.Join(filepath.Dir(path), e.Name())
 		digits, ok := strings.CutPrefix(name, newest+".")
 		if ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == "" {
-			forget(name, kept)
+			names = append(names, name)
 		}
 	}
-	forget(newest, kept)
+	return append(names, newest)
 }
 
 // forget removes a file of hashes that was replaced longer ago than kept. The modification time says
