@@ -87,7 +87,7 @@ func (d *directory) readNames() error {
 		name, what := fileBeside(e.Name())
 		found, known := d.keys.Load(name)
 		switch {
-		case what == "load", what == "load.hashes", what == "dump", what == "expire.new", !known && (what == "expire" || what == "hashes" || what == "stash"):
+		case !known && (what == "expire" || what == "hashes" || what == "stash"):
 			err = os.Remove(filepath.Join(d.path, e.Name()))
 		case known && what == "expire":
 			err = found.(*key).readDeadline()
@@ -350,6 +350,7 @@ func (d *directory) syncAll() error {
 const (
 	sweepInterval = time.Second
 	idleTime      = 30 * time.Second // after which a filter, or a dump, that nobody uses is closed
+	loadTime      = time.Hour        // after which a load that gets no chunk is over
 )
 
 // sweep removes the keys whose time is over, makes names durable, and closes what has not been used
@@ -370,6 +371,7 @@ func (d *directory) sweep(idle time.Time) {
 		}
 	}
 	d.dumps.sweep(idle)
+	d.sweepNew(idle.Add(-loadTime))
 }
 
 // end closes all filters. No command runs any more.

@@ -41,8 +41,6 @@
 //     after the first. A dump has all that was answered when its first chunk was asked for; other
 //     commands of the key wait while it is copied. A filter that grows does so after a load, too.
 //   - EXEC does the commands after MULTI one after another; those of others may come in between.
-//   - RENAME reads the whole filter, to find damage before it replaces another one. Until it has, other
-//     commands of both keys wait, and other RENAMEs.
 //   - SCAN answers with all keys at once, and the cursor 0.
 //   - The number of deleted items is not kept: CF.INFO says 0.
 //   - Nobody is told what changes (CLIENT TRACKING): rueidis needs its DisableCache.

@@ -136,7 +136,7 @@ func (d *directory) chunk(k *key, at int64) (next int64, part []byte, err error)
 
 // dump begins a dump, and returns the position before its first chunk.
 func (d *directory) dump(k *key) (at int64, err error) {
-	f, err := os.CreateTemp(d.path, filepath.Base(k.path)+".dump-*")
+	f, err := os.CreateTemp(filepath.Join(d.path, newFiles), "dump-*")
 	if err != nil {
 		return 0, err
 	}
@@ -214,7 +214,7 @@ func loadChunk(c *client, args [][]byte) error {
 	case string(part) != dumpHeader+string(c.kind()):
 		err = refusal("Invalid header")
 	default:
-		err = os.WriteFile(path+".load", nil, 0o644)
+		err = os.WriteFile(c.d.madeAt(path+".load"), nil, 0o644)
 	}
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func loadChunk(c *client, args [][]byte) error {
 	return c.ok()
 }
 
-// loadChunk writes a chunk to the file NAME.load. The last one makes the key, which has to be whole.
+// loadChunk writes a chunk to a file. The last one makes the key, which has to be whole.
 func (d *directory) loadChunk(name, path string, chunk []byte) error {
 	const errChunk = refusal("Couldn't load chunk!")
 	if len(chunk) <= prefixBytes {
@@ -230,7 +230,8 @@ func (d *directory) loadChunk(name, path string, chunk []byte) error {
 	}
 	begin, hashes, size := number(chunk), number(chunk[8:]), number(chunk[16:])
 	chunk = chunk[prefixBytes:]
-	f, err := os.OpenFile(path+".load", os.O_RDWR, 0)
+	load := d.madeAt(path + ".load")
+	f, err := os.OpenFile(load, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errChunk // no header came before it
 	}
@@ -248,7 +249,7 @@ func (d *directory) loadChunk(name, path string, chunk []byte) error {
 	if _, err := f.WriteAt(chunk, begin); err != nil || begin+int64(len(chunk)) < size {
 		return err
 	}
-	if err := cutOff(f, path+".load.hashes", hashes); err != nil {
+	if err := cutOff(f, load+".hashes", hashes); err != nil {
 		return err
 	}
 	k := d.claim(name, path)
@@ -256,22 +257,31 @@ func (d *directory) loadChunk(name, path string, chunk []byte) error {
 	if !k.fresh {
 		return errExists
 	}
-	if hashes < size { // without them it cannot grow; Install goes without those that are damaged
-		var report mmapfilter.Report
-		report, err = mmapfilter.Verify(context.Background(), path+".load")
-		err = errors.Join(err, report.HashesErr)
+	report, err := mmapfilter.Verify(context.Background(), load)
+	if err = errors.Join(err, report.HashesErr); err == nil { // without its hashes it cannot grow
+		err = d.install(load, k)
 	}
-	if err == nil {
-		err = d.install(path+".load", k)
-	}
+	os.Remove(load)
+	os.Remove(load + ".hashes")
 	if err != nil {
 		d.logf("load %s: %v", path, err)
-		os.Remove(path + ".load")
-		os.Remove(path + ".load.hashes")
 		d.forget(k)
 		return errChunk
 	}
 	return nil
+}
+
+// sweepNew removes the files of loads that have not got a chunk since a time.
+func (d *directory) sweepNew(since time.Time) {
+	entries, err := os.ReadDir(filepath.Join(d.path, newFiles))
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.ModTime().Before(since) {
+			os.Remove(filepath.Join(d.path, newFiles, e.Name()))
+		}
+	}
+	if err != nil {
+		d.logf("%v", err)
+	}
 }
 
 // cutOff moves what a file has from an offset on to another file, unless it is nothing.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -133,6 +134,8 @@ func TestLoadRefuses(t *testing.T) {
 		return part{chunk.at, string(head) + chunk.data[prefixBytes+from:prefixBytes+to]}
 	}
 	all := len(chunk.data) - prefixBytes
+	withoutHashes := piece(0, int(number([]byte(chunk.data[8:]))))
+	withoutHashes.data = withoutHashes.data[:16] + chunk.data[8:16] + withoutHashes.data[prefixBytes:]
 	const broken = "-Couldn't load chunk!"
 	for _, c := range []struct {
 		name  string
@@ -145,6 +148,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a gap", []part{parts[0], piece(0, 1000), piece(1001, all)}, broken},
 		{"no end", []part{parts[0], piece(0, all-1)}, "+OK"},
 		{"too much", []part{parts[0], {chunk.at, chunk.data + "x"}}, broken},
+		{"no hashes", []part{parts[0], withoutHashes}, broken},
 		{"no position", []part{{"0", ""}}, "-Invalid position"},
 		{"a word", []part{{"x", ""}}, "-Invalid position"},
 		{"negative length", []part{parts[0], {chunk.at, strings.Repeat("\xff", prefixBytes) + "x"}}, broken},
@@ -187,6 +191,25 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	p.want("FLUSHALL", "+OK")
 	files(t, dir)
+}
+
+// TestLoadSwept begins a load and does not end it: its file goes after an hour, and with a restart.
+func TestLoadSwept(t *testing.T) {
+	dir := t.TempDir()
+	s, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.ADD CFa x", ":1")
+	parts := p.dump("CFa")
+	for _, after := range []time.Duration{-time.Second, time.Minute} { // before it is over, and then
+		if got := p.load("CFb", parts[:1]); got != "+OK" {
+			t.Fatal(got)
+		}
+		s.dir.sweepNew(time.Now().Add(after))
+	}
+	files(t, filepath.Join(dir, newFiles))
+	if got := p.load("CFb", parts[1:]); got != "-Couldn't load chunk!" {
+		t.Error(got)
+	}
 }
 
 // TestDumpsAtOnce has two clients dump a key, and one that stops in the middle.

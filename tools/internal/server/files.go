@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,9 +18,14 @@ import (
 var beside = []string{"", ".hashes", ".hashes.new", ".past", ".stash", ".stash.new", ".expire",
 	".tmp-rebuild", ".tmp-rebuild.hashes", ".tmp-rebuild.stash"} // of a rebuild that a kill has ended
 
-// newFiles is the directory in which filters are made. It has few files: whoever makes one looks through
-// all names of the directory for what a crash has left.
+// newFiles is the directory in which files are made. It has few: whoever makes a filter looks through
+// all names of the directory for what a crash has left. The next start removes them.
 const newFiles = ".new"
+
+// madeAt returns where the file of a path is made.
+func (d *directory) madeAt(path string) string {
+	return filepath.Join(d.path, newFiles, filepath.Base(path))
+}
 
 // make makes the file of a fresh key, unless somebody else has put one there.
 func (d *directory) make(k *key) error {
@@ -31,7 +35,7 @@ func (d *directory) make(k *key) error {
 	for _, b := range beside[1:] { // of a filter that somebody else has removed
 		os.Remove(k.path + b)
 	}
-	made := filepath.Join(d.path, newFiles, filepath.Base(k.path))
+	made := d.madeAt(k.path)
 	f, err := mmapfilter.Create(made, k.options())
 	if err == nil {
 		err = f.Close()
@@ -115,7 +119,7 @@ func (d *directory) rename(from, to string) error {
 	if err := d.install(k.path, moved); err != nil {
 		return err
 	}
-	err = errors.Join(d.setDeadline(moved, at), writeDeadline(k.path, 0))
+	err = errors.Join(d.setDeadline(moved, at), d.writeDeadline(k.path, 0))
 	d.forget(k) // last: the next key of the name has its files
 	return err
 }
@@ -142,12 +146,10 @@ func (d *directory) claim(name, path string) *key {
 func (d *directory) install(from string, k *key) error {
 	d.close(k)
 	err := d.setDeadline(k, 0)
-	var f *mmapfilter.Filter
 	if err == nil {
-		f, err = mmapfilter.Install(context.Background(), from, k.path, nil)
+		err = mmapfilter.Rename(from, k.path)
 	}
 	if err == nil {
-		err = f.Close()
 		k.fresh = false
 	}
 	if k.fresh && !errors.As(err, new(*mmapfilter.CompleteError)) {
@@ -182,7 +184,7 @@ func (d *directory) setDeadline(k *key, at int64) error {
 		return nil
 	}
 	defer d.change()
-	if err := writeDeadline(k.path, at); err != nil {
+	if err := d.writeDeadline(k.path, at); err != nil {
 		return err
 	}
 	k.expires.Store(at)
@@ -191,7 +193,7 @@ func (d *directory) setDeadline(k *key, at int64) error {
 
 // writeDeadline makes the file that readDeadline reads, or removes it. It is whole or not there at any
 // time.
-func writeDeadline(path string, at int64) error {
+func (d *directory) writeDeadline(path string, at int64) error {
 	path += ".expire"
 	if at == 0 {
 		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
@@ -199,13 +201,13 @@ func writeDeadline(path string, at int64) error {
 		}
 		return nil
 	}
-	f, err := os.Create(path + ".new")
+	f, err := os.Create(d.madeAt(path))
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(f, at)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(path+".new", path)
+		err = os.Rename(d.madeAt(path), path)
 	}
 	return err
 }

@@ -69,6 +69,5 @@ func fileBeside(file string) (key, what string) {
 	if _, is := keyName(file); is || !ok {
 		return "", ""
 	}
-	what, _, _ = strings.Cut(file[i+len(suffix)+1:], "-") // a number follows that of a dump
-	return key, what
+	return key, file[i+len(suffix)+1:]
 }

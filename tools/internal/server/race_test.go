@@ -23,6 +23,29 @@ func TestReplyBeforeRest(t *testing.T) {
 	p.want("NG", "+PONG")
 }
 
+// TestKeepsWhatIsUsed has a command use a filter for so long that others need its descriptors: it stays
+// open.
+func TestKeepsWhatIsUsed(t *testing.T) {
+	s, addr := start(t, Config{})
+	s.dir.most = 4
+	p := dial(t, addr)
+	p.want("CF.ADD used x", ":1")
+	k, err := s.dir.get("used", cuckoo, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.mu.RUnlock()
+	for _, command := range []string{"CF.ADD a x", "CF.ADD b x", "CF.ADD c x", "CF.ADD d x", "CF.ADD e x"} {
+		p.want(command, ":1")
+	}
+	if k.filter == nil {
+		t.Fatal("the filter was closed")
+	}
+	if err := k.filter.Insert([]byte("y")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOverdueMeanwhile has a key get more time while its removal waits for those who use it: it stays.
 func TestOverdueMeanwhile(t *testing.T) {
 	s, addr := start(t, Config{})

@@ -165,7 +165,7 @@ func TestRestart(t *testing.T) {
 		t.Error(err)
 	}
 	files(t, dir, "b%20%2f%25.mmf", "b%20%2f%25.mmf.hashes", "c.mmf", "c.mmf.expire", "c.mmf.hashes") // no log
-	for _, name := range []string{"gone.mmf.expire", "gone.mmf.hashes", "gone.mmf.load", "c.mmf.load.hashes", "c.mmf.dump-123", "c.mmf.expire.new"} {
+	for _, name := range []string{"gone.mmf.expire", "gone.mmf.hashes", newFiles + "/c.mmf.load"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("1\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -182,6 +182,7 @@ func TestRestart(t *testing.T) {
 	}
 	p.want(`DEL c "b /%"`, ":2")
 	files(t, dir)
+	files(t, filepath.Join(dir, newFiles))
 }
 
 // TestExpiryOverRestart has a key whose time is over when the server starts again.
@@ -427,7 +428,7 @@ func TestRenameFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"b", "new"} {
-		if got := p.do("RENAME a " + to); !strings.HasPrefix(got, "-ERR install ") {
+		if got := p.do("RENAME a " + to); !strings.HasPrefix(got, "-ERR rename ") {
 			t.Error(got)
 		}
 	}

@@ -16,12 +16,14 @@ import (
 )
 
 // start serves a directory on a socket until the test ends.
-func start(t *testing.T, c Config) (*Server, net.Addr) {
+func start(t testing.TB, c Config) (*Server, net.Addr) {
 	t.Helper()
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
 	}
-	c.Logf = t.Logf
+	if c.Logf == nil {
+		c.Logf = t.Logf
+	}
 	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
