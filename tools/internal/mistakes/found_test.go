@@ -97,6 +97,16 @@ var checks = map[string]check{
 	"TestDescents":                   {"mmapfilter", nil, at("changes_past_test", `.*`)},
 	"TestDamage":                     {"mmapfilter/internal/changes", nil, at("changes_test", `blocks .*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
+	"TestDurable":                    {served, nil, at("server_test", `.*`)},
+	"TestWaitAOF":                    {served, nil, at("server_test", `.*`)},
+	"TestKeepsWhatIsUsed":            {served, nil, at("race_test", `.*`)},
+	"TestRestart":                    {served, nil, at("server_test", `.*`)},
+	"TestExpiryOverRestart":          {served, nil, at("server_test", `.*`)},
+	"TestOverdueMeanwhile":           {served, nil, at("race_test", `.*`)},
+	"TestTranscripts":                {served, nil, at("transcript_test", `.*`)},
+	"TestLoadRefuses":                {served, nil, at("dump_test", `.*`)},
+	"TestRenameFreesNameLast":        {served, nil, at("race_test", `.*`)},
+	"TestReaderMemory":               {"tools/internal/resp", nil, at("resp_test", `a client that promises.*`)},
 	"TestKill":                       {"tools/kill", []string{"-lives", "2000"}, regexp.MustCompile(`(?m)^ +(VIOLATION.*)$`)},
 }
 
@@ -107,6 +117,7 @@ func at(file, what string) *regexp.Regexp {
 
 const (
 	writer = "mmapfilter/internal/writer"
+	served = "tools/internal/server"
 	joint  = "mmapfilter/guard/pebbleguard" // a module of its own
 )
 
