@@ -38,8 +38,8 @@
 //     comes by itself when an eighth of the capacity waits, and with CF.COMPACT. With EXPANSION 0 a
 //     filter keeps no history, and is as RedisBloom's.
 //   - LOADCHUNK takes the dumps of this server alone, and the key is there after the last chunk, not
-//     after the first. A dump has all that was answered when its first chunk was asked for; other
-//     commands of the key wait while it is copied. A filter that grows does so after a load, too.
+//     after the first. A dump has all that was answered when its first chunk was asked for. A filter
+//     that grows does so after a load, too.
 //   - EXEC does the commands after MULTI one after another; those of others may come in between.
 //   - SCAN answers with all keys at once, and the cursor 0.
 //   - The number of deleted items is not kept: CF.INFO says 0.
@@ -56,7 +56,7 @@
 // table (commands) has the name, arity, flags and function of each command.
 //
 // Locks, in their order: directory.renames (a rename alone has two keys), key.mu (shared by commands
-// that use the filter; exclusive to open, close, copy and remove it), then those of directory that take
+// that use the filter; exclusive to open, close and remove it), then those of directory that take
 // no other: deadlines, names (of files), and mu (which filters are open). Nothing that waits for a
 // client holds one.
 package server

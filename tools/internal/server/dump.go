@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,8 +16,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// SCANDUMP and LOADCHUNK. A dump is a copy of the files of a key, sealed, as they are when its first
-// chunk is asked for. Its parts, with the positions that SCANDUMP answers and LOADCHUNK takes:
+// SCANDUMP and LOADCHUNK. A dump is a snapshot of a key, with its hashes, as of when its first chunk is
+// asked for. Its parts, with the positions that SCANDUMP answers and LOADCHUNK takes:
 //
 //	1            dumpHeader and the kind
 //	n<<24 + 2    the first chunk of dump n: three numbers of 64 bits, little-endian, and the bytes from
@@ -89,7 +90,7 @@ func scanDump(c *client, args [][]byte) error {
 	next, part := int64(1), []byte(dumpHeader+c.kind())
 	switch {
 	case at > 0:
-		next, part, err = c.d.chunk(k, at)
+		next, part, err = c.d.chunk(k.name, c.kind(), at)
 	case empty:
 		next, part = 0, nil
 	}
@@ -107,10 +108,10 @@ func scanDump(c *client, args [][]byte) error {
 }
 
 // chunk returns what comes after a position, and the position of that; 0 after the last chunk.
-func (d *directory) chunk(k *key, at int64) (next int64, part []byte, err error) {
+func (d *directory) chunk(name string, kind kind, at int64) (next int64, part []byte, err error) {
 	ds := &d.dumps
 	if at == 1 {
-		if at, err = d.dump(k); err != nil {
+		if at, err = d.dump(name, kind); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -118,7 +119,7 @@ func (d *directory) chunk(k *key, at int64) (next int64, part []byte, err error)
 	defer ds.Unlock()
 	n, begin := at>>chunkBits, (at%(1<<chunkBits)-1)*chunkBytes
 	p := ds.dumps[n]
-	if p == nil || p.key != k.name || begin < 0 {
+	if p == nil || p.key != name || begin < 0 {
 		return 0, nil, errPosition
 	}
 	p.used = time.Now()
@@ -135,45 +136,57 @@ func (d *directory) chunk(k *key, at int64) (next int64, part []byte, err error)
 }
 
 // dump begins a dump, and returns the position before its first chunk.
-func (d *directory) dump(k *key) (at int64, err error) {
-	f, err := os.CreateTemp(filepath.Join(d.path, newFiles), "dump-*")
+func (d *directory) dump(name string, kind kind) (at int64, err error) {
+	k, err := d.get(name, kind, nil)
 	if err != nil {
 		return 0, err
 	}
-	p := &dump{key: k.name, file: f, used: time.Now()}
-	if err := errors.Join(os.Remove(f.Name()), d.copy(k, p)); err != nil {
-		return 0, errors.Join(err, f.Close())
-	}
 	ds := &d.dumps
+	ds.Lock()
+	ds.last = (ds.last + 1) % (1 << dumpBits)
+	n := ds.last
+	ds.Unlock()
+	p, err := newDump(k, d.madeAt(fmt.Sprint("dump", n)))
+	k.mu.RUnlock()
+	if err != nil {
+		return 0, err
+	}
 	ds.Lock()
 	defer ds.Unlock()
 	if len(ds.dumps) >= mostDumps {
-		f.Close()
+		p.file.Close()
 		return 0, refusal("ERR too many dumps at once")
 	}
-	ds.last = (ds.last + 1) % (1 << dumpBits)
-	ds.dumps[ds.last] = p
-	return ds.last<<chunkBits + 1, nil
+	ds.dumps[n] = p
+	return n<<chunkBits + 1, nil
 }
 
-// copy copies the files of a key to a dump. Other commands wait for it.
-func (d *directory) copy(k *key, p *dump) error {
-	if err := d.lockOpen(k); err != nil {
-		return err
+// newDump makes a dump at a path, and takes its name. REQUIRES: k.mu.RLock
+func newDump(k *key, path string) (*dump, error) {
+	snapshot := k.filter.Snapshot
+	if k.filter.Stats().KeepsHashes {
+		snapshot = k.filter.SnapshotWithHashes
 	}
-	defer k.mu.Unlock()
-	if err := k.filter.Seal(context.Background()); err != nil {
-		return err
+	_, err := snapshot(context.Background(), path)
+	defer os.Remove(path + ".hashes")
+	defer os.Remove(path)
+	if err != nil {
+		return nil, err
 	}
-	if d.close(k); k.lost != nil {
-		return k.lost
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if p.hashes, err = appendFile(p.file, k.path); err == nil {
-		p.size, err = appendFile(p.file, k.path+".hashes")
+	p := &dump{key: k.name, file: f, used: time.Now()}
+	p.hashes, err = f.Seek(0, io.SeekEnd)
+	if err == nil {
+		p.size, err = appendFile(f, path+".hashes")
 		p.size += p.hashes
 	}
-	return err
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return p, nil
 }
 
 // appendFile appends the bytes of a file, if there is one, and returns how many these are.
