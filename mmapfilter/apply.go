@@ -8,31 +8,31 @@ import (
 )
 
 // Apply reads changes from r, as [Filter.Changes] writes them, and does them to a replica, each of them
-// once (K9 of package recovery). It returns the position of the filter, which is then that of the other
-// filter to which the changes lead. Lookups and syncs go on meanwhile; lookups see each change once it
-// is done.
+// once (K9 of package recovery). It returns the position of the replica, which is then the position to
+// which the changes lead. Lookups and syncs go on meanwhile; lookups see each change once it is done.
 //
 // A replica is a [Filter.Snapshot] of a filter that keeps its hashes. (In a copy of any other filter a
 // key may depend on the item of another key, which the changes might delete.) A replica may be looked
 // up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, makes it a filter of
-// its own, which has no position and takes no changes any more. A replica that keeps no hashes does not
-// grow and has no changes for others: [ErrNoHashes]. From the first changes on, [Filter.DurableSeq] is
-// 0: the number in the snapshot belonged to the position of the snapshot.
+// its own, which has no position and takes no changes any more. A replica keeps no hashes. So it does
+// not grow, and has no changes for others ([ErrNoHashes]). From the first changes on,
+// [Filter.DurableSeq] is 0: the number in the snapshot belonged to the position of the snapshot.
 //
 // All changes are read, checked and made durable in NAME.apply before the first of them is done; the
 // position moves once all are done. If Apply is cut off in between, by an error, ctx, Close or a crash,
-// the next Apply finishes them first, and so does [Open]. Until then the filter has some of them, and
-// its own operations return [ErrApplying].
+// the next Apply finishes these changes first, and so does [Open]. Until then the filter has only some
+// of them, and its own operations return [ErrApplying].
 //
-// Apply, Close, and operations of the filter's own, wait for a Read of r that is under way, which ctx
-// does not end: have it end when ctx does, as the body of an HTTP response can.
+// ctx does not end a Read of r that is under way, and Apply, Close and the filter's own operations
+// wait for this Read. So use an r whose Read ends when ctx does, as with the body of an HTTP
+// response.
 //
 // If the filter has the changes already, nothing happens. The errors are [ErrNotReplica];
-// [ErrOtherDescent] for changes of another filter, or of this one after it went another way, as one that
-// was restored from a backup; [ErrChangesGap] if other changes must come first: ask for those since
+// [ErrOtherDescent] for changes of another filter, or of the same one after it was restored from a
+// backup and went another way; [ErrChangesGap] if other changes must come first: ask for those since
 // [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica of other lines;
 // [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off, and [ErrVersion];
-// [ErrFull] if there is no room for them; [ErrCorrupt] if the filter, or NAME.apply, has not what it
+// [ErrFull] if there is no room for them; [ErrCorrupt] if the filter or NAME.apply lacks what it
 // should have; and those of r, ctx and [Filter.Sync]. After an ErrFull, or an ErrCorrupt that says so,
 // take a new snapshot.
 func (f *Filter) Apply(ctx context.Context, r io.Reader) (Position, error) {
@@ -61,8 +61,8 @@ func (f *Filter) resume() {
 	}
 }
 
-// changeable is writable for operations that are not those of another filter: a replica has its last
-// position behind it.
+// changeable is writable for the filter's own operations. A replica departs first: it follows no
+// other filter any more.
 func (f *Filter) changeable() (*openFile, error) {
 	for {
 		o, err := f.writable()

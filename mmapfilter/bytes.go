@@ -13,17 +13,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// OpenBytes opens a filter for lookups that is in memory: the bytes of a sealed or clean file, as an
-// embed directive, a download or a mapping of the caller has them. It looks in b itself, which must
-// not change until the last lookup has ended, unless a writer in another process changes the mapped
-// file. Lookups are as fast as in a file that [OpenReadOnly] has mapped. Only if b does not begin at a
-// multiple of 8 bytes in memory, as a part of another slice may not, OpenBytes copies it.
+// OpenBytes opens a filter that is in memory, for lookups. b has the bytes of a sealed or clean file:
+// from an embed directive, a download, or a mapping that the caller has made. Lookups read b itself.
+// Until the last lookup has ended, b must not change; only in a mapping may a writer in another
+// process change the file. Lookups are as fast as in a file that [OpenReadOnly] has mapped. OpenBytes
+// copies b only if it does not begin at a multiple of 8 bytes in memory, which can happen if b is a
+// part of another slice.
 //
 // Methods that write return [ErrReadOnly]. Of the options, Checked alone has a meaning, and only if b
 // is a mapping.
 //
 // The errors are [ErrCorrupt], [ErrVersion], and [ErrNeedsRecovery] if b is a copy of a file that a
-// writer has open, or had when it died. A log beside the file is not known.
+// writer has open, or had when it died. OpenBytes does not know of a log beside the file.
 func OpenBytes(b []byte, opts *OpenOptions) (*Filter, error) { return openBytes("bytes", b, opts) }
 
 // openBytes is OpenBytes, with what errors call the bytes.
@@ -45,21 +46,21 @@ func openBytes(name string, b []byte, opts *OpenOptions) (*Filter, error) {
 	return newFilter(o), nil
 }
 
-// OpenReaderAt opens a filter for lookups that lies where only reads of parts of it are possible, such
-// as an object store: a sealed or clean file of size bytes (rule R7). It reads the first 32 KiB, with
-// one read. Then a lookup of an absent key reads 64 bytes, at most 1.1 times on average (C4); nothing
-// is kept. [Filter.ContainsBatch] reads its lines in the order of the file, and neighbours together:
-// see [OpenOptions.ReadSize]. [Filter.Stats] reads 64 KiB of lines. Package httpfile has an
-// io.ReaderAt for URLs.
+// OpenReaderAt opens a filter for lookups in a file that can only be read in parts, as in an object
+// store: a sealed or clean file of size bytes (rule R7). It reads the first 32 KiB, with one read.
+// Then a lookup of an absent key reads 64 bytes, at most 1.1 times on average (C4); nothing is kept.
+// [Filter.ContainsBatch] reads its lines in the order of the file, and neighbours together: see
+// [OpenOptions.ReadSize]. [Filter.Stats] reads 64 KiB of lines. Package httpfile has an io.ReaderAt
+// for URLs.
 //
-// If a read fails or ends early, the answer is "maybe", and in a batch so are those that need further
-// reads; [Filter.Err] is the first such error, and
-// later lookups read again. A filter whose reader has another file than at opening, or one that a
-// writer has changed, is [ErrSuperseded]: from then on it answers "maybe" to every key. It finds that
-// out at the end of each batch, once in 128 single lookups, and in Err, by another read of 64 bytes; or
-// at once, if the error of a read is ErrSuperseded. So if Err returns nil, all answers before were
-// those of one file. If r has a method Weak() bool that returns true, each single "certainly not" is
-// checked so, with two reads.
+// If a read fails or ends early, the answer is "maybe". In a batch, so are all answers that need
+// further reads. [Filter.Err] returns the first such error; later lookups read again. If the reader
+// has another file than at opening, or if a writer has changed the file, the filter is
+// [ErrSuperseded]: from then on it answers "maybe" to every key. To find this out, it reads another
+// 64 bytes at the end of each batch, once in 128 single lookups, and in Err. If the error of a read
+// is ErrSuperseded, it knows at once. So if Err returns nil, all answers before came from one file.
+// If r has a method Weak() bool that returns true, the filter makes this check for each single
+// "certainly not", which then takes two reads.
 //
 // Methods that write return [ErrReadOnly]. Close does not close r. Several goroutines may call r.ReadAt
 // at the same time.
@@ -120,8 +121,8 @@ func nameOf(r io.ReaderAt) string {
 	return "reader"
 }
 
-// openIn opens a file of fsys; if that is nil, of the file system of the machine. Close closes the
-// file. One that has no ReadAt is read into memory.
+// openIn opens a file of fsys, or of the file system of the machine if fsys is nil. Closing the
+// filter closes the file. A file that has no ReadAt is read into memory.
 func openIn(fsys fs.FS, name string, opts *OpenOptions) (*Filter, error) {
 	if fsys == nil {
 		return OpenReadOnly(name, opts)
@@ -155,8 +156,8 @@ func openIn(fsys fs.FS, name string, opts *OpenOptions) (*Filter, error) {
 	return openBytes(name, all, opts)
 }
 
-// VerifyReaderAt is [Verify] for a file that an io.ReaderAt has. It reads all of it into memory. Kept
-// hashes are not compared.
+// VerifyReaderAt is [Verify] for a file in an io.ReaderAt. It reads the whole file into memory. It
+// does not compare kept hashes.
 func VerifyReaderAt(ctx context.Context, r io.ReaderAt, size int64, progress ...func(done, total int64)) (Report, error) {
 	report, err := verifyReader(ctx, r, max(size, 0), func(done int64) {
 		for _, report := range progress {

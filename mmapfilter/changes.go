@@ -18,16 +18,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Classes are what a filter can tell apart: a class for each fingerprint in each line. Filters with
-// equal Classes, which can be compared with ==, have the same ones. The zero value stands for
-// hashes as they are.
+// Classes say what a filter can tell apart: it has a class for each fingerprint in each line. Two
+// filters have the same classes if their Classes are equal (compare them with ==). The zero value
+// stands for hashes as they are.
 type Classes = changes.Classes
 
 // ParseClasses returns the Classes that have a text.
 func ParseClasses(text string) (Classes, error) { return changes.ParseClasses(text) }
 
-// Classes returns the classes of the filter, for [Filter.ChangesFor] of another one. A rebuild changes
-// them. They are zero after Close.
+// Classes returns the classes of a replica, for [Filter.ChangesFor] of the filter that it follows. A
+// rebuild changes the classes of a filter. They are zero after Close.
 func (f *Filter) Classes() Classes {
 	if o := f.open.Load(); o != nil {
 		return changes.ClassesOf(o.geometry)
@@ -35,21 +35,21 @@ func (f *Filter) Classes() Classes {
 	return Classes{}
 }
 
-// Changes writes how the keys of the filter, which keeps its hashes, have changed since a position:
-// for each hash how many more or fewer items the history means (K7). [Filter.Apply] of a snapshot
-// that is at this position does the same there. Changes returns the position that they lead to.
-// What came and went in between is not written: a change takes 6 or 7 bytes, fewer the more there are,
-// however often its key has changed. Operations go on meanwhile.
+// Changes writes to w how the keys of the filter have changed since a position: for each hash, how
+// many items more or fewer the history means (K7). The filter must keep its hashes. [Filter.Apply]
+// makes these changes in a snapshot that is at the position since. Changes returns the position to
+// which they lead. A key that came and went in between is not written. A change takes 6 or 7 bytes,
+// and less if there are many, however often its key has changed. Operations go on meanwhile.
 //
 // In a process that has the filter open for writing, the changes have everything that was done
-// before the call. In another one they go up to the last checkpoint of the file that is at the path
-// of the filter by now.
+// before the call. In any other process, they go up to the last checkpoint of the file that is at
+// the path of the filter by now.
 //
 // A position stays usable until a rebuild, and after it for [Options.KeepChanges]. The errors are
 // [ErrChangesGone] if it is not usable any more; [ErrOtherDescent] if it is not in the history of
-// this filter, or is a position of the same history before one of the two files went another way,
-// as a backup does that was restored; [ErrNoHashes]; [ErrBusy] in a process that reads the file, if
-// the position is later than the last checkpoint; [ErrNeedsRecovery] if the filter has no writer
+// this filter: it is a position of another filter, or one of the two files was restored from a
+// backup and has gone another way since; [ErrNoHashes]; [ErrBusy] in a process that reads the file,
+// if the position is later than the last checkpoint; [ErrNeedsRecovery] if the filter has no writer
 // any more and has not been recovered; errors.ErrUnsupported if the filter was not opened from a
 // path; and those of w. After any error, what was written is cut off, and no Apply takes it.
 //
@@ -60,7 +60,7 @@ func (f *Filter) Changes(ctx context.Context, w io.Writer, since Position) (Posi
 
 // ChangesFor is Changes for a replica that has certain classes: a change takes fewer bytes, about
 // 2 at a rate of 1 % and 3 at a rate of 1e-4, and only filters with these classes can apply the changes.
-// Which hash the items had that came and went is decided before.
+// Changes of different hashes of a class are counted hash by hash (K7), and then added up.
 func (f *Filter) ChangesFor(ctx context.Context, w io.Writer, since Position, replica Classes) (Position, error) {
 	o := f.open.Load()
 	if o == nil {
@@ -151,7 +151,7 @@ func (f *Filter) findChanges(ctx context.Context, since Position) (s *changeSet,
 	return s, err
 }
 
-// beginAt begins with no operations, up to what the file at a path counts.
+// beginAt begins a set of changes up to the position of the superblock of the file at a path.
 func (s *changeSet) beginAt(path string, since Position) (*layout.Superblock, error) {
 	f, head, err := osfile.OpenFile(path)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *changeSet) beginAt(path string, since Position) (*layout.Superblock, er
 	return sb, s.begin(sb, sb.Kept().At, since)
 }
 
-// beginWith begins with what is in the log.
+// beginWith begins a set of changes with the operations that are only in the log.
 func (s *changeSet) beginWith(r *recovery.Recent, since Position) error {
 	if err := s.begin(r.Superblock, r.To, since); err != nil {
 		return err

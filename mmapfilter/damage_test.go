@@ -334,9 +334,9 @@ func TestEveryBitOfTheLog(t *testing.T) {
 	}
 }
 
-// TestNewestSuperblockIsLost damages the newest superblock and the header that leads to its log; then the
-// first batch as well: the rest of the log shows that it is of a later generation than the previous
-// superblock.
+// TestNewestSuperblockIsLost damages the newest superblock and the header that leads to its log, and
+// then the first batch as well. The rest of the log shows that the log is of a later generation than
+// the previous superblock.
 func TestNewestSuperblockIsLost(t *testing.T) {
 	h, full, few, _ := newHistory(t, 2)
 	for _, k := range []int{full, few} {

@@ -106,9 +106,9 @@
 //	    rate or layout, rid of old items, and merged with others, all without its keys.
 //	    Meanwhile C1 to C7 hold. Operations and syncs wait once, while two small syncs run.
 //	C9  A filter in front of a store never hides a key that the store has (package guard).
-//	C10  With Options.ExpireAfter, a key leaves by itself once it is older, by the clock of the
-//	    writers: never sooner, and at most 5 % later while the filter is open for writing. Its age
-//	    is the time since it was first seen. Until then, C1 holds for it.
+//	C10  With Options.ExpireAfter, a key leaves by itself once it is older than the option says, by the
+//	    clock of the writers: never sooner, and at most 5 % later while the filter is open for writing.
+//	    Its age is the time since it was first seen. Until then, C1 holds for it.
 //
 // # Writing
 //
@@ -162,18 +162,19 @@
 //	R7  A filter from an io.ReaderAt keeps the head of the file, and reads the lines. Only a
 //	    file at rest can be opened so: nothing tells such a reader what a writer does
 //	    meanwhile. A read that fails or ends early makes "maybe" of the answers that need
-//	    it. To find out whether the file is still the same, it reads the place where a
-//	    writer would store the next superblock: that changes before the first line does,
-//	    and another file has another UUID there. If it has changed, all answers are "maybe".
-//	    It does so now and then, and for each "certainly not" if the reader is Weak.
+//	    it. To find out whether the file is still the same, the filter reads the slot where a
+//	    writer would store the next superblock: this slot changes before the first line does, and
+//	    another file has another UUID there. If the slot has changed, all answers are "maybe".
+//	    The filter reads it now and then, and before each "certainly not" if the reader is Weak.
 //
 // # Growing
 //
 // Package hashes (layout/hashes) has the format of NAME.hashes and rule K1; package recovery has K2,
 // how it is kept, and K3 and K4, how a new file takes the place of an old one.
 //
-//	K5  With Options.AutoGrow, the filter is rebuilt by itself (with Options.ExpireAfter alone, it
-//	    is for the last of these reasons, and for keys that are to leave while others lean):
+//	K5  With Options.AutoGrow, the filter is rebuilt by itself for these reasons. (With
+//	    Options.ExpireAfter alone, it is rebuilt only for the last reason, and for keys that are to
+//	    leave while other keys lean.)
 //
 //	      - larger, for twice its capacity, when it has 90 % of its capacity, or when an
 //	        insert finds no room; such an insert waits for the rebuild. (If the key has as
@@ -201,20 +202,20 @@
 //	    counts the keys that strays have hidden.
 //
 // A rebuild reads the history as of a checkpoint and builds a new file with the items that it means;
-// the writer records later operations. The new file is opened and replays them until few are left;
-// what each does to its items may be another thing than in the old file, what it means is the same.
-// Both files have a checkpoint. Then operations and syncs pause until the rest is replayed, and the
-// new file, with the counters of DurableSeq and DurableOps, is durable and has the name:
-// [Stats.RebuildStall] says for how long. Lookups of this process use the new file as soon as it is
-// durable; those under way end in the old one.
+// the writer records later operations. The new file is opened, and these operations are replayed in
+// it until few are left. An operation may do something else to the items of the new file than to
+// those of the old one, but it means the same. Both files have a checkpoint. Then operations and
+// syncs pause until the rest is replayed, and the new file, with the counters of DurableSeq and
+// DurableOps, is durable and has the name: [Stats.RebuildStall] says for how long. Lookups of this
+// process use the new file as soon as it is durable; those under way end in the old one.
 //
 // # Features together
 //
 // Features that work alone may fail together. pairs.md, a file beside the source of this package, lists
-// them: what grows, deletes, expires, merges, rebuilds, repairs, seals or reads a filter, sets, the
-// command's own, the readers in C and Python, and a filter in front of a store. For each two of them it
-// names the test that uses both, the rule by which they are safe together or never meet, or the error
-// that refuses one of them. A test holds it against the code.
+// them: the features that grow, merge, rebuild, repair, seal or read a filter, or delete from it; sets;
+// the features of the command; the readers in C and Python; and a filter in front of a store. For each
+// two of them it names the test that uses both, the rule by which they are safe together or never meet,
+// or the error that refuses one of them. A test holds it against the code.
 //
 // # Which calls write
 //

@@ -18,17 +18,17 @@ import (
 //
 // The time of an insert is that of its commit, or of the recovery if the process dies before it. Times
 // are exact to a second, and after a rebuild to the span of an age: a rebuild leaves at most 64 ages,
-// each with about as many items as the others, or 1/32 of ExpireAfter long. What may be younger than t
-// stays. Of several items of one key, deletes take the oldest first, and so does ExpireBefore. An
-// InsertUnique of a key that is there makes it no younger.
+// each with about as many items as the others, or 1/32 of ExpireAfter long. Items that may be younger
+// than t stay. Of several items of one key, deletes take the oldest first, and so does ExpireBefore.
+// An InsertUnique of a key that is there makes it no younger.
 //
-// A delete of a key that has expired is one of a key that is not there: see [Filter.Delete]. While keys
-// lean, what has expired stays until the next rebuild, as what Delete deletes does.
+// To delete a key that has expired is to delete a key that is not there: see [Filter.Delete]. While
+// keys lean on items of other keys, expired items stay until the next rebuild, and so do deleted ones.
 //
 // The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: note a
-// position with [Filter.SyncAt] after it. If it is cut off, by an error, a cancelled context or a
-// crash, call it again: it goes on with the remaining items. The errors are [ErrNoHashes] and
-// those of [Filter.Delete].
+// position with [Filter.SyncAt] after it. If ExpireBefore is cut off, by an error, a cancelled
+// context or a crash, call it again: it goes on with the remaining items. The errors are
+// [ErrNoHashes] and those of [Filter.Delete].
 func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err error) {
 	if _, err := f.writable(); err != nil {
 		return 0, err
@@ -125,10 +125,11 @@ type deletePace struct {
 	parts, done int
 }
 
-// mostRest bounds the rests: few deletes need not be spread over all of the time.
+// mostRest is the longest rest: a few deletes need not be spread over the whole time.
 const mostRest = 20 * time.Millisecond
 
-// rest waits until more deletes may come. share is how much of the part has been done.
+// rest waits until it is time for more deletes. share is how much of the current part has been
+// done.
 func (p *deletePace) rest(ctx context.Context, share float64) error {
 	if p.spread == 0 {
 		return nil

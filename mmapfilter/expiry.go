@@ -13,15 +13,15 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// expiry is the state of a filter whose keys leave by themselves ([Options.ExpireAfter]). In the
-// background it deletes, at the end of each step of its window, what was inserted in the step that has
-// left the window (see build.Window).
+// expiry is the state of a filter whose keys leave by themselves ([Options.ExpireAfter]). A goroutine,
+// called the background here, sweeps: at the end of each step of the window it deletes the items that
+// were inserted in the step that has left the window (see build.Window).
 type expiry struct {
 	ended   chan struct{}                      // closed when the background has ended; nil if there is none
-	cancel  atomic.Pointer[context.CancelFunc] // ends what goes on in the background; or nil
-	waiting atomic.Int32                       // calls that come before the background
+	cancel  atomic.Pointer[context.CancelFunc] // ends the sweep in the background; nil if there is none
+	waiting atomic.Int32                       // calls for which the background must wait
 	deleted atomic.Uint64                      // items that have expired, since the filter was opened
-	failed  atomic.Pointer[error]              // why what is due has not been done; or nil
+	failed  atomic.Pointer[error]              // why the last sweep failed; or nil
 	behind  time.Time                          // when the clock was first seen to be behind; guarded by growth
 }
 
@@ -32,16 +32,16 @@ const (
 	longestSpread = 10 * time.Minute
 	// longestLook is the longest time between two looks at the clock, which may have been set.
 	longestLook = time.Minute
-	// The background tries again what has failed, or made room for a rebuild, after one part in
+	// After a sweep that failed or gave way to a call, the background waits for one part in
 	// againShare of a step.
 	againShare = 8
 )
 
-// errLater is returned by a sweep that makes room for a call that comes first.
+// errLater is returned by a sweep that gives way to a call.
 var errLater = errors.New("a rebuild comes first")
 
-// take is Lock for a call that comes before an expiry in the background: the latter ends, and begins
-// again later. So an insert that waits for room does not wait for it.
+// take is Lock for a call to which the background gives way: a sweep that is under way ends, and
+// begins again later. So an insert that waits for room does not wait for a sweep.
 func (g *growth) take() {
 	g.expiry.waiting.Add(1)
 	if cancel := g.expiry.cancel.Load(); cancel != nil {
@@ -52,17 +52,19 @@ func (g *growth) take() {
 }
 
 // Expire deletes the keys that are to leave by now ([Options.ExpireAfter]), and returns how many items
-// it has deleted. A filter that is open for writing does that by itself, in the background, in 32 steps
-// of the time that keys stay. So does Close, for those that are left, and a filter that is opened. Call
-// Expire to wait for it: after Open, before the first lookup that must not find a key which has left.
+// it has deleted. A filter does this by itself, in the background, while it is open for writing: after
+// Open, and then 32 times in ExpireAfter. Close deletes the keys that are left to delete. Call Expire
+// to wait for the deletes, such as after Open, before a lookup that must not find a key whose time is
+// over.
 //
-// A filter measures by the clock of the machine. If the clock was ahead and is set back, the keys that
-// were inserted meanwhile seem to be of the future, and would leave later. [Filter.Rebuild] makes them
-// as old as itself, and so does a rebuild that comes by itself once the clock has stayed back for half
-// a step. A growth before that does not: the clock may be behind for a moment, as when a machine starts.
+// Ages are measured by the clock of the machine. If the clock was ahead and is set back, keys that were
+// inserted meanwhile have times in the future, and would leave too late. [Filter.Rebuild] gives these
+// keys the time of the rebuild. The filter rebuilds itself for this purpose once the clock has been
+// behind for half a step. A growth before that keeps the times, since the clock may be behind for a
+// moment only, as when a machine starts.
 //
-// While keys lean ([Filter.InsertUnique]), each step ends with a rebuild. A rebuild and a growth come
-// before a step; other operations go on meanwhile, as during [Filter.ExpireBefore].
+// While keys lean ([Filter.InsertUnique]), each step ends with a rebuild. A step gives way to a
+// rebuild or a growth. Other operations go on during a step, as during [Filter.ExpireBefore].
 //
 // These deletes do not count in [Filter.DurableOps]. Without ExpireAfter, Expire does nothing. The
 // errors are those of [Filter.ExpireBefore] and [Filter.Rebuild].
@@ -84,7 +86,7 @@ func windowOf(sb *layout.Superblock) build.Window {
 	return build.Window{Length: sb.ExpireAfter(), Now: osfile.Now()}
 }
 
-// changeExpiry has a filter that has just been opened keep another ExpireAfter, unless that is 0.
+// changeExpiry changes the ExpireAfter of a filter that has just been opened, unless to is 0.
 func changeExpiry(w *writer.Writer, files *osfile.Files, to time.Duration) (err error) {
 	if to == 0 || uint64(max(to, 0)) == w.Superblock().ExpireAfter() {
 		return nil
@@ -93,8 +95,8 @@ func changeExpiry(w *writer.Writer, files *osfile.Files, to time.Duration) (err 
 	return cmp.Or(fault, err)
 }
 
-// commitInterval returns the CommitInterval of a filter: a key is as old as its commit, which must not
-// come much later than its insert.
+// commitInterval returns the CommitInterval of a filter. The age of a key is counted from its commit,
+// which must not come much later than its insert.
 func commitInterval(asked, expireAfter time.Duration) time.Duration {
 	const share = 100
 	interval := cmp.Or(asked, defaultCommitInterval)
@@ -113,8 +115,8 @@ func (f *Filter) beginExpiry(o *openFile) {
 	go f.expireInTime()
 }
 
-// finishExpiry ends what goes on in the background, and does the rest. Otherwise no key would leave a
-// filter that is only open for short times.
+// finishExpiry waits for the end of the background, and makes the last sweep. Without this sweep, no
+// key would leave a filter that is only open for short times.
 func (f *Filter) finishExpiry() {
 	if ended := f.growth.expiry.ended; ended != nil {
 		<-ended
@@ -145,7 +147,8 @@ func (f *Filter) expireInTime() {
 	}
 }
 
-// expired notes how expireDue has ended, and reports whether it has done all that was due.
+// expired takes the results of expireDue: it notes the error, and reports whether all that was
+// due is done.
 func (f *Filter) expired(_ uint64, err error) bool {
 	e := &f.growth.expiry
 	switch o := f.open.Load(); {
@@ -159,7 +162,7 @@ func (f *Filter) expired(_ uint64, err error) bool {
 }
 
 // expireDue deletes the items that are to leave by now, unless that has been done. If spread is not 0,
-// it spreads the deletes over such a time, and makes room for other calls.
+// it spreads the deletes over this time, and gives way to other calls.
 func (f *Filter) expireDue(ctx context.Context, spread time.Duration) (n uint64, err error) {
 	o, cut, n, err := f.sweep(ctx, spread)
 	if o == nil || err != nil {
@@ -168,10 +171,10 @@ func (f *Filter) expireDue(ctx context.Context, spread time.Duration) (n uint64,
 	if err := f.carryOut(ctx, o); err != nil {
 		return n, err
 	}
-	if o, err = f.live(); err == nil { // it may be another file
+	if o, err = f.live(); err == nil { // after a rebuild, the file is another one
 		err = o.work.Catch(func() error { return o.work.Writer.SetExpiredBefore(cut) })
 	}
-	if err == writer.ErrMoved { // nothing is lost but that this has been done
+	if err == writer.ErrMoved { // the deletes are done; only the note of it is lost
 		err = nil
 	}
 	return n, err
@@ -190,7 +193,7 @@ func (f *Filter) sweep(ctx context.Context, spread time.Duration) (o *openFile, 
 		defer cancel()
 		f.growth.expiry.cancel.Store(&cancel)
 		defer f.growth.expiry.cancel.Store(nil)
-		if f.growth.expiry.waiting.Load() > 0 { // it has not seen cancel
+		if f.growth.expiry.waiting.Load() > 0 { // a call that waits may have come before cancel was stored
 			return nil, 0, 0, errLater
 		}
 		f.growth.Lock()
@@ -206,8 +209,8 @@ func (f *Filter) sweep(ctx context.Context, spread time.Duration) (o *openFile, 
 	return o, cut, n, err
 }
 
-// due returns the time before which items are to leave by now, and the open file; or nil, if that has
-// been done.
+// due returns the open file, and the time before which its items are to leave by now. If these have
+// left already, it returns no file.
 func (f *Filter) due() (o *openFile, cut uint64, err error) {
 	if o, err = f.live(); err != nil {
 		return nil, 0, err
@@ -219,9 +222,9 @@ func (f *Filter) due() (o *openFile, cut uint64, err error) {
 	return o, cut, nil
 }
 
-// clockIsBack reports whether the clock has been so far behind the last commit, for half a step, that a
-// rebuild makes the times of items earlier. Not at once: a clock that is behind for a moment, as when a
-// machine starts, must make no key older. REQUIRES: growth.
+// clockIsBack reports whether the clock was set back for good: whether it has been so far behind the
+// last commit, for half a step, that a rebuild would make the times of items earlier. A clock that is
+// behind for a moment, as when a machine starts, must make no key older. REQUIRES: growth.
 func (e *expiry) clockIsBack(o *openFile) bool {
 	w := windowOf(o.superblock)
 	if !w.Ahead(o.work.Writer.Superblock().LastTime()) {
@@ -234,12 +237,13 @@ func (e *expiry) clockIsBack(o *openFile) bool {
 	return time.Since(e.behind) >= time.Duration(w.Step()/2)
 }
 
-// carryOut ends a sweep with a rebuild, if one is due: deletes may wait for that.
+// carryOut makes a rebuild after a sweep, if one is due: the deletes of the sweep may wait for
+// it (K7).
 func (f *Filter) carryOut(ctx context.Context, o *openFile) error {
 	if !o.work.Writer.HistoryIsLong() {
 		return nil
 	}
-	for f.open.Load() == o { // a rebuild that has begun before the sweep has ended before it
+	for f.open.Load() == o { // until a rebuild that has begun after the sweep has replaced the file
 		ends, _ := f.resize(o, false)
 		if ends == nil {
 			break

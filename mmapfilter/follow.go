@@ -111,8 +111,8 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	return f, nil
 }
 
-// following returns the options of the files that a follower opens. One that is to be replaced must not
-// be mapped on Windows.
+// following returns the options with which a follower opens files. On Windows, a file that is to be
+// replaced must not be mapped.
 func following(opts *OpenOptions) OpenOptions {
 	o := *opts.withDefaults()
 	if !osfile.Replaces && o.Residency < ResidencyHeap {
@@ -140,8 +140,8 @@ func (f *Follower) begin() error {
 	return err
 }
 
-// awaits reports whether the file that is to take the place of the filter's does not have its name yet.
-// If the file is not superseded any more, the next mark wakes the follower again.
+// awaits reports whether the file of the filter is superseded by a file that does not have the name
+// yet. If the file is not superseded any more, the next mark wakes the follower again.
 func (f *Filter) awaits() bool {
 	o := f.open.Load()
 	if o == nil || o.superseded() {

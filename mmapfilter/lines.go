@@ -12,9 +12,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// lines look hashes up in a file that only an io.ReaderAt has (R7). Runtime page and stash are in
-// memory, since they are read at opening; the blocks of the region are read as lookups need them, and
-// not kept.
+// lines looks hashes up in a file that can only be read through an io.ReaderAt (R7). Runtime page and
+// stash are in memory, since they are read at opening; the blocks of the region are read as lookups
+// need them, and not kept.
 type lines struct {
 	name    string // of the reader, for errors
 	r       io.ReaderAt
@@ -29,19 +29,20 @@ type lines struct {
 	replaced atomic.Bool           // r has another file than at opening
 }
 
-// A spareSlot tells whether a file is still the one that was opened. The next superblock of its writer
-// would be stored there, and the superblocks of another file have another UUID, or generation.
+// A spareSlot tells whether a file is still the one that was opened. A writer would store its next
+// superblock in this slot first; and in another file, the superblock there has another UUID or
+// generation.
 type spareSlot struct {
 	off   int64
 	began [layout.LineBytes]byte // as of opening; it has the generation and the UUID
 }
 
-// checkEvery is how many single lookups, of those that find nothing, read the spare slot once: often
-// enough to notice another file soon, and so seldom that it adds less than one read in a hundred.
+// Of the single lookups that find nothing, one in checkEvery reads the spare slot: often enough to
+// notice another file soon, and so seldom that it adds less than one read in a hundred.
 const checkEvery = 128
 
-// inMemory is how many keys of a batch are looked up at once. Their blocks take 64 bytes each, and what
-// is read between them.
+// inMemory is how many keys of a batch are looked up at once. Each key takes memory for a block of 64
+// bytes, and for the bytes that are read between blocks.
 const inMemory = 1 << 16
 
 // contains looks one hash up.
@@ -56,7 +57,8 @@ func (l *lines) contains(hash uint64) bool {
 	return f.found[0] || !l.sure()
 }
 
-// sure reports whether the answer to a single lookup counts. It checks one in every.
+// sure reports whether a single "certainly not" may be given. One of so many calls, l.every,
+// checks the file.
 func (l *lines) sure() bool {
 	return !l.replaced.Load() && (l.lookups.Add(1)%l.every != 0 || l.check() == nil)
 }
@@ -101,7 +103,8 @@ func (l *lines) count(hash uint64) (items uint64, ok bool) {
 	}
 }
 
-// check reads the spare slot, and returns why what has been read may not be of the file that was opened.
+// check reads the spare slot. It returns an error if the bytes that have been read may be of another
+// file than the one that was opened.
 func (l *lines) check() error {
 	if l.replaced.Load() {
 		return ErrSuperseded
@@ -127,8 +130,9 @@ func (l *lines) readAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// readFull fills b, or returns an error and how many bytes are good. Nothing is, if all have been read
-// with an error other than io.EOF: such a reader may check them when it has them.
+// readFull fills b, or returns an error and how many bytes are good. If the reader returns all bytes
+// and an error other than io.EOF, none of them is good: such a reader may have checked them, and found
+// them wrong.
 func readFull(r io.ReaderAt, b []byte, off int64) (n int, err error) {
 	n, err = r.ReadAt(b, off)
 	switch {
@@ -155,9 +159,9 @@ func (l *lines) err() error {
 	return nil
 }
 
-// A fetch is a number of lookups, and the blocks that have been read for them. A lookup that needs
-// others notes these, and begins again once they are there: so the lookups are those of package
-// layout, and many of them wait for few reads.
+// A fetch has a number of lookups, and the blocks that have been read for them. A lookup that
+// needs a missing block notes the block as wanted, and begins again once the block has been read.
+// So the fetch uses the lookups of package layout, and many lookups share few reads.
 type fetch struct {
 	of     *lines
 	atOnce int64                    // bytes, for one read of several blocks
@@ -166,7 +170,7 @@ type fetch struct {
 	found  []bool
 	open   []int                   // numbers of the hashes that are not settled
 	blocks map[uint64]*layout.Line // nil: it could not be read
-	wanted []uint64                // blocks to read next, some of them twice
+	wanted []uint64                // blocks to read next; some are listed twice
 	missed bool                    // a lookup needs a block that could not be read
 	failed bool                    // a read has failed: no more are tried, since each may take long
 	buf    []byte
@@ -214,8 +218,9 @@ func (f *fetch) word(word uint64) uint64 {
 	return line[word%layout.BlockWords]
 }
 
-// lookUp settles all hashes. Each round reads the blocks that lookups have met and that are not there:
-// those of home lines first, and then the others. So there are as many rounds as a lookup has blocks.
+// lookUp settles all hashes. Each round reads the missing blocks that the lookups of this round have
+// asked for: first the home lines, and then the other lines. So there are as many rounds as one lookup
+// needs blocks, at most.
 func (f *fetch) lookUp() {
 	for i := range f.hashes {
 		f.open = append(f.open, i)
@@ -227,7 +232,7 @@ func (f *fetch) lookUp() {
 			before := len(f.wanted)
 			f.missed = false
 			found := layout.Lookup(f.of.table, f.at, f.hashes[i])
-			if len(f.wanted) > before { // it has looked at zeros
+			if len(f.wanted) > before { // a missing block was taken for zeros
 				f.open = append(f.open, i)
 				continue
 			}
@@ -237,8 +242,7 @@ func (f *fetch) lookUp() {
 	}
 }
 
-// read reads the blocks that are wanted, in order: those that are so close together that one read has
-// them, with one read.
+// read reads the wanted blocks, in order. One read has all blocks that lie within atOnce bytes.
 func (f *fetch) read() {
 	slices.Sort(f.wanted)
 	wanted := slices.Compact(f.wanted)
@@ -278,7 +282,7 @@ func (f *fetch) readRun(blocks []uint64) {
 	}
 }
 
-// have reads lines, and reports whether it could. Then at has their words.
+// have reads lines, and reports whether that succeeded. Afterwards at returns their words.
 func (f *fetch) have(numbers []uint64) bool {
 	for range 2 {
 		for _, line := range numbers {

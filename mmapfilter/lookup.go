@@ -112,8 +112,8 @@ func (f *Filter) containsHashes(o *openFile, hashes []uint64, found []bool) {
 // A hashPart is the memory for the hashes of a part of a batch.
 type hashPart [layout.LookupPart]uint64
 
-// part returns memory for the hashes of a part of a batch of n keys. The lines of a reader are read for
-// the whole batch, so that as many as possible are read together.
+// part returns memory for the hashes of a part of a batch of n keys. In a filter from a reader, the
+// whole batch is one part, so that as many lines as possible are read together.
 func (o *openFile) part(part *hashPart, n int) []uint64 {
 	if o != nil && o.lines != nil && n > len(part) {
 		return make([]uint64, n)

@@ -23,9 +23,10 @@ import (
 // to the file, it recovers the file first (rule R3). With [OpenOptions.NoRecover] it never
 // writes.
 //
-// In WebAssembly (js and wasip1) and on 32-bit machines no file is mapped: OpenReadOnly reads it into
-// memory, as with [ResidencyHeap], and the error for one of 2 GiB or more is errors.ErrUnsupported, as
-// is that of all that writes. [OpenReaderAt] reads any file in parts.
+// In WebAssembly (js and wasip1) and on 32-bit machines no file is mapped: OpenReadOnly reads the file
+// into memory, as with [ResidencyHeap]. For a file of 2 GiB or more the error is
+// errors.ErrUnsupported; calls that write return this error, too. [OpenReaderAt] reads a file of any
+// size in parts.
 //
 // The errors are [ErrCorrupt]; [ErrVersion]; [ErrNeedsRecovery] if the writer has died and the
 // file is not recovered; [ErrBusy] if ResidencyHeap is requested and the file has a writer or

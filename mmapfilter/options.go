@@ -87,10 +87,10 @@ type Options struct {
 	// wait (see [Filter.Delete]) is rebuilt at the same size. If the filter cannot grow,
 	// [Stats.GrowthErr] says why.
 	AutoGrow bool
-	// KeepChanges, which implies KeepHashes, is how long [Filter.Changes] can begin at a position
-	// after a rebuild of the filter: so long, NAME.past and older files beside it keep the history
-	// of before. They are as large as NAME.hashes was. With 0, the positions of before a rebuild
-	// are gone after it.
+	// KeepChanges, which implies KeepHashes, is for how long after a rebuild [Filter.Changes] can
+	// begin at a position from before the rebuild. For this time, NAME.past and older files beside
+	// it keep the history from before the rebuild. They are as large as NAME.hashes was. With 0, a
+	// rebuild makes all earlier positions unusable.
 	KeepChanges time.Duration
 
 	// ExpireAfter, which implies KeepHashes, makes keys leave by themselves, while the filter is open
@@ -196,7 +196,7 @@ func validateLog(bytes int64) error {
 }
 
 // leastExpireAfter is the shortest time after which keys may leave. The time of an insert is that of its
-// commit, and exact to a second: of a shorter time, this would be too large a part.
+// commit, exact to a second. A second would be too large a part of a shorter time.
 const leastExpireAfter = 10 * time.Second
 
 func validateExpiry(after time.Duration) error {
@@ -235,8 +235,8 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// keepAs has the new filter keep its hashes and its changes, grow, and let keys leave, if the filter
-// that it replaces does.
+// keepAs gives the new filter the KeepHashes, KeepChanges, AutoGrow and ExpireAfter of the filter
+// that it replaces, where they are set.
 func (o *Options) keepAs(replaced *layout.Superblock) {
 	o.ExpireAfter = cmp.Or(o.ExpireAfter, expireAfterOf(replaced))
 	o.KeepHashes = o.KeepHashes || replaced.KeepsHashes()
@@ -321,10 +321,10 @@ type OpenOptions struct {
 	// log in its full size, and waits for that.
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
-	// they are lost. Without it, such a filter works; it only cannot be rebuilt. With it, and with
-	// [Options.AutoGrow] or [Options.ExpireAfter], operations whose hashes cannot be written fail,
-	// once the log is full, with the error of the disk, and can be tried again; without any of these,
-	// a filter goes on and loses its hashes. So does one that OpenReadOnly or Follow recovers.
+	// they are lost. Without it, such a filter works; it only cannot be rebuilt. With RequireHashes,
+	// [Options.AutoGrow] or [Options.ExpireAfter], operations whose hashes cannot be written fail with
+	// the error of the disk, once the log is full, and can be tried again. Without any of the three,
+	// the filter goes on and loses its hashes. So does a filter that OpenReadOnly or Follow recovers.
 	RequireHashes bool
 	// ExpireAfter, if not 0, changes the [Options.ExpireAfter] of a filter that Open opens, for good.
 	// If it is negative, keys stay from then on. Without hashes, the error is [ErrNoHashes].
@@ -356,9 +356,10 @@ type OpenOptions struct {
 	// items are checked. A file that a writer has open cannot be verified, and is used as it is.
 	// Kept hashes are not compared. Later damage to a file in use is not noticed.
 	VerifyBeforeSwitch bool
-	// ReadSize is how many bytes a batch of lookups in a filter of [OpenReaderAt] reads at once: lines
-	// that are within so many bytes are read together, with what is between them. 0 means 4,096. A
-	// larger one makes sense where a read costs much, whatever its size. Single lookups read 64 bytes.
+	// ReadSize is how many bytes a batch of lookups in a filter from [OpenReaderAt] reads at once:
+	// lines that lie within so many bytes are read together, with the bytes between them. 0 means
+	// 4,096. A larger size makes sense where each read costs much, whatever its size. Single lookups
+	// read 64 bytes.
 	ReadSize int64
 	// Progress, if not nil, is called while ResidencyPopulate, ResidencyLock, ResidencyHeap or
 	// [Filter.Warm] reads the file, with the bytes read so far and the total.

@@ -14,12 +14,12 @@ import (
 // the zero value if the filter has no history. Filters with equal positions, which can be compared with
 // ==, have the same keys.
 //
-// Its text, as of 0123456789abcdef-42-fedcba9876543210, is the same on every machine.
+// Its text, such as 0123456789abcdef-42-fedcba9876543210, is the same on every machine.
 type Position struct {
 	// Descent is the number that the history got when it began. A rebuild, a repair and a snapshot
 	// continue the history.
 	Descent uint64
-	// Number is how many operations are before the position, also of those before a rebuild.
+	// Number is how many operations are before the position, including those before a rebuild.
 	Number uint64
 	// Chain is a hash over these operations. It differs if two filters of one descent went different
 	// ways, as when one of them was restored from a backup.
@@ -46,7 +46,7 @@ func ParsePosition(text string) (Position, error) {
 		p.Number, ok = n, err == nil
 	}
 	if !ok || p.String() != text {
-		return Position{}, fmt.Errorf("%q is not a position, as of 0123456789abcdef-42-fedcba9876543210", text)
+		return Position{}, fmt.Errorf("%q is not a position, such as 0123456789abcdef-42-fedcba9876543210", text)
 	}
 	return p, nil
 }
@@ -69,10 +69,11 @@ func (p *Position) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Position returns the position up to which operations are durable; in a process that reads the file,
-// that of the last checkpoint, which after a rebuild may be before the last one of the old file. It is
-// zero if the filter keeps no hashes, and after Close. A snapshot has the position at which it was
-// made, or to which [Filter.Apply] has brought it, until it has an operation of its own.
+// Position returns the position up to which operations are durable. In a process that reads the file,
+// it is the position of the last checkpoint; after a rebuild, this may be earlier than a position of
+// the old file that was returned before. Position returns zero if the filter keeps no hashes, and
+// after Close. A snapshot has the position at which it was made, or to which [Filter.Apply] has
+// brought it, until its first operation of its own.
 func (f *Filter) Position() Position {
 	for {
 		o := f.open.Load()
