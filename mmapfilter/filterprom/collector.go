@@ -65,11 +65,11 @@ func NewReplicaCollector(r *replica.Replica, name string) prometheus.Collector {
 	return newCollector("replica", name, read, r.Err, ofReplica(replica.Stats{}))
 }
 
-// A sample is what Stats have said.
+// A sample is the result of a call of Stats.
 type sample struct {
 	up      bool
 	metrics []metric
-	err     error // what Err has said since
+	err     error // of the last call of Err
 }
 
 // A collector sends the metrics of a filter, a set, a guard or a replica.
@@ -136,13 +136,13 @@ func (c *collector) send(to chan<- prometheus.Metric, metrics ...metric) {
 
 // These are variables for tests.
 var (
-	patience               = time.Second // for which a scrape waits for Stats
-	rest     time.Duration = 100         // times what Stats took is how long none are read then
-	longest                = time.Minute // but no longer than this
+	patience               = time.Second // how long a scrape waits for Stats
+	rest     time.Duration = 100         // after Stats, none are read for so many times as long as they took
+	longest                = time.Minute // the longest such pause
 )
 
-// latest returns the latest sample, or nil if there is none yet. It has a new one read, or, if that is
-// not due, only Err; if it takes long, the next scrapes find it.
+// latest returns the latest sample, or nil if there is none yet. First it starts readNow, and waits
+// for its end, but no longer than patience. If readNow takes longer, a later scrape gets its result.
 func (c *collector) latest() *sample {
 	c.mu.Lock()
 	if due := !time.Now().Before(c.mu.due); c.mu.reading == nil && (due || c.err != nil) {
@@ -162,7 +162,8 @@ func (c *collector) latest() *sample {
 	return c.mu.last
 }
 
-// readNow calls Err and, if they are due, first Stats. Both may read.
+// readNow calls Stats, if a new sample is due, and then Err. Both may read from a disk or a
+// network.
 func (c *collector) readNow(last *sample, due bool) {
 	var s sample
 	var next time.Time

@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// ErrNoRanges is returned for a server that does not serve parts of the file, or does not say when it
-// changes.
+// ErrNoRanges is returned for a server that does not serve parts of the file, or does not show when
+// the file changes.
 var ErrNoRanges = errors.New("the server does not serve parts of files")
 
 // A StatusError is an answer of the server that is no part of the file. It matches fs.ErrNotExist if
@@ -48,7 +48,7 @@ type Options struct {
 }
 
 // headBytes is how much of the file is read at opening: what mmapfilter.OpenReaderAt reads first. The
-// superblocks are there, so any later read of it asks the server.
+// superblocks are there, so later reads of this part go to the server again.
 const headBytes = 32 << 10
 
 // A File is an open file at a URL. It is safe for concurrent use by multiple goroutines.
@@ -74,7 +74,7 @@ type version struct {
 // The errors are those of the network, a [*StatusError], and [ErrNoRanges].
 func Open(ctx context.Context, rawURL string, opts *Options) (*File, error) {
 	u, err := url.Parse(rawURL)
-	shown := "URL" // which has a password, perhaps
+	shown := "URL" // not rawURL, which may have a password
 	if err == nil {
 		// A query may be a secret, as in a URL that is signed.
 		public := *u
@@ -191,7 +191,7 @@ func (f *File) readPages(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// read reads n bytes from off on; at opening, at most so many.
+// read reads n bytes from off on. At opening it may read fewer, if the file is short.
 func (f *File) read(ctx context.Context, off, n int64) (part []byte, err error) {
 	for try, pause := 1, f.opts.Backoff; ; try, pause = try+1, 2*pause {
 		var again bool
@@ -268,12 +268,12 @@ func (f *File) request(ctx context.Context, off, n int64) (*http.Request, error)
 	return r, nil
 }
 
-// check checks whether a response has the n bytes of the file from off on, or, at opening, as many of
-// them as there are; and returns what tells the version of the file.
+// check checks whether a response has the n bytes of the file from off on, or at opening as many of
+// them as there are. It returns the version of the file.
 func (f *File) check(r *http.Response, off, n int64) (is version, again bool, err error) {
 	switch s := r.StatusCode; {
 	case f.version != nil && (s == http.StatusPreconditionFailed || s == http.StatusRequestedRangeNotSatisfiable):
-		return is, false, f.change() // in the latter case it is shorter now
+		return is, false, f.change() // a range that cannot be served means that the file is shorter now
 	case s == http.StatusOK:
 		return is, false, ErrNoRanges
 	case s != http.StatusPartialContent:

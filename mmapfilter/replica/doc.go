@@ -12,10 +12,10 @@
 // # What is promised
 //
 // A replica has the keys that the history of the filter means (K7 of package hashes) at one position,
-// and moves from there to later ones. What has been applied is never answered "certainly not" until its
-// delete is applied: whichever side is killed, and whatever the network drops, delays, cuts off,
-// damages or repeats. Each set of changes is applied exactly once, and a snapshot takes the place of
-// the file only once it is whole and verified. [Stats] say how far the replica is behind.
+// and moves from there to later ones. A key that has been applied is never answered "certainly not"
+// until its delete is applied: whichever side is killed, and whatever the network drops, delays, cuts
+// off, damages or repeats. Each set of changes is applied exactly once, and a snapshot takes the place
+// of the file only once it is whole and verified. [Stats] say how far the replica is behind.
 //
 // A replica follows whatever is at the URL. If the filter there was restored from a backup, or built
 // anew, the replica becomes a copy of that.
@@ -27,13 +27,13 @@
 //
 // # How it works
 //
-// A replica without a file downloads a snapshot to NAME.part, with range requests where it was cut off,
-// verifies it, and gives it the name. Then it asks for the changes since its position, again and again,
-// a second apart ([Options.Interval]). The server holds such a request until there are some, or for
-// [Options.Wait]. That is no more code than to ask at intervals, and changes are there as soon as they
-// are committed, without a choice between delay and many requests in vain. (A stream that never ends
-// would save some requests, but it needs rules for when it is broken; here, each answer is whole or is
-// tried again.)
+// A replica without a file downloads a snapshot to NAME.part, verifies it, and gives it the name. A
+// download that was cut off goes on with a range request. Then the replica asks for the changes since
+// its position, again and again, a second apart ([Options.Interval]). The server holds such a request
+// until there are changes, or for [Options.Wait]. So changes arrive as soon as they are committed, and
+// few requests are in vain; yet this takes no more code than asking at intervals. (A stream that never
+// ends would save some requests, but would need rules for a broken stream. Here, each answer is whole,
+// or is asked for again.)
 //
 // The server computes each answer from the history, and keeps nothing about replicas. Changes are net: a
 // key that came and went in between is not sent. How long a position stays usable is up to
@@ -56,8 +56,8 @@
 //	r, err := replica.Follow(ctx, "https://filters.example.org:8443", "users.mmf", o)
 //
 // The example of the package has all of it. Certificates of clients work the same way, by
-// tls.Config.ClientAuth and tls.Config.Certificates. A server of its own should have a
-// ReadHeaderTimeout.
+// tls.Config.ClientAuth and tls.Config.Certificates. An http.Server that has only this handler
+// should have a ReadHeaderTimeout.
 //
 // # What the other side may do
 //

@@ -15,9 +15,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// download brings a snapshot to NAME.part, beside the file of the replica. It goes on with a part that
-// is there, if the server still has the snapshot of which that is a part. Meanwhile it has the lock of
-// the part, so that another replica on the same path does not make it its file.
+// download downloads a snapshot to NAME.part, beside the file of the replica. If NAME.part has the
+// beginning of a snapshot that the server still has, the download goes on there. Meanwhile it holds
+// the lock of NAME.part, so that another replica on the same path does not make NAME.part its file.
 func (r *Replica) download(ctx context.Context, after mmapfilter.Position) error {
 	part, err := os.OpenFile(r.part(), os.O_RDWR|os.O_CREATE, 0o666)
 	if err == nil {
@@ -44,7 +44,7 @@ func (r *Replica) download(ctx context.Context, after mmapfilter.Position) error
 	}
 	a, err := r.ask(ctx, snapshotPath, query, header, busyAfter)
 	if s := new(StatusError); errors.As(err, &s) && s.Status == http.StatusRequestedRangeNotSatisfiable {
-		return nil // it is whole, or wrong: whoever verifies it will see
+		return nil // the part is whole, or wrong: its verification will tell
 	}
 	if err != nil {
 		return err

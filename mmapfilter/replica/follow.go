@@ -58,12 +58,12 @@ type Stats struct {
 }
 
 // Follow makes the file at path a replica of the filter that a [Handler] publishes at a URL, and keeps
-// it up to date until the replica is closed. If there is no file, Follow first takes a snapshot, and
-// tries again after what may pass, until ctx ends; ctx is for that alone. If there is a file, Follow
-// returns at once, and the replica answers as of the position that it has. It takes a new snapshot by
-// itself if the changes since its position are gone, if they are more than a snapshot, if they do not
-// fit, and if the filter at the URL is another one, or was restored from a backup. Meanwhile the old
-// file answers.
+// it up to date until the replica is closed. If there is no file, Follow first takes a snapshot. It
+// tries again after failures that may pass, until ctx ends; ctx is for this snapshot alone. If there
+// is a file, Follow returns at once, and the replica answers as of the position that it has. The
+// replica takes a new snapshot by itself in these cases: the changes since its position are gone, take
+// more bytes than a snapshot, or do not fit; or the filter at the URL is another one, or was restored
+// from a backup. Meanwhile the old file answers.
 //
 // Whatever is killed, and whatever the network repeats, cuts off or damages: each change is applied
 // exactly once, and a key that has been applied is never answered "certainly not" until its delete is
@@ -134,7 +134,8 @@ func isFinal(err error) bool {
 	return errors.As(err, &foreign) || errors.As(err, &local) || errors.As(err, &status) && status.isFinal()
 }
 
-// take downloads a snapshot, verifies it and puts it in the place of the file. No writer has that open.
+// take downloads a snapshot, verifies it and puts it in the place of the file. No writer may have the
+// file open.
 func (r *Replica) take(ctx context.Context, after mmapfilter.Position) error {
 	if err := r.download(ctx, after); err != nil {
 		return err
@@ -142,8 +143,8 @@ func (r *Replica) take(ctx context.Context, after mmapfilter.Position) error {
 	return r.install(ctx)
 }
 
-// install verifies NAME.part, and puts it in the place of the file. A part that is refused goes, since
-// a further download would add to it.
+// install verifies NAME.part, and puts it in the place of the file. It removes a part that is refused,
+// since the next download would add to this part.
 func (r *Replica) install(ctx context.Context) error {
 	err := r.check()
 	if err == nil {
@@ -237,8 +238,8 @@ func (r *Replica) exchange() error {
 	return err
 }
 
-// maxDamaged is after how many exchanges with damage a new snapshot is taken: what was damaged on its
-// way is whole the next time, but what is damaged in a file is not.
+// After maxDamaged exchanges in a row that found damage, a new snapshot is taken. Damage on the way
+// through the network is gone at the next try; damage in a file is not.
 const maxDamaged = 5
 
 // change asks for changes, and applies them.
@@ -268,10 +269,10 @@ func (r *Replica) change(f *mmapfilter.Filter, at mmapfilter.Position) error {
 func (r *Replica) apply(f *mmapfilter.Filter, a *answer) (now mmapfilter.Position, err error) {
 	file, err := os.Stat(r.path)
 	if err != nil {
-		r.writes = false // reopen takes a snapshot, if somebody has removed the file
+		r.writes = false // somebody may have removed the file: then reopen takes a snapshot
 		return now, err
 	}
-	a.most = max(2*file.Size(), minSet) // more costs more than a snapshot, and a server must not fill the disk
+	a.most = max(2*file.Size(), minSet) // a larger set costs more than a snapshot, and a server must not fill the disk
 	now, err = f.Apply(r.life, a)
 	r.note(func(s *Stats) {
 		s.ChangeBytes += uint64(a.got)
@@ -282,13 +283,15 @@ func (r *Replica) apply(f *mmapfilter.Filter, a *answer) (now mmapfilter.Positio
 	return now, err
 }
 
-// minSet is how large a set may be whatever the size of the filter.
+// minSet is how many bytes a set of changes may have, however small the filter is.
 const minSet = 16 << 20
 
-// renew takes a new snapshot, after a position. The old file answers until the new one has its name.
+// renew takes a new snapshot, which should be after a position. The old file answers until the new
+// one has its name.
 //
-// A snapshot that lacks operations which have been applied would make keys "certainly not": something
-// on the way has repeated an old answer. Only if the primary has gone back itself, older says so.
+// A snapshot that lacks operations that have been applied would hide keys. renew refuses such a
+// snapshot: something on the way, such as a cache, has repeated an old answer. It accepts the
+// snapshot only if older says that the primary itself has gone back.
 func (r *Replica) renew(after mmapfilter.Position, older bool) error {
 	if err := r.download(r.life, after); err != nil {
 		return err
@@ -296,7 +299,7 @@ func (r *Replica) renew(after mmapfilter.Position, older bool) error {
 	if at, _ := positionAt(r.part()); !older && at.Descent == after.Descent && at.Number < after.Number {
 		return errors.Join(fmt.Errorf("the server sends a snapshot of %v, and %v has been applied", at, after), r.discard())
 	}
-	err := r.filter.Load().Sync() // then a reader sees all that was applied
+	err := r.filter.Load().Sync() // so that the reader opened below has all that was applied
 	if err != nil {
 		return err
 	}

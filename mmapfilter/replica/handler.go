@@ -26,16 +26,16 @@ const (
 const positionHeader = "Mmapfilter-Position"
 
 const (
-	maxWait   = time.Minute           // that a request may ask for
-	lookEvery = 10 * time.Millisecond // at the position, while a request waits
-	minRate   = 16 << 10              // bytes a second that a peer must take or send besides
-	maxSets   = 16                    // that are computed and sent at a time
-	busyAfter = 10 * time.Second      // a request is told to come again
-	worth     = 8                     // a snapshot is served until 1/worth of the keys have changed since
-	slack     = 1 << 13               // operations, and these: about as many bytes as the smallest filter has
+	maxWait   = time.Minute           // the longest wait that a request may ask for
+	lookEvery = 10 * time.Millisecond // between two looks at the position, while a request waits
+	minRate   = 16 << 10              // bytes a second that a peer must take or send, apart from patience
+	maxSets   = 16                    // sets of changes that are computed and sent at a time
+	busyAfter = 10 * time.Second      // then a request that waits for its turn is told to come again
+	worth     = 8                     // a snapshot is served until 1/worth of the keys have changed since,
+	slack     = 1 << 13               // and so many operations more: their changes are as large as a small filter
 )
 
-// patience is that with a peer which takes or sends nothing. It is a variable for tests.
+// patience is how long a peer may take or send nothing. It is a variable for tests.
 var patience = 30 * time.Second
 
 // Handler returns a handler that publishes a filter to replicas, at three paths:
@@ -48,11 +48,11 @@ var patience = 30 * time.Second
 // The filter must keep its hashes. It may be open for writing, or for reading: then what another process
 // writes to it is seen as of its checkpoints. The last snapshot stays beside the filter, as
 // NAME.snapshot, and is served until an eighth of the keys have changed since, or its changes are gone;
-// so a replica can go on with a download after this process has been killed. It may be deleted at any
-// time.
+// so a replica can go on with a download after this process has been killed. NAME.snapshot may be
+// deleted at any time.
 //
-// The handler authenticates nobody: see the essay. What it costs to serve a client has bounds: one
-// snapshot is made at a time, and 16 sets of changes, and a client that is too slow is cut off.
+// The handler authenticates nobody: see the essay. The cost of serving clients has bounds: one
+// snapshot and 16 sets of changes are made at a time, and a client that is too slow is cut off.
 func Handler(f *mmapfilter.Filter) http.Handler {
 	p := &publisher{filter: f, making: make(chan struct{}, 1), sets: make(chan struct{}, maxSets)}
 	mux := http.NewServeMux()
@@ -67,8 +67,9 @@ type publisher struct {
 	filter *mmapfilter.Filter
 	sets   chan struct{} // has an element for each set that is being sent
 	making chan struct{} // has an element while a snapshot is made; guards good
-	// good is the position of the snapshot at which its changes were known not to be gone. It is zero if
-	// that has to be found out: an earlier process made it, perhaps before the filter was restored.
+	// good is the position of the snapshot, if the filter is known to have the changes since then. It is
+	// zero if that must be found out: an earlier process may have made the snapshot, perhaps before the
+	// filter was restored from a backup.
 	good mmapfilter.Position
 }
 
@@ -124,7 +125,7 @@ func tagOf(file io.ReaderAt) (string, error) {
 
 var errComeAgain = errors.New("busy: come again")
 
-// take takes one of the places of a channel. If there is none for long, the error is errComeAgain.
+// take takes one of the places of a channel. If none is free for long, the error is errComeAgain.
 func take(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -132,12 +133,12 @@ func take(ctx context.Context, places chan struct{}) error {
 	case <-time.After(busyAfter):
 		return errComeAgain
 	case <-ctx.Done():
-		return errComeAgain // nobody will hear it
+		return errComeAgain // the client has gone
 	}
 }
 
-// snapshot returns the name of a snapshot that is worth to be served: one after a position, if there is
-// one, whose changes are not gone.
+// snapshot returns the name of the snapshot to serve. The filter has the changes since this snapshot;
+// and the snapshot is after a position, unless the filter itself is not.
 func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (name string, err error) {
 	if err := take(ctx, p.making); err != nil {
 		return "", err
@@ -149,7 +150,7 @@ func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (na
 	}
 	name = path + ".snapshot"
 	made := make(chan error, 1)
-	go func() { // the next request finds it, if this one has ended
+	go func() { // it goes on if this request ends: the next one finds the snapshot
 		defer func() { <-p.making }()
 		made <- p.renew(context.WithoutCancel(ctx), name, after)
 	}()
@@ -161,7 +162,7 @@ func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (na
 	return name, err
 }
 
-// renew makes a snapshot, unless the one that is there will do. REQUIRES: p.making.
+// renew makes a snapshot, unless the last one can still be served. REQUIRES: p.making.
 func (p *publisher) renew(ctx context.Context, name string, after mmapfilter.Position) error {
 	now := p.filter.Position()
 	if now.IsZero() {
@@ -188,7 +189,7 @@ func positionAt(name string) (at mmapfilter.Position, ok bool) {
 	return f.Position(), !f.Position().IsZero()
 }
 
-// isGood reports whether there are changes since a position. REQUIRES: p.making.
+// isGood reports whether the filter has the changes since a position. REQUIRES: p.making.
 func (p *publisher) isGood(ctx context.Context, at mmapfilter.Position) bool {
 	if at != p.good {
 		if _, err := p.filter.Changes(ctx, io.Discard, at); err != nil {
@@ -241,8 +242,8 @@ func (p *publisher) serveChanges(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await returns the position of the filter, once it is another one than since, or the wait is over.
-// It asks often, which costs little: nothing calls a function when a filter commits.
+// await returns the position of the filter, once it differs from since or the wait is over. It
+// looks at the position often, which costs little: a filter calls no function when it commits.
 func (p *publisher) await(ctx context.Context, since mmapfilter.Position, wait time.Duration) mmapfilter.Position {
 	end := time.Now().Add(wait)
 	for {
@@ -258,7 +259,8 @@ func (p *publisher) await(ctx context.Context, since mmapfilter.Position, wait t
 	}
 }
 
-// doubt is told that changes since a position are gone: perhaps those since the snapshot, too.
+// doubt notes that the changes since a position are gone: the changes since the snapshot may be
+// gone, too.
 func (p *publisher) doubt(since mmapfilter.Position) {
 	select {
 	case p.making <- struct{}{}:
@@ -311,8 +313,8 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// A paced is a ResponseWriter to a client that must take what is sent at a certain rate, so that one
-// that takes nothing is cut off.
+// A paced is a ResponseWriter that cuts off a client that does not take what is sent at a certain
+// rate.
 type paced struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -12,8 +12,8 @@ import (
 type Options struct {
 	Client     *http.Client            // nil means one like http.DefaultClient; its transport has TLS and proxies
 	Header     http.Header             // sent with each request, such as Authorization
-	Wait       time.Duration           // for which the server holds a request if there are no changes; 0 means 10 seconds, the most is a minute
-	Interval   time.Duration           // from one request for changes to the next, at least; 0 means 1 second
+	Wait       time.Duration           // how long the server holds a request if there are no changes; 0 means 10 seconds, the most is a minute
+	Interval   time.Duration           // the least time from one request for changes to the next; 0 means 1 second
 	Backoff    time.Duration           // pause after a failure, doubled after each further one; 0 means 100 ms
 	MaxBackoff time.Duration           // longest such pause; 0 means 30 seconds
 	MaxBytes   int64                   // of a snapshot; a larger one is refused. 0 means 64 GiB

@@ -57,8 +57,8 @@ func (e *StatusError) isFinal() bool {
 	return e.Status/100 == 4 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusRequestTimeout || e.Status == http.StatusNotImplemented
 }
 
-// parse checks the URL of a Handler. It returns what can be shown: no password and no query, which may
-// be a signature.
+// parse checks the URL of a Handler. It also returns the URL as it can be shown: without password, and
+// without query, which may be a signature.
 func parse(raw string) (*url.URL, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -88,8 +88,8 @@ var (
 	errNoHandler = errors.New("the answer has no position: the URL must be that of a replica.Handler or of mmapfilter publish")
 )
 
-// ask sends a GET for a path below the URL. The answer may come as much later as the server may wait.
-// The caller closes it.
+// ask sends a GET for a path below the URL. The server may wait so long before it answers. The caller
+// closes the answer.
 func (r *Replica) ask(ctx context.Context, path string, query url.Values, header http.Header, wait time.Duration) (*answer, error) {
 	u := *r.url
 	u.Path = strings.TrimSuffix(u.Path, "/") + path

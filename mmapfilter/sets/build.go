@@ -42,7 +42,7 @@ type Built struct {
 	Bytes    int64  `json:"bytes"`
 	Tasks    Hex    `json:"tasks"` // made of the receipts of all tasks
 
-	found bool // the file was there before
+	found bool // the file was there before the build
 }
 
 const builtFormat = "mmapfilter shard"

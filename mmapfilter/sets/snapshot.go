@@ -15,8 +15,8 @@ import (
 
 // Snapshot makes a sealed copy of the set: a snapshot of each shard, in the directory of path (see
 // [mmapfilter.Filter.Snapshot]), and then a manifest at path, which names these. Operations go on
-// meanwhile, so each copy of a shard is of an instant of its own. The shards get names of their own each
-// time; those of a manifest that is replaced stay (see [Superseded]).
+// meanwhile, so each copy of a shard is of an instant of its own. The shards get new names each time. If
+// a manifest is replaced, its shards stay (see [Superseded]).
 //
 // If Snapshot fails, it removes the copies, and what is at path stays as it was. The errors are
 // fs.ErrExist if the manifest of the set itself is at path; a [*mmapfilter.ForeignError] if another
