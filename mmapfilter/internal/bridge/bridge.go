@@ -23,7 +23,7 @@ type Filter interface {
 	Path() string
 	// Waits reports whether the filter has no file yet: see Follow.
 	Waits() bool
-	// Awaits reports whether the file that is to take the place of this one does not have its name yet.
+	// Awaits reports whether the file is superseded by a file that does not have the name yet.
 	Awaits() bool
 	// Release gives back the memory of the file. Lookups go on and read the file again, while Close
 	// would make them answer "maybe".

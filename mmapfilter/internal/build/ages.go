@@ -16,7 +16,7 @@ type history []hashes.Age
 // too many of them to insert one.
 const mostSpans = 4096
 
-// add adds items that were committed at the given time. Those that leave together get one span.
+// add adds items that were committed at the given time. Items that leave together get one span.
 func (h *history) add(time, items uint64, w Window) {
 	i := h.find(time)
 	if i < len(*h) && (*h)[i].First <= time {

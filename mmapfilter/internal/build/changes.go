@@ -20,17 +20,18 @@ var (
 
 // A Changes finds how the multiset that a history means has changed from one position to another (K7).
 //
-// It spools the operations in between. What those of one hash do to a number of items c is c →
-// max(c + a, b), whatever they are. If b is above a, as where a delete or an "at least one" comes
-// first, the number at the first position matters: Changes counts the hash in the base and in the
-// operations before the position.
+// Changes spools the operations in between. All operations of a hash together turn its number of
+// items, c, into max(c + a, b), where a and b depend on the operations. If b is not above a, c
+// grows by a, whatever it was. If b is above a, as when a delete or an "at least one" comes
+// first, c at the first position matters. Then Changes counts the hash in the base and in the
+// operations before that position.
 type Changes struct {
 	since, to layout.Position
 	spool     *spool
 	into      *collector
-	doubtful  []uint64 // bits for hashes whose number may matter
-	doubts    bool     // there are some
-	forked    bool     // the history is at another position when it has as many operations as since
+	doubtful  []uint64 // bits for hashes whose number at the first position may matter
+	doubts    bool     // there are such hashes
+	forked    bool     // with as many operations as since, the history was at another position
 	failed    error
 	worker    worker
 }
@@ -40,7 +41,7 @@ const (
 	mostDoubts = 1 << 29 // bits: 64 MiB of them
 )
 
-// NewChanges begins with no operations. Call Close in the end.
+// NewChanges returns a Changes without operations. Call Close in the end.
 func NewChanges(dir scratcher, since, to layout.Position) *Changes {
 	n := to.Number - since.Number
 	parts := 1
@@ -58,7 +59,7 @@ func (c *Changes) Close() { c.spool.close() }
 
 // AddRecent adds an operation that no file has yet.
 func (c *Changes) AddRecent(e hashes.Entry, after layout.Position) {
-	if after.Number <= c.since.Number { // it may matter
+	if after.Number <= c.since.Number { // before the first position: the hash may matter
 		c.put(e)
 	}
 	c.Add(e, after)
@@ -78,7 +79,8 @@ func (c *Changes) Add(e hashes.Entry, after layout.Position) {
 	c.put(e)
 }
 
-// addBefore adds an operation before the first position, if the number of its hash may matter.
+// addBefore adds an operation before the first position, if the number of items of its hash may
+// matter.
 func (c *Changes) addBefore(e hashes.Entry, _ layout.Position) {
 	if word, bit := c.doubt(e.Hash); *word&bit != 0 {
 		c.put(e)
@@ -140,7 +142,8 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 	return c.failed
 }
 
-// gone returns an error of a file of the history. What is damaged is gone, but for the last file.
+// gone turns damage of a file of the history into ErrChangesGone, unless it is the last file. It
+// returns other errors as they are.
 func gone(err error, files []osfile.HistoryFile) error {
 	if errors.Is(err, layout.ErrCorrupt) && len(files) > 1 {
 		return fmt.Errorf("%w: %w", ErrChangesGone, err)
@@ -195,8 +198,8 @@ func (c *Changes) Write(ctx context.Context, first *osfile.HistoryFile, to *chan
 	return nil
 }
 
-// times returns how many more items of a hash there are after its operations, those before the first
-// position first.
+// times returns by how many items the operations after the first position change a hash. operations
+// has all operations of the hash, in their order.
 func (c *Changes) times(operations []entry, base *osfile.Base) (int64, error) {
 	var before, after effect
 	for _, e := range operations {
@@ -217,7 +220,7 @@ func (c *Changes) times(operations []entry, base *osfile.Base) (int64, error) {
 	return after.on(count) - count, nil
 }
 
-// An effect is what operations do to a number of items.
+// An effect is what operations do to a number of items: it becomes max(number + more, least).
 type effect struct{ more, least int64 }
 
 func (f effect) on(count int64) int64 { return max(count+f.more, f.least) }

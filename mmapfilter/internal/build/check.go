@@ -91,8 +91,8 @@ func putSealed(file []byte, g layout.Geometry, sb *layout.Superblock) {
 	PutCopies(file, sb)
 }
 
-// SealCopy makes a file with the stash and the lines of another one a sealed file, with that
-// superblock. It counts the items on the way. The UUID derives from that of the other file, its LSN,
+// SealCopy seals a file that has the stash and the lines of another file: it adds the checksums and
+// this superblock, and counts the items. The UUID derives from the UUID of the other file, its LSN,
 // and the content.
 func SealCopy(ctx context.Context, workers int, file []byte, g layout.Geometry, sb *layout.Superblock) error {
 	table := file[g.OffTable : g.OffTable+4*g.Chunks]

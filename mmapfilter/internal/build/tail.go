@@ -25,7 +25,7 @@ const (
 type stretch struct {
 	begin, end tailPlace
 	spans      []span
-	inserts    bool // and nothing else
+	inserts    bool // it has nothing else
 	err        error
 }
 

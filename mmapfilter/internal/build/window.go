@@ -28,15 +28,16 @@ func (w Window) Cut() uint64 {
 	return (w.Now - w.Length) / w.Step() * w.Step()
 }
 
-// end returns the cut with which an item leaves that was inserted less than a TimeStep after a time.
+// end returns the Cut at which an item leaves that was inserted at a time, or less than a TimeStep
+// later.
 func (w Window) end(time uint64) uint64 {
 	step := w.Step()
 	return max((w.believed(time)+hashes.TimeStep+step-1)/step*step, w.Cut())
 }
 
 // believed returns a time, or an earlier one if the time is so far after Now that some clock must have
-// been wrong: items with such a time would not leave until then. Unless they leave by themselves, they
-// keep their times if a clock was set back for less than a day.
+// been wrong: with their own time, items would leave too late. Where items stay, only a time more than
+// a day after Now is changed.
 func (w Window) believed(time uint64) uint64 {
 	const day = 24 * 3600 * 1e9
 	if w.Length > 0 {

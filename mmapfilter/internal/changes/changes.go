@@ -11,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Errors of a Reader. What it has returned before must not be used alone.
+// Errors of a Reader. After one of them, the changes that the Reader returned before are of no use.
 var (
 	ErrDamaged = errors.New("the changes are damaged")
 	ErrCutOff  = errors.New("the changes are cut off: their end is missing")
@@ -38,8 +38,7 @@ type Header struct {
 	Classes  Classes // zero if the changes have whole hashes
 }
 
-// Classes are those of a filter: what it can tell apart. It has a class for each fingerprint in
-// each line.
+// Classes say what a filter can tell apart: it has a class for each fingerprint in each line.
 type Classes struct{ Lines, Fingerprints uint64 }
 
 // ClassesOf returns the classes of a filter.
@@ -106,7 +105,7 @@ func (h *Header) bytes() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// headerOf returns the header that the bytes of one mean, and its check.
+// headerOf decodes the bytes of a header. It also returns the check of the header.
 func headerOf(b *[headerBytes]byte) (h Header, check uint32, err error) {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	check = binary.LittleEndian.Uint32(b[headerBytes-4:])
@@ -125,7 +124,7 @@ func headerOf(b *[headerBytes]byte) (h Header, check uint32, err error) {
 	return h, check, h.validate()
 }
 
-// validate returns an error if no changes have a header.
+// validate returns an error if no changes can have this header.
 func (h *Header) validate() error {
 	if h.From.Number > h.To.Number || h.From.Number == h.To.Number && h.From != h.To {
 		return fmt.Errorf("%w: they lead from operation %d to operation %d", ErrDamaged, h.From.Number, h.To.Number)
@@ -136,12 +135,12 @@ func (h *Header) validate() error {
 	return nil
 }
 
-// A block is what comes before the bits of a block, and checks them.
+// A block is the head of a block: the bytes before its bits, with the check.
 type block [blockHeader]byte
 
 func (b *block) field(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 
-// newBlock returns what comes before bits. before is the check of what comes before the block.
+// newBlock returns the head of a block with these bits. before is the check before that of the block.
 func newBlock(changes, k int, bits []byte, before uint32) (b block) {
 	for i, v := range [...]int{changes, len(bits), k} {
 		binary.LittleEndian.PutUint32(b[4*i:], uint32(v))

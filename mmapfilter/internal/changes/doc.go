@@ -1,6 +1,7 @@
-// Package changes is the format in which a filter tells another one how its keys have changed: what the
-// multiset that its history means (K7 in package hashes) has more and less at one position than at an
-// earlier one, hash by hash. What came and went in between is not said.
+// Package changes is the format in which a filter tells another one how its keys have changed from one
+// position of its history to a later one. At each position, a history means a multiset of hashes (K7 in
+// package hashes). The changes say for each hash how many more or fewer the later multiset has. They do
+// not say what came and went in between.
 //
 // # The stream
 //
@@ -25,9 +26,10 @@
 //	         12  4 check
 //	         16    bits
 //
-// The check of the header is the CRC32C of the bytes before it. That of a block or of the end mark
-// is the CRC32C of the check before it (4 bytes), of its own first 12 bytes and of its bits. So
-// what is swapped, left out or repeated is noticed, too. Nothing comes after the end mark.
+// The check of the header is the CRC32C of the bytes before it. The check of a block or of the end
+// mark is the CRC32C of the check before it (4 bytes), of its own first 12 bytes and of its bits.
+// So a block that is swapped, left out or repeated is noticed, too. Nothing comes after the end
+// mark.
 //
 // # Changes
 //
@@ -35,22 +37,23 @@
 // fewer. The values ascend through the whole stream, and no value comes twice.
 //
 // The value is a hash; or, if the header has lines and fingerprints, it is a class of a filter that
-// has as many of both, the number hi(hash, lines · fingerprints). That is line · fingerprints +
-// fingerprint, so such a filter needs to know no more; and a number below lines · fingerprints
-// takes fewer bits. The product is less than 2^64. A compact filter has Q·2^r fingerprints, and the
-// others have 2^f - 1.
+// has as many of both: the number hi(hash, lines · fingerprints). This number is line ·
+// fingerprints + fingerprint, which is all that such a filter needs to know of a hash. A number
+// below lines · fingerprints takes fewer bits than a hash. The product is less than 2^64. A compact
+// filter has Q·2^r fingerprints, and the others have 2^f - 1.
 //
 // # Bits
 //
-// The bits of a block are numbered from the lowest bit of its first byte. The first 64 are the value
-// before the first one of the block: that less 1, modulo 2^64. Each change is then the gap between its
-// value and the value before it, at least 1, and a bit: 0 for more, 1 for fewer. The gap takes a code of
-// Rice with the parameter k:
+// The bits of a block are numbered from the lowest bit of its first byte. The first 64 bits are a number
+// that counts as the value before the first change: the value of this change less 1, modulo 2^64. Each
+// change is then the gap between its value and the value before it, at least 1, and a bit: 0 for more, 1
+// for fewer. The gap takes a code of Rice with the parameter k:
 //
 //	⌊gap / 2^k⌋ ones, a zero, and the k low bits of gap
 //
-// That means one more or one fewer. If there are e + 1 more or fewer, and e is not 0, a gap of 0 comes
-// before that, and then e, whose highest bit is bit n, as a code of Elias:
+// Such a change is of one more or one fewer. A change of e + 1 more or fewer, with e above 0, begins
+// with a gap of 0 and then a code of Elias for e, where n is the number of the highest bit of e that
+// is set; the real gap and the bit follow:
 //
 //	n ones, a zero, and the n low bits of e
 //

@@ -120,7 +120,7 @@ func (r *Reader) change() (c Change, err error) {
 	return c, nil
 }
 
-// readFull is io.ReadFull; what ends before is cut off.
+// readFull is io.ReadFull, but if the input ends too early, the error is ErrCutOff.
 func readFull(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {

@@ -6,16 +6,16 @@ import (
 	"math/bits"
 )
 
-// A Writer writes changes. Its caller buffers w where that is worth it: it writes a block at a time.
+// A Writer writes changes, a block at a time. A caller for which blocks are too short buffers w.
 type Writer struct {
 	w       io.Writer
 	classes uint64
 	check   uint32
 	err     error
 
-	// The last change may get more of its class. values has those of the block, with the last one.
+	// last waits for further changes of its class before it goes to values, the changes of the block.
 	last   Change // Hash is a value, not a hash
-	began  bool   // there is a last one
+	began  bool   // there is a last change
 	values []Change
 }
 
