@@ -1,12 +1,12 @@
 // Package clients tests the server with clients of Redis that people use: go-redis, rueidis, redis-py,
-// node-redis, redis-cli and redis-benchmark. It is a module of its own, since they are not for others to
-// need.
+// node-redis, redis-cli and redis-benchmark. It is a module of its own, so that no other module needs
+// these clients.
 //
 // Each client plays the transcripts of package server, in each version of the protocol that it speaks:
 // it sends the words of a command, and the value that it makes of the reply must be the one that the
 // transcript has. Where a client has functions for commands, it plays calls.txt with these, too. Then
 // the server is killed again and again under some of them: what was answered must be there.
 //
-// Of clients that are missing, tests say NOT TESTED. The gate installs them: redis-tools and
+// If a client is missing, its tests say NOT TESTED. The gate installs them: redis-tools and
 // python3-redis of Debian, and what package.json names, below $NODE_PATH.
 package clients

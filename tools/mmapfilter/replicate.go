@@ -55,8 +55,8 @@ func newReplicateCommand() *cobra.Command {
 	return cmd
 }
 
-// watch prints where a replica is once it has all that the filter at the URL has, and waits until it may
-// end.
+// watch waits until a replica has everything that the filter at the URL has, and prints its position.
+// Then it waits for the end of ctx, unless once is set.
 func watch(ctx context.Context, r *replica.Replica, once bool, out io.Writer) error {
 	for told := false; ; {
 		if s := r.Stats(); !told && !s.Primary.IsZero() && s.LagOperations == 0 && r.Err() == nil {

@@ -93,7 +93,8 @@ func openSetURL(ctx context.Context, rawURL string, flags *pflag.FlagSet, but ..
 	return sets.OpenFS(webFS{ctx, u}, path.Base(u.Path), &mmapfilter.OpenOptions{ReadSize: urlReadSize})
 }
 
-// A webFS has the files beside that at a URL. They get its query too, which may permit to read them.
+// A webFS has the files beside the file at a URL. Requests for them have the query of the URL, too,
+// which may carry a permission.
 type webFS struct {
 	ctx context.Context // for opening
 	url *url.URL

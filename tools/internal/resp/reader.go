@@ -81,7 +81,7 @@ func (r *Reader) reset() {
 	r.words, r.ends, r.args = r.words[:0], r.ends[:0], r.args[:0]
 }
 
-// cut returns the words that ends has the ends of.
+// cut returns the words of the command, which end where ends says.
 func (r *Reader) cut() [][]byte {
 	start := 0
 	for _, end := range r.ends {

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// A client is a connection. One goroutine has all of it.
+// A client is a connection. One goroutine uses all of it.
 type client struct {
 	s       *Server
 	d       *directory
@@ -23,12 +23,12 @@ type client struct {
 	quits   bool     // the connection ends after this reply
 
 	multi       bool       // after MULTI
-	spoiled     bool       // a command after MULTI was wrong: EXEC does none
-	queued      [][][]byte // those after MULTI
+	spoiled     bool       // a command after MULTI was wrong: EXEC will do none of them
+	queued      [][][]byte // the commands after MULTI
 	queuedBytes int
 
 	writing  atomic.Int64 // Server.ticks when the write that waits for the client began; 0: none does
-	unsynced []*key       // that replies are about which have yet to be flushed; see Config.Sync
+	unsynced []*key       // keys of the writes whose replies wait for a flush; see Config.Sync
 }
 
 func (c *client) serve() {
@@ -50,8 +50,8 @@ func (c *client) serve() {
 	c.flush()
 }
 
-// Read reads what the client sends next. That may be long in coming, so the client gets all replies
-// first, also if it has sent the beginning of a command, or empty lines, after those that are done.
+// Read reads what the client sends next. It may have to wait for that, so it first sends all
+// replies, even if the client has already sent the beginning of another command, or empty lines.
 func (c *client) Read(b []byte) (int, error) {
 	if err := c.flush(); err != nil {
 		return 0, err
@@ -67,8 +67,8 @@ func (c *client) Write(b []byte) (int, error) {
 }
 
 // flush writes the replies that are kept. If a reply means that a write is durable, it makes the writes
-// durable first: one sync of a filter is for all clients that wait for one. If that fails, nobody knows
-// what is, and an error stands for all replies.
+// durable first: one sync of a filter serves all clients that wait for it. If a sync fails, nobody
+// knows which writes are durable, and the client gets one error in place of all replies.
 func (c *client) flush() error {
 	var err error
 	if c.s.Sync {
@@ -92,7 +92,7 @@ func (c *client) do(args [][]byte) {
 	c.cmd = lookUp(args[0])
 	var err error
 	switch {
-	case same(args[0], "POST") || same(args[0], "Host:"): // a browser that a hostile page sends here
+	case same(args[0], "POST") || same(args[0], "Host:"): // a browser, sent here by a hostile page
 		c.quits = true
 		return
 	case c.cmd == nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// A command is what a client can ask for. Arity, flags and keys are as COMMAND tells them.
+// A command is what a client can ask for. Arity, flags and keys are as in the reply to COMMAND.
 type command struct {
 	name  string
 	arity int    // words of it; if negative, at least so many
@@ -116,7 +116,7 @@ func lookUp(name []byte) *command {
 
 // commandCommand answers COMMAND.
 func commandCommand(c *client, args [][]byte) error {
-	asked := make([]*command, 0, len(commands)) // nil: there is none of the name
+	asked := make([]*command, 0, len(commands)) // nil for a name that no command has
 	if len(args) > 2 {
 		for _, name := range args[2:] {
 			asked = append(asked, lookUp(name))
@@ -152,7 +152,7 @@ func commandCommand(c *client, args [][]byte) error {
 	return nil
 }
 
-// describe writes what COMMAND says of a command, or of none.
+// describe writes what COMMAND says of a command. cmd is nil for a name that no command has.
 func (cmd *command) describe(out *resp.Writer) {
 	if cmd == nil {
 		out.Null()

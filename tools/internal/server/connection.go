@@ -13,7 +13,7 @@ import (
 
 // The commands of Redis about connections and the server.
 
-// likeRedis is the version of Redis whose protocol this is: clients ask what they may send.
+// likeRedis is the version of Redis that clients are told, since they choose by it what to send.
 const likeRedis = "7.4.0"
 
 const errName = refusal("ERR Client names cannot contain spaces, newlines or special characters.")
@@ -147,7 +147,7 @@ func clientCommand(c *client, args [][]byte) error {
 	return errPart
 }
 
-// info answers INFO, or those of its sections that are asked for.
+// info answers INFO: with all sections, or with those that are asked for.
 func info(c *client, args [][]byte) error {
 	sections := [][2]string{
 		{"Server", fmt.Sprintf("redis_version:%s\r\nredis_mode:standalone\r\nmmapfilter_version:%s\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\n",
@@ -214,7 +214,7 @@ func wait(c *client, args [][]byte) error {
 	return c.int(0)
 }
 
-// waitAOF makes all durable that was answered to anybody.
+// waitAOF makes everything durable that was answered to any client.
 func waitAOF(c *client, args [][]byte) error {
 	if err := whole(args[1:]); err != nil {
 		return err

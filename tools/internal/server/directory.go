@@ -26,7 +26,7 @@ type key struct {
 	fresh  bool               // the file has yet to be made
 	gone   bool               // removed: no name leads to it
 	filter *mmapfilter.Filter // nil while it is closed
-	lost   error              // of closing the filter, until it is opened again: it may not be durable
+	lost   error              // why a close failed, until the filter is opened again: writes may not be durable
 	settings
 }
 
@@ -65,7 +65,7 @@ func openDirectory(path string, most int, logf func(string, ...any)) (*directory
 	return d, nil
 }
 
-// readNames finds the keys, and removes what a crash has left of others.
+// readNames finds the keys, and removes files that a crash has left of keys that were removed.
 func (d *directory) readNames() error {
 	err := os.RemoveAll(filepath.Join(d.path, newFiles))
 	if err == nil {
@@ -131,8 +131,8 @@ func (d *directory) findOr(name string) (*key, error) {
 	}
 }
 
-// get returns a key whose filter is open, and stays so until the caller calls k.mu.RUnlock. If there is
-// none, it makes it with settings of that kind, if it gets some.
+// get returns a key with an open filter, which stays open until the caller calls k.mu.RUnlock. If there
+// is no such key, get makes one with the settings s, unless s is nil.
 func (d *directory) get(name string, want kind, s *settings) (*key, error) {
 	for {
 		k := d.find(name)
@@ -242,8 +242,9 @@ func (d *directory) forget(k *key) {
 	d.keys.CompareAndDelete(k.name, k)
 }
 
-// room waits until there are descriptors for one filter more, and takes them. When they become few, it
-// has the filter that has not been used for longest closed, meanwhile, as a close waits for the disk.
+// room waits until there are descriptors for one more filter, and takes them. When few are left, it
+// starts to close the filter that has not been used for longest, in the background, since a close
+// waits for the disk.
 func (d *directory) room() {
 	for taken := false; !taken; {
 		d.mu.Lock()
@@ -262,7 +263,8 @@ func (d *directory) room() {
 }
 
 // oldest returns, locked, the key whose filter has not been used for longest, among those that no
-// command uses now. It returns nil if there are descriptors enough, or will be. REQUIRES: d.mu
+// command uses now. It returns nil if there are enough descriptors, or will be once other filters
+// are closed. REQUIRES: d.mu
 func (d *directory) oldest() (oldest *key) {
 	if d.taken-d.closing <= d.most*3/4 {
 		return nil
@@ -338,7 +340,7 @@ func (k *key) sync() error {
 	return err
 }
 
-// syncAll makes all that was answered durable.
+// syncAll makes everything durable that was answered.
 func (d *directory) syncAll() error {
 	var errs []error
 	for _, k := range d.all() {

@@ -20,9 +20,9 @@ import (
 // asked for. Its parts, with the positions that SCANDUMP answers and LOADCHUNK takes:
 //
 //	1            dumpHeader and the kind
-//	n<<24 + 2    the first chunk of dump n: three numbers of 64 bits, little-endian, and the bytes from
-//	             the first of these on: where the chunk begins, where NAME.mmf ends and NAME.hashes
-//	             begins, and where both end
+//	n<<24 + 2    the first chunk of dump n: three offsets in the dump, of 64 bits, little-endian, and
+//	             then the bytes of the chunk. The offsets are those where the chunk begins, where
+//	             NAME.mmf ends and NAME.hashes begins, and where NAME.hashes ends
 //	n<<24 + 3    the next one, and so on
 //
 // SCANDUMP takes the position of the part before. So two clients that dump a key at once get two dumps.
@@ -36,17 +36,17 @@ const (
 	mostDumps   = 8 // at once
 )
 
-// Dumps are those that clients read.
+// A dumps has the dumps that clients are reading.
 type dumps struct {
 	sync.Mutex
 	last  int64 // number of a dump
 	dumps map[int64]*dump
-	load  sync.Mutex // a chunk is loaded at a time
+	load  sync.Mutex // one chunk is loaded at a time
 }
 
 type dump struct {
 	key    string
-	file   *os.File // has no name: it is gone whatever ends the server
+	file   *os.File // it has no name, so it goes however the server ends
 	hashes int64    // where NAME.hashes begins
 	size   int64
 	used   time.Time
@@ -107,7 +107,8 @@ func scanDump(c *client, args [][]byte) error {
 	return nil
 }
 
-// chunk returns what comes after a position, and the position of that; 0 after the last chunk.
+// chunk returns the part after a position, and the position of this part; 0 after the last
+// chunk.
 func (d *directory) chunk(name string, kind kind, at int64) (next int64, part []byte, err error) {
 	ds := &d.dumps
 	if at == 1 {
@@ -297,7 +298,7 @@ func (d *directory) sweepNew(since time.Time) {
 	}
 }
 
-// cutOff moves what a file has from an offset on to another file, unless it is nothing.
+// cutOff moves the bytes of a file from an offset on to another file, if there are any.
 func cutOff(f *os.File, path string, from int64) error {
 	if info, err := f.Stat(); err != nil || info.Size() == from {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// beside ends the names of the files of a key, the filter itself first: the others mean nothing without
-// it.
+// beside has the ends of the names of the files of a key. The filter itself comes first: without it,
+// the other files mean nothing.
 var beside = []string{"", ".hashes", ".hashes.new", ".past", ".stash", ".stash.new", ".expire",
 	".tmp-rebuild", ".tmp-rebuild.hashes", ".tmp-rebuild.stash"} // of a rebuild that a kill has ended
 
@@ -55,8 +55,9 @@ func (d *directory) make(k *key) error {
 	return err
 }
 
-// remove removes a key and its files. If that is because its time is over, the key stays if it has got
-// more meanwhile: by PERSIST, or with the filter that a RENAME has put in the place of its own.
+// remove removes a key and its files. overdue says that this is because its time is over. Then the key
+// stays if it has got more time meanwhile: by a PERSIST, or by a RENAME, which has put another filter
+// in its place.
 func (d *directory) remove(k *key, overdue bool) (removed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,7 +75,7 @@ func (d *directory) remove(k *key, overdue bool) (removed bool, err error) {
 	return true, nil
 }
 
-// change notes that names of files have changed, after they have.
+// change notes that names of files have changed. Call it after the change.
 func (d *directory) change() {
 	d.names.Lock()
 	d.changed = true
@@ -93,8 +94,9 @@ func (d *directory) syncNames() error {
 	return err
 }
 
-// rename gives a key another name. A key that has that name is replaced, and until then stays as it is
-// but for its deadline: after a crash a key may lack one, and never has that of another.
+// rename gives a key another name. A key that already has this name is replaced. Until then it stays
+// as it is, except that it loses its deadline: so after a crash a key may lack its deadline, but never
+// has the deadline of another key.
 func (d *directory) rename(from, to string) error {
 	d.renames.Lock() // so that no two wait for a key of each other
 	defer d.renames.Unlock()
@@ -142,7 +144,7 @@ func (d *directory) claim(name, path string) *key {
 	}
 }
 
-// install puts a file in the place of that of a key, without a deadline. REQUIRES: k.mu
+// install puts a file in the place of the file of a key, and removes its deadline. REQUIRES: k.mu
 func (d *directory) install(from string, k *key) error {
 	d.close(k)
 	err := d.setDeadline(k, 0)
@@ -191,8 +193,8 @@ func (d *directory) setDeadline(k *key, at int64) error {
 	return nil
 }
 
-// writeDeadline makes the file that readDeadline reads, or removes it. It is whole or not there at any
-// time.
+// writeDeadline makes the file that readDeadline reads, or removes it. At any time the file is whole
+// or not there.
 func (d *directory) writeDeadline(path string, at int64) error {
 	path += ".expire"
 	if at == 0 {

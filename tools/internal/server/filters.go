@@ -26,7 +26,7 @@ func (c *client) keyOrNew(name []byte) (*key, error) {
 	return k, err
 }
 
-// fresh returns the settings of a filter that a command makes without a word on it.
+// fresh returns the settings of a filter that a command makes without being told any.
 func (c *client) fresh() settings {
 	if c.kind() == bloom {
 		return newBloom
@@ -79,7 +79,7 @@ func add(c *client, args [][]byte) error {
 	return nil
 }
 
-// add adds an item to the filter of k. CF.ADD and CF.INSERT add it again, the others only if it is new.
+// add adds an item to the filter of k. Only CF.ADD and CF.INSERT add an item that is already there.
 func (c *client) add(k *key, item []byte) (added bool, err error) {
 	if c.kind() == bloom || strings.HasSuffix(c.cmd.name, "NX") {
 		added, err = k.filter.InsertUnique(item)
@@ -90,9 +90,9 @@ func (c *client) add(k *key, item []byte) (added bool, err error) {
 	return added, c.wrote(k, err)
 }
 
-// wrote ends a write to the filter of k, which the reply may wait for (see client.flush). A filter whose
-// writes fail is opened again by the next command. One that grows is full only if something keeps it
-// from growing, such as a full disk.
+// wrote ends a write to the filter of k. The reply may have to wait until the write is durable (see
+// client.flush). The next command opens a filter again whose writes fail. A filter that grows is full
+// only if something keeps it from growing, such as a full disk.
 func (c *client) wrote(k *key, err error) error {
 	if n := len(c.unsynced); c.s.Sync && (n == 0 || c.unsynced[n-1] != k) {
 		c.unsynced = append(c.unsynced, k)
@@ -147,7 +147,8 @@ func insert(c *client, args [][]byte) error {
 	return nil
 }
 
-// addAll adds items until one cannot be added. The error is the last element of a shorter array then.
+// addAll adds items until one cannot be added. Then the error is the last element of the array, which
+// has fewer elements than there are items.
 func (c *client) addAll(k *key, items [][]byte) error {
 	added := make([]bool, len(items))
 	n, err := k.filter.InsertUniqueBatch(items, added)
@@ -249,7 +250,8 @@ func cfCompact(c *client, args [][]byte) error {
 	return c.ok()
 }
 
-// filterInfo answers CF.INFO and BF.INFO. The words of BF.INFO ask for one value, in the order of all.
+// filterInfo answers CF.INFO and BF.INFO. A word after BF.INFO asks for one of its values; the words
+// have the order of the values.
 func filterInfo(c *client, args [][]byte) error {
 	k, err := c.key(args[1])
 	if err != nil {

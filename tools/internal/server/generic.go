@@ -98,10 +98,10 @@ func expire(c *client, args [][]byte) error {
 	return c.int(changed)
 }
 
-// expire sets a deadline, if all words say that it may. It returns 1, or 0 if they do not or nothing
-// changes.
+// expire sets a deadline if all words (NX, XX, GT, LT) allow it. It returns 1, or 0 if a word does
+// not, or if nothing changes.
 func (d *directory) expire(k *key, at int64, words [][]byte) (changed int64, err error) {
-	k.mu.RLock() // against its removal; what uses the filter may take long, and goes on
+	k.mu.RLock() // so that the key is not removed; commands that use the filter go on
 	defer k.mu.RUnlock()
 	d.deadlines.Lock()
 	defer d.deadlines.Unlock()
@@ -151,8 +151,8 @@ func (d *directory) matching(pattern, wanted string) (found []string) {
 	return found
 }
 
-// glob reports whether a name matches a pattern of Redis. That is one of package path, but for the
-// slash, which is a byte like any other. One that is broken matches nothing.
+// glob reports whether a name matches a pattern of Redis. Its patterns are those of package path,
+// but a slash is a byte like any other. A malformed pattern matches nothing.
 func glob(pattern, name string) bool {
 	noSlash := strings.NewReplacer("/", "\x00")
 	matches, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxName is how long the name of a key may be once it is escaped: with all that a filter has beside it,
-// a file name has 255 bytes.
+// maxName is how long the name of a key may be once it is escaped. A file name may have 255 bytes, and
+// the files beside a filter have longer names than the filter.
 const maxName = 200
 
 const errLongName = refusal("ERR the name of the key is too long for a file")
@@ -58,8 +58,9 @@ func keyName(file string) (key string, ok bool) {
 	return b.String(), err == nil && again == file
 }
 
-// fileBeside returns the key that a file is beside of, and what the file is. It returns "" for the file
-// of a key itself, whose name may look alike, and for others.
+// fileBeside takes the name of a file beside the file of a key. It returns the key, and the end of the
+// name, which says what the file is. For the file of a key itself, whose name may look alike, and for
+// any other file, it returns "".
 func fileBeside(file string) (key, what string) {
 	i := strings.LastIndex(file, suffix+".")
 	if i < 0 {

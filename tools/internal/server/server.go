@@ -20,7 +20,7 @@ type Config struct {
 	Sync       bool    // a reply to a write means that it is durable
 	Version    string  // of the program
 
-	// Logf, if not nil, is told what no client gets to know.
+	// Logf, if not nil, is called with errors that no client gets.
 	Logf func(format string, args ...any)
 }
 
@@ -34,7 +34,7 @@ type Server struct {
 	stop    chan struct{} // closed when Close begins
 	once    sync.Once     // closes down
 	total   atomic.Int64  // commands done
-	ticks   atomic.Int64  // sweeps begun, and 1
+	ticks   atomic.Int64  // 1 plus the sweeps begun
 
 	mu        sync.Mutex
 	closed    bool
@@ -44,7 +44,7 @@ type Server struct {
 	running   sync.WaitGroup // the goroutines of clients
 }
 
-// A filter that is open has up to 4 descriptors, and 4 more while it is rebuilt; few are at a time.
+// An open filter has up to 4 descriptors, and 4 more while it is rebuilt; few are rebuilt at a time.
 const (
 	descriptorsPerFilter = 5
 	otherDescriptors     = 32
@@ -187,7 +187,7 @@ func (s *Server) Close() error {
 		c.conn.SetWriteDeadline(time.Now().Add(closeTime))
 	}
 	s.mu.Unlock()
-	s.hurry(s.ticks.Load()) // who has been slow is not waited for
+	s.hurry(s.ticks.Load()) // do not wait for clients that have been slow so far
 	s.running.Wait()
 	s.sweeps.Wait()
 	return s.dir.end()

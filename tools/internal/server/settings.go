@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A kind is what RedisBloom has two types for.
+// A kind is one of the two types of RedisBloom: a cuckoo filter or a Bloom filter.
 type kind string
 
 const (
@@ -37,13 +37,14 @@ var (
 	newBloom  = settings{kind: bloom, expansion: 2, capacity: 100, rate: 0.01}
 )
 
-// note writes what a filter cannot say itself as its note on normalisation. The command reads it in
-// package main of tools/mmapfilter.
+// note returns the note on normalisation of a filter, with the settings for which a filter has no
+// fields. Package main of tools/mmapfilter reads this note.
 func (s settings) note() string {
 	return fmt.Sprintf("served=%s,%d,%d,%d", s.kind, s.bucketSize, s.iterations, s.expansion)
 }
 
-// settingsOf returns those of a filter. One that the server has not made is a cuckoo filter.
+// settingsOf returns the settings of a filter. A filter that the server has not made counts as
+// a cuckoo filter.
 func settingsOf(f *mmapfilter.Filter) settings {
 	note := f.Normalisation()
 	var s settings
@@ -61,7 +62,7 @@ func settingsOf(f *mmapfilter.Filter) settings {
 	return s
 }
 
-// options returns those of a new filter.
+// options returns the options of a new filter.
 func (s settings) options() *mmapfilter.Options {
 	return &mmapfilter.Options{
 		Capacity:          s.capacity,

@@ -146,7 +146,8 @@ type insertion struct {
 	items    [][]byte
 }
 
-// read reads the words of an INSERT after the key. As in RedisBloom, first letters tell them apart.
+// read reads the words of an INSERT after the key. As in RedisBloom, an option is known by its
+// first letters.
 func (in *insertion) read(words [][]byte) error {
 	for i := 0; i < len(words); i++ {
 		letter := optionLetter(words[i], in.kind)
@@ -174,7 +175,7 @@ func (in *insertion) read(words [][]byte) error {
 	return errWords // no items
 }
 
-// set sets what an option with a value is about.
+// set sets the field of an option that has a value.
 func (in *insertion) set(letter byte, value []byte) error {
 	n, whole := resp.Number(value)
 	rate, isRate := parseRate(value)
@@ -195,8 +196,9 @@ func (in *insertion) set(letter byte, value []byte) error {
 	return nil
 }
 
-// optionLetter returns a letter for an option of INSERT: c, i and n are CAPACITY, ITEMS and NOCREATE; of
-// Bloom filters alone, r, x and s are ERROR, EXPANSION and NONSCALING. 0 is an unknown one.
+// optionLetter returns a letter for an option of INSERT: c for CAPACITY, i for ITEMS, n for NOCREATE;
+// and for Bloom filters alone, r for ERROR, x for EXPANSION, s for NONSCALING. It returns 0 for an
+// unknown option.
 func optionLetter(word []byte, k kind) byte {
 	letters := [3]byte{}
 	for i := range copy(letters[:], word) {

@@ -3,8 +3,8 @@
 // people use.
 //
 // A line begins with "# " before a comment, "> " before a command, and "< " before each line of its
-// reply, which is as in version 3 of the protocol, but for strings of a length, which are in quotes
-// instead. Version 2 has the same replies without the types that are new in 3: see [Entry.Reply]. A line
+// reply. A reply is written as in version 3 of the protocol, but strings are in quotes and have no
+// length. Version 2 has the same replies without the types that are new in 3: see [Entry.Reply]. A line
 // that only one of the versions has begins with "<2 " or "<3 ". The reply ":..100" stands for any whole
 // number from 1 to 100.
 package transcript
