@@ -9,8 +9,8 @@ import (
 // puts there are called entries: the engine has them under a reserved prefix, in a bucket or a table
 // of their own. Methods may be called from any goroutine.
 type Store interface {
-	// Entries returns the entries, in ascending order of their keys. If they are in one of several
-	// places, the owner is in the same one for all guards: see [OwnerKey].
+	// Entries returns the entries, in ascending order of their keys. Guards may have their entries
+	// in different places, but all have the owner in the same place: see [OwnerKey].
 	Entries() ([]Entry, error)
 	// Write changes entries in one transaction. When it returns nil, this transaction is durable, and
 	// so is every one that was visible when Write was called.

@@ -162,10 +162,10 @@ type inserted struct {
 	known      uint64 // those whose hash the filter had
 }
 
-// insert puts hashes into the filter, each as one operation: with deletes: Rebuild unless the filter has
-// it. It returns those that found no room, or, after an error, all that may not be in the filter. If
-// there is only some room, the hashes from the first on that finds none are not tried: to find none is
-// slow.
+// insert puts hashes into the filter, each as one operation. With deletes: Rebuild, it leaves out a hash
+// that the filter has. It returns the hashes that found no room or, after an error, all hashes that may
+// not be in the filter. If someRoom is set, it stops at the first hash that finds no room, since such a
+// search is slow.
 func (g *Guard) insert(hashes []uint64, someRoom bool) (unplaced []uint64, done inserted, err error) {
 	for len(hashes) > 0 {
 		n, added, err := g.filter.InsertHashes(hashes, g.options.Deletes == Rebuild)

@@ -42,9 +42,10 @@ func (g *Guard) consider() {
 // are summed, for tooManyPass. Most lookups need not pay for that.
 const considerEvery = 64
 
-// Chance moves a count by its standard deviation, the square root of what is expected: in less than
-// one look of 30,000 by four of these. A look waits for fewestPassed false positives: then a rate
-// of twice what was asked for is beyond chance, since 256 > tooManyPass·128 + deviations·√128.
+// A count differs from what is expected by chance. Its standard deviation is the square root of
+// what is expected; in less than one look of 30,000 it is above by four of these. A look waits for
+// fewestPassed false positives: then a rate of twice what was asked for is beyond chance, since 256
+// > tooManyPass·128 + deviations·√128.
 const (
 	deviations   = 4
 	fewestPassed = 4 * considerEvery

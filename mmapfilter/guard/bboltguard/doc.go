@@ -35,7 +35,7 @@
 //	DeleteBucket                                  reads the keys of the bucket and those within it, and deletes them
 //	MoveBucket                                    reads them, deletes them, and puts them with their new path
 //	MoveBucket of a bucket into itself            ErrNotFollowed
-//	Put, Delete in a bucket object of before      ErrNotFollowed: bbolt loses what it does, or not
+//	Put, Delete in a stale bucket object          ErrNotFollowed: bbolt may lose the write, or not
 //	Bucket.SetRootPage                            ErrNotFollowed
 //	NextSequence, SetSequence, FillPercent        nothing: they are not keys
 //	Cursor, ForEach, Inspect                      nothing; in the root they hide the reserved buckets

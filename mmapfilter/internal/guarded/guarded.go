@@ -24,7 +24,7 @@ type Filter interface {
 type RebuildOptions struct {
 	mmapfilter.RebuildOptions
 	CapacityFor func(items uint64) uint64 // the capacity for a number of items, once they are counted
-	Hashes      func() []uint64           // those of further items; called after Keys, at the same instant
+	Hashes      func() []uint64           // hashes of further items; called after Keys, at the same instant
 }
 
 // Expires reports whether keys leave a filter by themselves.
@@ -88,8 +88,8 @@ type Keys interface {
 
 // Changes are the methods by which transactions change the filter.
 type Changes interface {
-	// InsertHashes is InsertHash of n hashes, up to the first error, or InsertUniqueHashBatch. It
-	// returns only how many it has added.
+	// InsertHashes inserts hashes up to the first error: by InsertHash, or if unique is set by
+	// InsertUniqueHashBatch. n is how many it has done, and added how many it has added.
 	InsertHashes(hashes []uint64, unique bool) (n, added int, err error)
 	DeleteHash(hash uint64) (deleted bool, err error)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// A scene is a store in several states, each in a directory of its own, with its filter. What deletes
-// are in the last ones the filter has done.
+// A scene is a store in several states, each in a directory of its own, with its filter. In the last
+// states, the filter has done the deletes of the store.
 type scene struct {
 	Engine
 	guard *guard.Options
@@ -52,7 +52,7 @@ func (e Engine) newScene(t *testing.T, deletes guard.DeleteMode) *scene {
 		written <- errors.Join(err, d.Guard().Sync())
 	}()
 	Must(t, os.Mkdir(s.dir("torn"), 0o700))
-	Must(t, s.copyFilter("torn", "now")) // while it is written
+	Must(t, s.copyFilter("torn", "now")) // while the filter is being written to
 	Must(t, <-written)
 	Set(t, d, 0, 250)
 	Remove(t, d, 1500, 1600)
@@ -61,7 +61,7 @@ func (e Engine) newScene(t *testing.T, deletes guard.DeleteMode) *scene {
 	return s
 }
 
-// takeAllIn has the filter do all deletes, and take in what is in an outbox.
+// takeAllIn makes the filter do all deletes, and take in the keys of an outbox.
 func takeAllIn(t *testing.T, d DB) {
 	t.Helper()
 	Rebuild(t, d)
@@ -71,7 +71,7 @@ func takeAllIn(t *testing.T, d DB) {
 	})
 }
 
-// filterFiles returns the names of a filter and of what lies beside it.
+// filterFiles returns the names of a filter and of the files beside it.
 func (s *scene) filterFiles(name string) (names []string, err error) {
 	list, err := os.ReadDir(s.dir(name))
 	for _, e := range list {
@@ -82,7 +82,7 @@ func (s *scene) filterFiles(name string) (names []string, err error) {
 	return names, err
 }
 
-// copyFilter replaces a filter, and what lies beside it.
+// copyFilter replaces a filter, and the files beside it.
 func (s *scene) copyFilter(to, from string) error {
 	old, err := s.filterFiles(to)
 	for _, name := range old {
@@ -94,7 +94,7 @@ func (s *scene) copyFilter(to, from string) error {
 		data, e := os.ReadFile(filepath.Join(s.dir(from), name))
 		if e == nil {
 			e = os.WriteFile(filepath.Join(s.dir(to), name), data, 0o600)
-		} else if errors.Is(e, fs.ErrNotExist) { // it was there for a moment
+		} else if errors.Is(e, fs.ErrNotExist) { // the file was there only for a moment
 			e = nil
 		}
 		err = errors.Join(err, e)
@@ -114,7 +114,7 @@ const (
 	ifExact       // an outbox may have what it lacks, but not its deletes
 )
 
-// of says which one it is for a mode: never, always or maybe.
+// of returns the expectation for the mode and the engine of the scene: never, always or maybe.
 func (s *scene) of(e expectation) expectation {
 	outbox := s.Outbox || s.guard.Deletes == guard.Exact
 	switch {
@@ -173,12 +173,12 @@ func zero(path string) error {
 
 // discard removes the log of a filter, which may have been copied while it was written.
 func discard(path string) error {
-	_, _ = mmapfilter.DiscardLog(path) // a damaged one stays as it is
+	_, _ = mmapfilter.DiscardLog(path) // if the filter is damaged, it stays as it is
 	return os.RemoveAll(path + ".stash")
 }
 
-// Files covers C9: it opens stores with filters that are not theirs, or not of now, or not whole. First
-// for reading, then for writing.
+// Files covers C9. It opens stores with filters that are of another store, of another time or damaged,
+// first for reading and then for writing.
 func Files(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		s := e.newScene(t, deletes)
@@ -202,7 +202,8 @@ func Files(t *testing.T, e Engine) {
 	})
 }
 
-// mustRecover opens a store: no key is hidden, not while the filter is rebuilt, nor then, nor later.
+// mustRecover opens a store. No key may be hidden: not while the filter is rebuilt, not after that,
+// and not when the store is opened again.
 func (s *scene) mustRecover(t *testing.T, name string, expect expectation) {
 	t.Helper()
 	s.mustRead(t, name, expect)
@@ -227,8 +228,8 @@ func (s *scene) mustRecover(t *testing.T, name string, expect expectation) {
 	Must(t, d.Close())
 }
 
-// mustRead opens a copy of a store for reading. It writes nothing: not into the store, nor into the
-// filter, unless that has a log, since its writer has died.
+// mustRead opens a copy of a store for reading. This must write nothing to the store. It may write
+// to the filter only if the filter has a log, since its writer has died.
 func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
 	t.Helper()
 	read := s.dir(name + " for reading")
@@ -238,7 +239,7 @@ func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
 	_, logErr := os.Stat(filter + ".stash")
 	d, err := s.Open(read, s.guard, true)
 	if err != nil {
-		t.Logf("for reading: %v", err) // some engines do not after a kill
+		t.Logf("for reading: %v", err) // after a kill, some engines do not open a store for reading
 		return
 	}
 	MustHideNone(t, d)
@@ -261,7 +262,7 @@ func (s *scene) mustRead(t *testing.T, name string, expect expectation) {
 	}
 }
 
-// testDirectory has no filter at all, since none can be made there.
+// testDirectory opens a store whose filter cannot be made, since a directory has its name.
 func (s *scene) testDirectory(t *testing.T) {
 	Must(t, CopyDir(s.dir("directory"), s.dir("now")))
 	Must(t, os.Remove(s.filter("directory")))

@@ -19,7 +19,7 @@ func Growth(t *testing.T, e Engine) {
 		}
 		for n := 0; n < most; n += 10_000 {
 			Set(t, d, n, n+10_000)
-			Set(t, d, n/2, n/2+1000) // once more
+			Set(t, d, n/2, n/2+1000) // keys that are there already
 			Remove(t, d, 0, 2000)
 			Set(t, d, 0, 2000)
 		}
@@ -55,8 +55,9 @@ func (c *crew) sample() error {
 	return err
 }
 
-// mustSettle looks up absent keys until the rate is what it should be: with deletes: Rebuild it is
-// these lookups that have the filter rebuilt. It looks up each key once, and returns the next one.
+// mustSettle looks up absent keys until the rate is what it should be. With deletes: Rebuild, the
+// guard rebuilds the filter because of these lookups. mustSettle looks up each key once, and
+// returns the number of the next key.
 func mustSettle(t *testing.T, d DB, next int) int {
 	t.Helper()
 	Eventually(t, d, "the rate", func(before guard.Stats) bool {

@@ -1,10 +1,10 @@
 // Package guardtest has the tests that the guards of all engines pass. The tests of an engine give an
-// [Engine], call [Main], and run [Model], [Kill], [Files] and the others. What only one engine has, such
-// as merges or buckets, its adapter does in [DB.Step], and tests of its own look at. The package is for
-// tests alone.
+// [Engine], call [Main], and run [Model], [Kill], [Files] and the others. Features that only one engine
+// has, such as merges or buckets, are used by [DB.Step] of its adapter, and tested by tests of its own.
+// The package is for tests alone.
 //
-// All tests run with both ways to delete, and look for hidden keys (C9): such as a store has, and its
-// guard says are absent.
+// All tests run with both ways to delete, and look for hidden keys (C9): keys that a store has, but
+// that its guard says are absent.
 package guardtest
 
 import (
@@ -26,20 +26,21 @@ import (
 type Engine struct {
 	// Open opens the store in a directory, or makes one. It need not make commits durable.
 	Open func(dir string, o *guard.Options, readOnly bool) (DB, error)
-	// Swap puts something of the program in the place of the owner of a store without a guard, and says
-	// what was there.
+	// Swap replaces the owner in a store, which no guard has open, by a value of the program, and
+	// returns what was there.
 	Swap func(dir, value string) (was string, err error)
-	// Unguarded opens a store without a guard, as an older program does, puts keys, and closes it.
+	// Unguarded opens a store without a guard, as an older program does, puts keys, and closes the
+	// store.
 	Unguarded func(dir string, keys []string) error
 	// Filter is the name of the filter in the directory of a store.
 	Filter string
-	// Outbox says that what a filter lacks is in an outbox with deletes: Rebuild, too.
+	// Outbox says that the guard has an outbox even with deletes: Rebuild.
 	Outbox bool
-	// Revives says that deleted keys may come back, and others go, since the engine does so.
+	// Revives says that the engine itself may bring deleted keys back and remove others.
 	Revives bool
 }
 
-// Lookups are those by the guard.
+// Lookups are the lookups that go through the guard.
 type Lookups interface {
 	// Get returns the value of a key, or nil if there is no such key.
 	Get(key string) (value []byte, err error)
@@ -61,11 +62,11 @@ type DB interface {
 	// Do does a transaction, in one of the ways that the engine has. If work returns an error, nothing
 	// has happened, and Do returns this error, or ErrNotDone.
 	Do(r *rand.Rand, work func(tx Tx) error) error
-	// Step does something of the engine's own with the keys of a worker, and says in w.Has what is
-	// there then.
+	// Step does something that only this engine can do with the keys of a worker, and sets w.Has
+	// to what is there then.
 	Step(w *Worker) error
-	// Copy copies the files of the store that a kill would leave now to a new directory, and the
-	// filter. No transaction is under way.
+	// Copy copies the files that a kill would leave now, of the store and of the filter, to a
+	// new directory. No transaction is under way.
 	Copy(to string) error
 }
 
@@ -91,8 +92,8 @@ type Changes interface {
 	Delete(key string) error
 }
 
-// ErrNotDone is the error of a transaction that the engine has not done, as it may: nothing has
-// happened.
+// ErrNotDone is the error of a transaction that the engine has refused, as engines may. Nothing
+// has happened.
 var ErrNotDone = errors.New("not done")
 
 // Each runs a test with both ways to delete.
@@ -102,13 +103,13 @@ func Each(t *testing.T, test func(t *testing.T, deletes guard.DeleteMode)) {
 	}
 }
 
-// Often are the options of a guard that does all things often.
+// Often returns the options of a guard that does everything often.
 func Often(deletes guard.DeleteMode) *guard.Options {
 	return &guard.Options{Capacity: 1000, Deletes: deletes, CommitInterval: 5 * time.Millisecond}
 }
 
-// Quiet are the options of a guard that does nothing by itself while a test lasts, but a rebuild that is
-// due. No key is taken for another one: a test that fails for chance is no good.
+// Quiet returns the options of a guard that does nothing by itself while a test lasts, except a rebuild
+// that is due. Its rate is so low that no key is taken for another one: no test may fail by chance.
 func Quiet(deletes guard.DeleteMode) *guard.Options {
 	return &guard.Options{Capacity: 10_000, FalsePositiveRate: 1e-7, Deletes: deletes, CommitInterval: time.Hour}
 }
@@ -128,8 +129,8 @@ func (e Engine) MustOpen(tb testing.TB, dir string, o *guard.Options) DB {
 	return Opened(tb, d, err)
 }
 
-// Opened returns a store that has been opened. It is closed when the test ends, unless that has failed:
-// a reader may be open.
+// Opened returns a store that has been opened. The store is closed when the test ends, unless the test
+// has failed: then a reader may still be open.
 func Opened[D DB](tb testing.TB, d D, err error) D {
 	tb.Helper()
 	Must(tb, err)
@@ -141,7 +142,7 @@ func Opened[D DB](tb testing.TB, d D, err error) D {
 	return d
 }
 
-// random returns a source, and says how to get it again.
+// random returns a source of random numbers, and logs how to get the same one again.
 func random(t *testing.T) *rand.Rand {
 	seed := *seed
 	if seed == 0 {
@@ -151,19 +152,19 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// fork returns a source for another goroutine.
+// fork returns a source of random numbers for another goroutine.
 func fork(r *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), 0)) }
 
 // Number returns the key of a number.
 func Number(i int) string { return fmt.Sprintf("k/%08d", i) }
 
-// Set puts the keys of the numbers from from up to to.
+// Set puts the keys of the numbers [from, to).
 func Set(tb testing.TB, d DB, from, to int) {
 	tb.Helper()
 	Must(tb, change(d, from, to, func(tx Tx, key string) error { return tx.Set(key, "v") }))
 }
 
-// Remove deletes them.
+// Remove deletes the keys of the numbers [from, to).
 func Remove(tb testing.TB, d DB, from, to int) {
 	tb.Helper()
 	Must(tb, change(d, from, to, Tx.Delete))
@@ -192,7 +193,8 @@ func change(d DB, from, to int, do func(tx Tx, key string) error) error {
 	return nil
 }
 
-// Hidden returns an error if a reader has a key that its guard hides, and how many keys it has.
+// Hidden returns an error if a reader has a key that the guard hides. It also returns how many
+// keys the reader has.
 func Hidden(d DB, r Reader) (int, error) {
 	keys, err := r.Keys()
 	if err != nil {
@@ -220,8 +222,8 @@ func compare(d DB, r Reader, key string) error {
 	return err
 }
 
-// MustHideNone checks that no key is hidden while nobody writes, neither from a reader nor from single
-// lookups, nor from one of all. It returns how many keys there are.
+// MustHideNone checks that no key is hidden while nobody writes: not from a reader, not from single
+// lookups, and not from one lookup of all keys. It returns how many keys there are.
 func MustHideNone(tb testing.TB, d DB) int {
 	tb.Helper()
 	r, err := d.Reader()
@@ -247,8 +249,8 @@ func MustHideNone(tb testing.TB, d DB) int {
 	return n
 }
 
-// MustKeep checks that no key is hidden: now, when the guard has worked, and after a rebuild. It returns
-// how many keys there are.
+// MustKeep checks that no key is hidden: now, after Guard.Work, and after a rebuild. It returns how many
+// keys there are.
 func MustKeep(tb testing.TB, d DB) int {
 	tb.Helper()
 	MustHideNone(tb, d)
@@ -258,7 +260,8 @@ func MustKeep(tb testing.TB, d DB) int {
 	return MustHideNone(tb, d)
 }
 
-// MustHave checks that the keys of the numbers from from up to to are there, and no others up to most.
+// MustHave checks that of the keys of the numbers below most, those of [from, to) are there, and no
+// others.
 func MustHave(tb testing.TB, d DB, from, to, most int) {
 	tb.Helper()
 	for i := range most {
@@ -271,7 +274,7 @@ func MustHave(tb testing.TB, d DB, from, to, most int) {
 	}
 }
 
-// MustKnow checks that a key is there, or that it is not, and that the filter knows.
+// MustKnow checks that a key is there, or that it is not there and the filter knows this.
 func MustKnow(tb testing.TB, d DB, key string, there bool) {
 	tb.Helper()
 	before := d.GuardStats().Skipped
@@ -286,7 +289,7 @@ func MustKnow(tb testing.TB, d DB, key string, there bool) {
 	}
 }
 
-// AbsentBatch asks for keys.
+// AbsentBatch calls ask for keys that are strings.
 func AbsentBatch(keys []string, ask func(keys [][]byte, absent []bool)) []bool {
 	asked, absent := make([][]byte, len(keys)), make([]bool, len(keys))
 	for i, key := range keys {
@@ -326,8 +329,8 @@ func Rebuild(tb testing.TB, d DB) {
 	Must(tb, d.Guard().Rebuild(context.Background()))
 }
 
-// CopyDir copies the files of a directory to a new one, but not those in skip. It begins again if one
-// goes meanwhile.
+// CopyDir copies the files of a directory to a new one, but not those in skip. It begins again if a
+// file is removed meanwhile.
 func CopyDir(to, from string, skip ...string) error {
 	for {
 		err := copyDir(to, from, skip)

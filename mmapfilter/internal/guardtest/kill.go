@@ -22,11 +22,11 @@ var kills = flag.Int("kills", 10, "how often the kill test kills a program")
 
 const (
 	childVar    = "GUARDTEST_CHILD" // the directory of the store, the mode and the seed of a program that is to be killed
-	enoughKills = 30                // to say that most lead to a rebuild
+	enoughKills = 30                // after so many, the test may say that most lead to a rebuild
 )
 
-// Main runs the tests of a package; or, in a process that Kill has started, writes to a store until it
-// is killed.
+// Main runs the tests of a package. In a process that Kill has started, it writes to a store instead,
+// until the process is killed.
 func Main(m *testing.M, e Engine) {
 	if what := strings.Split(os.Getenv(childVar), "\n"); len(what) == 3 {
 		fmt.Println(e.child(what[0], what[1], what[2]))
@@ -35,8 +35,8 @@ func Main(m *testing.M, e Engine) {
 	os.Exit(m.Run())
 }
 
-// killed are the options of a guard that is killed: its filter is durable often, now and then, or hardly
-// ever.
+// killed returns the options of a guard that is to be killed. Its filter becomes durable often, now and
+// then, or hardly ever.
 func killed(deletes guard.DeleteMode, r *rand.Rand) *guard.Options {
 	o := Often(deletes)
 	o.CommitInterval = []time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Hour}[r.IntN(3)]
@@ -74,15 +74,17 @@ func (e Engine) child(dir, mode, seed string) error {
 	return c.work(math.MaxInt)
 }
 
-// Kill covers C9 and G2: it kills a program that writes to a store, again and again. Each time a copy of
-// the store is opened, so that the program itself comes upon what it left: no key is hidden.
+// Kill covers C9 and G2. It kills a program that writes to a store, again and again. Each time it opens
+// a copy of the store, in which no key may be hidden; the next program continues with the store as the
+// killed one has left it.
 func Kill(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		r, base := random(t), t.TempDir()
 		dir := filepath.Join(base, "store")
 		Must(t, os.Mkdir(dir, 0o700))
 		var recovered, rebuilt, replayed, keys int
-		// Some kills fall into a rebuild, and of a few all may: more of them tell.
+		// A kill during a rebuild leads to another rebuild. By chance, the first few kills may all be
+		// of this sort; then more kills are needed.
 		for i := 0; i < max(1, *kills/2) || !e.Revives && rebuilt > recovered && i < enoughKills; i++ {
 			runAndKill(t, dir, deletes, r)
 			copied := filepath.Join(base, fmt.Sprint("copy", i))
@@ -112,7 +114,7 @@ func Kill(t *testing.T, e Engine) {
 		}
 		t.Logf("%d filters served at once, %d were rebuilt, %d were given keys by the store; %d keys", recovered, rebuilt, replayed, keys)
 		if !e.Revives && rebuilt > recovered {
-			t.Error("a kill is no reason to rebuild the filter") // but one amid what revives keys is
+			t.Error("a kill is no reason to rebuild the filter") // except during a step that revives keys
 		}
 	})
 }

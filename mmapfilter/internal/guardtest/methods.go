@@ -8,19 +8,19 @@ import (
 	"testing"
 )
 
-// A Type is one of an engine's, and says what becomes of each of its methods. The names in a list are
-// separated by white space.
+// A Type is a type of an engine, with lists that say what the guard does about each of its methods.
+// The names in a list are separated by white space.
 type Type struct {
 	Engine   reflect.Type
-	Ours     reflect.Type // has methods in their place; nil: the type is never handed out
+	Ours     reflect.Type // our type in its place; nil if the engine's type is never handed out
 	Wrapped  string       // a method of ours follows the keys, or hides the guard's own
 	Refused  string       // a method of ours always fails
 	Harmless string       // writes no keys, or only collects them until a commit
 }
 
-// Methods covers G4. It fails when a new version of an engine has a method that nobody has thought
-// about, or ours has none in the place of one that it is to wrap or to refuse, or hands out an
-// engine's own type that is wrapped.
+// Methods covers G4. It fails if a new version of an engine has a method that is in no list; if
+// our type lacks a method that it must wrap or refuse; or if it hands out an engine's own type in
+// whose place we have another.
 func Methods(t *testing.T, types []Type) {
 	for _, c := range types {
 		ours := append(strings.Fields(c.Wrapped), strings.Fields(c.Refused)...)
@@ -45,8 +45,8 @@ func Methods(t *testing.T, types []Type) {
 	}
 }
 
-// declares reports whether a type has a method of its own, in place of an engine's type that it may
-// embed: the compiler has made one that is promoted, so it is in no file.
+// declares reports whether a type declares a method itself. A method that is only promoted, from an
+// embedded type of the engine, is made by the compiler and is in no file.
 func (c Type) declares(name string) bool {
 	m, ok := c.Ours.MethodByName(name)
 	if !ok {

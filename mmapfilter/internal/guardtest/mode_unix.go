@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// Mode opens stores that some may not read: they may not read the filter and its log either, also if it
-// was there before with other permissions.
+// Mode opens stores that some users may not read. These users may not read the filter and its log
+// either, even if the filter was there before with other permissions.
 func Mode(t *testing.T, e Engine) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	dir := t.TempDir()

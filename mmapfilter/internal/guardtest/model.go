@@ -23,11 +23,12 @@ var (
 
 const (
 	workers    = 5
-	workerKeys = 200 // of each worker
+	workerKeys = 200 // keys of each worker
 	sharedKeys = 40
 )
 
-// A Worker changes keys of its own, which begin with its Name and a slash, and some that all share.
+// A Worker changes keys of its own, which begin with its Name and a slash, and some keys that all
+// workers share.
 type Worker struct {
 	DB   DB
 	Rand *rand.Rand
@@ -116,7 +117,8 @@ func (w *Worker) share(tx Tx) error {
 	return nil
 }
 
-// look returns an error if one of the worker's keys has another value. None is empty.
+// look returns an error if one of the worker's keys has another value than want. An empty want
+// means that the key is not there.
 func (w *Worker) look(l Lookups, key, want string) error {
 	value, err := l.Get(key)
 	has, e := l.Has(key)
@@ -126,7 +128,7 @@ func (w *Worker) look(l Lookups, key, want string) error {
 	return err
 }
 
-// check looks all of the worker's keys up, from a reader and one by one.
+// check looks up all of the worker's keys: in a reader, and one by one in the store.
 func (w *Worker) check() error {
 	r, err := w.DB.Reader()
 	if err != nil {
@@ -139,7 +141,7 @@ func (w *Worker) check() error {
 	if err = errors.Join(err, r.Close()); err != nil {
 		return err
 	}
-	return w.checkWith(w.DB) // not beside a reader: in some engines a commit waits for this one, and Get for the commit
+	return w.checkWith(w.DB) // after the reader: in some engines, a commit waits for the reader, and Get for the commit
 }
 
 func (w *Worker) checkWith(l Lookups) error {
@@ -161,7 +163,8 @@ func (w *Worker) step() error {
 	return w.check()
 }
 
-// A crew is workers, and what goes on beside them until they have ended. The first error ends it.
+// A crew is a number of workers, and goroutines that do other things until the workers have
+// ended. The first error ends all of them.
 type crew struct {
 	db      DB
 	workers []*Worker
@@ -182,7 +185,7 @@ func (e Engine) newCrew(d DB, r *rand.Rand) (*crew, error) {
 		if w.Has == nil {
 			w.Has = map[string]string{}
 		}
-		for _, value := range w.Has { // new ones come later
+		for _, value := range w.Has { // new values have higher numbers
 			var last int
 			fmt.Sscanf(value, "value%d", &last)
 			w.last = max(w.last, last)
@@ -225,8 +228,8 @@ func (c *crew) again(do func() error) {
 	}()
 }
 
-// rebuild rebuilds the filter while others write. If they do so faster, it has no room for what
-// they put: the guard tries again then.
+// rebuild rebuilds the filter while others write. If they write faster than it reads, the new
+// filter may have no room for their keys; then the guard tries again.
 func (c *crew) rebuild() error {
 	if err := c.db.Guard().Rebuild(context.Background()); !errors.Is(err, mmapfilter.ErrFull) {
 		return err
@@ -256,7 +259,7 @@ func (c *crew) read(r *rand.Rand) error {
 	return errors.Join(err, reader.Close())
 }
 
-// work has the workers do n steps each, or as many as they can. It returns their first error.
+// work makes each worker do n steps, or as many as it can. It returns the first error.
 func (c *crew) work(n int) error {
 	var working sync.WaitGroup
 	for _, w := range c.workers {
@@ -282,8 +285,8 @@ func (c *crew) work(n int) error {
 }
 
 // Model covers G1 and G3: transactions, steps of the engine's own, readers, rebuilds and marks go on
-// side by side. No key is hidden, all are as a map says, and the filter has each key once after a
-// rebuild. Then the store is opened again.
+// side by side. No key is hidden, all keys are as the workers' maps say, and after a rebuild the
+// filter has each key once. Then the store is opened again.
 func Model(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		r, dir := random(t), t.TempDir()
@@ -316,7 +319,8 @@ func Model(t *testing.T, e Engine) {
 	})
 }
 
-// mustAgree checks that the store has the keys of the workers, and no others of theirs.
+// mustAgree checks that the store has the keys that the workers' maps have, and no other keys
+// of the workers.
 func (e Engine) mustAgree(t *testing.T, d DB, c *crew) {
 	t.Helper()
 	has, err := contents(d)

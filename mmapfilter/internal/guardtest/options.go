@@ -9,8 +9,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// Owner covers G6: guards with other prefixes and filters open a store in turns. No key is hidden. If
-// the program has something where the owner is to be, Open refuses the store and leaves it as it is.
+// Owner covers G6. Guards with different prefixes and filters open a store in turns, and no key is
+// hidden. If the program has something at the place of the owner, Open refuses the store and leaves
+// it as it is.
 func Owner(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		dir := t.TempDir()
@@ -20,7 +21,7 @@ func Owner(t *testing.T, e Engine) {
 			d := e.MustOpen(t, dir, o)
 			MustHideNone(t, d)
 			Set(t, d, 100*i, 100*i+100)
-			if n := MustHideNone(t, d); n < 100*i+100 { // entries of others are keys, too
+			if n := MustHideNone(t, d); n < 100*i+100 { // for this guard, entries of other guards are keys, too
 				t.Errorf("%d keys", n)
 			}
 			Eventually(t, d, "a filter", Serving)
@@ -55,7 +56,7 @@ func Once(t *testing.T, e Engine) {
 		for range 2 {
 			Remove(t, d, 0, 50)
 		}
-		Remove(t, d, 200, 210) // they were never there
+		Remove(t, d, 200, 210) // keys that were never there
 		Must(t, d.Guard().Work())
 		if s := d.GuardStats(); s.Keys != map[guard.DeleteMode]uint64{guard.Exact: 50, guard.Rebuild: 100}[deletes] {
 			t.Errorf("once deleted: %+v", s)
@@ -70,7 +71,7 @@ func Once(t *testing.T, e Engine) {
 	})
 }
 
-// Covers has a filter for some of the keys. Get and Has count in the same way.
+// Covers uses a filter for some of the keys. Get and Has count lookups in the same way.
 func Covers(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		dir, o := t.TempDir(), Quiet(deletes)
@@ -100,8 +101,8 @@ func Covers(t *testing.T, e Engine) {
 	})
 }
 
-// Batch covers C9: a lookup of many keys answers for each as one of this key does, while the filter
-// serves and while it cannot.
+// Batch covers C9: a lookup of many keys answers for each key as a lookup of this key alone does,
+// both while the filter serves and while it cannot.
 func Batch(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		o := Quiet(deletes)
@@ -135,8 +136,9 @@ func Batch(t *testing.T, e Engine) {
 	})
 }
 
-// Old covers G1: a reader that began before deletes finds what it finds in the store, once the filter
-// has let the keys go. The filter is not asked, so what the store says tells nothing of it.
+// Old covers G1: a reader that began before deletes still finds the keys in the store, after they
+// have left the filter. For such a reader the filter is not asked, so its lookups do not count as
+// false positives.
 func Old(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		d := e.MustOpen(t, t.TempDir(), Quiet(deletes))

@@ -18,7 +18,7 @@ func Past(t *testing.T, e Engine) {
 		e.newHistory(t, s)
 		for _, of := range []struct{ store, filter string }{
 			{"killed", "killed"}, {"killed later", "killed later"}, {"closed", "closed"}, {"closed again", "closed again"},
-			// One of them is restored from a backup.
+			// Store or filter is restored from a backup.
 			{"killed", "killed later"}, {"closed", "closed again"},
 			{"killed later", "killed"}, {"closed again", "closed"},
 		} {
@@ -34,14 +34,14 @@ func Past(t *testing.T, e Engine) {
 	})
 }
 
-// newHistory makes a store and copies of it: amid its first time, at the end of that, and after the next
-// one.
+// newHistory makes a store, and four copies of it: two as a kill would leave it, and two of the closed
+// store, before and after it was open once more.
 func (e Engine) newHistory(t *testing.T, s *scene) {
 	dir := s.dir("now")
 	Must(t, os.Mkdir(dir, 0o700))
 	d := e.MustOpen(t, dir, s.guard)
 	for _, name := range []string{"killed", "killed later", "closed", "closed again"} {
-		for i := range 10 { // transactions
+		for i := range 10 { // in ten transactions
 			Set(t, d, 0, 1+i)
 		}
 		Set(t, d, 0, 250)
@@ -60,7 +60,7 @@ func (e Engine) newHistory(t *testing.T, s *scene) {
 	}
 }
 
-// past puts keys past the guard, and opens the store with one.
+// past puts keys past the guard, and then opens the store with a guard.
 func (s *scene) past(t *testing.T, name string, n int) {
 	var keys []string
 	for i := range n {
@@ -104,8 +104,8 @@ func Again(t *testing.T, e Engine) {
 			case 1:
 				Remove(t, d, 0, 300)
 			case 2:
-				Set(t, d, 5000, 5001)    // again and again
-				Remove(t, d, 9000, 9001) // which is not there
+				Set(t, d, 5000, 5001)    // the same key each time
+				Remove(t, d, 9000, 9001) // a key that is not there
 			}
 			dir = filepath.Join(base, fmt.Sprint(i+1))
 			if i%3 == 0 {

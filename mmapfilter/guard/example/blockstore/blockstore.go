@@ -1,14 +1,15 @@
 // Package blockstore is an example: a Blockstore of boxo that keeps its blocks in Pebble, behind a
-// guard. Most nodes are asked for blocks that they do not have: Has, Get, GetSize and View answer that
-// from memory, as soon as the store is open, however many blocks there are.
+// guard. Most nodes are asked for blocks that they do not have. For such a block, Has, Get, GetSize
+// and View answer from memory, as soon as the store is open, however many blocks there are.
 //
-// The key of a block is its multihash, after a byte of this package: CIDs of several versions and codecs
-// name the same bytes. Anybody may make a multihash that holds any bytes, such as those of a key that is
-// reserved for the guard; the byte keeps all of them apart.
+// The key of a block is a byte that this package chooses, and then the multihash of the block, which
+// CIDs of different versions and codecs share. Anybody may make a multihash with any bytes, even those
+// of a key that is reserved for the guard. The first byte keeps the two apart.
 //
-// A filter must have a block before the store does, and somebody must know what it lacks after a crash:
-// the guard reads that in the log of Pebble. So the blocks are in Pebble, and not in another Blockstore.
-// In front of one whose blocks are files, a filter would have to be durable before each Put.
+// The filter must have a block before the store has it. After a crash, the guard reads in the log of
+// Pebble which blocks the filter lacks. This is why the blocks are in Pebble, and not in another
+// Blockstore: in front of a Blockstore whose blocks are files, the filter would have to be durable
+// before each Put.
 package blockstore
 
 import (
@@ -76,7 +77,7 @@ func (s *Store) Stats() guard.Stats { return s.db.GuardStats() }
 
 func (s *Store) Has(_ context.Context, c cid.Cid) (bool, error) { return s.db.Has(keyOf(c)) }
 
-// View calls f with the bytes of a block, which are only there until it returns.
+// View calls f with the bytes of a block, which are valid until f returns.
 func (s *Store) View(_ context.Context, c cid.Cid, f func([]byte) error) error {
 	data, closer, err := s.db.Get(keyOf(c))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -107,7 +108,8 @@ func (s *Store) Put(ctx context.Context, b blocks.Block) error {
 	return s.PutMany(ctx, []blocks.Block{b})
 }
 
-// PutMany puts all the blocks or, if it fails or is killed, none. It writes those that are there again.
+// PutMany puts all the blocks or, if it fails or is killed, none. It also writes blocks that the store
+// has already.
 func (s *Store) PutMany(_ context.Context, bs []blocks.Block) error {
 	batch := s.db.NewBatch()
 	defer batch.Close()
@@ -145,7 +147,7 @@ func (s *Store) AllKeysChan(ctx context.Context) (<-chan cid.Cid, error) {
 	return keys, nil
 }
 
-// send sends keys until there are no more, or nobody wants them.
+// send sends keys until there are no more, or the caller or the store has ended.
 func (s *Store) send(ctx context.Context, it *pebble.Iterator, keys chan<- cid.Cid) error {
 	for ok := it.First(); ok; ok = it.Next() {
 		select {
