@@ -1,5 +1,5 @@
-// Package rebuild has a new file take the place of one that is open for writing, while operations go on
-// (C8, K3).
+// Package rebuild replaces a file that is open for writing by a new one, while operations go on (C8,
+// K3).
 //
 // # The steps
 //
@@ -28,6 +28,6 @@
 // # Growth
 //
 // A filter that grows by itself is rebuilt when it has too many items for its capacity, too few, or a
-// long file of hashes for few items (K5). One whose items leave by themselves is rebuilt for the last of
-// these reasons alone. A Growth says when, and for how many keys.
+// long file of hashes for few items (K5). A filter that does not grow, but whose items leave by
+// themselves, is rebuilt for the last of these reasons alone. A Growth says when, and for how many keys.
 package rebuild

@@ -68,8 +68,8 @@ func (w *Writer) Resume(ctx context.Context) error {
 // Follows reports whether the file is a replica that has had no operation of its own.
 func (w *Writer) Follows() bool { return w.follows.Load() }
 
-// Depart has a replica follow no history any more, durably. Call it before the first operation that is
-// not one of Apply.
+// Depart makes a replica an ordinary filter, durably: it follows no history any more. Call Depart
+// before the first operation that Apply does not do.
 func (w *Writer) Depart() error {
 	w.applying.Lock()
 	defer w.applying.Unlock()
@@ -87,8 +87,8 @@ func (w *Writer) Depart() error {
 	return err
 }
 
-// followed returns the position of a replica, and the set that it is applying, of which it has so many
-// changes.
+// followed returns the position of a replica, the set that it is applying, and how many changes of the
+// set are done.
 func (w *Writer) followed() (at layout.Position, set, done uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,8 @@ func (w *Writer) setMark(at layout.Position, set uint64) error {
 	}
 }
 
-// takes returns an error unless changes begin at a position of the filter, or end at it or before it.
+// takes returns an error unless the changes begin at the position of the filter, or end at this
+// position or before it.
 func (w *Writer) takes(h *changes.Header, at layout.Position) error {
 	switch {
 	case h.Descent != w.protocol.Superblock().Descent(),
@@ -158,7 +159,7 @@ func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error)
 	return set, nil
 }
 
-// unreadable has the errors of a reader of changes match errors that others know.
+// unreadable makes an error of a changes.Reader match an error of the public API.
 func unreadable(err error) error {
 	switch {
 	case errors.Is(err, changes.ErrCutOff):
@@ -201,8 +202,7 @@ var (
 	errNotThere = &layout.CorruptError{Region: layout.RegionBuckets, Rule: "K9", What: "the changes delete an item that is not there, so the filter has not the items of its position: take a new snapshot"}
 )
 
-// finishSet does the changes of the set that the file names which it has not done yet. REQUIRES:
-// w.applying.
+// finishSet does the remaining changes of the set that the file names. REQUIRES: w.applying.
 func (w *Writer) finishSet(ctx context.Context) error {
 	_, check, done := w.followed()
 	if check == 0 || !w.follows.Load() {
@@ -213,7 +213,7 @@ func (w *Writer) finishSet(ctx context.Context) error {
 		return err
 	}
 	defer set.Close()
-	to, err := w.doChanges(ctx, set, true, &done) // first, so that the others find room
+	to, err := w.doChanges(ctx, set, true, &done) // deletes first, so that inserts find room
 	if err == nil {
 		set.Rewind()
 		to, err = w.doChanges(ctx, set, false, &done)
@@ -222,13 +222,14 @@ func (w *Writer) finishSet(ctx context.Context) error {
 		err = w.setMark(to, 0)
 	}
 	if err == nil {
-		w.protocol.RemoveSet() // if it stays, nothing names it, and the next one takes its place
+		w.protocol.RemoveSet() // a set that stays does no harm: no commit names it, and the next set replaces it
 	}
 	return err
 }
 
-// doChanges does the changes by which there are fewer of a hash, or the others, but for the first ones
-// of all, skip. It returns the position that the set leads to.
+// doChanges does the changes of a set that delete, or, if fewer is not set, those that insert. It
+// leaves out the first of them, as many as skip says, and takes these from skip. It returns the
+// position to which the set leads.
 func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip *uint64) (to layout.Position, err error) {
 	in, err := changes.NewReader(set)
 	if err != nil {

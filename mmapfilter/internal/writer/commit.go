@@ -59,8 +59,8 @@ func (w *Writer) commit(at boundary) error {
 	return nil
 }
 
-// commitLocked is commit while no operation can proceed; if always is set, also where there is nothing
-// to make durable. REQUIRES: w.commits, w.mu.
+// commitLocked is commit for a caller that has locked operations out. If always is set, it commits
+// even if there is nothing to make durable. REQUIRES: w.commits, w.mu.
 func (w *Writer) commitLocked(always bool) error {
 	seg, err := w.endSegment(boundary{}, always)
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *Writer) checkpointLocked() error {
 	return w.protocol.EndCheckpoint()
 }
 
-// BeginCheckpoint is the first half of Checkpoint: it commits, and has the log go on in its
+// BeginCheckpoint is the first half of Checkpoint: it commits, and makes the log go on in its
 // next generation, unless a checkpoint has begun already.
 func (w *Writer) BeginCheckpoint() error {
 	w.checkpoints.Lock()
@@ -203,7 +203,8 @@ func (w *Writer) CheckpointFor(need int) error {
 	return err
 }
 
-// forgetPast removes former hashes whose time is over. No rebuild gives the files other names meanwhile.
+// forgetPast removes former files of hashes whose time is over. The lock keeps a rebuild from renaming
+// files meanwhile.
 func (w *Writer) forgetPast(files *osfile.Files) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -227,9 +228,9 @@ func (w *Writer) lacksRoom(need int) bool {
 	return w.protocol.Live() && !w.protocol.Room(need)
 }
 
-// nextHalf has the log go on in its other half if the half in use lacks room for an operation. If
-// the other half is still needed, nextHalf first ends the checkpoint that is under way. Without a
-// Work, the checkpoint that it begins stays under way until the next one.
+// nextHalf makes the log go on in its other half if the half in use lacks room for an operation.
+// If the other half is still needed, nextHalf first ends the checkpoint that is under way.
+// Without a Work, the checkpoint that it begins stays under way until the next one.
 func (w *Writer) nextHalf() error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()

@@ -10,8 +10,8 @@ type due struct {
 	room      int // stores that the log must have room for; if it has not, a checkpoint is due
 }
 
-// ask has the Work do what is due, unless the Work has ended. It does not begin work again that is
-// under way; but if a checkpoint is under way and due, another one follows it.
+// ask starts the work that is due, unless the Work has ended. It does not start work that is under
+// way already; but if a checkpoint is due while one is under way, another one follows.
 func (k *Work) ask(d due) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,14 +1,14 @@
 package writer
 
-// SetExpireAfter has the file say how long items stay, in nanoseconds. It makes a durable superblock. No
+// SetExpireAfter records in the file how long items stay, in nanoseconds, by a durable superblock. No
 // operation may go on meanwhile.
 func (w *Writer) SetExpireAfter(v uint64) error {
 	w.protocol.SetExpireAfter(v)
 	return w.goLive()
 }
 
-// SetExpiredBefore has the next superblock say before which time all items have been deleted. There will
-// be one when the file is closed, also if no operation comes.
+// SetExpiredBefore makes the next superblock record a time before which all items have been deleted.
+// Closing the file stores such a superblock, even if no operation comes.
 func (w *Writer) SetExpiredBefore(v uint64) error {
 	w.protocol.SetExpiredBefore(v)
 	w.mu.Lock()
@@ -20,5 +20,5 @@ func (w *Writer) SetExpiredBefore(v uint64) error {
 	return w.goLive()
 }
 
-// Shorten has HistoryIsLong report true.
+// Shorten makes HistoryIsLong report true.
 func (w *Writer) Shorten() { w.tooLong.Store(true) }

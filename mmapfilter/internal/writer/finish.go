@@ -16,7 +16,8 @@ func (w *Writer) finish(op layout.Op, grow int, hash uint64) {
 	w.tell(1)
 }
 
-// append is finish without tell. An operation that a caller has asked for is counted. REQUIRES: w.mu.
+// append is finish without tell. counted says that a caller has asked for the operation. REQUIRES:
+// w.mu.
 func (w *Writer) append(does layout.Op, grow int, hash uint64, counted bool) {
 	if grow == 0 && !w.protocol.KeepsHashes() { // there is no history
 		w.protocol.Skip()
@@ -127,9 +128,9 @@ func (w *Writer) tell(n int) {
 	}
 }
 
-// Compact has HistoryIsLong report true once the history is long for the items that it means: once
-// it takes twice the room of the items, and a quarter of a MiB; or once as many deletes wait for a
-// rebuild (K7) as waiting says. Call it before the first operation.
+// Compact makes HistoryIsLong report true once the history is long for the items that it means:
+// once it takes twice the room of the items, and a quarter of a MiB more; or once as many deletes
+// wait for a rebuild (K7) as waiting says. Call Compact before the first operation.
 func (w *Writer) Compact(waiting uint64) {
 	w.waits = waiting
 	w.measureHistory()
