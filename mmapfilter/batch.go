@@ -1,11 +1,14 @@
 package mmapfilter
 
-import "github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+import (
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
+)
 
 // InsertBatch inserts keys in order and stops at the first error. It returns the number of keys
 // inserted. It gives the same guarantees as Insert for each key, and is faster.
 func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
-	b := batch{filter: f, keys: keys, n: len(keys)}
+	b := batch{filter: f, op: layout.Insert, keys: keys, n: len(keys)}
 	return b.insert()
 }
 
@@ -14,25 +17,25 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 // least as long as keys. Each key is one atomic step: if several goroutines have the same key,
 // exactly one of them adds it. A batch is faster than single calls.
 func (f *Filter) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
-	b := batch{filter: f, keys: keys, n: len(keys), unique: true, added: added[:len(keys)]}
+	b := batch{filter: f, op: layout.AtLeastOne, keys: keys, n: len(keys), added: added[:len(keys)]}
 	return b.insert()
 }
 
 // InsertUniqueHashBatch is InsertUniqueBatch for keys whose [Filter.Hash] is known.
 func (f *Filter) InsertUniqueHashBatch(hashes []uint64, added []bool) (n int, err error) {
-	b := batch{filter: f, hashes: hashes, n: len(hashes), unique: true, added: added[:len(hashes)]}
+	b := batch{filter: f, op: layout.AtLeastOne, hashes: hashes, n: len(hashes), added: added[:len(hashes)]}
 	return b.insert()
 }
 
 // A batch is keys, or hashes of keys, to insert in order.
 type batch struct {
 	filter *Filter
+	op     layout.Op
 	keys   [][]byte // nil if the hashes are known
 	hashes []uint64
-	n      int // how many there are
-	done   int // inserted so far
-	unique bool
-	added  []bool // what InsertUnique returns for each, if unique
+	n      int    // how many there are
+	done   int    // inserted so far
+	added  []bool // what InsertUnique returns for each, or nil
 }
 
 // insert goes on where it stopped if a rebuild has replaced the file or made room.
@@ -52,20 +55,14 @@ func (b *batch) insert() (n int, err error) {
 }
 
 func (b *batch) insertInto(o *openFile) error {
-	var own, following [writer.Batch]uint64
-	next := b.own(b.done, &following)
+	var own [writer.Batch]uint64
 	for b.done < b.n {
-		part := own[:copy(own[:], next)]
+		part := b.own(&own)
 		if len(part) == 0 {
 			return ErrOtherShard
 		}
-		next = b.own(b.done+len(part), &following)
-		err := o.work.Catch(func() error {
-			if b.unique {
-				return o.work.Writer.InsertUniqueAll(part, &b.done, b.added[b.done:])
-			}
-			return o.work.Writer.InsertAll(part, next, &b.done)
-		})
+		added := b.added[min(b.done, len(b.added)):]
+		err := o.work.Catch(func() error { return o.work.Writer.DoAll(b.op, part, false, &b.done, added) })
 		if err != nil {
 			return err
 		}
@@ -74,16 +71,16 @@ func (b *batch) insertInto(o *openFile) error {
 	return nil
 }
 
-// own returns the hashes that stand in this file for the next keys from number first on: at most
-// writer.Batch of them, and only up to a key that belongs to another shard.
-func (b *batch) own(first int, to *[writer.Batch]uint64) []uint64 {
-	n := min(writer.Batch, b.n-first)
+// own returns the hashes that stand in this file for the next keys: at most writer.Batch of them, and
+// only up to a key that belongs to another shard.
+func (b *batch) own(to *[writer.Batch]uint64) []uint64 {
+	n := min(writer.Batch, b.n-b.done)
 	for i := range n {
 		var hash uint64
 		if b.keys != nil {
-			hash = b.filter.hash.Hash(b.keys[first+i])
+			hash = b.filter.hash.Hash(b.keys[b.done+i])
 		} else {
-			hash = b.hashes[first+i]
+			hash = b.hashes[b.done+i]
 		}
 		own, ok := b.filter.shard.Own(hash)
 		if !ok {

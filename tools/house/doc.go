@@ -117,7 +117,7 @@
 //
 //	layout → mmapfilter      NewDirect's contains: a lookup that the assembly does not settle
 //	layout → writer          Lookup's at: words that may be pending
-//	place → writer, build    Lines, Preview: the lines that an insert reads and changes
+//	place → writer, build    Lines: the lines that an insert reads and changes
 //	writer → rebuild         the functions of Replace: what is left to do, and which file is in use
 //	build → mmapfilter       the functions of Config: the size of the filter, its name
 //	rebuild → mmapfilter     the functions of a rebuild: its keys, and the file that Filter uses

@@ -91,7 +91,7 @@ func (f *simFilter) InsertHashes(hashes []uint64, unique bool) (n, added int, er
 	isNew := make([]bool, len(hashes))
 	err = f.do(func() error {
 		if unique {
-			return f.full(f.w.InsertUniqueAll(hashes, &n, isNew))
+			return f.full(f.w.DoAll(layout.AtLeastOne, hashes, false, &n, isNew))
 		}
 		for ; n < len(hashes); n++ {
 			if err := f.full(f.w.Insert(hashes[n])); err != nil {

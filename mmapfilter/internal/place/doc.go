@@ -63,11 +63,4 @@
 // P10) instead of one search each; each item that leaves a line gets its overflow bits set (P4). So
 // the few items that are left after the rounds have overflow bits, like items in the stash: Settle
 // places them by P6, or in the stash.
-//
-// # Looking ahead
-//
-// For a batch of inserts, LookAhead finds out which lines are full, many lines at a time, so
-// that their cache misses overlap. An Outlook is a hint. It says whether a line is full,
-// which stays true while only inserts follow, and saves the Placer from reading the line.
-// Dropping it changes no result, only the time that an insert takes.
 package place

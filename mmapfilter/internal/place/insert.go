@@ -5,8 +5,7 @@ import "github.com/mmapfilter/mmapfilter/layout"
 // Insert places an item, given in its home line (P1). It reports false if there is no room for
 // it.
 func (p *Placer) Insert(home layout.Item) bool {
-	o := p.outlook
-	if (!o.homeFull || p.hosts != nil) && p.putInLine(home) { // a full line with guests may not stay full
+	if p.putInLine(home) {
 		return true
 	}
 	other := p.table.Alternate(home)

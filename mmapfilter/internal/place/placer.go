@@ -50,7 +50,6 @@ type Placer struct {
 	queue   []step        // the search for a path
 	visited lineSet
 	victims []layout.Item
-	outlook *Outlook // of the current insert
 }
 
 // A step is one step of a path. Its item leaves the line of the step before and goes to
@@ -61,23 +60,6 @@ type step struct {
 	moves int // up to here
 }
 
-// An Outlook is what LookAhead knows of the home line of an item before its insert. A full line
-// stays full while only inserts follow, unless one of its guests goes home. A line that is not
-// full may be full by the time of the insert; the Placer finds out.
-type Outlook struct {
-	made       bool // false only in unknown
-	homeFull   bool
-	prefetched bool // the lines that the first moves would lead to
-
-	// If prefetched is set: the image of the home line and its movable items. Valid only while that line
-	// is unchanged.
-	line    layout.Line
-	victims []layout.Item
-}
-
-// unknown is the outlook of an insert that LookAhead has not seen.
-var unknown Outlook
-
 // New returns a Placer that works on lines of a table.
 func New(t layout.Table, lines Lines) *Placer {
 	return newPlacer(t, layout.BoundsOf(t.Kind(), t.Params()), lines)
@@ -85,10 +67,7 @@ func New(t layout.Table, lines Lines) *Placer {
 
 func newPlacer(t layout.Table, b layout.Bounds, lines Lines) *Placer {
 	hosts, _ := t.(layout.Hosts)
-	return &Placer{
-		table: t, hosts: hosts, bounds: b, lines: lines,
-		outlook: &unknown, visited: newLineSet(),
-	}
+	return &Placer{table: t, hosts: hosts, bounds: b, lines: lines, visited: newLineSet()}
 }
 
 // keep keeps one change of the current line.

@@ -21,7 +21,7 @@ func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 		if at.moves == p.bounds.PathMoves {
 			break
 		}
-		p.nextVictims(at.item, head == 0)
+		p.listVictims(at.item, head == 0)
 		if last, ok := p.moveVictim(head, at.moves+1); ok {
 			return p.moveAlong(last), true
 		}
@@ -31,28 +31,11 @@ func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 
 func (p *Placer) prefetchOther(it layout.Item) { p.lines.Prefetch(p.table.Alternate(it).Line) }
 
-// prefetchOthers prefetches the lines that the first victims would move to.
-func (p *Placer) prefetchOthers(victims []layout.Item) {
-	for _, victim := range victims[:min(len(victims), searchAhead)] {
-		p.prefetchOther(victim)
-	}
-}
-
-// nextVictims is listVictims for a line of a search. The victims of the first line may be known
-// from the outlook.
-func (p *Placer) nextVictims(it layout.Item, first bool) {
-	line := p.lines.Load(it.Line)
-	if o := p.outlook; first && o.prefetched && *line == o.line {
-		p.victims = append(p.victims[:0], o.victims...)
-		return
-	}
-	p.listVictims(line, it, first)
-}
-
-// listVictims sets p.victims to the items of a line that could make room for an item. If lines know
-// their guests, the victims are in the order of what their moves cost lookups, with one victim for
+// listVictims sets p.victims to the items of the line of an item that could make room for it. If lines
+// know their guests, the victims are in the order of what their moves cost lookups, with one victim for
 // each line that they could go to. In the first line of a search they include the item itself.
-func (p *Placer) listVictims(l *layout.Line, it layout.Item, first bool) {
+func (p *Placer) listVictims(it layout.Item, first bool) {
+	l := p.lines.Load(it.Line)
 	if p.hosts != nil {
 		p.victims = p.hosts.Leavers(p.victims, l, it, first)
 	} else {
@@ -62,8 +45,8 @@ func (p *Placer) listVictims(l *layout.Line, it layout.Item, first bool) {
 
 // moveVictim looks for a victim whose other line takes it. The other victims become steps.
 func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
-	if from > 0 || !p.outlook.prefetched {
-		p.prefetchOthers(p.victims)
+	for _, victim := range p.victims[:min(len(p.victims), searchAhead)] {
+		p.prefetchOther(victim)
 	}
 	home := p.queue[0].item
 	for i, victim := range p.victims {

@@ -85,7 +85,7 @@ func (c *counted) reset() {
 
 // image returns a copy of a line.
 func (m *memory) image(line uint64) (l layout.Line) {
-	m.Peek(line, &l)
+	layout.Load(m.table, m.view.Region, line, &l)
 	return l
 }
 

@@ -283,7 +283,7 @@ func (w *Writer) takeAway(hash uint64) error {
 // insertSome inserts an item for each hash.
 func (w *Writer) insertSome(hashes []uint64) error {
 	done := 0
-	err := w.InsertAll(hashes, nil, &done)
+	err := w.DoAll(layout.Insert, hashes, false, &done, nil)
 	if errors.Is(err, ErrFull) {
 		return errNoRoom
 	}

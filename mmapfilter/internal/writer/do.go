@@ -2,19 +2,92 @@ package writer
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// do does an operation on a hash: it plans what the operation does to the items, and finishes it. It
-// returns by how many the items grow, and whether it has done anything, if only to the history. If
-// it fails, nothing has happened. REQUIRES: w.mu.
-func (w *Writer) do(op layout.Op, hash uint64) (grow int, done bool, err error) {
+// Insert inserts the item of a hash. An insert that returns ErrFull has changed nothing, and does
+// not count as an operation unless CountFull is called.
+func (w *Writer) Insert(hash uint64) error {
+	_, _, err := w.one(layout.Insert, hash)
+	return err
+}
+
+// InsertUnique inserts an item unless a lookup answers "maybe", in one step.
+func (w *Writer) InsertUnique(hash uint64) (added bool, err error) {
+	grow, _, err := w.one(layout.AtLeastOne, hash)
+	return grow > 0, err
+}
+
+// Delete deletes an item of a hash. It reports false if there certainly is no such item. Such
+// a delete changes nothing, but counts as an operation: see CountFull.
+func (w *Writer) Delete(hash uint64) (bool, error) {
+	_, done, err := w.one(layout.Delete, hash)
+	return done, err
+}
+
+func (w *Writer) one(op layout.Op, hash uint64) (grow int, done bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if grow, done, err = w.do(op, hash, false); done {
+		w.tell(1)
+	}
+	return grow, done, err
+}
+
+// Batch is how many operations of a batch are done under one lock.
+const Batch = 64
+
+// DoAll does an operation on up to Batch hashes in order, and stops at the first error. It adds to done
+// how many it has done, even if a fault ends it. added, unless it is nil, gets for each hash whether the
+// items have grown. listed is as for plan.
+func (w *Writer) DoAll(op layout.Op, hashes []uint64, listed bool, done *int, added []bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	untold := 0
+	defer func() {
+		if untold > 0 {
+			w.tell(untold)
+		}
+	}()
+	w.prefetchHomes(hashes)
+	for i, h := range hashes {
+		grow, did, err := w.do(op, h, listed)
+		if err != nil {
+			return err
+		}
+		if added != nil {
+			added[i] = grow > 0
+		}
+		if did {
+			untold++
+		}
+		*done++
+	}
+	return nil
+}
+
+// do does an operation on a hash, but does not tell: it plans what the operation does to the items, and
+// appends it. It returns by how many the items grow, and whether it has done anything, if only to the
+// history. If it fails, nothing has happened. listed is as for plan. REQUIRES: w.mu.
+func (w *Writer) do(op layout.Op, hash uint64, listed bool) (grow int, done bool, err error) {
 	if err := w.ready(); err != nil {
 		return 0, false, err
 	}
-	grow, done, err = w.plan(op, hash, false)
+	grow, done, err = w.plan(op, hash, listed)
 	switch {
 	case done:
-		w.finish(op, grow, hash)
+		w.append(op, grow, hash, true)
 	case err == nil:
 		w.protocol.Skip() // the operation counts: see CountFull
 	}
 	return grow, done, err
+}
+
+// CountFull counts an insert that found no room and is not tried again: Filter.DurableOps counts every
+// call that has returned, since a client that resumes after a crash leaves out as many of its calls.
+// If CountFull returns ErrMoved or ErrClosed, the insert has not been counted: try it again.
+func (w *Writer) CountFull() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.closed == nil {
+		w.protocol.Skip()
+	}
+	return w.mu.closed
 }

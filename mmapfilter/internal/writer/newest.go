@@ -1,12 +1,10 @@
 package writer
 
 import (
-	"encoding/binary"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
-	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
 
 // Word returns the newest value of a word of the file, for lookups of this process. In the
@@ -73,70 +71,15 @@ func (w *Writer) isPending(p *Overlay, line uint64) bool {
 	return p.Has(first) || last != first && p.Has(last)
 }
 
-// pendingLines returns a bit set of the lines, up to 64, for which isPending reports true; it may
-// have a few others. It prefetches the pending words of these lines.
-func (w *Writer) pendingLines(p *Overlay, lines []uint64) (set uint64) {
-	var first, last [Batch]uint64 // blocks
-	var may [Batch / 8]uint8
-	across := false // some lines lie in two blocks
-	for i, line := range lines {
-		word, n := w.table.Words(line)
-		first[i], last[i] = word/layout.BlockWords, (word+uint64(n)-1)/layout.BlockWords
-		across = across || first[i] != last[i]
-	}
-	p.MayHave(first[:len(lines)], may[:])
-	if across {
-		p.MayHave(last[:len(lines)], may[:])
-	}
-	set = binary.LittleEndian.Uint64(may[:])
-	place.EachBit(set, func(i int) {
-		p.PrefetchTags(first[i])
-		p.PrefetchTags(last[i])
-	})
-	place.EachBit(set, func(i int) {
-		if one, other := p.SeemsToHave(first[i]), p.SeemsToHave(last[i]); !one && !other {
-			set &^= 1 << i
-		}
-	})
-	return set
-}
-
 // full reports whether a line is known to have no free slot. It reads only the file, which is
 // right if nothing is pending in the line. False means that it is not known. REQUIRES: w.mu.
 func (w *Writer) full(line uint64) bool {
-	if !w.fullMapped(line) {
+	first, n := w.table.Words(line)
+	if w.table.Free(w.view.Region[first:first+uint64(n)], line) > 0 {
 		return false
 	}
 	p := w.overlay.Load()
 	return p == nil || !w.isPending(p, line)
-}
-
-func (w *Writer) fullMapped(line uint64) bool {
-	first, n := w.table.Words(line)
-	return w.table.Free(w.view.Region[first:first+uint64(n)], line) == 0
-}
-
-// fullLines returns as a bit set which of up to 64 lines have no free slot. REQUIRES: w.mu.
-func (w *Writer) fullLines(lines []uint64) uint64 {
-	full := uint64(0)
-	for _, line := range lines {
-		w.prefetch(line)
-	}
-	for i, line := range lines {
-		if w.fullMapped(line) {
-			full |= 1 << i
-		}
-	}
-	if p := w.overlay.Load(); p != nil {
-		var l layout.Line
-		place.EachBit(w.pendingLines(p, lines), func(i int) {
-			full &^= 1 << i
-			if w.loadLine(lines[i], &l); w.table.Free(l[:], lines[i]) == 0 {
-				full |= 1 << i
-			}
-		})
-	}
-	return full
 }
 
 // homeBlock returns the block of the region in which the home line of a hash starts.
@@ -174,11 +117,16 @@ func (w *Writer) prefetchTags(line uint64) {
 	}
 }
 
-// prefetchHomes prefetches the blocks in which the home lines of up to Batch hashes start. The
-// prefetches are one burst: a prefetch waits until its address is translated, and the
-// prefetches of a burst wait at the same time.
+// prefetchHomes prefetches the blocks in which the home lines of up to Batch hashes start, and what a
+// store to them needs. The prefetches are one burst: a prefetch waits until its address is translated,
+// and the prefetches of a burst wait at the same time.
 func (w *Writer) prefetchHomes(hashes []uint64) {
 	var blocks [Batch]uint64
 	layout.HomeBlocks(w.looks, w.table.Lines(), hashes, blocks[:])
 	kernel.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
+	if p := w.overlay.Load(); p != nil {
+		for _, block := range blocks[:len(hashes)] {
+			p.Active().PrefetchTags(block)
+		}
+	}
 }

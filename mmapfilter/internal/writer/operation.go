@@ -34,13 +34,10 @@ func (op *operation) Prefetch(line uint64) { op.w.prefetch(line) }
 // Full implements place.Lines.
 func (op *operation) Full(line uint64) bool { return !op.begun() && op.w.full(line) }
 
-// Change implements place.Lines. If LookAhead has seen the insert, the memory that Change needs
-// is already prefetched.
+// Change implements place.Lines.
 func (op *operation) Change(words *layout.Stores) {
-	if !op.w.mu.placer.Expects() {
-		op.w.prefetchTags(op.newest.line)
-	}
 	l := op.newest
+	op.w.prefetchTags(l.line)
 	for i := range words.Len() {
 		word, guarded := words.At(i)
 		op.append(wal.Store{Word: l.first + uint64(word), Value: l.image[word], Guarded: guarded})
@@ -67,15 +64,6 @@ func (op *operation) StashLen() int { return op.w.mu.stashed.entries }
 func (op *operation) ChangeStash(word, value uint64, guarded bool) {
 	op.append(wal.Store{Word: word, Value: value, Guarded: guarded})
 }
-
-// FullLines implements place.Preview.
-func (op *operation) FullLines(lines []uint64) uint64 { return op.w.fullLines(lines) }
-
-// Peek implements place.Preview.
-func (op *operation) Peek(line uint64, l *layout.Line) { op.w.loadLine(line, l) }
-
-// PrefetchChange implements place.Preview.
-func (op *operation) PrefetchChange(line uint64) { op.w.prefetchTags(line) }
 
 // begun reports whether the operation has stores.
 func (op *operation) begun() bool { return len(op.stores) > 0 }

@@ -44,7 +44,7 @@ func TestDropLargePages(t *testing.T) {
 	}
 	batch := func(w *Writer) error {
 		done := 0
-		return w.InsertAll([]uint64{1}, nil, &done)
+		return w.DoAll(layout.Insert, []uint64{1}, false, &done, nil)
 	}
 	seal := func(w *Writer) error { return w.Seal(context.Background()) }
 	pages := func(w *Writer) error { w.DropLargePages(); return nil }
@@ -54,7 +54,7 @@ func TestDropLargePages(t *testing.T) {
 	}{
 		"SyncAt":      {(*Writer).Sync, func(w *Writer) error { return w.SyncAt(func(uint64) uint64 { return 1 }) }, false},
 		"Insert":      {insert, (*Writer).Sync, false},
-		"InsertAll":   {batch, (*Writer).Sync, false},
+		"DoAll":       {batch, (*Writer).Sync, false},
 		"Checkpoint":  {insert, (*Writer).Checkpoint, false},
 		"pages alone": {insert, pages, false},
 		"Seal":        {insert, seal, false},

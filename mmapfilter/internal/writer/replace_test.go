@@ -55,7 +55,7 @@ func (x *takeover) each() {
 		x.Error(done, err)
 	}
 	more, done := []uint64{x.old.rng.Uint64(), x.old.rng.Uint64()}, 0
-	if err := x.old.w.InsertAll(more, nil, &done); err != nil || done != len(more) {
+	if err := x.old.w.DoAll(layout.Insert, more, false, &done, nil); err != nil || done != len(more) {
 		x.Error(done, err)
 	}
 	x.there = append(x.there, more...)

@@ -69,37 +69,15 @@ func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
 			n += 2
 			continue
 		}
-		inserts := 0
-		for inserts < min(len(hashes)-n, Batch) && ops[n+inserts] == layout.Insert {
-			inserts++
+		same := 1
+		for same < min(len(hashes)-n, Batch) && ops[n+same] == ops[n] {
+			same++
 		}
-		if inserts > 0 {
-			following := hashes[n+inserts : min(n+inserts+Batch, len(hashes))]
-			if err := w.InsertAll(hashes[n:n+inserts], following, &n); err != nil {
-				return n, err
-			}
-			continue
-		}
-		if err := w.again(ops[n], hashes[n]); err != nil {
+		if err := w.DoAll(ops[n], hashes[n:n+same], true, &n, nil); err != nil {
 			return n, err
 		}
-		n++
 	}
 	return n, nil
-}
-
-// again does an operation that is in the history of the old file.
-func (w *Writer) again(op layout.Op, hash uint64) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.ready(); err != nil {
-		return err
-	}
-	grow, _, err := w.plan(op, hash, true)
-	if err == nil {
-		w.finish(op, grow, hash)
-	}
-	return err
 }
 
 // Expire deletes an item for each hash. All of these items were there when the tap began. deleted

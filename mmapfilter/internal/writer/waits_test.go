@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -134,7 +135,7 @@ func TestBatchEndsAfterACommit(t *testing.T) {
 	}
 	w.Limit = inserted + 1
 	done := 0
-	if err := w.InsertAll([]uint64{rng.Uint64(), rng.Uint64()}, nil, &done); !errors.Is(err, ErrFull) || done != 1 {
+	if err := w.DoAll(layout.Insert, []uint64{rng.Uint64(), rng.Uint64()}, false, &done, nil); !errors.Is(err, ErrFull) || done != 1 {
 		t.Fatalf("%d keys, %v", done, err)
 	}
 }

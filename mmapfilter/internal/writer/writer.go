@@ -99,7 +99,6 @@ type Writer struct {
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *place.Placer
-		ahead    [Batch]place.Outlook // of the inserts of a batch
 		stashed  stashed
 		searches searches
 		known    *known // nil before the first InsertUnique, and without a history
@@ -109,13 +108,9 @@ type Writer struct {
 	}
 }
 
-// Batch is how many inserts of a batch are planned together.
-const Batch = place.MostAhead
-
-// An operation is one change of the filter in progress: it is the Lines of its placer, and the
-// Preview of the inserts that follow in a batch. It collects the stores in order and leaves the
-// pending words alone until it is complete. What it has changed is known by word from these
-// stores, not by line, since lines may share words.
+// An operation is one change of the filter in progress: it is the Lines of its placer. It collects the
+// stores in order and leaves the pending words alone until it is complete. What it has changed is
+// known by word from these stores, not by line, since lines may share words.
 type operation struct {
 	w      *Writer
 	stores []wal.Store
