@@ -9,7 +9,7 @@ func (p *Placer) Insert(home layout.Item) bool {
 		return true
 	}
 	other := p.table.Alternate(home)
-	if p.hosts == nil && other.Line != home.Line && !p.lines.Full(other.Line) && p.putInLine(other) {
+	if p.hosts == nil && other.Line != home.Line && p.putInLine(other) {
 		p.setOverflow(home)
 		return true
 	}

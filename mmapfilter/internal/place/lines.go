@@ -12,9 +12,6 @@ type Lines interface {
 	Load(line uint64) *layout.Line
 	// Prefetch prefetches what Load reads of a line.
 	Prefetch(line uint64)
-	// Full reports whether a line is known to have no free slot. It is faster than Load. False
-	// means nothing.
-	Full(line uint64) bool
 	// Change keeps the changes to the image loaded last. words lists the words that changed, in an
 	// order in which they may be stored.
 	Change(words *layout.Stores)
@@ -50,12 +47,6 @@ func (u *Unlogged) Prefetch(line uint64) {
 	first, n := u.table.Words(line)
 	kernel.Prefetch(&u.view.Region[first])
 	kernel.Prefetch(&u.view.Region[first+uint64(n)-1])
-}
-
-// Full implements Lines.
-func (u *Unlogged) Full(line uint64) bool {
-	first, n := u.table.Words(line)
-	return u.table.Free(u.view.Region[first:first+uint64(n)], line) == 0
 }
 
 // Change implements Lines.

@@ -58,7 +58,7 @@ func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
 		if from == 0 && victim == home { // the item itself goes
 			next.from = -1
 		}
-		if !p.lines.Full(to.Line) && p.putInLine(to) {
+		if p.putInLine(to) {
 			return next, true
 		}
 		p.queue = append(p.queue, next)

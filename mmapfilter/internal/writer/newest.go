@@ -71,17 +71,6 @@ func (w *Writer) isPending(p *Overlay, line uint64) bool {
 	return p.Has(first) || last != first && p.Has(last)
 }
 
-// full reports whether a line is known to have no free slot. It reads only the file, which is
-// right if nothing is pending in the line. False means that it is not known. REQUIRES: w.mu.
-func (w *Writer) full(line uint64) bool {
-	first, n := w.table.Words(line)
-	if w.table.Free(w.view.Region[first:first+uint64(n)], line) > 0 {
-		return false
-	}
-	p := w.overlay.Load()
-	return p == nil || !w.isPending(p, line)
-}
-
 // homeBlock returns the block of the region in which the home line of a hash starts.
 func (w *Writer) homeBlock(hash uint64) uint64 {
 	first, _ := w.table.Words(w.table.Split(hash).Line)

@@ -31,9 +31,6 @@ func (op *operation) Load(line uint64) *layout.Line {
 // Prefetch implements place.Lines.
 func (op *operation) Prefetch(line uint64) { op.w.prefetch(line) }
 
-// Full implements place.Lines.
-func (op *operation) Full(line uint64) bool { return !op.begun() && op.w.full(line) }
-
 // Change implements place.Lines.
 func (op *operation) Change(words *layout.Stores) {
 	l := op.newest
