@@ -13,7 +13,7 @@ import (
 //
 // Where there is a kernel, the counters of all lines are loaded once before the passes and once
 // after them: loading the counters of each line would take as long as looking in it. If no counter
-// has moved, all words that were read, but for overflow bits, are from one instant, and the third
+// has moved, all words that were read, except overflow bits, are from one instant, and the third
 // pass need not look in the home line again. If a counter has moved, each key that was not found is
 // looked up alone.
 //

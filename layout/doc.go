@@ -445,8 +445,8 @@
 //	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 528 to 535, 560 to 4091) are
 //	     zero unless an unknown compat flag is set. (The other two kinds of flags do not excuse
 //	     other values.) Bytes 176 to 199, 216 to 255, 512 to 527 and 536 to 551 are zero unless hashes
-//	     are kept, but for 216 to 239 in a replica, which keeps none; so are bytes 552 to 559 unless the
-//	     file is a replica, and 200 to 215 unless it is a shard. The number of a shard is below S.
+//	     are kept; a replica, which keeps none, may have others in 216 to 239. Bytes 552 to 559 are zero
+//	     unless the file is a replica, and 200 to 215 unless it is a shard. A shard's number is below S.
 //	F5   The hash is known, and gives the canary.
 //	F6   The layout is known, and has the parameters; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;
 //	     0 < design rate < 1; 0 < design load ≤ 1; the capacity is at most the slots. A sealed file has

@@ -10,7 +10,7 @@ import (
 // first two, its f and b (section 4). Those that a layout does not have are 0.
 type Params struct {
 	FingerprintBits, BucketSize int // f bits in a fingerprint, b slots in a bucket
-	Quotients, RemainderBits    int // a fingerprint is one of so many quotients, and a remainder of so many bits
+	Quotients, RemainderBits    int // a fingerprint is a quotient below Quotients, and a remainder of RemainderBits bits
 }
 
 // Fingerprints returns how many fingerprints there are. In the layouts of the paper, 0 is not

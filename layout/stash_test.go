@@ -138,7 +138,7 @@ func FuzzCheckStash(f *testing.F) {
 	}
 	tab := NewTable(g)
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0}, uint64(5))
-	f.Add(bytes.Repeat([]byte{7: 1, 15: 0}, StashEntries), uint64(2)) // free, but for word 0
+	f.Add(bytes.Repeat([]byte{7: 1, 15: 0}, StashEntries), uint64(2)) // free, except for word 0
 	f.Add([]byte{}, uint64(1))
 	for count := range uint64(2) {
 		f.Add(strayEntry(tab.Class(tab.Split(5)), count), uint64(5))

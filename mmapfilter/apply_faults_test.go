@@ -43,7 +43,7 @@ func TestCallsOfApply(t *testing.T) {
 		must(t, os.WriteFile(path, readFile(t, template), 0o600))
 		return mustOpen(t, path, &OpenOptions{CommitInterval: time.Hour}), path
 	}
-	// check has a replica take the set, whatever it has of it.
+	// check lets a replica take the set, whatever part of it the replica has already.
 	check := func(path, when string) {
 		t.Helper()
 		r, err := Open(path, nil)

@@ -226,7 +226,8 @@ func TestFollowVerifiesSuperseded(t *testing.T) {
 	mustSwap(t, f, true)
 }
 
-// TestFollowVerifiesNoWriters: what has a writer cannot be verified, nor what answers "maybe" to all.
+// TestFollowVerifiesNoWriters: a file that has a writer cannot be verified, nor one that answers
+// "maybe" to all keys.
 func TestFollowVerifiesNoWriters(t *testing.T) {
 	_, path := mustBuild(t, nil, numbers(0, 1000))
 	f := mustFollow(t, path, &OpenOptions{FollowInterval: -1, VerifyBeforeSwitch: true, NoRecover: true, ServeUnrecovered: true})

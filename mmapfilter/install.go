@@ -21,9 +21,10 @@ import (
 // as [Verify] calls it.
 //
 // If Install fails, or the process dies, the file at to is the old one or the new one, and whole;
-// before the rename, the new one is at from, with its hashes, and is unchanged but for its owner,
-// group and permissions. An error that says that the new file is complete comes after the rename:
-// it may not survive a power loss, or is unknown to readers of the old file.
+// before the rename, the new one is at from, with its hashes, and is unchanged except for its
+// owner, group and permissions. An error that says that the new file is complete comes after the
+// rename: the new file may not survive a power loss, or readers of the old file do not know of
+// it.
 //
 // The file at from must be sealed or clean. The errors are those of Verify for this file,
 // [ErrNeedsRecovery] if its writer has died, [ErrApplying] if it is a replica that has some changes of

@@ -57,8 +57,8 @@ func (l *lines) contains(hash uint64) bool {
 	return f.found[0] || !l.sure()
 }
 
-// sure reports whether a single "certainly not" may be given. One of so many calls, l.every,
-// checks the file.
+// sure reports whether a single "certainly not" may be given. One of l.every calls checks the
+// file.
 func (l *lines) sure() bool {
 	return !l.replaced.Load() && (l.lookups.Add(1)%l.every != 0 || l.check() == nil)
 }

@@ -158,8 +158,8 @@ func (o *openFile) unknown() bool {
 	return o.unrecovered || o.work != nil && o.work.Writer.Unsure() || o.lines != nil && o.lines.replaced.Load()
 }
 
-// notice has the follower of the file look at its path at once, if another file has taken the place
-// of this one (R6). Lookups that answer "maybe" call it. Each mark wakes the follower once.
+// notice makes the follower of the file look at its path at once, if another file has taken the
+// place of this one (R6). Lookups that answer "maybe" call it. Each mark wakes the follower once.
 func (o *openFile) notice() {
 	if o.wake != nil && o.view.At(layout.WordRuntime+layout.RuntimeEpoch) == layout.Superseded && !o.told.Load() && o.told.CompareAndSwap(false, true) {
 		select {

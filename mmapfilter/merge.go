@@ -228,7 +228,7 @@ func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bo
 
 // A LostError says which operations a filter has lost that [Repair] has mended.
 type LostError struct {
-	Operations uint64 // at most so many operations that were known to be durable are lost
+	Operations uint64 // how many operations that were known to be durable are lost, at most
 	Log        bool   // the log is lost or damaged, and with it any number of operations
 }
 

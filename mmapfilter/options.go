@@ -357,7 +357,7 @@ type OpenOptions struct {
 	// Kept hashes are not compared. Later damage to a file in use is not noticed.
 	VerifyBeforeSwitch bool
 	// ReadSize is how many bytes a batch of lookups in a filter from [OpenReaderAt] reads at once:
-	// lines that lie within so many bytes are read together, with the bytes between them. 0 means
+	// lines that lie within ReadSize bytes are read together, with the bytes between them. 0 means
 	// 4,096. A larger size makes sense where each read costs much, whatever its size. Single lookups
 	// read 64 bytes.
 	ReadSize int64

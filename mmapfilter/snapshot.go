@@ -24,21 +24,21 @@ import (
 // Snapshot makes a sealed copy of the filter at path, as of one commit, while operations, checkpoints
 // and rebuilds go on: none of them waits for it. Any process can make one.
 //
-// In a process that has the filter open for writing, the copy has everything that was done before the
-// call. In another one it is a copy of the file that is at the path of the filter by now, with what was
-// committed there or, if the filter keeps its hashes, with what was there at the last checkpoint.
+// In a process that has the filter open for writing, the copy has all operations that were done before
+// the call. In another process, it has the operations of the file that is at path by now, up to its
+// last commit or, if the filter keeps its hashes, up to its last checkpoint.
 //
 // If the filter keeps its hashes, the copy is built from them, with an item of its own for each key that
 // the history means (K7): two snapshots at the same position, and with the same [Filter.DurableSeq] and
 // [Filter.DurableOps], have the same bytes. Snapshot returns the position; [Filter.Position] of the copy
 // is the same, until its first operation. If the filter keeps no hashes, the copy has the bytes of a
-// filter that was sealed at that commit, but for the superblocks and the runtime page, and the position
-// is zero. The lines of a sealed file are compared with their checksums first.
+// filter that was sealed at that commit, except for the superblocks and the runtime page, and the
+// position is zero. The lines of a sealed file are compared with their checksums first.
 //
-// The copy keeps no hashes, so it does not grow; [Filter.SnapshotWithHashes] takes them along. It has
-// another UUID than the filter, so that the log of neither is taken for that of the other, and the same
-// seed, note, [Filter.DurableSeq] and [Filter.DurableOps]. It gets the permissions of the filter, less
-// the umask.
+// The copy keeps no hashes, so it does not grow; [Filter.SnapshotWithHashes] copies them too. The copy
+// has its own UUID, so that neither file is ever opened with the log of the other, and the seed, note,
+// [Filter.DurableSeq] and [Filter.DurableOps] of the filter. It gets the permissions of the filter,
+// less the umask.
 //
 // A filter at path is replaced, as [Build] does it. If Snapshot fails, ctx is cancelled, or the
 // process dies, what is at path stays as it was, and the filter does not notice. The errors are

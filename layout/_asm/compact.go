@@ -209,7 +209,7 @@ func lookWide(d Register, looks int) {
 	RET()
 }
 
-// wide has the vectors of a look in registers.
+// wide holds the vectors of a look in registers.
 type wide struct{ from, shifts, values []VecPhysical }
 
 // vectorsOf loads the vectors of a number of looks.

@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkKernels asks for hashes in batches, and one by one: in a table in the cache of a core, and in
-// one of 1 GiB, whose lines are full but for one or two slots.
+// one of 1 GiB, whose lines are full except for one or two slots.
 //
 //	go test ./layout/all -run '^$' -bench Kernels
 func BenchmarkKernels(b *testing.B) {
@@ -50,8 +50,8 @@ func BenchmarkKernels(b *testing.B) {
 	}
 }
 
-// fill has the lines be one of a thousand each, full but for one or two slots, with the
-// overflow bits of two items.
+// fill makes each line a copy of one of a thousand lines, which are full except for one or two
+// slots, with the overflow bits of two items.
 func fill(rng *rand.Rand, tab layout.Table, v *layout.View) {
 	var images [1000]layout.Line
 	for i := range images {

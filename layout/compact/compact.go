@@ -61,9 +61,9 @@ func matchRate(p layout.Params, n float64) float64 {
 }
 
 // The bounds of a search for a path of moves. searchLines is enough for the last inserts before a
-// table is full. Every item of a line may leave it, so in tables of any size a search of so many
-// lines goes at most searchDepth moves deep. pathMoves is twice searchDepth: it never ends a
-// search, but bounds the words that an operation changes.
+// table is full. Every item of a line may leave it, so in tables of any size a search of
+// searchLines lines goes at most searchDepth moves deep. pathMoves is twice searchDepth: it never
+// ends a search, but bounds the words that an operation changes.
 const (
 	searchLines = 64
 	searchDepth = 4

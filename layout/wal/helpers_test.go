@@ -132,7 +132,7 @@ func (l *testLog) append(records []Record, grow int, op layout.Op) {
 	l.ops = append(l.ops, testOp{records, l.contents()})
 }
 
-// contents returns what the log holds, but for the number of records.
+// contents returns what the log holds, without the number of records.
 func (l *testLog) contents() Contents {
 	return Contents{
 		LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, Kept: l.kept, Time: l.time,

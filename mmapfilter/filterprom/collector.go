@@ -137,8 +137,8 @@ func (c *collector) send(to chan<- prometheus.Metric, metrics ...metric) {
 // These are variables for tests.
 var (
 	patience               = time.Second // how long a scrape waits for Stats
-	rest     time.Duration = 100         // after Stats, none are read for so many times as long as they took
-	longest                = time.Minute // the longest such pause
+	rest     time.Duration = 100         // times as long as a call of Stats took: the pause after it
+	longest                = time.Minute // the longest pause
 )
 
 // latest returns the latest sample, or nil if there is none yet. First it starts readNow, and waits

@@ -22,7 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// TestMain has each scrape read Stats, and wait for them.
+// TestMain makes each scrape read Stats, and wait for them.
 func TestMain(m *testing.M) {
 	patience, rest = time.Hour, 0
 	os.Exit(m.Run())

@@ -33,7 +33,7 @@
 //   - A scrape waits for them for a second. Then it sends the results of the last calls that have
 //     ended, or nothing if there are none. So while Stats take long, up and error are as old as the
 //     other metrics.
-//   - After a call of Stats, there is none for a hundred times as long as it took, but for at most a
+//   - After a call of Stats, there is none for a hundred times as long as it took, and at most for a
 //     minute. Meanwhile scrapes send its results. So Stats of small files are new in each scrape. Err
 //     is called in each scrape.
 package filterprom

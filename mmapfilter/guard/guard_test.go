@@ -23,7 +23,8 @@ func (f *stuck) InsertHashes([]uint64, bool) (n, added int, err error) {
 	return 0, 0, errStuck
 }
 
-// TestFailWhileTrimming has an insert wait for its disk while the outbox is trimmed, and then fail.
+// TestFailWhileTrimming makes an insert wait for its disk while the outbox is trimmed, and then
+// fail.
 func TestFailWhileTrimming(t *testing.T) {
 	filter := &stuck{begun: make(chan struct{}), end: make(chan struct{})}
 	f := begin(t, hooked(quiet(t, Rebuild), func(real guarded.Filter) guarded.Filter { filter.Filter = real; return filter }))

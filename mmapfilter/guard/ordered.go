@@ -28,8 +28,8 @@ type positions struct {
 // mostPosition is the greatest position that a filter has room for, beside its token.
 const mostPosition = 1<<baseBits - 1
 
-// usePositions has positions take the place of the outbox if the store is Ordered and its positions
-// are well below mostPosition. If they exceed mostPosition later, the filter keeps the last one that
+// usePositions uses positions instead of the outbox if the store is Ordered and its positions are
+// well below mostPosition. If they exceed mostPosition later, the filter keeps the last one that
 // fits, and after a crash Open reads more keys.
 func (g *Guard) usePositions() error {
 	store, ok := g.store.(Ordered)

@@ -63,8 +63,8 @@ type brokenFilter struct{ guarded.Filter }
 
 func (brokenFilter) InsertHashes([]uint64, bool) (n, added int, err error) { return 0, 0, errStuck }
 
-// TestDrainFails has the filter not take in what is on its way there: Stats say so, whoever has
-// noticed, and no key is hidden.
+// TestDrainFails makes inserts of the outbox into the filter fail: Stats say so, whoever
+// notices first, and no key is hidden.
 func TestDrainFails(t *testing.T) {
 	for name, notice := range map[string]func(g *Guard) error{
 		"the background": func(g *Guard) error { g.positions.many <- struct{}{}; return errStuck },

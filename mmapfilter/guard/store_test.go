@@ -177,7 +177,7 @@ func still(t *testing.T, deletes DeleteMode) *Options {
 	return o
 }
 
-// hooked has the filters of a guard be what wrap makes of them.
+// hooked passes each filter that a guard opens or makes through wrap.
 func hooked(o *Options, wrap func(f guarded.Filter) guarded.Filter) *Options {
 	o.Hooks = &guarded.Hooks{Random: newGuard(nil, o).hooks().Random}
 	o.Hooks.Open = func(path string) (guarded.Filter, error) {

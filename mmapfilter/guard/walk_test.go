@@ -171,8 +171,8 @@ func (d *disk) options() *Options {
 	return o
 }
 
-// live has a guard do what a program asks of it, up to a crash at a step. If soon is not 0, a
-// transaction of another goroutine comes so many steps before.
+// live makes a guard do what a program asks of it, up to the crash at step number crash. If
+// soon is not 0, a transaction of another goroutine comes soon steps before that.
 func (d *disk) live(t *testing.T, life, crash, soon int) (crashed bool) {
 	defer func() {
 		if r := recover(); r != nil && r != errCrash {

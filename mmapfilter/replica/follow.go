@@ -38,7 +38,7 @@ type Replica struct {
 
 	mu struct {
 		sync.Mutex
-		stats   Stats     // but for what the others say
+		stats   Stats     // without what the other two fields say
 		current time.Time // when the replica last had all that the primary had
 		err     error     // why the last exchange failed
 	}

@@ -31,8 +31,8 @@ const (
 	minRate   = 16 << 10              // bytes a second that a peer must take or send, apart from patience
 	maxSets   = 16                    // sets of changes that are computed and sent at a time
 	busyAfter = 10 * time.Second      // then a request that waits for its turn is told to come again
-	worth     = 8                     // a snapshot is served until 1/worth of the keys have changed since,
-	slack     = 1 << 13               // and so many operations more: their changes are as large as a small filter
+	worth     = 8                     // a snapshot is served until keys/worth + slack operations came after it:
+	slack     = 1 << 13               // the changes of slack operations are as large as a small filter
 )
 
 // patience is how long a peer may take or send nothing. It is a variable for tests.

@@ -127,8 +127,8 @@ func (sh *setShard) opened() *mmapfilter.Filter {
 	return nil
 }
 
-// findNow has the set look keys up in the file without asking the shard first, unless it is open for
-// writing.
+// findNow lets the set look keys up in the file without asking the shard first, unless the shard is
+// open for writing.
 func (sh *setShard) findNow(st *setState) {
 	if sh.writer.Load() != nil {
 		return

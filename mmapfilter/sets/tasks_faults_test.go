@@ -119,8 +119,8 @@ func onlyWhole(t *testing.T, dir string, before, after map[string]string, killed
 	}
 }
 
-// TestFailEveryCallOfTasks has each call of the system that a task makes to write fail, one after the
-// other. The task fails, leaves no part of a file, and leaves the same bytes when it is done again.
+// TestFailEveryCallOfTasks makes each system call fail by which a task writes, one after the other.
+// The task fails, leaves no part of a file, and writes the same bytes when it is done again.
 func TestFailEveryCallOfTasks(t *testing.T) {
 	defer func() { fault.Hook = nil }()
 	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string) {

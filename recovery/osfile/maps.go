@@ -42,7 +42,7 @@ const Replaces = runtime.GOOS != "windows"
 // mostInMemory is how many bytes a slice can have where files are not mapped.
 const mostInMemory = math.MaxInt32
 
-// Fits returns errors.ErrUnsupported if so many bytes cannot be in memory.
+// Fits returns errors.ErrUnsupported if a number of bytes cannot be in memory.
 func Fits(bytes int64) error {
 	if !Maps && bytes > mostInMemory {
 		return fmt.Errorf("%d bytes, where at most %d can be read: %w", bytes, mostInMemory, errors.ErrUnsupported)

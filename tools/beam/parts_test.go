@@ -77,7 +77,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestRefuse has what would make a set of other keys than those meant.
+// TestRefuse tries what would make a set of other keys than those meant.
 func TestRefuse(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {

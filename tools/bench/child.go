@@ -89,7 +89,7 @@ func (s *session) start(env ...string) (*child, error) {
 	return c, c.ask("nothing", nil, nil)
 }
 
-// once starts a child, has it do one task, and ends it.
+// once starts a child, gives it one task, and ends it.
 func (s *session) once(do string, args, result any, env ...string) error {
 	c, err := s.start(env...)
 	if err != nil {

@@ -259,8 +259,8 @@ func (g *generationWatch) stop(begun time.Time) (marks []time.Duration) {
 	return marks
 }
 
-// lookBeside has a child look a key up now and then until stop is closed, and notes how long each lookup
-// took.
+// lookBeside makes a child look a key up now and then until stop is closed, and notes how long each
+// lookup took.
 func (m *writerMeasure) lookBeside(reader *child, stop chan struct{}) error {
 	for {
 		select {

@@ -53,7 +53,7 @@
 //	    → layout layout/hashes layout/kernel recovery recovery/osfile mmapfilter/internal/changes mmapfilter/internal/place
 //	mmapfilter/internal/writer     writes to a filter: operations, commits, checkpoints, and what is due beside them
 //	    → layout layout/kernel layout/wal recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/changes mmapfilter/internal/place
-//	mmapfilter/internal/rebuild    has a new file take the place of one that is written to
+//	mmapfilter/internal/rebuild    puts a new file in the place of one that is written to
 //	    → layout recovery recovery/osfile mmapfilter/internal/build mmapfilter/internal/writer
 //	mmapfilter/internal/poll       looks for another file at intervals
 //	mmapfilter/internal/bridge     what sets, guard and replica need of a filter beyond the API

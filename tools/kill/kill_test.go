@@ -235,7 +235,7 @@ func (p *parent) life(n int) {
 	}
 }
 
-// die has a writer work and die, and reports whether it was killed.
+// die runs a writer until it dies, and reports whether it was killed.
 func (p *parent) die(w *child, d death) (killed bool) {
 	if d.phase == phaseRebuild && !p.keeps() {
 		d.phase = phaseCheckpoint

@@ -128,8 +128,8 @@ func TestServeFullDisk(t *testing.T) {
 	present()
 }
 
-// TestServeBesideOthers has other processes look keys up in the file of a filter that grows, while two
-// clients add to it: they find what was answered before they came.
+// TestServeBesideOthers lets other processes look keys up in the file of a filter that grows, while
+// two clients add to it: the processes find each key whose add was answered before they started.
 func TestServeBesideOthers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := serve(t, "--appendfsync", "always")

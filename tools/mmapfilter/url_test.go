@@ -43,7 +43,7 @@ func TestURL(t *testing.T) {
 	host := strings.TrimPrefix(server.URL, "http://")
 	for _, c := range []struct {
 		command string
-		says    string // all of it, but for info
+		says    string // all of it, except in info
 	}{
 		{"check -e a -e x URL/good.mmf", "a\n"},
 		{"check -v -e a -e x URL/good.mmf", "x\n"},

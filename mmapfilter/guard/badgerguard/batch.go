@@ -71,7 +71,7 @@ func (b *WriteBatch) Delete(key []byte) error {
 	return b.write(len(key), func() error { return b.txn.Delete(key) })
 }
 
-// write does one write of so many bytes.
+// write does one write, of size bytes.
 func (b *WriteBatch) write(size int, do func() error) error {
 	if b.isFull(size) {
 		if err := b.commit(); err != nil {

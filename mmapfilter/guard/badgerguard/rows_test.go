@@ -79,8 +79,8 @@ func (d *testStore) has(t *testing.T, key string) bool {
 	return value != nil
 }
 
-// testOwnWrites has a transaction look for what it has written. The filter is asked if Badger need not
-// see the read.
+// testOwnWrites reads keys in the transaction that has written them. The filter is asked if Badger
+// need not see the read.
 func testOwnWrites(t *testing.T, d *testStore) {
 	blind := open(t, small(t.TempDir()).WithDetectConflicts(false), guardtest.Quiet(guard.Rebuild))
 	guardtest.Set(t, blind, 0, 100)
@@ -107,8 +107,8 @@ func testOwnWrites(t *testing.T, d *testStore) {
 	}
 }
 
-// testConflicts has a transaction read that a key is absent, which another one creates. It fails, and
-// the filter forgets it.
+// testConflicts runs a transaction that reads that a key is absent, while another one creates the
+// key. The first one fails, and the filter forgets its keys.
 func testConflicts(t *testing.T, d *testStore) {
 	before := d.GuardStats().Keys
 	for _, with := range []bool{false, true} {

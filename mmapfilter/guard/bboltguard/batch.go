@@ -29,7 +29,7 @@ func (d *DB) Batch(fn func(*Tx) error) error {
 	return err
 }
 
-// errSolo has a caller run its function in a transaction of its own.
+// errSolo tells a caller to run its function in a transaction of its own.
 var errSolo = errors.New("run it alone")
 
 func (b *batch) trigger() { b.once.Do(b.run) }

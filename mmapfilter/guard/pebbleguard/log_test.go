@@ -14,7 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guardtest"
 )
 
-// atRest has a store do nothing that it is not asked to do.
+// atRest turns off what a store does in the background.
 func atRest(o *pebble.Options) *pebble.Options {
 	o.DisableAutomaticCompactions = true
 	return o

@@ -21,17 +21,18 @@ type Ages struct {
 	window Window // of the new base; then Base and Tail are nil
 }
 
-// leastInPart is the least number of items in a partition of kept hashes, if there are so many
-// items: finding the items of a partition takes about as long as reading a thousand items.
+// leastInPart is the least number of items in a partition of kept hashes, except in a file of
+// fewer items: finding the items of a partition takes about as long as reading a thousand
+// items.
 const leastInPart = 1 << 14
 
 // KeptBudget is how many bytes of kept hashes a reader holds in memory, unless it builds a file: a
 // quarter of the default budget of a build.
 const KeptBudget = 64 << 20
 
-// OpenKept reads the tails of files of hashes, and spools their operations. It uses at most so many
-// workers, and the budget for memory. If a file is damaged, the error is an *InputError and matches
-// recovery.ErrHashes.
+// OpenKept reads the tails of files of hashes, and spools their operations. It uses at most workers
+// goroutines and budget bytes of memory. If a file is damaged, the error is an *InputError and
+// matches recovery.ErrHashes.
 func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kept []recovery.Kept, ages *Ages) (m *Merged, err error) {
 	defer func() { err = hashesError(err) }()
 	m = &Merged{inputs: make([]input, len(kept)), inserts: true}

@@ -13,7 +13,7 @@ import (
 // costs little, and so few that a worker's blocks stay in a cache.
 const blockHashes = 4096
 
-// blockBytes ends a block early if its keys have so many bytes: hashing long keys takes time, and
+// blockBytes is how many bytes of keys end a block early: hashing long keys takes time, and
 // Progress and a cancelled context should not wait for it.
 const blockBytes = 256 << 10
 

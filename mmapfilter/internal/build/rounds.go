@@ -59,7 +59,7 @@ func (b *builder) round(ctx context.Context, round int) error {
 	})
 }
 
-// takeAhead is how many items ahead takeIn prefetches lines: taking in so many items takes
+// takeAhead is how many items ahead takeIn prefetches lines: to take in takeAhead items takes
 // longer than a cache miss.
 const takeAhead = 16
 

@@ -141,7 +141,7 @@ func TestHistory(t *testing.T) {
 			name   string
 			do     func(w *writer.Writer)
 			change func(f *file)
-			want   build.Report // but for what does not depend on the history
+			want   build.Report // without what does not depend on the history
 			damage string
 		}{
 			{"nothing", nothing, nil, build.Report{Items: n, Hashes: n}, ""},

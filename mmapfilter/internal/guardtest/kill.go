@@ -22,7 +22,7 @@ var kills = flag.Int("kills", 10, "how often the kill test kills a program")
 
 const (
 	childVar    = "GUARDTEST_CHILD" // the directory of the store, the mode and the seed of a program that is to be killed
-	enoughKills = 30                // after so many, the test may say that most lead to a rebuild
+	enoughKills = 30                // with fewer kills, the test cannot say that most lead to a rebuild
 )
 
 // Main runs the tests of a package. In a process that Kill has started, it writes to a store instead,
@@ -119,7 +119,7 @@ func Kill(t *testing.T, e Engine) {
 	})
 }
 
-// runAndKill kills the program once it has done so many steps, or while it opens the store.
+// runAndKill kills the program after a random number of steps, or while it opens the store.
 func runAndKill(t *testing.T, dir string, deletes guard.DeleteMode, r *rand.Rand) {
 	t.Helper()
 	c := exec.Command(os.Args[0])

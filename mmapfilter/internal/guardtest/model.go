@@ -214,7 +214,7 @@ func contents(d DB) (map[string]map[string]string, error) {
 	return has, errors.Join(err, r.Close())
 }
 
-// again has a goroutine do something again and again.
+// again calls do again and again in a goroutine.
 func (c *crew) again(do func() error) {
 	c.group.Add(1)
 	go func() {

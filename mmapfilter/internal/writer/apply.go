@@ -178,7 +178,8 @@ type alsoError struct {
 
 func (e *alsoError) Unwrap() []error { return append(e.matches, e.error) }
 
-// hasRoom returns an error if so many keys have no room, or so many items are not there.
+// hasRoom returns an error if there is no room for more keys than now, or if there are not even
+// fewer items.
 func (w *Writer) hasRoom(more, fewer uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -105,7 +105,7 @@
 // # Replacements
 //
 // A rebuild makes a new file while operations go on. A tap lists the operations of the old file, and
-// Replay does them in the new one, until few are left. Then Replace has the new file take over:
+// Replay does them in the new one, until few are left. Then Replace switches to the new file:
 // operations stop for a moment (the mark), Replay does the last ones, the new file becomes durable
 // and gets the name, and operations go on in the new file.
 //

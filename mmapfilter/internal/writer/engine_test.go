@@ -79,7 +79,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
-// waitingSyncs has each sync of a log, while block is set, say so in syncing and wait for goOn.
+// waitingSyncs makes each sync of a log, while block is set, send to syncing and wait for goOn.
 func waitingSyncs(v *tabletest.Volume) (syncing, goOn chan struct{}, block *atomic.Bool) {
 	syncing, goOn, block = make(chan struct{}), make(chan struct{}), new(atomic.Bool)
 	v.LogSync = func() {

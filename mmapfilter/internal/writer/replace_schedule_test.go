@@ -156,9 +156,9 @@ func newCrossing(t *testing.T, lines, seed uint64) *crossing {
 	return c
 }
 
-// replace has the new file take over, in vain or not. Two operations were not committed before: other
-// processes see an item that is inserted once the new file has the name, and one that is deleted may be
-// gone from now on.
+// replace switches to the new file, in vain or not. Two operations were not committed before: other
+// processes see the inserted item once the new file has the name, and the deleted item may be gone from
+// now on.
 func (c *crossing) replace(inVain bool) {
 	old, next := c.old, c.next
 	var open []change

@@ -12,9 +12,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// A handicap keeps from a lookup what rule R2 has it look at. With any of them,
-// some schedule must miss a key: else the enumeration could not fail, or the rule
-// asks for too much.
+// A handicap takes from a lookup something that rule R2 makes it look at. With any handicap,
+// some schedule must miss a key: else the enumeration could not fail, or the rule asks for too
+// much.
 type handicap struct {
 	name string
 	put  func(e *enumeration, home, second uint64)
@@ -85,7 +85,7 @@ func (p *proof) enumerate(t *testing.T, name string, sc *scene, handicaps ...han
 }
 
 // still has a key that was never in looked up between two stores, for each two of
-// them: it is absent, but for a counter that was odd.
+// them: it is absent, except for a counter that was odd.
 func (p *proof) still(t *testing.T, name string, sc *scene, hash uint64) {
 	t.Helper()
 	for time := range len(sc.stores) + 1 {

@@ -62,8 +62,8 @@ func (s *searches) due() bool {
 	return true
 }
 
-// ended records whether a search has found a path, in a filter with so many slots. It is not called
-// for a delete that had nothing to search for.
+// ended records whether a search has found a path, in a filter with that number of slots. It is not
+// called for a delete that had nothing to search for.
 func (s *searches) ended(found bool, slots uint64) {
 	if s.every *= 2; found {
 		s.every = searchEvery

@@ -49,7 +49,7 @@ const (
 	// tapWords is how many words a chunk has: its hashes, and the Ops, 32 in a word.
 	tapWords = tapOps + tapOps/32
 	// tapChunks is how many chunks wait in memory: a million operations in 8.5 MiB. The rebuild of a
-	// filter that is not large ends before so many have come, and needs no file.
+	// filter that is not large ends before a million operations have come, and needs no file.
 	tapChunks = 16
 )
 

@@ -10,7 +10,7 @@ import (
 // A command is what a client can ask for. Arity, flags and keys are as in the reply to COMMAND.
 type command struct {
 	name  string
-	arity int    // words of it; if negative, at least so many
+	arity int    // how many words it has; if negative, it has -arity words or more
 	most  int    // words, if not 0
 	flags string // of Redis: write, readonly, fast, admin
 	keys  [3]int // the first and the last word that are keys, and the step

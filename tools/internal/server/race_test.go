@@ -68,8 +68,8 @@ func TestOverdueMeanwhile(t *testing.T) {
 	p.want("CF.EXISTS k x", ":1")
 }
 
-// TestOverdueStays has a key whose files cannot be removed once its time is over: whoever wants to make
-// another gets an error.
+// TestOverdueStays: the files of a key cannot be removed once its time is over. Whoever wants to make
+// the key again gets an error.
 func TestOverdueStays(t *testing.T) {
 	dir := t.TempDir()
 	s, addr := start(t, Config{Dir: dir})

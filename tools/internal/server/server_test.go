@@ -96,8 +96,8 @@ func TestTooManyClients(t *testing.T) {
 	b.want("PING", "+PONG")
 }
 
-// TestSilentReader has a client that does not read a long reply. It waits for itself alone: it holds no
-// lock meanwhile, and others are served.
+// TestSilentReader: a client does not read a long reply. Its connection holds no lock meanwhile, and
+// other clients are served.
 func TestSilentReader(t *testing.T) {
 	s, addr := start(t, Config{})
 	silent, conn := net.Pipe() // what is written waits until it is read

@@ -73,7 +73,7 @@ func texts[T any](words []T) (all []string) {
 	return all
 }
 
-// TestWriter has the other one read what the writer writes, in version 2.
+// TestWriter lets the other implementation read what the writer writes, in version 2.
 func TestWriter(t *testing.T) {
 	var out strings.Builder
 	w := resp.NewWriter(&out)
