@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -30,7 +29,6 @@ type loggedStore struct {
 	lock    *pebble.Lock    // of the directory; nil if the program or Pebble takes it
 	guard   atomic.Pointer[guard.Guard]
 	first   atomic.Uint64 // the first file of the WAL that Pebble reads
-	flushed sync.Map      // of paths of tables that flushes are about to write, *flushedTable
 }
 
 func newLoggedStore(dir string, o *pebble.Options, prefix []byte) *loggedStore {
@@ -69,50 +67,6 @@ func (w watchedFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return w.FS.Open(name, opts...)
 }
 
-// Create is part of vfs.FS.
-func (w watchedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := w.FS.Create(name, category)
-	if err != nil || category != "pebble-memtable-flush" || !strings.HasSuffix(name, ".sst") {
-		return f, err
-	}
-	t := &flushedTable{File: f}
-	w.store.flushed.Store(name, t)
-	return t, nil
-}
-
-// A flushedTable is a table that a flush writes. The store has the table only after its file is
-// closed, and Close waits for the filter.
-type flushedTable struct {
-	vfs.File
-	durable chan struct{} // or nil
-}
-
-func (t *flushedTable) Close() error {
-	if t.durable != nil {
-		<-t.durable
-	}
-	return t.File.Close()
-}
-
-// flushing is called when a flush has created a table; Pebble is not locked. While the flush writes,
-// the filter becomes durable.
-func (s *loggedStore) flushing(path string) {
-	g := s.guard.Load()
-	t, ok := s.flushed.LoadAndDelete(path)
-	switch {
-	case g == nil:
-	case !ok:
-		s.beforeFlush(g)
-	default:
-		done := make(chan struct{})
-		t.(*flushedTable).durable = done
-		go func() {
-			defer close(done)
-			s.beforeFlush(g)
-		}()
-	}
-}
-
 // Unwrap is part of vfs.FS.
 func (w watchedFS) Unwrap() vfs.FS { return w.FS }
 
@@ -125,8 +79,8 @@ func (s *loggedStore) open() (err error) {
 	}
 	created := l.TableCreated
 	l.TableCreated = func(info pebble.TableCreateInfo) {
-		if info.Reason == "flushing" {
-			s.flushing(info.Path)
+		if g := s.guard.Load(); g != nil && info.Reason == "flushing" { // Pebble is not locked
+			s.beforeFlush(g)
 		}
 		if created != nil {
 			created(info)
