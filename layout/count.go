@@ -1,6 +1,7 @@
 package layout
 
-// Copies returns the number of slots of a line that hold an item, seen from that line.
+// Copies returns the number of slots of a line that hold an item, which is given as seen from
+// that line.
 func Copies(t Table, l Line, it Item) (n int) {
 	for t.Remove(&l, it, nil) {
 		n++

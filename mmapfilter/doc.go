@@ -280,7 +280,7 @@
 //	     makes counters and epoch even; and puts the file to rest as in 9. After a crash during the
 //	     recovery, the next Open begins it again.
 //	8  Checkpoint. The log has two halves. When the one in use is nearly full,
-//	   recovery.Writer.BeginCheckpoint has operations go on in the other half, or in a larger log
+//	   recovery.Writer.BeginCheckpoint moves operations to the other half, or to a larger log
 //	   NAME.stash.new. The records there are chained to those before. Once every operation of the first
 //	   half is stored, recovery.Writer.EndCheckpoint syncs the file, and makes a superblock durable
 //	   that names the other half. Only then may a later checkpoint overwrite the first half.

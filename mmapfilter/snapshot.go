@@ -52,11 +52,10 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, false)
 }
 
-// SnapshotWithHashes is Snapshot of a filter that keeps its hashes, for a copy that keeps them too, in a
-// NAME.hashes of its own. So the copy can be rebuilt, and it has [Options.AutoGrow],
-// [Options.KeepChanges] and [Options.ExpireAfter] of the filter; its items are as old as those of the
-// filter. It is there once both files are complete. If the filter keeps no hashes, the error is
-// [ErrNoHashes].
+// SnapshotWithHashes is like Snapshot, but the copy keeps the hashes too, in its own NAME.hashes. So the
+// copy can be rebuilt, and it has [Options.AutoGrow], [Options.KeepChanges] and [Options.ExpireAfter] of
+// the filter; its items are as old as those of the filter. The copy is at path once both files are
+// complete. If the filter keeps no hashes, the error is [ErrNoHashes].
 func (f *Filter) SnapshotWithHashes(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, true)
 }
@@ -122,7 +121,8 @@ func (f *Filter) committed(ctx context.Context) (o *openFile, number uint64, err
 	return o, f.Position().Number, err // before a checkpoint: commits go on
 }
 
-// checkTarget returns an error if a path is that of a filter, or one that belongs to it.
+// checkTarget returns an error if a path is that of the filter, or of another file of the
+// filter.
 func checkTarget(filter, path string) error {
 	if sameFile(filter, path) {
 		return &fs.PathError{Op: "snapshot", Path: path, Err: fs.ErrExist}
@@ -235,7 +235,7 @@ func snapshotLines(ctx context.Context, from, to string, f *os.File, head *osfil
 	return p, d.Publish()
 }
 
-// verifySealed compares a sealed file with its checksums: the copy gets its own.
+// verifySealed compares a sealed file with its checksums, since the copy gets new ones.
 func verifySealed(ctx context.Context, f *os.File, head *osfile.Head) error {
 	m, err := osfile.Map(f, head.Size, false)
 	if err != nil {

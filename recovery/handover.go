@@ -13,7 +13,7 @@ type Count struct{ Seq, Operations uint64 }
 // Count returns the Count after all operations appended so far.
 func (w *Writer) Count() Count { return Count{w.userSeq, w.operation} }
 
-// Adopt has w continue the Count of another writer. The next commit records it.
+// Adopt makes w continue the Count of another writer. The next commit records it.
 func (w *Writer) Adopt(c Count) { w.userSeq, w.operation = c.Seq, c.Operations }
 
 // LastTime returns the time of the last commit, in nanoseconds since 1970. No commit may end meanwhile.

@@ -45,11 +45,12 @@ const (
 	groups
 )
 
-// A queue has the items of a crowd that may leave, by group and room, as indices plus one.
+// A queue has the items of a crowd that may leave, by group and by the room that they find
+// elsewhere, as indices plus one.
 type queue struct {
 	first [groups][layout.MostRoom + 1]uint8
 	next  [1 << 8]uint8
-	room  [groups]int // of the items, and their number
+	room  [groups]int // the sum over the items, plus oneItem for each
 }
 
 const oneItem = 1 << 16 // above the room of all

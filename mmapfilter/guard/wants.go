@@ -82,7 +82,7 @@ func (g *Guard) tooManyPass() bool {
 const (
 	full        = 0.9     // of the capacity: so that keys which come during the rebuild find room
 	manyGone    = 0.5     // of the items: then a rebuild frees at least as much as it copies
-	someGone    = 1. / 16 // of the items: up to so many gone, or passed beyond the rate, are no reason for a rebuild
+	someGone    = 1. / 16 // of the items: if fewer are gone, or pass beyond the rate, there is no rebuild
 	tooLarge    = 8       // times the items: twice, and room for the store to grow fourfold again
 	growth      = 2       // capacity for each key
 	tooManyPass = 1.5     // times the rate asked for: less is seen late, among chance; twice is the bound

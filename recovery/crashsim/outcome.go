@@ -18,8 +18,7 @@ type Loss struct {
 	Trash bool
 }
 
-// lose makes v what o is after a power loss. It reports whether a sector was
-// trashed.
+// lose puts v into the state of o after a power loss. It reports whether a sector was trashed.
 func (v *Volume) lose(o *Volume, loss Loss, rng *rand.Rand) (trashed bool) {
 	v.choose(o, loss)
 	v.become(o)
@@ -56,7 +55,7 @@ func (v *Volume) choose(o *Volume, loss Loss) {
 // has reports whether a log has a name.
 func (n *names) has(log int) bool { return slices.Contains(n[:filterName], log) }
 
-// become makes v what o is after the power loss that choose has chosen.
+// become puts v into the state of o after the power loss that choose has chosen.
 func (v *Volume) become(o *Volume) {
 	v.copyRest(o)
 	v.source, v.clock = o.source, o.clock

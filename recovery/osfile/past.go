@@ -66,8 +66,8 @@ func ForgetPast(path string, kept time.Duration) {
 	}
 }
 
-// movePast gives the former hashes of the filter at from the names that belong to the path to, which is
-// the one of the filter now. As with ForgetPast, what it cannot move does no harm.
+// movePast renames the former files of hashes of a filter that was renamed: from names of the path from
+// to names of the path to. Files that movePast cannot rename do no harm.
 func movePast(from, to string) {
 	for _, name := range pastOf(from) {
 		if _, ok := identityAt(name); ok {
@@ -76,7 +76,8 @@ func movePast(from, to string) {
 	}
 }
 
-// pastOf returns the paths of the former hashes of the filter at path, the oldest ones first.
+// pastOf returns the paths of the former files of hashes of the filter at path, the oldest ones
+// first.
 func pastOf(path string) (names []string) {
 	newest := path + pastSuffix
 	if !there(newest) { // then there is no older one

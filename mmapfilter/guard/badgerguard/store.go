@@ -36,8 +36,8 @@ type store struct {
 	files  *files // what is to be synced, or nil if each commit is
 
 	// The iterators of Badger skip the keys of banned namespaces, so a filter lacks them. With
-	// another NamespaceOffset these keys are there again. So a filter made with another one is
-	// not used.
+	// another NamespaceOffset these keys are there again. So a filter is not used with another
+	// NamespaceOffset than it was made with.
 	namespaceOffset int
 	foreign         bool // the entries were written with another one
 
@@ -328,7 +328,7 @@ func (s *store) add(txn *badger.Txn, set []guard.Entry) error {
 	return nil
 }
 
-// removeStamp has the next Open rebuild the filter, unless the guard writes a stamp before.
+// removeStamp makes the next Open rebuild the filter, unless the guard writes a stamp before.
 // REQUIRES: s.drop.
 func (s *store) removeStamp() error {
 	key := s.chunks(guard.Entry{Key: []byte{stampEntry}})[0].Key

@@ -13,11 +13,12 @@ import (
 
 // An opening tells whether a store was opened without a guard since a guard had it open.
 //
-// Whenever Pebble opens a store to write to it, it writes an OPTIONS file with a greater number
-// than all files of before, and makes that durable before the store can be written to. The guard
-// has the number of the file of its own opening in an entry, from its first Write on. So if this
-// entry names the last OPTIONS file that there is when the store is opened again, nobody else has
-// opened the store to write to it. Pebble itself reads that file while it has the store locked.
+// Whenever Pebble opens a store to write to it, Pebble writes an OPTIONS file with a greater
+// number than all earlier files, and makes it durable before the store can be written to. With
+// its first Write, the guard stores the number of the OPTIONS file of its own opening in an
+// entry. So if this entry names the last OPTIONS file when the store is opened again, nobody else
+// has opened the store to write to it. Pebble itself reads the last OPTIONS file while it has the
+// store locked.
 type opening struct {
 	before uint64 // the OPTIONS file that Pebble has read, or 0
 	now    uint64 // the one that it has written

@@ -6,7 +6,7 @@ import (
 
 // Replace makes next, the writer of a new file, take over from w (K3). A tap of w has listed every
 // operation since the instant for which the new file was built. catchUp does the operations of the
-// tap in next, until at most atMost are left. use makes the filter use the file of a writer.
+// tap in next, until at most a given number are left. use makes the filter use the file of a writer.
 //
 // Operations wait in one pause, from the mark on. Everything that takes long comes before it: the
 // checkpoints of both files, since the sync of a directory may write whatever is dirty in a file that it

@@ -48,8 +48,8 @@ func (w *Writer) Untap() {
 	w.mu.tap, w.mu.mostTail, w.mu.pace.next = nil, 0, time.Time{}
 }
 
-// CountFrom has the writer of a new file count operations as the old file does, from the beginning of a
-// tap on. Call it before the first Replay.
+// CountFrom makes the writer of a new file count operations on from the count that the old file had
+// when the tap began. Call it before the first Replay.
 func (w *Writer) CountFrom(tap *Tap) { w.adopt(tap.begun) }
 
 func (w *Writer) adopt(c recovery.Count) {
@@ -59,9 +59,9 @@ func (w *Writer) adopt(c recovery.Count) {
 }
 
 // Replay does operations that were taken from a tap, in order. It returns how many it has done. An
-// operation may do something else to the items than in the old file, but means the same in the
-// history (K7), and counts as the same: each checkpoint of the new file has a position and the count
-// that belongs to it, for other processes that make copies of it.
+// operation may change other items than in the old file, but means the same in the history (K7), and
+// counts as one operation, as there: so each checkpoint of the new file has a position and the count
+// that belongs to it. Other processes that make copies of the file need both.
 func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
 	for n < len(hashes) {
 		if ops[n] == counted {

@@ -25,8 +25,8 @@ import (
 //	             NAME.mmf ends and NAME.hashes begins, and where NAME.hashes ends
 //	n<<24 + 3    the next one, and so on
 //
-// SCANDUMP takes the position of the part before. So two clients that dump a key at once get two dumps.
-// Positions are below 2^52, for clients in JavaScript.
+// SCANDUMP takes the position of one part and answers the next part, with its position. So two clients
+// that dump a key at once get two dumps. Positions are below 2^52, for clients in JavaScript.
 const (
 	dumpHeader  = "mmapfilter dump 1 "
 	chunkBytes  = 4 << 20
@@ -236,7 +236,8 @@ func loadChunk(c *client, args [][]byte) error {
 	return c.ok()
 }
 
-// loadChunk writes a chunk to a file. The last one makes the key, which has to be whole.
+// loadChunk writes a chunk to a file. After the last chunk it checks the files and makes the
+// key.
 func (d *directory) loadChunk(name, path string, chunk []byte) error {
 	const errChunk = refusal("Couldn't load chunk!")
 	if len(chunk) <= prefixBytes {

@@ -18,8 +18,8 @@ import (
 var beside = []string{"", ".hashes", ".hashes.new", ".past", ".stash", ".stash.new", ".expire",
 	".tmp-rebuild", ".tmp-rebuild.hashes", ".tmp-rebuild.stash"} // of a rebuild that a kill has ended
 
-// newFiles is the directory in which files are made. It has few: whoever makes a filter looks through
-// all names of the directory for what a crash has left. The next start removes them.
+// newFiles is the directory in which files are made. It holds few files, since Build looks through
+// all names of a directory for files that a crash has left. The next start removes them.
 const newFiles = ".new"
 
 // madeAt returns where the file of a path is made.
