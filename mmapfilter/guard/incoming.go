@@ -6,7 +6,7 @@ import (
 )
 
 // Incoming hashes are on their way into the filter. A lookup finds them here until the filter has
-// them. Putting a hash here is cheap; the filter takes many at once, in the order of its lines.
+// them. Putting a hash here is cheap, and the filter takes many at once.
 type incoming struct {
 	waiting atomic.Int64 // hashes in the tables
 	tables  [2]hashTable
@@ -15,10 +15,7 @@ type incoming struct {
 		active int         // the table that put uses
 		lists  [2][]uint64 // the hashes in the tables
 	}
-	drains struct {
-		sync.Mutex // held while the other table is not empty
-		sorted     []uint64
-	}
+	drains sync.Mutex // held while the other table is not empty
 }
 
 const (
@@ -106,7 +103,7 @@ func (in *incoming) drain(take func(hashes []uint64) error) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if err := take(in.inOrder(list)); err != nil {
+	if err := take(list); err != nil {
 		return err
 	}
 	for _, h := range list {
@@ -117,27 +114,4 @@ func (in *incoming) drain(take func(hashes []uint64) error) error {
 	defer in.mu.Unlock()
 	in.mu.lists[from] = list[:0]
 	return nil
-}
-
-// inOrder returns hashes in the order of their first bits, which is the order of the filter's
-// lines. So consecutive hashes share cache lines. REQUIRES: in.drains.
-func (in *incoming) inOrder(hashes []uint64) []uint64 {
-	const bits = 10
-	var from [1<<bits + 1]int
-	for _, h := range hashes {
-		from[h>>(64-bits)+1]++
-	}
-	for i := range len(from) - 1 {
-		from[i+1] += from[i]
-	}
-	if cap(in.drains.sorted) < len(hashes) {
-		in.drains.sorted = make([]uint64, mostIncoming)
-	}
-	sorted := in.drains.sorted[:len(hashes)]
-	for _, h := range hashes {
-		at := &from[h>>(64-bits)]
-		sorted[*at] = h
-		*at++
-	}
-	return sorted
 }
