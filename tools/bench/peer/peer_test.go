@@ -4,17 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
-
-	"pgregory.net/rapid"
 )
-
-// must ends the test if err is not nil.
-func must(tb rapid.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
 
 // mapFilter is a filter without false positives. It refuses keys that it has no room for.
 func mapFilter(room int, seed uint64) *Local {
