@@ -1,6 +1,7 @@
 package readers
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -233,6 +234,47 @@ func TestPython(t *testing.T) {
 		shout("arrays of numpy in Python: there is no numpy")
 	}
 	t.Logf("%s", out)
+}
+
+// TestPythonOtherFile: a file that a build has replaced says so, and says "maybe" for good.
+func TestPythonOtherFile(t *testing.T) {
+	interpreter, library := python(t)
+	const script = `
+import sys, mmapfilter
+mmapfilter.load(sys.argv[1])
+with mmapfilter.open(sys.argv[2]) as f:
+    print(f.status, b"absent" in f, flush=True)
+    sys.stdin.read()
+    print(f.status, b"absent" in f and all(f.contains_many([b"%d" % i for i in range(1000)])))
+`
+	path := filepath.Join(t.TempDir(), "x.mmf")
+	build := func() {
+		t.Helper()
+		f, err := mmapfilter.Build(context.Background(), path, nil, keysFrom(0, 100))
+		must(t, err)
+		f.Close()
+	}
+	build()
+	cmd := exec.Command(interpreter, "-B", "-c", "import sys; sys.path.insert(0, 'python')"+script, library, path)
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewReader(out)
+	want := func(want string) {
+		t.Helper()
+		if line, err := lines.ReadString('\n'); line != want || err != nil {
+			t.Errorf("%q, not %q: %v", line, want, err)
+		}
+	}
+	want(served + " False\n")
+	build()
+	in.Close()
+	want(superseded + " True\n")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestPythonKeys compares the answers of the module about many keys.

@@ -85,3 +85,27 @@ func TestNobodyWaitsForALargerLog(t *testing.T) {
 	}
 	step(2 * wal.MinBytes)
 }
+
+// TestFullHalvesWait fills both halves of the log while nobody ends a checkpoint: an operation
+// then ends it, and nothing is lost.
+func TestFullHalvesWait(t *testing.T) {
+	w := mustWriter(t, usual.Volume(t, 2000), wal.MinBytes)
+	rng := seeded(t, 3)
+	hashes := make([]uint64, 20_000)
+	for i := range hashes {
+		hashes[i] = rng.Uint64()
+		must(t, w.Insert(hashes[i]))
+	}
+	if _, checkpoints := w.protocol.Counts(); checkpoints < 3 {
+		t.Errorf("%d checkpoints", checkpoints)
+	}
+	for _, h := range hashes {
+		if !w.Contains(h) {
+			t.Fatal("a key is lost")
+		}
+	}
+	for range 100 { // each takes a page of the log
+		must(t, w.SyncAt(func(uint64) uint64 { return 1 }))
+	}
+	must(t, w.Clean())
+}
