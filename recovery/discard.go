@@ -66,7 +66,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	next := w.next(layout.Clean)
 	// With a new UUID, a log that turns up later belongs to another file.
 	next.SetUUID(wal.NextUUID(w.sb.UUID(), w.vol.Random()))
-	if w.sb.Descent() != 0 { // at this position others may have other keys
+	if next.Descent() != 0 { // at this position others may have other keys
 		next.SetDescent(w.vol.Random())
 	}
 	found := Recovery{

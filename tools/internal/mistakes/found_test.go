@@ -95,6 +95,7 @@ var checks = map[string]check{
 	"TestForks":                      {"mmapfilter", nil, at("changes_past_test", `.*`)},
 	"TestKeepChanges":                {"mmapfilter", nil, at("changes_past_test", `.*`)},
 	"TestDescents":                   {"mmapfilter", nil, at("changes_past_test", `.*`)},
+	"TestReplicaPairs":               {"mmapfilter", nil, at("replica_pairs_test", `.*`)},
 	"TestDamage":                     {"mmapfilter/internal/changes", nil, at("changes_test", `blocks .*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
 	"TestDurable":                    {served, nil, at("server_test", `.*`)},
