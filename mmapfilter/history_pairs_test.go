@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ var pairUses = map[string]func(h *historian){
 	"Follow":        (*historian).look,
 	"ResidencyHeap": (*historian).lookInHeap,
 	"Checked":       (*historian).cutShort,
+	"Snapshot":      func(h *historian) { h.snapshot() },
+	"Changes":       (*historian).change,
 	"sets":          (*historian).otherShard,
 	"names":         (*historian).rename,
 	"short runs":    (*historian).shortRuns,
@@ -65,6 +68,9 @@ func (h *historian) pair(a, b string) {
 		h.note(nil, "use %s", name)
 		h.do(1, []func(){func() { pairUses[name](h) }})
 		h.do(1, []func(){func() { h.deleteSome(50) }})
+	}
+	if h.replica.path != "" { // with each of them behind it
+		h.change()
 	}
 }
 
@@ -192,6 +198,7 @@ func (h *historian) buildDistinct() {
 		h.note(f.Close(), "close")
 	}
 	h.anew()
+	h.replica.gone = true
 	h.meaning.merge(make(meaning, len(h.keys)), true)
 	h.items = h.meaning.len()
 	h.verify()
@@ -273,13 +280,14 @@ func (h *historian) otherShard() {
 	}
 }
 
-// rename gives the file another name, and its hashes with it.
+// rename gives the file another name, and those beside it, with its hashes.
 func (h *historian) rename() {
 	to, link := h.newPath(), h.newPath()
 	h.close()
 	err := os.Rename(h.path, to)
-	if !h.shard {
-		err = errors.Join(err, os.Rename(h.path+".hashes", to+".hashes"))
+	beside, _ := filepath.Glob(h.path + ".*")
+	for _, name := range beside {
+		err = errors.Join(err, os.Rename(name, to+strings.TrimPrefix(name, h.path)))
 	}
 	h.note(errors.Join(err, os.Symlink(to, link)), "rename")
 	h.path = to

@@ -140,6 +140,7 @@ type historian struct {
 	rebuilds, seq  uint64 // of f; of its last SyncAt
 	ops, changed   int    // since that SyncAt, all and up to the last one that changed something
 	last           uint64 // the latest time that the clock has shown at a commit
+	replica        replicaOf
 }
 
 func (r *historyRun) create(rate float64, begin func(h *historian)) *historian {
@@ -154,6 +155,9 @@ func (r *historyRun) create(rate float64, begin func(h *historian)) *historian {
 	}
 	r.note(nil, "create for %d of %d keys, rate %v, %v, grows: %t, shard: %t", o.Capacity, len(r.keys), rate, o.Layout, h.auto, h.shard)
 	o.Seed, o.KeepHashes, o.AutoGrow, o.CommitInterval = historyFileSeed, !h.shard, h.auto, -1
+	if r.few && !h.shard {
+		o.KeepChanges = time.Hour
+	}
 	var f *Filter
 	var err error
 	if h.shard {
@@ -539,6 +543,7 @@ func (h *historian) merge() {
 	o := &Options{Capacity: uint64(h.items + 1), KeepHashes: true, AutoGrow: grows, Distinct: distinct, Workers: 1}
 	o.FalsePositiveRate = []float64{0, 0.05, 0.2}[h.rng.IntN(3)]
 	err := Merge(h.Context(), h.path, o, inputs...)
+	h.replica.gone = true
 	h.note(err, "merge %v to %s for %d, rate %v, distinct: %t", inputs, h.path, o.Capacity, o.FalsePositiveRate, distinct)
 	h.fromHashes()
 	h.verify()
@@ -565,6 +570,7 @@ func (h *historian) repair() {
 	h.note(err, "repair of %v: %t", damage, repaired)
 	h.want(repaired == errors.Is(damage, ErrCorrupt), "repaired: %t", repaired)
 	if repaired {
+		h.replica.gone = true
 		h.fromHashes()
 		h.items = h.meaning.len()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"strings"
@@ -47,6 +48,8 @@ var betweenHalves = map[string]between{
 	"kill":              {"dead f.mmf d.mmf\nmv d.mmf f.mmf\nmv d.mmf.stash f.mmf.stash", true},
 	"Seal":              {"mmapfilter checkpoint --seal f.mmf", false},
 	"Sync":              {"mmapfilter checkpoint f.mmf", false},
+	"Snapshot":          {"mmapfilter snapshot -q f.mmf -o c.mmf\nmmapfilter verify c.mmf", false},
+	"Changes":           {"changes", false},
 	"names":             {"mv f.mmf g.mmf\nmv f.mmf.hashes g.mmf.hashes\nlink g.mmf f.mmf", false},
 	"short runs":        {"LAST f.mmf most\nLAST f.mmf most\nmmapfilter info f.mmf", false},
 }
@@ -122,9 +125,13 @@ func doOne(t *testing.T, line string) (out string) {
 
 // programs has what only a program does with the filter.
 var programs = map[string]func(f *mmapfilter.Filter) error{
-	"delete":        func(f *mmapfilter.Filter) error { _, err := f.Delete([]byte("base")); return err },
-	"number":        func(f *mmapfilter.Filter) error { return f.SyncAt(17) },
-	"sync":          (*mmapfilter.Filter).Sync,
+	"delete": func(f *mmapfilter.Filter) error { _, err := f.Delete([]byte("base")); return err },
+	"number": func(f *mmapfilter.Filter) error { return f.SyncAt(17) },
+	"sync":   (*mmapfilter.Filter).Sync,
+	"changes": func(f *mmapfilter.Filter) error {
+		_, err := f.Changes(context.Background(), io.Discard, f.Position())
+		return err
+	},
 	"insert-unique": func(f *mmapfilter.Filter) error { _, err := f.InsertUnique([]byte("other")); return err },
 	"insert-batch":  func(f *mmapfilter.Filter) error { _, err := f.InsertBatch([][]byte{[]byte("other")}); return err },
 	"rebuild": func(f *mmapfilter.Filter) error {

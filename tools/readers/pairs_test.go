@@ -1,6 +1,7 @@
 package readers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,15 @@ for path in sys.argv[2:]:
 			}
 		}
 	})
+}
+
+// install puts a file in the place of another one.
+func install(from, to string) error {
+	f, err := mmapfilter.Install(context.Background(), from, to, nil)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // pairUses has what is done to a filter with 100 keys, until it has the key "late" and is closed.
@@ -131,6 +141,26 @@ var pairUses = map[string]func(path string, f *mmapfilter.Filter) error{
 			err = errors.Join(err, errors.New("nothing is discarded"))
 		}
 		return errors.Join(err, err2)
+	},
+	"Snapshot": func(path string, f *mmapfilter.Filter) error {
+		err := f.Insert([]byte("late"))
+		_, err2 := f.Snapshot(context.Background(), path+".copy")
+		return errors.Join(err, err2, f.Close(), install(path+".copy", path))
+	},
+	"Changes": func(path string, f *mmapfilter.Filter) error { // and a replica that has applied them
+		at, err := f.Snapshot(context.Background(), path+".copy")
+		var set bytes.Buffer
+		err2 := f.Insert([]byte("late"))
+		_, err3 := f.Changes(context.Background(), &set, at)
+		if err = errors.Join(err, err2, err3, f.Close()); err != nil {
+			return err
+		}
+		r, err := mmapfilter.Open(path+".copy", nil)
+		if err != nil {
+			return err
+		}
+		_, err = r.Apply(context.Background(), &set)
+		return errors.Join(err, r.Close(), install(path+".copy", path))
 	},
 	"Seal": func(_ string, f *mmapfilter.Filter) error {
 		return errors.Join(f.Insert([]byte("late")), f.Seal(context.Background()))
