@@ -76,6 +76,40 @@ func TestStoreWithoutSyncMayBeLost(t *testing.T) {
 	}
 }
 
+// Words of one sector reach the disk in the order of their stores; those of different
+// sectors need not.
+func TestSectors(t *testing.T) {
+	const a, b = layout.WordRegion, layout.WordRegion + 8 // 64 bytes apart
+	// only keeps the given number of versions of one dirty sector, and none of the others.
+	// Sectors count in the order in which they became dirty.
+	only := func(sector int, versions uint32) Loss {
+		i := -1
+		return Loss{Names: none.Names, Keep: func(uint32) uint32 {
+			if i++; i == sector {
+				return versions
+			}
+			return 0
+		}}
+	}
+	for _, test := range []struct {
+		size         int
+		sector       int
+		versions     uint32
+		wantA, wantB uint64
+	}{
+		{64, 0, 1, 0, 7}, {64, 1, 1, 8, 0},
+		{512, 0, 1, 0, 7}, {512, 0, 2, 8, 7},
+	} {
+		v := testVolume(t, test.size)
+		v.Filter().Store(b, 7)
+		v.Filter().Store(a, 8)
+		gotA, gotB := after(v, only(test.sector, test.versions), a), after(v, only(test.sector, test.versions), b)
+		if gotA != test.wantA || gotB != test.wantB {
+			t.Errorf("%+v: %d and %d", test, gotA, gotB)
+		}
+	}
+}
+
 // failing returns a volume with a word that a failed sync has dropped: the cache has 2, the
 // disk has 1.
 func failing(t *testing.T, word uint64) *Volume {
@@ -126,6 +160,22 @@ func TestFailedSync(t *testing.T) {
 	must(t, f.Sync())
 	if got := after(v, none, word); got != 2 {
 		t.Errorf("the disk has %d after another store and a sync", got)
+	}
+}
+
+// About half of the sectors reach the disk in a sync that fails.
+func TestFailedSyncDropsHalf(t *testing.T) {
+	v := testVolume(t, 8)
+	v.FailOdds = 1
+	f := v.Filter()
+	const n = 1000
+	for i := range uint64(n) {
+		f.Store(layout.WordStash+i, 1)
+	}
+	f.Sync()
+	lost := len(v.filter.lostList)
+	if lost < n/2-100 || lost > n/2+100 || len(v.filter.dirty) != 0 {
+		t.Errorf("%d of %d sectors are lost, %d dirty", lost, n, len(v.filter.dirty))
 	}
 }
 
@@ -355,6 +405,91 @@ func TestRuns(t *testing.T) {
 			}
 			if hashes[0] != hashes[1] {
 				t.Fatalf("seed %d: a power loss leaves something else", seed)
+			}
+		}
+	}
+}
+
+// TestCopyAs copies a clean volume, and has sectors of another size in the copy.
+func TestCopyAs(t *testing.T) {
+	v := testVolume(t, 4096)
+	v.Filter().Store(layout.WordRegion, 1)
+	must(t, v.Filter().Sync())
+	w := new(Volume)
+	for number, size := range sectorSizes {
+		w.copyAs(v, sectorShift(number))
+		if w.hash() != v.hash() {
+			t.Errorf("sectors of %d bytes: the copy differs", size)
+		}
+		f := w.Filter()
+		f.Store(layout.WordRegion, 2)
+		f.Store(layout.WordRegion+uint64(size)/8, 3) // in the next sector
+		first := true
+		one := Loss{Names: none.Names, Keep: func(n uint32) uint32 {
+			if first {
+				first = false
+				return n
+			}
+			return 0
+		}}
+		if got := after(w, one, layout.WordRegion); got != 2 || len(w.filter.dirty) != 2 {
+			t.Errorf("sectors of %d bytes: %d sectors are dirty, and the first has %d", size, len(w.filter.dirty), got)
+		}
+	}
+}
+
+func TestArena(t *testing.T) {
+	x := newWorker(nil)
+	x.words.take(4)
+	before := x.remembers()
+	start := &x.words.take(1)[0]
+	x.forget(before)
+	for range 3 {
+		var all [][]uint64
+		for n := range uint64(200) { // more than a chunk
+			s := x.words.take(int(n) * 7)
+			for i := range s {
+				s[i] = n
+			}
+			all = append(all, s)
+		}
+		all = append(all, x.words.take(arenaChunk+1))
+		last := x.words.take(5)
+		x.words.untake(5)
+		if again := x.words.take(5); &again[0] != &last[0] {
+			t.Fatal("what was given back is not taken again")
+		}
+		for n, s := range all[:200] {
+			if len(s) != n*7 || slices.ContainsFunc(s, func(v uint64) bool { return v != uint64(n) }) {
+				t.Fatalf("slice %d is not its own", n)
+			}
+		}
+		x.forget(before)
+	}
+	if again := x.words.take(3); &again[0] != start {
+		t.Fatal("memory is not used again")
+	}
+}
+
+// TestRounds runs rounds until there are enough states. None is much longer than it has to be.
+func TestRounds(t *testing.T) {
+	for _, each := range []uint64{1, 160, 1 << 20} { // states of a trace
+		for _, states := range []uint64{1, 50_000, 5_000_000} {
+			var done Stats
+			rounds := 0
+			for ; done.States < states; rounds++ {
+				n := nextRound(done, states)
+				if n == 0 || n%minRound != 0 {
+					t.Fatalf("a round of %d traces", n)
+				}
+				done.Traces += n
+				done.States += n * each
+			}
+			if most := states + minRound*each; done.States >= most && rounds > 0 {
+				t.Errorf("%d states of %d", done.States, states)
+			}
+			if rounds > 40 {
+				t.Errorf("%d rounds for %d states", rounds, states)
 			}
 		}
 	}
