@@ -32,16 +32,7 @@ func mustSnapshotWithHashes(t *testing.T, f *Filter) (Position, string) {
 // by itself, and is the same each time, whoever makes it.
 func TestSnapshotWithHashes(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 3000, FalsePositiveRate: 0.2, AutoGrow: true})
-	keys := uint64(0)
-	for waiting := uint64(0); waiting < 20; keys++ { // until keys lean, and deletes wait
-		_, err := f.InsertUnique(numberKey(keys))
-		must(t, err)
-		if keys%20 == 0 {
-			_, err := f.Delete(numberKey(keys))
-			must(t, err)
-		}
-		waiting = f.Stats().Waiting
-	}
+	keys := mustLean(t, f)
 	must(t, f.SyncAt(99))
 	at, copied := mustSnapshotWithHashes(t, f)
 	if at != f.Position() || at.Number == 0 {

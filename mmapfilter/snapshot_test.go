@@ -150,12 +150,11 @@ func checkOperations(t *testing.T, f *Filter) {
 	}
 }
 
-// TestSnapshotHashes covers snapshots of filters that keep their hashes: they have the multiset that the
-// history means, an item for each key, and the same bytes each time.
-func TestSnapshotHashes(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 3000, FalsePositiveRate: 0.2, KeepHashes: true})
-	keys := uint64(0)
-	for waiting := uint64(0); waiting < 20; keys++ { // until keys lean, and deletes wait
+// mustLean inserts keys, and deletes each twentieth, until keys lean and 20 deletes wait. It returns how
+// many keys it has inserted.
+func mustLean(t *testing.T, f *Filter) (keys uint64) {
+	t.Helper()
+	for waiting := uint64(0); waiting < 20; keys++ {
 		_, err := f.InsertUnique(numberKey(keys))
 		must(t, err)
 		if keys%20 == 0 {
@@ -164,6 +163,14 @@ func TestSnapshotHashes(t *testing.T) {
 		}
 		waiting = f.Stats().Waiting
 	}
+	return keys
+}
+
+// TestSnapshotHashes covers snapshots of filters that keep their hashes: they have the multiset that the
+// history means, an item for each key, and the same bytes each time.
+func TestSnapshotHashes(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 3000, FalsePositiveRate: 0.2, KeepHashes: true})
+	keys := mustLean(t, f)
 	must(t, f.SyncAt(99))
 	before := f.Position()
 	copied, at, first := mustSnapshot(t, f)
