@@ -30,7 +30,7 @@ import (
 // If the filter has the changes already, nothing happens. The errors are [ErrNotReplica];
 // [ErrOtherDescent] for changes of another filter, or of the same one after it was restored from a
 // backup and went another way; [ErrChangesGap] if other changes must come first: ask for those since
-// [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica of other lines;
+// [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica with other [Classes];
 // [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off, and [ErrVersion];
 // [ErrFull] if there is no room for them; [ErrCorrupt] if the filter or NAME.apply lacks what it
 // should have; and those of r, ctx and [Filter.Sync]. After an ErrFull, or an ErrCorrupt that says so,

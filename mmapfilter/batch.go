@@ -71,8 +71,8 @@ func (b *batch) insertInto(o *openFile) error {
 	return nil
 }
 
-// own returns the hashes that stand in this file for the next keys: at most writer.Batch of them, and
-// only up to a key that belongs to another shard.
+// own returns the hashes of the next keys, as they stand in this file: at most writer.Batch of them.
+// It stops before a key that belongs to another shard.
 func (b *batch) own(to *[writer.Batch]uint64) []uint64 {
 	n := min(writer.Batch, b.n-b.done)
 	for i := range n {

@@ -27,7 +27,7 @@ import (
 // writer has open, or had when it died. OpenBytes does not know of a log beside the file.
 func OpenBytes(b []byte, opts *OpenOptions) (*Filter, error) { return openBytes("bytes", b, opts) }
 
-// openBytes is OpenBytes, with what errors call the bytes.
+// openBytes is OpenBytes. Errors call the bytes name.
 func openBytes(name string, b []byte, opts *OpenOptions) (*Filter, error) {
 	o, _, err := openAtRest(name, b, int64(len(b)), opts)
 	if err != nil {
@@ -70,7 +70,7 @@ func OpenReaderAt(r io.ReaderAt, size int64, opts *OpenOptions) (*Filter, error)
 	return openReader(nameOf(r), r, size, opts)
 }
 
-// openReader is OpenReaderAt, with what errors call the reader.
+// openReader is OpenReaderAt. Errors call the reader name.
 func openReader(name string, r io.ReaderAt, size int64, opts *OpenOptions) (*Filter, error) {
 	head := make([]byte, min(max(size, 0), layout.OffRegion))
 	if _, err := readFull(r, head, 0); err != nil {
@@ -96,7 +96,7 @@ func openReader(name string, r io.ReaderAt, size int64, opts *OpenOptions) (*Fil
 }
 
 // openAtRest opens a file of size bytes that no writer has open. head is its first bytes, or all; slot
-// is which of the superblocks there counts.
+// is the number of the superblock that counts.
 func openAtRest(name string, head []byte, size int64, opts *OpenOptions) (o *openFile, slot int, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, 0, err
@@ -113,7 +113,7 @@ func openAtRest(name string, head []byte, size int64, opts *OpenOptions) (o *ope
 	return o, h.Slot, nil
 }
 
-// nameOf returns what errors call a reader.
+// nameOf returns the name of a reader, for errors.
 func nameOf(r io.ReaderAt) string {
 	if r, ok := r.(interface{ Name() string }); ok { // as an *os.File has
 		return r.Name()

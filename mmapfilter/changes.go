@@ -23,7 +23,7 @@ import (
 // stands for hashes as they are.
 type Classes = changes.Classes
 
-// ParseClasses returns the Classes that have a text.
+// ParseClasses returns the Classes with the given text.
 func ParseClasses(text string) (Classes, error) { return changes.ParseClasses(text) }
 
 // Classes returns the classes of a replica, for [Filter.ChangesFor] of the filter that it follows. A
@@ -35,11 +35,12 @@ func (f *Filter) Classes() Classes {
 	return Classes{}
 }
 
-// Changes writes to w how the keys of the filter have changed since a position: for each hash, how
-// many items more or fewer the history means (K7). The filter must keep its hashes. [Filter.Apply]
-// makes these changes in a snapshot that is at the position since. Changes returns the position to
-// which they lead. A key that came and went in between is not written. A change takes 6 or 7 bytes,
-// and less if there are many, however often its key has changed. Operations go on meanwhile.
+// Changes writes to w how the keys of the filter have changed since a position: for each hash, the
+// difference in the number of its items, as the history means them (K7). The filter must keep its
+// hashes. [Filter.Apply] makes these changes in a snapshot that is at the position since. Changes
+// returns the position to which they lead. A key that came and went in between is not written. A
+// change takes 6 or 7 bytes, and less if there are many, however often its key has changed.
+// Operations go on meanwhile.
 //
 // In a process that has the filter open for writing, the changes have everything that was done
 // before the call. In any other process, they go up to the last checkpoint of the file that is at

@@ -93,9 +93,10 @@
 //	    A checkpoint of a file that has been cut short fails.
 //	C6  Deleting a key that was never inserted may delete the fingerprint of another
 //	    key, which is then answered "certainly not". This is inherent in cuckoo filters.
-//	    A delete of a key that is certainly not in the filter is refused. Between two
-//	    rebuilds, a filter that keeps its hashes may so lack one key for each such
-//	    delete, and the keys that lean on its item; it has them all after each rebuild.
+//	    A delete of a key that is certainly not in the filter is refused. In a filter
+//	    that keeps its hashes, each such delete may hide one key, and the keys that lean
+//	    on the item of this key, until the next rebuild; after it the filter has them
+//	    all.
 //	C7  Equal keys are counted: n inserts of a key need n deletes. Copies that do not fit
 //	    in its buckets share one counted entry of the stash. Count is the number of items
 //	    that share lines, buckets and fingerprint with a key: at least the number of
@@ -161,11 +162,11 @@
 //	    checksums or its structure show that. The file in use answers until they switch.
 //	R7  A filter from an io.ReaderAt keeps the head of the file, and reads the lines. Only a
 //	    file at rest can be opened so: nothing tells such a reader what a writer does
-//	    meanwhile. A read that fails or ends early makes "maybe" of the answers that need
-//	    it. To find out whether the file is still the same, the filter reads the slot where a
-//	    writer would store the next superblock: this slot changes before the first line does, and
-//	    another file has another UUID there. If the slot has changed, all answers are "maybe".
-//	    The filter reads it now and then, and before each "certainly not" if the reader is Weak.
+//	    meanwhile. If a read fails or ends early, the answers that need it are "maybe". To find
+//	    out whether the file is still the same, the filter reads the slot where a writer would
+//	    store the next superblock: this slot changes before the first line does, and another file
+//	    has another UUID there. If the slot has changed, all answers are "maybe". The filter
+//	    reads it now and then, and before each "certainly not" if the reader is Weak.
 //
 // # Growing
 //
@@ -190,11 +191,12 @@
 //
 //	    If the history gets that long again while a rebuild goes on, operations come one by one, a
 //	    millisecond apart, none of them more than 50 milliseconds late. A rebuild that fails changes
-//	    nothing and is tried again. Close ends one that is to make the filter larger, and waits for
-//	    the end of the others: these take time in proportion to the items, and come only after as
-//	    many operations. So NAME.hashes has at most three times the bytes that the items need, or
-//	    needed when the last rebuild began, and 1 MiB, however short each opening is: unless a
-//	    rebuild fails, as on a full disk, or waits for a Rebuild from Keys.
+//	    nothing and is tried again. Close ends a rebuild that is to make the filter larger. It waits
+//	    for the end of any other: such a rebuild takes time in proportion to the items, and comes
+//	    only after as many operations. So NAME.hashes has at most 1 MiB more than three times the
+//	    bytes that the items need, or needed when the last rebuild began. This holds however short
+//	    each opening is, unless a rebuild fails, as on a full disk, or waits for a Rebuild from
+//	    Keys.
 //	K6  What is done from kept hashes is exact. Rebuild, Merge and Repair produce the items
 //	    of the histories of their inputs (K7), no others, with the same counts; Merge with
 //	    Options.Distinct, each once. ExpireBefore deletes no item that may be younger.

@@ -17,10 +17,10 @@ import (
 // [Options.ExpireAfter] does that by itself.
 //
 // The time of an insert is that of its commit, or of the recovery if the process dies before it. Times
-// are exact to a second, and after a rebuild to the span of an age: a rebuild leaves at most 64 ages,
-// each with about as many items as the others, or 1/32 of ExpireAfter long. Items that may be younger
-// than t stay. Of several items of one key, deletes take the oldest first, and so does ExpireBefore.
-// An InsertUnique of a key that is there makes it no younger.
+// are exact to a second. A rebuild puts the items into at most 64 ages, and keeps only the times of
+// the ages: with ExpireAfter, an age is 1/32 of it long; otherwise, each age has about as many items
+// as the others. Items that may be younger than t stay. Of several items of one key, deletes take the
+// oldest first, and so does ExpireBefore. An InsertUnique of a key that is there makes it no younger.
 //
 // To delete a key that has expired is to delete a key that is not there: see [Filter.Delete]. While
 // keys lean on items of other keys, expired items stay until the next rebuild, and so do deleted ones.

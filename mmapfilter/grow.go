@@ -159,12 +159,12 @@ func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 	return ErrFull
 }
 
-// awaitRoom waits for the end of a growth, after the end of a rebuild that was begun for another
-// reason. If a Rebuild from Keys is under way, the growth waits for it. But the Rebuild may wait for
-// the insert, since its keys come from the caller: so the insert waits no longer than the context of
-// the Rebuild lasts. The error says why there will be no room. It is writer.ErrMoved if another file
-// has been in use: then the insert must be tried again, even if that file could not get the name and
-// o is in use again.
+// awaitRoom waits for the end of a growth. If a rebuild for another reason is under way, it first
+// waits for the end of this one. If a Rebuild from Keys is under way, the growth waits for it. But
+// the Rebuild may wait for the insert, since its keys come from the caller: so the insert waits no
+// longer than the context of the Rebuild lasts. The error says why there will be no room. It is
+// writer.ErrMoved if another file has been in use: then the insert must be tried again, even if that
+// file could not get the name and o is in use again.
 func (f *Filter) awaitRoom(o *openFile) error {
 	a := &f.growth.auto
 	for makesRoom := false; !makesRoom; {

@@ -23,7 +23,7 @@ type lines struct {
 	atOnce  int64       // OpenOptions.ReadSize
 	spare   spareSlot
 	every   uint64        // checkEvery, or 1 if the reader is weak
-	lookups atomic.Uint64 // single ones whose answer is "certainly not", and counts
+	lookups atomic.Uint64 // single lookups whose answer is "certainly not", and counts
 
 	failed   atomic.Pointer[error] // the first error of r
 	replaced atomic.Bool           // r has another file than at opening
@@ -219,8 +219,8 @@ func (f *fetch) word(word uint64) uint64 {
 }
 
 // lookUp settles all hashes. Each round reads the missing blocks that the lookups of this round have
-// asked for: first the home lines, and then the other lines. So there are as many rounds as one lookup
-// needs blocks, at most.
+// asked for: first the home lines, and then the other lines. So there are at most as many rounds as
+// the blocks that one lookup needs.
 func (f *fetch) lookUp() {
 	for i := range f.hashes {
 		f.open = append(f.open, i)

@@ -67,7 +67,7 @@ func (o *openFile) lookUp(hash uint64) bool {
 // once. It panics, before it answers any key, if the capacity of found is less than len(keys).
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
-	o := f.open.Load() // load once: a Close must not divide a batch
+	o := f.open.Load() // load once: one file must answer the whole batch, also if the filter is closed meanwhile
 	part := hashParts.Get().(*hashPart)
 	defer hashParts.Put(part)
 	hashes := o.part(part, len(keys))
@@ -123,7 +123,7 @@ func (o *openFile) part(part *hashPart, n int) []uint64 {
 
 var hashParts = sync.Pool{New: func() any { return new(hashPart) }}
 
-// containsAll is contains for a batch: hashes that stand for keys in this file.
+// containsAll is contains for a batch of hashes, as they stand in this file.
 func (o *openFile) containsAll(hashes []uint64, found []bool) {
 	switch {
 	case o == nil || o.unknown():

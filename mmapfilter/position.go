@@ -36,7 +36,7 @@ func (p Position) IsZero() bool { return p == Position{} }
 // String returns the text of p.
 func (p Position) String() string { return fmt.Sprintf("%016x-%d-%016x", p.Descent, p.Number, p.Chain) }
 
-// ParsePosition returns the position that has a text.
+// ParsePosition returns the position with the given text.
 func ParsePosition(text string) (Position, error) {
 	part := strings.Split(text, "-")
 	var p Position

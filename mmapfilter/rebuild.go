@@ -133,7 +133,8 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		f.growth.auto.tryAgain()
 		o.release()
 		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
-		// Other processes go by the last checkpoint, which the old file may have had later.
+		// Other processes go by the last checkpoint. That of the old file may be later than
+		// that of the new one.
 		err = errors.Join(err, s.file.work.Writer.Checkpoint())
 	case s.file != nil:
 		s.file.release()

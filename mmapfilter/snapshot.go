@@ -45,9 +45,9 @@ import (
 // fs.ErrExist if the filter itself is at path; a [*ForeignError] if something else than a filter is,
 // or if the name is one of the log or the hashes of the filter; [ErrLocked] if a writer has the file
 // at path open; [ErrNoHashes] if the filter has lost its hashes; [ErrNeedsRecovery] if it has no writer
-// any more and has not been recovered; [ErrBusy] if the disk cannot keep up, so that the log is
-// overwritten sooner than Snapshot reads it, many times; errors.ErrUnsupported if the filter was not
-// opened from a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
+// any more and has not been recovered; [ErrBusy] if the disk cannot keep up: in many attempts, the log
+// was overwritten before Snapshot had read it; errors.ErrUnsupported if the filter was not opened from
+// a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, false)
 }

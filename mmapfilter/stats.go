@@ -68,7 +68,8 @@ type Stats struct {
 // standard error of about 0.005.
 const sampledLines = 1024
 
-// sampledRun is how many of them follow one another if each read takes long: as many as one read has.
+// sampledRun is how many of them follow one another if each read takes long: one read returns that
+// many.
 const sampledRun = 64
 
 // Stats describes the filter. It samples up to 1,024 lines across the file, which takes a while if the

@@ -75,7 +75,7 @@ type sample struct {
 // A collector sends the metrics of a filter, a set, a guard or a replica.
 type collector struct {
 	read func() sample
-	err  func() error                // nil if there is nothing to ask
+	err  func() error                // the method Err, or nil if there is none
 	desc map[string]*prometheus.Desc // by name of the metric
 
 	mu struct {

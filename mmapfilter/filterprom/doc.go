@@ -7,9 +7,9 @@
 //
 // The metrics are fields of Stats. OPERATIONS.md, beside the source of package mmapfilter, lists the
 // fields, the metric of each, and when to worry; it also has rules for alerts. A field that is a text
-// becomes the label of a metric that is 1. For a long text, such as a warning, there is only a metric
-// that says whether there is one. Fields for the identity of a file, the seed, and numbers that follow
-// from other metrics are left out.
+// becomes the label of a metric that is 1. For a long text, such as a warning, a metric only says
+// whether the text is there. Fields for the identity of a file, the seed, and numbers that follow from
+// other metrics are left out.
 //
 // Each metric has the label name, with the value that was given to the collector. In a registry, two
 // filters must not have the same name, nor two sets, two guards or two replicas.
@@ -33,7 +33,7 @@
 //   - A scrape waits for them for a second. Then it sends the results of the last calls that have
 //     ended, or nothing if there are none. So while Stats take long, up and error are as old as the
 //     other metrics.
-//   - After a call of Stats, there is none for a hundred times as long as it took, and at most for a
-//     minute. Meanwhile scrapes send its results. So Stats of small files are new in each scrape. Err
-//     is called in each scrape.
+//   - After a call of Stats, the collector makes no other call for a hundred times as long as this
+//     one took, but for no more than a minute. Meanwhile scrapes send the results of this call. So
+//     Stats of small files are new in each scrape. Err is called in each scrape.
 package filterprom

@@ -10,7 +10,7 @@ import (
 
 // A metric is a number or a text of some Stats.
 type metric struct {
-	name  string // without the beginning that all of a collector share
+	name  string // without the beginning that all metrics of a collector share
 	help  string
 	kind  prometheus.ValueType
 	value float64

@@ -121,9 +121,9 @@
 //
 // A transaction that deletes keys which it cannot name, such as those of a range, says so by
 // [Tx.DeleteUnknown]: the keys are gone. With Exact it says so before Prepare, and the adapter keeps
-// the transaction apart from all others, from their Prepare to their Done: these do not put a key
-// that the store has, since the snapshot of a rebuild has it. The transaction itself may put keys
-// that it deletes. For an instant a snapshot may lack them, so a rebuild takes them from the
+// the transaction apart from all others, from their Prepare to their Done: the others do not put a
+// key that the store has, since the snapshot of a rebuild has it. The transaction itself may put
+// keys that it deletes. For an instant a snapshot may lack them, so a rebuild takes them from the
 // transaction.
 //
 // With [Rebuild], a delete does not change the filter: the key stays until the next rebuild. A put
@@ -144,10 +144,10 @@
 //
 // Of the absent keys that the filter does not have, the share that was asked for passes. A key that
 // is gone passes as long as the filter has it: with Exact until the next mark, with Rebuild until
-// the next rebuild. A key of a transaction that did not happen passes, too. A program with Rebuild
-// may ask for such keys most of the time. Even then at most twice the share that was asked for
-// passes, plus, before each rebuild, as many lookups as a sixteenth of the keys in the filter, and
-// some hundreds more.
+// the next rebuild. A key of a transaction that did not happen passes, too. With Rebuild, a
+// program may look up keys of these kinds most of the time. Even then at most twice the share that
+// was asked for passes, plus, before each rebuild, as many lookups as a sixteenth of the keys in
+// the filter, and some hundreds more.
 //
 // # States
 //

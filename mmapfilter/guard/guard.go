@@ -84,7 +84,7 @@ type Guard struct {
 // A commit is what a rebuild must know of a transaction that is about to be committed.
 type commit struct {
 	puts   []uint64 // hashes
-	again  []uint64 // hashes in the filter of keys that may be absent from the store for an instant: see DeleteUnknown
+	again  []uint64 // hashes that the filter has, of keys that the store may lack for an instant: see DeleteUnknown
 	at     int      // in Guard.mu.open
 	listed bool     // in rebuild.listed, as it was open at the instant of a rebuild. Guarded by Guard.mu
 }

@@ -20,7 +20,7 @@ type incoming struct {
 
 const (
 	incomingSlots = 1 << 15           // of a table
-	mostIncoming  = incomingSlots / 2 // so that a probe soon meets an empty slot
+	mostIncoming  = incomingSlots / 2 // so that a search soon meets an empty slot
 	manyIncoming  = mostIncoming / 2  // then a drain is due, and put has room until it begins
 )
 

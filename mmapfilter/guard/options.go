@@ -48,20 +48,22 @@ type Options struct {
 	// the guard has no filter, and [Stats] says why.
 	Path string
 	// Capacity is the least number of keys that the filter has room for; it grows with the store.
-	// An existing filter with at most half of it is rebuilt by Open, in the background, and answers
-	// meanwhile. 0 means what was asked for last, or 1,048,576 for a new filter.
+	// If an existing filter has at most half of this Capacity, Open rebuilds it in the background;
+	// the old filter answers meanwhile. 0 means the Capacity of the last Open that gave one, or
+	// 1,048,576 for a new filter.
 	Capacity uint64
-	// FalsePositiveRate is the share of absent keys that may reach the store. An existing filter with
-	// another rate is also rebuilt by Open. 0 means the rate of that filter, or 0.01 for a new one.
+	// FalsePositiveRate is the share of absent keys that may reach the store. If an existing filter
+	// has another rate, Open rebuilds it likewise. 0 means the rate of the existing filter, or 0.01
+	// for a new one.
 	FalsePositiveRate float64
 	// Deletes says when the filter drops deleted keys.
 	Deletes DeleteMode
 	// Covers, if not nil, says which keys the filter is for. Reads of other keys go to the store.
 	Covers func(key []byte) bool
 	// CoversVersion names the keys that Covers covers: change it when the function changes. Open
-	// rebuilds the filter if the version is not that of the last Open, or one of them had no Covers.
-	// With Covers and without a version, nobody knows whether the function has changed, so
-	// every Open rebuilds the filter.
+	// rebuilds the filter if the version differs from the version at the last Open, or if only one
+	// of the two has a Covers. With Covers and without a version, nobody knows whether the function
+	// has changed, so every Open rebuilds the filter.
 	CoversVersion string
 	// Prefix is the prefix of the guard's entries in the store (in bbolt the name of their bucket).
 	// Empty means "\x00mmapfilter\x00". Programs must put no keys there, and, whatever the prefix,
@@ -73,8 +75,8 @@ type Options struct {
 	// filter.
 	Mode fs.FileMode
 	// CommitInterval is how often the filter becomes durable; 0 means a second. The keys that the
-	// store has committed since then are in the outbox, 8 bytes a key and one entry a transaction;
-	// or the store tells them when it is opened.
+	// store has committed since then are in the outbox, 8 bytes a key and one entry a transaction.
+	// An [Ordered] store needs no outbox: Open asks it for these keys.
 	CommitInterval time.Duration
 
 	// Hooks are for the tests of this module.
@@ -143,7 +145,7 @@ func (o *Options) fit(f guarded.Filter, asked uint64) (unfit bool, err error) {
 	}
 	rate, capacity := f.TargetRate(), f.Cap()
 	least := min(capacity, cmp.Or(asked, defaultCapacity))
-	if asked == 0 && f.Len() < capacity/tooLarge { // the size may have been asked for: keep it
+	if asked == 0 && f.Len() < capacity/tooLarge { // this size may be what the last Open asked for: keep it
 		least = capacity
 	}
 	unfit = o.FalsePositiveRate != 0 && o.FalsePositiveRate != rate || o.Capacity >= growth*capacity

@@ -63,8 +63,8 @@ func (g *Guard) put(hashes []uint64) {
 	p.puts.Add(1)
 }
 
-// take puts hashes into the filter. From the first hash that finds no room on, all hashes overflow,
-// even hashes that the filter has, because a rebuild under way is told only of inserts.
+// take puts hashes into the filter. Once a hash has found no room, it and all hashes after it
+// overflow, even hashes that the filter has: a rebuild under way learns only of inserts.
 func (g *Guard) take(hashes []uint64) error {
 	unplaced, done, err := g.insert(hashes, true)
 	if len(unplaced) > 0 {
@@ -181,8 +181,8 @@ func (g *Guard) isWhole() bool {
 func (g *Guard) catchUp(s *state) error {
 	at, from := unpack(g.filter.DurableSeq())
 	if at == s.stamp.previous && s.stamp.reset {
-		// The filter is from before the last Open: it has no more keys than up to the
-		// position at which that Open began.
+		// The filter is from before the last Open: it surely has only the keys up to
+		// the position at which that Open began.
 		from = min(from, s.stamp.previousAt)
 	}
 	p := g.positions

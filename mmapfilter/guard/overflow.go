@@ -10,7 +10,7 @@ type overflow struct {
 	any atomic.Bool // it has some
 	mu  struct {
 		sync.RWMutex
-		before map[uint64]int // hashes that the rebuild under way includes, and how often
+		before map[uint64]int // hashes that the rebuild under way includes, and the number of copies of each
 		after  map[uint64]int // the others
 		n      int            // number of hashes in both
 	}

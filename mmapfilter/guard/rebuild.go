@@ -150,7 +150,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	g.work.Lock()
 	r.unwork = sync.OnceFunc(g.work.Unlock)
 	defer r.unwork()
-	if g.positions != nil { // so that keys which are deleted by now do not come into the new filter
+	if g.positions != nil { // otherwise keys that are deleted by now would come into the new filter
 		if err := g.drain(); err != nil {
 			g.fail(err)
 			return err
@@ -206,7 +206,7 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	g.mu.deletes = nil
 	g.mu.under, g.mu.due = g.mu.due, due{}
 	if r.doubts = g.mu.doubts; g.mu.doubtful > 0 {
-		r.doubts = -1 // the snapshot may lack keys that whoever called Doubt is still writing
+		r.doubts = -1 // a caller of Doubt may still be writing keys that the snapshot lacks
 	}
 	r.begun, r.puts = true, g.mu.churning.puts
 	r.before = g.filter.Len() + uint64(g.overflow.begin())

@@ -61,13 +61,14 @@ type Changes struct {
 // deletes: Rebuild, an Ordered needs no outbox: it tells what the filter lacks after a crash.
 type Ordered interface {
 	Store
-	// Position returns a position such that every transaction up to it has ended its Prepare. While the
-	// store is open, it never returns less than before. It may wait for transactions whose commits have
-	// begun.
+	// Position returns a position. Every transaction up to this position has ended its Prepare. While
+	// the store is open, Position never returns less than before. It may wait for transactions whose
+	// commits have begun.
 	Position() (uint64, error)
-	// Since yields the keys that transactions after a position have put, if they are there; others
-	// do no harm. If the store may not know all of them, it yields an error, such as [ErrGone]. Open
-	// calls it at most once, after Position, with no more than that.
+	// Since yields the keys that transactions after a position have put and that the store still
+	// has. It may yield other keys too. If the store may not know all of these transactions, Since
+	// yields an error, such as [ErrGone]. Open calls Since at most once, after Position, with a
+	// position that is no later.
 	Since(at uint64) iter.Seq2[[]byte, error]
 }
 
@@ -75,9 +76,9 @@ type Ordered interface {
 type Watched interface {
 	Store
 	// Untouched returns nil if every transaction since the first Write was made with a guard, or if
-	// Since yields the keys of the others. In doubt, and before there was a Write, it returns an error,
+	// Since yields the keys of all others. In doubt, and before there was a Write, it returns an error,
 	// such as [ErrTouched]. Open calls it before Write. The first Write of an Open makes the store
-	// untouched again, in the transaction that makes the changes, or later.
+	// untouched again, in its transaction or later.
 	Untouched() error
 }
 

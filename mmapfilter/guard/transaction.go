@@ -47,8 +47,9 @@ func (t *Tx) Delete(key []byte) { t.change(key, false) }
 
 // DeleteUnknown says that the transaction may delete keys which the caller does not know, such as
 // the keys of a range. They stay in the filter until it is rebuilt. Call it before Prepare if the
-// transaction also puts keys, so that those may be among the deleted ones. With [Exact], no other
-// transaction may be between Prepare and Done while such keys go, unless Store.Has says no to them.
+// transaction also puts keys, since it may delete the keys that it puts. With [Exact], no other
+// transaction may be between Prepare and Done while such keys are deleted, unless Store.Has already
+// reports them as absent.
 func (t *Tx) DeleteUnknown() {
 	if t.unknown {
 		return
@@ -311,7 +312,7 @@ func (t *Tx) Done(o Outcome) {
 	case o == Committed:
 		g.mu.addGone(uint64(t.gone))
 		g.mu.addKnown(t.known)
-	case o == Aborted && !back: // the store never has these
+	case o == Aborted && !back: // the store never has the keys of an aborted transaction
 		g.mu.addGone(uint64(len(t.puts)) - t.known)
 	}
 	g.mu.Unlock()

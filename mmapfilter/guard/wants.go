@@ -42,10 +42,10 @@ func (g *Guard) consider() {
 // are summed, for tooManyPass. Most lookups need not pay for that.
 const considerEvery = 64
 
-// A count differs from what is expected by chance. Its standard deviation is the square root of
-// what is expected; in less than one look of 30,000 it is above by four of these. A look waits for
-// fewestPassed false positives: then a rate of twice what was asked for is beyond chance, since 256
-// > tooManyPass·128 + deviations·√128.
+// A count differs from what is expected by chance. Its standard deviation is the square root of the
+// expected count. A count exceeds the expected one by four standard deviations in less than one
+// look of 30,000. A look waits for fewestPassed false positives: then a rate of twice what was
+// asked for is beyond chance, since 256 > tooManyPass·128 + deviations·√128.
 const (
 	deviations   = 4
 	fewestPassed = 4 * considerEvery
@@ -85,7 +85,7 @@ const (
 	someGone    = 1. / 16 // of the items: if fewer are gone, or pass beyond the rate, there is no rebuild
 	tooLarge    = 8       // times the items: twice, and room for the store to grow fourfold again
 	growth      = 2       // capacity for each key
-	tooManyPass = 1.5     // times the rate asked for: less is seen late, among chance; twice is the bound
+	tooManyPass = 1.5     // times the rate asked for: a smaller factor could be chance for long; twice the rate is the bound
 	churn       = 16      // capacity for each key that comes during a rebuild, and goes: see churning
 	idle        = 16      // intervals without a put, after which a burst is over
 )
@@ -100,7 +100,7 @@ const someAtAll = 1000
 // the time.
 type churning struct {
 	puts    uint64 // keys that have been put
-	came    uint64 // of them during the last rebuild, or at least half of this number for the one before
+	came    uint64 // keys put during the last rebuild, or half of the number for the rebuild before it if that is larger
 	reserve uint64 // capacity that the filter has for keys that come and go
 	ticked  uint64 // puts at the last interval
 	idle    int    // intervals since the last put
@@ -119,7 +119,7 @@ func (c *churning) tick() {
 // A due says what a rebuild would mend.
 type due struct {
 	gone    uint64 // keys that are in the filter but not in the store, about
-	deleted uint64 // these, and those that may have been put again
+	deleted uint64 // gone keys, and deleted keys that may have been put again
 	unknown bool   // more keys may be gone
 	excess  uint64 // absent keys that have passed the filter, beyond the rate asked for
 	tooMany bool   // too many absent keys pass, because of keys that are gone

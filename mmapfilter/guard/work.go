@@ -168,10 +168,10 @@ func (g *Guard) round() error {
 	return nil
 }
 
-// mark puts a new token into the store and then into the filter. Of the store's keys, only those that
-// it deleted before the last mark leave the filter. So if a store and a filter from different times
-// have the same token, the filter has all keys of the store anyway. With reset, operations are counted
-// anew. REQUIRES: g.work.
+// mark puts a new token into the store and then into the filter. Of the keys that the store has ever
+// had, only keys deleted before the last mark leave the filter. So if a store and a filter from
+// different times have the same token, the filter has all keys of the store anyway. With reset,
+// operations are counted anew. REQUIRES: g.work.
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
@@ -234,7 +234,7 @@ func (g *Guard) doubted(before int) bool {
 
 // Doubt says that an operation is about to write past the guard, so the store may have keys that the
 // filter lacks, now or after a crash. Every answer is "maybe" until a later [Guard.Rebuild] has ended.
-// Call that once the operation has ended; if several overlap, after the last.
+// Call Rebuild once the operation has ended; if several operations overlap, after the last of them.
 func (g *Guard) Doubt() error {
 	g.mu.Lock()
 	g.mu.building = true

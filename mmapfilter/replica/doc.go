@@ -30,10 +30,10 @@
 // A replica without a file downloads a snapshot to NAME.part, verifies it, and gives it the name. A
 // download that was cut off goes on with a range request. Then the replica asks for the changes since
 // its position, again and again, a second apart ([Options.Interval]). The server holds such a request
-// until there are changes, or for [Options.Wait]. So changes arrive as soon as they are committed, and
-// few requests are in vain; yet this takes no more code than asking at intervals. (A stream that never
-// ends would save some requests, but would need rules for a broken stream. Here, each answer is whole,
-// or is asked for again.)
+// until there are changes, or for [Options.Wait]. So changes arrive as soon as they are committed, few
+// requests find no changes, and the code is no longer than for requests at intervals. (A stream that
+// never ends would save some requests, but would need rules for a broken stream. Here, each answer is
+// whole, or is asked for again.)
 //
 // The server computes each answer from the history, and keeps nothing about replicas. Changes are net: a
 // key that came and went in between is not sent. How long a position stays usable is up to

@@ -38,7 +38,7 @@ type Replica struct {
 
 	mu struct {
 		sync.Mutex
-		stats   Stats     // without what the other two fields say
+		stats   Stats     // without what current and err say
 		current time.Time // when the replica last had all that the primary had
 		err     error     // why the last exchange failed
 	}
@@ -48,19 +48,19 @@ type Replica struct {
 type Stats struct {
 	Position      mmapfilter.Position // up to which the replica has the operations of the primary
 	Primary       mmapfilter.Position // of the primary, as of its last answer; zero before the first
-	LagOperations uint64              // that the primary had more, as of its last answer
+	LagOperations uint64              // operations that the primary had and the replica lacked, as of the last answer
 	LagSeconds    float64             // since the replica last had all that the primary had, or since Follow was called
-	Sets          uint64              // of changes that were applied
-	Snapshots     uint64              // that were taken
-	ChangeBytes   uint64              // that were received
+	Sets          uint64              // sets of changes that were applied
+	Snapshots     uint64              // snapshots that were taken
+	ChangeBytes   uint64              // bytes of changes that were received
 	SnapshotBytes uint64
-	Failures      uint64 // of exchanges; Err has the last one
+	Failures      uint64 // exchanges that failed; Err has the last failure
 }
 
 // Follow makes the file at path a replica of the filter that a [Handler] publishes at a URL, and keeps
 // it up to date until the replica is closed. If there is no file, Follow first takes a snapshot. It
 // tries again after failures that may pass, until ctx ends; ctx is for this snapshot alone. If there
-// is a file, Follow returns at once, and the replica answers as of the position that it has. The
+// is a file, Follow returns at once, and the replica answers as of the position of the file. The
 // replica takes a new snapshot by itself in these cases: the changes since its position are gone, take
 // more bytes than a snapshot, or do not fit; or the filter at the URL is another one, or was restored
 // from a backup. Meanwhile the old file answers.

@@ -30,7 +30,7 @@ const (
 	lookEvery = 10 * time.Millisecond // between two looks at the position, while a request waits
 	minRate   = 16 << 10              // bytes a second that a peer must take or send, apart from patience
 	maxSets   = 16                    // sets of changes that are computed and sent at a time
-	busyAfter = 10 * time.Second      // then a request that waits for its turn is told to come again
+	busyAfter = 10 * time.Second      // then the answer to a request that waits for its turn is: come again
 	worth     = 8                     // a snapshot is served until keys/worth + slack operations came after it:
 	slack     = 1 << 13               // the changes of slack operations are as large as a small filter
 )
@@ -137,8 +137,8 @@ func take(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// snapshot returns the name of the snapshot to serve. The filter has the changes since this snapshot;
-// and the snapshot is after a position, unless the filter itself is not.
+// snapshot returns the name of the snapshot to serve. The filter has the changes since this snapshot.
+// The snapshot is after the given position, unless the filter itself is at an earlier one.
 func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (name string, err error) {
 	if err := take(ctx, p.making); err != nil {
 		return "", err
@@ -150,7 +150,7 @@ func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (na
 	}
 	name = path + ".snapshot"
 	made := make(chan error, 1)
-	go func() { // it goes on if this request ends: the next one finds the snapshot
+	go func() { // the goroutine outlives this request: a later request finds the snapshot
 		defer func() { <-p.making }()
 		made <- p.renew(context.WithoutCancel(ctx), name, after)
 	}()
@@ -313,8 +313,7 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// A paced is a ResponseWriter that cuts off a client that does not take what is sent at a certain
-// rate.
+// A paced is a ResponseWriter that cuts off a client that takes too few bytes a second.
 type paced struct {
 	http.ResponseWriter
 	control *http.ResponseController

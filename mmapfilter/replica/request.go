@@ -88,8 +88,8 @@ var (
 	errNoHandler = errors.New("the answer has no position: the URL must be that of a replica.Handler or of mmapfilter publish")
 )
 
-// ask sends a GET for a path below the URL. The server may wait so long before it answers. The caller
-// closes the answer.
+// ask sends a GET for a path below the URL. wait is how long the server may wait before it answers.
+// The caller closes the answer.
 func (r *Replica) ask(ctx context.Context, path string, query url.Values, header http.Header, wait time.Duration) (*answer, error) {
 	u := *r.url
 	u.Path = strings.TrimSuffix(u.Path, "/") + path

@@ -26,7 +26,7 @@ type Work struct {
 	MemoryBudget int64
 	Workers      int
 	Progress     func(stage string, done, total uint64)
-	MinKeys      uint64 // the fewest items of a whole set; means nothing for a single shard
+	MinKeys      uint64 // the fewest items of a whole set; ignored for a single shard
 }
 
 // A Built says that a shard has been built. It is a file beside the shard.
@@ -38,7 +38,7 @@ type Built struct {
 	File     string `json:"file"`
 	Identity Hex    `json:"identity"` // of the shard
 	Read     uint64 `json:"read"`     // hashes
-	Keys     uint64 `json:"keys"`     // in the file; with Distinct, the rest were duplicates
+	Keys     uint64 `json:"keys"`     // in the file; with Distinct, the other hashes were of equal keys
 	Bytes    int64  `json:"bytes"`
 	Tasks    Hex    `json:"tasks"` // made of the receipts of all tasks
 
@@ -113,12 +113,12 @@ type Summary struct {
 	Bytes      int64  // of all files
 }
 
-// Assemble writes the manifest of a set, once it has proved that nothing is missing: every shard has
-// been built from the spools of exactly the tasks that are in spool now, and as many hashes were read
-// as keys were spooled; the files are there, and are the files that were built. With verify, it
-// reads all of them and compares the checksums. If the proof fails, nothing is written. Nothing is
-// written either if the set would have fewer than w.MinKeys items, if another set has one of the
-// shards (S3), or if the path has a file that is neither a manifest nor empty (a
+// Assemble writes the manifest of a set, once it has proved that nothing is missing. Every shard has
+// been built from the spools of exactly the tasks that are in spool now. The shards have read as many
+// hashes as the tasks have spooled. The files are there, and are the files that were built. With
+// verify, it reads all of them and compares the checksums. If the proof fails, nothing is written.
+// Nothing is written either if the set would have fewer than w.MinKeys items, if another set has one
+// of the shards (S3), or if the path has a file that is neither a manifest nor empty (a
 // [*mmapfilter.ForeignError]). Assemble uses only MinKeys and Progress of w; the stage is "verify".
 func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool, w Work) (*Summary, error) {
 	tasks, err := readTasks(p, spool)

@@ -36,8 +36,8 @@
 //
 // # The rules
 //
-//	S1  A set has S shards. With the hash h of a key, its shard is hi(h, S), and the hash that stands
-//	    for it there is h·S mod 2^64: the shards are consecutive ranges of one large filter, so the rate
+//	S1  A set has S shards. The shard of a key with the hash h is hi(h, S), and in the shard, the hash
+//	    h·S mod 2^64 stands for h: the shards are consecutive ranges of one large filter, so the rate
 //	    of the set is that of a shard. Number and count stand in the superblock of each file. A shard
 //	    that is opened alone answers rightly for every key: "certainly not" for keys of other shards.
 //	    The manifest names the files and says what they held when they were built (see manifest.go).

@@ -100,8 +100,8 @@ func (b *Built) make(ctx context.Context, prefix string, shard layout.Shard, opt
 
 var errWritten = errors.New("the file has been written to since it was built")
 
-// sameShard reports whether the file at path has superblock sb. If it had, and has been written to
-// since, the error is errWritten.
+// sameShard reports whether the file at path has superblock sb. If the file had this superblock
+// once, and has been written to since, the error is errWritten.
 func sameShard(path string, sb *layout.Superblock) (bool, error) {
 	f, head, err := osfile.OpenFile(path)
 	if err != nil {

@@ -61,7 +61,7 @@ func (st *setState) containsApart(keys [][]byte, found []bool) {
 			number, hashes, answers := p.group(g)
 			sh := st.shards[number]
 			f := sh.get()
-			if len(hashes) > few || sh.set.fsys != nil { // there, the end of a batch checks the file
+			if len(hashes) > few || sh.set.fsys != nil { // in a set of OpenFS, the end of a batch checks the file
 				f.ContainsHashes(hashes, answers)
 				continue
 			}

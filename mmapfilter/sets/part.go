@@ -1,13 +1,13 @@
 package sets
 
-// mostKeys is how many keys of a batch are sorted at once: so many that a shard has several of them,
-// and so few that a part, of 31 bytes a key, fits in a cache. A uint16 counts them.
+// mostKeys is how many keys of a batch are sorted at once: enough for several keys of each shard,
+// and few enough for a part, of 31 bytes a key, to fit in a cache. A uint16 counts them.
 const mostKeys = 1024
 
 // A part of a batch of keys, sorted by the shards that they belong to, so that a shard takes all of its
 // keys in one call. A counting sort puts them in the order of their shards; keys of one shard keep their
-// order. Keys of shards that are looked up together need no order: they are called the others. The
-// zero part is empty.
+// order. The keys of all other shards are looked up together and need no order: they are called the
+// others. The zero part is empty.
 type part struct {
 	n, rest int // keys to sort, and others
 
@@ -19,7 +19,7 @@ type part struct {
 
 	// The keys in the order of their shards.
 	sorted [mostKeys]uint64
-	at     [mostKeys]uint16     // where each key is there
+	at     [mostKeys]uint16     // the place in the batch of each key of sorted
 	starts []uint16             // of each shard
 	first  [mostKeys + 1]uint16 // of each group: the keys of one shard
 	groups [mostKeys]uint32     // its shard

@@ -59,7 +59,7 @@ func Open(path string, opts *mmapfilter.OpenOptions) (*Set, error) {
 	return s.open(path)
 }
 
-// open opens a set that does not follow. Errors call it path.
+// open opens a set that does not follow. path is its name in errors.
 func (s *Set) open(path string) (*Set, error) {
 	s.direct.Store(maybe)
 	s.opts.VerifyBeforeSwitch = false
@@ -255,7 +255,7 @@ func (st *setState) drop(but *setState) {
 func (s *Set) awaits() (awaits bool) {
 	if st := s.state.Load(); st != nil {
 		for _, sh := range st.shards {
-			awaits = sh.awaits() || awaits // each: Awaits has the next mark wake the set again
+			awaits = sh.awaits() || awaits // ask every shard: after its Awaits, the next mark wakes the set again
 		}
 	}
 	return awaits

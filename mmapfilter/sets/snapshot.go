@@ -40,7 +40,7 @@ func (s *Set) snapshot(ctx context.Context, path string) (err error) {
 		return err
 	}
 	m := *st.manifest
-	m.Plan, m.Keys, m.Shards = "", 0, make([]entry, len(st.shards)) // the shards may have other keys than the plan had
+	m.Plan, m.Keys, m.Shards = "", 0, make([]entry, len(st.shards)) // the shards may have been written to since they were built by the plan
 	dir := filepath.Dir(path)
 	var made []string
 	defer func() {

@@ -18,9 +18,9 @@ import (
 // is recovered on its own.
 //
 // The manifest is not written again: it still names the files, and the [Set.Len] of a set that has not
-// opened a shard still counts the items that the shard had at first. A set that follows, or of
-// [OpenFS], cannot write: the error is [mmapfilter.ErrReadOnly]. Other errors are those of
-// [mmapfilter.Open], as a [*ShardError]; then the shards before the failed one are open.
+// opened a shard still counts the items that the shard had when the manifest was written. A set that
+// follows, or of [OpenFS], cannot write: the error is [mmapfilter.ErrReadOnly]. Other errors are those
+// of [mmapfilter.Open], as a [*ShardError]; then the shards before the failed one are open.
 func (s *Set) OpenShards(shards ...int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,8 @@ var (
 var errUndefined = errors.New("blockstore: a block has no CID")
 
 // A Store is a Blockstore. What Put, PutMany or DeleteBlock have done survives a power loss. Blocks
-// that are their own hash are stored like others: put blockstore.NewIdStore in front.
+// whose multihash is the block itself are stored like others; to keep them out, put
+// blockstore.NewIdStore in front.
 type Store struct {
 	db    *pebbleguard.DB
 	walks sync.WaitGroup // of AllKeysChan
