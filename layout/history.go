@@ -50,6 +50,14 @@ type Kept struct {
 	Set uint64
 }
 
+// A Mark is what a replica says of the history that it follows, from some operation on.
+type Mark struct {
+	At  Position
+	Set uint64 // as of Kept
+	// UserSeq and Operations are the user sequence from there on, and the operations counted after it.
+	UserSeq, Operations uint64
+}
+
 // Departed is the Kept.Set of a replica that has had an operation of its own. Such a replica has no
 // position any more; from its next clean close on, the file is no replica.
 const Departed = 1<<64 - 1

@@ -15,8 +15,9 @@ import (
 // key may depend on the item of another key, which the changes might delete.) A replica may be looked
 // up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, makes it a filter of
 // its own, which has no position and takes no changes any more. A replica keeps no hashes. So it does
-// not grow, and has no changes for others ([ErrNoHashes]). From the first changes on,
-// [Filter.DurableSeq] is 0: the number in the snapshot belonged to the position of the snapshot.
+// not grow, and has no changes for others ([ErrNoHashes]). [Filter.DurableSeq] and [Filter.DurableOps]
+// of the replica become those of the other filter at the position. While the replica has only a part of
+// a set, the former is 0, and the latter counts the changes that are done.
 //
 // All changes are read, checked and made durable in NAME.apply before the first of them is done; the
 // position moves once all are done. If Apply is cut off in between, by an error, ctx, Close or a crash,

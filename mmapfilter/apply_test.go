@@ -26,6 +26,10 @@ func mustBeAt(t testing.TB, replica, f *Filter, keys map[uint64]uint64) {
 	if replica.Position() != f.Position() {
 		t.Fatalf("the replica is at %v, the filter at %v", replica.Position(), f.Position())
 	}
+	if replica.DurableSeq() != f.DurableSeq() || replica.DurableOps() != f.DurableOps() {
+		t.Fatalf("the replica has %d operations after %d, the filter %d after %d",
+			replica.DurableOps(), replica.DurableSeq(), f.DurableOps(), f.DurableSeq())
+	}
 	sum, classes := uint64(0), map[uint64]uint64{}
 	o := replica.open.Load()
 	class := func(key uint64) uint64 {
@@ -45,15 +49,29 @@ func mustBeAt(t testing.TB, replica, f *Filter, keys map[uint64]uint64) {
 	}
 }
 
+// anyChanges returns the changes of a filter, whole or by class, from its own process or from one that
+// reads its file.
+func anyChanges(t testing.TB, rng *rand.Rand, f *Filter, path string, since Position, classes Classes) []byte {
+	t.Helper()
+	if rng.IntN(2) == 0 {
+		classes = Classes{}
+	}
+	if rng.IntN(3) == 0 {
+		must(t, f.Checkpoint(context.Background()))
+		f = mustOpenReadOnly(t, path, nil)
+	}
+	return mustChanges(t, f, since, classes)
+}
+
 // TestApplyRandomHistories takes a snapshot of a filter with a random history, in which keys lean, stray
 // deletes come, and rebuilds; and applies its changes, as a whole or by class. The replica has the
-// multiset of the filter each time, also if it is closed, sealed, copied, or read by another process in
-// between.
+// multiset and the sequence of the filter each time, also if it is closed, sealed, copied, or read by
+// another process in between.
 func TestApplyRandomHistories(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		f, _ := mustCreate(t, &Options{Capacity: 4000, FalsePositiveRate: []float64{0.01, 0.2}[seed%2], KeepHashes: true})
+		f, source := mustCreate(t, &Options{Capacity: 4000, FalsePositiveRate: []float64{0.01, 0.2}[seed%2], KeepHashes: true})
 		keys, next := map[uint64]uint64{}, uint64(0)
 		operations := func(n int) {
 			for range n {
@@ -87,12 +105,10 @@ func TestApplyRandomHistories(t *testing.T) {
 		mustBeAt(t, replica, f, keys)
 		for range 12 {
 			operations(rng.IntN(300))
+			must(t, f.SyncAt(rng.Uint64()))
+			operations(rng.IntN(9))
 			must(t, f.Sync())
-			var classes Classes
-			if rng.IntN(2) == 0 {
-				classes = replica.Classes()
-			}
-			set := mustChanges(t, f, at, classes)
+			set := anyChanges(t, rng, f, source, at, replica.Classes())
 			for range 2 {
 				var err error
 				if at, err = replica.Apply(ctx, bytes.NewReader(set)); err != nil || at != f.Position() {

@@ -97,6 +97,8 @@ type changeSet struct {
 	*build.Changes
 	descent uint64
 	to      layout.Position
+	userSeq uint64 // there, and operations after it
+	ops     uint64
 	files   []osfile.HistoryFile
 }
 
@@ -109,6 +111,7 @@ func (s *changeSet) write(ctx context.Context, to io.Writer, since Position, rep
 	buffered := bufio.NewWriterSize(to, 1<<16)
 	w, err := changes.NewWriter(buffered, changes.Header{
 		Descent: s.descent, From: layout.Position{Number: since.Number, Chain: since.Chain}, To: s.to, Classes: replica,
+		UserSeq: s.userSeq, Operations: s.ops,
 	})
 	if err == nil {
 		err = s.Write(ctx, &s.files[0], w)
@@ -160,6 +163,7 @@ func (s *changeSet) beginAt(path string, since Position) (*layout.Superblock, er
 	}
 	defer f.Close()
 	sb := head.Superblock
+	s.userSeq, s.ops = sb.UserSeq(), sb.Operation()
 	if sb.State() != layout.Live {
 		return sb, s.begin(sb, sb.Kept().At, since)
 	}
@@ -177,6 +181,7 @@ func (s *changeSet) beginWith(r *recovery.Recent, since Position) error {
 	if err := s.begin(r.Superblock, r.To, since); err != nil {
 		return err
 	}
+	s.userSeq, s.ops = r.UserSeq, r.Operations
 	at := r.Superblock.Kept().At
 	for e := range r.All() {
 		at = at.After(e.Op, e.Hash)

@@ -13,7 +13,9 @@ import (
 type Recent struct {
 	Superblock *layout.Superblock
 	To         layout.Position
-	parts      []endedPart
+	// The user sequence at To, and the operations after it.
+	UserSeq, Operations uint64
+	parts               []endedPart
 }
 
 // An endedPart is a generation of a log.
@@ -25,7 +27,8 @@ type endedPart struct {
 // Recent returns the recent operations. The result is good until the next EndCheckpoint, Clean, Seal or
 // Detach.
 func (w *Writer) Recent() Recent {
-	r := Recent{Superblock: w.sb, To: w.durable.Load().at}
+	d := w.durable.Load()
+	r := Recent{Superblock: w.sb, To: d.at, UserSeq: d.userSeq, Operations: d.operation}
 	if c := w.underWay.Load(); c != nil {
 		r.parts = append(r.parts, endedPart{c.ended.Words(), c.generation, c.salt})
 	}

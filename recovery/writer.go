@@ -306,13 +306,12 @@ func (w *Writer) now() uint64 {
 	return w.lastTime
 }
 
-// Mark sets the position and the layout.Kept.Set of a replica, for the commit of the open segment and
-// later ones. Unless the replica departs, Mark also sets the user sequence and the count of operations
-// to 0: see K9.
-func (w *Writer) Mark(at layout.Position, set uint64) {
-	w.history = layout.Kept{At: at, Set: set}
-	if set != layout.Departed {
-		w.userSeq, w.operation = 0, 0
+// Mark changes what a replica says of the history that it follows, from the commit of the open segment
+// on (K9). If it departs, its sequence stays.
+func (w *Writer) Mark(m layout.Mark) {
+	w.history = layout.Kept{At: m.At, Set: m.Set}
+	if m.Set != layout.Departed {
+		w.userSeq, w.operation = m.UserSeq, m.Operations
 	}
 }
 

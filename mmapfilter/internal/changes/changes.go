@@ -19,7 +19,7 @@ var (
 
 // Sizes of the stream.
 const (
-	headerBytes = 80
+	headerBytes = 96
 	blockHeader = 16
 	blockMost   = 4096           // changes
 	bitsMost    = 40 * blockMost // bytes: more than a block takes
@@ -36,6 +36,8 @@ type Header struct {
 	Descent  uint64
 	From, To layout.Position
 	Classes  Classes // zero if the changes have whole hashes
+	// UserSeq and Operations are the sequence of the filter at To: its DurableSeq and DurableOps.
+	UserSeq, Operations uint64
 }
 
 // Classes say what a filter can tell apart: it has a class for each fingerprint in each line.
@@ -98,6 +100,7 @@ func (h *Header) bytes() []byte {
 	b := make([]byte, 0, headerBytes)
 	for _, w := range [...]uint64{
 		magic, version, h.Descent, h.From.Number, h.From.Chain, h.To.Number, h.To.Chain, h.Classes.Lines, h.Classes.Fingerprints,
+		h.UserSeq, h.Operations,
 	} {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
@@ -119,7 +122,7 @@ func headerOf(b *[headerBytes]byte) (h Header, check uint32, err error) {
 	}
 	h = Header{
 		Descent: word(2), From: layout.Position{Number: word(3), Chain: word(4)}, To: layout.Position{Number: word(5), Chain: word(6)},
-		Classes: Classes{word(7), word(8)},
+		Classes: Classes{word(7), word(8)}, UserSeq: word(9), Operations: word(10),
 	}
 	return h, check, h.validate()
 }

@@ -18,8 +18,10 @@
 //	         48  8 its chain
 //	         56  8 lines, of changes by class; or 0
 //	         64  8 fingerprints, of changes by class; or 0
-//	         72  4 zero
-//	         76  4 check
+//	         72  8 user sequence of the filter at that position
+//	         80  8 operations that it had counted since
+//	         88  4 zero
+//	         92  4 check
 //	block     0  4 number of changes in it, from 1 to 4,096; of the end mark 0
 //	          4  4 size of its bits in bytes, at most 163,840; of the end mark 0
 //	          8  4 k, at most 63; of the end mark 0
@@ -71,9 +73,9 @@
 //
 //	4d4d415046434847 01000000 00000000 0700000000000000
 //	2800000000000000 0100000000000000 2a00000000000000 0200000000000000
-//	0000000000000000 0000000000000000 00000000 dd442fd2
-//	03000000 0b000000 02000000 e65dfdfd 0f00000000000000 82f805
-//	00000000 00000000 00000000 12b38977
+//	0000000000000000 0000000000000000 0000000000000000 0000000000000000 00000000 792c2edc
+//	03000000 0b000000 02000000 9b532f0a 0f00000000000000 82f805
+//	00000000 00000000 00000000 2d1b0a60
 //
 // k is 2. The bits after the first 64, in their order, are 0 10 0, for a gap of 1; 0 00 and 10 0, for
 // e = 2; 0 11 1, for a gap of 3; 1110 10 0, for a gap of 13.

@@ -50,7 +50,7 @@ func (w *Writer) Apply(ctx context.Context, r io.Reader) error {
 	}
 	set, err := w.spool(ctx, io.MultiReader(head, r))
 	if err == nil {
-		err = w.setMark(at, set)
+		err = w.setMark(layout.Mark{At: at, Set: set})
 	}
 	if err == nil {
 		err = w.finishSet(ctx)
@@ -80,7 +80,7 @@ func (w *Writer) Depart() error {
 	if set != 0 {
 		return ErrApplying
 	}
-	err := w.setMark(at, layout.Departed)
+	err := w.setMark(layout.Mark{At: at, Set: layout.Departed})
 	if err == nil {
 		w.follows.Store(false)
 	}
@@ -97,9 +97,9 @@ func (w *Writer) followed() (at layout.Position, set, done uint64) {
 }
 
 // setMark commits a mark.
-func (w *Writer) setMark(at layout.Position, set uint64) error {
+func (w *Writer) setMark(m layout.Mark) error {
 	for {
-		err := w.commit(boundary{mark: &mark{at, set}})
+		err := w.commit(boundary{mark: &m})
 		if err != errLogFull {
 			return err
 		}
@@ -214,13 +214,13 @@ func (w *Writer) finishSet(ctx context.Context) error {
 		return err
 	}
 	defer set.Close()
-	to, err := w.doChanges(ctx, set, true, &done) // deletes first, so that inserts find room
+	h, err := w.doChanges(ctx, set, true, &done) // deletes first, so that inserts find room
 	if err == nil {
 		set.Rewind()
-		to, err = w.doChanges(ctx, set, false, &done)
+		h, err = w.doChanges(ctx, set, false, &done)
 	}
 	if err == nil {
-		err = w.setMark(to, 0)
+		err = w.setMark(layout.Mark{At: h.To, UserSeq: h.UserSeq, Operations: h.Operations})
 	}
 	if err == nil {
 		w.protocol.RemoveSet() // a set that stays does no harm: no commit names it, and the next set replaces it
@@ -230,20 +230,20 @@ func (w *Writer) finishSet(ctx context.Context) error {
 
 // doChanges does the changes of a set that delete, or, if fewer is not set, those that insert. It
 // leaves out the first of them, as many as skip says, and takes these from skip. It returns the
-// position to which the set leads.
-func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip *uint64) (to layout.Position, err error) {
+// header of the set.
+func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip *uint64) (h changes.Header, err error) {
 	in, err := changes.NewReader(set)
 	if err != nil {
-		return to, err
+		return h, err
 	}
 	var inserts []uint64
 	for {
 		c, err := in.Next()
 		if err == io.EOF {
-			return in.Header.To, w.insertSome(inserts)
+			return in.Header, w.insertSome(inserts)
 		}
 		if err != nil {
-			return to, err
+			return h, err
 		}
 		if (c.Times < 0) != fewer {
 			continue
@@ -253,7 +253,7 @@ func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip 
 		*skip -= skipped
 		for range n - skipped {
 			if err := context.Cause(ctx); err != nil {
-				return to, err
+				return h, err
 			}
 			if fewer {
 				err = w.takeAway(c.Hash)
@@ -261,7 +261,7 @@ func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip 
 				err, inserts = w.insertSome(inserts), inserts[:0]
 			}
 			if err != nil {
-				return to, err
+				return h, err
 			}
 		}
 	}

@@ -31,13 +31,7 @@ type boundary struct {
 	seq        func(operations uint64) uint64 // see SyncAt; or nil
 	generation bool                           // the generation of the log ends too. REQUIRES: w.checkpoints
 	tap        *Tap                           // lists the operations from then on; or nil
-	mark       *mark                          // is what the file says from then on; or nil
-}
-
-// A mark is what a replica says of the history that it follows: see recovery.Writer.Mark.
-type mark struct {
-	at  layout.Position
-	set uint64
+	mark       *layout.Mark                   // is what the file says from then on; or nil
 }
 
 // commit ends the open segment, makes it durable and stores it to the file. Operations go on while it
@@ -120,7 +114,7 @@ func (w *Writer) endSegment(at boundary, always bool) (segment, error) {
 		next = at.seq(w.protocol.Operations())
 	}
 	if at.mark != nil {
-		w.protocol.Mark(at.mark.at, at.mark.set)
+		w.protocol.Mark(*at.mark)
 	}
 	seg := segment{w.protocol.EndSegment(at.seq != nil, next), w.mu.pending, true}
 	if p := w.overlay.Load(); p != nil {
