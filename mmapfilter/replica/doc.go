@@ -35,9 +35,11 @@
 // never ends would save some requests, but would need rules for a broken stream. Here, each answer is
 // whole, or is asked for again.)
 //
-// The server computes each answer from the history, and keeps nothing about replicas. Changes are net: a
-// key that came and went in between is not sent. How long a position stays usable is up to
-// Options.KeepChanges of the filter; a replica that was away for longer takes a new snapshot.
+// The server computes each answer from the history, and keeps nothing about replicas. It keeps the last
+// answers for a while, since replicas that are at one position can share an answer: a hundred that are
+// up to date cost about as much as one. Changes are net: a key that came and went in between is not
+// sent. How long a position stays usable is up to Options.KeepChanges of the filter; a replica that was
+// away for longer takes a new snapshot.
 //
 // Behind a cache or a proxy, the handler's Cache-Control must be respected, and answers must not be
 // compressed or buffered for longer than Options.Wait.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -29,7 +30,6 @@ const (
 	maxWait   = time.Minute           // the longest wait that a request may ask for
 	lookEvery = 10 * time.Millisecond // between two looks at the position, while a request waits
 	minRate   = 16 << 10              // bytes a second that a peer must take or send, apart from patience
-	maxSets   = 16                    // sets of changes that are computed and sent at a time
 	busyAfter = 10 * time.Second      // then the answer to a request that waits for its turn is: come again
 	worth     = 8                     // a snapshot is served until keys/worth + slack operations came after it:
 	slack     = 1 << 13               // the changes of slack operations are as large as a small filter
@@ -52,9 +52,17 @@ var patience = 30 * time.Second
 // deleted at any time.
 //
 // The handler authenticates nobody: see the essay. The cost of serving clients has bounds: one
-// snapshot and 16 sets of changes are made at a time, and a client that is too slow is cut off.
+// snapshot and 16 sets of changes are made at a time, replicas at one position share a set, and a client
+// that is too slow is cut off.
 func Handler(f *mmapfilter.Filter) http.Handler {
-	p := &publisher{filter: f, making: make(chan struct{}, 1), sets: make(chan struct{}, maxSets)}
+	return newPublisher(f).handler()
+}
+
+func newPublisher(f *mmapfilter.Filter) *publisher {
+	return &publisher{filter: f, making: make(chan struct{}, 1), places: make(chan struct{}, maxSets)}
+}
+
+func (p *publisher) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+snapshotPath, p.serveSnapshot)
 	mux.HandleFunc("GET "+changesPath, p.serveChanges)
@@ -65,7 +73,12 @@ func Handler(f *mmapfilter.Filter) http.Handler {
 // A publisher publishes a filter.
 type publisher struct {
 	filter *mmapfilter.Filter
-	sets   chan struct{} // has an element for each set that is being sent
+	places chan struct{} // has an element for each set that is being computed or sent
+	kept   struct {
+		sync.Mutex
+		sets     []*set // the oldest first
+		computed int    // how many; for tests
+	}
 	making chan struct{} // has an element while a snapshot is made; guards good
 	// good is the position of the snapshot, if the filter is known to have the changes since then. It is
 	// zero if that must be found out: an earlier process may have made the snapshot, perhaps before the
@@ -223,13 +236,21 @@ func (p *publisher) serveChanges(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if err := take(r.Context(), p.sets); err != nil {
-		refuse(w, err)
-		return
+	set, err := p.set(r.Context(), since, classes, now)
+	if err == nil || errors.Is(err, errTooManyChanges) {
+		if busy := take(r.Context(), p.places); busy != nil {
+			refuse(w, busy)
+			return
+		}
+		defer func() { <-p.places }()
+		w.Header().Set("Content-Type", "application/octet-stream")
+		if err == nil {
+			w.Header().Set(positionHeader, set.to.String())
+			err = set.send(out)
+		} else {
+			_, err = p.filter.ChangesFor(r.Context(), out, since, classes)
+		}
 	}
-	defer func() { <-p.sets }()
-	w.Header().Set("Content-Type", "application/octet-stream")
-	_, err = p.filter.ChangesFor(r.Context(), out, since, classes)
 	switch {
 	case err == nil:
 	case out.sent > 0:

@@ -1,0 +1,161 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+)
+
+// computed returns how many sets a publisher has computed, and how many it keeps.
+func (p *publisher) sets() (computed, kept int) {
+	p.kept.Lock()
+	defer p.kept.Unlock()
+	return p.kept.computed, len(p.kept.sets)
+}
+
+// committed creates a filter with the numbered keys [0, n), whose position moves at a Sync alone, and its
+// publisher.
+func committed(tb testing.TB, n int) (*mmapfilter.Filter, *publisher) {
+	tb.Helper()
+	o := &mmapfilter.Options{Capacity: 10_000, KeepHashes: true, CommitInterval: time.Hour}
+	f, err := mmapfilter.Create(filepath.Join(tb.TempDir(), "primary.mmf"), o)
+	must(tb, err)
+	tb.Cleanup(func() { f.Close() })
+	insert(tb, f, 0, n)
+	return f, newPublisher(f)
+}
+
+// TestHundredReplicas: a hundred replicas that are at one position cost one computation for each step
+// of the primary, and none while it does nothing. In the end each has all keys, and no more.
+func TestHundredReplicas(t *testing.T) {
+	f, p := committed(t, 300)
+	var polls atomic.Int64
+	h := p.handler()
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == changesPath {
+			polls.Add(1)
+		}
+		h.ServeHTTP(w, r)
+	}))
+	dir := t.TempDir()
+	replicas := make([]*Replica, 100)
+	var all sync.WaitGroup
+	for i := range replicas {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			o := &Options{Wait: 50 * time.Millisecond, Interval: time.Millisecond, Open: &mmapfilter.OpenOptions{LogBytes: 1 << 17}}
+			r, err := Follow(t.Context(), url, filepath.Join(dir, fmt.Sprint(i)), o)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			replicas[i] = r
+		}()
+	}
+	defer func() {
+		for _, r := range replicas {
+			if r != nil {
+				r.Close()
+			}
+		}
+	}()
+	if all.Wait(); t.Failed() {
+		return
+	}
+	const steps = 5
+	keys := 300
+	for range steps {
+		before, _ := p.sets()
+		insert(t, f, keys, keys+50)
+		keys += 50
+		for _, r := range replicas {
+			untilAt(t, r, f)
+		}
+		if n, _ := p.sets(); n-before != 1 {
+			t.Errorf("%d computations for %d replicas", n-before, len(replicas))
+		}
+		asked := polls.Load()
+		until(t, "all ask again", func() bool { return polls.Load() >= asked+2*int64(len(replicas)) })
+		if n, _ := p.sets(); n-before != 1 {
+			t.Errorf("%d computations while nothing changes", n-before-1)
+		}
+	}
+	for _, r := range replicas {
+		mustHave(t, r, 0, keys)
+		if s := r.Stats(); r.Len() != f.Len() || s.Failures != 0 || s.Snapshots != 1 {
+			t.Errorf("%d keys of %d; %+v", r.Len(), f.Len(), s)
+		}
+	}
+}
+
+// changesSince asks for the changes since a position.
+func changesSince(tb testing.TB, url string, since mmapfilter.Position) (n int, to uint64) {
+	tb.Helper()
+	r, data := get(tb, url+changesPath+"?since="+since.String())
+	if r.StatusCode != http.StatusOK {
+		tb.Fatalf("status %d, %s", r.StatusCode, data)
+	}
+	n, to = changesIn(tb, data)
+	if at := r.Header.Get(positionHeader); at[17:] != fmt.Sprintf("%d-%s", to, at[len(at)-16:]) {
+		tb.Errorf("a set up to %d has the position %s", to, at)
+	}
+	return n, to
+}
+
+// TestKeptSets: a set is kept also if the client that asked for it has gone, but not without end; a
+// later set answers once the filter has moved on; and a set that is too large to be kept is sent all
+// the same.
+func TestKeptSets(t *testing.T) {
+	f, p := committed(t, 100)
+	url := serve(t, p.handler())
+	first := f.Position()
+	insert(t, f, 100, 110)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := p.set(gone, first, mmapfilter.Classes{}, f.Position())
+	must(t, err)
+	if n, to := changesSince(t, url, first); n != 10 || to != f.Position().Number {
+		t.Errorf("%d changes up to %d", n, to)
+	}
+	if n, _ := p.sets(); n != 1 {
+		t.Errorf("%d computations", n)
+	}
+	insert(t, f, 110, 120)
+	if n, to := changesSince(t, url, first); n != 20 || to != f.Position().Number {
+		t.Errorf("after a commit, %d changes up to %d", n, to)
+	}
+	for i := range 200 {
+		since := f.Position()
+		insert(t, f, 120+i, 121+i)
+		if n, _ := changesSince(t, url, since); n != 1 {
+			t.Fatalf("%d changes", n)
+		}
+	}
+	computed, kept := p.sets()
+	if computed != 202 || kept != 64 {
+		t.Errorf("%d sets computed, %d kept", computed, kept)
+	}
+	defer func(n int) { largest = n }(largest)
+	for _, largest = range []int{1000, 100} { // bytes; and less than the number of operations
+		for range 2 {
+			if n, to := changesSince(t, url, first); n != 220 || to != f.Position().Number {
+				t.Errorf("%d changes up to %d", n, to)
+			}
+		}
+	}
+	p.kept.Lock()
+	defer p.kept.Unlock()
+	for _, s := range p.kept.sets {
+		if s.data.Len() > 1000 {
+			t.Errorf("a set of %d bytes is kept", s.data.Len())
+		}
+	}
+}
