@@ -20,8 +20,8 @@ func (p *publisher) sets() (computed, kept int) {
 	return p.kept.computed, len(p.kept.sets)
 }
 
-// committed creates a filter with the numbered keys [0, n), whose position moves at a Sync alone, and its
-// publisher.
+// committed creates a filter with the numbered keys [0, n), whose position moves at a Sync alone, and
+// its publisher.
 func committed(tb testing.TB, n int) (*mmapfilter.Filter, *publisher) {
 	tb.Helper()
 	o := &mmapfilter.Options{Capacity: 10_000, KeepHashes: true, CommitInterval: time.Hour}
