@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxSets  = 16                     // sets of changes that are computed or sent at a time
-	mostKept = 16 << 20               // bytes of all sets that are kept; each counts for a 64th of this or more
+	maxSets  = 16       // sets of changes that are computed or sent at a time
+	mostKept = 16 << 20 // bytes of all sets that are kept; each counts for a 64th of this or more
 )
 
 // largest is how many bytes a set that is kept may have. It is a variable for tests.
