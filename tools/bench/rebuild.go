@@ -25,8 +25,9 @@ func newRebuild() command {
 			r.session = s
 			s.rounds = 5
 			s.flags.StringVar(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size does not count")
-			s.flags.StringVar(&r.large, "large", "850M", "how many keys the file has that is copied and rebuilt beside a writer at full speed; 0 leaves it out")
+			s.flags.StringVar(&r.large, "large", "850M", "how many keys the file has that is copied and rebuilt beside a writer; 0 leaves it out")
 			s.flags.StringVar(&r.grown, "grown", "50M", "how many keys a filter for 1,000 grows to")
+			s.flags.IntVar(&r.pace, "pace", 0, "how many operations a second the writer of the large file does; 0 is full speed")
 		},
 		short: map[string]string{"keys": "20K", "large": "50K", "grown": "20K", "rounds": "1"},
 		run:   func(*session) error { return r.run() },
@@ -36,6 +37,7 @@ func newRebuild() command {
 type rebuildRun struct {
 	*session
 	keys, large, grown string
+	pace               int
 }
 
 func (r *rebuildRun) run() error {
@@ -255,7 +257,7 @@ func (r *rebuildRun) diskUse() (bytes int64) {
 	return bytes
 }
 
-// besideWriter rebuilds a large file and copies it while a writer inserts and deletes at full speed.
+// besideWriter rebuilds a large file and copies it while a writer inserts and deletes.
 func (r *rebuildRun) besideWriter(n uint64) error {
 	t := figures.NewTable("meanwhile", "took", "million keys a second", "operations a second", "longest insert and delete", "of 100,000 all but one within", "longest sync", "operations wait at the end of a rebuild")
 	size := int64(0)
@@ -281,7 +283,7 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 		if !kept {
 			beside, names = beside[:2], []string{"nothing, without hashes", "Snapshot of lines"}
 		}
-		w := largeWriter{f: f, n: n}
+		w := largeWriter{f: f, n: n, pace: uint64(r.pace)}
 		for i, do := range beside {
 			took, err := w.during(r.ctx, do)
 			if err != nil {
@@ -302,15 +304,20 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 		r.remove("large.mmf")
 		r.remove("copy.mmf")
 	}
-	r.printf("%s keys in a file of %s, a writer at full speed, Sync every 65,536:\n", figures.Grouped(int64(n)), figures.Mebibytes(size))
+	speed := "at full speed"
+	if r.pace > 0 {
+		speed = fmt.Sprintf("of %s operations a second", figures.Grouped(int64(r.pace)))
+	}
+	r.printf("%s keys in a file of %s, a writer %s, Sync every 65,536:\n", figures.Grouped(int64(n)), figures.Mebibytes(size), speed)
 	r.print(t)
 	return nil
 }
 
-// A largeWriter inserts a key and deletes another one, over and over.
+// A largeWriter inserts a key and deletes another one, over and over. If pace is not 0, it does as many
+// operations a second.
 type largeWriter struct {
 	f                    *mmapfilter.Filter
-	n, next              uint64
+	n, next, pace        uint64
 	operations           uint64
 	longest, longestSync time.Duration
 	slow                 [64]uint64 // how many took up to 2^i ns
@@ -331,7 +338,11 @@ func (w *largeWriter) during(ctx context.Context, do func() error) (took time.Du
 
 func (w *largeWriter) write(ended *atomic.Bool) error {
 	key := make([]byte, 8)
+	first := time.Now()
 	for ; !ended.Load(); w.operations += 2 {
+		for w.pace > 0 && float64(w.operations) > time.Since(first).Seconds()*float64(w.pace) {
+			time.Sleep(time.Millisecond)
+		}
 		begun := time.Now()
 		binary.LittleEndian.PutUint64(key, w.n+w.next)
 		if err := w.f.Insert(key); err != nil {
