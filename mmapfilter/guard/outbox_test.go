@@ -8,26 +8,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// TestKilledAfterSync covers G2: after a kill the filter lacks its last operations. Open does all of
-// these, and no other.
-func TestKilledAfterSync(t *testing.T) {
-	both(t, func(t *testing.T, deletes DeleteMode) {
-		f := begin(t, quiet(t, deletes))
-		f.put("a")
-		must(t, f.g.Sync())
-		before := f.backup()
-		f.put("b", "c")
-		f.kill()
-		f.o = before
-		f.open()
-		if st := f.g.Stats(); st.Replayed != 2 || st.Keys != 3 {
-			t.Errorf("%+v", st)
-		}
-		f.mustBe("serving")
-		f.close()
-	})
-}
-
 // An unmarkedFilter takes no token.
 type unmarkedFilter struct{ guarded.Filter }
 

@@ -1,21 +1,19 @@
 package blockstore
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/ipfs/boxo/blockstore"
 	blocks "github.com/ipfs/go-block-format"
 	"github.com/ipfs/go-cid"
@@ -236,94 +234,26 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-const childVar = "BLOCKSTORE_CHILD" // directory, first step and interval of a program that is to be killed
-
-func TestMain(m *testing.M) {
-	if what := strings.Split(os.Getenv(childVar), "\n"); len(what) == 3 {
-		fmt.Println(child(what[0], what[1], what[2]))
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
-
-const (
-	perStep = 3  // blocks that a step puts
-	kept    = 10 // steps until one of them is deleted
-)
-
-// child does steps, and says so after each.
-func child(dir, first, interval string) error {
-	step, err := strconv.Atoi(first)
-	d, intervalErr := time.ParseDuration(interval)
-	if err := errors.Join(err, intervalErr); err != nil {
-		return err
-	}
-	s, err := open(dir, d)
-	if err != nil {
-		return err
-	}
-	for ; ; step++ {
-		i := perStep * step
-		err := errors.Join(s.PutMany(ctx, []blocks.Block{block(i), block(i + 1)}), s.Put(ctx, block(i+2)))
-		if step >= kept {
-			err = errors.Join(err, s.DeleteBlock(ctx, block(perStep*(step-kept)).Cid()))
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Println(step)
-	}
-}
-
-// TestKill covers C9 and G2: it kills a program that puts and deletes blocks. All that it had said was
-// done is done, and the guard hides nothing.
-func TestKill(t *testing.T) {
-	dir, done, seed := t.TempDir(), -1, rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
-	t.Log("seed", seed)
-	for kill := range 6 {
-		interval := []time.Duration{time.Millisecond, time.Hour}[kill%2]
-		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%s", childVar, dir, done+1, interval))
-		c.Stderr = os.Stderr
-		out, err := c.StdoutPipe()
+// TestPowerLoss covers G2: what Put, PutMany and DeleteBlock have done survives a power loss, which takes
+// all that is not durable, and the guard hides none of it.
+func TestPowerLoss(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	g := &guard.Options{FalsePositiveRate: 1e-7, CommitInterval: time.Hour, Path: filepath.Join(t.TempDir(), "filter")}
+	s, err := Open("db", &pebble.Options{Logger: quiet{}, FS: disk}, g)
+	must(t, err)
+	must(t, errors.Join(s.Put(ctx, block(0)), s.PutMany(ctx, []blocks.Block{block(1), block(2)})))
+	kept := disk.CrashClone(vfs.CrashCloneCfg{})
+	must(t, s.DeleteBlock(ctx, block(0).Cid()))
+	deleted := disk.CrashClone(vfs.CrashCloneCfg{})
+	must(t, s.Close())
+	for first, fs := range []*vfs.MemFS{kept, deleted} {
+		s, err := Open("db", &pebble.Options{Logger: quiet{}, FS: fs}, g)
 		must(t, err)
-		must(t, c.Start())
-		said := bufio.NewScanner(out)
-		for range 1 + r.IntN(60) {
-			if !said.Scan() {
-				break
-			}
-			done, err = strconv.Atoi(said.Text())
-			must(t, err)
-		}
-		_ = c.Process.Kill()
-		for said.Scan() { // what it did before it was killed
-			done, err = strconv.Atoi(said.Text())
-			must(t, err)
-		}
-		_ = c.Wait() // says that it was killed
-
-		s, err := open(dir, interval)
-		must(t, err)
-		for i := range perStep * (done + 1) {
-			step := i / perStep
-			gone := i%perStep == 0 && step+kept <= done
-			unknown := i%perStep == 0 && step+kept == done+1 // the step that was under way deletes it
-			if has, err := s.Has(ctx, block(i).Cid()); err != nil || has == gone && !unknown {
-				t.Errorf("block %d after step %d: %t, %v", i, done, has, err)
-			}
-		}
-		keys, err := s.AllKeysChan(ctx)
-		must(t, err)
-		for c := range keys {
-			if has, err := s.Has(ctx, c); err != nil || !has {
-				t.Errorf("%s is hidden: %v", c, err)
+		for i := range 3 {
+			if has, err := s.Has(ctx, block(i).Cid()); err != nil || has != (i >= first) {
+				t.Errorf("%d blocks deleted, block %d: %t, %v", first, i, has, err)
 			}
 		}
 		must(t, s.Close())
-	}
-	if done < 5 { // each program does at least one
-		t.Errorf("the last step is %d", done)
 	}
 }
