@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"os"
 	"time"
@@ -22,9 +21,9 @@ type replaceable interface {
 	remove(key []byte) (found bool, err error)
 	contains(key []byte) bool
 	sync() error
-	// second returns the share of lookups of absent keys that read a second line or bucket, and
-	// the standard error of that share. All earlier operations are synced.
-	second() (share, off float64, err error)
+	// second returns the share of lookups of absent keys that read a second line or bucket. All earlier
+	// operations are synced.
+	second() (share float64, err error)
 	stash() int    // entries in use, if it has a stash
 	bits() int64   // of its lines
 	shape() string // name and parameters
@@ -111,32 +110,29 @@ func (r *replaced) contains(key []byte) bool        { return r.filter.Contains(k
 func (r *replaced) sync() error                     { return r.filter.Sync() }
 
 // second reads every line of the file. Stats only samples them.
-func (r *replaced) second() (share, off float64, err error) {
+func (r *replaced) second() (share float64, err error) {
 	file, err := os.ReadFile(r.path)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	_, _, g, err := layout.Newest(file[:min(len(file), layout.OffRuntime)])
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	if end := layout.OffRegion + g.RegionBytes; int64(len(file)) < end {
-		return 0, 0, fmt.Errorf("%s has %d bytes, its lines end at %d", r.path, len(file), end)
+		return 0, fmt.Errorf("%s has %d bytes, its lines end at %d", r.path, len(file), end)
 	}
 	words := make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8)
 	for i := range words {
 		words[i] = binary.LittleEndian.Uint64(file[layout.OffRuntime+8*i:])
 	}
 	view, table := layout.NewView(words, g), layout.NewTable(g)
-	n, squares := float64(g.Lines), 0.0
 	var l layout.Line
 	for line := range g.Lines {
 		layout.Load(table, view.Region, line, &l)
-		second := table.Probe(&l, line).Second
-		share += second / n
-		squares += second * second / n
+		share += table.Probe(&l, line).Second / float64(g.Lines)
 	}
-	return share, math.Sqrt(max(0, squares-share*share) / n), nil
+	return share, nil
 }
 
 func (r *replaced) stash() int { return r.filter.Stats().StashLen }
@@ -168,7 +164,7 @@ func (r *seiflotfyReplaced) contains(key []byte) bool        { return r.filter.L
 
 // second computes the share from the slots. A lookup reads the second bucket unless the first
 // bucket holds the fingerprint, which is one of 255.
-func (r *seiflotfyReplaced) second() (share, off float64, err error) {
+func (r *seiflotfyReplaced) second() (share float64, err error) {
 	const b, fingerprints = 4, 255
 	slots := r.filter.Encode()
 	matching := 0
@@ -181,7 +177,7 @@ func (r *seiflotfyReplaced) second() (share, off float64, err error) {
 			}
 		}
 	}
-	return 1 - float64(matching)/float64(fingerprints*r.slots/b), 0, nil
+	return 1 - float64(matching)/float64(fingerprints*r.slots/b), nil
 }
 
 func (r *seiflotfyReplaced) sync() error   { return nil }
@@ -206,8 +202,8 @@ func (r *linvonReplaced) contains(key []byte) bool        { return r.filter.Cont
 // second computes the share from the load. A lookup reads the slots of both buckets in turns. So it
 // reads the second bucket unless the first slot matches. The first slot is taken to be as full as
 // other slots.
-func (r *linvonReplaced) second() (share, off float64, err error) {
-	return 1 - r.filter.LoadFactor()/(1<<linvonBits-1), 0, nil
+func (r *linvonReplaced) second() (share float64, err error) {
+	return 1 - r.filter.LoadFactor()/(1<<linvonBits-1), nil
 }
 
 func (r *linvonReplaced) sync() error { return nil }

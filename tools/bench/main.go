@@ -19,8 +19,8 @@
 //
 // "go -C tools/bench run . COMMAND -help" lists the flags.
 //
-// Files are built in a directory that is removed at the end, also after ^C. The exit status is 0;
-// 1 if a figure exceeds the bound that its command checks; 2 after an error.
+// Files are built in a directory that is removed at the end, also after ^C. The exit status is 0, or 2
+// after an error.
 package main
 
 import (
@@ -88,14 +88,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = errors.New("interrupted")
 	}
 	fmt.Fprintln(stderr, "bench:", err)
-	return exitStatus(err)
-}
-
-// exitStatus returns the exit status for an error.
-func exitStatus(err error) int {
-	if errors.Is(err, errExceeded) {
-		return 1
-	}
 	return 2
 }
 

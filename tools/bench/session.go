@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -102,9 +101,6 @@ type command struct {
 	short map[string]string
 	run   func(s *session) error
 }
-
-// errExceeded is the error of a command whose figure exceeds its bound.
-var errExceeded = errors.New("a bound is exceeded")
 
 // forget returns unused memory to the system, before something of the same size is made.
 func forget() { debug.FreeOSMemory() }

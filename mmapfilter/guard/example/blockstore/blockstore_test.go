@@ -234,8 +234,8 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// TestPowerLoss covers G2: what Put, PutMany and DeleteBlock have done survives a power loss, which takes
-// all that is not durable, and the guard hides none of it.
+// TestPowerLoss covers G2: what Put, PutMany and DeleteBlock have done survives a power loss, which
+// takes all that is not durable, and the guard hides none of it.
 func TestPowerLoss(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	g := &guard.Options{FalsePositiveRate: 1e-7, CommitInterval: time.Hour, Path: filepath.Join(t.TempDir(), "filter")}
