@@ -36,7 +36,7 @@ func JoinHash(line, rest, n uint64) uint64 {
 	return h
 }
 
-// LowestFraction returns the lowest x of which Fingerprint makes fp.
+// LowestFraction returns the lowest x for which Fingerprint returns fp.
 func LowestFraction(fp, values uint64) uint64 { return JoinHash(fp-1, 0, values) }
 
 // AlternateLine returns the other line of an item: the involution (H(fp) - line) mod n,

@@ -91,10 +91,10 @@ func containsPart(t Looks, v *View, hashes []uint64, found []bool) {
 
 // A batchTable is a Table with a kernel for batches.
 type batchTable interface {
-	// FirstLooks does FirstLook for the first done hashes at once; done is a multiple of
-	// kernel.Group. found[i] is the answer for hashes[i]. If hash i is open, FirstLooks sets bit i%8
-	// of open[i/8], which must be 0 before; then found[i] says that the home line may have the hash.
-	// FirstLooks loads no counter.
+	// FirstLooks does what FirstLook does, for many hashes at once: the first hashes[:done], where
+	// done is a multiple of kernel.Group. found[i] is the answer for hashes[i]. If hash i is open,
+	// FirstLooks sets bit i%8 of open[i/8], which must be 0 before; then found[i] says that the home
+	// line may have the hash. FirstLooks loads no counter.
 	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
 	// Kernel returns the name of the kernel.
 	Kernel() string
@@ -119,8 +119,8 @@ func FirstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) {
 	}
 }
 
-// firstLooks is FirstLooks, but looks at no counter for the first done hashes. The answers for these
-// hold if no counter has moved from before the call until after it.
+// firstLooks is FirstLooks without the counters for hashes[:done]: the answers for these hashes hold
+// only if no counter moves between a moment before the call and a moment after it.
 func firstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) (done int) {
 	look := FirstLook
 	if t, ok := t.(batchTable); ok {

@@ -4,25 +4,25 @@
 
 package layout
 
-// directHash is ContainsHash of a Direct. It needs what its look does.
+// directHash is ContainsHash of a Direct. It needs the instructions that the look needs.
 //
 //go:noescape
 func directHash(d *Direct, hash uint64) bool
 
-// directKey is Contains of a Direct. It needs what its look does.
+// directKey is Contains of a Direct. It needs the instructions that the look needs.
 //
 //go:noescape
 func directKey(d *Direct, key []byte) bool
 
-// keyInShards is Contains of the Direct of a Shards. It needs BMI2 and what the looks of its tables do, and is only jumped to.
+// keyInShards is Contains of the Direct of a Shards. It needs BMI2, and the instructions that the looks of the tables need. It is only jumped to.
 //
 //go:noescape
 func keyInShards(d *Direct, key []byte) bool
 
-// keyInShardsWide is Contains of the Direct of a Shards. It needs AVX-512 DQ and VL and BMI2 and what the looks of its tables do, and is only jumped to.
+// keyInShardsWide is Contains of the Direct of a Shards. It needs AVX-512 DQ and VL and BMI2, and the instructions that the looks of the tables need. It is only jumped to.
 //
 //go:noescape
 func keyInShardsWide(d *Direct, key []byte) bool
 
-// lookAddresses gives where the looks in Go are, and those of a Shards.
+// lookAddresses returns the addresses of the looks in Go, and of the looks of a Shards.
 func lookAddresses() (hash uintptr, key uintptr, shards uintptr, shardsWide uintptr)

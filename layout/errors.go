@@ -35,7 +35,7 @@ type CorruptError struct {
 	Region string // one of the Region constants
 	Offset int64  // in the file, in bytes: the first byte known to be wrong, or the start of the damaged part
 	Rule   string // the number of the rule, such as F1, in the essay of layout, wal, hashes or recovery
-	What   string // what was found; NAME in it stands for the path of the filter
+	What   string // a description of the damage; NAME stands for the path of the filter
 
 	// At most one of these is set. Then the error is about no damage that verification would find.
 	NoFilter  bool // the file is empty or does not begin as a filter

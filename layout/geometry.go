@@ -29,9 +29,8 @@ type Geometry struct {
 	SealedBytes int64 // size of the file with its trailer
 }
 
-// NewGeometry returns the geometry of a file with that many lines, or an error that
-// says why there is none. It makes every check against overflow of sizes and of hash
-// bits.
+// NewGeometry returns the geometry of a file with n lines, or an error that says why no
+// file has it. It makes every check against overflow of sizes and of hash bits.
 func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	s := specs[k]
 	if k.retired() {

@@ -13,7 +13,7 @@ import (
 // inputs, defines the steps.
 type Hasher struct {
 	seed uint64
-	mix  [2]uint64 // what the first and the last 8 bytes of a short key are mixed with
+	mix  [2]uint64 // constants to mix with the first and the last 8 bytes of a short key
 }
 
 // NewHasher returns the Hasher for a seed.

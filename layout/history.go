@@ -40,9 +40,9 @@ func (p Position) After(op Op, hash uint64) Position {
 // Kept is what the superblock of a filter that keeps its hashes, or of a replica, says of the history.
 type Kept struct {
 	At Position
-	// Both are counted since the base of NAME.hashes was written. LeftOut counts the keys that an
-	// AtLeastOne did not insert, because a lookup already found an item. Waiting counts the deletes
-	// that took no item.
+	// LeftOut counts the keys that an AtLeastOne did not insert, because a lookup already found an
+	// item. Waiting counts the deletes that took no item. Both counts begin when the base of
+	// NAME.hashes is written.
 	LeftOut, Waiting uint64
 	// Set is for a replica: the check of the set of changes that the replica is applying, or 0 if
 	// there is none, or Departed. At is the position before the set until all of its changes are

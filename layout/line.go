@@ -66,7 +66,7 @@ func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.
 // is the home line is not kept, except in a layout that is one of Hosts.
 type Item struct {
 	Line   uint64 // the line it is seen from
-	Bucket uint32 // one of its buckets in that line; the other follows from Fp
+	Bucket uint32 // a bucket of the item in this line; the other bucket follows from Fp
 	Fp     uint32 // fingerprint
 }
 

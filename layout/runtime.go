@@ -6,11 +6,11 @@ package layout
 // says what is in it. These are words of the page.
 const (
 	RuntimeEpoch        = 0
-	Superseded          = 1<<64 - 1 // the epoch of a file whose place another one has taken
+	Superseded          = 1<<64 - 1 // the epoch of a file that another one has replaced
 	RuntimeStashCounter = 8         // all blocks of the stash share it
 	runtimePromises     = 16        // each is an LSN up to which the log is durable, and a check
 	promisePlaces       = 2         // of two words, which take turns
-	runtimeCounters     = 256       // the first of those that the blocks of the region share
+	runtimeCounters     = 256       // the number of the first counter for the blocks of the region, which share counters
 	counterStripes      = 256       // 2 KiB, half of the page: a removal disturbs one lookup in 256
 )
 

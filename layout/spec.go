@@ -20,8 +20,8 @@ type Spec struct {
 	// Predict predicts what lookups of absent keys meet on average in a table with a load.
 	Predict func(p Params, load float64) Absent
 	// Crowded returns about how many entries of the stash are in use in a table with that many
-	// lines and that load, for classes that have more items than places. It is nil if there are
-	// hardly any such classes.
+	// lines and that load, for classes that have more items than places. It is nil if hardly
+	// any class is of this kind.
 	Crowded func(p Params, lines, load float64) float64
 	Bind    func(p Params, lines uint64) Table
 }

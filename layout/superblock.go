@@ -193,7 +193,7 @@ func (s *Superblock) Hashes() Hashes {
 type Hashes struct {
 	Identity uint64
 	Pages    uint64
-	Check    uint32 // of the last of these pages
+	Check    uint32 // check of the last of these pages
 	Last     uint32 // check of the last page of the tail, which is not full and one of the first pages; 0 if there is none
 }
 

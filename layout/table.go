@@ -80,9 +80,9 @@ type Bounds struct {
 
 // Loads are the design loads of a table: items / slots, in percent.
 type Loads struct {
-	Least int // below it, other parameters use the space better
+	Least int // below this load, other parameters use the space better
 	Usual int // if no rate is asked for
-	Most  int // above it, inserts need long searches, and there is no room for a few more keys
+	Most  int // above this load, inserts need long searches, and a few more keys would find no room
 }
 
 // A Crowd holds the items of a full line and items that have come to it: more than the
@@ -92,7 +92,7 @@ type Crowd struct {
 	Rooms  []uint8  // the room in that line, up to MostRoom; an item with 0 stays
 
 	Line uint64   // of the layout, as the rest is
-	Fps  []uint32 // of the items of the line, in order, then of those that have come
+	Fps  []uint32 // fingerprints of the items of the line, in order, then of the items that have come
 	Left []uint64
 }
 
@@ -121,7 +121,7 @@ type Hosts interface {
 	// GuestRoom returns how many guests a line has room for.
 	GuestRoom(l *Line) uint64
 	// Related takes a guest it of l, the image of it.Line. It returns a guest in l with the
-	// same home and overflow bits, and how many such guests there are.
+	// same home and overflow bits, and the number of guests in l that have these.
 	Related(l *Line, it Item) (guest Item, n int)
 	// Absent returns, in the memory of dst, what Related needs for each overflow bit that
 	// is set in a line.
@@ -152,9 +152,9 @@ type Hosts interface {
 
 	// Builds, which put many items into a line at once.
 
-	// Fill puts the items of sorted hashes into the empty line l, which is their home line. The line
-	// becomes what calls of Place one by one would make of it. Fill appends the hashes that do not
-	// fit to beyond, in order.
+	// Fill puts the items of sorted hashes into the empty line l, which is their home line. The
+	// result is the same as after calls of Place for one item after the other. Fill appends the
+	// hashes that do not fit to beyond, in order.
 	Fill(l *Line, hashes, beyond []uint64) []uint64
 	// Gather fills c with the items of a full line and those of the sorted hashes that
 	// have come to it, in this order. There may be at most as many hashes as the line

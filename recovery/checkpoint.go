@@ -98,7 +98,7 @@ func (w *Writer) EndCheckpoint() error {
 const runWords = 4 << 20 / 8
 
 // syncRuns makes the stash and the region durable, in the order of the file. A page that is
-// stored to after its run need not be durable: such stores belong to the next generation,
+// stored to after its run need not be durable: these stores belong to the next generation,
 // whose log has them.
 func (w *Writer) syncRuns() error {
 	end := layout.WordRegion + uint64(w.geometry.RegionBytes)/8

@@ -43,7 +43,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.makeBits(table, &view) // and after it: some entries are gone
+	w.makeBits(table, &view) // again after the stash has changed: some entries are gone
 	w.evenCounters(view.Runtime)
 	if epoch := view.Runtime[layout.RuntimeEpoch]; epoch&1 != 0 {
 		w.storeRuntime(layout.RuntimeEpoch, layout.EpochAfter(epoch))

@@ -25,7 +25,7 @@ var ErrReplaced = errors.New("filter file was removed or replaced while open for
 // replaces. That file has the name of the filter, of its log or of its hashes. Nothing has changed.
 type ForeignError struct {
 	Path string // of the file that would be destroyed
-	Is   string // what it is, as far as that is known
+	Is   string // what the file is, as far as this is known
 }
 
 func (e *ForeignError) Error() string { return fmt.Sprintf("would destroy %s, %s", e.Path, e.Is) }

@@ -44,7 +44,7 @@ func (w *Writer) HoldGrowth(held bool) {
 // A fault in the old file fails old, not w.
 func (w *Writer) TakePlace(old *Writer) error {
 	if err := old.vol.Named(); err != nil {
-		return old.Fail(err) // W9: what is under the name belongs to another filter
+		return old.Fail(err) // W9: the file under the name belongs to another filter
 	}
 	epoch, err := old.swapEpoch(layout.Superseded)
 	if err != nil {

@@ -19,7 +19,7 @@ var ErrHashes = errors.New("the hashes of the filter's items are not there")
 type HashesError struct {
 	NotKept bool  // the filter does not keep them
 	Lacking bool  // NAME.hashes was missing or could not be written to, and lacks some
-	Missing bool  // NAME.hashes is missing; that does not match fs.ErrNotExist, since the filter is there
+	Missing bool  // NAME.hashes is missing; the error does not match fs.ErrNotExist, since the filter is there
 	Err     error // any other reason
 }
 

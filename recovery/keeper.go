@@ -21,8 +21,8 @@ type keeper struct {
 	on         bool // the file keeps its hashes
 	must       bool // operations fail if the hashes cannot be kept
 	file       HashFile
-	counted    layout.Hashes // for the next superblock: what counts of the file
-	tail       hashes.Tail   // goes on after what counts
+	counted    layout.Hashes // for the next superblock: how much of the file counts
+	tail       hashes.Tail   // goes on after the pages that count
 	cut        bool          // pages that nobody counts have been cut off
 	generation uint64        // the last generation whose hashes are in the file
 	lost       atomic.Pointer[error]
@@ -30,7 +30,7 @@ type keeper struct {
 	// Which page, 1 or 2, is the last page of the tail: last by the newest durable superblock, so that
 	// only the other page may be written; next by counted.
 	last, next uint64
-	torn       bool   // keep has failed: the page next may not be the one that counted names
+	torn       bool   // keep has failed: the file may not have the page that counted names
 	base       uint64 // operations in the base
 }
 
@@ -55,8 +55,8 @@ func (k *keeper) lose(err error) {
 	k.lost.CompareAndSwap(nil, &err)
 }
 
-// open finds the NAME.hashes that the superblock names. If there is no such file, the filter can
-// still be used.
+// open finds the NAME.hashes that the superblock names. If there is no NAME.hashes, the filter
+// can still be used.
 func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) error {
 	k.vol, k.now = vol, now
 	if k.on = sb.KeepsHashes(); !k.on {
@@ -69,7 +69,7 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 		k.lose(errLost)
 		return nil
 	}
-	var wrong error // what is wrong with the file of the usual name, or else with the other one
+	var wrong error // the error of the file with the usual name, or else of the other file
 	for _, name := range []HashesName{CurrentHashes, NextHashes} {
 		f, err := k.vol.OpenHashes(name)
 		if errors.Is(err, fs.ErrNotExist) && wrong != nil {

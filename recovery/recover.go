@@ -14,7 +14,7 @@ import (
 
 // A Recovery says what opening a file for writing found and did.
 type Recovery struct {
-	Recovered bool // a writer had died, and the fields from Generation on describe what it left
+	Recovered bool // a writer had died; the fields from Generation on describe the file and the log that it left
 	Discarded bool // its log was discarded; see DiscardLog
 
 	// UserSeq is the last durable user sequence, and Operations the number of durable
@@ -135,7 +135,7 @@ func (l replayed) close() error {
 // then the newest superblock is lost. left reports whether there is a log although the
 // superblock is not live: an interrupted close or Begin has left it.
 func (w *Writer) findLogs() (found replayed, left bool, err error) {
-	var wrong []error // why a log that exists is neither of these two
+	var wrong []error // why the logs that exist are neither of the two
 	salts := [2]uint64{w.sb.LogSalt(), wal.NextSalt(w.sb.LogSalt())}
 	for _, name := range []LogName{CurrentLog, NextLog} {
 		log, err := w.vol.OpenLog(name)
@@ -239,7 +239,7 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	next := w.next(layout.Clean)
 	next.SetCheckpointLSN(scan.LSN)
 	if scan.End[1] != 0 {
-		next.SetGeneration(next.Generation() + 1) // the next log has the one before
+		next.SetGeneration(next.Generation() + 1) // the next log has the generation before this one
 	}
 	if err := w.rest(&next); err != nil {
 		return err

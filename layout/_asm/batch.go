@@ -61,7 +61,7 @@ func compactBatch(w width, shards bool) {
 	JNE(LabelRef("first"))
 
 	Label("group")
-	Comment("The bits of a group that are open come from above, and push the lowest one out.")
+	Comment("Shift the open bit of this hash in from above; the lowest bit falls out.")
 	undecided := GP64()
 	MOVL(U32(1<<(group-1)), undecided.As32())
 	Label("next")
@@ -73,7 +73,7 @@ func compactBatch(w width, shards bool) {
 	remainder := remainderOf(table, fraction)
 	var loaded []counter
 	if shards {
-		Comment("The loads, in the order of the argument: counters, words, counters.")
+		Comment("Load in the order of the proof in lookup.go: counters, words, counters.")
 		at, runtime, count := places(line, regionAt, runtimeAt)
 		line, loaded = at, []counter{load(Mem{Base: runtime}), load(count)}
 	} else {
@@ -95,7 +95,7 @@ func compactBatch(w width, shards bool) {
 	bits := overflowBits(line)
 
 	if shards {
-		Comment("The counters again.")
+		Comment("Load the counters again.")
 		for _, c := range loaded {
 			now := move(Mem{Base: move(c.at)})
 			CMPQ(c.value, now)
@@ -105,7 +105,7 @@ func compactBatch(w width, shards bool) {
 		}
 	}
 
-	Comment("Found, or open: the overflow bit.")
+	Comment("Found; or open if the overflow bit is set.")
 	isFound, isOpen := GP64(), GP64()
 	BTW(remainder.As16(), bits.As16())
 	SETCS(isOpen.As8())
@@ -131,7 +131,7 @@ func compactBatch(w width, shards bool) {
 	RET()
 
 	if shards || w.looks == 0 {
-		Comment("What moved, or has a long run, is open, and may be at home.")
+		Comment("A counter moved, or the run is long: open, and maybe at home.")
 		Label("again")
 		Label("long")
 		MOVB(U8(1), Mem{Base: found})

@@ -59,7 +59,7 @@ func splitLinesAVX512() {
 		return z
 	}
 	lowLow, highLow, lowHigh, highHigh := product(h, by), product(high, by), product(h, byHigh), product(high, byHigh)
-	Comment("What the low half carries over.")
+	Comment("The carry from the low half.")
 	VPSRLQ(U8(32), lowLow, lowLow)
 	VPADDQ(lowLow, highLow, highLow)
 	VPANDQ(low32, highLow, lowLow)

@@ -72,14 +72,14 @@ func lookNarrow(t Register, regionAt, runtimeAt Mem, end ending) {
 	line, q, remainder := split(t, Mem{Base: t, Disp: tableLines})
 	remainder = remainderOf(t, remainder)
 
-	Comment("The loads, in the order of the argument: counters, words, counters.")
+	Comment("Load in the order of the proof in lookup.go: counters, words, counters.")
 	line, runtime, count := places(line, regionAt, runtimeAt)
 	epoch, before := move(Mem{Base: runtime}), move(count)
 
 	matches, run := lookInRun(t, line, remainder, q)
 	bits := overflowBits(line)
 
-	Comment("The counters again.")
+	Comment("Load the counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "open")
 
 	Comment("The overflow bit.")
@@ -100,7 +100,7 @@ func lookNarrow(t Register, regionAt, runtimeAt Mem, end ending) {
 // words. selectRun has no branches. PDEP finds the zero of the quotient: it deposits bit q at the one
 // bit number q of the complement of the counts.
 func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
-	Comment("Where zero q of the counts is: in the first word that has so many.")
+	Comment("Find zero number q of the counts: in the first word, or in the second if the first has fewer zeros.")
 	bit, before, low := GP64(), GP64(), GP64()
 	SHLXQ(q, inMemory("firstBit", 1), bit)
 	x := move(Mem{Base: line})
@@ -116,7 +116,7 @@ func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 	TZCNTQ(low, low)
 	CMOVQCC(low, first)
 
-	Comment("The run of bits 1 behind it.")
+	Comment("The run: the bits 1 after this zero.")
 	z := GP64()
 	LEAQ(Mem{Base: first, Disp: 1}, z)
 	SUBQ(q, first)
@@ -137,25 +137,25 @@ func lookInRun(t, line Register, remainder, q GPVirtual) (matches, run GPVirtual
 	field := func(at int) Mem { return Mem{Base: t, Disp: at} }
 	first, run := selectRun(line, q)
 
-	Comment("Their remainders are in the eight bytes that end with that of the last bit.")
+	Comment("The remainders of the run are in eight bytes that end at the last of them.")
 	IMULQ(field(tableR), run)
 	IMULQ(field(tableR), first)
 	ADDQ(field(tableCounts), first)
 	end, got := GP64(), GP64()
 	LEAQ(Mem{Base: first, Index: run, Scale: 1, Disp: 7}, end)
-	Comment("Where the counts are short, that may be in the first eight bytes.")
+	Comment("With short counts, these may begin before the line: take its first eight bytes.")
 	CMPQ(end, U8(64))
 	CMOVQCS(inMemory("sixtyFour", 64), end)
 	at := move(end)
 	SHRQ(U8(3), at)
 	ANDL(I8(-8), end.As32())
 	SUBQ(end, first) // a shift uses only the low six bits of a place
-	Comment("A line that is being changed may say that they are anywhere.")
+	Comment("In a line that is being changed, the counts may lead anywhere: stay in the line.")
 	CMPQ(at, U8(64))
 	CMOVQHI(inMemory("sixtyFour", 64), at)
 	SHRXQ(first, Mem{Base: line, Index: at, Scale: 1, Disp: -8}, got)
 
-	Comment("A lane of zero where one of the run is the remainder.")
+	Comment("A lane is zero where a remainder of the run matches.")
 	pattern := move(remainder)
 	IMULQ(field(tableOnes), pattern)
 	XORQ(pattern, got)
@@ -184,7 +184,7 @@ func lookWide(d Register, looks int) {
 	line, q, fraction := split(table, Mem{Base: d, Disp: directLines})
 	remainder := remainderOf(table, fraction)
 
-	Comment("The loads, in the order of the argument: counters, words, counters.")
+	Comment("Load in the order of the proof in lookup.go: counters, words, counters.")
 	line, runtime, count := places(line, Mem{Base: d, Disp: directRegion}, Mem{Base: d, Disp: directRuntime})
 	epoch, before := move(Mem{Base: runtime}), move(count)
 	vectors := move(Mem{Base: table, Disp: tableVectors})
@@ -193,7 +193,7 @@ func lookWide(d Register, looks int) {
 	inFirst, inSecond := matchesOfRun(line, q, matches, Mem{Base: table, Disp: tableInSecond})
 	bits := overflowBits(line)
 
-	Comment("The counters again.")
+	Comment("Load the counters again.")
 	jumpIfMoved(Mem{Base: runtime}, count, epoch, before, "inGo")
 	Comment("The overflow bit.")
 	BTW(remainder.As16(), bits.As16())
@@ -281,7 +281,7 @@ func (v wide) matches(t Register, line, remainder, fraction GPVirtual) GPVirtual
 // quotient. If the first word is all zeros, the shift by 64 does nothing and selects the wrong zero.
 // This does no harm, since no run follows that zero.
 func matchesOfRun(line Register, q, matches GPVirtual, inSecond Mem) (low, high GPVirtual) {
-	Comment("The zero of the quotient in the first word: that of the counts that bit number q goes to.")
+	Comment("The zero of the quotient in the first word: PDEP moves bit number q there.")
 	bit, zeros, at0 := GP64(), GP64(), GP64()
 	x0, n0 := move(Mem{Base: line}), GP64()
 	SHLXQ(q, inMemory("firstBit", 1), bit)
@@ -289,19 +289,19 @@ func matchesOfRun(line Register, q, matches GPVirtual, inSecond Mem) (low, high 
 	PDEPQ(n0, bit, at0)
 	POPCNTQ(n0, zeros)
 	SHRXQ(zeros, bit, bit)
-	Comment("The matches at the ones of their items.")
+	Comment("Move each match to the one of its item in the counts.")
 	low, high = GP64(), GP64()
 	PDEPQ(x0, matches, low)
 	NEGQ(zeros)
 	SHRXQ(zeros, matches, high)
 
-	Comment("The same in the second word.")
+	Comment("The same for the second word.")
 	x1, n1, at1 := move(Mem{Base: line, Disp: 8}), GP64(), GP64()
 	ANDNQ(inSecond, x1, n1)
 	PDEPQ(n1, bit, at1)
 	PDEPQ(x1, high, high)
 
-	Comment("Those of the run, which the carry clears.")
+	Comment("Select the run: the carry clears its ones.")
 	ORQ(at0, x0)
 	ORQ(at1, x1)
 	ADDQ(at0, x0)

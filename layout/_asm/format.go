@@ -9,7 +9,7 @@ const (
 	lineBytes  = 64
 )
 
-// windowBits is how many bits of a line a load of eight bytes has from any bit on.
+// windowBits is how many bits a load of eight bytes has, at least, from any bit of a line on.
 const windowBits = 57
 
 // The fields of a View.
@@ -33,7 +33,7 @@ const (
 	tableVectors   = 8 * 10
 )
 
-// The vectors in its slotVectors.
+// The fields of a slotVectors, the vectors of a table.
 const (
 	vectorFrom   = lineBytes * 0
 	vectorShifts = lineBytes * mostLooks

@@ -12,7 +12,7 @@ import (
 // their order.
 type batch struct {
 	table  *table
-	region *uint64 // nil if the kernel is for a set, whose tables are in tables
+	region *uint64 // nil for a set: then tables has the regions
 	hashes *uint64
 	found  *bool                          // one for each hash: its home line has the fingerprint
 	open   *uint8                         // bit i%8 of open[i/8]: the home line does not answer hash i

@@ -50,7 +50,7 @@ func window(l *layout.Line, bit uint64) uint64 {
 // at bit at. The last n bits before end are lost.
 func insert(l *layout.Line, at, end, n, v uint64) {
 	first, last := at/64, (end-1)/64
-	moveFirst, moveLast := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // the bits of these words that move
+	moveFirst, moveLast := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // the bits that move in the two words
 	below, above := l[first]&^moveFirst, l[last]&^moveLast                  // stay
 	for i := last; i > first; i-- {
 		l[i] = l[i]<<n | l[i-1]>>(64-n)

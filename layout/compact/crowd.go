@@ -57,10 +57,10 @@ const oneItem = 1 << 16 // above the room of all
 
 const _ = uint(oneItem - 1 - 2*maxSlots*layout.MostRoom)
 
-// Part implements layout.Hosts. Guests go home first, those with the most room there before
-// others. Then items leave in the directions whose bits are set, and then in one direction
-// after the other, beginning with the direction in which its items together have the most
-// room.
+// Part implements layout.Hosts. Guests go home first, in the order of the room in their
+// home lines, the most room first. Then items leave in the directions whose overflow bits
+// are set. Then items leave in other directions, one direction after the other: first the
+// direction whose items together find the most room.
 func (t *table) Part(c *layout.Crowd, l *layout.Line) (left []uint64, ok bool) {
 	home, guests := uint64(0), uint64(0)
 	var q queue

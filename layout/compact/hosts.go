@@ -68,7 +68,7 @@ func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itsel
 			left &^= 1 << (it.Fp % directions)
 			dst = append(dst, it)
 		}
-		var slots [2]uint64 // a bit for the number of each of these last items
+		var slots [2]uint64 // a bit for each of the last items, by its number
 		for ; left != 0; left &= left - 1 {
 			slot := last[bits.TrailingZeros64(left)%directions]
 			slots[slot/64%2] |= 1 << (slot % 64)

@@ -17,7 +17,7 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	MOVQ  24(AX), DI
 	SHRXQ DI, SI, SI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ    48(CX), DI
 	MOVBLZX BL, R8
 	RORXQ   $0x3a, BX, BX
@@ -25,7 +25,7 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	MOVQ    (DI), CX
 	MOVQ    2048(DI)(R8*8), R9
 
-	// Where zero q of the counts is: in the first word that has so many.
+	// Find zero number q of the counts: in the first word, or in the second if the first has fewer zeros.
 	SHLXQ   DX, firstBit<>+0(SB), R10
 	MOVQ    (BX), R11
 	NOTQ    R11
@@ -40,7 +40,7 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	TZCNTQ  R12, R12
 	CMOVQCC R12, R10
 
-	// The run of bits 1 behind it.
+	// The run: the bits 1 after this zero.
 	LEAQ   1(R10), R11
 	SUBQ   DX, R10
 	MOVQ   R11, DX
@@ -50,13 +50,13 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	NOTQ   DX
 	TZCNTQ DX, DX
 
-	// Their remainders are in the eight bytes that end with that of the last bit.
+	// The remainders of the run are in eight bytes that end at the last of them.
 	IMULQ 16(AX), DX
 	IMULQ 16(AX), R10
 	ADDQ  32(AX), R10
 	LEAQ  7(R10)(DX*1), R11
 
-	// Where the counts are short, that may be in the first eight bytes.
+	// With short counts, these may begin before the line: take its first eight bytes.
 	CMPQ    R11, $0x40
 	CMOVQCS sixtyFour<>+0(SB), R11
 	MOVQ    R11, R12
@@ -64,12 +64,12 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	ANDL    $-8, R11
 	SUBQ    R11, R10
 
-	// A line that is being changed may say that they are anywhere.
+	// In a line that is being changed, the counts may lead anywhere: stay in the line.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
 	SHRXQ   R10, -8(BX)(R12*1), R10
 
-	// A lane of zero where one of the run is the remainder.
+	// A lane is zero where a remainder of the run matches.
 	MOVQ    SI, R11
 	IMULQ   48(AX), R11
 	XORQ    R11, R10
@@ -81,7 +81,7 @@ TEXT ·one(SB), NOSPLIT, $0-26
 	JHI     long
 	MOVWLZX 62(BX), AX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (DI), CX
 	JNE   open
 	CMPQ  2048(DI)(R8*8), R9
@@ -126,7 +126,7 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, SI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ    24(AX), DI
 	MOVBLZX BL, R8
 	RORXQ   $0x3a, BX, BX
@@ -134,7 +134,7 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	MOVQ    (DI), AX
 	MOVQ    2048(DI)(R8*8), R9
 
-	// Where zero q of the counts is: in the first word that has so many.
+	// Find zero number q of the counts: in the first word, or in the second if the first has fewer zeros.
 	SHLXQ   DX, firstBit<>+0(SB), R10
 	MOVQ    (BX), R11
 	NOTQ    R11
@@ -149,7 +149,7 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	TZCNTQ  R12, R12
 	CMOVQCC R12, R10
 
-	// The run of bits 1 behind it.
+	// The run: the bits 1 after this zero.
 	LEAQ   1(R10), R11
 	SUBQ   DX, R10
 	MOVQ   R11, DX
@@ -159,13 +159,13 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	NOTQ   DX
 	TZCNTQ DX, DX
 
-	// Their remainders are in the eight bytes that end with that of the last bit.
+	// The remainders of the run are in eight bytes that end at the last of them.
 	IMULQ 16(CX), DX
 	IMULQ 16(CX), R10
 	ADDQ  32(CX), R10
 	LEAQ  7(R10)(DX*1), R11
 
-	// Where the counts are short, that may be in the first eight bytes.
+	// With short counts, these may begin before the line: take its first eight bytes.
 	CMPQ    R11, $0x40
 	CMOVQCS sixtyFour<>+0(SB), R11
 	MOVQ    R11, R12
@@ -173,12 +173,12 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	ANDL    $-8, R11
 	SUBQ    R11, R10
 
-	// A line that is being changed may say that they are anywhere.
+	// In a line that is being changed, the counts may lead anywhere: stay in the line.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
 	SHRXQ   R10, -8(BX)(R12*1), R10
 
-	// A lane of zero where one of the run is the remainder.
+	// A lane is zero where a remainder of the run matches.
 	MOVQ    SI, R11
 	IMULQ   48(CX), R11
 	XORQ    R11, R10
@@ -190,7 +190,7 @@ TEXT ·hashNarrow(SB), NOSPLIT, $0-17
 	JHI     long
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (DI), AX
 	JNE   open
 	CMPQ  2048(DI)(R8*8), R9
@@ -255,7 +255,7 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, SI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ    24(AX), DI
 	MOVBLZX BL, R8
 	RORXQ   $0x3a, BX, BX
@@ -263,7 +263,7 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	MOVQ    (DI), AX
 	MOVQ    2048(DI)(R8*8), R9
 
-	// Where zero q of the counts is: in the first word that has so many.
+	// Find zero number q of the counts: in the first word, or in the second if the first has fewer zeros.
 	SHLXQ   DX, firstBit<>+0(SB), R10
 	MOVQ    (BX), R11
 	NOTQ    R11
@@ -278,7 +278,7 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	TZCNTQ  R12, R12
 	CMOVQCC R12, R10
 
-	// The run of bits 1 behind it.
+	// The run: the bits 1 after this zero.
 	LEAQ   1(R10), R11
 	SUBQ   DX, R10
 	MOVQ   R11, DX
@@ -288,13 +288,13 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	NOTQ   DX
 	TZCNTQ DX, DX
 
-	// Their remainders are in the eight bytes that end with that of the last bit.
+	// The remainders of the run are in eight bytes that end at the last of them.
 	IMULQ 16(CX), DX
 	IMULQ 16(CX), R10
 	ADDQ  32(CX), R10
 	LEAQ  7(R10)(DX*1), R11
 
-	// Where the counts are short, that may be in the first eight bytes.
+	// With short counts, these may begin before the line: take its first eight bytes.
 	CMPQ    R11, $0x40
 	CMOVQCS sixtyFour<>+0(SB), R11
 	MOVQ    R11, R12
@@ -302,12 +302,12 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	ANDL    $-8, R11
 	SUBQ    R11, R10
 
-	// A line that is being changed may say that they are anywhere.
+	// In a line that is being changed, the counts may lead anywhere: stay in the line.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
 	SHRXQ   R10, -8(BX)(R12*1), R10
 
-	// A lane of zero where one of the run is the remainder.
+	// A lane is zero where a remainder of the run matches.
 	MOVQ    SI, R11
 	IMULQ   48(CX), R11
 	XORQ    R11, R10
@@ -319,7 +319,7 @@ TEXT ·keyNarrow(SB), NOSPLIT, $0-33
 	JHI     long
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (DI), AX
 	JNE   open
 	CMPQ  2048(DI)(R8*8), R9
@@ -362,7 +362,7 @@ TEXT ·ownNarrow(SB), NOSPLIT, $0-33
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, SI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ    24(AX), DI
 	MOVBLZX BL, R8
 	RORXQ   $0x3a, BX, BX
@@ -370,7 +370,7 @@ TEXT ·ownNarrow(SB), NOSPLIT, $0-33
 	MOVQ    (DI), AX
 	MOVQ    2048(DI)(R8*8), R9
 
-	// Where zero q of the counts is: in the first word that has so many.
+	// Find zero number q of the counts: in the first word, or in the second if the first has fewer zeros.
 	SHLXQ   DX, firstBit<>+0(SB), R10
 	MOVQ    (BX), R11
 	NOTQ    R11
@@ -385,7 +385,7 @@ TEXT ·ownNarrow(SB), NOSPLIT, $0-33
 	TZCNTQ  R12, R12
 	CMOVQCC R12, R10
 
-	// The run of bits 1 behind it.
+	// The run: the bits 1 after this zero.
 	LEAQ   1(R10), R11
 	SUBQ   DX, R10
 	MOVQ   R11, DX
@@ -395,13 +395,13 @@ TEXT ·ownNarrow(SB), NOSPLIT, $0-33
 	NOTQ   DX
 	TZCNTQ DX, DX
 
-	// Their remainders are in the eight bytes that end with that of the last bit.
+	// The remainders of the run are in eight bytes that end at the last of them.
 	IMULQ 16(CX), DX
 	IMULQ 16(CX), R10
 	ADDQ  32(CX), R10
 	LEAQ  7(R10)(DX*1), R11
 
-	// Where the counts are short, that may be in the first eight bytes.
+	// With short counts, these may begin before the line: take its first eight bytes.
 	CMPQ    R11, $0x40
 	CMOVQCS sixtyFour<>+0(SB), R11
 	MOVQ    R11, R12
@@ -409,12 +409,12 @@ TEXT ·ownNarrow(SB), NOSPLIT, $0-33
 	ANDL    $-8, R11
 	SUBQ    R11, R10
 
-	// A line that is being changed may say that they are anywhere.
+	// In a line that is being changed, the counts may lead anywhere: stay in the line.
 	CMPQ    R12, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R12
 	SHRXQ   R10, -8(BX)(R12*1), R10
 
-	// A lane of zero where one of the run is the remainder.
+	// A lane is zero where a remainder of the run matches.
 	MOVQ    SI, R11
 	IMULQ   48(CX), R11
 	XORQ    R11, R10
@@ -426,7 +426,7 @@ TEXT ·ownNarrow(SB), NOSPLIT, $0-33
 	JHI     long
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (DI), AX
 	JNE   open
 	CMPQ  2048(DI)(R8*8), R9
@@ -467,7 +467,7 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, SI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), DI
 	MOVBLZX   BL, R8
 	RORXQ     $0x3a, BX, BX
@@ -488,7 +488,7 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	KMOVQ          K1, R10
 	PEXTQ          72(CX), R10, R10
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -496,18 +496,18 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, R10, R14
 	NEGQ  R12
 	SHRXQ R12, R10, R10
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, R10, R10
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -516,7 +516,7 @@ TEXT ·hashShort(SB), NOSPLIT, $0-17
 	ANDNQ   R10, R12, R10
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (DI), AX
 	JNE   inGo
 	CMPQ  2048(DI)(R8*8), R9
@@ -583,7 +583,7 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, SI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), DI
 	MOVBLZX   BL, R8
 	RORXQ     $0x3a, BX, BX
@@ -604,7 +604,7 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	KMOVQ          K1, R10
 	PEXTQ          72(CX), R10, R10
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -612,18 +612,18 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, R10, R14
 	NEGQ  R12
 	SHRXQ R12, R10, R10
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, R10, R10
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -632,7 +632,7 @@ TEXT ·keyShort(SB), NOSPLIT, $0-33
 	ANDNQ   R10, R12, R10
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (DI), AX
 	JNE   inGo
 	CMPQ  2048(DI)(R8*8), R9
@@ -673,7 +673,7 @@ TEXT ·ownShort(SB), NOSPLIT, $0-33
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, SI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), DI
 	MOVBLZX   BL, R8
 	RORXQ     $0x3a, BX, BX
@@ -694,7 +694,7 @@ TEXT ·ownShort(SB), NOSPLIT, $0-33
 	KMOVQ          K1, R10
 	PEXTQ          72(CX), R10, R10
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -702,18 +702,18 @@ TEXT ·ownShort(SB), NOSPLIT, $0-33
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, R10, R14
 	NEGQ  R12
 	SHRXQ R12, R10, R10
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, R10, R10
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -722,7 +722,7 @@ TEXT ·ownShort(SB), NOSPLIT, $0-33
 	ANDNQ   R10, R12, R10
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (DI), AX
 	JNE   inGo
 	CMPQ  2048(DI)(R8*8), R9
@@ -760,7 +760,7 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, DI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), R8
 	MOVBLZX   BL, R9
 	RORXQ     $0x3a, BX, BX
@@ -786,7 +786,7 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	KMOVQ          K1, SI
 	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -794,18 +794,18 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, SI, R14
 	NEGQ  R12
 	SHRXQ R12, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -814,7 +814,7 @@ TEXT ·hashLong(SB), NOSPLIT, $0-17
 	ANDNQ   SI, R12, SI
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (R8), AX
 	JNE   inGo
 	CMPQ  2048(R8)(R9*8), R10
@@ -878,7 +878,7 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, DI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), R8
 	MOVBLZX   BL, R9
 	RORXQ     $0x3a, BX, BX
@@ -904,7 +904,7 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	KMOVQ          K1, SI
 	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -912,18 +912,18 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, SI, R14
 	NEGQ  R12
 	SHRXQ R12, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -932,7 +932,7 @@ TEXT ·keyLong(SB), NOSPLIT, $0-33
 	ANDNQ   SI, R12, SI
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (R8), AX
 	JNE   inGo
 	CMPQ  2048(R8)(R9*8), R10
@@ -969,7 +969,7 @@ TEXT ·ownLong(SB), NOSPLIT, $0-33
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, DI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), R8
 	MOVBLZX   BL, R9
 	RORXQ     $0x3a, BX, BX
@@ -995,7 +995,7 @@ TEXT ·ownLong(SB), NOSPLIT, $0-33
 	KMOVQ          K1, SI
 	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -1003,18 +1003,18 @@ TEXT ·ownLong(SB), NOSPLIT, $0-33
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, SI, R14
 	NEGQ  R12
 	SHRXQ R12, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -1023,7 +1023,7 @@ TEXT ·ownLong(SB), NOSPLIT, $0-33
 	ANDNQ   SI, R12, SI
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (R8), AX
 	JNE   inGo
 	CMPQ  2048(R8)(R9*8), R10
@@ -1061,7 +1061,7 @@ TEXT ·hashLongest(SB), NOSPLIT, $0-17
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, DI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), R8
 	MOVBLZX   BL, R9
 	RORXQ     $0x3a, BX, BX
@@ -1102,7 +1102,7 @@ TEXT ·hashLongest(SB), NOSPLIT, $0-17
 	KMOVQ          K1, SI
 	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -1110,18 +1110,18 @@ TEXT ·hashLongest(SB), NOSPLIT, $0-17
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, SI, R14
 	NEGQ  R12
 	SHRXQ R12, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -1130,7 +1130,7 @@ TEXT ·hashLongest(SB), NOSPLIT, $0-17
 	ANDNQ   SI, R12, SI
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (R8), AX
 	JNE   inGo
 	CMPQ  2048(R8)(R9*8), R10
@@ -1194,7 +1194,7 @@ TEXT ·keyLongest(SB), NOSPLIT, $0-33
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, DI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), R8
 	MOVBLZX   BL, R9
 	RORXQ     $0x3a, BX, BX
@@ -1235,7 +1235,7 @@ TEXT ·keyLongest(SB), NOSPLIT, $0-33
 	KMOVQ          K1, SI
 	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -1243,18 +1243,18 @@ TEXT ·keyLongest(SB), NOSPLIT, $0-33
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, SI, R14
 	NEGQ  R12
 	SHRXQ R12, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -1263,7 +1263,7 @@ TEXT ·keyLongest(SB), NOSPLIT, $0-33
 	ANDNQ   SI, R12, SI
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (R8), AX
 	JNE   inGo
 	CMPQ  2048(R8)(R9*8), R10
@@ -1300,7 +1300,7 @@ TEXT ·ownLongest(SB), NOSPLIT, $0-33
 	MOVQ  24(CX), DI
 	SHRXQ DI, SI, DI
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ      24(AX), R8
 	MOVBLZX   BL, R9
 	RORXQ     $0x3a, BX, BX
@@ -1341,7 +1341,7 @@ TEXT ·ownLongest(SB), NOSPLIT, $0-33
 	KMOVQ          K1, SI
 	PEXTQ          72(CX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (BX), R11
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R11, R12
@@ -1349,18 +1349,18 @@ TEXT ·ownLongest(SB), NOSPLIT, $0-33
 	POPCNTQ R12, R12
 	SHRXQ   R12, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R11, SI, R14
 	NEGQ  R12
 	SHRXQ R12, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(BX), R12
 	ANDNQ 64(CX), R12, CX
 	PDEPQ CX, DX, CX
 	PDEPQ R12, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R13, R11
 	ORQ     CX, R12
 	ADDQ    R13, R11
@@ -1369,7 +1369,7 @@ TEXT ·ownLongest(SB), NOSPLIT, $0-33
 	ANDNQ   SI, R12, SI
 	MOVWLZX 62(BX), CX
 
-	// The counters again.
+	// Load the counters again.
 	CMPQ  (R8), AX
 	JNE   inGo
 	CMPQ  2048(R8)(R9*8), R10
@@ -1461,7 +1461,7 @@ first:
 	JNE        first
 
 group:
-	// The bits of a group that are open come from above, and push the lowest one out.
+	// Shift the open bit of this hash in from above; the lowest bit falls out.
 	MOVL $0x00000080, DI
 
 next:
@@ -1484,7 +1484,7 @@ next:
 	SHLQ  $0x06, SI
 	ADDQ  16(SP), SI
 
-	// Where zero q of the counts is: in the first word that has so many.
+	// Find zero number q of the counts: in the first word, or in the second if the first has fewer zeros.
 	SHLXQ   DX, firstBit<>+0(SB), R11
 	MOVQ    (SI), R12
 	NOTQ    R12
@@ -1499,7 +1499,7 @@ next:
 	TZCNTQ  R13, R13
 	CMOVQCC R13, R11
 
-	// The run of bits 1 behind it.
+	// The run: the bits 1 after this zero.
 	LEAQ   1(R11), R12
 	SUBQ   DX, R11
 	MOVQ   R12, DX
@@ -1509,13 +1509,13 @@ next:
 	NOTQ   DX
 	TZCNTQ DX, DX
 
-	// Their remainders are in the eight bytes that end with that of the last bit.
+	// The remainders of the run are in eight bytes that end at the last of them.
 	IMULQ 16(AX), DX
 	IMULQ 16(AX), R11
 	ADDQ  32(AX), R11
 	LEAQ  7(R11)(DX*1), R12
 
-	// Where the counts are short, that may be in the first eight bytes.
+	// With short counts, these may begin before the line: take its first eight bytes.
 	CMPQ    R12, $0x40
 	CMOVQCS sixtyFour<>+0(SB), R12
 	MOVQ    R12, R13
@@ -1523,12 +1523,12 @@ next:
 	ANDL    $-8, R12
 	SUBQ    R12, R11
 
-	// A line that is being changed may say that they are anywhere.
+	// In a line that is being changed, the counts may lead anywhere: stay in the line.
 	CMPQ    R13, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R13
 	SHRXQ   R11, -8(SI)(R13*1), R11
 
-	// A lane of zero where one of the run is the remainder.
+	// A lane is zero where a remainder of the run matches.
 	MOVQ    R8, R12
 	IMULQ   48(AX), R12
 	XORQ    R12, R11
@@ -1541,7 +1541,7 @@ next:
 	BZHIQ   DX, R11, R11
 	MOVWLZX 62(SI), DX
 
-	// Found, or open: the overflow bit.
+	// Found; or open if the overflow bit is set.
 	BTW   R8, DX
 	SETCS R10
 	TESTQ R11, R11
@@ -1563,7 +1563,7 @@ noted:
 	JCC  group
 	RET
 
-	// What moved, or has a long run, is open, and may be at home.
+	// A counter moved, or the run is long: open, and maybe at home.
 long:
 	MOVB $0x01, (BX)
 	STC
@@ -1609,7 +1609,7 @@ first:
 	JNE        first
 
 group:
-	// The bits of a group that are open come from above, and push the lowest one out.
+	// Shift the open bit of this hash in from above; the lowest bit falls out.
 	MOVL $0x00000080, DI
 
 next:
@@ -1638,7 +1638,7 @@ next:
 	MOVQ  24(AX), R12
 	SHRXQ R12, R9, R9
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ    24(SI), R12
 	MOVBLZX R8, R13
 	RORXQ   $0x3a, R8, R8
@@ -1652,7 +1652,7 @@ next:
 	MOVQ    (SI), SI
 	MOVQ    SI, 56(SP)
 
-	// Where zero q of the counts is: in the first word that has so many.
+	// Find zero number q of the counts: in the first word, or in the second if the first has fewer zeros.
 	SHLXQ   DX, firstBit<>+0(SB), SI
 	MOVQ    (R8), R12
 	NOTQ    R12
@@ -1667,7 +1667,7 @@ next:
 	TZCNTQ  R13, R13
 	CMOVQCC R13, SI
 
-	// The run of bits 1 behind it.
+	// The run: the bits 1 after this zero.
 	LEAQ   1(SI), R12
 	SUBQ   DX, SI
 	MOVQ   R12, DX
@@ -1677,13 +1677,13 @@ next:
 	NOTQ   DX
 	TZCNTQ DX, DX
 
-	// Their remainders are in the eight bytes that end with that of the last bit.
+	// The remainders of the run are in eight bytes that end at the last of them.
 	IMULQ 16(AX), DX
 	IMULQ 16(AX), SI
 	ADDQ  32(AX), SI
 	LEAQ  7(SI)(DX*1), R12
 
-	// Where the counts are short, that may be in the first eight bytes.
+	// With short counts, these may begin before the line: take its first eight bytes.
 	CMPQ    R12, $0x40
 	CMOVQCS sixtyFour<>+0(SB), R12
 	MOVQ    R12, R13
@@ -1691,12 +1691,12 @@ next:
 	ANDL    $-8, R12
 	SUBQ    R12, SI
 
-	// A line that is being changed may say that they are anywhere.
+	// In a line that is being changed, the counts may lead anywhere: stay in the line.
 	CMPQ    R13, $0x40
 	CMOVQHI sixtyFour<>+0(SB), R13
 	SHRXQ   SI, -8(R8)(R13*1), SI
 
-	// A lane of zero where one of the run is the remainder.
+	// A lane is zero where a remainder of the run matches.
 	MOVQ    R9, R12
 	IMULQ   48(AX), R12
 	XORQ    R12, SI
@@ -1709,7 +1709,7 @@ next:
 	BZHIQ   DX, SI, SI
 	MOVWLZX 62(R8), DX
 
-	// The counters again.
+	// Load the counters again.
 	MOVQ  32(SP), R8
 	MOVQ  (R8), R8
 	CMPQ  40(SP), R8
@@ -1723,7 +1723,7 @@ next:
 	TESTB $0x01, R8
 	JNE   again
 
-	// Found, or open: the overflow bit.
+	// Found; or open if the overflow bit is set.
 	BTW   R9, DX
 	SETCS R11
 	TESTQ SI, SI
@@ -1745,7 +1745,7 @@ noted:
 	JCC  group
 	RET
 
-	// What moved, or has a long run, is open, and may be at home.
+	// A counter moved, or the run is long: open, and maybe at home.
 again:
 long:
 	MOVB $0x01, (BX)
@@ -1790,7 +1790,7 @@ first:
 	JNE        first
 
 group:
-	// The bits of a group that are open come from above, and push the lowest one out.
+	// Shift the open bit of this hash in from above; the lowest bit falls out.
 	MOVL $0x00000080, DI
 
 next:
@@ -1822,7 +1822,7 @@ next:
 	KMOVQ          K1, R11
 	PEXTQ          72(AX), R11, R11
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (SI), R12
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R12, R13
@@ -1830,18 +1830,18 @@ next:
 	POPCNTQ R13, R13
 	SHRXQ   R13, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R12, R11, R15
 	NEGQ  R13
 	SHRXQ R13, R11, R11
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(SI), R13
 	ANDNQ 64(AX), R13, BP
 	PDEPQ BP, DX, DX
 	PDEPQ R13, R11, R11
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R14, R12
 	ORQ     DX, R13
 	ADDQ    R14, R12
@@ -1851,7 +1851,7 @@ next:
 	ORQ     R11, R15
 	MOVWLZX 62(SI), DX
 
-	// Found, or open: the overflow bit.
+	// Found; or open if the overflow bit is set.
 	BTW   R8, DX
 	SETCS R10
 	TESTQ R15, R15
@@ -1916,7 +1916,7 @@ first:
 	JNE        first
 
 group:
-	// The bits of a group that are open come from above, and push the lowest one out.
+	// Shift the open bit of this hash in from above; the lowest bit falls out.
 	MOVL $0x00000080, DI
 
 next:
@@ -1945,7 +1945,7 @@ next:
 	MOVQ  24(AX), R12
 	SHRXQ R12, R9, R9
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ    24(SI), R12
 	MOVBLZX R8, R13
 	RORXQ   $0x3a, R8, R8
@@ -1968,7 +1968,7 @@ next:
 	KMOVQ          K1, SI
 	PEXTQ          72(AX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (R8), R12
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R12, R13
@@ -1976,18 +1976,18 @@ next:
 	POPCNTQ R13, R13
 	SHRXQ   R13, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R12, SI, R15
 	NEGQ  R13
 	SHRXQ R13, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(R8), R13
 	ANDNQ 64(AX), R13, BP
 	PDEPQ BP, DX, DX
 	PDEPQ R13, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R14, R12
 	ORQ     DX, R13
 	ADDQ    R14, R12
@@ -1997,7 +1997,7 @@ next:
 	ORQ     SI, R15
 	MOVWLZX 62(R8), DX
 
-	// The counters again.
+	// Load the counters again.
 	MOVQ  32(SP), SI
 	MOVQ  (SI), SI
 	CMPQ  40(SP), SI
@@ -2011,7 +2011,7 @@ next:
 	TESTB $0x01, SI
 	JNE   again
 
-	// Found, or open: the overflow bit.
+	// Found; or open if the overflow bit is set.
 	BTW   R9, DX
 	SETCS R11
 	TESTQ R15, R15
@@ -2034,7 +2034,7 @@ noted:
 	VZEROUPPER
 	RET
 
-	// What moved, or has a long run, is open, and may be at home.
+	// A counter moved, or the run is long: open, and maybe at home.
 again:
 	MOVB $0x01, (BX)
 	STC
@@ -2079,7 +2079,7 @@ first:
 	JNE        first
 
 group:
-	// The bits of a group that are open come from above, and push the lowest one out.
+	// Shift the open bit of this hash in from above; the lowest bit falls out.
 	MOVL $0x00000080, DI
 
 next:
@@ -2115,7 +2115,7 @@ next:
 	KMOVQ          K1, R8
 	PEXTQ          72(AX), R8, R8
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (SI), R12
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R12, R13
@@ -2123,18 +2123,18 @@ next:
 	POPCNTQ R13, R13
 	SHRXQ   R13, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R12, R8, R15
 	NEGQ  R13
 	SHRXQ R13, R8, R8
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(SI), R13
 	ANDNQ 64(AX), R13, BP
 	PDEPQ BP, DX, DX
 	PDEPQ R13, R8, R8
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R14, R12
 	ORQ     DX, R13
 	ADDQ    R14, R12
@@ -2144,7 +2144,7 @@ next:
 	ORQ     R8, R15
 	MOVWLZX 62(SI), DX
 
-	// Found, or open: the overflow bit.
+	// Found; or open if the overflow bit is set.
 	BTW   R11, DX
 	SETCS R10
 	TESTQ R15, R15
@@ -2210,7 +2210,7 @@ first:
 	JNE        first
 
 group:
-	// The bits of a group that are open come from above, and push the lowest one out.
+	// Shift the open bit of this hash in from above; the lowest bit falls out.
 	MOVL $0x00000080, DI
 
 next:
@@ -2239,7 +2239,7 @@ next:
 	MOVQ  24(AX), R12
 	SHRXQ R12, R9, R12
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ    24(SI), R13
 	MOVBLZX R8, R14
 	RORXQ   $0x3a, R8, R8
@@ -2266,7 +2266,7 @@ next:
 	KMOVQ          K1, SI
 	PEXTQ          72(AX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (R8), R9
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R9, R13
@@ -2274,18 +2274,18 @@ next:
 	POPCNTQ R13, R13
 	SHRXQ   R13, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R9, SI, R15
 	NEGQ  R13
 	SHRXQ R13, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(R8), R13
 	ANDNQ 64(AX), R13, BP
 	PDEPQ BP, DX, DX
 	PDEPQ R13, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R14, R9
 	ORQ     DX, R13
 	ADDQ    R14, R9
@@ -2295,7 +2295,7 @@ next:
 	ORQ     SI, R15
 	MOVWLZX 62(R8), DX
 
-	// The counters again.
+	// Load the counters again.
 	MOVQ  32(SP), SI
 	MOVQ  (SI), SI
 	CMPQ  40(SP), SI
@@ -2309,7 +2309,7 @@ next:
 	TESTB $0x01, SI
 	JNE   again
 
-	// Found, or open: the overflow bit.
+	// Found; or open if the overflow bit is set.
 	BTW   R12, DX
 	SETCS R11
 	TESTQ R15, R15
@@ -2332,7 +2332,7 @@ noted:
 	VZEROUPPER
 	RET
 
-	// What moved, or has a long run, is open, and may be at home.
+	// A counter moved, or the run is long: open, and maybe at home.
 again:
 	MOVB $0x01, (BX)
 	STC
@@ -2381,7 +2381,7 @@ first:
 	JNE        first
 
 group:
-	// The bits of a group that are open come from above, and push the lowest one out.
+	// Shift the open bit of this hash in from above; the lowest bit falls out.
 	MOVL $0x00000080, DI
 
 next:
@@ -2428,7 +2428,7 @@ next:
 	KMOVQ          K1, R8
 	PEXTQ          72(AX), R8, R8
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (SI), R12
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R12, R13
@@ -2436,18 +2436,18 @@ next:
 	POPCNTQ R13, R13
 	SHRXQ   R13, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R12, R8, R15
 	NEGQ  R13
 	SHRXQ R13, R8, R8
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(SI), R13
 	ANDNQ 64(AX), R13, BP
 	PDEPQ BP, DX, DX
 	PDEPQ R13, R8, R8
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R14, R12
 	ORQ     DX, R13
 	ADDQ    R14, R12
@@ -2457,7 +2457,7 @@ next:
 	ORQ     R8, R15
 	MOVWLZX 62(SI), DX
 
-	// Found, or open: the overflow bit.
+	// Found; or open if the overflow bit is set.
 	BTW   R11, DX
 	SETCS R10
 	TESTQ R15, R15
@@ -2527,7 +2527,7 @@ first:
 	JNE        first
 
 group:
-	// The bits of a group that are open come from above, and push the lowest one out.
+	// Shift the open bit of this hash in from above; the lowest bit falls out.
 	MOVL $0x00000080, DI
 
 next:
@@ -2556,7 +2556,7 @@ next:
 	MOVQ  24(AX), R12
 	SHRXQ R12, R9, R12
 
-	// The loads, in the order of the argument: counters, words, counters.
+	// Load in the order of the proof in lookup.go: counters, words, counters.
 	MOVQ    24(SI), R13
 	MOVBLZX R8, R14
 	RORXQ   $0x3a, R8, R8
@@ -2594,7 +2594,7 @@ next:
 	KMOVQ          K1, SI
 	PEXTQ          72(AX), SI, SI
 
-	// The zero of the quotient in the first word: that of the counts that bit number q goes to.
+	// The zero of the quotient in the first word: PDEP moves bit number q there.
 	MOVQ    (R8), R9
 	SHLXQ   DX, firstBit<>+0(SB), DX
 	ANDNQ   allBits<>+0(SB), R9, R13
@@ -2602,18 +2602,18 @@ next:
 	POPCNTQ R13, R13
 	SHRXQ   R13, DX, DX
 
-	// The matches at the ones of their items.
+	// Move each match to the one of its item in the counts.
 	PDEPQ R9, SI, R15
 	NEGQ  R13
 	SHRXQ R13, SI, SI
 
-	// The same in the second word.
+	// The same for the second word.
 	MOVQ  8(R8), R13
 	ANDNQ 64(AX), R13, BP
 	PDEPQ BP, DX, DX
 	PDEPQ R13, SI, SI
 
-	// Those of the run, which the carry clears.
+	// Select the run: the carry clears its ones.
 	ORQ     R14, R9
 	ORQ     DX, R13
 	ADDQ    R14, R9
@@ -2623,7 +2623,7 @@ next:
 	ORQ     SI, R15
 	MOVWLZX 62(R8), DX
 
-	// The counters again.
+	// Load the counters again.
 	MOVQ  32(SP), SI
 	MOVQ  (SI), SI
 	CMPQ  40(SP), SI
@@ -2637,7 +2637,7 @@ next:
 	TESTB $0x01, SI
 	JNE   again
 
-	// Found, or open: the overflow bit.
+	// Found; or open if the overflow bit is set.
 	BTW   R12, DX
 	SETCS R11
 	TESTQ R15, R15
@@ -2660,7 +2660,7 @@ noted:
 	VZEROUPPER
 	RET
 
-	// What moved, or has a long run, is open, and may be at home.
+	// A counter moved, or the run is long: open, and maybe at home.
 again:
 	MOVB $0x01, (BX)
 	STC

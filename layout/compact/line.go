@@ -268,7 +268,7 @@ func (t *table) encode(l *layout.Line, fps []uint32) {
 
 // list lists the words of a line that differ from the words before the change.
 //
-// All of them are guarded, even those of an insert or of a change in a single word. A
+// All stores are guarded, even the stores of an insert or a change in a single word. A
 // change of counts and remainders usually spans several words, and between its stores no
 // item of the line can be read. And between two loads of a lookup, several changes may
 // happen. Counts from before a change with remainders from after it show items that never

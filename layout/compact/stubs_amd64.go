@@ -14,12 +14,12 @@ func one(t *table, v *view, hash uint64) (found bool, open bool)
 //go:noescape
 func hashNarrow(d *base, hash uint64) bool
 
-// keyNarrow needs what hashNarrow does, and is only jumped to.
+// keyNarrow needs the instructions that hashNarrow needs, and is only jumped to.
 //
 //go:noescape
 func keyNarrow(d *base, key []byte) bool
 
-// ownNarrow is keyNarrow in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
+// ownNarrow is keyNarrow in a set: DX has the hash as it stands in the shard, and AX the Direct of the shard. The arguments are those of the set, since a lookup that is left to Go begins with these.
 //
 //go:noescape
 func ownNarrow(d *base, key []byte) bool
@@ -29,12 +29,12 @@ func ownNarrow(d *base, key []byte) bool
 //go:noescape
 func hashShort(d *base, hash uint64) bool
 
-// keyShort needs what hashShort does, and is only jumped to.
+// keyShort needs the instructions that hashShort needs, and is only jumped to.
 //
 //go:noescape
 func keyShort(d *base, key []byte) bool
 
-// ownShort is keyShort in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
+// ownShort is keyShort in a set: DX has the hash as it stands in the shard, and AX the Direct of the shard. The arguments are those of the set, since a lookup that is left to Go begins with these.
 //
 //go:noescape
 func ownShort(d *base, key []byte) bool
@@ -44,12 +44,12 @@ func ownShort(d *base, key []byte) bool
 //go:noescape
 func hashLong(d *base, hash uint64) bool
 
-// keyLong needs what hashLong does, and is only jumped to.
+// keyLong needs the instructions that hashLong needs, and is only jumped to.
 //
 //go:noescape
 func keyLong(d *base, key []byte) bool
 
-// ownLong is keyLong in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
+// ownLong is keyLong in a set: DX has the hash as it stands in the shard, and AX the Direct of the shard. The arguments are those of the set, since a lookup that is left to Go begins with these.
 //
 //go:noescape
 func ownLong(d *base, key []byte) bool
@@ -59,12 +59,12 @@ func ownLong(d *base, key []byte) bool
 //go:noescape
 func hashLongest(d *base, hash uint64) bool
 
-// keyLongest needs what hashLongest does, and is only jumped to.
+// keyLongest needs the instructions that hashLongest needs, and is only jumped to.
 //
 //go:noescape
 func keyLongest(d *base, key []byte) bool
 
-// ownLongest is keyLongest in a set: the hash in DX and the Direct in AX are those of the shard. The arguments are those of the set, for what is left to Go.
+// ownLongest is keyLongest in a set: DX has the hash as it stands in the shard, and AX the Direct of the shard. The arguments are those of the set, since a lookup that is left to Go begins with these.
 //
 //go:noescape
 func ownLongest(d *base, key []byte) bool

@@ -30,8 +30,8 @@ func quotientBits(quotients int) int { return bits.Len(uint(quotients - 1)) }
 // slotsOf returns b, the most items at home in a line. An item at home takes a remainder and a bit
 // of the counts; a guest takes a quotient and a remainder. b is chosen so that a line with b items
 // at home still has room for a quotient. Then any one of these items can leave to make room for a
-// guest. Otherwise a search for a path of moves would end at such lines, and some items would find
-// no room in a table that is far from full.
+// guest. Otherwise a search for a path of moves would end at these lines, and some items would
+// find no room in a table that is far from full.
 func slotsOf(p layout.Params) int {
 	return (guestsEnd - p.Quotients - 1 - quotientBits(p.Quotients)) / (p.RemainderBits + 1)
 }
@@ -53,7 +53,7 @@ type table struct {
 
 	b            uint64
 	fingerprints uint64
-	guest        uint64      // bits of a guest: those of a quotient and of a remainder
+	guest        uint64      // bits of a guest: a quotient and a remainder
 	countWords   int         // words that the counts are in
 	inCounts     layout.Line // their bits in these
 	lanes        uint64

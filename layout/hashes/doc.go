@@ -108,20 +108,19 @@
 //
 // The check of a page is the CRC32C of the identity (8 bytes), the number of the page (8), the
 // check of the page before it (8), and all words of the page, of which the check itself counts as
-// zero. If this CRC is 0, the check is 1. The pages have an order of their own here, in which a base
-// can be written before it is counted: 3 to B+2, then 0, then those from B+3 on, and then the last page
-// of the tail, with the number, 1 or 2, of the page that it is. For the first page, the check of the
-// page before it counts as zero. So no page can be swapped for a page of another file or from
-// another place, and the check of the last page covers all pages before it.
+// zero. If this CRC is 0, the check is 1. The checks follow this order of the pages, in which a base
+// can be written before its items are counted: 3 to B+2, then 0, then B+3 and up, and then the last
+// page of the tail, under its own number, 1 or 2. For the first page, the check of the page before it
+// counts as zero. So no page can be swapped for a page of another file or from another place, and the
+// check of the last page covers all pages before it.
 //
 // # What a history means
 //
-// The filter file keeps items, which are fingerprints; several keys may have the same. So what an
-// operation does to the items depends on what else is in the file: an InsertUnique leaves a key out if
-// an item of another one answers for it (the key leans on that item), and a delete of a key that is
-// not there takes an item of another key. What the operation means does not depend on the items:
-// rule K7. The items of the file are, by class, those of the base and what the item effects of the
-// tail add up to.
+// The filter file keeps items, which are fingerprints; several keys may have the same. So the effect
+// of an operation on the items depends on the other items: an InsertUnique leaves a key out if an item
+// of another one answers for it (the key leans on that item), and a delete of a key that is not there
+// takes an item of another key. What the operation means does not depend on the items: rule K7. The
+// items of the file are, by class, those of the base and what the item effects of the tail add up to.
 //
 // # Rules
 //

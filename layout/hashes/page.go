@@ -61,7 +61,8 @@ type Place struct {
 // checked has buffers for what a check covers. Without the pool, each page would take one from the heap.
 var checked = sync.Pool{New: func() any { return new([checkedBytes]byte) }}
 
-// check computes the check of a page, without the check that word i of the page has. It is never 0.
+// check computes the check of a page, which is never 0. The bits of word i that store the check
+// count as zero.
 func (p *Page) check(at Place, i int) uint32 {
 	b := checked.Get().(*[checkedBytes]byte)
 	defer checked.Put(b)
@@ -113,8 +114,8 @@ type Header struct {
 	Pages    uint64 // of the base
 	Sum      uint64 // of the hashes of the base
 	Ages     []Age
-	At       layout.Position // the base has the history up to here
-	Before   layout.Hashes   // the file whose place this one took, and how much of it counted; or zero
+	At       layout.Position // the base has the history up to this position
+	Before   layout.Hashes   // the file that this one has replaced, and how much of that file counted; or zero
 }
 
 // An Age is a group of items of the base. Its times are in nanoseconds since 1970.

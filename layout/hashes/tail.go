@@ -21,7 +21,7 @@ const timeKind = 0
 
 func (e *Entry) kind() uint64 { return uint64(e.Op) | uint64(e.Items+3)%3<<2 }
 
-// entryOf returns the entry of a kind. ok is false if there is no such kind.
+// entryOf returns the entry of a kind. ok is false if no entry has this kind.
 func entryOf(kind uint64) (e Entry, ok bool) {
 	e = Entry{Op: layout.Op(kind & 3), Items: [...]int{0, 1, -1, 2}[kind>>2]}
 	return e, e.Op.May(e.Items)
@@ -88,8 +88,8 @@ func (t *Tail) add(kind, word uint64) error {
 // Position returns the position of the end.
 func (t *Tail) Position() layout.Position { return t.end }
 
-// End returns the last page, which the caller writes to page 1 or 2 as number says, and what then
-// counts of the file. last is nil if all pages are full. Add may go on afterwards.
+// End returns the last page, which the caller writes to page 1 or 2 as number says, and how much
+// of the file counts then. last is nil if all pages are full. Add may go on afterwards.
 func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
 	counted = layout.Hashes{Identity: t.at.Identity, Pages: t.at.Number, Check: t.at.Before}
 	if t.n > 0 {

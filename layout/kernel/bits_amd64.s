@@ -56,7 +56,7 @@ next:
 	VPMULUDQ  Z3, Z1, Z3
 	VPMULUDQ  Z4, Z1, Z4
 
-	// What the low half carries over.
+	// The carry from the low half.
 	VPSRLQ    $0x20, Z5, Z5
 	VPADDQ    Z5, Z6, Z6
 	VPANDQ    Z2, Z6, Z5

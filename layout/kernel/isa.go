@@ -4,9 +4,9 @@ package kernel
 type ISA uint32
 
 const (
-	Go     ISA = iota // what the compiler makes of it
+	Go     ISA = iota // no assembly: what the compiler makes of the Go code
 	AVX2              // with BMI1, BMI2 and POPCNT
-	AVX512            // F, DQ, BW and VL, with what AVX2 has
+	AVX512            // F, DQ, BW and VL, and AVX2
 )
 
 // String returns the name: "go", "avx2" or "avx512".

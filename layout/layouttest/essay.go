@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Essay returns the essay of package layout, for the test of a package below it, and a
-// function that reports what the essay does not say.
+// Essay returns the essay of package layout, for the tests of the packages below
+// layout, and a function that reports an error for a text that the essay lacks.
 func Essay(t *testing.T) (essay string, says func(format string, args ...any)) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "doc.go"))

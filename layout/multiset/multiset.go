@@ -1,6 +1,6 @@
 // Package multiset is the reference model of a filter. A [Multiset] counts keys as far as a
-// table can tell them apart, and checks that a table holds exactly those. The tests of all
-// packages, the crash explorer and TestKill share it.
+// table can tell them apart, and checks that a table holds exactly these keys. The tests of
+// all packages, the crash explorer and TestKill share it.
 //
 // Two keys are in one class if a table cannot tell their items apart. A [layout.Class] is the
 // name of a class, and a [Class] is its count. Keys of one class may have different home lines,
@@ -180,8 +180,8 @@ func (m *Multiset) Check(v *layout.View) error {
 	return nil
 }
 
-// HashOf returns the lowest hash of a key whose home is the line that an item is seen from,
-// with the buckets and the fingerprint of that item. The hashes just above it are of such keys, too.
+// HashOf returns the lowest hash of a key that has the buckets and the fingerprint of an item, and
+// whose home is the line of the item. The hashes just above it are of such keys, too.
 func HashOf(t layout.Table, it layout.Item) uint64 {
 	if _, ok := t.(layout.Hosts); ok {
 		it.Bucket = 0 // not a guest

@@ -18,7 +18,7 @@ type Follower struct {
 	kept             bool   // commits have a mark and a position
 	segment          uint64 // word at which the next segment begins; 0 for the first of the generation
 	check            uint32 // of the last record
-	chained          bool   // whether there is a last record
+	chained          bool   // a record has been read
 
 	// The writer may store to the log meanwhile. So words are copied before they are checked.
 	head    [segmentHeadWords]uint64
@@ -40,8 +40,8 @@ func NewFollower(sb *layout.Superblock) *Follower {
 // Salt returns the salt of the generation.
 func (f *Follower) Salt() uint64 { return f.salt }
 
-// Next reads the next segment of the generation. It reports false if there is no such segment, or if
-// the LSN of its commit is above durable, the LSN up to which the log is durable.
+// Next reads the next segment of the generation. It reports false if the log has no such segment, or
+// if the LSN of the commit is above durable, the LSN up to which the log is durable.
 func (f *Follower) Next(log []uint64, durable uint64) bool {
 	from, end := Half(uint64(len(log)), f.generation)
 	segment := max(f.segment, from)

@@ -10,7 +10,7 @@ import (
 type Store struct {
 	Word    uint64 // number of the word in the file
 	Value   uint64
-	Guarded bool // see W4; in Compact all stores are, but those of overflow bits
+	Guarded bool // see W4; in Compact all stores are guarded, except stores of overflow bits
 }
 
 // A Record is what one operation stores to one block of 64 bytes. Shifting a line of
@@ -19,12 +19,12 @@ type Store struct {
 type Record struct {
 	Block     uint64                    // words 8·Block to 8·Block+7 of the file
 	Words     uint8                     // bit i: the record stores to word i of the block
-	Values    [layout.BlockWords]uint64 // of the words in Words; 0 for the others
+	Values    [layout.BlockWords]uint64 // new values of the words in Words; 0 for all other words
 	Guarded   bool                      // at least one store is guarded
 	Last      bool
 	Grow      int       // if Last: change of the length, -1 to 1
 	Operation uint32    // if Last: number of the operation modulo 2^32
-	Op        layout.Op // if Last: what the operation means in the history, or 0 if none is kept
+	Op        layout.Op // if Last: what the operation means in the history, or 0 without a history
 	Hash      uint64    // of its key, if Op is not 0
 }
 

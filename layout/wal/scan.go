@@ -17,7 +17,7 @@ type Contents struct {
 	Kept      layout.Kept // the history, if the file has one
 	Time      uint64      // of the last commit
 	Durable   uint64      // an LSN up to which the log is known to have been durable
-	Segments  []Segment   // those with records of whole operations
+	Segments  []Segment   // segments with records of whole operations
 	From, End [2]uint64   // of each generation: its first word, and the word after the last that counts; 0 if there is no later generation
 	Torn      bool        // a committed segment, or an operation, is incomplete at the end
 	Broken    bool        // only from Salvage: the log once went on after its present end
@@ -33,7 +33,7 @@ type Segment struct {
 	Log     int    // 0 if it is of the generation of the superblock, 1 if it is of the next
 	Start   uint64 // word of the first record
 	Records uint64 // of whole operations
-	Time    uint64 // of its commit, or 0 if it has none
+	Time    uint64 // time of the commit, or 0 without a commit record
 }
 
 // Each calls do for the records of a segment, in order. log is the log that has the
@@ -122,7 +122,7 @@ func (s *scanner) run(log, next []uint64, generation, salt uint64) (Contents, er
 		g.from, g.end = Half(uint64(len(log)), g.generation)
 		g.from, g.end = min(g.from, uint64(len(log))), min(g.end, uint64(len(log))) // it may be cut short
 		end, err := s.scan(g)
-		if i == 0 || end > g.from { // otherwise there is no later generation
+		if i == 0 || end > g.from { // otherwise the log has no later generation
 			s.From[i], s.End[i] = g.from, end
 		}
 		if err != nil {

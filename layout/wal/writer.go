@@ -40,7 +40,7 @@ type Writer struct {
 	check   uint32 // of the last record
 	segment uint64 // word at which the open segment starts
 	records uint64 // in the open segment
-	end     uint64 // word after those records
+	end     uint64 // word after the records
 	checker checker
 	words   [maxPieceWords]uint64 // buffer for the words of one store
 }

@@ -247,7 +247,7 @@ func (l *life) commit(op Op) {
 	// The commit makes durable what was done up to lsn, and what is done until the segment ends.
 	l.synced = l.meant
 	lsn := l.w.LSN()
-	after := lsn // that of the last operation that runs beside the commit
+	after := lsn // LSN of the last operation that runs beside the commit
 	if l.x.trace.beside {
 		l.v.during = func() {
 			if !l.w.Idle() {
@@ -336,7 +336,7 @@ func (l *life) point(next func(*Point), skipped bool) {
 		}
 		return
 	}
-	if skipped { // the record is that of a commit before the operation
+	if skipped { // the record is that of a commit, appended before the operation
 		p.OpMin, p.OpMax, p.Next = p.OpMax, p.OpMax+1, l.op
 	} else {
 		next(&p)

@@ -18,7 +18,7 @@ type copier struct {
 	copy *recovery.Copy // the copy that is under way, or nil
 	to   []uint64
 	from uint64 // LSN that was durable when it began
-	odds int    // it goes on after one event in so many
+	odds int    // the copy goes on after one event in odds
 	done []copied
 }
 

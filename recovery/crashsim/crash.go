@@ -172,7 +172,7 @@ func (x *worker) short(v *Volume, st State, depth int) {
 	l := &life{x: x, v: v, st: st, depth: depth}
 	l.begin(x.trace.readers && x.rng.IntN(3) == 0)
 	odds := 3
-	if v.hasLost() || !v.named() { // a recovery cannot rely on the cache, or on the names there
+	if v.hasLost() || !v.named() { // a recovery must not rely on the content or the names in the cache
 		odds = 1
 	}
 	if depth < maxDepth && x.rng.IntN(odds) == 0 {

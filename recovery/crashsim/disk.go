@@ -374,7 +374,7 @@ func (d *disk) trash(sector uint32, rng *rand.Rand) {
 
 // An outlook has the hashes of what a disk may be after a power loss.
 type outlook struct {
-	durable uint64 // hash of what the disk has
+	durable uint64 // hash of the content of the disk
 	// more has what each version of each dirty sector, from version 0 on, adds to durable.
 	more []uint64
 	last []uint32 // for each sector, the index in more of the last version so far
@@ -393,7 +393,7 @@ func (d *disk) look() {
 		for range d.versions[s].count() {
 			p.more = append(p.more, 0)
 		}
-		if d.isLost[s] { // version 1 is a store to what was lost
+		if d.isLost[s] { // the sector was lost, and version 1 is a store after that
 			at := uint64(s) << d.shift
 			lost := d.sector(d.lost, s)
 			for i, w := range d.sector(d.durable.words, s) {

@@ -34,7 +34,7 @@ type life struct {
 
 	at      func(word uint64) uint64 // words
 	readers bool                     // simulate readers
-	history *history                 // what readers read; nil before there are any
+	history *history                 // history of the words, for readers; nil before the first reader
 
 	// points are the states of the filter after each operation. A life with forks is
 	// lived twice. The first time, the rehearsal, finds the points, since an operation
@@ -51,9 +51,9 @@ type content struct {
 
 // A State is what is known of a volume that no process has open.
 type State struct {
-	points []Point // what it may be, in order of LSN
+	points []Point // states that it may be in, in order of LSN
 	floor  uint64  // LSN up to which it is durable
-	must   Counts  // what was synced and not deleted since
+	must   Counts  // keys that were synced and not deleted since
 	// torn is set after a power loss, until a recovery tells the readers.
 	torn bool
 	past *history // for readers that survive the crash, or nil
@@ -90,7 +90,7 @@ func (l *life) call(f func() error) error {
 // words returns a word of the cache, as a reader in another process sees it.
 func (l *life) words(word uint64) uint64 { return l.v.filter.cache.words[word] }
 
-// known returns what the filter may be if there is a crash now.
+// known returns the states in which a crash now may leave the filter.
 func (l *life) known() []Point {
 	switch {
 	case !l.opened:
@@ -101,7 +101,7 @@ func (l *life) known() []Point {
 	return l.points
 }
 
-// state returns what is known if there is a crash now.
+// state returns what must hold after a crash now.
 func (l *life) state() State {
 	st := State{points: l.known(), floor: l.floor, must: l.must, torn: l.torn}
 	if l.w != nil && !l.unnamed {

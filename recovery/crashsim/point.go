@@ -11,8 +11,8 @@ type Point struct {
 	OpMin, OpMax uint64
 	Length       uint64
 	Counts       Counts      // items
-	Meant        Counts      // what the history means (K7); if there is none, it is Counts
-	Kept         layout.Kept // the history, if there is one
+	Meant        Counts      // keys that the history means (K7); without a history the same as Counts
+	Kept         layout.Kept // the history, or zero without one
 	Next         int         // next operation of the trace
 	Image        []uint64    // stash and region
 }

@@ -14,12 +14,12 @@ type Trace struct {
 	Ops      []Op
 
 	sector   int  // index into sectorSizes
-	failOdds int  // one sync in failOdds fails; 0: none fails
+	failOdds int  // one sync in failOdds fails; 0: no sync fails
 	failFrom int  // first operation whose sync may fail
 	trash    bool // sectors may be trashed
 	readers  bool // oracles O4 and O5 are on
 	beside   bool // inserts and deletes run while a sync waits for the disk
-	noRoom   bool // there is no room for a larger log
+	noRoom   bool // the disk has no room for a larger log
 }
 
 func (t *Trace) String() string {

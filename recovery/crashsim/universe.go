@@ -31,12 +31,12 @@ type Universe struct {
 	script   []Op               // operations that traces repeat, among others; may be nil
 	static   *multiset.Multiset // the fillers; its first classes are those of keys
 	mine     int                // number of classes of keys
-	keysOf   [][]int            // keys of each of these classes
+	keysOf   [][]int            // numbers of the keys of each class
 
-	linesOf []uint64 // for each word of the region: bit i is set if line i has bits in it
+	linesOf []uint64 // for each word of the region: bit i is set if line i has bits in this word
 
 	base  *Volume // clean files
-	start Point   // what base holds
+	start Point   // the content of base
 	sum   uint64  // see Volume.sumOf: of the fillers
 	keeps bool    // the filter keeps its hashes
 }
@@ -72,7 +72,7 @@ func randomItem(t layout.Table, rng *rand.Rand) layout.Item {
 // universes is the number of universes that random traces use.
 const (
 	compactUniverses = 96
-	sharedUniverses  = 72 // last: in the layouts whose lines share words
+	sharedUniverses  = 72 // the last universes: of layouts whose lines share words
 	universes        = compactUniverses + sharedUniverses
 )
 

@@ -15,7 +15,7 @@ const (
 	StoreSame    Event = iota // a store that changed nothing, to a sector that was dirty
 	StoreHead                 // a store to a superblock
 	StoreLog                  // a store to a log, or to a file of hashes
-	StoreVisible              // a store to what readers see: runtime page, stash, region
+	StoreVisible              // a store to a place that readers read: runtime page, stash, region
 	SyncBegins                // a sync of a file or of the directory begins
 	SyncEnds                  // the sync ends, successfully or not
 	NameChanges               // a name in the directory changes

@@ -16,10 +16,10 @@ type Stats struct {
 	Traces   uint64
 	States   uint64 // recoveries after a crash
 	Nested   uint64 // states after a crash in a recovery
-	Power    uint64 // states after a power loss; the others are after a kill
+	Power    uint64 // states after a power loss; all other states are after a kill
 	Trashed  uint64 // states with a trashed sector
 	Failures uint64 // syncs that failed
-	Refused  uint64 // logs for which there was no room
+	Refused  uint64 // logs that found no room on the disk
 	Lookups  uint64 // lookups beside a writer or a recovery
 	Copies   uint64 // made beside a writer
 	Changing uint64 // copies that were begun in vain

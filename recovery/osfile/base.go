@@ -11,7 +11,7 @@ import (
 // hashes ascend, it reads each page once or a few times.
 type Base struct {
 	file   *HistoryFile
-	number uint64   // of the page in items; 0 if there is none
+	number uint64   // number of the page in items; 0 if items has no page
 	items  []uint64 // hashes of the page, in ascending order
 }
 

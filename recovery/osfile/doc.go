@@ -13,12 +13,13 @@
 //	      └──────────── Discard ─────────────┘                lock released
 //
 //	1. Take the writer lock of the old file of that name, so that no writer commits to
-//	   a file that loses its name. If its writer died, recover it: readers use the old
-//	   file until 5. A file that appears under the name later is locked before 5. (Windows
+//	   a file that loses its name. If its writer died, recover it: readers use the old file
+//	   until step 5. If a file appears under the name later, lock it before step 5. (Windows
 //	   neither renames nor replaces an open file; there the locks end just before 5, and 5 fails
-//	   with ErrInUse while a process has the old file open or mapped.) If the draft is
-//	   guarded, refuse a file that is neither a filter nor empty, and files under the
-//	   names of its log and its hashes that are not its own; again before 5. (Draft.Guard)
+//	   with ErrInUse while a process has the old file open or mapped.) A guarded draft
+//	   (Draft.Guard) refuses a file under NAME that is neither a filter nor empty, and a log or
+//	   hashes beside it that belong to another filter. It checks this now, and again before step
+//	   5.
 //	2. Create a temporary file in the same directory and allocate all its blocks, so that
 //	   a full disk is an error here and not a fault in the middle of a store. The file is
 //	   locked while its process lives; temporary files without a lock are removed. It gets
@@ -27,17 +28,18 @@
 //	4. msync, then fsync: content and size are durable.
 //	5. Rename it over NAME: atomic, for readers and for a crash. Before the rename, the
 //	   hashes of the new file get the name NAME.hashes.new. If the new file keeps no hashes,
-//	   the hashes of the old file get this name; the old file finds them there too (K3).
-//	   After the rename, NAME.hashes.new is renamed to NAME.hashes, or removed if the hashes
-//	   are the old ones. So NAME.hashes belongs to the filter under NAME; or, after a kill
-//	   in between, NAME.hashes.new does.
+//	   the hashes of the old file get this name: the old file can use its hashes under
+//	   either name (K3). After the rename, NAME.hashes.new is renamed to NAME.hashes, or
+//	   removed if the hashes are the old ones. So NAME.hashes belongs to the filter under
+//	   NAME; or, after a kill in between, NAME.hashes.new does.
 //	6. fsync the directory: the name is durable.
 //	7. Tell the readers of the old file (K4).
 //
-// For a file that exists already, under another name on the same file system ([DraftFrom]), 2 and 3
-// are left out, and the file is locked in 1 too. It gets the owner, group and permissions before 4.
-// Between 4 and 5 its hashes get a second name, the NAME.hashes.new of the old file; after 6 they
-// lose their first name. So until 5 the new file has its own name and its hashes.
+// For a file that exists already, under another name on the same file system ([DraftFrom]), steps 2
+// and 3 are left out, and step 1 locks this file too. Before step 4 it gets the owner, group and
+// permissions of the old file. Between 4 and 5 its hashes get a second name, NAME.hashes.new. After
+// 6 their first name is removed. So a crash before 5 leaves the new file under its first name, with
+// its hashes.
 //
 //	what happened                              what is under NAME afterwards
 //	an error or a cancelled context, 1 to 5    what was there before; the temporary file is gone
@@ -62,9 +64,9 @@
 //	32 bits     mapped       in js, wasip1
 //
 // In Wine, the tests of layouts, of the protocol on simulated devices, and those of package
-// mmapfilter that read, build, install and follow files are run; on Windows itself, nothing has been.
-// What needs a symbolic link, an open file without a name, or a file that is cut short while it is
-// mapped is left out.
+// mmapfilter that read, build, install and follow files are run. Nothing has been run on Windows
+// itself. What needs a symbolic link, an open file without a name, or a file that is cut short while
+// it is mapped is left out.
 //
 // Reading clean and sealed files works wherever the module compiles: on little-endian machines.
 // Building a file, and any other writing, needs 64 bits and mappings, which WebAssembly does not have

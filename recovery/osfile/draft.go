@@ -32,8 +32,8 @@ type Draft struct {
 	hashesAt string       // the path that they have now; Discard removes it
 	dropped  bool         // the hashes of the old filter are named NAME.hashes.new; see nameHashes
 	guarded  bool         // see Guard
-	from     string       // the path of a file that was there before; see DraftFrom
-	like     fs.FileInfo  // of the file whose access the new file gets; nil: the access of the old file
+	from     string       // the path of the file, if it existed before; see DraftFrom
+	like     fs.FileInfo  // the file whose owner, group and permissions the new file gets; nil: those of the old file
 	mode     fs.FileMode  // permission bits that it may have, or 0 for all
 	isNew    bool         // see DraftOptions.New
 	check    func() error // see Rename
@@ -211,7 +211,7 @@ func (d *Draft) CreateHashes() (recovery.HashFile, error) {
 		return nil, err
 	}
 	d.hashesAt = d.hashes.Name()
-	keepAccess(d.hashes, info) // a process that may write to the filter must write to it, too
+	keepAccess(d.hashes, info) // a process that may write to the filter must be able to write to its hashes, too
 	return hashFile{d.hashes}, nil
 }
 
@@ -274,7 +274,7 @@ func (d *Draft) freeHashes(next string) error {
 	}
 	defer f.Close()
 	if errors.Is(lockDraft(f), recovery.ErrLocked) || !sameFile(f, next) {
-		return nil // it belongs to a draft whose process lives
+		return nil // the temporary file belongs to a draft whose process lives
 	}
 	belongs, past := false, false
 	if filter, head, err := OpenFile(d.path); err == nil {

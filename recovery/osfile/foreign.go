@@ -21,7 +21,7 @@ func occupied(path, by string) error { return &recovery.ForeignError{Path: path,
 // afterwards.
 type CompleteError struct {
 	Path string
-	But  string // what follows from Err, such as "may not survive a power loss"
+	But  string // the consequence of Err, such as "may not survive a power loss"
 	Err  error
 }
 
@@ -38,7 +38,7 @@ func (e *CompleteError) Unwrap() error { return e.Err }
 // filter, even if it belongs to an earlier filter; NAME.hashes.new; and a NAME.hashes that
 // NAME.hashes.new was to replace.
 func foreign(path string, old *os.File) error {
-	var sb *layout.Superblock // nil if there is no filter, or a damaged one
+	var sb *layout.Superblock // nil if no filter is at the path, or a damaged one
 	n := 0
 	if old != nil {
 		head := make([]byte, layout.OffRuntime)

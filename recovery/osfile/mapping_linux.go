@@ -46,9 +46,9 @@ func isTmpfs(f *os.File) bool {
 // AdviseRandom turns read-ahead off: a fault reads one page.
 func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDOM) }
 
-// AdviseLarge asks the system to hold in large pages what it reads from now on, or what is first
-// stored to, where the file system can. A fault then reads a large page, too. It is for files that no
-// writer has open: each store would write a whole page back.
+// AdviseLarge asks the system for large pages, where the file system has them: for all that it reads
+// from now on, and for pages that are stored to for the first time. A fault then reads a large page,
+// too. It is for files that no writer has open: each store would write a whole page back.
 func (m *Mapping) AdviseLarge() { m.advise(m.Data, unix.MADV_HUGEPAGE) }
 
 // ForgetHead drops the first large page of f, the mapped file, from the page cache, unless the cache
@@ -176,7 +176,7 @@ func (v *Files) DropLargePages(from int64) (next, dropped int64) {
 	end := min(off+shrinkStep, size)
 	if n, err := resident(v.filter.loads.Data[off:end]); err == nil && n > 0 {
 		dropped = n
-		for _, m := range []*Mapping{v.filter.loads, v.filter.stores} { // what is mapped would stay
+		for _, m := range []*Mapping{v.filter.loads, v.filter.stores} { // pages that are mapped would stay
 			m.advise(m.Data[off:end], unix.MADV_DONTNEED)
 		}
 		unix.Fadvise(int(v.filter.file.Fd()), from, int64(end-off), unix.FADV_DONTNEED)

@@ -58,7 +58,7 @@ func (o *Output) rename() error {
 		err := renameNew(o.Name(), o.path)
 		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) {
 			return err
-		} // the file system has neither such a rename nor hard links
+		} // the file system can neither rename without replacing nor make hard links
 	} else if err := Replaceable(o.path, o.begins); err != nil {
 		return err
 	}

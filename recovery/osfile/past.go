@@ -46,7 +46,7 @@ func replaceHashes(path string, keep bool) error {
 			if err != nil && !errors.Is(err, syscall.ENAMETOOLONG) { // with too long a name, the older file is lost
 				return err
 			}
-		} else if there(to) { // a file that is none of ours
+		} else if there(to) { // not a file of this filter
 			to = olderPast(path, identity)
 		}
 		now := time.Now()
@@ -80,7 +80,7 @@ func movePast(from, to string) {
 // first.
 func pastOf(path string) (names []string) {
 	newest := path + pastSuffix
-	if !there(newest) { // then there is no older one
+	if !there(newest) { // without this file, there is no older one
 		return nil
 	}
 	entries, _ := os.ReadDir(filepath.Dir(path))

@@ -31,10 +31,10 @@ type Remains struct {
 
 // Salvage finds what is left of the history of the filter at path, which cannot be recovered. It writes
 // nothing. The pages of NAME.hashes whose checks chain are a part of the history, whether a
-// superblock counts them or not. So are the operations of a log from the end of these pages on, as
-// far as they lead to the positions of its commits. If there is a log that does not continue these
-// pages, of this filter or of another one, the error is layout.ErrCorrupt: nobody should remove this
-// log.
+// superblock counts them or not. The operations of a log from the end of these pages on belong to
+// the Remains, too, as far as they lead to the positions of its commits. If there is a log that does
+// not continue these pages, of this filter or of another one, the error is layout.ErrCorrupt: nobody
+// should remove this log.
 func Salvage(path string) (*Remains, error) {
 	sb, rest, runtime, err := readDamaged(path)
 	if err != nil {
@@ -119,7 +119,7 @@ type logRun struct {
 	header  wal.Header
 	entries []hashes.Entry
 	commits []logCommit
-	broken  bool // what is behind its end is damaged
+	broken  bool // the bytes after the end are damaged
 }
 
 // A logCommit is a commit after a number of entries.

@@ -15,13 +15,14 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
-// A part is a range of a file: it has the lines that begin there. The part of no file has no lines.
+// A part is a range of a file: it has the lines that begin there. A part without a file has no
+// lines.
 type part struct {
 	Path           string
 	From, To, Size int64
 }
 
-// A listFn emits the parts of all files, and the part of no file.
+// A listFn emits the parts of all files, and one part without a file.
 type listFn struct {
 	Globs     []string
 	PartBytes int64
@@ -143,7 +144,7 @@ func (p part) read(ctx context.Context, yield func(key []byte) bool) error {
 	defer store.Close()
 	defer file.Close()
 	at := p.From
-	if p.From > 0 { // skip the line of the byte before the part
+	if p.From > 0 { // skip the line that begins before the part
 		at--
 		if _, err := file.(io.Seeker).Seek(at, io.SeekStart); err != nil {
 			return err

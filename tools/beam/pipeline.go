@@ -17,7 +17,7 @@ type job struct {
 	partBytes int64
 }
 
-// newJob returns the job of a plan, which stands at path.
+// newJob returns the job of the plan in the file at path.
 func newJob(path string, plan []byte, globs []string, manifest string) (*job, error) {
 	p, err := sets.DecodePlan(path, plan)
 	if err != nil {

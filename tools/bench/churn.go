@@ -254,11 +254,11 @@ func (c *churnRun) table(results []*churnResult) {
 type life struct {
 	*session
 	filter  replaceable
-	keys    []uint64                   // key number by place; or none
+	keys    []uint64                   // number of the key in each place, or none
 	next    uint64                     // number of the next key
 	absent  uint64                     // number of the next absent key
 	place   func(i uint64) uint64      // place of the key that operation i of a turnover replaces
-	places  [peer.BlockKeys / 2]uint64 // places whose keys are replaced between two readings of the clock
+	places  [peer.BlockKeys / 2]uint64 // the places of the keys that are replaced between two readings of the clock
 	pending int                        // operations since the last Sync
 
 	unfound, refused uint64

@@ -1,8 +1,8 @@
 // Command bench measures the speed of filters: against the memory of the machine, against other
 // filters, and at several sizes. Each command prints the machine, its command line and tables in
-// Markdown. Times are processor times of the thread, where the system reports them. What is
-// compared takes turns in rounds. Figures are medians, and ratios are medians of the ratios within
-// a round.
+// Markdown. Times are processor times of the thread, where the system reports them. The things
+// that a command compares take turns, round by round. Figures are medians, and ratios are medians
+// of the ratios within a round.
 //
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
 //	go -C tools/bench run . lookup    lookups, and random reads of the same file, at several sizes

@@ -81,7 +81,7 @@ type (
 		Minor, Major, Pages float64
 		Resident, RssFile   int64
 		RssAnon             int64
-		Failed              string // what killed the process, or the error of opening
+		Failed              string // the signal that killed the process, or the error of opening
 	}
 )
 

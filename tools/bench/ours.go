@@ -55,8 +55,8 @@ func (v variant) options(n uint64) mmapfilter.Options {
 	return opts
 }
 
-// keys returns how many keys a filter of about the given size is for, at the standard load or
-// at the load that its rate allows.
+// keys returns the capacity of a filter of about the given size, at the standard load or at
+// the load that its rate allows.
 func (v variant) keys(bytes int64) uint64 {
 	if v.rate == 0 {
 		p := layout.Params{FingerprintBits: v.f, BucketSize: bucketSize(v.layout, v.f)}

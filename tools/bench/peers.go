@@ -91,7 +91,7 @@ func (p *peersRun) run() error {
 		var times [][]float64
 		if times, err = p.against(k, spec, ours, n); err != nil {
 			err = fmt.Errorf("%s: %w", spec.name, err)
-			break // still print what was measured, perhaps for hours
+			break // still print the results so far, which may have taken hours
 		}
 		oursAbsent, oursPresent = append(oursAbsent, times[0]...), append(oursPresent, times[1]...)
 		rows = append(rows, append(k.cells(), figures.Digits(figures.Median(times[2])), figures.Digits(figures.Median(times[3])),

@@ -33,8 +33,8 @@ const keysOfServe = 1_000_000
 // shares of the replies came. The server took cpu microseconds a command.
 type benchmarked struct{ rate, cpu, p50, p99, p999 float64 }
 
-// rates prints what redis-benchmark says of both servers, on one core, while it has the other, and on
-// both cores.
+// rates prints what redis-benchmark reports for both servers: with the server on one core and
+// redis-benchmark on the other, and with both on both cores.
 func (v *serveRun) rates() (err error) {
 	t := figures.NewTable("cores", "-P", "command", "a second", "µs of processor", "ms, 50 %", "99 %", "99.9 %", "of Redis", "a second", "µs of processor", "ms, 50 %", "99 %", "99.9 %", "ratio of rates")
 	for i, cores := range []string{"0", "0-1"} {

@@ -65,7 +65,7 @@ func (r *spaceRun) run() error {
 		var k *kept
 		if k, err = r.measure(spec, n); err != nil {
 			err = fmt.Errorf("%s: %w", spec.name, err)
-			break // still print what was measured
+			break // still print the results so far
 		}
 		t.Row(append(k.cells(), k.distance()...)...)
 	}

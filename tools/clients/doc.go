@@ -3,9 +3,9 @@
 // these clients.
 //
 // Each client plays the transcripts of package server, in each version of the protocol that it speaks:
-// it sends the words of a command, and the value that it makes of the reply must be the one that the
-// transcript has. Where a client has functions for commands, it plays calls.txt with these, too. Then
-// the server is killed again and again under some of them: what was answered must be there.
+// it sends the words of a command, and must make of the reply the value that the transcript has. Where
+// a client has functions for commands, it plays calls.txt with these, too. Then the server is killed
+// again and again under some of them: every write that was answered must be there.
 //
 // If a client is missing, its tests say NOT TESTED. The gate installs them: redis-tools and
 // python3-redis of Debian, and what package.json names, below $NODE_PATH.

@@ -18,7 +18,7 @@ type format struct {
 	hex    bool // a key is written as hex digits
 	trimCR bool // drop one carriage return at the end of a key
 
-	served string // what serve made the filter with; it says nothing of how keys are read
+	served string // the settings of serve for the filter; they do not say how keys are read
 }
 
 // An extraction says which parts of a file are keys.

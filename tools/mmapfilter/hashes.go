@@ -27,7 +27,7 @@ func lostHashes(path string) error {
 		if *sb == before || sb.State() != layout.Live {
 			return err
 		}
-		before = *sb // a writer may have changed both files in between
+		before = *sb // a writer may have changed both files meanwhile
 	}
 }
 

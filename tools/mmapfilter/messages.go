@@ -70,7 +70,7 @@ func (e *aboutError) Unwrap() error { return e.error }
 
 // A cutOff is the error of a command that has done only a part of its work.
 type cutOff struct {
-	left string // what the command leaves undone, as the message after an interrupt says
+	left string // the part of the message after an interrupt that says what is left undone
 	error
 }
 
@@ -138,7 +138,7 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		return explainOption(option)
 	case errors.As(err, &foreign):
 		return explainForeign(cmd, path, foreign)
-	case path == "" || errors.As(err, &complete): // there is no filter to name, or err names the new one
+	case path == "" || errors.As(err, &complete): // there is no filter to name, or err names the new filter
 		return err.Error()
 	case isURL(path):
 		return explainURL(path, err)

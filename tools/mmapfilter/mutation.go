@@ -67,7 +67,7 @@ type mutation struct {
 	start    time.Time
 	recorded format // how keys are read, according to the filter
 
-	resumption             // what an earlier run has processed
+	resumption             // how much an earlier run has processed
 	passed     recordCheck // records processed, in this run and before
 	first      uint8       // check of the first record of a del, set before it is processed
 	done       uint64      // records that this run has processed
@@ -75,7 +75,7 @@ type mutation struct {
 	marked     bool        // the filter has a marker of this run
 	changed    bool        // there were operations since the last marker
 	added      []bool      // which keys of a batch were added, with --unique
-	skipped    uint64      // keys that were left out, or certainly not there
+	skipped    uint64      // keys that were left out, or were certainly not in the filter
 	was        presence    // of the keys added, without --unique and with --verbose
 	refused    int         // number of the record that an error is about, or 0
 	warned     bool        // that the filter is over its capacity

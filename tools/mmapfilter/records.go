@@ -106,7 +106,7 @@ const maxCSVRecord = 64 << 20
 type csvColumn struct {
 	r      *csv.Reader
 	tape   *tape  // under r
-	header []byte // as in the input, if there is one and whole records are wanted
+	header []byte // the header of the input, if it has one and whole records are wanted
 	column int    // from 0
 	key    []byte
 }

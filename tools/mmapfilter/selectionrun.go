@@ -211,7 +211,7 @@ func (s *selection) head() {
 // key or record that is not valid UTF-8 has replacement characters, and the object also has all
 // its bytes in hex. Keys of a file with binary records always have the hex, too.
 type answerJSON struct {
-	File      string  `json:"file,omitempty"` // if there are several
+	File      string  `json:"file,omitempty"` // the file, if there are several
 	Line      int     `json:"line"`
 	Key       string  `json:"key"`
 	Hex       string  `json:"hex,omitempty"`

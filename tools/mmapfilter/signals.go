@@ -35,7 +35,7 @@ func endSignals() []os.Signal {
 func untilSignal(parent context.Context) context.Context {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := endSignals()
-	if len(signals) == 0 { // Notify would take none for all
+	if len(signals) == 0 { // without arguments, Notify would take all signals
 		return parent
 	}
 	ctx, cancel := context.WithCancelCause(parent)

@@ -105,7 +105,7 @@ type planJSON struct {
 
 	plan   mmapfilter.Plan
 	byBits bool    // the bits of a fingerprint were asked for, and the rate follows from them
-	rate   float64 // the rate that the plan must keep: the one asked for, or the one that follows from the bits
+	rate   float64 // the rate that the plan must keep: asked for, or implied by the bits
 }
 
 func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) *planJSON {

@@ -44,9 +44,9 @@ func (s *selection) newest() (answers answering, cut error) {
 	return answers, s.remake(answers)
 }
 
-// remake makes the keys of the block again in the format of a new file. That format may change
-// what is done to a key, but not which part of a file is a key, since the input is already being
-// split in the old format.
+// remake makes the keys of the block again in the format of a new file. The format of the filter
+// may change what is done to a key, but not which part of a file is a key, since the input is
+// already being split by the old format.
 func (s *selection) remake(answers answering) error {
 	old, oldNote := s.in.format.extraction, s.note
 	err := s.setFormat(answers)

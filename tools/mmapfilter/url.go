@@ -110,7 +110,7 @@ func (w webFS) Open(name string) (fs.File, error) {
 	return &webFile{File: file}, nil
 }
 
-// A webFile is a file of a webFS, and says what is known of it.
+// A webFile is a file of a webFS, and its own fs.FileInfo.
 type webFile struct {
 	*httpfile.File
 	off int64 // of the next Read

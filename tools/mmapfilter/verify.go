@@ -91,7 +91,7 @@ type report struct {
 	*fileReport          // of a filter
 	Damage      []damage `json:"damage"`
 
-	dead []*sets.ShardError // what must be recovered first
+	dead []*sets.ShardError // shards that must be recovered first
 }
 
 // A fileReport is what a report says of a filter, but not of a set.
@@ -252,7 +252,7 @@ func (c *fileReport) rows(t table) {
 	} else {
 		t.row("checksums", "none: the file has been written to and not sealed since")
 	}
-	differ := r.NotFound | r.Strays | r.LeftOut | r.Waiting // the items from what the hashes mean
+	differ := r.NotFound | r.Strays | r.LeftOut | r.Waiting // the table differs from the history of the hashes
 	switch {
 	case r.HashesErr != nil:
 		t.row("hashes", "not compared: %s", c.HashesErr)

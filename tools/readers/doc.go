@@ -55,8 +55,8 @@
 // answer with that of the first. Where a server has no strong tag, it also reads the superblocks
 // again before each "certainly not". What is no answer, or one of another file, is an error with a
 // code. A line that is read alone has no checksum: if what a lookup needs of it breaks F10, the
-// answer is "maybe"; other damage of lines is not seen, as in the other readers. Let "mmapfilter
-// verify" look at a file before it is published.
+// answer is "maybe"; other damage of lines is not seen, as in the other readers. Verify a file
+// with "mmapfilter verify" before you publish it.
 //
 // # What is proven
 //

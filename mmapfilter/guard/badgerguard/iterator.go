@@ -50,7 +50,7 @@ func (i *Iterator) Next() {
 // skip skips the reserved keys. It does not call Item, which would count as a read of the
 // transaction. It seeks a key that nobody writes.
 func (i *Iterator) skip() {
-	for i.atOwner() { // it may come before the others
+	for i.atOwner() { // the owner may come before the other keys
 		i.Iterator.Next()
 	}
 	if i.Iterator.ValidForPrefix(i.prefix) {

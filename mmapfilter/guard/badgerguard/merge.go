@@ -13,7 +13,7 @@ import (
 // filter for as long as the DB is open. Methods that are not listed here are those of the
 // badger.MergeOperator.
 type MergeOperator struct {
-	*badger.MergeOperator // nil if there is an error
+	*badger.MergeOperator // nil if err is not
 	err                   error
 }
 

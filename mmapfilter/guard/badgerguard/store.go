@@ -33,7 +33,7 @@ type store struct {
 	db     *badger.DB
 	prefix []byte
 	chunk  int
-	files  *files // what is to be synced, or nil if each commit is
+	files  *files // the files to sync, or nil if Badger syncs each commit
 
 	// The iterators of Badger skip the keys of banned namespaces, so a filter lacks them. With
 	// another NamespaceOffset these keys are there again. So a filter is not used with another
@@ -398,7 +398,7 @@ func (s *store) verify() (err error) {
 }
 
 // Has reports false for a key with an expiry time: the key may be gone when the transaction that
-// asks becomes visible, and a delete of it must not be done in the filter. Has also reports false
+// asks for it becomes visible, and then the filter must not delete it. Has also reports false
 // for a pinned key, which stays in the filter.
 func (s *store) Has(key []byte) (there bool, err error) {
 	s.pins.Lock()

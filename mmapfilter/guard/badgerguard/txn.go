@@ -59,7 +59,7 @@ func (d *DB) Update(fn func(txn *Txn) error) error {
 	return t.Commit()
 }
 
-// Get is badger.Txn.Get. It does not ask the store if the filter knows that the key is not there,
+// Get is badger.Txn.Get. If the filter knows that the key is absent, it does not ask the store,
 // unless Badger has to see the read: a transaction that may write and has read the key must fail
 // with badger.ErrConflict if another one creates the key.
 func (t *Txn) Get(key []byte) (*badger.Item, error) {

@@ -52,7 +52,7 @@ func walk(b *bbolt.Bucket, path []byte, skip func(name []byte) bool, do func(joi
 	var joined []byte
 	c := b.Cursor()
 	for key, value := c.First(); key != nil; key, value = c.Next() {
-		if value == nil { // a bucket, or what this transaction put without a value
+		if value == nil { // a bucket, or a key that this transaction has put without a value
 			if child := b.Bucket(key); child != nil {
 				if (skip == nil || !skip(key)) && !walk(child, appendName(path, key), nil, do) {
 					return false

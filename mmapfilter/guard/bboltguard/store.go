@@ -17,8 +17,8 @@ import (
 // bbolt has two locks. A writable transaction holds the writer lock for its whole life. A read
 // transaction holds the map; a commit that needs a larger map waits for all read transactions, while
 // new ones wait for that commit. So a goroutine must not wait for a commit while it has a read
-// transaction open. That is why a snapshot that is asked for during a commit begins after it, and
-// why a snapshot ends as soon as its keys are read.
+// transaction open. So a snapshot begins after a commit that is under way, and ends as soon as
+// its keys are read.
 type store struct {
 	db   *bbolt.DB
 	name []byte // of the bucket of the entries
@@ -86,7 +86,8 @@ func last(b *bbolt.Bucket) uint64 {
 }
 
 // note notes that a guard makes a transaction. bbolt numbers the transactions without a gap. After a
-// gap, nothing is noted as long as there is a stamp, so that the next Open notices it, too.
+// gap, the number is not noted as long as there is a stamp, so that the next Open notices the gap,
+// too.
 func (s *store) note(tx *bbolt.Tx) error {
 	b, err := tx.CreateBucketIfNotExists(owner)
 	if err != nil {
@@ -218,7 +219,7 @@ func (s *store) outcome(entries []guard.Entry) guard.Outcome {
 // way.
 type snapshot struct {
 	store  *store
-	begun  chan struct{} // closed when tx or err is there
+	begun  chan struct{} // closed once tx or err is set
 	tx     *bbolt.Tx
 	err    error
 	closed bool // guarded by gate

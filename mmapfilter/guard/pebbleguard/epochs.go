@@ -19,7 +19,7 @@ import (
 type epoch struct {
 	number   uint64
 	previous uint64 // the epoch before it that has an entry
-	least    uint64 // the filter must have this epoch: the log lacks keys of it
+	least    uint64 // the least epoch that a filter must have: the log lacks keys of this epoch
 }
 
 // epochEntry is the key of the entry of the last epoch. It is outside the range of the guard's own
@@ -143,9 +143,10 @@ func (s *loggedStore) unlogged() error {
 	return nil
 }
 
-// reached returns the last epoch whose keys a filter of epoch at can get from the log, with those
-// of all epochs before. For this, the part of the log that Pebble has read must have the entry of
-// every epoch after at. If one is missing, the store has flushed keys that the filter lacks.
+// reached returns the last epoch whose keys the log still has, with the keys of all epochs
+// between it and at, the epoch of a filter. For this, the part of the log that Pebble has read
+// must have the entry of every epoch after at. If one is missing, the store has flushed keys that
+// the filter lacks.
 func (p *epochs) reached(at, first uint64) uint64 {
 	reached := at
 	for _, l := range p.log {

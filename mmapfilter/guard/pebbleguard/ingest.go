@@ -98,7 +98,7 @@ func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() 
 	for _, path := range paths {
 		err := d.operationsOf(ctx, path, func(kind pebble.InternalKeyKind, key, end []byte) error {
 			switch kind {
-			case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized: // of other keys than those that the file puts
+			case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized: // a delete of a key that the file does not put
 				kind = pebble.InternalKeyKindSingleDelete
 			}
 			unknown, err := d.operation(t, kind, key, end)

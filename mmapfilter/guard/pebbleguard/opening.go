@@ -21,7 +21,7 @@ import (
 // store locked.
 type opening struct {
 	before uint64 // the OPTIONS file that Pebble has read, or 0
-	now    uint64 // the one that it has written
+	now    uint64 // the number of the file that Pebble has written
 }
 
 // openingEntry is the key of the entry of an opening. It is in the range of the guard's own entries, so

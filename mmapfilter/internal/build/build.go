@@ -89,7 +89,7 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 		}
 		draft.Rename(name, c.Check)
 	}
-	if !osfile.Replaces { // nor an open NAME.hashes, which may be that of an input
+	if !osfile.Replaces { // it cannot replace an open NAME.hashes either, and an input may have it open
 		for _, k := range b.inputs {
 			k.File.Close()
 		}

@@ -96,7 +96,7 @@ type builder struct {
 	homeless *spool    // items that found no room, as hashes in the line that they go to next
 	room     lineRoom
 	came     uint64      // keys from the sequence, counted before anything is done with them
-	items    uint64      // those that go into the filter: all, or with Distinct one of each
+	items    uint64      // hashes that go into the filter: all, or with Distinct one of each
 	stop     atomic.Bool // set by a cancelled context or a worker that failed
 
 	progress struct {
@@ -207,7 +207,7 @@ func (b *builder) parallel(ctx context.Context, homeless *spool, n int, task fun
 type worker struct {
 	hashes, tmp []uint64
 	read        int     // hashes that the last load read, with each equal one counted
-	ages        []uint8 // of those that it returned; empty if all have age 0
+	ages        []uint8 // ages of the hashes returned; empty if all have age 0
 	merge       mergeBuffers
 	line        layout.Line
 	beyond      []uint64 // hashes of a line that it has no room for
@@ -217,8 +217,8 @@ type worker struct {
 }
 
 // manyHashes is how many hashes of a partition, 32 MiB of them, are gathered before equal ones
-// are dropped. Hashes are uniform, so a partition has that many only if there are many billions
-// of keys, or very many copies of a few.
+// are dropped. Hashes are uniform, so a partition is so large only if there are many billions
+// of keys, or very many copies of a few keys.
 const manyHashes = 4 << 20
 
 // load reads and sorts the hashes of the partitions [from, to). If distinct is set, it keeps one

@@ -29,8 +29,8 @@ type Changes struct {
 	since, to layout.Position
 	spool     *spool
 	into      *collector
-	doubtful  []uint64 // bits for hashes whose number at the first position may matter
-	doubts    bool     // there are such hashes
+	doubtful  []uint64 // a bit for each hash whose count at the first position may matter
+	doubts    bool     // doubtful has bits
 	forked    bool     // with as many operations as since, the history was at another position
 	failed    error
 	worker    worker
@@ -38,7 +38,7 @@ type Changes struct {
 
 const (
 	doubtBits  = 16      // for each operation
-	mostDoubts = 1 << 29 // bits: 64 MiB of them
+	mostDoubts = 1 << 29 // bits, in 64 MiB
 )
 
 // NewChanges returns a Changes without operations. Call Close in the end.

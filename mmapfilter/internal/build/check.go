@@ -83,7 +83,8 @@ func (b *builder) putSuperblocks() {
 	putSealed(b.draft.Data, b.plan.Geometry, sb)
 }
 
-// putSealed signs the superblock of a file whose checksums are there, and stores it and the trailer.
+// putSealed signs the superblock of a file that has its checksums, and stores superblock and
+// trailer.
 func putSealed(file []byte, g layout.Geometry, sb *layout.Superblock) {
 	sb.Sign()
 	trailer := layout.Trailer(sb, g, file[g.OffTable:g.OffTable+4*g.Chunks])

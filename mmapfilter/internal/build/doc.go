@@ -40,8 +40,8 @@
 // Place finds room for the items that found none in fill, by the rules of package place but line
 // by line. At the start of a round every such item has arrived at one of its two lines. The
 // lines take their arrivals in, one line after the other. If an arrival finds no room, the line
-// sends it, or an item in its stead, to the other line of that item, where it arrives in the
-// next round.
+// sends an item on, the arrival or another one: in the next round, this item arrives at its
+// other line.
 //
 //	round 0        the items arrive at their home lines, which are full: a line chooses
 //	               which items it sends, of those that it holds and the arrivals

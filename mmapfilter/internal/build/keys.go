@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// blockHashes is how many hashes are handed to a worker at once: so many that handing over a block
-// costs little, and so few that a worker's blocks stay in a cache.
+// blockHashes is how many hashes are handed to a worker at once: enough to make the handing over
+// of a block cheap, and few enough for the blocks of a worker to stay in a cache.
 const blockHashes = 4096
 
 // blockBytes is how many bytes of keys end a block early: hashing long keys takes time, and

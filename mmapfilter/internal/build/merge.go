@@ -44,7 +44,7 @@ func (e entry) compare(f entry) int {
 // mergeBuffers are buffers that a worker keeps from load to load.
 type mergeBuffers struct {
 	entries, other []entry
-	ends           []int              // of the sorted entries of the bases, and of those of all tails
+	ends           []int              // ends of the sorted entries of each base, and of all tails together
 	live           [MostInputs]copies // of each input, the items of a hash
 }
 
@@ -83,7 +83,7 @@ func mergeTwo(to, x, y []entry) []entry {
 	return append(append(to, x...), y...)
 }
 
-// copies are the items of one hash: how many there are of each age, and which ages there are.
+// copies are the items of one hash: how many items each age has, and which ages there are.
 type copies struct {
 	of   [hashes.MostAges]uint64
 	ages uint64
@@ -175,8 +175,8 @@ type Merged struct {
 	Held func(hash uint64, items int64, stray uint64)
 
 	inputs  []input
-	tails   *spool // two words for each operation: its hash, and what entry has
-	n       int    // partitions, each of one or several of the spool
+	tails   *spool // two words for each operation: its hash and its entry
+	n       int    // number of partitions; each is one or several partitions of the spool
 	entries uint64 // of the bases and the tails
 	inserts bool   // the tails have nothing else
 	ages    []hashes.Age

@@ -228,7 +228,7 @@ func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool
 	}
 	c, some := &w.crowd, 0
 	b.hosts.Gather(c, &w.line, line, came)
-	for i, other := range c.Others { // the other line of an item that was sent here was full, and still is
+	for i, other := range c.Others { // an item was sent here because its other line was full; that line still is
 		room := b.room.of(other)
 		c.Rooms[i] = uint8(room)
 		some += min(room, 1)

@@ -158,7 +158,7 @@ type collector struct {
 
 	file    *osfile.Scratch // nil until the budget is used up
 	stretch []uint64        // chunks to write to it
-	off     int64           // of the stretch in it
+	off     int64           // offset of the stretch in the file
 }
 
 // fewHashes is one cache line. Hashes go to a chunk eight at a time: the ends of a thousand

@@ -12,7 +12,7 @@ import (
 )
 
 // All workers read the tails, stretch by stretch. They read them twice: the first pass finds out
-// which ages there are, and how many operations there are to partition.
+// the ages, and the number of operations to partition.
 const (
 	// stretchPages is how many pages a stretch has: few, so that a cancelled build ends soon.
 	stretchPages = 64

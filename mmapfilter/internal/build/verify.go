@@ -35,7 +35,7 @@ type Report struct {
 	Items     uint64
 	StashLen  int    // entries in use
 	Hashes    uint64 // items of the history
-	NotFound  uint64 // of these, items that a stray delete took
+	NotFound  uint64 // keys among Hashes whose items stray deletes took
 	Strays    uint64 // deletes, since the base, of keys that were not there, which took an item of another key
 	LeftOut   uint64 // as the superblock says
 	Waiting   uint64

@@ -9,7 +9,7 @@ import (
 type bitWriter struct {
 	bytes []byte
 	rest  uint64 // bits that fill no 8 bytes yet
-	n     uint   // how many of them: less than 64
+	n     uint   // number of bits: less than 64
 }
 
 // put appends the low bits of v; the others are zero.

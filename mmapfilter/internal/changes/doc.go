@@ -1,7 +1,7 @@
 // Package changes is the format in which a filter tells another one how its keys have changed from one
 // position of its history to a later one. At each position, a history means a multiset of hashes (K7 in
-// package hashes). The changes say for each hash how many more or fewer the later multiset has. They do
-// not say what came and went in between.
+// package hashes). The changes say for each hash how many more or fewer the later multiset has. A key
+// that came and went in between is not among them.
 //
 // # The stream
 //

@@ -19,7 +19,7 @@ type Reader struct {
 	left   uint32 // changes of the block
 	bits   bitReader
 	before uint64 // value
-	begun  bool   // there is a value before
+	begun  bool   // a value has been read
 	buffer []byte
 }
 

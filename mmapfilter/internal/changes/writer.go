@@ -15,7 +15,7 @@ type Writer struct {
 
 	// last waits for further changes of its class before it goes to values, the changes of the block.
 	last   Change // Hash is a value, not a hash
-	began  bool   // there is a last change
+	began  bool   // last has a change
 	values []Change
 }
 

@@ -107,11 +107,11 @@ type expectation int
 
 const (
 	never   expectation = iota
-	replays             // no, since the store has what it lacks
+	replays             // no rebuild: the store has the keys that the filter lacks
 	always
-	maybe         // it depends on what is damaged
-	unlessOrdered // an outbox does not have what it lacks, but the store may tell it
-	ifExact       // an outbox may have what it lacks, but not its deletes
+	maybe         // depends on which bytes are damaged
+	unlessOrdered // a rebuild, unless the store is Ordered and yields the keys that the filter lacks
+	ifExact       // a rebuild with Exact: an outbox may have the keys that the filter lacks, but not the deletes
 )
 
 // of returns the expectation for the mode and the engine of the scene: never, always or maybe.

@@ -63,7 +63,7 @@ type DB interface {
 	// has happened, and Do returns this error, or ErrNotDone.
 	Do(r *rand.Rand, work func(tx Tx) error) error
 	// Step does something that only this engine can do with the keys of a worker, and sets w.Has
-	// to what is there then.
+	// to the keys that the store has afterwards.
 	Step(w *Worker) error
 	// Copy copies the files that a kill would leave now, of the store and of the filter, to a
 	// new directory. No transaction is under way.
@@ -274,7 +274,7 @@ func MustHave(tb testing.TB, d DB, from, to, most int) {
 	}
 }
 
-// MustKnow checks that a key is there, or that it is not there and the filter knows this.
+// MustKnow checks that a key is there or, if it is absent, that the filter knows this.
 func MustKnow(tb testing.TB, d DB, key string, there bool) {
 	tb.Helper()
 	before := d.GuardStats().Skipped

@@ -33,16 +33,18 @@
 //	P6   An item leaves the stash for its home line, else for its alternate line, in each with
 //	     moves inside the line. If both are full and a search is asked for, it leaves for a
 //	     line that a path of moves makes room in (P2). The alternate line is a step of its own
-//	     in every layout: the overflow bits were set when the item went to the stash, so the
-//	     item costs lookups no more there, while a path could set the bits of other items.
+//	     in every layout: the overflow bits were set when the item went to the stash, so in
+//	     the other line it would cost lookups no more, while a path could set the bits of
+//	     other items.
 //	P7   The work on one item is bounded. A search lists the items of Bounds.SearchLines lines
 //	     at most, and looks at the other line of each item. A path has Bounds.PathMoves moves,
 //	     and an operation changes MaxStores words.
 //	P8   If lines know their guests, the guests go home. A guest is the first to leave a
 //	     full line (P2). If a delete makes room in a line and no item of the stash takes it
-//	     (P6), the delete brings home one item that is away from that line; if there is one
-//	     whose return clears an overflow bit, it chooses that one. So after years of deletes
-//	     and inserts, a filter has no more items away from home than when it was filled.
+//	     (P6), the delete brings home one item that is away from that line; it chooses a
+//	     guest whose return clears an overflow bit, if there is one. So after years of
+//	     deletes and inserts, a filter has no more items away from home than when it was
+//	     filled.
 //	P9   A build knows how much room each line had at the end of the round before, up to
 //	     layout.MostRoom. A full line takes an item in if another item, or the item itself,
 //	     leaves for its other line. The first to leave are items whose other line has room,

@@ -5,7 +5,7 @@ import "slices"
 // A lineSet is a set of lines. Most searches add a few lines, which add compares one by one.
 type lineSet struct {
 	few  []uint64
-	more map[uint64]struct{} // those that came after fewLines others
+	more map[uint64]struct{} // lines added after the first fewLines
 }
 
 // fewLines is how many lines are compared one by one: they fill two cache lines, and comparing them

@@ -11,7 +11,7 @@ var ErrFull = errors.New("filter is full")
 
 // MaxStores bounds the words that one operation changes (P7). Each move of a path sets overflow bits,
 // removes an item, clears overflow bits and places another item; the end of the path places one
-// more; then there are the overflow bits of the new item, the words of the stash, and the delete
+// more; to these come the overflow bits of the new item, the words of the stash, and the delete
 // whose room is used.
 func MaxStores(t layout.Table) int { return maxStores(layout.BoundsOf(t.Kind(), t.Params())) }
 

@@ -34,7 +34,7 @@ func (p *Placer) BringHome(line uint64) {
 		return
 	}
 	if home := p.table.Alternate(guest); p.putInLine(home) {
-		if others == 0 { // lookups find it at home: one record has both changes of the line
+		if others == 0 { // the bit may go now, since lookups find the item at home: one record has both changes of the line
 			p.clearOverflow(home, false)
 		}
 		if !p.takeFromLine(guest) {

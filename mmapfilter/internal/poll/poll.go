@@ -11,7 +11,7 @@ const Default = 100 * time.Millisecond
 
 // A Poller looks until its life ends.
 type Poller struct {
-	Life context.Context // of what a look does, such as a verification
+	Life context.Context // ends a verification, or whatever else a look does
 
 	end   context.CancelCauseFunc
 	wake  chan struct{} // of capacity 1

@@ -11,7 +11,7 @@ import (
 type replayer struct {
 	ctx  context.Context
 	tap  *writer.Tap  // the operations of the old file
-	next *writer.Work // of the new file, or nil as long as that is not open
+	next *writer.Work // the writer of the new file, or nil until the file is open
 
 	// progress, if not nil, is called with the progress; it may call the filter.
 	progress func(stage string, done, total uint64)

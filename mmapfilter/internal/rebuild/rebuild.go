@@ -84,7 +84,7 @@ func (r *rebuild) giveUp() (err error) {
 		err = next.Retire()
 	}
 	if r.Old.Files.Named() != nil {
-		return err // the files there belong to another filter
+		return err // the files at the path belong to another filter
 	}
 	return errors.Join(err, osfile.EndRebuild(r.Old.Files.Path()))
 }

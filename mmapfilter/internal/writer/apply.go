@@ -178,8 +178,8 @@ type alsoError struct {
 
 func (e *alsoError) Unwrap() []error { return append(e.matches, e.error) }
 
-// hasRoom returns an error if there is no room for more keys than now, or if there are not even
-// fewer items.
+// hasRoom returns an error if the filter has no room for so many items more, less those
+// that go, or has fewer items than are to go.
 func (w *Writer) hasRoom(more, fewer uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,13 +223,13 @@ func (w *Writer) finishSet(ctx context.Context) error {
 		err = w.setMark(layout.Mark{At: h.To, UserSeq: h.UserSeq, Operations: h.Operations})
 	}
 	if err == nil {
-		w.protocol.RemoveSet() // a set that stays does no harm: no commit names it, and the next set replaces it
+		w.protocol.RemoveSet() // after an error the set stays, which does no harm: no commit names it, and the next set replaces it
 	}
 	return err
 }
 
 // doChanges does the changes of a set that delete, or, if fewer is not set, those that insert. It
-// leaves out the first of them, as many as skip says, and takes these from skip. It returns the
+// leaves out the first skip changes, and subtracts the number left out from skip. It returns the
 // header of the set.
 func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip *uint64) (h changes.Header, err error) {
 	in, err := changes.NewReader(set)

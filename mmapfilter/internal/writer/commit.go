@@ -31,7 +31,7 @@ type boundary struct {
 	seq        func(operations uint64) uint64 // see SyncAt; or nil
 	generation bool                           // the generation of the log ends too. REQUIRES: w.checkpoints
 	tap        *Tap                           // lists the operations from then on; or nil
-	mark       *layout.Mark                   // is what the file says from then on; or nil
+	mark       *layout.Mark                   // the mark that the file has after the commit; or nil
 }
 
 // commit ends the open segment, makes it durable and stores it to the file. Operations go on while it
@@ -127,7 +127,7 @@ func (w *Writer) endSegment(at boundary, always bool) (segment, error) {
 type segment struct {
 	recovery.Segment
 	operations int
-	ended      bool // otherwise there is none
+	ended      bool // false if there was nothing to commit
 }
 
 // dropPending drops the pending words of a segment that has been stored to the file. REQUIRES:

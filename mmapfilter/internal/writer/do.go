@@ -15,8 +15,8 @@ func (w *Writer) InsertUnique(hash uint64) (added bool, err error) {
 	return grow > 0, err
 }
 
-// Delete deletes an item of a hash. It reports false if there certainly is no such item. Such
-// a delete changes nothing, but counts as an operation: see CountFull.
+// Delete deletes an item of a hash. It reports false if the filter certainly has no such
+// item. Such a delete changes nothing, but counts as an operation: see CountFull.
 func (w *Writer) Delete(hash uint64) (bool, error) {
 	_, done, err := w.one(layout.Delete, hash)
 	return done, err

@@ -73,7 +73,7 @@ func (k *Work) checkpoint() {
 		}
 		k.report(err)
 		if k.Writer.Err() != nil {
-			return // and none begins again
+			return // no other one begins
 		}
 		k.mu.Lock()
 		k.mu.room = 0

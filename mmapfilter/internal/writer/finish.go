@@ -19,7 +19,7 @@ func (w *Writer) finish(op layout.Op, grow int, hash uint64) {
 // append is finish without tell. counted says that a caller has asked for the operation. REQUIRES:
 // w.mu.
 func (w *Writer) append(does layout.Op, grow int, hash uint64, counted bool) {
-	if grow == 0 && !w.protocol.KeepsHashes() { // there is no history
+	if grow == 0 && !w.protocol.KeepsHashes() { // the filter keeps no history
 		w.protocol.Skip()
 		w.tapped(does, hash)
 		return

@@ -82,8 +82,8 @@ func (w *Writer) homeBlock(hash uint64) uint64 {
 // begin only after the lock is taken.
 func (w *Writer) PrefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
 
-// prefetchHomeLine prefetches what an operation reads of a home line, and what a store to it
-// needs: most operations store to it.
+// prefetchHomeLine prefetches the words that an operation reads of a home line, and the
+// words that a store to it needs: most operations store to it.
 func (w *Writer) prefetchHomeLine(line uint64) {
 	w.prefetch(line)
 	w.prefetchTags(line)

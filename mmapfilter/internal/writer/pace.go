@@ -10,13 +10,14 @@ import (
 // half. While a commit goes on, they fill the next segment. If the room runs out faster than the
 // checkpoint or the commit proceeds, each operation waits a little, so that no operation has to wait
 // for all of the rest. Let needed be the share of a half, or of a segment, that must be free for the
-// rest, and missing the share of needed that is not free. An operation owes
+// rest, and missing the share of needed that is not free. An operation adds
 //
 //	paceBase · (2^(missing/paceStep) - 1)
 //
-// up to paceLongest. It owes nothing as long as the disk keeps up.
+// to the wait that is due (owed), up to paceLongest. As long as the disk keeps up, no
+// operation waits.
 //
-// extra is what operations owe a rebuild, which does the operations again in another file. next is
+// extra is the wait for each operation that a rebuild has to do again in another file. next is
 // when the next operation may come, if the history gets long during a rebuild (see
 // Writer.Rebuilding).
 type pace struct {
@@ -28,7 +29,7 @@ const (
 	paceBase  = time.Microsecond       // about the time of an operation
 	paceStep  = 1. / 16                // each further step of missing doubles the wait
 	paceSyncs = 1. / 8                 // needed for the syncs that follow the sync of the region
-	paceApply = 1. / 2                 // needed of a segment during a commit, whose progress is unknown
+	paceApply = 1. / 2                 // share of a segment that is kept free during a commit, whose progress is unknown
 	paceLeast = 500 * time.Microsecond // a shorter sleep takes as long
 
 	// paceLongest bounds one sleep, and so the wait of one operation, to ten times paceLeast. Where
@@ -47,7 +48,7 @@ func missing(size, used int64, needed float64) float64 {
 	return 1 - float64(size-used)/float64(size)/needed
 }
 
-// owe adds what a number of operations owe. share is the result of missing.
+// owe adds the waits of a number of operations. share is the result of missing.
 func (p *pace) owe(operations int, share float64) {
 	if share <= 0 {
 		p.owed = 0
@@ -72,7 +73,7 @@ func (p *pace) later(n int) {
 // due reports whether enough is owed for a sleep.
 func (p *pace) due() bool { return p.owed+p.extra >= paceLeast || !p.next.IsZero() }
 
-// pay returns how long to sleep for what is owed, and sets the debt to 0.
+// pay returns how long to sleep now, and sets owed to 0.
 func (p *pace) pay() time.Duration {
 	owed := min(p.owed+p.extra, paceLongest)
 	p.owed, p.extra = 0, 0

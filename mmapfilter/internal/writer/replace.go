@@ -9,11 +9,11 @@ import (
 // tap in next, until at most a given number are left. use makes the filter use the file of a writer.
 //
 // Operations wait in one pause, from the mark on. Everything that takes long comes before it: the
-// checkpoints of both files, since the sync of a directory may write whatever is dirty in a file that it
-// names, and since no checkpoint can begin in the pause; and a sync of next. In the pause the last
-// operations are done in next. Now next has all operations and becomes durable with the counters of
-// w; then it gets the name. Lookups already use next in the pause, since w is marked as superseded
-// and would answer "maybe". All other calls of next wait for its locks.
+// checkpoints of both files, and a sync of next. (The checkpoints come first because the sync of a
+// directory may write whatever is dirty in a file that it names, and because none can begin in the
+// pause.) In the pause the last operations are done in next. Now next has all operations and becomes
+// durable with the counters of w; then it gets the name. Lookups already use next in the pause, since w
+// is marked as superseded and would answer "maybe". All other calls of next wait for its locks.
 //
 // If exact is set, both files must have the same history at the mark. If Replace fails, w goes on as
 // if nothing had happened, and next must not be used. Otherwise w returns ErrMoved from then on. If

@@ -6,7 +6,7 @@ import "github.com/mmapfilter/mmapfilter/layout"
 type stashed struct {
 	entries int                      // in use
 	items   uint64                   // counted in them
-	lines   [stashedBits / 64]uint64 // the bits of the lines of these items
+	lines   [stashedBits / 64]uint64 // a bit for each line of an item in the stash
 }
 
 // stashedBits is a power of two, and large enough that a full stash, whose items have twice as many

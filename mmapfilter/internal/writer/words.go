@@ -226,7 +226,7 @@ func (m *Pending) seemsToHave(block uint64) bool {
 	return same != 0 || tags&highBits == highBits
 }
 
-// PrefetchTags prefetches what seemsToHave reads, and what Store needs first.
+// PrefetchTags prefetches the tags that seemsToHave reads and that Store needs first.
 func (m *Pending) PrefetchTags(block uint64) {
 	t := m.table.Load()
 	i, _ := t.start(block)

@@ -48,7 +48,7 @@ type Writer struct {
 	table     layout.Table
 	looks     layout.Looks                       // the table
 	words     []uint64                           // of the mapped file: durable state, read with atomic loads
-	view      layout.View                        // of these words
+	view      layout.View                        // view of these words
 	firstLog  int64                              // bytes
 	mostLog   int64                              // bytes that the log may grow to
 	most      int                                // stores of one operation, see place.MaxStores
@@ -59,7 +59,7 @@ type Writer struct {
 	overlay atomic.Pointer[Overlay]
 	newest  func(word uint64) uint64    // Word
 	stash   []uint64                    // the newest state of the whole stash
-	runtime [layout.RuntimeWords]uint64 // removal counters of what is pending
+	runtime [layout.RuntimeWords]uint64 // removal counters of the pending stores
 	_       cpu.CacheLinePad
 	under   layout.View // stash and runtime, with the lines of the file
 
@@ -103,14 +103,14 @@ type Writer struct {
 		searches searches
 		known    *known // nil before the first InsertUnique, and without a history
 		waits    int    // times that mu was released to make room
-		pace     pace   // what operations owe a checkpoint, a commit or a rebuild
+		pace     pace   // how long operations must wait for a checkpoint, a commit or a rebuild
 		grown    uint64 // generation in which a larger log was asked for
 	}
 }
 
 // An operation is one change of the filter in progress: it is the Lines of its placer. It collects the
-// stores in order and leaves the pending words alone until it is complete. What it has changed is
-// known by word from these stores, not by line, since lines may share words.
+// stores in order and leaves the pending words alone until it is complete. These stores say which
+// words it has changed. A map by line would not do, since lines may share words.
 type operation struct {
 	w      *Writer
 	stores []wal.Store
@@ -118,7 +118,7 @@ type operation struct {
 	// The lines loaded last, with all changes made to them; only one line if lines share
 	// words.
 	lines  [keptLines]loadedLine
-	loads  int // loads of lines that were none of these
+	loads  int // loads of lines that were not in the list
 	newest *loadedLine
 }
 

@@ -51,7 +51,8 @@ func (r *Reader) split(line []byte) error {
 	return nil
 }
 
-// unescape returns the byte that the escape at the start of line stands for, and the length of it.
+// unescape returns the byte that the escape at the start of line means, and the length of the
+// escape.
 func unescape(line []byte, quote byte) (c byte, used int) {
 	if quote == '\'' {
 		if line[1] == '\'' {

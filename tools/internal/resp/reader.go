@@ -38,7 +38,7 @@ type Reader struct {
 	Limits
 	in    *bufio.Reader
 	words []byte // of the command, one after another
-	ends  []int  // of each of them, in words
+	ends  []int  // end of each argument, in words
 	args  [][]byte
 }
 

@@ -18,16 +18,16 @@ type client struct {
 	out     *resp.Writer
 	id      int64
 	name    string
-	cmd     *command // the one that runs
-	trusted bool     // has given the password, if there is one
+	cmd     *command // the command that runs
+	trusted bool     // has given the password, or needs none
 	quits   bool     // the connection ends after this reply
 
 	multi       bool       // after MULTI
-	spoiled     bool       // a command after MULTI was wrong: EXEC will do none of them
+	spoiled     bool       // a command after MULTI was wrong: EXEC will do no command
 	queued      [][][]byte // the commands after MULTI
 	queuedBytes int
 
-	writing  atomic.Int64 // Server.ticks when the write that waits for the client began; 0: none does
+	writing  atomic.Int64 // Server.ticks when the write began that waits for the client; 0 without such a write
 	unsynced []*key       // keys of the writes whose replies wait for a flush; see Config.Sync
 }
 

@@ -19,7 +19,7 @@ type key struct {
 	path string // of its file
 
 	expires atomic.Int64 // when it is removed, in milliseconds since 1970; 0: never
-	used    atomic.Int64 // when a command has last asked for it, likewise
+	used    atomic.Int64 // when a command has last asked for the key, likewise
 	broken  atomic.Bool  // a write has failed: it must be closed and opened again
 
 	mu     sync.RWMutex
@@ -40,7 +40,7 @@ type directory struct {
 	mu      sync.Mutex
 	taken   int               // of most: open, being opened or being closed
 	closing int               // of taken, by closeOldest
-	open    map[*key]struct{} // those that are open
+	open    map[*key]struct{} // keys whose filters are open
 
 	files   *os.File   // the directory itself, locked: nobody else serves it
 	names   sync.Mutex // a sync of files holds it

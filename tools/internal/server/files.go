@@ -98,7 +98,7 @@ func (d *directory) syncNames() error {
 // as it is, except that it loses its deadline: so after a crash a key may lack its deadline, but never
 // has the deadline of another key.
 func (d *directory) rename(from, to string) error {
-	d.renames.Lock() // so that no two wait for a key of each other
+	d.renames.Lock() // otherwise two renames could wait for each other's keys
 	defer d.renames.Unlock()
 	k := d.find(from)
 	if k == nil {

@@ -15,7 +15,7 @@ import (
 type Config struct {
 	Dir        string
 	Rate       float64 // of filters that are made without one
-	Password   string  // "": none is asked for
+	Password   string  // "" asks for no password
 	MaxClients int     // at once; 0: as many as half of the descriptors allow, at most 10,000
 	Sync       bool    // a reply to a write means that it is durable
 	Version    string  // of the program
@@ -52,7 +52,7 @@ const (
 )
 
 const (
-	writeTime = 30 * time.Second // that a client may take to read what a write sends it
+	writeTime = 30 * time.Second // the time in which a client must read what a write sends it
 	closeTime = 3 * time.Second  // likewise, once the server ends
 )
 
@@ -96,7 +96,8 @@ func (s *Server) sweep() {
 	}
 }
 
-// hurry ends the connections whose clients have not read what was written before a tick.
+// hurry ends the connections of clients that have not read what was written before a
+// tick.
 func (s *Server) hurry(tick int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

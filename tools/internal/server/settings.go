@@ -69,7 +69,7 @@ func (s settings) options() *mmapfilter.Options {
 		FalsePositiveRate: s.rate,
 		Normalisation:     s.note(),
 		AutoGrow:          s.expansion != 0,
-		Overwrite:         true, // what a key that was removed has left
+		Overwrite:         true, // files that a removed key has left
 		Mode:              0o644,
 	}
 }

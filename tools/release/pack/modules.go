@@ -27,7 +27,7 @@ type tree struct {
 	date     string // of this section
 	section  string // its text
 	modules  []*mod // with versions, each after the modules that it requires
-	unlisted []*mod // those without
+	unlisted []*mod // modules without a version
 }
 
 // A mod is a module of the tree.

@@ -75,7 +75,7 @@ func inVersion(version int, line string) string {
 // 1 and 0, no value is the string of length -1, and a map is an array of keys and values.
 func (e *Entry) Reply(version int) []string { return e.replies[version-2] }
 
-// Same reports whether a line of a reply is what a line of an entry stands for.
+// Same reports whether a line of a reply matches a line of an entry.
 func Same(got, want string) bool {
 	most, bounded := strings.CutPrefix(want, ":..")
 	if !bounded {
