@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 )
 
 // childCommand makes this program a child of another process of the same program. It reads
@@ -31,8 +32,9 @@ type answer struct {
 
 // A worker is the state that a child keeps between requests.
 type worker struct {
-	filter *mmapfilter.Filter
-	asked  uint64 // keys that it has looked up
+	filter  *mmapfilter.Filter
+	asked   uint64           // keys that it has looked up
+	replica *replica.Replica // that it keeps up to date
 }
 
 type task func(w *worker, args json.RawMessage) (any, error)

@@ -14,6 +14,7 @@
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
 //	go -C tools/bench run . memory    one copy for all, and a file larger than memory
 //	go -C tools/bench run . serve     the server beside redis-server
+//	go -C tools/bench run . replicas  how far replicas of a filter that changes are behind
 //	go -C tools/bench run . paper     the tables and figures of the cuckoo filter paper
 //	go -C tools/bench run . results   writes the blocks of RESULTS.md again
 //
@@ -58,26 +59,32 @@ func tasks() map[string]task {
 		"build":     taskOf((*worker).build),
 		"shard":     taskOf((*worker).shard),
 		"residency": residencyTask,
+		"publish":   taskOf((*worker).publish),
+		"change":    taskOf((*worker).change),
+		"follow":    taskOf((*worker).follow),
+		"track":     taskOf((*worker).track),
+		"arrive":    taskOf((*worker).arrive),
 	}
 }
 
 func commands() map[string]func() command {
 	return map[string]func() command{
-		"space":   newSpace,
-		"lookup":  newLookup,
-		"peers":   newPeers,
-		"build":   newBuild,
-		"writer":  newWriter,
-		"rebuild": newRebuild,
-		"churn":   newChurn,
-		"stores":  newStores,
-		"memory":  newMemory,
-		"serve":   newServe,
-		"paper":   newPaper,
+		"space":    newSpace,
+		"lookup":   newLookup,
+		"peers":    newPeers,
+		"build":    newBuild,
+		"writer":   newWriter,
+		"rebuild":  newRebuild,
+		"churn":    newChurn,
+		"stores":   newStores,
+		"memory":   newMemory,
+		"serve":    newServe,
+		"replicas": newReplicas,
+		"paper":    newPaper,
 	}
 }
 
-const usage = "bench space, lookup, peers, build, writer, rebuild, churn, stores, memory, serve, paper or results, and its flags; see go doc"
+const usage = "bench space, lookup, peers, build, writer, rebuild, churn, stores, memory, serve, replicas, paper or results, and its flags; see go doc"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := runCommand(ctx, args, stdout, stderr)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 )
 
 // These measurements need files in /proc, which only Linux has.
@@ -15,6 +16,8 @@ func (m *memoryRun) share() error     { return unsupported() }
 func (m *memoryRun) residency() error { return unsupported() }
 
 func residencyTask(*worker, json.RawMessage) (any, error) { return nil, unsupported() }
+
+func processorTime(int) (time.Duration, error) { return 0, unsupported() }
 
 func unsupported() error { return fmt.Errorf("on %s: %w", runtime.GOOS, errors.ErrUnsupported) }
 

@@ -1,0 +1,319 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
+	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+)
+
+// A replicasRun measures replicas beside a filter that changes at a steady rate. Each is a process of
+// its own.
+type replicasRun struct {
+	*session
+	keys                    string
+	rate, seconds, replicas int
+
+	primary   *child
+	followers []*child
+}
+
+// newReplicas returns the command that measures replicas.
+func newReplicas() command {
+	v := new(replicasRun)
+	return command{
+		flags: func(s *session) {
+			v.session = s
+			s.flags.StringVar(&v.keys, "keys", "100M", "how many keys the filter has; -size and -rounds do not count")
+			s.flags.IntVar(&v.rate, "rate", 5000, "changes a second: an insert and a delete in turn")
+			s.flags.IntVar(&v.seconds, "seconds", 60, "how long replicas follow, after a third of it without replicas")
+			s.flags.IntVar(&v.replicas, "replicas", 3, "how many there are")
+		},
+		short: map[string]string{"keys": "20K", "rate": "1000", "seconds": "3", "replicas": "2"},
+		run:   func(*session) error { return v.run() },
+	}
+}
+
+// A moment is when a filter had how many operations in its history.
+type moment struct {
+	At     time.Time
+	Number uint64
+}
+
+type changeArgs struct {
+	First, Keys uint64 // the number of the first change; how many keys the filter began with
+	Rate        int
+	For         time.Duration
+}
+
+type changed struct {
+	Moments []moment
+	Changes uint64
+	End     mmapfilter.Position
+	Len     uint64
+}
+
+type followArgs struct{ URL, Path string }
+
+type tracked struct {
+	Moments       []moment
+	Before, After replica.Stats
+}
+
+func (v *replicasRun) run() (err error) {
+	counts, err := parseCounts(v.keys)
+	if err != nil {
+		return err
+	}
+	if v.rate < 1 || v.seconds < 3 || v.replicas < 1 {
+		return errors.New("-rate and -replicas must be at least 1, and -seconds at least 3")
+	}
+	n := counts[0]
+	v.note("build of %d keys", n)
+	opts := &mmapfilter.Options{Capacity: n + n/100 + 1000, KeepHashes: true, Seed: v.seed}
+	f, err := mmapfilter.Build(v.ctx, v.path("primary.mmf"), opts, numbers(0, n))
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if v.primary != nil {
+			v.followers = append(v.followers, v.primary)
+		}
+		err = errors.Join(err, endAll(v.followers))
+	}()
+	if v.primary, err = v.start(); err != nil {
+		return err
+	}
+	var url string
+	if err := v.primary.ask("publish", v.path("primary.mmf"), &url); err != nil {
+		return err
+	}
+	return v.measure(n, url)
+}
+
+// measure measures the primary alone, and then with replicas.
+func (v *replicasRun) measure(n uint64, url string) error {
+	v.note("changes without replicas")
+	args := changeArgs{Keys: n, Rate: v.rate, For: time.Duration(v.seconds) * time.Second / 3}
+	var alone, with changed
+	used, err := v.used(func() error { return v.primary.ask("change", args, &alone) })
+	if err != nil {
+		return err
+	}
+	t := figures.NewTable("", "processor, of one", "sets", "bytes a change", "changes behind, 50 %", "99 %", "most", "seconds behind, 50 %", "99 %", "most")
+	t.Row("primary, no replica", percent(used[0].Seconds()/args.For.Seconds()), "", "", "", "", "", "", "", "")
+
+	v.note("first snapshots")
+	begun := time.Now()
+	for range v.replicas {
+		c, err := v.start()
+		if err != nil {
+			return err
+		}
+		v.followers = append(v.followers, c)
+	}
+	first := make([]replica.Stats, v.replicas)
+	err = allAtOnce(v.followers, func(i int, c *child) error {
+		return c.ask("follow", followArgs{url, v.path(fmt.Sprintf("replica%d.mmf", i))}, &first[i])
+	})
+	if err != nil {
+		return err
+	}
+	followed := time.Since(begun)
+
+	v.note("changes with replicas")
+	args.First, args.For = alone.Changes, time.Duration(v.seconds)*time.Second
+	all := make([]tracked, v.replicas)
+	used, err = v.used(func() error {
+		return allAtOnce(append([]*child{v.primary}, v.followers...), func(i int, c *child) error {
+			if i == 0 {
+				return c.ask("change", args, &with)
+			}
+			return c.ask("track", args.For, &all[i-1])
+		})
+	})
+	if err != nil {
+		return err
+	}
+	t.Row(fmt.Sprintf("primary, %d replicas", v.replicas), percent(used[0].Seconds()/args.For.Seconds()), "", "", "", "", "", "", "", "")
+	for i, r := range all {
+		t.Row(append([]string{fmt.Sprintf("replica %d", i+1), percent(used[i+1].Seconds() / args.For.Seconds())}, r.cells(with.Moments)...)...)
+	}
+	v.note("the end")
+	err = allAtOnce(v.followers, func(_ int, c *child) error {
+		var keys uint64
+		err := c.ask("arrive", with.End, &keys)
+		if err == nil && keys != with.Len {
+			err = fmt.Errorf("a replica has %d keys, and the primary %d", keys, with.Len)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	v.printf("\n%s keys; %s changes in %d seconds, at most %d a second. %d replicas were first there after %s, with snapshots of %s each.\n",
+		figures.Grouped(int64(n)), figures.Grouped(int64(with.Changes-alone.Changes)), v.seconds, v.rate, v.replicas, figures.Brief(followed), figures.Mebibytes(int64(first[0].SnapshotBytes)))
+	v.print(t)
+	return nil
+}
+
+// allAtOnce does something with all children at once.
+func allAtOnce(children []*child, do func(i int, c *child) error) error {
+	errs := make(chan error, len(children))
+	for i, c := range children {
+		go func() { errs <- do(i, c) }()
+	}
+	var all []error
+	for range children {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+// used returns the processor time that the primary and each replica use meanwhile.
+func (v *replicasRun) used(do func() error) (times []time.Duration, err error) {
+	children := append([]*child{v.primary}, v.followers...)
+	for _, c := range children {
+		t, err := processorTime(c.pid())
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, -t)
+	}
+	err = do()
+	for i, c := range children {
+		t, err2 := processorTime(c.pid())
+		times[i] += t
+		err = errors.Join(err, err2)
+	}
+	return times, err
+}
+
+// cells returns the cells of a replica: the sets that it applied, the bytes that it received for each
+// change, and how far it was behind, given how far the primary was when.
+func (r *tracked) cells(primary []moment) []string {
+	var changes []uint64
+	var late []time.Duration
+	for _, m := range r.Moments {
+		now, _ := slices.BinarySearchFunc(primary, m.At, func(p moment, at time.Time) int { return p.At.Compare(at) })
+		if now == 0 || now == len(primary) {
+			continue // before the first change, or after the last
+		}
+		next, _ := slices.BinarySearchFunc(primary, m.Number+1, func(p moment, n uint64) int { return cmp.Compare(p.Number, n) })
+		if next >= now {
+			changes, late = append(changes, 0), append(late, 0)
+			continue
+		}
+		changes = append(changes, primary[now-1].Number-m.Number)
+		late = append(late, m.At.Sub(primary[next].At))
+	}
+	got := r.After.Position.Number - r.Before.Position.Number
+	cells := []string{fmt.Sprint(r.After.Sets - r.Before.Sets), figures.Digits(float64(r.After.ChangeBytes-r.Before.ChangeBytes) / float64(max(got, 1)))}
+	slices.Sort(changes)
+	slices.Sort(late)
+	if len(late) == 0 {
+		return append(cells, "-", "-", "-", "-", "-", "-")
+	}
+	at := func(percent int) int { return (len(late) - 1) * percent / 100 }
+	for _, p := range []int{50, 99, 100} {
+		cells = append(cells, figures.Grouped(int64(changes[at(p)])))
+	}
+	for _, p := range []int{50, 99, 100} {
+		cells = append(cells, figures.Digits(late[at(p)].Seconds()))
+	}
+	return cells
+}
+
+// publish opens the filter at a path, and serves it. It returns the URL.
+func (w *worker) publish(path string) (string, error) {
+	f, err := mmapfilter.Open(path, nil)
+	if err != nil {
+		return "", err
+	}
+	w.filter = f
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	go http.Serve(listener, replica.Handler(f))
+	return "http://" + listener.Addr().String(), nil
+}
+
+// change makes changes at a rate.
+func (w *worker) change(a changeArgs) (c changed, err error) {
+	begun := time.Now()
+	c.Changes = a.First
+	at := w.filter.Position().Number
+	for now := begun; now.Sub(begun) < a.For; now = time.Now() {
+		due := a.First + uint64(now.Sub(begun).Seconds()*float64(a.Rate))
+		for ; c.Changes < due; c.Changes++ {
+			if err := w.changeOne(c.Changes, a.Keys); err != nil {
+				return c, err
+			}
+		}
+		c.Moments = append(c.Moments, moment{time.Now(), at + c.Changes - a.First})
+		time.Sleep(5 * time.Millisecond)
+	}
+	err = w.filter.Sync()
+	c.End, c.Len = w.filter.Position(), w.filter.Len()
+	if err == nil && c.End.Number != at+c.Changes-a.First {
+		err = fmt.Errorf("%d changes lead from %d to %v", c.Changes-a.First, at, c.End)
+	}
+	return c, err
+}
+
+// changeOne inserts a new key or deletes the oldest one, in turn.
+func (w *worker) changeOne(i, keys uint64) error {
+	number := i / 2
+	if i%2 == 0 {
+		number += keys
+	}
+	key := binary.LittleEndian.AppendUint64(nil, number)
+	if i%2 == 0 {
+		return w.filter.Insert(key)
+	}
+	deleted, err := w.filter.Delete(key)
+	if err == nil && !deleted {
+		err = fmt.Errorf("key %d is missing", number)
+	}
+	return err
+}
+
+func (w *worker) follow(a followArgs) (s replica.Stats, err error) {
+	if w.replica, err = replica.Follow(context.Background(), a.URL, a.Path, nil); err == nil {
+		s = w.replica.Stats()
+	}
+	return s, err
+}
+
+// track notes where the replica is, often.
+func (w *worker) track(d time.Duration) (t tracked, err error) {
+	t.Before = w.replica.Stats()
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Millisecond) {
+		t.Moments = append(t.Moments, moment{time.Now(), w.replica.Stats().Position.Number})
+	}
+	t.After = w.replica.Stats()
+	return t, w.replica.Err()
+}
+
+// arrive waits until the replica is at a position, and returns how many keys it has.
+func (w *worker) arrive(at mmapfilter.Position) (uint64, error) {
+	for begun := time.Now(); w.replica.Stats().Position != at; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			return 0, fmt.Errorf("the replica stays behind: %+v, %v", w.replica.Stats(), w.replica.Err())
+		}
+	}
+	return w.replica.Len(), nil
+}
