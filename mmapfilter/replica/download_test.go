@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -186,11 +187,16 @@ func TestTwoFirstCopies(t *testing.T) {
 	mustHave(t, first, 0, 500)
 }
 
-// TestBadRanges: a server that answers with another range than it was asked for gets an error.
+// TestBadRanges: a server that answers with another range than it was asked for, or with a range of
+// another snapshot, gets an error.
 func TestBadRanges(t *testing.T) {
 	const have = 20_000
 	r := &Replica{path: filepath.Join(t.TempDir(), "replica.mmf"), opts: quick().withDefaults()}
-	for _, says := range []string{"bytes 20000-9/10", "bytes 20000-19999/20000", "bytes 20000--2/-1", "bytes 10-20/21", "bytes 20000-30000/40000", ""} {
+	for _, says := range []string{
+		"bytes 10-29999/30000",
+		"bytes 20000-9/10", "bytes 20000-19999/20000", "bytes 20000--2/-1", "bytes 10-20/21", "bytes 20000-30000/40000", "",
+		"other", // bytes 20000-29999/30000, but of another snapshot
+	} {
 		must(t, os.WriteFile(r.part(), make([]byte, have), 0o666))
 		f, err := os.Open(r.part())
 		must(t, err)
@@ -201,12 +207,44 @@ func TestBadRanges(t *testing.T) {
 			w.Header().Set(positionHeader, mmapfilter.Position{}.String())
 			w.Header().Set("ETag", tag)
 			w.Header().Set("Content-Range", says)
+			if says == "other" {
+				w.Header().Set("ETag", `"other"`)
+				w.Header().Set("Content-Range", "bytes 20000-29999/30000")
+			}
 			w.WriteHeader(http.StatusPartialContent)
-			w.Write([]byte("some bytes"))
+			w.Write(make([]byte, 10_000))
 		})))
 		must(t, err)
 		if err := r.download(t.Context(), mmapfilter.Position{}); err == nil || !strings.Contains(err.Error(), "answers a request for the bytes from 20000 on") {
 			t.Errorf("%q: %v", says, err)
 		}
+		if _, err := os.Stat(r.part()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: the part is kept: %v", says, err)
+		}
 	}
+}
+
+// TestDamagedSnapshot: a snapshot that was damaged on the way does not become the file.
+func TestDamagedSnapshot(t *testing.T) {
+	f, _ := primary(t, 2000)
+	h := Handler(f)
+	var asked atomic.Int64
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		whole := httptest.NewRecorder()
+		h.ServeHTTP(whole, r)
+		for name, values := range whole.Header() {
+			w.Header()[name] = values
+		}
+		data := whole.Body.Bytes()
+		if r.URL.Path == snapshotPath && asked.Add(1) == 1 {
+			data[len(data)/2] ^= 1
+		}
+		w.WriteHeader(whole.Code)
+		w.Write(data)
+	}))
+	r, _ := follow(t, url)
+	if s := r.Stats(); s.Failures != 1 || s.Snapshots != 1 || asked.Load() != 2 {
+		t.Errorf("after %d downloads, %+v", asked.Load(), s)
+	}
+	mustHave(t, r, 0, 2000)
 }

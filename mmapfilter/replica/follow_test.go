@@ -265,6 +265,56 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
+// TestAppliedPosition: the position of a replica is that of what it has applied, whatever the server says
+// about a set that does not arrive.
+func TestAppliedPosition(t *testing.T) {
+	f, _ := primary(t, 100)
+	h := Handler(f)
+	var cut atomic.Bool
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cut.Load() && r.URL.Path == changesPath {
+			whole := httptest.NewRecorder()
+			h.ServeHTTP(whole, r)
+			w.Header().Set(positionHeader, whole.Header().Get(positionHeader))
+			w.WriteHeader(whole.Code)
+			w.Write(whole.Body.Bytes()[:whole.Body.Len()/2])
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	o := quick()
+	stats := make(chan Stats, 1)
+	var r *Replica
+	var begun atomic.Bool
+	o.OnError = func(error) {
+		if begun.Load() {
+			select {
+			case stats <- r.Stats():
+			default:
+			}
+		}
+	}
+	r, err := Follow(t.Context(), url, filepath.Join(t.TempDir(), "replica.mmf"), o)
+	must(t, err)
+	defer r.Close()
+	begun.Store(true)
+	untilAt(t, r, f)
+	at := f.Position()
+	cut.Store(true)
+	insert(t, f, 100, 200)
+	until(t, "it has asked since", func() bool { return r.Stats().Primary == f.Position() })
+	for len(stats) > 0 {
+		<-stats
+	}
+	if s := <-stats; s.Position != at || s.Primary != f.Position() || s.LagOperations != 100 {
+		t.Errorf("%+v, and the replica has what there is up to %v", s, at)
+	}
+	mustHave(t, r, 0, 100)
+	cut.Store(false)
+	untilAt(t, r, f)
+	mustHave(t, r, 0, 200)
+}
+
 // TestRemoved: a replica whose file somebody removes takes a new snapshot when there are changes.
 func TestRemoved(t *testing.T) {
 	if runtime.GOOS == "windows" {

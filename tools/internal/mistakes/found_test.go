@@ -96,6 +96,12 @@ var checks = map[string]check{
 	"TestKeepChanges":                {"mmapfilter", nil, at("changes_past_test", `.*`)},
 	"TestDescents":                   {"mmapfilter", nil, at("changes_past_test", `.*`)},
 	"TestReplicaPairs":               {"mmapfilter", nil, at("replica_pairs_test", `.*`)},
+	"TestBadRanges":                  {replica, nil, at("download_test", `.*`)},
+	"TestDamagedSnapshot":            {replica, nil, at("download_test", `.*`)},
+	"TestTwoFirstCopies":             {replica, nil, at("download_test", `.*`)},
+	"TestAppliedPosition":            {replica, nil, at("follow_test", `.*`)},
+	"TestRestoredPrimary":            {replica, nil, at("follow_test", `.*`)},
+	"TestKeptSets":                   {replica, nil, at("sets_test", `.*`)},
 	"TestDamage":                     {"mmapfilter/internal/changes", nil, at("changes_test", `blocks .*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
 	"TestDurable":                    {served, nil, at("server_test", `.*`)},
@@ -117,9 +123,10 @@ func at(file, what string) *regexp.Regexp {
 }
 
 const (
-	writer = "mmapfilter/internal/writer"
-	served = "tools/internal/server"
-	joint  = "mmapfilter/guard/pebbleguard" // a module of its own
+	writer  = "mmapfilter/internal/writer"
+	replica = "mmapfilter/replica"
+	served  = "tools/internal/server"
+	joint   = "mmapfilter/guard/pebbleguard" // a module of its own
 )
 
 var allMistakes = flag.Bool("all", false, "TestMistakes looks at all mistakes, not at a third of them")
