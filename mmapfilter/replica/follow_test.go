@@ -265,8 +265,8 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// TestAppliedPosition: the position of a replica is that of what it has applied, whatever the server says
-// about a set that does not arrive.
+// TestAppliedPosition: the position of a replica is that of what it has applied, whatever the server
+// says about a set that does not arrive.
 func TestAppliedPosition(t *testing.T) {
 	f, _ := primary(t, 100)
 	h := Handler(f)
