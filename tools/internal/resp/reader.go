@@ -47,6 +47,21 @@ func NewReader(in io.Reader) *Reader {
 	return &Reader{Limits: Unknown, in: bufio.NewReaderSize(in, readBytes)}
 }
 
+// Reset has the reader forget its stream, and read commands from in.
+func (r *Reader) Reset(in io.Reader, limits Limits) {
+	r.in.Reset(in)
+	r.Limits = limits
+}
+
+// Wait reads from the stream once, unless there are bytes of a command already.
+func (r *Reader) Wait() error {
+	_, err := r.in.Peek(1)
+	return err
+}
+
+// Buffered returns how many bytes that were read are not yet of a command.
+func (r *Reader) Buffered() int { return r.in.Buffered() }
+
 // Command reads a command of at least one word. The words are valid until the next call. The error is
 // a [ProtocolError], io.EOF before a command, or that of the stream.
 func (r *Reader) Command() ([][]byte, error) {

@@ -21,6 +21,11 @@ type Writer struct {
 // NewWriter returns a writer of version 2.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
+// Reset has the writer forget its stream, and write to out.
+func (w *Writer) Reset(out io.Writer, resp3 bool) {
+	*w = Writer{RESP3: resp3, out: out, kept: w.kept[:0]}
+}
+
 // Flush writes the replies that are kept.
 func (w *Writer) Flush() error {
 	if len(w.kept) > 0 && w.err == nil {

@@ -2,68 +2,111 @@ package server
 
 import (
 	"errors"
-	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// A client is a connection. One goroutine uses all of it.
+// A client is a connection. One goroutine uses all of it at a time.
 type client struct {
+	*buffers // nil while the client is idle
+	link
 	s       *Server
 	d       *directory
-	conn    net.Conn
-	in      *resp.Reader
-	out     *resp.Writer
 	id      int64
 	name    string
 	cmd     *command // the command that runs
 	trusted bool     // has given the password, or needs none
+	resp3   bool     // has asked for version 3 of the protocol
 	quits   bool     // the connection ends after this reply
+	midway  bool     // in a turn, after its first read
 
 	multi       bool       // after MULTI
 	spoiled     bool       // a command after MULTI was wrong: EXEC will do no command
 	queued      [][][]byte // the commands after MULTI
 	queuedBytes int
 
-	writing  atomic.Int64 // Server.ticks when the write began that waits for the client; 0 without such a write
-	unsynced []*key       // keys of the writes whose replies wait for a flush; see Config.Sync
+	writing  atomic.Int64        // Server.ticks when the write began that waits for the client; 0 without such a write
+	adds     atomic.Pointer[key] // whose filter is being changed; see key.stuck
+	changed  bool                // a reply is kept that a flush makes durable first; see Config.Sync
+	unsynced []*key              // keys of the changes
 }
 
-func (c *client) serve() {
-	defer c.s.leave(c)
-	for !c.quits {
-		if c.out.Long() && c.flush() != nil {
-			return
-		}
-		args, err := c.in.Command()
-		if broken := resp.ProtocolError(""); errors.As(err, &broken) {
-			c.out.Error("ERR " + broken.Error())
-			break
-		}
-		if err != nil {
-			return // Read has flushed
-		}
-		c.do(args)
+// Buffers are what a client needs while it has something to do.
+type buffers struct {
+	in  *resp.Reader
+	out *resp.Writer
+}
+
+var freeBuffers = sync.Pool{New: func() any { return &buffers{resp.NewReader(nil), resp.NewWriter(nil)} }}
+
+func (c *client) limits() resp.Limits {
+	if c.trusted {
+		return resp.Known
 	}
-	c.flush()
+	return resp.Unknown
 }
 
-// Read reads what the client sends next. It may have to wait for that, so it first sends all
-// replies, even if the client has already sent the beginning of another command, or empty lines.
+// turn reads once, does the commands that this brings, and sends the replies. It reads on only if the
+// last command is not whole.
+func (c *client) turn() {
+	c.buffers = freeBuffers.Get().(*buffers)
+	c.in.Reset(c, c.limits())
+	c.out.Reset(c, c.resp3)
+	if err := c.in.Wait(); err != nil {
+		c.quits = err != errNothing
+	}
+	for c.midway = true; !c.quits && c.in.Buffered() > 0; {
+		c.next()
+	}
+	if c.midway = false; c.flush() != nil {
+		c.quits = true
+	}
+	c.resp3 = c.out.RESP3
+	freeBuffers.Put(c.buffers)
+	c.buffers = nil
+}
+
+// next reads a command and does it.
+func (c *client) next() {
+	if c.out.Long() && c.flush() != nil {
+		c.quits = true
+		return
+	}
+	args, err := c.in.Command()
+	if broken := resp.ProtocolError(""); errors.As(err, &broken) {
+		c.out.Error("ERR " + broken.Error())
+	}
+	if err != nil {
+		c.quits = true
+		return
+	}
+	c.do(args)
+}
+
+// errNothing says that the client has sent nothing yet.
+var errNothing = errors.New("nothing to read")
+
+// Read reads what the client sends next. In the middle of a command it may have to wait for that, so the
+// client first gets all replies, even if it has already sent the beginning of another command, or empty
+// lines. Other clients do not wait: what one sends beyond its first read is done beside them.
 func (c *client) Read(b []byte) (int, error) {
+	if !c.midway {
+		return c.read(b)
+	}
 	if err := c.flush(); err != nil {
 		return 0, err
 	}
-	return c.conn.Read(b)
+	return c.readAlone(b)
 }
 
 // Write writes replies. It sets no deadline, which would take as long as a lookup: see Server.hurry.
 func (c *client) Write(b []byte) (int, error) {
 	c.writing.Store(c.s.ticks.Load())
 	defer c.writing.Store(0)
-	return c.conn.Write(b)
+	return c.write(b)
 }
 
 // flush writes the replies that are kept. If a reply means that a write is durable, it makes the writes
@@ -71,12 +114,12 @@ func (c *client) Write(b []byte) (int, error) {
 // knows which writes are durable, and the client gets one error in place of all replies.
 func (c *client) flush() error {
 	var err error
-	if c.s.Sync {
+	if c.changed {
 		for _, k := range c.unsynced {
 			err = errors.Join(err, k.sync())
 		}
 		err = errors.Join(err, c.d.syncNames())
-		c.unsynced = c.unsynced[:0]
+		c.changed, c.unsynced = false, nil
 	}
 	if err != nil {
 		c.quits = true
@@ -113,8 +156,14 @@ func (c *client) do(args [][]byte) {
 	}
 }
 
-// run does c.cmd.
+// run does c.cmd. A command that waits for the disk, or takes long, is done beside those of others.
 func (c *client) run(args [][]byte) {
+	if c.s.Sync && c.cmd.writes() {
+		c.changed = true
+	}
+	if c.cmd.long || c.changed {
+		c.detach()
+	}
 	if err := c.cmd.run(c, args); err != nil {
 		c.out.Error(errorText(c.cmd, args, err))
 	}

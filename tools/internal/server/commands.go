@@ -18,7 +18,11 @@ type command struct {
 	usage string // the words after the name
 	open  bool   // to clients that have not given the password
 	now   bool   // also after MULTI
+	long  bool   // waits for the disk, or takes long with many keys: see client.run
 }
+
+// writes reports whether a reply may mean that something has changed.
+func (cmd *command) writes() bool { return strings.HasPrefix(cmd.flags, "write") }
 
 func (cmd *command) takes(words int) bool {
 	return (cmd.arity < 0 && words >= -cmd.arity || words == cmd.arity) && (cmd.most == 0 || words <= cmd.most)
@@ -39,7 +43,7 @@ var byName = map[string]*command{}
 
 func init() {
 	commands = []command{
-		{name: "CF.RESERVE", arity: -3, flags: "write", keys: oneKey, run: reserve, usage: "key capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [RATE p]"},
+		{name: "CF.RESERVE", arity: -3, flags: "write", keys: oneKey, run: reserve, usage: "key capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [RATE p]", long: true},
 		{name: "CF.ADD", arity: 3, flags: "write", keys: oneKey, run: add, usage: "key item"},
 		{name: "CF.ADDNX", arity: 3, flags: "write", keys: oneKey, run: add, usage: "key item"},
 		{name: "CF.INSERT", arity: -4, flags: "write", keys: oneKey, run: insert, usage: "key [CAPACITY n] [NOCREATE] ITEMS item..."},
@@ -48,11 +52,11 @@ func init() {
 		{name: "CF.MEXISTS", arity: -3, flags: "readonly fast", keys: oneKey, run: areIn, usage: "key item..."},
 		{name: "CF.COUNT", arity: 3, flags: "readonly fast", keys: oneKey, run: count, usage: "key item"},
 		{name: "CF.DEL", arity: 3, flags: "write fast", keys: oneKey, run: cfDel, usage: "key item"},
-		{name: "CF.COMPACT", arity: 2, flags: "write", keys: oneKey, run: cfCompact, usage: "key"},
+		{name: "CF.COMPACT", arity: 2, flags: "write", keys: oneKey, run: cfCompact, usage: "key", long: true},
 		{name: "CF.INFO", arity: 2, flags: "readonly fast", keys: oneKey, run: filterInfo, usage: "key"},
-		{name: "CF.SCANDUMP", arity: 3, flags: "readonly", keys: oneKey, run: scanDump, usage: "key position"},
-		{name: "CF.LOADCHUNK", arity: 4, flags: "write", keys: oneKey, run: loadChunk, usage: "key position data"},
-		{name: "BF.RESERVE", arity: -4, most: 7, flags: "write", keys: oneKey, run: reserve, usage: "key rate capacity [EXPANSION n] [NONSCALING]"},
+		{name: "CF.SCANDUMP", arity: 3, flags: "readonly", keys: oneKey, run: scanDump, usage: "key position", long: true},
+		{name: "CF.LOADCHUNK", arity: 4, flags: "write", keys: oneKey, run: loadChunk, usage: "key position data", long: true},
+		{name: "BF.RESERVE", arity: -4, most: 7, flags: "write", keys: oneKey, run: reserve, usage: "key rate capacity [EXPANSION n] [NONSCALING]", long: true},
 		{name: "BF.ADD", arity: 3, flags: "write", keys: oneKey, run: add, usage: "key item"},
 		{name: "BF.MADD", arity: -3, flags: "write", keys: oneKey, run: insert, usage: "key item..."},
 		{name: "BF.INSERT", arity: -4, flags: "write", keys: oneKey, run: insert, usage: "key [CAPACITY n] [ERROR p] [EXPANSION n] [NOCREATE] [NONSCALING] ITEMS item..."},
@@ -60,22 +64,22 @@ func init() {
 		{name: "BF.MEXISTS", arity: -3, flags: "readonly fast", keys: oneKey, run: areIn, usage: "key item..."},
 		{name: "BF.CARD", arity: 2, flags: "readonly fast", keys: oneKey, run: count, usage: "key"},
 		{name: "BF.INFO", arity: -2, most: 3, flags: "readonly fast", keys: oneKey, run: filterInfo, usage: "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]"},
-		{name: "BF.SCANDUMP", arity: 3, flags: "readonly", keys: oneKey, run: scanDump, usage: "key position"},
-		{name: "BF.LOADCHUNK", arity: 4, flags: "write", keys: oneKey, run: loadChunk, usage: "key position data"},
+		{name: "BF.SCANDUMP", arity: 3, flags: "readonly", keys: oneKey, run: scanDump, usage: "key position", long: true},
+		{name: "BF.LOADCHUNK", arity: 4, flags: "write", keys: oneKey, run: loadChunk, usage: "key position data", long: true},
 
-		{name: "DEL", arity: -2, flags: "write", keys: allKeys, run: del, usage: "key..."},
-		{name: "UNLINK", arity: -2, flags: "write", keys: allKeys, run: del, usage: "key..."},
+		{name: "DEL", arity: -2, flags: "write", keys: allKeys, run: del, usage: "key...", long: true},
+		{name: "UNLINK", arity: -2, flags: "write", keys: allKeys, run: del, usage: "key...", long: true},
 		{name: "EXISTS", arity: -2, flags: "readonly fast", keys: allKeys, run: exists, usage: "key..."},
 		{name: "TYPE", arity: 2, flags: "readonly fast", keys: oneKey, run: typeOf, usage: "key"},
-		{name: "RENAME", arity: 3, flags: "write", keys: twoKeys, run: rename, usage: "key newkey"},
-		{name: "EXPIRE", arity: -3, flags: "write fast", keys: oneKey, run: expire, usage: "key seconds [NX | XX | GT | LT]"},
+		{name: "RENAME", arity: 3, flags: "write", keys: twoKeys, run: rename, usage: "key newkey", long: true},
+		{name: "EXPIRE", arity: -3, flags: "write fast", keys: oneKey, run: expire, usage: "key seconds [NX | XX | GT | LT]", long: true},
 		{name: "TTL", arity: 2, flags: "readonly fast", keys: oneKey, run: ttl, usage: "key"},
-		{name: "PERSIST", arity: 2, flags: "write fast", keys: oneKey, run: expire, usage: "key"},
-		{name: "KEYS", arity: 2, flags: "readonly", run: keys, usage: "pattern"},
-		{name: "SCAN", arity: -2, flags: "readonly", run: scan, usage: "cursor [MATCH pattern] [COUNT n] [TYPE type]"},
-		{name: "DBSIZE", arity: 1, flags: "readonly fast", run: dbSize},
-		{name: "FLUSHALL", arity: -1, most: 2, flags: "write", run: flushAll, usage: "[ASYNC | SYNC]"},
-		{name: "MEMORY", arity: -2, flags: "readonly", keys: secondWord, run: memory, usage: "USAGE key [SAMPLES n]"},
+		{name: "PERSIST", arity: 2, flags: "write fast", keys: oneKey, run: expire, usage: "key", long: true},
+		{name: "KEYS", arity: 2, flags: "readonly", run: keys, usage: "pattern", long: true},
+		{name: "SCAN", arity: -2, flags: "readonly", run: scan, usage: "cursor [MATCH pattern] [COUNT n] [TYPE type]", long: true},
+		{name: "DBSIZE", arity: 1, flags: "readonly fast", run: dbSize, long: true},
+		{name: "FLUSHALL", arity: -1, most: 2, flags: "write", run: flushAll, usage: "[ASYNC | SYNC]", long: true},
+		{name: "MEMORY", arity: -2, flags: "readonly", keys: secondWord, run: memory, usage: "USAGE key [SAMPLES n]", long: true},
 
 		{name: "PING", arity: -1, most: 2, flags: "fast", run: ping, usage: "[message]"},
 		{name: "ECHO", arity: 2, flags: "fast", run: echo, usage: "message"},
@@ -85,13 +89,13 @@ func init() {
 		{name: "SELECT", arity: 2, flags: "fast", run: selectDB, usage: "0"},
 		{name: "QUIT", arity: -1, flags: "fast", run: quit, open: true, now: true},
 		{name: "MULTI", arity: 1, flags: "fast", run: multi, now: true},
-		{name: "EXEC", arity: 1, flags: "", run: exec, now: true},
+		{name: "EXEC", arity: 1, flags: "", run: exec, now: true, long: true},
 		{name: "DISCARD", arity: 1, flags: "fast", run: discard, now: true},
 		{name: "COMMAND", arity: -1, flags: "readonly", run: commandCommand, usage: "[COUNT | LIST | INFO name... | DOCS name...]"},
-		{name: "INFO", arity: -1, flags: "readonly", run: info, usage: "[section...]"},
+		{name: "INFO", arity: -1, flags: "readonly", run: info, usage: "[section...]", long: true},
 		{name: "CONFIG", arity: -2, flags: "admin", run: config, usage: "GET pattern..."},
 		{name: "WAIT", arity: 3, flags: "readonly", run: wait, usage: "replicas milliseconds"},
-		{name: "WAITAOF", arity: 4, flags: "readonly", run: waitAOF, usage: "local replicas milliseconds"},
+		{name: "WAITAOF", arity: 4, flags: "readonly", run: waitAOF, usage: "local replicas milliseconds", long: true},
 		{name: "SHUTDOWN", arity: -1, flags: "admin", run: shutdown, usage: "[NOSAVE | SAVE]"},
 	}
 	for i := range commands {

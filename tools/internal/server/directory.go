@@ -21,6 +21,7 @@ type key struct {
 	expires atomic.Int64 // when it is removed, in milliseconds since 1970; 0: never
 	used    atomic.Int64 // when a command has last asked for the key, likewise
 	broken  atomic.Bool  // a write has failed: it must be closed and opened again
+	stuck   atomic.Bool  // a write takes long, as when the filter has no room: so may others
 
 	mu     sync.RWMutex
 	fresh  bool               // the file has yet to be made
@@ -146,19 +147,28 @@ func (d *directory) get(name string, want kind, s *settings) (*key, error) {
 			continue
 		}
 		k.mu.RLock()
-		if k.filter != nil && !k.broken.Load() {
-			if want != anyKind && k.kind != want {
-				k.mu.RUnlock()
-				return nil, errWrongType
-			}
-			k.used.Store(time.Now().UnixMilli())
-			return k, nil
+		if k.ready() {
+			return k.use(want)
 		}
 		k.mu.RUnlock()
 		if err := d.load(k); err != nil && err != errMissing {
 			return nil, err
 		}
 	}
+}
+
+// ready reports whether the filter is open and its writes do not fail. REQUIRES: k.mu.RLock
+func (k *key) ready() bool { return k.filter != nil && !k.broken.Load() }
+
+// use returns k for a command that wants a kind of key, and unlocks it if it is of the other one.
+// REQUIRES: k.mu.RLock
+func (k *key) use(want kind) (*key, error) {
+	if want != anyKind && k.kind != want {
+		k.mu.RUnlock()
+		return nil, errWrongType
+	}
+	k.used.Store(time.Now().UnixMilli())
+	return k, nil
 }
 
 // lockOpen locks a key whose filter is open.

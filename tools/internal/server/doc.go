@@ -53,13 +53,16 @@
 //
 // # How it is built
 //
-// Package resp has the protocol. A connection is a goroutine (client), which reads a command, does it,
-// and keeps its reply; it writes the replies that are kept before it reads from the connection again.
-// So a client that does not read holds up only itself, until the time for a write is over. One table
-// (commands) has the name, arity, flags and function of each command.
+// Package resp has the protocol. A client has a turn when it has sent something: the server reads
+// once, does the commands that this brings, keeps their replies, and writes them. On Linux one
+// goroutine gives many clients their turns (poller), since waking a goroutine takes longer than a
+// lookup; elsewhere each client has a goroutine. A client that waits, or takes long, holds up only
+// itself (detach), and one that does not read has little kept for it, until the time for a write is
+// over. One table (commands) has the name, arity, flags and function of each command.
 //
 // Locks, in their order: directory.renames (a rename alone has two keys), key.mu (shared by commands
 // that use the filter; exclusive to open, close and remove it), then three locks of directory under
-// which no other lock is taken: deadlines, names (of files), and mu (which filters are open). Nobody
-// holds a lock while waiting for a client.
+// which no other lock is taken: deadlines, names (of files), and mu (which filters are open).
+// Server.mu and then poller.mu guard which clients there are, and who serves them. Nobody holds a lock
+// while waiting for a client.
 package server

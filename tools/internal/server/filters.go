@@ -13,15 +13,32 @@ import (
 
 func (c *client) kind() kind { return kind(c.cmd.name[:2]) }
 
+// get is directory.get. Opening or making a filter takes long, and so may the end of what others do to
+// the key: that does not hold up other clients.
+func (c *client) get(name []byte, want kind, s *settings) (*key, error) {
+	k := c.d.find(string(name))
+	switch {
+	case k == nil && s == nil:
+		return nil, errMissing
+	case k != nil && k.mu.TryRLock():
+		if k.ready() {
+			return k.use(want)
+		}
+		k.mu.RUnlock()
+	}
+	c.detach()
+	return c.d.get(string(name), want, s)
+}
+
 // key returns a key of the kind of the command, whose filter stays open until k.mu.RUnlock.
-func (c *client) key(name []byte) (*key, error) { return c.d.get(string(name), c.kind(), nil) }
+func (c *client) key(name []byte) (*key, error) { return c.get(name, c.kind(), nil) }
 
 // keyOrNew is key, and makes the key if it is missing.
 func (c *client) keyOrNew(name []byte) (*key, error) {
 	k, err := c.key(name)
 	if err == errMissing {
 		s := c.fresh()
-		k, err = c.d.get(string(name), s.kind, &s)
+		k, err = c.get(name, s.kind, &s)
 	}
 	return k, err
 }
@@ -81,6 +98,7 @@ func add(c *client, args [][]byte) error {
 
 // add adds an item to the filter of k. Only CF.ADD and CF.INSERT add an item that is already there.
 func (c *client) add(k *key, item []byte) (added bool, err error) {
+	c.change(k)
 	if c.kind() == bloom || strings.HasSuffix(c.cmd.name, "NX") {
 		added, err = k.filter.InsertUnique(item)
 	} else {
@@ -90,10 +108,22 @@ func (c *client) add(k *key, item []byte) (added bool, err error) {
 	return added, c.wrote(k, err)
 }
 
+// change begins a write to the filter of k. Where another one takes long, this one may, too.
+func (c *client) change(k *key) {
+	if k.stuck.Load() {
+		c.detach()
+	}
+	c.adds.Store(k)
+}
+
 // wrote ends a write to the filter of k. The reply may have to wait until the write is durable (see
 // client.flush). The next command opens a filter again whose writes fail. A filter that grows is full
 // only if something keeps it from growing, such as a full disk.
 func (c *client) wrote(k *key, err error) error {
+	c.adds.Store(nil)
+	if k.stuck.Load() {
+		k.stuck.Store(false)
+	}
 	if n := len(c.unsynced); c.s.Sync && (n == 0 || c.unsynced[n-1] != k) {
 		c.unsynced = append(c.unsynced, k)
 	}
@@ -118,7 +148,7 @@ func insert(c *client, args [][]byte) error {
 	if in.noCreate {
 		made = nil
 	}
-	k, err := c.d.get(string(args[1]), in.kind, made)
+	k, err := c.get(args[1], in.kind, made)
 	if err != nil {
 		return err
 	}
@@ -151,6 +181,7 @@ func insert(c *client, args [][]byte) error {
 // has fewer elements than there are items.
 func (c *client) addAll(k *key, items [][]byte) error {
 	added := make([]bool, len(items))
+	c.change(k)
 	n, err := k.filter.InsertUniqueBatch(items, added)
 	if err = c.wrote(k, err); err == nil {
 		c.bools(added)
@@ -224,6 +255,7 @@ func cfDel(c *client, args [][]byte) error {
 		return err
 	}
 	defer k.mu.RUnlock()
+	c.change(k)
 	deleted, err := k.filter.Delete(args[2])
 	if err = c.wrote(k, err); err != nil {
 		return err

@@ -45,24 +45,16 @@ func exists(c *client, args [][]byte) error {
 }
 
 func typeOf(c *client, args [][]byte) error {
-	name, err := c.d.typeName(string(args[1]))
-	if err == errMissing {
-		name, err = "none", nil
-	}
-	if err == nil {
-		c.out.Simple(name)
+	k, err := c.get(args[1], anyKind, nil)
+	switch err {
+	case nil:
+		c.out.Simple(k.kind.typeName())
+		k.mu.RUnlock()
+	case errMissing:
+		c.out.Simple("none")
+		err = nil
 	}
 	return err
-}
-
-// typeName returns what TYPE answers. It opens the filter.
-func (d *directory) typeName(name string) (string, error) {
-	k, err := d.get(name, anyKind, nil)
-	if err != nil {
-		return "", err
-	}
-	defer k.mu.RUnlock()
-	return k.kind.typeName(), nil
 }
 
 func rename(c *client, args [][]byte) error {
@@ -142,7 +134,12 @@ func (d *directory) matching(pattern, wanted string) (found []string) {
 			continue
 		}
 		if wanted != "" {
-			if is, err := d.typeName(k.name); err != nil || !strings.EqualFold(is, wanted) {
+			open, err := d.get(k.name, anyKind, nil)
+			if err != nil {
+				continue
+			}
+			is := open.kind.typeName()
+			if open.mu.RUnlock(); !strings.EqualFold(is, wanted) {
 				continue
 			}
 		}

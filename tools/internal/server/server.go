@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
 // A Config says how to serve.
@@ -35,19 +33,20 @@ type Server struct {
 	once    sync.Once     // closes down
 	total   atomic.Int64  // commands done
 	ticks   atomic.Int64  // 1 plus the sweeps begun
+	links   links
 
 	mu        sync.Mutex
 	closed    bool
 	ids       int64 // of the last connection
 	listeners []net.Listener
 	clients   map[*client]struct{}
-	running   sync.WaitGroup // the goroutines of clients
+	running   sync.WaitGroup // clients that have not left
 }
 
 // An open filter has up to 4 descriptors, and 4 more while it is rebuilt; few are rebuilt at a time.
 const (
 	descriptorsPerFilter = 5
-	otherDescriptors     = 32
+	otherDescriptors     = 40
 	maxOpen              = 4096
 )
 
@@ -74,6 +73,9 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Config: c, dir: dir, started: time.Now(), down: make(chan struct{}), stop: make(chan struct{}), clients: map[*client]struct{}{}}
+	if s.links, err = newLinks(); err != nil {
+		return nil, errors.Join(err, dir.end())
+	}
 	s.ticks.Store(1)
 	s.sweeps.Add(1)
 	go s.sweep()
@@ -103,7 +105,7 @@ func (s *Server) hurry(tick int64) {
 	defer s.mu.Unlock()
 	for c := range s.clients {
 		if began := c.writing.Load(); began != 0 && began < tick {
-			c.conn.SetDeadline(time.Now())
+			c.shut()
 		}
 	}
 }
@@ -145,21 +147,22 @@ func (s *Server) welcome(conn net.Conn) {
 		return
 	}
 	s.ids++
-	c := &client{s: s, d: s.dir, conn: conn, id: s.ids, trusted: s.Password == ""}
-	c.in, c.out = resp.NewReader(c), resp.NewWriter(c)
-	if c.trusted {
-		c.in.Limits = resp.Known
-	}
+	c := &client{s: s, d: s.dir, id: s.ids, trusted: s.Password == ""}
 	s.clients[c] = struct{}{}
 	s.running.Add(1)
-	go c.serve()
+	if err := s.links.add(c, conn); err != nil {
+		s.Logf("accept: %v", err)
+		delete(s.clients, c)
+		s.running.Done()
+	}
 }
 
+// leave ends the connection of a client, which nobody uses any more.
 func (s *Server) leave(c *client) {
 	s.mu.Lock()
 	delete(s.clients, c)
 	s.mu.Unlock()
-	c.conn.Close()
+	c.close()
 	s.running.Done()
 }
 
@@ -184,14 +187,24 @@ func (s *Server) Close() error {
 		l.Close()
 	}
 	for c := range s.clients {
-		c.conn.SetReadDeadline(time.Now())
-		c.conn.SetWriteDeadline(time.Now().Add(closeTime))
+		c.endReads()
 	}
 	s.mu.Unlock()
 	s.hurry(s.ticks.Load()) // do not wait for clients that have been slow so far
+	late := time.AfterFunc(closeTime, s.shutAll)
 	s.running.Wait()
+	late.Stop()
+	s.links.end()
 	s.sweeps.Wait()
 	return s.dir.end()
+}
+
+func (s *Server) shutAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.clients {
+		c.shut()
+	}
 }
 
 // Loopback reports whether no other machine reaches an address to listen on.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,15 +99,13 @@ func TestTooManyClients(t *testing.T) {
 // other clients are served.
 func TestSilentReader(t *testing.T) {
 	s, addr := start(t, Config{})
-	silent, conn := net.Pipe() // what is written waits until it is read
-	defer silent.Close()
-	s.welcome(conn)
+	good := dial(t, addr)
+	silent := dialSlow(t, s)
 	bad := &peer{t, silent, bufio.NewReaderSize(silent, 16)}
 	bad.send(asArray(t, "CF.INSERT k ITEMS"+strings.Repeat(" a", 25_000)))
 	if first, err := bad.in.ReadByte(); first != '*' || err != nil { // the rest waits
 		t.Fatal(first, err)
 	}
-	good := dial(t, addr)
 	good.conn.SetDeadline(time.Now().Add(writeTime / 2))
 	good.want("CF.EXISTS k a", ":1")
 	good.want("EXPIRE k 1000", ":1")
@@ -123,9 +120,7 @@ func TestSilentReader(t *testing.T) {
 // TestEndsWithSlowReader closes a server whose client reads a little now and then, and has much to come.
 func TestEndsWithSlowReader(t *testing.T) {
 	s, _ := start(t, Config{})
-	slow, conn := net.Pipe()
-	defer slow.Close()
-	s.welcome(conn)
+	slow := dialSlow(t, s)
 	(&peer{t, slow, nil}).send(strings.Repeat("COMMAND\r\n", 1500)) // more than 5 MB of replies
 	some := make([]byte, 1000)
 	if _, err := slow.Read(some); err != nil {
@@ -261,7 +256,7 @@ func TestDurable(t *testing.T) {
 		t.Error("the directory was not synced")
 	}
 	var out bytes.Buffer
-	c := &client{s: s, d: s.dir, out: resp.NewWriter(&out), unsynced: []*key{{lost: errors.New("broken disk")}}}
+	c := &client{s: s, d: s.dir, buffers: &buffers{out: resp.NewWriter(&out)}, changed: true, unsynced: []*key{{lost: errors.New("broken disk")}}}
 	c.out.Simple("OK")
 	if err := c.flush(); err == nil || !c.quits || out.String() != "-ERR not durable: broken disk\r\n" {
 		t.Error(err, out.String())
@@ -352,6 +347,11 @@ func TestManyKeys(t *testing.T) {
 	}
 	if n := len(s.dir.opens()); n > 4 {
 		t.Errorf("%d filters are open", n)
+	}
+	for closing := 1; closing > 0; time.Sleep(time.Millisecond) { // in the background, which has its lock
+		s.dir.mu.Lock()
+		closing = s.dir.closing
+		s.dir.mu.Unlock()
 	}
 	s.dir.sweep(time.Now().Add(time.Hour))
 	if n := len(s.dir.opens()); n != 0 || s.dir.taken != 0 {

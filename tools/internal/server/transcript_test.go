@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -60,6 +61,30 @@ func dial(t testing.TB, addr net.Addr) *peer {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return &peer{t, conn, bufio.NewReader(conn)}
+}
+
+// dialSlow connects a client to the server, with little room for what is on its way.
+func dialSlow(t *testing.T, s *Server) net.Conn {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	slow, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { slow.Close() })
+	conn, err := l.Accept()
+	if err == nil {
+		err = errors.Join(slow.(*net.TCPConn).SetReadBuffer(1), conn.(*net.TCPConn).SetWriteBuffer(1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.welcome(conn)
+	return slow
 }
 
 // do sends a line and returns the lines of the reply.
