@@ -268,7 +268,8 @@
 //	6  Commit. A Sync, the timer or a full segment calls Writer.commit. (A segment is what the log has
 //	   since the last commit.) Writer.endSegment appends a commit record, and operations go on in the
 //	   next segment. recovery.Writer.Harden syncs the log.
-//	     A power loss before the sync has ended: as in 4. After it: the key is there for good (C1).
+//	     kill -9: as in 4. A power loss before the sync has ended: as in 4. After it: the key is there
+//	     for good (C1), from the log until step 7 has ended.
 //	7  Store. Harden stores in the runtime page of the file how far the log is durable: a bad record
 //	   before that point is damage, and not the end of the log. recovery.Writer.apply stores the words
 //	   to the mapped file, in order. The runtime page also has an epoch and removal counters, which

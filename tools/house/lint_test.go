@@ -7,6 +7,7 @@ import (
 	"go/build"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -80,7 +81,7 @@ func check(t *testing.T, root, essay string) (broken []string) {
 	}
 	gate, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 	must(t, err)
-	return slices.Concat(broken, checkGate(string(gate), all), checkPlan(importsOf(t, root, all), readPlan(essay)), checkEssays(written), checkRules(written))
+	return slices.Concat(broken, checkGate(string(gate), all), checkPlan(importsOf(t, root, all), readPlan(essay)), checkEssays(written), checkRules(written), checkStory(written))
 }
 
 var testNamed = regexp.MustCompile(`\bTest[A-Z]\w*`)
@@ -91,6 +92,45 @@ func checkGate(gate string, files []file) (broken []string) {
 		exists := slices.ContainsFunc(files, func(f file) bool { return strings.Contains(f.text, "\nfunc "+name) })
 		if !exists {
 			broken = append(broken, ".ci/run names "+name+", which is no test")
+		}
+	}
+	return broken
+}
+
+var (
+	storyNames = regexp.MustCompile(`\b(?:[a-z]+\.)?[A-Za-z]+\.[A-Za-z]+\b`)
+	bareWriter = regexp.MustCompile(`([^.])\bWriter\.`)
+)
+
+// checkStory reports functions that "One insert, from the key to the disk" names and that do not
+// exist. There, Writer without a package is the type of package writer. NAME.stash and a.go are files.
+func checkStory(files []file) (broken []string) {
+	declared, story := map[string]bool{}, ""
+	for _, f := range files {
+		if _, text, ok := strings.Cut(f.Doc.Text(), "\n# One insert"); ok && f.name == "mmapfilter/doc.go" {
+			story = bareWriter.ReplaceAllString(text, "${1}writer.Writer.")
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name := d.Name.Name
+				if d.Recv != nil {
+					name = strings.Trim(types.ExprString(d.Recv.List[0].Type), "*") + "." + name
+					declared[name] = true
+				}
+				declared[f.Name.Name+"."+name] = true
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if s, ok := s.(*ast.TypeSpec); ok {
+						declared[f.Name.Name+"."+s.Name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	for _, name := range storyNames.FindAllString(story, -1) {
+		if !declared[name] && !strings.HasPrefix(name, "NAME.") && !strings.HasSuffix(name, ".go") {
+			broken = append(broken, "mmapfilter/doc.go names "+name+", which does not exist")
 		}
 	}
 	return broken

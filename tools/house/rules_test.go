@@ -46,6 +46,7 @@ func TestRules(t *testing.T) {
 		"layout/kernel imports tools/t\n":                                {"layout/kernel/k.go": "package kernel\n\nimport _ \"example.com/x/tools/t\"\n", "tools/t/t.go": "package t\n"},
 		"layout imports mmapfilter, and the plan has no such arrow":      {"layout/c.go": "package layout\n\nimport _ \"example.com/x/mmapfilter\"\n", "mmapfilter/m.go": "package mmapfilter\n"},
 		".ci/run names TestTwo, which is no test":                        {".ci/run": "-run '^(TestOne|TestTwo)'\n"},
+		"mmapfilter/doc.go names writer.Writer.Gone, which does not":     {"mmapfilter/doc.go": "// Package mmapfilter is c.\n//\n// # One insert\n//\n//\tT.M puts NAME.log\n//\tWriter.Gone in a.go\npackage mmapfilter\n\nfunc (t *T) M() {}\n"},
 		"layout/more is not in the plan":                                 {"layout/more/m.go": "package more\n"},
 		"layout does not import layout/kernel":                           {"layout/a.go": "package layout\n"},
 		"the plan does not have layout/kernel before layout":             {"plan": "\n// # The parts\n//\tlayout\n//\t    → layout/kernel\n//\tlayout/kernel\n"},
