@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	historyAnswers = flag.Int("history", 2_000_000, "answers that TestHistoryHonest and TestHistoryStrays each check, about")
+	historyAnswers = flag.Int("history", 1_000_000, "answers that TestHistoryHonest and TestHistoryStrays each check, about")
 	historySeed    = flag.Uint64("historyseed", 1, "seed of their first filter; a failure names its seed")
 )
 

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	killLives = flag.Int("lives", 30, "lives of the writer in TestKill")
+	killLives = flag.Int("lives", 18, "lives of the writer in TestKill")
 	killFor   = flag.Duration("for", 0, "how long TestKill runs, whatever -lives says")
 	killSeed  = flag.Uint64("seed", 0, "the seed of TestKill, which makes the same choices, but not at the same times; 0 means another in each run")
 )

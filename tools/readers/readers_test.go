@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	manyKeys = flag.Int("keys", 100_000, "how many present keys of a filter are asked, and as many absent ones")
-	damaged  = flag.Int("damaged", 100, "how many files with random damage are opened, for each layout")
+	manyKeys = flag.Int("keys", 20_000, "how many present keys of a filter are asked, and as many absent ones")
+	damaged  = flag.Int("damaged", 50, "how many files with random damage are opened, for each layout")
 	sanitize = flag.Bool("sanitize", false, "ask what gcc and clang build, one of them with sanitizers")
 )
 
@@ -35,9 +35,6 @@ func must(tb testing.TB, err error) {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if testing.Short() {
-		*manyKeys, *damaged = min(*manyKeys, 20_000), min(*damaged, 50)
-	}
 	os.Exit(runAll(m))
 }
 
