@@ -6,10 +6,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// A batch is looked up in parts, each in three passes. The first asks for the home
-// lines, prefetchAhead hashes before it looks at them, so that many cache misses overlap,
-// and settles nearly all hashes. The second asks for the other lines of the hashes that are
-// still open, and the third looks these up.
+// A batch is looked up in parts, each in three passes. The first settles nearly all hashes.
+// It prefetches a home line prefetchAhead hashes before it looks at the line, so that many
+// cache misses overlap. The second asks for the other lines of the hashes that are still
+// open, and the third looks these up.
 //
 // Where there is a kernel, the counters of all lines are loaded once before the passes and once
 // after them: loading the counters of each line would take as long as looking in it. If no counter

@@ -63,7 +63,7 @@ func (d *Direct) Contains(key []byte) bool { return directKey(d, key) }
 // ContainsHash is Contains for a hash.
 func (d *Direct) ContainsHash(h uint64) bool { return directHash(d, h) }
 
-// KeyInGo and HashInGo answer with contains. A kernel jumps to them with lookups that it
-// leaves open.
+// KeyInGo and HashInGo answer with contains. A kernel jumps to these functions with
+// lookups that it leaves open.
 func KeyInGo(d *Direct, key []byte) bool { return d.contains(d.hash.Hash(key)) }
 func HashInGo(d *Direct, h uint64) bool  { return d.contains(h) }

@@ -2,11 +2,11 @@
 // the bytes that answer for it, and which rules a file must keep. It works on bytes and
 // words, and has no I/O, clock, goroutines or randomness.
 //
-// This essay, with the vectors in testdata, is enough to write a reader in another language. It has
-// things in the order in which a reader needs them: the superblock, the way from a key to its lines, the
-// lookup of each layout, the stash, and reading beside a writer; then the rules to check when a file is
-// opened, worked examples and the vectors. Package recovery describes how a file is written, and package
-// wal (layout/wal) the format of its log.
+// This essay, with the vectors in testdata, is enough to write a reader in another language. Its
+// sections are in the order in which the author of a reader needs them: the superblock, the way from a
+// key to its lines, the lookup of each layout, the stash, and reading beside a writer; then the rules
+// to check when a file is opened, worked examples and the vectors. Package recovery describes how a
+// file is written, and package wal (layout/wal) the format of its log.
 //
 // # Terms
 //
@@ -196,7 +196,8 @@
 // enough, unless it is two generations later: its writer may have died before the first operation.
 //
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
-// lookup needs it. A program that does not know it may read the file, and must not write to it.
+// lookup needs it. A program that does not know NAME.hashes may read the file, and must not
+// write to it.
 //
 // The fields from offset 136 to 199, from 216 to 255, from 512 to 527 and from 536 to 559 are for
 // writers. A reader that knows that nobody writes to the file while it has it open needs no runtime
@@ -360,9 +361,9 @@
 //	18432      removal counters of the region, 256 words
 //
 // The rest of the page is zero. Block i of the region, its bytes from 64·i on, has counter i mod 256. A
-// line that spans two blocks has two counters. A counter is odd from before a word of its blocks loses
-// a fingerprint until all words that change in the same operation are stored; then it is even again,
-// and higher. The same holds for a change of a compact line, or of a semi-sorted bucket that spans
+// line that spans two blocks has two counters. A counter becomes odd before a word of its blocks loses
+// a fingerprint. It becomes even again, and higher, once all words that change in the same operation
+// are stored. The same holds for a change of a compact line, or of a semi-sorted bucket that spans
 // several words, unless only overflow bits change. (Slots of a packed bucket are independent of each
 // other: there, a store that only adds hides nothing.)
 //
@@ -403,8 +404,8 @@
 // The file must be the same in all reads: that is the business of the protocol, such as If-Match in
 // HTTP. Without it, a reader compares what it has: the bytes 0 to 63 of the superblock copy with the
 // lowest generation, other than the one that counts (of equal ones the first). They have generation
-// and UUID. There a writer stores its first superblock, before it changes a line; in another file they
-// differ, too.
+// and UUID. A writer stores its first superblock there, before it changes a line; and in another file
+// these bytes differ, too.
 //
 // A read that fails or is short means "maybe". A file of more bytes than the reader was told at first is
 // another one.
@@ -576,9 +577,9 @@
 //   - A layout, with a number of its own, or parameters of one: older programs refuse it (F6).
 //   - A file beside the filter.
 //
-// All else is a new version: older programs refuse it by its number (F3), in words that say so, and
-// newer ones go on reading version 1. Magic, CRC, version, generation and flags stay where they are. A
-// number of a layout, a flag or a rule gets no second meaning.
+// Any other change makes a new version. Older programs refuse it by its number (F3), with an error
+// that says so; newer programs go on reading version 1. Magic, CRC, version, generation and flags stay
+// where they are. A number of a layout, a flag or a rule gets no second meaning.
 //
 // Files of programs before version 1 was final have the same version number, and layouts 1, 2, 5 or 6,
 // which no program reads any more (F6): build them anew from their keys.

@@ -3,7 +3,7 @@ package layout
 import "math/bits"
 
 // An Op is what an operation means in the history of a filter that keeps its hashes (K7 in package
-// hashes). What the operation does to the items of the file may differ.
+// hashes). Its effect on the items of the file may be another one.
 type Op uint8
 
 // The operations. Their numbers are those of the log and of NAME.hashes.
@@ -53,8 +53,8 @@ type Kept struct {
 // A Mark is what a replica says of the history that it follows, from some operation on.
 type Mark struct {
 	At  Position
-	Set uint64 // as of Kept
-	// UserSeq and Operations are the user sequence from there on, and the operations counted after it.
+	Set uint64 // as in Kept
+	// UserSeq is the user sequence from the mark on, and Operations the number of operations after it.
 	UserSeq, Operations uint64
 }
 

@@ -34,8 +34,8 @@ type Line [8]uint64
 
 // Stores lists the words of a line that one change touches, in an order in which a
 // writer may store them one by one without an item being missing at any instant: an
-// item that moves is at its destination before it leaves its source. (A writer may use
-// another order where readers cannot tell: see Record.Gather of package wal.)
+// item that moves is stored at its destination before it leaves its source. (A writer
+// may use another order where readers cannot tell: see Record.Gather of package wal.)
 type Stores struct {
 	n       uint8
 	guarded uint8 // bit i: the i-th store

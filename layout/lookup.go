@@ -41,9 +41,10 @@ import (
 // # Why a lookup misses no item
 //
 // A lookup reads its places one after the other. It could miss an item that moves meanwhile, from a
-// place that it has yet to read to one that it has read. So it loads the counter of every place before
-// the first slot of any place, and all counters again at the end. It answers "certainly not" only if
-// each counter was even and has not changed. Then, for an item that is in the table all the time:
+// place that the lookup has yet to read to a place that it has read. So it loads the counter of every
+// place before the first slot of any place, and all counters again at the end. It answers "certainly
+// not" only if each counter was even and has not changed. Then, for an item that is in the table all
+// the time:
 //
 //  1. A counter only rises, and is odd during a removal. So nothing was removed from the places of the
 //     lookup between the first loads of the counters and the second loads.

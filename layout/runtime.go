@@ -8,8 +8,8 @@ const (
 	RuntimeEpoch        = 0
 	Superseded          = 1<<64 - 1 // the epoch of a file that another one has replaced
 	RuntimeStashCounter = 8         // all blocks of the stash share it
-	runtimePromises     = 16        // each is an LSN up to which the log is durable, and a check
-	promisePlaces       = 2         // of two words, which take turns
+	runtimePromises     = 16        // first word of the promises: each has an LSN up to which the log is durable, and a check
+	promisePlaces       = 2         // promises alternate between two places, of two words each
 	runtimeCounters     = 256       // the number of the first counter for the blocks of the region, which share counters
 	counterStripes      = 256       // 2 KiB, half of the page: a removal disturbs one lookup in 256
 )

@@ -111,8 +111,9 @@ type setScratch struct {
 
 var setScratches = sync.Pool{New: func() any { return new(setScratch) }}
 
-// prefetchBeyond prefetches what containsBeyond reads and the first look has not read. With one
-// file, all of it but the line is in a cache anyway; with the many files of a set it is not.
+// prefetchBeyond prefetches what containsBeyond reads and the first look has not read. Lookups
+// in a single file keep all of this in a cache, except the line; lookups in the many files of a
+// set do not.
 func (v *View) prefetchBeyond(p *places, c Class) {
 	kernel.Prefetch(&v.Region[p.other.first])
 	kernel.Prefetch(&v.Runtime[blockCounter(p.other.first/BlockWords)])

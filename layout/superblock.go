@@ -45,9 +45,9 @@ const (
 	KeepsHashes = 1 << 0
 	// growsFlag says, in Compat, that a writer rebuilds the filter when it is full.
 	growsFlag = 1 << 1
-	// replicaFlag says, in ReadOnlyCompat, that the file keeps no hashes, but has the items of a
-	// history: those that it means at the position that the superblock names. A program that does not
-	// know it would write operations that this position lacks.
+	// replicaFlag says, in ReadOnlyCompat, that the file keeps no hashes, but has the items that a
+	// history means at the position that the superblock names. A program that does not know it would
+	// write operations that this position lacks.
 	replicaFlag = 1 << 1
 	// shardFlag says, in Incompat, that the file has the keys of one [Shard]. A program that does not
 	// know it would look in the wrong line.

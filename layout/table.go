@@ -140,7 +140,7 @@ type Hosts interface {
 	SameBits(a, b uint32) bool
 	// ClearOverflow clears the overflow bits of an item in its home line. It lists the
 	// words it has changed in s, as SetOverflow does. It needs no guard: the last item
-	// that needed the bits has been deleted, or the Place that brought it home had one.
+	// that needed the bits has been deleted, or was brought home by a guarded Place.
 	ClearOverflow(l *Line, home Item, s *Stores)
 	// MakeBits computes the overflow bits of the lines [from, to) anew: it sets the bits
 	// that guests and the stash need, and no other. It calls store for each word that
@@ -161,9 +161,9 @@ type Hosts interface {
 	// has slots. Every item is marked as one that stays.
 	Gather(c *Crowd, l *Line, line uint64, came []uint64)
 	// Part puts as many items of c into l as l has room for. It returns the hashes of the
-	// others, seen from their other lines. It chooses items that together leave few overflow
-	// bits in l, beside those that are set already; among items that leave no further bits,
-	// those with the most room. If too few items may leave, ok is false, and l is as it was.
+	// others, seen from their other lines. It chooses items that together set few further
+	// overflow bits in l. Among items that set none, it chooses the items with the most
+	// room. If too few items may leave, ok is false, and l is as it was.
 	Part(c *Crowd, l *Line) (left []uint64, ok bool)
 }
 

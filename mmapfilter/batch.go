@@ -14,7 +14,7 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 
 // InsertUniqueBatch does [Filter.InsertUnique] for keys in order and stops at the first error. It
 // returns how many keys it has done; added[i] says whether it has added keys[i]. added must be at
-// least as long as keys. Each key is one atomic step: if several goroutines have the same key,
+// least as long as keys. Each key is one atomic step: if several goroutines insert the same key,
 // exactly one of them adds it. A batch is faster than single calls.
 func (f *Filter) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
 	b := batch{filter: f, op: layout.AtLeastOne, keys: keys, n: len(keys), added: added[:len(keys)]}

@@ -216,21 +216,22 @@
 // Features that work alone may fail together. pairs.md, a file beside the source of this package, lists
 // them: the features that grow, merge, rebuild, repair, seal or read a filter, or delete from it; sets;
 // the features of the command; the readers in C and Python; and a filter in front of a store. For each
-// two of them it names the test that uses both, the rule by which they are safe together or never meet,
-// or the error that refuses one of them. A test holds it against the code.
+// pair of features it names the test that uses both, the rule by which they are safe together or never
+// meet, or the error that refuses one of them. A test holds it against the code.
 //
 // # Which calls write
 //
 // [Create], [Build], [Merge], [Open], [Recover], [Repair], [DiscardLog], and the methods of a
 // Filter from Create or Open write to the file, to its log, NAME.stash, and to NAME.hashes.
-// If the log of a filter that was moved away stands there, it gets digits of its UUID behind its name.
-// [Filter.Rebuild] also writes the file that takes its place, and so does a filter that grows by
-// itself. [Filter.Apply] also writes NAME.apply, which goes once all changes are done; [Open] goes on
-// with one that is left. [Install] renames a file and its NAME.hashes. A Set of package sets writes to
-// the shards that its OpenShards has opened. [OpenReadOnly], [Follow] and the lookups of a Set write in
-// one case: to recover a file whose writer died, unless NoRecover is set. A Follower may do the same
-// when it opens the next file. [Verify], and the methods of a Filter from Build, OpenReadOnly,
-// OpenBytes or OpenReaderAt, write nothing to these files.
+// If a filter was moved away and its log was left behind, the first of these calls renames this log: it
+// gets digits of the UUID of its filter behind its name. [Filter.Rebuild] also writes the file that
+// takes its place, and so does a filter that grows by itself. [Filter.Apply] also writes NAME.apply,
+// which goes once all changes are done; [Open] goes on with one that is left. [Install] renames a file
+// and its NAME.hashes. A Set of package sets writes to the shards that its OpenShards has opened.
+// [OpenReadOnly], [Follow] and the lookups of a Set write in one case: to recover a file whose writer
+// died, unless NoRecover is set. A Follower may do the same when it opens the next file. [Verify], and
+// the methods of a Filter from Build, OpenReadOnly, OpenBytes or OpenReaderAt, write nothing to these
+// files.
 //
 // # One insert, from the key to the disk
 //

@@ -123,8 +123,9 @@ func (f *Filter) small() bool {
 var errCopies = errors.New("the copies of its keys have no room in a smaller file")
 
 // A CopiesError says that there is no room for one more copy of a key, and that a larger file would
-// hardly have any: the key has as many copies as its lines can hold, and most entries of the stash
-// belong to such keys; or the filter has grown to 64 times its items already. It matches [ErrFull].
+// hardly have any: either the key has as many copies as its lines can hold, and most entries of the
+// stash belong to such keys; or the filter has already grown to 64 times its items. It matches
+// [ErrFull].
 type CopiesError struct {
 	Copies uint64 // items of the key, and of keys that share lines and fingerprint with it (C7)
 }
@@ -159,12 +160,12 @@ func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 	return ErrFull
 }
 
-// awaitRoom waits for the end of a growth. If a rebuild for another reason is under way, it first
-// waits for the end of this one. If a Rebuild from Keys is under way, the growth waits for it. But
-// the Rebuild may wait for the insert, since its keys come from the caller: so the insert waits no
-// longer than the context of the Rebuild lasts. The error says why there will be no room. It is
-// writer.ErrMoved if another file has been in use: then the insert must be tried again, even if that
-// file could not get the name and o is in use again.
+// awaitRoom waits for the end of a growth. If a rebuild for another reason is under way, awaitRoom
+// first waits for the end of this rebuild. If a Rebuild from Keys is under way, the growth waits for
+// it. But the Rebuild may wait for the insert, since its keys come from the caller: so the insert
+// waits no longer than the context of the Rebuild lasts. The error says why there will be no room.
+// It is writer.ErrMoved if another file has been in use: then the insert must be tried again, even
+// if that file could not get the name and o is in use again.
 func (f *Filter) awaitRoom(o *openFile) error {
 	a := &f.growth.auto
 	for makesRoom := false; !makesRoom; {

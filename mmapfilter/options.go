@@ -321,10 +321,11 @@ type OpenOptions struct {
 	// log in its full size, and waits for that.
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
-	// they are lost. Without it, such a filter works; it only cannot be rebuilt. With RequireHashes,
-	// [Options.AutoGrow] or [Options.ExpireAfter], operations whose hashes cannot be written fail with
-	// the error of the disk, once the log is full, and can be tried again. Without any of the three,
-	// the filter goes on and loses its hashes. So does a filter that OpenReadOnly or Follow recovers.
+	// they are lost. Without RequireHashes, a filter without hashes works; it only cannot be rebuilt.
+	// With RequireHashes, [Options.AutoGrow] or [Options.ExpireAfter], operations whose hashes cannot
+	// be written fail with the error of the disk, once the log is full, and can be tried again.
+	// Without any of the three, the filter goes on and loses its hashes. So does a filter that
+	// OpenReadOnly or Follow recovers.
 	RequireHashes bool
 	// ExpireAfter, if not 0, changes the [Options.ExpireAfter] of a filter that Open opens, for good.
 	// If it is negative, keys stay from then on. Without hashes, the error is [ErrNoHashes].

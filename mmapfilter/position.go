@@ -21,8 +21,8 @@ type Position struct {
 	Descent uint64
 	// Number is how many operations are before the position, including those before a rebuild.
 	Number uint64
-	// Chain is a hash over these operations. It differs if two filters of one descent went different
-	// ways, as when one of them was restored from a backup.
+	// Chain is a hash over these operations. Two filters of one descent have different Chains once
+	// they went different ways, as when one of them was restored from a backup.
 	Chain uint64
 }
 

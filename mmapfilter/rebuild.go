@@ -56,12 +56,12 @@ type RebuildOptions struct {
 // they can be done again in the new file, each of them waits for a moment.
 //
 // The items come from the hashes that the filter keeps ([Options.KeepHashes]): the new file has
-// the items that the history means (K7). So it has keys that InsertUnique left out, and keys
-// whose items stray deletes took; and it does not have keys whose deletes waited. Or the items
-// come from [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and
-// [Filter.DurableOps] stay. A crash at any instant leaves the old file or the new one. If Rebuild
-// fails or ctx is cancelled, everything stays as it was. (If the disk fails after the new file
-// has got the name, the filter fails: [ErrFailed].)
+// the items that the history means (K7). So the new file has keys that InsertUnique left out, and
+// keys whose items stray deletes took. It lacks keys whose deletes waited. Or the items come from
+// [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps]
+// stay. A crash at any instant leaves the old file or the new one. If Rebuild fails or ctx is
+// cancelled, everything stays as it was. (If the disk fails after the new file has got the name,
+// the filter fails: [ErrFailed].)
 //
 // Processes that have the old file open for reading get "maybe" from then on for keys that they do
 // not find there: see [ErrSuperseded]. A [Follower] switches to the new file when it gets such an
@@ -133,8 +133,8 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		f.growth.auto.tryAgain()
 		o.release()
 		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
-		// Other processes go by the last checkpoint. That of the old file may be later than
-		// that of the new one.
+		// Other processes go by the last checkpoint. The old file may have had a later
+		// checkpoint than the new file has.
 		err = errors.Join(err, s.file.work.Writer.Checkpoint())
 	case s.file != nil:
 		s.file.release()

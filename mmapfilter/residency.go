@@ -16,7 +16,7 @@ import (
 var memoryLimit = osfile.MemoryLimit
 
 // crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the
-// process. Then read-ahead would replace pages that are needed by pages that are not.
+// process. Then read-ahead would drop pages that are needed for pages that are not needed.
 func crowdsOut(m *osfile.Mapping) bool {
 	const small, room = 16 << 20, 8 // bytes that fit anywhere; one part in room
 	size := int64(len(m.Data))

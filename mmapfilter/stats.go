@@ -73,8 +73,8 @@ const sampledLines = 1024
 const sampledRun = 64
 
 // Stats describes the filter. It samples up to 1,024 lines across the file, which takes a while if the
-// file is not in memory, and 16 reads if it is that of a reader; a fault in one of these lines leaves
-// the estimates at zero. On Linux it also asks the system which pages of the file are in memory.
+// file is not in memory, or 16 reads of an io.ReaderAt. A fault in one of these lines leaves the
+// estimates at zero. On Linux it also asks the system which pages of the file are in memory.
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
 	switch {

@@ -33,8 +33,8 @@ func (w *Writer) Moving() bool {
 func (w *Writer) BeginCheckpoint() {
 	c := &checkpoint{next: w.next(layout.Live), log: w.log, ended: w.log}
 	c.generation, c.salt = w.lw.Generation()
-	// Operations wait for this, so it does not wait for GrowLog. But GrowLog waits until
-	// w.underWay says that the larger log is in use.
+	// Operations wait for BeginCheckpoint, so BeginCheckpoint does not wait for GrowLog.
+	// But GrowLog waits until w.underWay says that the larger log is in use.
 	if g := &w.growth; g.TryLock() {
 		defer g.Unlock()
 		if g.larger != nil {
@@ -92,9 +92,9 @@ func (w *Writer) EndCheckpoint() error {
 	return nil
 }
 
-// runWords is how much of the region one sync writes. A commit that comes meanwhile waits
-// for the disk to write that much before its own pages, so a run is short; and a run is
-// long enough that the disk seldom waits for the end of a sync.
+// runWords is how much of the region one sync writes. A run is short, since the disk
+// writes it before the pages of a commit that comes meanwhile. A run is long enough that
+// the disk seldom waits for the end of a sync.
 const runWords = 4 << 20 / 8
 
 // syncRuns makes the stash and the region durable, in the order of the file. A page that is

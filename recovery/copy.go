@@ -118,8 +118,8 @@ func (c *Copy) Step(words uint64) (more bool, err error) {
 	return false, nil
 }
 
-// follow stores the segments of the log up to the last promise to the copy. If before is 1, it
-// leaves out the segment that ends at this promise.
+// follow stores the segments of the log up to the last promise to the copy. If before is 1,
+// the segment that ends at this promise is left out.
 func (c *Copy) follow(before uint64) error {
 	for c.read != nil {
 		for c.read.Next(c.log, max(c.promised(), before)-before) {

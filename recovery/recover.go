@@ -282,8 +282,8 @@ func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) 
 }
 
 // hardenLogs makes the records that the scan found durable, before anything depends on them.
-// They may be in the cache alone. After a failed sync, the system takes them for written
-// although they are not; so hardenLogs stores every word again before it syncs.
+// They may be in the cache alone. After a failed sync, the system takes these pages for
+// written although they are not; so hardenLogs stores every word again before it syncs.
 func (w *Writer) hardenLogs(logs replayed, scan wal.Contents) error {
 	for i, log := range logs.logs {
 		if scan.End[i] == 0 {

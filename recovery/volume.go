@@ -130,8 +130,8 @@ type Volume interface {
 	// Named fails if the name of the filter file belongs to no file or to another one.
 	Named() error
 	// TakePlace gives this filter, its log and its hashes the names of another filter of this
-	// process, which loses them. placed reports whether this filter has the name. If placed is
-	// true, an error means that the new name may not survive a power loss.
+	// process. The other filter loses its names. placed reports whether this filter has the
+	// name. If placed is true, an error means that the new name may not survive a power loss.
 	TakePlace(old Volume) (placed bool, err error)
 	// SyncNames makes all changes of names durable, whichever process made them.
 	SyncNames() error
@@ -168,7 +168,7 @@ type Volume interface {
 	RemoveSet() error
 }
 
-// ErrUnusedLog is returned for a log whose headers were never written. A process that dies while it
-// makes a log may leave such a log. It may lack blocks: on some systems, a load from a missing
+// ErrUnusedLog is returned for a log whose headers were never written. A process that died while it
+// made the log may have left it so. It may lack blocks: on some systems, a load from a missing
 // block is a fault if the disk is full.
 var ErrUnusedLog = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "a log that was never used"}

@@ -13,9 +13,10 @@ import (
 // A Writer owns the order of the writes to one filter. The package essay has the rules
 // and a diagram.
 //
-// Calls must come from one goroutine at a time, with one exception: one Harden, one
-// EndCheckpoint and one GrowLog at a time may run beside each other and beside all other
-// methods but Clean, Seal and Detach. BeginCheckpoint excludes EndCheckpoint too.
+// Calls must come from one goroutine at a time, with one exception: Harden,
+// EndCheckpoint and GrowLog, one call of each, may run beside each other and beside all
+// other methods except Clean, Seal and Detach. BeginCheckpoint excludes EndCheckpoint
+// too.
 type Writer struct {
 	vol      Volume
 	filter   File
@@ -299,8 +300,8 @@ func (w *Writer) Skip() { w.operation++ }
 func (w *Writer) Operations() uint64 { return w.operation }
 
 // now returns the time for a commit. It is never earlier than the time of the commit before, even if
-// the clock was set back: so times have the order of operations. It is never 0, which means that there
-// is no time.
+// the clock was set back: so times have the order of operations. It is never 0, since 0 stands for no
+// time.
 func (w *Writer) now() uint64 {
 	w.lastTime = max(w.vol.Now(), w.lastTime, 1)
 	return w.lastTime

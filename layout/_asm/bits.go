@@ -80,7 +80,7 @@ func splitLinesAVX512() {
 // cpuid writes the instruction that identifies the processor.
 func cpuid() {
 	TEXT("cpuid", NOSPLIT, "func(leaf uint32) (eax, ebx uint32)")
-	Doc("cpuid is the instruction, for subleaf 0.")
+	Doc("cpuid executes CPUID for subleaf 0.")
 	Load(Param("leaf"), EAX)
 	XORL(ECX, ECX)
 	CPUID()

@@ -147,8 +147,8 @@ func (t *table) Absent(dst []layout.Item, l *layout.Line, line uint64) []layout.
 }
 
 // MakeBits implements layout.Hosts. Several goroutines may call it for different lines at the
-// same time if store is atomic: overflow bits are in words that have guests too, and others
-// read these meanwhile.
+// same time if store is atomic: overflow bits are in words that have guests too, and other
+// goroutines read these words meanwhile.
 func (t *table) MakeBits(v *layout.View, from, to uint64, store func(word, value uint64)) {
 	stashed := map[uint64]uint64{} // by line: the overflow bits of its items in the stash
 	layout.StashClasses(v.Stash, func(c layout.Class, _ uint64) {
@@ -238,8 +238,8 @@ func (t *table) CheckBits(region []uint64, from, to uint64) (line uint64, err er
 }
 
 // Probe averages over the fingerprints, all about equally likely. It takes the number of
-// guests of a line for the number of items that are away from it: in a whole table they are
-// equal.
+// guests of all lines for the number of items away from home: in an intact table the two
+// are equal.
 func (t *table) Probe(l *layout.Line, _ uint64) layout.Absent {
 	items := min(t.items(l), t.b) + guestsOf(l)
 	return layout.Absent{

@@ -131,7 +131,7 @@ func (t *table) GuestRoom(l *layout.Line) uint64 {
 }
 
 // slots sets fps to the fingerprints at home in a line, in their order, and returns how many
-// there are. If an item cannot be one of this table, it says why.
+// there are. If the table cannot have such an item, the error says why.
 func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) {
 	if n := t.items(l); n > t.b {
 		return 0, fmt.Errorf("%d items in %d slots", n, t.b)

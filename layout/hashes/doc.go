@@ -99,10 +99,10 @@
 // The base keeps the times of its items as ages. The times of all items of an age lie between
 // its first and its last time. A rebuild puts the operations of the tail into ages of their own
 // and joins neighbours until there are 64, so that each has about as many items. If the superblock says
-// that items leave after a time T, a rebuild joins those that leave together instead: with s = T/32, but
-// at least a quarter of a second, an item whose last time is t leaves at the first multiple of s that is
-// a second after t or later, and T after that. It joins all items that have left already. A time that is
-// more than s/2 after the rebuild becomes the time s/2 after the rebuild.
+// that items leave after a time T, a rebuild joins the ages that leave together instead. Let s be T/32,
+// but at least a quarter of a second. An item whose last time is t leaves T after the first multiple of
+// s that is at least a second after t. It joins all items that have left already. A time that is more
+// than s/2 after the rebuild becomes the time s/2 after the rebuild.
 //
 // # Checks
 //
@@ -133,12 +133,12 @@
 //	    that of the base. The tail ends at the position of the superblock.
 //	K7  A history means a multiset of hashes. Its operations are done in their order, each
 //	    hash for itself: an insert adds one; "at least one" adds one if there is none; a
-//	    delete takes one, the oldest, if there is one, and otherwise changes nothing. An
-//	    item that "at least one" finds keeps its age. A base is such a multiset. Whatever
-//	    is made from hashes has exactly this multiset, an item for each. While the tail
-//	    has an "at least one" without an item, so that keys may lean, no operation takes
-//	    an item: deletes are in the history alone, and wait for the next base. So a key
-//	    of the multiset has an item in the file, or leans on one, unless a delete of a
-//	    hash that the multiset lacked has taken it; the next base gives it back. A delete
-//	    that finds no item is not in the history.
+//	    delete takes one, the oldest, if there is one, and otherwise changes nothing. If
+//	    "at least one" finds an item, the item keeps its age. A base is such a multiset.
+//	    Whatever is made from hashes has exactly this multiset, an item for each. While
+//	    the tail has an "at least one" without an item, so that keys may lean, no
+//	    operation takes an item: deletes are in the history alone, and wait for the next
+//	    base. So a key of the multiset has an item in the file, or leans on one, unless a
+//	    delete of a hash that the multiset lacked has taken it; the next base gives it
+//	    back. A delete that finds no item is not in the history.
 package hashes

@@ -19,5 +19,5 @@ func splitLinesAVX512(hashes *uint64, n uint64, lines *uint64, groups int)
 //go:noescape
 func sumAVX2(words *uint64, sixteens int) (sum uint64, or uint64)
 
-// cpuid is the instruction, for subleaf 0.
+// cpuid executes CPUID for subleaf 0.
 func cpuid(leaf uint32) (eax uint32, ebx uint32)

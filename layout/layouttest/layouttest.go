@@ -43,8 +43,8 @@ var compact = []layout.Params{
 	{Quotients: 25, RemainderBits: 26},
 }
 
-// Params returns the parameters of a layout that tests use. Compact has too many to test them all,
-// so Params returns a selection of these. In short tests it returns even fewer.
+// Params returns the parameters of a layout that tests use. Compact has too many parameters to
+// test all, so Params returns a selection. In short tests it returns even fewer.
 func Params(k layout.Kind) (all []layout.Params) {
 	all = layout.LegalParams(k)
 	apart := 11

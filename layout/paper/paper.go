@@ -163,12 +163,13 @@ func (t *table) slots(l *layout.Line, line uint64) bucket { return t.read(l[:], 
 // change sets the slots of a line to s and lists the words that it changed. adds says that
 // s only has one more item than before.
 //
-// A packed slot that is in two words gets an item in two stores. Between them a lookup
-// reads part of an item that is not acknowledged yet, or is still at its source; the
-// other slots do not change. So an addition is not guarded. The slots of a semi-sorted
-// bucket cannot be read apart: an old word and a new one may show fingerprints that are in
-// neither bucket. So every change of a bucket in several words is guarded, even in a
-// single word, since a lookup may come between two such changes of different words.
+// A packed slot that is in two words gets an item in two stores. Between the two stores, a
+// lookup reads part of an item: of one that is not acknowledged yet, or that is still at
+// its source. The other slots do not change. So an addition is not guarded. The slots of a
+// semi-sorted bucket cannot be read apart: an old word and a new one may show fingerprints
+// that are in neither bucket. So every change of a bucket in several words is guarded,
+// even in a single word, since a lookup may come between two such changes of different
+// words.
 func (t *table) change(l *layout.Line, line uint64, s *bucket, adds bool, stores *layout.Stores) {
 	_, bit, n := t.place(line)
 	before := *l

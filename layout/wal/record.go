@@ -162,7 +162,7 @@ func (r *Record) decode(w []uint64) {
 	if w0&recordNoWords != 0 {
 		words = 0
 	}
-	*r = Record{} // and not all fields at once: that makes a copy
+	*r = Record{} // setting all fields in one literal would make a copy
 	r.Block = w0 & (1<<recordWordBits - 1) / layout.BlockWords
 	r.Words = words
 	r.Guarded = w0&recordGuarded != 0

@@ -86,10 +86,10 @@
 //	filter   a    b    c   │ d            durable with position 3; d is in memory, and lost
 //	Open     Since(3) yields d if the store has it; then the filter names the last position
 //
-// Positions may come again: a store that has lost d gives its position to the next transaction. So
-// Open makes a mark, with a new token and the present position, before there is a transaction. The
-// mark also puts the position at which Open began into the stamp: a filter from before the mark is
-// taken to have the keys up to that position and no more.
+// Positions may come again: a store that has lost d gives the position of d to the next
+// transaction. So Open makes a mark, with a new token and the present position, before there is a
+// transaction. The mark also puts the position at which Open began into the stamp: a filter from
+// before the mark is taken to have the keys up to that position and no more.
 //
 // The token. A mark puts a random number into the store, in a transaction that is durable when the
 // mark ends, and then into the filter. A key leaves the filter only after a mark that came after its

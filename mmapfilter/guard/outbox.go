@@ -245,9 +245,9 @@ func readState(entries []Entry) (*state, error) {
 // isOf reports whether a filter is the filter that the store names.
 func (s *state) isOf(f guarded.Filter) bool { return f.Normalisation() == s.stamp.id.String() }
 
-// check returns nil if a filter has all keys of the store but those in the outbox (G2), since no other
-// guard has opened the store after this one (G6). With positions, the filter may also lack keys that
-// came after its position.
+// check returns nil if a filter has all keys of the store except the keys in the outbox (G2), and no
+// other guard has opened the store since (G6). With positions, the filter may also lack keys that came
+// after its position.
 func (s *state) check(f guarded.Filter, o *Options, ordered bool) error {
 	if s.owner != s.stamp.id.String() {
 		return errOwner

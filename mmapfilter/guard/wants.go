@@ -53,8 +53,8 @@ const (
 
 // tooManyPass reports whether the share of absent keys that have passed the filter since the last
 // look is certainly too large, and a rebuild would help. It does if many keys are gone, or if nobody
-// knows how many. If few are gone, a program may only ask for one of them again and again: then a
-// rebuild waits until the lookups that should not have passed are worth reading all keys.
+// knows how many. If few keys are gone, a program may be looking up one of them again and again.
+// Then a rebuild waits until the lookups that passed in vain are worth the reading of all keys.
 func (g *Guard) tooManyPass() bool {
 	items := g.filter.Len()
 	g.mu.Lock()

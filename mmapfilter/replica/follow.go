@@ -71,9 +71,9 @@ type Stats struct {
 //
 // The errors are those of mmapfilter.Open, such as ErrLocked if another process follows to path; a
 // [*mmapfilter.ForeignError] if the file at path is a filter of its own, which Follow does not replace;
-// and if there is no file, a [*StatusError] that somebody has to do something about, or the cause of
-// ctx, with the last failure. After Follow has returned, failures are tried again without end:
-// [Replica.Err], [Replica.Stats] and Options.OnError tell of them.
+// and if there is no file, a [*StatusError] that will not pass by itself, or the cause of ctx, with the
+// last failure. After Follow has returned, failures are tried again without end: [Replica.Err],
+// [Replica.Stats] and Options.OnError tell of them.
 func Follow(ctx context.Context, rawURL, path string, opts *Options) (*Replica, error) {
 	u, shown, err := parse(rawURL)
 	if err != nil {

@@ -45,11 +45,11 @@ var patience = 30 * time.Second
 //	                                        with &classes=…, for a filter that has these Classes
 //	GET /health                             position and number of keys, as JSON; 503 if Err is not nil
 //
-// The filter must keep its hashes. It may be open for writing, or for reading: then what another process
-// writes to it is seen as of its checkpoints. The last snapshot stays beside the filter, as
-// NAME.snapshot, and is served until an eighth of the keys have changed since, or its changes are gone;
-// so a replica can go on with a download after this process has been killed. NAME.snapshot may be
-// deleted at any time.
+// The filter must keep its hashes. It may be open for writing or for reading. If it is open for
+// reading, the replicas get the operations of its writer up to the last checkpoint. The last snapshot
+// stays beside the filter, as NAME.snapshot, and is served until an eighth of the keys have changed
+// since, or its changes are gone; so a replica can go on with a download after this process has been
+// killed. NAME.snapshot may be deleted at any time.
 //
 // The handler authenticates nobody: see the essay. The cost of serving clients has bounds: one
 // snapshot and 16 sets of changes are made at a time, replicas at one position share a set, and a client

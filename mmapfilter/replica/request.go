@@ -14,9 +14,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A StatusError is an answer of the server that is neither a snapshot nor changes. It matches the errors
-// of package mmapfilter that a [Handler] means by it; fs.ErrPermission if the server wants another
-// authorization; and fs.ErrNotExist if there is no Handler at the URL.
+// A StatusError is an answer of the server that is neither a snapshot nor changes. It matches the error
+// of package mmapfilter for which a [Handler] sends this status; fs.ErrPermission if the server wants
+// another authorization; and fs.ErrNotExist if there is no Handler at the URL.
 type StatusError struct {
 	Status int
 	Text   string // the beginning of what the server says

@@ -40,7 +40,7 @@ func (p *part) addOther(hash uint64, i int) {
 	p.hashes[mostKeys-p.rest], p.of[mostKeys-p.rest] = hash, uint16(i)
 }
 
-// others returns the hashes of the others, and where to store which of them are found.
+// others returns the hashes of the others, and where to store whether each is found.
 func (p *part) others() (hashes []uint64, found []bool) {
 	return p.hashes[mostKeys-p.rest:], p.found[:p.rest]
 }
@@ -80,7 +80,7 @@ func (p *part) sort(shards int) (groups int) {
 	return groups
 }
 
-// group returns the shard of a group, its keys, and where to store which of them are found.
+// group returns the shard of a group, its keys, and where to store whether each is found.
 func (p *part) group(g int) (shard int, hashes []uint64, found []bool) {
 	from, to := p.first[g], p.first[g+1]
 	return int(p.groups[g]), p.sorted[from:to], p.found[from:to]

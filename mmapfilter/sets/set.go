@@ -72,9 +72,9 @@ func (s *Set) open(path string) (*Set, error) {
 }
 
 // OpenFS is [Open] for a set in a file system such as an embed.FS or os.DirFS(dir): name is that of the
-// manifest. (A function of package mmapfilter for it would be named OpenSetFS. There is none, since that
-// package does not know this one.) A shard that can be read at any offset is opened as by
-// [mmapfilter.OpenReaderAt], and any other is read into memory. Nothing can be written to the set.
+// manifest. (A function of package mmapfilter for it would be named OpenSetFS. It does not exist, since
+// package mmapfilter does not know package sets.) A shard that can be read at any offset is opened as
+// by [mmapfilter.OpenReaderAt], and any other is read into memory. Nothing can be written to the set.
 func OpenFS(fsys fs.FS, name string, opts ...*mmapfilter.OpenOptions) (*Set, error) {
 	s := &Set{fsys: fsys, path: name, poll: poll.New()}
 	for _, o := range opts {
@@ -320,8 +320,8 @@ func (s *Set) Shards() int {
 	return 0
 }
 
-// Len returns the number of items. It counts the items that open shards have now, and those that the
-// other shards had when the manifest was written.
+// Len returns the number of items. For an open shard, it counts the items that the shard has now;
+// for any other, the items that the shard had when the manifest was written.
 func (s *Set) Len() (n uint64) {
 	st := s.current()
 	if st == nil {

@@ -18,9 +18,9 @@ type Exhaustive struct {
 }
 
 // With up to fewSectors dirty sectors, every subset of them is tried: each sector has what
-// the disk had, or its newest content. With more, samples are tried, where each sector has
-// one of its contents since it was last clean. There are fewer samples if the crash is in a
-// recovery.
+// the disk had, or its newest content. With more dirty sectors, it tries samples, in which
+// each sector has one of the contents that it had since it was last clean. There are fewer
+// samples if the crash is in a recovery.
 const (
 	fewSectors    = 6
 	samples       = 24
@@ -284,7 +284,7 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 }
 
 // before reports whether an equal volume with the same expectations has been recovered before.
-// If not, it records that this one has.
+// If not, it records that this image has been recovered.
 func (x *worker) before(image, expected uint64) bool {
 	if _, ok := x.done[image+expected]; ok {
 		x.stats.Skipped++

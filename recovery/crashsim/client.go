@@ -79,7 +79,7 @@ func (l *life) found(r *recovery.Recovery) {
 	}
 	// The keys of a point are checked against its image once, when the point is made (O2, O3). The
 	// image that the recovery leaves is that of a point, bit for bit; odd counters could only turn
-	// answers into "maybe". So only the fillers are left to check, other ones each time.
+	// answers into "maybe". So only the fillers are left to check: each time, some other fillers.
 	image := l.x.look(l.u().image(l.v), l.v.filter.cache.words[layout.WordRuntime:layout.WordStash])
 	if l.depth == 0 && !l.opened { // the point at which the trace starts has not been checked
 		l.keysPresent(&p.Counts, &p.Meant, image)

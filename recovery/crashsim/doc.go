@@ -59,8 +59,8 @@
 //	O7  No superblock is stored over a slot where the disk, whatever the cache shows,
 //	    has a half-written superblock with its checksum: the store might complete the
 //	    half-written one.
-//	O8  If the filter keeps its hashes, those of the file at rest are, as a multiset,
-//	    the hashes of the items. They may be lost if a sync has failed. The
+//	O8  If the filter keeps its hashes, the kept hashes of a file at rest are, as a
+//	    multiset, the hashes of its items. They may be lost if a sync has failed. The
 //	    hashes, the superblock and the writer are at the position of the operations
 //	    that the file has, and count the keys that these operations left out and the
 //	    deletes that took no item.

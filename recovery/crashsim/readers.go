@@ -95,8 +95,8 @@ func (l *life) targets() (left, moved []target) {
 // manyFillers bounds the number of fillers that are targets: a full stash has many.
 const manyFillers = 128
 
-// leaves reports whether the store at a time to a word removes a copy of a key, and whether
-// that was the last copy in that line or in the stash.
+// leaves reports whether the store to a word, at a time, removes a copy of a key, and
+// whether this copy was the last one in its line or in the stash.
 func (l *life) leaves(k *key, word uint64, time int) (leaves, last bool) {
 	u, h := l.u(), l.history
 	if word < layout.WordRegion {

@@ -384,8 +384,8 @@ func (v *Volume) SyncNames() error { return v.syncDir() }
 // DropLargePages implements recovery.Volume.
 func (*Volume) DropLargePages(int64) (next, dropped int64) { return 0, 0 }
 
-// syncDir makes the names durable. If it fails, some prefix of the changes is durable, and
-// the others may become so later.
+// syncDir makes the names durable. If it fails, some first part of the changes is durable,
+// and the rest may become durable later.
 func (v *Volume) syncDir() error {
 	v.event(SyncBegins)
 	defer v.event(SyncEnds)

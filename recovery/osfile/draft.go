@@ -138,7 +138,7 @@ type narrowed struct {
 func (n narrowed) Mode() fs.FileMode { return n.FileInfo.Mode() & n.mode }
 
 // Rename gives the draft another name, in the same directory. It is for a draft that replaces no file.
-// Publish locks a file that has that name by then, and calls check; if check fails, so does Publish.
+// If a file has the name by then, Publish locks it. It calls check, and fails if check fails.
 func (d *Draft) Rename(name string, check func() error) {
 	d.path, d.check = filepath.Join(filepath.Dir(d.path), name), check
 }
@@ -200,8 +200,8 @@ func (d *Draft) Allocate(ctx context.Context, size int64) error {
 	return nil
 }
 
-// CreateHashes makes the empty NAME.hashes of the draft. When the draft gets its name, so do the
-// hashes, and their pages are durable then.
+// CreateHashes makes the empty NAME.hashes of the draft. The hashes get their name when the
+// draft gets its name, and their pages are durable by then.
 func (d *Draft) CreateHashes() (recovery.HashFile, error) {
 	info, err := d.file.Stat()
 	if err != nil {

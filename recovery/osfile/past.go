@@ -25,7 +25,8 @@ func olderPast(path string, identity uint64) string {
 	return fmt.Sprintf("%s%s.%016x", path, pastSuffix, identity)
 }
 
-// identityAt returns the identity of the file of hashes at a path, if that is one.
+// identityAt returns the identity of the file of hashes at a path. It reports false for
+// any other file.
 func identityAt(path string) (identity uint64, ok bool) {
 	head, err := readStart(path, hashes.PageBytes)
 	if err != nil {
@@ -66,8 +67,8 @@ func ForgetPast(path string, kept time.Duration) {
 	}
 }
 
-// movePast renames the former files of hashes of a filter that was renamed: from names of the path from
-// to names of the path to. Files that movePast cannot rename do no harm.
+// movePast renames the former files of hashes of a filter that was renamed: names that began with the
+// path from then begin with the path to. Files that movePast cannot rename do no harm.
 func movePast(from, to string) {
 	for _, name := range pastOf(from) {
 		if _, ok := identityAt(name); ok {

@@ -160,8 +160,8 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 		return &layout.CorruptError{Region: layout.RegionLog, Rule: "K2", What: fmt.Sprintf(
 			"the log does not go on where NAME.hashes ends, after operation %d, or is that of another filter: move it away to do without it", end.Number)}
 	}
-	// The superblock may be older than the lost log; then only the promise shows that there
-	// was one.
+	// The superblock may be older than the lost log; then only the promise shows that a log
+	// existed.
 	r.LogLost = live && !newest || best != nil && (best.broken || beyond > reached) ||
 		!rest && (unknown && !newest || layout.HighestPromise(runtime) > max(durable, reached))
 	next := *sb

@@ -20,7 +20,8 @@ import (
 //	.tmp-0123456789abcdef
 //
 // with 16 random digits. The process that made it holds a lock on it (lockDraft) as long as
-// the process lives, so that others can tell it from a file that a dead process left.
+// the process lives, so that other processes can tell the file from one that a dead process
+// has left.
 const (
 	temporaryMark   = ".tmp-"
 	temporaryDigits = 16

@@ -19,9 +19,8 @@ type memoryGroup struct {
 	version int
 }
 
-// newMemoryGroup makes a group below that of this process, so that the limits of that one apply
-// too. In version 2, a group with processes cannot have groups below it, so the new group is
-// beside it.
+// newMemoryGroup makes a group below the group of this process, whose limits apply too. In
+// version 2, a group with processes cannot have groups below it, so the new group is beside it.
 func newMemoryGroup(limit int64) (*memoryGroup, error) {
 	var failed error
 	for _, parent := range groupParents() {

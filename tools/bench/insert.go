@@ -103,7 +103,7 @@ func (i *inserts) insertSpecs() (all []spec, err error) {
 }
 
 // open makes the filters, each for about the same number of slots. Even with an error, it
-// returns those that it has made.
+// returns the filters that it has made.
 func (i *inserts) open(slots uint64) (all []*filling, err error) {
 	specs, err := i.insertSpecs()
 	if err != nil {

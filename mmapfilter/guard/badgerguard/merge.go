@@ -26,8 +26,8 @@ func (d *DB) GetMergeOperator(key []byte, f badger.MergeFunc, interval time.Dura
 	return &MergeOperator{MergeOperator: d.DB.GetMergeOperator(bytes.Clone(key), f, interval)}
 }
 
-// keep puts a key into the filter for as long as the DB is open. Badger keeps the slice that it gets and
-// writes the key again later, so it gets a copy.
+// keep puts a key into the filter for as long as the DB is open. Badger keeps the slice of the key and
+// writes the key again later, so Badger gets a copy.
 func (d *DB) keep(key []byte) error {
 	if d.store.reserved(key) {
 		return ErrReserved

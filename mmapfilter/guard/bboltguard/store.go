@@ -32,8 +32,8 @@ type store struct {
 		waiting []*snapshot // that begin after it
 	}
 	// late counts the commits after which a snapshot began. A filter that is built from such a
-	// snapshot lacks the keys that the commit deleted. So transactions that began before do not ask
-	// this filter.
+	// snapshot lacks the keys that the commit deleted. So transactions that began before this
+	// commit do not ask this filter.
 	late atomic.Uint64
 
 	// before is what Prepare sees: the state of the store before the transaction that is being
@@ -191,8 +191,8 @@ func (s *store) commit(tx *bbolt.Tx) error {
 }
 
 // outcome returns how the commit of a transaction with these entries ended, after an error: if only
-// the last sync failed, the transaction is there nonetheless, and so are its entries: nobody removes
-// them before the guard is told of the outcome.
+// the last sync failed, the store has the transaction nonetheless, and also its entries: nobody
+// removes entries before the guard knows the outcome.
 func (s *store) outcome(entries []guard.Entry) guard.Outcome {
 	there := false
 	err := s.db.View(func(tx *bbolt.Tx) error {

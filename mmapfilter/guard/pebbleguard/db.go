@@ -195,7 +195,7 @@ func (d *DB) prepare(b *pebble.Batch, t *guard.Tx) error {
 	return d.store.enter()
 }
 
-// Turns keep operations that delete keys that nobody knows apart from all others. With guard.Exact,
+// Turns keep operations that delete unknown keys apart from all other operations. With guard.Exact,
 // a transaction that overwrites a key relies on the key being there until the transaction is
 // committed, so that a rebuild finds it. With guard.Rebuild it does not rely on this.
 type turns struct {

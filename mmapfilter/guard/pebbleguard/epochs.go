@@ -89,8 +89,8 @@ func (p *epochs) begin(s *store) error {
 	return nil
 }
 
-// Position is part of guard.Ordered. A transaction that has read the old number handed its keys
-// to the filter before this call.
+// Position is part of guard.Ordered. A transaction that has read the old number had handed its
+// keys to the filter before this call.
 func (p *epochs) Position() (uint64, error) { return p.current.Add(1) - 1, nil }
 
 // enter puts the entry of the current epoch into the store, unless it is there. See DB.prepare.

@@ -99,8 +99,8 @@ func (c *Changes) put(e hashes.Entry) {
 	}
 }
 
-// Read adds the operations of files of the history, and those before the first position that matter. The
-// first file has this position, or its end is before it. If a file is damaged, the error matches
+// Read adds the operations of files of the history, and those before the first position that matter.
+// The position is in the first file, or after its end. If a file is damaged, the error matches
 // recovery.ErrHashes.
 func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err error) {
 	defer func() {

@@ -50,10 +50,10 @@
 //	round 4 on     an item that finds no room takes that of another one, as in the paper
 //
 // An invariant holds from round 1 on: every item away from home has its overflow bits in its
-// home line (place, P4). An item that is sent leaves its bits in the line. One that goes back
-// leaves none: it was never in that line, and its bits are where it came from. Going back keeps
-// the number of items away from home low (place, P10); in layouts without overflow bits no item goes
-// back.
+// home line (place, P4). An item that is sent leaves its bits in the line. An item that goes back
+// leaves no bits: it was never in this line, and its bits are set in the line that it came from.
+// Going back keeps the number of items away from home low (place, P10); in layouts without overflow
+// bits no item goes back.
 //
 // The rounds end when few items are left, or when a round after round 4 places next to none: then
 // the table is full, or many items have the same lines and fingerprint. (Rounds 2 and 4 may place

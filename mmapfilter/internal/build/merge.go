@@ -166,8 +166,8 @@ func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool, held func
 	return to, ages
 }
 
-// A Merged has the items of one or several files of hashes: those that their histories mean (K7). It
-// is the source of a build, and lists the items for other callers.
+// A Merged has the items that the histories of one or several files of hashes mean (K7). It is the
+// source of a build, and lists the items for other callers.
 type Merged struct {
 	// Held, if not nil, is called by Each for each hash of which a file has had an item since its
 	// base. items is how many items the base and the operations lead to, and stray how many deletes

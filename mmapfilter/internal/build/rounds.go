@@ -218,10 +218,10 @@ func (r lineRoom) set(line, free uint64) {
 }
 
 // takeTogether puts the items that arrived at one full line, loaded in w, into it. It sends as
-// many items whose other lines had room at the end of the previous round. It chooses them
-// together (place, P9), which sets fewer overflow bits than choosing one after the other. It does
-// nothing and returns false if there are too few such items, or if more items arrived than a line
-// holds; then most are copies of one key.
+// many items whose other lines had room at the end of the previous round. It chooses the items
+// that leave together (place, P9), which sets fewer overflow bits than a choice of one after the
+// other. It does nothing and returns false if there are too few such items, or if more items
+// arrived than a line holds; then most are copies of one key.
 func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool, err error) {
 	if len(came) > layout.SlotsPerLine(b.plan.Geometry.Kind, b.plan.Geometry.Params) {
 		return false, nil

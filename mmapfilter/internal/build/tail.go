@@ -233,7 +233,8 @@ func (m *Merged) stretches() (n int) {
 	return n
 }
 
-// stretch returns the input that has stretch i of the tails, and which of its stretches that is.
+// stretch returns the input that has stretch i of the tails, and the number of the stretch in
+// this input.
 func (m *Merged) stretch(i int) (in *input, n int) {
 	in = &m.inputs[0]
 	for ; i >= in.stretches(); in = &m.inputs[in.number+1] {

@@ -35,9 +35,9 @@ func (w Window) end(time uint64) uint64 {
 	return max((w.believed(time)+hashes.TimeStep+step-1)/step*step, w.Cut())
 }
 
-// believed returns a time, or an earlier one if the time is so far after Now that some clock must have
-// been wrong: with their own time, items would leave too late. Where items stay, only a time more than
-// a day after Now is changed.
+// believed returns a time. If the time is so far after Now that some clock must have been wrong, it
+// returns an earlier one, since items would leave too late by such a time. Where items stay, only a
+// time more than a day after Now is changed.
 func (w Window) believed(time uint64) uint64 {
 	const day = 24 * 3600 * 1e9
 	if w.Length > 0 {

@@ -44,8 +44,8 @@ func Owner(t *testing.T, e Engine) {
 	})
 }
 
-// Once covers G3: a key that is put twice is in the filter once. With deletes: Exact a deleted one
-// leaves it, and with deletes: Rebuild it stays until a rebuild.
+// Once covers G3: a key that is put twice is in the filter once. With deletes: Exact, a deleted
+// key leaves the filter; with deletes: Rebuild, it stays until a rebuild.
 func Once(t *testing.T, e Engine) {
 	Each(t, func(t *testing.T, deletes guard.DeleteMode) {
 		dir := t.TempDir()

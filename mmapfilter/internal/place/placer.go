@@ -53,7 +53,7 @@ type Placer struct {
 }
 
 // A step is one step of a path. Its item leaves the line of the step before and goes to
-// item.Line. So it makes room in that line for the item of the step before.
+// item.Line. So a step makes room in its line for the item of the step before.
 type step struct {
 	item  layout.Item
 	from  int // the step before, or -1

@@ -43,10 +43,10 @@ func (p *Placer) BringHome(line uint64) {
 	}
 }
 
-// mostAlone chooses the guest that comes home to a line: a guest that shares its overflow bits with
-// the fewest others, since the bits are cleared when the last guest with these bits has come home.
-// others is the number of these others. (Items of the stash need overflow bits too, but are
-// not counted.)
+// mostAlone chooses the guest that comes home to a line: the guest that shares its overflow bits
+// with the fewest other guests, since the bits are cleared when the last guest with these bits has
+// come home. others is the number of the other guests. (Items of the stash need overflow bits too,
+// but are not counted.)
 func (p *Placer) mostAlone(line uint64) (guest layout.Item, others int, ok bool) {
 	if p.hosts == nil {
 		return guest, 0, false

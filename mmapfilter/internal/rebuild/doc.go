@@ -21,7 +21,7 @@
 //
 // # The end
 //
-// In the end one of the two files stays in use. The other one is closed without a commit: nothing in
+// In the end one of the two files stays in use. The old file is closed without a commit: nothing in
 // it is needed. A crash also leaves one whole file under the name, since the new one has another
 // name until it is complete (recovery, K3).
 //

@@ -9,9 +9,9 @@ import (
 // filter whose capacity is above LeastShrunk, and that holds less than 1 in shrinkShare of it, is
 // rebuilt for growFactor times its items, but at least for LeastShrunk. It is not made smaller if
 // its items and the operations since the last rebuild together are fewer than 1 in shrinkShare of
-// the capacity: then it cannot have held more since that rebuild, so it was made large to be filled.
-// A filter is rebuilt for as many keys as before if 1 in waitShare of its capacity are deletes that
-// wait for a rebuild.
+// the capacity: then the filter cannot have held more since that rebuild, so it was made large in
+// order to be filled. A filter is rebuilt for as many keys as before if 1 in waitShare of its
+// capacity are deletes that wait for a rebuild.
 const (
 	growShare   = 0.9
 	growFactor  = 2

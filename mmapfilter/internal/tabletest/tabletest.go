@@ -61,10 +61,10 @@ func (s Shape) Memory(tb testing.TB, lines uint64) (layout.Table, layout.View) {
 	return layout.NewTable(g), layout.NewView(words, g)
 }
 
-// Shapes returns shapes of each layout. Of those of the paper, it returns each b with a short
-// fingerprint and a long one, and slots and buckets in one word and in several, up to the most there
-// are; of Compact, counts in one word, in two and in three, and remainders that its kernels compare in
-// different ways. In short tests, one shape of each layout is enough.
+// Shapes returns shapes of each layout. For the layouts of the paper, it returns each b with a short
+// and a long fingerprint, with slots and buckets in one word and in several words. For Compact, it
+// returns counts in one, two and three words, and remainders that the kernels compare in different
+// ways. In short tests, one shape of each layout is enough.
 func Shapes() (all []Shape) {
 	if testing.Short() {
 		return OneEach()

@@ -34,9 +34,9 @@ func (w *Writer) one(op layout.Op, hash uint64) (grow int, done bool, err error)
 // Batch is how many operations of a batch are done under one lock.
 const Batch = 64
 
-// DoAll does an operation on up to Batch hashes in order, and stops at the first error. It adds to done
-// how many it has done, even if a fault ends it. added, unless it is nil, gets for each hash whether the
-// items have grown. listed is as for plan.
+// DoAll does an operation on up to Batch hashes in order, and stops at the first error. It adds the
+// number of operations that it has done to done, even if a fault ends it. added, unless it is nil, gets
+// for each hash whether the items have grown. listed is as for plan.
 func (w *Writer) DoAll(op layout.Op, hashes []uint64, listed bool, done *int, added []bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,9 +80,9 @@ func (w *Writer) do(op layout.Op, hash uint64, listed bool) (grow int, done bool
 	return grow, done, err
 }
 
-// CountFull counts an insert that found no room and is not tried again: Filter.DurableOps counts every
-// call that has returned, since a client that resumes after a crash leaves out as many of its calls.
-// If CountFull returns ErrMoved or ErrClosed, the insert has not been counted: try it again.
+// CountFull counts an insert that found no room and is not tried again. Filter.DurableOps counts every
+// call that has returned: a client that resumes after a crash skips that many of its calls. If
+// CountFull returns ErrMoved or ErrClosed, the insert has not been counted: try it again.
 func (w *Writer) CountFull() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -36,7 +36,7 @@ const (
 	// nothing is free, the formula would give 2^16 times paceBase.
 	paceLongest = 5 * time.Millisecond
 
-	// paceLong is the time between two operations while the history is long. The other constant
+	// paceLong is the time between two operations while the history is long. paceLongMost
 	// bounds the wait of one operation, however many goroutines and batches came before it.
 	paceLong     = time.Millisecond
 	paceLongMost = 50 * time.Millisecond

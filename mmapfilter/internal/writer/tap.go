@@ -61,9 +61,9 @@ func NewTap(scratch func() (*osfile.Scratch, error)) *Tap {
 
 func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
 
-// counted is the Op of two entries whose hashes are a recovery.Count: that of the writer, where it is
-// not the number of operations in the tap that says it. There has been a SyncAt, or an operation that
-// changed nothing.
+// counted is the Op of two entries whose hashes are a recovery.Count: the count of the writer, at a
+// place where the number of operations in the tap does not give it. There has been a SyncAt, or an
+// operation that changed nothing.
 const counted layout.Op = 0
 
 // begin notes where the writer is. It is called once, before any operation.

@@ -25,8 +25,8 @@ type Pending struct {
 // A table has its slots in groups of 8 and uses at most half of them. A search reads the tags of a
 // group, one byte per slot, as one word.
 //
-// Most blocks have nothing pending, and the filter blocks says so: at most one in 8 of its bits
-// is set, and it is small enough to stay in the cache of a core.
+// Most blocks have nothing pending. The small filter named blocks says so: at most one in 8 of
+// its bits is set, and it stays in the cache of a core.
 //
 // Entries are appended in chunks. Entries stay in place when the table grows: a larger table
 // with the same entries replaces the old one.

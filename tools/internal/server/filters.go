@@ -201,7 +201,8 @@ func (c *client) bools(all []bool) {
 	}
 }
 
-// absent reports whether err says that there is no such filter: a lookup then says no, without an error.
+// absent reports whether err says that the filter does not exist: a lookup then says no, without an
+// error.
 func absent(err error) bool { return err == errMissing || err == errWrongType }
 
 func isIn(c *client, args [][]byte) error {

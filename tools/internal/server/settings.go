@@ -37,8 +37,8 @@ var (
 	newBloom  = settings{kind: bloom, expansion: 2, capacity: 100, rate: 0.01}
 )
 
-// note returns the note on normalisation of a filter, with the settings for which a filter has no
-// fields. Package main of tools/mmapfilter reads this note.
+// note returns the note on normalisation of a filter, with those settings that a filter file has
+// no fields for. Package main of tools/mmapfilter reads this note.
 func (s settings) note() string {
 	return fmt.Sprintf("served=%s,%d,%d,%d", s.kind, s.bucketSize, s.iterations, s.expansion)
 }
