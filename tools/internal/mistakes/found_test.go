@@ -26,7 +26,7 @@ type check struct {
 }
 
 // withFaults are the checks that need the tag.
-var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestCallsOfReplace"}
+var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestCallsOfReplace", "TestPowerCutsOfReplace"}
 
 var (
 	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-9][0-9]*: .*)$`)
@@ -45,6 +45,7 @@ var checks = map[string]check{
 	"TestReplace":                    {writer, nil, at("replace_test", `.*`)},
 	"TestFaultInOldFile":             {writer, nil, at("replace_test", `.*`)},
 	"TestCallsOfReplace":             {"mmapfilter", nil, at("replace_faults_test", `.*`)},
+	"TestPowerCutsOfReplace":         {"mmapfilter", nil, at("power_faults_test", `.*`)},
 	"TestCopyOfGenerations":          {writer, nil, at("copy_test", `the copy lacks operations.*`)},
 	"TestCopyBesideRecovery":         {writer, nil, at("copy_test", `after \d+ stores, a copy has.*`)},
 	"TestReplay":                     {writer, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},

@@ -1,0 +1,146 @@
+//go:build faults && linux
+
+package mmapfilter
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/layout"
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// A copyOracle holds snapshots of one filter against its history.
+type copyOracle struct {
+	*testing.T
+	dir   string
+	keys  map[uint64][]uint64 // that the history means at numbers of positions
+	seen  map[copyKey][32]byte
+	exact int // copies whose keys are known
+	again int // copies with an equal position and an equal shape
+}
+
+// A copyKey is all that the bytes of a copy may depend on.
+type copyKey struct {
+	at       Position
+	seq, ops uint64
+	geometry layout.Geometry
+}
+
+// check makes a snapshot of a filter, by another handle: a sealed file with the multiset that the history
+// means at its position (K7), and with the same bytes as any other there.
+func (o *copyOracle) check(when, path string) {
+	o.Helper()
+	f, err := OpenReadOnly(path, nil)
+	must(o, err)
+	defer f.Close()
+	to := filepath.Join(o.dir, "copy.mmf")
+	at, err := f.Snapshot(context.Background(), to)
+	if err != nil {
+		o.Errorf("%s: %v", when, err)
+		return
+	}
+	report, err := Verify(context.Background(), to)
+	must(o, err)
+	copied, err := OpenReadOnly(to, nil)
+	must(o, err)
+	defer copied.Close()
+	if left, _ := filepath.Glob(to + "?*"); copied.Position() != at || !report.Sealed || len(left) > 0 {
+		o.Errorf("%s: a copy at %v of %v, sealed: %t, and beside it %q", when, copied.Position(), at, report.Sealed, left)
+	}
+	seq, ops := copied.durable()
+	data, err := os.ReadFile(to)
+	must(o, err)
+	key, sum := copyKey{at, seq, ops, copied.open.Load().geometry}, sha256.Sum256(data)
+	if other, there := o.seen[key]; there {
+		if o.again++; other != sum {
+			o.Errorf("%s: another copy at %v has other bytes", when, at)
+		}
+	}
+	o.seen[key] = sum
+	keys, known := o.keys[at.Number]
+	if !known {
+		return
+	}
+	o.exact++
+	byClass := counts{}
+	for _, key := range keys {
+		byClass[o.class(copied, key)]++
+	}
+	for _, key := range keys {
+		if got, want := copied.Count(bytesOf(key)), byClass[o.class(copied, key)]; got != uint64(want) {
+			o.Errorf("%s: at %v, a copy has key %d %d times, not %d", when, at, key, got, want)
+		}
+	}
+	if copied.Len() != uint64(len(keys)) {
+		o.Errorf("%s: at %v, a copy has %d items, not %d", when, at, copied.Len(), len(keys))
+	}
+}
+
+// class returns the number of the class of a key in a filter.
+func (o *copyOracle) class(f *Filter, key uint64) uint64 {
+	c := f.Classes()
+	n, _ := bits.Mul64(f.Hash(bytesOf(key)), c.Lines*c.Fingerprints)
+	return n
+}
+
+// TestCopiesAtCalls: at each writing call of checkpoints, rebuilds and a close, another process makes a
+// snapshot. A process that is killed there leaves a file of which the next one makes a snapshot. Each
+// has what the history means at its position, and the same bytes as any other there. The filter goes
+// on.
+func TestCopiesAtCalls(t *testing.T) {
+	t.Cleanup(func() { fault.Hook = nil })
+	ctx := context.Background()
+	r := newReplaceRun(t)
+	o := &copyOracle{T: t, dir: memoryDir(t), keys: map[uint64][]uint64{}, seen: map[copyKey][32]byte{}}
+	note := func() { o.keys[writerOf(r.f).Protocol().History().At.Number] = slices.Collect(maps.Keys(r.in)) }
+	note()
+	var mu sync.Mutex
+	closing := false
+	fault.Hook = func(call string) error {
+		if !mu.TryLock() { // by a copy, or beside one
+			return nil
+		}
+		defer mu.Unlock()
+		if last := len(r.calls) - 1; last >= 0 && call == "write" && r.calls[last] == call {
+			return nil // one of many
+		}
+		r.calls = append(r.calls, call)
+		if !closing && r.idle() {
+			r.each()
+			note()
+		}
+		o.check(fmt.Sprintf("beside call %d, %s", len(r.calls), call), r.path)
+		r.kill(call)
+		return nil
+	}
+	must(t, r.f.Checkpoint(ctx))
+	must(t, r.f.Rebuild(ctx, nil))
+	must(t, r.f.Checkpoint(ctx))
+	must(t, r.f.Rebuild(ctx, &RebuildOptions{Capacity: 5000}))
+	must(t, r.f.Sync())
+	closing = true
+	must(t, r.f.Close())
+	fault.Hook = nil
+	o.check("at the end", r.path)
+	for i, k := range r.kills {
+		f, err := Open(k.path, &OpenOptions{RequireHashes: true})
+		must(t, err)
+		must(t, f.Checkpoint(ctx))
+		o.check(fmt.Sprintf("killed at call %d, %s", i+1, k.call), k.path)
+		must(t, f.Close())
+		o.check(fmt.Sprintf("killed at call %d, %s, and closed", i+1, k.call), k.path)
+	}
+	if o.exact < len(r.kills) || o.again < len(r.kills) {
+		t.Errorf("of copies at %d calls, the keys of %d are known, and %d are equal to others", len(r.kills), o.exact, o.again)
+	}
+	t.Logf("%d calls, %d copies of which the keys are known, %d equal to others", len(r.kills), o.exact, o.again)
+}

@@ -1,0 +1,122 @@
+//go:build faults && linux
+
+package mmapfilter
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/mmapfilter/mmapfilter/recovery/fault"
+)
+
+// A names follows the names in a directory, as package crashsim has it: after a power loss, the first
+// of the changes since the last sync of the directory count, any number of them. Every file survives
+// with what it has, also one that has lost its name.
+type names struct {
+	testing.TB
+	dir, files string // files has a link to every file
+	mu         sync.Mutex
+	states     []map[string]string // the names since the last sync, and their files
+	synced     bool                // the call that is under way is a sync
+}
+
+func namesOf(tb testing.TB, dir string) *names {
+	return &names{TB: tb, dir: dir, files: memoryDir(tb)}
+}
+
+// before notes the names at a call.
+func (n *names) before(call string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list, err := os.ReadDir(n.dir)
+	must(n, err)
+	now := map[string]string{}
+	for _, e := range list {
+		info, err := e.Info()
+		if err != nil {
+			continue // a file of a build, which removes it
+		}
+		file := filepath.Join(n.files, fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino))
+		if err := os.Link(filepath.Join(n.dir, e.Name()), file); err != nil && !os.IsExist(err) {
+			n.Error(err)
+		}
+		now[e.Name()] = file
+	}
+	if n.synced {
+		n.states = nil
+	}
+	if last := len(n.states) - 1; last < 0 || !maps.Equal(n.states[last], now) {
+		n.states = append(n.states, now)
+	}
+	n.synced = call == "syncdir"
+}
+
+// cut returns the directories that a power loss may leave now, except for one with all changes.
+func (n *names) cut() (dirs []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, state := range n.states[:len(n.states)-1] {
+		dir := n.TempDir()
+		for name, file := range state {
+			must(n, copyOver(filepath.Join(dir, name), file))
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// TestPowerCutsOfReplace covers K3, K8 and C2: if the power fails at a call of a rebuild, any number of
+// the new names may be lost. Then there is the old file or the new one, with every operation, its hashes,
+// and the history of before.
+func TestPowerCutsOfReplace(t *testing.T) {
+	r := newReplaceRun(t)
+	t.Cleanup(func() { fault.Hook = nil })
+	n := namesOf(t, filepath.Dir(r.path))
+	var mu sync.Mutex // calls that other goroutines make
+	busy := new(atomic.Bool)
+	lost := map[string]bool{}
+	look := func(call string) {
+		for i, dir := range n.cut() {
+			lost[strings.Join(slices.Sorted(maps.Keys(n.states[i])), " ")] = true
+			r.kills = append(r.kills, replaceKill{fmt.Sprintf("power loss before %s, with %d new names", call, i), filepath.Join(dir, filepath.Base(r.path)), slices.Collect(maps.Keys(r.in)), r.operations})
+		}
+	}
+	fault.Hook = func(call string) error {
+		n.before(call)
+		if busy.Load() { // by an operation of this hook
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if last := len(r.calls) - 1; last >= 0 && call == "write" && r.calls[last] == call {
+			return nil // one of many
+		}
+		busy.Store(true)
+		defer busy.Store(false)
+		if r.calls = append(r.calls, call); r.idle() {
+			r.each()
+		}
+		look(call)
+		return nil
+	}
+	must(t, r.f.Rebuild(context.Background(), nil))
+	n.before("the end")
+	look("the end")
+	fault.Hook = nil
+	for _, k := range r.kills {
+		r.check(k)
+	}
+	if len(lost) < 4 {
+		t.Errorf("only %v", slices.Collect(maps.Keys(lost)))
+	}
+	t.Logf("%d power losses, %v", len(r.kills), slices.Collect(maps.Keys(lost)))
+}
