@@ -35,8 +35,8 @@ type copyKey struct {
 	geometry layout.Geometry
 }
 
-// check makes a snapshot of a filter, by another handle: a sealed file with the multiset that the history
-// means at its position (K7), and with the same bytes as any other there.
+// check makes a snapshot of a filter, by another handle: a sealed file with the multiset that the
+// history means at its position (K7), and with the same bytes as any other there.
 func (o *copyOracle) check(when, path string) {
 	o.Helper()
 	f, err := OpenReadOnly(path, nil)

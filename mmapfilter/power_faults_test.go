@@ -75,8 +75,8 @@ func (n *names) cut() (dirs []string) {
 }
 
 // TestPowerCutsOfReplace covers K3, K8 and C2: if the power fails at a call of a rebuild, any number of
-// the new names may be lost. Then there is the old file or the new one, with every operation, its hashes,
-// and the history of before.
+// the new names may be lost. Then there is the old file or the new one, with every operation, its
+// hashes, and the history of before.
 func TestPowerCutsOfReplace(t *testing.T) {
 	r := newReplaceRun(t)
 	t.Cleanup(func() { fault.Hook = nil })
