@@ -30,8 +30,8 @@ type copied struct {
 	image []uint64
 }
 
-// After one event in copyBegins, a copy begins. Its next step comes after one event in a number that
-// is drawn for each copy, at most copySteps. A life makes mostCopies at most.
+// After one event in copyBegins, a copy begins. It takes a step after one event in odds, which is
+// drawn for each copy and is at most copySteps. A life makes mostCopies at most.
 const (
 	copyBegins = 60
 	copySteps  = 128

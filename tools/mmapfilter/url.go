@@ -58,8 +58,8 @@ func refuseWithURL(flags *pflag.FlagSet, names ...string) error {
 	return nil
 }
 
-// openURL opens the filter at a URL. What it reads with stays open until the process ends. The flags
-// in but must not be set.
+// openURL opens the filter at a URL. The httpfile.File that it reads with stays open until the
+// process ends. The flags in but must not be set.
 func openURL(ctx context.Context, path string, flags *pflag.FlagSet, but ...string) (*mmapfilter.Filter, error) {
 	if err := refuseWithURL(flags, but...); err != nil {
 		return nil, err

@@ -51,7 +51,8 @@ type Config struct {
 	Continues *layout.Superblock
 	LastTime  uint64
 	// Replica, if not nil, is the superblock of the one filter whose hashes the new file is made from,
-	// and which stays. The new file is at the same position, and has the same sequence.
+	// and which the new file does not replace. The new file is at the same position, and has the same
+	// sequence.
 	Replica *layout.Superblock
 	// Name, if not nil, returns the name of the finished file, in the directory of the path. If
 	// Name returns "", the file is dropped. read is the number of keys that the file was made

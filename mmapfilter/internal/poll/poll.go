@@ -30,7 +30,8 @@ func (p *Poller) Wake() chan<- struct{} { return p.wake }
 
 // Start makes the Poller call look once per interval; 0 means Default, and a negative interval
 // never. look reports whether the file in use has been superseded by a file that does not have the
-// name yet. after is time.After, but in tests. Every Poller is started, or ended with End alone.
+// name yet. after is time.After, except in tests. Every Poller is started, or ended with End
+// alone.
 func (p *Poller) Start(interval time.Duration, after func(time.Duration) <-chan time.Time, look func() (awaits bool, err error)) {
 	if interval == 0 {
 		interval = Default

@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// finish appends the planned operation to the log and publishes it to this process's lookups. op is what
-// it means in the history, and grow by how many the items grow. REQUIRES: w.mu.
+// finish appends the planned operation to the log and publishes it to this process's lookups. op is the
+// meaning of the operation in the history, and grow the change in the number of items. REQUIRES: w.mu.
 func (w *Writer) finish(op layout.Op, grow int, hash uint64) {
 	w.append(op, grow, hash, true)
 	w.tell(1)
@@ -190,5 +190,5 @@ const segmentWords = 1 << 17
 
 // A larger log is made when one part in growEarly of a half is in use, so that the next checkpoint
 // can move to it. In a small log, that checkpoint begins when half of a half is in use (lastPart):
-// so a quarter of the half is left for the time that making the larger log takes.
+// operations can fill the quarter in between while the larger log is made.
 const growEarly = 4

@@ -203,8 +203,8 @@ func (p *poller) end(c *client) (polls bool) {
 	return polls
 }
 
-// watch detaches the client whose turn it is, if that was so when watch last came. It comes again
-// while there are turns.
+// watch detaches the client whose turn it is, if it was the turn of this client when watch last
+// came. It comes again while there are turns.
 func (p *poller) watch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

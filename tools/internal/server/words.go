@@ -69,7 +69,7 @@ func parseRate(text []byte) (rate float64, ok bool) {
 
 func between(rate float64) bool { return rate > 0 && rate < 1 }
 
-// reserveCuckoo reads the words of CF.RESERVE after the key. It ignores those that it does not know.
+// reserveCuckoo reads the words of CF.RESERVE after the key. It ignores unknown words.
 func (s *settings) reserveCuckoo(capacity []byte, words [][]byte) error {
 	n, ok := resp.Number(capacity)
 	if !ok {
