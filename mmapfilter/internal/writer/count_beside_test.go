@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"flag"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
+
+// Full makes tests try all that the gate tries.
+var Full = flag.Bool("full", false, "longer traces in TestExploreAll, more rounds in tests of schedules")
 
 // A countScene is an operation, store by store, and how many items the class of each key has
 // before it and after it, the lower of the two.
@@ -88,7 +92,10 @@ func TestCountBesideAWriter(t *testing.T) {
 }
 
 func countBesideAWriter(t *testing.T, s tabletest.Shape) {
-	steps, most := 100, 30
+	steps, most := 50, 30
+	if *Full {
+		steps = 100
+	}
 	if testing.Short() {
 		steps, most = 40, 10
 	}

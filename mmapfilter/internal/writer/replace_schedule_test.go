@@ -289,7 +289,10 @@ func (p *proof) pair(c *crossing, name string, pair *pair) {
 // process dies after any of the stores and another one goes on with the file that has the name. It
 // is not so when the epoch is hidden.
 func TestReplaceSchedules(t *testing.T) {
-	p, rounds := newProof(), uint64(20)
+	p, rounds := newProof(), uint64(8)
+	if *Full {
+		rounds = 20
+	}
 	if testing.Short() {
 		rounds = 1
 	}
