@@ -4,11 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,7 +35,7 @@ func newServe() command {
 			v.session = s
 			s.rounds = 5
 			s.flags.IntVar(&v.requests, "requests", 200_000, "of a turn of redis-benchmark with -P 16; others have fewer or more")
-			s.flags.IntVar(&v.keys, "keys", 10_000_000, "in a filter and in a set whose memory is measured")
+			s.flags.IntVar(&v.keys, "keys", 100_000_000, "in a filter and in a set whose memory is measured")
 			s.flags.IntVar(&v.filters, "filters", 10, "that a server has which is killed and started again")
 			s.flags.Int64Var(&v.filterKeys, "filter-keys", 850_000_000, "capacity of each of these")
 		},
@@ -63,6 +64,7 @@ type server struct {
 	socket string
 	conn   net.Conn
 	in     *bufio.Reader
+	out    *bufio.Writer
 }
 
 // start starts one and waits until it answers. Cores is a list for taskset.
@@ -82,7 +84,7 @@ func (v *serveRun) start(name, cores string) (s *server, err error) {
 	}
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; time.Sleep(100 * time.Microsecond) {
 		if s.conn, err = net.Dial("unix", s.socket); err == nil {
-			s.in = bufio.NewReader(s.conn)
+			s.in, s.out = bufio.NewReader(s.conn), bufio.NewWriterSize(s.conn, 1<<16)
 			return s, nil
 		}
 	}
@@ -100,27 +102,33 @@ func (s *server) end(signal os.Signal) error {
 	return nil
 }
 
-// do sends a command of words without spaces. It returns the first line of the reply, and skips the rest
-// of an array of numbers.
+// do sends a command and returns its reply.
 func (s *server) do(words ...string) (string, error) {
-	if _, err := fmt.Fprintf(s.conn, "*%d\r\n", len(words)); err != nil {
-		return "", err
-	}
-	var b strings.Builder
+	s.send(words...)
+	return s.reply()
+}
+
+// send keeps a command of words without spaces, which reply sends.
+func (s *server) send(words ...string) {
+	fmt.Fprintf(s.out, "*%d\r\n", len(words))
 	for _, w := range words {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+		s.out.WriteString("$" + strconv.Itoa(len(w)) + "\r\n" + w + "\r\n")
 	}
-	if _, err := io.WriteString(s.conn, b.String()); err != nil {
+}
+
+// reply returns the first line of a reply, and skips the rest of an array of numbers.
+func (s *server) reply() (string, error) {
+	if err := s.out.Flush(); err != nil {
 		return "", err
 	}
 	reply, err := s.in.ReadString('\n')
 	if err == nil && reply[0] == '-' {
-		err = fmt.Errorf("%s: %s", words[0], reply)
+		err = errors.New(reply)
 	}
 	if n, array := strings.CutPrefix(strings.TrimSpace(reply), "*"); array {
 		count, _ := strconv.Atoi(n)
 		for range count {
-			if _, err := s.in.ReadString('\n'); err != nil {
+			if _, err := s.in.ReadSlice('\n'); err != nil {
 				return "", err
 			}
 		}
@@ -128,40 +136,49 @@ func (s *server) do(words ...string) (string, error) {
 	return strings.TrimSpace(reply), err
 }
 
-// memory puts keys into a filter and into a set, and prints what the servers use then.
+// memory puts keys into a filter and into a set, both at once to save time, and prints what the servers
+// use then.
 func (v *serveRun) memory() error {
-	t := figures.NewTable(fmt.Sprintf("%d keys of 16 bytes", v.keys), "private memory", "of files, which the kernel can drop", "files")
-	for _, name := range []string{"redis", "filters"} {
+	v.note("%d keys", v.keys)
+	names := map[string]string{"redis": "redis-server, SADD", "filters": "mmapfilter serve, CF.INSERT"}
+	servers, filled := map[string]*server{}, make(chan error)
+	var errs []error
+	for name := range names {
 		s, err := v.start(name, "0-1")
 		if err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
-		if err := v.fill(s, name); err != nil {
-			return errors.Join(err, s.end(os.Kill))
-		}
+		servers[name] = s
+		go func() { filled <- v.fill(s, name) }()
+	}
+	for range servers {
+		errs = append(errs, <-filled)
+	}
+	t := figures.NewTable(fmt.Sprintf("%s keys of 16 bytes", figures.Grouped(int64(v.keys))), "private memory", "of files, which the kernel can drop", "files")
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		s := servers[name]
 		anon, err := status(s.cmd.Process.Pid, "RssAnon")
 		file, err2 := status(s.cmd.Process.Pid, "RssFile")
-		if err := errors.Join(err, err2, s.end(syscall.SIGTERM)); err != nil {
-			return err
-		}
-		var bytes int64
-		files, err := filepath.Glob(filepath.Join(v.path(name), "*.mmf*"))
-		for _, f := range files {
-			if info, err := os.Stat(f); err == nil {
-				bytes += info.Size()
-			}
-		}
-		if err != nil {
-			return err
-		}
-		t.Row(map[string]string{"redis": "redis-server, SADD", "filters": "mmapfilter serve, CF.INSERT"}[name],
-			figures.Mebibytes(anon), figures.Mebibytes(file), figures.Mebibytes(bytes))
+		errs = append(errs, err, err2, s.end(syscall.SIGTERM))
+		t.Row(names[name], figures.Mebibytes(anon), figures.Mebibytes(file), figures.Mebibytes(bytesOf(v.path(name))))
 	}
 	v.print(t)
-	return nil
+	return errors.Join(errs...)
 }
 
-// fill adds keys, a thousand a command.
+// bytesOf returns how many bytes the filters in a directory have.
+func bytesOf(dir string) (n int64) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.mmf*"))
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
+// fill adds keys, a thousand a command and ten commands at a time.
 func (v *serveRun) fill(s *server, name string) error {
 	command := []string{"SADD", "set"}
 	if name == "filters" {
@@ -170,13 +187,17 @@ func (v *serveRun) fill(s *server, name string) error {
 			return err
 		}
 	}
+	waiting := 0
 	for start := 0; start < v.keys; start += 1000 {
 		words := command
 		for i := range min(1000, v.keys-start) {
 			words = append(words, fmt.Sprintf("key:%012d", start+i))
 		}
-		if _, err := s.do(words...); err != nil {
-			return err
+		s.send(words...)
+		for waiting++; waiting == 10 || waiting > 0 && start+1000 >= v.keys; waiting-- {
+			if _, err := s.reply(); err != nil {
+				return err
+			}
 		}
 		if err := v.ctx.Err(); err != nil {
 			return err
@@ -188,6 +209,7 @@ func (v *serveRun) fill(s *server, name string) error {
 // restart kills a server that has filters open, and measures how long the next one takes from its start
 // until it has answered a lookup in one of them, and in each.
 func (v *serveRun) restart() error {
+	v.note("%d filters of %d keys", v.filters, v.filterKeys)
 	s, err := v.start("many", "0-1")
 	if err != nil {
 		return err
@@ -221,16 +243,9 @@ func (v *serveRun) restart() error {
 		}
 		all = append(all, time.Since(begun))
 	}
-	files, err := filepath.Glob(filepath.Join(v.path("many"), "*.mmf"))
-	var bytes int64
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil {
-			bytes += info.Size()
-		}
-	}
-	t := figures.NewTable(fmt.Sprintf("after kill -9, %d filters of %s in all", len(files), figures.Mebibytes(bytes)), "time")
+	t := figures.NewTable(fmt.Sprintf("after kill -9, %d filters of %s in all", v.filters, figures.Mebibytes(bytesOf(v.path("many")))), "time")
 	t.Row("until an answer about one", figures.Brief(figures.Median(first)))
 	t.Row("until one about each", figures.Brief(figures.Median(all)))
 	v.print(t)
-	return errors.Join(err, s.end(syscall.SIGTERM))
+	return s.end(syscall.SIGTERM)
 }

@@ -103,7 +103,8 @@ var (
 // benchmark runs a turn of redis-benchmark, with 50 connections. If alone is 1, it keeps off the core of
 // the server.
 func (v *serveRun) benchmark(s *server, alone, depth int, command string, items int) (b benchmarked, err error) {
-	n := max(1000, v.requests*map[int]int{1: 1, 16: 4, 64: 8}[depth]/4/min(items, 20))
+	least := 1000 + 150*depth // in less than a millisecond, redis-benchmark says "inf"
+	n := max(least, v.requests*map[int]int{1: 2, 16: 4, 64: 8}[depth]/4/min(items, 20))
 	cores := []string{"0-1", "1"}[alone]
 	args := append([]string{"-c", cores, "redis-benchmark", "-s", s.socket, "-P", strconv.Itoa(depth), "-n", strconv.Itoa(n),
 		"-r", strconv.Itoa(keysOfServe), command, "set"}, slices.Repeat([]string{"__rand_int__"}, items)...)
