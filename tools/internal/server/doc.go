@@ -39,9 +39,9 @@
 //     once. The rebuild comes by itself when as many deletes wait as an eighth of the capacity, and
 //     with CF.COMPACT. With EXPANSION 0 a filter keeps no history, and behaves like a filter of
 //     RedisBloom.
-//   - LOADCHUNK takes only dumps of this server, and the key is there after the last chunk, not
-//     after the first. A dump has everything that was answered before its first chunk was asked for.
-//     A filter that grows by itself also does so after a load.
+//   - LOADCHUNK takes only dumps of this server, those of its own kind of filter. The key is there
+//     after the last chunk, not after the first. A dump has everything that was answered before its
+//     first chunk was asked for. A filter that grows by itself also does so after a load.
 //   - EXEC does the commands after MULTI one after another; commands of other clients may come
 //     in between.
 //   - SCAN answers with all keys at once, and the cursor 0.

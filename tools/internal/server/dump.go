@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -222,11 +223,13 @@ func loadChunk(c *client, args [][]byte) error {
 	c.d.dumps.load.Lock()
 	defer c.d.dumps.load.Unlock()
 	path := filepath.Join(c.d.path, file)
-	switch {
+	switch kind, ok := strings.CutPrefix(string(part), dumpHeader); {
 	case at > 1:
-		err = c.d.loadChunk(name, path, part)
-	case string(part) != dumpHeader+string(c.kind()):
+		err = c.d.loadChunk(name, path, c.kind(), part)
+	case !ok:
 		err = refusal("Invalid header")
+	case kind != string(c.kind()):
+		err = errOtherKind
 	default:
 		err = os.WriteFile(c.d.madeAt(path+".load"), nil, 0o644)
 	}
@@ -236,9 +239,12 @@ func loadChunk(c *client, args [][]byte) error {
 	return c.ok()
 }
 
+// errOtherKind is the error of CF.LOADCHUNK for what BF.SCANDUMP has answered, and the other way around.
+const errOtherKind = refusal("ERR the dump is of a filter of the other kind")
+
 // loadChunk writes a chunk to a file. After the last chunk it checks the files and makes the
 // key.
-func (d *directory) loadChunk(name, path string, chunk []byte) error {
+func (d *directory) loadChunk(name, path string, kind kind, chunk []byte) error {
 	const errChunk = refusal("Couldn't load chunk!")
 	if len(chunk) <= prefixBytes {
 		return errChunk
@@ -273,15 +279,35 @@ func (d *directory) loadChunk(name, path string, chunk []byte) error {
 		return errExists
 	}
 	report, err := mmapfilter.Verify(context.Background(), load)
-	if err = errors.Join(err, report.HashesErr); err == nil { // without its hashes it cannot grow
+	err = errors.Join(err, report.HashesErr) // without its hashes it cannot grow
+	if err == nil {
+		err = checkKind(load, kind)
+	}
+	if err == nil {
 		err = d.install(load, k)
 	}
 	os.Remove(load)
 	os.Remove(load + ".hashes")
+	if err == nil {
+		return nil
+	}
+	d.logf("load %s: %v", path, err)
+	d.forget(k)
+	if err == errOtherKind {
+		return err
+	}
+	return errChunk
+}
+
+// checkKind checks what kind of key a file was made for.
+func checkKind(path string, want kind) error {
+	f, err := mmapfilter.OpenReadOnly(path, nil)
 	if err != nil {
-		d.logf("load %s: %v", path, err)
-		d.forget(k)
-		return errChunk
+		return err
+	}
+	defer f.Close()
+	if settingsOf(f).kind != want {
+		return errOtherKind
 	}
 	return nil
 }

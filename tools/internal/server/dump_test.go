@@ -126,6 +126,7 @@ func TestLoadRefuses(t *testing.T) {
 	p := dial(t, addr)
 	items, added := numbers(0, 1500), "*1500"+strings.Repeat("\n:1", 1500) // three pages of hashes
 	p.want("CF.INSERT CFa ITEMS"+items, added)
+	p.want("BF.ADD BFa x", ":1")
 	parts := p.dump("CFa")
 	chunk := parts[1]
 	piece := func(from, to int) part {
@@ -143,7 +144,9 @@ func TestLoadRefuses(t *testing.T) {
 		want  string
 	}{
 		{"no header", []part{chunk}, broken},
-		{"another header", []part{{"1", dumpHeader + "BF"}}, "-Invalid header"},
+		{"another header", []part{{"1", dumpHeader[1:] + "CF"}}, "-Invalid header"},
+		{"another kind", []part{{"1", dumpHeader + "BF"}}, "-" + string(errOtherKind)},
+		{"a chunk of another kind", append([]part{parts[0]}, p.dump("BFa")[1:]...), "-" + string(errOtherKind)},
 		{"a short chunk", []part{parts[0], {"2", "x"}}, broken},
 		{"a gap", []part{parts[0], piece(0, 1000), piece(1001, all)}, broken},
 		{"no end", []part{parts[0], piece(0, all-1)}, "+OK"},
