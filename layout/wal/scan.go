@@ -229,7 +229,8 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 	return end, nil
 }
 
-// endCommit takes what the commit of a segment says, and checks it against the records (L4).
+// endCommit takes over the numbers of the commit of a segment, and checks them against the
+// records (L4).
 func (s *scanner) endCommit(segment uint64, c Commit) error {
 	s.Durable = max(s.Durable, c.Durable)
 	s.UserSeq, s.Operation = c.UserSeq, c.Operation
@@ -269,8 +270,8 @@ func (s *scanner) beginIsLost(p part, segment uint64) bool {
 }
 
 // goesOn reports whether another record follows the wrong record at a word. The other record is
-// chained to the check that the wrong one has, whatever its length was, or to the check that it
-// should have.
+// chained to the check that the wrong record has, wherever the wrong record ends, or to the
+// check that it should have.
 func (s *scanner) goesOn(p part, at, next uint64, check uint32) bool {
 	for n := at + recordWords; n <= min(at+maxRecordWords, p.end); n++ {
 		if s.isRecord(p, n, s.lsn+2, uint32(p.log[n-1])) {
@@ -352,8 +353,8 @@ func (c *checker) readBegin(log []uint64, segment uint64) (generation, salt, lsn
 }
 
 // readCommit decodes the commit record of a segment of any generation. kept says whether it has
-// a mark and a position. ok reports whether its own CRC is right; the caller checks crc, that of
-// the records.
+// a mark and a position. ok reports whether its own CRC is right; the caller checks crc, the CRC
+// of the records.
 func (c *checker) readCommit(log []uint64, segment uint64, kept bool) (generation, salt uint64, commit Commit, crc, check uint32, ok bool) {
 	w := log[segment+commitAt : segment+commitAt+commitWords]
 	if w[0] != commitMagic {

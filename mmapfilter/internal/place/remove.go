@@ -52,7 +52,7 @@ func (p *Placer) mostAlone(line uint64) (guest layout.Item, others int, ok bool)
 		return guest, 0, false
 	}
 	absent := p.hosts.Absent(p.victims, p.lines.Load(line), line)
-	p.victims = absent // they are in its memory
+	p.victims = absent // absent uses the memory of victims, and may have enlarged it
 	for _, away := range absent {
 		p.lines.Prefetch(away.Line)
 	}

@@ -12,9 +12,9 @@ import (
 // A Config says how to serve.
 type Config struct {
 	Dir        string
-	Rate       float64 // of filters that are made without one
+	Rate       float64 // false-positive rate of a filter whose command names none
 	Password   string  // "" asks for no password
-	MaxClients int     // at once; 0: as many as half of the descriptors allow, at most 10,000
+	MaxClients int     // clients at a time; 0 means as many as half of the descriptors allow, at most 10,000
 	Sync       bool    // a reply to a write means that it is durable
 	Version    string  // of the program
 
@@ -129,7 +129,7 @@ func (s *Server) Serve(l net.Listener) error {
 			s.welcome(conn)
 		case errors.Is(err, net.ErrClosed):
 			return nil
-		default: // no descriptors, mostly
+		default: // Accept failed, most likely because no descriptor is free
 			s.Logf("accept: %v", err)
 			time.Sleep(10 * time.Millisecond)
 		}
