@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMarksAreExact: a group is marked as long as the search for an entry goes on past it, and
-// no longer; however entries come and go.
+// TestMarksAreExact: a group is marked exactly as long as the search for some entry must go on
+// past it; however entries come and go.
 func TestMarksAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	stash := make([]uint64, StashWords)

@@ -169,8 +169,8 @@ func FuzzCheckStash(f *testing.F) {
 	})
 }
 
-// strayEntry gives a stash with an entry of c, of that count, in the group after
-// the one it is looked for in, which is full and has no mark.
+// strayEntry returns a stash with an entry of c, with a count. The entry is one group
+// too far: the group where lookups begin is full, but not marked.
 func strayEntry(c Class, count uint64) []byte {
 	b := make([]byte, StashBytes)
 	put := func(word uint64, c Class, count uint64) {

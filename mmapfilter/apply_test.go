@@ -20,7 +20,8 @@ func mustChanges(t testing.TB, f *Filter, since Position, replica Classes) []byt
 	return b.Bytes()
 }
 
-// mustBeAt checks that a replica has what a filter has, which had these copies of keys.
+// mustBeAt checks that a replica has the keys of a filter, which has these copies of
+// keys.
 func mustBeAt(t testing.TB, replica, f *Filter, keys map[uint64]uint64) {
 	t.Helper()
 	if replica.Position() != f.Position() {
@@ -138,7 +139,8 @@ func TestApplyRandomHistories(t *testing.T) {
 	}
 }
 
-// TestReplicaRefuses covers what a replica that keeps no hashes cannot do, and which copies are none.
+// TestReplicaRefuses covers the calls that a replica refuses, since it keeps no hashes, and copies
+// that are no replicas.
 func TestReplicaRefuses(t *testing.T) {
 	ctx := context.Background()
 	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})

@@ -70,8 +70,8 @@ func (f *target) draw(rng *rand.Rand, odd uint32) uint64 {
 	}
 }
 
-// A caller inserts, deletes and looks up keys that are its own, of which it knows every answer, and one
-// that it shares with the others, of which there is a copy at any time.
+// A caller inserts, deletes and looks up keys of its own, and so knows every answer. It also inserts
+// and deletes copies of a key that all callers share, which has a copy at any time.
 type caller struct {
 	*testing.T
 	*target

@@ -144,8 +144,9 @@ func (m *changeModel) check(f *Filter, from pastCounts, to pastCounts, replica C
 	}
 }
 
-// TestChanges covers K7: what a filter means at any position, with the changes from there on, is what it
-// means now. It makes commits, checkpoints and rebuilds between the operations, and closes the filter.
+// TestChanges covers K7: the keys that a filter means at any position, with the changes from this
+// position on, are the keys that it means now. It makes commits, checkpoints and rebuilds between the
+// operations, and closes the filter.
 func TestChanges(t *testing.T) {
 	for seed := range uint64(8) {
 		m := &changeModel{T: t, rng: rand.New(rand.NewPCG(seed, 1)), now: counts{}}
@@ -178,7 +179,7 @@ func TestChanges(t *testing.T) {
 }
 
 // TestRecentEnds: the operations that the log has since the last checkpoint end at the position of the
-// call, if there are none, too, while others are committed.
+// call, even if there are none, and while other operations are committed.
 func TestRecentEnds(t *testing.T) {
 	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	for _, before := range []int{5, 0} {

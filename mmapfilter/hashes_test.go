@@ -26,9 +26,9 @@ func mustLack(t *testing.T, what string, err error) {
 	}
 }
 
-// TestHashesMissing covers K1 and K2: a NAME.hashes that is missing, short, foreign, older or damaged is
-// an error of what needs it, which changes nothing. The filter answers, and is written to all the same.
-// Then the hashes lack what was done, and do not count when they are back.
+// TestHashesMissing covers K1 and K2: if NAME.hashes is missing, short, foreign, older or damaged,
+// calls that need it return an error and change nothing. The filter answers, and is written to all the
+// same. Then the hashes lack what was done, and do not count when they are back.
 func TestHashesMissing(t *testing.T) {
 	_, other := mustBuild(t, &Options{KeepHashes: true}, numbers(0, 1000))
 	_, past := mustBuild(t, &Options{KeepHashes: true, Capacity: 2000}, numbers(0, 1000))
@@ -264,8 +264,8 @@ func TestExpireAfterUpserts(t *testing.T) {
 	}
 }
 
-// TestExpireWithWrongClocks covers K6: whatever the clock has said, ExpireBefore deletes nothing that is
-// younger, and what is older as soon as the clock has been right at a rebuild.
+// TestExpireWithWrongClocks covers K6: whatever the clock has said, ExpireBefore deletes no younger
+// item; it deletes the older items once the clock has been right at a rebuild.
 func TestExpireWithWrongClocks(t *testing.T) {
 	const hour = uint64(3600e9)
 	at := func(hours uint64) time.Time { return time.Unix(0, int64(hours*hour)) }

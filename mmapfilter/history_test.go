@@ -109,7 +109,7 @@ func (h *historian) anything() {
 	h.do(150, slices.Concat(keySteps, rebuildSteps, fileSteps))
 }
 
-// note notes what was done, and with what error.
+// note notes an operation and its error.
 func (r *historyRun) note(err error, format string, args ...any) {
 	r.log = append(r.log, fmt.Sprintf(format, args...))
 	r.want(err == nil, "%v", err)
@@ -133,7 +133,7 @@ type historian struct {
 	auto, checked  bool   // it grows by itself; it is open with Checked
 	hashless       bool   // its hashes are lost, or it is a shard, which has none
 	shard          bool   // of two; the keys are its own
-	meaning               // what is in
+	meaning               // the keys that are in the filter
 	items, ages    int    // in the file; of the ages, at most so many
 	stolen         []int  // keys that were deleted without being in, and took an item, since the last rebuild
 	leans, mayLean bool   // since then, a key that was not in was left out, or may have been

@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// TestInUse: where a mapped file cannot be replaced, what would replace it fails with ErrInUse and
-// changes nothing, and succeeds once the file is closed.
+// TestInUse: where a mapped file cannot be replaced, calls that would replace it fail with
+// ErrInUse and change nothing, and succeed once the file is closed.
 func TestInUse(t *testing.T) {
 	if osfile.Replaces {
 		t.Skip("a mapped file can be replaced here")

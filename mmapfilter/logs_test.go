@@ -28,8 +28,8 @@ func TestUnusedLog(t *testing.T) {
 	mustListed(t, filepath.Dir(path), "filter.mmf", "filter.mmf.hashes")
 }
 
-// TestLogOfAMovedFilter: what is done to a file that has the name of one whose writer died spares the
-// log of that one.
+// TestLogOfAMovedFilter: if a file has the name of another one whose writer died, no call destroys
+// the log of the other file.
 func TestLogOfAMovedFilter(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string) error{
 		"insert": func(t *testing.T, path string) error {

@@ -245,7 +245,7 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		other.Close()
 		found := make([]bool, n)
 		o.lookUpAll(hashes, found)
-		for i := range 1000 { // it cannot know what that writer has done
+		for i := range 1000 { // the filter cannot know what the dead writer has done
 			if hash := spread(1<<30 + i); !o.contains(hash) || o.work.Writer.Count(hash) != writer.Unknown {
 				t.Fatalf("failed: %t: a key is certainly not there, it says", fail)
 			}

@@ -189,9 +189,8 @@ func (r *replaceRun) check(k replaceKill) {
 }
 
 // TestCallsOfReplace covers C2, C8 and K3 in the files of the system: operations come at each call of a
-// rebuild that writes, except for those of its pause. If the process is killed there, or one of the
-// calls fails, none is lost, and none is counted twice. Unless the new file has the name, the old one
-// goes on.
+// rebuild that writes, except for those of its pause. If the process is killed at a call, or the call
+// fails, no operation is lost or counted twice. Unless the new file has the name, the old one goes on.
 func TestCallsOfReplace(t *testing.T) {
 	stop := errors.New("stop")
 	t.Cleanup(func() { fault.Hook = nil })

@@ -134,8 +134,8 @@ func (h *historian) expect(path string) {
 	}
 }
 
-// A flakyVolume has a file of hashes whose calls may fail. Whenever a superblock is stored, what it
-// counts has to be in the file, and in what was synced of it before.
+// A flakyVolume has a file of hashes whose calls may fail. Whenever a superblock is stored, the
+// pages that it counts must be in the file, and must have been synced before.
 type flakyVolume struct {
 	*osfile.Files
 	t      *testing.T
@@ -294,8 +294,8 @@ var keepCalls = map[string]func(h *historian) error{
 }
 
 // TestHashesMustBeKept covers K2: if a call on NAME.hashes fails, and the filter must keep its hashes,
-// what needs the call returns the error and changes nothing. Operations go on until the log is full.
-// Once the calls work again, all hashes are there. No superblock counts what is not durable.
+// the step that needs the call returns the error and changes nothing. Operations go on until the log
+// is full. Once the calls work again, all hashes are there. No superblock counts what is not durable.
 func TestHashesMustBeKept(t *testing.T) {
 	for name, keep := range keepCalls {
 		seen := map[string]bool{}

@@ -11,9 +11,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
-// TestFirstLookEqualsGo: the first look of a kernel settles what that in Go settles,
-// and leaves open what that leaves open; but in Compact it may leave open what a long run
-// of remainders would settle, and that for batches may leave all open if a counter is odd.
+// TestFirstLookEqualsGo: the first look of a kernel settles the lookups that the first
+// look in Go settles, and leaves the others open; but in Compact it may leave a lookup
+// open if the run of remainders is long, and a kernel for batches may leave all lookups
+// open if a counter is odd.
 func TestFirstLookEqualsGo(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
@@ -152,8 +153,8 @@ func TestBatchIsOvertaken(t *testing.T) {
 	})
 }
 
-// TestDirectEqualsLooks: a Direct answers what a look in Go settles, for keys of 9 to 16 bytes,
-// and leaves the others alone.
+// TestDirectEqualsLooks: a Direct answers the lookups of keys of 9 to 16 bytes that a look in
+// Go settles, and leaves all other lookups to Go.
 func TestDirectEqualsLooks(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		// So many lines that some share a counter.

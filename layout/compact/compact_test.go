@@ -138,7 +138,8 @@ func TestCompactImage(t *testing.T) {
 	})
 }
 
-// mustHave holds what is said of a line, and of an item, against what is in it.
+// mustHave compares what the table reports of a line, and of an item, with the items in
+// the line.
 func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buckets][]uint32, overflow uint64) {
 	tb.Helper()
 	n := 0
@@ -191,8 +192,8 @@ func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buc
 	}
 }
 
-// TestCompactFill: a line that is filled at once is one that was filled item by item,
-// and what has no room is given back.
+// TestCompactFill: a line that is filled at once equals a line that is filled item by
+// item, and hashes without room are given back.
 func TestCompactFill(t *testing.T) {
 	eachCompact(t, 3, func(t *testing.T, tab *table) {
 		rng := rand.New(rand.NewPCG(tab.r, 2))
@@ -220,9 +221,9 @@ func TestCompactFill(t *testing.T) {
 	})
 }
 
-// TestCompactCheck finds what cannot stand in a line (F10): more items than there is room
-// for, a quotient that is not, fingerprints that fall, bits where there is no item; and a guest
-// that no lookup is led to (F11).
+// TestCompactCheck finds damage in a line (F10): more items than there is room for, a quotient
+// that is not, fingerprints that fall, bits where there is no item; and a guest that no lookup
+// is led to (F11).
 func TestCompactCheck(t *testing.T) {
 	const lines, line = 100, 50
 	eachCompact(t, lines, func(t *testing.T, tab *table) {
@@ -329,7 +330,7 @@ func TestSelectBit(t *testing.T) {
 }
 
 // TestDirections: a guest is elsewhere than at home, wherever that is; each overflow bit stands
-// for one line, and in a table of many lines no two stand for the same.
+// for one line, and in a table of many lines no two bits stand for the same line.
 func TestDirections(t *testing.T) {
 	for _, lines := range []uint64{1, 2, 3, 17, 100, 1597, 1598, 1 << 30} {
 		eachCompact(t, lines, func(t *testing.T, tab *table) {

@@ -45,7 +45,8 @@ func TestRecordKeepsItsFields(t *testing.T) {
 	}
 }
 
-// histories are what an operation can mean in the history, with what it can do to the items.
+// histories lists the meanings that an operation can have in the history, each with its
+// possible effects on the items.
 var histories = []struct {
 	op   layout.Op
 	grow int

@@ -52,8 +52,8 @@ func cutAnywhere(t *testing.T, change func(*layout.Superblock)) {
 }
 
 // TestTornRecord changes the words of a log one by one. What comes before the change counts;
-// what comes after does not, even if it is whole, and is an error if a commit record or a
-// promise says that it was durable (L5).
+// records after it do not count, even if they are whole; if a commit record or a promise
+// says that they were durable, that is an error (L5).
 func TestTornRecord(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
 	for range 3 {
@@ -193,8 +193,8 @@ func TestLaterGeneration(t *testing.T) {
 }
 
 // TestNextGeneration scans a log whose writer went on in the other half, or in another log:
-// what the next generation has counts after all of the one that the superblock names, and
-// not otherwise.
+// the records of the next generation count after all records of the generation that the
+// superblock names, and not otherwise.
 func TestNextGeneration(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		l := newTestLog(make([]uint64, testWords), testLive(nil))

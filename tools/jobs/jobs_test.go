@@ -331,7 +331,7 @@ func TestKubernetes(t *testing.T) {
 	w.same("out/users.set", 7, files...)
 }
 
-// TestSyntax checks what the other tests do not run.
+// TestSyntax checks the syntax of files that the other tests do not run.
 func TestSyntax(t *testing.T) {
 	w := newWorld(t)
 	for _, check := range [][]string{{"bash", "-n", "slurm.sh"}, {"sh", "-n", "xargs.sh"}, {"python3", "-c", "import ast; ast.parse(open('spark.py').read())"}} {

@@ -91,7 +91,7 @@ func TestCheckFollows(t *testing.T) {
 			must(t, keys, slices.Concat([]string{"build", "-q", "-p", "1e-8", "-o", c.name}, c.made, args)...)
 		}
 		f := followHere(t, "--wait-for-file", "-v", c.name)
-		f.ask("apple\n", "") // any key may be in a file that is not there
+		f.ask("apple\n", "") // while the file is missing, any key may be in the filter
 		build("apple\npear\n")
 		f.ask("apple\npear\nplum\n", "plum\n")
 		build("plum\n")

@@ -90,8 +90,8 @@ func (s *served) do(reply string, commands ...string) {
 	}
 }
 
-// TestServeSurvivesKills kills a server again and again, in the middle of a pipeline. What it answered
-// is there when the next one starts, also in filters that grow meanwhile.
+// TestServeSurvivesKills kills a server again and again, in the middle of a pipeline. Every write that
+// the server answered is there when the next server starts, also in filters that grow meanwhile.
 func TestServeSurvivesKills(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var answered []string // keys and items

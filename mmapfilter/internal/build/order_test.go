@@ -10,9 +10,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// TestOrderDecides covers K7: what an operation means depends on those before it in the same file. A
-// delete takes the oldest item, even if a clock was set back. The ages of base are those of items of a
-// base; each operation is a second after the one before, unless the clock is set back.
+// TestOrderDecides covers K7: the meaning of an operation depends on the operations before it in the
+// same file. A delete takes the oldest item, even if a clock was set back. The ages of base are those
+// of items of a base; each operation is a second after the one before, unless the clock is set back.
 func TestOrderDecides(t *testing.T) {
 	ops := map[rune]layout.Op{'+': layout.Insert, '-': layout.Delete, '1': layout.AtLeastOne}
 	type file struct {
@@ -86,8 +86,8 @@ func TestOrderDecides(t *testing.T) {
 	}
 }
 
-// TestEntry covers K7: an entry holds all that there is to an operation, and those of a hash come in the
-// order of the history, the items of the base first.
+// TestEntry covers K7: an entry holds all of an operation, and the entries of a hash come in the order
+// of the history, after the items of the base.
 func TestEntry(t *testing.T) {
 	const mostNumber = 1<<(64-entryNumber) - 1
 	for _, op := range []layout.Op{layout.Insert, layout.Delete, layout.AtLeastOne} {

@@ -328,8 +328,8 @@ func TestApplyFindsNoRoom(t *testing.T) {
 	}
 }
 
-// TestApplyFindsNoItem has a set delete what is not there: a file that has not the items of its
-// position.
+// TestApplyFindsNoItem applies a set that deletes keys that are not in the filter: a file that
+// has not the items of its position.
 func TestApplyFindsNoItem(t *testing.T) {
 	s := newSource(4)
 	a := s.goOn(300, 0)

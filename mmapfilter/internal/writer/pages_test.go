@@ -19,8 +19,8 @@ type pagedVolume struct {
 
 func (v pagedVolume) DropLargePages(from int64) (next, dropped int64) { return v.drop(from), v.dropped }
 
-// TestReadAgainWhatWasInMemory: what an earlier writing to a sealed file dropped is not counted with the
-// next one, after which a file that is not in memory would be read whole.
+// TestReadAgainWhatWasInMemory: pages that were dropped for an earlier writer of a sealed file do not
+// count for the next writer. Otherwise a file that is not in memory would be read whole.
 func TestReadAgainWhatWasInMemory(t *testing.T) {
 	w := mustWriter(t, small.Volume(t, 100), 1<<20)
 	vol := w.vol

@@ -109,7 +109,7 @@ func (p *proof) still(t *testing.T, name string, sc *scene, hash uint64) {
 	}
 }
 
-// report says what there was, and fails where something was not.
+// report logs what has happened, and fails if something has not.
 func (p *proof) report(t *testing.T, happened []string, handicaps ...handicap) {
 	t.Helper()
 	t.Logf("%.4g schedules of %d lookups, in %d runs", p.schedules, p.lookups, p.runs)
@@ -212,7 +212,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// A source is what a lookup reads, and what is stored to that.
+// A source has the words that a lookup reads, and the stores to these words.
 type source struct {
 	name   string
 	words  func(*stage) []uint64
@@ -288,8 +288,8 @@ func (p *proof) deaths(t *testing.T, s *stage, batches int) {
 }
 
 // recoveries has the process die after each of its stores, and recovers; stay are
-// the keys that are in the filter all the time. Of the recoveries, the one after
-// the last store dies likewise, so many times.
+// the keys that are in the filter all the time. The recovery after the last store dies
+// likewise, nested times.
 func (s *stage) recoveries(p *proof, name string, file []uint64, stores []wordStore, stay map[uint64]int, nested int) {
 	t := s.TB.(*testing.T)
 	first := file[layout.WordRuntime:s.end()]

@@ -19,9 +19,9 @@ func inserts(t *testing.T, w *Writer) func() (h uint64) {
 	}
 }
 
-// TestLookupLooksAgain: what the mapping says of a home line settles a lookup of the
-// writer's process only where nothing of the line is pending, and where what is
-// pending has been the same all the time.
+// TestLookupLooksAgain: the home line in the mapping settles a lookup of the writer's
+// process only if no word of the line is pending, and if the pending words did not
+// change during the lookup.
 func TestLookupLooksAgain(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 60), 0)
 	insert := inserts(t, w)
@@ -66,8 +66,8 @@ func (t tornTable) FirstLooks(_ *layout.View, _ []uint64, found []bool, _ []uint
 
 func (t tornTable) Kernel() string { return "torn" }
 
-// TestBatchLooksAgain: a batch rests on what its first looks said only where the
-// overlay, asked after them, is the one from before.
+// TestBatchLooksAgain: a batch relies on its first looks only if the overlay is the
+// same before and after them.
 func TestBatchLooksAgain(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 60), 0)
 	insert := inserts(t, w)
@@ -91,8 +91,9 @@ func TestBatchLooksAgain(t *testing.T) {
 	}
 }
 
-// TestLookupsDuringACommit: what is being made durable is found as what is pending is,
-// one by one and in batches, until the mapping has it, and then there.
+// TestLookupsDuringACommit: lookups, alone and in batches, find items that are being
+// made durable like pending items, until the mapping has them, and from then on in the
+// mapping.
 func TestLookupsDuringACommit(t *testing.T) {
 	for _, s := range tabletest.OneEach() {
 		t.Run(s.String(), func(t *testing.T) {

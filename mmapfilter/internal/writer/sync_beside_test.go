@@ -9,8 +9,8 @@ import (
 )
 
 // TestSyncBesideASync covers C1: a sync that begins while another one waits for the disk
-// does not return before what was done before it is durable, though all of that is in the
-// batch of the other one, and its own is empty.
+// does not return before all earlier operations are durable, although they are all in the
+// batch of the other sync, and its own batch is empty.
 func TestSyncBesideASync(t *testing.T) {
 	for name, second := range map[string]func(w *Writer) error{
 		"sync":       (*Writer).Sync,

@@ -217,7 +217,7 @@ func TestCommitInTheLastPart(t *testing.T) {
 	}
 }
 
-// TestPaysOnce: what others owe by the end of an operation's sleep, it does not sleep for.
+// TestPaysOnce: an operation does not sleep for waits that become due while it sleeps.
 func TestPaysOnce(t *testing.T) {
 	w := mustWriter(t, usual.Volume(t, 100), 1<<20)
 	owe := func() (waits int) {

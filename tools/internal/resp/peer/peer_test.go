@@ -15,9 +15,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// FuzzReader reads commands that are arrays with both readers: what ours accepts, the other one reads
-// alike. (Ours refuses more: numbers with a plus sign, say, and lengths above its limits.) What comes as
-// a line only ours can read: it must end, and keep its limits.
+// FuzzReader reads commands that are arrays with both readers: the other reader gives the same result
+// for whatever our reader accepts. (Ours refuses more: numbers with a plus sign, say, and lengths above
+// its limits.) What comes as a line only ours can read: it must end, and keep its limits.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*1\r\n$0\r\n\r\n*1\r\n$1\r\n*\r\n", "*0\r\n*-1\r\n\r\nPING\r\n", "*3\r\n$2\r\n\r\n\r\n$1\r\nx\r\n",
