@@ -87,6 +87,9 @@ var parts = map[string]part{
 	"snapshot with hashes": {begins: "clean", after: (*process).copied, do: func(p *process) error {
 		return p.passLife(20, snapshotsWithHashes, snapshotsWithHashes)
 	}},
+	"apply":                   {begins: "replica", after: (*process).applied, do: (*process).apply},
+	"changes beside rebuilds": {begins: "changed", calls: 400, after: (*process).changed, do: (*process).changesBesideRebuilds},
+	"expire":                  {begins: "old", after: (*process).expired, do: func(p *process) error { return closed(p.expire()) }},
 	"build": {begins: "clean", after: (*process).built, do: func(p *process) error {
 		return closed(p.buildNumbers(p.path, spilling, builtKeys))
 	}},
@@ -333,6 +336,11 @@ func TestKillAtCalls(t *testing.T) {
 	must(closed(p.create()))
 	must(p.passLife(1300, (*writer).close))
 	templates["plain"] = p.template()
+	for name, be := range map[string]func(*process) error{"replica": (*process).beReplica, "changed": (*process).beChanged, "old": (*process).beOld} {
+		p.reset(templates[""])
+		must(be(p.process))
+		templates[name] = p.template()
+	}
 	for name, part := range parts {
 		t.Run(name, func(t *testing.T) {
 			calls, kills, nested := part.calls, 0, 0
