@@ -27,7 +27,7 @@ import (
 // not". Use [Follower.Filter].
 type Follower struct {
 	path string // absolute: the working directory may change
-	fsys fs.FS  // that has the path; nil for the file system of the machine
+	fsys fs.FS  // the file system of path; nil for that of the machine
 	opts OpenOptions
 
 	// filter is the newest filter. A lookup loads the pointer once. The follower does not close an

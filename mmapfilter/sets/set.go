@@ -27,7 +27,7 @@ import (
 // Like a [mmapfilter.Follower], and for the same reason, a Set has no lookups by hash.
 type Set struct {
 	path    string // absolute: the working directory may change
-	fsys    fs.FS  // that has the files, if not the file system of the machine; then path is a name there
+	fsys    fs.FS  // the file system of the set, where path is a name; nil for the file system of the machine
 	opts    mmapfilter.OpenOptions
 	follows bool
 

@@ -159,7 +159,7 @@ type Receipt struct {
 	Version int    `json:"version"`
 	Plan    string `json:"plan"`
 	Task    string `json:"task"`
-	Keys    uint64 `json:"keys"`   // that were read
+	Keys    uint64 `json:"keys"`   // keys that were read
 	Bytes   int64  `json:"bytes"`  // of the spool
 	Digest  Hex    `json:"digest"` // of the heads of its blocks, which have the checksums of the rest
 }

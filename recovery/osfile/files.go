@@ -27,7 +27,7 @@ type Files struct {
 	path   string // with symbolic links followed
 	dir    *os.File
 	filter *mappedFile
-	hashes []*os.File // that were opened
+	hashes []*os.File // the files of hashes that were opened
 }
 
 // OpenFiles opens and locks the filter file at path, for writing. It creates no file.

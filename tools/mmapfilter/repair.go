@@ -62,7 +62,7 @@ type repair struct {
 	Filter   string `json:"filter"`
 	Repaired bool   `json:"repaired"`
 	Keys     uint64 `json:"keys"`
-	Lost     uint64 `json:"lost_operations"` // that were durable, at most
+	Lost     uint64 `json:"lost_operations"` // durable operations that are lost, at most
 	LogLost  bool   `json:"log_lost"`
 }
 

@@ -38,7 +38,7 @@ type DB struct {
 	store      *store
 	cleaner    *cleaner
 	options    badger.Options
-	namespaces sync.Map     // that are banned, uint64 -> struct{}
+	namespaces sync.Map     // banned namespaces, uint64 -> struct{}
 	unsure     atomic.Int32 // drops after which the filter has not been built: it may lack keys
 
 	// RunValueLogGC and drops hold values, so that they exclude each other. A GC reads values and

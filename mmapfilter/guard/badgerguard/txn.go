@@ -23,7 +23,7 @@ type Txn struct {
 // commit, and so does the guard.
 type change struct {
 	set *badger.Entry // or nil
-	key []byte        // that is deleted
+	key []byte        // a deleted key
 }
 
 // NewTransaction is badger.DB.NewTransaction.

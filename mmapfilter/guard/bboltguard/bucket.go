@@ -46,7 +46,7 @@ func (b *Bucket) join(key []byte) []byte {
 // Tx is bbolt.Bucket.Tx.
 func (b *Bucket) Tx() *Tx { return b.tx }
 
-// Get is bbolt.Bucket.Get. It does not ask the store if the filter knows that the key is not there.
+// Get is bbolt.Bucket.Get. If the filter knows that the key is absent, it does not ask the store.
 func (b *Bucket) Get(key []byte) []byte {
 	if b.stale {
 		return b.engineBucket.Get(key)

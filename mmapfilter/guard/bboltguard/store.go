@@ -23,13 +23,13 @@ type store struct {
 	db   *bbolt.DB
 	name []byte // of the bucket of the entries
 
-	// The commit that is under way holds one: bbolt releases the writer lock before a
-	// commit has returned.
+	// The commit that is under way holds this lock, since bbolt releases the writer
+	// lock before a commit has returned.
 	one  sync.Mutex
 	gate struct {
 		sync.Mutex
 		busy    bool        // a transaction is being committed
-		waiting []*snapshot // that begin after it
+		waiting []*snapshot // snapshots that begin after the commit
 	}
 	// late counts the commits after which a snapshot began. A filter that is built from such a
 	// snapshot lacks the keys that the commit deleted. So transactions that began before this

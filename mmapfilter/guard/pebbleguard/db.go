@@ -83,7 +83,7 @@ func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 // Guard returns the guard.
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
-// Get is pebble.DB.Get. It does not ask the store if the filter knows that the key is not there.
+// Get is pebble.DB.Get. If the filter knows that the key is absent, it does not ask the store.
 func (d *DB) Get(key []byte) ([]byte, io.Closer, error) {
 	if d.guard.Absent(key) {
 		return nil, nil, pebble.ErrNotFound

@@ -47,7 +47,7 @@ var Of func(filter any) Filter
 
 // A ShardFile is a file that a set follows.
 type ShardFile struct {
-	FS   fs.FS // that has the file; nil for the file system of the machine
+	FS   fs.FS // the file system of the file; nil for that of the machine
 	Path string
 	Opts any                               // *mmapfilter.OpenOptions
 	Wake chan<- struct{}                   // where lookups ask for a look (R6)

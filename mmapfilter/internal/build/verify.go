@@ -31,7 +31,7 @@ func Verify(ctx context.Context, path string, head *osfile.Head, data []byte, pr
 type Report struct {
 	FileBytes int64
 	Sealed    bool
-	Chunks    int64 // that were checked against their checksums
+	Chunks    int64 // chunks that were checked against their checksums
 	Items     uint64
 	StashLen  int    // entries in use
 	Hashes    uint64 // items of the history

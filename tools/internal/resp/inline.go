@@ -17,7 +17,7 @@ func isSpace(c byte) bool { return strings.IndexByte(spaces, c) >= 0 }
 // and \xHH, in single ones with \' alone. What follows the end of quotes must be a space.
 func (r *Reader) split(line []byte) error {
 	for line = bytes.TrimLeft(line, spaces); len(line) > 0; line = bytes.TrimLeft(line, spaces) {
-		quote := byte(0) // that has been opened
+		quote := byte(0) // the quote that has been opened, or 0
 		i := 0
 		for ; i < len(line) && (quote != 0 || !isSpace(line[i])); i++ {
 			c := line[i]

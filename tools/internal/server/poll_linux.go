@@ -44,7 +44,7 @@ type link struct {
 	*poller
 	fd       int
 	detached bool          // REQUIRES: poller.mu
-	ready    chan struct{} // closed when what a detached client waits for has come, or nil. REQUIRES: poller.mu
+	ready    chan struct{} // closed when a detached client need not wait any more; nil if none waits. REQUIRES: poller.mu
 	noReads  atomic.Bool
 }
 
@@ -255,7 +255,7 @@ func (l *link) await(events uint32) error {
 
 var errEnds = errors.New("the server ends")
 
-// read reads what has come. The error is errNothing if that is nothing.
+// read reads the bytes that have come. If there are none, the error is errNothing.
 func (l *link) read(b []byte) (int, error) {
 	for {
 		if l.noReads.Load() {
