@@ -365,16 +365,13 @@ const (
 	loadTime      = time.Hour        // after which a load that gets no chunk is over
 )
 
-// sweep removes the keys whose time is over, makes names durable, and closes what has not been used
-// since idle.
+// sweep removes the keys whose time is over, and closes what has not been used since idle. It waits for
+// commands that use those keys, and for the disk.
 func (d *directory) sweep(idle time.Time) {
 	for _, k := range d.all() {
 		if k.overdue() {
 			d.find(k.name)
 		}
-	}
-	if err := d.syncNames(); err != nil {
-		d.logf("sync %s: %v", d.path, err)
 	}
 	for _, k := range d.opens() {
 		if k.used.Load() < idle.UnixMilli() && k.mu.TryLock() {

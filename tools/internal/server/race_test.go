@@ -68,6 +68,30 @@ func TestOverdueMeanwhile(t *testing.T) {
 	p.want("CF.EXISTS k x", ":1")
 }
 
+// TestNamesBesideSweep has a sweep wait for a command that uses a key whose time is over: meanwhile the
+// names of other keys become durable.
+func TestNamesBesideSweep(t *testing.T) {
+	s, addr := start(t, Config{})
+	dial(t, addr).want("CF.ADD k x", ":1")
+	k := s.dir.find("k")
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	k.expires.Store(1)
+	for k.mu.TryRLock() { // until the sweep waits
+		k.mu.RUnlock()
+		time.Sleep(time.Millisecond)
+	}
+	s.dir.change()
+	for begun, changed := time.Now(), true; changed; time.Sleep(time.Millisecond) {
+		s.dir.names.Lock()
+		changed = s.dir.changed
+		s.dir.names.Unlock()
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the names are not synced")
+		}
+	}
+}
+
 // TestOverdueStays: the files of a key cannot be removed once its time is over. Whoever wants to make
 // the key again gets an error.
 func TestOverdueStays(t *testing.T) {

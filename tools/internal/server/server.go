@@ -27,12 +27,12 @@ type Server struct {
 	Config
 	dir     *directory
 	started time.Time
-	down    chan struct{} // closed when a client asks for the end
-	sweeps  sync.WaitGroup
-	stop    chan struct{} // closed when Close begins
-	once    sync.Once     // closes down
-	total   atomic.Int64  // commands done
-	ticks   atomic.Int64  // 1 plus the sweeps begun
+	down    chan struct{}  // closed when a client asks for the end
+	sweeps  sync.WaitGroup // tick and sweep
+	stop    chan struct{}  // closed when Close begins
+	once    sync.Once      // closes down
+	total   atomic.Int64   // commands done
+	ticks   atomic.Int64   // 1 plus the ticks so far
 	links   links
 
 	mu        sync.Mutex
@@ -77,13 +77,15 @@ func New(c Config) (*Server, error) {
 		return nil, errors.Join(err, dir.end())
 	}
 	s.ticks.Store(1)
-	s.sweeps.Add(1)
+	s.sweeps.Add(2)
+	go s.tick()
 	go s.sweep()
 	return s, nil
 }
 
-// sweep looks after the directory until Close.
-func (s *Server) sweep() {
+// tick makes names durable and looks after slow clients until Close. Neither may wait for a sweep, which
+// waits for commands.
+func (s *Server) tick() {
 	defer s.sweeps.Done()
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -93,6 +95,23 @@ func (s *Server) sweep() {
 			return
 		case <-tick.C:
 			s.hurry(s.ticks.Add(1) - int64(writeTime/sweepInterval))
+			if err := s.dir.syncNames(); err != nil {
+				s.Logf("sync %s: %v", s.Dir, err)
+			}
+		}
+	}
+}
+
+// sweep looks after the keys until Close.
+func (s *Server) sweep() {
+	defer s.sweeps.Done()
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
 			s.dir.sweep(time.Now().Add(-idleTime))
 		}
 	}
