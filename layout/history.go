@@ -50,6 +50,16 @@ type Kept struct {
 	Set uint64
 }
 
+// Counted returns how many operations of the user sequence are done, of the operations that the file
+// has counted. While a replica applies a set, it counts changes (K9). These are not the first operations
+// of the sequence, so none of them counts.
+func (k Kept) Counted(operations uint64) uint64 {
+	if k.Set != 0 && k.Set != Departed {
+		return 0
+	}
+	return operations
+}
+
 // A Mark is what a replica says of the history that it follows, from some operation on.
 type Mark struct {
 	At  Position

@@ -17,7 +17,7 @@ import (
 // its own, which has no position and takes no changes any more. A replica keeps no hashes. So it does
 // not grow, and has no changes for others ([ErrNoHashes]). [Filter.DurableSeq] and [Filter.DurableOps]
 // of the replica become those of the other filter at the position. While the replica has only a part of
-// a set, the former is 0, and the latter counts the changes that are done.
+// a set, both are 0.
 //
 // All changes are read, checked and made durable in NAME.apply before the first of them is done; the
 // position moves once all are done. If Apply is cut off in between, by an error, ctx, Close or a crash,

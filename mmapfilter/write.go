@@ -174,7 +174,7 @@ func (f *Filter) durable() (seq, ops uint64) {
 		}
 		if o.work == nil {
 			sb := o.newest()
-			return sb.UserSeq(), sb.Operation()
+			return sb.UserSeq(), sb.Kept().Counted(sb.Operation())
 		}
 		seq, ops = o.work.Writer.Durable()
 		if f.open.Load() == o { // otherwise a rebuild has replaced it, or has failed to

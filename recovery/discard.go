@@ -55,7 +55,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	if w.kept.on = w.sb.KeepsHashes(); w.kept.on {
 		w.kept.lose(errLost) // some are in the log
 	}
-	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Operation()
+	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Kept().Counted(w.sb.Operation())
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	if w.sb.IsReplica() { // it does not have the items of any position
 		w.history.Set = layout.Departed

@@ -188,14 +188,14 @@
 //	    insert, both in the order of the set. NAME.apply and its name are durable before a commit
 //	    names the check of the set and sets the count of operations to 0. The first change is done
 //	    after this commit. So the count of operations says how many changes are done, however much of
-//	    the log survives, and no change is done twice. The commit after the last change names no set,
-//	    and has the position to which the set leads. Only then may NAME.apply be removed. If the
-//	    writer dies before this commit, the next writer goes on with the same set. It refuses any
-//	    other set, even one that leads further, since the changes of another set have another order.
-//	    If NAME.apply is lost or is another set, the replica takes no changes any more. Before its
-//	    first operation of its own, a replica makes a commit that says so (layout.Departed). So no
-//	    crash leaves a replica with such an operation and a position. Nobody copies a file that names
-//	    a set. (Writer.Mark, Writer.NewSet, Copy.End)
+//	    the log survives, and no change is done twice. Callers get 0 instead. The commit after the
+//	    last change names no set, and has the position to which the set leads. Only then may
+//	    NAME.apply be removed. If the writer dies before this commit, the next writer goes on with the
+//	    same set. It refuses any other set, even one that leads further, since the changes of another
+//	    set have another order. If NAME.apply is lost or is another set, the replica takes no changes
+//	    any more. Before its first operation of its own, a replica makes a commit that says so
+//	    (layout.Departed). So no crash leaves a replica with such an operation and a position. Nobody
+//	    copies a file that names a set. (Writer.Mark, Writer.NewSet, Copy.End, layout.Kept.Counted)
 //
 // # States
 //

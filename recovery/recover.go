@@ -61,7 +61,7 @@ func (w *Writer) open() (*Recovery, error) {
 		return nil, err
 	}
 	r := &Recovery{
-		UserSeq: w.sb.UserSeq(), Operations: w.sb.Operation(),
+		UserSeq: w.sb.UserSeq(), Operations: w.sb.Kept().Counted(w.sb.Operation()),
 		Generation: w.sb.Generation(), LSN: w.sb.CheckpointLSN(), Length: w.sb.Length(),
 	}
 	logs, left, err := w.findLogs()
@@ -245,7 +245,7 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 		return err
 	}
 	*r = Recovery{
-		Recovered: true, UserSeq: scan.UserSeq, Operations: scan.Operation, Generation: r.Generation,
+		Recovered: true, UserSeq: scan.UserSeq, Operations: scan.Kept.Counted(scan.Operation), Generation: r.Generation,
 		LSN: scan.LSN, Records: scan.Records, LogBytes: scan.Bytes(), Torn: scan.Torn, Length: scan.Length,
 	}
 	return nil

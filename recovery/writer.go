@@ -104,11 +104,11 @@ func (w *Writer) LSN() uint64 {
 	return w.lw.LSN()
 }
 
-// Durable returns the last durable user sequence, the number of durable operations
-// after it, and the LSN up to which the log is durable.
+// Durable returns the last durable user sequence, the number of durable operations after it (see
+// layout.Kept.Counted), and the LSN up to which the log is durable.
 func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
 	d := w.durable.Load()
-	return d.userSeq, d.operation, d.lsn
+	return d.userSeq, layout.Kept{Set: d.set}.Counted(d.operation), d.lsn
 }
 
 // Position returns the descent of the history, and the last durable position in it; or zeros, if the

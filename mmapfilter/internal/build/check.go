@@ -55,7 +55,7 @@ func (b *builder) putSuperblocks() {
 		sb.SetGeneration(b.First.Generation() + 1)
 		sb.SetCheckpointLSN(b.First.CheckpointLSN())
 		sb.SetUserSeq(b.First.UserSeq())
-		sb.SetOperation(b.First.Operation())
+		sb.SetOperation(b.First.Kept().Counted(b.First.Operation()))
 	}
 	if b.base != nil {
 		sb.SetHashes(layout.Hashes{Identity: b.Identity, Pages: b.base.tail.Number, Check: b.base.tail.Before})
