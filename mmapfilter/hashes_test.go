@@ -39,8 +39,8 @@ func TestHashesMissing(t *testing.T) {
 		"foreign":   func(path string) error { return copyOver(path, other+".hashes") },
 		"directory": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) },
 		"older":     func(path string) error { return copyOver(path, past+".hashes") },
-		"header":    func(path string) error { return flipBit(path, 40) },
-		"last page": func(path string) error { return flipBit(path, -100) },
+		"header":    func(path string) error { return flipByte(path, 40) },
+		"last page": func(path string) error { return flipByte(path, -100) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, path := t.Context(), filepath.Join(t.TempDir(), "f.mmf")
@@ -123,14 +123,14 @@ func TestHashesDamaged(t *testing.T) {
 	must(t, f.Rebuild(context.Background(), nil))
 	mustInsert(t, f, 3000, 6000)
 	must(t, f.Checkpoint(context.Background()))
-	for _, off := range []int{3*4096 + 800, 5*4096 + 9, 12*4096 + 2000} {
-		damaged := flipBit(path+".hashes", off)
+	for _, off := range []int64{3*4096 + 800, 5*4096 + 9, 12*4096 + 2000} {
+		damaged := flipByte(path+".hashes", off)
 		if err := f.Rebuild(context.Background(), nil); !errors.Is(err, ErrNoHashes) || !errors.Is(err, ErrCorrupt) {
 			t.Errorf("byte %d: %v", off, err)
 		}
 		_, err := f.ExpireBefore(context.Background(), time.Now())
 		mustLack(t, "expire", err)
-		must(t, errors.Join(damaged, flipBit(path+".hashes", off)))
+		must(t, errors.Join(damaged, flipByte(path+".hashes", off)))
 	}
 	if err := f.Rebuild(context.Background(), nil); err != nil {
 		t.Error(err)
@@ -246,9 +246,8 @@ func TestExpireAfterUpserts(t *testing.T) {
 	strays := uint64(0)
 	for key := range numbers(1<<40, 1<<40+500) {
 		gone, err := f.Delete(key)
-		if err = errors.Join(err, f.Insert(key)); err != nil {
-			t.Fatal(err)
-		}
+		err = errors.Join(err, f.Insert(key))
+		must(t, err)
 		if gone {
 			strays++
 		}

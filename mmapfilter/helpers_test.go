@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"math"
@@ -421,19 +420,6 @@ func readFile(t *testing.T, path string) []byte {
 	return data
 }
 
-func copyFile(t *testing.T, to, from string) {
-	t.Helper()
-	in, err := os.Open(from)
-	must(t, err)
-	defer in.Close()
-	out, err := os.Create(to)
-	must(t, err)
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func copyOver(to, from string) error {
 	data, err := os.ReadFile(from)
 	if err == nil {
@@ -455,26 +441,17 @@ func flip(t *testing.T, f *os.File, off int64, mask byte) {
 	}
 }
 
+// flipByte changes a byte of a file. An offset below 0 is from its end.
 func flipByte(path string, at int64) error {
-	data, err := os.ReadFile(path)
-	if err == nil {
-		data[at] ^= 1
-		err = os.WriteFile(path, data, 0o600)
-	}
-	return err
-}
-
-// flipBit flips a bit of a file. An offset below 0 is from its end.
-func flipBit(path string, off int) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if off < 0 {
-		off += len(data)
+	if at < 0 {
+		at += int64(len(data))
 	}
-	data[off] ^= 4
-	return os.WriteFile(path, data, 0o644)
+	data[at] ^= 1
+	return os.WriteFile(path, data, 0o600)
 }
 
 func mustWriter(tb testing.TB, v recovery.Volume, logBytes int64) *writer.Writer {

@@ -72,7 +72,7 @@ func TestLogIsSetAsideAgain(t *testing.T) {
 	for _, left := range []func(from, to string) error{os.Rename, os.Link, func(from, to string) error { return os.Rename(dead+".stash", to) }} {
 		logs, _ := filepath.Glob(path + ".stash.*")
 		if logs = append(logs, dead+".stash"); len(logs) == 1 {
-			copyFile(t, dead+".copy", dead+".stash")
+			must(t, copyOver(dead+".copy", dead+".stash"))
 			logs[0] = dead + ".copy"
 		}
 		must(t, left(logs[0], path+".stash"))

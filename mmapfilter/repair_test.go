@@ -73,7 +73,7 @@ func loseNewest(path string) error {
 		return err
 	}
 	slot, _, _, err := layout.Newest(data[:layout.OffRuntime])
-	return errors.Join(err, flipBit(path, slot*layout.SuperblockBytes+3000))
+	return errors.Join(err, flipByte(path, int64(slot)*layout.SuperblockBytes+3000))
 }
 
 // loseBegin damages the first record of each half of a log.
@@ -84,7 +84,7 @@ func loseBegin(path string) error {
 	}
 	for generation := range uint64(2) {
 		from, _ := wal.Half(uint64(info.Size())/8, generation)
-		err = errors.Join(err, flipBit(path, int(from)*8+8))
+		err = errors.Join(err, flipByte(path, int64(from)*8+8))
 	}
 	return err
 }

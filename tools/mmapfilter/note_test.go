@@ -1,10 +1,6 @@
 package main
 
-import (
-	"testing"
-
-	"pgregory.net/rapid"
-)
+import "testing"
 
 func TestNote(t *testing.T) {
 	for text, want := range map[string]format{
@@ -40,39 +36,6 @@ func TestNote(t *testing.T) {
 			t.Errorf("%s is accepted as %+v", text, f)
 		}
 	}
-}
-
-// anyFormat draws any format that the flags can ask for.
-func anyFormat(t *rapid.T) format {
-	f := format{hex: rapid.Bool().Draw(t, "hex"), trimCR: rapid.Bool().Draw(t, "trimCR")}
-	bytes := rapid.SliceOfN(rapid.Byte(), 1, 20)
-	switch rapid.IntRange(0, 4).Draw(t, "kind") {
-	case 1:
-		f.csv, f.column = true, rapid.IntMin(1).Draw(t, "column")
-	case 2:
-		f.csv, f.name = true, string(bytes.Draw(t, "name"))
-	case 3:
-		f.recordSize = rapid.IntRange(1, maxRecordSize).Draw(t, "record size")
-	case 4:
-		f.delim, f.field = string(bytes.Draw(t, "delim")), rapid.IntMin(1).Draw(t, "field")
-		fallthrough
-	default:
-		f.null = rapid.Bool().Draw(t, "null")
-	}
-	return f
-}
-
-func TestNoteRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := anyFormat(t)
-		if want.validate() != nil {
-			t.Skip("the delimiter holds the terminator")
-		}
-		got, err := parseNote(want.note())
-		if err != nil || got != want {
-			t.Fatalf("%s: %+v, %v, want %+v", want.note(), got, err, want)
-		}
-	})
 }
 
 func FuzzParseNote(f *testing.F) {

@@ -28,7 +28,7 @@ func newSetAssembleCommand() *cobra.Command {
 		replace  replaceFlags
 	)
 	cmd := &cobra.Command{Use: "assemble --plan PLAN --spool DIR --out DIR -o NAME.set", Short: "check that no key is missing, and write NAME.set",
-		Long: setAssembleHelp, Args: noFile, Example: "mmapfilter set assemble --plan users.plan --spool spool --out . -o users.set"}
+		Long: setAssembleHelp, Args: noArgument, Example: "mmapfilter set assemble --plan users.plan --spool spool --out . -o users.set"}
 	flags := cmd.Flags()
 	f.addTo(flags, true)
 	flags.StringVarP(&output, "output", "o", "", "write the manifest to `NAME.set`; it names the shards relative to its own directory, which should be that of the shards")

@@ -20,7 +20,7 @@ func newSetBuildCommand() *cobra.Command {
 	var which string
 	var work sets.Work
 	cmd := &cobra.Command{Use: "build --plan PLAN --shard I --spool DIR --out DIR", Short: "build a shard from all spools; one task for each shard",
-		Long: setBuildHelp, Args: noFile, Example: "mmapfilter set build --plan users.plan --shard 7 --spool spool --out ."}
+		Long: setBuildHelp, Args: noArgument, Example: "mmapfilter set build --plan users.plan --shard 7 --spool spool --out ."}
 	flags := cmd.Flags()
 	f.addTo(flags, true)
 	flags.StringVar(&which, "shard", "",

@@ -26,7 +26,7 @@ func newSetPlanCommand() *cobra.Command {
 		multiset bool
 		quiet    quiet
 	)
-	cmd := &cobra.Command{Use: "plan --shards S -o PLAN", Short: "write a plan, which all tasks follow", Long: setPlanHelp, Args: noFile,
+	cmd := &cobra.Command{Use: "plan --shards S -o PLAN", Short: "write a plan, which all tasks follow", Long: setPlanHelp, Args: noArgument,
 		Example: "mmapfilter set plan -n 2B -p 0.001 --shards 64 -o users.plan"}
 	flags := cmd.Flags()
 	flags.StringVarP(&output, "output", "o", "", "write the plan to `PLAN`")

@@ -47,14 +47,6 @@ func needFlags(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// noFile checks the arguments of commands that take only flags.
-func noFile(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%s takes no file, but got %s", commandName(cmd), args[0])
-	}
-	return nil
-}
-
 // ofTask puts an error of a task into the words of the command. The error must name its file, since
 // a task has many files.
 func ofTask(err error) error {

@@ -20,7 +20,7 @@ func needFile(cmd *cobra.Command, args []string) error {
 // noArgument checks the arguments of commands that take none.
 func noArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%s takes no arguments, but got %q", cmd.Name(), args[0])
+		return fmt.Errorf("%s takes no arguments, but got %q", commandName(cmd), args[0])
 	}
 	return nil
 }

@@ -130,14 +130,10 @@ func TestJointBackups(t *testing.T) {
 				if err := c.check(); err != nil {
 					t.Fatalf("seed %d, the store after %d lines, the filter after %d: %v\n%v\n%v", seed, disks[i].at, disks[j].at, err, m.log, c.log)
 				}
-				if err := c.stepOfBackups(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.stepOfBackups())
 			}
 			c.closed.Store(true)
-			if err := c.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.close())
 		}
 	}
 	if t.Logf("%d of %d filters were used", serving, pairs); serving < 100 {

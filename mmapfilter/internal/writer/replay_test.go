@@ -2,11 +2,9 @@ package writer
 
 import (
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
-	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // TestReplay covers K3: what is put into a tap comes out in its order, whether it has been in a file
@@ -27,10 +25,7 @@ func TestReplay(t *testing.T) {
 	for _, h := range there {
 		must(t, next.Insert(h))
 	}
-	tap := NewTap(func() (*osfile.Scratch, error) {
-		return osfile.ScratchBeside(filepath.Join(t.TempDir(), "f"))
-	})
-	defer tap.Close()
+	tap := newTap(t)
 	must(t, old.Quiet(tap, func() error { return nil }))
 	ops := tapOps * (tapChunks + 3)
 	if testing.Short() {

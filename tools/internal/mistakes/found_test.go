@@ -88,6 +88,7 @@ var checks = map[string]check{
 	"TestReplayFindsNoRoom":          {"mmapfilter/internal/rebuild", nil, at("rebuild_test", `.*`)},
 	"TestExpire":                     {writer, nil, at("history_test", `.*`)},
 	"TestWindow":                     {"mmapfilter/internal/build", nil, at("window_test", `.*`)},
+	"TestFull":                       {"mmapfilter", nil, at("rules_test", `with .* keys: filter is full`)},
 	"TestKeysLeaveInTime":            {"mmapfilter", nil, at("expiry_test", `.*`)},
 	"TestAgesAreJoinedByTime":        {"mmapfilter", nil, at("expiry_test", `.*`)},
 	"TestExpiryDoesNotCount":         {"mmapfilter", nil, at("expiry_test", `.*`)},
