@@ -13,11 +13,14 @@ const spaces = " \t\r\n\v\f\x00"
 
 func isSpace(c byte) bool { return strings.IndexByte(spaces, c) >= 0 }
 
-// split cuts a line into words. A word may have parts in quotes: in double ones with the escapes of C
-// and \xHH, in single ones with \' alone. What follows the end of quotes must be a space.
+// split cuts a line into words, which it writes over the line. A word may have parts in quotes: in
+// double ones with the escapes of C and \xHH, in single ones with \' alone. What follows the end of
+// quotes must be a space.
 func (r *Reader) split(line []byte) error {
+	words := line[:0]
 	for line = bytes.TrimLeft(line, spaces); len(line) > 0; line = bytes.TrimLeft(line, spaces) {
 		quote := byte(0) // the quote that has been opened, or 0
+		begin := len(words)
 		i := 0
 		for ; i < len(line) && (quote != 0 || !isSpace(line[i])); i++ {
 			c := line[i]
@@ -25,7 +28,7 @@ func (r *Reader) split(line []byte) error {
 			case quote == 0 && (c == '"' || c == '\''):
 				quote = c
 			case quote == 0:
-				r.words = append(r.words, c)
+				words = append(words, c)
 			case c == quote:
 				if quote = 0; i+1 < len(line) && !isSpace(line[i+1]) {
 					return errQuotes
@@ -35,17 +38,17 @@ func (r *Reader) split(line []byte) error {
 				if c == '\\' && i+1 < len(line) {
 					c, used = unescape(line[i:], quote)
 				}
-				r.words = append(r.words, c)
+				words = append(words, c)
 				i += used - 1
 			}
 		}
 		if quote != 0 {
 			return errQuotes
 		}
-		if len(r.ends) == r.Args {
+		if len(r.args) == r.Args {
 			return ProtocolError("too big inline request")
 		}
-		r.ends = append(r.ends, len(r.words))
+		r.args = append(r.args, words[begin:len(words):len(words)])
 		line = line[i:]
 	}
 	return nil

@@ -1,11 +1,10 @@
 package resp
 
 import (
-	"bufio"
-	"errors"
+	"bytes"
+	"cmp"
 	"fmt"
 	"io"
-	"slices"
 )
 
 // Limits are the largest lengths that a [Reader] accepts.
@@ -29,49 +28,40 @@ func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
 
 const (
 	readBytes   = 16 << 10 // of the buffer of a Reader
-	stepBytes   = 64 << 10 // that memory grows by at once, at least
-	headerBytes = 32       // of the longest line that has a length
+	stepBytes   = 64 << 10 // of memory that a Reader keeps after a large command
+	headerBytes = 34       // of the longest line that has a length
 )
 
-// A Reader reads commands.
+// A Reader reads commands. Their words are parts of its buffer, which is moved only between commands: a
+// command that does not end in it goes on in a new one.
 type Reader struct {
 	Limits
-	in    *bufio.Reader
-	words []byte // of the command, one after another
-	ends  []int  // end of each argument, in words
-	args  [][]byte
+	in   io.Reader
+	buf  []byte // has been read
+	at   int    // in buf: where the rest begins, which no command has yet
+	args [][]byte
+	size int // of args
 }
 
 // NewReader returns a reader of what in has, with the limits of Unknown.
-func NewReader(in io.Reader) *Reader {
-	return &Reader{Limits: Unknown, in: bufio.NewReaderSize(in, readBytes)}
-}
+func NewReader(in io.Reader) *Reader { return &Reader{Limits: Unknown, in: in} }
 
-// Reset has the reader forget its stream, and read commands from in.
+// Reset has the reader forget its stream, and read the commands of another one.
 func (r *Reader) Reset(in io.Reader, limits Limits) {
-	r.in.Reset(in)
-	r.Limits = limits
+	r.forget()
+	*r = Reader{Limits: limits, in: in, buf: r.buf[:0], args: r.args}
 }
-
-// Wait reads from the stream once, unless there are bytes of a command already.
-func (r *Reader) Wait() error {
-	_, err := r.in.Peek(1)
-	return err
-}
-
-// Buffered returns how many bytes that were read are not yet of a command.
-func (r *Reader) Buffered() int { return r.in.Buffered() }
 
 // Command reads a command of at least one word. The words are valid until the next call. The error is
 // a [ProtocolError], io.EOF before a command, or that of the stream.
 func (r *Reader) Command() ([][]byte, error) {
 	for {
-		r.reset()
-		first, err := r.in.Peek(1)
-		if err != nil {
+		r.forget()
+		if err := r.Wait(); err != nil {
 			return nil, err
 		}
-		if first[0] == '*' {
+		var err error
+		if r.buf[r.at] == '*' {
 			err = r.array()
 		} else {
 			err = r.inline()
@@ -82,28 +72,55 @@ func (r *Reader) Command() ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(r.ends) > 0 {
-			return r.cut(), nil
+		if len(r.args) > 0 {
+			return r.args, nil
 		}
 	}
 }
 
-// reset forgets the last command, and its memory if that was large.
-func (r *Reader) reset() {
-	if cap(r.words) > stepBytes || cap(r.ends) > stepBytes/8 {
-		r.words, r.ends, r.args = nil, nil, nil
+// forget forgets the last command, and its memory if that was large.
+func (r *Reader) forget() {
+	clear(r.args) // their buffers may be gone
+	if cap(r.args) > stepBytes/8 {
+		r.args = nil
 	}
-	r.words, r.ends, r.args = r.words[:0], r.ends[:0], r.args[:0]
+	if rest := r.buf[r.at:]; cap(r.buf) > stepBytes && len(rest) < readBytes {
+		r.buf, r.at = append(make([]byte, 0, readBytes), rest...), 0
+	}
+	r.args, r.size = r.args[:0], 0
 }
 
-// cut returns the words of the command, which end where ends says.
-func (r *Reader) cut() [][]byte {
-	start := 0
-	for _, end := range r.ends {
-		r.args = append(r.args, r.words[start:end:end])
-		start = end
+// Wait reads from the stream once, unless there are bytes of a command already.
+func (r *Reader) Wait() error {
+	if r.Buffered() > 0 {
+		return nil
 	}
-	return r.args
+	return r.fill()
+}
+
+// Buffered returns how many bytes that were read are not yet of a command.
+func (r *Reader) Buffered() int { return len(r.buf) - r.at }
+
+// fill reads once.
+func (r *Reader) fill() error {
+	if rest := r.buf[r.at:]; len(rest) == 0 && len(r.args) == 0 {
+		r.buf, r.at = r.buf[:0], 0
+	} else if len(r.buf) == cap(r.buf) {
+		to := r.buf[:0]
+		if len(r.args) > 0 || len(rest) > cap(r.buf)/2 {
+			to = make([]byte, 0, max(readBytes, 2*len(rest)))
+		}
+		r.buf, r.at = append(to, rest...), 0
+	}
+	if cap(r.buf) == 0 {
+		r.buf = make([]byte, 0, readBytes)
+	}
+	n, err := r.in.Read(r.buf[len(r.buf):cap(r.buf)])
+	r.buf = r.buf[:len(r.buf)+n]
+	if n > 0 {
+		return nil
+	}
+	return cmp.Or(err, io.ErrNoProgress)
 }
 
 func (r *Reader) array() error {
@@ -119,7 +136,7 @@ func (r *Reader) array() error {
 		if err != nil {
 			return err
 		}
-		if size < 0 || size > int64(r.Bulk) || size > int64(r.Total-len(r.words)) {
+		if size < 0 || size > int64(r.Bulk) || size > int64(r.Total-r.size) {
 			return ProtocolError("invalid bulk length")
 		}
 		if err := r.bulk(int(size)); err != nil {
@@ -131,78 +148,62 @@ func (r *Reader) array() error {
 
 // length reads a line of a type and a number.
 func (r *Reader) length(kind byte, broken ProtocolError) (int64, error) {
-	first, err := r.in.ReadByte()
-	if err != nil {
-		return 0, err
-	}
-	if first != kind {
-		return 0, ProtocolError(fmt.Sprintf("expected '%c', got %q", kind, first))
-	}
-	line := make([]byte, 0, headerBytes)
 	for {
-		c, err := r.in.ReadByte()
-		if err != nil {
-			return 0, err
+		line := r.buf[r.at:]
+		if len(line) > 0 && line[0] != kind {
+			return 0, ProtocolError(fmt.Sprintf("expected '%c', got %q", kind, line[0]))
 		}
-		if c == '\n' {
-			break
+		end := bytes.IndexByte(line[:min(len(line), headerBytes)], '\n')
+		if end > 1 && line[end-1] == '\r' {
+			r.at += end + 1
+			n, ok := Number(line[1 : end-1])
+			if !ok {
+				return 0, broken
+			}
+			return n, nil
 		}
-		if len(line) == cap(line) {
+		if end >= 0 || len(line) >= headerBytes {
 			return 0, broken
 		}
-		line = append(line, c)
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
 	}
-	if n, ok := Number(trimCR(line)); ok && len(line) > 0 && line[len(line)-1] == '\r' {
-		return n, nil
-	}
-	return 0, broken
 }
 
 // bulk reads a word of n bytes and the end of its line.
 func (r *Reader) bulk(n int) error {
-	for n > 0 {
-		step := min(n, stepBytes)
-		at := len(r.words)
-		r.words = slices.Grow(r.words, step)[:at+step]
-		if _, err := io.ReadFull(r.in, r.words[at:]); err != nil {
+	for r.Buffered() < n+2 {
+		if err := r.fill(); err != nil {
 			return err
 		}
-		n -= step
 	}
-	r.ends = append(r.ends, len(r.words))
-	for _, want := range []byte("\r\n") {
-		c, err := r.in.ReadByte()
-		if err != nil {
-			return err
-		}
-		if c != want {
-			return ProtocolError("a bulk string does not end where its length says")
-		}
+	rest := r.buf[r.at:]
+	if rest[n] != '\r' || rest[n+1] != '\n' {
+		return ProtocolError("a bulk string does not end where its length says")
 	}
+	r.args = append(r.args, rest[:n:n])
+	r.size += n
+	r.at += n + 2
 	return nil
 }
 
 // inline reads a command that is a line.
 func (r *Reader) inline() error {
-	var line []byte
 	for {
-		part, err := r.in.ReadSlice('\n')
-		if len(line)+len(part) > r.Inline {
+		line := r.buf[r.at:]
+		end := bytes.IndexByte(line, '\n')
+		if end >= r.Inline || end < 0 && len(line) > r.Inline {
 			return ProtocolError("too big inline request")
 		}
-		if err == nil && line == nil {
-			line = part // the usual case: no copy
-			break
+		if end >= 0 {
+			r.at += end + 1
+			return r.split(trimCR(line[:end]))
 		}
-		line = append(line, part...)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
+		if err := r.fill(); err != nil {
 			return err
 		}
 	}
-	return r.split(trimCR(line[:len(line)-1]))
 }
 
 func trimCR(line []byte) []byte {

@@ -3,9 +3,11 @@ package resp
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -84,6 +86,30 @@ func TestReaderLongLine(t *testing.T) {
 	got, err := commands(strings.NewReader("ECHO "+long+"\r\nPING\r\n"), Known)
 	if want := [][]string{{"ECHO", long}, {"PING"}}; !reflect.DeepEqual(got, want) || err != io.EOF {
 		t.Errorf("%d commands, %v", len(got), err)
+	}
+}
+
+// TestReaderLongCommands reads commands that do not end where the buffer does, of few words and of many.
+func TestReaderLongCommands(t *testing.T) {
+	var in strings.Builder
+	var want [][]string
+	for _, n := range []int{1, 3, 1000, 2, 20_000, 1} {
+		command := []string{"MADD"}
+		fmt.Fprintf(&in, "*%d\r\n$4\r\nMADD\r\n", n+1)
+		for i := range n {
+			word := strings.Repeat(strconv.Itoa(i), 50_000/n)
+			command = append(command, word)
+			fmt.Fprintf(&in, "$%d\r\n%s\r\n", len(word), word)
+		}
+		want = append(want, command)
+	}
+	for range 2 {
+		got, err := commands(strings.NewReader(in.String()), Known)
+		if !reflect.DeepEqual(got, want) || err != io.EOF {
+			t.Errorf("%d commands, %v", len(got), err)
+		}
+		in.WriteString("*1\r\n$4\r\nPING\r\n")
+		want = append(want, []string{"PING"})
 	}
 }
 

@@ -21,7 +21,7 @@ type Writer struct {
 // NewWriter returns a writer of version 2.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Reset has the writer forget its stream, and write to out.
+// Reset has the writer forget its stream, and write to another one.
 func (w *Writer) Reset(out io.Writer, resp3 bool) {
 	*w = Writer{RESP3: resp3, out: out, kept: w.kept[:0]}
 }

@@ -65,6 +65,8 @@ func (c *client) turn() {
 		c.quits = true
 	}
 	c.resp3 = c.out.RESP3
+	c.in.Reset(nil, resp.Unknown)
+	c.out.Reset(nil, false)
 	freeBuffers.Put(c.buffers)
 	c.buffers = nil
 }
