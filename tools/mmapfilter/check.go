@@ -32,8 +32,6 @@ func newCheckCommand() *cobra.Command {
 	flags.BoolVarP(&c.count, "count", "c", false, "print only how many keys are selected")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing and stop at the first key selected")
 	flags.BoolVarP(&c.number, "line-number", "n", false, "print the number of the record first; in CSV, of the line")
-	flags.BoolVar(&c.number, "number", false, "old name of --line-number")
-	flags.MarkHidden("number")
 	flags.BoolVar(&c.record, "record", false, "print whole records, not only their keys")
 	flags.BoolVar(&c.json, "json", false, `print objects like {"line":1,"key":"k","present":true}`)
 	flags.BoolVar(&c.follow, "follow", false, "switch to the new file if FILTER is replaced")
