@@ -46,7 +46,8 @@ var patience = 30 * time.Second
 //	GET /health                             position and number of keys, as JSON; 503 if Err is not nil
 //
 // The filter must keep its hashes. It may be open for writing or for reading. If it is open for
-// reading, the replicas get the operations of its writer up to the last checkpoint. The last snapshot
+// reading, the replicas get the operations of its writer up to the last checkpoint; once another file
+// has taken its place, publish the filter that a [mmapfilter.Follower] has opened. The last snapshot
 // stays beside the filter, as NAME.snapshot, and is served until an eighth of the keys have changed
 // since, or its changes are gone; so a replica can go on with a download after this process has been
 // killed. NAME.snapshot may be deleted at any time.
@@ -233,6 +234,10 @@ func (p *publisher) serveChanges(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(positionHeader, now.String())
 	w.Header().Set("Cache-Control", "no-store")
 	if now == since {
+		if err := p.filter.Err(); err != nil { // there may be changes that the filter does not know of
+			refuse(w, err)
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -296,7 +301,7 @@ func (p *publisher) doubt(since mmapfilter.Position) {
 // serveHealth says where the filter is.
 func (p *publisher) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if err := p.filter.Err(); err != nil {
-		refuse(w, err)
+		refuseWith(w, http.StatusServiceUnavailable, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -316,10 +321,11 @@ var statuses = []struct {
 	{mmapfilter.ErrNoHashes, http.StatusNotImplemented},
 	{errComeAgain, http.StatusServiceUnavailable},
 	{mmapfilter.ErrBusy, http.StatusServiceUnavailable},
+	{mmapfilter.ErrSuperseded, http.StatusServiceUnavailable},
 	{mmapfilter.ErrClosed, http.StatusServiceUnavailable},
 }
 
-// refuse answers with an error.
+// refuse answers with an error, and the status that a replica knows it by.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	for _, s := range statuses {
@@ -328,6 +334,10 @@ func refuse(w http.ResponseWriter, err error) {
 			break
 		}
 	}
+	refuseWith(w, status, err)
+}
+
+func refuseWith(w http.ResponseWriter, status int, err error) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}

@@ -79,6 +79,9 @@ func (p *publisher) set(ctx context.Context, since mmapfilter.Position, classes 
 }
 
 // compute computes a set, and keeps it if it does not fail. The oldest sets give way.
+//
+// A set that leads nowhere, or back, is not kept. In a process that reads, the position of the filter
+// stays what it is once another file is at the path; so it does not tell when such a set is out of date.
 func (p *publisher) compute(ctx context.Context, s *set) {
 	defer close(s.whole)
 	err := take(ctx, p.places)
@@ -91,12 +94,13 @@ func (p *publisher) compute(ctx context.Context, s *set) {
 	defer p.kept.Unlock()
 	s.to, s.err = to, err
 	p.kept.computed++
+	past := to == s.since || to.Number < s.at.Number
 	room := mostKept
 	for i, other := range slices.Backward(p.kept.sets) {
 		if other.to.IsZero() && other != s {
 			continue // somebody computes it
 		}
-		if room -= max(other.data.Len(), mostKept/64); room < 0 || other.err != nil {
+		if room -= max(other.data.Len(), mostKept/64); room < 0 || other.err != nil || other == s && past {
 			p.kept.sets = slices.Delete(p.kept.sets, i, i+1)
 		}
 	}

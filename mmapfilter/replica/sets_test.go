@@ -2,8 +2,10 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -156,6 +158,56 @@ func TestKeptSets(t *testing.T) {
 	for _, s := range p.kept.sets {
 		if s.data.Len() > 1000 {
 			t.Errorf("a set of %d bytes is kept", s.data.Len())
+		}
+	}
+}
+
+// TestOldPosition: once another file is at the path, the position of a filter that is open for reading
+// stays what it is. Then its handler does not say again and again that there are no changes.
+func TestOldPosition(t *testing.T) {
+	dir, backup := t.TempDir(), t.TempDir()
+	path := filepath.Join(dir, "primary.mmf")
+	open := func() *mmapfilter.Filter {
+		f, err := mmapfilter.OpenOrCreate(path, &mmapfilter.Options{Capacity: 1000, KeepHashes: true}, nil)
+		must(t, err)
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	publish := func() string {
+		f, err := mmapfilter.OpenReadOnly(path, nil)
+		must(t, err)
+		t.Cleanup(func() { f.Close() })
+		return serve(t, Handler(f))
+	}
+	f := open()
+	insert(t, f, 0, 100)
+	must(t, errors.Join(f.Close(), os.CopyFS(backup, os.DirFS(dir))))
+	f = open()
+	insert(t, f, 100, 200)
+	must(t, f.Close())
+	url := publish()
+	for _, name := range []string{"primary.mmf", "primary.mmf.hashes"} {
+		must(t, os.Rename(filepath.Join(backup, name), filepath.Join(dir, name)))
+	}
+	f = open()
+	since := f.Position()
+	for n := range 3 { // without changes first
+		insert(t, f, 100+n, 101+n)
+		must(t, f.Checkpoint(t.Context()))
+		if n == 0 {
+			since = f.Position()
+		}
+		if got, to := changesSince(t, url, since); got != n || to != f.Position().Number {
+			t.Errorf("%d changes up to %d, not %d up to %d", got, to, n, f.Position().Number)
+		}
+	}
+	url = publish()
+	since = f.Position()
+	must(t, f.Rebuild(t.Context(), nil))
+	insert(t, f, 103, 104)
+	for _, ask := range []string{changesPath + "?since=" + since.String(), healthPath} {
+		if r, text := get(t, url+ask); r.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: status %d, %s", ask, r.StatusCode, text)
 		}
 	}
 }
