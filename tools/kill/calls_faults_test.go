@@ -87,9 +87,9 @@ var parts = map[string]part{
 	"snapshot with hashes": {begins: "clean", after: (*process).copied, do: func(p *process) error {
 		return p.passLife(20, snapshotsWithHashes, snapshotsWithHashes)
 	}},
-	"apply":                   {begins: "replica", after: (*process).applied, do: (*process).apply},
-	"changes beside rebuilds": {begins: "changed", calls: 400, after: (*process).changed, do: (*process).changesBesideRebuilds},
-	"expire":                  {begins: "old", after: (*process).expired, do: func(p *process) error { return closed(p.expire()) }},
+	"apply":                    {begins: "replica", after: (*process).applied, do: (*process).apply},
+	"changes beside a rebuild": {begins: "changed", after: (*process).changed, do: (*process).changesBesideRebuild},
+	"expire":                   {begins: "old", after: (*process).expired, do: func(p *process) error { return closed(p.expire()) }},
 	"build": {begins: "clean", after: (*process).built, do: func(p *process) error {
 		return closed(p.buildNumbers(p.path, spilling, builtKeys))
 	}},

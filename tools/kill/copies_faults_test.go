@@ -11,13 +11,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // Keys of the filters below, by numbers.
 const (
-	firstKeys = 300
-	moreKeys  = 100 // after them; then the first of the first keys are deleted, as many
+	firstKeys = 1200
+	moreKeys  = 1000 // after them; then the first of the first keys are deleted, as many
 )
 
 // primaryOf returns where the filter is of which p.path is a replica, and its changes.
@@ -26,7 +27,7 @@ func (p *process) primaryOf() (path, set string) { return p.path + ".primary", p
 // makePrimary makes a filter that keeps changes, and at another path a snapshot of it. Then the filter
 // goes on: set is what has changed since.
 func (p *process) makePrimary(path, replica string) (set []byte, err error) {
-	f, err := mmapfilter.Create(path, &mmapfilter.Options{Capacity: 1000, KeepChanges: time.Hour})
+	f, err := mmapfilter.Create(path, &mmapfilter.Options{Capacity: 2500, KeepChanges: time.Hour})
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,9 @@ func (p *process) apply() error {
 	if err != nil {
 		return err
 	}
-	f, err := retry(func() (*mmapfilter.Filter, error) { return mmapfilter.Open(p.path, nil) })
+	f, err := retry(func() (*mmapfilter.Filter, error) {
+		return mmapfilter.Open(p.path, &mmapfilter.OpenOptions{LogBytes: wal.MinBytes}) // too small for the set
+	})
 	if err != nil {
 		return err
 	}
@@ -133,8 +136,8 @@ func (p *process) beChanged() error {
 	return err
 }
 
-// changesBesideRebuilds rebuilds the filter, while somebody asks for its changes all the time.
-func (p *process) changesBesideRebuilds() error {
+// changesBesideRebuild rebuilds the filter, while somebody asks for its changes all the time.
+func (p *process) changesBesideRebuild() error {
 	f, err := mmapfilter.Open(p.path, nil)
 	if err != nil {
 		return err
@@ -152,10 +155,8 @@ func (p *process) changesBesideRebuilds() error {
 		}
 		asked <- err
 	}()
-	for range 3 {
-		if err == nil {
-			err = f.Rebuild(context.Background(), nil)
-		}
+	if err == nil {
+		err = f.Rebuild(context.Background(), nil)
 	}
 	stop()
 	if e := <-asked; !errors.Is(e, context.Canceled) {
@@ -198,8 +199,10 @@ func (p *process) changed() error {
 	return sameKeys(p.path+".replica", p.path, firstKeys+moreKeys)
 }
 
-// expireAfter is the shortest time that is allowed.
-const expireAfter = 10 * time.Second
+const (
+	oldKeys, newKeys = 300, 100
+	expireAfter      = 10 * time.Second // the shortest time that is allowed
+)
 
 // beOld makes p.path a filter of keys that become old, and notes when.
 func (p *process) beOld() error {
@@ -207,7 +210,7 @@ func (p *process) beOld() error {
 	if err != nil {
 		return err
 	}
-	if err = insertNumbers(f, 0, firstKeys); err == nil {
+	if err = insertNumbers(f, 0, oldKeys); err == nil {
 		err = f.Sync()
 	}
 	err = errors.Join(err, f.Close())
@@ -230,7 +233,7 @@ func (p *process) expire() (f *mmapfilter.Filter, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = insertNumbers(f, firstKeys, firstKeys+moreKeys); err == nil {
+	if err = insertNumbers(f, oldKeys, oldKeys+newKeys); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {
@@ -253,10 +256,10 @@ func (p *process) expired() error {
 	if time.Since(reset.ModTime()) > expireAfter/2 {
 		return nil // the machine is busy, or this is the first process, which has waited: new keys may leave
 	}
-	if f.Len() != f.DurableOps()-firstKeys {
-		return fmt.Errorf("%d keys, after %d inserts of which %d have expired", f.Len(), f.DurableOps(), firstKeys)
+	if f.Len() != f.DurableOps()-oldKeys {
+		return fmt.Errorf("%d keys, after %d inserts of which %d have expired", f.Len(), f.DurableOps(), oldKeys)
 	}
-	for i := firstKeys; i < firstKeys+moreKeys; i++ {
+	for i := oldKeys; i < oldKeys+newKeys; i++ {
 		if !f.Contains(fmt.Append(nil, i)) {
 			return fmt.Errorf("key %d has left early", i)
 		}
