@@ -58,7 +58,9 @@
 // goroutine gives many clients their turns (poller), since waking a goroutine takes longer than a
 // lookup; elsewhere each client has a goroutine. A client that waits, or takes long, holds up only
 // itself (detach), and one that does not read has little kept for it, until the time for a write is
-// over. One table (commands) has the name, arity, flags and function of each command.
+// over. A lookup of a page that is not in memory is an exception: while the disk reads the page, Go
+// gives the processor of the lookup to nobody else. As many such lookups as GOMAXPROCS hold up all
+// clients. One table (commands) has the name, arity, flags and function of each command.
 //
 // Locks, in their order: directory.renames (a rename alone has two keys), key.mu (shared by commands
 // that use the filter; exclusive to open, close and remove it), then three locks of directory under

@@ -36,7 +36,7 @@ type poller struct {
 }
 
 // patience is more than the lookups of a full read take. A turn holds up others for twice patience at
-// most.
+// most, if a processor is free to serve them.
 const patience = 2 * time.Millisecond
 
 // A link is the connection of a client.
