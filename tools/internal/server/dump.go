@@ -40,9 +40,9 @@ const (
 // A dumps has the dumps that clients are reading.
 type dumps struct {
 	sync.Mutex
-	last  int64 // number of a dump
-	dumps map[int64]*dump
-	load  sync.Mutex // one chunk is loaded at a time
+	last  int64           // number of a dump
+	dumps map[int64]*dump // nil for one that is being made
+	load  sync.Mutex      // one chunk is loaded at a time
 }
 
 type dump struct {
@@ -58,7 +58,7 @@ func (ds *dumps) sweep(idle time.Time) {
 	ds.Lock()
 	defer ds.Unlock()
 	for n, p := range ds.dumps {
-		if p.used.Before(idle) {
+		if p != nil && p.used.Before(idle) {
 			p.file.Close()
 			delete(ds.dumps, n)
 		}
@@ -143,24 +143,32 @@ func (d *directory) dump(name string, kind kind) (at int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	ds := &d.dumps
-	ds.Lock()
-	ds.last = (ds.last + 1) % (1 << dumpBits)
-	n := ds.last
-	ds.Unlock()
-	p, err := newDump(k, d.madeAt(fmt.Sprint("dump", n)))
-	k.mu.RUnlock()
+	defer k.mu.RUnlock()
+	n, err := d.dumps.begin()
 	if err != nil {
 		return 0, err
 	}
+	p, err := newDump(k, d.madeAt(fmt.Sprint("dump", n)))
+	d.dumps.Lock()
+	defer d.dumps.Unlock()
+	if err != nil {
+		delete(d.dumps.dumps, n)
+		return 0, err
+	}
+	d.dumps.dumps[n] = p
+	return n<<chunkBits + 1, nil
+}
+
+// begin returns the number of a new dump, unless there are too many, which would fill the disk.
+func (ds *dumps) begin() (n int64, err error) {
 	ds.Lock()
 	defer ds.Unlock()
 	if len(ds.dumps) >= mostDumps {
-		p.file.Close()
 		return 0, refusal("ERR too many dumps at once")
 	}
-	ds.dumps[n] = p
-	return n<<chunkBits + 1, nil
+	ds.last = (ds.last + 1) % (1 << dumpBits)
+	ds.dumps[ds.last] = nil
+	return ds.last, nil
 }
 
 // newDump makes a dump at a path, and takes its name. REQUIRES: k.mu.RLock

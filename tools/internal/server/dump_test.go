@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -236,7 +237,14 @@ func TestDumpsAtOnce(t *testing.T) {
 	for range mostDumps - 1 {
 		p.scan("CFa", "1")
 	}
+	next := s.dir.madeAt(fmt.Sprint("dump", s.dir.dumps.last+1))
+	if err := os.Mkdir(next, 0o755); err != nil { // so one more cannot even begin
+		t.Fatal(err)
+	}
 	p.want("CF.SCANDUMP CFa 1", "-ERR too many dumps at once")
+	if err := os.Remove(next); err != nil {
+		t.Fatal(err)
+	}
 	s.dir.sweep(time.Now().Add(time.Hour))
 	p.want("CF.SCANDUMP CFa "+third.at, "-Invalid position")
 	p.scan("CFa", "1")
