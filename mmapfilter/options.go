@@ -89,8 +89,9 @@ type Options struct {
 	AutoGrow bool
 	// KeepChanges, which implies KeepHashes, is for how long after a rebuild [Filter.Changes] can
 	// begin at a position from before the rebuild. For this time, NAME.past and older files beside
-	// it keep the history from before the rebuild. They are as large as NAME.hashes was. With 0, a
-	// rebuild makes all earlier positions unusable.
+	// it keep the history from before the rebuild. They are as large as NAME.hashes was
+	// ([Stats.PastBytes]). With 0, a rebuild makes all earlier positions unusable. Whatever
+	// KeepChanges is, [Merge], [Repair] and [Build] to the path of the filter do so.
 	KeepChanges time.Duration
 
 	// ExpireAfter, which implies KeepHashes, makes keys leave by themselves, while the filter is open

@@ -3,6 +3,7 @@ package mmapfilter
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"time"
@@ -43,6 +44,8 @@ type Stats struct {
 	LeftOut      uint64        `json:"left_out"`      // InsertUniques since the last rebuild that left their key out because an item answers for it; 0 without KeepsHashes
 	Waiting      uint64        `json:"waiting"`       // deletes that the next rebuild carries out; see Filter.Delete
 	Grows        bool          `json:"grows"`         // see Options.AutoGrow
+	KeepChanges  time.Duration `json:"keep_changes"`  // see Options.KeepChanges, in nanoseconds
+	PastBytes    int64         `json:"past_bytes"`    // size of the history that KeepChanges keeps: of NAME.past and older files
 	ExpireAfter  time.Duration `json:"expire_after"`  // see Options.ExpireAfter, in nanoseconds
 	Expired      uint64        `json:"expired"`       // items that have left by themselves or by ExpireBefore, since the filter was opened
 	ExpireErr    string        `json:"expire_err"`    // why keys do not leave in time, or ""
@@ -108,6 +111,7 @@ func (f *Filter) Stats() Stats {
 	s.DurableSeq = sb.UserSeq()
 	s.LeftOut, s.Waiting = sb.Kept().LeftOut, sb.Kept().Waiting
 	s.KeepsHashes, s.Grows, s.ExpireAfter = sb.KeepsHashes(), sb.Grows(), expireAfterOf(sb)
+	s.KeepChanges, s.PastBytes = o.past(sb)
 	s.Expired = f.growth.expiry.deleted.Load()
 	if err := f.growth.expiry.failed.Load(); err != nil {
 		s.ExpireErr = (*err).Error()
@@ -142,6 +146,14 @@ func (f *Filter) Stats() Stats {
 	}
 	osfile.Catch(o.data, sample)
 	return s
+}
+
+// past returns how long the history from before a rebuild is kept, and in how many bytes.
+func (o *openFile) past(sb *layout.Superblock) (kept time.Duration, bytes int64) {
+	if sb.KeepsHashes() && o.path != "" {
+		bytes = osfile.PastBytes(o.path)
+	}
+	return time.Duration(min(sb.KeepChanges(), math.MaxInt64)), bytes
 }
 
 // writerStats fills in the fields that only the writer knows.

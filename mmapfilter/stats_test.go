@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 )
@@ -211,4 +212,26 @@ func handsOverMeanwhile(t *testing.T, w *Filter, look func()) {
 	must(t, err)
 	close(handedOver)
 	<-looked
+}
+
+// TestStatsOfPast: Stats say how long changes are kept, and in how many bytes, to the writer and to
+// others.
+func TestStatsOfPast(t *testing.T) {
+	f, path := mustCreate(t, &Options{Capacity: 1000, KeepChanges: time.Hour})
+	mustInsert(t, f, 0, 10)
+	if s := f.Stats(); s.KeepChanges != time.Hour || s.PastBytes != 0 {
+		t.Errorf("before a rebuild: %v, %d bytes", s.KeepChanges, s.PastBytes)
+	}
+	size := int64(0)
+	for range 2 {
+		must(t, f.Rebuild(context.Background(), nil))
+		past, err := os.Stat(path + ".past")
+		must(t, err)
+		size += past.Size()
+		for _, g := range []*Filter{f, mustOpenReadOnly(t, path, nil)} {
+			if s := g.Stats(); s.KeepChanges != time.Hour || s.PastBytes != size {
+				t.Errorf("%v, %d bytes of %d", s.KeepChanges, s.PastBytes, size)
+			}
+		}
+	}
 }

@@ -58,6 +58,8 @@ func ofFilter(s mmapfilter.Stats, writes bool) []metric {
 		gauge("durable_sequence", "Number of the last durable SyncAt.", s.DurableSeq),
 		gauge("keeps_hashes", "Whether the filter is to keep its hashes.", number(s.KeepsHashes)),
 		gauge("grows", "Whether the filter is to grow by itself.", number(s.Grows)),
+		gauge("keep_changes_seconds", "How long the history from before a rebuild is kept.", s.KeepChanges.Seconds()),
+		gauge("past_bytes", "Size of the history from before rebuilds.", s.PastBytes),
 		gauge("expire_after_seconds", "How long keys stay, or 0 if they do not leave by themselves.", s.ExpireAfter.Seconds()),
 		gauge("expire_error", "Whether Stats.ExpireErr says why keys do not leave in time.", number(s.ExpireErr != "")),
 		gauge("growth_error", "Whether Stats.GrowthErr says why the filter cannot grow.", number(s.GrowthErr != "")),

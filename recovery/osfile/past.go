@@ -77,6 +77,17 @@ func movePast(from, to string) {
 	}
 }
 
+// PastBytes returns the size of the former files of hashes of the filter at path.
+func PastBytes(path string) (size int64) {
+	for _, name := range pastOf(path) {
+		info, err := os.Lstat(name)
+		if _, ok := identityAt(name); err == nil && ok {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
 // pastOf returns the paths of the former files of hashes of the filter at path, the oldest ones
 // first.
 func pastOf(path string) (names []string) {

@@ -43,6 +43,7 @@
 //	hex                 check                                   the key in hex, if it is not text
 //	highest_rate        info                                    false-positive rate of the shard with the highest
 //	information_bound   size                                    fewest bits per key that any filter of this rate needs
+//	keep_changes        info                                    nanoseconds for which the history from before a rebuild is kept
 //	keeps_hashes        info                                    the filter keeps the hashes of its keys
 //	kernel              info                                    instruction set for batches of lookups
 //	key                 check                                   the key as it is in the input
@@ -64,6 +65,7 @@
 //	offset              verify                                  offset of a damage, in bytes
 //	opened              info                                    shards of a set that are open
 //	operations          info recover                            durable operations since user_seq
+//	past_bytes          info                                    size of the history from before a rebuild
 //	path                info verify                             file of a shard
 //	pending             info                                    operations not yet committed
 //	plan                info                                    that the shards of a set were built by

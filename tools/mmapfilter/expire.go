@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,10 @@ import (
 )
 
 const expireHelp = `Delete the keys that were added to the filter longer ago than D, by the hashes
-that it keeps (see create --keep-hashes). Of a key that was added several times,
-only the old copies go. Print how many were deleted. Once add --unique or uniq
-has left keys out, these deletes wait for the next rebuild, as those of del do.
+that it keeps (see create --keep-hashes). Without --older-than, D is the age of
+create --expire-after. Of a key that was added several times, only the old
+copies go. Print how many were deleted. Once add --unique or uniq has left keys
+out, these deletes wait for the next rebuild, as those of del do.
 
 Keys of build are as old as the filter was when it was built. A key that add
 --unique or uniq left out is as old as it was before. Times are exact to a
@@ -28,7 +30,7 @@ var clock = time.Now
 func newExpireCommand() *cobra.Command {
 	var age time.Duration
 	var json asJSON
-	cmd := &cobra.Command{Use: "expire --older-than D FILTER", Short: "delete the old keys of a filter", Long: expireHelp, Args: needFile,
+	cmd := &cobra.Command{Use: "expire [--older-than D] FILTER", Short: "delete the old keys of a filter", Long: expireHelp, Args: needFile,
 		Example: "mmapfilter expire --older-than 30d seen.mmf"}
 	cmd.Flags().Func("older-than", "delete keys older than `D`, such as 30d, 2w, 36h or 1h30m", func(text string) (err error) {
 		age, err = parseAge(text, time.Second) // as exact as the times of keys
@@ -36,15 +38,16 @@ func newExpireCommand() *cobra.Command {
 	})
 	json.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if age == 0 {
-			return errors.New("expire needs --older-than, such as --older-than 36h")
-		}
 		filter, err := mmapfilter.Open(args[0], &mmapfilter.OpenOptions{Checked: true, RequireHashes: true})
 		if err != nil {
 			return err
 		}
 		result := expiry{Filter: args[0]}
-		result.Expired, err = filter.ExpireBefore(cmd.Context(), clock().Add(-age))
+		if age == 0 {
+			result.Expired, err = expireInTime(cmd.Context(), filter)
+		} else {
+			result.Expired, err = filter.ExpireBefore(cmd.Context(), clock().Add(-age))
+		}
 		if err != nil {
 			err = &cutOff{fmt.Sprintf("%s expired before that; run it again for the rest", formatNumber(result.Expired, "key", "keys")), err}
 		}
@@ -55,6 +58,15 @@ func newExpireCommand() *cobra.Command {
 		return json.print(cmd.OutOrStdout(), &result)
 	}
 	return cmd
+}
+
+// expireInTime deletes the keys that are to leave by now.
+func expireInTime(ctx context.Context, filter *mmapfilter.Filter) (uint64, error) {
+	if filter.Stats().ExpireAfter == 0 {
+		return 0, errors.New("expire needs --older-than, such as --older-than 36h, for a filter made without --expire-after")
+	}
+	_, err := filter.Expire(ctx)
+	return filter.Stats().Expired, err // also those that left since it was opened
 }
 
 // An expiry is what expire prints.

@@ -132,6 +132,9 @@ func (j *statsJSON) print(w io.Writer) error {
 		if growth != "" {
 			t.row("growth", "%s", growth)
 		}
+		if s.KeepChanges > 0 || s.PastBytes > 0 {
+			t.row("changes", "kept for %s after a rebuild, now in %s", formatAge(s.KeepChanges), formatSize(s.PastBytes))
+		}
 		if s.ExpireAfter > 0 {
 			t.row("expiry", "keys leave %s after they were first added", formatAge(s.ExpireAfter))
 		}
