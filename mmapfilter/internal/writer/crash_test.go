@@ -157,7 +157,7 @@ func TestExploreAll(t *testing.T) {
 	stats, violation := e.Run()
 	t.Log(stats)
 	if violation != nil {
-		t.Fatalf("%v\nto see it again: go test ./mmapfilter/internal/writer -run 'TestExploreAll$'", violation)
+		t.Fatalf("%v\nto see it again: go test ./mmapfilter/internal/writer -run 'TestExploreAll$' -full", violation)
 	}
 	if *writer.Full && stats.States < 1_000_000 { // README names that many
 		t.Errorf("only %d crash states", stats.States)
