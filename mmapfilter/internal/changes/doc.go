@@ -28,7 +28,9 @@
 //	         12  4 check
 //	         16    bits
 //
-// The check of the header is the CRC32C of the bytes before it. The check of a block or of the end
+// The check of the header is the CRC32C of the bytes before it. In each later version, the header has
+// this size, and its magic, version and check are in these places: a reader that does not know the
+// version can tell it from damage. The check of a block or of the end
 // mark is the CRC32C of the check before it (4 bytes), of its own first 12 bytes and of its bits.
 // So a block that is swapped, left out or repeated is noticed, too. Nothing comes after the end
 // mark.
