@@ -51,6 +51,9 @@ func TestCallsOfApply(t *testing.T) {
 			t.Fatalf("%s: %v", when, err)
 		}
 		defer r.Close()
+		if _, err := os.Stat(path + ".apply"); err == nil {
+			t.Errorf("%s: after Open, the set is still there", when)
+		}
 		if p := r.Position(); p != at && p != f.Position() {
 			t.Fatalf("%s: at %v", when, p)
 		}

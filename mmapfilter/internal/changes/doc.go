@@ -38,7 +38,9 @@
 // # Changes
 //
 // A change is a value and a number that is not 0: n if there are n more of the value, -n if there are n
-// fewer. The values ascend through the whole stream, and no value comes twice.
+// fewer. The values ascend through the whole stream, and no value comes twice. Each operation between
+// the two positions adds one item or takes one away at most, so a filter takes no more changes than
+// that.
 //
 // The value is a hash; or, if the header has lines and fingerprints, it is a class of a filter that
 // has as many of both: the number hi(hash, lines · fingerprints). This number is line ·

@@ -134,16 +134,22 @@ func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error)
 		return 0, err
 	}
 	in, err := changes.NewReader(io.TeeReader(r, s))
-	more, fewer := uint64(0), uint64(0)
+	more, fewer, all := uint64(0), uint64(0), uint64(0)
 	for err == nil {
 		var c changes.Change
 		if c, err = in.Next(); err != nil {
 			break
 		}
+		items := uint64(max(c.Times, -c.Times))
+		if left := in.Header.To.Number - in.Header.From.Number - all; items > left {
+			err = fmt.Errorf("%w: they change more items than there were operations", changes.ErrDamaged)
+			break // otherwise inserts of one key might go on for years
+		}
+		all += items
 		if c.Times > 0 {
 			more++ // at least: an entry of the stash counts many copies
 		} else {
-			fewer = min(fewer+uint64(-c.Times), 1<<62) // more than a filter has: the sum does not overflow
+			fewer += items
 		}
 		err = context.Cause(ctx)
 	}
