@@ -123,10 +123,11 @@
 //	     8    4 format version: 1
 //	    12    4 reserved
 //	    16    8 generation, at least 1
-//	    24    8 compat flags            bit 0: keeps hashes (this bit decides); bit 1: grows by itself
+//	    24    8 compat flags            bit 0: keeps hashes (this bit decides); bit 1: grows by itself;
+//	                                    bit 2: keeps hashes, and follows another history, too
 //	    32    8 read-only-compat flags  bit 0: set too if hashes are kept, so that older programs do not write;
 //	                                    bit 1: is a replica, which has no hashes, but what a history means
-//	                                    at its position
+//	                                    at its position; bit 2: set too if bit 2 above is
 //	    40    8 incompat flags          bit 0: is a shard
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
@@ -170,7 +171,12 @@
 //	   544    8 time before which the last expiry has deleted all items; 0 unless hashes are kept
 //	   552    8 set of changes that a replica is applying, or 2^64 - 1 if it has had operations of its own;
 //	            otherwise 0
-//	   560 3532 reserved
+//	   560    8 descent of the other history that a replica with hashes follows; this field and the next
+//	            three are 0 in any other file
+//	   568    8 its position there: operations of that history
+//	   576    8 chain over these
+//	   584    8 as 552, in a replica with hashes
+//	   592 3500 reserved
 //	  4092    4 CRC32C of bytes 0 to 4091
 //
 // A reader takes the intact copy with the highest generation (rules F1 and F2 below), and
@@ -443,11 +449,12 @@
 //	F3   The version is 1, and no unknown incompat flag is set. A greater version or such a flag is no
 //	     damage: the file needs a newer program, and the error says so.
 //	     Unknown read-only-compat flag: do not write to it. Unknown compat flag: ignore it.
-//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 528 to 535, 560 to 4091) are
+//	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 528 to 535, 592 to 4091) are
 //	     zero unless an unknown compat flag is set. (The other two kinds of flags do not excuse
 //	     other values.) Bytes 176 to 199, 216 to 255, 512 to 527 and 536 to 551 are zero unless hashes
 //	     are kept; a replica, which keeps none, may have others in 216 to 239. Bytes 552 to 559 are zero
-//	     unless the file is a replica, and 200 to 215 unless it is a shard. A shard's number is below S.
+//	     unless the file is a replica without hashes, 560 to 591 unless it is one with hashes, and 200 to
+//	     215 unless it is a shard. A shard's number is below S.
 //	F5   The hash is known, and gives the canary.
 //	F6   The layout is known, and has the parameters; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;
 //	     0 < design rate < 1; 0 < design load ≤ 1; the capacity is at most the slots. A sealed file has

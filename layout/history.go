@@ -44,9 +44,12 @@ type Kept struct {
 	// item. Waiting counts the deletes that took no item. Both counts begin when the base of
 	// NAME.hashes is written.
 	LeftOut, Waiting uint64
+	// Followed is for a replica that keeps its hashes: its position in the history that it follows. (For
+	// a replica without hashes that is At.)
+	Followed Position
 	// Set is for a replica: the check of the set of changes that the replica is applying, or 0 if
-	// there is none, or Departed. At is the position before the set until all of its changes are
-	// done.
+	// there is none, or Departed. The position that it follows is the one before the set until all of
+	// its changes are done.
 	Set uint64
 }
 
@@ -68,8 +71,8 @@ type Mark struct {
 	UserSeq, Operations uint64
 }
 
-// Departed is the Kept.Set of a replica that has had an operation of its own. Such a replica has no
-// position any more; from its next clean close on, the file is no replica.
+// Departed is the Kept.Set of a replica that has had an operation of its own. Such a replica follows
+// no history any more; from its next clean close on, the file is no replica.
 const Departed = 1<<64 - 1
 
 // Add adds an operation on a hash to the history. The operation has changed the number of items by

@@ -91,7 +91,7 @@ func TestPositionTellsHistoriesApart(t *testing.T) {
 
 // TestKeptCounts: what the superblock says of a history follows from its operations.
 func TestKeptCounts(t *testing.T) {
-	start := Kept{Position{70, 0xC4A1}, 3, 2, 0}
+	start := Kept{Position{70, 0xC4A1}, 3, 2, Position{}, 0}
 	for _, c := range []struct {
 		op               Op
 		grow             int
@@ -112,7 +112,7 @@ func TestKeptCounts(t *testing.T) {
 		if c.op != 0 {
 			at = at.After(c.op, 9)
 		}
-		if k != (Kept{at, c.leftOut, c.waiting, 0}) || k.At.Number != c.number {
+		if k != (Kept{at, c.leftOut, c.waiting, Position{}, 0}) || k.At.Number != c.number {
 			t.Errorf("operation %d, %+d items: %+v", c.op, c.grow, k)
 		}
 		for grow := -2; grow <= 2; grow++ {

@@ -49,12 +49,16 @@ const (
 	// history means at the position that the superblock names. A program that does not know it would
 	// write operations that this position lacks.
 	replicaFlag = 1 << 1
+	// followsFlag says, in Compat and in ReadOnlyCompat, that the file keeps its hashes and follows the
+	// history of another filter. A program that does not know it would write operations that the
+	// position in that history lacks.
+	followsFlag = 1 << 2
 	// shardFlag says, in Incompat, that the file has the keys of one [Shard]. A program that does not
 	// know it would look in the wrong line.
 	shardFlag = 1 << 0
 
-	knownCompat         = KeepsHashes | growsFlag
-	knownReadOnlyCompat = KeepsHashes | replicaFlag
+	knownCompat         = KeepsHashes | growsFlag | followsFlag
+	knownReadOnlyCompat = KeepsHashes | replicaFlag | followsFlag
 	knownIncompat       = shardFlag
 )
 
@@ -113,7 +117,11 @@ const (
 	offLastTime       = 536
 	offExpiredBefore  = 544
 	offSet            = 552
-	offReservedEnd    = 560
+	offSource         = 560
+	offFollowed       = 568
+	offFollowedChain  = 576
+	offFollowedSet    = 584
+	offReservedEnd    = 592
 	offCRC            = SuperblockBytes - 4
 )
 
@@ -160,9 +168,6 @@ func (s *Superblock) LogBytes() int64        { return int64(s.u64(offLogBytes)) 
 func (s *Superblock) KeepsHashes() bool      { return s.Compat()&KeepsHashes != 0 }
 func (s *Superblock) Grows() bool            { return s.Compat()&growsFlag != 0 }
 
-// IsReplica reports whether the file has the items of a history up to its position, and no hashes.
-func (s *Superblock) IsReplica() bool { return s.ReadOnlyCompat()&replicaFlag != 0 }
-
 // CheckWritable returns a *VersionError if only a newer program may write to the file (F3).
 func (s *Superblock) CheckWritable() error {
 	if unknown := s.ReadOnlyCompat() &^ knownReadOnlyCompat; unknown != 0 {
@@ -203,7 +208,10 @@ func (s *Superblock) Descent() uint64 { return s.u64(offDescent) }
 
 // Kept returns what the superblock says of the history.
 func (s *Superblock) Kept() Kept {
-	return Kept{Position{s.u64(offPosition), s.u64(offChain)}, s.u64(offLeftOut), s.u64(offWaiting), s.u64(offSet)}
+	return Kept{
+		At: Position{s.u64(offPosition), s.u64(offChain)}, LeftOut: s.u64(offLeftOut), Waiting: s.u64(offWaiting),
+		Followed: Position{s.u64(offFollowed), s.u64(offFollowedChain)}, Set: s.u64(s.offKeptSet()),
+	}
 }
 
 // LastTime returns the time of the last commit, in nanoseconds since 1970, if hashes are kept.
@@ -265,6 +273,7 @@ func (s *Superblock) SetKeepsHashes(grows bool) {
 func (s *Superblock) ForgetHashes() {
 	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()&^(KeepsHashes|replicaFlag))
 	s.put64(offCompat, s.Compat()&^(KeepsHashes|growsFlag))
+	s.ForgetSource()
 	s.SetHashes(Hashes{})
 	s.SetKept(Kept{})
 	s.SetDescent(0)
@@ -272,17 +281,6 @@ func (s *Superblock) ForgetHashes() {
 	s.SetExpireAfter(0)
 	s.SetExpiredBefore(0)
 	s.SetKeepChanges(0)
-}
-
-// HasHistory reports whether the file keeps its hashes or is a replica: then its commits name a
-// position.
-func (s *Superblock) HasHistory() bool { return s.KeepsHashes() || s.IsReplica() }
-
-// SetReplica makes a file without hashes one that has the items of a history at a position.
-func (s *Superblock) SetReplica(descent uint64, at Position) {
-	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|replicaFlag)
-	s.SetDescent(descent)
-	s.SetKept(Kept{At: at})
 }
 
 func (s *Superblock) SetHashes(h Hashes) {
@@ -304,7 +302,9 @@ func (s *Superblock) SetKept(k Kept) {
 	s.put64(offChain, k.At.Chain)
 	s.put64(offLeftOut, k.LeftOut)
 	s.put64(offWaiting, k.Waiting)
-	s.put64(offSet, k.Set)
+	s.put64(s.offKeptSet(), k.Set)
+	s.put64(offFollowed, k.Followed.Number)
+	s.put64(offFollowedChain, k.Followed.Chain)
 }
 
 // SetShard makes the file a shard, if v is not the zero value.
@@ -447,16 +447,8 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	if i := s.reservedUse(); i >= 0 && s.Compat()&^knownCompat == 0 {
 		return bad(i, "F4", "a reserved byte is %#02x, not 0", s[i])
 	}
-	k := s.Kept()
-	if history := s.Descent() != 0 || k != (Kept{}); !s.KeepsHashes() && (history && !s.IsReplica() ||
-		s.Hashes() != (Hashes{}) || k != (Kept{At: k.At, Set: k.Set}) || s.LastTime()|s.ExpireAfter()|s.ExpiredBefore()|s.KeepChanges() != 0) {
-		return bad(offHashesIdentity, "F4", "the file keeps no hashes, and names some, or has a history")
-	}
-	if s.KeepsHashes() && s.IsReplica() {
-		return bad(offReadOnlyCompat, "F4", "the file keeps hashes, and says that it is a replica")
-	}
-	if k.Set != 0 && !s.IsReplica() {
-		return bad(offSet, "F4", "the file applies a set of changes, and is no replica")
+	if field, what := s.historyUse(); what != "" {
+		return bad(field, "F4", "%s", what)
 	}
 	shard := s.Shard()
 	if s.Incompat()&shardFlag == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {

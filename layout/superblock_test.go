@@ -220,14 +220,14 @@ func TestEachRule(t *testing.T) {
 func TestCompatFlags(t *testing.T) {
 	for name, change := range map[string]func(*Superblock){
 		"compat": func(s *Superblock) {
-			s.Put64(AtCompat, 1<<2)
+			s.Put64(AtCompat, 1<<3)
 			s[AtReserved] = 77 // a field of that feature
 		},
-		"read-only compat": func(s *Superblock) { s.Put64(AtReadOnlyCompat, 1<<2) },
+		"read-only compat": func(s *Superblock) { s.Put64(AtReadOnlyCompat, 1<<3) },
 		"hashes": func(s *Superblock) {
 			s.SetKeepsHashes(true)
 			s.SetHashes(Hashes{1, 2, 3, 4})
-			s.SetKept(Kept{Position{5, 6}, 7, 8, 0})
+			s.SetKept(Kept{Position{5, 6}, 7, 8, Position{}, 0})
 			s.SetDescent(9)
 			s.SetLastTime(10)
 			s.SetExpireAfter(11)
@@ -247,7 +247,7 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 	set := func(s *Superblock) {
 		s.SetHashes(Hashes{0x11, 0x12, 0x13, 0x14})
 		s.SetDescent(0x15)
-		s.SetKept(Kept{Position{0x16, 0x17}, 0x18, 0x19, 0})
+		s.SetKept(Kept{Position{0x16, 0x17}, 0x18, 0x19, Position{}, 0})
 		s.SetLastTime(0x1A)
 		s.SetExpireAfter(0x1B)
 		s.SetExpiredBefore(0x1C)
@@ -258,7 +258,7 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sb.Hashes() != (Hashes{0x11, 0x12, 0x13, 0x14}) || sb.Descent() != 0x15 || sb.LastTime() != 0x1A ||
-		sb.Kept() != (Kept{Position{0x16, 0x17}, 0x18, 0x19, 0}) || sb.ExpireAfter() != 0x1B || sb.ExpiredBefore() != 0x1C || sb.KeepChanges() != 0x1D {
+		sb.Kept() != (Kept{Position{0x16, 0x17}, 0x18, 0x19, Position{}, 0}) || sb.ExpireAfter() != 0x1B || sb.ExpiredBefore() != 0x1C || sb.KeepChanges() != 0x1D {
 		t.Errorf("%+v, %+v, descent %#x, times %#x, %#x, %#x, %#x", sb.Hashes(), sb.Kept(), sb.Descent(), sb.LastTime(), sb.ExpireAfter(), sb.ExpiredBefore(), sb.KeepChanges())
 	}
 	for at, v := range map[int]byte{176: 0x11, 184: 0x12, 192: 0x13, 196: 0x14, 216: 0x15, 224: 0x16, 232: 0x17, 240: 0x18, 248: 0x19, 512: 0x1B, 520: 0x1D, 536: 0x1A, 544: 0x1C} {
@@ -298,8 +298,8 @@ func TestReplica(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Superblock){
 		"hashes":   func(s *Superblock) { s.SetHashes(Hashes{Pages: 1}) },
-		"left out": func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 1, 0, 0}) },
-		"waiting":  func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 0, 1, 0}) },
+		"left out": func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 1, 0, Position{}, 0}) },
+		"waiting":  func(s *Superblock) { s.SetKept(Kept{Position{0x16, 0x17}, 0, 1, Position{}, 0}) },
 		"time":     func(s *Superblock) { s.SetLastTime(1) },
 		"expiry":   func(s *Superblock) { s.SetExpireAfter(1) },
 		"expired":  func(s *Superblock) { s.SetExpiredBefore(1) },
@@ -315,7 +315,7 @@ func TestReplica(t *testing.T) {
 	plain, forgets := testHead(t, nil), testHead(t, func(s *Superblock) {
 		s.SetKeepsHashes(true)
 		s.SetHashes(Hashes{1, 2, 3, 4})
-		s.SetKept(Kept{Position{5, 6}, 7, 8, 0})
+		s.SetKept(Kept{Position{5, 6}, 7, 8, Position{}, 0})
 		s.SetDescent(9)
 		s.SetLastTime(10)
 		s.SetExpireAfter(11)
@@ -327,8 +327,8 @@ func TestReplica(t *testing.T) {
 		t.Error("a file that forgets its hashes is not like one that never kept any")
 	}
 	other := *sb
-	other.Put64(AtReadOnlyCompat, 1<<2|1<<1)
-	if e := new(VersionError); !errors.As(other.CheckWritable(), &e) || e.Features != 1<<2 {
+	other.Put64(AtReadOnlyCompat, 1<<3|1<<1)
+	if e := new(VersionError); !errors.As(other.CheckWritable(), &e) || e.Features != 1<<3 {
 		t.Errorf("an unknown flag: %v", other.CheckWritable())
 	}
 }
@@ -492,4 +492,46 @@ func FuzzNewest(f *testing.F) {
 		CheckSlots(head, sb)
 		_ = sb.Normalisation()
 	})
+}
+
+// TestFollows covers F4: a replica that keeps its hashes has a position in another history too, and
+// says so in both kinds of flags; any other file has zeros there.
+func TestFollows(t *testing.T) {
+	kept := func(s *Superblock) { s.SetKeepsHashes(true); s.SetHashes(Hashes{1, 2, 3, 4}) }
+	at := Kept{At: Position{5, 6}, Followed: Position{0x22, 0x23}, Set: 0x24}
+	follows := func(s *Superblock) { kept(s); s.SetSource(0x21); s.SetKept(at) }
+	_, sb, _, err := Newest(testHead(t, follows))
+	if err != nil || !sb.Follows() || sb.IsReplica() || sb.Source() != 0x21 || sb.Kept() != at || sb.CheckWritable() != nil {
+		t.Fatalf("it follows %#x, %+v, %v", sb.Source(), sb.Kept(), err)
+	}
+	for at, v := range map[int]byte{24: 7, 32: 5, 552: 0, 560: 0x21, 568: 0x22, 576: 0x23, 584: 0x24} {
+		if sb[at] != v {
+			t.Errorf("byte %d is %#x, not %#x", at, sb[at], v)
+		}
+	}
+	for name, change := range map[string]func(*Superblock){
+		"the set of a replica without hashes": func(s *Superblock) { follows(s); s[552] = 1 },
+		"the flag for readers alone":          func(s *Superblock) { follows(s); s.Put64(AtReadOnlyCompat, 1) },
+		"the flag for writers alone":          func(s *Superblock) { kept(s); s.Put64(AtReadOnlyCompat, 5) },
+		"no hashes":                           func(s *Superblock) { s.SetSource(0) },
+		"a replica":                           func(s *Superblock) { s.SetReplica(1, Position{2, 3}); s.SetSource(0) },
+		"a descent of another history":        func(s *Superblock) { kept(s); s[560] = 1 },
+		"a position there":                    func(s *Superblock) { kept(s); s[568] = 1 },
+		"a chain there":                       func(s *Superblock) { kept(s); s[576] = 1 },
+		"a set":                               func(s *Superblock) { kept(s); s[584] = 1 },
+		"a set, and no hashes":                func(s *Superblock) { s[584] = 1 },
+	} {
+		_, _, _, err := Newest(testHead(t, change))
+		if e, ok := err.(*CorruptError); !ok || e.Rule != "F4" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	forgets := func(s *Superblock) { follows(s); s.ForgetSource() }
+	keeps := func(s *Superblock) { kept(s); s.SetKept(Kept{At: at.At}) }
+	if !bytes.Equal(testHead(t, keeps), testHead(t, forgets)) {
+		t.Error("a file that follows no more is not like one that never did")
+	}
+	if !bytes.Equal(testHead(t, nil), testHead(t, func(s *Superblock) { follows(s); s.ForgetHashes() })) {
+		t.Error("a file that forgets its hashes follows another history")
+	}
 }

@@ -93,16 +93,22 @@
 //	       59: no words: there is no first word, and no value
 //	       60, 61: what the operation means in the history: 1, insert; 2, delete;
 //	       3, at least one; then the word before the last is the hash of its key
-//	       62, 63: zero
+//	       62: a mark; with bits 49 and 59 only
+//	       63: zero
 //	word 1 and on: the values, in the order of the words
 //	last word bits 0-31: check; bits 32-63, if bit 49 is set: the operation
 //	       number modulo 2^32
 //
 // With a history, the item effect depends on the meaning: an insert has 1; a delete has 2, or 0 if
-// it took no item; "at least one" has 1, or 0 if another item answers for the key. A record without
-// words has bits 49 and 59, 2 or 3 in bits 60 and 61, and no other: it is head, hash and last word,
-// 24 bytes. Its hash is word 1. (Bytes that are no record may have bit 59 and no hash. Take 24
-// bytes of them too; the check shows that they are no record.)
+// it took no item; "at least one" has 1, or 0 if another item answers for the key. A record
+// without words is a mark, or has bits 49 and 59, 2 or 3 in bits 60 and 61, and no other: it is
+// head, hash and last word, 24 bytes. Its hash is word 1. (Bytes that are no record may have bit
+// 59 and no hash. Take 24 bytes of them too; the check shows that they are no record.)
+//
+// A mark is a record of 40 bytes, and only in a replica that keeps its hashes: words 1 to 3 are
+// the fields at offsets 568 to 591 of the superblock, as they are from there on. Its operation
+// number is that of the operation before. It is the last record of its segment, and does not
+// count if the commit record of the segment does not.
 //
 // The check of a record is one CRC32C over these bytes, in this order: the salt (8), the
 // LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4),
@@ -136,7 +142,8 @@
 //	     them.
 //	L3   A record with the right check has no bits but those above, only the last of its
 //	     operation has an item effect and a history, and these two go together; it stores
-//	     to words of the stash or of the region, all in one block.
+//	     to words of the stash or of the region, all in one block. Only a replica that keeps its
+//	     hashes has marks.
 //	L4   The length in a commit record is the one that its records lead to, from that of the
 //	     superblock on. So are its position and its chain, if the file keeps its hashes. (In a
 //	     replica, records do not lead to a position.)

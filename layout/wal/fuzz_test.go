@@ -99,11 +99,14 @@ func TestScanOfAnyDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	var logs [2]*testLog
 	for other := range logs {
-		l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
+		l := newTestLog(make([]uint64, testWords), testLive(follows))
 		for i := range 60 {
 			l.further = uint64((i + other) % 8)
 			l.do(1+i%9, i%3-1)
 			l.note(layout.Delete)
+			if i%10 == 9 {
+				l.mark(layout.Position{Number: uint64(i), Chain: 1}, uint64(i))
+			}
 			if i%5 == 4 {
 				l.commit()
 			}

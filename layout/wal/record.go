@@ -26,7 +26,23 @@ type Record struct {
 	Operation uint32    // if Last: number of the operation modulo 2^32
 	Op        layout.Op // if Last: what the operation means in the history, or 0 without a history
 	Hash      uint64    // of its key, if Op is not 0
+	Mark      bool      // the record is a mark, and has no words: see NewMark
 }
+
+// NewMark returns a mark: a record that stores nothing, and says where a replica that keeps its hashes
+// is in the history that it follows. A mark is the last record of its segment, and counts if the commit
+// of the segment does.
+func NewMark(followed layout.Position, set uint64, operation uint32) *Record {
+	return &Record{Mark: true, Last: true, Operation: operation, Values: [layout.BlockWords]uint64{followed.Number, followed.Chain, set}}
+}
+
+// marked returns what a mark says.
+func (r *Record) marked() (followed layout.Position, set uint64) {
+	return layout.Position{Number: r.Values[0], Chain: r.Values[1]}, r.Values[2]
+}
+
+// MarkStores is how many stores Writer.Room must count for a mark.
+const MarkStores = (markWords + recordWords - 1) / recordWords
 
 // maxRecordWords is the length of a record of a whole block, with a hash.
 const maxRecordWords = layout.BlockWords + 3
@@ -41,7 +57,11 @@ const (
 	recordOtherSet = 1<<(layout.BlockWords-1) - 1
 	recordNoWords  = 1 << 59
 	recordOp       = 60 // first bit
-	recordUnused   = 3 << 62
+	recordMark     = 1 << 62
+	recordUnused   = 1 << 63
+
+	markHead  = recordNoWords | recordLast | recordMark // word 0 of a mark
+	markWords = 5
 )
 
 // Gather sets r to the record of the leading stores that share a block, and returns the
@@ -82,6 +102,9 @@ func (r *Record) Each(do func(word, value uint64)) {
 
 // head returns word 0 of the record without its flags.
 func (r *Record) head() uint64 {
+	if r.Mark {
+		return markHead
+	}
 	if r.Words == 0 {
 		return recordNoWords
 	}
@@ -114,6 +137,9 @@ func (r *Record) encode(w *[maxRecordWords - 1]uint64) (n int) {
 		w[n] = r.Hash
 		n++
 	}
+	if r.Mark {
+		n += copy(w[n:markWords-1], r.Values[:])
+	}
 	return n
 }
 
@@ -121,19 +147,21 @@ func (r *Record) encode(w *[maxRecordWords - 1]uint64) (n int) {
 // record.
 func recordLength(w0 uint64) uint64 {
 	values := 1 + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet)) - w0/recordNoWords%2
-	return max(1+values+min(w0>>recordOp&3, 1)+1, recordWords)
+	return max(1+values+min(w0>>recordOp&3, 1)+1, recordWords) + w0/recordMark%2*(markWords-recordWords)
 }
 
 // valid reports whether w0 can be word 0 of a record: it has no unknown bits, its words are in one
 // block, and only the last record of an operation has an item effect and a meaning in the history,
-// which fit each other. A record without words has only the meaning.
+// which fit each other. A record without words has only the meaning, or is a mark.
 func valid(w0 uint64) bool {
 	const effect = recordGrow | recordShrink
 	op, last := layout.Op(w0>>recordOp&3), w0&recordLast != 0
 	switch {
+	case w0 == markHead:
+		return true
 	case w0&recordNoWords != 0:
 		return w0&^(3<<recordOp) == recordNoWords|recordLast && op.May(0)
-	case w0&recordUnused != 0 || w0&effect == effect || !oneBlock(w0):
+	case w0&(recordMark|recordUnused) != 0 || w0&effect == effect || !oneBlock(w0):
 		return false
 	case op != 0:
 		return last && op.May(itemEffect(w0))
@@ -174,6 +202,9 @@ func (r *Record) decode(w []uint64) {
 	r.Grow = itemEffect(w0)
 	if r.Op = layout.Op(w0 >> recordOp & 3); r.Op != 0 {
 		r.Hash = w[len(w)-2]
+	}
+	if r.Mark = w0 == markHead; r.Mark {
+		copy(r.Values[:], w[1:markWords-1])
 	}
 }
 

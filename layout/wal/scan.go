@@ -86,7 +86,7 @@ func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(
 			LSN: sb.CheckpointLSN(), UserSeq: sb.UserSeq(), Operation: sb.Operation(), Length: sb.Length(),
 			Kept: sb.Kept(), Time: sb.LastTime(), Durable: max(promised, sb.CheckpointLSN()),
 		},
-		each: each, kept: sb.HasHistory(), replica: sb.IsReplica(),
+		each: each, kept: sb.HasHistory(), replica: sb.IsReplica(), follows: sb.Follows(),
 	}
 	return s.run(log, next, sb.Generation(), sb.LogSalt())
 }
@@ -96,7 +96,7 @@ func Scan(log, next []uint64, sb *layout.Superblock, promised uint64, each func(
 // log, and takes the length and the position from the first commit. It calls commit for each commit
 // record that fits the records before it.
 func Salvage(log, next []uint64, h Header, each func(*Record), commit func(Commit)) (Contents, error) {
-	s := scanner{each: each, kept: true, open: true, commit: commit}
+	s := scanner{each: each, kept: true, follows: true, open: true, commit: commit}
 	if from, end := Half(uint64(len(log)), h.Generation); from+segmentHeadWords <= end && end <= uint64(len(log)) {
 		var c checker
 		if generation, salt, first, _, ok := c.readBegin(log, from); ok && generation == h.Generation && salt == h.Salt {
@@ -154,8 +154,10 @@ type scanner struct {
 	check     uint32       // of the last record
 	chained   bool         // whether check is known: the first record is chained to an overwritten one
 	ended     bool
-	kept      bool // commits have a mark and a position
-	replica   bool // records do not lead to this position
+	kept      bool    // commits have a mark and a position
+	replica   bool    // records do not lead to this position
+	follows   bool    // there may be marks
+	mark      *Record // of the segment, or nil
 	checker   *checker
 }
 
@@ -186,7 +188,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 				s.Broken = s.Broken || s.commit != nil && s.goesOn(p, at, next, check)
 				break
 			}
-			if !valid(words[0]) {
+			if !valid(words[0]) || words[0] == markHead && !s.follows {
 				return end, corrupt(at, "L3", "the record has unknown bits, or bits that do not fit each other, or words of two blocks")
 			}
 			s.operation = append(s.operation, Record{})
@@ -248,6 +250,10 @@ func (s *scanner) endCommit(segment uint64, c Commit) error {
 	if !s.replica {
 		s.Time = max(s.Time, c.Mark)
 	}
+	if s.mark != nil {
+		s.Kept.Followed, s.Kept.Set = s.mark.marked()
+		s.mark = nil
+	}
 	if s.commit != nil {
 		s.commit(c)
 	}
@@ -298,6 +304,10 @@ func (s *scanner) endOperation(r *Record) {
 	s.Length += uint64(int64(r.Grow))
 	s.Operation += uint64(r.Operation - uint32(s.Operation))
 	s.Kept.Add(r.Op, r.Grow, r.Hash)
+	if r.Mark {
+		mark := *r
+		s.mark = &mark
+	}
 	if s.each != nil {
 		for i := range s.operation {
 			s.each(&s.operation[i])

@@ -150,6 +150,9 @@ func (d *dump) superblock(i int, sb *layout.Superblock) {
 	d.printf("  length %d, sequence %d and %d operations", sb.Length(), sb.UserSeq(), sb.Operation())
 	if k := sb.Kept(); sb.KeepsHashes() {
 		d.printf("  history with identity %016x: %d operations, chain %016x; %d left out, %d waiting", sb.Descent(), k.At.Number, k.At.Chain, k.LeftOut, k.Waiting)
+		if sb.Follows() {
+			d.printf("  follows the history with identity %016x: %d operations, chain %016x; set %016x", sb.Source(), k.Followed.Number, k.Followed.Chain, k.Set)
+		}
 	}
 	d.printf("  log of %d bytes, salt %#x, checkpoint LSN %d", sb.LogBytes(), sb.LogSalt(), sb.CheckpointLSN())
 }

@@ -202,5 +202,8 @@ func (d *dump) record(lsn uint64, r *wal.Record) {
 	if r.Op != 0 {
 		flags += ", " + [...]string{layout.Insert: "insert", layout.Delete: "delete", layout.AtLeastOne: "at least one"}[r.Op] + fmt.Sprintf(" %016x", r.Hash)
 	}
+	if r.Mark {
+		flags += fmt.Sprintf(", mark: operation %d and chain %016x of the history that the replica follows, set %016x", r.Values[0], r.Values[1], r.Values[2])
+	}
 	d.printf("    LSN %d  %s", lsn, strings.TrimPrefix(stores+flags, ", "))
 }

@@ -1,0 +1,71 @@
+package layout
+
+import "bytes"
+
+// IsReplica reports whether the file has the items of a history up to its position, and no hashes.
+func (s *Superblock) IsReplica() bool { return s.ReadOnlyCompat()&replicaFlag != 0 }
+
+// Follows reports whether the file keeps its hashes and follows the history of another filter, or has
+// followed it until its first operation of its own: see Kept.Set.
+func (s *Superblock) Follows() bool { return s.Compat()&followsFlag != 0 }
+
+// Source returns the descent of the history that the file follows, besides its own.
+func (s *Superblock) Source() uint64 { return s.u64(offSource) }
+
+// offKeptSet returns the offset of Kept.Set. It is another one if hashes are kept: programs that do not
+// know followsFlag read the file.
+func (s *Superblock) offKeptSet() int {
+	if s.Follows() {
+		return offFollowedSet
+	}
+	return offSet
+}
+
+// HasHistory reports whether the file keeps its hashes or is a replica: then its commits name a
+// position.
+func (s *Superblock) HasHistory() bool { return s.KeepsHashes() || s.IsReplica() }
+
+// SetReplica makes a file without hashes one that has the items of a history at a position.
+func (s *Superblock) SetReplica(descent uint64, at Position) {
+	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|replicaFlag)
+	s.SetDescent(descent)
+	s.SetKept(Kept{At: at})
+}
+
+// SetSource makes a file that keeps its hashes follow the history with a descent, from Kept.Followed on.
+// Call it before SetKept.
+func (s *Superblock) SetSource(descent uint64) {
+	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|followsFlag)
+	s.put64(offCompat, s.Compat()|followsFlag)
+	s.put64(offSource, descent)
+}
+
+// ForgetSource makes a file that keeps its hashes follow no other history.
+func (s *Superblock) ForgetSource() {
+	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()&^followsFlag)
+	s.put64(offCompat, s.Compat()&^followsFlag)
+	clear(s[offSource:offReservedEnd])
+}
+
+// historyUse returns a field that is not as F4 says, of those that files have that keep their hashes or
+// are replicas, and what is wrong with it.
+func (s *Superblock) historyUse() (field int, what string) {
+	k := s.Kept()
+	if history := s.Descent() != 0 || k != (Kept{}); !s.KeepsHashes() && (history && !s.IsReplica() ||
+		s.Hashes() != (Hashes{}) || k != (Kept{At: k.At, Set: k.Set}) || s.LastTime()|s.ExpireAfter()|s.ExpiredBefore()|s.KeepChanges() != 0) {
+		return offHashesIdentity, "the file keeps no hashes, and names some, or has a history"
+	}
+	if s.KeepsHashes() && s.IsReplica() {
+		return offReadOnlyCompat, "the file keeps hashes, and says that it is a replica"
+	}
+	if follows := s.ReadOnlyCompat()&followsFlag != 0; follows != s.Follows() || follows && !s.KeepsHashes() {
+		return offCompat, "the file follows another history, and keeps no hashes, or only one of the flags says so"
+	}
+	if s.u64(offSet) != 0 && !s.IsReplica() {
+		return offSet, "the file applies a set of changes, and is no replica"
+	}
+	if !s.Follows() && !bytes.Equal(s[offSource:offReservedEnd], zeros[offSource:offReservedEnd]) {
+		return offSource, "the file follows no other history, and has a position in one"
+	}
+	return 0, ""
+}
