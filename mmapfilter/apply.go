@@ -2,6 +2,7 @@ package mmapfilter
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
@@ -14,10 +15,15 @@ import (
 // A replica is a [Filter.Snapshot] of a filter that keeps its hashes. (In a copy of any other filter a
 // key may depend on the item of another key, which the changes might delete.) A replica may be looked
 // up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, makes it a filter of
-// its own, which has no position and takes no changes any more. A replica keeps no hashes. So it does
-// not grow, and has no changes for others ([ErrNoHashes]). [Filter.DurableSeq] and [Filter.DurableOps]
-// of the replica become those of the other filter at the position. While the replica has only a part of
-// a set, both are 0.
+// its own, which follows no other filter and takes no changes any more.
+//
+// A replica without hashes does not grow, and has no changes for others ([ErrNoHashes]). One that was
+// made by [Filter.SnapshotWithHashes] takes no changes by class. It grows by itself if the filter does,
+// also in the middle of a set, and it may be rebuilt from its hashes. Its Snapshot and Changes tell a
+// history of its own, with another line of descent, so it may have replicas in turn.
+//
+// [Filter.DurableSeq] and [Filter.DurableOps] of the replica become those of the other filter at the
+// position. While the replica has only a part of a set, both are 0.
 //
 // All changes are read, checked and made durable in NAME.apply before the first of them is done; the
 // position moves once all are done. If Apply is cut off in between, by an error, ctx, Close or a crash,
@@ -34,29 +40,62 @@ import (
 // [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica with other [Classes];
 // [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off, and [ErrVersion];
 // [ErrFull] if there is no room for them; [ErrCorrupt] if the filter or NAME.apply lacks what it
-// should have; and those of r, ctx and [Filter.Sync]. After an ErrFull, or an ErrCorrupt that says so,
-// take a new snapshot.
+// should have; and those of r, ctx and [Filter.Sync]. After an ErrFull, rebuild a replica that keeps
+// hashes; of any other, and after an ErrCorrupt that says so, take a new snapshot.
 func (f *Filter) Apply(ctx context.Context, r io.Reader) (Position, error) {
 	ctx, cancel := f.growth.call(ctx)
 	defer cancel()
+	o, err := f.applyAll(ctx, r)
+	switch {
+	case o == nil:
+		return Position{}, err
+	case err != nil:
+		return Position{}, about("apply changes to", o.path, err)
+	}
+	f.inserted(o)
+	f.deleted(o)
+	return f.Position(), nil
+}
+
+// applyAll applies the changes that r has, or finishes those that were begun if r is nil. If there is no
+// room for one of them, it waits for a growth, and goes on in the new file. o is nil if no file is open
+// for writing.
+func (f *Filter) applyAll(ctx context.Context, r io.Reader) (o *openFile, err error) {
+	for {
+		o, err = f.applySome(ctx, r)
+		full := new(writer.FullError)
+		if !errors.As(err, &full) { // as always if no hashes are kept
+			return o, err
+		}
+		if full.Begun { // r has been read
+			r = nil
+		}
+		if err := f.makeRoom(o, full.Hash); err != nil {
+			return o, err
+		}
+	}
+}
+
+// applySome is applyAll as far as there is room.
+func (f *Filter) applySome(ctx context.Context, r io.Reader) (*openFile, error) {
 	f.growth.Lock() // no rebuild replaces the file meanwhile, and Close waits
 	defer f.growth.Unlock()
 	o, err := f.writable()
 	if err != nil {
-		return Position{}, err
+		return nil, err
 	}
-	if err := o.work.Catch(func() error { return o.work.Writer.Apply(ctx, r) }); err != nil {
-		return Position{}, about("apply changes to", o.path, err)
-	}
-	return f.Position(), nil
+	return o, o.work.Catch(func() error {
+		if r == nil {
+			return o.work.Writer.Resume(ctx)
+		}
+		return o.work.Writer.Apply(ctx, r)
+	})
 }
 
 // resume finishes changes that were begun. If that fails, the next Apply returns the error.
 func (f *Filter) resume() {
-	o := f.open.Load()
-	if o.work.Writer.Follows() {
-		err := o.work.Catch(func() error { return o.work.Writer.Resume(context.Background()) })
-		if err != nil && o.work.OnError != nil {
+	if o := f.open.Load(); o.work.Writer.Follows() {
+		if _, err := f.applyAll(context.Background(), nil); err != nil && o.work.OnError != nil {
 			o.work.OnError(about("apply changes to", o.path, err))
 		}
 	}

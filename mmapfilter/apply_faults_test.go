@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,11 +18,22 @@ import (
 )
 
 // TestCallsOfApply covers K9 in the files of the system: if the process is killed at any writing call
-// of an Apply, or one of the calls fails, the replica gets each change once.
+// of an Apply, or one of the calls fails, the replica gets each change once. A replica that keeps its
+// hashes grows in mid-set, so its calls are those of a rebuild, too; and its own history has each change
+// once.
 func TestCallsOfApply(t *testing.T) {
+	t.Run("without hashes", func(t *testing.T) { callsOfApply(t, false) })
+	t.Run("with hashes", func(t *testing.T) { callsOfApply(t, true) })
+}
+
+func callsOfApply(t *testing.T, kept bool) {
 	t.Cleanup(func() { fault.Hook = nil })
 	ctx := context.Background()
-	f, _ := mustCreate(t, &Options{Capacity: 2000, KeepHashes: true})
+	o := &Options{Capacity: 2000, KeepHashes: true}
+	if kept {
+		o.Capacity, o.AutoGrow, o.KeepChanges = 600, true, time.Hour
+	}
+	f, _ := mustCreate(t, o)
 	keys := map[uint64]uint64{}
 	operations := func(from, to uint64) {
 		for key := from; key < to; key++ {
@@ -35,12 +48,21 @@ func TestCallsOfApply(t *testing.T) {
 		must(t, f.Sync())
 	}
 	operations(0, 500)
-	_, at, template := mustSnapshot(t, f)
-	operations(500, 700)
+	template := filepath.Join(t.TempDir(), "copy")
+	snapshot, last := f.Snapshot, uint64(700)
+	if kept {
+		snapshot, last = f.SnapshotWithHashes, 1500
+	}
+	at, err := snapshot(ctx, template)
+	must(t, err)
+	operations(500, last)
 	set := mustChanges(t, f, at, Classes{})
 	replica := func() (*Filter, string) {
 		path := filepath.Join(t.TempDir(), "replica")
 		must(t, os.WriteFile(path, readFile(t, template), 0o600))
+		if kept {
+			must(t, copyOver(path+".hashes", template+".hashes"))
+		}
 		return mustOpen(t, path, &OpenOptions{CommitInterval: time.Hour}), path
 	}
 	// check lets a replica take the set, whatever part of it the replica has already.
@@ -64,27 +86,44 @@ func TestCallsOfApply(t *testing.T) {
 		if _, err := os.Stat(path + ".apply"); err == nil {
 			t.Errorf("%s: the set is still there", when)
 		}
+		if !kept {
+			return
+		}
+		if err := r.Rebuild(ctx, nil); err != nil {
+			t.Errorf("%s: rebuild: %v", when, err)
+		}
+		mustBeAt(t, r, f, keys)
 	}
+	var mu sync.Mutex
 	var calls []string
 	r, path := replica()
-	var killed []string
+	killed := map[int]string{}
 	fault.Hook = func(call string) error {
-		calls, killed = append(calls, call), append(killed, copyFilter(t, path))
+		mu.Lock() // the last calls may be those of a rebuild that nobody waits for
+		defer mu.Unlock()
+		// Of the many writes of hashes and of the set, some will do.
+		if n := len(calls); !kept || call != "write" || n%64 == 0 {
+			killed[n] = copyFilter(t, path)
+		}
+		calls = append(calls, call)
 		return nil
 	}
-	_, err := r.Apply(ctx, bytes.NewReader(set))
+	_, err = r.Apply(ctx, bytes.NewReader(set))
+	must(t, errors.Join(err, r.Close()))
 	fault.Hook = nil
-	must(t, err)
+	if grown := r.Cap() > o.Capacity; grown != kept {
+		t.Errorf("it has grown: %t", grown)
+	}
 	for i, path := range killed {
 		check(path, fmt.Sprintf("killed at call %d, %s", i, calls[i]))
 	}
-	t.Logf("%d calls: %q", len(calls), calls)
+	t.Logf("%d calls, %d kills: %q", len(calls), len(killed), calls)
 	stop := errors.New("stop")
-	for failing := range calls {
+	for failing := range killed {
 		r, path := replica()
-		made := -1
+		var made atomic.Int64
 		fault.Hook = func(string) error {
-			if made++; made == failing {
+			if made.Add(1) == int64(failing)+1 {
 				return stop
 			}
 			return nil
@@ -94,6 +133,9 @@ func TestCallsOfApply(t *testing.T) {
 		when := fmt.Sprintf("call %d, %s, fails", failing, calls[failing])
 		if err != nil && !errors.Is(err, stop) {
 			t.Errorf("%s: %v", when, err)
+		}
+		if err != nil && r.Err() == nil && kept { // a growth is not tried again at once
+			must(t, r.Rebuild(ctx, &RebuildOptions{Capacity: 4000}))
 		}
 		if err != nil && r.Err() == nil { // it can be tried again at once
 			if _, err := r.Apply(ctx, bytes.NewReader(set)); err != nil {

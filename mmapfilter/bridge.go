@@ -35,6 +35,11 @@ func (i *inside) Path() string {
 	return ""
 }
 
+func (i *inside) Position() (descent uint64, at layout.Position) {
+	p := (*Filter)(i).ownPosition()
+	return p.Descent, layout.Position{Number: p.Number, Chain: p.Chain}
+}
+
 func (i *inside) Waits() bool { return i.waiting }
 
 func (i *inside) Awaits() bool { return (*Filter)(i).awaits() }

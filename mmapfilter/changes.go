@@ -27,9 +27,10 @@ type Classes = changes.Classes
 func ParseClasses(text string) (Classes, error) { return changes.ParseClasses(text) }
 
 // Classes returns the classes of a replica, for [Filter.ChangesFor] of the filter that it follows. A
-// rebuild changes the classes of a filter. They are zero after Close.
+// rebuild changes the classes of a filter. They are zero after Close, and for a replica that keeps its
+// hashes, which needs whole ones.
 func (f *Filter) Classes() Classes {
-	if o := f.open.Load(); o != nil {
+	if o := f.open.Load(); o != nil && !o.newest().Follows() {
 		return changes.ClassesOf(o.geometry)
 	}
 	return Classes{}
@@ -37,7 +38,9 @@ func (f *Filter) Classes() Classes {
 
 // Changes writes to w how the keys of the filter have changed since a position: for each hash, the
 // difference in the number of its items, as the history means them (K7). The filter must keep its
-// hashes. [Filter.Apply] makes these changes in a snapshot that is at the position since. Changes
+// hashes. [Filter.Apply] makes these changes in a snapshot that is at the position since. (Of a replica
+// that keeps its hashes, positions are those in its own history, as Snapshot and Changes return them,
+// and not in the one that it follows.) Changes
 // returns the position to which they lead. A key that came and went in between is not written. A
 // change takes 6 or 7 bytes, and less if there are many, however often its key has changed.
 // Operations go on meanwhile.
@@ -163,7 +166,7 @@ func (s *changeSet) beginAt(path string, since Position) (*layout.Superblock, er
 	}
 	defer f.Close()
 	sb := head.Superblock
-	s.userSeq, s.ops = sb.UserSeq(), sb.Operation()
+	s.userSeq, s.ops = sb.UserSeq(), sb.Kept().Counted(sb.Operation())
 	if sb.State() != layout.Live {
 		return sb, s.begin(sb, sb.Kept().At, since)
 	}

@@ -45,6 +45,9 @@ func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err e
 	f.growth.take()
 	defer f.growth.Unlock()
 	o, err := f.writable()
+	if err == nil && o.work.Writer.Protocol().HashesErr() == nil {
+		o, err = f.changeable()
+	}
 	if err != nil {
 		return 0, err
 	}

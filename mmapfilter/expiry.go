@@ -70,6 +70,9 @@ func (g *growth) take() {
 // errors are those of [Filter.ExpireBefore] and [Filter.Rebuild].
 func (f *Filter) Expire(ctx context.Context) (n uint64, err error) {
 	o, err := f.writable()
+	if err == nil && o.superblock.ExpireAfter() != 0 {
+		o, err = f.changeable()
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -210,13 +213,13 @@ func (f *Filter) sweep(ctx context.Context, spread time.Duration) (o *openFile, 
 }
 
 // due returns the open file, and the time before which its items are to leave by now. If these have
-// left already, it returns no file.
+// left already, or the file is a replica, in which they leave by the changes, it returns no file.
 func (f *Filter) due() (o *openFile, cut uint64, err error) {
 	if o, err = f.live(); err != nil {
 		return nil, 0, err
 	}
 	w := windowOf(o.superblock)
-	if cut = w.Cut(); w.Length == 0 || o.work.Writer.Protocol().ExpiredBefore() == cut {
+	if cut = w.Cut(); w.Length == 0 || o.work.Writer.Follows() || o.work.Writer.Protocol().ExpiredBefore() == cut {
 		return nil, 0, nil
 	}
 	return o, cut, nil

@@ -139,6 +139,15 @@ func (e *CopiesError) Unwrap() error { return ErrFull }
 // waitForRoom waits for a growth after an insert of a hash has found no room in o. It returns nil if the
 // insert is to be tried again, and otherwise its error.
 func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
+	err := f.makeRoom(o, hash)
+	if err != nil && o.work.Writer.CountFull() != nil { // the insert is not tried again, so it counts
+		return nil // a rebuild or Close has come first: try again
+	}
+	return err
+}
+
+// makeRoom is waitForRoom for an insert that does not count.
+func (f *Filter) makeRoom(o *openFile, hash uint64) error {
 	grows := o.grows.Grows()
 	copies := grows && (o.work.Writer.Fills(hash) || o.grows.Wide(o.work.Writer))
 	var failed error
@@ -147,9 +156,6 @@ func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 	}
 	if failed == writer.ErrMoved || f.open.Load() != o || f.closed.Load() {
 		return nil
-	}
-	if o.work.Writer.CountFull() != nil { // the insert is not tried again, so it counts
-		return nil // a rebuild or Close has come first: try again
 	}
 	switch {
 	case copies:

@@ -75,7 +75,9 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 		c.First = *in.replaced
 	}
 	if in.replaced != nil && len(inputs) == 1 && !o.Distinct {
-		c.Continues = in.replaced
+		continued := *in.replaced
+		continued.ForgetSource()
+		c.Continues = &continued
 	}
 	c.Check = func() error {
 		for i, input := range inputs {
@@ -277,6 +279,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	}
 	lost = LostError{max(lost.Operations, left.Lost), lost.Log || left.LogLost}
 	continued := *sb
+	continued.ForgetSource()
 	if lost != (LostError{}) { // replicas may have what is lost
 		continued.SetDescent(rand.Uint64())
 	}

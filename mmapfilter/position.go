@@ -16,8 +16,8 @@ import (
 //
 // Its text, such as 0123456789abcdef-42-fedcba9876543210, is the same on every machine.
 type Position struct {
-	// Descent is the number that the history got when it began. A rebuild, a repair and a snapshot
-	// continue the history.
+	// Descent is the number that the history got when it began. A rebuild and a repair continue the
+	// history, and a snapshot has its position until the first operation of its own.
 	Descent uint64
 	// Number is how many operations are before the position, including those before a rebuild.
 	Number uint64
@@ -73,23 +73,50 @@ func (p *Position) UnmarshalText(text []byte) (err error) {
 // it is the position of the last checkpoint; after a rebuild, this may be earlier than a position of
 // the old file that was returned before. Position returns zero if the filter keeps no hashes, and
 // after Close. A snapshot has the position at which it was made, or to which [Filter.Apply] has
-// brought it, until its first operation of its own.
-func (f *Filter) Position() Position {
+// brought it, until its first operation of its own. From then on, one that keeps its hashes has the
+// position in its own history.
+func (f *Filter) Position() Position { return f.position((*openFile).followed) }
+
+// ownPosition is Position in the history that Changes and Snapshot tell, also of a replica that keeps
+// its hashes.
+func (f *Filter) ownPosition() Position { return f.position((*openFile).position) }
+
+func (f *Filter) position(of func(*openFile) Position) Position {
 	for {
 		o := f.open.Load()
 		if o == nil {
 			return Position{}
 		}
-		if o.work == nil {
-			sb := o.newest()
-			if sb.Kept().Set == layout.Departed {
-				return Position{}
-			}
-			return positionOf(sb.Descent(), sb.Kept().At)
-		}
-		p := positionOf(o.work.Writer.Position())
-		if f.open.Load() == o { // otherwise a rebuild has replaced it, or has failed to
+		p := of(o)
+		if o.work == nil || f.open.Load() == o { // otherwise a rebuild has replaced it, or has failed to
 			return p
 		}
 	}
+}
+
+// position returns the position in the history of the file.
+func (o *openFile) position() Position {
+	if o.work != nil {
+		return positionOf(o.work.Writer.Position())
+	}
+	sb := o.newest()
+	if sb.IsReplica() && sb.Kept().Set == layout.Departed {
+		return Position{}
+	}
+	return positionOf(sb.Descent(), sb.Kept().At)
+}
+
+// followed returns the position in the history that the file follows, or its own if it follows none.
+func (o *openFile) followed() Position {
+	if o.work != nil {
+		if descent, at, ok := o.work.Writer.Source(); ok {
+			return positionOf(descent, at)
+		}
+		return o.position()
+	}
+	sb := o.newest()
+	if sb.Follows() && sb.Kept().Set != layout.Departed {
+		return positionOf(sb.Source(), sb.Kept().Followed)
+	}
+	return o.position()
 }

@@ -36,7 +36,7 @@ var replicaUses = map[string]struct {
 	departs bool // it is a filter of its own then
 }{
 	"KeepHashes":   {func(r *replicaRun) error { return r.reopen(&OpenOptions{RequireHashes: true}) }, ErrNoHashes, false},
-	"ExpireBefore": {func(r *replicaRun) error { _, err := r.f.ExpireBefore(r.Context(), time.Now()); return err }, ErrNoHashes, false},
+	"ExpireBefore": {func(r *replicaRun) error { _, err := r.f.ExpireBefore(r.Context(), time.Unix(1, 0)); return err }, ErrNoHashes, false},
 	"ExpireAfter":  {func(r *replicaRun) error { return r.reopen(&OpenOptions{ExpireAfter: time.Hour}) }, ErrNoHashes, false},
 	"Merge": {func(r *replicaRun) error {
 		return errors.Join(r.f.Close(), Merge(r.Context(), r.path, nil, r.path))
@@ -96,11 +96,26 @@ func (r *replicaRun) look(o *OpenOptions) error {
 // TestReplicaPairs does something else to a replica between two sets of changes (K9). The replica takes
 // the second set, unless it has become a filter of its own; what is refused changes nothing.
 func TestReplicaPairs(t *testing.T) {
+	t.Run("without hashes", func(t *testing.T) { replicaPairs(t, false) })
+	t.Run("with hashes", func(t *testing.T) { replicaPairs(t, true) })
+}
+
+// departsWithHashes says what a replica that keeps its hashes can do, and that it follows no history
+// then. The rest of what replicaUses refuses it can do as well, and follows on.
+var departsWithHashes = map[string]bool{"ExpireBefore": true, "Merge": true, "Keys": true, "Repair": true, "DiscardLog": true}
+
+func replicaPairs(t *testing.T, kept bool) {
 	needsReplacing(t)
 	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
 	mustInsert(t, f, 0, 50)
 	must(t, f.Sync())
-	_, at, template := mustSnapshot(t, f)
+	template := filepath.Join(t.TempDir(), "copy")
+	snapshot := f.Snapshot
+	if kept {
+		snapshot = f.SnapshotWithHashes
+	}
+	at, err := snapshot(t.Context(), template)
+	must(t, err)
 	mustInsert(t, f, 50, 100)
 	first := mustChanges(t, f, at, Classes{})
 	at = f.Position()
@@ -110,6 +125,10 @@ func TestReplicaPairs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &replicaRun{T: t, path: filepath.Join(t.TempDir(), "replica")}
 			must(t, copyOver(r.path, template))
+			if kept {
+				must(t, copyOver(r.path+".hashes", template+".hashes"))
+				use.want, use.departs = nil, departsWithHashes[name]
+			}
 			r.f = mustOpen(t, r.path, nil)
 			_, err := r.f.Apply(t.Context(), bytes.NewReader(first))
 			must(t, errors.Join(err, r.f.Checkpoint(t.Context())))
@@ -121,7 +140,7 @@ func TestReplicaPairs(t *testing.T) {
 			mustHave(t, r.f, 0, 100)
 			to, err := r.f.Apply(context.Background(), bytes.NewReader(second))
 			if use.departs {
-				if !errors.Is(err, ErrNotReplica) || !r.f.Position().IsZero() {
+				if p := r.f.Position(); !errors.Is(err, ErrNotReplica) || p.Descent == f.Position().Descent {
 					t.Errorf("it is at %v, and takes changes: %v", r.f.Position(), err)
 				}
 				return

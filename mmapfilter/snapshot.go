@@ -56,6 +56,10 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 // copy can be rebuilt, and it has [Options.AutoGrow], [Options.KeepChanges] and [Options.ExpireAfter] of
 // the filter; its items are as old as those of the filter. The copy is at path once both files are
 // complete. If the filter keeps no hashes, the error is [ErrNoHashes].
+//
+// The copy is a replica ([Filter.Apply]), with a history of its own beside the one that it follows.
+// Until its first operation of its own, [Filter.Position] is the position that it follows, and its keys
+// do not expire by themselves, but leave by the changes.
 func (f *Filter) SnapshotWithHashes(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, true)
 }
@@ -118,7 +122,7 @@ func (f *Filter) committed(ctx context.Context) (o *openFile, number uint64, err
 		return o, 0, nil
 	}
 	err = f.commit((*writer.Writer).Sync)
-	return o, f.Position().Number, err // before a checkpoint: commits go on
+	return o, f.ownPosition().Number, err // before a checkpoint: commits go on
 }
 
 // checkTarget returns an error if a path is that of the filter, or of another file of the

@@ -180,9 +180,10 @@
 //
 // # The changes of another filter
 //
-// A replica keeps no hashes, and has the items that the history of another filter means at a position.
-// A set of changes leads from this position to a later one. While the replica has some of these
-// changes and not all, the bytes of the set are in NAME.apply (SetWriter).
+// A replica has the items that the history of another filter means at a position. A set of
+// changes leads from this position to a later one. While the replica has some of these
+// changes and not all, the bytes of the set are in NAME.apply (SetWriter). A replica that
+// keeps hashes has a history of its own, too: each change is an operation of this history.
 //
 //	K9  The changes of a set are done in a fixed order: first all changes that delete, then all that
 //	    insert, both in the order of the set. NAME.apply and its name are durable before a commit
@@ -195,7 +196,13 @@
 //	    set have another order. If NAME.apply is lost or is another set, the replica takes no changes
 //	    any more. Before its first operation of its own, a replica makes a commit that says so
 //	    (layout.Departed). So no crash leaves a replica with such an operation and a position. Nobody
-//	    copies a file that names a set. (Writer.Mark, Writer.NewSet, Copy.End, layout.Kept.Counted)
+//	    copies the lines of a file that names a set. In a replica that keeps hashes, the commit record
+//	    has a position in its own history; so the set and the position that it follows are in a mark,
+//	    the last record of the segment, which counts if the commit does. A file that takes the place
+//	    of such a replica (K3), perhaps in mid-set, goes on with the same set, at the same change: its
+//	    last commit before it gets the name has the mark and the count of operations of the old file,
+//	    or says that the old file has departed. (Writer.Mark, Writer.NewSet, Copy.End,
+//	    layout.Kept.Counted, and Writer.follow of package writer)
 //
 // # States
 //

@@ -28,7 +28,7 @@ type endedPart struct {
 // Detach.
 func (w *Writer) Recent() Recent {
 	d := w.durable.Load()
-	r := Recent{Superblock: w.sb, To: d.at, UserSeq: d.userSeq, Operations: d.operation}
+	r := Recent{Superblock: w.sb, To: d.history.At, UserSeq: d.userSeq, Operations: d.history.Counted(d.operation)}
 	if c := w.underWay.Load(); c != nil {
 		r.parts = append(r.parts, endedPart{c.ended.Words(), c.generation, c.salt})
 	}

@@ -40,8 +40,8 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w.shown.Store(w.sb)
 	w.length, w.userSeq, w.operation = w.sb.Length(), w.sb.UserSeq(), w.sb.Operation()
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
-	w.durable.Store(&durable{w.sb.CheckpointLSN(), w.userSeq, w.operation, w.history.At, w.history.Set})
-	if w.sb.IsReplica() && w.history.Set == 0 {
+	w.durable.Store(&durable{w.sb.CheckpointLSN(), w.userSeq, w.operation, w.history})
+	if w.Follows() && w.history.Set == 0 {
 		vol.RemoveSet() // if a set is left, it has been applied; it does no harm
 	}
 	return w, r, nil

@@ -25,7 +25,9 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())
 	} else if w.history.Set == layout.Departed { // not while it is live: commits still have a position
-		sb.ForgetHashes()
+		if sb.ForgetSource(); sb.IsReplica() {
+			sb.ForgetHashes()
+		}
 	}
 	return sb
 }

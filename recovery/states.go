@@ -129,6 +129,7 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 	if err := w.putSuperblock(sb); err != nil {
 		return err
 	}
+	w.history = w.sb.Kept() // without what it has followed, if it has departed
 	if err := w.copySuperblock(allSlots &^ (1 << w.slot)); err != nil {
 		return err
 	}

@@ -108,17 +108,27 @@ func (w *Writer) LSN() uint64 {
 // layout.Kept.Counted), and the LSN up to which the log is durable.
 func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
 	d := w.durable.Load()
-	return d.userSeq, layout.Kept{Set: d.set}.Counted(d.operation), d.lsn
+	return d.userSeq, d.history.Counted(d.operation), d.lsn
 }
 
 // Position returns the descent of the history, and the last durable position in it; or zeros, if the
 // file has none. It may be called at any time.
 func (w *Writer) Position() (descent uint64, at layout.Position) {
 	sb, d := w.shown.Load(), w.durable.Load()
-	if d.set == layout.Departed {
+	if d.history.Set == layout.Departed && !sb.KeepsHashes() {
 		return 0, at
 	}
-	return sb.Descent(), d.at
+	return sb.Descent(), d.history.At
+}
+
+// Source is Position in the history that the file follows, if it is a replica that keeps its hashes and
+// has not departed. It may be called at any time.
+func (w *Writer) Source() (descent uint64, at layout.Position, ok bool) {
+	sb, d := w.shown.Load(), w.durable.Load()
+	if !sb.Follows() || d.history.Set == layout.Departed {
+		return 0, at, false
+	}
+	return sb.Source(), d.history.Followed, true
 }
 
 // Err returns ErrFailed with its cause once a write has failed (W8), or nil.
@@ -249,6 +259,9 @@ func (w *Writer) LogGeneration() uint64 {
 	return generation
 }
 
+// MarkStores is how many stores Room must count for a Mark.
+const MarkStores = wal.MarkStores
+
 // HashStores is how many further stores Room must count for an operation whose hash is kept.
 const HashStores = 1
 
@@ -308,9 +321,16 @@ func (w *Writer) now() uint64 {
 }
 
 // Mark changes what a replica says of the history that it follows, from the commit of the open segment
-// on (K9). If it departs, its sequence stays.
+// on (K9). If it departs, its sequence stays. The log must have room for MarkStores. EndSegment must
+// follow.
 func (w *Writer) Mark(m layout.Mark) {
-	w.history = layout.Kept{At: m.At, Set: m.Set}
+	w.history.Set = m.Set
+	if w.Superblock().Follows() {
+		w.history.Followed = m.At
+		w.lw.Append(wal.NewMark(m.At, m.Set, uint32(w.operation)))
+	} else {
+		w.history.At = m.At
+	}
 	if m.Set != layout.Departed {
 		w.userSeq, w.operation = m.UserSeq, m.Operations
 	}
@@ -320,17 +340,16 @@ func (w *Writer) Mark(m layout.Mark) {
 // up to this point.
 type durable struct {
 	lsn, userSeq, operation uint64
-	at                      layout.Position // in the history, if there is one
-	set                     uint64          // layout.Kept.Set
+	history                 layout.Kept // zero if there is none
 }
 
 // A Segment is a segment of the log: the operations of one commit.
 type Segment struct {
-	log    File
-	salt   uint64
-	start  uint64 // word of the first record
-	commit wal.Commit
-	set    uint64 // layout.Kept.Set
+	log     File
+	salt    uint64
+	start   uint64 // word of the first record
+	commit  wal.Commit
+	history layout.Kept
 }
 
 // EndSegment ends the open segment with its commit record. Later operations belong to the
@@ -340,7 +359,7 @@ func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	if setSeq {
 		w.userSeq, w.operation = seq, 0
 	}
-	seg := Segment{log: w.log, start: w.lw.Start(), set: w.history.Set}
+	seg := Segment{log: w.log, start: w.lw.Start(), history: w.history}
 	_, seg.salt = w.lw.Generation()
 	c := wal.Commit{UserSeq: w.userSeq, Operation: w.operation, Length: w.length, Durable: w.durable.Load().lsn}
 	if c.History = w.Superblock().HasHistory(); c.History {
@@ -370,7 +389,7 @@ func (w *Writer) Harden(seg Segment) error {
 	}
 	w.promise(seg.salt, seg.commit.LSN)
 	w.apply(seg)
-	w.durable.Store(&durable{seg.commit.LSN, seg.commit.UserSeq, seg.commit.Operation, seg.commit.At, seg.set})
+	w.durable.Store(&durable{seg.commit.LSN, seg.commit.UserSeq, seg.commit.Operation, seg.history})
 	w.commits.Add(1)
 	return nil
 }
@@ -457,7 +476,17 @@ func (w *Writer) History() layout.Kept { return w.history }
 
 // Follows reports whether the file is a replica that has had no operation of its own.
 func (w *Writer) Follows() bool {
-	return w.Superblock().IsReplica() && w.history.Set != layout.Departed
+	sb := w.Superblock()
+	return (sb.IsReplica() || sb.Follows()) && w.history.Set != layout.Departed
+}
+
+// Followed returns the descent of the history that a replica follows, and the position in it after all
+// operations appended so far.
+func (w *Writer) Followed() (descent uint64, at layout.Position) {
+	if sb := w.Superblock(); sb.Follows() {
+		return sb.Source(), w.history.Followed
+	}
+	return w.Superblock().Descent(), w.history.At
 }
 
 // KeepsHashes reports whether operations go to the history.

@@ -116,7 +116,7 @@ func (p *publisher) serveSnapshot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("ETag", tag)
-	w.Header().Set(positionHeader, p.filter.Position().String())
+	w.Header().Set(positionHeader, p.position().String())
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(out, r, "", time.Time{}, file)
@@ -178,7 +178,7 @@ func (p *publisher) snapshot(ctx context.Context, after mmapfilter.Position) (na
 
 // renew makes a snapshot, unless the last one can still be served. REQUIRES: p.making.
 func (p *publisher) renew(ctx context.Context, name string, after mmapfilter.Position) error {
-	now := p.filter.Position()
+	now := p.position()
 	if now.IsZero() {
 		return errors.Join(p.filter.Err(), mmapfilter.ErrNoHashes)
 	}
@@ -273,7 +273,7 @@ func (p *publisher) serveChanges(w http.ResponseWriter, r *http.Request) {
 func (p *publisher) await(ctx context.Context, since mmapfilter.Position, wait time.Duration) mmapfilter.Position {
 	end := time.Now().Add(wait)
 	for {
-		now := p.filter.Position()
+		now := p.position()
 		left := time.Until(end)
 		if now != since || left <= 0 || ctx.Err() != nil || now.IsZero() {
 			return now
@@ -283,6 +283,13 @@ func (p *publisher) await(ctx context.Context, since mmapfilter.Position, wait t
 		case <-ctx.Done():
 		}
 	}
+}
+
+// position returns the position of the filter in the history that it tells. If the filter is itself a
+// replica that keeps its hashes, that is not the history that it follows.
+func (p *publisher) position() mmapfilter.Position {
+	descent, at := bridge.Of(p.filter).Position()
+	return mmapfilter.Position{Descent: descent, Number: at.Number, Chain: at.Chain}
 }
 
 // doubt notes that the changes since a position are gone: the changes since the snapshot may be
@@ -308,7 +315,7 @@ func (p *publisher) serveHealth(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(struct {
 		Position mmapfilter.Position `json:"position"`
 		Keys     uint64              `json:"keys"`
-	}{p.filter.Position(), p.filter.Len()})
+	}{p.position(), p.filter.Len()})
 }
 
 // statuses has the status by which a replica knows an error that it can act on.

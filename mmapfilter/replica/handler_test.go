@@ -220,3 +220,27 @@ func TestGoneSnapshot(t *testing.T) {
 		t.Errorf("the snapshot is still at %v", again)
 	}
 }
+
+// TestPublishReplica: a replica that keeps its hashes is published in turn, with its own history.
+func TestPublishReplica(t *testing.T) {
+	f, _ := primary(t, 1000)
+	path := filepath.Join(t.TempDir(), "copy")
+	at, err := f.SnapshotWithHashes(t.Context(), path)
+	must(t, err)
+	kept, err := mmapfilter.Open(path, nil)
+	must(t, err)
+	t.Cleanup(func() { kept.Close() })
+	r, _ := follow(t, serve(t, Handler(kept)))
+	mustHave(t, r, 0, 1000)
+	insert(t, f, 1000, 1500)
+	var set bytes.Buffer
+	_, err = f.Changes(t.Context(), &set, at)
+	must(t, err)
+	_, err = kept.Apply(t.Context(), &set)
+	must(t, err)
+	until(t, "the changes of the replica", func() bool { return r.Len() == 1500 })
+	mustHave(t, r, 0, 1500)
+	if s := r.Stats(); s.Snapshots != 1 || s.Position == kept.Position() {
+		t.Errorf("%+v, and the published one is at %v", s, kept.Position())
+	}
+}

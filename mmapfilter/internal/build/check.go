@@ -59,20 +59,18 @@ func (b *builder) putSuperblocks() {
 	}
 	if b.base != nil {
 		sb.SetHashes(layout.Hashes{Identity: b.Identity, Pages: b.base.tail.Number, Check: b.base.tail.Before})
-		sb.SetKept(layout.Kept{At: b.base.header.At})
 		sb.SetLastTime(b.window().believed(b.LastTime))
 		if sb.SetDescent(b.Identity); b.Continues != nil {
 			sb.SetDescent(b.Continues.Descent())
 			sb.SetExpiredBefore(b.Continues.ExpiredBefore())
 		}
+		sb.SetKept(b.follows(sb))
 	}
 	if b.Replica != nil {
 		sb.SetUserSeq(b.Replica.UserSeq())
-		sb.SetOperation(b.Replica.Operation())
+		sb.SetOperation(b.Replica.Kept().Counted(b.Replica.Operation()))
 		if b.base == nil {
 			sb.SetReplica(b.Replica.Descent(), b.Replica.Kept().At)
-		} else {
-			sb.SetDescent(b.Replica.Descent())
 		}
 	}
 	id := uuid(sb, table)
@@ -81,6 +79,22 @@ func (b *builder) putSuperblocks() {
 		sb.SetShardIdentity(binary.LittleEndian.Uint64(id[:]))
 	}
 	putSealed(b.draft.Data, b.plan.Geometry, sb)
+}
+
+// follows makes the new file follow a history besides its own: the one of the filter that it is a
+// replica of, or the one that the filter follows that it continues. It returns what the superblock says
+// of the history.
+func (b *builder) follows(sb *layout.Superblock) layout.Kept {
+	k := layout.Kept{At: b.base.header.At}
+	switch {
+	case b.Replica != nil:
+		sb.SetSource(b.Replica.Descent())
+		k.Followed = b.Replica.Kept().At
+	case b.Continues != nil && b.Continues.Follows() && b.Continues.Kept().Set != layout.Departed:
+		sb.SetSource(b.Continues.Source())
+		k.Followed, k.Set = b.Continues.Kept().Followed, b.Continues.Kept().Set
+	}
+	return k
 }
 
 // putSealed signs the superblock of a file that has its checksums, and stores superblock and

@@ -108,9 +108,6 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 		if b.Continues != nil {
 			h.At, h.Before = m.inputs[0].surveyed.at, m.inputs[0].Counted
 		}
-		if b.Replica != nil {
-			h.At = m.inputs[0].surveyed.at
-		}
 	}
 	b.base = &baseFile{pages: pageFile{file: f}}
 	b.base.base = hashes.NewBase(h, b.base.pages.write)

@@ -52,8 +52,12 @@ func (w *Writer) Apply(ctx context.Context, r io.Reader) error {
 	if err == nil {
 		err = w.setMark(layout.Mark{At: at, Set: set})
 	}
-	if err == nil {
-		err = w.finishSet(ctx)
+	if err != nil {
+		return err
+	}
+	err = w.finishSet(ctx)
+	if full := new(FullError); errors.As(err, &full) {
+		full.Begun = true
 	}
 	return err
 }
@@ -92,8 +96,8 @@ func (w *Writer) Depart() error {
 func (w *Writer) followed() (at layout.Position, set, done uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := w.protocol.History()
-	return k.At, k.Set, w.protocol.Operations()
+	_, at = w.protocol.Followed()
+	return at, w.protocol.History().Set, w.protocol.Operations()
 }
 
 // setMark commits a mark.
@@ -112,15 +116,18 @@ func (w *Writer) setMark(m layout.Mark) error {
 // takes returns an error unless the changes begin at the position of the filter, or end at this
 // position or before it.
 func (w *Writer) takes(h *changes.Header, at layout.Position) error {
+	w.mu.Lock()
+	descent, _ := w.protocol.Followed()
+	w.mu.Unlock()
 	switch {
-	case h.Descent != w.protocol.Superblock().Descent(),
+	case h.Descent != descent,
 		h.From.Number == at.Number && h.From != at, h.To.Number == at.Number && h.To != at:
 		return errOtherWay
 	case h.To.Number <= at.Number:
 		return nil
 	case h.From != at:
 		return fmt.Errorf("%w: they lead from operation %d to operation %d, and it is at operation %d", ErrChangesGap, h.From.Number, h.To.Number, at.Number)
-	case !h.Classes.IsZero() && h.Classes != changes.ClassesOf(w.protocol.Geometry()):
+	case !h.Classes.IsZero() && (w.protocol.KeepsHashes() || h.Classes != changes.ClassesOf(w.protocol.Geometry())):
 		return ErrOtherClasses
 	}
 	return nil
@@ -184,8 +191,8 @@ type alsoError struct {
 
 func (e *alsoError) Unwrap() []error { return append(e.matches, e.error) }
 
-// hasRoom returns an error if the filter has no room for so many items more, less those
-// that go, or has fewer items than are to go.
+// hasRoom returns an error if the filter has fewer items than are to go, or if it does not grow
+// and has no room for so many items more, less those that go.
 func (w *Writer) hasRoom(more, fewer uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,6 +201,8 @@ func (w *Writer) hasRoom(more, fewer uint64) error {
 	switch {
 	case fewer > length:
 		return errNotThere
+	case w.protocol.Superblock().Grows():
+		return nil
 	case more > fewer && keys+more-fewer > min(w.Limit, w.protocol.Geometry().Slots()+layout.StashEntries):
 		return errNoRoom
 	}
@@ -205,7 +214,7 @@ var (
 		errors.New("the changes are those of another filter, or of this one after it went another way: take a new snapshot"),
 		[]error{build.ErrOtherDescent},
 	}
-	errNoRoom   = fmt.Errorf("%w for the changes, and a replica without hashes cannot grow: take a new snapshot", ErrFull)
+	errNoRoom   = fmt.Errorf("%w for the changes: rebuild the replica if it keeps hashes, or take a new snapshot", ErrFull)
 	errNotThere = &layout.CorruptError{Region: layout.RegionBuckets, Rule: "K9", What: "the changes delete an item that is not there, so the filter has not the items of its position: take a new snapshot"}
 )
 
@@ -291,7 +300,7 @@ func (w *Writer) takeAway(hash uint64) error {
 func (w *Writer) insertSome(hashes []uint64) error {
 	done := 0
 	err := w.DoAll(layout.Insert, hashes, false, &done, nil)
-	if errors.Is(err, ErrFull) {
+	if errors.Is(err, ErrFull) && !w.protocol.KeepsHashes() {
 		return errNoRoom
 	}
 	return err

@@ -61,7 +61,7 @@ func (r *applyCrash) crash(v *crashsim.Volume, depth int, applied bool) {
 	} else {
 		open()
 	}
-	if at := w.Protocol().History().At; at == r.a.at && !applied {
+	if _, at := followed(w); at == r.a.at && !applied {
 		r.unapplied++
 		isAt(r, w, r.a)
 	} else {
@@ -75,7 +75,9 @@ func (r *applyCrash) crash(v *crashsim.Volume, depth int, applied bool) {
 
 // TestApplyCrashes covers K9: whenever the process is killed or the power fails, also while what was
 // begun is finished, each change of a set is done once or, if nothing of the set counts yet, never.
-func TestApplyCrashes(t *testing.T) {
+func TestApplyCrashes(t *testing.T) { bothReplicas(t, applyCrashes) }
+
+func applyCrashes(t *testing.T, kept bool) {
 	traces := uint64(10)
 	if testing.Short() {
 		traces = 4
@@ -85,7 +87,7 @@ func TestApplyCrashes(t *testing.T) {
 		s := newSource(seed)
 		r := &applyCrash{TB: t, rng: rand.New(rand.NewPCG(seed, 2)), a: s.goOn(100, 0), b: s.goOn(1+s.rng.IntN(60), s.rng.IntN(60)), c: s.goOn(10, 10)}
 		r.ab, r.bc = set(t, r.a, r.b, changes.Classes{}), set(t, r.b, r.c, changes.Classes{})
-		v := replicaVolume(t, 8, 8<<(3*r.rng.IntN(4)))
+		v := replicaVolume(t, 8, 8<<(3*r.rng.IntN(4)), kept)
 		w := openReplica(t, v)
 		must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], r.a, changes.Classes{}))))
 		if r.rng.IntN(2) == 0 {

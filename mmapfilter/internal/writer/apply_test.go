@@ -83,12 +83,33 @@ func set(t testing.TB, from, to moment, classes changes.Classes) []byte {
 	return b.Bytes()
 }
 
-// replicaVolume returns a volume with an empty replica of room for about 30 keys a line.
-func replicaVolume(t testing.TB, lines uint64, sectorBytes int) *crashsim.Volume {
+// replicaVolume returns a volume with an empty replica of room for about 30 keys a line. If kept is set,
+// it keeps its hashes.
+func replicaVolume(t testing.TB, lines uint64, sectorBytes int, kept bool) *crashsim.Volume {
 	t.Helper()
 	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 38, RemainderBits: 13}, lines)
 	must(t, err)
-	return crashsim.NewVolume(g, 1, sectorBytes, false, func(sb *layout.Superblock) { sb.SetReplica(descent, layout.Position{}) })
+	return crashsim.NewVolume(g, 1, sectorBytes, kept, func(sb *layout.Superblock) {
+		if kept {
+			sb.SetSource(descent)
+		} else {
+			sb.SetReplica(descent, layout.Position{})
+		}
+	})
+}
+
+// bothReplicas calls do with a replica that keeps its hashes, and with one that does not.
+func bothReplicas(t *testing.T, do func(t *testing.T, kept bool)) {
+	t.Run("without hashes", func(t *testing.T) { do(t, false) })
+	t.Run("with hashes", func(t *testing.T) { do(t, true) })
+}
+
+// followed returns where a replica is in the history that it follows, durably.
+func followed(w *writer.Writer) (d uint64, at layout.Position) {
+	if d, at, ok := w.Source(); ok {
+		return d, at
+	}
+	return w.Position()
 }
 
 func openReplica(t testing.TB, v recovery.Volume) *writer.Writer {
@@ -101,7 +122,11 @@ func openReplica(t testing.TB, v recovery.Volume) *writer.Writer {
 // isAt checks that a replica is at a moment: at its position, with its items, and without a set.
 func isAt(t testing.TB, w *writer.Writer, m moment) {
 	t.Helper()
-	if d, at := w.Protocol().Position(); d != descent || at != m.at || w.Protocol().History() != (layout.Kept{At: m.at}) {
+	k := w.Protocol().History()
+	if w.Protocol().KeepsHashes() {
+		k.At = k.Followed
+	}
+	if d, at := followed(w); d != descent || at != m.at || k.At != m.at || k.Set != 0 || k.LeftOut+k.Waiting != 0 {
 		t.Fatalf("the replica is at %d, %+v, not at %+v: %+v", d, at, m.at, w.Protocol().History())
 	}
 	sum, classes := int64(0), map[layout.Class]int64{}
@@ -122,11 +147,11 @@ func isAt(t testing.TB, w *writer.Writer, m moment) {
 // in small logs and with readers that return little at a time, and reopens the file now and then.
 func TestApply(t *testing.T) {
 	ctx := context.Background()
-	for seed := range uint64(6) {
-		v, s := replicaVolume(t, 100, 512), newSource(seed)
+	for seed := range uint64(7) {
+		v, s := replicaVolume(t, 100, 512, seed >= 4), newSource(seed)
 		w := openReplica(t, v)
 		classes := changes.Classes{}
-		if seed%2 == 1 {
+		if seed%2 == 1 && seed < 4 {
 			classes = changes.ClassesOf(w.Protocol().Geometry())
 		}
 		at := s.past[0]
@@ -165,13 +190,15 @@ func must(t testing.TB, err error) {
 
 // TestApplyRefuses covers what a replica does not take. It stays as it is, and takes the right set
 // afterwards.
-func TestApplyRefuses(t *testing.T) {
+func TestApplyRefuses(t *testing.T) { bothReplicas(t, applyRefuses) }
+
+func applyRefuses(t *testing.T, kept bool) {
 	ctx := context.Background()
 	s := newSource(1)
 	a := s.goOn(300, 0)
 	b := s.goOn(200, 150)
 	c := s.goOn(10, 100)
-	w := openReplica(t, replicaVolume(t, 20, 512))
+	w := openReplica(t, replicaVolume(t, 20, 512, kept))
 	must(t, w.Apply(ctx, bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
 	must(t, w.Apply(ctx, bytes.NewReader(set(t, a, b, changes.Classes{}))))
 	fork := func(m moment) moment { m.at.Chain++; return m }
@@ -225,6 +252,12 @@ func TestApplyRefuses(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	isAt(t, w, b)
+	if kept {
+		byClass := set(t, b, c, changes.ClassesOf(w.Protocol().Geometry()))
+		if err := w.Apply(ctx, bytes.NewReader(byClass)); err != writer.ErrOtherClasses {
+			t.Errorf("by class, and it keeps hashes: %v", err)
+		}
+	}
 	must(t, w.Apply(ctx, bytes.NewReader(good)))
 	isAt(t, w, c)
 	other := crashsim.NewVolume(w.Protocol().Geometry(), 2, 512, false, func(sb *layout.Superblock) { sb.SetReplica(descent+1, b.at) })
@@ -242,11 +275,13 @@ func TestApplyRefuses(t *testing.T) {
 // TestApplyIsCutOff cancels an Apply after each number of its changes: the filter has some of them, has
 // no operations of its own meanwhile, and finishes the set whether it goes on, is opened again, or gets
 // other changes.
-func TestApplyIsCutOff(t *testing.T) {
+func TestApplyIsCutOff(t *testing.T) { bothReplicas(t, applyIsCutOff) }
+
+func applyIsCutOff(t *testing.T, kept bool) {
 	s := newSource(2)
 	a, b, c := s.goOn(300, 0), s.goOn(20, 20), s.goOn(10, 10)
 	for after := range 45 {
-		v := replicaVolume(t, 20, 512)
+		v := replicaVolume(t, 20, 512, kept)
 		w := openReplica(t, v)
 		must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
 		in := set(t, a, b, changes.Classes{})
@@ -258,8 +293,8 @@ func TestApplyIsCutOff(t *testing.T) {
 		if k := w.Protocol().History(); k.Set == 0 {
 			isAt(t, w, a)
 			continue
-		} else if k.At != a.at {
-			t.Fatalf("after %d: at %+v", after, k)
+		} else if _, at := followed(w); at != a.at {
+			t.Fatalf("after %d: at %+v, %+v", after, at, k)
 		}
 		if err := w.Depart(); err != writer.ErrApplying {
 			t.Errorf("an operation meanwhile: %v", err)
@@ -297,7 +332,9 @@ func (c *endsAfter) Err() error {
 
 // TestApplyFindsNoRoom has a set fit by its number, but not by its lines: what is done of it stays
 // done, no key is lost, and it can be tried again, without doing anything twice.
-func TestApplyFindsNoRoom(t *testing.T) {
+func TestApplyFindsNoRoom(t *testing.T) { bothReplicas(t, applyFindsNoRoom) }
+
+func applyFindsNoRoom(t *testing.T, kept bool) {
 	s := newSource(3)
 	a := s.goOn(300, 0)
 	for range 1100 { // of one line
@@ -306,7 +343,7 @@ func TestApplyFindsNoRoom(t *testing.T) {
 		s.at = s.at.After(layout.Insert, h)
 	}
 	full := s.goOn(0, 50)
-	v := replicaVolume(t, 20, 512)
+	v := replicaVolume(t, 20, 512, kept)
 	w := openReplica(t, v)
 	must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
 	items := uint64(0)
@@ -314,8 +351,8 @@ func TestApplyFindsNoRoom(t *testing.T) {
 		if err := w.Apply(context.Background(), bytes.NewReader(set(t, a, full, changes.Classes{}))); !errors.Is(err, writer.ErrFull) {
 			t.Fatal(err)
 		}
-		if k := w.Protocol().History(); k.Set == 0 || k.At != a.at || items != 0 && w.Len() != items {
-			t.Fatalf("%+v with %d items, %d before", k, w.Len(), items)
+		if _, at := followed(w); w.Protocol().History().Set == 0 || at != a.at || items != 0 && w.Len() != items {
+			t.Fatalf("%+v at %+v with %d items, %d before", w.Protocol().History(), at, w.Len(), items)
 		}
 		items = w.Len()
 		for h := range a.items {
@@ -330,10 +367,12 @@ func TestApplyFindsNoRoom(t *testing.T) {
 
 // TestApplyFindsNoItem applies a set that deletes keys that are not in the filter: a file that
 // has not the items of its position.
-func TestApplyFindsNoItem(t *testing.T) {
+func TestApplyFindsNoItem(t *testing.T) { bothReplicas(t, applyFindsNoItem) }
+
+func applyFindsNoItem(t *testing.T, kept bool) {
 	s := newSource(4)
 	a := s.goOn(300, 0)
-	w := openReplica(t, replicaVolume(t, 20, 512))
+	w := openReplica(t, replicaVolume(t, 20, 512, kept))
 	must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
 	other := moment{a.at, map[uint64]int64{s.rng.Uint64(): 1}}
 	for range 2 {
@@ -347,7 +386,9 @@ func TestApplyFindsNoItem(t *testing.T) {
 
 // TestDepart covers an operation of its own: from then on, whatever happens, the file has no position
 // and takes no changes; and it is no replica once it is closed.
-func TestDepart(t *testing.T) {
+func TestDepart(t *testing.T) { bothReplicas(t, departs) }
+
+func departs(t *testing.T, kept bool) {
 	s := newSource(5)
 	a, b := s.goOn(300, 0), s.goOn(20, 20)
 	for name, reopen := range map[string]func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume{
@@ -362,9 +403,15 @@ func TestDepart(t *testing.T) {
 			must(t, w.Seal(context.Background()))
 			return v
 		},
+		"seal, and go on": func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume {
+			must(t, w.Seal(context.Background()))
+			must(t, w.Insert(3))
+			must(t, w.Sync())
+			return v.AfterPowerLoss(s.rng)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := replicaVolume(t, 20, 512)
+			v := replicaVolume(t, 20, 512, kept)
 			w := openReplica(t, v)
 			must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
 			must(t, w.Depart())
@@ -372,14 +419,18 @@ func TestDepart(t *testing.T) {
 			check := func(when string) {
 				t.Helper()
 				err := w.Apply(context.Background(), bytes.NewReader(set(t, a, b, changes.Classes{})))
-				if d, at := w.Protocol().Position(); d != 0 || at != (layout.Position{}) || err != writer.ErrNotReplica || w.Follows() {
+				d, at := w.Position()
+				if kept && d != descent && at.Number >= a.at.Number {
+					d, at = 0, layout.Position{} // it has its own history
+				}
+				if _, _, follows := w.Source(); follows || d != 0 || at != (layout.Position{}) || err != writer.ErrNotReplica || w.Follows() {
 					t.Errorf("%s: it is at %d, %+v, and takes changes: %v", when, d, at, err)
 				}
 			}
 			check("before")
 			w = openReplica(t, reopen(w, v))
 			check("after")
-			if w.Superblock().IsReplica() {
+			if sb := w.Superblock(); sb.IsReplica() || sb.Follows() || sb.KeepsHashes() != kept || sb.Kept().Set != 0 {
 				t.Error("it is still a replica")
 			}
 			must(t, w.Insert(2))

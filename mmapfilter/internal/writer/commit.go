@@ -55,8 +55,8 @@ func (w *Writer) commit(at boundary) error {
 
 // commitLocked is commit for a caller that has locked operations out. If always is set, it commits
 // even if there is nothing to make durable. REQUIRES: w.commits, w.mu.
-func (w *Writer) commitLocked(always bool) error {
-	seg, err := w.endSegment(boundary{}, always)
+func (w *Writer) commitLocked(at boundary, always bool) error {
+	seg, err := w.endSegment(at, always)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (w *Writer) endSegment(at boundary, always bool) (segment, error) {
 	if err := w.begin(); err != nil {
 		return segment{}, err
 	}
-	if w.protocol.SegmentBytes() == 0 && !w.protocol.Room(1) {
+	if w.protocol.SegmentBytes() == 0 && !w.protocol.Room(1) || at.mark != nil && !w.protocol.Room(recovery.MarkStores) {
 		return segment{}, errLogFull
 	}
 	var next uint64
@@ -274,7 +274,7 @@ func (w *Writer) Clean() error {
 	if w.mu.closed != nil {
 		return nil
 	}
-	err := w.commitLocked(false)
+	err := w.commitLocked(boundary{}, false)
 	w.mu.closed = ErrClosed
 	if err != nil {
 		return err

@@ -6,7 +6,11 @@ import (
 )
 
 // A FullError is the error of an insert that finds no room for a hash. It matches ErrFull.
-type FullError struct{ Hash uint64 }
+type FullError struct {
+	Hash uint64
+	// Begun says that Apply has read all changes and made them durable, and done some: Resume goes on.
+	Begun bool
+}
 
 func (e *FullError) Error() string { return ErrFull.Error() }
 func (e *FullError) Unwrap() error { return ErrFull }
@@ -30,7 +34,7 @@ func (w *Writer) plan(op layout.Op, hash uint64, listed bool) (grow int, does bo
 	case op == layout.AtLeastOne && layout.Lookup(w.looks, w.newest, hash):
 		return 0, listed || !w.mu.known.has(hash) || w.mu.tap != nil, nil
 	case !w.tryInsert(w.table.Split(hash)):
-		return 0, false, &FullError{hash}
+		return 0, false, &FullError{Hash: hash}
 	}
 	return 1, true, nil
 }

@@ -2,6 +2,8 @@ package writer
 
 import (
 	"time"
+
+	"github.com/mmapfilter/mmapfilter/layout"
 )
 
 // Replace makes next, the writer of a new file, take over from w (K3). A tap of w has listed every
@@ -171,6 +173,21 @@ func (w *Writer) follow(old *Writer, exact bool) error {
 	if exact {
 		w.mu.known = old.mu.known
 	}
-	w.protocol.Adopt(old.protocol.Count())
-	return w.commitLocked(true)
+	c := old.protocol.Count()
+	c.Operations = old.protocol.History().Counted(c.Operations) // in a mark, it may count changes
+	w.protocol.Adopt(c)
+	at := boundary{}
+	if exact && w.protocol.Superblock().Follows() {
+		at.mark = old.mark()
+	}
+	err := w.commitLocked(at, true)
+	w.follows.Store(w.protocol.Follows())
+	return err
+}
+
+// mark returns what a replica says of the history that it follows, perhaps in mid-set. REQUIRES: w.mu.
+func (w *Writer) mark() *layout.Mark {
+	_, at := w.protocol.Followed()
+	c := w.protocol.Count()
+	return &layout.Mark{At: at, Set: w.protocol.History().Set, UserSeq: c.Seq, Operations: c.Operations}
 }

@@ -20,7 +20,7 @@ func (w *Writer) Seal(ctx context.Context) error {
 	if w.protocol.Superblock().State() == layout.Sealed {
 		return w.protocol.Err()
 	}
-	if err := w.commitLocked(false); err != nil {
+	if err := w.commitLocked(boundary{}, false); err != nil {
 		return err
 	}
 	sb, err := w.protocol.BeginSeal()

@@ -35,6 +35,13 @@ func (w *Writer) Position() (descent uint64, at layout.Position) {
 	return w.protocol.Position()
 }
 
+// Source is Position in the history that a replica follows that keeps its hashes.
+func (w *Writer) Source() (descent uint64, at layout.Position, ok bool) {
+	w.handover.Lock()
+	defer w.handover.Unlock()
+	return w.protocol.Source()
+}
+
 // Superblock returns a copy of the newest superblock.
 func (w *Writer) Superblock() *layout.Superblock {
 	w.mu.Lock()

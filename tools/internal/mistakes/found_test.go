@@ -26,7 +26,7 @@ type check struct {
 }
 
 // withFaults are the checks that need the tag.
-var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestCallsOfReplace", "TestPowerCutsOfReplace"}
+var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "TestOrderOfCalls", "TestFailEverySpoolWrite", "TestCallsOfApply", "TestCallsOfReplace", "TestPowerCutsOfReplace"}
 
 var (
 	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-9][0-9]*: .*)$`)
@@ -104,6 +104,12 @@ var checks = map[string]check{
 	"TestAppliedPosition":            {replica, nil, at("follow_test", `.*`)},
 	"TestRestoredPrimary":            {replica, nil, at("follow_test", `.*`)},
 	"TestKeptSets":                   {replica, nil, at("sets_test", `.*`)},
+	"TestMark":                       {"layout/wal", nil, at("mark_test", `.*`)},
+	"TestApplyRefuses":               {writer, nil, at("apply_test", `.*`)},
+	"TestCallsOfApply":               {"mmapfilter", nil, at("apply_faults_test", `(?:the|killed|call) .*`)},
+	"TestKeptReplica":                {"mmapfilter", nil, at("apply_kept_test", `(?:at|the|it|in) .*`)},
+	"TestKeptReplicaDoesNotExpire":   {"mmapfilter", nil, at("apply_kept_test", `.*`)},
+	"TestDepartInRebuild":            {"mmapfilter", nil, at("apply_kept_test", `.*`)},
 	"TestDamage":                     {"mmapfilter/internal/changes", nil, at("changes_test", `blocks .*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
 	"TestDurable":                    {served, nil, at("server_test", `.*`)},

@@ -1,0 +1,266 @@
+package mmapfilter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// A keptReplica is a replica that keeps its hashes, of a filter that a model knows.
+type keptReplica struct {
+	testing.TB
+	rng  *rand.Rand
+	f    *Filter
+	keys map[uint64]uint64
+	next uint64
+	at   Position // of the replica
+	path string
+	*Filter
+}
+
+func newKeptReplica(t *testing.T, seed uint64, o *Options) *keptReplica {
+	r := &keptReplica{TB: t, rng: rand.New(rand.NewPCG(seed, 9)), keys: map[uint64]uint64{}}
+	r.f, _ = mustCreate(t, o)
+	r.operate(300, 2)
+	r.at, r.path = mustSnapshotWithHashes(t, r.f)
+	r.Filter = mustOpen(t, r.path, &OpenOptions{CommitInterval: time.Hour})
+	r.check(r.Filter)
+	return r
+}
+
+// operate does operations on the filter: of inserts and one, one deletes.
+func (r *keptReplica) operate(n, inserts int) {
+	r.Helper()
+	for range n {
+		if key := r.rng.Uint64N(r.next + 1); r.rng.IntN(inserts+1) == 0 && r.keys[key] > 0 {
+			_, err := r.f.Delete(numberKey(key))
+			must(r, err)
+			r.keys[key]--
+			continue
+		}
+		must(r, r.f.Insert(numberKey(r.next)))
+		r.keys[r.next]++
+		r.next++
+	}
+	must(r, r.f.SyncAt(r.rng.Uint64()))
+}
+
+// apply brings the replica to the position of the filter.
+func (r *keptReplica) apply() {
+	r.Helper()
+	at, err := r.Apply(context.Background(), bytes.NewReader(mustChanges(r, r.f, r.at, r.Classes())))
+	if err != nil || at != r.f.Position() {
+		r.Fatalf("at %v, not %v: %v", at, r.f.Position(), err)
+	}
+	r.at = at
+	a := &r.growth.auto // a rebuild may have become due, which nobody waits for
+	a.Lock()
+	ends := a.done
+	a.Unlock()
+	if ends != nil {
+		<-ends
+	}
+	r.check(r.Filter)
+}
+
+// cutOff begins to apply and, in mid-set unless that is too fast, kills the process or closes the file.
+func (r *keptReplica) cutOff(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	before, pause := r.Len(), time.Duration(r.rng.IntN(1000))*time.Microsecond
+	go func() {
+		for r.Len() == before && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		time.Sleep(pause)
+		cancel()
+	}()
+	_, err := r.Apply(ctx, bytes.NewReader(mustChanges(r, r.f, r.at, r.Classes())))
+	if err != nil && (!errors.Is(err, context.Canceled) || r.Position() != r.at) {
+		t.Fatalf("at %v after %v: %v", r.Position(), r.at, err)
+	}
+	if part := writerOf(r.Filter).Protocol().History().Set != 0; part && r.DurableSeq()|r.DurableOps() != 0 {
+		t.Errorf("in mid-set, %d operations after %d", r.DurableOps(), r.DurableSeq())
+	}
+	t.Logf("cut off: %v", err)
+	cancel()
+	left := abandon(t, r.Filter, r.path)
+	must(t, r.Close())
+	if r.rng.IntN(2) == 0 {
+		r.path = left
+	}
+	r.Filter = mustOpen(t, r.path, &OpenOptions{CommitInterval: time.Hour})
+}
+
+func (r *keptReplica) check(replica *Filter) {
+	r.Helper()
+	mustBeAt(r, replica, r.f, r.keys)
+}
+
+func (r *keptReplica) reopen() {
+	r.Helper()
+	must(r, r.Close())
+	if _, err := Verify(context.Background(), r.path); err != nil {
+		r.Fatal(err)
+	}
+	r.check(mustOpenReadOnly(r, r.path, nil))
+	r.Filter = mustOpen(r, r.path, &OpenOptions{CommitInterval: time.Hour})
+	r.check(r.Filter)
+}
+
+// TestKeptReplica covers a copy that keeps its hashes: it takes changes, grows by itself in mid-set,
+// tells its own changes to a replica of its own, and remains where it is in the other history, whatever
+// becomes of its file.
+func TestKeptReplica(t *testing.T) {
+	needsReplacing(t)
+	ctx := context.Background()
+	for seed := range uint64(small(3, 2)) {
+		r := newKeptReplica(t, seed, &Options{Capacity: 500, FalsePositiveRate: 0.01, AutoGrow: true, KeepHashes: true, KeepChanges: time.Hour})
+		second := filepath.Join(t.TempDir(), "second")
+		_, err := r.Snapshot(ctx, second)
+		must(t, err)
+		own := r.ownPosition()
+		if own.Descent == r.f.Position().Descent || !r.Classes().IsZero() || r.Position() != r.f.Position() {
+			t.Fatalf("it is at %v, by itself at %v, with classes %v", r.Position(), own, r.Classes())
+		}
+		s := mustOpen(t, second, nil)
+		capacity := r.Cap()
+		for i := range 6 {
+			r.operate(100+r.rng.IntN(2500), 1+i%3)
+			if r.rng.IntN(2) == 0 {
+				r.cutOff(t)
+			}
+			r.apply()
+			set := mustChanges(t, r.Filter, own, Classes{})
+			own, err = s.Apply(ctx, bytes.NewReader(set))
+			if errors.Is(err, ErrFull) { // it does not grow
+				must(t, s.Close())
+				own, err = r.Snapshot(ctx, second)
+				must(t, err)
+				s = mustOpen(t, second, nil)
+			}
+			if err != nil || own != r.ownPosition() {
+				t.Fatalf("the second replica is at %v, not %v: %v", own, r.ownPosition(), err)
+			}
+			if s.Len() != r.Len() {
+				t.Errorf("the second replica has %d items, not %d", s.Len(), r.Len())
+			}
+			switch r.rng.IntN(4) {
+			case 0:
+				r.reopen()
+			case 1:
+				must(t, r.Rebuild(ctx, nil)) // it has what its own history means
+				r.check(r.Filter)
+			case 2:
+				must(t, r.Seal(ctx))
+				r.reopen()
+			case 3: // go on with a copy of the copy, which follows it and not the filter
+				at, copied := mustSnapshotWithHashes(t, r.Filter)
+				if c := mustOpenReadOnly(t, copied, nil); at != r.ownPosition() || c.Position() != at || c.Len() != r.Len() {
+					t.Errorf("a copy at %v is at %v with %d keys", at, c.Position(), c.Len())
+				}
+			}
+		}
+		if r.Cap() == capacity {
+			t.Error("it has not grown")
+		}
+	}
+}
+
+// TestKeptReplicaDeparts covers the first operation of its own: from then on, the replica is an
+// ordinary filter that keeps its hashes, and tells how it has changed since it was one.
+func TestKeptReplicaDeparts(t *testing.T) {
+	needsReplacing(t)
+	ctx := context.Background()
+	r := newKeptReplica(t, 7, &Options{Capacity: 500, AutoGrow: true, KeepChanges: time.Hour})
+	own := r.ownPosition()
+	r.operate(1500, 3)
+	r.apply()
+	seq := r.DurableSeq()
+	set := mustChanges(t, r.f, r.at, Classes{})
+	must(t, r.Insert([]byte("of its own")))
+	must(t, r.Sync())
+	for i := range 3 {
+		p := r.Position()
+		if p != r.ownPosition() || p.Descent == r.at.Descent || r.DurableSeq() != seq || r.DurableOps() == 0 {
+			t.Errorf("it is at %v, by itself at %v, with sequence %d, not %d", p, r.ownPosition(), r.DurableSeq(), seq)
+		}
+		if _, err := r.Apply(ctx, bytes.NewReader(set)); !errors.Is(err, ErrNotReplica) {
+			t.Errorf("it takes changes: %v", err)
+		}
+		if r.f.Len()+1 != r.Len() {
+			t.Errorf("%d keys, not %d", r.Len(), r.f.Len()+1)
+		}
+		switch i {
+		case 0:
+			must(t, r.Rebuild(ctx, nil))
+		case 1:
+			must(t, r.Close())
+			r.Filter = mustOpen(t, r.path, nil)
+		}
+	}
+	if changed, to, err := changesOf(t, r.Filter, own, Classes{}); err != nil || to != r.Position() || len(changed) < 1000 {
+		t.Errorf("%d changes to %v, %v", len(changed), to, err)
+	}
+	since := r.Position()
+	before := r.Len()
+	mustInsert(t, r.Filter, 1<<40, 1<<40+3000)
+	must(t, r.Rebuild(ctx, nil))
+	if r.Len() != before+3000 || r.Position().Number != since.Number+3000 {
+		t.Errorf("%d keys, not %d, at %v after %v", r.Len(), before+3000, r.Position(), since)
+	}
+}
+
+// TestDepartInRebuild: the new file follows no history if the old one has departed since
+// the instant for which it is built.
+func TestDepartInRebuild(t *testing.T) {
+	needsReplacing(t)
+	r := newKeptReplica(t, 8, &Options{Capacity: 2000, KeepHashes: true})
+	r.operate(300, 2)
+	r.apply()
+	seq, departed := r.DurableSeq(), false
+	must(t, r.Rebuild(context.Background(), &RebuildOptions{Progress: func(string, uint64, uint64) {
+		if !departed {
+			departed = true
+			must(t, r.Insert([]byte("of its own")))
+		}
+	}}))
+	for range 2 {
+		p := r.Position()
+		if !departed || p.Descent == r.at.Descent || p != r.ownPosition() || r.DurableSeq() != seq || r.Len() != r.f.Len()+1 {
+			t.Errorf("it is at %v, with sequence %d, not %d, and %d keys", p, r.DurableSeq(), seq, r.Len())
+		}
+		if _, err := r.Apply(context.Background(), new(bytes.Buffer)); !errors.Is(err, ErrNotReplica) {
+			t.Errorf("it takes changes: %v", err)
+		}
+		must(t, r.Close())
+		r.Filter = mustOpen(t, r.path, nil)
+	}
+}
+
+// TestKeptReplicaDoesNotExpire: in a replica, keys leave by the changes alone, until it is a filter of
+// its own.
+func TestKeptReplicaDoesNotExpire(t *testing.T) {
+	clock := setFakeClock(t)
+	f, _ := mustCreate(t, expiring(time.Hour))
+	mustInsert(t, f, 0, 100)
+	must(t, f.Sync())
+	_, path := mustSnapshotWithHashes(t, f)
+	clock.add(2 * time.Hour)
+	r := mustOpen(t, path, nil)
+	n, err := r.expireDue(context.Background(), 0)
+	must(t, errors.Join(err, r.Close())) // which would make the last sweep
+	r = mustOpen(t, path, nil)
+	if n != 0 || r.Len() != 100 || r.Position() != f.Position() {
+		t.Errorf("%d keys have left, %d are there, at %v", n, r.Len(), r.Position())
+	}
+	mustExpireNow(t, r, 100)
+	if r.Position().Descent == f.Position().Descent {
+		t.Error("it follows on after an operation of its own")
+	}
+}
