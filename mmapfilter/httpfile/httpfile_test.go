@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -335,9 +336,9 @@ func TestTriesAgain(t *testing.T) {
 	for _, name := range []string{"503", "short body", "hung up"} {
 		for _, failures := range []int{2, 3} {
 			s := &site{data: data, etag: `"one"`}
-			n := 0
+			var n atomic.Int32
 			s.wrong = func(w http.ResponseWriter, r *http.Request) bool {
-				if n++; n > failures {
+				if int(n.Add(1)) > failures {
 					return false
 				}
 				from, to := spanOf(r, len(data))

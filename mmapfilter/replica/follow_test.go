@@ -272,15 +272,19 @@ func TestAppliedPosition(t *testing.T) {
 	h := Handler(f)
 	var cut atomic.Bool
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if cut.Load() && r.URL.Path == changesPath {
-			whole := httptest.NewRecorder()
-			h.ServeHTTP(whole, r)
-			w.Header().Set(positionHeader, whole.Header().Get(positionHeader))
-			w.WriteHeader(whole.Code)
-			w.Write(whole.Body.Bytes()[:whole.Body.Len()/2])
+		if r.URL.Path != changesPath {
+			h.ServeHTTP(w, r)
 			return
 		}
-		h.ServeHTTP(w, r)
+		whole := httptest.NewRecorder()
+		h.ServeHTTP(whole, r)
+		body := whole.Body.Bytes()
+		if cut.Load() { // also if the request came before
+			body = body[:len(body)/2]
+		}
+		w.Header().Set(positionHeader, whole.Header().Get(positionHeader))
+		w.WriteHeader(whole.Code)
+		w.Write(body)
 	}))
 	o := quick()
 	stats := make(chan Stats, 1)
