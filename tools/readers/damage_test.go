@@ -2,6 +2,7 @@ package readers
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -45,17 +46,20 @@ func TestFields(t *testing.T) {
 	const (
 		fieldsEnd = 260
 		noteEnd   = 512
-		timeEnd   = 544
+		reserved  = 592
 	)
 	eachReader(t, func(t *testing.T, v variant) {
 		seen := map[string]int{}
-		for _, name := range fewer(v, "compact-q41", "compact-clean", "compact-q40", "packed-f31", "semisorted-f32", "compact-shard", "live/kept", "a replica") {
+		for _, name := range fewer(v, "compact-q41", "compact-clean", "compact-q40", "packed-f31", "semisorted-f32", "compact-shard", "live/kept", "a replica", "a replica with hashes") {
 			path := "../../testdata/" + name + ".mmf"
-			if name == "a replica" {
-				path = makeReplica(t)
+			switch name {
+			case "a replica":
+				path = makeReplica(t, (*mmapfilter.Filter).Snapshot)
+			case "a replica with hashes":
+				path = makeReplica(t, (*mmapfilter.Filter).SnapshotWithHashes)
 			}
 			image := mustRead(t, path)
-			for _, part := range [][2]int{{0, fieldsEnd}, {noteEnd - 4, timeEnd + 8}, {layout.SuperblockBytes - 8, layout.SuperblockBytes - 4}} {
+			for _, part := range [][2]int{{0, fieldsEnd}, {noteEnd - 4, reserved + 8}, {layout.SuperblockBytes - 8, layout.SuperblockBytes - 4}} {
 				got := output(t, nil, probe(t, v), "fields", path, filepath.Join(t.TempDir(), "copy"), strconv.Itoa(part[0]), strconv.Itoa(part[1]))
 				if len(got) != 8*(part[1]-part[0]) {
 					t.Fatalf("%d codes", len(got))
@@ -90,7 +94,7 @@ func TestFields(t *testing.T) {
 }
 
 // makeReplica makes a snapshot of a filter that keeps its hashes: it has a position, and no hashes.
-func makeReplica(t *testing.T) (path string) {
+func makeReplica(t *testing.T, snapshot func(*mmapfilter.Filter, context.Context, string) (mmapfilter.Position, error)) (path string) {
 	t.Helper()
 	dir := t.TempDir()
 	f, err := mmapfilter.Create(filepath.Join(dir, "f"), &mmapfilter.Options{Capacity: 100, KeepHashes: true})
@@ -99,7 +103,7 @@ func makeReplica(t *testing.T) (path string) {
 	path = filepath.Join(dir, "replica")
 	err = f.Insert([]byte("key"))
 	if err == nil {
-		_, err = f.Snapshot(t.Context(), path)
+		_, err = snapshot(f, t.Context(), path)
 	}
 	must(t, err)
 	return path

@@ -888,7 +888,7 @@ static int mmf_geometry(mmf_head *h) {
 /* mmf_check checks the superblock that counts against F2 to F7. */
 static int mmf_check(const uint8_t *s, mmf_head *h) {
 	double rate, load;
-	uint64_t slots, compat = mmf_read64(s + 24), replica = mmf_read64(s + 32) & 2;
+	uint64_t slots, compat = mmf_read64(s + 24), replica = mmf_read64(s + 32) & 2, follows = compat & 4;
 	if (mmf_read32(s + 8) > 1)
 		return MMF_E_VERSION;
 	if (mmf_read64(s + 40) & ~(uint64_t)1)
@@ -897,13 +897,15 @@ static int mmf_check(const uint8_t *s, mmf_head *h) {
 		return MMF_E_VERSION;
 	if (!(h->generation = mmf_read64(s + 16)))
 		return MMF_E_GENERATION;
-	if (!(compat & ~(uint64_t)3) && !(mmf_all_zero(s, 12, 16) && mmf_all_zero(s, 69, 72) && mmf_all_zero(s, 528, 536) && mmf_all_zero(s, 560, 4092)))
+	if (!(compat & ~(uint64_t)7) && !(mmf_all_zero(s, 12, 16) && mmf_all_zero(s, 69, 72) && mmf_all_zero(s, 528, 536) && mmf_all_zero(s, 592, 4092)))
 		return MMF_E_RESERVED;
 	if (!(compat & 1) && !(mmf_all_zero(s, 176, 200) && mmf_all_zero(s, replica ? 240 : 216, 256) && mmf_all_zero(s, 512, 528) && mmf_all_zero(s, 536, 552)))
 		return MMF_E_RESERVED;
 	if ((compat & 1) && replica)
 		return MMF_E_RESERVED;
 	if (!replica && !mmf_all_zero(s, 552, 560))
+		return MMF_E_RESERVED;
+	if (follows != (mmf_read64(s + 32) & 4) || (follows ? !(compat & 1) : !mmf_all_zero(s, 560, 592)))
 		return MMF_E_RESERVED;
 	if (!(mmf_read64(s + 40) & 1) && !mmf_all_zero(s, 200, 216))
 		return MMF_E_RESERVED;
