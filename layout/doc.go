@@ -173,7 +173,9 @@
 //	            otherwise 0
 //	   560    8 descent of the other history that a replica with hashes follows; this field and the next
 //	            three are 0 in any other file
-//	   568    8 its position there: operations of that history
+//	   568    8 its position there: operations of that history. If it has had operations of its own: the
+//	            time of the first one, or 0 if it had no changes before; items with earlier times in
+//	            NAME.hashes may be as young
 //	   576    8 chain over these
 //	   584    8 as 552, in a replica with hashes
 //	   592 3500 reserved

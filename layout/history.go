@@ -72,7 +72,9 @@ type Mark struct {
 }
 
 // Departed is the Kept.Set of a replica that has had an operation of its own. Such a replica follows
-// no history any more; from its next clean close on, the file is no replica.
+// no history any more; from its next clean close on, the file is no replica. But if it keeps its hashes
+// and has had changes, it stays Departed until it is rebuilt, and Kept.Followed.Number is the time of
+// its departure: see Superblock.AgesFrom.
 const Departed = 1<<64 - 1
 
 // Add adds an operation on a hash to the history. The operation has changed the number of items by

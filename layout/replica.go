@@ -12,6 +12,19 @@ func (s *Superblock) Follows() bool { return s.Compat()&followsFlag != 0 }
 // Source returns the descent of the history that the file follows, besides its own.
 func (s *Superblock) Source() uint64 { return s.u64(offSource) }
 
+// AgesFrom returns a time. Items in NAME.hashes with earlier times may have been inserted as late as
+// this, or it is 0. If the filter that is followed deletes a key and inserts it again within one set of
+// changes, the set lacks the key: so in a replica its item has the earlier time.
+func (s *Superblock) AgesFrom() uint64 {
+	switch k := s.Kept(); {
+	case s.Follows() && k.Set == Departed:
+		return k.Followed.Number
+	case !s.Follows() || s.CheckpointLSN() == 0: // it has had no changes
+		return 0
+	}
+	return s.LastTime()
+}
+
 // offKeptSet returns the offset of Kept.Set. It is another one if hashes are kept: programs that do not
 // know followsFlag read the file.
 func (s *Superblock) offKeptSet() int {

@@ -59,7 +59,8 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 //
 // The copy is a replica ([Filter.Apply]), with a history of its own beside the one that it follows.
 // Until its first operation of its own, [Filter.Position] is the position that it follows, and its keys
-// do not expire by themselves, but leave by the changes.
+// do not expire by themselves, but leave by the changes. If it has had changes, its keys count as
+// inserted at the time of this first operation: the changes do not say which keys were inserted again.
 func (f *Filter) SnapshotWithHashes(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, true)
 }

@@ -58,7 +58,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Kept().Counted(w.sb.Operation())
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	if w.sb.IsReplica() || w.sb.Follows() { // it does not have the items of any position
-		w.history.Set = layout.Departed
+		w.history.Followed, w.history.Set = layout.Position{}, layout.Departed
 	}
 	if err := w.syncRegion(); err != nil {
 		return nil, err

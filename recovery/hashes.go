@@ -58,6 +58,8 @@ type Kept struct {
 	LastNumber uint64
 	// Base is the number of operations in the base; the tail has the others.
 	Base uint64
+	// AgesFrom is that of the superblock.
+	AgesFrom uint64
 	// More are operations after those of the file: see Salvage.
 	More []hashes.Entry
 }
@@ -86,7 +88,7 @@ func NoHashes(why error) error {
 // the last one ends at the position of the superblock. It returns the part of the file that
 // counts, and a Tail that goes on after that part.
 func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, err error) {
-	k = Kept{File: f, Counted: sb.Hashes()}
+	k = Kept{File: f, Counted: sb.Hashes(), AgesFrom: sb.AgesFrom()}
 	n, err := f.Pages()
 	if err != nil {
 		return k, end, err

@@ -25,7 +25,10 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())
 	} else if w.history.Set == layout.Departed { // not while it is live: commits still have a position
-		if sb.ForgetSource(); sb.IsReplica() {
+		if sb.AgesFrom() == 0 {
+			sb.ForgetSource()
+		}
+		if sb.IsReplica() {
 			sb.ForgetHashes()
 		}
 	}

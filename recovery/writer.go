@@ -466,7 +466,7 @@ func (w *Writer) Hashes() (Kept, error) {
 	if err := w.kept.err(); err != nil {
 		return Kept{}, err
 	}
-	k := Kept{File: w.kept.file, LastNumber: w.kept.next}
+	k := Kept{File: w.kept.file, LastNumber: w.kept.next, AgesFrom: w.Superblock().AgesFrom()}
 	k.Counted, k.Last = w.kept.tail.End(k.LastNumber)
 	return k, nil
 }
@@ -487,6 +487,17 @@ func (w *Writer) Followed() (descent uint64, at layout.Position) {
 		return sb.Source(), w.history.Followed
 	}
 	return w.Superblock().Descent(), w.history.At
+}
+
+// Departure returns the position that a mark has by which a replica departs: see layout.Departed.
+func (w *Writer) Departure() (at layout.Position) {
+	switch {
+	case !w.Superblock().Follows():
+		return w.history.At
+	case w.LSN() > 0: // it may have had changes
+		at.Number = w.now()
+	}
+	return at
 }
 
 // KeepsHashes reports whether operations go to the history.

@@ -180,6 +180,7 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 		}
 	}
 	r.Superblock, r.Lost = &next, max(durable, reached)-reached
+	r.Kept.AgesFrom = next.AgesFrom()
 	return nil
 }
 

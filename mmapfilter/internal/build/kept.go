@@ -42,6 +42,10 @@ func OpenKept(ctx context.Context, dir scratcher, workers int, budget int64, kep
 		if in.header, err = recovery.ReadHashesHeader(in.File, in.Counted.Identity); err != nil {
 			return nil, in.fault(err)
 		}
+		for j := range in.header.Ages {
+			a := &in.header.Ages[j]
+			a.First, a.Last = max(a.First, in.AgesFrom), max(a.Last, in.AgesFrom)
+		}
 		m.entries += in.header.Items
 	}
 	past, err := m.surveyTails(ctx, workers, ages.window)

@@ -49,8 +49,12 @@ func (r *tailReader) page(i int) *hashes.Page {
 	return (*hashes.Page)(r.words[i*hashes.PageWords:])
 }
 
-// readStretch calls each for the operations of stretch i of the tail of an input.
-func (r *tailReader) readStretch(in *input, i int, each func(hashes.Entry)) (begin, end tailPlace, err error) {
+// readStretch calls do for the operations of stretch i of the tail of an input.
+func (r *tailReader) readStretch(in *input, i int, do func(hashes.Entry)) (begin, end tailPlace, err error) {
+	each := func(e hashes.Entry) {
+		e.Time = max(e.Time, in.AgesFrom)
+		do(e)
+	}
 	number := hashes.FirstBase + in.header.Pages + uint64(i)*stretchPages
 	pages := int(min(number+stretchPages, max(number, in.Counted.Pages)) - number)
 	before := number - 1

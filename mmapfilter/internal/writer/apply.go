@@ -80,10 +80,12 @@ func (w *Writer) Depart() error {
 	if !w.follows.Load() {
 		return nil
 	}
-	at, set, _ := w.followed()
-	if set != 0 {
+	if _, set, _ := w.followed(); set != 0 {
 		return ErrApplying
 	}
+	w.mu.Lock()
+	at := w.protocol.Departure()
+	w.mu.Unlock()
 	err := w.setMark(layout.Mark{At: at, Set: layout.Departed})
 	if err == nil {
 		w.follows.Store(false)

@@ -385,10 +385,16 @@ func applyFindsNoItem(t *testing.T, kept bool) {
 }
 
 // TestDepart covers an operation of its own: from then on, whatever happens, the file has no position
-// and takes no changes; and it is no replica once it is closed.
-func TestDepart(t *testing.T) { bothReplicas(t, departs) }
+// and takes no changes; and it is no replica once it is closed. If it keeps hashes and has had changes,
+// it keeps the time of its departure.
+func TestDepart(t *testing.T) {
+	bothReplicas(t, func(t *testing.T, kept bool) {
+		departs(t, kept, true)
+		departs(t, kept, false)
+	})
+}
 
-func departs(t *testing.T, kept bool) {
+func departs(t *testing.T, kept, changed bool) {
 	s := newSource(5)
 	a, b := s.goOn(300, 0), s.goOn(20, 20)
 	for name, reopen := range map[string]func(w *writer.Writer, v *crashsim.Volume) *crashsim.Volume{
@@ -413,14 +419,18 @@ func departs(t *testing.T, kept bool) {
 		t.Run(name, func(t *testing.T) {
 			v := replicaVolume(t, 20, 512, kept)
 			w := openReplica(t, v)
-			must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
+			least := uint64(0)
+			if changed {
+				must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
+				least = a.at.Number
+			}
 			must(t, w.Depart())
 			must(t, w.Insert(1))
 			check := func(when string) {
 				t.Helper()
 				err := w.Apply(context.Background(), bytes.NewReader(set(t, a, b, changes.Classes{})))
 				d, at := w.Position()
-				if kept && d != descent && at.Number >= a.at.Number {
+				if kept && d != descent && at.Number >= least {
 					d, at = 0, layout.Position{} // it has its own history
 				}
 				if _, _, follows := w.Source(); follows || d != 0 || at != (layout.Position{}) || err != writer.ErrNotReplica || w.Follows() {
@@ -430,8 +440,14 @@ func departs(t *testing.T, kept bool) {
 			check("before")
 			w = openReplica(t, reopen(w, v))
 			check("after")
-			if sb := w.Superblock(); sb.IsReplica() || sb.Follows() || sb.KeepsHashes() != kept || sb.Kept().Set != 0 {
-				t.Error("it is still a replica")
+			var departed layout.Kept
+			if kept && changed {
+				departed = layout.Kept{Followed: layout.Position{Number: w.Superblock().AgesFrom()}, Set: layout.Departed}
+			}
+			k := w.Protocol().History()
+			if sb := w.Superblock(); sb.IsReplica() || sb.KeepsHashes() != kept || sb.Follows() != (sb.AgesFrom() > 0) ||
+				k.Set != departed.Set || k.Followed != departed.Followed || sb.Follows() != (kept && changed) {
+				t.Errorf("it is still a replica: %+v", k)
 			}
 			must(t, w.Insert(2))
 			check("afterwards")
