@@ -53,11 +53,14 @@ type Kept struct {
 	Set uint64
 }
 
+// Applying reports whether a replica may have some changes of a set, and not all.
+func (k Kept) Applying() bool { return k.Set != 0 && k.Set != Departed }
+
 // Counted returns how many operations of the user sequence are done, of the operations that the file
 // has counted. While a replica applies a set, it counts changes (K9). These are not the first operations
 // of the sequence, so none of them counts.
 func (k Kept) Counted(operations uint64) uint64 {
-	if k.Set != 0 && k.Set != Departed {
+	if k.Applying() {
 		return 0
 	}
 	return operations

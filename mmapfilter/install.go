@@ -96,10 +96,10 @@ func draftFrom(path string) (*osfile.Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch set := head.Superblock.Kept().Set; {
+	switch {
 	case head.Superblock.State() == layout.Live: // and no writer has the lock
 		return nil, errors.Join(ErrNeedsRecovery, d.Discard())
-	case set != 0 && set != layout.Departed: // NAME.apply stays where it is
+	case head.Superblock.Kept().Applying(): // NAME.apply stays where it is
 		return nil, errors.Join(ErrApplying, d.Discard())
 	}
 	return d, nil

@@ -31,7 +31,8 @@ import (
 // options and inputs give the same bytes, also in NAME.hashes.
 //
 // The errors are those of Build; [ErrOtherSeed]; [ErrOtherNormalisation]; [ErrOtherShard];
-// [ErrNoHashes]; and [ErrBusy] if an input has a writer. An error of an input is an [*fs.PathError]
+// [ErrNoHashes]; [ErrApplying] if an input is a replica that has some changes of a set; and
+// [ErrBusy] if an input has a writer. An error of an input is an [*fs.PathError]
 // with the path of the input. An input whose writer has died is recovered first.
 func Merge(ctx context.Context, path string, opts *Options, inputs ...string) error {
 	if err := opts.validate(); err != nil {
@@ -203,6 +204,9 @@ func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 			}
 			continue
 		}
+		if sb.Kept().Applying() { // the merged file could not go on
+			return recovery.Kept{}, nil, ErrApplying
+		}
 		kept, err := osfile.OpenHashesOf(path, sb)
 		return kept, sb, err
 	}
@@ -216,7 +220,8 @@ func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 //
 // If operations are lost, the filter is repaired and the error is a [*LostError]. If there is an
 // intact log that does not continue NAME.hashes, Repair changes nothing, and the error is
-// [ErrCorrupt]. The other errors are [ErrNoHashes], [ErrLocked], and those of Build. If no
+// [ErrCorrupt]. The other errors are [ErrNoHashes], [ErrLocked], [ErrApplying] for a replica that has
+// some changes of a set, which needs a new snapshot, and those of Build. If no
 // superblock is intact, nobody knows what the hashes belong to: the error is ErrCorrupt.
 func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bool, err error) {
 	if opts == nil {
@@ -269,6 +274,9 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	}
 	defer left.Kept.File.Close()
 	sb := left.Superblock
+	if sb.Kept().Applying() { // the changes that are left are for a file that follows on
+		return false, ErrApplying
+	}
 	o, err := rebuilding(sb, 0, opts)
 	if err != nil {
 		return false, err

@@ -177,6 +177,10 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 			}
 			next.SetUserSeq(seq)
 			next.SetOperation(operation)
+			if k := sb.Kept(); sb.Follows() && (best.Kept.Set != 0 || best.Kept.Followed != layout.Position{}) { // a mark
+				k.Followed, k.Set = best.Kept.Followed, best.Kept.Set
+				next.SetKept(k)
+			}
 		}
 	}
 	r.Superblock, r.Lost = &next, max(durable, reached)-reached

@@ -111,6 +111,7 @@ var checks = map[string]check{
 	"TestKeptReplicaDoesNotExpire":   {"mmapfilter", nil, at("apply_kept_test", `.*`)},
 	"TestDepartInRebuild":            {"mmapfilter", nil, at("apply_kept_test", `.*`)},
 	"TestAgesInKeptReplica":          {"mmapfilter", nil, at("helpers_test", `key .* is lost`)},
+	"TestPartOfASet":                 {"mmapfilter", nil, at("apply_part_test", `.* merged: .*`)},
 	"TestDamage":                     {"mmapfilter/internal/changes", nil, at("changes_test", `blocks .*`)},
 	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
 	"TestDurable":                    {served, nil, at("server_test", `.*`)},
