@@ -12,6 +12,7 @@ func TestAgesInKeptReplica(t *testing.T) {
 	needsReplacing(t)
 	ctx := t.Context()
 	const keys = 100
+	clock := setFakeClock(t)
 	for name, next := range map[string]func(r *Filter, path string) *Filter{
 		"at once": func(r *Filter, _ string) *Filter { return r },
 		"opened again": func(r *Filter, path string) *Filter {
@@ -44,7 +45,6 @@ func TestAgesInKeptReplica(t *testing.T) {
 		},
 	} {
 		for _, departs := range []bool{true, false} {
-			clock := setFakeClock(t)
 			f, _ := mustCreate(t, expiring(time.Hour))
 			mustInsert(t, f, 0, keys)
 			must(t, f.Sync())
