@@ -72,9 +72,9 @@ func (r *keptReplica) apply() {
 func (r *keptReplica) cutOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	before, pause := r.Len(), time.Duration(r.rng.IntN(1000))*time.Microsecond
+	f, before, pause := r.Filter, r.Len(), time.Duration(r.rng.IntN(1000))*time.Microsecond
 	go func() {
-		for r.Len() == before && ctx.Err() == nil {
+		for f.Len() == before && ctx.Err() == nil {
 			runtime.Gosched()
 		}
 		time.Sleep(pause)
