@@ -78,14 +78,13 @@ func New(c Config) (*Server, error) {
 	}
 	s.ticks.Store(1)
 	s.sweeps.Add(2)
-	go s.tick()
-	go s.sweep()
+	go s.every(s.tick)
+	go s.every(func() { s.dir.sweep(time.Now().Add(-idleTime)) })
 	return s, nil
 }
 
-// tick makes names durable and looks after slow clients until Close. Neither may wait for a sweep, which
-// waits for commands.
-func (s *Server) tick() {
+// every does something at each tick until Close.
+func (s *Server) every(do func()) {
 	defer s.sweeps.Done()
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -94,26 +93,17 @@ func (s *Server) tick() {
 		case <-s.stop:
 			return
 		case <-tick.C:
-			s.hurry(s.ticks.Add(1) - int64(writeTime/sweepInterval))
-			if err := s.dir.syncNames(); err != nil {
-				s.Logf("sync %s: %v", s.Dir, err)
-			}
+			do()
 		}
 	}
 }
 
-// sweep looks after the keys until Close.
-func (s *Server) sweep() {
-	defer s.sweeps.Done()
-	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-tick.C:
-			s.dir.sweep(time.Now().Add(-idleTime))
-		}
+// tick makes names durable and looks after slow clients. Neither may wait for a sweep of the keys, which
+// waits for commands.
+func (s *Server) tick() {
+	s.hurry(s.ticks.Add(1) - int64(writeTime/sweepInterval))
+	if err := s.dir.syncNames(); err != nil {
+		s.Logf("sync %s: %v", s.Dir, err)
 	}
 }
 
