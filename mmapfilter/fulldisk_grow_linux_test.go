@@ -2,11 +2,14 @@ package mmapfilter
 
 import (
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A keepingLife is the life of a filter that keeps its hashes, on a disk that fills up.
@@ -92,12 +95,18 @@ func (l *keepingLife) insertUntilFull() error {
 	if !strings.Contains(l.Stats().GrowthErr, l.full.Error()) {
 		l.Errorf("an insert says %v; Stats: %q", err, l.Stats().GrowthErr)
 	}
+	l.awaitReport(1)
+	return err
+}
+
+// awaitReport waits until OnError has said at least n times that the disk is full, the last time too.
+func (l *keepingLife) awaitReport(n int) {
+	l.Helper()
 	eventually(l.T, "OnError says why", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return len(l.reported) > 0 && errors.Is(l.reported[len(l.reported)-1], l.full)
+		return len(l.reported) >= n && errors.Is(l.reported[len(l.reported)-1], l.full)
 	})
-	return err
 }
 
 // restart closes the filter and opens it again, on a full disk and then on one with room.
@@ -127,11 +136,13 @@ func (l *keepingLife) restart() {
 	l.reopen()
 }
 
-// goOn has the filter grow, now that there is room, and ends it.
+// goOn has the filter grow, now that there is room, and ends it. A checkpoint that could not keep the
+// hashes is tried again by Checkpoint: without a CommitInterval, nothing else is sure to.
 func (l *keepingLife) goOn(n uint64) {
 	l.Helper()
 	l.insertUpTo(n)
 	awaitGrowth(l.Filter)
+	must(l, l.Checkpoint(l.Context()))
 	l.check()
 	if s := l.Stats(); s.GrowthErr != "" || s.Grows && s.Capacity < n {
 		l.Errorf("with room: %+v", s)
@@ -199,6 +210,60 @@ func (d *smallDisk) loseHashes() {
 		d.Errorf("Rebuild: %v", err)
 	}
 	l.Close()
+}
+
+// rebuild covers K3 and K2: with ever less left of the disk, a Rebuild that returns nil has replaced the
+// file, although there may be no room for the hashes of the operations that came meanwhile: a later
+// checkpoint keeps them. One that fails leaves the old file.
+func (d *smallDisk) rebuild() {
+	l := d.keepingLife(Options{Capacity: 100_000, KeepHashes: true}, true)
+	must(d, l.Close())
+	l.open.LogBytes = 256 << 10 // less than the hashes
+	l.reopen()
+	l.insertUpTo(40_000)
+	const more = 1000 // so the new file may lack room where the old one does not
+	keys := func(yield func([]byte, error) bool) {
+		for key := range numbers(0, l.n+more) {
+			if !yield(key, nil) {
+				return
+			}
+		}
+		// More than a page of hashes, and so few that they are done last, after the checkpoints.
+		mustInsert(d, l.Filter, 1<<32, 1<<32+250)
+		mustDelete(d, l.Filter, 1<<32, 1<<32+250)
+	}
+	opts := &RebuildOptions{Keys: func() (iter.Seq2[[]byte, error], error) { return keys, nil }}
+	late := 0
+	for leave, failed := int64(64<<10), false; !failed; leave -= 2048 {
+		must(d, l.Rebuild(l.Context(), nil)) // makes the history short
+		d.fill(sizeOf(d, d.path()+".hashes") + leave)
+		before := l.Stats().Rebuilds
+		err := l.Rebuild(l.Context(), opts)
+		s := l.Stats()
+		switch failed = err != nil; {
+		case failed:
+			d.mustEnd("Rebuild", err)
+		case s.GrowthErr != "":
+			late++
+			l.awaitReport(late)
+		}
+		if failed == (s.Rebuilds > before) {
+			d.Errorf("%d bytes left: Rebuild: %v, and the file was replaced %d times", leave, err, s.Rebuilds-before)
+		}
+		d.free()
+		if !failed {
+			l.n += more
+		}
+		must(d, l.Checkpoint(l.Context()))
+		if s := l.Stats(); s.GrowthErr != "" {
+			d.Errorf("with room: %q", s.GrowthErr)
+		}
+		l.check()
+	}
+	if late == 0 && d.full == unix.EFBIG { // on a full disk, the file that is replaced leaves room
+		d.Error("there was always room for the checkpoint after a Rebuild that returned nil")
+	}
+	must(d, l.Close())
 }
 
 // remove removes the files of a filter.

@@ -42,6 +42,7 @@ var diskScenarios = map[string]func(d *smallDisk){
 	"auto grow":              (*smallDisk).autoGrow,
 	"require hashes":         (*smallDisk).requireHashes,
 	"lose hashes":            (*smallDisk).loseHashes,
+	"rebuild":                (*smallDisk).rebuild,
 	"snapshot":               (*smallDisk).snapshot,
 }
 

@@ -61,7 +61,8 @@ type RebuildOptions struct {
 // [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps]
 // stay. A crash at any instant leaves the old file or the new one. If Rebuild fails or ctx is
 // cancelled, everything stays as it was. (If the disk fails after the new file has got the name,
-// the filter fails: [ErrFailed].)
+// the filter fails: [ErrFailed]. If it has no room left for the hashes of the operations that came
+// meanwhile, Rebuild succeeds, and a later checkpoint keeps them: see [OpenOptions.OnError].)
 //
 // Processes that have the old file open for reading get "maybe" from then on for keys that they do
 // not find there: see [ErrSuperseded]. A [Follower] switches to the new file when it gets such an
@@ -134,8 +135,13 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		o.release()
 		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
 		// Other processes go by the last checkpoint. The old file may have had a later
-		// checkpoint than the new file has.
-		err = errors.Join(err, s.file.work.Writer.Checkpoint())
+		// checkpoint than the new file has. If it cannot keep the hashes, it is tried again later.
+		late := s.file.work.Writer.Checkpoint()
+		if s.file.work.Writer.Err() == nil {
+			s.file.work.Report(late)
+			late = nil
+		}
+		err = errors.Join(err, late)
 	case s.file != nil:
 		s.file.release()
 	}

@@ -41,7 +41,7 @@ func (k *Work) start(doing *bool, do func() error) {
 	k.group.Add(1)
 	go func() {
 		defer k.group.Done()
-		k.report(k.Catch(do))
+		k.Report(k.Catch(do))
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		*doing = false
@@ -55,7 +55,7 @@ func (k *Work) commitLate() {
 	k.mu.Lock()
 	k.mu.timer = nil
 	k.mu.Unlock()
-	k.report(k.Catch(k.Writer.Sync))
+	k.Report(k.Catch(k.Writer.Sync))
 	if k.Writer.Protocol().Stuck() != nil {
 		k.ask(due{room: 1})
 	}
@@ -71,7 +71,7 @@ func (k *Work) checkpoint() {
 			k.Writer.forgetPast(k.Files)
 			continue
 		}
-		k.report(err)
+		k.Report(err)
 		if k.Writer.Err() != nil {
 			return // no other one begins
 		}

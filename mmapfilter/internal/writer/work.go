@@ -54,9 +54,9 @@ func (k *Work) Catch(f func() error) (err error) {
 	return err
 }
 
-// report passes an error of the background to OnError, unless the error only says that another
+// Report passes an error of the background to OnError, unless the error only says that another
 // writer has taken over or that the filter is closed.
-func (k *Work) report(err error) {
+func (k *Work) Report(err error) {
 	if err != nil && err != ErrMoved && err != ErrClosed && k.OnError != nil {
 		k.OnError(err)
 	}
