@@ -288,10 +288,10 @@ func copyLines(ctx context.Context, from string, f *os.File, g layout.Geometry, 
 // pieceWords is how much is copied at a time: little, so that the log is read often.
 const pieceWords = 1 << 20 / 8
 
-// copyPieces makes all steps of a copy of a file.
+// copyPieces makes all steps of a copy of a file. After each step it lets other goroutines run.
 func copyPieces(ctx context.Context, c *recovery.Copy, f *os.File) (sb layout.Superblock, err error) {
 	more := true
-	for err == nil && more {
+	for ; err == nil && more; runtime.Gosched() {
 		if err = context.Cause(ctx); err == nil {
 			more, err = c.Step(pieceWords)
 		}

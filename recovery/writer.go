@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -408,6 +409,11 @@ func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRu
 // misses that a core keeps in flight, so that the core never waits for one alone.
 const applyAhead = 32
 
+// applyAtOnce is after about how many records apply lets other goroutines run. With more goroutines
+// than processors, an operation would otherwise wait for the end of a large segment, or for the 10 ms
+// that Go gives to each goroutine.
+const applyAtOnce = 256
+
 // apply stores the records of a durable segment to the mapping, in order. The removal
 // counter of a guarded word is odd from before the word is stored until after the last
 // store of its operation (W4). Making it odd for each word alone is not enough: when a
@@ -436,6 +442,9 @@ func (w *Writer) apply(seg Segment) {
 				w.step(counter)
 			}
 			odd = odd[:0]
+			if i%applyAtOnce == 0 { // no counter is odd, so no lookup waits
+				runtime.Gosched()
+			}
 		}
 	}
 	w.odd = odd
