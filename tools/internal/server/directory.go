@@ -20,7 +20,6 @@ type key struct {
 
 	expires atomic.Int64 // when it is removed, in milliseconds since 1970; 0: never
 	used    atomic.Int64 // when a command has last asked for the key, likewise
-	broken  atomic.Bool  // a write has failed: it must be closed and opened again
 	stuck   atomic.Bool  // a write takes long, as when the filter has no room: so may others
 
 	mu     sync.RWMutex
@@ -157,8 +156,9 @@ func (d *directory) get(name string, want kind, s *settings) (*key, error) {
 	}
 }
 
-// ready reports whether the filter is open and its writes do not fail. REQUIRES: k.mu.RLock
-func (k *key) ready() bool { return k.filter != nil && !k.broken.Load() }
+// ready reports whether the filter is open and works. After an error, such as a failed write, or a fault
+// where the file was cut short, it must be closed and opened again. REQUIRES: k.mu.RLock
+func (k *key) ready() bool { return k.filter != nil && k.filter.Err() == nil }
 
 // use returns k for a command that wants a kind of key, and unlocks it if it is of the other one.
 // REQUIRES: k.mu.RLock
@@ -209,7 +209,7 @@ func (d *directory) load(k *key) error {
 	d.room()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.broken.Swap(false) {
+	if k.filter != nil && !k.ready() {
 		d.close(k)
 	}
 	if k.gone || k.filter != nil {
@@ -225,7 +225,8 @@ func (d *directory) load(k *key) error {
 		err = d.make(k)
 	}
 	if err == nil {
-		f, err = mmapfilter.Open(k.path, &mmapfilter.OpenOptions{OnError: func(err error) { d.logf("%s: %v", k.path, err) }})
+		onError := func(err error) { d.logf("%s: %v", k.path, err) }
+		f, err = mmapfilter.Open(k.path, &mmapfilter.OpenOptions{Checked: true, OnError: onError})
 	}
 	if err != nil {
 		d.leave(nil)
@@ -343,11 +344,7 @@ func (k *key) sync() error {
 	if k.filter == nil {
 		return k.lost
 	}
-	err := k.filter.Sync()
-	if errors.Is(err, mmapfilter.ErrFailed) {
-		k.broken.Store(true)
-	}
-	return err
+	return k.filter.Sync()
 }
 
 // syncAll makes everything durable that was answered.

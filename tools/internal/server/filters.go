@@ -117,8 +117,8 @@ func (c *client) change(k *key) {
 }
 
 // wrote ends a write to the filter of k. The reply may have to wait until the write is durable (see
-// client.flush). The next command opens a filter again whose writes fail. A filter that grows is full
-// only if something keeps it from growing, such as a full disk.
+// client.flush). A filter that grows is full only if something keeps it from growing, such as a full
+// disk.
 func (c *client) wrote(k *key, err error) error {
 	c.adds.Store(nil)
 	if k.stuck.Load() {
@@ -126,9 +126,6 @@ func (c *client) wrote(k *key, err error) error {
 	}
 	if n := len(c.unsynced); c.s.Sync && (n == 0 || c.unsynced[n-1] != k) {
 		c.unsynced = append(c.unsynced, k)
-	}
-	if errors.Is(err, mmapfilter.ErrFailed) {
-		k.broken.Store(true)
 	}
 	if errors.Is(err, mmapfilter.ErrFull) && k.expansion != 0 {
 		return refusal("ERR the filter cannot grow: " + err.Error())

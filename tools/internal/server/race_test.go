@@ -156,3 +156,25 @@ func TestDelAfterKilledRebuild(t *testing.T) {
 	p.want("DEL k", ":1")
 	files(t, dir)
 }
+
+// TestCutShort cuts a filter short while it is served: a lookup of what is missing says maybe, later ones
+// fail, and other filters go on.
+func TestCutShort(t *testing.T) {
+	dir := t.TempDir()
+	_, addr := start(t, Config{Dir: dir})
+	p := dial(t, addr)
+	p.want("CF.RESERVE k 100000", "+OK")
+	p.want("CF.ADD k a", ":1")
+	p.want("CF.ADD other a", ":1")
+	if err := os.Truncate(filepath.Join(dir, "k.mmf"), 0); err != nil {
+		t.Fatal(err)
+	}
+	p.want("CF.EXISTS k b", ":1")
+	for _, command := range []string{"CF.EXISTS k b", "CF.MEXISTS k a b", "CF.ADD k b"} {
+		if got := p.do(command); !strings.HasPrefix(got, "-ERR open ") {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+	p.want("CF.EXISTS other a", ":1")
+	p.want("CF.EXISTS other b", ":0")
+}
