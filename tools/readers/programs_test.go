@@ -1,9 +1,7 @@
 package readers
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // TestBuilds builds the shared object, and a program in C++ that asks a filter, without a warning.
@@ -234,93 +230,6 @@ func TestPython(t *testing.T) {
 		shout("arrays of numpy in Python: there is no numpy")
 	}
 	t.Logf("%s", out)
-}
-
-// TestPythonOtherFile: a file that a build has replaced says so, and says "maybe" for good.
-func TestPythonOtherFile(t *testing.T) {
-	interpreter, library := python(t)
-	const script = `
-import sys, mmapfilter
-mmapfilter.load(sys.argv[1])
-with mmapfilter.open(sys.argv[2]) as f:
-    print(f.status, b"absent" in f, flush=True)
-    sys.stdin.read()
-    print(f.status, b"absent" in f and all(f.contains_many([b"%d" % i for i in range(1000)])))
-`
-	path := filepath.Join(t.TempDir(), "x.mmf")
-	build := func() {
-		t.Helper()
-		f, err := mmapfilter.Build(context.Background(), path, nil, keysFrom(0, 100))
-		must(t, err)
-		f.Close()
-	}
-	build()
-	cmd := exec.Command(interpreter, "-B", "-c", "import sys; sys.path.insert(0, 'python')"+script, library, path)
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	lines := bufio.NewReader(out)
-	want := func(want string) {
-		t.Helper()
-		if line, err := lines.ReadString('\n'); line != want || err != nil {
-			t.Errorf("%q, not %q: %v", line, want, err)
-		}
-	}
-	want(served + " False\n")
-	build()
-	in.Close()
-	want(superseded + " True\n")
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestPythonKeys compares the answers of the module about many keys.
-func TestPythonKeys(t *testing.T) {
-	interpreter, library := python(t)
-	const script = `
-import sys, mmapfilter
-mmapfilter.load(sys.argv[1])
-with mmapfilter.open(sys.argv[2]) as f:
-    while True:
-        keys = sys.stdin.buffer.read(16 * 4096)
-        if not keys:
-            break
-        many = f.contains_many([keys[i:i+16] for i in range(0, len(keys), 16)])
-        if f.contains_fixed(keys, 16) != many or any((keys[i*16:i*16+16] in f) != many[i] for i in range(0, len(many), 61)):
-            sys.exit("the calls give different answers")
-        sys.stdout.buffer.write(bytes(many))
-`
-	n := uint64(*manyKeys)
-	path := filepath.Join(t.TempDir(), "x.mmf")
-	f, err := mmapfilter.Build(context.Background(), path, &mmapfilter.Options{KeepHashes: true}, func(yield func([]byte, error) bool) {
-		for i := range n {
-			if !yield(key(nil, 16*i+15), nil) { // of 16 bytes
-				return
-			}
-		}
-	})
-	must(t, err)
-	defer f.Close()
-	in := make([]byte, 0, 32*n)
-	for i := range 2 * n {
-		in = append(in, key(nil, 16*i+15)...)
-	}
-	got := output(t, bytes.NewReader(in), interpreter, "-B", "-c", "import sys; sys.path.insert(0, 'python')"+script, library, path)
-	if uint64(len(got)) != 2*n {
-		t.Fatalf("%d answers, not %d", len(got), 2*n)
-	}
-	no := 0
-	for i := range 2 * n {
-		want := f.Contains(in[16*i : 16*i+16])
-		if want != (got[i] == 1) || !want && i < n {
-			t.Fatalf("key %d: %d, and in Go %t", i, got[i], want)
-		}
-		no += 1 - int(got[i])
-	}
-	t.Logf("%d keys present, %d absent, %d of them certainly not: no answer differs", n, n, no)
 }
 
 // TestMissing: where a compiler or an interpreter is there and does not work, TestKill of tools/kill

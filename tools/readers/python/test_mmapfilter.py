@@ -156,6 +156,18 @@ class TestMmapfilter(unittest.TestCase):
                 os.rename(path + ".new", path)
                 self.assertEqual(f.status, mmapfilter.REPLACED)
 
+    def test_superseded(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "x.mmf")
+            shutil.copy(self.path("compact-q41"), path)
+            with mmapfilter.open(path) as f:
+                self.assertEqual((f.status, b"absent" in f), (mmapfilter.SERVED, False))
+                with open(path, "r+b") as old:  # a build says so in the file that it replaces
+                    old.seek(16384)
+                    old.write(b"\xff" * 8)
+                self.assertEqual(f.status, mmapfilter.SUPERSEDED)
+                self.assertTrue(b"absent" in f and all(f.contains_many([b"%d" % i for i in range(1000)])))
+
     def test_threads(self):
         keys, _, answers = zip(*vectors("compact-q41"))
         with mmapfilter.open(self.path("compact-q41")) as f:
