@@ -46,7 +46,7 @@ func TestSequences(t *testing.T) {
 
 // TestPairLinesAreApart fills and empties the buckets of a small region at random,
 // against a multiset for each: no change of one touches another, whatever words
-// they share; each listed store is a word that changed; and what CheckLines says.
+// they share; each listed store is a word that changed; and what CheckLines, Copies and Victims say.
 func TestPairLinesAreApart(t *testing.T) {
 	const lines = 37
 	eachPair(t, lines, func(t *testing.T, tab *table) {
@@ -60,6 +60,9 @@ func TestPairLinesAreApart(t *testing.T) {
 		total := uint64(0)
 		for range 4000 {
 			it := layout.Item{Line: rng.Uint64N(lines), Fp: 1 + uint32(rng.Uint64N(tab.values))}
+			if rng.IntN(2) == 0 { // of few, so that equal ones meet
+				it.Fp = 1 + uint32(rng.Uint64N(min(tab.values, 3)))
+			}
 			have := &want[it.Line]
 			var l layout.Line
 			var s layout.Stores
@@ -78,6 +81,11 @@ func TestPairLinesAreApart(t *testing.T) {
 			} else if placed {
 				*have = append(*have, it.Fp)
 				total++
+			} else {
+				tab.mustMakeRoom(t, l, it)
+			}
+			if got, want := layout.Copies(tab, l, it), count(*have, it.Fp); got != want {
+				t.Fatalf("%d copies of %+v, not %d", got, it, want)
 			}
 			first, n := tab.Words(it.Line)
 			listed := map[int]bool{}
@@ -112,6 +120,30 @@ func TestPairLinesAreApart(t *testing.T) {
 			}
 		}
 	})
+}
+
+// mustMakeRoom holds Victims to its word: each of them can be taken out of a full line, and then the item
+// goes in.
+func (t *table) mustMakeRoom(tb testing.TB, l layout.Line, it layout.Item) {
+	tb.Helper()
+	victims := t.Victims(nil, &l, it)
+	for _, v := range victims {
+		if less := l; !t.Remove(&less, v, nil) || !t.Place(&less, it, nil) {
+			tb.Fatalf("without %+v there is no room for %+v", v, it)
+		}
+	}
+	if len(victims) == 0 {
+		tb.Fatal("no room, and nobody to move out")
+	}
+}
+
+func count(fps []uint32, fp uint32) (n int) {
+	for _, other := range fps {
+		if other == fp {
+			n++
+		}
+	}
+	return n
 }
 
 // TestCheckPairs finds what cannot stand in a region (F10): a bit after the last
