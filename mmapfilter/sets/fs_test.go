@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -111,37 +110,4 @@ func TestGoldenFS(t *testing.T) {
 		}
 	}
 	must(t, fromFS.Close())
-}
-
-// TestOpenFSBadShards covers S4: a shard that is not there, or damaged, or another one, answers "maybe".
-func TestOpenFSBadShards(t *testing.T) {
-	p := mustPlan(t, mmapfilter.Options{Capacity: 3000}, 3)
-	path := mustBuild(t, t.TempDir(), p, numbers(0, 3000))
-	dir := filepath.Dir(path)
-	names := shards(t, path)
-	must(t, os.Remove(names[0]))
-	must(t, os.Truncate(names[1], 100))
-	for _, fsys := range []fs.FS{os.DirFS(dir), onlyReads{os.DirFS(dir)}} {
-		s, err := OpenFS(fsys, filepath.Base(path), nil)
-		must(t, err)
-		mustHave(t, s, 0, 3000)
-		found := make([]bool, 3000)
-		s.ContainsBatch(batch(10_000, 13_000), found)
-		for i, key := range batch(10_000, 13_000) {
-			if shard := ShardOf(p.Hash(key), 3); shard < 2 && !found[i] {
-				t.Fatalf("certainly not, says shard %d", shard)
-			}
-		}
-		if !slices.Contains(found, false) {
-			t.Error("the third shard says maybe to all")
-		}
-		var e *ShardError
-		if err := s.OpenAll(); !errors.As(err, &e) || e.Shard != 0 || !errors.Is(err, fs.ErrNotExist) {
-			t.Error(err)
-		}
-		if all := s.ShardStats(); !errors.Is(all[1].Err, mmapfilter.ErrCorrupt) || all[2].Err != nil {
-			t.Error(all[1].Err, all[2].Err)
-		}
-		s.Close()
-	}
 }

@@ -163,7 +163,7 @@ func TestNothingIsAllocated(t *testing.T) {
 }
 
 // TestBadShards: a shard that is missing, or not the file that the manifest names, answers "maybe", and
-// the others answer rightly (S4).
+// the others answer rightly (S4), also in a file system.
 func TestBadShards(t *testing.T) {
 	p := mustPlan(t, mmapfilter.Options{}, 4)
 	at := func(dir string) []string { return shards(t, filepath.Join(dir, "keys.set")) }
@@ -189,21 +189,36 @@ func TestBadShards(t *testing.T) {
 			dir := t.TempDir()
 			path := mustBuild(t, dir, p, numbers(0, 10_000))
 			c.do(dir)
-			s := mustOpen(t, path, nil)
-			mustHave(t, s, 0, 10_000)
-			maybe := count(t, s, 10_000, 20_000)
-			if least := 2300 * c.bad; maybe < least || maybe > 2700*c.bad+200 {
-				t.Errorf("%d of 10,000 absent keys found, with %d bad shards of 4", maybe, c.bad)
-			}
 			e := new(ShardError)
-			if err := s.Err(); !errors.As(err, &e) || !errors.Is(err, c.is) {
-				t.Errorf("%v, want %v", err, c.is)
-			}
-			if n, err := s.InsertBatch(batch(0, 100)); n != 0 || !errors.Is(err, mmapfilter.ErrReadOnly) || errors.Is(err, mmapfilter.ErrClosed) {
-				t.Errorf("a batch into shards that nobody has opened for writing: %d, %v", n, err)
-			}
-			if st := s.Stats(); st.Failed != c.bad {
-				t.Errorf("%+v", st)
+			for kind, fsys := range map[string]fs.FS{"path": nil, "file system": os.DirFS(dir), "no ReadAt": onlyReads{os.DirFS(dir)}} {
+				s, err := Open(path, nil)
+				if fsys != nil {
+					s, err = OpenFS(fsys, filepath.Base(path), nil)
+				}
+				must(t, err)
+				defer s.Close()
+				mustHave(t, s, 0, 10_000)
+				maybe := count(t, s, 10_000, 20_000)
+				if least := 2300 * c.bad; maybe < least || maybe > 2700*c.bad+200 {
+					t.Errorf("%s: %d of 10,000 absent keys found, with %d bad shards of 4", kind, maybe, c.bad)
+				}
+				for _, err := range []error{s.Err(), s.OpenAll()} {
+					if !errors.As(err, &e) || !errors.Is(err, c.is) {
+						t.Errorf("%s: %v, want %v", kind, err, c.is)
+					}
+				}
+				if n, err := s.InsertBatch(batch(0, 100)); n != 0 || !errors.Is(err, mmapfilter.ErrReadOnly) || errors.Is(err, mmapfilter.ErrClosed) {
+					t.Errorf("%s: a batch into shards that nobody has opened for writing: %d, %v", kind, n, err)
+				}
+				failed := 0
+				for _, sh := range s.ShardStats() {
+					if errors.Is(sh.Err, c.is) {
+						failed++
+					}
+				}
+				if st := s.Stats(); st.Failed != c.bad || failed != c.bad {
+					t.Errorf("%s: %d shards have failed; %+v", kind, failed, st)
+				}
 			}
 			r, err := Verify(background, path)
 			if len(r.Errors) != c.bad || !errors.As(err, &e) || !errors.Is(err, c.is) {
