@@ -363,23 +363,6 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// TestOthersRead has another user of the file see what the server has made durable.
-func TestOthersRead(t *testing.T) {
-	dir := t.TempDir()
-	_, addr := start(t, Config{Dir: dir, Sync: true})
-	p := dial(t, addr)
-	p.want("CF.ADD k a", ":1")
-	f, err := mmapfilter.OpenReadOnly(filepath.Join(dir, "k.mmf"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	p.want("CF.ADD k b", ":1")
-	if !f.ContainsString("a") || !f.ContainsString("b") || f.ContainsString("c") {
-		t.Error("another process does not see what was answered with Sync")
-	}
-}
-
 // TestServesForeignFile serves a filter that the server has not made.
 func TestServesForeignFile(t *testing.T) {
 	dir := t.TempDir()
@@ -504,29 +487,6 @@ func TestFull(t *testing.T) {
 	}
 	p.want("CF.INSERT c ITEMS x", "*1\n#f")
 	p.want("CF.INSERTNX c ITEMS y", "*1\n:-1")
-}
-
-// TestGrows adds many times as many items as a filter was made for.
-func TestGrows(t *testing.T) {
-	_, addr := start(t, Config{})
-	p := dial(t, addr)
-	const n = 20_000
-	for at := 0; at < n; at += 1000 {
-		line := "CF.INSERT k ITEMS"
-		for i := range 1000 {
-			line += fmt.Sprintf(" %d", at+i)
-		}
-		if got := p.do(line); got != "*1000"+strings.Repeat("\n:1", 1000) {
-			t.Fatalf("%.100s", got)
-		}
-	}
-	line := "CF.MEXISTS k"
-	for i := range n / 10 {
-		line += fmt.Sprintf(" %d", 10*i)
-	}
-	if got := p.do(line); got != fmt.Sprintf("*%d", n/10)+strings.Repeat("\n:1", n/10) {
-		t.Errorf("%.100s", got)
-	}
 }
 
 func TestFileName(t *testing.T) {
