@@ -25,13 +25,22 @@ var kinds = []struct {
 	{name: "node-redis", needs: []string{"node", "-e", "require('redis')"}, versions: []int{2, 3}, connect: newNode},
 }
 
+// lacks returns why a client is not there, or nil.
+func lacks(needs []string) error {
+	if len(needs) == 0 {
+		return nil
+	}
+	out, err := exec.Command(needs[0], needs[1:]...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%v: %w: %s", needs, err, out)
+	}
+	return err
+}
+
 // missing skips a test whose client is not there.
 func missing(t testing.TB, needs []string) {
-	if len(needs) == 0 {
-		return
-	}
-	if out, err := exec.Command(needs[0], needs[1:]...).CombinedOutput(); err != nil {
-		t.Skipf("NOT TESTED: %v: %v: %s", needs, err, out)
+	if err := lacks(needs); err != nil {
+		t.Skip("NOT TESTED: ", err)
 	}
 }
 

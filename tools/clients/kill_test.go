@@ -15,9 +15,9 @@ var (
 	seed  = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of TestKills")
 )
 
-// TestKills kills the server while three clients write, and starts it again. What it answered is there,
-// whatever the filters were doing: they are small at first, and grow. Each client sends what no other
-// does, and no client sends a command twice.
+// TestKills kills the server while three clients write, or those of them that are there, and starts it
+// again. What it answered is there, whatever the filters were doing: they are small at first, and grow.
+// Each client sends what no other does, and no client sends a command twice.
 func TestKills(t *testing.T) {
 	t.Logf("-seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))
@@ -29,7 +29,10 @@ func TestKills(t *testing.T) {
 		if k.name == "rueidis" {
 			continue
 		}
-		missing(t, k.needs)
+		if err := lacks(k.needs); err != nil {
+			t.Log("NOT TESTED: ", err)
+			continue
+		}
 		c := k.connect(t, s, k.versions[len(k.versions)-1])
 		defer c.close()
 		writers = append(writers, &writer{t: t, name: k.name, c: c, answers: &answers, stop: &stop, kept: map[string][]string{}})

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
 // TestInterrupted interrupts commands while they make a new filter or set, once a file is there. Either
@@ -82,23 +80,6 @@ func fileNames(t *testing.T, dir string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
-}
-
-// TestMergeOfWriter checks that a filter that is being written to is not merged, and that the error
-// names it.
-func TestMergeOfWriter(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, name := range []string{"a.mmf", "b.mmf"} {
-		must(t, "", "create", "-n", "10", "--keep-hashes", "--seed", "1", name)
-	}
-	filter, err := mmapfilter.Open("b.mmf", nil)
-	noError(t, err)
-	defer filter.Close()
-	noError(t, filter.Insert([]byte("a")))
-	exit, _, stderr := runHere(nil, "merge", "-o", "m.mmf", "a.mmf", "b.mmf")
-	if want := "mmapfilter: b.mmf: a writer has it open; try again when the writer has finished\n"; exit != exitError || stderr != want {
-		t.Errorf("exit %d, %s", exit, stderr)
-	}
 }
 
 // TestInterruptedApply interrupts an apply that waits for changes: it ends at once, and the copy is as

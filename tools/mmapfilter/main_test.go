@@ -21,28 +21,6 @@ func runHere(stdin io.Reader, args ...string) (exit int, stdout, stderr string) 
 	return exit, out.String(), err.String()
 }
 
-// TestInterruptedBuild checks that a build interrupted while it waits for keys ends at once and
-// leaves nothing behind.
-func TestInterruptedBuild(t *testing.T) {
-	for _, residue := range []string{"", "a\nb\n"} {
-		t.Chdir(t.TempDir())
-		stdin, typed := io.Pipe()
-		ctx, cancel := context.WithCancel(context.Background())
-		var stderr bytes.Buffer
-		exit := make(chan int)
-		go func() { exit <- run(ctx, []string{"build", "-o", "f.mmf"}, stdin, io.Discard, &stderr) }()
-		io.WriteString(typed, residue)
-		cancel()
-		if e := <-exit; e != exitError || stderr.String() != "mmapfilter: interrupted\n" {
-			t.Errorf("exit %d: %s", e, &stderr)
-		}
-		typed.Close()
-		if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
-			t.Errorf("%v, %v is left", err, entries)
-		}
-	}
-}
-
 // TestAnswersAtOnce checks that typed keys and lines are answered before more are typed, and that
 // check -q waits for no more keys than it needs.
 func TestAnswersAtOnce(t *testing.T) {

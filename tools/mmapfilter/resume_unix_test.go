@@ -156,7 +156,7 @@ func TestAddToRenamedFile(t *testing.T) {
 func TestRecoverDeadWriter(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	createHere(t, "1k")
+	must(t, "", "create", "-n", "1k", "-p", "1e-8", "--keep-hashes", "f.mmf")
 	cmd, stdin, _ := startProgram(t, dir, "add", "--sync-every", "3", "f.mmf")
 	io.WriteString(stdin, "a\nb\nc\n")
 	eventually(t, "the keys are seen", func() bool { return visible(t, "c") })
@@ -175,6 +175,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 		{"dump --log f.mmf", exitYes, fmt.Sprintf("3 records, sequence %d and 0 operations", marked.encode())},
 		{"verify f.mmf", exitError, "a writer has it open"},
 		{"check --residency heap f.mmf", exitError, "a writer has it open"},
+		{"merge -o m.mmf f.mmf", exitError, "f.mmf: a writer has it open; try again when the writer has finished"},
 		{"add f.mmf", exitError, " has it open for writing"},
 		{"del f.mmf", exitError, " has it open for writing"},
 		{"uniq --filter f.mmf", exitError, " has it open for writing"},
@@ -202,7 +203,7 @@ func TestRecoverDeadWriter(t *testing.T) {
 		t.Errorf("again: exit %d, %s%s", exit, stdout, stderr)
 	}
 	holds(t, []string{"a", "b", "c", "d", "e"}, 1)
-	onlyFiles(t, dir, "f.mmf")
+	onlyFiles(t, dir, "f.mmf", "f.mmf.hashes")
 }
 
 // TestUniqLeavesNothing checks that uniq leaves no temporary files if it is interrupted or its

@@ -90,38 +90,6 @@ func (s *served) do(reply string, commands ...string) {
 	}
 }
 
-// TestServeSurvivesKills kills a server again and again, in the middle of a pipeline. Every write that
-// the server answered is there when the next server starts, also in filters that grow meanwhile.
-func TestServeSurvivesKills(t *testing.T) {
-	t.Chdir(t.TempDir())
-	var answered []string // keys and items
-	n := 0
-	next := func(command string) (words, commands []string) {
-		for range 200 {
-			word := fmt.Sprintf("k%d %d", n%3, n)
-			words, commands = append(words, word), append(commands, command+" "+word)
-			n++
-		}
-		return words, commands
-	}
-	for round := range 6 {
-		s := serve(t)
-		for _, word := range answered {
-			s.do(":1", "CF.EXISTS "+word)
-		}
-		for range 5 {
-			words, commands := next("CF.ADD")
-			s.do(":1", commands...)
-			answered = append(answered, words...)
-		}
-		_, commands := next("CF.ADD") // to which nobody waits for the replies
-		if _, err := fmt.Fprint(s.conn, strings.Join(commands[:30*round], "\r\n")+"\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		s.kill()
-	}
-}
-
 // TestServeRenamesAfterKill renames a key before anything else has opened it since a kill.
 func TestServeRenamesAfterKill(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -61,16 +61,16 @@ func eventually(t *testing.T, what string, so func() bool) {
 
 // startBuild starts a build that waits for more keys, in its own directory, and returns once the
 // build has begun.
-func startBuild(t *testing.T, command ...string) (cmd *exec.Cmd, stdin io.WriteCloser) {
+func startBuild(t *testing.T, command ...string) (cmd *exec.Cmd, stdin io.WriteCloser, stderr *bytes.Buffer) {
 	t.Helper()
 	program, err := os.Executable()
 	noError(t, err)
-	cmd, stdin, _ = startCommand(t, t.TempDir(), append(command, program, "build", "-q", "-o", "f.mmf")...)
+	cmd, stdin, stderr = startCommand(t, t.TempDir(), append(command, program, "build", "-q", "-o", "f.mmf")...)
 	eventually(t, "the build begins", func() bool {
 		drafts, _ := filepath.Glob(filepath.Join(cmd.Dir, "f.mmf.tmp-*"))
 		return drafts != nil
 	})
-	return cmd, stdin
+	return cmd, stdin, stderr
 }
 
 // endedBy reports whether a signal has ended a process.
@@ -86,11 +86,12 @@ func TestSignals(t *testing.T) {
 			t.Logf("NOT TESTED: %v is ignored here, as under nohup", s)
 			continue
 		}
-		cmd, _ := startBuild(t)
+		cmd, stdin, stderr := startBuild(t)
+		io.WriteString(stdin, "a\nb\n")
 		noError(t, cmd.Process.Signal(s))
 		cmd.Wait()
-		if !endedBy(cmd, s) {
-			t.Errorf("%v: %v", s, cmd.ProcessState)
+		if !endedBy(cmd, s) || stderr.String() != "mmapfilter: interrupted\n" {
+			t.Errorf("%v: %v, %s", s, cmd.ProcessState, stderr)
 		}
 		if entries, err := os.ReadDir(cmd.Dir); err != nil || len(entries) > 0 {
 			t.Errorf("%v: %v, %v is left", s, err, entries)
@@ -100,7 +101,7 @@ func TestSignals(t *testing.T) {
 
 // TestIgnoredSignals checks that signals ignored at the start of the program stay ignored.
 func TestIgnoredSignals(t *testing.T) {
-	cmd, stdin := startBuild(t, "sh", "-c", `trap "" INT HUP; exec "$@"`, "sh")
+	cmd, stdin, _ := startBuild(t, "sh", "-c", `trap "" INT HUP; exec "$@"`, "sh")
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		noError(t, cmd.Process.Signal(s))
 	}
