@@ -55,7 +55,7 @@ func tasks() map[string]task {
 		"open":      taskOf((*worker).open),
 		"look":      taskOf((*worker).look),
 		"wait":      taskOf((*worker).wait),
-		"write":     taskOf((*worker).write),
+		"fillLog":   taskOf((*worker).fillLog),
 		"build":     taskOf((*worker).build),
 		"shard":     taskOf((*worker).shard),
 		"residency": residencyTask,

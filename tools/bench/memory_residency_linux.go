@@ -188,27 +188,26 @@ func (m *memoryRun) residencyTable(results [][]residencyResult) {
 			t.Row(mode.name, "**"+failed+"**")
 			continue
 		}
-		middle := func(get func(r *residencyResult) float64) float64 { return middleOf(row, get) }
-		rate := middle(func(r *residencyResult) float64 { return r.Rate })
+		rate := middleOf(row, func(r *residencyResult) float64 { return r.Rate })
 		t.Row(mode.name,
-			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Open) }))),
-			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.First) }))),
-			figures.Brief(time.Duration(middle(func(r *residencyResult) float64 { return float64(r.Full) }))),
+			figures.Brief(middleOf(row, func(r *residencyResult) time.Duration { return r.Open })),
+			figures.Brief(middleOf(row, func(r *residencyResult) time.Duration { return r.First })),
+			figures.Brief(middleOf(row, func(r *residencyResult) time.Duration { return r.Full })),
 			figures.Digits(rate),
 			fmt.Sprintf("%.2f", rate/best),
-			figures.Digits(middle(func(r *residencyResult) float64 { return r.Minor })),
-			figures.Digits(middle(func(r *residencyResult) float64 { return r.Major })),
-			figures.Digits(middle(func(r *residencyResult) float64 { return r.Pages })),
-			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.Resident) }))),
-			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssFile) }))),
-			figures.Mebibytes(int64(middle(func(r *residencyResult) float64 { return float64(r.RssAnon) }))))
+			figures.Digits(middleOf(row, func(r *residencyResult) float64 { return r.Minor })),
+			figures.Digits(middleOf(row, func(r *residencyResult) float64 { return r.Major })),
+			figures.Digits(middleOf(row, func(r *residencyResult) float64 { return r.Pages })),
+			figures.Mebibytes(middleOf(row, func(r *residencyResult) int64 { return r.Resident })),
+			figures.Mebibytes(middleOf(row, func(r *residencyResult) int64 { return r.RssFile })),
+			figures.Mebibytes(middleOf(row, func(r *residencyResult) int64 { return r.RssAnon })))
 	}
 	m.print(t)
 }
 
 // middleOf returns the median of the rounds.
-func middleOf(row []residencyResult, get func(r *residencyResult) float64) float64 {
-	var all []float64
+func middleOf[T ~int64 | float64](row []residencyResult, get func(r *residencyResult) T) T {
+	var all []T
 	for i := range row {
 		all = append(all, get(&row[i]))
 	}

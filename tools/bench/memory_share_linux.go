@@ -14,12 +14,6 @@ import (
 // lookupsBefore is how long readers look up keys before their memory is measured.
 const lookupsBefore = 200 * time.Millisecond
 
-// A processUse is the memory that one process uses.
-type processUse struct {
-	all, filter machine.MapUse
-	pageTables  int64
-}
-
 // share sums up the memory of processes that all have the same filter in memory, and compares it with
 // that of one file and as many idle processes.
 func (m *memoryRun) share() (err error) {
@@ -57,42 +51,37 @@ func (m *memoryRun) share() (err error) {
 	return m.printShare(path, info.Size(), readers, idle)
 }
 
-func use(pid int, path string) (u processUse, err error) {
-	var errs [3]error
-	u.all, errs[0] = mapped(pid, nil)
-	u.filter, errs[1] = mapped(pid, func(name string) bool { return name == path })
-	u.pageTables, errs[2] = status(pid, "VmPTE")
-	return u, errors.Join(errs[:]...)
+// sumOf sums up the memory of processes, as mapped does for one.
+func sumOf(children []*child, match func(name string) bool) (sum machine.MapUse, err error) {
+	for _, c := range children {
+		u, err := mapped(c.pid(), match)
+		if err != nil {
+			return sum, err
+		}
+		sum.Rss += u.Rss
+		sum.Pss += u.Pss
+	}
+	return sum, nil
 }
 
 func (m *memoryRun) printShare(path string, fileBytes int64, readers, idle []*child) error {
-	var sums [2]processUse
-	for kind, processes := range [][]*child{readers, idle} {
-		for _, c := range processes {
-			u, err := use(c.pid(), path)
-			if err != nil {
-				return err
-			}
-			sum := &sums[kind]
-			sum.all.Rss += u.all.Rss
-			sum.all.Pss += u.all.Pss
-			sum.filter.Rss += u.filter.Rss
-			sum.pageTables += u.pageTables
-		}
+	with, err1 := sumOf(readers, nil)
+	without, err2 := sumOf(idle, nil)
+	filter, err3 := sumOf(readers, func(name string) bool { return name == path })
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
 	}
-	n, with, without := int64(len(readers)), sums[0], sums[1]
-	if with.filter.Rss < n*fileBytes*99/100 {
-		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", figures.Mebibytes(with.filter.Rss), n, figures.Mebibytes(fileBytes))
+	n := int64(len(readers))
+	if filter.Rss < n*fileBytes*99/100 {
+		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", figures.Mebibytes(filter.Rss), n, figures.Mebibytes(fileBytes))
 	}
-	expected := fileBytes + without.all.Pss
-	ratio := float64(with.all.Pss) / float64(expected)
-	tables := float64(with.all.Pss+with.pageTables) / float64(expected+without.pageTables)
+	expected := fileBytes + without.Pss
+	ratio := float64(with.Pss) / float64(expected)
 	t := figures.NewTable(fmt.Sprintf("%d readers, %s file", n, figures.Mebibytes(fileBytes)), "")
-	t.Row("sum of Rss: what they would use without sharing", figures.Mebibytes(with.all.Rss))
-	t.Row("sum of Pss", figures.Mebibytes(with.all.Pss))
+	t.Row("sum of Rss: what they would use without sharing", figures.Mebibytes(with.Rss))
+	t.Row("sum of Pss", figures.Mebibytes(with.Pss))
 	t.Row(fmt.Sprintf("the file and the Pss of %d idle processes", n), figures.Mebibytes(expected))
 	t.Row("**ratio**", fmt.Sprintf("**%.4f**", ratio))
-	t.Row("ratio with page tables, which no Pss counts", fmt.Sprintf("%.4f", tables))
 	m.print(t)
 	return nil
 }

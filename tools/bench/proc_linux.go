@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
@@ -44,12 +45,7 @@ func status(pid int, field string) (int64, error) {
 	return machine.FindField(text, field)
 }
 
-// pageReads counts the faults of a process, and the bytes that it made the kernel read.
-type pageReads struct {
-	minor, major int64
-	bytes        int64 // from disks, by its own faults and calls
-}
-
+// readsSoFar returns what this process has read.
 func readsSoFar() (r pageReads, err error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
@@ -60,12 +56,10 @@ func readsSoFar() (r pageReads, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.bytes, err = machine.FindField(text, "read_bytes")
-	return r, err
-}
-
-func (r pageReads) since(before pageReads) pageReads {
-	return pageReads{r.minor - before.minor, r.major - before.major, r.bytes - before.bytes}
+	var errs [2]error
+	r.calls, errs[0] = machine.FindField(text, "syscr")
+	r.bytes, errs[1] = machine.FindField(text, "read_bytes")
+	return r, errors.Join(errs[:]...)
 }
 
 // needDisk reports whether the files are on a disk; otherwise they cannot be dropped from
@@ -92,16 +86,17 @@ func readAhead(path string) string {
 	return strings.TrimSpace(string(text)) + " KiB"
 }
 
-// deviceBytes returns how many bytes the device of a path has read and written for all processes, or -1
-// if the kernel does not say.
-func deviceBytes(path string) (read, written int64) {
+// deviceWrites returns how many bytes the device of a path has written for all processes, or -1 if the
+// kernel does not say.
+func deviceWrites(path string) int64 {
 	text, err := os.ReadFile("/sys/dev/block/" + machine.MountOf(path).Device + "/stat")
-	var n [7]int64
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 7 {
+		return -1
+	}
+	sectors, err := strconv.ParseInt(fields[6], 10, 64)
 	if err != nil {
-		return -1, -1
+		return -1
 	}
-	if _, err := fmt.Sscan(string(text), &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6]); err != nil {
-		return -1, -1
-	}
-	return 512 * n[2], 512 * n[6]
+	return 512 * sectors
 }

@@ -25,7 +25,7 @@ type store interface {
 	get(key []byte) (found bool, err error)
 	// skipped returns how many reads did not reach the store.
 	skipped() uint64
-	close() error
+	Close() error
 }
 
 // A storeKind is a store with or without a filter. Engines have a cache of 8 MiB.
@@ -43,27 +43,35 @@ const (
 
 func storeKinds() []storeKind {
 	return []storeKind{
-		{"pebble", alone, func(dir string, _ *guard.Options) (store, error) { return openPebble(dir, false) }},
-		{"pebble", ownBloom, func(dir string, _ *guard.Options) (store, error) { return openPebble(dir, true) }},
+		{"pebble", alone, openPebble(false)},
+		{"pebble", ownBloom, openPebble(true)},
 		{"pebble", guarded, func(dir string, g *guard.Options) (store, error) {
 			d, err := pebbleguard.Open(dir, pebbleOptions(false), g)
-			return guardedPebble{d}, err
+			return pebbleStore[*pebbleguard.Batch]{d}, err
 		}},
-		{"bbolt", alone, openBolt},
+		{"bbolt", alone, func(dir string, _ *guard.Options) (store, error) {
+			d, err := bbolt.Open(boltFile(dir), 0o600, nil)
+			return boltStore[*bbolt.Tx, *bbolt.Bucket]{d}, err
+		}},
 		{"bbolt", guarded, func(dir string, g *guard.Options) (store, error) {
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				return nil, err
-			}
-			d, err := bboltguard.Open(filepath.Join(dir, "db"), 0o600, nil, g)
-			return guardedBolt{d}, err
+			d, err := bboltguard.Open(boltFile(dir), 0o600, nil, g)
+			return boltStore[*bboltguard.Tx, *bboltguard.Bucket]{d}, err
 		}},
-		{"badger", alone, func(dir string, _ *guard.Options) (store, error) { return openBadger(dir, 0) }},
-		{"badger", ownBloom, func(dir string, _ *guard.Options) (store, error) { return openBadger(dir, 0.01) }},
+		{"badger", alone, openBadger(0)},
+		{"badger", ownBloom, openBadger(0.01)},
 		{"badger", guarded, func(dir string, g *guard.Options) (store, error) {
 			d, err := badgerguard.Open(badgerOptions(dir, 0), g)
-			return guardedBadger{d}, err
+			return badgerStore[*badgerguard.Txn]{d}, err
 		}},
 	}
+}
+
+// skippedBy is store.skipped of a database, which may be a guard.
+func skippedBy(db any) uint64 {
+	if g, ok := db.(interface{ GuardStats() guard.Stats }); ok {
+		return g.GuardStats().Skipped
+	}
+	return 0
 }
 
 type silent struct{}
@@ -73,6 +81,30 @@ func (silent) Errorf(string, ...any)   {}
 func (silent) Fatalf(string, ...any)   {}
 func (silent) Warningf(string, ...any) {}
 func (silent) Debugf(string, ...any)   {}
+
+// unless returns err, or nil if err is the expected one.
+func unless(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// A pebbleDB is a pebble.DB, or its guard, with batches of type B. The interfaces below are likewise.
+type pebbleDB[B pebbleBatch] interface {
+	Set(key, value []byte, o *pebble.WriteOptions) error
+	Get(key []byte) ([]byte, io.Closer, error)
+	NewBatch(...pebble.BatchOption) B
+	Close() error
+}
+
+type pebbleBatch interface {
+	Set(key, value []byte, o *pebble.WriteOptions) error
+	Commit(*pebble.WriteOptions) error
+	Close() error
+}
+
+type pebbleStore[B pebbleBatch] struct{ pebbleDB[B] }
 
 func pebbleOptions(withBloom bool) *pebble.Options {
 	o := &pebble.Options{CacheSize: storeCache, Logger: silent{}, FormatMajorVersion: pebble.FormatNewest}
@@ -84,133 +116,94 @@ func pebbleOptions(withBloom bool) *pebble.Options {
 	return o
 }
 
-func writeOptions(sync bool) *pebble.WriteOptions {
+func openPebble(withBloom bool) func(string, *guard.Options) (store, error) {
+	return func(dir string, _ *guard.Options) (store, error) {
+		d, err := pebble.Open(dir, pebbleOptions(withBloom))
+		return pebbleStore[*pebble.Batch]{d}, err
+	}
+}
+
+func (s pebbleStore[B]) skipped() uint64 { return skippedBy(s.pebbleDB) }
+
+func (s pebbleStore[B]) put(keys [][]byte, value []byte, sync bool) (err error) {
+	how := pebble.NoSync
 	if sync {
-		return pebble.Sync
+		how = pebble.Sync
 	}
-	return pebble.NoSync
-}
-
-type plainPebble struct{ *pebble.DB }
-
-func openPebble(dir string, withBloom bool) (store, error) {
-	d, err := pebble.Open(dir, pebbleOptions(withBloom))
-	return plainPebble{d}, err
-}
-
-func (d plainPebble) skipped() uint64 { return 0 }
-func (d plainPebble) close() error    { return d.Close() }
-
-func (d plainPebble) put(keys [][]byte, value []byte, sync bool) error {
 	if len(keys) == 1 {
-		return d.Set(keys[0], value, writeOptions(sync))
+		return s.Set(keys[0], value, how)
 	}
-	return putPebble(d.NewBatch(), keys, value, sync)
-}
-
-func (d plainPebble) get(key []byte) (bool, error) { return foundPebble(d.Get(key)) }
-
-// unless returns err, or nil if err is the expected one.
-func unless(err, expected error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
-}
-
-// putPebble puts keys into a batch and commits it.
-func putPebble(b interface {
-	Set(key, value []byte, _ *pebble.WriteOptions) error
-	Commit(*pebble.WriteOptions) error
-	Close() error
-}, keys [][]byte, value []byte, sync bool) (err error) {
+	b := s.NewBatch()
 	for _, key := range keys {
 		err = errors.Join(err, b.Set(key, value, nil))
 	}
-	return errors.Join(err, b.Commit(writeOptions(sync)), b.Close())
+	return errors.Join(err, b.Commit(how), b.Close())
 }
 
-// foundPebble reports whether a Get has found its key.
-func foundPebble(_ []byte, c io.Closer, err error) (bool, error) {
+func (s pebbleStore[B]) get(key []byte) (bool, error) {
+	_, value, err := s.Get(key)
 	if err != nil {
 		return false, unless(err, pebble.ErrNotFound)
 	}
-	return true, c.Close()
+	return true, value.Close()
 }
 
-type guardedPebble struct{ *pebbleguard.DB }
-
-func (d guardedPebble) skipped() uint64 { return d.GuardStats().Skipped }
-func (d guardedPebble) close() error    { return d.Close() }
-
-func (d guardedPebble) put(keys [][]byte, value []byte, sync bool) error {
-	if len(keys) == 1 {
-		return d.Set(keys[0], value, writeOptions(sync))
-	}
-	return putPebble(d.NewBatch(), keys, value, sync)
+type boltDB[T any] interface {
+	Update(func(T) error) error
+	View(func(T) error) error
+	Close() error
 }
 
-func (d guardedPebble) get(key []byte) (bool, error) { return foundPebble(d.Get(key)) }
-
-// each puts each key with the value.
-func each(keys [][]byte, value []byte, put func(key, value []byte) error) error {
-	for _, key := range keys {
-		if err := put(key, value); err != nil {
-			return err
-		}
-	}
-	return nil
+type boltTx[B boltBucket] interface {
+	CreateBucketIfNotExists(name []byte) (B, error)
+	Bucket(name []byte) B
 }
+
+type boltBucket interface {
+	Put(key, value []byte) error
+	Get(key []byte) []byte
+}
+
+type boltStore[T boltTx[B], B boltBucket] struct{ boltDB[T] }
 
 var bucket = []byte("bucket")
 
-type plainBolt struct{ *bbolt.DB }
-
-func openBolt(dir string, _ *guard.Options) (store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	d, err := bbolt.Open(filepath.Join(dir, "db"), 0o600, nil)
-	return plainBolt{d}, err
+// boltFile returns the name of the file of a store, and makes its directory.
+func boltFile(dir string) string {
+	os.MkdirAll(dir, 0o700) // if this fails, opening the file does
+	return filepath.Join(dir, "db")
 }
 
-func (d plainBolt) skipped() uint64 { return 0 }
-func (d plainBolt) close() error    { return d.Close() }
+func (s boltStore[T, B]) skipped() uint64 { return skippedBy(s.boltDB) }
 
-func (d plainBolt) put(keys [][]byte, value []byte, _ bool) error {
-	return d.Update(func(tx *bbolt.Tx) error {
+func (s boltStore[T, B]) put(keys [][]byte, value []byte, _ bool) error {
+	return s.Update(func(tx T) error {
 		b, err := tx.CreateBucketIfNotExists(bucket)
-		if err != nil {
-			return err
+		for i := 0; i < len(keys) && err == nil; i++ {
+			err = b.Put(keys[i], value)
 		}
-		return each(keys, value, b.Put)
+		return err
 	})
 }
 
-func (d plainBolt) get(key []byte) (found bool, err error) {
-	err = d.View(func(tx *bbolt.Tx) error { found = tx.Bucket(bucket).Get(key) != nil; return nil })
+func (s boltStore[T, B]) get(key []byte) (found bool, err error) {
+	err = s.View(func(tx T) error { found = tx.Bucket(bucket).Get(key) != nil; return nil })
 	return found, err
 }
 
-type guardedBolt struct{ *bboltguard.DB }
-
-func (d guardedBolt) skipped() uint64 { return d.GuardStats().Skipped }
-func (d guardedBolt) close() error    { return d.Close() }
-
-func (d guardedBolt) put(keys [][]byte, value []byte, _ bool) error {
-	return d.Update(func(tx *bboltguard.Tx) error {
-		b, err := tx.CreateBucketIfNotExists(bucket)
-		if err != nil {
-			return err
-		}
-		return each(keys, value, b.Put)
-	})
+type badgerDB[T badgerTxn] interface {
+	Update(func(T) error) error
+	View(func(T) error) error
+	Sync() error
+	Close() error
 }
 
-func (d guardedBolt) get(key []byte) (found bool, err error) {
-	err = d.View(func(tx *bboltguard.Tx) error { found = tx.Bucket(bucket).Get(key) != nil; return nil })
-	return found, err
+type badgerTxn interface {
+	Set(key, value []byte) error
+	Get(key []byte) (*badger.Item, error)
 }
+
+type badgerStore[T badgerTxn] struct{ badgerDB[T] }
 
 func badgerOptions(dir string, bloom float64) badger.Options {
 	o := badger.DefaultOptions(dir).WithLogger(silent{}).WithBlockCacheSize(storeCache).WithIndexCacheSize(storeCache)
@@ -218,56 +211,32 @@ func badgerOptions(dir string, bloom float64) badger.Options {
 	return o
 }
 
-type plainBadger struct{ *badger.DB }
-
-func openBadger(dir string, bloom float64) (store, error) {
-	d, err := badger.Open(badgerOptions(dir, bloom))
-	return plainBadger{d}, err
+func openBadger(bloom float64) func(string, *guard.Options) (store, error) {
+	return func(dir string, _ *guard.Options) (store, error) {
+		d, err := badger.Open(badgerOptions(dir, bloom))
+		return badgerStore[*badger.Txn]{d}, err
+	}
 }
 
-func (d plainBadger) skipped() uint64 { return 0 }
-func (d plainBadger) close() error    { return d.Close() }
+func (s badgerStore[T]) skipped() uint64 { return skippedBy(s.badgerDB) }
 
-func (d plainBadger) put(keys [][]byte, value []byte, sync bool) error {
-	err := d.Update(func(tx *badger.Txn) error {
-		return each(keys, value, func(key, value []byte) error {
-			return tx.Set(bytes.Clone(key), value) // Badger keeps the key until the commit
-		})
+func (s badgerStore[T]) put(keys [][]byte, value []byte, sync bool) error {
+	err := s.Update(func(tx T) error {
+		for _, key := range keys {
+			if err := tx.Set(bytes.Clone(key), value); err != nil { // Badger keeps the key until the commit
+				return err
+			}
+		}
+		return nil
 	})
 	if err == nil && sync {
-		err = d.Sync()
+		err = s.Sync()
 	}
 	return err
 }
 
-func (d plainBadger) get(key []byte) (found bool, err error) {
-	err = d.View(func(tx *badger.Txn) error {
-		_, err := tx.Get(key)
-		found = err == nil
-		return unless(err, badger.ErrKeyNotFound)
-	})
-	return found, err
-}
-
-type guardedBadger struct{ *badgerguard.DB }
-
-func (d guardedBadger) skipped() uint64 { return d.GuardStats().Skipped }
-func (d guardedBadger) close() error    { return d.Close() }
-
-func (d guardedBadger) put(keys [][]byte, value []byte, sync bool) error {
-	err := d.Update(func(tx *badgerguard.Txn) error {
-		return each(keys, value, func(key, value []byte) error {
-			return tx.Set(bytes.Clone(key), value) // Badger keeps the key until the commit
-		})
-	})
-	if err == nil && sync {
-		err = d.Sync()
-	}
-	return err
-}
-
-func (d guardedBadger) get(key []byte) (found bool, err error) {
-	err = d.View(func(tx *badgerguard.Txn) error {
+func (s badgerStore[T]) get(key []byte) (found bool, err error) {
+	err = s.View(func(tx T) error {
 		_, err := tx.Get(key)
 		found = err == nil
 		return unless(err, badger.ErrKeyNotFound)

@@ -6,10 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
@@ -39,7 +37,7 @@ type writerRun struct {
 }
 
 func (w *writerRun) run() error {
-	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, median", "recovery of a full log")
+	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, on average", "recovery of a full log")
 	waits := figures.NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
 	for word := range strings.SplitSeq(w.sizes, ",") {
 		var size figures.Size
@@ -106,7 +104,6 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	w.note("%s, Sync every %d: writing", figures.ExactSize(size), every)
 	m = newWriterMeasure()
 	c := &churner{filter: f, high: n, every: every}
-	watch := watchGenerations(path)
 	for size := int64(0); ; { // until the log has its size
 		if err = c.work(50_000, nil); err != nil || w.ctx.Err() != nil {
 			break
@@ -120,31 +117,31 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 		}
 	}
 	m.before = f.Stats()
-	watch.reset()
-	_, device := deviceBytes(path)
-	faults, begun := faultsSoFar(), time.Now()
+	device := deviceWrites(path)
+	read, _ := readsSoFar()
 	c.operations = 0
 	stop, looked := make(chan struct{}), make(chan error, 1)
 	go func() { looked <- m.lookBeside(reader, stop) }()
-	for err == nil && w.ctx.Err() == nil && watch.count() < w.checkpoints && time.Since(begun) < w.most {
+	for err == nil && w.ctx.Err() == nil && f.Stats().Checkpoints < m.before.Checkpoints+uint64(w.checkpoints) && m.took < w.most {
+		begun := time.Now()
 		err = c.work(10_000, m)
+		m.took += time.Since(begun)
 	}
-	m.took, m.operations = time.Since(begun), c.operations
+	m.operations = c.operations
 	close(stop)
-	m.faults = faultsSoFar() - faults
-	if _, now := deviceBytes(path); device >= 0 {
-		m.device = now - device
-	} else {
+	now, _ := readsSoFar()
+	m.faults = now.since(read).minor + now.since(read).major
+	m.device = deviceWrites(path) - device
+	if device < 0 {
 		m.device = -1
 	}
-	m.marks = watch.stop(begun)
 	m.stats = f.Stats()
 	err = errors.Join(err, <-looked, reader.end(), f.Close(), w.ctx.Err())
 	if err != nil {
 		return nil, err
 	}
 	w.note("%s, Sync every %d: killing", figures.ExactSize(size), every)
-	return m, w.kill(path, c, m)
+	return m, w.kill(writeArgs{path, c.low, c.high, c.every, m.stats.LogBytes, w.most}, m)
 }
 
 // A churner deletes the oldest key for each key that it inserts.
@@ -198,67 +195,6 @@ func (c *churner) work(n int, m *writerMeasure) error {
 	return nil
 }
 
-// A generationWatch notes when the superblock of a file changes: at the end of a checkpoint.
-type generationWatch struct {
-	ends    chan struct{}
-	done    chan struct{}
-	changes []time.Time
-	n       atomic.Int64
-}
-
-func watchGenerations(path string) *generationWatch {
-	g := &generationWatch{ends: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(g.done)
-		last := uint64(0)
-		for {
-			select {
-			case <-g.ends:
-				return
-			case <-time.After(5 * time.Millisecond):
-			}
-			if now := generationOf(path); now != last {
-				last = now
-				g.changes = append(g.changes, time.Now())
-				g.n.Add(1)
-			}
-		}
-	}()
-	return g
-}
-
-func generationOf(path string) uint64 {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	var head [layout.OffRuntime]byte
-	if _, err := f.ReadAt(head[:], 0); err != nil {
-		return 0
-	}
-	_, sb, _, err := layout.Newest(head[:])
-	if err != nil {
-		return 0
-	}
-	return sb.Generation()
-}
-
-func (g *generationWatch) count() int { return int(g.n.Load()) }
-func (g *generationWatch) reset()     { g.n.Store(0) }
-
-// stop returns when checkpoints ended.
-func (g *generationWatch) stop(begun time.Time) (marks []time.Duration) {
-	close(g.ends)
-	<-g.done
-	for _, t := range g.changes {
-		if t.After(begun) {
-			marks = append(marks, t.Sub(begun))
-		}
-	}
-	return marks
-}
-
 // lookBeside makes a child look a key up now and then until stop is closed, and notes how long each
 // lookup took.
 func (m *writerMeasure) lookBeside(reader *child, stop chan struct{}) error {
@@ -297,53 +233,53 @@ type writeArgs struct {
 	Path      string
 	Low, High uint64
 	Every     int
+	LogBytes  int64
+	Most      time.Duration
 }
 
-// write writes until it is killed.
-func (w *worker) write(a writeArgs) (any, error) {
+// fillLog writes until the log has its size and is nearly full, or until a time is over. The filter
+// stays open.
+func (w *worker) fillLog(a writeArgs) (any, error) {
 	f, err := mmapfilter.Open(a.Path, nil)
 	if err != nil {
 		return nil, err
 	}
 	c := &churner{filter: f, low: a.Low, high: a.High, every: a.Every}
-	for {
-		if err := c.work(10_000, nil); err != nil {
+	last, grown := uint64(0), uint64(0) // checkpoints so far, and when the log had its size; 0 before that
+	since, interval := 0, 0             // operations when the last one ended, and between it and the one before
+	for begun := time.Now(); time.Since(begun) < a.Most; {
+		if err := c.work(1000, nil); err != nil {
 			return nil, err
 		}
+		now := f.Stats()
+		if now.Checkpoints > last {
+			last, interval, since = now.Checkpoints, c.operations-since, c.operations
+		}
+		if grown == 0 && now.LogBytes >= a.LogBytes {
+			grown = max(last, 1)
+		}
+		if grown > 0 && last >= grown+4 && c.operations-since >= interval*9/10 {
+			break
+		}
 	}
+	return nil, nil
 }
 
 // kill kills a writer when its log is nearly full, and times the recovery.
-func (w *writerRun) kill(path string, c *churner, m *writerMeasure) error {
+func (w *writerRun) kill(args writeArgs, m *writerMeasure) error {
 	victim, err := w.start()
 	if err != nil {
 		return err
 	}
-	if err := victim.tell("write", writeArgs{path, c.low, c.high, c.every}); err != nil {
-		return err
-	}
-	watch := watchGenerations(path)
-	grown := -1 // checkpoints until the log had its size
-	begun := time.Now()
-	for ; time.Since(begun) < w.most && w.ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-		info, err := os.Stat(path + ".stash")
-		if grown < 0 && err == nil && info.Size() >= m.stats.LogBytes {
-			grown = watch.count()
-		}
-		if grown >= 0 && watch.count() >= grown+4 {
-			break
-		}
-	}
-	marks := watch.stop(begun)
-	if n := len(marks); n > 2 {
-		time.Sleep((marks[n-1] - marks[n-2]) * 9 / 10)
+	if err := victim.ask("fillLog", args, nil); err != nil {
+		return errors.Join(err, victim.end())
 	}
 	if err := victim.cmd.Process.Kill(); err != nil {
 		return err
 	}
 	victim.end()
-	begun = time.Now()
-	m.recovery, err = mmapfilter.Recover(path)
+	begun := time.Now()
+	m.recovery, err = mmapfilter.Recover(args.Path)
 	m.recovered = time.Since(begun)
 	return err
 }

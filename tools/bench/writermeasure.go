@@ -29,7 +29,6 @@ type writerMeasure struct {
 	faults     int64
 	stats      mmapfilter.Stats // as of the end
 	before     mmapfilter.Stats
-	marks      []time.Duration // ends of checkpoints
 	recovery   mmapfilter.Recovery
 	recovered  time.Duration
 }
@@ -52,16 +51,12 @@ func (m *writerMeasure) report(rates, waits *figures.Table, size string, every i
 	if m.device >= 0 {
 		device = per(m.device)
 	}
-	var intervals []time.Duration
-	for i := 1; i < len(m.marks); i++ {
-		intervals = append(intervals, m.marks[i]-m.marks[i-1])
-	}
-	interval := "-"
-	if len(intervals) > 0 {
-		interval = "every " + figures.Brief(figures.Median(intervals))
+	interval, checkpoints := "-", m.stats.Checkpoints-m.before.Checkpoints
+	if checkpoints > 0 {
+		interval = "every " + figures.Brief(m.took/time.Duration(checkpoints))
 	}
 	rates.Row(size, often, per(m.took.Nanoseconds()), device, per(m.faults),
-		fmt.Sprintf("%d, %d", m.stats.Commits-m.before.Commits, m.stats.Checkpoints-m.before.Checkpoints),
+		fmt.Sprintf("%d, %d", m.stats.Commits-m.before.Commits, checkpoints),
 		figures.Mebibytes(m.stats.LogBytes), figures.Brief(m.stats.LongestStall), interval,
 		fmt.Sprintf("%s, %s records in %s", figures.Brief(m.recovered), figures.Grouped(int64(m.recovery.Records)), figures.Mebibytes(m.recovery.LogBytes)))
 	for call, h := range m.waits {

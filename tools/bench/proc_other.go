@@ -10,12 +10,16 @@ import (
 	"time"
 )
 
-// These measurements need files in /proc, which only Linux has.
+// What needs files in /proc, which only Linux has.
 
 func (m *memoryRun) share() error     { return unsupported() }
 func (m *memoryRun) residency() error { return unsupported() }
 
 func residencyTask(*worker, json.RawMessage) (any, error) { return nil, unsupported() }
+
+func readsSoFar() (pageReads, error) { return pageReads{}, unsupported() }
+
+func deviceWrites(string) int64 { return -1 }
 
 func processorTime(int) (time.Duration, error) { return 0, unsupported() }
 
