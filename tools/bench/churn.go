@@ -134,31 +134,25 @@ func (c *churnRun) measure(w *csv.Writer) error {
 
 // live fills a filter, and measures it while its keys are replaced.
 func (c *churnRun) live(spec churnSpec, kind string, rate float64) (r *churnResult, err error) {
-	f, built, err := spec.create(c.session, c.n)
+	f, err := spec.create(c.session, c.n)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.close()); forget() }()
+	defer func() { err = errors.Join(err, f.Close(), os.RemoveAll(c.path("churn.mmf"))); forget() }()
 	c.note("%s, rate %s: %s", spec.name, percent(rate), kind)
-	r = &churnResult{name: spec.name, shape: f.shape(), kind: kind, asked: rate, bitsPerKey: float64(f.bits()) / float64(c.n)}
-	l := newLife(c.session, f, c.n, kind)
-	if built > 0 {
-		for i := range l.keys {
-			l.keys[i] = uint64(i)
-		}
-		l.next = c.n
-	}
+	r = &churnResult{name: spec.name, shape: f.shape, kind: kind, asked: rate, bitsPerKey: float64(f.bits) / float64(c.n)}
+	l := newLife(c.session, f, c.n, kind, spec.filled)
 	for turnover := range c.turnovers + 1 {
-		took := peer.Count{Clock: built}
-		if turnover > 0 || built == 0 {
-			if took, err = l.turnover(turnover == 0); err != nil {
+		if turnover > 0 || !spec.filled {
+			took, err := l.turnover(turnover == 0)
+			if err != nil {
 				return nil, err
 			}
-		}
-		if ns := float64(took.Time()) / float64(c.n); turnover == 0 {
-			r.filled = ns
-		} else {
-			r.ns = append(r.ns, ns)
+			if ns := float64(took.Time()) / float64(c.n); turnover == 0 {
+				r.filled = ns
+			} else {
+				r.ns = append(r.ns, ns)
+			}
 		}
 		if !slices.Contains(churnMeasured, turnover) && turnover < c.turnovers {
 			continue
@@ -179,7 +173,7 @@ func (c *churnRun) asks(rate float64) uint64 {
 }
 
 // churnHeader has the columns of the CSV file. In a row after 0 turnovers, ns is the time of an
-// insert, or of Build for a key. In other rows it is the time of a delete and an insert, as
+// insert, or 0 if the filter was built. In other rows it is the time of a delete and an insert, as
 // [churnResult.cost] returns it.
 var churnHeader = []string{"layout", "shape", "keys replaced", "rate asked", "keys", "bits a key",
 	"turnovers", "absent keys", "rate", "second lines", "missing", "deletes not found", "ErrFull", "ns", "most stash entries"}
@@ -253,13 +247,12 @@ func (c *churnRun) table(results []*churnResult) {
 // A life tracks the keys of one filter as they are replaced.
 type life struct {
 	*session
-	filter  replaceable
-	keys    []uint64                   // number of the key in each place, or none
-	next    uint64                     // number of the next key
-	absent  uint64                     // number of the next absent key
-	place   func(i uint64) uint64      // place of the key that operation i of a turnover replaces
-	places  [peer.BlockKeys / 2]uint64 // the places of the keys that are replaced between two readings of the clock
-	pending int                        // operations since the last Sync
+	filter *churned
+	keys   []uint64                   // number of the key in each place, or none
+	next   uint64                     // number of the next key
+	absent uint64                     // number of the next absent key
+	place  func(i uint64) uint64      // place of the key that operation i of a turnover replaces
+	places [peer.BlockKeys / 2]uint64 // the places of the keys that are replaced between two readings of the clock
 
 	unfound, refused uint64
 	stash            int // as in churnPoint
@@ -268,10 +261,15 @@ type life struct {
 // none marks a place without a key, because its insert was refused.
 const none = math.MaxUint64
 
-func newLife(s *session, f replaceable, n uint64, kind string) *life {
+// newLife begins a life without keys or, if filled is set, with the keys 0 to n-1.
+func newLife(s *session, f *churned, n uint64, kind string, filled bool) *life {
 	l := &life{session: s, filter: f, keys: make([]uint64, n), absent: peer.Absent}
 	for i := range l.keys {
 		l.keys[i] = none
+		if filled {
+			l.keys[i] = uint64(i)
+			l.next++
+		}
 	}
 	rng := rand.New(rand.NewPCG(s.seed, n))
 	zipf := rand.NewZipf(rng, zipfExponent, 1, n-1)
@@ -286,8 +284,7 @@ func newLife(s *session, f replaceable, n uint64, kind string) *life {
 // turnover replaces as many keys as the filter holds, or fills it.
 func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 	n := uint64(len(l.keys))
-	defer func() { l.stash = max(l.stash, l.filter.stash()) }()
-	for i := uint64(0); i < n && err == nil; {
+	for i := uint64(0); i < n; {
 		if err := l.ctx.Err(); err != nil {
 			return sum, err
 		}
@@ -299,59 +296,50 @@ func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 			}
 			i++
 		}
-		sum.Add(peer.Timed(func() { err = l.replace(places) }))
+		sum.Add(peer.Timed(func() { l.replace(places) }))
+		if l.filter.Err != nil {
+			if err := l.filter.Err(); err != nil {
+				return sum, err
+			}
+		}
 	}
-	return sum, err
+	if l.filter.stash != nil {
+		l.stash = max(l.stash, l.filter.stash())
+	}
+	return sum, nil
 }
 
 // replace deletes the keys of some places and inserts new ones, one after the other. A place
 // whose insert is refused has no key until its next turn.
-func (l *life) replace(places []uint64) error {
-	var key peer.Key
+func (l *life) replace(places []uint64) {
+	var key [1]peer.Key
 	for _, at := range places {
 		if l.keys[at] != none {
-			key.Set(l.seed, l.keys[at])
-			found, err := l.filter.remove(key[:])
-			if err != nil {
-				return err
-			}
-			if !found {
+			key[0].Set(l.seed, l.keys[at])
+			if l.filter.Delete(key[:]) == 0 {
 				l.unfound++
 			}
-			l.pending++
 		}
-		key.Set(l.seed, l.next)
-		ok, err := l.filter.insert(key[:])
-		if err != nil {
-			return err
-		}
+		key[0].Set(l.seed, l.next)
 		l.keys[at] = l.next
-		if !ok {
+		if l.filter.Insert(key[:]) == 0 {
 			l.keys[at] = none
 			l.refused++
 		}
 		l.next++
-		if l.pending++; l.pending >= churnSync {
-			l.pending = 0
-			if err := l.filter.sync(); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
 }
 
 // measure looks up all keys in the filter, and p.asks absent ones.
 func (l *life) measure(p *churnPoint) (err error) {
-	if err := l.filter.sync(); err != nil {
+	if p.second, err = l.filter.second(); err != nil {
 		return err
 	}
-	l.pending = 0
 	p.unfound, p.refused, p.stash = l.unfound, l.refused, l.stash
-	var key peer.Key
+	var key [1]peer.Key
 	for _, number := range l.keys {
-		key.Set(l.seed, number)
-		if number != none && !l.filter.contains(key[:]) {
+		key[0].Set(l.seed, number)
+		if number != none && l.filter.Contains(key[:]) == 0 {
 			p.missing++
 		}
 	}
@@ -359,12 +347,9 @@ func (l *life) measure(p *churnPoint) (err error) {
 		if err := l.ctx.Err(); i%peer.BlockKeys == 0 && err != nil {
 			return err
 		}
-		key.Set(l.seed, l.absent)
+		key[0].Set(l.seed, l.absent)
 		l.absent++
-		if l.filter.contains(key[:]) {
-			p.positives++
-		}
+		p.positives += uint64(l.filter.Contains(key[:]))
 	}
-	p.second, err = l.filter.second()
-	return err
+	return nil
 }

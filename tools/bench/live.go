@@ -22,8 +22,8 @@ type live struct {
 	err       error // of a failed operation, except ErrFull
 }
 
-// openLive returns the peer.Filter of a filter that is open for writing.
-func openLive(f *mmapfilter.Filter, w writing, seed uint64) peer.Filter {
+// openLive returns the peer.Local of a filter that is open for writing.
+func openLive(f *mmapfilter.Filter, w writing, seed uint64) *peer.Local {
 	l := &live{filter: f, writing: w, keys: make([][]byte, 0, w.batch)}
 	insert := peer.Until(l.insert)
 	if w.batch > 0 {

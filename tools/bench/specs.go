@@ -113,8 +113,11 @@ func blocked(s *session, f *blobloom.Filter) peer.Filter {
 // that it failed, although it has replaced another key, which is lost. The count of lost keys
 // shows this.
 func makeSeiflotfy(s *session, n uint64) (peer.Filter, error) {
+	return localSeiflotfy(s, seiflotfy.NewFilter(uint(n)), n), nil
+}
+
+func localSeiflotfy(s *session, f *seiflotfy.Filter, n uint64) *peer.Local {
 	slots := int64(1) << bits.Len64(max(n, 4)-1) // the filter rounds its capacity up like this
-	f := seiflotfy.NewFilter(uint(n))
 	return &peer.Local{
 		Seed:   s.seed,
 		Size:   func() int64 { return slots }, // a byte each
@@ -128,7 +131,7 @@ func makeSeiflotfy(s *session, n uint64) (peer.Filter, error) {
 			return n
 		},
 		Delete: peer.Each(f.Delete),
-	}, nil
+	}
 }
 
 // part returns the part, out of parts, that a hash belongs to.
