@@ -279,7 +279,7 @@ func TestBuildRows(t *testing.T) {
 func TestSetRows(t *testing.T) {
 	rows := short(t, "build", "-shards", "5")
 	for _, name := range []string{"partition: 8 tasks, two at a time", "build: 5 tasks, two at a time", "all", "one Build of the same keys",
-		"ContainsBatch of every key, two goroutines: 0 missing", "one key", "batches of 64", "batches of 1024"} {
+		"ContainsBatch of every key, two goroutines: 0 missing", "one key", "batches of 1024"} {
 		want(t, rows, name)
 	}
 }
@@ -354,7 +354,7 @@ func TestSpaceRows(t *testing.T) {
 }
 
 func TestDistance(t *testing.T) {
-	k := kept{has: 1000, bytes: 1500, asks: 1024, positives: 1}
+	k := held{high: 1000, bytes: 1500, asks: 1024, positives: 1}
 	if got := k.distance(); !slices.Equal(got, []string{"10.00", "2.00", "1.200"}) {
 		t.Errorf("12 bits a key for a rate of 1 in 1,024: %q", got)
 	}

@@ -11,16 +11,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// A filling is a filter that holds the keys from low up to high.
+// A filling is a filter that is filled, with what was measured on the way.
 type filling struct {
-	name      string
-	filter    peer.Filter
-	low, high uint64
-	slots     uint64
-	full      bool
-	cells     map[float64][2]series // by load: inserts, deletes
-	lost      uint64
-	checked   uint64
+	held
+	slots uint64
+	cells map[float64][2]series // by load: inserts, deletes
 }
 
 type series []float64
@@ -57,7 +52,7 @@ func (i *inserts) run(percents string) (err error) {
 		}
 	}
 	for _, f := range all {
-		if err := f.examine(i.session, i.check); err != nil {
+		if err := f.examine(i.session, i.check, 0); err != nil {
 			return err
 		}
 	}
@@ -114,7 +109,7 @@ func (i *inserts) open(slots uint64) (all []*filling, err error) {
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", spec.name, err)
 		}
-		all = append(all, &filling{name: spec.name, filter: f, slots: slots, cells: map[float64][2]series{}})
+		all = append(all, &filling{held{name: spec.name, filter: f}, slots, map[float64][2]series{}})
 	}
 	return all, nil
 }
@@ -156,35 +151,6 @@ func (i *inserts) replaceAt(all []*filling, load float64) error {
 	return err
 }
 
-func (f *filling) add(s *session, n uint64) (peer.Count, error) {
-	if f.full {
-		return peer.Count{}, nil
-	}
-	c, err := s.add(f.filter, f.high, n)
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", f.name, err)
-	}
-	f.high += c.Keys
-	f.full = c.Keys < n
-	return c, nil
-}
-
-// examine looks up the oldest and the newest keys that the filter holds.
-func (f *filling) examine(s *session, check uint64) error {
-	held := f.high - f.low
-	if check == 0 || check > held {
-		check = held
-	}
-	old, err := s.ask(f.filter, f.low, check/2)
-	if err != nil {
-		return err
-	}
-	new, err := s.ask(f.filter, f.high-(check-check/2), check-check/2)
-	f.lost += check - old - new
-	f.checked += check
-	return err
-}
-
 func (i *inserts) reportInserts(all []*filling, loads []float64, slots uint64) {
 	i.printf("\n%s slots. Ours are files: every operation is logged, and a commit comes when a segment of the log is full.\n", figures.Grouped(int64(slots)))
 	i.printf("In parentheses: over %s in the same rounds. Columns are by load; a Bloom filter has no slots: 95 %% is what it is made for.\n", all[0].name)
@@ -199,7 +165,7 @@ func (i *inserts) reportInserts(all []*filling, loads []float64, slots uint64) {
 			for _, load := range loads {
 				cells = append(cells, f.cell(c, load, all[0]))
 			}
-			t.Row(append(cells, fmt.Sprintf("%s of %s", figures.Grouped(int64(f.lost)), figures.Grouped(int64(f.checked))))...)
+			t.Row(append(cells, f.lostOf())...)
 		}
 		i.print(t)
 	}

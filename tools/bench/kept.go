@@ -9,65 +9,85 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
-// kept says how many of its keys a filter has kept.
-type kept struct {
+// A held is a filter that has the keys numbered from low up to high.
+type held struct {
 	name          string
-	has           uint64 // keys accepted
+	filter        peer.Filter
+	low, high     uint64
+	full          bool
 	lost, checked uint64
 	bytes         int64
 	positives     uint64
 	asks          uint64
 }
 
-// fill adds keys up to the first refused one, looks up the accepted keys, and then absent
-// keys.
-func (k *kept) fill(s *session, f peer.Filter, n uint64, filled bool, check, asks uint64) error {
-	k.has = n
+// add adds n keys, up to the first refused one.
+func (h *held) add(s *session, n uint64) (peer.Count, error) {
+	if h.full {
+		return peer.Count{}, nil
+	}
+	c, err := s.add(h.filter, h.high, n)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", h.name, err)
+	}
+	h.high += c.Keys
+	h.full = c.Keys < n
+	return c, nil
+}
+
+// fill adds n keys, unless the filter was made with them. Then it looks up keys as examine does.
+func (h *held) fill(s *session, n uint64, filled bool, check, asks uint64) error {
+	h.high = n
 	if !filled {
-		c, err := s.add(f, 0, n)
+		h.high = 0
+		c, err := h.add(s, n)
 		if err != nil {
 			return err
 		}
-		k.has = c.Keys
-		s.note("%s: added in %s", k.name, figures.Brief(c.Clock))
+		s.note("%s: added in %s", h.name, figures.Brief(c.Clock))
 	}
-	if k.has == 0 {
+	if h.high == 0 {
 		return errors.New("it accepted no key")
 	}
-	k.bytes = f.Bytes()
-	return k.examine(s, f, check, asks)
+	return h.examine(s, check, asks)
 }
 
-// examine looks up accepted keys, and then absent ones. If it does not check all accepted keys,
-// half are the first ones and half the last ones.
-func (k *kept) examine(s *session, f peer.Filter, check, asks uint64) error {
-	if check == 0 || check > k.has {
-		check = k.has
+// examine looks up keys that were accepted, and then absent ones. If it does not check all accepted
+// keys, half are the oldest and half the newest ones.
+func (h *held) examine(s *session, check, asks uint64) error {
+	has := h.high - h.low
+	if check == 0 || check > has {
+		check = has
 	}
-	k.checked, k.asks = check, asks
-	low, err := s.ask(f, 0, check/2)
+	old, err := s.ask(h.filter, h.low, check/2)
 	if err != nil {
 		return err
 	}
-	high, err := s.ask(f, k.has-(check-check/2), check-check/2)
+	new, err := s.ask(h.filter, h.high-(check-check/2), check-check/2)
 	if err != nil {
 		return err
 	}
-	k.lost = check - low - high
-	k.positives, err = s.ask(f, peer.Absent, asks)
+	h.lost += check - old - new
+	h.checked += check
+	h.bytes, h.asks = h.filter.Bytes(), asks
+	h.positives, err = s.ask(h.filter, peer.Absent, asks)
 	return err
 }
 
-func (k *kept) rate() float64 { return float64(k.positives) / float64(k.asks) }
+func (h *held) rate() float64 { return float64(h.positives) / float64(h.asks) }
 
-func (k *kept) bitsPerKey() float64 { return 8 * float64(k.bytes) / float64(k.has) }
+func (h *held) bitsPerKey() float64 { return 8 * float64(h.bytes) / float64(h.high-h.low) }
 
-func (k *kept) cells() []string {
-	lost := fmt.Sprintf("%s of %s", figures.Grouped(int64(k.lost)), figures.Grouped(int64(k.checked)))
-	if k.lost > 0 {
+func (h *held) lostOf() string {
+	return fmt.Sprintf("%s of %s", figures.Grouped(int64(h.lost)), figures.Grouped(int64(h.checked)))
+}
+
+func (h *held) cells() []string {
+	lost := h.lostOf()
+	if h.lost > 0 {
 		lost = "**" + lost + "**"
 	}
-	return []string{k.name, figures.Grouped(int64(k.has)), lost, fmt.Sprintf("%.2f", k.bitsPerKey()), percent(k.rate())}
+	return []string{h.name, figures.Grouped(int64(h.high - h.low)), lost, fmt.Sprintf("%.2f", h.bitsPerKey()), percent(h.rate())}
 }
 
 // A choice says which filters to compare with.

@@ -94,12 +94,12 @@ func structures(bytes uint64) []structure {
 	}
 }
 
-// A member is a structure that has the keys numbered from low up to high.
+// A member is a structure that is filled. keys and paper are as in structure.
 type member struct {
-	structure
-	filter    peer.Filter
-	low, high uint64
-	took      time.Duration // by inserts
+	held
+	keys  uint64
+	paper string
+	took  time.Duration // by inserts
 }
 
 // open makes all structures, empty. Even with an error, it returns those that it has made.
@@ -109,7 +109,7 @@ func (p *paperRun) open() (all []*member, err error) {
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", s.name, err)
 		}
-		all = append(all, &member{structure: s, filter: f})
+		all = append(all, &member{held: held{name: s.name, filter: f}, keys: s.keys, paper: s.paper})
 	}
 	return all, nil
 }
@@ -127,11 +127,11 @@ func (p *paperRun) insert(m *member, to uint64) (float64, error) {
 	if to <= m.high {
 		return 0, nil
 	}
-	c, err := p.add(m.filter, m.high, to-m.high)
+	c, err := m.add(p.session, to-m.high)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", m.name, err)
+		return 0, err
 	}
-	if m.high += c.Keys; m.high < to {
+	if m.full {
 		p.note("%s is full with %d keys; %d were to go in", m.name, m.high, m.keys)
 		m.keys = m.high
 	}
@@ -154,12 +154,11 @@ func (p *paperRun) table3() (err error) {
 		if _, err := p.insert(m, m.keys); err != nil {
 			return err
 		}
-		k := &kept{name: m.name, has: m.high, bytes: m.filter.Bytes()}
-		if err := k.examine(p.session, m.filter, 0, p.asks); err != nil {
+		if err := m.examine(p.session, 0, p.asks); err != nil {
 			return err
 		}
-		t.Row(m.name, fmt.Sprintf("%.2f", float64(m.high)/1e6), fmt.Sprintf("%.2f", k.bitsPerKey()), fmt.Sprintf("%.3f", 100*k.rate()),
-			fmt.Sprintf("%.2f", perSecond(peer.Count{Keys: m.high, Clock: m.took})), fmt.Sprint(k.lost), m.paper)
+		t.Row(m.name, fmt.Sprintf("%.2f", float64(m.high)/1e6), fmt.Sprintf("%.2f", m.bitsPerKey()), fmt.Sprintf("%.3f", 100*m.rate()),
+			fmt.Sprintf("%.2f", perSecond(peer.Count{Keys: m.high, Clock: m.took})), fmt.Sprint(m.lost), m.paper)
 	}
 	p.print(t)
 	return nil
@@ -287,7 +286,7 @@ func (p *paperRun) occupancy() (err error) {
 }
 
 // part returns how many keys a structure inserts, looks up or deletes in a turn.
-func (p *paperRun) part(m *member) uint64 { return m.structure.keys/uint64(paperSteps*p.rounds) + 1 }
+func (p *paperRun) part(m *member) uint64 { return m.keys/uint64(paperSteps*p.rounds) + 1 }
 
 // deletes deletes all keys of the structures that support deletes, in the order in which they were
 // inserted.

@@ -97,7 +97,7 @@ func TestPaperFigures(t *testing.T) {
 // TestPaperLost: a structure that loses a key, or cannot delete one, ends a measurement.
 func TestPaperLost(t *testing.T) {
 	p := &paperRun{session: &session{ctx: t.Context(), notes: io.Discard, seed: 1, rounds: 2}, lookups: 5000}
-	all := []*member{{structure: structure{name: "F", keys: 1000}, filter: flawed("loses", 1000, 1)}}
+	all := []*member{{keys: 1000, held: held{name: "F", filter: flawed("loses", 1000, 1)}}}
 	if _, err := p.insert(all[0], 1000); err != nil || all[0].high != 1000 {
 		t.Fatalf("%d keys, %v", all[0].high, err)
 	}

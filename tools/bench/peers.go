@@ -79,15 +79,15 @@ func (p *peersRun) run() error {
 	p.printf("\n%s keys of %d bytes; ours are mapped from %s. Every filter takes turns with %s, and waits for one lookup of a key, with its own hash, after the other. Binary fuse filters are in parts of at most %s keys.\n",
 		figures.Grouped(int64(n)), peer.KeyBytes, p.mapped, v.name(), figures.Grouped(fuseKeys))
 	t := figures.NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "ns absent", "ns present", "absent over ours", "present over ours")
-	own := &kept{name: "**" + v.name() + "**"}
-	if err := own.fill(p.session, ours, n, true, p.check, p.asks); err != nil {
+	own := &held{name: "**" + v.name() + "**", filter: ours}
+	if err := own.fill(p.session, n, true, p.check, p.asks); err != nil {
 		return err
 	}
 	var oursAbsent, oursPresent []float64
 	var rows [][]string
 	for _, spec := range others {
 		p.note("%s", spec.name)
-		k := &kept{name: spec.name}
+		k := &held{name: spec.name}
 		var times [][]float64
 		if times, err = p.against(k, spec, ours, n); err != nil {
 			err = fmt.Errorf("%s: %w", spec.name, err)
@@ -108,27 +108,28 @@ func (p *peersRun) run() error {
 
 // against measures a filter in rounds with ours. It returns the times of absent and present
 // keys in our filter, and then in the other.
-func (p *peersRun) against(k *kept, spec spec, ours peer.Filter, n uint64) (times [][]float64, err error) {
+func (p *peersRun) against(k *held, spec spec, ours peer.Filter, n uint64) (times [][]float64, err error) {
 	f, err := spec.create(p.session, n)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := k.fill(p.session, f, n, spec.filled, p.check, p.asks); err != nil {
+	k.filter = f
+	if err := k.fill(p.session, n, spec.filled, p.check, p.asks); err != nil {
 		return nil, err
 	}
 	p.note("%s: turns", spec.name)
 	draws := uint64(0)
 	return p.takeTurns(4, func(i int) (float64, error) {
 		draws++
-		filter, held := ours, n
+		filter, has := ours, n
 		if i >= 2 {
-			filter, held = f, k.has
+			filter, has = f, k.high
 		}
 		first := peer.Absent + p.asks + draws*(p.turn+warmKeys)
-		asked := min(p.turn, held)
+		asked := min(p.turn, has)
 		if i%2 == 1 {
-			first = peer.Mix(p.seed+draws) % (held - asked + 1)
+			first = peer.Mix(p.seed+draws) % (has - asked + 1)
 		}
 		if _, err := filter.Ask(first+asked, warmKeys); err != nil {
 			return 0, err

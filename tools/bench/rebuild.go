@@ -8,7 +8,7 @@ import (
 	"io"
 	"math/bits"
 	"os"
-	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -164,12 +164,12 @@ func (r *rebuildRun) builds(n uint64) error {
 		took := time.Since(begun)
 		return float64(n) / took.Seconds() / 1e6, errors.Join(err, f.Close())
 	}
-	names := []string{"Build", "Build with KeepHashes", "Rebuild from a base", "Rebuild from a tail"}
+	names := []string{"Build", "Rebuild from a base", "Rebuild from a tail"}
 	all, err := r.takeTurns(len(names), func(i int) (float64, error) {
 		switch i {
-		case 0, 1:
-			return build("built.mmf", &mmapfilter.Options{Capacity: n, KeepHashes: i == 1})
-		case 2:
+		case 0:
+			return build("built.mmf", &mmapfilter.Options{Capacity: n})
+		case 1:
 			return rebuild("kept.mmf")
 		}
 		for _, suffix := range []string{"", ".hashes"} {
@@ -216,7 +216,7 @@ func (r *rebuildRun) grows(n uint64) error {
 		if err != nil {
 			return err
 		}
-		debug.FreeOSMemory()
+		forget()
 		disk, memory := watch(r.diskUse), watch(goMemory)
 		d, err := r.insert(f, 0, n)
 		most, mostMemory := disk(), memory()
@@ -250,7 +250,7 @@ func (r *rebuildRun) grows(n uint64) error {
 func (r *rebuildRun) diskUse() (bytes int64) {
 	entries, _ := os.ReadDir(r.temp)
 	for _, e := range entries {
-		if len(e.Name()) >= 5 && e.Name()[:5] == "grown" {
+		if strings.HasPrefix(e.Name(), "grown") {
 			bytes += sizeOf(r.path(e.Name()))
 		}
 	}

@@ -252,7 +252,7 @@ func (b *session) lookInSets(n uint64) error {
 // compareSets adds a row for each size of batches.
 func (b *session) compareSets(t *figures.Table, files []contents, n uint64) error {
 	found := make([]bool, 1024)
-	for _, batch := range []int{1, 64, 1024} {
+	for _, batch := range []int{1, 1024} {
 		asked := 0
 		times, err := b.takeTurns(len(files), func(i int) (float64, error) {
 			keys := b.someKeys(n, asked)

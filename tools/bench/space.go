@@ -62,7 +62,7 @@ func (r *spaceRun) run() error {
 		if err = r.ctx.Err(); err != nil {
 			break
 		}
-		var k *kept
+		var k *held
 		if k, err = r.measure(spec, n); err != nil {
 			err = fmt.Errorf("%s: %w", spec.name, err)
 			break // still print the results so far
@@ -73,19 +73,19 @@ func (r *spaceRun) run() error {
 	return err
 }
 
-func (r *spaceRun) measure(spec spec, n uint64) (k *kept, err error) {
+func (r *spaceRun) measure(spec spec, n uint64) (k *held, err error) {
 	f, err := spec.create(r.session, n)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()); forget() }()
-	k = &kept{name: spec.name}
-	return k, k.fill(r.session, f, n, spec.filled, r.check, r.asks)
+	k = &held{name: spec.name, filter: f}
+	return k, k.fill(r.session, n, spec.filled, r.check, r.asks)
 }
 
 // distance compares the space with the least space that any filter with this rate needs
 // (Carter et al., "Exact and approximate membership testers", STOC 1978).
-func (k *kept) distance() []string {
+func (k *held) distance() []string {
 	if k.positives == 0 {
 		return []string{fmt.Sprintf("above %.2f", math.Log2(float64(k.asks))), "unknown", "unknown"}
 	}
