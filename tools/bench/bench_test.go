@@ -415,6 +415,17 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"peers", "-short", "-only", "nobody"}, `with "nobody" in it`},
 		{t.Context(), []string{"build", "-short", "-keys", "10X"}, "no number of keys"},
 		{t.Context(), []string{"space", "-short", "-asks", "0"}, "no keys"},
+		{t.Context(), []string{"churn", "-short", "-rates", "0.01,2"}, `"2" is no rate`},
+		{t.Context(), []string{"churn", "-short", "-rates", "NaN"}, `"NaN" is no rate`},
+		{t.Context(), []string{"churn", "-short", "-rates", ""}, `"" is no rate`},
+		{t.Context(), []string{"churn", "-short", "-kinds", "oldest,newest"}, `"newest" is not one of`},
+		{t.Context(), []string{"churn", "-short", "-turnovers", "0"}, "no turnovers"},
+		{t.Context(), []string{"churn", "-short", "-keys", "1"}, "too few keys"},
+		{t.Context(), []string{"churn", "-short", "-keys", fmt.Sprint(peer.Absent)}, "too many"},
+		{t.Context(), []string{"churn", "-short", "-asks", "0"}, "too few keys"},
+		{t.Context(), []string{"churn", "-short", "-out", "/nonexistent/x"}, "/nonexistent/x"},
+		{t.Context(), []string{"churn", "-draw", "-out", "/nonexistent/x"}, "/nonexistent/x"},
+		{stopped, []string{"churn", "-short"}, "interrupted"},
 		{stopped, []string{"lookup", "-short"}, "interrupted"},
 		{stopped, []string{"peers", "-short"}, "interrupted"},
 	} {
@@ -422,6 +433,9 @@ func TestErrors(t *testing.T) {
 		args := c.args
 		if len(args) > 0 && !slices.Contains(args, "-dir") {
 			args = append([]string{args[0], "-dir", dir}, args[1:]...)
+		}
+		if len(args) > 0 && args[0] == "churn" && !slices.Contains(args, "-out") { // otherwise beside the sources
+			args = append(args, "-out", filepath.Join(t.TempDir(), "churn"))
 		}
 		var out, notes bytes.Buffer
 		if code := run(c.ctx, args, &out, &notes); code != 2 || !strings.Contains(notes.String(), c.want) {

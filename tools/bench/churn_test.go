@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/csv"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 )
 
 func TestChurnRows(t *testing.T) {
@@ -101,41 +96,6 @@ func TestChurnSecond(t *testing.T) {
 		}
 		if share, err := f.second(); err != nil || share != want {
 			t.Errorf("%d keys: %g, %v", i, share, err)
-		}
-	}
-}
-
-func TestChurnErrors(t *testing.T) {
-	stopped, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, c := range []struct {
-		ctx  context.Context
-		args []string
-		want string
-	}{
-		{t.Context(), []string{"-rates", "0.01,2"}, `"2" is no rate`},
-		{t.Context(), []string{"-rates", "NaN"}, `"NaN" is no rate`},
-		{t.Context(), []string{"-rates", ""}, `"" is no rate`},
-		{t.Context(), []string{"-kinds", "oldest,newest"}, `"newest" is not one of`},
-		{t.Context(), []string{"-turnovers", "0"}, "no turnovers"},
-		{t.Context(), []string{"-keys", "1"}, "too few keys"},
-		{t.Context(), []string{"-keys", fmt.Sprint(peer.Absent)}, "too many"},
-		{t.Context(), []string{"-asks", "0"}, "too few keys"},
-		{t.Context(), []string{"-out", "/nonexistent/x"}, "/nonexistent/x"},
-		{t.Context(), []string{"-draw", "-out", "/nonexistent/x"}, "/nonexistent/x"},
-		{stopped, nil, "interrupted"},
-	} {
-		dir := t.TempDir()
-		args := append([]string{"churn", "-short", "-dir", dir}, c.args...)
-		if !slices.Contains(args, "-out") {
-			args = append(args, "-out", filepath.Join(t.TempDir(), "churn"))
-		}
-		var notes bytes.Buffer
-		if code := run(c.ctx, args, &bytes.Buffer{}, &notes); code != 2 || !strings.Contains(notes.String(), c.want) {
-			t.Errorf("%q: exit status %d, %q", c.args, code, notes.String())
-		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("%q has left %v, %v", c.args, left, err)
 		}
 	}
 }
