@@ -12,9 +12,7 @@ import (
 // TestPosition holds the chain at the values that package hashes has for programs in other languages.
 func TestPosition(t *testing.T) {
 	essay, err := os.ReadFile("hashes/doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := Position{}
 	for _, c := range []struct {
 		op    Op

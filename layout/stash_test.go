@@ -133,9 +133,7 @@ func TestCheckStash(t *testing.T) {
 // added is found; a sound one counts exactly.
 func FuzzCheckStash(f *testing.F) {
 	g, err := NewGeometry(Compact, one, 9)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	tab := NewTable(g)
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 3, 0, 0, 0}, uint64(5))
 	f.Add(bytes.Repeat([]byte{7: 1, 15: 0}, StashEntries), uint64(2)) // free, except for word 0

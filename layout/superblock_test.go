@@ -19,14 +19,20 @@ var (
 	rare = Params{Quotients: 25, RemainderBits: 26} // the lowest rate
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // testHead gives the head of a sealed file with the superblock in its first
 // slot, after change has been made to it.
 func testHead(t testing.TB, change func(*Superblock)) []byte {
 	t.Helper()
 	g, err := NewGeometry(Compact, one, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var sb Superblock
 	sb.SetGeneration(7)
 	sb.SetState(Sealed)
@@ -50,9 +56,7 @@ func testHead(t testing.TB, change func(*Superblock)) []byte {
 
 func TestSuperblockKeepsItsFields(t *testing.T) {
 	slot, sb, g, err := Newest(testHead(t, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if slot != 0 || sb.Generation() != 7 || sb.State() != Sealed || sb.Seed() != 42 || sb.UUID() != [16]byte{1, 2, 3} ||
 		sb.Capacity() != 3800 || sb.TargetRate() != 0.01 || sb.DesignLoad() != 0.95 || sb.Length() != 3000 ||
 		sb.Normalisation() != "hex" || sb.Version() != 1 || sb.HashID() != HashXXH3 {
@@ -254,9 +258,7 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 		s.SetKeepChanges(0x1D)
 	}
 	_, sb, _, err := Newest(testHead(t, func(s *Superblock) { s.SetKeepsHashes(false); set(s) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if sb.Hashes() != (Hashes{0x11, 0x12, 0x13, 0x14}) || sb.Descent() != 0x15 || sb.LastTime() != 0x1A ||
 		sb.Kept() != (Kept{Position{0x16, 0x17}, 0x18, 0x19, Position{}, 0}) || sb.ExpireAfter() != 0x1B || sb.ExpiredBefore() != 0x1C || sb.KeepChanges() != 0x1D {
 		t.Errorf("%+v, %+v, descent %#x, times %#x, %#x, %#x, %#x", sb.Hashes(), sb.Kept(), sb.Descent(), sb.LastTime(), sb.ExpireAfter(), sb.ExpiredBefore(), sb.KeepChanges())
@@ -379,9 +381,7 @@ func TestForeignFile(t *testing.T) {
 
 func TestFileSize(t *testing.T) {
 	_, sb, g, err := Newest(testHead(t, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for size := range g.SealedBytes + 4096 {
 		if err := sb.CheckFileSize(g, size); (err == nil) != (size == g.SealedBytes) {
 			t.Fatalf("sealed, %d bytes: %v", size, err)
@@ -468,9 +468,7 @@ func FuzzNewest(f *testing.F) {
 	f.Add(testHead(f, nil))
 	f.Add([]byte{})
 	image, err := os.ReadFile("../testdata/compact-q25.mmf")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(image[:OffRuntime])
 	f.Fuzz(func(t *testing.T, head []byte) {
 		if len(head) >= SuperblockBytes && len(head) >= OffRuntime {

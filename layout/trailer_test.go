@@ -16,13 +16,9 @@ import (
 func readImage(t testing.TB, name string) ([]byte, *Superblock, Geometry) {
 	t.Helper()
 	image, err := os.ReadFile("../testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, sb, g, err := Newest(image[:OffRuntime])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return image, sb, g
 }
 

@@ -30,9 +30,7 @@ func (f *file) bytesOf() (b []byte) {
 func (f *file) vectors(t *testing.T) []byte {
 	t.Helper()
 	h, base, tail, err := f.read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "identity\t%016x\npages\t%d\ncheck\t%08x\n", f.counted.Identity, f.counted.Pages, f.counted.Check)
 	fmt.Fprintf(&b, "last page\t%d\t%08x\nend\t%d\t%016x\n", f.last(), f.counted.Last, f.end.Number, f.end.Chain)
@@ -67,9 +65,7 @@ func TestGolden(t *testing.T) {
 		if errors.Is(err, fs.ErrNotExist) && *update {
 			golden[i], err = b, os.WriteFile(path, b, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Equal(golden[i], b) {
 			t.Errorf("%s is made differently now", path)
 		}

@@ -9,6 +9,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // A file is a file of hashes in memory.
 type file struct {
 	pages   []Page
@@ -116,23 +124,17 @@ func (f *file) makeBase(t testing.TB, items int, ages []Age) (base []Item, tail 
 	h.Ages = ages
 	b := NewBase(h, f.write)
 	for _, it := range base {
-		if err := b.Add(it); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Add(it))
 	}
 	h, at, err := b.End()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return base, *NewTail(at, h.At, f.write)
 }
 
 func add(t testing.TB, tail *Tail, entries []Entry) {
 	t.Helper()
 	for _, e := range entries {
-		if err := tail.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tail.Add(e))
 	}
 }
 
@@ -187,9 +189,7 @@ func TestRoundTrip(t *testing.T) {
 				one, two := operations(n, 5e9, step), operations(n/2, 3e9, step) // the clock was set back
 				f, base := newFile(t, items, ages, one, two)
 				h, gotBase, gotTail, err := f.read()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				want := start
 				want.Items, want.Pages, want.Sum, want.Ages = h.Items, h.Pages, h.Sum, slices.Clone(ages)
 				sum := uint64(0)
@@ -330,9 +330,7 @@ func TestCopyOfATail(t *testing.T) {
 	add(t, &tail, all[100:])
 	f.finish(t, &tail, 1)
 	_, _, got, err := f.read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mustBe(t, got, all)
 }
 

@@ -152,9 +152,7 @@ func copyFilter(t *testing.T, c client, kind string) (chunks int) {
 func entries(t *testing.T, path string) []transcript.Entry {
 	t.Helper()
 	all, err := transcript.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -178,9 +176,7 @@ func words(t testing.TB, line string) []string {
 	r := resp.NewReader(strings.NewReader(line + "\n"))
 	r.Limits = resp.Known
 	args, err := r.Command()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []string
 	for _, a := range args {
 		all = append(all, string(a))

@@ -119,9 +119,7 @@ func newRueidis(t testing.TB, s *server, version int) client {
 		Password:     s.password,
 		DisableCache: true, // the server does not tell clients what changes (CLIENT TRACKING)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return rueidisClient{c}
 }
 

@@ -43,9 +43,7 @@ var errorOfCLI = regexp.MustCompile(`error:("(?:[^"\\]|\\.)*")`)
 func fromCLI(t *testing.T, line string) any {
 	t.Helper()
 	value, err := decode(errorOfCLI.ReplaceAllString(line, `{"error": $1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return value
 }
 

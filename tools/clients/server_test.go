@@ -31,6 +31,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // A server is a process that serves a directory.
 type server struct {
 	t        testing.TB
@@ -61,9 +69,7 @@ func (s *server) start() {
 	s.cmd = exec.Command(program, "serve", "--dir", s.dir, "--listen", fmt.Sprintf("127.0.0.1:%d", s.port), "--rate", "0.000001")
 	if s.password != "" {
 		path := filepath.Join(s.dir, "password")
-		if err := os.WriteFile(path, []byte(s.password+"\n"), 0o600); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, os.WriteFile(path, []byte(s.password+"\n"), 0o600))
 		s.cmd.Args = append(s.cmd.Args, "--requirepass-file", path)
 	}
 	s.cmd.Stderr = os.Stderr
@@ -71,9 +77,7 @@ func (s *server) start() {
 	if err == nil {
 		err = s.cmd.Start()
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		s.t.Fatalf("the server says %q: %v", line, err)

@@ -38,6 +38,14 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 const plan = "-n 10k -p 0.001"
 
 // A world is a directory with three files of keys, some of which are in two of them.
@@ -53,13 +61,9 @@ func newWorld(t *testing.T, tools ...string) *world {
 		}
 	}
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mmf, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := &world{t, here, t.TempDir(), mmf}
 	w.keys("a", 0, 3000)
 	w.keys("b", 2500, 6000)
@@ -72,9 +76,7 @@ func (w *world) keys(name string, from, to int) {
 	for i := from; i < to; i++ {
 		fmt.Fprintln(&text, i)
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text.String()), 0o666); err != nil {
-		w.Fatal(err)
-	}
+	must(w, os.WriteFile(filepath.Join(w.dir, name), []byte(text.String()), 0o666))
 }
 
 // try runs a command in the directory and returns its output, and whether it succeeded.
@@ -107,9 +109,7 @@ func (w *world) same(set string, shards int, files ...string) {
 	}
 	for _, e := range entries {
 		want, err := os.ReadFile(filepath.Join(ref, e.Name()))
-		if err != nil {
-			w.Fatal(err)
-		}
+		must(w, err)
 		got, err := os.ReadFile(filepath.Join(w.dir, filepath.Dir(set), e.Name()))
 		if err != nil || !bytes.Equal(got, want) {
 			w.Errorf("another %s: %v", e.Name(), err)
@@ -141,9 +141,7 @@ func TestMake(t *testing.T) {
 	w.same("out/x.set", 5, "a", "b")
 	makeSet("a b c")
 	w.same("out/x.set", 5, "a", "b", "c")
-	if err := os.Remove(filepath.Join(w.dir, "out/x.work/spool/a.task")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(w.dir, "out/x.work/spool/a.task")))
 	makeSet("a b c")
 	w.same("out/x.set", 5, "a", "b", "c")
 	makeSet("a b c", "PLAN="+plan+" --seed 7")
@@ -211,9 +209,7 @@ print(json.dumps({
 		if p.stdin, err = p.cmd.StdinPipe(); err == nil {
 			err = p.cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return p
 	}
 	feed := func(p *pipe, lines []string) { io.WriteString(p.stdin, strings.Join(lines, "\n")+"\n") }
@@ -266,9 +262,7 @@ func TestKubernetes(t *testing.T) {
 	if err != nil {
 		t.Skipf("NOT TESTED: kubectl does not read files here: %v", err)
 	}
-	if err := os.Mkdir(filepath.Join(w.dir, "keys"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(w.dir, "keys"), 0o777))
 	fewer := map[int]int{200: 12, 64: 7}
 	replaced := map[string]string{"/mmapfilter": w.mmf, "2B": "10k", "64": "7", "--tasks=200": "--tasks=12"}
 	var stages, files []string
@@ -286,9 +280,7 @@ func TestKubernetes(t *testing.T) {
 				}
 			}
 		}
-		if err := d.Decode(&job); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Decode(&job))
 		stage := job.Metadata.Labels.Stage
 		stages = append(stages, stage)
 		n := 1

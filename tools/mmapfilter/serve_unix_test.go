@@ -33,13 +33,9 @@ func serve(t *testing.T, flags ...string) *served {
 func serveIn(t *testing.T, script string, flags ...string) *served {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	socket, err := filepath.Abs("socket")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	words := append([]string{"sh", "-c", script, program, "serve", "--dir", ".", "--listen", "none", "--unix", socket}, flags...)
 	cmd, _, stderr := startCommand(t, ".", words...)
 	for wait := time.Millisecond; wait < time.Minute; wait *= 2 {
@@ -57,9 +53,7 @@ func serveIn(t *testing.T, script string, flags ...string) *served {
 func (s *served) another() *served {
 	s.t.Helper()
 	conn, err := net.Dial("unix", "socket")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
 	return &served{s.t, s.cmd, conn, bufio.NewReader(conn)}
 }
@@ -115,9 +109,7 @@ func (s *served) kill() {
 // the command reads them.
 func TestServeEndsInOrder(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("password", []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile("password", []byte("secret\n"), 0o600))
 	s := serve(t, "--requirepass-file", "password", "--appendfsync", "always")
 	s.do("-NOAUTH Authentication required.", "PING")
 	s.do("+OK", "AUTH secret")

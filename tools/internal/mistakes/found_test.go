@@ -184,9 +184,7 @@ type built struct{ module, dir string }
 func build(t *testing.T, m *Mistake) built {
 	b := built{module(t), t.TempDir()}
 	overlay, err := m.Overlay(b.module, b.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range m.FoundBy {
 		if checks[name].found == nil {
 			t.Fatalf("%s: there is no check %q", m.Name, name)

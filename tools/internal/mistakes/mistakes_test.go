@@ -18,20 +18,24 @@ import (
 	"testing"
 )
 
+// must ends the test if err is not nil.
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // module returns the directory of the module.
 func module(t *testing.T) string {
 	dir, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
 func list(t *testing.T) []Mistake {
 	list, err := List(module(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return list
 }
 
@@ -65,13 +69,9 @@ func TestApply(t *testing.T) {
 		}
 		for _, file := range m.Files {
 			before, err := os.ReadFile(filepath.Join(module(t), file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			after, err := os.ReadFile(filepath.Join(dir, file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if bytes.Equal(before, after) {
 				t.Errorf("%s: %s is the same", m.Name, file)
 			}
@@ -121,9 +121,7 @@ func newChecker(t *testing.T, dir string) *checker {
 			ImportPath, Dir, Export string
 			GoFiles                 []string
 		}
-		if err := in.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, in.Decode(&p))
 		exports[p.ImportPath] = p.Export
 		c.path, c.files = p.ImportPath, p.GoFiles // of the last one, which is the package itself
 	}
@@ -158,9 +156,7 @@ func TestChecker(t *testing.T) {
 		"package mistakes\n\nfunc f() { x := 1 }\n": "declared and not used",
 	} {
 		if text != "" {
-			if err := os.WriteFile(filepath.Join(dir, "mistakes.go"), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, "mistakes.go"), []byte(text), 0o600))
 		}
 		err := c.check(dir)
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
@@ -176,30 +172,20 @@ func TestNoLongerApplies(t *testing.T) {
 		copied := t.TempDir()
 		for _, file := range m.Files {
 			text, err := os.ReadFile(filepath.Join(module(t), file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.MkdirAll(filepath.Join(copied, filepath.Dir(file)), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(copied, file), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, os.MkdirAll(filepath.Join(copied, filepath.Dir(file)), 0o700))
+			must(t, os.WriteFile(filepath.Join(copied, file), text, 0o600))
 		}
 		if err := m.Apply(copied, t.TempDir()); err != nil {
 			t.Errorf("a copy: %v", err)
 		}
 		last := m.Files[len(m.Files)-1]
 		says := "testdata/mistakes/" + m.Name + ".diff no longer applies to " + last + ": "
-		if err := os.WriteFile(filepath.Join(copied, last), []byte("package changed\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(copied, last), []byte("package changed\n"), 0o600))
 		if err := m.Apply(copied, t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%s is another: %v", last, err)
 		}
-		if err := os.Remove(filepath.Join(copied, last)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(copied, last)))
 		if err := m.Apply(copied, t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%s is gone: %v", last, err)
 		}

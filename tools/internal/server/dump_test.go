@@ -123,8 +123,7 @@ func numbers(from, to int) string {
 // TestLoadRefuses loads dumps that are not whole: the key is not there.
 func TestLoadRefuses(t *testing.T) {
 	dir := t.TempDir()
-	s, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{Dir: dir})
 	items, added := numbers(0, 1500), "*1500"+strings.Repeat("\n:1", 1500) // three pages of hashes
 	p.want("CF.INSERT CFa ITEMS"+items, added)
 	p.want("BF.ADD BFa x", ":1")
@@ -200,8 +199,7 @@ func TestLoadRefuses(t *testing.T) {
 // TestLoadSwept begins a load and does not end it: its file goes after an hour, and with a restart.
 func TestLoadSwept(t *testing.T) {
 	dir := t.TempDir()
-	s, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{Dir: dir})
 	p.want("CF.ADD CFa x", ":1")
 	parts := p.dump("CFa")
 	for _, after := range []time.Duration{-time.Second, time.Minute} { // before it is over, and then
@@ -218,8 +216,7 @@ func TestLoadSwept(t *testing.T) {
 
 // TestDumpsAtOnce has two clients dump a key, and one that stops in the middle.
 func TestDumpsAtOnce(t *testing.T) {
-	s, addr := start(t, Config{})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{})
 	p.want("CF.ADD CFa x", ":1")
 	first := p.scan("CFa", "1")
 	p.want("CF.ADD CFa y", ":1")
@@ -242,9 +239,7 @@ func TestDumpsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.want("CF.SCANDUMP CFa 1", "-ERR too many dumps at once")
-	if err := os.Remove(next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(next))
 	s.dir.sweep(time.Now().Add(time.Hour))
 	p.want("CF.SCANDUMP CFa "+third.at, "-Invalid position")
 	p.scan("CFa", "1")

@@ -26,13 +26,9 @@ func filterFiles(t testing.TB, o mmapfilter.Options, live bool) (file, hashes []
 	path := filepath.Join(t.TempDir(), "f")
 	o.Capacity = 1000
 	f, err := mmapfilter.Create(path, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
-	if err := f.Insert([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Insert([]byte("x")))
 	if !live {
 		err = f.Close()
 	}

@@ -14,15 +14,12 @@ var row = regexp.MustCompile("(?m)^\\| (?:(\\d+) × )?`(.+?)` \\| `(.+?)` \\| (?
 // TestKvrocks sends the commands of the table in KVROCKS.md: the replies are those of its third column.
 func TestKvrocks(t *testing.T) {
 	text, err := os.ReadFile("KVROCKS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := row.FindAllStringSubmatch(string(text), -1)
 	if lines := strings.Count(string(text), "\n| ") - 1; len(rows) != lines {
 		t.Fatalf("%d of %d rows can be read", len(rows), lines)
 	}
-	_, addr := start(t, Config{Rate: 1e-6})
-	p := dial(t, addr)
+	_, p := startOne(t, Config{Rate: 1e-6})
 	for _, r := range rows {
 		times, _ := strconv.Atoi(r[1])
 		times = max(1, times)

@@ -142,9 +142,7 @@ func TestStuck(t *testing.T) {
 	k := new(key)
 	for _, stuck := range []bool{false, true} {
 		p, err := newPoller()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := &client{link: link{poller: p, fd: -1}}
 		p.serving = c
 		if c.change(k); c.detached != stuck {
@@ -221,9 +219,7 @@ func TestCloseInTheMiddle(t *testing.T) {
 func pollDescriptors(t *testing.T) (n int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, fd := range all {
 		if what, _ := os.Readlink(fd); strings.HasPrefix(what, "anon_inode:[event") {
 			n++
@@ -244,9 +240,7 @@ func FuzzServe(f *testing.F) {
 	}
 	s, addr := start(f, Config{Password: "not to be guessed"})
 	l, err := net.Listen("unix", f.TempDir()+"/socket")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	go s.Serve(l)
 	other := dial(f, addr)
 	f.Fuzz(func(t *testing.T, stream, cuts []byte) {

@@ -11,8 +11,7 @@ import (
 // TestReplyBeforeRest sends a command and the beginning of another, or an empty line: the reply does not
 // wait for the rest.
 func TestReplyBeforeRest(t *testing.T) {
-	_, addr := start(t, Config{})
-	p := dial(t, addr)
+	_, p := startOne(t, Config{})
 	p.conn.SetDeadline(time.Now().Add(time.Minute))
 	for _, rest := range []string{"\r\n", "*0\r\n", "*1\r\n$4\r\nPI"} {
 		p.send("PING\r\n" + rest)
@@ -31,9 +30,7 @@ func TestKeepsWhatIsUsed(t *testing.T) {
 	p := dial(t, addr)
 	p.want("CF.ADD used x", ":1")
 	k, err := s.dir.get("used", cuckoo, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer k.mu.RUnlock()
 	for _, command := range []string{"CF.ADD a x", "CF.ADD b x", "CF.ADD c x", "CF.ADD d x", "CF.ADD e x"} {
 		p.want(command, ":1")
@@ -48,8 +45,7 @@ func TestKeepsWhatIsUsed(t *testing.T) {
 
 // TestOverdueMeanwhile has a key get more time while its removal waits for those who use it: it stays.
 func TestOverdueMeanwhile(t *testing.T) {
-	s, addr := start(t, Config{})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{})
 	p.want("CF.ADD k x", ":1")
 	k := s.dir.find("k")
 	k.mu.RLock()
@@ -96,13 +92,10 @@ func TestNamesBesideSweep(t *testing.T) {
 // the key again gets an error.
 func TestOverdueStays(t *testing.T) {
 	dir := t.TempDir()
-	s, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{Dir: dir})
 	p.want("CF.ADD k x", ":1")
 	stuck := filepath.Join(dir, "k.mmf.past", "file")
-	if err := os.MkdirAll(stuck, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(stuck, 0o755))
 	s.dir.find("k").expires.Store(1)
 	p.conn.SetDeadline(time.Now().Add(time.Minute))
 	for _, command := range []string{"CF.ADD k y", "CF.RESERVE k 100"} {
@@ -111,9 +104,7 @@ func TestOverdueStays(t *testing.T) {
 		}
 	}
 	p.want("CF.EXISTS k x", ":0")
-	if err := os.Remove(stuck); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(stuck))
 	p.want("CF.ADD k y", ":1")
 	p.want("CF.EXISTS k x", ":0")
 }
@@ -122,8 +113,7 @@ func TestOverdueStays(t *testing.T) {
 // its name to lose.
 func TestRenameFreesNameLast(t *testing.T) {
 	dir := t.TempDir()
-	s, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{Dir: dir})
 	p.want("CF.ADD a x", ":1")
 	p.want("EXPIRE a 1000", ":1")
 	s.dir.names.Lock()
@@ -145,13 +135,10 @@ func TestRenameFreesNameLast(t *testing.T) {
 // TestDelAfterKilledRebuild removes what a rebuild has left that a kill ended.
 func TestDelAfterKilledRebuild(t *testing.T) {
 	dir := t.TempDir()
-	_, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	_, p := startOne(t, Config{Dir: dir})
 	p.want("CF.ADD k x", ":1")
 	for _, name := range []string{"k.mmf.tmp-rebuild", "k.mmf.tmp-rebuild.hashes", "k.mmf.tmp-rebuild.stash"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	p.want("DEL k", ":1")
 	files(t, dir)
@@ -161,14 +148,11 @@ func TestDelAfterKilledRebuild(t *testing.T) {
 // fail, and other filters go on.
 func TestCutShort(t *testing.T) {
 	dir := t.TempDir()
-	_, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	_, p := startOne(t, Config{Dir: dir})
 	p.want("CF.RESERVE k 100000", "+OK")
 	p.want("CF.ADD k a", ":1")
 	p.want("CF.ADD other a", ":1")
-	if err := os.Truncate(filepath.Join(dir, "k.mmf"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(filepath.Join(dir, "k.mmf"), 0))
 	p.want("CF.EXISTS k b", ":1")
 	for _, command := range []string{"CF.EXISTS k b", "CF.MEXISTS k a b", "CF.ADD k b"} {
 		if got := p.do(command); !strings.HasPrefix(got, "-ERR open ") {

@@ -37,8 +37,7 @@ func (p *peer) wantDeadline(name string) {
 
 // TestPipeline sends more commands than a socket holds before it reads a reply.
 func TestPipeline(t *testing.T) {
-	_, addr := start(t, Config{})
-	p := dial(t, addr)
+	_, p := startOne(t, Config{})
 	const n = 50_000
 	go p.send(strings.Repeat("PING\r\n*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n", n))
 	for range n {
@@ -161,9 +160,7 @@ func TestRestart(t *testing.T) {
 	}
 	files(t, dir, "b%20%2f%25.mmf", "b%20%2f%25.mmf.hashes", "c.mmf", "c.mmf.expire", "c.mmf.hashes") // no log
 	for _, name := range []string{"gone.mmf.expire", "gone.mmf.hashes", newFiles + "/c.mmf.load"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("1\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("1\n"), 0o644))
 	}
 	_, addr = start(t, Config{Dir: dir})
 	p = dial(t, addr)
@@ -187,12 +184,8 @@ func TestExpiryOverRestart(t *testing.T) {
 	p := dial(t, addr)
 	p.want("CF.ADD k x", ":1")
 	p.want("EXPIRE k 1000", ":1")
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "k.mmf.expire"), []byte("1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
+	must(t, os.WriteFile(filepath.Join(dir, "k.mmf.expire"), []byte("1\n"), 0o644))
 	_, addr = start(t, Config{Dir: dir})
 	dial(t, addr).want("EXISTS k", ":0")
 	files(t, dir)
@@ -208,9 +201,7 @@ func TestConfusingNames(t *testing.T) {
 		p.want(fmt.Sprintf("CF.ADD %s item%d", name, i), ":1")
 		p.want("EXPIRE "+name+" 1000", ":1")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	_, addr = start(t, Config{Dir: dir})
 	p = dial(t, addr)
 	for i, name := range names {
@@ -237,8 +228,7 @@ func TestBrowser(t *testing.T) {
 
 // TestDurable has replies wait for a sync: one for a pipeline. If that fails, nobody gets them.
 func TestDurable(t *testing.T) {
-	s, addr := start(t, Config{Sync: true})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{Sync: true})
 	p.want("CF.ADD k x", ":1")
 	const n = 200
 	p.send(strings.Repeat("CF.ADD k y\r\n", n))
@@ -265,8 +255,7 @@ func TestDurable(t *testing.T) {
 
 // TestWaitAOF has WAITAOF make all durable, also what was closed before, or tell that it cannot.
 func TestWaitAOF(t *testing.T) {
-	s, addr := start(t, Config{})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{})
 	p.want("CF.ADD k x", ":1")
 	p.want("WAITAOF 1 0 0", "*2\n:1\n:0")
 	k := s.dir.find("k")
@@ -284,9 +273,7 @@ func TestWaitAOF(t *testing.T) {
 func files(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, e := range entries {
 		if e.Name() != newFiles {
@@ -301,8 +288,7 @@ func files(t *testing.T, dir string, want ...string) {
 // TestExpiry has a key whose time is over: it is not found from then on, and its files go.
 func TestExpiry(t *testing.T) {
 	dir := t.TempDir()
-	s, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{Dir: dir})
 	p.want("CF.ADD k x", ":1")
 	p.want("CF.ADD swept x", ":1")
 	for _, name := range []string{"k", "swept"} {
@@ -367,27 +353,18 @@ func TestManyKeys(t *testing.T) {
 func TestServesForeignFile(t *testing.T) {
 	dir := t.TempDir()
 	f, err := mmapfilter.Create(filepath.Join(dir, "k.mmf"), &mmapfilter.Options{Capacity: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Insert([]byte("a")); err != nil {
-		t.Fatal(err)
-	}
-	s, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	must(t, err)
+	must(t, f.Insert([]byte("a")))
+	s, p := startOne(t, Config{Dir: dir})
 	if got := p.do("CF.EXISTS k a"); !strings.HasPrefix(got, "-ERR open ") || !strings.Contains(got, "open for writing") {
 		t.Error(got)
 	}
 	p.want("PING", "+PONG")
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	p.want("CF.EXISTS k a", ":1")
 	p.want("CF.ADD k b", ":1")
 	s.dir.sweep(time.Now().Add(time.Hour))
-	if err := os.Remove(filepath.Join(dir, "k.mmf")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, "k.mmf")))
 	p.want("CF.EXISTS k a", ":0")
 	p.want("DBSIZE", ":0")
 }
@@ -396,35 +373,26 @@ func TestServesForeignFile(t *testing.T) {
 // all stay as they are.
 func TestRenameFails(t *testing.T) {
 	dir := t.TempDir()
-	s, addr := start(t, Config{Dir: dir})
-	p := dial(t, addr)
+	s, p := startOne(t, Config{Dir: dir})
 	p.want("CF.ADD a x", ":1")
 	p.want("CF.ADD b y", ":1")
 	s.dir.sweep(time.Now().Add(time.Hour))
 	path := func(name string) string { return filepath.Join(dir, name+".mmf") }
 	b, err := mmapfilter.Open(path("b"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other, err := mmapfilter.Create(path("new"), &mmapfilter.Options{Capacity: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, to := range []string{"b", "new"} {
 		if got := p.do("RENAME a " + to); !strings.HasPrefix(got, "-ERR rename ") {
 			t.Error(got)
 		}
 	}
-	if err := errors.Join(b.Close(), other.Close(), os.Remove(path("new"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(b.Close(), other.Close(), os.Remove(path("new"))))
 	p.want("EXISTS a b new", ":2")
 	p.want("CF.EXISTS a x", ":1")
 	p.want("CF.EXISTS b y", ":1")
 	s.dir.sweep(time.Now().Add(time.Hour))
-	if err := os.Truncate(path("a"), 20_000); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(path("a"), 20_000))
 	if got := p.do("RENAME a b"); !strings.HasPrefix(got, "-ERR open ") {
 		t.Error(got)
 	}
@@ -458,8 +426,7 @@ func TestRenames(t *testing.T) {
 
 // TestFull fills filters that do not grow.
 func TestFull(t *testing.T) {
-	_, addr := start(t, Config{})
-	p := dial(t, addr)
+	_, p := startOne(t, Config{})
 	p.want("CF.RESERVE c 4 EXPANSION 0 RATE 1e-8", "+OK") // a new item does not look like one that is in
 	p.want("BF.RESERVE b 1e-8 4 NONSCALING", "+OK")
 	for i, full := 0, false; !full; i++ {

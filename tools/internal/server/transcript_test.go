@@ -16,6 +16,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp/transcript"
 )
 
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // start serves a directory on a socket until the test ends.
 func start(t testing.TB, c Config) (*Server, net.Addr) {
 	t.Helper()
@@ -26,24 +34,24 @@ func start(t testing.TB, c Config) (*Server, net.Addr) {
 		c.Logf = t.Logf
 	}
 	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	served := make(chan error)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
+		if err := errors.Join(s.Close(), <-served); err != nil {
 			t.Error(err)
 		}
 	})
 	return s, l.Addr()
+}
+
+// startOne is start with a client.
+func startOne(t testing.TB, c Config) (*Server, *peer) {
+	t.Helper()
+	s, addr := start(t, c)
+	return s, dial(t, addr)
 }
 
 // A peer is a client of a test.
@@ -56,9 +64,7 @@ type peer struct {
 func dial(t testing.TB, addr net.Addr) *peer {
 	t.Helper()
 	conn, err := net.Dial(addr.Network(), addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return &peer{t, conn, bufio.NewReader(conn)}
 }
@@ -67,22 +73,16 @@ func dial(t testing.TB, addr net.Addr) *peer {
 func dialSlow(t *testing.T, s *Server) net.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	slow, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { slow.Close() })
 	conn, err := l.Accept()
 	if err == nil {
 		err = errors.Join(slow.(*net.TCPConn).SetReadBuffer(1), conn.(*net.TCPConn).SetWriteBuffer(1))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.welcome(conn)
 	return slow
 }
@@ -109,9 +109,7 @@ func (p *peer) reply() []string {
 	if err == io.EOF && line == "" {
 		return []string{"(closed)"}
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	line = strings.TrimSuffix(line, "\r\n")
 	n, err := strconv.Atoi(line[1:])
 	switch {
@@ -140,9 +138,7 @@ func asArray(t *testing.T, line string) string {
 	r := resp.NewReader(strings.NewReader(line + "\n"))
 	r.Limits = resp.Known
 	words, err := r.Command()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))
 	for _, w := range words {
@@ -174,9 +170,7 @@ func TestTranscripts(t *testing.T) {
 
 func play(t *testing.T, file string, version int, arrays bool) {
 	entries, err := transcript.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := Config{Rate: 1e-6, Version: "v0"} // so that no item is taken for another
 	if strings.HasSuffix(file, "password.txt") {
 		c.Password = "secret"
