@@ -4,9 +4,7 @@ package sets
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,19 +118,20 @@ func onlyWhole(t *testing.T, dir string, before, after map[string]string, killed
 }
 
 // TestFailEveryCallOfTasks makes each system call fail by which a task writes, one after the other.
-// The task fails, leaves no part of a file, and writes the same bytes when it is done again.
+// The task fails, leaves no part of a file, and writes the same bytes when it is done again. So it does
+// if its process is killed there.
 func TestFailEveryCallOfTasks(t *testing.T) {
 	defer func() { fault.Hook = nil }()
 	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string) {
 		for call := int64(1); ; call++ {
 			dir := restore(t, before)
 			var calls atomic.Int64
-			var failed string
+			var failed, killed string // the call, and a copy of the directory as a kill leaves it
 			fault.Hook = func(name string) error {
 				if calls.Add(1) != call {
 					return nil
 				}
-				failed = name
+				failed, killed = name, restore(t, allFiles(t, dir))
 				return syscall.ENOSPC
 			}
 			err := task.do(p, dir)
@@ -151,10 +150,13 @@ func TestFailEveryCallOfTasks(t *testing.T) {
 			default:
 				onlyWhole(t, dir, before, after, false)
 			}
-			if err := task.do(p, dir); err != nil {
-				t.Errorf("call %d, %s: done again: %v", call, failed, err)
+			onlyWhole(t, killed, before, after, true)
+			for _, dir := range []string{dir, killed} {
+				if err := task.do(p, dir); err != nil {
+					t.Errorf("call %d, %s: done again: %v", call, failed, err)
+				}
+				mustEqual(t, allFiles(t, dir), after)
 			}
-			mustEqual(t, allFiles(t, dir), after)
 		}
 	})
 }
@@ -246,50 +248,4 @@ func TestTwoTasksOfOneName(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestKillAtEveryCallOfTasks kills a process before each call of the system that a task makes to write.
-func TestKillAtEveryCallOfTasks(t *testing.T) {
-	const variable = "MMAPFILTER_TEST_KILL"
-	if arg := os.Getenv(variable); arg != "" {
-		var call int64
-		var number int
-		dir, _ := os.Getwd()
-		_, err := fmt.Sscanf(arg, "%d,%d", &number, &call)
-		must(t, err)
-		p, err := faultyPlan(0)
-		must(t, err)
-		var calls atomic.Int64
-		fault.Hook = func(string) error {
-			if calls.Add(1) == call {
-				syscall.Kill(os.Getpid(), syscall.SIGKILL)
-				select {}
-			}
-			return nil
-		}
-		must(t, faultyTasks[number].do(p, dir))
-		return
-	}
-	eachTask(t, func(t *testing.T, task faultyTask, p *Plan, before, after map[string]string) {
-		number := slices.IndexFunc(faultyTasks, func(f faultyTask) bool { return f.name == task.name })
-		for call := 1; ; call++ {
-			dir := restore(t, before)
-			cmd := exec.Command(os.Args[0], "-test.run=^TestKillAtEveryCallOfTasks$")
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d", variable, number, call))
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Logf("%d calls", call-1)
-				break
-			}
-			if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != -1 {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			onlyWhole(t, dir, before, after, true)
-			if err := task.do(p, dir); err != nil {
-				t.Errorf("call %d: done again: %v", call, err)
-			}
-			mustEqual(t, allFiles(t, dir), after)
-		}
-	})
 }
