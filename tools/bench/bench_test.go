@@ -447,10 +447,11 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestParseCounts(t *testing.T) {
-	got, err := parseCounts("500000,10M,2B,3K")
-	if err != nil || !slices.Equal(got, []uint64{500_000, 10_000_000, 2_000_000_000, 3_000}) {
-		t.Errorf("%v, %v", got, err)
+func TestParseCount(t *testing.T) {
+	for text, want := range map[string]uint64{"500000": 500_000, "10M": 10_000_000, "2B": 2_000_000_000, "3K": 3_000} {
+		if got, err := parseCount(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,65 +17,31 @@ import (
 )
 
 // newBuild returns the command that measures building files and sets.
-func newBuild() command {
-	b := new(buildRun)
-	return command{
-		flags: func(s *session) {
-			b.session = s
-			s.rounds = 3
-			b.choice.flags(s)
-			s.flags.StringVar(&b.sizes, "keys", "10M,100M", "how many keys, comma-separated: 500000, 10M or 2B; -size does not count")
-			s.flags.IntVar(&b.shards, "shards", 0, "build a set of so many shards in tasks, beside one file, and compare lookups in sets")
-			s.flags.StringVar(&b.lookupKeys, "lookup-keys", "800M", "with -shards: how many keys the sets have in which keys are looked up")
-		},
-		short: map[string]string{"keys": "50K", "lookup-keys": "20K", "rounds": "1"},
-		run:   func(*session) error { return b.run() },
-	}
+func newBuild(s *session) command {
+	b := &buildRun{session: s}
+	s.rounds = 3
+	b.choice.flags(s)
+	listFlag(s, &b.counts, "keys", "10M,100M", "how many keys, such as 500000, 10M or 2B, instead of -size", parseCount)
+	s.flags.IntVar(&b.shards, "shards", 0, "build a set of so many shards in tasks, beside one file, and compare lookups in sets")
+	s.countFlag(&b.lookupKeys, "lookup-keys", "800M", "with -shards: how many keys the sets have in which keys are looked up")
+	return command{map[string]string{"keys": "50K", "lookup-keys": "20K", "rounds": "1"}, b.run}
 }
 
 type buildRun struct {
 	*session
 	choice     choice
-	sizes      string
+	counts     []uint64
 	shards     int
-	lookupKeys string
-}
-
-// parseCounts parses a list such as 500000,10M,2B.
-func parseCounts(text string) (counts []uint64, err error) {
-	for word := range strings.SplitSeq(text, ",") {
-		factor := uint64(1)
-		digits := word
-		for suffix, f := range map[string]uint64{"K": 1e3, "M": 1e6, "B": 1e9} {
-			if d, ok := strings.CutSuffix(word, suffix); ok {
-				digits, factor = d, f
-			}
-		}
-		n, err := strconv.ParseUint(digits, 10, 32)
-		if err != nil || n == 0 {
-			return nil, fmt.Errorf("%q is no number of keys such as 500000, 10M or 2B", word)
-		}
-		counts = append(counts, n*factor)
-	}
-	return counts, nil
+	lookupKeys uint64
 }
 
 func (b *buildRun) run() error {
-	counts, err := parseCounts(b.sizes)
-	if err != nil {
-		return err
-	}
-	looked, err := parseCounts(b.lookupKeys)
-	if err != nil {
-		return err
-	}
-	for _, n := range counts {
+	for _, n := range b.counts {
+		measure := b.beside
 		if b.shards > 0 {
-			err = b.sets(n, b.shards, looked[0])
-		} else {
-			err = b.beside(n)
+			measure = b.sets
 		}
-		if err != nil {
+		if err := measure(n); err != nil {
 			return err
 		}
 	}

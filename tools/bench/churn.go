@@ -16,22 +16,16 @@ import (
 )
 
 // newChurn returns the command that measures filters whose keys are replaced.
-func newChurn() command {
-	c := new(churnRun)
-	return command{
-		flags: func(s *session) {
-			c.session = s
-			s.flags.StringVar(&c.rateWords, "rates", "0.05,0.01,0.001,0.0001", "rates that filters are made for, comma-separated; others are measured at 0.01")
-			s.flags.StringVar(&c.kindWords, "kinds", strings.Join(churnKinds, ","), "which keys are replaced, comma-separated; of others than the default, filled by inserts, random ones")
-			s.flags.IntVar(&c.turnovers, "turnovers", 50, "how many turnovers, each of as many deletes and inserts as there are keys")
-			s.flags.Uint64Var(&c.n, "keys", 1_000_000, "how many keys a filter is made for, and has; -size and -rounds do not count")
-			s.flags.Uint64Var(&c.most, "asks", 20_000_000, "the most absent keys that a rate is measured with")
-			s.flags.StringVar(&c.out, "out", "churn", "begins the names of the files it writes: .csv, and two pictures")
-			s.flags.BoolVar(&c.draw, "draw", false, "draw the pictures of the .csv file that is there, and measure nothing")
-		},
-		short: map[string]string{"keys": "5000", "turnovers": "2", "asks": "100000", "rates": "0.01,0.001"},
-		run:   func(*session) error { return c.run() },
-	}
+func newChurn(s *session) command {
+	c := &churnRun{session: s}
+	listFlag(s, &c.rates, "rates", "0.05,0.01,0.001,0.0001", "rates that filters are made for; others are measured at 0.01", parseRate)
+	listFlag(s, &c.kinds, "kinds", strings.Join(churnKinds, ","), "which keys are replaced; of others than the default, filled by inserts, random ones", parseKind)
+	s.flags.IntVar(&c.turnovers, "turnovers", 50, "how many turnovers, each of as many deletes and inserts as there are keys")
+	s.flags.Uint64Var(&c.n, "keys", 1_000_000, "how many keys a filter is made for, and has; -size and -rounds do not count")
+	s.flags.Uint64Var(&c.most, "asks", 20_000_000, "the most absent keys that a rate is measured with")
+	s.flags.StringVar(&c.out, "out", "churn", "begins the names of the files it writes: .csv, and two pictures")
+	s.flags.BoolVar(&c.draw, "draw", false, "draw the pictures of the .csv file that is there, and measure nothing")
+	return command{map[string]string{"keys": "5000", "turnovers": "2", "asks": "100000", "rates": "0.01,0.001"}, c.run}
 }
 
 // churnKinds say which key is replaced: the oldest, a random one, or one whose place is drawn
@@ -50,20 +44,19 @@ const churnSync = 65_536
 
 type churnRun struct {
 	*session
-	rateWords, kindWords string
-	rates                []float64
-	kinds                []string
-	turnovers            int
-	n, most              uint64
-	out                  string
-	draw                 bool
+	rates     []float64
+	kinds     []string
+	turnovers int
+	n, most   uint64
+	out       string
+	draw      bool
 }
 
 func (c *churnRun) run() error {
 	if c.draw {
 		return c.drawn(c.out, churnPictures...)
 	}
-	if err := c.parse(); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	file, err := os.Create(c.out + ".csv")
@@ -81,21 +74,23 @@ func (c *churnRun) run() error {
 	return c.drawn(c.out, churnPictures...)
 }
 
-// parse parses the flags, and rejects values that cannot be measured.
-func (c *churnRun) parse() error {
-	for word := range strings.SplitSeq(c.rateWords, ",") {
-		rate, err := strconv.ParseFloat(word, 64)
-		if err != nil || !(rate > 0 && rate < 1) {
-			return fmt.Errorf("%q is no rate", word)
-		}
-		c.rates = append(c.rates, rate)
+func parseRate(word string) (float64, error) {
+	rate, err := strconv.ParseFloat(word, 64)
+	if err != nil || !(rate > 0 && rate < 1) {
+		return 0, fmt.Errorf("%q is no rate", word)
 	}
-	for word := range strings.SplitSeq(c.kindWords, ",") {
-		if !slices.Contains(churnKinds, word) {
-			return fmt.Errorf("%q is not one of %v", word, churnKinds)
-		}
-		c.kinds = append(c.kinds, word)
+	return rate, nil
+}
+
+func parseKind(word string) (string, error) {
+	if !slices.Contains(churnKinds, word) {
+		return "", fmt.Errorf("%q is not one of %v", word, churnKinds)
 	}
+	return word, nil
+}
+
+// check rejects flags with which nothing can be measured.
+func (c *churnRun) check() error {
 	if c.turnovers < 1 {
 		return errors.New("no turnovers, no figures")
 	}

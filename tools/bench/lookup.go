@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
@@ -13,22 +12,16 @@ import (
 )
 
 // newLookup returns the command that compares lookups with random reads of lines of the same file.
-func newLookup() command {
-	l := &lookupRun{sizes: "1GiB,256KiB", blocks: 8}
-	return command{
-		flags: func(s *session) {
-			l.session = s
-			s.flags.StringVar(&l.sizes, "sizes", l.sizes, "sizes of the lines of the filters, comma-separated; -size does not count")
-			s.flags.IntVar(&l.blocks, "blocks", l.blocks, "how many times 16,384 keys a turn has")
-		},
-		short: map[string]string{"sizes": "1MiB,64KiB", "rounds": "2", "blocks": "1"},
-		run:   func(*session) error { return l.run() },
-	}
+func newLookup(s *session) command {
+	l := &lookupRun{session: s}
+	listFlag(s, &l.sizes, "sizes", "1GiB,256KiB", "sizes of the lines of the filters, instead of -size", parseSize)
+	s.flags.IntVar(&l.blocks, "blocks", 8, "how many times 16,384 keys a turn has")
+	return command{map[string]string{"sizes": "1MiB,64KiB", "rounds": "2", "blocks": "1"}, l.run}
 }
 
 type lookupRun struct {
 	*session
-	sizes  string
+	sizes  []figures.Size
 	blocks int
 }
 
@@ -36,11 +29,7 @@ func (l *lookupRun) run() error {
 	if l.blocks < 1 {
 		return errors.New("no blocks, no figures")
 	}
-	sizes, err := parseSizes(l.sizes)
-	if err != nil {
-		return err
-	}
-	for _, size := range sizes {
+	for _, size := range l.sizes {
 		m, err := l.measure(size, questions())
 		if err != nil {
 			return err
@@ -48,18 +37,6 @@ func (l *lookupRun) run() error {
 		l.report(m)
 	}
 	return nil
-}
-
-// parseSizes parses a list such as 64KiB,1GiB.
-func parseSizes(text string) (sizes []figures.Size, err error) {
-	for word := range strings.SplitSeq(text, ",") {
-		var size figures.Size
-		if err := size.Set(word); err != nil {
-			return nil, err
-		}
-		sizes = append(sizes, size)
-	}
-	return sizes, nil
 }
 
 // An asked says which keys are looked up.

@@ -67,8 +67,8 @@ func tasks() map[string]task {
 	}
 }
 
-func commands() map[string]func() command {
-	return map[string]func() command{
+func commands() map[string]func(*session) command {
+	return map[string]func(*session) command{
 		"space":    newSpace,
 		"lookup":   newLookup,
 		"peers":    newPeers,
@@ -109,9 +109,9 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	if !ok {
 		return fmt.Errorf("there is no command %q: %s", args[0], usage)
 	}
-	cmd := create()
 	s := &session{ctx: ctx, out: stdout, notes: stderr, size: 1 << 30}
-	if err := s.parse(args, cmd); err != nil {
+	cmd, err := s.parse(args, create)
+	if err != nil {
 		return err
 	}
 	if s.rounds < 1 {
@@ -125,5 +125,5 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.temp)) }()
 	s.printf("%s", machine.This().Head("go -C tools/bench run . "+machine.ShellWords(args), s.temp))
-	return cmd.run(s)
+	return cmd.run()
 }

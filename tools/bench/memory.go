@@ -14,7 +14,7 @@ import (
 // A memoryRun measures what filters ask of the memory of a machine.
 type memoryRun struct {
 	*session
-	parts     string
+	parts     []string
 	processes int
 	limit     figures.Size
 	steady    time.Duration
@@ -23,37 +23,32 @@ type memoryRun struct {
 
 // newMemory returns the command that measures what filters ask of the memory of a machine. Its
 // figures come from the kernel, so only Linux has it.
-func newMemory() command {
-	m := &memoryRun{limit: 256 << 20}
-	return command{
-		flags: func(s *session) {
-			m.session = s
-			s.rounds = 3
-			s.flags.StringVar(&m.parts, "parts", strings.Join(memoryParts, ","), "share: one copy for all processes; residency: a file larger than memory")
-			s.flags.IntVar(&m.processes, "processes", 8, "share: how many have the filter open, and how many none")
-			s.flags.Var(&m.limit, "limit", "residency: memory of the process for which the file is too large, with the page cache that it fills")
-			s.flags.DurationVar(&m.steady, "time", 5*time.Second, "residency: how long lookups are measured at full speed, after as long a time from the first one on")
-		},
-		short: map[string]string{"size": "32MiB", "rounds": "1", "processes": "3", "limit": "16MiB", "time": "20ms"},
-		run:   func(*session) error { return m.run() },
-	}
+func newMemory(s *session) command {
+	m := &memoryRun{session: s, limit: 256 << 20}
+	s.rounds = 3
+	listFlag(s, &m.parts, "parts", strings.Join(memoryParts, ","), "share: one copy for all processes; residency: a file larger than memory", parsePart)
+	s.flags.IntVar(&m.processes, "processes", 8, "share: how many have the filter open, and how many none")
+	s.flags.Var(&m.limit, "limit", "residency: memory of the process for which the file is too large, with the page cache that it fills")
+	s.flags.DurationVar(&m.steady, "time", 5*time.Second, "residency: how long lookups are measured at full speed, after as long a time from the first one on")
+	return command{map[string]string{"size": "32MiB", "rounds": "1", "processes": "3", "limit": "16MiB", "time": "20ms"}, m.run}
 }
 
 var memoryParts = []string{"share", "residency"}
 
-func (m *memoryRun) run() error {
-	parts := strings.Split(m.parts, ",")
-	for _, part := range parts {
-		if !slices.Contains(memoryParts, part) {
-			return fmt.Errorf("%q is not one of %v", part, memoryParts)
-		}
+func parsePart(word string) (string, error) {
+	if !slices.Contains(memoryParts, word) {
+		return "", fmt.Errorf("%q is not one of %v", word, memoryParts)
 	}
-	if slices.Contains(parts, "share") {
+	return word, nil
+}
+
+func (m *memoryRun) run() error {
+	if slices.Contains(m.parts, "share") {
 		if err := m.share(); err != nil {
 			return err
 		}
 	}
-	if slices.Contains(parts, "residency") {
+	if slices.Contains(m.parts, "residency") {
 		return m.residency()
 	}
 	return nil

@@ -20,20 +20,14 @@ import (
 // newPaper returns the command that repeats the evaluation of the cuckoo filter paper (Fan, Andersen,
 // Kaminsky, Mitzenmacher, "Cuckoo Filter: Practically Better Than Bloom", CoNEXT 2014). PAPER.md has
 // its output beside the figures of the paper.
-func newPaper() command {
-	p := new(paperRun)
-	return command{
-		flags: func(s *session) {
-			p.session = s
-			s.size, s.rounds = 3<<20, 5
-			s.flags.StringVar(&p.figure, "figure", "table3", "table3, fig2, fig4, fig5, fig6, fig7 or fig8; the paper has 192MiB for -size")
-			s.flags.Uint64Var(&p.buckets, "buckets", 1<<15, "fig2: in a table; the paper has up to 2^25")
-			s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "table3, fig4: how many absent keys a rate is measured with")
-			s.flags.Uint64Var(&p.lookups, "lookups", 40_000, "fig5, fig6: how many keys a turn looks up")
-		},
-		short: map[string]string{"size": "96KiB", "rounds": "2", "buckets": "512", "asks": "50000", "lookups": "500"},
-		run:   func(*session) error { return p.run() },
-	}
+func newPaper(s *session) command {
+	p := &paperRun{session: s}
+	s.size, s.rounds = 3<<20, 5
+	s.flags.StringVar(&p.figure, "figure", "table3", "table3, fig2, fig4, fig5, fig6, fig7 or fig8; the paper has 192MiB for -size")
+	s.flags.Uint64Var(&p.buckets, "buckets", 1<<15, "fig2: in a table; the paper has up to 2^25")
+	s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "table3, fig4: how many absent keys a rate is measured with")
+	s.flags.Uint64Var(&p.lookups, "lookups", 40_000, "fig5, fig6: how many keys a turn looks up")
+	return command{map[string]string{"size": "96KiB", "rounds": "2", "buckets": "512", "asks": "50000", "lookups": "500"}, p.run}
 }
 
 type paperRun struct {

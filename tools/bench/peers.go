@@ -10,27 +10,15 @@ import (
 
 // newPeers returns the command that compares our single lookups, or inserts and deletes, with other
 // filters.
-func newPeers() command {
-	p := new(peersRun)
-	return command{
-		flags: func(s *session) {
-			p.session = s
-			p.choice.flags(s)
-			s.flags.StringVar(&p.loads, "loads", "", "inserts and deletes instead of lookups: percents of the slots that are full when they are measured")
-			s.flags.Float64Var(&p.rate, "rate", defaultRate, "that all are made for")
-			s.flags.Uint64Var(&p.check, "check", 0, "how many of the keys that a filter has accepted are looked for afterwards; 0 means all")
-			s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "how many absent keys the rate is measured with")
-			s.flags.Uint64Var(&p.turn, "keys", 1<<17, "how many keys a turn has")
-		},
-		short: map[string]string{"size": "256KiB", "rounds": "2", "asks": "100000", "keys": "20000"},
-		run: func(s *session) error {
-			if p.loads != "" {
-				i := &inserts{session: s, choice: p.choice, check: p.check}
-				return i.run(p.loads)
-			}
-			return p.run()
-		},
-	}
+func newPeers(s *session) command {
+	p := &peersRun{session: s}
+	p.choice.flags(s)
+	s.flags.StringVar(&p.loads, "loads", "", "inserts and deletes instead of lookups: percents of the slots that are full when they are measured")
+	s.flags.Float64Var(&p.rate, "rate", defaultRate, "that all are made for")
+	s.flags.Uint64Var(&p.check, "check", 0, "how many of the keys that a filter has accepted are looked for afterwards; 0 means all")
+	s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "how many absent keys the rate is measured with")
+	s.flags.Uint64Var(&p.turn, "keys", 1<<17, "how many keys a turn has")
+	return command{map[string]string{"size": "256KiB", "rounds": "2", "asks": "100000", "keys": "20000"}, p.run}
 }
 
 // warmKeys is how many keys are looked up before each turn and not counted, so that a small
@@ -55,6 +43,10 @@ func (p *peersRun) variants() []variant {
 }
 
 func (p *peersRun) run() error {
+	if p.loads != "" {
+		i := &inserts{session: p.session, choice: p.choice, check: p.check}
+		return i.run(p.loads)
+	}
 	if p.turn < 1 || p.asks < 1 {
 		return errors.New("no keys, no figures")
 	}

@@ -26,6 +26,4 @@ func processorTime(int) (time.Duration, error) { return 0, unsupported() }
 func unsupported() error { return fmt.Errorf("on %s: %w", runtime.GOOS, errors.ErrUnsupported) }
 
 // newServe returns a command that says so: only Linux has what it runs.
-func newServe() command {
-	return command{flags: func(*session) {}, run: func(*session) error { return unsupported() }}
-}
+func newServe(*session) command { return command{run: unsupported} }

@@ -18,50 +18,41 @@ import (
 
 // newRebuild returns the command that measures what kept hashes cost, and the rebuilds that need
 // them. Its filters have the default options.
-func newRebuild() command {
-	r := new(rebuildRun)
-	return command{
-		flags: func(s *session) {
-			r.session = s
-			s.rounds = 5
-			s.flags.StringVar(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size does not count")
-			s.flags.StringVar(&r.large, "large", "850M", "how many keys the file has that is copied and rebuilt beside a writer; 0 leaves it out")
-			s.flags.StringVar(&r.grown, "grown", "50M", "how many keys a filter for 1,000 grows to")
-			s.flags.IntVar(&r.pace, "pace", 0, "how many operations a second the writer of the large file does; 0 is full speed")
-		},
-		short: map[string]string{"keys": "20K", "large": "50K", "grown": "20K", "rounds": "1"},
-		run:   func(*session) error { return r.run() },
-	}
+func newRebuild(s *session) command {
+	r := &rebuildRun{session: s}
+	s.rounds = 5
+	s.countFlag(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size does not count")
+	r.large = 850_000_000
+	s.flags.Func("large", "how many keys the file has that is copied and rebuilt beside a writer; 0 leaves it out (default 850M)", func(text string) (err error) {
+		if r.large = 0; text != "0" {
+			r.large, err = parseCount(text)
+		}
+		return err
+	})
+	s.countFlag(&r.grown, "grown", "50M", "how many keys a filter for 1,000 grows to")
+	s.flags.IntVar(&r.pace, "pace", 0, "how many operations a second the writer of the large file does; 0 is full speed")
+	return command{map[string]string{"keys": "20K", "large": "50K", "grown": "20K", "rounds": "1"}, r.run}
 }
 
 type rebuildRun struct {
 	*session
-	keys, large, grown string
+	keys, large, grown uint64
 	pace               int
 }
 
 func (r *rebuildRun) run() error {
-	var n [3]uint64
-	for i, text := range []string{r.keys, r.large, r.grown} {
-		if text == "0" {
-			continue
-		}
-		counts, err := parseCounts(text)
-		if err != nil {
-			return err
-		}
-		n[i] = counts[0]
+	if err := r.inserts(r.keys); err != nil {
+		return err
 	}
-	for i, step := range []func(n uint64) error{r.inserts, r.builds, r.grows} {
-		if err := step([]uint64{n[0], n[0], n[2]}[i]); err != nil {
-			return err
-		}
-		forget()
+	forget()
+	if err := r.builds(r.keys); err != nil {
+		return err
 	}
-	if n[1] == 0 {
-		return nil
+	if err := r.grows(r.grown); err != nil || r.large == 0 {
+		return err
 	}
-	return r.besideWriter(n[1])
+	forget()
+	return r.besideWriter(r.large)
 }
 
 // insert inserts keys and returns how long each took.

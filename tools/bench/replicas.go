@@ -20,7 +20,7 @@ import (
 // its own.
 type replicasRun struct {
 	*session
-	keys                    string
+	keys                    uint64
 	rate, seconds, replicas int
 
 	primary   *child
@@ -28,19 +28,13 @@ type replicasRun struct {
 }
 
 // newReplicas returns the command that measures replicas.
-func newReplicas() command {
-	v := new(replicasRun)
-	return command{
-		flags: func(s *session) {
-			v.session = s
-			s.flags.StringVar(&v.keys, "keys", "100M", "how many keys the filter has; -size and -rounds do not count")
-			s.flags.IntVar(&v.rate, "rate", 5000, "changes a second: an insert and a delete in turn")
-			s.flags.IntVar(&v.seconds, "seconds", 60, "how long replicas follow, after a third of it without replicas")
-			s.flags.IntVar(&v.replicas, "replicas", 3, "how many there are")
-		},
-		short: map[string]string{"keys": "20K", "rate": "1000", "seconds": "3", "replicas": "2"},
-		run:   func(*session) error { return v.run() },
-	}
+func newReplicas(s *session) command {
+	v := &replicasRun{session: s}
+	s.countFlag(&v.keys, "keys", "100M", "how many keys the filter has; -size and -rounds do not count")
+	s.flags.IntVar(&v.rate, "rate", 5000, "changes a second: an insert and a delete in turn")
+	s.flags.IntVar(&v.seconds, "seconds", 60, "how long replicas follow, after a third of it without replicas")
+	s.flags.IntVar(&v.replicas, "replicas", 3, "how many there are")
+	return command{map[string]string{"keys": "20K", "rate": "1000", "seconds": "3", "replicas": "2"}, v.run}
 }
 
 // A moment is when a filter had how many operations in its history.
@@ -70,14 +64,10 @@ type tracked struct {
 }
 
 func (v *replicasRun) run() (err error) {
-	counts, err := parseCounts(v.keys)
-	if err != nil {
-		return err
-	}
 	if v.rate < 1 || v.seconds < 3 || v.replicas < 1 {
 		return errors.New("-rate and -replicas must be at least 1, and -seconds at least 3")
 	}
-	n := counts[0]
+	n := v.keys
 	v.note("build of %d keys", n)
 	opts := &mmapfilter.Options{Capacity: n + n/100 + 1000, KeepHashes: true, Seed: v.seed}
 	f, err := mmapfilter.Build(v.ctx, v.path("primary.mmf"), opts, numbers(0, n))

@@ -178,7 +178,8 @@ func runnable(t *testing.T, command string) error {
 			t.Errorf("bench has no command %q", name)
 			return nil
 		}
-		return (&session{notes: io.Discard}).parse(args[5:], create())
+		_, err := (&session{notes: io.Discard}).parse(args[5:], create)
+		return err
 	}
 	if !strings.HasPrefix(command, "go test ./mmapfilter -run ^$ -bench ") && !strings.HasPrefix(command, "go test ./mmapfilter -run '^$' -bench ") {
 		t.Errorf("nothing is known of the command %q", command)

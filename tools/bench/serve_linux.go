@@ -28,20 +28,14 @@ type serveRun struct {
 
 // newServe returns the command that measures the server. It needs what Debian has in redis-server and
 // redis-tools.
-func newServe() command {
-	v := new(serveRun)
-	return command{
-		flags: func(s *session) {
-			v.session = s
-			s.rounds = 5
-			s.flags.IntVar(&v.requests, "requests", 200_000, "of a turn of redis-benchmark with -P 16; others have fewer or more")
-			s.flags.IntVar(&v.keys, "keys", 100_000_000, "in a filter and in a set whose memory is measured")
-			s.flags.IntVar(&v.filters, "filters", 10, "that a server has which is killed and started again")
-			s.flags.Int64Var(&v.filterKeys, "filter-keys", 850_000_000, "capacity of each of these")
-		},
-		short: map[string]string{"rounds": "1", "requests": "400", "keys": "10000", "filters": "2", "filter-keys": "100000"},
-		run:   func(*session) error { return v.run() },
-	}
+func newServe(s *session) command {
+	v := &serveRun{session: s}
+	s.rounds = 5
+	s.flags.IntVar(&v.requests, "requests", 200_000, "of a turn of redis-benchmark with -P 16; others have fewer or more")
+	s.flags.IntVar(&v.keys, "keys", 100_000_000, "in a filter and in a set whose memory is measured")
+	s.flags.IntVar(&v.filters, "filters", 10, "that a server has which is killed and started again")
+	s.flags.Int64Var(&v.filterKeys, "filter-keys", 850_000_000, "capacity of each of these")
+	return command{map[string]string{"rounds": "1", "requests": "400", "keys": "10000", "filters": "2", "filter-keys": "100000"}, v.run}
 }
 
 func (v *serveRun) run() error {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
@@ -30,9 +32,9 @@ type session struct {
 	short  bool
 }
 
-// parse sets the flags that every command has, and the command's own flags. With -short, a flag that
+// parse creates a command, and sets its flags and those that every command has. With -short, a flag that
 // is not given takes its value from command.short.
-func (s *session) parse(args []string, cmd command) error {
+func (s *session) parse(args []string, create func(*session) command) (cmd command, err error) {
 	s.flags = flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
 	s.flags.SetOutput(s.notes)
 	s.flags.Var(&s.size, "size", "size of the lines of the filter it builds")
@@ -40,26 +42,71 @@ func (s *session) parse(args []string, cmd command) error {
 	s.flags.Uint64Var(&s.seed, "seed", 1, "of the keys and of what is drawn")
 	s.flags.StringVar(&s.dir, "dir", os.TempDir(), "directory for the files it builds; on a disk, where that matters")
 	s.flags.BoolVar(&s.short, "short", false, "small and quick: to see that it works, not what it measures")
-	cmd.flags(s)
+	cmd = create(s)
 	if err := s.flags.Parse(args[1:]); err != nil {
-		return err
+		return cmd, err
 	}
 	if s.flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument such as %q", s.flags.Arg(0))
+		return cmd, fmt.Errorf("there is no argument such as %q", s.flags.Arg(0))
 	}
 	if !s.short {
-		return nil
+		return cmd, nil
 	}
 	given := map[string]bool{}
 	s.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	for name, value := range cmd.short {
 		if !given[name] {
 			if err := s.flags.Set(name, value); err != nil {
-				return err
+				return cmd, err
 			}
 		}
 	}
-	return nil
+	return cmd, nil
+}
+
+// listFlag defines a flag that is a comma-separated list.
+func listFlag[T any](s *session, to *[]T, name, value, usage string, parse func(word string) (T, error)) {
+	set := func(text string) error {
+		*to = nil
+		for word := range strings.SplitSeq(text, ",") {
+			v, err := parse(word)
+			if err != nil {
+				return err
+			}
+			*to = append(*to, v)
+		}
+		return nil
+	}
+	set(value)
+	s.flags.Func(name, usage+", comma-separated (default "+value+")", set)
+}
+
+// countFlag defines a flag that is a number of keys.
+func (s *session) countFlag(to *uint64, name, value, usage string) {
+	set := func(text string) (err error) { *to, err = parseCount(text); return err }
+	set(value)
+	s.flags.Func(name, usage+" (default "+value+")", set)
+}
+
+// parseCount parses a number such as 500000, 10M or 2B.
+func parseCount(text string) (uint64, error) {
+	digits, factor := text, uint64(1)
+	for suffix, f := range map[string]uint64{"K": 1e3, "M": 1e6, "B": 1e9} {
+		if d, ok := strings.CutSuffix(text, suffix); ok {
+			digits, factor = d, f
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is no number of keys such as 500000, 10M or 2B", text)
+	}
+	return n * factor, nil
+}
+
+// parseSize parses a size such as 1GiB.
+func parseSize(text string) (size figures.Size, err error) {
+	err = size.Set(text)
+	return size, err
 }
 
 // takeTurns runs rounds of n turns, each round starting with another turn. It returns the
@@ -94,12 +141,11 @@ func (s *session) note(format string, args ...any) {
 	fmt.Fprintf(s.notes, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }
 
-// A command has flags, and runs once they are set. short holds the defaults of flags in a run
-// with -short.
+// A command runs once its flags are set, which the function that creates it defines. short holds the
+// defaults of flags in a run with -short.
 type command struct {
-	flags func(s *session)
 	short map[string]string
-	run   func(s *session) error
+	run   func() error
 }
 
 // forget returns unused memory to the system, before something of the same size is made.

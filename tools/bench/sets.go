@@ -33,17 +33,17 @@ type setBuild struct {
 }
 
 // sets builds a set of n keys in tasks, and one file of the same keys. Then it compares lookups in
-// sets of lookedUp keys with lookups in one file of as many keys.
-func (b *session) sets(n uint64, shards int, lookedUp uint64) error {
+// sets with lookups in one file.
+func (b *buildRun) sets(n uint64) error {
 	dir := b.path("sets")
-	r := &setBuild{session: b, shards: shards, dir: dir, spool: filepath.Join(dir, "spool"), out: filepath.Join(dir, "out"), plan: filepath.Join(dir, "plan"), keys: n}
+	r := &setBuild{session: b.session, shards: b.shards, dir: dir, spool: filepath.Join(dir, "spool"), out: filepath.Join(dir, "out"), plan: filepath.Join(dir, "plan"), keys: n}
 	if err := r.pipeline(); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	return b.lookInSets(lookedUp)
+	return b.lookInSets(b.lookupKeys)
 }
 
 // pipeline builds a set in tasks, two processes at a time, and one file of the same keys.

@@ -9,19 +9,13 @@ import (
 )
 
 // newSpace returns the command that measures bits a key, and the rate they give.
-func newSpace() command {
-	r := &spaceRun{}
-	return command{
-		flags: func(s *session) {
-			r.session = s
-			s.size = 64 << 20
-			r.choice.flags(s)
-			s.flags.Uint64Var(&r.asks, "asks", 20_000_000, "how many absent keys are asked for")
-			s.flags.Uint64Var(&r.check, "check", 0, "how many of the keys that a filter has accepted are looked for; 0 means all")
-		},
-		short: map[string]string{"size": "256KiB", "asks": "100000"},
-		run:   func(*session) error { return r.run() },
-	}
+func newSpace(s *session) command {
+	r := &spaceRun{session: s}
+	s.size = 64 << 20
+	r.choice.flags(s)
+	s.flags.Uint64Var(&r.asks, "asks", 20_000_000, "how many absent keys are asked for")
+	s.flags.Uint64Var(&r.check, "check", 0, "how many of the keys that a filter has accepted are looked for; 0 means all")
+	return command{map[string]string{"size": "256KiB", "asks": "100000"}, r.run}
 }
 
 type spaceRun struct {

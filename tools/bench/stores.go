@@ -18,34 +18,25 @@ import (
 
 // newStores returns the command that measures what a filter in front of an embedded store saves, and
 // what it costs.
-func newStores() command {
-	r := new(storesRun)
-	return command{
-		flags: func(s *session) {
-			r.session = s
-			s.rounds = 3
-			s.flags.StringVar(&r.keys, "keys", "2M", "how many keys a store has; -size does not count")
-			s.flags.StringVar(&r.engines, "engines", "pebble,bbolt,badger", "which stores")
-			s.flags.IntVar(&r.cold, "cold", 20_000, "how many reads of a store of which nothing is in memory")
-		},
-		short: map[string]string{"keys": "20K", "cold": "500", "rounds": "1"},
-		run:   func(*session) error { return r.run() },
-	}
+func newStores(s *session) command {
+	r := &storesRun{session: s}
+	s.rounds = 3
+	s.countFlag(&r.keys, "keys", "2M", "how many keys a store has; -size does not count")
+	listFlag(s, &r.engines, "engines", "pebble,bbolt,badger", "which stores", func(word string) (string, error) { return word, nil })
+	s.flags.IntVar(&r.cold, "cold", 20_000, "how many reads of a store of which nothing is in memory")
+	return command{map[string]string{"keys": "20K", "cold": "500", "rounds": "1"}, r.run}
 }
 
 type storesRun struct {
 	*session
-	keys, engines string
-	cold          int
+	keys    uint64
+	engines []string
+	cold    int
 }
 
 func (r *storesRun) run() error {
-	counts, err := parseCounts(r.keys)
-	if err != nil {
-		return err
-	}
-	n := counts[0]
-	for _, engine := range strings.Split(r.engines, ",") {
+	n := r.keys
+	for _, engine := range r.engines {
 		var kinds []storeKind
 		for _, k := range storeKinds() {
 			if k.engine == engine {

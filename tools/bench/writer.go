@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -14,50 +13,37 @@ import (
 
 // newWriter returns the command that measures how long a writer waits. Its filter is at its
 // design load all the time: the oldest key is deleted for each that is inserted.
-func newWriter() command {
-	w := new(writerRun)
-	return command{
-		flags: func(s *session) {
-			w.session = s
-			s.flags.StringVar(&w.sizes, "sizes", "64MiB", "sizes of the lines of the filters, comma-separated; -size and -rounds do not count")
-			s.flags.StringVar(&w.syncs, "syncs", "65536,1000,0", "operations between calls of Sync, comma-separated; 0 leaves the commits to the timer")
-			s.flags.IntVar(&w.checkpoints, "checkpoints", 10, "how many checkpoints each measurement lasts, after the log has got its size")
-			s.flags.DurationVar(&w.most, "most", 2*time.Minute, "the longest that a measurement lasts")
-		},
-		short: map[string]string{"sizes": "1MiB", "syncs": "1000", "checkpoints": "1", "most": "2s"},
-		run:   func(*session) error { return w.run() },
-	}
+func newWriter(s *session) command {
+	w := &writerRun{session: s}
+	listFlag(s, &w.sizes, "sizes", "64MiB", "sizes of the lines of the filters, instead of -size; -rounds does not count", parseSize)
+	listFlag(s, &w.syncs, "syncs", "65536,1000,0", "operations between calls of Sync, or 0, which leaves the commits to the timer", strconv.Atoi)
+	s.flags.IntVar(&w.checkpoints, "checkpoints", 10, "how many checkpoints each measurement lasts, after the log has got its size")
+	s.flags.DurationVar(&w.most, "most", 2*time.Minute, "the longest that a measurement lasts")
+	return command{map[string]string{"sizes": "1MiB", "syncs": "1000", "checkpoints": "1", "most": "2s"}, w.run}
 }
 
 type writerRun struct {
 	*session
-	sizes, syncs string
-	checkpoints  int
-	most         time.Duration
+	sizes       []figures.Size
+	syncs       []int
+	checkpoints int
+	most        time.Duration
 }
 
 func (w *writerRun) run() error {
 	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, on average", "recovery of a full log")
 	waits := figures.NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
-	for word := range strings.SplitSeq(w.sizes, ",") {
-		var size figures.Size
-		if err := size.Set(word); err != nil {
-			return err
-		}
+	for _, size := range w.sizes {
 		built, err := w.build(int64(size))
 		if err != nil {
 			return err
 		}
-		for every := range strings.SplitSeq(w.syncs, ",") {
-			n, err := strconv.Atoi(every)
+		for _, every := range w.syncs {
+			m, err := w.measure(built, int64(size), every)
 			if err != nil {
 				return err
 			}
-			m, err := w.measure(built, int64(size), n)
-			if err != nil {
-				return err
-			}
-			m.report(rates, waits, word, n)
+			m.report(rates, waits, size.String(), every)
 		}
 		if err := os.Remove(built); err != nil {
 			return err
