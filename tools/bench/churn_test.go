@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 )
 
 func TestChurnRows(t *testing.T) {
