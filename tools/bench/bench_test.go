@@ -303,15 +303,18 @@ func TestPictures(t *testing.T) {
 
 // TestPicture draws two lines, and refuses rows that it cannot draw.
 func TestPicture(t *testing.T) {
-	p := picture{title: "How?", x: axis{"seconds", 1, 1}, y: axis{"ms", 2, 1}, lines: []line{{of: "a", name: "first"}, {of: "b", name: "second"}, {of: "c", name: "third"}}}
-	svg, err := p.draw([][]string{{"a", "1", "2"}, {"a", "2", "4"}, {"b", "1.5", "0"}, {"b", "2", "3"}})
+	row := func(name, kind, turnovers, second string) []string {
+		return []string{name, "", kind, "0.01", "", "", turnovers, "", "", second, "", "", "", "", ""}
+	}
+	p := &churnPictures[1]
+	svg, err := p.draw([][]string{row(defaultFilled, "random", "1", "2"), row(defaultFilled, "random", "2", "4"), row("linvon", "random", "1", "0"), row("linvon", "random", "2", "3"), row("seiflotfy", "zipf", "1", "1")})
 	must(t, err)
-	for text, want := range map[string]bool{">How?<": true, ">seconds<": true, ">first<": true, ">second<": true, ">third<": false} {
+	for text, want := range map[string]bool{p.title: true, ">turnovers<": true, ">mmapfilter<": true, ">linvon/cuckoo-filter<": true, "seiflotfy": false} {
 		if strings.Contains(string(svg), text) != want {
 			t.Errorf("%q is in it: %t", text, !want)
 		}
 	}
-	for want, rows := range map[string][][]string{"no rows": {{"d", "1", "2"}}, "of 2 cells": {{"a", "1"}}, "invalid": {{"a", "1", "many"}}} {
+	for want, rows := range map[string][][]string{"no rows": {row("d", "random", "1", "2")}, "of 2 cells": {{"a", "1"}}, "invalid": {row("linvon", "random", "1", "many")}} {
 		if _, err := p.draw(rows); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, not: %v", want, err)
 		}

@@ -54,7 +54,7 @@ type churnRun struct {
 
 func (c *churnRun) run() error {
 	if c.draw {
-		return c.drawn(c.out, churnPictures...)
+		return c.drawn(c.out)
 	}
 	if err := c.check(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c *churnRun) run() error {
 	if err := errors.Join(err, w.Error(), file.Close()); err != nil {
 		return err
 	}
-	return c.drawn(c.out, churnPictures...)
+	return c.drawn(c.out)
 }
 
 func parseRate(word string) (float64, error) {
@@ -172,22 +172,6 @@ func (c *churnRun) asks(rate float64) uint64 {
 // [churnResult.cost] returns it.
 var churnHeader = []string{"layout", "shape", "keys replaced", "rate asked", "keys", "bits a key",
 	"turnovers", "absent keys", "rate", "second lines", "missing", "deletes not found", "ErrFull", "ns", "most stash entries"}
-
-// churnPictures are of random keys that are replaced, at the default rate.
-var churnPictures = []picture{
-	churnPicture("-rate", "Does the false-positive rate last, when random keys are replaced?", axis{"false-positive rate, %", 8, 100}),
-	churnPicture("-second", "Do lookups go on reading one line, when random keys are replaced?", axis{"lookups of absent keys that read a second line, %", 9, 100}),
-}
-
-func churnPicture(suffix, title string, y axis) picture {
-	return picture{
-		suffix: suffix, title: title,
-		x:     axis{"turnovers", 6, 1},
-		y:     y,
-		lines: []line{{of: defaultFilled, name: "mmapfilter"}, {of: "seiflotfy", name: "seiflotfy/cuckoofilter"}, {of: "linvon", name: "linvon/cuckoo-filter"}},
-		only:  map[int]string{2: "random", 3: "0.01"},
-	}
-}
 
 // write adds a row for each measurement.
 func (r *churnResult) write(w *csv.Writer, n uint64) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image/color"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,40 +19,36 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A picture says how to draw a CSV file: with a line for each value of a column.
+// A picture shows a column of the CSV file of churn over turnovers of random keys, in filters for the
+// default rate.
 type picture struct {
 	suffix, title string // the files are NAME.csv and NAME+suffix.svg
-	x, y          axis
-	of            int            // the column that names lines
-	lines         []line         // lines that were not measured are left out
-	only          map[int]string // the values that other columns of a row must have
+	label         string // of the values, in percent
+	column        int
 }
 
-type axis struct {
-	label  string
-	column int
-	scale  float64 // factor for the numbers
+var churnPictures = []picture{
+	{"-rate", "Does the false-positive rate last, when random keys are replaced?", "false-positive rate, %", 8},
+	{"-second", "Do lookups go on reading one line, when random keys are replaced?", "lookups of absent keys that read a second line, %", 9},
 }
 
-// A line shows the rows that name it.
-type line struct{ of, name string }
+// churnLines are the names of filters in the CSV file, and those in pictures. Filters that were not
+// measured are left out.
+var churnLines = [][2]string{{defaultFilled, "mmapfilter"}, {"seiflotfy", "seiflotfy/cuckoofilter"}, {"linvon", "linvon/cuckoo-filter"}}
 
-var palette = []color.Color{
-	color.RGBA{0x00, 0x72, 0xb2, 255}, color.RGBA{0xd5, 0x5e, 0x00, 255}, color.RGBA{0x00, 0x9e, 0x73, 255},
-	color.RGBA{0x88, 0x2d, 0x71, 255}, color.RGBA{0x8c, 0x95, 0x9f, 255}, color.RGBA{0, 0, 0, 255},
-}
+var palette = []color.Color{color.RGBA{0x00, 0x72, 0xb2, 255}, color.RGBA{0xd5, 0x5e, 0x00, 255}, color.RGBA{0x00, 0x9e, 0x73, 255}}
 
 // dark inverts a picture, but not its hues, for readers with dark pages.
 const dark = "<style>@media (prefers-color-scheme:dark){svg{filter:invert(1) hue-rotate(180deg)}}</style>\n"
 
-// drawn draws pictures of the file out.csv, and prints their names.
-func (s *session) drawn(out string, pictures ...picture) error {
+// drawn draws the pictures of the file out.csv, and prints their names.
+func (s *session) drawn(out string) error {
 	rows, err := readRows(out + ".csv")
 	if err != nil {
 		return err
 	}
 	var files []string
-	for _, p := range pictures {
+	for _, p := range churnPictures {
 		svg, err := p.draw(rows)
 		if err != nil {
 			return fmt.Errorf("%s.csv: %w", out, err)
@@ -67,65 +64,48 @@ func (s *session) drawn(out string, pictures ...picture) error {
 
 // draw returns a picture in SVG.
 func (p *picture) draw(rows [][]string) ([]byte, error) {
-	canvas, err := p.canvas(rows)
-	if err != nil {
-		return nil, err
+	canvas := plot.New()
+	canvas.Title.Text, canvas.X.Label.Text, canvas.Y.Label.Text = p.title, "turnovers", p.label
+	canvas.Legend.Top, canvas.Legend.Left = true, true
+	for i, l := range churnLines {
+		points, err := p.points(rows, l[0])
+		if err != nil {
+			return nil, err
+		}
+		if len(points) > 0 {
+			curve := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: palette[i], Width: 1.5}}
+			canvas.Add(curve)
+			canvas.Legend.Add(l[1], curve)
+		}
 	}
+	if math.IsInf(canvas.Y.Max, 0) {
+		return nil, errors.New("no rows of what is drawn")
+	}
+	canvas.Y.Min, canvas.Y.Max = 0, 1.25*canvas.Y.Max // room for the legend
 	to := vgsvg.New(15*vg.Centimeter, 9*vg.Centimeter)
 	canvas.Draw(draw.New(to))
 	var out bytes.Buffer
 	if _, err := to.WriteTo(&out); err != nil {
 		return nil, err
 	}
-	text := out.Bytes()
-	at := bytes.Index(text, []byte("<g "))
-	return bytes.Join([][]byte{text[:at], []byte(dark), text[at:]}, nil), nil
+	return bytes.Replace(out.Bytes(), []byte("<g "), []byte(dark+"<g "), 1), nil
 }
 
-func (p *picture) canvas(rows [][]string) (*plot.Plot, error) {
-	canvas := plot.New()
-	canvas.Title.Text, canvas.X.Label.Text, canvas.Y.Label.Text = p.title, p.x.label, p.y.label
-	canvas.Legend.Top, canvas.Legend.Left = true, true
-	none := true
-	for i, l := range p.lines {
-		points, err := p.points(rows, l.of)
-		if err != nil {
-			return nil, err
-		}
-		if len(points) == 0 {
-			continue
-		}
-		none = false
-		curve := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: palette[i], Width: 1.5}}
-		canvas.Add(curve)
-		canvas.Legend.Add(l.name, curve)
-	}
-	if none {
-		return nil, errors.New("no rows of what is drawn")
-	}
-	canvas.Y.Min, canvas.Y.Max = 0, 1.25*canvas.Y.Max // room for the legend
-	return canvas, nil
-}
-
-// points returns the points of a line.
+// points returns the points of a filter.
 func (p *picture) points(rows [][]string, name string) (points plotter.XYs, err error) {
 	for _, r := range rows {
-		if len(r) <= max(p.of, p.x.column, p.y.column) {
+		if len(r) != len(churnHeader) {
 			return nil, fmt.Errorf("a row of %d cells", len(r))
 		}
-		other := r[p.of] != name
-		for column, want := range p.only {
-			other = other || r[column] != want
-		}
-		if other {
+		if r[0] != name || r[2] != "random" || r[3] != fmt.Sprint(defaultRate) {
 			continue
 		}
-		x, err := strconv.ParseFloat(r[p.x.column], 64)
-		y, also := strconv.ParseFloat(r[p.y.column], 64)
+		x, err := strconv.ParseFloat(r[6], 64)
+		y, also := strconv.ParseFloat(r[p.column], 64)
 		if err := errors.Join(err, also); err != nil {
 			return nil, err
 		}
-		points = append(points, plotter.XY{X: p.x.scale * x, Y: p.y.scale * y})
+		points = append(points, plotter.XY{X: x, Y: 100 * y})
 	}
 	return points, nil
 }
