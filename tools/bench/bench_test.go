@@ -28,9 +28,9 @@ func must(tb testing.TB, err error) {
 
 // flawed makes a set that loses every hundredth key it accepts, or the last 500, or has room
 // for half of the keys.
-func flawed(flaw string, n, seed uint64) peer.Filter {
+func flawed(flaw string, n, seed uint64) *peer.Filter {
 	has, accepted := map[string]bool{}, uint64(0)
-	return &peer.Local{
+	return &peer.Filter{
 		Seed: seed,
 		Size: func() int64 { return int64(n) },
 		Insert: peer.Until(func(key []byte) bool {
@@ -52,7 +52,7 @@ func flawed(flaw string, n, seed uint64) peer.Filter {
 func addFlawed(t *testing.T, flaws ...string) {
 	t.Cleanup(func() { extra = nil })
 	for _, flaw := range flaws {
-		extra = append(extra, spec{flaw, false, func(s *session, n uint64) (peer.Filter, error) {
+		extra = append(extra, spec{flaw, false, func(s *session, n uint64) (*peer.Filter, error) {
 			if flaw == "absent" {
 				return nil, errors.New("it cannot be made")
 			}
@@ -201,7 +201,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &session{ctx: ctx, seed: 1}
 	calls := uint64(0)
-	f := &peer.Local{Insert: func(keys []peer.Key) int { calls++; cancel(); return len(keys) }, Contains: func([]peer.Key) int { calls++; return 0 }}
+	f := &peer.Filter{Insert: func(keys []peer.Key) int { calls++; cancel(); return len(keys) }, Contains: func([]peer.Key) int { calls++; return 0 }}
 	if c, err := s.add(f, 0, 10*pieceKeys); !errors.Is(err, context.Canceled) || c.Keys != pieceKeys {
 		t.Errorf("%d keys were added: %v", c.Keys, err)
 	}

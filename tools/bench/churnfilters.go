@@ -12,7 +12,7 @@ import (
 
 // A churned is a filter whose keys are replaced one at a time.
 type churned struct {
-	*peer.Local
+	*peer.Filter
 	shape  string                            // name and parameters
 	bits   int64                             // of its lines
 	second func() (share float64, err error) // of the lookups of absent keys that read a second line or bucket
@@ -70,9 +70,9 @@ func churnSpecs(rate float64) []churnSpec {
 func ourChurned(s *session, f *mmapfilter.Filter) *churned {
 	st := f.Stats()
 	return &churned{
-		Local: openLive(f, writing{syncEvery: churnSync}, s.seed),
-		shape: fmt.Sprintf("%v, %v", st.Layout, paramsOf(st)),
-		bits:  int64(st.Lines) * int64(layout.LineBits(st.Layout, paramsOf(st))),
+		Filter: openLive(f, writing{syncEvery: churnSync}, s.seed),
+		shape:  fmt.Sprintf("%v, %v", st.Layout, paramsOf(st)),
+		bits:   int64(st.Lines) * int64(layout.LineBits(st.Layout, paramsOf(st))),
 		second: func() (float64, error) {
 			err := f.Sync() // Stats reads the file
 			return f.Stats().SecondProbeRate, err
@@ -83,8 +83,8 @@ func ourChurned(s *session, f *mmapfilter.Filter) *churned {
 
 func churnedSeiflotfy(s *session, n uint64) (*churned, error) {
 	f := seiflotfy.NewFilter(uint(n))
-	l := localSeiflotfy(s, f, n)
-	return &churned{Local: l, shape: "seiflotfy/cuckoofilter, f=8, b=4", bits: 8 * l.Bytes(), second: func() (float64, error) {
+	l := adaptSeiflotfy(s, f, n)
+	return &churned{Filter: l, shape: "seiflotfy/cuckoofilter, f=8, b=4", bits: 8 * l.Bytes(), second: func() (float64, error) {
 		return secondOfSeiflotfy(f.Encode()), nil
 	}}, nil
 }
@@ -112,7 +112,7 @@ const linvonBits = 10
 func churnedLinvon(s *session, n uint64) (*churned, error) {
 	f := linvon.NewFilter(4, linvonBits, uint(n), linvon.TableTypeSingle)
 	return &churned{
-		Local: &peer.Local{
+		Filter: &peer.Filter{
 			Seed: s.seed, Insert: peer.Until(f.Add), Contains: peer.Each(f.Contain), Delete: peer.Each(f.Delete),
 		},
 		shape: fmt.Sprintf("linvon/cuckoo-filter, f=%d, b=4", linvonBits),

@@ -79,7 +79,7 @@ func (i *inserts) insertSpecs() (all []spec, err error) {
 		writing
 	}{{"Insert", writing{}}, {"InsertBatch of 1,024", writing{batch: 1024}}} {
 		path := i.path(fmt.Sprintf("%d.mmf", len(all)))
-		all = append(all, spec{name: byDefault.name() + ": " + how.name, create: func(s *session, slots uint64) (peer.Filter, error) {
+		all = append(all, spec{name: byDefault.name() + ": " + how.name, create: func(s *session, slots uint64) (*peer.Filter, error) {
 			return s.createLive(path, byDefault, slots, how.writing)
 		}})
 	}

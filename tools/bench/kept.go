@@ -12,7 +12,7 @@ import (
 // A held is a filter that has the keys numbered from low up to high.
 type held struct {
 	name          string
-	filter        peer.Filter
+	filter        *peer.Filter
 	low, high     uint64
 	full          bool
 	lost, checked uint64

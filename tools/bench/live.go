@@ -22,14 +22,14 @@ type live struct {
 	err       error // of a failed operation, except ErrFull
 }
 
-// openLive returns the peer.Local of a filter that is open for writing.
-func openLive(f *mmapfilter.Filter, w writing, seed uint64) *peer.Local {
+// openLive returns the peer.Filter of a filter that is open for writing.
+func openLive(f *mmapfilter.Filter, w writing, seed uint64) *peer.Filter {
 	l := &live{filter: f, writing: w, keys: make([][]byte, 0, w.batch)}
 	insert := peer.Until(l.insert)
 	if w.batch > 0 {
 		insert = l.insertBatch
 	}
-	return &peer.Local{
+	return &peer.Filter{
 		Seed:     seed,
 		Size:     func() int64 { return f.Stats().FileBytes },
 		Insert:   insert,
@@ -41,7 +41,7 @@ func openLive(f *mmapfilter.Filter, w writing, seed uint64) *peer.Local {
 }
 
 // createLive makes an empty filter with as many slots as n keys fill to the standard load.
-func (s *session) createLive(path string, v variant, n uint64, w writing) (peer.Filter, error) {
+func (s *session) createLive(path string, v variant, n uint64, w writing) (*peer.Filter, error) {
 	opts := v.options(n)
 	plan, err := opts.Plan()
 	if err != nil {

@@ -116,7 +116,7 @@ func numbers(first, n uint64) iter.Seq2[[]byte, error] {
 }
 
 // add calls the Add of a filter, a piece at a time.
-func (s *session) add(f peer.Filter, first, n uint64) (sum peer.Count, err error) {
+func (s *session) add(f *peer.Filter, first, n uint64) (sum peer.Count, err error) {
 	for sum.Keys < n {
 		if err := s.ctx.Err(); err != nil {
 			return sum, err
@@ -132,7 +132,7 @@ func (s *session) add(f peer.Filter, first, n uint64) (sum peer.Count, err error
 }
 
 // ask calls the Ask of a filter, a piece at a time, and returns the number of keys found.
-func (s *session) ask(f peer.Filter, first, n uint64) (found uint64, err error) {
+func (s *session) ask(f *peer.Filter, first, n uint64) (found uint64, err error) {
 	for end := first + n; first < end; {
 		if err := s.ctx.Err(); err != nil {
 			return found, err

@@ -63,7 +63,7 @@ const (
 type structure struct {
 	name   string
 	keys   uint64 // the keys with which it counts as full; fewer if it refuses a key before
-	create func(s *session, n uint64) (peer.Filter, error)
+	create func(s *session, n uint64) (*peer.Filter, error)
 	paper  string // Table 3: items in millions, bits an item, rate, million inserts a second
 }
 
@@ -71,7 +71,7 @@ type structure struct {
 // table of the given size.
 func structures(bytes uint64) []structure {
 	live := func(name string, v variant, paper string) structure {
-		return structure{name, v.keys(int64(bytes)), func(s *session, n uint64) (peer.Filter, error) {
+		return structure{name, v.keys(int64(bytes)), func(s *session, n uint64) (*peer.Filter, error) {
 			return s.createLive(s.path(name+".mmf"), v, n, writing{syncEvery: 65_536})
 		}, paper}
 	}
@@ -79,10 +79,10 @@ func structures(bytes uint64) []structure {
 		live("CF", variant{layout: layout.Packed, f: 12}, "127.78 / 12.60 / 0.19 % / 5.00"),
 		live("ss-CF", variant{layout: layout.SemiSorted, f: 13}, "128.04 / 12.58 / 0.09 % / 3.13"),
 		live("Compact", variant{rate: 0.002}, "-"),
-		{"BF", bytes * 8 / bloomBits, func(s *session, _ uint64) (peer.Filter, error) {
+		{"BF", bytes * 8 / bloomBits, func(s *session, _ uint64) (*peer.Filter, error) {
 			return bitsAndBlooms(s, bloom.New(uint(bytes*8), bloomHashes)), nil
 		}, "123.89 / 13.00 / 0.19 % / 3.91"},
-		{"blk-BF", bytes * 8 / bloomBits, func(s *session, _ uint64) (peer.Filter, error) {
+		{"blk-BF", bytes * 8 / bloomBits, func(s *session, _ uint64) (*peer.Filter, error) {
 			return blocked(s, blobloom.New(bytes*8, bloomHashes)), nil
 		}, "123.89 / 13.00 / 0.43 % / 7.64"},
 	}

@@ -108,7 +108,7 @@ func TestPaperLost(t *testing.T) {
 		t.Errorf("absent keys: %v", err)
 	}
 	has := map[string]bool{}
-	all[0].filter = &peer.Local{Seed: 1, Delete: peer.Each(func(key []byte) bool { has[string(key)] = true; return len(has) != 700 })}
+	all[0].filter = &peer.Filter{Seed: 1, Delete: peer.Each(func(key []byte) bool { has[string(key)] = true; return len(has) != 700 })}
 	if err := p.deletes(all); err == nil || !strings.Contains(err.Error(), "1 of 51 keys could not be deleted") {
 		t.Errorf("%v", err)
 	}

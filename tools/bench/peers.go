@@ -100,7 +100,7 @@ func (p *peersRun) run() error {
 
 // against measures a filter in rounds with ours. It returns the times of absent and present
 // keys in our filter, and then in the other.
-func (p *peersRun) against(k *held, spec spec, ours peer.Filter, n uint64) (times [][]float64, err error) {
+func (p *peersRun) against(k *held, spec spec, ours *peer.Filter, n uint64) (times [][]float64, err error) {
 	f, err := spec.create(p.session, n)
 	if err != nil {
 		return nil, err

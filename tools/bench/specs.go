@@ -19,19 +19,19 @@ import (
 type spec struct {
 	name   string
 	filled bool
-	create func(s *session, n uint64) (peer.Filter, error)
+	create func(s *session, n uint64) (*peer.Filter, error)
 }
 
 // ours returns the spec of a file of ours, built from n keys. Every filter has its own lookup
 // loop, as in a program. Other code around a lookup leaves fewer lookups in flight, which may
 // cost a fifth of the time when the filter exceeds the cache.
 func ours(v variant) spec {
-	return spec{v.name(), true, func(s *session, n uint64) (peer.Filter, error) {
+	return spec{v.name(), true, func(s *session, n uint64) (*peer.Filter, error) {
 		_, f, err := s.build(strings.NewReplacer(" ", "", ",", "-").Replace(v.name())+".mmf", v.options(n), n)
 		if err != nil {
 			return nil, err
 		}
-		return &peer.Local{
+		return &peer.Filter{
 			Seed: s.seed,
 			Size: func() int64 { return f.Stats().FileBytes },
 			Contains: func(keys []peer.Key) (n int) {
@@ -64,14 +64,14 @@ func goPeers(rate float64) []spec {
 	}
 }
 
-func makeBitsAndBlooms(rate float64) func(*session, uint64) (peer.Filter, error) {
-	return func(s *session, n uint64) (peer.Filter, error) {
+func makeBitsAndBlooms(rate float64) func(*session, uint64) (*peer.Filter, error) {
+	return func(s *session, n uint64) (*peer.Filter, error) {
 		return bitsAndBlooms(s, bloom.NewWithEstimates(uint(n), rate)), nil
 	}
 }
 
-func bitsAndBlooms(s *session, f *bloom.BloomFilter) peer.Filter {
-	return &peer.Local{
+func bitsAndBlooms(s *session, f *bloom.BloomFilter) *peer.Filter {
+	return &peer.Filter{
 		Seed:   s.seed,
 		Size:   func() int64 { return int64(f.Cap()+7) / 8 },
 		Insert: peer.Until(func(key []byte) bool { f.Add(key); return true }),
@@ -86,15 +86,15 @@ func bitsAndBlooms(s *session, f *bloom.BloomFilter) peer.Filter {
 	}
 }
 
-func makeBlobloom(rate float64) func(*session, uint64) (peer.Filter, error) {
-	return func(s *session, n uint64) (peer.Filter, error) {
+func makeBlobloom(rate float64) func(*session, uint64) (*peer.Filter, error) {
+	return func(s *session, n uint64) (*peer.Filter, error) {
 		return blocked(s, blobloom.NewOptimized(blobloom.Config{Capacity: n, FPRate: rate})), nil
 	}
 }
 
 // blocked returns the adapter of a filter that takes hashes.
-func blocked(s *session, f *blobloom.Filter) peer.Filter {
-	return &peer.Local{
+func blocked(s *session, f *blobloom.Filter) *peer.Filter {
+	return &peer.Filter{
 		Seed:   s.seed,
 		Size:   func() int64 { return int64(f.NumBits() / 8) },
 		Insert: peer.Until(func(key []byte) bool { f.Add(xxh3.Hash(key)); return true }),
@@ -112,13 +112,13 @@ func blocked(s *session, f *blobloom.Filter) peer.Filter {
 // makeSeiflotfy makes a filter with a power of two slots. An insert that finds no place reports
 // that it failed, although it has replaced another key, which is lost. The count of lost keys
 // shows this.
-func makeSeiflotfy(s *session, n uint64) (peer.Filter, error) {
-	return localSeiflotfy(s, seiflotfy.NewFilter(uint(n)), n), nil
+func makeSeiflotfy(s *session, n uint64) (*peer.Filter, error) {
+	return adaptSeiflotfy(s, seiflotfy.NewFilter(uint(n)), n), nil
 }
 
-func localSeiflotfy(s *session, f *seiflotfy.Filter, n uint64) *peer.Local {
+func adaptSeiflotfy(s *session, f *seiflotfy.Filter, n uint64) *peer.Filter {
 	slots := int64(1) << bits.Len64(max(n, 4)-1) // the filter rounds its capacity up like this
-	return &peer.Local{
+	return &peer.Filter{
 		Seed:   s.seed,
 		Size:   func() int64 { return slots }, // a byte each
 		Insert: peer.Until(f.Insert),
@@ -145,9 +145,9 @@ func part(hash uint64, parts int) int {
 const pebbleKeys = 1_000_000
 
 // makePebble makes a filter in parts, chosen by a separate hash.
-func makePebble(bitsPerKey int) func(*session, uint64) (peer.Filter, error) {
+func makePebble(bitsPerKey int) func(*session, uint64) (*peer.Filter, error) {
 	policy := pebble.FilterPolicy(bitsPerKey)
-	return func(s *session, n uint64) (peer.Filter, error) {
+	return func(s *session, n uint64) (*peer.Filter, error) {
 		const kind = 0 // base.TableFilter, the only one
 		parts := int(n/pebbleKeys) + 1
 		writers := make([]interface {
@@ -168,7 +168,7 @@ func makePebble(bitsPerKey int) func(*session, uint64) (peer.Filter, error) {
 			filters[i] = w.Finish(nil)
 			bytes += len(filters[i])
 		}
-		return &peer.Local{
+		return &peer.Filter{
 			Seed: s.seed,
 			Size: func() int64 { return int64(bytes) },
 			Contains: func(keys []peer.Key) (n int) {
@@ -188,7 +188,7 @@ const fuseKeys = 1 << 27
 
 // makeFuse makes a binary fuse filter of hashes, in parts if making it at once would take too
 // much memory.
-func makeFuse[T uint8 | uint16](s *session, n uint64) (peer.Filter, error) {
+func makeFuse[T uint8 | uint16](s *session, n uint64) (*peer.Filter, error) {
 	parts := int(n/fuseKeys) + 1
 	filters, bytes := make([]*xorfilter.BinaryFuse[T], parts), 0
 	for i := range filters {
@@ -229,5 +229,5 @@ func makeFuse[T uint8 | uint16](s *session, n uint64) (peer.Filter, error) {
 			return n
 		}
 	}
-	return &peer.Local{Seed: s.seed, Size: func() int64 { return int64(bytes) }, Contains: contains}, nil
+	return &peer.Filter{Seed: s.seed, Size: func() int64 { return int64(bytes) }, Contains: contains}, nil
 }

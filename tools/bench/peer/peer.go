@@ -1,11 +1,10 @@
-// Package peer has the interface through which the benchmark sees a filter: a filter takes keys of
-// 16 bytes by their numbers, and reports how long that took.
+// Package peer has the adapter through which the benchmark sees a filter: it takes keys of 16 bytes
+// by their numbers, and reports how long that took.
 package peer
 
 import (
 	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"time"
 )
 
@@ -62,21 +61,3 @@ func (c *Count) Add(d Count) {
 
 // ErrUnsupported means that the filter does not support the operation: an insert or a delete.
 var ErrUnsupported = errors.New("the filter does not do that")
-
-// A Filter takes the keys numbered first to first+n-1.
-type Filter interface {
-	// Bytes returns the memory of the table.
-	Bytes() int64
-	// Add inserts keys in order, up to the first refused one, and counts the keys before
-	// it.
-	Add(first, n uint64) (Count, error)
-	// Ask looks up keys, and counts the keys that may be present.
-	Ask(first, n uint64) (Count, error)
-	// Mixed looks up n keys that rng draws, a share of them with numbers below held. c counts the
-	// keys that may be present; present is how many have such a number.
-	Mixed(n, held uint64, share float64, rng *rand.Rand) (c Count, present uint64, err error)
-	// Remove deletes keys that were added, and counts the keys that it found.
-	Remove(first, n uint64) (Count, error)
-	// Close releases the memory.
-	Close() error
-}

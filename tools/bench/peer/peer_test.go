@@ -7,9 +7,9 @@ import (
 )
 
 // mapFilter is a filter without false positives. It refuses keys that it has no room for.
-func mapFilter(room int, seed uint64) *Local {
+func mapFilter(room int, seed uint64) *Filter {
 	has := map[string]bool{}
-	return &Local{
+	return &Filter{
 		Seed: seed,
 		Size: func() int64 { return int64(16 * room) },
 		Insert: Until(func(key []byte) bool {
@@ -49,7 +49,7 @@ func TestKey(t *testing.T) {
 
 // exercise does all that there is to do with a filter for n keys, which must be more than a
 // block.
-func exercise(t *testing.T, f Filter, n uint64) {
+func exercise(t *testing.T, f *Filter, n uint64) {
 	t.Helper()
 	defer func() {
 		if err := f.Close(); err != nil {
@@ -83,7 +83,7 @@ func exercise(t *testing.T, f Filter, n uint64) {
 
 func TestLocal(t *testing.T) {
 	exercise(t, mapFilter(2*BlockKeys+100, 3), 2*BlockKeys+100)
-	var none Local
+	var none Filter
 	for _, do := range []func(first, n uint64) (Count, error){none.Add, none.Ask, none.Remove} {
 		if _, err := do(0, 1); !errors.Is(err, ErrUnsupported) {
 			t.Error(err)
@@ -91,7 +91,7 @@ func TestLocal(t *testing.T) {
 	}
 	// One key is refused; later ones are not tried.
 	tried := uint64(0)
-	picky := &Local{Insert: Until(func([]byte) bool { tried++; return tried != BlockKeys+6 })}
+	picky := &Filter{Insert: Until(func([]byte) bool { tried++; return tried != BlockKeys+6 })}
 	if c, err := picky.Add(0, 3*BlockKeys); err != nil || c.Keys != BlockKeys+5 || tried != BlockKeys+6 {
 		t.Errorf("%d keys were tried, %d accepted, %v", tried, c.Keys, err)
 	}

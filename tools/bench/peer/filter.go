@@ -34,8 +34,8 @@ func Until(do func(key []byte) bool) Op {
 	}
 }
 
-// Local is a filter in this process. Operations that it does not support are nil.
-type Local struct {
+// A Filter adapts a filter in this process. Operations that it does not support are nil.
+type Filter struct {
 	Seed     uint64 // of the keys
 	Size     func() int64
 	Insert   Op // stops at the first key refused
@@ -52,31 +52,38 @@ type Local struct {
 // made; and they are enough to make the time of reading the clock negligible.
 const BlockKeys = 1 << 14
 
-func (l *Local) Bytes() int64 { return l.Size() }
+// Bytes returns the memory of the table.
+func (f *Filter) Bytes() int64 { return f.Size() }
 
-func (l *Local) Add(first, n uint64) (Count, error)    { return l.do(l.Insert, first, n, true) }
-func (l *Local) Ask(first, n uint64) (Count, error)    { return l.do(l.Contains, first, n, false) }
-func (l *Local) Remove(first, n uint64) (Count, error) { return l.do(l.Delete, first, n, false) }
+// Add inserts the keys numbered first to first+n-1 in order, up to the first refused one, and counts
+// the keys before it.
+func (f *Filter) Add(first, n uint64) (Count, error) { return f.do(f.Insert, first, n, true) }
 
-func (l *Local) do(op Op, first, n uint64, stop bool) (sum Count, err error) {
+// Ask looks keys up, and counts those that may be present.
+func (f *Filter) Ask(first, n uint64) (Count, error) { return f.do(f.Contains, first, n, false) }
+
+// Remove deletes keys that were added, and counts those that it found.
+func (f *Filter) Remove(first, n uint64) (Count, error) { return f.do(f.Delete, first, n, false) }
+
+func (f *Filter) do(op Op, first, n uint64, stop bool) (sum Count, err error) {
 	if op == nil {
 		return sum, ErrUnsupported
 	}
-	if l.keys == nil {
-		l.keys = make([]Key, BlockKeys)
+	if f.keys == nil {
+		f.keys = make([]Key, BlockKeys)
 	}
 	for end := first + n; first < end; {
-		keys := l.keys[:min(end-first, BlockKeys)]
+		keys := f.keys[:min(end-first, BlockKeys)]
 		for i := range keys {
-			keys[i].Set(l.Seed, first+uint64(i))
+			keys[i].Set(f.Seed, first+uint64(i))
 		}
 		first += uint64(len(keys))
 		var count int
 		took := Timed(func() { count = op(keys) })
 		took.Keys = uint64(count)
 		sum.Add(took)
-		if l.Err != nil {
-			if err := l.Err(); err != nil {
+		if f.Err != nil {
+			if err := f.Err(); err != nil {
 				return sum, err
 			}
 		}
@@ -87,8 +94,9 @@ func (l *Local) do(op Op, first, n uint64, stop bool) (sum Count, err error) {
 	return sum, nil
 }
 
-// Mixed looks up keys of which a share is among the first held, drawn by rng.
-func (l *Local) Mixed(n, held uint64, share float64, rng *rand.Rand) (sum Count, present uint64, err error) {
+// Mixed looks up n keys that rng draws, a share of them with numbers below held. sum counts the keys
+// that may be present; present is how many have such a number.
+func (f *Filter) Mixed(n, held uint64, share float64, rng *rand.Rand) (sum Count, present uint64, err error) {
 	keys := make([]Key, n)
 	for i := range keys {
 		number := Absent + rng.Uint64N(Absent)
@@ -96,19 +104,19 @@ func (l *Local) Mixed(n, held uint64, share float64, rng *rand.Rand) (sum Count,
 			number = rng.Uint64N(held)
 			present++
 		}
-		keys[i].Set(l.Seed, number)
+		keys[i].Set(f.Seed, number)
 	}
 	found := 0
-	sum = Timed(func() { found = l.Contains(keys) })
+	sum = Timed(func() { found = f.Contains(keys) })
 	sum.Keys = uint64(found)
 	return sum, present, nil
 }
 
-func (l *Local) Close() error {
-	if l.End == nil {
+func (f *Filter) Close() error {
+	if f.End == nil {
 		return nil
 	}
-	return l.End()
+	return f.End()
 }
 
 // Timed measures how long f takes. The Keys of the result are 0.
