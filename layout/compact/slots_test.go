@@ -106,3 +106,8 @@ func eachQuotient(t *testing.T, test func(t *testing.T, c *table, quotient, step
 		})
 	})
 }
+
+// TestVectorsAreLines: what a kernel loads at once is in one line of the cache.
+func TestVectorsAreLines(t *testing.T) {
+	layouttest.InOneCacheLine(t, func() any { return new(slotVectors) }, "from", "shifts", "values")
+}

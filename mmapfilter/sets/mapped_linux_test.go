@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"golang.org/x/sys/unix"
 )
 
 // mustUnmap waits until garbage collection has removed all mappings of a file.
@@ -57,5 +58,17 @@ func TestNothingStaysMapped(t *testing.T) {
 	mustUnmap(t, filepath.Join(dir, "shard-"))
 	if s.Len() != 7000 {
 		t.Errorf("%d keys", s.Len())
+	}
+}
+
+// TestPipe: a pipe is no set, and nobody waits for what may be written to it.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.set")
+	must(t, unix.Mkfifo(path, 0o600))
+	if set, err := IsSet(path); set || err != nil {
+		t.Errorf("%t, %v", set, err)
+	}
+	if _, err := Open(path, nil); err == nil {
+		t.Error("a pipe has been opened")
 	}
 }

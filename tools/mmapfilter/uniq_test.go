@@ -3,8 +3,14 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // TestUniqManyLines checks that uniq prints the same lines as a set would, in the same order,
@@ -39,4 +45,74 @@ func manyLines(first, n int) string {
 		fmt.Fprintln(&b, first+i)
 	}
 	return b.String()
+}
+
+// runAhead makes the clocks of the program and of its filters run ahead, until back is called.
+func runAhead(by func() time.Duration) (back func()) {
+	clock = func() time.Time { return time.Now().Add(by()) }
+	restore := osfile.SetClock(func() uint64 { return uint64(clock().UnixNano()) })
+	return func() {
+		restore()
+		clock = time.Now
+	}
+}
+
+// setClock makes the clocks run ahead, by as much as the result holds.
+func setClock(t *testing.T) (ahead *atomic.Int64) {
+	ahead = new(atomic.Int64)
+	t.Cleanup(runAhead(func() time.Duration { return time.Duration(ahead.Load()) }))
+	return ahead
+}
+
+// TestWindow: typed lines pass again, in one run, once the window has passed. A line is as old as its
+// commit, which the next step of the window makes at the latest.
+func TestWindow(t *testing.T) {
+	ahead := setClock(t)
+	f := typeTo(t, "uniq", "--window", "16h")
+	for _, c := range []struct {
+		ahead time.Duration
+		line  string
+		pass  bool
+	}{
+		{0, "a", true},
+		{0, "b", true},
+		{0, "a", false},
+		{40 * time.Hour, "c", true}, // commits all before it
+		{80 * time.Hour, "a", true},
+		{80 * time.Hour, "a", false},
+		{80 * time.Hour, "b", true}, // forgotten at the same time
+		{120 * time.Hour, "d", true},
+		{160 * time.Hour, "b", true},
+	} {
+		ahead.Store(int64(c.ahead))
+		passes := ""
+		if c.pass {
+			passes = c.line + "\n"
+		}
+		f.ask(c.line+"\n"+c.line+"\n", passes)
+		f.typed.Write(nil) // waits until the lines have been processed
+	}
+	f.endWith("", "", exitYes, "")
+}
+
+// TestWindowIsBounded checks that neither the filter nor its hashes go on growing.
+func TestWindowIsBounded(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ahead := setClock(t)
+	for i := range 4 {
+		ahead.Store(int64(i) * int64(26*time.Hour))
+		lines := manyLines(150_000*i, 150_000)
+		if exit, stdout, stderr := runHere(strings.NewReader(lines), "uniq", "--window", "24h", "--filter", "f.mmf"); exit != 0 || len(stdout) < len(lines)-100 {
+			t.Fatalf("exit %d, %d of %d bytes, %s", exit, len(stdout), len(lines), stderr)
+		}
+		filter, err := mmapfilter.OpenReadOnly("f.mmf", nil)
+		noError(t, err)
+		keys, capacity := filter.Len(), filter.Cap()
+		filter.Close()
+		info, err := os.Stat("f.mmf.hashes")
+		noError(t, err)
+		if keys > 150_000 || capacity > 800_000 || info.Size() > 1<<20+45*150_000 {
+			t.Errorf("%d keys of %d, %d bytes of hashes", keys, capacity, info.Size())
+		}
+	}
 }
