@@ -131,7 +131,7 @@
 //	    40    8 incompat flags          bit 0: is a shard
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
-//	    65    1 layout: 3 packed, 4 semi-sorted, 7 compact; 1, 2, 5 and 6 before version 1 was final
+//	    65    1 layout: 3 packed, 4 semi-sorted, 7 compact
 //	    66    1 Q in compact, f in the others
 //	    67    1 r in compact, b in the others
 //	    68    1 hash: 1 is XXH3, 64 bits, with a seed (XXH3_64bits_withSeed)
@@ -590,6 +590,5 @@
 // that says so; newer programs go on reading version 1. Magic, CRC, version, generation and flags stay
 // where they are. A number of a layout, a flag or a rule gets no second meaning.
 //
-// Files of programs before version 1 was final have the same version number, and layouts 1, 2, 5 or 6,
-// which no program reads any more (F6): build them anew from their keys.
+// The layouts 1, 2, 5 and 6 were dropped before version 1 was final.
 package layout

@@ -38,9 +38,8 @@ type CorruptError struct {
 	What   string // a description of the damage; NAME stands for the path of the filter
 
 	// At most one of these is set. Then the error is about no damage that verification would find.
-	NoFilter  bool // the file is empty or does not begin as a filter
-	NoLog     bool // the log of a file that was not closed is missing
-	OldLayout bool // the file has a layout that only programs before version 0.1 have
+	NoFilter bool // the file is empty or does not begin as a filter
+	NoLog    bool // the log of a file that was not closed is missing
 }
 
 func (e *CorruptError) Error() string {

@@ -33,9 +33,6 @@ type Geometry struct {
 // file has it. It makes every check against overflow of sizes and of hash bits.
 func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	s := specs[k]
-	if k.retired() {
-		return Geometry{}, fmt.Errorf("the layout, %s, is from a program before version 0.1; build the file anew from its keys", k)
-	}
 	if s == nil {
 		return Geometry{}, fmt.Errorf("unknown layout %s", k)
 	}

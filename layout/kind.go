@@ -12,10 +12,6 @@ const (
 	Compact    Kind = 7
 )
 
-// retired reports whether k is the number of a layout that only files from before version 1 of the
-// format have.
-func (k Kind) retired() bool { return k == 1 || k == 2 || k == 5 || k == 6 }
-
 // kindNames has Auto and the layouts that have registered.
 var kindNames = map[Kind]string{Auto: "auto"}
 

@@ -468,7 +468,7 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	}
 	g, err = NewGeometry(s.Kind(), s.Params(), s.Lines())
 	if err != nil {
-		return Geometry{}, &CorruptError{Region: RegionSuperblock, Offset: off + offKind, Rule: "F6", What: err.Error(), OldLayout: s.Kind().retired()}
+		return bad(offKind, "F6", "%v", err)
 	}
 	if err := g.CheckShard(shard); err != nil {
 		return bad(offShards, "F6", "%v", err)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // A smallDisk is a directory whose disk can be filled.
@@ -177,7 +179,7 @@ func (d *smallDisk) mustEnd(what string, err error) {
 
 func (d *smallDisk) path() string { return filepath.Join(d.dir, "f") }
 
-// filter creates and opens a filter of some 36 KiB with n keys. Its log starts at 64 KiB and may
+// filter creates and opens a filter of some 36 KiB with n keys. Its log starts at 128 KiB and may
 // grow.
 func (d *smallDisk) filter(n uint64) *Filter {
 	d.Helper()
@@ -189,10 +191,10 @@ func (d *smallDisk) filter(n uint64) *Filter {
 	return f
 }
 
-// small makes the log of a filter start at 64 KiB, and stops work in the background.
+// small makes the log of a filter start at 128 KiB, and stops work in the background.
 func (d *smallDisk) small(f *Filter) {
 	w := f.open.Load().work.Writer
-	w.LimitLog(64 << 10)
+	w.LimitLog(wal.MinBytes)
 	w.Work = nil
 }
 
@@ -297,14 +299,14 @@ func (d *smallDisk) logGrowth(quiet bool) {
 	}
 	d.fill(0)
 	operateUntil("the log has to grow three times", func(s Stats) bool { return s.Warning != "" && s.Checkpoints >= 3 })
-	if s := f.Stats(); s.LogBytes != 64<<10 || !strings.Contains(s.Warning, "the log keeps its size") || !strings.Contains(s.Warning, d.full.Error()) || f.Err() != nil {
+	if s := f.Stats(); s.LogBytes != wal.MinBytes || !strings.Contains(s.Warning, "the log keeps its size") || !strings.Contains(s.Warning, d.full.Error()) || f.Err() != nil {
 		d.Errorf("%+v, %v", s, f.Err())
 	}
 	l.Writer.Protocol().HoldGrowth(true) // the background tries again
 	mustLeave(d, d.path()+".stash", 1)
 	l.Writer.Protocol().HoldGrowth(false)
 	d.free()
-	operateUntil("the log has grown", func(s Stats) bool { return s.LogBytes > 64<<10 })
+	operateUntil("the log has grown", func(s Stats) bool { return s.LogBytes > wal.MinBytes })
 	if s := f.Stats(); s.Warning != "" {
 		d.Errorf("it still warns: %s", s.Warning)
 	}

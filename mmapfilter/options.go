@@ -190,8 +190,8 @@ func (o *Options) validate() error {
 }
 
 func validateLog(bytes int64) error {
-	if bytes != 0 && (bytes < wal.OldestBytes || bytes > wal.MaxBytes || bytes%wal.PageBytes != 0) {
-		return optionError("LogBytes", "%d is not a multiple of %d from %d to %d", bytes, wal.PageBytes, wal.OldestBytes, int64(wal.MaxBytes))
+	if bytes != 0 && (bytes < wal.MinBytes || bytes > wal.MaxBytes || bytes%wal.PageBytes != 0) {
+		return optionError("LogBytes", "%d is not a multiple of %d from %d to %d", bytes, wal.PageBytes, wal.MinBytes, int64(wal.MaxBytes))
 	}
 	return nil
 }
@@ -313,13 +313,12 @@ type OpenOptions struct {
 	// commits.
 	CommitInterval time.Duration
 	// LogBytes is the size of the log, the file NAME.stash beside the filter while it is open for
-	// writing: a multiple of 4,096 from 64 KiB to 1 TiB; below 128 KiB it has 128 KiB. 0 means a
-	// log that starts with 256 KiB to 1 MiB. It grows to twice the size of the lines, but to no
-	// less than 16 MiB and no more than 128 MiB, or to an eighth of the lines, up to 1 GiB. When
-	// half of the log is nearly full, a checkpoint writes most of the filter. Operations go on
-	// meanwhile, in the other half. A larger log means fewer checkpoints, and a longer recovery, which
-	// writes every page that the log changes. If LogBytes is not 0, the first operation makes the
-	// log in its full size, and waits for that.
+	// writing: a multiple of 4,096 from 128 KiB to 1 TiB. 0 means a log that starts with
+	// 256 KiB to 1 MiB. It grows to twice the size of the lines, but to no less than 16 MiB and no more
+	// than 128 MiB, or to an eighth of the lines, up to 1 GiB. When half of the log is nearly full, a
+	// checkpoint writes most of the filter. Operations go on meanwhile, in the other half. A larger log
+	// means fewer checkpoints, and a longer recovery, which writes every page that the log changes. If
+	// LogBytes is not 0, the first operation makes the log in its full size, and waits for that.
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
 	// they are lost. Without RequireHashes, a filter without hashes works; it only cannot be rebuilt.

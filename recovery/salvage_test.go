@@ -214,7 +214,7 @@ func TestSalvageWithoutTheLog(t *testing.T) {
 				"empty":   func(t *testing.T, log string) { edit(t, log, func([]byte) []byte { return nil }) },
 				"zero":    func(t *testing.T, log string) { edit(t, log, func(d []byte) []byte { clear(d); return d }) },
 				"cut": func(t *testing.T, log string) {
-					edit(t, log, func(d []byte) []byte { return d[:max(len(d)/2/4096*4096, wal.OldestBytes)] })
+					edit(t, log, func(d []byte) []byte { return d[:max(len(d)/2/4096*4096, wal.MinBytes)] })
 				},
 				"cut off its pages": func(t *testing.T, log string) { edit(t, log, func(d []byte) []byte { return d[:len(d)-100] }) },
 			} {

@@ -12,10 +12,6 @@ const (
 	MinBytes = 32 * PageBytes
 	MaxBytes = 1 << 40
 
-	// OldestBytes is the smallest size that options may ask for: earlier versions had such logs.
-	// Whoever makes a log raises it to MinBytes.
-	OldestBytes = 16 * PageBytes
-
 	version     = 3  // of the format
 	RecordBytes = 24 // a record of one word; each further word adds 8
 

@@ -163,7 +163,7 @@ func (v *Files) OpenLog(name recovery.LogName) (recovery.File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() < wal.OldestBytes || info.Size() > wal.MaxBytes || info.Size()%wal.PageBytes != 0) {
+	if err == nil && (!info.Mode().IsRegular() || info.Size() < wal.MinBytes || info.Size() > wal.MaxBytes || info.Size()%wal.PageBytes != 0) {
 		err = &layout.CorruptError{Region: layout.RegionLog, Offset: info.Size(), Rule: "L1", What: fmt.Sprintf("NAME%s has %d bytes: it was cut short or is not a log", name, info.Size())}
 	}
 	if err == nil {

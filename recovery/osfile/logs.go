@@ -38,7 +38,7 @@ func (l *Logs) ReadLog(name recovery.LogName) ([]uint64, error) {
 			return recovery.Words(log.Data), nil
 		}
 	}
-	if size := info.Size(); !info.Mode().IsRegular() || size < wal.OldestBytes || size > wal.MaxBytes || size%wal.PageBytes != 0 {
+	if size := info.Size(); !info.Mode().IsRegular() || size < wal.MinBytes || size > wal.MaxBytes || size%wal.PageBytes != 0 {
 		return nil, &layout.CorruptError{Region: layout.RegionLog, Offset: size, Rule: "L1", What: "NAME" + name.String() + " was cut short or is not a log"}
 	}
 	f, err := os.Open(path)

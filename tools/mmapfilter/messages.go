@@ -292,8 +292,7 @@ func missing(path string) bool {
 const manifestRegion = "manifest"
 
 // explainDamage explains that a file breaks a rule of the format. A file that is not a filter
-// breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired, unless it has a
-// layout that this program does not know any more.
+// breaks F1; a bad log breaks an L rule. A filter with hashes can be repaired.
 func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) string {
 	repair := ""
 	if _, err := os.Stat(hashesOf(path)); err == nil && cmd.Name() != "repair" {
@@ -306,8 +305,6 @@ func explainDamage(cmd *cobra.Command, path string, e *mmapfilter.CorruptError) 
 		return fmt.Sprintf("%s: a set, but %s takes a filter, such as one of its shards", path, cmd.Name())
 	case e.NoFilter:
 		return path + ": not an mmapfilter file"
-	case e.OldLayout:
-		return path + ": " + e.What
 	case strings.HasPrefix(e.Rule, "L") && repair != "":
 		return fmt.Sprintf("%s: %s; restore it%s, which keeps what is left", path, whatOfLog(path, e), repair)
 	case strings.HasPrefix(e.Rule, "L"):

@@ -66,8 +66,6 @@ func TestExplain(t *testing.T) {
 	noSpace := func(doing error) error {
 		return fmt.Errorf("%w: %w", mmapfilter.ErrFailed, fmt.Errorf("%w: %w", doing, os.NewSyscallError("fallocate", syscall.ENOSPC)))
 	}
-	_, retired := layout.NewGeometry(5, layout.Params{FingerprintBits: 13, BucketSize: 52}, 1)
-	retired = &layout.CorruptError{Region: layout.RegionSuperblock, Offset: 65, Rule: "F6", What: retired.Error(), OldLayout: true}
 	about := func(op string, err error) error { return &mmapfilter.OpError{Op: op, Path: "f.mmf", Err: err} }
 	for _, c := range []struct {
 		command string
@@ -85,7 +83,6 @@ func TestExplain(t *testing.T) {
 			"f.mmf: the newest superblock has generation 3, but f.mmf.stash has records of a later one; restore it, or run: mmapfilter recover --discard-log f.mmf"},
 		{"check", about("open", mmapfilter.ErrBusy), "f.mmf: a writer has it open; try again when the writer has finished"},
 		{"check", about("open", &mmapfilter.VersionError{Version: 9}), "f.mmf: format version 9, but this program reads versions up to 1; use a newer mmapfilter"},
-		{"check", about("open", retired), "f.mmf: the layout, kind 5, is from a program before version 0.1; build the file anew from its keys"},
 		{"add", noSpace(recovery.ErrNoRoom), "disk full while growing f.mmf.stash; durable keys are kept, and --resume continues"},
 		{"uniq", noSpace(errors.New("sync the filter")), "disk full while writing to f.mmf; durable keys are kept"},
 		{"add", &fs.PathError{Op: "open", Path: absolute + ".stash", Err: syscall.EACCES}, "f.mmf.stash: permission denied"},

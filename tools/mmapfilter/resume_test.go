@@ -261,7 +261,7 @@ func TestResumeAtEveryPoint(t *testing.T) {
 			there := slices.Concat(base, c.before)
 			begin := contents{}.with(addRun, there)
 			must(t, lines(there), "add", "f.mmf")
-			points, err := trace(t, c.kind, input, "--sync-every", "3", "--log-bytes", "64KiB")
+			points, err := trace(t, c.kind, input, "--sync-every", "3", "--log-bytes", "128KiB")
 			if err != nil || len(points) < 2*len(input) || !points[len(points)-1].ended {
 				t.Fatalf("%d points, %v", len(points), err)
 			}
@@ -333,7 +333,7 @@ func TestResumeTheResumed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	createHere(t, "1k")
 	input := []string{"apple", "pear", "apple", "plum", "fig"}
-	flags := []string{"--sync-every", "2", "--log-bytes", "64KiB"}
+	flags := []string{"--sync-every", "2", "--log-bytes", "128KiB"}
 	points, err := trace(t, addRun, input, flags...)
 	noError(t, err)
 	want := contents{}.with(addRun, input)

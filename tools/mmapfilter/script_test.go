@@ -356,7 +356,7 @@ func fileCommand(name string, args []string) (out string, err error) {
 // leaveDead adds keys to a filter, and writes what a process that is killed then would leave of it and
 // its log, perhaps in their own place.
 func leaveDead(from, to, keys string) error {
-	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 64 << 10})
+	filter, err := mmapfilter.Open(from, &mmapfilter.OpenOptions{CommitInterval: -1, LogBytes: 128 << 10})
 	if err != nil {
 		return err
 	}

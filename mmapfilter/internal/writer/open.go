@@ -86,6 +86,5 @@ func (s LogSize) withDefaults(regionBytes int64) LogSize {
 	if s.First == 0 {
 		s.First = min(max(regionBytes/firstLogShare, leastFirstLog), mostFirstLog, s.Most) / wal.PageBytes * wal.PageBytes
 	}
-	s.First, s.Most = max(s.First, wal.MinBytes), max(s.Most, wal.MinBytes)
 	return s
 }
