@@ -17,20 +17,11 @@ import (
 // is Options.Mode. chosen says that the caller has chosen the path: then a file that no
 // guard has made is left alone.
 func system(life context.Context, interval time.Duration, mode fs.FileMode, chosen bool) *guarded.Hooks {
-	mayUse := func(path string) error {
-		if chosen {
-			return isOfGuard(path)
-		}
-		return nil
-	}
 	open := func(path string) (guarded.Filter, error) {
-		if err := mayUse(path); err != nil {
+		if err := mayUse(path, chosen); err != nil {
 			return nil, err
 		}
 		if err := narrow(path, mode); err != nil {
-			return nil, err
-		}
-		if err := keysStay(path); err != nil {
 			return nil, err
 		}
 		if err := verify(path); err != nil {
@@ -44,7 +35,7 @@ func system(life context.Context, interval time.Duration, mode fs.FileMode, chos
 	}
 	return &guarded.Hooks{
 		Create: func(path string, o *mmapfilter.Options) (guarded.Filter, error) {
-			if err := mayUse(path); err != nil {
+			if err := mayUse(path, chosen); err != nil {
 				return nil, err
 			}
 			if err := create(life, path, o); err != nil {
@@ -57,33 +48,25 @@ func system(life context.Context, interval time.Duration, mode fs.FileMode, chos
 	}
 }
 
-// isOfGuard returns a ForeignError if a path has a file that may not be a filter of a guard.
-func isOfGuard(path string) error {
-	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-		return nil
-	}
-	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
-	if err != nil {
-		return fmt.Errorf("%w (%w)", &mmapfilter.ForeignError{Path: path, Is: "which may be of somebody else"}, err)
-	}
-	defer f.Close()
-	if !ofGuard(guarded.Of(f)) {
-		return &mmapfilter.ForeignError{Path: path, Is: "a filter that no guard has made"}
-	}
-	return nil
-}
-
 // ErrExpires is returned if the filter at [Options.Path] is one whose keys leave by themselves
 // (mmapfilter.Options.ExpireAfter): it would hide keys that the store has. The guard has no filter then.
 var ErrExpires = errors.New("keys leave the filter by themselves")
 
-// keysStay returns ErrExpires, or nil. Opening the filter says what else is wrong with it.
-func keysStay(path string) error {
+// mayUse returns ErrExpires, or a ForeignError if the caller has chosen a path that has a file that may
+// not be a filter of a guard.
+func mayUse(path string, chosen bool) error {
 	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
 	if err != nil {
-		return nil
+		info, missing := os.Stat(path)
+		if !chosen || errors.Is(missing, fs.ErrNotExist) || missing == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			return nil // opening the filter says what is wrong with it
+		}
+		return fmt.Errorf("%w (%w)", &mmapfilter.ForeignError{Path: path, Is: "which may be of somebody else"}, err)
 	}
 	defer f.Close()
+	if chosen && !ofGuard(guarded.Of(f)) {
+		return &mmapfilter.ForeignError{Path: path, Is: "a filter that no guard has made"}
+	}
 	if guarded.Expires(f) {
 		return fmt.Errorf("%s: %w", path, ErrExpires)
 	}
@@ -121,7 +104,7 @@ func create(ctx context.Context, path string, o *mmapfilter.Options) error {
 }
 
 func openReadOnly(path string) (guarded.Filter, error) {
-	if err := keysStay(path); err != nil {
+	if err := mayUse(path, false); err != nil {
 		return nil, err
 	}
 	if err := verify(path); err != nil {
