@@ -79,21 +79,6 @@
 // bits a key, but lookups would read more second lines than C4 (package mmapfilter) allows, and items
 // would go to the stash.
 //
-// This is what each costs at a load of 95 %, with 64 quotients and remainders of 7 bits, in a filter
-// whose keys are replaced at random. (The program that measured this is no longer here. In it, a line
-// was a list of items with a budget of bits.) Second lines are the share of lookups of absent keys
-// that read one.
-//
-//	            bits   rate     second lines after 0, 1, 5    away    moves an   in the stash
-//	            a key           and 50 turnovers, %                   operation  at 98 %
-//	pairs       10.2   1.0  %   3.1   16    32    47          19 %    0.09         0
-//	sweeps      10.4   0.60 %   3.6   7.8   8.1   8.4         5.8 %   0.21       389
-//	exact       10.4   0.60 %   3.6   5.7   5.3   5.9         5.9 %   0.20       387
-//	directions  10.4   0.60 %   8.0   12    11    12          6.2 %   0.21       331
-//	eager       10.4   0.60 %   8.0   6.1   6.1   6.2         4.6 %   0.49       314
-//	slotbit     11.5   0.55 %   5.7   4.5   4.8   5.1         4.8 %   0.41         0
-//	list        10.4   0.60 %   8.0   6.1   6.1   6.2         4.6 %   0.49       314
-//
 // # What guests cost
 //
 // In a layout without guests, which deletes wear out, a key takes fewer bits at the same rate: half
