@@ -213,7 +213,6 @@ type worker struct {
 	line        layout.Line
 	beyond      []uint64 // hashes of a line that it has no room for
 	victims     []layout.Item
-	crowd       layout.Crowd
 	homeless    *collector
 }
 

@@ -74,7 +74,7 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 			first, _ := b.table.Words(next)
 			kernel.Prefetch(&b.view.Region[first])
 		}
-		if err := b.takeInLine(w, line, hashes[i:end], round); err != nil {
+		if err := b.takeInLine(w, hashes[i:end], round); err != nil {
 			return err
 		}
 		b.putLine(w, line)
@@ -85,44 +85,27 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 
 // takeInLine puts the items that arrived at one line, loaded in w, into it, or sends as many
 // items to their other lines.
-func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) error {
-	choose := b.hosts != nil && !b.goBack(round)
-	for i, h := range came {
+func (b *builder) takeInLine(w *worker, came []uint64, round int) error {
+	goBack := round%2 == 1 && round <= lastReturn && b.hosts != nil // where they came from (place, P10)
+	for _, h := range came {
 		it := layout.Unhash(b.table, h)
 		if b.table.Place(&w.line, it, nil) {
 			continue
 		}
-		if choose {
-			choose = false
-			if done, err := b.takeTogether(w, line, came[i:]); done || err != nil {
-				return err
+		goes := it
+		if !goBack {
+			if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
+				panic("mmapfilter: a victim left no room")
+			}
+			if b.hosts != nil {
+				b.hosts.SetOverflow(&w.line, goes, nil)
 			}
 		}
-		if err := b.send(w, it, h, round); err != nil {
+		if err := w.homeless.add(b.table.Hash(b.table.Alternate(goes))); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// send makes room in the line loaded in w for the item of hash h, which found none: it sends an item
-// of the line to its other line, or the item of h itself.
-func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
-	goes := it
-	if !b.goBack(round) {
-		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
-			panic("mmapfilter: a victim left no room")
-		}
-		if b.hosts != nil {
-			b.hosts.SetOverflow(&w.line, goes, nil)
-		}
-	}
-	return w.homeless.add(b.table.Hash(b.table.Alternate(goes)))
-}
-
-// goBack reports whether items that find no room go back where they came from (place, P10).
-func (b *builder) goBack(round int) bool {
-	return round%2 == 1 && round <= lastReturn && b.hosts != nil
 }
 
 // placeLast places the items left after the rounds, in the order of hashes.
@@ -183,8 +166,8 @@ type lineRoom struct {
 }
 
 const (
-	maxRoom  = layout.MostRoom // all bits of a line's count
 	roomBits = 2
+	maxRoom  = 1<<roomBits - 1 // all bits of a line's count
 	perWord  = 64 / roomBits
 )
 
@@ -215,34 +198,6 @@ func (r lineRoom) set(line, free uint64) {
 			return
 		}
 	}
-}
-
-// takeTogether puts the items that arrived at one full line, loaded in w, into it. It sends as
-// many items whose other lines had room at the end of the previous round. It chooses the items
-// that leave together (place, P9), which sets fewer overflow bits than a choice of one after the
-// other. It does nothing and returns false if there are too few such items, or if more items
-// arrived than a line holds; then most are copies of one key.
-func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool, err error) {
-	if len(came) > layout.SlotsPerLine(b.plan.Geometry.Kind, b.plan.Geometry.Params) {
-		return false, nil
-	}
-	c, some := &w.crowd, 0
-	b.hosts.Gather(c, &w.line, line, came)
-	for i, other := range c.Others { // an item was sent here because its other line was full; that line still is
-		room := b.room.of(other)
-		c.Rooms[i] = uint8(room)
-		some += min(room, 1)
-	}
-	if some < len(came) {
-		return false, nil
-	}
-	left, ok := b.hosts.Part(c, &w.line)
-	for _, h := range left {
-		if err := w.homeless.add(h); err != nil {
-			return true, err
-		}
-	}
-	return ok, nil
 }
 
 // The score of an item that may leave a line (place, P9). It orders items first by whether their
