@@ -26,8 +26,8 @@
 //	home line,       the two lines in which an item may be. The hash of the key gives the
 //	alternate line   home line; a line and a fingerprint in it give the other line.
 //	second line      the alternate line, if a lookup reads it too
-//	direction        the 4 low bits of a remainder, which give its other line (compact)
-//	guest            an item in its alternate line, where the line tells these apart (compact)
+//	direction        the 4 low bits of a remainder; they give the other line of the item (compact)
+//	guest            an item in its alternate line (compact, where a line keeps guests apart)
 //	overflow bit     a bit of a line: items that have it as their home line may be elsewhere
 //	stash            the part of the filter file for items that found no slot; it has entries
 //	mark             of a group of the stash: a search goes on to the next group
@@ -81,7 +81,7 @@
 //	n, b             lines of a file, slots of a bucket
 //	Q, r             quotients that there are, bits of a remainder (compact)
 //	f                bits of a fingerprint (packed and semi-sorted)
-//	R, T, S          bytes of the region; offset of what a sealed file has after it; shards of a set
+//	R, T, S          bytes of the region; offset of the checksum table of a sealed file; shards of a set
 //
 // All numbers in a file are little-endian. A word is 64 bits, aligned to 8 bytes. Offsets and sizes
 // are in bytes unless bits are named. Bit 0 is the lowest bit of a word. Numbers in formulas are
@@ -113,8 +113,9 @@
 //	chunks      = ⌈(T - 16384) / 65536⌉
 //	sealed size = roundup(roundup(T + 4·chunks, 64) + 64, 4096)
 //
-// Of files that nobody writes to, and that have no log beside them, you need to read only the sections
-// up to their layouts, the stash, and rules F1 to F7. (The command and testdata write "semisorted".)
+// If your program reads only files that nobody writes to, and that have no log beside them, you need
+// only the sections up to the layouts of these files, the section Stash, and rules F1 to F7. (The
+// command and testdata write "semisorted".)
 //
 // # Superblock
 //
@@ -126,8 +127,8 @@
 //	    24    8 compat flags            bit 0: keeps hashes (this bit decides); bit 1: grows by itself;
 //	                                    bit 2: keeps hashes, and follows another history, too
 //	    32    8 read-only-compat flags  bit 0: set too if hashes are kept, so that older programs do not write;
-//	                                    bit 1: is a replica, which has no hashes, but what a history means
-//	                                    at its position; bit 2: set too if bit 2 above is
+//	                                    bit 1: is a replica without hashes: has the items that a history
+//	                                    means at its position; bit 2: equal to compat bit 2
 //	    40    8 incompat flags          bit 0: is a shard
 //	    48   16 UUID of the content
 //	    64    1 state: 1 clean, 2 live, 3 sealed
@@ -156,8 +157,8 @@
 //	   200    4 number of the shard; this field and the next two are 0 unless the file is a shard
 //	   204    4 S, the number of shards of its set
 //	   208    8 identity of the shard: made of what it held when it was built
-//	   216    8 descent: a number of the history; this field and the next four are 0 unless hashes are kept, but
-//	            for the first three in a replica
+//	   216    8 descent: a number of the history; this field and the next four are 0 unless hashes are kept;
+//	            a replica without hashes has the first three of them
 //	   224    8 position: operations of the history
 //	   232    8 chain over these
 //	   240    8 left out: operations "at least one", since the base of NAME.hashes, that added no item
@@ -169,13 +170,13 @@
 //	   528    8 reserved
 //	   536    8 time of the last commit, in nanoseconds since 1970; 0 unless hashes are kept
 //	   544    8 time before which the last expiry has deleted all items; 0 unless hashes are kept
-//	   552    8 set of changes that a replica is applying, or 2^64 - 1 if it has had operations of its own;
-//	            otherwise 0
+//	   552    8 in a replica without hashes: the check of the set of changes that it is applying, or
+//	            2^64 - 1 if it has had operations of its own; otherwise 0
 //	   560    8 descent of the other history that a replica with hashes follows; this field and the next
 //	            three are 0 in any other file
-//	   568    8 its position there: operations of that history. If it has had operations of its own: the
-//	            time of the first one, or 0 if it had no changes before; items with earlier times in
-//	            NAME.hashes may be as young
+//	   568    8 its position there: operations of that history. If the replica has had operations of its
+//	            own: the time of the first one, or 0 if it had no changes before. An item with an earlier
+//	            time in NAME.hashes may have been inserted as late as this time
 //	   576    8 chain over these
 //	   584    8 as 552, in a replica with hashes
 //	   592 3500 reserved
@@ -200,18 +201,19 @@
 //
 // If byte 1 is not locked and the state is clean or sealed, look for NAME.stash and NAME.stash.new
 // as well. If one of them is the log of this file and has operations of a later generation (L2 in
-// package wal), the superblock that says live is lost: answer "maybe". A header alone is not
-// enough, unless it is two generations later: its writer may have died before the first operation.
+// package wal), the superblock that says live is lost: answer "maybe". A header of the next generation
+// alone proves nothing, since its writer may have died before the first operation. A header that is two
+// generations later proves the loss.
 //
 // Beside a file that keeps its hashes there is NAME.hashes: package hashes (layout/hashes). No
 // lookup needs it. A program that does not know NAME.hashes may read the file, and must not
 // write to it.
 //
 // The fields from offset 136 to 199, from 216 to 255, from 512 to 527 and from 536 to 559 are for
-// writers. A reader that knows that nobody writes to the file while it has it open needs no runtime
-// page either. Any other reader must follow "Reading beside a writer", even if the state is clean
-// or sealed: a writer may come later. A writer makes a superblock with state live durable before it
-// stores anything else to the file. So a reader that copies a file, and finds the first 16,384
+// writers. A reader that knows that nobody writes to the file, as long as the reader has the file open,
+// can ignore the runtime page too. Any other reader must follow "Reading beside a writer", even if the
+// state is clean or sealed: a writer may come later. A writer makes a superblock with state live durable
+// before it stores anything else to the file. So a reader that copies a file, and finds the first 16,384
 // bytes unchanged afterwards, and clean or sealed, has a copy of a file at rest.
 //
 // The checksum is CRC32C, the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, initial value
@@ -219,14 +221,13 @@
 //
 // # From a key to its lines
 //
-// If the file is a shard, let g be the hash of the key, as below. If hi(g, S) is not the number of the
-// shard: certainly not; and in what follows, h is g·S mod 2^64. Otherwise
-//
-//	h       = XXH3_64bits_withSeed(key, seed)
-//	line    = hi(h, n)                 the home line
+//	g       = XXH3_64bits_withSeed(key, seed)           the hash of the key
+//	h       = g·S mod 2^64 in a shard; g in any other file
+//	line    = hi(h, n)                                  the home line
 //	rest    = h·n mod 2^64
 //
-// (XXH3 is specified in doc/xxhash_spec.md of github.com/Cyan4973/xxHash.) The home line is uniform
+// In a shard, if hi(g, S) is not the number of the shard: certainly not. (XXH3 is specified in
+// doc/xxhash_spec.md of github.com/Cyan4973/xxHash.) The home line is uniform
 // in [0, n) for every n, whether or not n is a power of two. The top bits of rest are bits of the
 // hash that the choice of the line did not use. From them comes fp, the fingerprint, differently in
 // each layout. Then, in all layouts,
@@ -409,11 +410,11 @@
 // absent key takes one read in compact, and a second one only if its overflow bit is set; the stash
 // takes none.
 //
-// The file must be the same in all reads: that is the business of the protocol, such as If-Match in
-// HTTP. Without it, a reader compares what it has: the bytes 0 to 63 of the superblock copy with the
-// lowest generation, other than the one that counts (of equal ones the first). They have generation
-// and UUID. A writer stores its first superblock there, before it changes a line; and in another file
-// these bytes differ, too.
+// All reads must be of the same file. The protocol may ensure this, as If-Match does in HTTP. Otherwise
+// the reader reads 64 bytes again, and compares them with those that it read first: bytes 0 to 63 of a
+// superblock copy, which have the generation and the UUID. The copy is the one with the lowest
+// generation, other than the one that counts (of equal ones the first): a writer stores its first
+// superblock there, before it changes a line. In another file these bytes differ, too.
 //
 // A read that fails or is short means "maybe". A file of more bytes than the reader was told at first is
 // another one.
@@ -454,7 +455,7 @@
 //	F4   The reserved bytes of a superblock (12 to 15, 69 to 71, 528 to 535, 592 to 4091) are
 //	     zero unless an unknown compat flag is set. (The other two kinds of flags do not excuse
 //	     other values.) Bytes 176 to 199, 216 to 255, 512 to 527 and 536 to 551 are zero unless hashes
-//	     are kept; a replica, which keeps none, may have others in 216 to 239. Bytes 552 to 559 are zero
+//	     are kept; but a replica without hashes may use 216 to 239. Bytes 552 to 559 are zero
 //	     unless the file is a replica without hashes, 560 to 591 unless it is one with hashes, and 200 to
 //	     215 unless it is a shard. A shard's number is below S.
 //	F5   The hash is known, and gives the canary.
@@ -472,8 +473,8 @@
 //	     below Q, room for all of them, and zeros between slots and guests; the number of a semi-sorted
 //	     bucket is below 3,876, and its fingerprints are in ascending order; the bits between the last
 //	     line and T are zero.
-//	F11  Every item is where its lookup finds it. Writers keep this rule; nobody can check it without
-//	     the keys; except, V, that the overflow bit of a guest is set in its home line (compact).
+//	F11  Every item is where its lookup finds it. Writers keep this rule. Only one part of it can be
+//	     checked without the keys. V: the overflow bit of a guest is set in its home line (compact).
 //	F12  V: a stash entry that is not free counts at least one item; has a line
 //	     below n and, but in compact, not above its alternate line; has zeros in bits 56 to 62 of
 //	     word 0; has 1 ≤ fp < 2^f (0 ≤ fp < Q·2^r in compact); is the first that the search for it
@@ -580,9 +581,9 @@
 // A program reads every file of its own version and of those before it, from 1 on. What a later version
 // may add to a file of version 1, and how an older program learns of it:
 //
-//   - A field in reserved bytes, with a new flag (F3): of the compat flags if older programs may ignore
-//     the field and keep their writes beside it, of the read-only-compat flags if they may only read, of
-//     the incompat flags if they may do neither.
+//   - A field in reserved bytes, with a new flag (F3). It is a compat flag if older programs may read
+//     and write without regard to the field, a read-only-compat flag if they may only read, and an
+//     incompat flag if they may do neither.
 //   - A layout, with a number of its own, or parameters of one: older programs refuse it (F6).
 //   - A file beside the filter.
 //

@@ -37,7 +37,8 @@ type CorruptError struct {
 	Rule   string // the number of the rule, such as F1, in the essay of layout, wal, hashes or recovery
 	What   string // a description of the damage; NAME stands for the path of the filter
 
-	// At most one of these is set. Then the error is about no damage that verification would find.
+	// At most one of these is set. If one is, the error is not about damage that a verification
+	// would report.
 	NoFilter bool // the file is empty or does not begin as a filter
 	NoLog    bool // the log of a file that was not closed is missing
 }

@@ -3,7 +3,7 @@ package layout
 import "math/bits"
 
 // An Op is what an operation means in the history of a filter that keeps its hashes (K7 in package
-// hashes). Its effect on the items of the file may be another one.
+// hashes). The operation may have changed the items of the file in another way.
 type Op uint8
 
 // The operations. Their numbers are those of the log and of NAME.hashes.
@@ -33,7 +33,7 @@ type Position struct{ Number, Chain uint64 }
 
 // After returns the position after an operation on a hash.
 func (p Position) After(op Op, hash uint64) Position {
-	const turn = 29 // without it, the upper bits of a hash would change only those of the product
+	const turn = 29 // without the rotation, the upper bits of a hash would change only the upper bits of the product
 	return Position{p.Number + 1, (bits.RotateLeft64(p.Chain^hash, turn) + uint64(op)) * MixFirst}
 }
 
@@ -47,18 +47,18 @@ type Kept struct {
 	// Followed is for a replica that keeps its hashes: its position in the history that it follows. (For
 	// a replica without hashes that is At.)
 	Followed Position
-	// Set is for a replica: the check of the set of changes that the replica is applying, or 0 if
-	// there is none, or Departed. The position that it follows is the one before the set until all of
-	// its changes are done.
+	// Set is for a replica. While the replica applies a set of changes, Set is the check of this
+	// set, and the position in the followed history stays the position before the set until all
+	// changes are done. Otherwise Set is 0 or Departed.
 	Set uint64
 }
 
 // Applying reports whether a replica may have some changes of a set, and not all.
 func (k Kept) Applying() bool { return k.Set != 0 && k.Set != Departed }
 
-// Counted returns how many operations of the user sequence are done, of the operations that the file
-// has counted. While a replica applies a set, it counts changes (K9). These are not the first operations
-// of the sequence, so none of them counts.
+// Counted returns how many operations of the user sequence are done, if the file has counted operations.
+// While a replica applies a set, the file counts changes (K9), which are not the first operations of the
+// sequence: then Counted returns 0.
 func (k Kept) Counted(operations uint64) uint64 {
 	if k.Applying() {
 		return 0

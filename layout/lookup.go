@@ -98,9 +98,9 @@ type Looks interface {
 	// Words returns the words of the region that hold a line: n of them, starting with
 	// first. They lie in one block of 64 bytes, or in two.
 	Words(line uint64) (first uint64, n int)
-	// LookAt looks an item up in the line it is seen from: found reports whether a slot
-	// has it, beyond whether the line says that it may be elsewhere. at returns the word
-	// of a file with that number. LookAt asks for each word at most once.
+	// LookAt looks an item up in the line it is seen from. found reports whether a slot has the
+	// item; beyond reports whether the line says that the item may be elsewhere. at returns a
+	// word of the file by its number. LookAt asks for each word at most once.
 	LookAt(at func(word uint64) uint64, it Item) (found, beyond bool)
 	// Look is LookAt in the words of the line: at least the words that Words names.
 	Look(words []uint64, it Item) (found, beyond bool)
@@ -181,7 +181,7 @@ func (c *counters) addLine(word uint64, n int) {
 	}
 }
 
-// blocksOf returns the blocks of the region in which words of it start and end.
+// blocksOf returns the blocks that hold the first and the last of n words of the region.
 func blocksOf(first uint64, n int) (from, to uint64) {
 	return first / BlockWords, (first + uint64(n) - 1) / BlockWords
 }
@@ -233,7 +233,7 @@ func (p *place) set(t Looks, it Item) {
 	p.first, p.n = t.Words(it.Line)
 }
 
-// set sets p to the places of a hash. In a batch, blocks is asked for once.
+// set sets p to the places of a hash. blocks is linesAreBlocks of the table, which a batch calls once.
 func (p *places) set(t Looks, h uint64, blocks bool) {
 	home := t.Split(h)
 	other := t.Alternate(home)

@@ -2,7 +2,8 @@ package layout
 
 import "bytes"
 
-// IsReplica reports whether the file has the items of a history up to its position, and no hashes.
+// IsReplica reports whether the file is a replica without hashes: it has the items that a history means
+// at the position of the file.
 func (s *Superblock) IsReplica() bool { return s.ReadOnlyCompat()&replicaFlag != 0 }
 
 // Follows reports whether the file keeps its hashes and follows the history of another filter, or has
@@ -12,9 +13,9 @@ func (s *Superblock) Follows() bool { return s.Compat()&followsFlag != 0 }
 // Source returns the descent of the history that the file follows, besides its own.
 func (s *Superblock) Source() uint64 { return s.u64(offSource) }
 
-// AgesFrom returns a time. Items in NAME.hashes with earlier times may have been inserted as late as
-// this, or it is 0. If the filter that is followed deletes a key and inserts it again within one set of
-// changes, the set lacks the key: so in a replica its item has the earlier time.
+// AgesFrom returns a time, or 0. An item with an earlier time in NAME.hashes may have been inserted as
+// late as this time. The reason: if the followed filter deletes a key and inserts it again within one
+// set of changes, the set does not have the key, and the item in the replica keeps its earlier time.
 func (s *Superblock) AgesFrom() uint64 {
 	switch k := s.Kept(); {
 	case s.Follows() && k.Set == Departed:
@@ -25,8 +26,8 @@ func (s *Superblock) AgesFrom() uint64 {
 	return s.LastTime()
 }
 
-// offKeptSet returns the offset of Kept.Set. It is another one if hashes are kept: programs that do not
-// know followsFlag read the file.
+// offKeptSet returns the offset of Kept.Set. A file that keeps its hashes cannot use offSet: programs
+// that do not know followsFlag read the file too, and there they accept only 0.
 func (s *Superblock) offKeptSet() int {
 	if s.Follows() {
 		return offFollowedSet
@@ -60,25 +61,25 @@ func (s *Superblock) ForgetSource() {
 	clear(s[offSource:offReservedEnd])
 }
 
-// historyUse returns a field that is not as F4 says, of those that files have that keep their hashes or
-// are replicas, and what is wrong with it.
+// historyUse checks the fields that only files with hashes and replicas have. It returns a field that
+// breaks F4, and what is wrong with it; what is empty if all fields are right.
 func (s *Superblock) historyUse() (field int, what string) {
 	k := s.Kept()
 	if history := s.Descent() != 0 || k != (Kept{}); !s.KeepsHashes() && (history && !s.IsReplica() ||
 		s.Hashes() != (Hashes{}) || k != (Kept{At: k.At, Set: k.Set}) || s.LastTime()|s.ExpireAfter()|s.ExpiredBefore()|s.KeepChanges() != 0) {
-		return offHashesIdentity, "the file keeps no hashes, and names some, or has a history"
+		return offHashesIdentity, "the file keeps no hashes, but has a field of hashes or of a history that must be 0"
 	}
 	if s.KeepsHashes() && s.IsReplica() {
-		return offReadOnlyCompat, "the file keeps hashes, and says that it is a replica"
+		return offReadOnlyCompat, "the file keeps hashes, but has the flag of a replica without hashes"
 	}
 	if follows := s.ReadOnlyCompat()&followsFlag != 0; follows != s.Follows() || follows && !s.KeepsHashes() {
-		return offCompat, "the file follows another history, and keeps no hashes, or only one of the flags says so"
+		return offCompat, "the file follows another history, but keeps no hashes, or has only one of the two flags"
 	}
 	if s.u64(offSet) != 0 && !s.IsReplica() {
-		return offSet, "the file applies a set of changes, and is no replica"
+		return offSet, "the file applies a set of changes, but is no replica without hashes"
 	}
 	if !s.Follows() && !bytes.Equal(s[offSource:offReservedEnd], zeros[offSource:offReservedEnd]) {
-		return offSource, "the file follows no other history, and has a position in one"
+		return offSource, "the file follows no other history, but has a position in one"
 	}
 	return 0, ""
 }

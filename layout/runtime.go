@@ -1,8 +1,8 @@
 package layout
 
 // The runtime page is how a writer informs readers in other processes while both run. It
-// has no checksum, is never reset, and does not affect what the filter holds: its loss
-// makes no more than a few answers "maybe". "Reading beside a writer" in the package essay
+// has no checksum, is never reset, and does not affect what the filter holds: if the page is
+// lost, at worst a few lookups answer "maybe". "Reading beside a writer" in the package essay
 // says what is in it. These are words of the page.
 const (
 	RuntimeEpoch        = 0

@@ -189,9 +189,9 @@ type Classes interface {
 	Class(it Item) Class
 }
 
-// Stashed reports whether the stash holds an item of a class: the table can have such
-// items, and a lookup finds the entry. Damage may leave other entries, whose lines may
-// not exist.
+// Stashed reports whether the stash holds an item of a class: whether the table can have
+// such an item, and a lookup finds its entry. A damaged stash may have entries that no
+// lookup finds, or of lines that do not exist.
 func Stashed(t Classes, stash []uint64, c Class) bool { return c.isOf(t) && StashCount(stash, c) != 0 }
 
 // isOf reports whether a table can have items of a class.

@@ -37,24 +37,24 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Feature flags. A program that does not know a flag in Compat may do
-// everything; in ReadOnlyCompat, may read; in Incompat, must refuse (F3).
+// Feature flags. If a file has a flag that a program does not know, the field of the flag says
+// what the program may do (F3): in Compat, everything; in ReadOnlyCompat, read; in Incompat, nothing.
 const (
 	// KeepsHashes says, in Compat and in ReadOnlyCompat, that NAME.hashes belongs to the file. A
-	// program that does not know it would write operations that NAME.hashes lacks.
+	// program that does not know the flag would write operations that NAME.hashes lacks.
 	KeepsHashes = 1 << 0
 	// growsFlag says, in Compat, that a writer rebuilds the filter when it is full.
 	growsFlag = 1 << 1
-	// replicaFlag says, in ReadOnlyCompat, that the file keeps no hashes, but has the items that a
-	// history means at the position that the superblock names. A program that does not know it would
-	// write operations that this position lacks.
+	// replicaFlag says, in ReadOnlyCompat, that the file is a replica without hashes: it has the items
+	// that a history means at the position in the superblock. A program that does not know the flag
+	// would write operations of its own, which this history lacks.
 	replicaFlag = 1 << 1
 	// followsFlag says, in Compat and in ReadOnlyCompat, that the file keeps its hashes and follows the
-	// history of another filter. A program that does not know it would write operations that the
-	// position in that history lacks.
+	// history of another filter. A program that does not know the flag would write operations of its
+	// own, which that history lacks.
 	followsFlag = 1 << 2
 	// shardFlag says, in Incompat, that the file has the keys of one [Shard]. A program that does not
-	// know it would look in the wrong line.
+	// know the flag would look in the wrong line.
 	shardFlag = 1 << 0
 
 	knownCompat         = KeepsHashes | growsFlag | followsFlag
@@ -199,7 +199,7 @@ type Hashes struct {
 	Identity uint64
 	Pages    uint64
 	Check    uint32 // check of the last of these pages
-	Last     uint32 // check of the last page of the tail, which is not full and one of the first pages; 0 if there is none
+	Last     uint32 // check of the page of the tail that is not full, which is page 1 or 2; 0 if all its pages are full
 }
 
 // Descent returns a number that the history got when it began. Files with the same descent have
@@ -361,8 +361,8 @@ func (s *Superblock) intact() bool {
 		binary.LittleEndian.Uint32(s[offCRC:]) == s.checksum()
 }
 
-// unfinished reports whether s has no checksum: a writer removes it before it stores
-// another superblock over s, and stores it as the last word.
+// unfinished reports whether s has the magic and no checksum. Before a writer stores another
+// superblock over s, it clears the checksum of s. It stores the new checksum as the last word.
 func (s *Superblock) unfinished() bool {
 	return [8]byte(s[offMagic:offMagic+8]) == magic && binary.LittleEndian.Uint32(s[offCRC:]) == 0
 }
@@ -452,7 +452,7 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	}
 	shard := s.Shard()
 	if s.Incompat()&shardFlag == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {
-		return bad(offShard, "F4", "the file is no shard, and has the number of one")
+		return bad(offShard, "F4", "the file is no shard, but has the number or the identity of one")
 	}
 	if s.Incompat()&shardFlag != 0 && shard.Number >= shard.Count {
 		return bad(offShard, "F4", "there is no shard %d of %d", shard.Number, shard.Count)
