@@ -67,10 +67,10 @@
 //	                9 bits 0-31: CRC32C of the records;
 //	                  bits 32-63: CRC32C of words 0 to 8 and of bits 0-31 (as a word), and
 //	                  of the mark, the position and the chain if the file has them
-//	mark       the time, in nanoseconds since 1970; in a replica the set that it is applying (offset
-//	           544 of the superblock)
-//	position,  how many operations the history has after the records, and the chain over them; in a
-//	chain      replica, those of the history that it follows
+//	mark       the time, in nanoseconds since 1970; in a replica without hashes, the set of changes that
+//	           it is applying (offset 552 of the superblock)
+//	position,  the position in the history after the last record: the number of operations, and the
+//	chain      chain over them; in a replica without hashes, in the history that it follows
 //
 // The commit record is at the head of its segment, not at the end, so that a small
 // commit writes one page instead of two. It is stored last, and its LSN follows that of
@@ -84,15 +84,16 @@
 // without words.
 //
 //	word 0 bits 0-47: number of the first word, in the file
-//	       48: guarded, the operation takes a fingerprint away here, or changes words
-//	       that mean something only together (in Compact all but overflow bits)
-//	       49: last record of its operation; only with it,
+//	       48: guarded: the operation takes a fingerprint away here, or changes words
+//	       that mean something only together (in compact, all but overflow bits)
+//	       49: last record of its operation; bits 50, 51, 60 and 61 are set only with it
 //	       50, 51: the item effect: 1, the length grows by 1; 2, it shrinks by 1
 //	       52-58: bit 52+j is set if the word j+1 places after the first has a
 //	       value too; all of them are in the same block
 //	       59: no words: there is no first word, and no value
 //	       60, 61: what the operation means in the history: 1, insert; 2, delete;
-//	       3, at least one; then the word before the last is the hash of its key
+//	       3, at least one; 0, nothing. Unless they are 0, the word before the last is
+//	       the hash of the key
 //	       62: a mark; with bits 49 and 59 only
 //	       63: zero
 //	word 1 and on: the values, in the order of the words
@@ -101,21 +102,22 @@
 //
 // With a history, the item effect depends on the meaning: an insert has 1; a delete has 2, or 0 if
 // it took no item; "at least one" has 1, or 0 if another item answers for the key. A record
-// without words is a mark, or has bits 49 and 59, 2 or 3 in bits 60 and 61, and no other: it is
-// head, hash and last word, 24 bytes. Its hash is word 1. (Bytes that are no record may have bit
-// 59 and no hash. Take 24 bytes of them too; the check shows that they are no record.)
+// without words is either a mark or a delete or "at least one" that stores nothing. The latter has
+// bits 49 and 59, 2 or 3 in bits 60 and 61, and no other bit. It takes 24 bytes: word 0, the hash and
+// the last word. (Bytes that are no record may have bit 59, and 0 in bits 60 and 61. Take 24 bytes of
+// them too; the check shows that they are no record.)
 //
-// A mark is a record of 40 bytes, and only in a replica that keeps its hashes: words 1 to 3 are
-// the fields at offsets 568 to 591 of the superblock, as they are from there on. Its operation
-// number is that of the operation before. It is the last record of its segment, and does not
-// count if the commit record of the segment does not.
+// A mark is a record of 40 bytes. Only a replica that keeps its hashes has marks. Words 1 to 3 of a
+// mark are the new values of the fields at offsets 568 to 591 of the superblock. A mark has the
+// operation number of the operation before it, and is the last record of its segment. It counts only
+// if the commit record of the segment counts.
 //
 // The check of a record is one CRC32C over these bytes, in this order: the salt (8), the
 // LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4),
-// and words 2 up to, but not including, the last. The check before the first record of a
-// segment is the CRC in bits 32-63 of word 9 of the commit record before it, which may be
-// that of the last segment of the generation before; it is 0 if there is none. LSNs begin at
-// the checkpoint LSN + 1.
+// and words 2 up to, but not including, the last. For the first record of a segment, the check
+// before it is the CRC in bits 32-63 of word 9 of the commit record of the segment before, which
+// may belong to the generation before. If there is no segment before, this check is 0. LSNs begin
+// at the checkpoint LSN + 1.
 //
 // # Where a log ends
 //
@@ -130,26 +132,27 @@
 //
 //	L1   Beside a live file there is a log with a header that has the UUID and the
 //	     salt of the superblock, and the right size. It is called NAME.stash, or
-//	     NAME.stash.new if its writer died while it put a larger log into use. Then the
-//	     superblock may name the generation in NAME.stash, and the next one is in
-//	     NAME.stash.new: both logs count.
+//	     NAME.stash.new if its writer died while it put a larger log into use. In this case
+//	     both logs may count: NAME.stash has the generation that the superblock names, and
+//	     NAME.stash.new the next one.
 //	L2   Let g be the generation of the newest superblock. No log of the file has a begin or
-//	     commit record of a generation above g; but if this superblock is live, g+1 is right,
-//	     too, with the salt that follows that of the superblock. No header has a generation above
+//	     commit record of a generation above g, with one exception: if this superblock is live,
+//	     generation g+1 is right with the next salt. No header has a generation above
 //	     g+1. Otherwise a superblock was lost. A log belongs to the file if a header has its
 //	     UUID, or the UUID that a sealed file gets with its first operation: the 128 bits of XXH3
 //	     of the old UUID, with the salt of the header as the seed, big-endian as XXH3 writes
 //	     them.
-//	L3   A record with the right check has no bits but those above, only the last of its
-//	     operation has an item effect and a history, and these two go together; it stores
-//	     to words of the stash or of the region, all in one block. Only a replica that keeps its
-//	     hashes has marks.
-//	L4   The length in a commit record is the one that its records lead to, from that of the
-//	     superblock on. So are its position and its chain, if the file keeps its hashes. (In a
-//	     replica, records do not lead to a position.)
-//	L5   The log does not end before an LSN up to which it was durable: that of the
-//	     checkpoint, of any commit record of either generation with a right CRC, whether
-//	     the log leads to it or not, or of a promise in the runtime page, for the salt of
-//	     either generation. A promise counts if its second word is ((salt xor (LSN · 0x9E3779B97F4A7C15)) ·
-//	     0xBB67AE8584CAA73B) xor LSN, modulo 2^64.
+//	L3   A record with the right check has no bits but those above. Only the last record of an
+//	     operation has an item effect and a meaning in the history, and the two fit each other.
+//	     A record stores to words of the stash or of the region, all in one block. Only a
+//	     replica that keeps its hashes has marks.
+//	L4   The length in a commit record is that of the superblock and what the item effects of
+//	     all records since then add up to. If the file keeps its hashes, the position and the
+//	     chain follow from the superblock and the records in the same way. (In a replica
+//	     without hashes, records do not lead to a position.)
+//	L5   The log does not end before an LSN up to which it was durable. Such an LSN is that of
+//	     the checkpoint; word 8 of any commit record of either generation with a right CRC,
+//	     whether the log leads to this record or not; and that of a promise in the runtime page
+//	     for the salt of either generation. A promise counts if its second word is
+//	     ((salt xor (LSN · 0x9E3779B97F4A7C15)) · 0xBB67AE8584CAA73B) xor LSN, modulo 2^64.
 package wal

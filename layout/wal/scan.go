@@ -152,7 +152,7 @@ type scanner struct {
 	operation []Record     // the records of one operation, until its last
 	lsn       uint64       // of the last record
 	check     uint32       // of the last record
-	chained   bool         // whether check is known: the first record is chained to an overwritten one
+	chained   bool         // whether check is known; at first it is not, since the record before is overwritten
 	ended     bool
 	kept      bool    // commits have a mark and a position
 	replica   bool    // records do not lead to this position
@@ -221,7 +221,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 		s.ended = true
 	}
 	// Nothing past a bad record counts. But a commit record further on may prove that the
-	// bad record was durable once, and so is damaged.
+	// bad record was once durable: then it is damaged.
 	for at := segment; at+segmentHeadWords <= p.end; at += PageWords {
 		generation, salt, commit, _, _, ok := s.checker.readCommit(log, at, s.kept)
 		if ok && generation == p.generation && salt == p.salt {
@@ -245,7 +245,7 @@ func (s *scanner) endCommit(segment uint64, c Commit) error {
 	if s.replica {
 		s.Kept.At, s.Kept.Set = c.At, c.Mark
 	} else if s.kept && s.Kept.At != c.At {
-		return corrupt(segment, "L4", fmt.Sprintf("the commit is at operation %d of the history, its records lead to %d, or to others", c.At.Number, s.Kept.At.Number))
+		return corrupt(segment, "L4", fmt.Sprintf("the commit is at operation %d of the history, but its records lead to operation %d, or to another chain", c.At.Number, s.Kept.At.Number))
 	}
 	if !s.replica {
 		s.Time = max(s.Time, c.Mark)
@@ -275,9 +275,10 @@ func (s *scanner) beginIsLost(p part, segment uint64) bool {
 	return false
 }
 
-// goesOn reports whether another record follows the wrong record at a word. The other record is
-// chained to the check that the wrong record has, wherever the wrong record ends, or to the
-// check that it should have.
+// goesOn reports whether another record follows the wrong record at a word. The length of the wrong
+// record may be wrong too. So goesOn looks for the other record at every word where the wrong one may
+// end, chained to the check stored there, and at next, chained to the check that the wrong one should
+// have.
 func (s *scanner) goesOn(p part, at, next uint64, check uint32) bool {
 	for n := at + recordWords; n <= min(at+maxRecordWords, p.end); n++ {
 		if s.isRecord(p, n, s.lsn+2, uint32(p.log[n-1])) {
@@ -316,10 +317,10 @@ func (s *scanner) endOperation(r *Record) {
 	s.operation = s.operation[:0]
 }
 
-// LaterGeneration reports whether log belongs to the file of sb and has a header, a begin or a
-// commit record of a generation that is later than those that a recovery reads (L2). If so, the
-// superblock of the later generation is lost. The header that names the file may have the salt of
-// sb or of the later generation.
+// LaterGeneration reports whether log belongs to the file of sb, and has a header, a begin record or
+// a commit record of a later generation than a recovery reads (L2). If so, the superblock of the later
+// generation is lost. The header that has the UUID of the file may have the salt of sb or of the later
+// generation.
 func LaterGeneration(log []uint64, sb *layout.Superblock) bool {
 	_, ours := FindHeader(log, sb.UUID(), sb.LogSalt())
 	named := func(salt uint64) bool {

@@ -15,7 +15,7 @@ type Commit struct {
 	Durable   uint64
 
 	// If the file has a history (layout.Superblock.HasHistory): the time in nanoseconds since 1970 or,
-	// in a replica, layout.Kept.Set; and the position.
+	// in a replica without hashes, layout.Kept.Set; and the position.
 	History bool
 	Mark    uint64
 	At      layout.Position
