@@ -37,7 +37,7 @@ const (
 	kindBits     = 4
 	countShift   = 32
 	checkMask    = 1<<32 - 1
-	_            = uint(PageWords - baseAges - (BaseItems+agesInWord-1)/agesInWord) // they fit
+	_            = uint(PageWords - baseAges - (BaseItems+agesInWord-1)/agesInWord) // compiles only if what a page has fits on it
 	_            = uint(PageWords - tailKinds - (tailEntries+kindsInWord-1)/kindsInWord)
 	_            = uint(headerCheck - headerBefore - 3)
 	checkedBytes = 3*8 + PageBytes
@@ -156,7 +156,7 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 		return h, Corrupt(0, "it has version %d, and this program reads version %d: make the filter anew from its keys", p[1], version)
 	}
 	if p[6] > MostAges || p[4] != pagesOf(p[3]) {
-		return h, Corrupt(0, "%d ages, %d pages for %d items", p[6], p[4], p[3])
+		return h, Corrupt(0, "impossible numbers: %d ages, %d pages for %d items", p[6], p[4], p[3])
 	}
 	w := p[headerAt:]
 	h = Header{

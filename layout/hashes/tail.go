@@ -88,8 +88,8 @@ func (t *Tail) add(kind, word uint64) error {
 // Position returns the position of the end.
 func (t *Tail) Position() layout.Position { return t.end }
 
-// End returns the last page, which the caller writes to page 1 or 2 as number says, and how much
-// of the file counts then. last is nil if all pages are full. Add may go on afterwards.
+// End returns the last page, and how much of the file counts once the caller has written it as page
+// number, which is 1 or 2. last is nil if all pages are full. Add may be called again afterwards.
 func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
 	counted = layout.Hashes{Identity: t.at.Identity, Pages: t.at.Number, Check: t.at.Before}
 	if t.n > 0 {
@@ -109,7 +109,7 @@ func ReadTail(p *Page, at Place, from layout.Position, each func(Entry)) (Place,
 	}
 	n, now := p[0]>>countShift, p[2]
 	if n == 0 || n > tailEntries || p.From() != from {
-		return at, from, Corrupt(at.Number, "%d entries after operation %d: not the operations that the page before it leads to", n, p[1])
+		return at, from, Corrupt(at.Number, "%d entries after operation %d: the number is impossible, or the page before does not lead to them", n, p[1])
 	}
 	for i := range int(n) {
 		word, kind := p[tailFirst+i], p.kind(i)
