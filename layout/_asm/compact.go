@@ -97,8 +97,9 @@ func lookNarrow(t Register, regionAt, runtimeAt Mem, end ending) {
 
 // selectRun returns how many items of a line have a quotient below q, and how many have the quotient q.
 // If more than windowBits may have the quotient q, it returns a larger number. The counts are in two
-// words. selectRun has no branches. PDEP finds the zero of the quotient: it deposits bit q at the one
-// bit number q of the complement of the counts.
+// words. selectRun has no branches. PDEP finds the zero of the quotient: with the complement of the
+// counts as its mask, PDEP moves bit q to set bit number q of the mask, which is zero number q of the
+// counts.
 func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
 	Comment("Find zero number q of the counts: in the first word, or in the second if the first has fewer zeros.")
 	bit, before, low := GP64(), GP64(), GP64()
@@ -273,13 +274,13 @@ func (v wide) matches(t Register, line, remainder, fraction GPVirtual) GPVirtual
 
 // matchesOfRun returns, in two words, a bit for each match in the run of quotient q. matches has a bit
 // for each slot, in order. The counts are in two words at most. First, PDEP moves the bit of each slot
-// to the one bit of its item in the counts. Then the run is selected without computing where it is. In
-// the counts, the zero of the quotient is set to one, and one is added there: the carry clears this
-// bit and the ones of the run after it, and stops at the zero that ends the run. So the ones that the
-// addition has cleared are the run. (Matches of free slots are at ones of remainders, behind the
-// counts; no carry gets there.) inSecond has the bits of the second word that may be the zero of the
-// quotient. If the first word is all zeros, the shift by 64 does nothing and selects the wrong zero.
-// This does no harm, since no run follows that zero.
+// to the set bit that its item has in the counts. Then the run is selected without computing where it
+// is. In the counts, the zero of the quotient is set, and 1 is added there: the carry clears this bit
+// and the set bits of the run after it, and stops at the zero that ends the run. So the set bits that
+// the addition has cleared are the run. (PDEP moves matches of free slots to set bits of remainders,
+// behind the counts; no carry gets there.) inSecond has the bits of the second word that may be the
+// zero of the quotient. If the first word is all zeros, the shift by 64 does nothing and selects the
+// wrong zero. This does no harm, since no run follows that zero.
 func matchesOfRun(line Register, q, matches GPVirtual, inSecond Mem) (low, high GPVirtual) {
 	Comment("The zero of the quotient in the first word: PDEP moves bit number q there.")
 	bit, zeros, at0 := GP64(), GP64(), GP64()

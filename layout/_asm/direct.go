@@ -83,7 +83,7 @@ func compactLooks() {
 	looks("narrow, short, long, longest *code", all)
 }
 
-// looks writes the functions of some looks, and lookAddresses, which returns where they are. A look
+// looks writes the functions of some looks, and lookAddresses, which stores their addresses. A look
 // that leaves a lookup open jumps to a function in Go, with the same arguments on the stack and the
 // same result.
 func looks(codes string, all []look) {

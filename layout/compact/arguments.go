@@ -36,9 +36,9 @@ const (
 const apart = 13
 
 // bySlots makes the slotVectors, if the machine can use them and a register has a byte for every slot.
-// A word of the register has the same slots in each look. The bits of these slots lie within eight
-// bytes of the line. With remainders of at least apart bits they do not, and each slot is fetched
-// by itself.
+// A word of the register has the same slots in each look. If remainders have fewer than apart bits, the
+// bits of these slots lie within eight bytes of the line, which the word fetches. Otherwise it fetches
+// two bytes for each slot.
 func (t *table) bySlots() {
 	if !kernel.HasVBMI || t.countWords > 2 {
 		return

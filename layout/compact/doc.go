@@ -15,16 +15,17 @@
 //
 // The counts are in unary, from bit 0 on: for each quotient, from 0 to Q - 1, a 0 and then a
 // 1 for each item that has it. n items take n + Q bits. The b + 1 - n bits after them, of
-// which there is at least one, are 0, so a 0 ends the items of every quotient. Set bit
-// number i stands for item i, whose remainder is in slot i; the items are in ascending
-// order of their fingerprints. The counts say which slots are in use, so 0 is a
-// fingerprint like any other.
+// which there is at least one, are 0, so a 0 ends the items of every quotient. The set bit
+// with number i stands for item i, whose remainder is in slot i; the items are in ascending
+// order of their fingerprints. The counts say which slots are in use, so 0 is a fingerprint
+// like any other.
 //
 // # Quotients
 //
 // Q need not be a power of two, so there are Q·2^r fingerprints for any Q, and a filter has the rate
-// that it was asked for, not the next lower power of two. N items in all the lines match N of the
-// fingerprints of all lines, wherever they are: that is the rate, exactly.
+// that it was asked for, not the next lower power of two. A lookup asks for a pair of a home line and a
+// fingerprint. An item matches one of these pairs and no other, whichever line it is in. So the rate is
+// exactly the share of the pairs that items match.
 //
 // With more quotients, remainders are shorter but the counts take more bits. Q is at most 64: then
 // the counts fit into two words, which makes batches fast, and a word has a bit for each quotient. Q
@@ -81,7 +82,7 @@
 //
 // # What guests cost
 //
-// In a layout without guests, which deletes wear out, a key takes fewer bits at the same rate: half
+// A layout without guests is worn out by deletes, but a key takes fewer bits at the same rate: half
 // a bit less at 1 %, and 0.8 bits less at 0.01 %. Build makes lines with guests all the same, even
 // for somebody who never deletes. Adding guests later would require the keys or kept hashes, since
 // the line of a key depends on the number of lines; until then deletes would have to be refused. And

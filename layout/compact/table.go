@@ -53,8 +53,8 @@ type table struct {
 	b            uint64
 	fingerprints uint64
 	guest        uint64      // bits of a guest: a quotient and a remainder
-	countWords   int         // words that the counts are in
-	inCounts     layout.Line // their bits in these
+	countWords   int         // words of a line that the counts are in
+	inCounts     layout.Line // in each of these words, the bits of the counts
 	lanes        uint64
 	offsets      [directions]uint64 // lines from home to the other line
 }
@@ -90,9 +90,10 @@ func (t *table) fingerprint(rest uint64) uint32 {
 	return uint32(fp)
 }
 
-// Hash takes the upper half of the rests of a fingerprint for a guest and the lower for an item at home,
-// which is how Unhash tells them apart. In the hash of a key, the half means nothing, and Split
-// ignores it.
+// Hash returns a hash with the line and the fingerprint of an item. A range of rests has this
+// fingerprint: Hash takes one from the upper half of the range for a guest, and from the lower half
+// for an item at home, so Unhash can tell the two apart. In the hash of a key, the half means nothing,
+// and Split ignores it.
 func (t *table) Hash(it layout.Item) uint64 {
 	rest := layout.JoinHash(2*uint64(it.Fp)+uint64(it.Bucket), 0, 2*t.fingerprints)
 	return layout.JoinHash(it.Line, rest, t.lines)
@@ -105,7 +106,7 @@ func (t *table) Unhash(h uint64) layout.Item {
 	return layout.Item{Line: line, Bucket: uint32(half) & 1, Fp: uint32(half >> 1)}
 }
 
-// The buckets of an item as Item.Bucket has them.
+// The values of Item.Bucket.
 const (
 	atHome  = 0
 	aGuest  = 1

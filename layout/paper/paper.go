@@ -102,10 +102,10 @@ func pairCrowded(p layout.Params, lines, load float64) float64 {
 const mostKicks = 500
 
 // pathMoves is the most moves of a path, for each b. If a bucket has one slot, a search is two
-// paths that never branch, and each may be half of it. If a bucket has 2, 4 or 8 slots, a search
-// branches, and in a nearly full table it goes about 22, 10 or 6 moves deep. A path may have nearly
-// twice as many moves. So the bound never ends a search, but limits the words that an operation may
-// change.
+// paths that never branch, and each path may take half of the lines of the search. If a bucket has
+// 2, 4 or 8 slots, a search branches, and in a nearly full table it goes about 22, 10 or 6 moves
+// deep. The bound is about twice as many moves. So it never ends a search, but limits the words that
+// an operation may change.
 var pathMoves = map[int]int{1: mostKicks / 2, 2: 2*22 - 4, 4: 2*10 - 4, 8: 2 * 6}
 
 func (t *table) Split(h uint64) layout.Item {
@@ -163,13 +163,13 @@ func (t *table) slots(l *layout.Line, line uint64) bucket { return t.read(l[:], 
 // change sets the slots of a line to s and lists the words that it changed. adds says that
 // s only has one more item than before.
 //
-// A packed slot that is in two words gets an item in two stores. Between the two stores, a
-// lookup reads part of an item: of one that is not acknowledged yet, or that is still at
-// its source. The other slots do not change. So an addition is not guarded. The slots of a
-// semi-sorted bucket cannot be read apart: an old word and a new one may show fingerprints
-// that are in neither bucket. So every change of a bucket in several words is guarded,
-// even in a single word, since a lookup may come between two such changes of different
-// words.
+// A packed slot that is in two words gets an item in two stores. A lookup between the two
+// stores reads only part of the item. This is harmless: either the item is not acknowledged
+// yet, or it is still at its source too. The other slots do not change. So an addition is not
+// guarded. The slots of a semi-sorted bucket cannot be read one by one: an old word and a new
+// word together may show fingerprints that neither the old nor the new bucket has. So every
+// change of a bucket in several words is guarded, even a change of a single word: a lookup may
+// read one word before this change, and another word after a later change.
 func (t *table) change(l *layout.Line, line uint64, s *bucket, adds bool, stores *layout.Stores) {
 	_, bit, n := t.place(line)
 	before := *l
