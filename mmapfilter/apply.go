@@ -17,13 +17,14 @@ import (
 // up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, makes it a filter of
 // its own, which follows no other filter and takes no changes any more.
 //
-// A replica without hashes does not grow, and has no changes for others ([ErrNoHashes]). One that was
-// made by [Filter.SnapshotWithHashes] takes no changes by class. It grows by itself if the filter does,
-// also in the middle of a set, and it may be rebuilt from its hashes. Its Snapshot and Changes tell a
-// history of its own, with another line of descent, so it may have replicas in turn.
+// A replica without hashes does not grow, and has no changes for others ([ErrNoHashes]). A replica
+// with hashes, made by [Filter.SnapshotWithHashes], takes no changes by class. It grows by itself if
+// the other filter does, even while Apply runs, and it may be rebuilt from its hashes. It has a
+// history of its own, with another descent: its Snapshot makes replicas of it, and its Changes are for
+// them.
 //
 // [Filter.DurableSeq] and [Filter.DurableOps] of the replica become those of the other filter at the
-// position. While the replica has only a part of a set, both are 0.
+// position. While the replica has only some of the changes that Apply has read, both are 0.
 //
 // All changes are read, checked and made durable in NAME.apply before the first of them is done; the
 // position moves once all are done. If Apply is cut off in between, by an error, ctx, Close or a crash,
@@ -36,12 +37,13 @@ import (
 //
 // If the filter has the changes already, nothing happens. The errors are [ErrNotReplica];
 // [ErrOtherDescent] for changes of another filter, or of the same one after it was restored from a
-// backup and went another way; [ErrChangesGap] if other changes must come first: ask for those since
-// [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica with other [Classes];
-// [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off, and [ErrVersion];
-// [ErrFull] if there is no room for them; [ErrCorrupt] if the filter or NAME.apply lacks what it
-// should have; and those of r, ctx and [Filter.Sync]. After an ErrFull, rebuild a replica that keeps
-// hashes; of any other, and after an ErrCorrupt that says so, take a new snapshot.
+// backup and went another way; [ErrChangesGap] if other changes must come first: ask for the changes
+// since [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica with other
+// [Classes]; [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off, and
+// [ErrVersion]; [ErrFull] if there is no room for the changes; [ErrCorrupt] if the filter or
+// NAME.apply lacks what it should have; and those of r, ctx and [Filter.Sync]. After an ErrFull,
+// rebuild the replica if it keeps hashes, and otherwise take a new snapshot. Take one too after an
+// ErrCorrupt that says so.
 func (f *Filter) Apply(ctx context.Context, r io.Reader) (Position, error) {
 	ctx, cancel := f.growth.call(ctx)
 	defer cancel()
@@ -64,7 +66,7 @@ func (f *Filter) applyAll(ctx context.Context, r io.Reader) (o *openFile, err er
 	for {
 		o, err = f.applySome(ctx, r)
 		full := new(writer.FullError)
-		if !errors.As(err, &full) { // as always if no hashes are kept
+		if !errors.As(err, &full) { // without hashes, it never is a FullError
 			return o, err
 		}
 		if full.Begun { // r has been read

@@ -23,8 +23,8 @@ import (
 // Methods that write return [ErrReadOnly]. Of the options, Checked alone has a meaning, and only if b
 // is a mapping.
 //
-// The errors are [ErrCorrupt], [ErrVersion], and [ErrNeedsRecovery] if b is a copy of a file that a
-// writer has open, or had when it died. OpenBytes does not know of a log beside the file.
+// The errors are [ErrCorrupt], [ErrVersion], and [ErrNeedsRecovery] if b is a copy of a file that was
+// not closed: a writer had it open, or had died. OpenBytes does not know of a log beside the file.
 func OpenBytes(b []byte, opts *OpenOptions) (*Filter, error) { return openBytes("bytes", b, opts) }
 
 // openBytes is OpenBytes. Errors call the bytes name.
@@ -56,11 +56,11 @@ func openBytes(name string, b []byte, opts *OpenOptions) (*Filter, error) {
 // If a read fails or ends early, the answer is "maybe". In a batch, so are all answers that need
 // further reads. [Filter.Err] returns the first such error; later lookups read again. If the reader
 // has another file than at opening, or if a writer has changed the file, the filter is
-// [ErrSuperseded]: from then on it answers "maybe" to every key. To find this out, it reads another
-// 64 bytes at the end of each batch, once in 128 single lookups, and in Err. If the error of a read
-// is ErrSuperseded, it knows at once. So if Err returns nil, all answers before came from one file.
-// If r has a method Weak() bool that returns true, the filter makes this check for each single
-// "certainly not", which then takes two reads.
+// [ErrSuperseded]: from then on it answers "maybe" to every key. To find this out, the filter reads
+// another 64 bytes at the end of each batch, once in 128 single lookups, and in Err. If a read fails
+// with ErrSuperseded, the filter knows at once. So if Err returns nil, all answers before came from
+// one file. If r has a method Weak() bool that returns true, the filter makes this check for each
+// single "certainly not", which then takes two reads.
 //
 // Methods that write return [ErrReadOnly]. Close does not close r. Several goroutines may call r.ReadAt
 // at the same time.

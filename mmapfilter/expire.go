@@ -18,16 +18,17 @@ import (
 //
 // The time of an insert is that of its commit, or of the recovery if the process dies before it. Times
 // are exact to a second. A rebuild puts the items into at most 64 ages, and keeps only the times of
-// the ages: with ExpireAfter, an age is 1/32 of it long; otherwise, each age has about as many items
-// as the others. Items that may be younger than t stay. Of several items of one key, deletes take the
-// oldest first, and so does ExpireBefore. An InsertUnique of a key that is there makes it no younger.
+// the ages: with ExpireAfter, an age spans 1/32 of that time; otherwise, each age has about as many
+// items as the others. Items that may be younger than t stay. Of several items of one key, deletes
+// take the oldest first, and so does ExpireBefore. An InsertUnique of a key that is there makes it no
+// younger.
 //
 // To delete a key that has expired is to delete a key that is not there: see [Filter.Delete]. While
 // keys lean on items of other keys, expired items stay until the next rebuild, and so do deleted ones.
 //
-// The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: note a
-// position with [Filter.SyncAt] after it. If ExpireBefore is cut off, by an error, a cancelled
-// context or a crash, call it again: it goes on with the remaining items. The errors are
+// The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: to note a
+// position, call [Filter.SyncAt] after ExpireBefore. If ExpireBefore is cut off, by an error, a
+// cancelled context or a crash, call it again: it goes on with the remaining items. The errors are
 // [ErrNoHashes] and those of [Filter.Delete].
 func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err error) {
 	if _, err := f.writable(); err != nil {
@@ -57,8 +58,8 @@ func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err e
 	return n, nil
 }
 
-// expire is ExpireBefore for an open file. It spreads the deletes over a time, unless that is 0. counted
-// says whether they count as operations. REQUIRES: f.growth.
+// expire is ExpireBefore for an open file. If spread is not 0, expire spreads the deletes over this
+// time. counted says whether the deletes count as operations. REQUIRES: f.growth.
 func (f *Filter) expire(ctx context.Context, o *openFile, before uint64, spread time.Duration, counted bool) (n uint64, err error) {
 	w, path := o.work.Writer, build.Beside(o.work.Files.Path())
 	tap := writer.NewTap(path.Scratch)

@@ -51,11 +51,10 @@ func (g *growth) take() {
 	g.expiry.waiting.Add(-1)
 }
 
-// Expire deletes the keys that are to leave by now ([Options.ExpireAfter]), and returns how many items
-// it has deleted. A filter does this by itself, in the background, while it is open for writing: after
-// Open, and then 32 times in ExpireAfter. Close deletes the keys that are left to delete. Call Expire
-// to wait for the deletes, such as after Open, before a lookup that must not find a key whose time is
-// over.
+// Expire deletes the keys whose time is over ([Options.ExpireAfter]), and returns how many items it
+// has deleted. A filter does this by itself, in the background, while it is open for writing: after
+// Open, and then 32 times in ExpireAfter. Close does it once more. Call Expire to wait for the
+// deletes, such as after Open, before a lookup that must not find a key whose time is over.
 //
 // Ages are measured by the clock of the machine. If the clock was ahead and is set back, keys that were
 // inserted meanwhile have times in the future, and would leave too late. [Filter.Rebuild] gives these
@@ -164,8 +163,8 @@ func (f *Filter) expired(_ uint64, err error) bool {
 	return err == nil
 }
 
-// expireDue deletes the items that are to leave by now, unless that has been done. If spread is not 0,
-// it spreads the deletes over this time, and gives way to other calls.
+// expireDue deletes the items whose time is over, unless a call before has deleted them. If spread is
+// not 0, expireDue spreads the deletes over this time, and gives way to other calls.
 func (f *Filter) expireDue(ctx context.Context, spread time.Duration) (n uint64, err error) {
 	o, cut, n, err := f.sweep(ctx, spread)
 	if o == nil || err != nil {
@@ -212,8 +211,9 @@ func (f *Filter) sweep(ctx context.Context, spread time.Duration) (o *openFile, 
 	return o, cut, n, err
 }
 
-// due returns the open file, and the time before which its items are to leave by now. If these have
-// left already, or the file is a replica, in which they leave by the changes, it returns no file.
+// due returns the open file and cut: the items that were inserted before cut are to leave now. due
+// returns no file if these items have left already, or if the file is a replica, to which the changes
+// bring deletes.
 func (f *Filter) due() (o *openFile, cut uint64, err error) {
 	if o, err = f.live(); err != nil {
 		return nil, 0, err
@@ -225,9 +225,10 @@ func (f *Filter) due() (o *openFile, cut uint64, err error) {
 	return o, cut, nil
 }
 
-// clockIsBack reports whether the clock was set back for good: whether it has been so far behind the
-// last commit, for half a step, that a rebuild would make the times of items earlier. A clock that is
-// behind for a moment, as when a machine starts, must make no key older. REQUIRES: growth.
+// clockIsBack reports whether the clock was set back for good. The clock is behind if it is so far
+// behind the last commit that a rebuild would make the times of items earlier. clockIsBack reports
+// true once the clock has been behind for half a step: a clock that is behind for a moment, as when a
+// machine starts, must make no key older. REQUIRES: growth.
 func (e *expiry) clockIsBack(o *openFile) bool {
 	w := windowOf(o.superblock)
 	if !w.Ahead(o.work.Writer.Superblock().LastTime()) {

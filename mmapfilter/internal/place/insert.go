@@ -46,7 +46,7 @@ func (p *Placer) Settle(it layout.Item) bool {
 }
 
 // Unstash moves an item of a class from the stash into a line (P6). If search is set, it makes
-// room by moves. It leaves an entry alone that only damage can have made.
+// room by moves. If only damage can have made the entry of the class, it leaves the entry alone.
 func (p *Placer) Unstash(it layout.Item, search bool) bool {
 	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) {
 		return false
