@@ -20,7 +20,7 @@ type replaceFlags struct {
 }
 
 func (r *replaceFlags) addTo(flags *pflag.FlagSet) {
-	flags.BoolVar(&r.allowEmpty, "allow-empty", false, "replace what has keys by what has none")
+	flags.BoolVar(&r.allowEmpty, "allow-empty", false, "let a filter or set without keys replace one with keys")
 	flags.Func("min-keys", "fail, and replace nothing, if there are fewer than `N` keys", func(text string) (err error) {
 		r.minKeys, err = parseCount(text)
 		return err
@@ -30,7 +30,7 @@ func (r *replaceFlags) addTo(flags *pflag.FlagSet) {
 // addForceFlag adds the flag that lets a new filter destroy files that it does not replace.
 func addForceFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.BoolVar(&opts.Overwrite, "force", false,
-		"replace also what is not a filter, and the log and the hashes of other filters that have the names of its own")
+		"destroy a file that is no filter, and the log and the hashes of another filter, if they have the names that the new files need")
 }
 
 // least returns how many keys a new filter or set at a path must have: one if it replaces a filter

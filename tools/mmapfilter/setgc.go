@@ -12,14 +12,14 @@ import (
 )
 
 const setGCHelp = `Remove the shards in DIR that no NAME.set in DIR names, with their logs, hashes
-and .built files, and print what is removed: it is left of sets that have been
-replaced, and of builds that were never assembled. Readers that have a shard
-open keep it until they close it; one that has not opened it yet and does not
-follow answers "maybe", with an error. Keep DIR/NAME.set for as long as its
-shards are to stay.
+and .built files, and print their names. Such shards come from sets that have
+been replaced, and from builds that were never assembled. Readers keep the
+shards that they have open. A reader of a replaced set that has not opened a
+shard yet, and does not follow the set, answers "maybe" for it, with an error.
+Keep DIR/NAME.set for as long as its shards are to stay.
 
-DIR must have a NAME.set. Do not run it while a set is being built in DIR, or if
-a NAME.set elsewhere names shards in DIR: it would remove those.`
+DIR must have a NAME.set. Do not run gc while a set is being built in DIR, or if
+a NAME.set elsewhere names shards in DIR: gc would remove these shards.`
 
 func newSetGCCommand() *cobra.Command {
 	var dry bool

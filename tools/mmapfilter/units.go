@@ -72,7 +72,8 @@ func parseQuantity(text string, suffixes map[string]int64, known string) (uint64
 // weeksAndDays matches the units of a duration that package time does not have, and the rest.
 var weeksAndDays = regexp.MustCompile(`^(?:([0-9]{1,9})w)?(?:([0-9]{1,9})d)?(.*)$`)
 
-// parseAge parses a duration of at least least, such as 2w, 1d12h or 90m. A day has 24 hours.
+// parseAge parses a duration, such as 2w, 1d12h or 90m. A day has 24 hours. A duration below least is an
+// error.
 func parseAge(text string, least time.Duration) (time.Duration, error) {
 	m := weeksAndDays.FindStringSubmatch(text)
 	rest := text
@@ -88,7 +89,7 @@ func parseAge(text string, least time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// formatAge writes a duration without what is zero at its end: 24h.
+// formatAge writes a duration without zeros at its end: 24h, not 24h0m0s.
 func formatAge(d time.Duration) string {
 	s := d.String()
 	for _, zero := range []string{"0s", "0m"} {
@@ -101,8 +102,8 @@ func formatAge(d time.Duration) string {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// A demand is an error of a flag value that continues a sentence after the name of the flag:
-// must be at least 1.
+// A demand is an error about the value of a flag. Its text goes on after the name of the flag: must be
+// at least 1.
 type demand string
 
 func (d demand) Error() string { return string(d) }
@@ -130,8 +131,8 @@ func formatNumber[T uint64 | int64 | int](n T, one, many string) string {
 	return formatCount(n) + " " + many
 }
 
-// formatSize writes a number of bytes, rounded in a unit with one to four digits before the
-// point, and exactly: 1.9 MiB (1,986,560 bytes).
+// formatSize writes a number of bytes twice: rounded, in the unit that leaves one to four digits before
+// the point, and exactly: 1.9 MiB (1,986,560 bytes).
 func formatSize(n int64) string {
 	return fmt.Sprintf("%s (%s bytes)", roundSize(n), formatCount(n))
 }

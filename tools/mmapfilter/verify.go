@@ -14,17 +14,17 @@ import (
 )
 
 const verifyHelp = `Read the whole filter and check it against the rules of the format. For each
-damage, print the part of the file, the offset in bytes, what is wrong and which
-rule that breaks. If the filter keeps hashes, compare its keys with them, which
-finds a changed bit even in a file without checksums. Lost hashes do not count
-as damage. Nor do keys that are not found since a del of a key that was not
-there took what stood for them (rule C6): verify counts them, and the next
-rebuild, such as grow, gives them back.
+damage, print the part of the file, the offset in bytes, what is wrong and the
+broken rule. If the filter keeps hashes, compare its keys with them, which
+finds a changed bit even in a file without checksums. Two things do not count as
+damage: lost hashes, and keys that are not found because a del of a key that was
+not in the filter took their item (rule C6). verify counts these keys, and the
+next rebuild, such as grow, gives them back.
 
-FILTER may be the URL of a sealed or clean filter, https://, which is read into
-memory; hashes are not compared. It may be a set, NAME.set: verify reads all its
-shards, several at a time, and prints the first damage of each. verify writes
-nothing, unless it is told to --recover.
+FILTER may be the https:// URL of a sealed or clean filter. Then verify reads
+the file into memory, and compares no hashes. FILTER may be a set, NAME.set.
+Then verify reads all its shards, several at a time, and prints the first damage
+of each. verify writes nothing, unless it is told to --recover.
 
 Exit status: 0 if the file is intact, 1 if it is damaged, 2 if it could not be
 checked.`
@@ -97,7 +97,7 @@ type report struct {
 // A fileReport is what a report says of a filter, but not of a set.
 type fileReport struct {
 	mmapfilter.Report
-	StashLen  *int   `json:"stash_len"` // null as keys are
+	StashLen  *int   `json:"stash_len"` // null if keys is
 	HashesErr string `json:"hashes_err"`
 }
 
@@ -259,11 +259,11 @@ func (c *fileReport) rows(t table) {
 	case differ == 0 && r.Hashes > 0:
 		t.row("hashes", "%s, of these keys and no others", formatCount(r.Hashes))
 	case differ > 0:
-		t.row("hashes", "%s, once it is rebuilt; what it has now fits them", formatCount(r.Hashes))
+		t.row("hashes", "%s; the filter fits them, and has exactly these keys after a rebuild", formatCount(r.Hashes))
 	}
 	if r.NotFound|r.Strays > 0 {
 		t.row("not found", "%s: %s; a rebuild gives them back", formatNumber(r.NotFound, "key", "keys"),
-			formatNumber(r.Strays, "delete of a key that was not in took an item of others", "deletes of keys that were not in took items of others"))
+			formatNumber(r.Strays, "delete of a key that was not in the filter took an item of another key", "deletes of keys that were not in the filter took items of other keys"))
 	}
 	if r.LeftOut > 0 {
 		t.row("left out", "%s, which may have been there", formatNumber(r.LeftOut, "key", "keys"))
