@@ -26,7 +26,7 @@ type churnSpec struct {
 	create func(s *session, n uint64) (*churned, error)
 }
 
-// The names of ours: filled by inserts, and built.
+// The names of our filters: one is filled by inserts, the other is built.
 const (
 	defaultFilled = "default"
 	defaultBuilt  = "default, built"

@@ -22,7 +22,7 @@ func procFile(pid int, name string) (string, error) {
 	return string(data), err
 }
 
-// mapped returns the memory use of the mappings of a process whose names match accepts. If
+// mapped returns the memory use of those mappings of a process for whose names match returns true. If
 // match is nil, it returns the use of the whole process, from smaps_rollup.
 func mapped(pid int, match func(name string) bool) (machine.MapUse, error) {
 	file := "smaps"
@@ -69,7 +69,7 @@ func (s *session) needDisk() (bool, error) {
 	if kind != "tmpfs" && kind != "ramfs" {
 		return true, nil
 	}
-	why := fmt.Sprintf("files on %s are in memory always; -dir names a directory on a disk", kind)
+	why := fmt.Sprintf("files on %s are always in memory: let -dir name a directory on a disk", kind)
 	if !s.short {
 		return false, errors.New(why)
 	}

@@ -31,7 +31,7 @@ import (
 // commit. For "go test -bench", the output becomes a table.
 const resultsCommand = "results"
 
-// A block is a part of a page: all of it, and its parts.
+// A block is a part of a page. all is its whole text; the other fields are parts of that text.
 type block struct{ all, name, command, output string }
 
 var (
@@ -52,7 +52,7 @@ func blocksOf(page string) (blocks []block, err error) {
 		blocks = append(blocks, b)
 	}
 	if stray := commentForm.FindString(blockForm.ReplaceAllString(page, "")); stray != "" {
-		return nil, fmt.Errorf("%q begins or ends no block with a command", stray)
+		return nil, fmt.Errorf("%q is not the begin or end of a block that has a command", stray)
 	}
 	return blocks, nil
 }
