@@ -122,8 +122,8 @@ func TestPairLinesAreApart(t *testing.T) {
 	})
 }
 
-// mustMakeRoom holds Victims to its word: each of them can be taken out of a full line, and then the item
-// goes in.
+// mustMakeRoom holds Victims to its word: each of them can be taken out of a full line, and then the
+// item goes in.
 func (t *table) mustMakeRoom(tb testing.TB, l layout.Line, it layout.Item) {
 	tb.Helper()
 	victims := t.Victims(nil, &l, it)

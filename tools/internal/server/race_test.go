@@ -144,8 +144,8 @@ func TestDelAfterKilledRebuild(t *testing.T) {
 	files(t, dir)
 }
 
-// TestCutShort cuts a filter short while it is served: a lookup of what is missing says maybe, later ones
-// fail, and other filters go on.
+// TestCutShort cuts a filter short while it is served: a lookup of what is missing says maybe, later
+// ones fail, and other filters go on.
 func TestCutShort(t *testing.T) {
 	dir := t.TempDir()
 	_, p := startOne(t, Config{Dir: dir})
