@@ -169,8 +169,8 @@ func (f *formatFlags) format(recorded format) (format, error) {
 	return result, result.validate()
 }
 
-// input returns the keys of -e and of the named files. The caller sets the format. A file that cannot be
-// opened is an error.
+// input returns the keys of -e and of the named files. The caller sets the format. A name without a
+// file, or of a directory, is an error.
 func (f *formatFlags) input(names []string, stdin io.Reader) (*input, error) {
 	s, err := f.sources(names, stdin)
 	if err == nil {
