@@ -446,6 +446,11 @@ func TestWrites(t *testing.T) {
 	if old := slices.Index(added, true); n != len(offered) || err != nil || old < 1000 {
 		t.Errorf("%d done, %v, and key %d is new", n, err, old)
 	}
+	twice := append(batch(33_000, 33_500), batch(33_000, 33_500)...)
+	added = make([]bool, len(twice))
+	if n, err := all.InsertUniqueBatch(twice, added); n != len(twice) || err != nil || !added[0] || slices.Contains(added[500:], true) {
+		t.Errorf("of equal keys not the first is new: %d done, %v", n, err)
+	}
 	must(t, all.Sync())
 	mustHave(t, reader, 5000, 33_000)
 	mustHave(t, all, 5000, 33_000)
