@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -71,27 +70,4 @@ func texts[T any](words []T) (all []string) {
 		all = append(all, fmt.Sprintf("%s", any(w)))
 	}
 	return all
-}
-
-// TestWriter lets the other implementation read what the writer writes, in version 2.
-func TestWriter(t *testing.T) {
-	var out strings.Builder
-	w := resp.NewWriter(&out)
-	w.Map(2)
-	w.Bulk("a\r\nb")
-	w.Int(-7)
-	w.Null()
-	w.Bool(true)
-	w.Simple("OK")
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	in := bufio.NewReader(strings.NewReader(out.String()))
-	reply, err := server.ParseReply(in)
-	if got := fmt.Sprintf("%v", reply); err != nil || got != "[a\r\nb -7 <nil> 1]" {
-		t.Error(got, err)
-	}
-	if reply, err = server.ParseReply(in); err != nil || reply != server.Simple("OK") {
-		t.Error(reply, err)
-	}
 }
