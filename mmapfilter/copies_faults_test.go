@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -97,23 +96,13 @@ func (o *copyOracle) class(f *Filter, key uint64) uint64 {
 // has what the history means at its position, and the same bytes as any other there. The filter goes
 // on.
 func TestCopiesAtCalls(t *testing.T) {
-	t.Cleanup(func() { fault.Hook = nil })
 	ctx := context.Background()
 	r := newReplaceRun(t)
 	o := &copyOracle{T: t, dir: memoryDir(t), keys: map[uint64][]uint64{}, seen: map[copyKey][32]byte{}}
 	note := func() { o.keys[writerOf(r.f).Protocol().History().At.Number] = slices.Collect(maps.Keys(r.in)) }
 	note()
-	var mu sync.Mutex
 	closing := false
-	fault.Hook = func(call string) error {
-		if !mu.TryLock() { // by a copy, or beside one
-			return nil
-		}
-		defer mu.Unlock()
-		if last := len(r.calls) - 1; last >= 0 && call == "write" && r.calls[last] == call {
-			return nil // one of many
-		}
-		r.calls = append(r.calls, call)
+	r.watch(func(call string) error {
 		if !closing && r.idle() {
 			r.each()
 			note()
@@ -121,7 +110,7 @@ func TestCopiesAtCalls(t *testing.T) {
 		o.check(fmt.Sprintf("beside call %d, %s", len(r.calls), call), r.path)
 		r.kill(call)
 		return nil
-	}
+	})
 	must(t, r.f.Checkpoint(ctx))
 	must(t, r.f.Rebuild(ctx, nil))
 	must(t, r.f.Checkpoint(ctx))

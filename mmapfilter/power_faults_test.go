@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -79,10 +78,7 @@ func (n *names) cut() (dirs []string) {
 // hashes, and the history of before.
 func TestPowerCutsOfReplace(t *testing.T) {
 	r := newReplaceRun(t)
-	t.Cleanup(func() { fault.Hook = nil })
 	n := namesOf(t, filepath.Dir(r.path))
-	var mu sync.Mutex // calls that other goroutines make
-	busy := new(atomic.Bool)
 	lost := map[string]bool{}
 	look := func(call string) {
 		for i, dir := range n.cut() {
@@ -90,23 +86,17 @@ func TestPowerCutsOfReplace(t *testing.T) {
 			r.kills = append(r.kills, replaceKill{fmt.Sprintf("power loss before %s, with %d new names", call, i), filepath.Join(dir, filepath.Base(r.path)), slices.Collect(maps.Keys(r.in)), r.operations})
 		}
 	}
-	fault.Hook = func(call string) error {
-		n.before(call)
-		if busy.Load() { // by an operation of this hook
-			return nil
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if last := len(r.calls) - 1; last >= 0 && call == "write" && r.calls[last] == call {
-			return nil // one of many
-		}
-		busy.Store(true)
-		defer busy.Store(false)
-		if r.calls = append(r.calls, call); r.idle() {
+	r.watch(func(call string) error {
+		if r.idle() {
 			r.each()
 		}
 		look(call)
 		return nil
+	})
+	watched := fault.Hook
+	fault.Hook = func(call string) error {
+		n.before(call) // also at the calls of an operation
+		return watched(call)
 	}
 	must(t, r.f.Rebuild(context.Background(), nil))
 	n.before("the end")

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,8 @@ type replaceRun struct {
 	operations uint64
 	since      pastCounts        // after the first keys
 	reached    map[uint64]uint64 // operations at numbers of positions
+	mu         sync.Mutex        // of calls that other goroutines make
+	busy       atomic.Bool       // with what is done at a call
 	calls      []string
 	kills      []replaceKill
 }
@@ -57,6 +60,26 @@ func newReplaceRun(t *testing.T) *replaceRun {
 	r.insert()
 	r.reach()
 	return r
+}
+
+// watch has at called at each call that writes, but for those of at itself, and all but the first of some
+// writes in a row.
+func (r *replaceRun) watch(at func(call string) error) {
+	r.Cleanup(func() { fault.Hook = nil })
+	fault.Hook = func(call string) error {
+		if r.busy.Load() {
+			return nil
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if last := len(r.calls) - 1; last >= 0 && call == "write" && r.calls[last] == call {
+			return nil
+		}
+		r.busy.Store(true)
+		defer r.busy.Store(false)
+		r.calls = append(r.calls, call)
+		return at(call)
+	}
 }
 
 // counts returns what keys mean.
@@ -193,27 +216,14 @@ func (r *replaceRun) check(k replaceKill) {
 // fails, no operation is lost or counted twice. Unless the new file has the name, the old one goes on.
 func TestCallsOfReplace(t *testing.T) {
 	stop := errors.New("stop")
-	t.Cleanup(func() { fault.Hook = nil })
 	calls := 1
 	for failing := 0; failing <= calls; failing++ {
 		t.Run(fmt.Sprintf("call %d fails", failing), func(t *testing.T) {
-			r := newReplaceRun(t)
-			var mu sync.Mutex // calls that other goroutines make
-			inPause, busy := 0, new(atomic.Bool)
-			fault.Hook = func(call string) error {
-				if busy.Load() { // by an operation of this hook
-					return nil
-				}
-				mu.Lock()
-				defer mu.Unlock()
+			r, inPause := newReplaceRun(t), 0
+			r.watch(func(call string) error {
 				r.look(call)
-				if last := len(r.calls) - 1; last >= 0 && call == "write" && r.calls[last] == call {
-					return nil // one of many
-				}
-				busy.Store(true)
-				defer busy.Store(false)
 				r.lookFromOutside(call)
-				if r.calls = append(r.calls, call); r.idle() {
+				if r.idle() {
 					r.each()
 					r.reach()
 				} else {
@@ -226,10 +236,12 @@ func TestCallsOfReplace(t *testing.T) {
 					return stop
 				}
 				return nil
-			}
+			})
 			err := r.f.Rebuild(context.Background(), nil)
 			fault.Hook = nil
-			if (err == nil) != (failing == 0) || err != nil && !errors.Is(err, stop) {
+			// A checkpoint in the new file that cannot keep the hashes comes again: see Rebuild.
+			late := err == nil && strings.Contains(r.f.Stats().GrowthErr, stop.Error())
+			if (err == nil) != (failing == 0 || late) || err != nil && !errors.Is(err, stop) {
 				t.Errorf("%v after %v", err, r.calls)
 			}
 			for _, k := range r.kills {
@@ -251,12 +263,10 @@ func TestCallsOfReplace(t *testing.T) {
 			}
 			r.each()
 			r.look("afterwards")
-			fault.Hook = func(call string) error {
-				mu.Lock()
-				defer mu.Unlock()
+			r.watch(func(call string) error {
 				r.look(call)
 				return nil
-			}
+			})
 			must(t, r.f.Rebuild(context.Background(), nil))
 			fault.Hook = nil
 			if err := r.f.Sync(); err != nil || r.f.DurableOps() != r.operations || r.f.Len()-r.f.Stats().Waiting != uint64(len(r.in)) {
