@@ -3,12 +3,10 @@ package writer
 import (
 	"flag"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
@@ -102,45 +100,19 @@ func countBesideAWriter(t *testing.T, s tabletest.Shape) {
 	if s.Kind == layout.Packed {
 		steps *= 15 // few lines are in two blocks of 64 bytes
 	}
-	rng := rand.New(rand.NewPCG(s.Fingerprints(), s.Slots()))
-	v := &recordedVolume{Volume: s.Volume(t, s.Lines(4))}
-	v.file.File = v.File
-	w := mustWriter(t, v, wal.MinBytes)
-	slots := int(w.table.Lines()) * layout.SlotsPerLine(w.table.Kind(), w.table.Params())
-	var keys []uint64 // each as often as it is in
-	operate := func() {
-		c, some := change{rng.Uint64(), 1}, rng.IntN(max(len(keys), 1))
-		switch {
-		case len(keys) > slots+4 || len(keys) > slots*19/20 && rng.IntN(2) == 0:
-			c = change{keys[some], -1}
-			keys = slices.Delete(keys, some, some+1)
-		case len(keys) > 0 && rng.IntN(4) == 0: // one more of a key
-			c.hash = keys[some]
-		}
-		if c.grow > 0 {
-			keys = append(keys, c.hash)
-		}
-		ok, err := true, error(nil)
-		if c.grow > 0 {
-			err = w.Insert(c.hash)
-		} else {
-			ok, err = w.Delete(c.hash)
-		}
-		if !ok || err != nil {
-			t.Fatalf("%+v, with %d keys for %d slots: %t, %v", c, len(keys), slots, ok, err)
-		}
-	}
-	for len(keys) < slots*19/20 {
-		operate()
-	}
+	st := newStageOf(t, s, s.Lines(4), s.Slots())
+	v, w := st.volume, st.w
+	st.fill(1)
 	must(t, w.Checkpoint())
 	fewer, recovered := 0, 0
 	for range steps {
 		sc := &countScene{table: w.table, least: map[uint64]uint64{}}
-		for _, h := range keys {
-			sc.least[h] = w.Count(h)
+		for h, n := range st.counts {
+			if n > 0 {
+				sc.least[h] = w.Count(h)
+			}
 		}
-		operate()
+		st.do(st.choose())
 		for h, n := range sc.least {
 			sc.least[h] = min(n, w.Count(h))
 		}

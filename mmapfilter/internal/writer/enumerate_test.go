@@ -43,14 +43,14 @@ func (l *timeline) value(word uint64, time int) uint64 {
 // its loads, any number of stores may have been done.
 //
 // Schedules in which each load gives the same value are one to the lookup, so it
-// is run once for all of them. It goes depth first over the values that the next
-// load may give; ways[t] is the number of schedules that have given the values so
-// far and whose last load was at time t.
+// is run once for all of them, as if each load came as early as it can have given
+// its value: a load that comes later leaves the next ones nothing that they would
+// not have had. The enumeration goes depth first over the values that the next load
+// may give.
 //
 // A lookup that begins again has forgotten all but how often it has, and how many
-// counters it reads. So those that begin again alike are gone on with together,
-// unless apart is set. TestEnumeration holds this against an enumeration that
-// takes nothing together.
+// counters it reads. So of those that begin again alike, the earliest goes on for
+// all, unless apart is set.
 type enumeration struct {
 	*timeline
 	table    layout.Table
@@ -60,46 +60,37 @@ type enumeration struct {
 	keep     func(word uint64) bool // these are loaded once: later loads give the same value
 	apart    bool
 
-	schedules float64
-	runs      int
-	absent    float64    // schedules with the answer "absent"
-	missed    []wordSeen // the loads of one of them
+	runs   int
+	missed []load // those of a schedule with the answer "absent"
 
 	loads   []load
-	before  []wordSeen // the loads that lead to where loads begin
-	begun   []float64  // ways there
+	begun   int // so many of them lead to where the lookup begins, and keep their values
 	waiting []beginning
 }
 
-// A wordSeen is a load and its value.
-type wordSeen struct{ word, value uint64 }
-
 // A load is one whose values are being tried.
 type load struct {
-	wordSeen
-	values []uint64  // of the word, at each time; nil if there is one only
-	arrive []float64 // the schedules that can make it at each time
-	ways   []float64 // those of them in which it gives the value
-	left   []uint64  // further values
+	word, value uint64
+	time        int   // the earliest at which it can have given the value
+	left        []int // the times of further values, the earliest of each
 }
 
 // A beginning is a lookup about to begin again.
 type beginning struct {
 	epochs, counters int // loads of the epoch so far; counters at its last look
-	before           []wordSeen
-	ways             []float64
+	loads            []load
 }
+
+func (b *beginning) time() int { return b.loads[len(b.loads)-1].time }
 
 // again is what stops a lookup that is gone on with later.
 type again struct{}
 
 const wordEpoch = layout.WordRuntime + layout.RuntimeEpoch
 
-// run enumerates. It stops early where stop is set and a schedule is found that
-// is answered "absent".
-func (e *enumeration) run(stop bool) {
-	e.waiting = []beginning{{ways: make([]float64, e.to-e.from+1)}}
-	e.waiting[0].ways[0] = 1
+// run enumerates, up to a schedule that is answered "absent".
+func (e *enumeration) run() {
+	e.waiting = []beginning{{}}
 	for len(e.waiting) > 0 {
 		// The one with the fewest looks behind it: nothing is added to it any more.
 		least := 0
@@ -108,16 +99,12 @@ func (e *enumeration) run(stop bool) {
 				least = i
 			}
 		}
-		b := e.waiting[least]
+		e.loads = e.waiting[least].loads
+		e.begun = len(e.loads)
 		e.waiting = slices.Delete(e.waiting, least, least+1)
-		e.before, e.begun, e.loads = b.before, b.ways, e.loads[:0]
-		for {
-			e.lookUp()
-			if stop && e.missed != nil {
+		for more := true; more; more = e.next() {
+			if e.lookUp(); e.missed != nil {
 				return
-			}
-			if !e.next() {
-				break
 			}
 		}
 	}
@@ -137,118 +124,53 @@ func (e *enumeration) lookUp() {
 		}
 	}()
 	found := layout.Lookup(e.table, func(word uint64) uint64 {
-		i := n
-		n++
-		if i < len(e.before) {
-			if e.before[i].word != word {
-				panic(fmt.Sprintf("load %d was of word %d, and is of word %d", i, e.before[i].word, word))
+		if n == len(e.loads) {
+			if !e.apart && n > e.begun && word == wordEpoch && e.loads[n-1].word < layout.WordStash {
+				panic(again{})
 			}
-			return e.before[i].value
+			e.loads = append(e.loads, e.load(word))
 		}
-		i -= len(e.before)
-		if i < len(e.loads) {
-			return e.loads[i].value
+		l := &e.loads[n]
+		if n++; l.word != word {
+			panic(fmt.Sprintf("load %d was of word %d, and is of word %d", n-1, l.word, word))
 		}
-		if !e.apart && i > 0 && word == wordEpoch && e.loads[i-1].word < layout.WordStash {
-			panic(again{})
-		}
-		e.load(word)
-		return e.loads[i].value
+		return l.value
 	}, e.hash)
-	e.runs++
-	sum := 0.0
-	for _, n := range e.last() {
-		sum += n
-	}
-	e.schedules += sum
-	if !found {
-		e.absent += sum
-		if e.missed == nil {
-			e.missed = e.seen()
-		}
+	if e.runs++; !found {
+		e.missed = e.loads
 	}
 }
 
-// last is the ways of the last load.
-func (e *enumeration) last() []float64 {
+// load returns the next load, with the first of the values that it may have.
+func (e *enumeration) load(word uint64) load {
+	l := load{word: word, time: e.from}
 	if n := len(e.loads); n > 0 {
-		return e.loads[n-1].ways
+		l.time = e.loads[n-1].time
 	}
-	return e.begun
-}
-
-func (e *enumeration) seen() []wordSeen {
-	seen := slices.Clone(e.before)
-	for _, l := range e.loads {
-		seen = append(seen, l.wordSeen)
+	if e.hidden != nil && e.hidden(word) {
+		return l
 	}
-	return seen
-}
-
-// load goes on to a further load.
-func (e *enumeration) load(word uint64) {
-	before := e.last()
-	if n := len(e.loads); n < cap(e.loads) { // with its space
-		e.loads = e.loads[:n+1]
-	} else {
-		e.loads = append(e.loads, load{})
+	if i := slices.IndexFunc(e.loads, func(l load) bool { return l.word == word }); i >= 0 && e.keep != nil && e.keep(word) {
+		l.value = e.loads[i].value // as if there were no load
+		return l
 	}
-	l := &e.loads[len(e.loads)-1]
-	if l.arrive == nil {
-		l.arrive, l.ways = make([]float64, len(before)), make([]float64, len(before))
-	}
-	l.word, l.left, l.values = word, l.left[:0], nil
-	sum := 0.0
-	for t, n := range before {
-		sum += n
-		l.arrive[t] = sum
-	}
-	switch hidden := e.hidden != nil && e.hidden(word); {
-	case e.keep != nil && e.keep(word):
-		i := slices.IndexFunc(e.loads, func(l load) bool { return l.word == word })
-		if i < len(e.loads)-1 { // as if there were no load
-			l.value = e.loads[i].value
-			copy(l.ways, before)
-			return
-		}
-		l.values = e.values[word]
-	case !hidden:
-		l.values = e.values[word]
-	}
-	if l.values == nil { // one value at all times
-		l.value = 0
-		if e.hidden == nil || !e.hidden(word) {
-			l.value = e.value(word, e.from)
-		}
-		copy(l.ways, l.arrive)
-		return
-	}
-	l.values = l.values[e.from : e.to+1]
-	for t, v := range l.values {
-		if l.arrive[t] > 0 && !slices.Contains(l.left, v) {
-			l.left = append(l.left, v)
+	l.value = e.value(word, l.time)
+	values := e.values[word]
+	for t := l.time + 1; values != nil && t <= e.to; t++ {
+		if !slices.Contains(values[l.time:t], values[t]) {
+			l.left = append(l.left, t)
 		}
 	}
-	l.take()
+	return l
 }
 
-// take makes the next value of a load the one it has.
-func (l *load) take() {
-	l.value, l.left = l.left[len(l.left)-1], l.left[:len(l.left)-1]
-	for t, v := range l.values {
-		l.ways[t] = 0
-		if v == l.value {
-			l.ways[t] = l.arrive[t]
-		}
-	}
-}
-
-// next goes back to the last load that has a value left.
+// next goes back to the last load that has a value left, and takes that.
 func (e *enumeration) next() bool {
-	for n := len(e.loads); n > 0; n-- {
-		e.loads = e.loads[:n]
+	for n := len(e.loads); n > e.begun; n-- {
 		if l := &e.loads[n-1]; len(l.left) > 0 {
-			l.take()
+			l.time, l.left = l.left[0], l.left[1:]
+			l.value = e.value(l.word, l.time)
+			e.loads = e.loads[:n]
 			return true
 		}
 	}
@@ -257,36 +179,27 @@ func (e *enumeration) next() bool {
 
 // wait puts the lookup off that is about to begin again.
 func (e *enumeration) wait() {
-	b := beginning{before: e.seen(), ways: e.last()}
-	for i, s := range b.before {
-		if s.word == wordEpoch {
+	b := beginning{loads: slices.Clone(e.loads)}
+	for i, l := range b.loads {
+		if l.word == wordEpoch {
 			b.epochs++
 		}
-		if s.word >= layout.WordStash {
-			b.counters = len(b.before) - 1 - i
+		if l.word >= layout.WordStash {
+			b.counters = len(b.loads) - 1 - i
 		}
 	}
-	for i := range e.waiting {
-		if w := &e.waiting[i]; w.epochs == b.epochs && w.counters == b.counters {
-			for t, n := range b.ways {
-				w.ways[t] += n
-			}
-			return
-		}
+	i := slices.IndexFunc(e.waiting, func(w beginning) bool { return w.epochs == b.epochs && w.counters == b.counters })
+	if i < 0 {
+		e.waiting = append(e.waiting, b)
+	} else if b.time() < e.waiting[i].time() {
+		e.waiting[i] = b
 	}
-	b.ways = slices.Clone(b.ways)
-	e.waiting = append(e.waiting, b)
 }
 
-// schedule tells of the loads that have missed a key: the time of each is the
-// first at which it can have given its value.
+// schedule tells of the loads that have missed a key.
 func (e *enumeration) schedule() (text string) {
-	time := e.from
-	for i, s := range e.missed {
-		for hidden := e.hidden != nil && e.hidden(s.word); !hidden && time < e.to && e.value(s.word, time) != s.value; {
-			time++
-		}
-		text += fmt.Sprintf("\n  load %d, after %d stores: %s is %#x", i, time, nameWord(s.word), s.value)
+	for i, l := range e.missed {
+		text += fmt.Sprintf("\n  load %d, after %d stores: %s is %#x", i, l.time, nameWord(l.word), l.value)
 	}
 	for i, s := range e.stores {
 		text += fmt.Sprintf("\n  store %d: %s = %#x", i, nameWord(s.word), s.value)

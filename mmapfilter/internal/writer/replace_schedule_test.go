@@ -37,29 +37,18 @@ type pair struct {
 	tables [2]layout.Table
 	first  [2][]uint64 // from the runtime page on, at time 0
 	stores []sideStore
-	counts map[uint64]int
-	began  map[uint64]int // the time from which a key is in
-	spans  []span
+	presence
 }
 
 func newPair(old, next *stage) *pair {
-	p := &pair{
+	return &pair{
 		tables: [2]layout.Table{old.w.table, next.w.table}, first: [2][]uint64{old.mapped(), next.mapped()},
-		counts: maps.Clone(old.counts), began: map[uint64]int{},
+		presence: newPresence(old.counts),
 	}
-	for h, n := range p.counts {
-		if n > 0 {
-			p.began[h] = 0
-		}
-	}
-	return p
 }
 
 func (p *pair) clone() *pair {
-	c := *p
-	c.stores, c.spans = slices.Clone(p.stores), slices.Clone(p.spans)
-	c.counts, c.began = maps.Clone(p.counts), maps.Clone(p.began)
-	return &c
+	return &pair{p.tables, p.first, slices.Clone(p.stores), p.presence.clone()}
 }
 
 func (p *pair) add(to side, stores []wordStore) {
@@ -70,25 +59,9 @@ func (p *pair) add(to side, stores []wordStore) {
 
 // step does an operation that was committed to one of the files.
 func (p *pair) step(to side, st step) {
-	p.begin(st.change)
+	p.begin(st.change, len(p.stores))
 	p.add(to, st.mapped)
-	p.end(st.change)
-}
-
-// begin begins an operation: if it deletes the last copy of a key, that is in no longer.
-func (p *pair) begin(c change) {
-	p.counts[c.hash] += c.grow
-	if from, in := p.began[c.hash]; in && p.counts[c.hash] == 0 {
-		p.spans = append(p.spans, span{c.hash, from, len(p.stores)})
-		delete(p.began, c.hash)
-	}
-}
-
-// end ends an operation: if it inserts a key, that is in from now on.
-func (p *pair) end(c change) {
-	if _, in := p.began[c.hash]; !in && p.counts[c.hash] > 0 {
-		p.began[c.hash] = len(p.stores)
-	}
+	p.end(st.change, len(p.stores))
 }
 
 // scene is what lookups in one of the files read, and the keys that are in meanwhile. Time is that
@@ -107,11 +80,7 @@ func (p *pair) scene(of side) *scene {
 		}
 	}
 	sc := &scene{timeline: newTimeline(append(slices.Clone(p.first[of]), 0), stores), table: p.tables[of]}
-	all := slices.Clone(p.spans)
-	for h, from := range p.began {
-		all = append(all, span{h, from, len(stores)})
-	}
-	for _, k := range all {
+	for _, k := range p.upTo(len(stores)) {
 		if of == newFile {
 			k.from = max(k.from, named)
 		}
@@ -119,9 +88,6 @@ func (p *pair) scene(of side) *scene {
 			sc.spans = append(sc.spans, k)
 		}
 	}
-	slices.SortFunc(sc.spans, func(a, b span) int {
-		return slices.Compare([]uint64{a.hash, uint64(a.from)}, []uint64{b.hash, uint64(b.from)})
-	})
 	return sc
 }
 
@@ -165,7 +131,7 @@ func (c *crossing) replace(inVain bool) {
 	for _, ch := range []change{old.choose(), {old.rng.Uint64(), 1}} {
 		old.do(ch)
 		if open = append(open, ch); ch.grow < 0 {
-			c.pair.begin(ch)
+			c.pair.begin(ch, len(c.pair.stores))
 		}
 	}
 	stages, marked, named := []*stage{oldFile: old, newFile: next}, false, false
@@ -214,9 +180,9 @@ func (c *crossing) replace(inVain bool) {
 	c.pair.add(to, forLookups(s.volume.file.stores))
 	for _, ch := range open {
 		if ch.grow > 0 {
-			c.pair.begin(ch)
+			c.pair.begin(ch, len(c.pair.stores))
 		}
-		c.pair.end(ch)
+		c.pair.end(ch, len(c.pair.stores))
 	}
 	next.counts, next.keys = maps.Clone(old.counts), slices.Clone(old.keys)
 }

@@ -230,35 +230,65 @@ type span struct {
 	from, to int
 }
 
-// scene puts steps together that follow one another; counts are those before
-// them. A key is in the filter from the last store of its insert to the first of
-// the delete of its last copy.
-func (s *stage) scene(first []uint64, counts map[uint64]int, steps []step, stores func(step) []wordStore) *scene {
-	var all []wordStore
-	began := map[uint64]int{}
+// A presence notes when keys are in a filter: from the last store of an insert to the first of the
+// delete of the last copy.
+type presence struct {
+	counts map[uint64]int
+	began  map[uint64]int // the time from which a key is in
+	spans  []span         // of keys that are in no longer
+}
+
+// newPresence is for a filter that has these counts at time 0.
+func newPresence(counts map[uint64]int) presence {
+	p := presence{counts: maps.Clone(counts), began: map[uint64]int{}}
 	for h, n := range counts {
 		if n > 0 {
-			began[h] = 0
+			p.began[h] = 0
 		}
 	}
-	counts = maps.Clone(counts)
-	sc := &scene{table: s.w.table}
+	return p
+}
+
+func (p *presence) clone() presence {
+	return presence{maps.Clone(p.counts), maps.Clone(p.began), slices.Clone(p.spans)}
+}
+
+// begin begins an operation: if it deletes the last copy of a key, that is in no longer.
+func (p *presence) begin(c change, time int) {
+	p.counts[c.hash] += c.grow
+	if from, in := p.began[c.hash]; in && p.counts[c.hash] == 0 {
+		p.spans = append(p.spans, span{c.hash, from, time})
+		delete(p.began, c.hash)
+	}
+}
+
+// end ends an operation: if it inserts a key, that is in from now on.
+func (p *presence) end(c change, time int) {
+	if _, in := p.began[c.hash]; !in && p.counts[c.hash] > 0 {
+		p.began[c.hash] = time
+	}
+}
+
+// upTo returns all spans up to a time, in one order.
+func (p *presence) upTo(time int) []span {
+	all := slices.Clone(p.spans)
+	for h, from := range p.began {
+		all = append(all, span{h, from, time})
+	}
+	slices.SortFunc(all, func(a, b span) int {
+		return slices.Compare([]uint64{a.hash, uint64(a.from)}, []uint64{b.hash, uint64(b.from)})
+	})
+	return all
+}
+
+// scene puts steps together that follow one another; counts are those before them.
+func (s *stage) scene(first []uint64, counts map[uint64]int, steps []step, stores func(step) []wordStore) *scene {
+	var all []wordStore
+	p := newPresence(counts)
 	for _, st := range steps {
-		counts[st.hash] += st.grow
-		if from, in := began[st.hash]; in && counts[st.hash] == 0 {
-			sc.spans = append(sc.spans, span{st.hash, from, len(all)})
-			delete(began, st.hash)
-		}
+		p.begin(st.change, len(all))
 		all = append(all, stores(st)...)
-		if _, in := began[st.hash]; !in && counts[st.hash] > 0 {
-			began[st.hash] = len(all)
-		}
+		p.end(st.change, len(all))
 	}
-	for _, h := range s.keys {
-		if from, in := began[h]; in {
-			sc.spans = append(sc.spans, span{h, from, len(all)})
-		}
-	}
-	sc.timeline = newTimeline(first, all)
-	return sc
+	return &scene{newTimeline(first, all), s.w.table, p.upTo(len(all))}
 }
