@@ -13,7 +13,7 @@
 // objects. A name means the same in all of them:
 //
 //	before              grow                                    the filter before
-//	bits_per_key        info size                               bits of the whole file / keys; in size, / capacity
+//	bits_per_key        grow info size                          bits of the whole file / keys; in grow and size, / capacity
 //	bucket_size         grow info size                          slots in a bucket, in packed and semisorted
 //	build_disk_bytes    size                                    most disk space that a build takes beside the file
 //	build_memory_bytes  size                                    memory that a build takes
@@ -22,7 +22,7 @@
 //	chunks              verify                                  checksums that the file was checked against
 //	commits             info                                    commits since the filter was opened
 //	damage              verify                                  one object for each damage
-//	design_load         info size                               load planned for capacity keys
+//	design_load         grow info size                          load planned for capacity keys
 //	discarded           recover                                 the log was discarded, by --discard-log
 //	error               info verify                             why a shard of a set cannot be used or checked; "" if it can
 //	estimated_rate      grow info                               false-positive rate now, from a sample of lines
@@ -51,7 +51,7 @@
 //	layout              grow info size                          name of the layout
 //	left_out            info verify                             keys, since the last rebuild, that InsertUnique left out
 //	line                check                                   number of the record; in CSV, of the line
-//	lines               info size                               lines, or buckets, of the filter
+//	lines               grow info size                          lines, or buckets, of the filter
 //	log_bytes           info                                    size of the log
 //	log_bytes_read      recover                                 bytes of the log that were read
 //	log_lost            repair                                  the log is lost, and with it what was not durable
@@ -69,7 +69,7 @@
 //	path                info verify                             file of a shard
 //	pending             info                                    operations not yet committed
 //	plan                info                                    that the shards of a set were built by
-//	predicted_rate      info size                               false-positive rate at capacity
+//	predicted_rate      grow info size                          false-positive rate at capacity
 //	present             check                                   false: certainly not in the filter; true: maybe
 //	quotients           grow info size                          quotients that a fingerprint may have, in compact
 //	rebuild_stall       info                                    how long operations waited at the end of the last rebuild, in ns
@@ -85,16 +85,16 @@
 //	resident_bytes      info                                    bytes of the filter in memory; null if unknown
 //	rule                verify                                  broken rule of the format, and how
 //	sealed              verify                                  every byte is under a checksum
-//	second_probe_rate   info size                               share of lookups of absent keys that read a second line
+//	second_probe_rate   grow info size                          share of lookups of absent keys that read a second line
 //	seed                info                                    of the hash, in hex, with --show-seed
 //	shard               info verify                             number of a shard, from 0
 //	shards              info verify                             shards in a set; 0 of a filter that is none
-//	slots               info                                    slots, each for one fingerprint
+//	slots               grow info size                          slots, each for one fingerprint
 //	stash_len           info verify                             stash entries in use; null if the filter is damaged
 //	state               info                                    clean, live or sealed
 //	strays              verify                                  deletes, since the last rebuild, of keys that were not there
 //	swaps               info                                    how often the set has switched to another manifest: 0
-//	target_rate         grow info                               false-positive rate that was asked for
+//	target_rate         grow info size                          false-positive rate that was asked for
 //	torn                recover                                 the log ended in the middle of an operation
 //	user_seq            info recover                            last durable number of the writer, see Filter.SyncAt
 //	uuid                info                                    of the filter

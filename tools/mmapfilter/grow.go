@@ -97,21 +97,14 @@ type growth struct {
 
 // measures say how large a filter is and how often it errs.
 type measures struct {
-	Keys            uint64  `json:"keys"`
-	Capacity        uint64  `json:"capacity"`
-	FileBytes       int64   `json:"file_bytes"`
-	TargetRate      float64 `json:"target_rate"`
-	EstimatedRate   float64 `json:"estimated_rate"`
-	Layout          string  `json:"layout"`
-	Quotients       int     `json:"quotients,omitempty"`
-	RemainderBits   int     `json:"remainder_bits,omitempty"`
-	FingerprintBits int     `json:"fingerprint_bits,omitempty"`
-	BucketSize      int     `json:"bucket_size,omitempty"`
+	Keys          uint64  `json:"keys"`
+	EstimatedRate float64 `json:"estimated_rate"`
+	mmapfilter.Plan
 }
 
 func newMeasures(filter *mmapfilter.Filter) measures {
 	s := filter.Stats()
-	return measures{filter.Len(), s.Capacity, s.FileBytes, s.TargetRate, s.EstimatedRate, s.Layout.String(), s.Quotients, s.RemainderBits, s.FingerprintBits, s.BucketSize}
+	return measures{filter.Len(), s.EstimatedRate, s.Plan}
 }
 
 func (g *growth) print(w io.Writer) error {
@@ -124,10 +117,6 @@ func (g *growth) print(w io.Writer) error {
 	row("file", formatSize(b.FileBytes), formatSize(n.FileBytes))
 	row("rate asked", formatRate(b.TargetRate), formatRate(n.TargetRate))
 	row("rate estimated", formatRate(b.EstimatedRate), formatRate(n.EstimatedRate))
-	row("layout", b.layout(), n.layout())
+	row("layout", fmt.Sprintf("%s, %v", b.Layout, paramsOf(&b.Plan)), fmt.Sprintf("%s, %v", n.Layout, paramsOf(&n.Plan)))
 	return t.flush()
-}
-
-func (m *measures) layout() string {
-	return fmt.Sprintf("%s, %v", m.Layout, paramsOf(m.Quotients, m.RemainderBits, m.FingerprintBits, m.BucketSize))
 }

@@ -114,13 +114,13 @@ func addWorkFlags(flags *pflag.FlagSet, budget *int64, workers *int) {
 	flags.IntVar(workers, "workers", 0, "number `N` of workers (one a processor)")
 }
 
-// paramsOf returns the parameters that a plan or a filter names.
-func paramsOf(quotients, remainderBits, fingerprintBits, bucketSize int) layout.Params {
-	return layout.Params{FingerprintBits: fingerprintBits, BucketSize: bucketSize, Quotients: quotients, RemainderBits: remainderBits}
+// paramsOf returns the parameters of the layout.
+func paramsOf(p *mmapfilter.Plan) layout.Params {
+	return layout.Params{FingerprintBits: p.FingerprintBits, BucketSize: p.BucketSize, Quotients: p.Quotients, RemainderBits: p.RemainderBits}
 }
 
-func lineSize(kind layout.Kind, p layout.Params) string {
-	bits := layout.LineBits(kind, p)
+func lineSize(p *mmapfilter.Plan) string {
+	bits := layout.LineBits(p.Layout, paramsOf(p))
 	if bits == 8*layout.LineBytes {
 		return fmt.Sprintf("%d bytes", layout.LineBytes)
 	}

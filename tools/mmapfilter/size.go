@@ -50,16 +50,37 @@ func newSizeCommand() *cobra.Command {
 // memoryBudget is the budget of a build without --memory.
 const memoryBudget = 256 << 20
 
+// A planJSON is what size prints.
+type planJSON struct {
+	mmapfilter.Plan
+	MemoryBytes      int64   `json:"memory_bytes"`
+	BuildMemoryBytes int64   `json:"build_memory_bytes"`
+	BuildDiskBytes   int64   `json:"build_disk_bytes"`  // besides the file, at most
+	InformationBound float64 `json:"information_bound"` // the fewest bits per key that any filter of the rate needs
+
+	byBits bool    // the bits of a fingerprint were asked for, and the rate follows from them
+	rate   float64 // the rate that the plan must keep: asked for, or implied by the bits
+}
+
+func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) *planJSON {
+	j := &planJSON{Plan: p, MemoryBytes: p.FileBytes, BuildMemoryBytes: memoryBudget, BuildDiskBytes: spoolBytes(p),
+		byBits: opts.FingerprintBits != 0, rate: p.TargetRate}
+	if j.byBits {
+		j.rate = p.PredictedRate
+	}
+	j.InformationBound = math.Log2(1 / j.rate)
+	return j
+}
+
 func (j *planJSON) print(w io.Writer) error {
 	t := newTable(w)
-	p := &j.plan
+	p := &j.Plan
 	t.row("keys", "%s", formatCount(p.Capacity))
 	t.row("file", "%s", formatSize(p.FileBytes))
 	t.row("memory", "%s to hold all of it", roundSize(p.FileBytes))
 	t.row("to build", "%s of memory, up to %s of disk beside the file", roundSize(memoryBudget), roundSize(j.BuildDiskBytes))
-	params := paramsOf(p.Quotients, p.RemainderBits, p.FingerprintBits, p.BucketSize)
-	t.row("layout", "%s, %v", p.Layout, params)
-	t.row("lines", "%s of %s", formatCount(p.Lines), lineSize(p.Layout, params))
+	t.row("layout", "%s, %v", p.Layout, paramsOf(p))
+	t.row("lines", "%s of %s", formatCount(p.Lines), lineSize(p))
 	t.row("load", "%.2f", p.DesignLoad)
 	t.row("bits per key", "%.2f; no filter of rate %s has less than %.2f", p.BitsPerKey, formatRate(j.rate), j.InformationBound)
 	t.row("predicted rate", "%s", formatRate(p.PredictedRate))
@@ -73,48 +94,12 @@ func (j *planJSON) print(w io.Writer) error {
 
 // explain says how the plan was chosen.
 func (j *planJSON) explain() string {
-	p := &j.plan
 	if j.byBits {
-		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", p.FingerprintBits, 100*p.DesignLoad)
+		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", j.FingerprintBits, 100*j.DesignLoad)
 	}
 	reads := "one line in 9 of 10 lookups, for life"
-	if p.SecondProbeRate == 1 {
+	if j.SecondProbeRate == 1 {
 		reads = "two lines"
 	}
-	return fmt.Sprintf("The smallest of layout %s that keeps to the rate %s.\nIt reads %s.", p.Layout, formatRate(j.rate), reads)
-}
-
-// A planJSON is what size prints.
-type planJSON struct {
-	Capacity         uint64  `json:"capacity"`
-	FileBytes        int64   `json:"file_bytes"`
-	MemoryBytes      int64   `json:"memory_bytes"`
-	BuildMemoryBytes int64   `json:"build_memory_bytes"`
-	BuildDiskBytes   int64   `json:"build_disk_bytes"` // besides the file, at most
-	Layout           string  `json:"layout"`
-	Quotients        int     `json:"quotients,omitempty"`
-	RemainderBits    int     `json:"remainder_bits,omitempty"`
-	FingerprintBits  int     `json:"fingerprint_bits,omitempty"`
-	BucketSize       int     `json:"bucket_size,omitempty"`
-	Lines            uint64  `json:"lines"`
-	DesignLoad       float64 `json:"design_load"`
-	BitsPerKey       float64 `json:"bits_per_key"`
-	InformationBound float64 `json:"information_bound"` // the fewest bits per key that any filter of the rate needs
-	PredictedRate    float64 `json:"predicted_rate"`
-	SecondProbeRate  float64 `json:"second_probe_rate"`
-
-	plan   mmapfilter.Plan
-	byBits bool    // the bits of a fingerprint were asked for, and the rate follows from them
-	rate   float64 // the rate that the plan must keep: asked for, or implied by the bits
-}
-
-func newPlanJSON(opts *mmapfilter.Options, p mmapfilter.Plan) *planJSON {
-	j := &planJSON{p.Capacity, p.FileBytes, p.FileBytes, memoryBudget, spoolBytes(p), p.Layout.String(), p.Quotients, p.RemainderBits,
-		p.FingerprintBits, p.BucketSize, p.Lines, p.DesignLoad, p.BitsPerKey, 0, p.PredictedRate, p.SecondProbeRate,
-		p, opts.FingerprintBits != 0, p.TargetRate}
-	if j.byBits {
-		j.rate = p.PredictedRate
-	}
-	j.InformationBound = math.Log2(1 / j.rate)
-	return j
+	return fmt.Sprintf("The smallest of layout %s that keeps to the rate %s.\nIt reads %s.", j.Layout, formatRate(j.rate), reads)
 }
