@@ -77,17 +77,16 @@ const (
 	segmentRecords   = 18
 )
 
-var (
-	logMagic    = binary.LittleEndian.Uint64([]byte("MMAPFLOG"))
-	commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
-)
+var commitMagic = binary.LittleEndian.Uint64([]byte("MMFCOMMT"))
 
 // log prints the contents of a log. other is the log with the other name, or nil.
 func (d *dump) log(log, other []uint64) {
-	for slot := range wal.HeaderSlots {
-		if at := slot * wal.PageWords; at+wal.PageWords <= len(log) {
-			d.logHeader(slot, log, log[at:])
-		}
+	headers := wal.Headers(log)
+	for _, h := range headers {
+		d.printf("  header: uuid %s, generation %d, salt %#x, %d bytes", hex.EncodeToString(h.UUID[:]), h.Generation, h.Salt, h.Bytes)
+	}
+	if headers == nil {
+		d.printf("  no header is intact")
 	}
 	if d.newest == nil {
 		d.printf("  no usable superblock says which generation counts")
@@ -138,21 +137,6 @@ func (d *dump) log(log, other []uint64) {
 	}
 	d.printf("  ends at offset %d%s, after LSN %d and %s: %s", cmp.Or(scan.End[1], scan.End[0])*8, where, scan.LSN, formatNumber(scan.Records, "record", "records"), why)
 	d.printf("  makes length %d, sequence %d and %d operations", scan.Length, scan.UserSeq, scan.Operation)
-}
-
-func (d *dump) logHeader(slot int, log, w []uint64) {
-	if w[0] != logMagic {
-		d.printf("  header %d: none", slot)
-		return
-	}
-	var uuid [16]byte
-	binary.LittleEndian.PutUint64(uuid[:8], w[2])
-	binary.LittleEndian.PutUint64(uuid[8:], w[3])
-	verdict := "intact"
-	if _, ok := wal.FindHeader(log, uuid, w[5]); !ok {
-		verdict = "damaged, or from a log of another size"
-	}
-	d.printf("  header %d: %s, uuid %s, generation %d, salt %#x, %d bytes", slot, verdict, hex.EncodeToString(uuid[:]), w[4], w[5], w[6])
 }
 
 // segments prints the segments of a log that begin in [from, end). The LSN of a record follows from
