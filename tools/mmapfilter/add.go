@@ -27,7 +27,7 @@ type addCommand struct {
 
 func newAddCommand() *cobra.Command {
 	a := new(addCommand)
-	cmd := &cobra.Command{Use: "add FILTER [FILE...]", Short: "insert keys into a filter", Long: addHelp, Args: cobra.ArbitraryArgs, RunE: a.run,
+	cmd := &cobra.Command{Use: "add FILTER [FILE...]", Short: "insert keys into a filter", Long: addHelp, Args: needFiles, RunE: a.run,
 		Example: "mmapfilter add --unique --create -n 100k --auto-grow seen.mmf keys"}
 	cmd.Flags().BoolVar(&a.unique, "unique", false,
 		"skip keys that may be in the filter already. If FILTER keeps hashes, each rebuild has all keys; deletes wait for "+

@@ -23,7 +23,7 @@ nothing. If REPLICA is full, or has had keys of its own, take a new snapshot.`
 
 func newApplyCommand() *cobra.Command {
 	var quiet quiet
-	cmd := &cobra.Command{Use: "apply REPLICA [CHANGES]", Short: "do the changes of a filter to a copy of it", Long: applyHelp, Args: cobra.RangeArgs(1, 2),
+	cmd := &cobra.Command{Use: "apply REPLICA [CHANGES]", Short: "do the changes of a filter to a copy of it", Long: applyHelp, Args: takes(1, 2, "a filter file, and one file of changes at most"),
 		Example: "mmapfilter changes users.mmf --for copy.mmf | mmapfilter apply copy.mmf"}
 	quiet.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -54,19 +55,13 @@ func newBuildCommand() *cobra.Command {
 }
 
 func (b *buildCommand) run(cmd *cobra.Command, names []string) error {
-	if b.output == "" {
-		return errors.New("build needs -o FILE")
+	err := needFlags(cmd, "output")
+	if err == nil {
+		err = cmp.Or(b.checkOutput(cmd), resolveF(cmd.Flags()), checkPlanFlags(cmd.Flags()))
 	}
-	if err := b.checkOutput(cmd); err != nil {
+	if err != nil {
 		return err
 	}
-	if err := resolveF(cmd.Flags()); err != nil {
-		return err
-	}
-	if err := checkPlanFlags(cmd.Flags()); err != nil {
-		return err
-	}
-	var err error
 	if b.opts.Seed, _, err = b.seed.seed(); err != nil {
 		return err
 	}

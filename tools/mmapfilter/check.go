@@ -26,7 +26,7 @@ Exit status: 0 if any are printed, 1 if none, 2 after an error.`
 
 func newCheckCommand() *cobra.Command {
 	c := &checkCommand{opening: mmapfilter.OpenOptions{Checked: true}} // it looks up batches, where that costs little
-	cmd := &cobra.Command{Use: "check FILTER [FILE...]", Short: "print the keys that may be in a filter, or that are not", Long: checkHelp, Args: cobra.ArbitraryArgs, RunE: c.run}
+	cmd := &cobra.Command{Use: "check FILTER [FILE...]", Short: "print the keys that may be in a filter, or that are not", Long: checkHelp, Args: needFiles, RunE: c.run}
 	flags := cmd.Flags()
 	flags.BoolVarP(&c.invert, "invert-match", "v", false, "select the keys that are certainly not in the filter")
 	flags.BoolVarP(&c.count, "count", "c", false, "print only how many keys are selected")
@@ -45,9 +45,6 @@ func newCheckCommand() *cobra.Command {
 }
 
 func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return errors.New("check needs a filter file")
-	}
 	if c.json && c.count {
 		return errors.New("--json and -c cannot be used together")
 	}

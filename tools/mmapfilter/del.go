@@ -25,7 +25,7 @@ Exit status: 0 if all were deleted, 1 if some were certainly not in the filter,
 
 func newDelCommand() *cobra.Command {
 	d := new(mutationFlags)
-	cmd := &cobra.Command{Use: "del FILTER [FILE...]", Short: "delete keys from a filter", Long: delHelp, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "del FILTER [FILE...]", Short: "delete keys from a filter", Long: delHelp, Args: needFiles}
 	d.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := newMutation(cmd, d, delRun, args)

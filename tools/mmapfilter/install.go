@@ -22,13 +22,10 @@ may have NEW or LIVE open for writing. A LIVE that is not a filter stays.`
 
 func newInstallCommand() *cobra.Command {
 	var quiet quiet
-	cmd := &cobra.Command{Use: "install NEW LIVE", Short: "verify a filter and put it in the place of another", Long: installHelp, Args: cobra.ArbitraryArgs,
+	cmd := &cobra.Command{Use: "install NEW LIVE", Short: "verify a filter and put it in the place of another", Long: installHelp, Args: takes(2, 2, "two filter files, NEW and LIVE"),
 		Example: "mmapfilter install users.mmf.copied users.mmf"}
 	quiet.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 2 {
-			return fmt.Errorf("install needs two filter files, NEW and LIVE, not %d", len(args))
-		}
 		from, to := args[0], args[1]
 		if to == "-" {
 			return errStandard

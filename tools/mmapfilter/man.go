@@ -16,14 +16,7 @@ command, such as mmapfilter-build.1. Without DIR, print mmapfilter.1.`
 
 func newManCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "man [DIR]", Short: "print the manual, or write its pages to a directory", Long: manHelp,
-		Example: "mmapfilter man ~/.local/share/man/man1"}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return fmt.Errorf("man takes one directory, not %d", len(args))
-		}
-		return nil
-	}
-	cmd.ValidArgsFunction = completeDirs
+		Args: takes(0, 1, "one directory at most"), ValidArgsFunction: completeDirs, Example: "mmapfilter man ~/.local/share/man/man1"}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			_, err := io.WriteString(cmd.OutOrStdout(), manPage(cmd.Root()))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ type mergeCommand struct {
 func newMergeCommand() *cobra.Command {
 	m := new(mergeCommand)
 	cmd := &cobra.Command{Use: "merge -o OUT FILTER...", Short: "make one filter of several, without their keys", Long: mergeHelp,
-		Args: cobra.ArbitraryArgs, RunE: m.run, Example: "mmapfilter merge -o week.mmf monday.mmf tuesday.mmf"}
+		Args: needFiles, RunE: m.run, Example: "mmapfilter merge -o week.mmf monday.mmf tuesday.mmf"}
 	flags := cmd.Flags()
 	flags.StringVarP(&m.output, "output", "o", "", "write the new filter to `OUT`")
 	addPlanFlags(flags, &m.opts, sizeForKeys+" (as many as there are)", "the lowest that was asked for in a FILTER", "f")
@@ -50,13 +51,7 @@ func newMergeCommand() *cobra.Command {
 }
 
 func (m *mergeCommand) run(cmd *cobra.Command, inputs []string) error {
-	if m.output == "" {
-		return errors.New("merge needs -o OUT")
-	}
-	if len(inputs) == 0 {
-		return errors.New("merge needs filter files")
-	}
-	if err := checkPlanFlags(cmd.Flags()); err != nil {
+	if err := cmp.Or(needFlags(cmd, "output"), checkPlanFlags(cmd.Flags())); err != nil {
 		return err
 	}
 	if m.drop {

@@ -99,9 +99,6 @@ type resumption struct {
 
 // newMutation opens a filter or a set for writing. The caller must call run.
 func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []string) (*mutation, error) {
-	if len(args) == 0 {
-		return nil, fmt.Errorf("%s needs a filter file", cmd.Name())
-	}
 	if flags.resume && isSet(args[0]) {
 		return nil, &fileError{args[0], errors.New("--resume is not possible with a set, whose shards each have a log; to go on with an add, use --unique")}
 	}

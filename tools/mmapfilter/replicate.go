@@ -24,14 +24,11 @@ func newReplicateCommand() *cobra.Command {
 	var tokenFile string
 	var once bool
 	cmd := &cobra.Command{Use: "replicate URL FILTER", Short: "keep a copy of a filter on another machine up to date", Long: replicateHelp,
-		Args: cobra.ArbitraryArgs, Example: "mmapfilter replicate https://filters.example.org users.mmf"}
+		Args: takes(2, 2, "a URL and a filter file"), Example: "mmapfilter replicate https://filters.example.org users.mmf"}
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "send the token, the first line of `FILE`")
 	cmd.Flags().BoolVar(&once, "once", false, "end as soon as FILTER has all that the filter at URL has")
 	quiet.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 2 {
-			return fmt.Errorf("replicate needs a URL and a filter file, not %d arguments", len(args))
-		}
 		token, err := readToken(tokenFile)
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ type serveCommand struct {
 
 func newServeCommand() *cobra.Command {
 	c := new(serveCommand)
-	cmd := &cobra.Command{Use: "serve --dir DIR", Short: "serve filters to clients of Redis", Long: serveHelp, Args: cobra.NoArgs, RunE: c.run,
+	cmd := &cobra.Command{Use: "serve --dir DIR", Short: "serve filters to clients of Redis", Long: serveHelp, Args: noArgument, RunE: c.run,
 		Example: "mmapfilter serve --dir /var/lib/mmapfilter"}
 	flags := cmd.Flags()
 	flags.StringVar(&c.Dir, "dir", "", "directory `DIR` of the filters; it must exist")

@@ -25,15 +25,9 @@ func newSetGCCommand() *cobra.Command {
 	var dry bool
 	var quiet quiet
 	cmd := &cobra.Command{Use: "gc DIR", Short: "remove the shards that no NAME.set in a directory names", Long: setGCHelp,
-		ValidArgsFunction: completeDirs, Example: "mmapfilter set gc --dry-run ."}
+		Args: takes(1, 1, "one directory"), ValidArgsFunction: completeDirs, Example: "mmapfilter set gc --dry-run ."}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print what would be removed")
 	cmd.Flags().BoolVarP((*bool)(&quiet), "quiet", "q", false, "do not print what is removed")
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("%s needs one directory, not %d", commandName(cmd), len(args))
-		}
-		return nil
-	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		dir := args[0]
 		left, err := sets.Superseded(dir)

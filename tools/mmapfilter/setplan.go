@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -38,16 +39,7 @@ func newSetPlanCommand() *cobra.Command {
 	quiet.addTo(flags)
 	format := addFileFormatFlags(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := needFlags(cmd, "output"); err != nil {
-			return err
-		}
-		if !flags.Changed("shards") {
-			return fmt.Errorf("%s needs --shards", commandName(cmd))
-		}
-		if err := resolveF(flags); err != nil {
-			return err
-		}
-		if err := checkPlanFlags(flags); err != nil {
+		if err := cmp.Or(needFlags(cmd, "output", "shards"), resolveF(flags), checkPlanFlags(flags)); err != nil {
 			return err
 		}
 		how, err := newFormat(format)

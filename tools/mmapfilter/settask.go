@@ -37,16 +37,6 @@ func (f *taskFlags) readPlan(cmd *cobra.Command, needed ...string) (*sets.Plan, 
 	return p, ofTask(err)
 }
 
-// needFlags reports flags that a command of set cannot do without.
-func needFlags(cmd *cobra.Command, names ...string) error {
-	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f.Value.String() == "" {
-			return fmt.Errorf("%s needs --%s", commandName(cmd), name)
-		}
-	}
-	return nil
-}
-
 // ofTask puts an error of a task into the words of the command. The error must name its file, since
 // a task has many files.
 func ofTask(err error) error {

@@ -31,9 +31,10 @@ func newSnapshotCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&hashes, "hashes", false, "copy the kept hashes too")
 	quiet.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := needFlags(cmd, "output"); err != nil {
+			return err
+		}
 		switch {
-		case output == "":
-			return errors.New("snapshot needs -o COPY")
 		case output == "-":
 			return errStandard
 		case same(args[0], output):

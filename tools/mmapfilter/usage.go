@@ -3,16 +3,39 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// needFile checks the arguments of commands that take a filter and nothing else.
-func needFile(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s needs one filter file, not %d", cmd.Name(), len(args))
+// takes returns the check of the arguments of a command that needs from least to most of them.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return fmt.Errorf("%s needs %s, not %d", commandName(cmd), what, len(args))
+		}
+		return nil
+	}
+}
+
+var (
+	needFile  = takes(1, 1, "one filter file")
+	needFiles = takes(1, math.MaxInt, "a filter file") // then files of keys, or more filters
+)
+
+// needFlags reports flags that a command cannot do without.
+func needFlags(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); !f.Changed || f.Value.String() == "" {
+			name = "--" + name
+			if f.Shorthand != "" {
+				name = "-" + f.Shorthand
+			}
+			value, _ := pflag.UnquoteUsage(f)
+			return fmt.Errorf("%s needs %s %s", commandName(cmd), name, value)
+		}
 	}
 	return nil
 }
