@@ -149,3 +149,48 @@ func newHelpCommand() *cobra.Command {
 	}
 	return cmd
 }
+
+// Exit statuses.
+const (
+	exitYes   = 0
+	exitNo    = 1
+	exitError = 2
+	exitPipe  = 128 + 13
+)
+
+// errNo ends a command whose answer is no, without a message.
+var errNo = errors.New("no")
+
+// errReported ends a command that went on after errors that it has reported.
+var errReported = errors.New("there were errors")
+
+// A statusError is an error with its own exit status.
+type statusError struct {
+	error
+	status int
+}
+
+func (e *statusError) Unwrap() error { return e.error }
+
+// version describes this program as far as the build recorded it: the version of its module, the
+// revision of its source, and the version of Go.
+func version(info *debug.BuildInfo, ok bool) string {
+	if !ok {
+		return "unknown"
+	}
+	words := []string{info.Main.Version}
+	if words[0] == "" {
+		words[0] = "(devel)"
+	}
+	settings := make(map[string]string)
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if revision := settings["vcs.revision"]; revision != "" {
+		if settings["vcs.modified"] == "true" {
+			revision += ", modified"
+		}
+		words = append(words, "(revision "+revision+")")
+	}
+	return strings.Join(append(words, info.GoVersion), " ")
+}

@@ -23,10 +23,13 @@ Whole records are printed, whatever part of them is the key.
 
 Exit status: 0, or 2 after an error, such as a full filter.`
 
-// The default size and rate of a filter of uniq.
+// The default size and rate of a filter of uniq, and of one with --window, which grows to its size by
+// itself.
 const (
-	uniqCapacity = 10_000_000
-	uniqRate     = 1e-6
+	uniqCapacity   = 10_000_000
+	uniqRate       = 1e-6
+	windowCapacity = 100_000
+	windowRate     = 5e-6
 )
 
 // A uniqCommand holds the flags of uniq.
@@ -238,4 +241,12 @@ func (r *uniqRun) explain(err error, number int) error {
 func (r *uniqRun) print(record []byte) {
 	r.out.Write(record)
 	r.out.WriteString(r.in.end())
+}
+
+// leastWindow is the shortest time after which keys may leave: see mmapfilter.Options.ExpireAfter.
+const leastWindow = 10 * time.Second
+
+// lacksHashes says that a filter cannot be used with --window.
+func lacksHashes(path string, err error) error {
+	return &fileError{path, errors.New(whatOfHashes(path, err) + ", and --window needs the hashes; choose another file")}
 }
