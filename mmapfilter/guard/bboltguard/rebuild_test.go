@@ -119,24 +119,6 @@ func TestCommitWaitsForReader(t *testing.T) {
 	})
 }
 
-// TestWriteNeedsLargerMap: what the guard writes at the end of a rebuild needs a larger map.
-func TestWriteNeedsLargerMap(t *testing.T) {
-	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
-		d := open(t, fast(), guardtest.Often(deletes))
-		var waits sync.WaitGroup
-		for i := range 40 {
-			waits.Go(func() { guardtest.Set(t, d, 1000*i, 1000*i+1000) })
-			if i%4 == 3 {
-				must(t, d.guard.Rebuild(t.Context()))
-			}
-		}
-		waits.Wait()
-		if n := guardtest.MustHideNone(t, d); n != 40_000 {
-			t.Errorf("%d keys", n)
-		}
-	})
-}
-
 // TestFailedCommits has commits fail, since the store is full, while others put the same keys, and the
 // guard works: none of the keys that they delete is hidden, and the filter has no key that they put.
 func TestFailedCommits(t *testing.T) {
