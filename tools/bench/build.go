@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -14,6 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 	"github.com/zeebo/xxh3"
+	"golang.org/x/sync/errgroup"
 )
 
 // newBuild returns the command that measures building files and sets.
@@ -132,17 +131,15 @@ func hashKeys(n uint64) time.Duration {
 // parallel runs goroutines that each fill a filter with their share of the keys. It returns the
 // time of the slowest.
 func (b *buildRun) parallel(spec spec, n, workers uint64) (longest time.Duration, note string, err error) {
-	took, errs := make([]time.Duration, workers), make([]error, workers)
-	accepted := make([]uint64, workers)
-	var group sync.WaitGroup
+	took, accepted := make([]time.Duration, workers), make([]uint64, workers)
+	var group errgroup.Group
 	for w := range workers {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			took[w], accepted[w], errs[w] = b.fill(spec, w*(n/workers), n/workers)
-		}()
+		group.Go(func() (err error) {
+			took[w], accepted[w], err = b.fill(spec, w*(n/workers), n/workers)
+			return err
+		})
 	}
-	group.Wait()
+	err = group.Wait()
 	sum := uint64(0)
 	for w := range workers {
 		longest = max(longest, took[w])
@@ -151,7 +148,7 @@ func (b *buildRun) parallel(spec spec, n, workers uint64) (longest time.Duration
 	if all := n / workers * workers; sum < all {
 		note = fmt.Sprintf("refused a key after %s", figures.Grouped(int64(sum)))
 	}
-	return longest, note, errors.Join(errs...)
+	return longest, note, err
 }
 
 // fill times the filling of one filter. If the filter is created with its keys, the time

@@ -14,6 +14,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"golang.org/x/sync/errgroup"
 )
 
 // A replicasRun measures replicas beside a filter that changes at a steady rate. Each is a process of
@@ -161,15 +162,11 @@ func (v *replicasRun) measure(n uint64, url string) error {
 
 // allAtOnce does something with all children at once.
 func allAtOnce(children []*child, do func(i int, c *child) error) error {
-	errs := make(chan error, len(children))
+	var group errgroup.Group
 	for i, c := range children {
-		go func() { errs <- do(i, c) }()
+		group.Go(func() error { return do(i, c) })
 	}
-	var all []error
-	for range children {
-		all = append(all, <-errs)
-	}
-	return errors.Join(all...)
+	return group.Wait()
 }
 
 // used returns the processor time that the primary and each replica use meanwhile.

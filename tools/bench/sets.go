@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -128,21 +127,20 @@ func (r *setBuild) askSet() (string, error) {
 func (b *session) count(f contents, first, n uint64) (found uint64, took time.Duration, err error) {
 	workers := uint64(runtime.GOMAXPROCS(0))
 	counts := make([]uint64, workers)
-	var group sync.WaitGroup
+	var group errgroup.Group
 	begun := time.Now()
 	for w := range workers {
-		group.Add(1)
-		go func() {
-			defer group.Done()
+		group.Go(func() error {
 			counts[w] = countKeys(b.ctx, f, b.seed, first+n*w/workers, first+n*(w+1)/workers)
-		}()
+			return b.ctx.Err()
+		})
 	}
-	group.Wait()
+	err = group.Wait()
 	took = time.Since(begun)
 	for _, c := range counts {
 		found += c
 	}
-	return found, took, b.ctx.Err()
+	return found, took, err
 }
 
 func countKeys(ctx context.Context, f contents, seed, from, to uint64) (found uint64) {
