@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
@@ -44,4 +46,47 @@ func (j *job) add(s beam.Scope) {
 	built := beam.ParDo(s.Scope("build"), &buildFn{Plan: j.plan, Dir: dir, Memory: j.memory}, beam.GroupByKey(s, chunks))
 	all := beam.GroupByKey(s, beam.AddFixedKey(s, built))
 	beam.ParDo0(s.Scope("assemble"), &assembleFn{Plan: j.plan, Manifest: j.manifest}, all, beam.SideInput{Input: read})
+}
+
+// isURL reports whether a path is on a filesystem of Beam other than the machine's own.
+func isURL(path string) bool { return strings.Contains(path, "://") }
+
+// absolute makes a path independent of the directory that a worker runs in.
+func absolute(path string) string {
+	if isURL(path) {
+		return path
+	}
+	if abs, err := filepath.Abs(path); err == nil && !strings.HasSuffix(path, "/") {
+		return abs
+	}
+	return path
+}
+
+// split cuts a path or a URL before its last element.
+func split(path string) (dir, name string) {
+	if isURL(path) {
+		i := strings.LastIndexByte(path, '/')
+		return path[:i], path[i+1:]
+	}
+	dir, name = filepath.Split(path)
+	return filepath.Clean(dir), name
+}
+
+// metrics is the namespace of the counters:
+//
+//	read                    keys, by the workers that hash
+//	chunks                  that these workers sent
+//	built                   shards; more than there are if some are built again
+//	shards, items, bytes    of the set, once the manifest is written
+const metrics = "mmapfilter"
+
+// counts returns what the pipeline counted.
+func counts(result beam.PipelineResult) map[string]int64 {
+	n := make(map[string]int64)
+	for _, c := range result.Metrics().AllMetrics().Counters() {
+		if c.Namespace() == metrics {
+			n[c.Name()] += c.Result()
+		}
+	}
+	return n
 }

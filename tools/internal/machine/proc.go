@@ -12,8 +12,8 @@ import (
 // A MapUse is what /proc/PID/smaps says about a mapping, or smaps_rollup about a whole process,
 // in bytes. Each of n processes that map a page has 1/n of it in Pss.
 type MapUse struct {
-	Rss, Pss, Shared, Private int64
-	Large                     int64 // part of Rss mapped in large pages, 2 MiB on most machines
+	Rss, Pss int64
+	Large    int64 // part of Rss mapped in large pages, 2 MiB on most machines
 }
 
 func (u *MapUse) add(name string, n int64) {
@@ -22,10 +22,6 @@ func (u *MapUse) add(name string, n int64) {
 		u.Rss += n
 	case "Pss":
 		u.Pss += n
-	case "Shared_Clean", "Shared_Dirty":
-		u.Shared += n
-	case "Private_Clean", "Private_Dirty":
-		u.Private += n
 	case "AnonHugePages", "FilePmdMapped", "ShmemPmdMapped":
 		u.Large += n
 	}
