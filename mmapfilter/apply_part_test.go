@@ -11,30 +11,17 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// endingAfter is a context that ends once its error has been asked for so many times.
-type endingAfter struct {
-	context.Context
-	left int
-}
-
-func (c *endingAfter) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // mustApplyInPart makes a replica that keeps its hashes, and has some changes of a set.
 func mustApplyInPart(t *testing.T) *keptReplica {
 	r := newKeptReplica(t, 3, &Options{Capacity: 5000, KeepHashes: true})
 	r.operate(500, 1)
 	set := mustChanges(t, r.f, r.at, r.Classes())
 	w := writerOf(r.Filter)
-	for n := 0; !w.Protocol().History().Applying() || w.Protocol().Operations() < 20; n += 10 {
+	for n := int64(0); !w.Protocol().History().Applying() || w.Protocol().Operations() < 20; n += 10 {
 		if w.Protocol().History().Applying() {
 			n = 20
 		}
-		if err := w.Apply(&endingAfter{t.Context(), n}, bytes.NewReader(set)); !errors.Is(err, context.Canceled) {
+		if err := w.Apply(endingAfter(t, n), bytes.NewReader(set)); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	}

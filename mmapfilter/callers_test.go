@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
@@ -263,31 +262,5 @@ func beside(t *testing.T, f target, most int, seed uint64) (end func()) {
 	return func() {
 		close(done)
 		all.Wait()
-	}
-}
-
-// TestUniqueOnce: if several goroutines insert the same keys, exactly one adds each key.
-func TestUniqueOnce(t *testing.T) {
-	f, _ := newLines(t, compact26, 500, Options{LogBytes: wal.MinBytes})
-	const keys = 5000
-	var added atomic.Uint64
-	var all crew
-	for range 4 {
-		all.Go(func() {
-			for key := range numbers(0, keys) {
-				ok, err := f.InsertUnique(key)
-				if err != nil {
-					t.Error(err)
-				}
-				if ok {
-					added.Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	// Two of these keys that look the same count as one.
-	if n := added.Load(); n > keys || n < keys-5 || f.Len() != n {
-		t.Errorf("%d of %d keys were added, the length is %d", n, keys, f.Len())
 	}
 }

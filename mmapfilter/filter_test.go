@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -191,6 +192,25 @@ type hookContext struct {
 
 func (c *hookContext) Err() error {
 	c.once.Do(func() { c.err = c.hook() })
+	return nil
+}
+
+// A countedContext ends once its error has been asked for so many times.
+type countedContext struct {
+	context.Context
+	left atomic.Int64
+}
+
+func endingAfter(t *testing.T, looks int64) context.Context {
+	c := &countedContext{Context: t.Context()}
+	c.left.Store(looks)
+	return c
+}
+
+func (c *countedContext) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
 	return nil
 }
 

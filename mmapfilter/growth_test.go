@@ -289,7 +289,7 @@ func TestShortOpenings(t *testing.T) {
 			}
 			f.Close()
 			mustBeShort(t, path, 5000)
-			f = openQuiet(t, path, nil)
+			f = openQuiet(t, path)
 			mustInsert(t, f, 1<<20*(i+1), 1<<20*(i+1)+10_000)
 			mustDelete(t, f, 1<<20*(i+1), 1<<20*(i+1)+10_000)
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -322,7 +321,7 @@ func TestTimesGoOn(t *testing.T) {
 			built, err := Build(t.Context(), path, nil, numbers(0, 1))
 			must(t, err)
 			built.Close()
-			f = openQuiet(t, path, nil)
+			f = openQuiet(t, path)
 		}
 		commitAt(t, f, &now, now, 1, 2)
 		now += 3600e9
@@ -332,27 +331,12 @@ func TestTimesGoOn(t *testing.T) {
 	}
 }
 
-// A countedContext is cancelled after some looks at it.
-type countedContext struct {
-	context.Context
-	left atomic.Int64
-}
-
-func (c *countedContext) Err() error {
-	if c.left.Add(-1) < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
 // TestSealCancelledKeepsHashes: what is done after a Seal that was cut off is in the kept hashes.
 func TestSealCancelledKeepsHashes(t *testing.T) {
 	for n := range int64(8) {
 		f, path := mustCreate(t, &Options{Capacity: 500, KeepHashes: true})
 		mustInsert(t, f, 0, 100)
-		ctx := &countedContext{Context: context.Background()}
-		ctx.left.Store(n)
-		sealed := f.Seal(ctx)
+		sealed := f.Seal(endingAfter(t, n))
 		mustInsert(t, f, 100, 120)
 		mustDelete(t, f, 0, 20)
 		err := f.Rebuild(context.Background(), nil)
@@ -372,7 +356,7 @@ func TestRebuildEndsGrowthErr(t *testing.T) {
 	f, path := mustCreate(t, &Options{Capacity: 100, AutoGrow: true})
 	mustInsert(t, f, 0, 80)
 	must(t, errors.Join(f.Close(), os.Remove(path+".hashes")))
-	f = openQuiet(t, path, nil)
+	f = openQuiet(t, path)
 	defer f.Close()
 	var err error
 	for n := 0; err == nil; n++ {

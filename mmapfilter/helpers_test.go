@@ -72,7 +72,7 @@ func must(tb rapid.TB, err error) {
 }
 
 // needsWriters skips a test where no file can be opened for writing.
-func needsWriters(tb rapid.TB) {
+func needsWriters(tb testing.TB) {
 	tb.Helper()
 	if err := osfile.CanWrite(); err != nil {
 		tb.Skip("NOT TESTED: ", err)
@@ -172,7 +172,7 @@ func mustCreate(tb testing.TB, opts *Options) (*Filter, string) {
 
 // createLines makes an empty filter of some lines, which does nothing behind the
 // back of the test: it commits and checkpoints when told to, or when it must.
-func createLines(tb rapid.TB, path string, p shape, lines uint64, opts Options) *Filter {
+func createLines(tb testing.TB, path string, p shape, lines uint64, opts Options) *Filter {
 	tb.Helper()
 	needsWriters(tb)
 	plan, o := p.planned(tb, lines, opts)
@@ -337,36 +337,6 @@ func copyFilter(tb testing.TB, path string) (copied string) {
 func deadWriter(t *testing.T, n, synced int) (path string) {
 	t.Helper()
 	return deadWriterOf(t, &Options{Capacity: 10_000}, n, synced)
-}
-
-// crashCopy copies the files of a filter that is open: what a kill leaves. If
-// cut is not nil, the copy is what a power loss leaves: of the part of the log
-// that is not durable, [from, end), it has the words before the one that cut
-// names, and then what the disk had before.
-func crashCopy(tb rapid.TB, f *Filter, path, to string, before []uint64, cut func(from, end uint64) uint64) {
-	tb.Helper()
-	w := writerOf(f)
-	defer w.LockAll()() // nothing goes on meanwhile
-	size, used := w.Protocol().LogBytes()
-	for _, name := range []string{"", recovery.CurrentLog.String(), recovery.NextLog.String()} { // a larger log has the latter name at first
-		data, err := os.ReadFile(path + name)
-		if name != "" && errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		must(tb, err)
-		inUse := name != "" && int64(len(data)) == size
-		if records := uint64(w.Protocol().SegmentBytes()) / 8; inUse && cut != nil && records > 0 {
-			const batchHead = 16 // words
-			end := uint64(used) / 8
-			words := recovery.Words(data)
-			at := cut(end-records-batchHead, end)
-			clear(words[at:end])
-			if len(before) == len(words) {
-				copy(words[at:end], before[at:end])
-			}
-		}
-		must(tb, os.WriteFile(to+name, data, 0o666))
-	}
 }
 
 // A crew is some goroutines. (sync.WaitGroup has Go since Go 1.25.)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,96 +26,6 @@ func limitCases() (all []*Options) {
 		}
 	}
 	return all
-}
-
-// A held filter comes with the keys that it must hold.
-type held struct {
-	*testing.T
-	keySet
-	f    *Filter
-	path string
-	rng  *rand.Rand
-}
-
-// newHeld creates a filter that does nothing behind the back of the test.
-func newHeld(t *testing.T, o Options, seed uint64) *held {
-	t.Helper()
-	o.Seed, o.CommitInterval = seed+1, -1
-	h := &held{T: t, path: filepath.Join(memoryDir(t), "filter.mmf"), rng: rand.New(rand.NewPCG(seed, o.Capacity))}
-	var err error
-	h.f, err = Create(h.path, &o)
-	must(t, err)
-	t.Cleanup(func() { h.f.Close() })
-	writerOf(h.f).Work = nil
-	h.keySet = newKeySet(writerOf(h.f).Table())
-	return h
-}
-
-// fill inserts random hashes until one is refused.
-func (h *held) fill() { fill(h.T, h.f, h.rng, &h.keySet) }
-
-func (h *held) insert(hash uint64) {
-	h.Helper()
-	if err := h.f.InsertHash(hash); err != nil {
-		h.Fatalf("with %d keys: %v", h.f.Len(), err)
-	}
-	h.apply(change{hash, 1})
-}
-
-// remove deletes a key that is in, chosen at random, and returns it.
-func (h *held) remove() (hash uint64) {
-	h.Helper()
-	hash = h.any()
-	h.delete(hash)
-	return hash
-}
-
-func (h *held) delete(hash uint64) {
-	h.Helper()
-	if ok, err := h.f.DeleteHash(hash); !ok || err != nil {
-		h.Fatalf("delete: %t, %v", ok, err)
-	}
-	h.apply(change{hash, -1})
-}
-
-// any returns a key that is in.
-func (h *held) any() uint64 { return h.hashes[h.rng.IntN(len(h.hashes))] }
-
-// other returns a key of no class that the stash counts.
-func (h *held) other() (hash uint64) {
-	for hash = h.rng.Uint64(); h.stashed(hash) > 0; {
-		hash = h.rng.Uint64()
-	}
-	return hash
-}
-
-// refuses checks that the filter takes no other key.
-func (h *held) refuses() {
-	h.Helper()
-	if err := h.f.InsertHash(h.other()); !errors.Is(err, ErrFull) {
-		limit, keys := h.limit()
-		h.Fatalf("one key too many, with %d of %d: %v", keys, limit, err)
-	}
-}
-
-// stashed returns how many items of the class of a key the stash counts.
-func (h *held) stashed(hash uint64) uint64 {
-	return layout.StashCount(writerOf(h.f).Stash(), h.table.Class(h.table.Split(hash)))
-}
-
-// limit returns the limit of the filter, and how many keys it has as the limit counts them.
-func (h *held) limit() (limit, keys uint64) {
-	w := writerOf(h.f)
-	entries, inStash := layout.StashUse(w.Stash())
-	return w.Limit, place.KeysOf(h.f.Len(), inStash, entries)
-}
-
-func (h *held) mustHold() { h.Helper(); mustHold(h.T, h.f, &h.keySet) }
-
-// reopen closes the filter and opens it again.
-func (h *held) reopen() {
-	must(h.T, h.f.Close())
-	h.f = openQuiet(h.T, h.path, nil)
 }
 
 // TestRateWhenFull covers C4: the rate of a filter that has refused a key is at most 1.5 times
@@ -249,8 +158,7 @@ func TestAtTheLimit(t *testing.T) {
 				t.Error("no key was inserted that the stash counts")
 			}
 			h.mustHold()
-			crashCopy(t, h.f, h.path, h.path+".killed", nil, nil)
-			h.path += ".killed"
+			h.path = abandon(t, h.f, h.path)
 			h.reopen()
 			h.mustHold()
 			h.refuses()

@@ -1,11 +1,8 @@
 package mmapfilter
 
 import (
-	"errors"
 	"testing"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
 // TestCommitInterval: operations become durable without a Sync.
@@ -22,18 +19,4 @@ func TestCommitInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(4)
-}
-
-// TestOpenThatFailsLetsGo: a failed attempt to open a file for writing does not leave it locked.
-func TestOpenThatFailsLetsGo(t *testing.T) {
-	path := deadWriter(t, 500, 300)
-	must(t, flipByte(path+".stash", wal.FirstWord*8+3))
-	for range 2 {
-		if _, err := Open(path, nil); !errors.Is(err, ErrCorrupt) {
-			t.Fatal(err)
-		}
-		if _, err := Recover(path); !errors.Is(err, ErrCorrupt) {
-			t.Fatal(err)
-		}
-	}
 }

@@ -33,7 +33,7 @@ func TestUnusedLog(t *testing.T) {
 func TestLogOfAMovedFilter(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string) error{
 		"insert": func(t *testing.T, path string) error {
-			f := openQuiet(t, path, nil)
+			f := openQuiet(t, path)
 			mustInsert(t, f, 20, 30)
 			return f.Close()
 		},
@@ -53,7 +53,7 @@ func TestLogOfAMovedFilter(t *testing.T) {
 				t.Fatalf("logs %v", logs)
 			}
 			must(t, os.Rename(logs[0], moved+".stash"))
-			f := openQuiet(t, moved, nil)
+			f := openQuiet(t, moved)
 			defer f.Close()
 			for i := range 10 {
 				if !f.ContainsHash(spread(i)) {
@@ -76,7 +76,7 @@ func TestLogIsSetAsideAgain(t *testing.T) {
 			logs[0] = dead + ".copy"
 		}
 		must(t, left(logs[0], path+".stash"))
-		f := openQuiet(t, path, nil)
+		f := openQuiet(t, path)
 		must(t, errors.Join(f.Insert([]byte("key")), f.Close()))
 	}
 	if logs, _ := filepath.Glob(path + ".stash*"); len(logs) != 2 {

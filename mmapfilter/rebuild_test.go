@@ -117,7 +117,7 @@ func TestSyncAtFunc(t *testing.T) {
 		}
 	}
 	group.Wait()
-	g := openQuiet(t, abandon(t, f, path), nil)
+	g := openQuiet(t, abandon(t, f, path))
 	defer g.Close()
 	if n := g.DurableSeq() + g.DurableOps(); n != g.Len() {
 		t.Errorf("%d and %d operations, but %d items", g.DurableSeq(), g.DurableOps(), g.Len())

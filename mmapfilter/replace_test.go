@@ -319,7 +319,7 @@ func TestInsertDestroysNothing(t *testing.T) {
 			t.Errorf("%s has changed", suffix)
 		}
 		must(t, os.Remove(path+suffix))
-		f = openQuiet(t, path, nil)
+		f = openQuiet(t, path)
 		mustInsert(t, f, 20, 30)
 		mustHave(t, f, 0, 30)
 

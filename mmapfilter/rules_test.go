@@ -3,7 +3,6 @@ package mmapfilter
 import (
 	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,34 +29,6 @@ func newLines(t *testing.T, p shape, lines uint64, opts Options) (f *Filter, pat
 	return f, path
 }
 
-// fill inserts random hashes until one is refused, and returns that one.
-func fill(t *testing.T, f *Filter, rng *rand.Rand, m *keySet) (refused uint64) {
-	t.Helper()
-	for {
-		h := rng.Uint64()
-		err := f.InsertHash(h)
-		if errors.Is(err, ErrFull) {
-			return h
-		}
-		must(t, err)
-		m.apply(change{h, 1})
-	}
-}
-
-// mustHold compares a filter with its keys.
-func mustHold(t *testing.T, f *Filter, m *keySet) {
-	t.Helper()
-	if f.Len() != uint64(len(m.hashes)) {
-		t.Fatalf("Len is %d, not %d", f.Len(), len(m.hashes))
-	}
-	for _, h := range m.hashes {
-		if !f.ContainsHash(h) {
-			t.Fatalf("%+v is lost", m.table.Split(h))
-		}
-	}
-	m.check(t, newestState(writerOf(f)))
-}
-
 // TestCopies covers C7: more equal keys than their lines hold go in one by one, survive a crash, and
 // come out one by one.
 func TestCopies(t *testing.T) {
@@ -78,8 +49,7 @@ func TestCopies(t *testing.T) {
 		if stashed := writerOf(f).State().StashLen; stashed != 1 {
 			t.Errorf("%d entries of the stash are in use", stashed)
 		}
-		crashCopy(t, f, path, path+".killed", nil, nil)
-		g := openQuiet(t, path+".killed", nil)
+		g := openQuiet(t, abandon(t, f, path))
 		defer g.Close()
 		for i := n; i > 0; i-- {
 			check(g, i)
@@ -99,7 +69,7 @@ func TestCopies(t *testing.T) {
 func TestStashCounts(t *testing.T) {
 	f, path := newLines(t, compact26, 3, Options{})
 	w := writerOf(f)
-	h := &held{t, newKeySet(w.Table()), f, path, seeded(t, 1)}
+	h := hold(t, f, path, seeded(t, 1))
 	h.fill()
 	if n := w.State().StashLen; n != layout.StashEntries {
 		t.Fatalf("it is full with %d entries of the stash in use", n)
@@ -134,7 +104,7 @@ func TestStashCounts(t *testing.T) {
 func TestTwins(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
 		f, path := newLines(t, p, p.Lines(3), Options{})
-		h := &held{t, newKeySet(writerOf(f).Table()), f, path, seeded(t, p.Fingerprints())}
+		h := hold(t, f, path, seeded(t, p.Fingerprints()))
 		var twins []uint64
 		for fp := uint32(1); len(twins) < 12; fp++ {
 			it := layout.Item{Line: 1, Fp: fp}
@@ -155,7 +125,7 @@ func TestTwins(t *testing.T) {
 			}
 			switch n := h.Copies(hash); {
 			case grow > 0 && n < 3 && f.InsertHash(hash) == nil:
-				h.apply(change{hash, 1})
+				h.inserted(hash)
 			case grow < 0 && n > 0:
 				if deleted++; h.stashed(hash) > 0 {
 					stashed++
@@ -180,7 +150,7 @@ func TestTwins(t *testing.T) {
 func TestFull(t *testing.T) {
 	forEachShape(t, func(t *testing.T, p shape) {
 		f, path := newLines(t, p, p.Lines(3), Options{})
-		h := &held{t, newKeySet(writerOf(f).Table()), f, path, seeded(t, 3)}
+		h := hold(t, f, path, seeded(t, 3))
 		h.fill()
 		for _, hash := range slices.Clone(h.hashes) {
 			if h.stashed(hash) > 0 {

@@ -1,9 +1,10 @@
 package mmapfilter
 
 import (
+	"testing"
+
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
-	"pgregory.net/rapid"
 )
 
 // A shape is a tabletest.Shape to make filters of.
@@ -53,7 +54,7 @@ func (s shape) options(o Options) Options {
 }
 
 // planned returns the plan of a filter with that many lines.
-func (s shape) planned(tb rapid.TB, lines uint64, opts Options) (Plan, Options) {
+func (s shape) planned(tb testing.TB, lines uint64, opts Options) (Plan, Options) {
 	tb.Helper()
 	if opts = s.options(opts); s.Kind == layout.Compact {
 		opts.FalsePositiveRate = 0.9 // then there is no limit on keys
