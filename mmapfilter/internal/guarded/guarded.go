@@ -11,9 +11,25 @@ import (
 
 // A Filter is what a guard needs of a *mmapfilter.Filter. [Of] returns one.
 type Filter interface {
-	Keys
-	Changes
-	Syncs
+	// How keys become hashes, whether the filter has them, and how many it has.
+	Hash(key []byte) uint64
+	Normalisation() string
+	ContainsHash(hash uint64) bool
+	ContainsHashes(hashes []uint64, found []bool)
+	Len() uint64
+	Cap() uint64
+	TargetRate() float64
+
+	// InsertHashes inserts hashes up to the first error: by InsertHash, or if unique is set by
+	// InsertUniqueHashBatch. n is how many it has done, and added how many it has added.
+	InsertHashes(hashes []uint64, unique bool) (n, added int, err error)
+	DeleteHash(hash uint64) (deleted bool, err error)
+
+	// What makes the filter durable, and says what is durable.
+	Sync() error
+	SyncAtFunc(seq func(operations uint64) uint64) error // see package bridge
+	DurableSeq() uint64
+	DurableOps() uint64
 
 	Rebuild(ctx context.Context, opts *RebuildOptions) error
 	Seal(ctx context.Context) error
@@ -72,34 +88,6 @@ func (f filter) InsertHashes(hashes []uint64, unique bool) (n, added int, err er
 		n += done
 	}
 	return n, added, err
-}
-
-// Keys are the methods about keys: how they become hashes, whether the filter has them, and
-// how many it has.
-type Keys interface {
-	Hash(key []byte) uint64
-	Normalisation() string
-	ContainsHash(hash uint64) bool
-	ContainsHashes(hashes []uint64, found []bool)
-	Len() uint64
-	Cap() uint64
-	TargetRate() float64
-}
-
-// Changes are the methods by which transactions change the filter.
-type Changes interface {
-	// InsertHashes inserts hashes up to the first error: by InsertHash, or if unique is set by
-	// InsertUniqueHashBatch. n is how many it has done, and added how many it has added.
-	InsertHashes(hashes []uint64, unique bool) (n, added int, err error)
-	DeleteHash(hash uint64) (deleted bool, err error)
-}
-
-// Syncs are the methods that make the filter durable, and say what is durable.
-type Syncs interface {
-	Sync() error
-	SyncAtFunc(seq func(operations uint64) uint64) error // see package bridge
-	DurableSeq() uint64
-	DurableOps() uint64
 }
 
 // Hooks replace what a guard takes from the system.
