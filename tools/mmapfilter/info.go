@@ -42,7 +42,7 @@ func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
 	if isSet(path) || isSetURL(path) {
 		return c.runSet(cmd, path, opts)
 	}
-	filter, err := openFrom(cmd, path, opts)
+	filter, err := openFilter(cmd, path, opts, "recover")
 	if err != nil {
 		return err
 	}
@@ -50,25 +50,9 @@ func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
 	return c.json.print(cmd.OutOrStdout(), newStatsJSON(path, filter, c.showSeed))
 }
 
-// openFrom opens a filter at a path or a URL.
-func openFrom(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) (*mmapfilter.Filter, error) {
-	if isURL(path) {
-		return openURL(cmd.Context(), path, cmd.Flags(), "recover")
-	}
-	return mmapfilter.OpenReadOnly(path, opts)
-}
-
-// openSetFrom opens a set at a path or a URL.
-func openSetFrom(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) (*sets.Set, error) {
-	if isURL(path) {
-		return openSetURL(cmd.Context(), path, cmd.Flags(), "recover")
-	}
-	return sets.Open(path, opts)
-}
-
 // runSet describes a set. It opens all shards; those that cannot be used are reported at the end.
 func (c *infoCommand) runSet(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) error {
-	set, err := openSetFrom(cmd, path, opts)
+	set, err := openSet(cmd, path, opts, "recover")
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func newMutation(cmd *cobra.Command, flags *mutationFlags, kind runKind, args []
 		return nil, err
 	}
 	m.filter, _ = m.to.(*mmapfilter.Filter)
-	if err := m.setFormat(); err != nil {
+	if m.recorded, err = m.format.read(m.in, m.path, m.to.Normalisation(), m.plain); err != nil {
 		return nil, errors.Join(err, m.to.Close())
 	}
 	why := new(recovery.HashesError)
@@ -135,15 +135,6 @@ func typed(s *sources) bool {
 		}
 	}
 	return false
-}
-
-// setFormat sets how keys are read: as the filter records, or as the flags say.
-func (m *mutation) setFormat() error {
-	var err error
-	if m.recorded, err = recordedFormat(m.path, m.to.Normalisation(), m.plain); err == nil {
-		m.in.format, err = m.format.format(m.recorded)
-	}
-	return err
 }
 
 func (m *mutation) fail(err error) {

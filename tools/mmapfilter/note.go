@@ -127,6 +127,15 @@ func recordedFormat(path, note string, plain bool) (format, error) {
 	return recorded, nil
 }
 
+// read sets the format of an input: as the filter at a path records it in its note, or as the flags
+// say. It returns what the filter records.
+func (f *formatFlags) read(in *input, path, note string, plain bool) (recorded format, err error) {
+	if recorded, err = recordedFormat(path, note, plain); err == nil {
+		in.format, err = f.format(recorded)
+	}
+	return recorded, err
+}
+
 // explainMisfit adds to a misfit that the format comes from the filter, unless the flags have set
 // the format. It returns other errors as they are.
 func explainMisfit(err error, used, recorded format, path string) error {

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -33,12 +34,24 @@ func addRecoverFlag(flags *pflag.FlagSet, recover *bool) {
 	flags.BoolVar(recover, "recover", false, "recover the filter first if its writer has died, which is an error otherwise")
 }
 
-// openFilter opens a filter, and shows progress if opening takes long.
-func openFilter(path string, opts *mmapfilter.OpenOptions, stderr io.Writer) (*mmapfilter.Filter, error) {
-	bar := newProgress(stderr)
+// openFilter opens a filter at a path or a URL, and shows progress if opening takes long. The flags in
+// but must not be set with a URL.
+func openFilter(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions, but ...string) (*mmapfilter.Filter, error) {
+	if isURL(path) {
+		return openURL(cmd.Context(), path, cmd.Flags(), but...)
+	}
+	bar := newProgress(cmd.ErrOrStderr())
 	defer bar.close()
 	opts.Progress = func(done, total int64) { bar.show("reading", done, total, nil) }
 	return mmapfilter.OpenReadOnly(path, opts)
+}
+
+// openSet is openFilter for a set.
+func openSet(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions, but ...string) (*sets.Set, error) {
+	if isURL(path) {
+		return openSetURL(cmd.Context(), path, cmd.Flags(), but...)
+	}
+	return sets.Open(path, opts)
 }
 
 // statsOf returns the Stats of a filter from which another one is made, or was made.

@@ -28,19 +28,16 @@ func (s *selection) open(cmd *cobra.Command) (err error) {
 		set = strings.HasSuffix(s.path, manifestSuffix)
 	}
 	s.opening.FollowInterval = -1 // newest checks for a new file
-	switch {
-	case isSetURL(s.path):
-		s.set, err = openSetURL(cmd.Context(), s.path, cmd.Flags(), notWithURL...)
-	case isURL(s.path):
-		s.filter, err = openURL(cmd.Context(), s.path, cmd.Flags(), notWithURL...)
-	case set && s.follow:
+	follow := s.follow && !isURL(s.path)
+	switch set = set || isSetURL(s.path); {
+	case set && follow:
 		s.set, err = sets.Follow(s.path, &s.opening)
 	case set:
-		s.set, err = sets.Open(s.path, &s.opening)
-	case s.follow:
+		s.set, err = openSet(cmd, s.path, &s.opening, notWithURL...)
+	case follow:
 		s.follower, err = mmapfilter.Follow(s.path, &s.opening)
 	default:
-		s.filter, err = openFilter(s.path, &s.opening, cmd.ErrOrStderr())
+		s.filter, err = openFilter(cmd, s.path, &s.opening, notWithURL...)
 	}
 	if err != nil {
 		return err

@@ -12,15 +12,11 @@ import (
 // setFormat sets the format of keys to the format that a filter records.
 func (s *selection) setFormat(answers answering) error {
 	note := answers.Normalisation()
-	recorded, err := recordedFormat(s.path, note, s.plain)
-	if err != nil {
-		return err
+	recorded, err := s.format.read(s.in, s.path, note, s.plain)
+	if err == nil {
+		s.note, s.recorded = note, recorded
 	}
-	if s.in.format, err = s.format.format(recorded); err != nil {
-		return err
-	}
-	s.note, s.recorded = note, recorded
-	return nil
+	return err
 }
 
 // newest returns the filter or set in which to look up the block. If it records another format, newest

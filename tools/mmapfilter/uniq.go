@@ -134,9 +134,7 @@ func (u *uniqCommand) open(r *uniqRun) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.recorded, err = recordedFormat(r.path, r.filter.Normalisation(), u.plain); err == nil {
-		r.in.format, err = u.format.format(r.recorded)
-	}
+	r.recorded, err = u.format.read(r.in, r.path, r.filter.Normalisation(), u.plain)
 	if is, was := r.in.format, r.recorded; err == nil && !u.plain && (is.hex != was.hex || is.trimCR != was.trimCR) {
 		// The same line would have another key, and would be printed again.
 		err = &fileError{u.filter, fmt.Errorf("its keys are read as: %s; omit --hex and --trim-cr, or choose another file", describeNote(r.recorded.note()))}
