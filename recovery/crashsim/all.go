@@ -296,7 +296,6 @@ func (x *worker) before(image, expected uint64) bool {
 
 // try recovers a crashed volume.
 func (x *worker) try(v *Volume, st State, image, expected uint64, e *Exhaustive, c crash) {
-	defer x.forget(x.remembers())
 	x.chain = append(x.chain, c)
 	x.images[image] = struct{}{}
 	x.stats.States++

@@ -350,10 +350,9 @@ func (l *life) point(next func(*Point), skipped bool) {
 // newest returns the image with all operations, also those that are not durable. If nothing has
 // changed, it returns old, the previous image.
 func (l *life) newest(old []uint64) []uint64 {
-	now := l.x.words.take(len(old))
+	now := make([]uint64, len(old))
 	l.w.Newest(layout.WordStash, now)
 	if equal(now, old) == len(old) {
-		l.x.words.untake(len(old))
 		return old
 	}
 	return now

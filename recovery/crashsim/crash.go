@@ -43,7 +43,6 @@ func randomLoss(rng *rand.Rand) (loss Loss, bias string) {
 
 // fork crashes a copy of the volume of a life, and recovers it.
 func (x *worker) fork(l *life, e Event) {
-	defer x.forget(x.remembers())
 	st := l.state()
 	child := x.get()
 	c := crash{depth: l.depth, op: l.op, event: l.v.events, kind: e}
@@ -55,7 +54,7 @@ func (x *worker) fork(l *life, e Event) {
 		c.how = "kill"
 		if st.past != nil {
 			if x.trace.readers && x.rng.IntN(2) == 0 {
-				st.past = x.upTo(st.past, l.v.events)
+				st.past = st.past.upTo(l.v.events)
 			} else {
 				st.past = nil
 			}

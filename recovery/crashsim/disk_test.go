@@ -438,39 +438,6 @@ func TestCopyAs(t *testing.T) {
 	}
 }
 
-func TestArena(t *testing.T) {
-	x := newWorker(nil)
-	x.words.take(4)
-	before := x.remembers()
-	start := &x.words.take(1)[0]
-	x.forget(before)
-	for range 3 {
-		var all [][]uint64
-		for n := range uint64(200) { // more than a chunk
-			s := x.words.take(int(n) * 7)
-			for i := range s {
-				s[i] = n
-			}
-			all = append(all, s)
-		}
-		all = append(all, x.words.take(arenaChunk+1))
-		last := x.words.take(5)
-		x.words.untake(5)
-		if again := x.words.take(5); &again[0] != &last[0] {
-			t.Fatal("what was given back is not taken again")
-		}
-		for n, s := range all[:200] {
-			if len(s) != n*7 || slices.ContainsFunc(s, func(v uint64) bool { return v != uint64(n) }) {
-				t.Fatalf("slice %d is not its own", n)
-			}
-		}
-		x.forget(before)
-	}
-	if again := x.words.take(3); &again[0] != start {
-		t.Fatal("memory is not used again")
-	}
-}
-
 // TestRounds runs rounds until there are enough states. None is much longer than it has to be.
 func TestRounds(t *testing.T) {
 	for _, each := range []uint64{1, 160, 1 << 20} { // states of a trace

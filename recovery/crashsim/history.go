@@ -2,6 +2,7 @@ package crashsim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sort"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -32,31 +33,8 @@ type mark struct {
 	event int
 }
 
-// A memory has what lives remember, until the fork ends that began them.
-type memory struct {
-	words arena[uint64]
-	times arena[int32]
-	seen  arena[seen]
-}
-
-// remembered says how much a memory has.
-type remembered struct{ words, times, seen place }
-
-func (m *memory) remembers() remembered {
-	return remembered{m.words.taken, m.times.taken, m.seen.taken}
-}
-
-// forget forgets everything since an earlier moment.
-func (m *memory) forget(all remembered) {
-	m.words.taken, m.times.taken, m.seen.taken = all.words, all.times, all.seen
-}
-
-// newHistory starts a history. It lasts as long as the current life.
-func (m *memory) newHistory(words []uint64) *history {
-	h := &history{first: m.words.take(len(words)), last: m.times.take(len(words))}
-	copy(h.first, words)
-	clear(h.last)
-	return h
+func newHistory(words []uint64) *history {
+	return &history{first: slices.Clone(words), last: make([]int32, len(words))}
 }
 
 func (h *history) store(word, value uint64, event int) {
@@ -76,10 +54,9 @@ func (h *history) require(old, must *Counts, event int) {
 
 // upTo returns the history up to an event, with event number -1, which is before all later
 // events.
-func (m *memory) upTo(h *history, event int) *history {
+func (h *history) upTo(event int) *history {
 	n := sort.Search(len(h.stores), func(i int) bool { return h.stores[i].event > event })
-	p := &history{first: h.first, stores: m.seen.take(n + seenLater)[: n : n+seenLater], last: m.times.take(len(h.last))}
-	clear(p.last)
+	p := &history{first: h.first, stores: make([]seen, n), last: make([]int32, len(h.last))}
 	for i, s := range h.stores[:n] {
 		s.event = -1
 		p.stores[i] = s
@@ -93,9 +70,6 @@ func (m *memory) upTo(h *history, event int) *history {
 	}
 	return p
 }
-
-// seenLater is how many more stores a history has room for.
-const seenLater = 64
 
 // value returns the value of a word of the file at a time.
 func (h *history) value(word uint64, time int) uint64 {

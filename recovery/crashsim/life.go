@@ -120,7 +120,7 @@ func (l *life) state() State {
 
 // record starts a history.
 func (l *life) record() {
-	l.history = l.x.newHistory(l.v.filter.cache.words[layout.WordRuntime : layout.WordRegion+l.u().geometry.RegionBytes/8])
+	l.history = newHistory(l.v.filter.cache.words[layout.WordRuntime : layout.WordRegion+l.u().geometry.RegionBytes/8])
 	l.history.require(new(Counts), &l.must, l.v.events)
 }
 

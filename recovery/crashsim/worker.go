@@ -63,7 +63,6 @@ type worker struct {
 	images map[uint64]struct{}
 	done   map[uint64]struct{} // states that need no second check; nil in random exploration
 	stats  Stats
-	memory
 
 	view   layout.View              // see look
 	at     func(word uint64) uint64 // view.At
@@ -137,7 +136,6 @@ func (x *worker) begin(t *Trace, seed, stream, device uint64, run func(v *Volume
 			violation = v
 		}
 	}()
-	defer x.forget(x.remembers())
 	v := x.get()
 	v.copyAs(t.Universe.base, sectorShift(t.sector))
 	v.reseed(device)
