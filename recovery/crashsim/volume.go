@@ -38,6 +38,9 @@ type Volume struct {
 
 	// FailOdds, if not 0, makes one sync in FailOdds fail, at random.
 	FailOdds int
+	// FailAt, if not 0, makes one sync fail by its number, from 1 on.
+	FailAt int
+	syncs  int
 	// Failed counts the syncs that have failed.
 	Failed int
 	// NoRoom refuses every larger log: every log that would replace the log that is in use.
@@ -232,7 +235,10 @@ func (l *log) Sync() error {
 }
 
 func (v *Volume) fails() bool {
-	if v.muted || v.FailOdds == 0 || v.rng.IntN(v.FailOdds) != 0 {
+	if v.muted {
+		return false
+	}
+	if v.syncs++; v.syncs != v.FailAt && (v.FailOdds == 0 || v.rng.IntN(v.FailOdds) != 0) {
 		return false
 	}
 	v.Failed++
@@ -432,6 +438,7 @@ func (v *Volume) copyRest(o *Volume) {
 	v.v = v
 	v.shift, v.FailOdds, v.Failed, v.patched = o.shift, o.FailOdds, 0, 0
 	v.NoRoom, v.Refused = o.NoRoom, 0
+	v.FailAt, v.syncs = 0, 0
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
 	v.each = nil
 	v.hook, v.during, v.watch, v.keep, v.kinds, v.muted = nil, nil, nil, false, v.kinds[:0], false

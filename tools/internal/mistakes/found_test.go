@@ -82,7 +82,7 @@ var checks = map[string]check{
 	"TestOrderOfCalls":               {"mmapfilter", nil, at("order_faults_test", `.*`)},
 	"TestFailEverySpoolWrite":        {"mmapfilter", nil, at("spool_faults_test", `.*`)},
 	"TestLockedIsNotServed":          {"mmapfilter", nil, at("served_linux_test", `.*`)},
-	"TestSealStoresWhatIsInTheCache": {"mmapfilter", nil, at("seal_cache_test", `.*`)},
+	"TestSealStoresWhatIsInTheCache": {writer, nil, at("seal_cache_test", `.*`)},
 	"TestDoubtDuringMark":            {"mmapfilter/guard", nil, at("guard_test", `.*`)},
 	"TestKilledInMark":               {"mmapfilter/guard", nil, at("outbox_test", `.*`)},
 	"TestReplayFindsNoRoom":          {"mmapfilter/internal/rebuild", nil, at("rebuild_test", `.*`)},
