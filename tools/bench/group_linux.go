@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // A memoryGroup is a control group, of version 1 or 2, with a memory limit.
@@ -22,77 +21,49 @@ type memoryGroup struct {
 // newMemoryGroup makes a group below the group of this process, whose limits apply too. In
 // version 2, a group with processes cannot have groups below it, so the new group is beside it.
 func newMemoryGroup(limit int64) (*memoryGroup, error) {
-	var failed error
+	failed := errors.New("no control group of memory can be made")
 	for _, parent := range groupParents() {
 		g := &memoryGroup{filepath.Join(parent.path, fmt.Sprintf("mmapfilter-measure-%d", os.Getpid())), parent.version}
-		if err := os.Mkdir(g.path, 0o755); err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
-		err := g.limit(limit)
+		err := os.Mkdir(g.path, 0o755)
 		if err == nil {
-			return g, nil
+			if err = g.limit(limit); err == nil {
+				return g, nil
+			}
+			err = errors.Join(err, g.remove())
 		}
-		failed = errors.Join(failed, err, g.remove())
-	}
-	if failed == nil {
-		failed = errors.New("no control groups of memory are mounted")
+		failed = errors.Join(failed, err)
 	}
 	return nil, failed
 }
 
-// groupParents returns the groups in which the new group may be made.
+// groupParents returns the groups in which the new group may be made. In a container the group of this
+// process may be at the root.
 func groupParents() (parents []memoryGroup) {
-	for _, own := range ownGroups() {
-		parents = append(parents, own)
-		if own.version == 2 {
-			parents = append(parents, memoryGroup{filepath.Dir(own.path), 2})
+	const root = "/sys/fs/cgroup"
+	text, _ := procFile(0, "cgroup")
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(fields) < 3:
+		case fields[0] == "0" && fields[1] == "":
+			parents = append(parents, memoryGroup{filepath.Join(root, fields[2]), 2}, memoryGroup{filepath.Join(root, filepath.Dir(fields[2])), 2})
+		case slices.Contains(strings.Split(fields[1], ","), "memory"):
+			parents = append(parents, memoryGroup{filepath.Join(root, "memory", fields[2]), 1}, memoryGroup{filepath.Join(root, "memory"), 1})
 		}
 	}
 	return parents
 }
 
-// ownGroups returns the groups of this process that control memory.
-func ownGroups() (groups []memoryGroup) {
-	text, err := procFile(0, "cgroup")
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(text) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(fields) < 3 {
-			continue
-		}
-		for _, m := range machine.Mounts() {
-			v1 := m.Kind == "cgroup" && hasWord(fields[1], "memory") && hasWord(m.Options, "memory")
-			v2 := m.Kind == "cgroup2" && fields[0] == "0" && fields[1] == ""
-			below, err := filepath.Rel(m.Root, fields[2])
-			if !v1 && !v2 || err != nil || strings.HasPrefix(below, "..") {
-				continue
-			}
-			g := memoryGroup{filepath.Join(m.Point, below), 1}
-			if v2 {
-				g.version = 2
-			}
-			groups = append(groups, g)
-		}
-	}
-	return groups
-}
-
-func hasWord(list, word string) bool {
-	for _, w := range strings.Split(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
-}
-
 func (g *memoryGroup) file(name string) string { return filepath.Join(g.path, name) }
 
+// write writes to a file of the group, which is there if the folder is a control group.
 func (g *memoryGroup) write(name string, value int64) error {
-	return os.WriteFile(g.file(name), strconv.AppendInt(nil, value, 10), 0)
+	f, err := os.OpenFile(g.file(name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(strconv.AppendInt(nil, value, 10))
+	return errors.Join(err, f.Close())
 }
 
 // limit limits memory, including the page cache, and allows no swap.

@@ -7,34 +7,25 @@ import (
 )
 
 // A Mount is a line of /proc/self/mountinfo.
-type Mount struct {
-	Root, Point, Kind, Device, Options string
-}
+type Mount struct{ Point, Kind, Device string }
 
-// Mounts returns all mounts, or none if the system does not say.
-func Mounts() (points []Mount) {
+// MountOf returns the mount that a path is on, or none if the system does not say.
+func MountOf(path string) (found Mount) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
-		return nil
+		return Mount{}
 	}
 	defer f.Close()
+	longest := -1
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		mounted, source, ok := strings.Cut(lines.Text(), " - ")
 		fields, of := strings.Fields(mounted), strings.Fields(source)
-		if ok && len(fields) > 4 && len(of) > 2 {
-			points = append(points, Mount{fields[3], fields[4], of[0], fields[2], of[2]})
+		if !ok || len(fields) < 5 || len(of) < 1 {
+			continue
 		}
-	}
-	return points
-}
-
-// MountOf returns the mount that a path is on.
-func MountOf(path string) (found Mount) {
-	longest := -1
-	for _, m := range Mounts() {
-		point := strings.TrimSuffix(m.Point, "/")
+		point := strings.TrimSuffix(fields[4], "/")
 		if (path == point || strings.HasPrefix(path, point+"/")) && len(point) >= longest {
-			longest, found = len(point), m
+			longest, found = len(point), Mount{fields[4], of[0], fields[2]}
 		}
 	}
 	return found
