@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/bits"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -86,14 +85,6 @@ func (r *rebuildRun) remove(name string) {
 	os.Remove(r.path(name) + ".hashes")
 }
 
-func sizeOf(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
 // inserts compares inserts with and without kept hashes.
 func (r *rebuildRun) inserts(n uint64) error {
 	bytes := 0.0
@@ -107,7 +98,7 @@ func (r *rebuildRun) inserts(n uint64) error {
 			err = f.Close()
 		}
 		if i == 1 {
-			bytes = float64(sizeOf(r.path("inserts.mmf")+".hashes")) / float64(n)
+			bytes = float64(bytesOf(r.path("inserts.mmf")+".hashes")) / float64(n)
 		}
 		return float64(d.Nanoseconds()), err
 	})
@@ -238,15 +229,7 @@ func (r *rebuildRun) grows(n uint64) error {
 }
 
 // diskUse returns the size of the files of the filter that grows, and of its rebuild.
-func (r *rebuildRun) diskUse() (bytes int64) {
-	entries, _ := os.ReadDir(r.temp)
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "grown") {
-			bytes += sizeOf(r.path(e.Name()))
-		}
-	}
-	return bytes
-}
+func (r *rebuildRun) diskUse() int64 { return bytesOf(r.path("grown*")) }
 
 // besideWriter rebuilds a large file and copies it while a writer inserts and deletes.
 func (r *rebuildRun) besideWriter(n uint64) error {

@@ -155,21 +155,10 @@ func (v *serveRun) memory() error {
 		anon, err := status(s.cmd.Process.Pid, "RssAnon")
 		file, err2 := status(s.cmd.Process.Pid, "RssFile")
 		errs = append(errs, err, err2, s.end(syscall.SIGTERM))
-		t.Row(names[name], figures.Mebibytes(anon), figures.Mebibytes(file), figures.Mebibytes(bytesOf(v.path(name))))
+		t.Row(names[name], figures.Mebibytes(anon), figures.Mebibytes(file), figures.Mebibytes(bytesOf(v.path(name+"/*.mmf*"))))
 	}
 	v.print(t)
 	return errors.Join(errs...)
-}
-
-// bytesOf returns how many bytes the filters in a directory have.
-func bytesOf(dir string) (n int64) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*.mmf*"))
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil {
-			n += info.Size()
-		}
-	}
-	return n
 }
 
 // fill adds keys, a thousand a command and ten commands at a time.
@@ -237,7 +226,7 @@ func (v *serveRun) restart() error {
 		}
 		all = append(all, time.Since(begun))
 	}
-	t := figures.NewTable(fmt.Sprintf("after kill -9, %d filters of %s in all", v.filters, figures.Mebibytes(bytesOf(v.path("many")))), "time")
+	t := figures.NewTable(fmt.Sprintf("after kill -9, %d filters of %s in all", v.filters, figures.Mebibytes(bytesOf(v.path("many/*.mmf*")))), "time")
 	t.Row("until an answer about one", figures.Brief(figures.Median(first)))
 	t.Row("until one about each", figures.Brief(figures.Median(all)))
 	v.print(t)

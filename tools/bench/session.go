@@ -148,5 +148,16 @@ type command struct {
 	run   func() error
 }
 
+// bytesOf returns how many bytes the files have whose names match a pattern.
+func bytesOf(pattern string) (n int64) {
+	files, _ := filepath.Glob(pattern)
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
 // forget returns unused memory to the system, before something of the same size is made.
 func forget() { debug.FreeOSMemory() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -64,9 +63,7 @@ func (r *setBuild) pipeline() error {
 			return err
 		}
 		if stage.kind == "partition" {
-			if spilled, err = bytesIn(r.spool); err != nil {
-				return err
-			}
+			spilled = bytesOf(filepath.Join(r.spool, "*"))
 		}
 	}
 	r.row("all", time.Since(begun), "")
@@ -163,20 +160,6 @@ func countKeys(ctx context.Context, f contents, seed, from, to uint64) (found ui
 		}
 	}
 	return found
-}
-
-func bytesIn(dir string) (n int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if err == nil {
-			n += info.Size()
-		}
-		return err
-	})
-	return n, err
 }
 
 // contents is a filter or a set.

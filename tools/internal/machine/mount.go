@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Mount is a line of /proc/self/mountinfo.
-type Mount struct{ Point, Kind, Device string }
+// A Mount is a file system, and its device.
+type Mount struct{ Kind, Device string }
 
 // MountOf returns the mount that a path is on, or none if the system does not say.
 func MountOf(path string) (found Mount) {
@@ -25,7 +25,7 @@ func MountOf(path string) (found Mount) {
 		}
 		point := strings.TrimSuffix(fields[4], "/")
 		if (path == point || strings.HasPrefix(path, point+"/")) && len(point) >= longest {
-			longest, found = len(point), Mount{fields[4], of[0], fields[2]}
+			longest, found = len(point), Mount{of[0], fields[2]}
 		}
 	}
 	return found
