@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
+	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // A session is one run of a command.
@@ -157,6 +159,16 @@ func bytesOf(pattern string) (n int64) {
 		}
 	}
 	return n
+}
+
+// dropDir drops the files below a directory from the page cache.
+func dropDir(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		return machine.DropCache(path)
+	})
 }
 
 // forget returns unused memory to the system, before something of the same size is made.

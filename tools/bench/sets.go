@@ -196,14 +196,8 @@ func (b *session) lookInSets(n uint64) error {
 	}
 	// The page cache has a file in small pages after it was written through its mapping. So drop the
 	// files: reading a file again brings it into pages of the size that the system chooses for it.
-	written, err := filepath.Glob(b.path("*.mmf"))
-	if err != nil {
+	if err := dropDir(b.temp); err != nil {
 		return err
-	}
-	for _, path := range written {
-		if err := machine.DropCache(path); err != nil {
-			return err
-		}
 	}
 	populate := &mmapfilter.OpenOptions{Residency: mmapfilter.ResidencyPopulate}
 	if one, err = mmapfilter.OpenReadOnly(paths[0], populate); err != nil {

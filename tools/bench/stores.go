@@ -3,9 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // newStores returns the command that measures what a filter in front of an embedded store saves, and
@@ -216,14 +213,4 @@ func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string) e
 		figures.Digits(100*float64(s.skipped()-skippedBefore)/float64(r.cold))+" %",
 		each(did.calls), each(did.major), each(did.bytes))
 	return s.Close()
-}
-
-// dropDir drops the files of a store from the page cache.
-func dropDir(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		return machine.DropCache(path)
-	})
 }
