@@ -27,8 +27,8 @@ type Classes = changes.Classes
 func ParseClasses(text string) (Classes, error) { return changes.ParseClasses(text) }
 
 // Classes returns the classes of a replica, for [Filter.ChangesFor] of the filter that it follows. A
-// rebuild changes the classes of a filter. They are zero after Close, and for a replica that keeps its
-// hashes, which needs whole ones.
+// rebuild changes the classes of a filter. They are zero after Close, and for a replica with hashes,
+// which needs changes with whole hashes.
 func (f *Filter) Classes() Classes {
 	if o := f.open.Load(); o != nil && !o.newest().Follows() {
 		return changes.ClassesOf(o.geometry)
@@ -38,12 +38,11 @@ func (f *Filter) Classes() Classes {
 
 // Changes writes to w how the keys of the filter have changed since a position: for each hash, the
 // difference in the number of its items, as the history means them (K7). The filter must keep its
-// hashes. [Filter.Apply] makes these changes in a snapshot that is at the position since. (Of a replica
-// that keeps its hashes, positions are those in its own history, as Snapshot and Changes return them,
-// and not in the one that it follows.) Changes
-// returns the position to which they lead. A key that came and went in between is not written. A
-// change takes 6 or 7 bytes, and less if there are many, however often its key has changed.
-// Operations go on meanwhile.
+// hashes. [Filter.Apply] makes these changes in a snapshot that is at the position since. (If the
+// filter is a replica with hashes, since is a position in its own history, as its Snapshot and Changes
+// return it, not in the history that it follows.) Changes returns the position to which the changes
+// lead. A key that came and went in between is not written. A change takes 6 or 7 bytes, or fewer if
+// there are many changes, however often its key has changed. Operations go on meanwhile.
 //
 // In a process that has the filter open for writing, the changes have everything that was done
 // before the call. In any other process, they go up to the last checkpoint of the file that is at
@@ -51,13 +50,14 @@ func (f *Filter) Classes() Classes {
 //
 // A position stays usable until a rebuild, and after it for [Options.KeepChanges]. The errors are
 // [ErrChangesGone] if it is not usable any more; [ErrOtherDescent] if it is not in the history of
-// this filter: it is a position of another filter, or one of the two files was restored from a
-// backup and has gone another way since; [ErrNoHashes]; [ErrBusy] in a process that reads the file,
-// if the position is later than the last checkpoint; [ErrNeedsRecovery] if the filter has no writer
-// any more and has not been recovered; errors.ErrUnsupported if the filter was not opened from a
-// path; and those of w. After any error, what was written is cut off, and no Apply takes it.
+// this filter: it is a position of another filter, or one of the two filters was restored from a
+// backup and has had other operations since; [ErrNoHashes]; [ErrBusy] in a process that reads the
+// file, if the position is later than the last checkpoint; [ErrNeedsRecovery] if the filter has no
+// writer any more and has not been recovered; errors.ErrUnsupported if the filter was not opened
+// from a path; and those of w. After any error, what was written is cut off, and no Apply takes it.
 //
-// Changes needs memory for at most 130 MiB, and temporary files (in os.TempDir) for more operations.
+// Changes needs at most 130 MiB of memory. Operations that do not fit go to temporary files (in
+// os.TempDir).
 func (f *Filter) Changes(ctx context.Context, w io.Writer, since Position) (Position, error) {
 	return f.ChangesFor(ctx, w, since, Classes{})
 }
@@ -100,8 +100,8 @@ type changeSet struct {
 	*build.Changes
 	descent uint64
 	to      layout.Position
-	userSeq uint64 // there, and operations after it
-	ops     uint64
+	userSeq uint64 // the user sequence at to
+	ops     uint64 // operations after userSeq was set
 	files   []osfile.HistoryFile
 }
 
@@ -191,7 +191,7 @@ func (s *changeSet) beginWith(r *recovery.Recent, since Position) error {
 		s.AddRecent(e, at)
 	}
 	if at != r.To {
-		return fmt.Errorf("the log has operations up to %d, and the history goes up to %d", at.Number, r.To.Number)
+		return fmt.Errorf("the log has operations up to %d, but the history goes up to %d", at.Number, r.To.Number)
 	}
 	return nil
 }

@@ -34,23 +34,23 @@
 //
 // A filter that is to grow keeps the hashes of its items, 8 to 9 bytes on disk for each operation,
 // in a file beside it. With [Options.AutoGrow] it grows by itself; [Filter.Rebuild],
-// [Filter.ExpireBefore] and [Merge] do more with them:
+// [Filter.ExpireBefore] and [Merge] use these hashes, too:
 //
 //	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 1000, AutoGrow: true})
 //
-// A filter can also be asked where it lies. [OpenBytes] takes the bytes of a file, as an embed
+// A filter need not be a file on this machine. [OpenBytes] takes the bytes of a file, as an embed
 // directive has them. [OpenReaderAt] takes an io.ReaderAt, such as that of an object store, and reads
-// one line of 64 bytes for a lookup of an absent key; package httpfile has one for URLs:
+// one line of 64 bytes for a lookup of an absent key; package httpfile has an io.ReaderAt for a URL:
 //
 //	//go:embed users.mmf
 //	var users []byte
 //	f, err := mmapfilter.OpenBytes(users, nil)
 //
-// More keys than a file, or a machine, should hold make a set: a manifest, and files that each have the
-// keys of a range of hashes. Package sets builds and reads them.
+// More keys than a file, or a machine, should hold go into a sharded set: a manifest, and files, the
+// shards. Each shard has the keys of a range of hashes. Package sets builds and reads sharded sets.
 //
-// To keep copies of a filter up to date, take a [Filter.Snapshot], and then give what [Filter.Changes]
-// writes to the [Filter.Apply] of each copy. Package replica does that over HTTP.
+// To keep copies of a filter up to date, take a [Filter.Snapshot] for each. Then pass what
+// [Filter.Changes] writes to the [Filter.Apply] of each copy. Package replica does both over HTTP.
 //
 // Delete only keys that were inserted: see C6.
 //
@@ -61,15 +61,15 @@
 //
 // # The contract
 //
-//	C1  A key that is in the filter is never answered "certainly not" until it is
-//	    deleted, or a Delete of a key that is not in the filter has taken its item (C6);
-//	    a filter that keeps its hashes gives it back at the next rebuild. This holds while
+//	C1  A key that is in the filter is never answered "certainly not" until it is deleted, or
+//	    a Delete of another key, which is not in the filter, has taken its item (C6). If the
+//	    filter keeps its hashes, the next rebuild gives the key an item again. C1 holds while
 //	    other items move, and when the filter is full. If a Sync returned nil after the
-//	    Insert, it also holds after a crash at any instant, and in every process that
-//	    looks the key up after the Sync. A filter that cannot tell says "maybe" for every
-//	    key: one that is closed; one whose writes have failed; one whose file is being
-//	    recovered, is served unrecovered, or has been superseded (K4, R7); a follower that has
-//	    no file yet.
+//	    Insert, it also holds after a crash at any instant, and in every process that looks
+//	    the key up after the Sync. A filter that cannot tell says "maybe" for every key. This
+//	    is a filter that is closed, whose writes have failed, or whose file is being
+//	    recovered, is served unrecovered, or has been superseded (K4, R7); or a follower that
+//	    has no file yet.
 //	C2  A key whose Insert returned nil survives the death of the process (kill -9),
 //	    with or without a Sync.
 //	C3  An insert into a full filter returns ErrFull. No other key is lost, and Len
@@ -78,34 +78,36 @@
 //	C4  The false-positive rate of a filter that holds at most as many keys as its
 //	    capacity is at most the rate that Options asked for, and a lookup of an absent
 //	    key reads at most 1.1 lines on average, however often keys are deleted and
-//	    others inserted. Beyond its capacity, until ErrFull, the rate is at most 1.5
-//	    times the one asked for (for capacities of 100 keys and more). With
+//	    inserted. Beyond its capacity, until ErrFull, the rate is at most 1.5 times
+//	    the requested rate (for capacities of 100 keys and more). With
 //	    FingerprintBits, no rate is promised. Packed and SemiSorted always read two
 //	    lines. Stats estimates the current rate.
 //	C5  Opening a file that is cut short, foreign, from a newer version, or without an
-//	    intact superblock returns a typed error. So does recovering a file whose log is
-//	    damaged, missing or foreign, and verifying a sealed file with any other damage.
-//	    Until a file is verified, damage in its lines can turn answers either way:
-//	    opening does not read the lines, and a file that has been written to has no
-//	    checksums until Seal. No damage causes a panic or a hang. If a file is cut
-//	    short, or its disk fails, while it is mapped, a lookup of the missing part ends
-//	    the process (SIGBUS); OpenOptions.Checked turns that into "maybe" and an error.
-//	    A checkpoint of a file that has been cut short fails.
+//	    intact superblock returns a typed error. Recovering a file whose log is
+//	    damaged, missing or foreign returns a typed error, too. So does verifying a
+//	    sealed file with any other damage. Until a file is verified, damage in its
+//	    lines can turn answers either way: opening does not read the lines, and a file
+//	    that has been written to has no checksums until Seal. No damage causes a panic
+//	    or a hang. If a file is cut short, or its disk fails, while it is mapped, a
+//	    lookup of the missing part ends the process (SIGBUS); OpenOptions.Checked turns
+//	    that into "maybe" and an error. A checkpoint of a file that has been cut short
+//	    fails.
 //	C6  Deleting a key that was never inserted may delete the fingerprint of another
 //	    key, which is then answered "certainly not". This is inherent in cuckoo filters.
-//	    A delete of a key that is certainly not in the filter is refused. In a filter
-//	    that keeps its hashes, each such delete may hide one key, and the keys that lean
-//	    on the item of this key, until the next rebuild; after it the filter has them
-//	    all.
+//	    A delete of a key that is certainly not in the filter is refused. If the filter
+//	    keeps its hashes, a delete of a key that was never inserted may hide one other
+//	    key, and the keys that lean on the item of this other key. The next rebuild
+//	    gives them back.
 //	C7  Equal keys are counted: n inserts of a key need n deletes. Copies that do not fit
-//	    in its buckets share one counted entry of the stash. Count is the number of items
-//	    that share lines, buckets and fingerprint with a key: at least the number of
-//	    its copies. (Options.Distinct makes Build store each key once.)
+//	    in the buckets of the key share one counted entry of the stash. Count is the
+//	    number of items that share lines, buckets and fingerprint with a key: at least
+//	    the number of its copies. (Options.Distinct makes Build store each key once.)
 //	C8  A filter that keeps its hashes has the keys that its history means (K7 in package
-//	    hashes): each Insert one more, each InsertUnique at least one, each Delete one
-//	    less of that very key, if there is one. It can be grown, shrunk, given another
-//	    rate or layout, rid of old items, and merged with others, all without its keys.
-//	    Meanwhile C1 to C7 hold. Operations and syncs wait once, while two small syncs run.
+//	    hashes): an Insert adds a copy of its key, an InsertUnique adds a copy if there is
+//	    none, and a Delete takes away a copy of its very key, if there is one. Such a
+//	    filter can grow, shrink, get another rate or layout, lose its old items, and be
+//	    merged with other filters, all without its keys. Meanwhile C1 to C7 hold. In each
+//	    of these changes, operations and syncs wait once, while two small syncs run.
 //	C9  A filter in front of a store never hides a key that the store has (package guard).
 //	C10  With Options.ExpireAfter, a key leaves by itself once it is older than the option says, by the
 //	    clock of the writers: never sooner, and at most 5 % later while the filter is open for writing.
@@ -131,42 +133,43 @@
 //	    part of the stash, whose 12 KiB are soon in the cache. (Packed and SemiSorted have
 //	    no overflow bits: a lookup goes on until it finds the key, and a bucket may span
 //	    two cache lines.) In the process of the writer, a lookup sees all operations that
-//	    have returned; in others, all committed ones.
+//	    have returned; in other processes, all committed operations.
 //	R2  "Maybe" needs no proof. A lookup answers "certainly not" only if the removal
 //	    counters of all places that it read did not change meanwhile. Otherwise it starts
 //	    again, a few times, and then answers "maybe": it waits for nobody.
-//	R3  Lookups can open a file that is sealed or clean, and one that a writer has open. If
-//	    the writer died, opening recovers the file first if it may write to it and
+//	R3  A file can be opened for lookups if it is sealed or clean, or if a writer has it
+//	    open. If the writer died, opening recovers the file first if it may write to it and
 //	    OpenOptions.NoRecover is not set; otherwise it returns ErrNeedsRecovery, or with
 //	    OpenOptions.ServeUnrecovered a filter that says "maybe" for every key. While a
-//	    process recovers a file, readers that have it open answer "maybe" where they
-//	    would answer "certainly not". Of the readers, only a Follower notices that
-//	    the writer has died.
+//	    process recovers a file, readers that have it open answer "maybe" where they would
+//	    answer "certainly not". Of the readers, only a Follower notices that the writer has
+//	    died.
 //	R4  A file that is not sealed is mapped in small pages, without read-ahead, since a
 //	    store to a large page writes all of it back. So before the first store to a part of
-//	    a sealed file, its pages are dropped from the page cache; they come back small.
-//	    Operations go on between the parts, as long as the log has room. (On tmpfs, which
-//	    writes nothing back, new files have large pages.) A reader that opened the file
-//	    earlier, or reads it between the first operation and the first commit, keeps its
-//	    large pages until Warm is called, or a Follower, or a Set that follows, looks at its
-//	    path. With ResidencyRandom it has none.
+//	    a sealed file, the pages of this part are dropped from the page cache; they come
+//	    back small. Operations go on between the parts, as long as the log has room. (On
+//	    tmpfs, which writes nothing back, new files have large pages.) A reader that opened
+//	    the file earlier, or reads it between the first operation and the first commit,
+//	    keeps its large pages until Warm is called, or a Follower, or a Set that follows,
+//	    looks at its path. With ResidencyRandom a reader has no large pages.
 //	R5  OpenOptions.Residency says how the bytes of a file come into memory, and whether
 //	    they stay. By default, a sealed file that fits in memory is mapped in large pages,
 //	    where the system has them for files; any other is read page by page.
 //	R6  A Follower, and a Set that follows, look at their path at intervals. They also look
 //	    at once when a lookup cannot tell because its file is superseded (K4), whichever
-//	    process has made the new one: each mark wakes them once. If the new file does not
-//	    have the name yet, they look again after a millisecond, and then ever less often,
-//	    down to once per interval. If they refuse it, they go on at intervals. With
-//	    OpenOptions.VerifyBeforeSwitch they refuse a file that is damaged, as far as its
-//	    checksums or its structure show that. The file in use answers until they switch.
+//	    process has made the new file; each time that a file becomes superseded makes them
+//	    look once. If the new file does not have the name yet, they look again after a
+//	    millisecond, and then ever less often, down to once per interval. If they refuse
+//	    it, they go on at intervals. With OpenOptions.VerifyBeforeSwitch they refuse a file
+//	    that is damaged, as far as its checksums or its structure show that. The file in
+//	    use answers until they switch.
 //	R7  A filter from an io.ReaderAt keeps the head of the file, and reads the lines. Only a
 //	    file at rest can be opened so: nothing tells such a reader what a writer does
 //	    meanwhile. If a read fails or ends early, the answers that need it are "maybe". To find
 //	    out whether the file is still the same, the filter reads the slot where a writer would
 //	    store the next superblock: this slot changes before the first line does, and another file
 //	    has another UUID there. If the slot has changed, all answers are "maybe". The filter
-//	    reads it now and then, and before each "certainly not" if the reader is Weak.
+//	    reads this slot now and then, and before each "certainly not" if the reader is Weak.
 //
 // # Growing
 //
@@ -177,39 +180,40 @@
 //	    Options.ExpireAfter alone, it is rebuilt only for the last reason, and for keys that are to
 //	    leave while other keys lean.)
 //
-//	      - larger, for twice its capacity, when it has 90 % of its capacity, or when an
-//	        insert finds no room; such an insert waits for the rebuild. (If the key has as
-//	        many copies as its two lines can hold, and the stash is full, mostly of such
-//	        keys, no size would make much room: the error is a CopiesError.)
-//	      - smaller, for twice its items, when a delete leaves less than an eighth of a
-//	        capacity above 65,536 keys. But a filter that was made for a load stays large
-//	        until the load: that is, while its items and the operations since the last
-//	        rebuild together are fewer than that eighth.
+//	      - larger, for twice its capacity, when its items reach 90 % of its capacity, or
+//	        when an insert finds no room; such an insert waits for the rebuild. (If the
+//	        key has as many copies as its two lines can hold, and the stash is full,
+//	        mostly of such keys, no size would make much room: the error is a
+//	        CopiesError.)
+//	      - smaller, for twice its items, when a delete leaves fewer items than an eighth
+//	        of a capacity above 65,536 keys. But a filter that was made large for keys to
+//	        come waits for them: it stays large while its items and the operations since
+//	        the last rebuild together are fewer than this eighth.
 //	      - at the same capacity, when its history has as many operations since the last
-//	        rebuild as there are items, and 32,768 more; or when as many deletes wait as an
-//	        eighth of its capacity (K7).
+//	        rebuild as there are items, and 32,768 more; or when the waiting deletes (K7)
+//	        are an eighth of its capacity.
 //
 //	    If the history gets that long again while a rebuild goes on, operations come one by one, a
 //	    millisecond apart, none of them more than 50 milliseconds late. A rebuild that fails changes
 //	    nothing and is tried again. Close ends a rebuild that is to make the filter larger. It waits
-//	    for the end of any other: such a rebuild takes time in proportion to the items, and comes
-//	    only after as many operations. So NAME.hashes has at most 1 MiB more than three times the
-//	    bytes that the items need, or needed when the last rebuild began. This holds however short
-//	    each opening is, unless a rebuild fails, as on a full disk, or waits for a Rebuild from
-//	    Keys.
-//	K6  What is done from kept hashes is exact. Rebuild, Merge and Repair produce the items
-//	    of the histories of their inputs (K7), no others, with the same counts; Merge with
-//	    Options.Distinct, each once. ExpireBefore deletes no item that may be younger.
-//	    Verify compares the items with those to which the history has led, by class, and
-//	    counts the keys that strays have hidden.
+//	    for the end of any other rebuild: such a rebuild takes time in proportion to the items, and
+//	    begins only after as many operations as there are items. So NAME.hashes has at most 1 MiB
+//	    more than three times the bytes that the items need, or needed when the last rebuild began.
+//	    This holds however briefly programs have the filter open, unless a rebuild fails, as on a
+//	    full disk, or waits for a Rebuild from Keys.
+//	K6  What is done from kept hashes is exact. Rebuild, Merge and Repair produce exactly the items
+//	    that the histories of their inputs mean (K7), with the same counts; Merge with
+//	    Options.Distinct produces each item once. ExpireBefore deletes no item that may be younger.
+//	    Verify compares the items with those to which the history has led, by class, and counts the
+//	    keys that deletes of absent keys (C6) have hidden.
 //
 // A rebuild reads the history as of a checkpoint and builds a new file with the items that it means;
 // the writer records later operations. The new file is opened, and these operations are replayed in
-// it until few are left. An operation may do something else to the items of the new file than to
-// those of the old one, but it means the same. Both files have a checkpoint. Then operations and
-// syncs pause until the rest is replayed, and the new file, with the counters of DurableSeq and
-// DurableOps, is durable and has the name: [Stats.RebuildStall] says for how long. Lookups of this
-// process use the new file as soon as it is durable; those under way end in the old one.
+// it until few are left. An operation may change the items of the two files in different ways, but
+// it means the same in both histories. Both files make a checkpoint. Then operations and syncs pause
+// until the rest is replayed, and the new file, with the counters of DurableSeq and DurableOps, is
+// durable and has the name: [Stats.RebuildStall] says for how long. Lookups of this process use the
+// new file as soon as it is durable; those under way end in the old one.
 //
 // # Features together
 //
@@ -217,7 +221,7 @@
 // them: the features that grow, merge, rebuild, repair, seal or read a filter, or delete from it; sets;
 // the features of the command; the readers in C and Python; and a filter in front of a store. For each
 // pair of features it names the test that uses both, the rule by which they are safe together or never
-// meet, or the error that refuses one of them. A test holds it against the code.
+// meet, or the error that refuses one of them. A test compares the list with the code.
 //
 // # Which calls write
 //
@@ -226,12 +230,12 @@
 // If a filter was moved away and its log was left behind, the first of these calls renames this log: it
 // gets digits of the UUID of its filter behind its name. [Filter.Rebuild] also writes the file that
 // takes its place, and so does a filter that grows by itself. [Filter.Apply] also writes NAME.apply,
-// which goes once all changes are done; [Open] goes on with one that is left. [Install] renames a file
-// and its NAME.hashes. A Set of package sets writes to the shards that its OpenShards has opened.
-// [OpenReadOnly], [Follow] and the lookups of a Set write in one case: to recover a file whose writer
-// died, unless NoRecover is set. A Follower may do the same when it opens the next file. [Verify], and
-// the methods of a Filter from Build, OpenReadOnly, OpenBytes or OpenReaderAt, write nothing to these
-// files.
+// and removes it once all changes are done; [Open] finishes the changes of a NAME.apply that is left.
+// [Install] renames a file and its NAME.hashes. A Set of package sets writes to the shards that its
+// OpenShards has opened. [OpenReadOnly], [Follow] and the lookups of a Set write in one case: to
+// recover a file whose writer died, unless NoRecover is set. A Follower may do the same when it opens
+// the next file. [Verify], and the methods of a Filter from Build, OpenReadOnly, OpenBytes or
+// OpenReaderAt, write nothing to these files.
 //
 // # One insert, from the key to the disk
 //
@@ -259,7 +263,8 @@
 //	4  Append. Writer.finish passes the list to recovery.Writer.Append, which stores it to the mapped
 //	   log without a system call: a record for each run of stores to one block of 64 bytes. The
 //	   checksum of a record covers the checksum of the record before, so the log ends before the first
-//	   record that is not whole. The last record of the operation is marked and has the change of Len.
+//	   record that is not whole. The last record of the operation says that it is the last, and has
+//	   the change of Len.
 //	     kill -9: if the last record is whole, the insert has happened (C2), and Len counts it (C3);
 //	     otherwise nothing has. A power loss: the insert may be missing, and then all later ones are.
 //	5  Publish. Writer.publish puts the words into a table of pending words. Lookups of this process
@@ -300,7 +305,7 @@
 // "certainly not" under two conditions: the overflow bit of the fingerprint is not set, so that no item
 // with this fingerprint has left the line; and epoch and counter were even and have not changed.
 // Otherwise the lookup begins again, with the counters of both lines and of the stash, and looks in all
-// of these. If several attempts leave it open, the answer is "maybe".
+// of these. If several attempts do not decide, the answer is "maybe".
 //
 // If a store or a sync of the file or of its log fails, the writer ends with [ErrFailed], and the next
 // Open recovers at least what has been committed (6). A larger log that finds no room, or hashes that

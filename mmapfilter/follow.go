@@ -141,7 +141,8 @@ func (f *Follower) begin() error {
 }
 
 // awaits reports whether the file of the filter is superseded by a file that does not have the name
-// yet. If the file is not superseded any more, the next mark wakes the follower again.
+// yet. If the file is not superseded any more, the follower looks at once again when it is
+// superseded the next time.
 func (f *Filter) awaits() bool {
 	o := f.open.Load()
 	if o == nil || o.superseded() {

@@ -159,7 +159,8 @@ func (o *openFile) unknown() bool {
 }
 
 // notice makes the follower of the file look at its path at once, if another file has taken the
-// place of this one (R6). Lookups that answer "maybe" call it. Each mark wakes the follower once.
+// place of this one (R6). Lookups that answer "maybe" call it. A file that becomes superseded
+// wakes the follower once.
 func (o *openFile) notice() {
 	if o.wake != nil && o.view.At(layout.WordRuntime+layout.RuntimeEpoch) == layout.Superseded && !o.told.Load() && o.told.CompareAndSwap(false, true) {
 		select {

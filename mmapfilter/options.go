@@ -68,47 +68,48 @@ type Options struct {
 	// were made in the same way although the notes differ.
 	AnyNormalisation bool
 
-	// Mode is the permission bits of the file. The files beside it, its log, NAME.hashes and
-	// temporary files, get no more. As with os.OpenFile, the umask takes bits away. 0 means 0666. A
-	// file that replaces another gets the bits of the old file, without the bits that Mode lacks. A
-	// rebuild and [Repair] keep the bits of the file. Mode must include 0600. Windows knows only the
-	// bit 0200, which allows writing; there the directory decides who may read.
+	// Mode is the permission bits of the file. The other files of the filter (its log, NAME.hashes,
+	// temporary files) get no more bits. As with os.OpenFile, the umask takes bits away. 0 means
+	// 0666. A file that replaces another gets the bits of the old file, without the bits that Mode
+	// lacks. A rebuild and [Repair] keep the bits of the file. Mode must include 0600. Windows knows
+	// only the bit 0200, which allows writing; there the directory decides who may read.
 	Mode fs.FileMode
 
 	// KeepHashes keeps the history of the filter, a hash for each insert and delete, in the file
-	// NAME.hashes beside it: 8 to 9 bytes on disk for each operation. Such a filter can be rebuilt
-	// without its keys, as its history means it (K7): see [Filter.Rebuild], [Filter.ExpireBefore],
-	// [Merge] and [Repair]. Lookups do not need the hashes.
+	// NAME.hashes beside it: 8 to 9 bytes on disk for each operation. From them the filter can be
+	// rebuilt without its keys (K7): see [Filter.Rebuild], [Filter.ExpireBefore], [Merge] and
+	// [Repair]. Lookups do not need the hashes.
 	KeepHashes bool
 	// AutoGrow, which implies KeepHashes, makes a filter that is open for writing grow by itself. At
 	// 90 % of its capacity it begins to be rebuilt with twice the capacity, while operations go on.
-	// An insert for which there is no room meanwhile waits. A filter that once held an eighth of its
-	// capacity, and then less, is rebuilt smaller. A filter with a long history or many deletes that
-	// wait (see [Filter.Delete]) is rebuilt at the same size. If the filter cannot grow,
-	// [Stats.GrowthErr] says why.
+	// An insert for which there is no room meanwhile waits. A filter that has held an eighth of its
+	// capacity is rebuilt smaller when a delete leaves less. When the history gets long, or many
+	// deletes wait (see [Filter.Delete]), the filter is rebuilt at the same size. If the filter
+	// cannot grow, [Stats.GrowthErr] says why.
 	AutoGrow bool
-	// KeepChanges, which implies KeepHashes, is for how long after a rebuild [Filter.Changes] can
-	// begin at a position from before the rebuild. For this time, NAME.past and older files beside
-	// it keep the history from before the rebuild. They are as large as NAME.hashes was
-	// ([Stats.PastBytes]). With 0, a rebuild makes all earlier positions unusable. Whatever
-	// KeepChanges is, [Merge], [Repair] and [Build] to the path of the filter do so.
+	// KeepChanges, which implies KeepHashes, is a time: for this long after a rebuild,
+	// [Filter.Changes] can begin at a position from before the rebuild. For this time, NAME.past
+	// and older files beside it keep the history from before the rebuild. They are as large as
+	// NAME.hashes was ([Stats.PastBytes]). With 0, a rebuild makes all earlier positions unusable.
+	// [Merge], [Repair] and [Build] to the path of the filter make them unusable whatever
+	// KeepChanges is.
 	KeepChanges time.Duration
 
 	// ExpireAfter, which implies KeepHashes, makes keys leave by themselves, while the filter is open
 	// for writing: once they are older than that, never sooner, and at most 5 % later. The age of a
-	// key is the time since it was first seen: an InsertUnique that leaves it out makes it no younger,
-	// and of several copies the oldest leaves first. The least is ten seconds; below two minutes, keys
-	// leave up to three seconds late. 0 means that keys stay. [OpenOptions.ExpireAfter] changes it;
-	// [Filter.Expire] has more.
+	// key is the time since it was first seen: an InsertUnique that leaves the key out makes it no
+	// younger, and of several copies the oldest leaves first. The shortest time is ten seconds; below
+	// two minutes, keys leave up to three seconds late. 0 means that keys stay.
+	// [OpenOptions.ExpireAfter] changes it; [Filter.Expire] has more.
 	ExpireAfter time.Duration
 
 	// Overwrite lets Create, Build and Merge destroy files that the new filter does not replace: a
-	// file at its path that is no filter (not in Create), and files with the names of its log and
-	// its hashes that do not belong to the filter at its path. Otherwise the error is a
-	// [*ForeignError].
+	// file at its path that is no filter (Create never destroys this one), and files that have the
+	// names of its log and its hashes but do not belong to the filter at its path. Without
+	// Overwrite, the error is a [*ForeignError].
 	Overwrite bool
 	// MinKeys makes Build and Merge fail with [ErrFewKeys], and replace nothing, if the new filter would
-	// have fewer items.
+	// have fewer than MinKeys items.
 	MinKeys uint64
 
 	// LogBytes is the [OpenOptions.LogBytes] of the filter that Create opens.
@@ -131,7 +132,8 @@ type Options struct {
 	// total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
 
-	// If set, the file is this shard, with this identity unless it is 0.
+	// shard, if set, makes the file this shard of a sharded set. identity, if not 0, is
+	// then its identity.
 	shard    layout.Shard
 	identity uint64
 }
@@ -196,7 +198,7 @@ func validateLog(bytes int64) error {
 	return nil
 }
 
-// leastExpireAfter is the shortest time after which keys may leave. The time of an insert is that of its
+// leastExpireAfter is the shortest time after which keys may leave. An insert has the time of its
 // commit, exact to a second. A second would be too large a part of a shorter time.
 const leastExpireAfter = 10 * time.Second
 
@@ -314,11 +316,12 @@ type OpenOptions struct {
 	CommitInterval time.Duration
 	// LogBytes is the size of the log, the file NAME.stash beside the filter while it is open for
 	// writing: a multiple of 4,096 from 128 KiB to 1 TiB. 0 means a log that starts with
-	// 256 KiB to 1 MiB. It grows to twice the size of the lines, but to no less than 16 MiB and no more
-	// than 128 MiB, or to an eighth of the lines, up to 1 GiB. When half of the log is nearly full, a
-	// checkpoint writes most of the filter. Operations go on meanwhile, in the other half. A larger log
-	// means fewer checkpoints, and a longer recovery, which writes every page that the log changes. If
-	// LogBytes is not 0, the first operation makes the log in its full size, and waits for that.
+	// 256 KiB to 1 MiB. It grows to twice the size of the lines, but at least to 16 MiB and at most to
+	// 128 MiB; for large filters, to an eighth of the lines, but at most to 1 GiB. When half of the log
+	// is nearly full, a checkpoint writes most of the filter. Operations go on meanwhile, in the other
+	// half. A larger log means fewer checkpoints, and a longer recovery, which writes every page that
+	// the log changes. If LogBytes is not 0, the first operation makes the log in its full size, and
+	// waits for that.
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
 	// they are lost. Without RequireHashes, a filter without hashes works; it only cannot be rebuilt.
@@ -334,8 +337,8 @@ type OpenOptions struct {
 	// does in the background: a commit at the end of CommitInterval, a checkpoint, a growth, an expiry.
 	// Each call runs in its own goroutine.
 	OnError func(error)
-	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. They then refuse a file
-	// whose writer has died with [ErrNeedsRecovery].
+	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. For a file whose writer
+	// has died, they then return [ErrNeedsRecovery].
 	NoRecover bool
 	// ServeUnrecovered makes OpenReadOnly and Follow open a file whose writer has died even if it
 	// cannot or must not be recovered. Since nobody knows which keys it lacks, every answer is
@@ -351,11 +354,11 @@ type OpenOptions struct {
 	FollowInterval time.Duration
 	// VerifyBeforeSwitch makes [Follow] and sets.Follow verify each file before they use it, the
 	// first one too, which takes as long as reading the whole file: see [Verify]. Meanwhile the old
-	// file answers. If the new one is damaged, the old one stays in use, Err is a [*CorruptError]
-	// that names the damaged one, and every look verifies again. In a sealed file any changed byte
-	// is found. A clean file has no checksums for its lines: only their structure and the number of
-	// items are checked. A file that a writer has open cannot be verified, and is used as it is.
-	// Kept hashes are not compared. Later damage to a file in use is not noticed.
+	// file answers. If the new file is damaged, the old file stays in use, Err is a [*CorruptError]
+	// that names the new file, and every look verifies the new file again. In a sealed file any
+	// changed byte is found. A clean file has no checksums for its lines: only their structure and
+	// the number of items are checked. A file that a writer has open cannot be verified, and is
+	// used as it is. Kept hashes are not compared. Later damage to a file in use is not noticed.
 	VerifyBeforeSwitch bool
 	// ReadSize is how many bytes a batch of lookups in a filter from [OpenReaderAt] reads at once:
 	// lines that lie within ReadSize bytes are read together, with the bytes between them. 0 means

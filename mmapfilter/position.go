@@ -70,15 +70,15 @@ func (p *Position) UnmarshalText(text []byte) (err error) {
 }
 
 // Position returns the position up to which operations are durable. In a process that reads the file,
-// it is the position of the last checkpoint; after a rebuild, this may be earlier than a position of
-// the old file that was returned before. Position returns zero if the filter keeps no hashes, and
-// after Close. A snapshot has the position at which it was made, or to which [Filter.Apply] has
-// brought it, until its first operation of its own. From then on, one that keeps its hashes has the
+// it is the position of the last checkpoint; after a rebuild, this may be earlier than a position
+// that Position has returned for the old file. Position returns zero if the filter keeps no hashes,
+// and after Close. A snapshot has the position at which it was made, or to which [Filter.Apply] has
+// brought it, until its first operation of its own. From then on, a snapshot with hashes has the
 // position in its own history.
 func (f *Filter) Position() Position { return f.position((*openFile).followed) }
 
-// ownPosition is Position in the history that Changes and Snapshot tell, also of a replica that keeps
-// its hashes.
+// ownPosition returns the position in the filter's own history, the one that Changes and Snapshot
+// use, even if the filter is a replica with hashes.
 func (f *Filter) ownPosition() Position { return f.position((*openFile).position) }
 
 func (f *Filter) position(of func(*openFile) Position) Position {
@@ -88,7 +88,7 @@ func (f *Filter) position(of func(*openFile) Position) Position {
 			return Position{}
 		}
 		p := of(o)
-		if o.work == nil || f.open.Load() == o { // otherwise a rebuild has replaced it, or has failed to
+		if o.work == nil || f.open.Load() == o { // otherwise a rebuild has replaced the file, or has tried and failed
 			return p
 		}
 	}
@@ -106,7 +106,8 @@ func (o *openFile) position() Position {
 	return positionOf(sb.Descent(), sb.Kept().At)
 }
 
-// followed returns the position in the history that the file follows, or its own if it follows none.
+// followed returns the position in the history that the file follows, or in the file's own history
+// if it follows none.
 func (o *openFile) followed() Position {
 	if o.work != nil {
 		if descent, at, ok := o.work.Writer.Source(); ok {

@@ -25,8 +25,8 @@ import (
 // and rebuilds go on: none of them waits for it. Any process can make one.
 //
 // In a process that has the filter open for writing, the copy has all operations that were done before
-// the call. In another process, it has the operations of the file that is at path by now, up to its
-// last commit or, if the filter keeps its hashes, up to its last checkpoint.
+// the call. In another process, it has the operations of the file that now has the name of the filter,
+// up to its last commit or, if the filter keeps its hashes, up to its last checkpoint.
 //
 // If the filter keeps its hashes, the copy is built from them, with an item of its own for each key that
 // the history means (K7): two snapshots at the same position, and with the same [Filter.DurableSeq] and
@@ -57,10 +57,11 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 // the filter; its items are as old as those of the filter. The copy is at path once both files are
 // complete. If the filter keeps no hashes, the error is [ErrNoHashes].
 //
-// The copy is a replica ([Filter.Apply]), with a history of its own beside the one that it follows.
-// Until its first operation of its own, [Filter.Position] is the position that it follows, and its keys
-// do not expire by themselves, but leave by the changes. If it has had changes, its keys count as
-// inserted at the time of this first operation: the changes do not say which keys were inserted again.
+// The copy is a replica with hashes ([Filter.Apply]): it has a history of its own, and follows the
+// history of the filter. Until its first operation of its own, [Filter.Position] is its position in the
+// followed history, and its keys do not expire by themselves, but leave by the changes. If it has had
+// changes, its keys count as inserted at the time of this first operation: the changes do not say which
+// keys were inserted again.
 func (f *Filter) SnapshotWithHashes(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, true)
 }
@@ -95,8 +96,8 @@ func (f *Filter) snapshot(ctx context.Context, path string, hashes bool) (Positi
 	}
 }
 
-// snapshotted commits, if this process can. It returns the open file, and the number of the position
-// that a copy must have at least.
+// snapshotted makes a checkpoint, if this process can. It returns the open file, and least: the
+// position of a copy must have this number or a higher one.
 func (f *Filter) snapshotted(ctx context.Context) (o *openFile, least uint64, err error) {
 	o, least, err = f.committed(ctx)
 	if err == nil && o.work != nil {
@@ -126,8 +127,8 @@ func (f *Filter) committed(ctx context.Context) (o *openFile, number uint64, err
 	return o, f.ownPosition().Number, err // before a checkpoint: commits go on
 }
 
-// checkTarget returns an error if a path is that of the filter, or of another file of the
-// filter.
+// checkTarget returns an error if path is the path of the filter or of one of the files
+// beside it.
 func checkTarget(filter, path string) error {
 	if sameFile(filter, path) {
 		return &fs.PathError{Op: "snapshot", Path: path, Err: fs.ErrExist}
@@ -165,7 +166,7 @@ func trySnapshot(ctx context.Context, from, to string, least uint64, hashes bool
 	if !sb.KeepsHashes() && !hashes {
 		return snapshotLines(ctx, from, to, f, head)
 	}
-	// Without its hashes, the lines alone would not do: a key may depend on the item of another (K7).
+	// The lines without the hashes would not do: a key may depend on the item of another key (K7).
 	kept, err := osfile.OpenHashesOf(from, sb)
 	if err != nil {
 		return Position{}, err
@@ -177,7 +178,8 @@ func trySnapshot(ctx context.Context, from, to string, least uint64, hashes bool
 	return positionOf(sb.Descent(), at), snapshotHashes(ctx, to, head, kept, hashes)
 }
 
-// snapshotHashes builds a copy from kept hashes. If keep is set, the copy keeps them.
+// snapshotHashes builds a copy from kept hashes. If keep is set, the copy keeps the
+// hashes, too.
 func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept recovery.Kept, keep bool) error {
 	defer kept.File.Close()
 	sb := head.Superblock
@@ -303,7 +305,7 @@ func copyPieces(ctx context.Context, c *recovery.Copy, f *os.File) (sb layout.Su
 		return sb, err
 	}
 	served, err := osfile.Served(f)
-	if err == nil && !served { // the writer has closed the file or died, and that may be recovered meanwhile
+	if err == nil && !served { // the writer has closed the file or died; a recovery may change the file meanwhile
 		err = ErrBusy
 	}
 	return sb, err

@@ -21,8 +21,8 @@ type Filter interface {
 	Superblock() *layout.Superblock
 	// Path returns the path of the file, or "" if the filter is closed or was not opened from a path.
 	Path() string
-	// Position returns the position in the history that Changes tells, also of a replica that keeps its
-	// hashes.
+	// Position returns the position in the filter's own history, the one that Changes uses, even if the
+	// filter is a replica with hashes.
 	Position() (descent uint64, at layout.Position)
 	// Waits reports whether the filter has no file yet: see Follow.
 	Waits() bool
