@@ -14,14 +14,13 @@
 //	pages 3 to B+2  base: the items as of some instant, sorted
 //	from B+3 on     tail: the operations since then, in their order; these pages are full
 //
-// The superblock of the filter has the identity of the file, the number of its pages that count,
-// which is at least B+3, and the check of the last of these: the last full page of the tail, or the
-// header if there is none. It also has the check of the last page of the tail, or 0 if all operations
-// are on full pages. Then the last page is page 1 or 2, whichever has this check. Every checkpoint
-// stores the last page anew, as the page of the two that the newest superblock does not count. So
-// what a superblock counts stays as it is until the next one is durable. Nothing else in the file
-// counts: any other page was counted by an older superblock, or its writer died before a superblock
-// counted it.
+// The superblock of the filter has the identity of the file; the number of pages that count, at least
+// B+3; and the check of the last full page of the tail, or of the header if the tail has no full
+// page. It also has the check of the last page of the tail if this page is not full, and otherwise 0.
+// Such a last page is page 1 or 2, whichever has this check. Every checkpoint stores the last page
+// anew, as page 1 or 2, whichever the newest superblock does not count. So what a superblock counts
+// stays as it is until the next one is durable. Nothing else in the file counts: any other page was
+// counted by an older superblock, or its writer died before a superblock counted it.
 //
 //	header     word 0 magic "MMAPFHSH"   1 version: 2   2 identity, a random number
 //	                3 items in the base  4 B            5 sum of their hashes, modulo 2^64
@@ -32,19 +31,19 @@
 //	                202 to 204           the file of hashes whose place this one took, as far as
 //	                                     it is in the base: its identity; the number of its pages
 //	                                     that counted; bits 0-31: the check of the last of these,
-//	                                     bits 32-63: that of its last page of the tail, or 0. All
+//	                                     bits 32-63: the check of its last page of the tail, or 0. All
 //	                                     three are zero if there was none.
 //	              511 bits 0-31: check; bits 32-63: zero
 //	base       word 0 bits 0-31: check; bits 32-63: number of items, at most 464
 //	                1 to 464             their hashes, in ascending order, equal ones by age
-//	                465 to 511           their ages, 10 in each word: that of item i is bits
+//	                465 to 511           their ages, 10 in each word: the age of item i is bits
 //	                                     6·(i mod 10) to 6·(i mod 10) + 5 of word 465 + ⌊i/10⌋
 //	tail       word 0 bits 0-31: check; bits 32-63: number of entries, from 1 to 478
 //	                1 number of the position at its beginning
 //	                2 the time that is in force at its beginning
 //	                3 chain of the position at its beginning
 //	                4 to 481             the entries
-//	                482 to 511           their kinds, 16 in each word: that of entry i is bits
+//	                482 to 511           their kinds, 16 in each word: the kind of entry i is bits
 //	                                     4·(i mod 16) to 4·(i mod 16) + 3 of word 482 + ⌊i/16⌋
 //
 // Unused words and bits are zero. A page of the base other than the last is full. The kind of an entry
@@ -54,9 +53,9 @@
 //	 0   a time, which is in force for the entries after it
 //	 5   insert, and the filter got an item
 //	10   delete, and an item was taken
-//	 2   delete, and none was
-//	 7   at least one, and the filter got an item
-//	 3   at least one, and another item of the filter answers for the key
+//	 2   delete, and no item was taken
+//	 7   "at least one", and the filter got an item
+//	 3   "at least one", and another item of the filter answers for the key
 //
 // The entry of an operation is the hash of its key.
 //
@@ -64,7 +63,7 @@
 //
 // The history of a filter is the operations that it had since it began, in their order. A position
 // is a place in the history: the number of operations before it, and a chain over these, a word. The
-// first position has number and chain 0. An operation with op (1 insert, 2 delete, 3 at least one)
+// first position has number and chain 0. An operation with op (1 insert, 2 delete, 3 "at least one")
 // and hash leads from one position to the next:
 //
 //	number + 1
@@ -98,11 +97,12 @@
 //
 // The base keeps the times of its items as ages. The times of all items of an age lie between
 // its first and its last time. A rebuild puts the operations of the tail into ages of their own
-// and joins neighbours until there are 64, so that each has about as many items. If the superblock says
-// that items leave after a time T, a rebuild joins the ages that leave together instead. Let s be T/32,
-// but at least a quarter of a second. An item whose last time is t leaves T after the first multiple of
-// s that is at least a second after t. It joins all items that have left already. A time that is more
-// than s/2 after the rebuild becomes the time s/2 after the rebuild.
+// and joins neighbours until there are 64, so that all have about equally many items. If the superblock
+// says that items leave after a time T, a rebuild joins the ages that leave together instead. Let s be
+// T/32, but at least a quarter of a second. The items of an age whose last time is t leave T after the
+// first multiple of s that is at least a second after t. The rebuild also joins all ages whose items
+// should have left already. A time that is more than s/2 after the rebuild becomes the time s/2 after
+// the rebuild.
 //
 // # Checks
 //
@@ -118,27 +118,33 @@
 //
 // The filter file keeps items, which are fingerprints; several keys may have the same. So the effect
 // of an operation on the items depends on the other items: an InsertUnique leaves a key out if an item
-// of another one answers for it (the key leans on that item), and a delete of a key that is not there
-// takes an item of another key. What the operation means does not depend on the items: rule K7. The
-// items of the file are, by class, those of the base and what the item effects of the tail add up to.
+// of another key answers for it (the key leans on that item), and a delete of a key that is not there
+// takes an item of another key. What the operation means does not depend on the items: rule K7. In
+// each class, the file has as many items as the base, plus the sum of the item effects of the tail.
 //
 // # Rules
 //
-//	K1  NAME.hashes has the identity that the superblock names, at least as many pages,
-//	    and the check of the last of them; and, if the superblock names the check of a last
-//	    page, page 1 or 2 has it. Every page that counts has its check, and what it says
-//	    of itself: the header the version; a page of the base its items in order; the
-//	    base as many items and the sum that the header says; a page of the tail entries of
-//	    the kinds above, and the position at which the page before it ended, the first one
-//	    that of the base. The tail ends at the position of the superblock.
-//	K7  A history means a multiset of hashes. Its operations are done in their order, each
-//	    hash for itself: an insert adds one; "at least one" adds one if there is none; a
-//	    delete takes one, the oldest, if there is one, and otherwise changes nothing. If
-//	    "at least one" finds an item, the item keeps its age. A base is such a multiset.
-//	    Whatever is made from hashes has exactly this multiset, an item for each. While
-//	    the tail has an "at least one" without an item, so that keys may lean, no
-//	    operation takes an item: deletes are in the history alone, and wait for the next
-//	    base. So a key of the multiset has an item in the file, or leans on one, unless a
-//	    delete of a hash that the multiset lacked has taken it; the next base gives it
-//	    back. A delete that finds no item is not in the history.
+//	K1  NAME.hashes has the identity that the superblock names, and at least as many pages
+//	    as the superblock counts; the last full page of the tail, or else the header, has
+//	    the check that the superblock names. If the superblock names the check of a last
+//	    page, page 1 or 2 has this check. Every page that counts has the right check. The
+//	    header has the version. Each page of the base has its items in order; the base has
+//	    as many items, and the sum, that the header says. A page of the tail has entries of
+//	    the kinds above, and the position at which the page before it ends; the first page
+//	    of the tail has the position of the base. The tail ends at the position of the
+//	    superblock.
+//	K7  A history means a multiset of hashes, which its operations change in their order.
+//	    Each operation concerns only the copies of its own hash: an insert adds a copy; "at
+//	    least one" adds a copy if there is none, and otherwise leaves the copies and their
+//	    ages as they are; a delete removes the oldest copy, and leaves the multiset as it
+//	    is if there is no copy. A base is such a multiset. Whatever is made from hashes has
+//	    an item for each copy in this multiset, and no other items. While the tail has an
+//	    "at least one" without an item, so that keys may lean, no delete takes an item:
+//	    deletes are in the history alone, and wait for the next base. So a key of the
+//	    multiset has an item in the file, or leans on the item of another key, unless a
+//	    delete of a hash that the multiset lacked has taken this item; the next base gives
+//	    it back. Such a delete is in the history, since an item answered for its hash. If
+//	    no item of the filter answers for the key of a delete, the delete is refused, and
+//	    the history does not get it. (A rebuild gives the new file every delete that the
+//	    history has already.)
 package hashes
