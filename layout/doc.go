@@ -30,7 +30,7 @@
 //	guest            an item in its alternate line (compact, where a line keeps guests apart)
 //	overflow bit     a bit of a line: items that have it as their home line may be elsewhere
 //	stash            the part of the filter file for items that found no slot; it has entries
-//	mark             of a group of the stash: a search goes on to the next group
+//	group mark       of a group of the stash: a search goes on to the next group
 //	class            the items that a file cannot tell apart; an entry of the stash is for one class
 //	region           all lines
 //	load             items over slots
@@ -55,9 +55,9 @@
 //	chain            a word made of all operations before a position, which tells histories apart
 //	item effect      what an operation did to the items of the file: one more, one less, or neither
 //	age              of kept hashes: items that were inserted in the same span of time
-//	set, shard       a manifest, NAME.set, and the files that it names: its shards. Each has the keys
-//	                 of a range of hashes.
-//	superseded       of a file: another one has taken its place
+//	sharded set,     a manifest, NAME.set, and the files that it names: its shards. Each has the keys
+//	shard            of a range of hashes.
+//	superseded       of a file: another file has taken its place
 //	rebuild          making a new file with the items of an old one
 //	replacement      the end of a rebuild: the new file becomes durable and takes the name of the old one
 //	durable          survives a power loss
@@ -155,7 +155,7 @@
 //	   192    4 check of the last of these pages
 //	   196    4 check of the last page of its tail, which is not full; 0 if there is none
 //	   200    4 number of the shard; this field and the next two are 0 unless the file is a shard
-//	   204    4 S, the number of shards of its set
+//	   204    4 S, the number of shards of its sharded set
 //	   208    8 identity of the shard: made of what it held when it was built
 //	   216    8 descent: a number of the history; this field and the next four are 0 unless hashes are kept;
 //	            a replica without hashes has the first three of them
@@ -347,7 +347,7 @@
 //	word 1   bits 0-31: number of items, at least 1; bits 32-63: the fingerprint
 //
 // Bit 63 of word 0 is not part of the entry: mask it out before anything else. In the first of the 4
-// entries of a group it is the mark of the group; in the other three it is zero. A free entry has
+// entries of a group it is the group mark; in the other three it is zero. A free entry has
 // zeros in both words. A lookup makes the word 0 that it looks for, and begins with group
 //
 //	hi(((word 0 xor (fp · 0xBB67AE8584CAA73B mod 2^64)) · 0x9E3779B97F4A7C15) mod 2^64, 192)

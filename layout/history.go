@@ -8,9 +8,9 @@ type Op uint8
 
 // The operations. Their numbers are those of the log and of NAME.hashes.
 const (
-	Insert     Op = 1 // adds one
-	Delete     Op = 2 // takes one, if there is one
-	AtLeastOne Op = 3 // adds one if there is none: an InsertUnique
+	Insert     Op = 1 // adds a copy
+	Delete     Op = 2 // takes a copy, if there is one
+	AtLeastOne Op = 3 // adds a copy if there is none: an InsertUnique
 )
 
 // May reports whether an operation of the history may change the number of items by grow.
@@ -37,28 +37,29 @@ func (p Position) After(op Op, hash uint64) Position {
 	return Position{p.Number + 1, (bits.RotateLeft64(p.Chain^hash, turn) + uint64(op)) * MixFirst}
 }
 
-// Kept is what the superblock of a filter that keeps its hashes, or of a replica, says of the history.
+// Kept is what the superblock says of the history, in a filter that keeps its hashes or is a replica
+// without hashes.
 type Kept struct {
 	At Position
 	// LeftOut counts the keys that an AtLeastOne did not insert, because a lookup already found an
 	// item. Waiting counts the deletes that took no item. Both counts begin when the base of
 	// NAME.hashes is written.
 	LeftOut, Waiting uint64
-	// Followed is for a replica that keeps its hashes: its position in the history that it follows. (For
-	// a replica without hashes that is At.)
+	// Followed is for a replica with hashes: its position in the history that it follows. (In a replica
+	// without hashes, At is this position.)
 	Followed Position
-	// Set is for a replica. While the replica applies a set of changes, Set is the check of this
-	// set, and the position in the followed history stays the position before the set until all
-	// changes are done. Otherwise Set is 0 or Departed.
+	// Set is for a replica, with or without hashes. While the replica applies a set of changes, Set
+	// is the check of this set, and the position in the followed history stays the position before
+	// the set until all changes are done. Otherwise Set is 0 or Departed.
 	Set uint64
 }
 
-// Applying reports whether a replica may have some changes of a set, and not all.
+// Applying reports whether a replica may have some changes of a set, but not all.
 func (k Kept) Applying() bool { return k.Set != 0 && k.Set != Departed }
 
 // Counted returns how many operations of the user sequence are done, if the file has counted operations.
-// While a replica applies a set, the file counts changes (K9), which are not the first operations of the
-// sequence: then Counted returns 0.
+// While a replica, with or without hashes, applies a set of changes, the file counts the changes that
+// are done (K9), and these are no operations of the sequence: then Counted returns 0.
 func (k Kept) Counted(operations uint64) uint64 {
 	if k.Applying() {
 		return 0
@@ -66,17 +67,18 @@ func (k Kept) Counted(operations uint64) uint64 {
 	return operations
 }
 
-// A Mark is what a replica says of the history that it follows, from some operation on.
+// A Mark is what a replica, with or without hashes, says of the history that it follows, from some
+// operation on.
 type Mark struct {
 	At  Position
 	Set uint64 // as in Kept
-	// UserSeq is the user sequence from the mark on, and Operations the number of operations after it.
+	// UserSeq is the user sequence from the Mark on, and Operations the number of operations after it.
 	UserSeq, Operations uint64
 }
 
 // Departed is the Kept.Set of a replica that has had an operation of its own. Such a replica follows
-// no history any more; from its next clean close on, the file is no replica. But if it keeps its hashes
-// and has had changes, it stays Departed until it is rebuilt, and Kept.Followed.Number is the time of
+// no history any more; from its next clean close on, the file is no replica. But a replica with hashes
+// that has had changes stays Departed until it is rebuilt, and Kept.Followed.Number is the time of
 // its departure: see Superblock.AgesFrom.
 const Departed = 1<<64 - 1
 

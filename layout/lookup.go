@@ -58,7 +58,7 @@ import (
 //     elsewhere needs them. If the lookup had read the bits as clear, the item would have come home
 //     meanwhile. A layout that clears overflow bits guards coming home, so 1 excludes this. So the
 //     lookup has read the bits as set, and has gone on.
-//  5. The same holds for the marks of the stash: a mark is cleared when no entry beyond it is left.
+//  5. The same holds for the group marks of the stash: one is cleared when no entry beyond it is left.
 //  6. In some layouts, only all words of a line together tell what is in it. These layouts guard
 //     every change of a line. So by 1 the words that the lookup has read are those of one instant.
 //  7. A recovery stores in another order, and leaves even counters alone. But the epoch is odd from

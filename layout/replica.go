@@ -6,8 +6,8 @@ import "bytes"
 // at the position of the file.
 func (s *Superblock) IsReplica() bool { return s.ReadOnlyCompat()&replicaFlag != 0 }
 
-// Follows reports whether the file keeps its hashes and follows the history of another filter, or has
-// followed it until its first operation of its own: see Kept.Set.
+// Follows reports whether the file is a replica with hashes: it follows the history of another filter,
+// or has followed it until its first operation of its own (see Kept.Set).
 func (s *Superblock) Follows() bool { return s.Compat()&followsFlag != 0 }
 
 // Source returns the descent of the history that the file follows, besides its own.
@@ -35,18 +35,18 @@ func (s *Superblock) offKeptSet() int {
 	return offSet
 }
 
-// HasHistory reports whether the file keeps its hashes or is a replica: then its commits name a
-// position.
+// HasHistory reports whether the file keeps its hashes or is a replica without hashes: then its commits
+// name a position.
 func (s *Superblock) HasHistory() bool { return s.KeepsHashes() || s.IsReplica() }
 
-// SetReplica makes a file without hashes one that has the items of a history at a position.
+// SetReplica makes the file a replica without hashes, at a position of a history.
 func (s *Superblock) SetReplica(descent uint64, at Position) {
 	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|replicaFlag)
 	s.SetDescent(descent)
 	s.SetKept(Kept{At: at})
 }
 
-// SetSource makes a file that keeps its hashes follow the history with a descent, from Kept.Followed on.
+// SetSource makes a file with hashes a replica of the history with a descent, from Kept.Followed on.
 // Call it before SetKept.
 func (s *Superblock) SetSource(descent uint64) {
 	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|followsFlag)
@@ -61,8 +61,8 @@ func (s *Superblock) ForgetSource() {
 	clear(s[offSource:offReservedEnd])
 }
 
-// historyUse checks the fields that only files with hashes and replicas have. It returns a field that
-// breaks F4, and what is wrong with it; what is empty if all fields are right.
+// historyUse checks the fields that only files with hashes, and replicas without hashes, have. It
+// returns a field that breaks F4, and what is wrong with it; what is empty if all fields are right.
 func (s *Superblock) historyUse() (field int, what string) {
 	k := s.Kept()
 	if history := s.Descent() != 0 || k != (Kept{}); !s.KeepsHashes() && (history && !s.IsReplica() ||

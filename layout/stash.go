@@ -8,8 +8,8 @@ import (
 // The stash holds items that found no slot in their lines: 768 entries of 16 bytes, in
 // 192 groups of one cache line. The class of an item determines the group in which the
 // search for its entry starts. A group that was full when an entry came is marked, and
-// the search goes on to the next group while there is a mark. So every entry can be
-// used, and a lookup reads one cache line unless the stash is nearly full. A mark is
+// the search goes on to the next group while there is a group mark. So every entry can
+// be used, and a lookup reads one cache line unless the stash is nearly full. A mark is
 // cleared when no search needs it any more.
 const (
 	StashEntries    = StashBytes / stashEntryBytes // 768

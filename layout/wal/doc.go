@@ -52,8 +52,8 @@
 //
 //	0          begin record, 40: stored before the first operation
 //	40         commit record, 80: stored after the last operation; zero until then
-//	120        mark, 8, position, 8, and chain, 8, if the file keeps its hashes or is a replica;
-//	           otherwise not used
+//	120        commit mark, 8, position, 8, and chain, 8, if the file keeps its hashes or is a
+//	           replica without hashes; otherwise not used
 //	144        records of 24 to 88
 //
 //	begin      word 0 magic "MMFBEGIN"   1 generation   2 salt
@@ -66,9 +66,9 @@
 //	                8 an LSN up to which the log was durable when this was stored
 //	                9 bits 0-31: CRC32C of the records;
 //	                  bits 32-63: CRC32C of words 0 to 8 and of bits 0-31 (as a word), and
-//	                  of the mark, the position and the chain if the file has them
-//	mark       the time, in nanoseconds since 1970; in a replica without hashes, the set of changes that
-//	           it is applying (offset 552 of the superblock)
+//	                  of the commit mark, the position and the chain if the file has them
+//	commit     the time, in nanoseconds since 1970; in a replica without hashes, the set of changes that
+//	mark       it is applying (offset 552 of the superblock)
 //	position,  the position in the history after the last record: the number of operations, and the
 //	chain      chain over them; in a replica without hashes, in the history that it follows
 //
@@ -94,7 +94,7 @@
 //	       60, 61: what the operation means in the history: 1, insert; 2, delete;
 //	       3, at least one; 0, nothing. Unless they are 0, the word before the last is
 //	       the hash of the key
-//	       62: a mark; with bits 49 and 59 only
+//	       62: a mark record; with bits 49 and 59 only
 //	       63: zero
 //	word 1 and on: the values, in the order of the words
 //	last word bits 0-31: check; bits 32-63, if bit 49 is set: the operation
@@ -102,15 +102,15 @@
 //
 // With a history, the item effect depends on the meaning: an insert has 1; a delete has 2, or 0 if
 // it took no item; "at least one" has 1, or 0 if another item answers for the key. A record
-// without words is either a mark or a delete or "at least one" that stores nothing. The latter has
-// bits 49 and 59, 2 or 3 in bits 60 and 61, and no other bit. It takes 24 bytes: word 0, the hash and
-// the last word. (Bytes that are no record may have bit 59, and 0 in bits 60 and 61. Take 24 bytes of
+// without words is either a mark record, or a delete or "at least one" that stores nothing. Such a
+// delete or "at least one" has bits 49 and 59, 2 or 3 in bits 60 and 61, and no other bit. It takes 24
+// bytes: word 0, the hash and the last word. (Bytes that are no record may have bit 59, and 0 in bits 60 and 61. Take 24 bytes of
 // them too; the check shows that they are no record.)
 //
-// A mark is a record of 40 bytes. Only a replica that keeps its hashes has marks. Words 1 to 3 of a
-// mark are the new values of the fields at offsets 568 to 591 of the superblock. A mark has the
-// operation number of the operation before it, and is the last record of its segment. It counts only
-// if the commit record of the segment counts.
+// A mark record has 40 bytes. Only the log of a replica with hashes has mark records. Words 1 to 3 are
+// the new values of the fields at offsets 568 to 591 of the superblock. A mark record has the operation
+// number of the operation before it, and is the last record of its segment. It counts only if the commit
+// record of the segment counts.
 //
 // The check of a record is one CRC32C over these bytes, in this order: the salt (8), the
 // LSN (8), words 0 and 1 (16), the check before it (4), bits 32-63 of the last word (4),
@@ -144,8 +144,8 @@
 //	     them.
 //	L3   A record with the right check has no bits but those above. Only the last record of an
 //	     operation has an item effect and a meaning in the history, and the two fit each other.
-//	     A record stores to words of the stash or of the region, all in one block. Only a
-//	     replica that keeps its hashes has marks.
+//	     A record stores to words of the stash or of the region, all in one block. Only the
+//	     log of a replica with hashes has mark records.
 //	L4   The length in a commit record is that of the superblock and what the item effects of
 //	     all records since then add up to. If the file keeps its hashes, the position and the
 //	     chain follow from the superblock and the records in the same way. (In a replica

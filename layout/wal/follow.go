@@ -15,7 +15,7 @@ type Follower struct {
 	Commit
 
 	generation, salt uint64
-	kept             bool   // commits have a mark and a position
+	kept             bool   // commits have a commit mark and a position
 	segment          uint64 // word at which the next segment begins; 0 for the first of the generation
 	check            uint32 // of the last record
 	chained          bool   // a record has been read

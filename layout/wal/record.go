@@ -26,22 +26,22 @@ type Record struct {
 	Operation uint32    // if Last: number of the operation modulo 2^32
 	Op        layout.Op // if Last: what the operation means in the history, or 0 without a history
 	Hash      uint64    // of its key, if Op is not 0
-	Mark      bool      // the record is a mark, and has no words: see NewMark
+	Mark      bool      // it is a mark record, and has no words: see NewMark
 }
 
-// NewMark returns a mark: a record that stores nothing, and says where a replica that keeps its hashes
-// is in the history that it follows. A mark is the last record of its segment, and counts if the commit
-// of the segment does.
+// NewMark returns a mark record: it stores nothing, and says where a replica with hashes is in the
+// history that it follows. A mark record is the last record of its segment, and counts if the commit of the
+// segment counts.
 func NewMark(followed layout.Position, set uint64, operation uint32) *Record {
 	return &Record{Mark: true, Last: true, Operation: operation, Values: [layout.BlockWords]uint64{followed.Number, followed.Chain, set}}
 }
 
-// marked returns what a mark says.
+// marked returns what a mark record says.
 func (r *Record) marked() (followed layout.Position, set uint64) {
 	return layout.Position{Number: r.Values[0], Chain: r.Values[1]}, r.Values[2]
 }
 
-// MarkStores is how many stores Writer.Room must count for a mark.
+// MarkStores is how many stores Writer.Room must count for a mark record.
 const MarkStores = (markWords + recordWords - 1) / recordWords
 
 // maxRecordWords is the length of a record of a whole block, with a hash.
@@ -60,7 +60,7 @@ const (
 	recordMark     = 1 << 62
 	recordUnused   = 1 << 63
 
-	markHead  = recordNoWords | recordLast | recordMark // word 0 of a mark
+	markHead  = recordNoWords | recordLast | recordMark // word 0 of a mark record
 	markWords = 5
 )
 
@@ -70,7 +70,7 @@ const (
 // The stores of a record happen in word order, which need not be their order in the
 // operation. This is safe: if one of them removes a fingerprint, the record is guarded,
 // and all of it is stored between two steps of the removal counter of the block;
-// otherwise the stores only add, or clear overflow bits or a mark that no lookup needs.
+// otherwise the stores only add, or clear overflow bits or a group mark that no lookup needs.
 // (A new stash entry needs its first word stored before its second, which is word order.)
 func (r *Record) Gather(stores []Store) (rest []Store) {
 	*r = Record{}
@@ -152,7 +152,7 @@ func recordLength(w0 uint64) uint64 {
 
 // valid reports whether w0 can be word 0 of a record: it has no unknown bits, its words are in one
 // block, and only the last record of an operation has an item effect and a meaning in the history,
-// which fit each other. A record without words has only the meaning, or is a mark.
+// which fit each other. A record without words has only the meaning, or is a mark record.
 func valid(w0 uint64) bool {
 	const effect = recordGrow | recordShrink
 	op, last := layout.Op(w0>>recordOp&3), w0&recordLast != 0

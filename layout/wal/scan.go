@@ -154,7 +154,7 @@ type scanner struct {
 	check     uint32       // of the last record
 	chained   bool         // whether check is known; at first it is not, since the record before is overwritten
 	ended     bool
-	kept      bool    // commits have a mark and a position
+	kept      bool    // commits have a commit mark and a position
 	replica   bool    // records do not lead to this position
 	follows   bool    // there may be marks
 	mark      *Record // of the segment, or nil
@@ -364,7 +364,7 @@ func (c *checker) readBegin(log []uint64, segment uint64) (generation, salt, lsn
 }
 
 // readCommit decodes the commit record of a segment of any generation. kept says whether it has
-// a mark and a position. ok reports whether its own CRC is right; the caller checks crc, the CRC
+// a commit mark and a position. ok reports whether its own CRC is right; the caller checks crc, the CRC
 // of the records.
 func (c *checker) readCommit(log []uint64, segment uint64, kept bool) (generation, salt uint64, commit Commit, crc, check uint32, ok bool) {
 	w := log[segment+commitAt : segment+commitAt+commitWords]

@@ -23,8 +23,8 @@ type Commit struct {
 
 const (
 	commitWords = 10
-	keptAt      = commitAt + commitWords // word of the mark in its segment
-	keptWords   = 3                      // the mark and the position
+	keptAt      = commitAt + commitWords // word of the commit mark in its segment
+	keptWords   = 3                      // the commit mark and the position
 )
 
 // A Writer lays out records in a log. It stores to the words of the log only; its user
