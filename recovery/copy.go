@@ -31,7 +31,7 @@ type Copy struct {
 	epoch    uint64
 
 	logs  LogReader
-	log   []uint64      // that read reads
+	log   []uint64      // the words that read reads
 	read  *wal.Follower // nil if the file was at rest
 	salts [2]uint64     // of the generation before, and of this one
 	next  uint64        // word to copy next
@@ -45,7 +45,7 @@ type LogReader interface {
 	ReadLog(LogName) ([]uint64, error)
 }
 
-// NewCopy begins to copy the words of a file, from, to as many words, to.
+// NewCopy begins to copy the words of a file (from) to the words of its copy (to).
 func NewCopy(from, to []uint64, logs LogReader) (*Copy, error) {
 	c := &Copy{from: from, to: to, logs: logs, next: layout.WordStash}
 	sb, g, err := c.newest()
@@ -118,8 +118,8 @@ func (c *Copy) Step(words uint64) (more bool, err error) {
 	return false, nil
 }
 
-// follow stores the segments of the log up to the last promise to the copy. If before is 1,
-// the segment that ends at this promise is left out.
+// follow stores to the copy the segments of the log up to the last promise. If before is 1,
+// it leaves out the segment that ends at this promise; before is 1 or 0.
 func (c *Copy) follow(before uint64) error {
 	for c.read != nil {
 		for c.read.Next(c.log, max(c.promised(), before)-before) {
@@ -181,8 +181,8 @@ func (c *Copy) promised() uint64 {
 	}
 }
 
-// End finishes the copy, and returns the superblock of a sealed file with its stash and its lines,
-// unsigned. Call it once Step has reported false.
+// End finishes the copy. It returns a superblock, unsigned, that makes the copied stash and lines
+// a sealed file. Call it once Step has reported false.
 func (c *Copy) End() (sb layout.Superblock, err error) {
 	promised := uint64(0)
 	if c.read != nil {
@@ -217,7 +217,7 @@ func (c *Copy) End() (sb layout.Superblock, err error) {
 	switch {
 	case !sb.IsReplica() || kept.Set == layout.Departed:
 		sb.ForgetHashes()
-	case kept.Set != 0: // with some changes of a set, it does not have the items of a position
+	case kept.Set != 0: // with only some changes of a set, the file does not have the items of a position
 		return sb, ErrChanging
 	default:
 		sb.SetKept(kept)

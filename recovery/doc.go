@@ -47,19 +47,19 @@
 //	W2  The log is a mapped file of fixed size: allocated, filled with zero bytes and
 //	    synced before its first use. Records are chained: the check of each covers its
 //	    content, the check before it, its LSN and the salt of the generation. The log
-//	    has room for all records of an operation before the first is stored. The last
-//	    record of an operation is marked; recovery replays whole operations only. An
-//	    append is a few stores to memory, and survives the death of the process.
-//	W3  A commit stores a commit record, makes the log durable, stores a promise that it
-//	    is, and only then stores the records to the mapping, in order. Only after that
-//	    does the caller learn of it. The next record goes to a fresh page: a sector
-//	    with durable records is not stored to again in its generation.
+//	    has room for all records of an operation before the first is stored. A bit
+//	    tells the last record of an operation; recovery replays whole operations only.
+//	    An append is a few stores to memory, and survives the death of the process.
+//	W3  A commit stores a commit record, makes the log durable, stores a promise that
+//	    the log is durable, and only then stores the records to the mapping, in order.
+//	    Only after that does the caller learn of it. The next record goes to a fresh
+//	    page: a sector with durable records is not stored to again in its generation.
 //	    (Writer.EndSegment, Writer.Harden)
 //	W4  Two kinds of stores are made only while the removal counter of their block is odd:
 //	    a store that removes a fingerprint that a lookup may be reading, and a store to a
 //	    bucket that spans several words and whose slots cannot be told apart one by one.
-//	    All other stores only add, or clear overflow bits and marks that no lookup needs.
-//	    A counter that an operation has made odd stays odd until all words of the
+//	    All other stores only add, or clear overflow bits and group marks that no lookup
+//	    needs. A counter that an operation has made odd stays odd until all words of the
 //	    operation are stored, and is even between operations. An item that moves to
 //	    another block is stored at its destination before it leaves its source. Within a
 //	    block of 64 bytes, whose words share a counter, words are stored in order. So
@@ -90,15 +90,15 @@
 //	    durable, then a superblock in state clean, and then removes the log.
 //	    (Writer.Begin, Writer.Clean)
 //	W8  Any error of a call that writes ends the writer: from then on every call returns
-//	    ErrFailed, and the next open recovers. Nothing is retried, with two exceptions. If
-//	    there is no room for a larger log, nothing depends on the new file yet. It is
-//	    removed, and the log keeps its size until a later checkpoint finds room. And a
-//	    checkpoint whose hashes cannot be kept is tried again (K2).
-//	    (Writer.Fail, Writer.GrowLog, Writer.EndCheckpoint)
+//	    ErrFailed, and the next open recovers. Nothing is retried, with two exceptions. A
+//	    larger log that finds no room is removed, since nothing depends on it yet; the log
+//	    keeps its size until a later checkpoint finds room. And a checkpoint whose hashes
+//	    cannot be kept is tried again (K2). (Writer.Fail, Writer.GrowLog,
+//	    Writer.EndCheckpoint)
 //	W9  One function stores to the stash and the region: Writer.put. Commits (W3) and
 //	    recoveries (W6) store with it what durable records say. DiscardLog has no records,
-//	    since the log is lost: it repairs what the file happens to hold. One file of
-//	    the module uses package unsafe (words.go). Lookups and planning load from a
+//	    since the log is lost: DiscardLog repairs what the file happens to hold. One file
+//	    of the module uses package unsafe (words.go). Lookups and planning load from a
 //	    second mapping of the file, which is read-only. A commit, the end of a checkpoint,
 //	    and every step that creates, renames or removes a log first check that the file is
 //	    still the one under its name; if it is not, the writer ends.
@@ -142,13 +142,13 @@
 // # A file that takes the place of another
 //
 //	K3  A new file, under names of its own beside the old one, is complete. At one instant,
-//	    called the mark, the new file has all operations of the old file. If the new file is made
-//	    from hashes, the two histories then have the same position and chain. From the mark on,
-//	    each operation and each sync waits. If an operation was cut off in the old file, by a
-//	    fault, nothing is replaced. The new file and its log become durable. Then its log is
-//	    renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to NAME;
-//	    then the log to NAME.stash and the hashes to NAME.hashes (K8); then the directory is
-//	    synced, and the new file alone takes operations and syncs. Before the third of these
+//	    called the handover, the new file has all operations of the old file. If the new file is
+//	    made from hashes, the two histories then have the same position and chain. From the
+//	    handover on, each operation and each sync waits. If an operation was cut off in the old
+//	    file, by a fault, nothing is replaced. The new file and its log become durable. Then its
+//	    log is renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to
+//	    NAME; then the log to NAME.stash and the hashes to NAME.hashes (K8); then the directory
+//	    is synced, and the new file alone takes operations and syncs. Before the third of these
 //	    renames the old file is under NAME, with its log and its hashes. After the third rename
 //	    the new file is under NAME, and its log and its hashes are found by either of their
 //	    names. Both files have all operations, and in both everything that a sync has promised is
@@ -164,45 +164,48 @@
 //	    epoch even again. So its epoch becomes Superseded only once the directory is synced and
 //	    the file cannot get its name back, but before the lock of the new file is released and a
 //	    writer can open the new file. If the process is killed between the rename and this store,
-//	    readers of the old file are not told. They are not told either if the old file has
-//	    another name, under which it may be a backup, or if the system has no writers or does not
-//	    count the names of a file (Unix does). If the sync of the directory fails, readers are
-//	    told nevertheless. If the power fails after that, the old file may be back, and says
-//	    "maybe" until it is built again. (Draft.supersedeOld)
+//	    readers of the old file are not told. Nor are they told if the old file has another name,
+//	    under which it may be a backup; or on a system that has no writers, or does not count the
+//	    names of a file (Unix does). If the sync of the directory fails, the readers are told all
+//	    the same. If the power fails after that, the old file may be back, and says "maybe" until
+//	    it is built again. (Draft.supersedeOld)
 //	K8  If changes are kept (superblock, offset 520), a file of hashes that is replaced is kept,
 //	    too: it is renamed from NAME.hashes to NAME.past. If there is a NAME.past already, that
 //	    file is first renamed to NAME.past, a dot, and the 16 digits of its identity. The header
 //	    of a file of hashes names the identity of the file that it replaced, so each file leads
-//	    to the one before. The writer removes a file that was replaced longer ago than changes
-//	    are kept. In a replaced file, the operations up to the position of the base of the next
-//	    file count, whichever of its last pages has them. (Package osfile: replaceHashes,
+//	    to the file before it. The writer removes a file that was replaced longer ago than
+//	    changes are kept. In a replaced file, the operations count up to the position of the base
+//	    in the next file, whichever of the last pages has them. (Package osfile: replaceHashes,
 //	    OpenHistory, ForgetPast)
 //
 // # The changes of another filter
 //
-// A replica has the items that the history of another filter means at a position. A set of
-// changes leads from this position to a later one. While the replica has some of these
-// changes and not all, the bytes of the set are in NAME.apply (SetWriter). A replica that
-// keeps hashes has a history of its own, too: each change is an operation of this history.
+// A replica, with or without hashes, has the items that the history of another filter
+// means at a position. A set of changes leads from this position to a later position.
+// While the replica has done only some changes of the set, the bytes of the set are in
+// NAME.apply (SetWriter). A replica with hashes has a history of its own, too: each change
+// is an operation of this history.
 //
-//	K9  The changes of a set are done in a fixed order: first all changes that delete, then all that
-//	    insert, both in the order of the set. NAME.apply and its name are durable before a commit
-//	    names the check of the set and sets the count of operations to 0. The first change is done
-//	    after this commit. So the count of operations says how many changes are done, however much of
-//	    the log survives, and no change is done twice. Callers get 0 instead. The commit after the
-//	    last change names no set, and has the position to which the set leads. Only then may
-//	    NAME.apply be removed. If the writer dies before this commit, the next writer goes on with the
-//	    same set. It refuses any other set, even one that leads further, since the changes of another
-//	    set have another order. If NAME.apply is lost or is another set, the replica takes no changes
-//	    any more. Before its first operation of its own, a replica makes a commit that says so
-//	    (layout.Departed). So no crash leaves a replica with such an operation and a position. Nobody
-//	    copies the lines of a file that names a set. In a replica that keeps hashes, the commit record
-//	    has a position in its own history; so the set and the position that it follows are in a mark,
-//	    the last record of the segment, which counts if the commit does. A file that takes the place
-//	    of such a replica (K3), perhaps in mid-set, goes on with the same set, at the same change: its
-//	    last commit before it gets the name has the mark and the count of operations of the old file,
-//	    or says that the old file has departed. (Writer.Mark, Writer.NewSet, Copy.End,
-//	    layout.Kept.Counted, and Writer.follow of package writer)
+//	K9  The changes of a set are done in a fixed order: first all changes that delete, then all
+//	    changes that insert, both in the order of the set. NAME.apply and its name are durable before
+//	    a commit names the check of the set and sets the count of operations to 0. The first change is
+//	    done after this commit. So the count of operations says how many changes are done, however
+//	    much of the log survives, and no change is done twice. Callers that ask for the count
+//	    meanwhile get 0. The commit after the last change names no set, and has the position to which
+//	    the set leads. Only then may NAME.apply be removed. If the writer dies before this commit, the
+//	    next writer goes on with the same set. It refuses any other set, even one that leads further,
+//	    since the changes of another set have another order. If NAME.apply is lost or has another set,
+//	    the replica takes no changes any more. Before its first operation of its own, a replica makes
+//	    a commit that says that it departs (layout.Departed). So after no crash does a file have both
+//	    an operation of its own and the position of a replica. Nobody copies the lines of a file that
+//	    names a set. In a replica without hashes, the commit record has the set and the position in
+//	    the followed history. In a replica with hashes, the commit record has a position in its own
+//	    history; so the set and the followed position are in a mark record, the last record of the
+//	    segment, which counts if the commit counts. A file that takes the place of such a replica
+//	    (K3), perhaps in mid-set, goes on with the same set, at the same change: its last commit
+//	    before it gets the name has a mark record with the set, the position and the count of
+//	    operations of the old file, or says that the old file has departed. (Writer.Mark,
+//	    Writer.NewSet, Copy.End, layout.Kept.Counted, and Writer.follow of package writer)
 //
 // # States
 //
@@ -222,12 +225,12 @@
 // the copy with the lowest generation, so the newest stays intact until the next is
 // durable. The disk may have a half-written copy, which the page cache hides after a failed
 // sync. A crash while a new superblock is stored over this copy could complete the
-// half-written superblock: the bytes that it lacks may be the same in the new one. So the
-// writer first clears, durably, the checksum of any copy that it has not made durable
-// itself. A file at rest, clean or sealed, has its superblock in all four copies. A crash
-// while the four are stored leaves some copies older and perhaps one cut short; the next
-// process that opens the file for writing rewrites the copies that were cut short. A copy
-// that a killed writer left half stored has no checksum.
+// half-written superblock: the bytes that it lacks may be the same in the new superblock.
+// So the writer first clears, durably, the checksum of any copy that it has not made
+// durable itself. A file at rest, clean or sealed, has its superblock in all four copies. A
+// crash while the four are stored leaves some copies older and perhaps one cut short; the
+// next process that opens the file for writing rewrites the copies that were cut short. A
+// copy that a killed writer left half stored has no checksum.
 //
 // # What happened, and what you get
 //
@@ -253,14 +256,14 @@
 //	a superblock of a file at rest is damaged    nothing is lost: there are three more
 //	the superblock of a live file is damaged     ErrCorrupt (L2) if an operation has been logged
 //	                                             since; otherwise nothing is lost
-//	another file gets the name of a live one     the log of the live one, NAME.stash, is renamed to
+//	another file gets the name of a live file    the log of the live file, NAME.stash, is renamed to
 //	whose log stays behind                       NAME.stash with the first digits of its UUID when the
 //	                                             other file needs a log, so it can follow its filter;
 //	                                             a new file is refused while no file has the name NAME
 //	NAME is removed or replaced under a writer   ErrFailed, with the cause ErrReplaced, at the next
 //	                                             commit
 //	the process dies while a new file takes      the old file or the new one, either with
-//	the place of an old one                      everything up to the last commit
+//	the place of an old file                     everything up to the last commit
 //	NAME.hashes is missing, damaged, foreign     the filter as before; ErrHashes for what needs
 //	or older                                     the hashes
 //	the disk is full for NAME.hashes             operations, once the log is full, and Close fail with

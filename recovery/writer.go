@@ -122,7 +122,7 @@ func (w *Writer) Position() (descent uint64, at layout.Position) {
 	return sb.Descent(), d.history.At
 }
 
-// Source is Position in the history that the file follows, if it is a replica that keeps its hashes and
+// Source is Position in the history that the file follows, if the file is a replica with hashes that
 // has not departed. It may be called at any time.
 func (w *Writer) Source() (descent uint64, at layout.Position, ok bool) {
 	sb, d := w.shown.Load(), w.durable.Load()
@@ -286,7 +286,7 @@ func (w *Writer) Append(stores []wal.Store, grow int, op layout.Op, hash uint64)
 }
 
 // AppendUncounted is Append for an operation that Operations does not count, since no caller has asked
-// for it. A caller tells by the count which of its own operations are done.
+// for it. A caller knows by the count which of its own operations are done.
 func (w *Writer) AppendUncounted(stores []wal.Store, grow int, op layout.Op, hash uint64) {
 	w.append(stores, grow, op, hash, w.operation)
 }
@@ -321,9 +321,10 @@ func (w *Writer) now() uint64 {
 	return w.lastTime
 }
 
-// Mark changes what a replica says of the history that it follows, from the commit of the open segment
-// on (K9). If it departs, its sequence stays. The log must have room for MarkStores. EndSegment must
-// follow.
+// Mark changes what a replica, with or without hashes, says of the history that it follows, from the
+// commit of the open segment on (K9). In a replica with hashes, it appends a mark record. If m says
+// that the replica departs, the user sequence stays. The log must have room for MarkStores. EndSegment
+// must follow.
 func (w *Writer) Mark(m layout.Mark) {
 	w.history.Set = m.Set
 	if w.Superblock().Follows() {
@@ -341,7 +342,7 @@ func (w *Writer) Mark(m layout.Mark) {
 // up to this point.
 type durable struct {
 	lsn, userSeq, operation uint64
-	history                 layout.Kept // zero if there is none
+	history                 layout.Kept // zero if the file has no history
 }
 
 // A Segment is a segment of the log: the operations of one commit.
@@ -396,8 +397,8 @@ func (w *Writer) Harden(seg Segment) error {
 }
 
 // promise records that the log is durable up to lsn, to tell damage from a torn tail. The
-// promise is in the filter file: in the log, every commit would write a page for it, and an
-// older copy of the log would bring its own.
+// promise is in the filter file. In the log, every commit would write one more page, and an
+// older copy of the log would have an older promise.
 func (w *Writer) promise(salt, lsn uint64) {
 	w.turn++
 	layout.PutPromise(w.storeRuntime, w.turn, salt, lsn)
@@ -417,8 +418,9 @@ const applyAtOnce = 256
 // apply stores the records of a durable segment to the mapping, in order. The removal
 // counter of a guarded word is odd from before the word is stored until after the last
 // store of its operation (W4). Making it odd for each word alone is not enough: when a
-// bucket spans two words, one new and one old word together may hold less than either
-// bucket, and a lookup between the two stores must find an odd counter.
+// bucket spans two words, one new and one old word together may lack a fingerprint that
+// the bucket has before and after, and a lookup between the two stores must find an odd
+// counter.
 func (w *Writer) apply(seg Segment) {
 	odd := w.odd[:0] // words of the counters that are odd now
 	log := seg.log.Words()
@@ -480,17 +482,18 @@ func (w *Writer) Hashes() (Kept, error) {
 	return k, nil
 }
 
-// History returns what the next commit says of the history.
+// History returns what the next commit is going to say of the history.
 func (w *Writer) History() layout.Kept { return w.history }
 
-// Follows reports whether the file is a replica that has had no operation of its own.
+// Follows reports whether the file is a replica, with or without hashes, that has had
+// no operation of its own.
 func (w *Writer) Follows() bool {
 	sb := w.Superblock()
 	return (sb.IsReplica() || sb.Follows()) && w.history.Set != layout.Departed
 }
 
-// Followed returns the descent of the history that a replica follows, and the position in it after all
-// operations appended so far.
+// Followed returns the descent of the history that a replica, with or without hashes, follows, and the
+// position in it after all operations appended so far.
 func (w *Writer) Followed() (descent uint64, at layout.Position) {
 	if sb := w.Superblock(); sb.Follows() {
 		return sb.Source(), w.history.Followed
@@ -498,7 +501,8 @@ func (w *Writer) Followed() (descent uint64, at layout.Position) {
 	return w.Superblock().Descent(), w.history.At
 }
 
-// Departure returns the position that a mark has by which a replica departs: see layout.Departed.
+// Departure returns the position of the layout.Mark by which a replica departs: see
+// layout.Departed.
 func (w *Writer) Departure() (at layout.Position) {
 	switch {
 	case !w.Superblock().Follows():
