@@ -20,16 +20,16 @@ var (
 		errors.New("it is no replica: only a snapshot of a filter that keeps its hashes takes changes, until it has operations of its own"),
 		[]error{build.ErrOtherDescent},
 	}
-	// ErrChangesGap is returned for changes that do not begin where the filter is.
+	// ErrChangesGap is returned for changes that do not begin at the position of the filter.
 	ErrChangesGap = errors.New("the changes do not begin at the position of the filter")
 	// ErrOtherClasses is returned for changes by class if the filter has other classes.
 	ErrOtherClasses = errors.New("the changes are for a filter with other classes")
 	// ErrApplying is returned by an operation on a replica that has some changes of a set, but not all.
-	ErrApplying = errors.New("the filter has some changes of a set, and not all")
+	ErrApplying = errors.New("the filter has some changes of a set, but not all")
 )
 
-// Apply does to a replica the changes that r has, each once (K9), unless it has done them before. First
-// it finishes a set that was begun.
+// Apply does to a replica the changes that r has, each once (K9), unless the replica has them already.
+// First it finishes a set of changes that was begun.
 func (w *Writer) Apply(ctx context.Context, r io.Reader) error {
 	w.applying.Lock()
 	defer w.applying.Unlock()
@@ -69,7 +69,8 @@ func (w *Writer) Resume(ctx context.Context) error {
 	return w.finishSet(ctx)
 }
 
-// Follows reports whether the file is a replica that has had no operation of its own.
+// Follows reports whether the file is a replica, with or without hashes, that has had
+// no operation of its own.
 func (w *Writer) Follows() bool { return w.follows.Load() }
 
 // Depart makes a replica an ordinary filter, durably: it follows no history any more. Call Depart
@@ -102,7 +103,7 @@ func (w *Writer) followed() (at layout.Position, set, done uint64) {
 	return at, w.protocol.History().Set, w.protocol.Operations()
 }
 
-// setMark commits a mark.
+// setMark makes a commit with a layout.Mark.
 func (w *Writer) setMark(m layout.Mark) error {
 	for {
 		err := w.commit(boundary{mark: &m})
@@ -115,8 +116,8 @@ func (w *Writer) setMark(m layout.Mark) error {
 	}
 }
 
-// takes returns an error unless the changes begin at the position of the filter, or end at this
-// position or before it.
+// takes returns an error unless the changes begin at the position of the filter, or the filter
+// has them already: they end at or before this position.
 func (w *Writer) takes(h *changes.Header, at layout.Position) error {
 	w.mu.Lock()
 	descent, _ := w.protocol.Followed()
@@ -128,7 +129,7 @@ func (w *Writer) takes(h *changes.Header, at layout.Position) error {
 	case h.To.Number <= at.Number:
 		return nil
 	case h.From != at:
-		return fmt.Errorf("%w: they lead from operation %d to operation %d, and it is at operation %d", ErrChangesGap, h.From.Number, h.To.Number, at.Number)
+		return fmt.Errorf("%w: they lead from operation %d to operation %d, but it is at operation %d", ErrChangesGap, h.From.Number, h.To.Number, at.Number)
 	case !h.Classes.IsZero() && (w.protocol.KeepsHashes() || h.Classes != changes.ClassesOf(w.protocol.Geometry())):
 		return ErrOtherClasses
 	}
@@ -156,7 +157,7 @@ func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error)
 		}
 		all += items
 		if c.Times > 0 {
-			more++ // at least: an entry of the stash counts many copies
+			more++ // one item, since an entry of the stash may count all copies of the hash
 		} else {
 			fewer += items
 		}
@@ -193,8 +194,9 @@ type alsoError struct {
 
 func (e *alsoError) Unwrap() []error { return append(e.matches, e.error) }
 
-// hasRoom returns an error if the filter has fewer items than are to go, or if it does not grow
-// and has no room for so many items more, less those that go.
+// hasRoom returns an error if the changes delete more items, fewer, than the filter has; or if
+// the filter does not grow and has no room for the items that they insert, more, after these
+// deletes.
 func (w *Writer) hasRoom(more, fewer uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,9 +247,9 @@ func (w *Writer) finishSet(ctx context.Context) error {
 	return err
 }
 
-// doChanges does the changes of a set that delete, or, if fewer is not set, those that insert. It
-// leaves out the first skip changes, and subtracts the number left out from skip. It returns the
-// header of the set.
+// doChanges does the changes of a set that delete, if fewer is set, and otherwise the changes
+// that insert. It leaves out as many changes as skip says, since they are done, and subtracts
+// their number from skip. It returns the header of the set.
 func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip *uint64) (h changes.Header, err error) {
 	in, err := changes.NewReader(set)
 	if err != nil {

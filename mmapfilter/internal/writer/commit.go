@@ -31,7 +31,7 @@ type boundary struct {
 	seq        func(operations uint64) uint64 // see SyncAt; or nil
 	generation bool                           // the generation of the log ends too. REQUIRES: w.checkpoints
 	tap        *Tap                           // lists the operations from then on; or nil
-	mark       *layout.Mark                   // the mark that the file has after the commit; or nil
+	mark       *layout.Mark                   // what a replica says of the followed history from the commit on; or nil
 }
 
 // commit ends the open segment, makes it durable and stores it to the file. Operations go on while it

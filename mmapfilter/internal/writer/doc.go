@@ -106,8 +106,8 @@
 //
 // A rebuild makes a new file while operations go on. A tap lists the operations of the old file, and
 // Replay does them in the new one, until few are left. Then Replace switches to the new file:
-// operations stop for a moment (the mark), Replay does the last ones, the new file becomes durable
-// and gets the name, and operations go on in the new file.
+// operations stop for a moment (the handover), Replay does the last ones, the new file becomes
+// durable and gets the name, and operations go on in the new file.
 //
 // Replace takes the locks checkpoints, commits and mu of the old writer, and then the same three of
 // the new one. It holds all six while it waits for the disk. Durable takes none of the six, but the

@@ -8,18 +8,20 @@ import (
 
 // Replace makes next, the writer of a new file, take over from w (K3). A tap of w has listed every
 // operation since the instant for which the new file was built. catchUp does the operations of the
-// tap in next, until at most a given number are left. use makes the filter use the file of a writer.
+// tap in next, until at most a given number are left. use makes the filter use the file of a writer,
+// w or next.
 //
-// Operations wait in one pause, from the mark on. Everything that takes long comes before it: the
-// checkpoints of both files, and a sync of next. (The checkpoints come first because the sync of a
-// directory may write whatever is dirty in a file that it names, and because none can begin in the
-// pause.) In the pause the last operations are done in next. Now next has all operations and becomes
-// durable with the counters of w; then it gets the name. Lookups already use next in the pause, since w
-// is marked as superseded and would answer "maybe". All other calls of next wait for its locks.
+// Operations wait in one pause, which begins with the handover. Everything that takes long comes before
+// the pause: the checkpoints of both files, and a sync of next. (The checkpoints come first, because
+// the sync of a directory may write whatever is dirty in a file of the directory, and because no
+// checkpoint can begin in the pause.) In the pause the last operations are done in next. Now next has
+// all operations and becomes durable with the counters of w; then it gets the name. Lookups already use
+// next in the pause, since w is marked as superseded and would answer "maybe". All other calls of next
+// wait for its locks.
 //
-// If exact is set, both files must have the same history at the mark. If Replace fails, w goes on as
-// if nothing had happened, and next must not be used. Otherwise w returns ErrMoved from then on. If
-// the disk fails once next has the name, next has failed.
+// If exact is set, both files must have the same history at the handover. If Replace fails, w goes
+// on as if nothing had happened, and next must not be used. Otherwise w returns ErrMoved from then
+// on. If the disk fails once next has the name, next has failed.
 //
 // Replace catches faults in the file of w, which fail w. Its caller catches faults in the file of
 // next.
@@ -41,7 +43,7 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 	}
 	w.commits.Lock()
 	defer w.commits.Unlock()
-	if err := catchUp(fewLeft); err != nil { // with the operations that came while we waited for the lock
+	if err := catchUp(fewLeft); err != nil { // with the operations that came while this call waited for the lock
 		return err
 	}
 	if err := next.Sync(); err != nil {
@@ -51,7 +53,7 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 		return err
 	}
 
-	w.mu.Lock() // the mark
+	w.mu.Lock() // the handover
 	defer w.mu.Unlock()
 	begun := time.Now()
 	defer func() {
@@ -94,7 +96,7 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 }
 
 const (
-	// fewLeft is how many operations may be left before the pause, which does them: in less time than
+	// fewLeft is how many operations may be left for the pause: few enough to be done in less time than
 	// the disk takes for one sync.
 	fewLeft = 512
 	// mostRounds bounds how often Replace makes checkpoints before the pause. If operations fill
@@ -165,7 +167,7 @@ func (w *Writer) follow(old *Writer, exact bool) error {
 		return ErrDiverged
 	}
 	if err := w.protocol.HashesErr(); err != nil && old.protocol.HashesErr() == nil {
-		return err // the new file could not write them
+		return err // the new file could not write its hashes
 	}
 	if err := w.protocol.EndCheckpoint(); err != nil {
 		return err
@@ -185,7 +187,8 @@ func (w *Writer) follow(old *Writer, exact bool) error {
 	return err
 }
 
-// mark returns what a replica says of the history that it follows, perhaps in mid-set. REQUIRES: w.mu.
+// mark returns what a replica with hashes says of the history that it follows, perhaps in mid-set.
+// REQUIRES: w.mu.
 func (w *Writer) mark() *layout.Mark {
 	_, at := w.protocol.Followed()
 	c := w.protocol.Count()

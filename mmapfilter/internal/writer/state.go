@@ -35,7 +35,7 @@ func (w *Writer) Position() (descent uint64, at layout.Position) {
 	return w.protocol.Position()
 }
 
-// Source is Position in the history that a replica follows that keeps its hashes.
+// Source is Position in the history that a replica with hashes follows.
 func (w *Writer) Source() (descent uint64, at layout.Position, ok bool) {
 	w.handover.Lock()
 	defer w.handover.Unlock()
