@@ -12,18 +12,18 @@
 // # What is promised
 //
 // A replica has the keys that the history of the filter means (K7 of package hashes) at one position,
-// and moves from there to later ones. A key that has been applied is never answered "certainly not"
-// until its delete is applied: whichever side is killed, and whatever the network drops, delays, cuts
-// off, damages or repeats. Each set of changes is applied exactly once, and a snapshot takes the place
-// of the file only once it is whole and verified. [Stats] say how far the replica is behind.
+// and moves from there to later positions. A key that has been applied is never answered "certainly
+// not" until its delete is applied: whichever side is killed, and whatever the network drops, delays,
+// cuts off, damages or repeats. Each set of changes is applied exactly once, and a snapshot takes the
+// place of the file only once it is whole and verified. [Stats] say how far the replica is behind.
 //
 // A replica follows whatever is at the URL. If the filter there was restored from a backup, or built
-// anew, the replica becomes a copy of that.
+// anew, the replica becomes a copy of the restored or new filter.
 //
-// It has no hashes: it does not grow by itself, and cannot be published in turn. If changes do not fit
-// into it any more, it takes a new snapshot, which is larger. Nobody else may write to its file: Follow
-// holds the lock. Readers in other processes open it with mmapfilter.Follow, which notices new
-// snapshots.
+// A replica that Follow makes keeps no hashes: it does not grow by itself, and cannot be published in
+// turn. If changes do not fit into it any more, it takes a new snapshot, which is larger. Nobody else
+// may write to its file: Follow holds the lock. Readers in other processes open it with
+// mmapfilter.Follow, which notices new snapshots.
 //
 // # How it works
 //
@@ -31,7 +31,7 @@
 // download that was cut off goes on with a range request. Then the replica asks for the changes since
 // its position, again and again, a second apart ([Options.Interval]). The server holds such a request
 // until there are changes, or for [Options.Wait]. So changes arrive as soon as they are committed, few
-// requests find no changes, and the code is no longer than for requests at intervals. (A stream that
+// requests find no changes, and the code is as short as for requests at intervals. (A stream that
 // never ends would save some requests, but would need rules for a broken stream. Here, each answer is
 // whole, or is asked for again.)
 //
@@ -46,7 +46,7 @@
 //
 // # TLS and authentication
 //
-// Both are the caller's, on both sides, as in any program that uses net/http: a Handler serves whoever
+// The program provides both, on both sides, as with any use of net/http: a Handler serves whoever
 // reaches it, and whoever has a snapshot has the seed and the fingerprints of all keys. Give the server
 // a certificate, and wrap the handler; give the client the authorization, and, for a private authority,
 // a transport:
@@ -57,9 +57,9 @@
 //	o.Client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: own}}}
 //	r, err := replica.Follow(ctx, "https://filters.example.org:8443", "users.mmf", o)
 //
-// The example of the package has all of it. Certificates of clients work the same way, by
-// tls.Config.ClientAuth and tls.Config.Certificates. An http.Server that has only this handler
-// should have a ReadHeaderTimeout.
+// The example of the package has all of this code. Certificates of clients work the same way,
+// by tls.Config.ClientAuth and tls.Config.Certificates. An http.Server that has only this
+// handler should have a ReadHeaderTimeout.
 //
 // # What the other side may do
 //

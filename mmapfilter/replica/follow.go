@@ -25,7 +25,7 @@ type Replica struct {
 	path  string // absolute
 	opts  Options
 
-	filter atomic.Pointer[mmapfilter.Filter] // that answers
+	filter atomic.Pointer[mmapfilter.Filter] // answers lookups
 
 	// For the goroutine alone.
 	writes  bool // the filter is open for writing
@@ -44,7 +44,7 @@ type Replica struct {
 	}
 }
 
-// Stats say how far a replica is.
+// Stats say how far a replica has come.
 type Stats struct {
 	Position      mmapfilter.Position // up to which the replica has the operations of the primary
 	Primary       mmapfilter.Position // of the primary, as of its last answer; zero before the first
@@ -121,7 +121,7 @@ func (r *Replica) begin(ctx context.Context) error {
 	}
 }
 
-// isFinal reports whether another try will not succeed without somebody's help.
+// isFinal reports whether further tries fail until somebody helps.
 func isFinal(err error) bool {
 	for _, final := range []error{errNoHandler, errTooLarge, mmapfilter.ErrVersion, mmapfilter.ErrNoHashes, mmapfilter.ErrLocked} {
 		if errors.Is(err, final) {
@@ -184,7 +184,7 @@ func (r *Replica) run() {
 	}
 }
 
-// failed notes why an exchange failed, or that it did not.
+// failed notes why an exchange failed, or that it succeeded.
 func (r *Replica) failed(err error) error {
 	if err != nil {
 		err = &mmapfilter.OpError{Op: "follow", Path: r.shown, Err: err}
@@ -238,8 +238,8 @@ func (r *Replica) exchange() error {
 	return err
 }
 
-// After maxDamaged exchanges in a row that found damage, a new snapshot is taken. Damage on the way
-// through the network is gone at the next try; damage in a file is not.
+// After maxDamaged exchanges in a row that found damage, the replica takes a new snapshot. Damage
+// on the way through the network is gone at the next try; damage in a file is not.
 const maxDamaged = 5
 
 // change asks for changes, and applies them.
@@ -286,8 +286,8 @@ func (r *Replica) apply(f *mmapfilter.Filter, a *answer) (now mmapfilter.Positio
 // minSet is how many bytes a set of changes may have, however small the filter is.
 const minSet = 16 << 20
 
-// renew takes a new snapshot, which should be after a position. The old file answers until the new
-// one has its name.
+// renew takes a new snapshot, which should be later than the position after. The old file answers
+// until the new file has its name.
 //
 // A snapshot that lacks operations that have been applied would hide keys. renew refuses such a
 // snapshot: something on the way, such as a cache, has repeated an old answer. It accepts the
@@ -297,7 +297,7 @@ func (r *Replica) renew(after mmapfilter.Position, older bool) error {
 		return err
 	}
 	if at, _ := positionAt(r.part()); !older && at.Descent == after.Descent && at.Number < after.Number {
-		return errors.Join(fmt.Errorf("the server sends a snapshot of %v, and %v has been applied", at, after), r.discard())
+		return errors.Join(fmt.Errorf("the server sends a snapshot of %v, but %v has been applied", at, after), r.discard())
 	}
 	err := r.filter.Load().Sync() // so that the reader opened below has all that was applied
 	if err != nil {

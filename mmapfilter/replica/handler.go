@@ -49,12 +49,12 @@ var patience = 30 * time.Second
 // reading, the replicas get the operations of its writer up to the last checkpoint; once another file
 // has taken its place, publish the filter that a [mmapfilter.Follower] has opened. The last snapshot
 // stays beside the filter, as NAME.snapshot, and is served until an eighth of the keys have changed
-// since, or its changes are gone; so a replica can go on with a download after this process has been
-// killed. NAME.snapshot may be deleted at any time.
+// since, or the changes since are gone; so a replica can go on with a download after this process has
+// been killed. NAME.snapshot may be deleted at any time.
 //
 // The handler authenticates nobody: see the essay. The cost of serving clients has bounds: one
-// snapshot and 16 sets of changes are made at a time, replicas at one position share a set, and a client
-// that is too slow is cut off.
+// snapshot and 16 sets of changes are made at a time, replicas at one position share a set of changes,
+// and a client that is too slow is cut off.
 func Handler(f *mmapfilter.Filter) http.Handler {
 	return newPublisher(f).handler()
 }
@@ -74,7 +74,7 @@ func (p *publisher) handler() http.Handler {
 // A publisher publishes a filter.
 type publisher struct {
 	filter *mmapfilter.Filter
-	places chan struct{} // has an element for each set that is being computed or sent
+	places chan struct{} // has an element for each set of changes that is being computed or sent
 	kept   struct {
 		sync.Mutex
 		sets     []*set // the oldest first
@@ -82,13 +82,13 @@ type publisher struct {
 	}
 	making chan struct{} // has an element while a snapshot is made; guards good
 	// good is the position of the snapshot, if the filter is known to have the changes since then. It is
-	// zero if that must be found out: an earlier process may have made the snapshot, perhaps before the
+	// zero if this is not known: an earlier process may have made the snapshot, perhaps before the
 	// filter was restored from a backup.
 	good mmapfilter.Position
 }
 
-// serveSnapshot serves the file of the snapshot, opened anew: if another one takes its place, a request
-// that is under way goes on with the old one.
+// serveSnapshot serves the file of the snapshot, opened anew: if another file takes its place, a
+// request that is under way goes on with the old one.
 func (p *publisher) serveSnapshot(w http.ResponseWriter, r *http.Request) {
 	out := newPaced(w, busyAfter)
 	var after mmapfilter.Position
@@ -193,7 +193,8 @@ func (p *publisher) renew(ctx context.Context, name string, after mmapfilter.Pos
 	return err
 }
 
-// positionAt returns the position of a snapshot, if there is a whole one.
+// positionAt returns the position of the snapshot with a name, if there is a complete
+// snapshot.
 func positionAt(name string) (at mmapfilter.Position, ok bool) {
 	f, err := mmapfilter.OpenReadOnly(name, nil)
 	if err != nil {
@@ -285,8 +286,8 @@ func (p *publisher) await(ctx context.Context, since mmapfilter.Position, wait t
 	}
 }
 
-// position returns the position of the filter in the history that it tells. If the filter is itself a
-// replica that keeps its hashes, that is not the history that it follows.
+// position returns the position in the filter's own history. If the filter is itself a replica with
+// hashes, this is not the history that it follows.
 func (p *publisher) position() mmapfilter.Position {
 	descent, at := bridge.Of(p.filter).Position()
 	return mmapfilter.Position{Descent: descent, Number: at.Number, Chain: at.Chain}
@@ -305,7 +306,7 @@ func (p *publisher) doubt(since mmapfilter.Position) {
 	}
 }
 
-// serveHealth says where the filter is.
+// serveHealth says at which position the filter is.
 func (p *publisher) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if err := p.filter.Err(); err != nil {
 		refuseWith(w, http.StatusServiceUnavailable, err)
@@ -318,7 +319,8 @@ func (p *publisher) serveHealth(w http.ResponseWriter, r *http.Request) {
 	}{p.position(), p.filter.Len()})
 }
 
-// statuses has the status by which a replica knows an error that it can act on.
+// statuses has, for each error that a replica can act on, the status by which the
+// replica knows it.
 var statuses = []struct {
 	err    error
 	status int
