@@ -1,5 +1,6 @@
-// Package sets makes and reads sets: filters of more keys than one file, or one machine, should hold. A
-// set is a manifest, NAME.set, and the files that it names, its shards.
+// Package sets makes and reads sharded sets, called sets here: filters of more keys than one file, or
+// one machine, should hold. A set is a manifest, NAME.set, and the files that the manifest names, the
+// shards.
 //
 // # Use
 //
@@ -10,8 +11,8 @@
 //	s, err := sets.Open("users.set", nil) // or Follow
 //	if s.ContainsString("alice") { … }
 //
-// On many, the work is divided into tasks, which any program may start: a shell, make, Slurm,
-// Kubernetes, Spark. They share a plan and two directories:
+// On many machines, the work is divided into tasks, which any program may start: a shell,
+// make, Slurm, Kubernetes, Spark. They share a plan and two directories:
 //
 //	plan       NewPlan, Plan.Write           once
 //	partition  Partition                     once for each part of the keys: hashes them, and spools the
@@ -38,10 +39,10 @@
 //
 //	S1  A set has S shards. The shard of a key with the hash h is hi(h, S), and in the shard, the hash
 //	    h·S mod 2^64 stands for h: the shards are consecutive ranges of one large filter, so the rate
-//	    of the set is that of a shard. Number and count stand in the superblock of each file. A shard
-//	    that is opened alone answers rightly for every key: "certainly not" for keys of other shards.
-//	    The manifest names the files and says what they held when they were built (see manifest.go).
-//	    It is written last, and replaced atomically.
+//	    of the set is the rate of each shard. The superblock of each file has the number of the shard,
+//	    and S. A shard that is opened alone answers rightly for every key: "certainly not" for keys of
+//	    other shards. The manifest names the files and says what they held when they were built (see
+//	    manifest.go). It is written last, and replaced atomically.
 //	S2  A plan fixes seed, capacity, rate, layout and S. Its ID names the job: every file of a task has it,
 //	    and a task refuses files of another plan. Keys do not travel, only their hashes. A task may be
 //	    killed, done again, or done twice at the same time, on one machine or several; it leaves the same
@@ -57,8 +58,8 @@
 //	    directory, and takes over when its manifest does. The new set lacks keys that writers have
 //	    inserted into the old set meanwhile. [Superseded] lists the files that no manifest names. Two
 //	    sets cannot share a file, since a change of one set would change the other: the manifest is
-//	    not written if another manifest in the directory of the shards, under a name that ends with
-//	    ".set", names one of them.
+//	    not written if another manifest in the directory of the shards (a file whose name ends with
+//	    ".set") names one of its files.
 //	S4  A reader opens a shard when it needs the shard. A shard that is missing, damaged, or not the
 //	    file that the manifest names answers "maybe" for its keys. See [Set].
 //
@@ -98,7 +99,7 @@
 //	52   8  digest, as in the receipt
 //	60   4  CRC32C of bytes 0 to 59
 //
-// A block has 64 KiB, or less if S is above 4,096. The last of each shard may be shorter. A task keeps
-// one open block for each shard in memory: up to 64 KiB times S, 256 MiB from 4,096 shards on, and 4 KiB
-// times S above 65,536.
+// A block has 64 KiB, or less if S is above 4,096. The last block of each shard may be shorter. A task
+// keeps one open block for each shard in memory: up to 64 KiB times S, 256 MiB from 4,096 shards on, and
+// 4 KiB times S above 65,536.
 package sets
