@@ -1,7 +1,7 @@
 // Package guard keeps a filter of the keys in an embedded store, so that reads of absent keys never
 // reach the store. Packages pebbleguard, bboltguard and badgerguard, each a module of its own below
-// this one, put it in front of Pebble, bbolt and Badger: a program changes an import and its Open.
-// For another engine, see "An adapter" below. README.md shows what changes in a program.
+// this one, put a guard in front of Pebble, bbolt and Badger: a program changes an import and its
+// Open. For another engine, see "An adapter" below. README.md shows what changes in a program.
 //
 // # What it promises
 //
@@ -14,22 +14,22 @@
 //	                                              the outbox, or from the store
 //	the filter is lost, damaged, or that of       "maybe" for all keys, until the filter is rebuilt in
 //	another store                                 the background: it reads all keys once
-//	a kill while a Pebble store is opened         the same
-//	the filter is restored from a backup          the same, unless the outbox or the store tells
-//	                                              which keys it lacks
+//	a kill while a Pebble store is opened         "maybe" for all keys, until the filter is rebuilt
+//	the filter is restored from a backup          the same, unless the outbox or the store tells which
+//	                                              keys the filter lacks
 //	the store is restored from a backup           the same, unless no key has been removed from the filter
 //	                                              since
 //	another guard has opened the store since:     "maybe" for all keys, until the filter is rebuilt; the
-//	a tool, or a program with another Prefix      same for a store of before there was an owner
-//	Options.Covers is another function            the same if CoversVersion says so, and at every Open if
-//	                                              there is none
+//	a tool, or a program with another Prefix      same for a store from before guards had an owner
+//	Options.Covers is another function            the same if CoversVersion says so; without
+//	                                              CoversVersion, at every Open
 //	the options ask for another rate, or for      the filter is rebuilt in the background, and answers
 //	twice the capacity of the filter, or more     meanwhile
 //	the disk of the filter is full or fails       "maybe" for all keys until the store is opened again;
 //	                                              commits go on
 //	the filter is full                            it is rebuilt, twice as large, in the background; until
 //	                                              then new keys are kept in memory
-//	the store is closed or killed before such     the same when it is opened again; if Pebble has flushed
+//	the store is closed or killed before such     a rebuild when it is opened again; if Pebble has flushed
 //	a rebuild has ended                           these keys, "maybe" for all keys until the filter is rebuilt
 //	a rebuild runs out of room for new keys       it begins again at once, with at least twice the room;
 //	                                              the old filter answers meanwhile, if there is one
@@ -42,7 +42,7 @@
 //	                                              Rebuild, or remove the filter file, before the store
 //	                                              is opened with the guard again
 //	something else writes to the store, past      keys may be hidden: call Doubt before and Rebuild after
-//	the guard, while that has it open
+//	the guard, while the guard has it open
 //	two guards have the store open at once        keys may be hidden: the engines here do not allow it
 //
 // # Terms
@@ -94,8 +94,8 @@
 // The token. A mark puts a random number into the store, in a transaction that is durable when the
 // mark ends, and then into the filter. A key leaves the filter only after a mark that came after its
 // delete in the store. So if store and filter have the same token, the filter has all keys of the
-// store but those in the outbox, or after its position. This holds whatever crash or backup they
-// come from.
+// store, except the keys in the outbox, or after its position. This holds whatever crash or backup
+// they come from.
 //
 // The owner. Guards with different prefixes do not see each other's entries, but all have the owner in
 // the same place, [OwnerName]. A guard names its filter there, durably, before the first transaction
@@ -104,11 +104,11 @@
 //
 // The rebuild. A new filter is made from a snapshot of the store, taken at an instant at which no
 // operation of the filter is under way. Operations after that instant are done again in the new one. The
-// keys of transactions that are being committed at that instant are put into the new filter, too.
-// The new filter has twice the capacity that the keys need. In a queue there are few keys at any
-// instant, but many come during a rebuild and are deleted before the next one. Then the filter also
-// has a reserve for many times as many keys, so that rebuilds take a small part of the time. After
-// some intervals without a new key, the guard gives the reserve back.
+// rebuild also puts the keys of transactions that are being committed at that instant into the new
+// filter. The new filter has twice the capacity that the keys need. In a queue there are few keys at any
+// instant, but many come during a rebuild and are deleted before the next one. Then the filter also has
+// a reserve for many times as many keys, so that rebuilds take a small part of the time. After some
+// intervals without a new key, the guard gives the reserve back.
 //
 // # Deletes
 //
@@ -135,19 +135,21 @@
 //	a key has overflowed
 //	the filter is 90 % full
 //	the options ask for another filter            at Open: another rate, or at least twice the capacity
-//	most of its keys are gone                     and they take much of its room: a sixteenth or more
-//	it is much too large                          the store has less than an eighth of the keys that it
-//	                                              has room for, and the options ask for a smaller one
+//	most of its keys are gone                     and the gone keys take much of its room: a sixteenth or
+//	                                              more
+//	it is much too large                          the store has less than an eighth of the keys that the
+//	                                              filter has room for, and the options ask for a smaller
+//	                                              filter
 //	too many absent keys pass                     because of keys that are gone
 //
 // # What passes
 //
 // Of the absent keys that the filter does not have, the share that was asked for passes. A key that
 // is gone passes as long as the filter has it: with Exact until the next mark, with Rebuild until
-// the next rebuild. A key of a transaction that did not happen passes, too. With Rebuild, a
-// program may look up keys of these kinds most of the time. Even then at most twice the share that
-// was asked for passes, plus, before each rebuild, as many lookups as a sixteenth of the keys in
-// the filter, and some hundreds more.
+// the next rebuild. A key of a transaction that did not happen passes, too. With Rebuild, a program
+// may mostly look up such keys. Even then at most twice the share that was asked for passes, plus,
+// before each rebuild, as many lookups as a sixteenth of the keys in the filter, and some hundreds
+// more.
 //
 // # States
 //

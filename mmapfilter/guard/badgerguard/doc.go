@@ -1,7 +1,7 @@
 // Package badgerguard puts a filter of its keys in front of a Badger store, so that reads of absent
 // keys do not reach the store. It wraps badger.DB, badger.Txn and what they hand out: a program changes
-// badger.Open to [Open], and the names of the types: README.md shows one before and after. Package
-// guard says what the filter promises, and how it keeps these promises.
+// badger.Open to [Open], and the names of the types: README.md shows a program before and after.
+// Package guard says what the filter promises, and how it keeps these promises.
 //
 // # Reads
 //
@@ -23,10 +23,11 @@
 //
 //	operation                            what the guard does
 //	Txn.Set, SetEntry, Delete            follows the key when the transaction is committed
-//	Commit, CommitWith                   both; ErrConflict takes back what was put into the filter
+//	Commit, CommitWith                   follow all these keys; ErrConflict takes the keys that
+//	                                     were put back out of the filter
 //	Discard                              nothing: the filter has not seen the keys
 //	Entry.ExpiresAt, WithTTL             follows the key; nobody says when it is gone, so it stays in the
-//	                                     filter until that is rebuilt, since too many absent keys pass it
+//	                                     filter until too many absent keys pass and the filter is rebuilt
 //	WriteBatch                           follows each of its transactions
 //	WriteBatch.Write, WriteList          refused: they come with versions
 //	GetSequence, GetMergeOperator        keep their keys in the filter for as long as the DB is open, since
@@ -62,10 +63,11 @@
 //
 // A program without this package may have written to the store since a guard had it open. With
 // deletes: Rebuild, Open puts the keys of its transactions into the filter, as after a kill. For
-// this, a sync of the filter first gives a small entry, the note, a new version: what is later than
-// the note may be another program's. With deletes: Exact, each transaction of the guard sets the
-// note. If a version is greater than the note's, Open rebuilds the filter. So it does after a kill
-// if a Sequence or a MergeOperator wrote last, or a transaction that had no room for the note.
+// this, a sync of the filter first gives a small entry, the note, a new version: a transaction with
+// a later version may be another program's. With deletes: Exact, each transaction of the guard sets
+// the note. If a version is greater than the note's, Open rebuilds the filter. Open also rebuilds
+// it after a kill if a Sequence or a MergeOperator wrote last, or a transaction that had no room
+// for the note.
 //
 // # Reserved keys
 //

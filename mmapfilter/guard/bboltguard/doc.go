@@ -1,8 +1,8 @@
 // Package bboltguard is bbolt behind a filter: reads of absent keys do not reach the B+tree.
 //
 // A program changes its import and the call of Open, which takes the options of the guard as well:
-// README.md shows one before and after. Package guard says what the filter promises, and how it keeps
-// these promises.
+// README.md shows a program before and after. Package guard says what the filter promises, and how it
+// keeps these promises.
 //
 // [DB], [Tx], [Bucket] and [Cursor] have the methods of their namesakes in bbolt. [Bucket.Get] and
 // [Bucket.Has] ask the filter first, in read transactions and in writable ones.
@@ -63,21 +63,20 @@
 // # A step back
 //
 // bbolt numbers the writable transactions. Each transaction of a guard puts its number into the bucket
-// guard.OwnerName, unless the number there is not that of the transaction before. If this bucket does
-// not have the number of the last transaction when the store is opened, a program without this package
-// has written to the store, and Open rebuilds the filter. Some transactions of bbolt itself look the
-// same: Compact gives the copy other numbers, and Open makes one if the store was written with
-// bbolt.Options.NoFreelistSync and is opened without it.
+// guard.OwnerName, unless the number there is not the number of the transaction before. If this bucket
+// does not have the number of the last transaction when the store is opened, a program without this
+// package has written to the store, and Open rebuilds the filter. Some transactions of bbolt itself
+// look the same: Compact gives the copy other numbers, and Open makes one if the store was written
+// with bbolt.Options.NoFreelistSync and is opened without it.
 //
 // # What it costs
 //
-// Each transaction that puts keys writes an entry of eight bytes a key, and each transaction its number.
-// With guard.Exact, a commit
-// looks up every key that it puts or deletes and that the filter says "maybe" to. A rebuild reads the
-// store in one read transaction: as with every long read transaction, a commit that needs a larger
-// map waits for its end, and new read transactions wait for that commit.
-// bbolt.Options.InitialMmapSize avoids that. In the background the guard writes transactions of its
-// own, which wait for the writable transaction that is open.
+// Each transaction writes its number, and a transaction that puts keys also an entry with eight bytes
+// for each. With guard.Exact, a commit looks up every key that it puts or deletes, if the filter says
+// "maybe" to the key. A rebuild reads the store in one read transaction: as with every long read
+// transaction, a commit that needs a larger map waits for its end, and new read transactions wait for
+// that commit. bbolt.Options.InitialMmapSize avoids that. In the background the guard writes
+// transactions of its own, which wait for the writable transaction that is open.
 //
 // # Not covered
 //

@@ -1,7 +1,7 @@
 // Package pebbleguard puts a filter in front of a Pebble store, so that reads of absent keys never
-// reach it. A program changes its import and its Open: README.md shows one before and after, and
-// directory guard/example/blockstore has a larger one. Package guard says what the filter promises,
-// and how it keeps these promises.
+// reach it. A program changes its import and its Open: README.md shows a program before and after,
+// and directory guard/example/blockstore has a larger one. Package guard says what the filter
+// promises, and how it keeps these promises.
 //
 // A [DB] is a pebble.DB, a [Batch] a pebble.Batch, a [Snapshot] a pebble.Snapshot: methods that are
 // not declared here come from the embedded type, and none of them writes keys. Writes through the
@@ -24,8 +24,8 @@
 //	Ingest, IngestWithStats         the keys of the files are read, and are durable in the filter, or with
 //	                                deletes: Exact in the outbox, before the files are ingested; a
 //	                                tombstone or range delete in a file is a delete of unknown keys
-//	IngestAndExcise                 as Ingest and Excise: no rebuild misses a key that is excised and in a
-//	                                file; shared and external files are refused with ErrNotFollowed
+//	IngestAndExcise                 as Ingest and Excise: no rebuild misses a key that is both excised and
+//	                                in a file; shared and external files are refused with ErrNotFollowed
 //	IngestExternalFiles             refused with ErrNotFollowed
 //	LogData, RangeKeySet,           nothing: these are no keys that Get finds
 //	RangeKeyUnset, RangeKeyDelete
@@ -35,8 +35,8 @@
 //	                                do not have are refused with ErrNotFollowed
 //	indexed batches                 Get and Has ask the filter only while the batch is empty: the filter
 //	                                does not know what is in it
-//	NewSnapshot,                    Get and Has ask the filter, until keys have left that since; then they
-//	NewEventuallyFileOnlySnapshot   ask the store
+//	NewSnapshot,                    Get and Has ask the filter until keys have left it since; from then on
+//	NewEventuallyFileOnlySnapshot   they ask the store
 //	NewIter, of all of these        the filter is not asked; reserved keys are skipped
 //	Checkpoint                      a copy without a filter: when it is opened, one is built
 //	Flush                           it waits for the filter to become durable, before the store has the table
@@ -46,8 +46,8 @@
 //	WALRecoveryDirs
 //	Options.ReadOnly                reads ask the filter, if there is one that has all keys; all writes
 //	                                fail with pebble.ErrReadOnly
-//	Options.Comparer                one other than Pebble's default is refused with ErrNotFollowed: it may
-//	                                take keys for one that differ in their bytes
+//	Options.Comparer                a comparer other than Pebble's default is refused with ErrNotFollowed:
+//	                                it may take keys with different bytes for the same key
 //	Options.FS                      does not apply to the filter, which is a file of the operating
 //	                                system: with a file system in memory, set guard.Options.Path
 //
@@ -65,9 +65,9 @@
 // reads. If they lead from the position of the filter to the last one in the store, without a gap, the
 // log has all keys that the filter lacks. With deletes: Exact, the entries of the guard are in the
 // batch of the program: after a crash the store has both or neither. Without sync, a crash loses a
-// commit; a key of it that the filter has already is one false positive. Open does the operations
-// again that the store has and the filter does not have durably. It rebuilds the filter only in the
-// cases that package guard lists, such as a lost filter.
+// commit; a key of this commit that the filter has already is a false positive. Open does the
+// operations again that the store has and the filter does not have durably. It rebuilds the filter only
+// in the cases that package guard lists, such as a lost filter.
 //
 // # A step back
 //
