@@ -7,11 +7,11 @@
 // processes look keys up in it while the server writes, and a filter that another program has made is
 // served when the server starts with it in the directory. There is no manifest: the names in the
 // directory are the keys, so no crash can make the two differ. A filter has no fields for the kind of a
-// key and the words of RESERVE, so these are in its note on normalisation, which is made with the file
-// and lasts through rebuilds. A deadline (EXPIRE) is in a file beside the filter, NAME.mmf.expire. It is
-// removed after the filter: so a crash leaves at most a deadline without a filter, which the next start
-// removes. A crash in a RENAME may leave a key without its deadline, but never with the deadline of
-// another key.
+// key and the options of RESERVE, so its note on normalisation has them: the note is made with the file
+// and lasts through rebuilds. A deadline (EXPIRE) is in a file beside the filter, NAME.mmf.expire. The
+// file of the deadline is removed after the filter, so a crash leaves at most a deadline without a
+// filter, which the next start removes. A crash in a RENAME may leave a key without its deadline, but
+// never with the deadline of another key.
 //
 // The names are read once, at the start; the directory is locked, so nobody else serves it. A filter is
 // opened when a command needs it, and closed when no command has needed it for a while, or when other
@@ -24,7 +24,7 @@
 // survives a power loss after about a second (a timer of each filter commits, and one of the server
 // syncs the directory), after WAITAOF, or at once with Config.Sync ("appendfsync always"): then the
 // replies to a client wait for a sync, which serves all clients that wait for the same filter. If a
-// sync fails, the client gets an error in their place, and its connection ends.
+// sync fails, the client gets an error instead of these replies, and its connection ends.
 //
 // # Where it differs from RedisBloom
 //
@@ -39,9 +39,10 @@
 //     once. The rebuild comes by itself when as many deletes wait as an eighth of the capacity, and
 //     with CF.COMPACT. With EXPANSION 0 a filter keeps no history, and behaves like a filter of
 //     RedisBloom.
-//   - LOADCHUNK takes only dumps of this server, those of its own kind of filter. The key is there
-//     after the last chunk, not after the first. A dump has everything that was answered before its
-//     first chunk was asked for. A filter that grows by itself also does so after a load.
+//   - LOADCHUNK takes only dumps that a server of this kind has made of the same kind of filter, CF or
+//     BF. The key is there after the last chunk, not after the first. A dump has everything that was
+//     answered before its first chunk was asked for. A filter that grows by itself also does so after
+//     a load.
 //   - EXEC does the commands after MULTI one after another; commands of other clients may come
 //     in between.
 //   - SCAN answers with all keys at once, and the cursor 0.
@@ -54,13 +55,14 @@
 // # How it is built
 //
 // Package resp has the protocol. A client has a turn when it has sent something: the server reads
-// once, does the commands that this brings, keeps their replies, and writes them. On Linux one
+// once, does the commands that it has read, collects their replies, and writes these. On Linux one
 // goroutine gives many clients their turns (poller), since waking a goroutine takes longer than a
 // lookup; elsewhere each client has a goroutine. A client that waits, or takes long, holds up only
-// itself (detach), and one that does not read has little kept for it, until the time for a write is
-// over. A lookup of a page that is not in memory is an exception: while the disk reads the page, Go
-// gives the processor of the lookup to nobody else. As many such lookups as GOMAXPROCS hold up all
-// clients. One table (commands) has the name, arity, flags and function of each command.
+// itself (detach), and for a client that does not read, the server keeps little, until the time for
+// a write is over. A lookup of a page that is not in memory is an exception: while the disk reads
+// the page, Go gives the processor of the lookup to nobody else. As many such lookups as GOMAXPROCS
+// hold up all clients. One table (commands) has the name, arity, flags and function of each
+// command.
 //
 // Locks, in their order: directory.renames (a rename alone has two keys), key.mu (shared by commands
 // that use the filter; exclusive to open, close and remove it), then three locks of directory under
