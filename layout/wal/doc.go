@@ -104,8 +104,8 @@
 // it took no item; "at least one" has 1, or 0 if another item answers for the key. A record
 // without words is either a mark record, or a delete or "at least one" that stores nothing. Such a
 // delete or "at least one" has bits 49 and 59, 2 or 3 in bits 60 and 61, and no other bit. It takes 24
-// bytes: word 0, the hash and the last word. (Bytes that are no record may have bit 59, and 0 in bits 60 and 61. Take 24 bytes of
-// them too; the check shows that they are no record.)
+// bytes: word 0, the hash and the last word. (Bytes that are no record may have bit 59, and 0 in bits
+// 60 and 61. Take 24 bytes of them too; the check shows that they are no record.)
 //
 // A mark record has 40 bytes. Only the log of a replica with hashes has mark records. Words 1 to 3 are
 // the new values of the fields at offsets 568 to 591 of the superblock. A mark record has the operation

@@ -30,8 +30,8 @@ type Record struct {
 }
 
 // NewMark returns a mark record: it stores nothing, and says where a replica with hashes is in the
-// history that it follows. A mark record is the last record of its segment, and counts if the commit of the
-// segment counts.
+// history that it follows. A mark record is the last record of its segment, and counts if the commit
+// of the segment counts.
 func NewMark(followed layout.Position, set uint64, operation uint32) *Record {
 	return &Record{Mark: true, Last: true, Operation: operation, Values: [layout.BlockWords]uint64{followed.Number, followed.Chain, set}}
 }
