@@ -62,7 +62,7 @@ func (c *Class) check(t layout.Table, l *layout.Line, load func(line uint64), in
 		n := layout.Copies(t, *l, it)
 		copies += n
 		if n < c.Items[i] && !layout.Overflowed(t, l, it) {
-			return fmt.Errorf("line %d has %d copies of %+v for %d items at home there, and no overflow bits for it", it.Line, n, it, c.Items[i])
+			return fmt.Errorf("line %d has %d copies of %+v for %d items at home there, but no overflow bits for it", it.Line, n, it, c.Items[i])
 		}
 	}
 	if copies != c.Sum() {

@@ -293,7 +293,7 @@ func (f *File) check(r *http.Response, off, n int64) (is version, again bool, er
 		return is, false, fmt.Errorf("%w so that a change is seen: it sends neither ETag nor Last-Modified", ErrNoRanges)
 	}
 	if n = min(n, is.size-off); err != nil || first != off || n <= 0 || last != off+n-1 || r.ContentLength >= 0 && r.ContentLength != n {
-		return is, false, fmt.Errorf("%w: it was asked for %d bytes from %d on, and sends %d as %q", ErrNoRanges, n, off, r.ContentLength, span)
+		return is, false, fmt.Errorf("%w: it was asked for %d bytes from %d on, but sends %d as %q", ErrNoRanges, n, off, r.ContentLength, span)
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return is, false, fmt.Errorf("%w as they are: they are encoded as %q", ErrNoRanges, encoding)

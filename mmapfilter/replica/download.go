@@ -62,7 +62,7 @@ func (r *Replica) download(ctx context.Context, after mmapfilter.Position) error
 	case size < 0:
 		return errors.New("the server does not say how large the snapshot is")
 	case size > r.opts.MaxBytes:
-		return fmt.Errorf("the snapshot has %d bytes, and Options.MaxBytes is %d: %w", size, r.opts.MaxBytes, errTooLarge)
+		return fmt.Errorf("the snapshot has %d bytes, but Options.MaxBytes is %d: %w", size, r.opts.MaxBytes, errTooLarge)
 	}
 	if err := part.Truncate(have); err != nil {
 		return err

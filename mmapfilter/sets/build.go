@@ -168,7 +168,7 @@ func AssembleFrom(ctx context.Context, p *Plan, read uint64, built []*Built, out
 		return nil, err
 	}
 	if s.Keys < w.MinKeys {
-		return nil, fmt.Errorf("%w: %d, and there must be at least %d", mmapfilter.ErrFewKeys, s.Keys, w.MinKeys)
+		return nil, fmt.Errorf("%w: %d, but there must be at least %d", mmapfilter.ErrFewKeys, s.Keys, w.MinKeys)
 	}
 	data, err := encodeManifest(path, m)
 	if err != nil {

@@ -38,7 +38,7 @@ func (v *Volume) sumOf(sb *layout.Superblock) (sum, items uint64, to layout.Kept
 		}
 	}
 	if err == nil && at.Before != kept.Counted.Check {
-		err = fmt.Errorf("the check is %#x, and the superblock names %#x", at.Before, kept.Counted.Check)
+		err = fmt.Errorf("the check is %#x, but the superblock names %#x", at.Before, kept.Counted.Check)
 	}
 	if err == nil && kept.Last != nil {
 		at.Number = kept.LastNumber

@@ -185,7 +185,7 @@ func (in *input) given(keys []string, yield func([]byte, error) bool) (more bool
 		in.number, in.record = i+1, []byte(text)
 		key, err := in.decode(in.record)
 		if n := in.format.recordSize; err == nil && n != 0 && len(text) != n && !in.format.hex {
-			err = fmt.Errorf("key %.40q has %s, and records have %d; --hex takes hex digits", text, formatNumber(len(text), "byte", "bytes"), n)
+			err = fmt.Errorf("key %.40q has %s, but records have %d; --hex takes hex digits", text, formatNumber(len(text), "byte", "bytes"), n)
 		}
 		if err != nil {
 			return false, &fileError{"-e", err}

@@ -221,7 +221,7 @@ func (r *uniqRun) explain(err error, number int) error {
 	case !errors.Is(err, mmapfilter.ErrFull):
 		return fmt.Errorf("%s: %w", record, err)
 	case r.temporary:
-		return fmt.Errorf("%s does not fit: there were %s, and -n is %s; give a larger -n",
+		return fmt.Errorf("%s does not fit: there were %s, but -n is %s; give a larger -n",
 			record, formatNumber(r.filter.Len(), "different line", "different lines"), formatCount(r.filter.Cap()))
 	}
 	help := ""

@@ -118,7 +118,7 @@ func headerOf(b *[headerBytes]byte) (h Header, check uint32, err error) {
 	case check != crc32.Checksum(b[:headerBytes-4], castagnoli):
 		return h, 0, fmt.Errorf("%w: their header has a wrong check", ErrDamaged)
 	case uint32(word(1)) != version:
-		return h, 0, fmt.Errorf("%w: the changes have version %d, and this program reads version %d", layout.ErrVersion, uint32(word(1)), version)
+		return h, 0, fmt.Errorf("%w: the changes have version %d, but this program reads version %d", layout.ErrVersion, uint32(word(1)), version)
 	}
 	h = Header{
 		Descent: word(2), From: layout.Position{Number: word(3), Chain: word(4)}, To: layout.Position{Number: word(5), Chain: word(6)},
