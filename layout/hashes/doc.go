@@ -28,14 +28,14 @@
 //	                7 zero
 //	                8 + 3·i and on       age i: first and last time of its items, their number
 //	                200, 201             number and chain of the position of the base
-//	                202 to 204           the file of hashes whose place this one took, as far as
+//	                202 to 204           the file of hashes that this file replaced, as far as
 //	                                     it is in the base: its identity; the number of its pages
 //	                                     that counted; bits 0-31: the check of the last of these,
 //	                                     bits 32-63: the check of its last page of the tail, or 0. All
 //	                                     three are zero if there was none.
 //	              511 bits 0-31: check; bits 32-63: zero
 //	base       word 0 bits 0-31: check; bits 32-63: number of items, at most 464
-//	                1 to 464             their hashes, in ascending order, equal ones by age
+//	                1 to 464             their hashes, in ascending order, equal hashes by age
 //	                465 to 511           their ages, 10 in each word: the age of item i is bits
 //	                                     6·(i mod 10) to 6·(i mod 10) + 5 of word 465 + ⌊i/10⌋
 //	tail       word 0 bits 0-31: check; bits 32-63: number of entries, from 1 to 478

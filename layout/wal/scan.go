@@ -130,7 +130,7 @@ func (s *scanner) run(log, next []uint64, generation, salt uint64) (Contents, er
 		}
 	}
 	if s.Durable > s.LSN {
-		return s.Contents, corrupt(max(s.End[0], s.End[1]), "L5", fmt.Sprintf("the log ends after LSN %d, and was durable up to %d", s.LSN, s.Durable))
+		return s.Contents, corrupt(max(s.End[0], s.End[1]), "L5", fmt.Sprintf("the log ends after LSN %d, but was durable up to %d", s.LSN, s.Durable))
 	}
 	return s.Contents, nil
 }
@@ -155,9 +155,9 @@ type scanner struct {
 	chained   bool         // whether check is known; at first it is not, since the record before is overwritten
 	ended     bool
 	kept      bool    // commits have a commit mark and a position
-	replica   bool    // records do not lead to this position
-	follows   bool    // there may be marks
-	mark      *Record // of the segment, or nil
+	replica   bool    // the file is a replica without hashes: records do not lead to this position
+	follows   bool    // the file is a replica with hashes: there may be mark records
+	mark      *Record // the mark record of the segment, or nil
 	checker   *checker
 }
 
