@@ -33,7 +33,7 @@ type Copy struct {
 	logs  LogReader
 	log   []uint64      // the words that read reads
 	read  *wal.Follower // nil if the file was at rest
-	salts [2]uint64     // of the generation before, and of this one
+	salts [2]uint64     // of the generation before, and of the generation that read reads
 	next  uint64        // word to copy next
 	wrong bool          // a record stores outside the stash and the lines
 }

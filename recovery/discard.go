@@ -57,7 +57,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	}
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Kept().Counted(w.sb.Operation())
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
-	if w.sb.IsReplica() || w.sb.Follows() { // it does not have the items of any position
+	if w.sb.IsReplica() || w.sb.Follows() { // either kind of replica now has the items of no position
 		w.history.Followed, w.history.Set = layout.Position{}, layout.Departed
 	}
 	if err := w.syncRegion(); err != nil {
@@ -66,7 +66,7 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	next := w.next(layout.Clean)
 	// With a new UUID, a log that turns up later belongs to another file.
 	next.SetUUID(wal.NextUUID(w.sb.UUID(), w.vol.Random()))
-	if next.Descent() != 0 { // at this position others may have other keys
+	if next.Descent() != 0 { // at this position, copies of the file may have other keys
 		next.SetDescent(w.vol.Random())
 	}
 	found := Recovery{

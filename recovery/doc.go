@@ -240,7 +240,7 @@
 //	                                             commits too), and possibly some later
 //	                                             operations, in order and without a gap
 //	kill -9 or power loss during a commit        everything up to the commit before, and of this
-//	                                             one all operations, the first ones, or none
+//	                                             commit all operations, the first ones, or none
 //	… during a checkpoint or growth of the log   everything up to the last commit
 //	… during recovery, any number of times       what the first recovery would have given
 //	… during a clean close                       everything that was committed

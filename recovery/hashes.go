@@ -58,7 +58,7 @@ type Kept struct {
 	LastNumber uint64
 	// Base is the number of operations in the base; the tail has the others.
 	Base uint64
-	// AgesFrom is that of the superblock.
+	// AgesFrom is Superblock.AgesFrom.
 	AgesFrom uint64
 	// More are operations after those of the file: see Salvage.
 	More []hashes.Entry

@@ -22,7 +22,8 @@ const SetSuffix = ".apply"
 // The rest of the page is zero. What follows ends anywhere in the last page.
 const SetMagic = "MMFAPPLY"
 
-// A SetWriter writes the set of changes that a replica is going to apply (K9).
+// A SetWriter writes the set of changes that a replica, with or without hashes, is
+// going to apply (K9).
 type SetWriter struct {
 	vol   Volume
 	file  HashFile
@@ -33,7 +34,8 @@ type SetWriter struct {
 	sum   xxh3.Hasher
 }
 
-// NewSet makes an empty set. It takes the place of a set that has been applied.
+// NewSet makes an empty set of changes. It takes the place of a set that has been
+// applied.
 func (w *Writer) NewSet() (*SetWriter, error) {
 	f, err := w.vol.CreateSet()
 	if err != nil {

@@ -539,5 +539,6 @@ func (w *Writer) SetExpireAfter(v uint64) {
 // deleted.
 func (w *Writer) SetExpiredBefore(v uint64) { w.expiredBefore.Store(v) }
 
-// ExpiredBefore returns the time of SetExpiredBefore, or else that of the superblock.
+// ExpiredBefore returns the time of SetExpiredBefore, or else the time that the
+// superblock has.
 func (w *Writer) ExpiredBefore() uint64 { return w.expiredBefore.Load() }
