@@ -14,8 +14,8 @@ import (
 //
 // A replica is a [Filter.Snapshot] of a filter that keeps its hashes. (In a copy of any other filter a
 // key may depend on the item of another key, which the changes might delete.) A replica may be looked
-// up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, makes it a filter of
-// its own, which follows no other filter and takes no changes any more.
+// up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, makes the replica an
+// ordinary filter, which follows no other filter and takes no changes any more.
 //
 // A replica without hashes does not grow, and has no changes for others ([ErrNoHashes]). A replica
 // with hashes, made by [Filter.SnapshotWithHashes], takes no changes by class. It grows by itself if
@@ -26,24 +26,24 @@ import (
 // [Filter.DurableSeq] and [Filter.DurableOps] of the replica become those of the other filter at the
 // position. While the replica has only some of the changes that Apply has read, both are 0.
 //
-// All changes are read, checked and made durable in NAME.apply before the first of them is done; the
-// position moves once all are done. If Apply is cut off in between, by an error, ctx, Close or a crash,
-// the next Apply finishes these changes first, and so does [Open]. Until then the filter has only some
-// of them, and its own operations return [ErrApplying].
+// Apply first reads and checks all changes, and makes them durable in NAME.apply; only then does it do
+// the first. The position moves once all changes are done. If Apply is cut off in between, by an error,
+// ctx, Close or a crash, the next Apply finishes these changes first, and so does [Open]. Until then
+// the filter has only some of them, and its own operations return [ErrApplying].
 //
 // ctx does not end a Read of r that is under way, and Apply, Close and the filter's own operations
 // wait for this Read. So use an r whose Read ends when ctx does, as with the body of an HTTP
 // response.
 //
 // If the filter has the changes already, nothing happens. The errors are [ErrNotReplica];
-// [ErrOtherDescent] for changes of another filter, or of the same one after it was restored from a
-// backup and went another way; [ErrChangesGap] if other changes must come first: ask for the changes
-// since [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica with other
-// [Classes]; [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off, and
-// [ErrVersion]; [ErrFull] if there is no room for the changes; [ErrCorrupt] if the filter or
+// [ErrOtherDescent] for changes of another filter, or of the same filter after it was restored from
+// a backup and had other operations; [ErrChangesGap] if other changes must come first: ask for the
+// changes since [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica with
+// other [Classes]; [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off,
+// and [ErrVersion]; [ErrFull] if there is no room for the changes; [ErrCorrupt] if the filter or
 // NAME.apply lacks what it should have; and those of r, ctx and [Filter.Sync]. After an ErrFull,
-// rebuild the replica if it keeps hashes, and otherwise take a new snapshot. Take one too after an
-// ErrCorrupt that says so.
+// rebuild the replica if it keeps hashes, and otherwise take a new snapshot. After an ErrCorrupt
+// that says so, take a new snapshot, too.
 func (f *Filter) Apply(ctx context.Context, r io.Reader) (Position, error) {
 	ctx, cancel := f.growth.call(ctx)
 	defer cancel()

@@ -82,8 +82,8 @@ func (f *Filter) ChangesFor(ctx context.Context, w io.Writer, since Position, re
 			}
 			return Position{}, about("changes", o.path, err)
 		}
-		// Another file may have taken the place of the one that was found, or a writer may have
-		// closed it.
+		// Another file may have taken the place of the file that was found, or a writer may
+		// have closed it.
 		again := errors.Is(err, ErrBusy) || errors.Is(err, ErrNoHashes) || errors.Is(err, ErrNeedsRecovery) || err == writer.ErrMoved
 		if !again || tries == openTries {
 			return Position{}, about("changes", o.path, err)

@@ -133,10 +133,10 @@ func randomUUID() (uuid [16]byte) {
 // [Filter.Close] removes it.
 //
 // If the writer of the file has died, Open recovers the file first; [Stats.Recovery] says what
-// was found. If a replica has some changes of a set ([Filter.Apply]), Open does the others.
-// On Linux, the first commit to a sealed file drops it from the page cache, which takes
-// longer the more of it is in memory. If most of the file was in memory, it is read again in the
-// background, unless Close made the commit (rule R4).
+// was found. If the filter is a replica that has only some changes of a set ([Filter.Apply]),
+// Open does the rest of the set. On Linux, the first commit to a sealed file drops it from the
+// page cache, which takes longer the more of it is in memory. If most of the file was in memory,
+// it is read again in the background, unless Close made the commit (rule R4).
 //
 // The file is mapped twice, for lookups and for stores. The resident set size (RSS) of the
 // process may count its pages twice; the proportional set size (PSS) counts them once.

@@ -39,8 +39,8 @@
 //	f, err := mmapfilter.Create("seen.mmf", &mmapfilter.Options{Capacity: 1000, AutoGrow: true})
 //
 // A filter need not be a file on this machine. [OpenBytes] takes the bytes of a file, as an embed
-// directive has them. [OpenReaderAt] takes an io.ReaderAt, such as that of an object store, and reads
-// one line of 64 bytes for a lookup of an absent key; package httpfile has an io.ReaderAt for a URL:
+// directive has them. [OpenReaderAt] takes an io.ReaderAt, perhaps of an object store, and reads one
+// line of 64 bytes for a lookup of an absent key; package httpfile has an io.ReaderAt for a URL:
 //
 //	//go:embed users.mmf
 //	var users []byte
@@ -54,10 +54,10 @@
 //
 // Delete only keys that were inserted: see C6.
 //
-// The filter is that of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter: Practically
-// Better Than Bloom" (CoNEXT 2014). Package layout describes the file format and has a glossary
-// of the terms used here; package recovery describes the order of writes and what survives which
-// failure.
+// The filter is the cuckoo filter of Fan, Andersen, Kaminsky and Mitzenmacher, "Cuckoo Filter:
+// Practically Better Than Bloom" (CoNEXT 2014). Package layout describes the file format and has
+// a glossary of the terms used here; package recovery describes the order of writes and what
+// survives which failure.
 //
 // # The contract
 //
@@ -266,7 +266,8 @@
 //	   record that is not whole. The last record of the operation says that it is the last, and has
 //	   the change of Len.
 //	     kill -9: if the last record is whole, the insert has happened (C2), and Len counts it (C3);
-//	     otherwise nothing has. A power loss: the insert may be missing, and then all later ones are.
+//	     otherwise nothing has. A power loss: the insert may be missing, and then all later
+//	     operations are.
 //	5  Publish. Writer.publish puts the words into a table of pending words. Lookups of this process
 //	   read these words instead of those of the file. Insert returns nil. Until step 7, other
 //	   processes may answer "certainly not".

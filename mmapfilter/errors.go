@@ -46,24 +46,25 @@ var (
 	ErrBusy = recovery.ErrChanging
 	// ErrNoHashes is returned by calls that need the hashes of a filter, if the filter does not
 	// keep them (see [Options.KeepHashes]), or if its NAME.hashes is missing or damaged, or
-	// belongs to another filter or to this one at another time. A recovery.HashesError says
+	// belongs to another filter or to this filter at another time. A recovery.HashesError says
 	// which.
 	ErrNoHashes = recovery.ErrHashes
 	// ErrChangesGone is returned by [Filter.Changes] if the history from the position on is not kept any
 	// more: take a snapshot. [Options.KeepChanges] says how long it is kept.
 	ErrChangesGone = build.ErrChangesGone
-	// ErrOtherDescent is returned by Changes if the position is not one of the history of the filter,
-	// and by [Filter.Apply] for changes of a history that the filter does not follow: take a snapshot.
+	// ErrOtherDescent is returned by Changes if the position is not in the history of the filter, and
+	// by [Filter.Apply] for changes of a history that the filter does not follow: take a snapshot.
 	ErrOtherDescent = build.ErrOtherDescent
-	// ErrNotReplica is returned by Apply if the filter is no replica. It matches ErrOtherDescent.
+	// ErrNotReplica is returned by Apply if the filter is no replica, with or without hashes. It
+	// matches ErrOtherDescent.
 	ErrNotReplica = writer.ErrNotReplica
 	// ErrChangesGap is returned by Apply for changes that do not begin at the position of the filter:
-	// others must come first.
+	// other changes must come first.
 	ErrChangesGap = writer.ErrChangesGap
 	// ErrOtherClasses is returned by Apply for changes that were made for a filter with other [Classes].
 	ErrOtherClasses = writer.ErrOtherClasses
 	// ErrApplying is returned by an operation on a replica that has some changes of a set, but not all:
-	// Apply was cut off. Call it again.
+	// Apply was cut off. Call Apply again.
 	ErrApplying = writer.ErrApplying
 	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
 	ErrOtherSeed = errors.New("filters with different seeds cannot be merged")

@@ -16,12 +16,12 @@ import (
 // kept (K6), and returns how many it has deleted. Other operations go on meanwhile. A filter with
 // [Options.ExpireAfter] does that by itself.
 //
-// The time of an insert is that of its commit, or of the recovery if the process dies before it. Times
-// are exact to a second. A rebuild puts the items into at most 64 ages, and keeps only the times of
-// the ages: with ExpireAfter, an age spans 1/32 of that time; otherwise, each age has about as many
-// items as the others. Items that may be younger than t stay. Of several items of one key, deletes
-// take the oldest first, and so does ExpireBefore. An InsertUnique of a key that is there makes it no
-// younger.
+// The time of an insert is the time of its commit, or of the recovery if the process dies before the
+// commit. Times are exact to a second. A rebuild puts the items into at most 64 ages, and keeps only
+// the times of the ages: with ExpireAfter, an age spans 1/32 of that time; otherwise, each age has
+// about as many items as the others. Items that may be younger than t stay. Of several items of one
+// key, deletes take the oldest first, and so does ExpireBefore. An InsertUnique of a key that is there
+// makes it no younger.
 //
 // To delete a key that has expired is to delete a key that is not there: see [Filter.Delete]. While
 // keys lean on items of other keys, expired items stay until the next rebuild, and so do deleted ones.

@@ -212,8 +212,8 @@ func (f *Filter) sweep(ctx context.Context, spread time.Duration) (o *openFile, 
 }
 
 // due returns the open file and cut: the items that were inserted before cut are to leave now. due
-// returns no file if these items have left already, or if the file is a replica, to which the changes
-// bring deletes.
+// returns no file if these items have left already, or if the file is a replica with hashes, since
+// its deletes come with the changes.
 func (f *Filter) due() (o *openFile, cut uint64, err error) {
 	if o, err = f.live(); err != nil {
 		return nil, 0, err

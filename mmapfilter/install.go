@@ -20,17 +20,17 @@ import (
 // set. The new file keeps its own sequence ([Filter.DurableSeq]). progress, if not nil, is called
 // as [Verify] calls it.
 //
-// If Install fails, or the process dies, the file at to is the old one or the new one, and whole;
-// before the rename, the new one is at from, with its hashes, and is unchanged except for its
-// owner, group and permissions. An error that says that the new file is complete comes after the
-// rename: the new file may not survive a power loss, or readers of the old file do not know of
-// it.
+// If Install fails, or the process dies, the file at to is the old file or the new file, and
+// whole; before the rename, the new file is at from, with its hashes, and is unchanged except for
+// its owner, group and permissions. An error that says that the new file is complete comes after
+// the rename: the new file may not survive a power loss, or readers of the old file do not know
+// of it.
 //
 // The file at from must be sealed or clean. The errors are those of Verify for this file,
-// [ErrNeedsRecovery] if its writer has died, [ErrApplying] if it is a replica that has some changes of
-// a set, and [ErrLocked] if it has a writer; ErrLocked if a writer has the file at to open; a
-// [*ForeignError] if the file at to is no filter, which Install does not replace; and those of the file
-// system.
+// [ErrNeedsRecovery] if its writer has died, [ErrApplying] if it is a replica that has only some
+// changes of a set, and [ErrLocked] if it has a writer; ErrLocked if a writer has the file at to open;
+// a [*ForeignError] if the file at to is no filter, which Install does not replace; and those of the
+// file system.
 func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {
 	if progress == nil {
 		progress = func(done, total int64) {}

@@ -27,12 +27,12 @@ import (
 // their ages.
 //
 // A Capacity of 0 means the number of items; a FalsePositiveRate of 0, without FingerprintBits, the
-// smallest of the inputs' rates; and an empty Normalisation that of the first input. The same
-// options and inputs give the same bytes, also in NAME.hashes.
+// smallest of the inputs' rates; and an empty Normalisation means the note of the first input. The
+// same options and inputs give the same bytes, also in NAME.hashes.
 //
 // The errors are those of Build; [ErrOtherSeed]; [ErrOtherNormalisation]; [ErrOtherShard];
-// [ErrNoHashes]; [ErrApplying] if an input is a replica that has some changes of a set; and
-// [ErrBusy] if an input has a writer. An error of an input is an [*fs.PathError]
+// [ErrNoHashes]; [ErrApplying] if an input is a replica that has only some changes of a
+// set; and [ErrBusy] if an input has a writer. An error of an input is an [*fs.PathError]
 // with the path of the input. An input whose writer has died is recovered first.
 func Merge(ctx context.Context, path string, opts *Options, inputs ...string) error {
 	if err := opts.validate(); err != nil {
@@ -221,8 +221,8 @@ func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 // If operations are lost, the filter is repaired and the error is a [*LostError]. If there is an
 // intact log that does not continue NAME.hashes, Repair changes nothing, and the error is
 // [ErrCorrupt]. The other errors are [ErrNoHashes], [ErrLocked], [ErrApplying] for a replica that has
-// some changes of a set, which needs a new snapshot, and those of Build. If no
-// superblock is intact, nobody knows what the hashes belong to: the error is ErrCorrupt.
+// only some changes of a set and needs a new snapshot, and those of Build. If no superblock is
+// intact, nobody knows what the hashes belong to: the error is ErrCorrupt.
 func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bool, err error) {
 	if opts == nil {
 		opts = new(RebuildOptions)

@@ -85,8 +85,8 @@ func (f *Filter) snapshot(ctx context.Context, path string, hashes bool) (Positi
 		case err == nil:
 			return p, nil
 		case !errors.Is(err, ErrBusy) && !errors.Is(err, ErrNoHashes) && !errors.Is(err, ErrNeedsRecovery) || tries == openTries:
-			// Otherwise another file may have taken the place of the one that was found, or a
-			// writer may have closed it.
+			// Otherwise another file may have taken the place of the file that was found, or
+			// a writer may have closed it.
 			return Position{}, about("snapshot", path, err)
 		}
 		select {

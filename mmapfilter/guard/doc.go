@@ -121,10 +121,10 @@
 //
 // A transaction that deletes keys which it cannot name, such as those of a range, says so by
 // [Tx.DeleteUnknown]: the keys are gone. With Exact it says so before Prepare, and the adapter keeps
-// the transaction apart from all others, from their Prepare to their Done: the others do not put a
-// key that the store has, since the snapshot of a rebuild has it. The transaction itself may put
-// keys that it deletes. For an instant a snapshot may lack them, so a rebuild takes them from the
-// transaction.
+// the transaction apart from all other transactions, from their Prepare to their Done: these do not
+// put a key that the store has, since the snapshot of a rebuild has it. The transaction itself may
+// put keys that it deletes. For an instant a snapshot may lack them, so a rebuild takes them from
+// the transaction.
 //
 // With [Rebuild], a delete does not change the filter: the key stays until the next rebuild. A put
 // inserts the key unless the filter has it.

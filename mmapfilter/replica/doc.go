@@ -1,5 +1,6 @@
 // Package replica keeps copies of a filter on other machines up to date, over HTTP. One program writes
-// to the filter and publishes it; each of the others has a file of its own, which it maps as any other.
+// to the filter and publishes it; each other program has a file of its own, which it maps as any
+// filter.
 //
 //	http.Handle("/users/", http.StripPrefix("/users", replica.Handler(f)))    // f keeps its hashes
 //

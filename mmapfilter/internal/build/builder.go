@@ -51,8 +51,8 @@ type Config struct {
 	Continues *layout.Superblock
 	LastTime  uint64
 	// Replica, if not nil, is the superblock of the one filter whose hashes the new file is made from,
-	// and which the new file does not replace. The new file is a replica at the position of this filter,
-	// and has its sequence.
+	// and which the new file does not replace. The new file is a replica, with or without hashes, at the
+	// position of this filter, and has its sequence.
 	Replica *layout.Superblock
 	// Name, if not nil, returns the name of the finished file, in the directory of the path. If
 	// Name returns "", the file is dropped. read is the number of keys that the file was made

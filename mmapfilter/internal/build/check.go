@@ -13,7 +13,7 @@ import (
 // checkLimit checks the number of keys against the limits after all are placed.
 func (b *builder) checkLimit(context.Context) error {
 	if b.items < b.MinKeys {
-		return fmt.Errorf("%w: %d, and there must be at least %d", ErrFewKeys, b.items, b.MinKeys)
+		return fmt.Errorf("%w: %d, but there must be at least %d", ErrFewKeys, b.items, b.MinKeys)
 	}
 	var entries int
 	var inStash uint64
@@ -81,9 +81,9 @@ func (b *builder) putSuperblocks() {
 	putSealed(b.draft.Data, b.plan.Geometry, sb)
 }
 
-// follows makes the new file follow a history besides its own: the one of the filter that it is a
-// replica of, or the one that the filter follows that it continues. It returns what the superblock says
-// of the history.
+// follows makes the new file follow a history besides its own, if it is a replica with hashes: the
+// history of the filter that b.Replica describes, or the history that b.Continues follows. It returns
+// what the superblock says of the history.
 func (b *builder) follows(sb *layout.Superblock) layout.Kept {
 	k := layout.Kept{At: b.base.header.At}
 	switch {
