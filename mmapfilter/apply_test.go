@@ -258,23 +258,30 @@ func TestApplyKeepsForeignFiles(t *testing.T) {
 	}
 }
 
-// TestInstallRefusesPart: a replica that has some changes of a set leaves NAME.apply behind if it gets
-// another name, and would take no changes any more. So it is not installed.
-func TestInstallRefusesPart(t *testing.T) {
-	ctx := context.Background()
+// mustHavePart returns a replica with a part of a set: the copies of some keys have no room in it.
+func mustHavePart(t *testing.T) (replica *Filter, path string) {
+	t.Helper()
 	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepChanges: time.Hour})
+	must(t, f.SyncAt(5))
 	_, at, path := mustSnapshot(t, f)
-	must(t, f.Rebuild(ctx, &RebuildOptions{Capacity: 20_000}))
-	for i := range uint64(900 * 12) { // the copies of so many keys have no room in the replica
+	must(t, f.Rebuild(t.Context(), &RebuildOptions{Capacity: 20_000}))
+	for i := range uint64(900 * 12) {
 		must(t, f.Insert(numberKey(i/12)))
 	}
 	must(t, f.Sync())
-	replica := mustOpen(t, path, nil)
-	if _, err := replica.Apply(ctx, bytes.NewReader(mustChanges(t, f, at, Classes{}))); !errors.Is(err, ErrFull) || replica.Len() == 0 {
+	replica = mustOpen(t, path, nil)
+	if _, err := replica.Apply(t.Context(), bytes.NewReader(mustChanges(t, f, at, Classes{}))); !errors.Is(err, ErrFull) || replica.Len() == 0 {
 		t.Fatalf("%d items, %v", replica.Len(), err)
 	}
+	return replica, path
+}
+
+// TestInstallRefusesPart: a replica that has some changes of a set leaves NAME.apply behind if it gets
+// another name, and would take no changes any more. So it is not installed.
+func TestInstallRefusesPart(t *testing.T) {
+	replica, path := mustHavePart(t)
 	must(t, replica.Close())
-	if _, err := Install(ctx, path, path+".installed", nil); !errors.Is(err, ErrApplying) {
+	if _, err := Install(t.Context(), path, path+".installed", nil); !errors.Is(err, ErrApplying) {
 		t.Error(err)
 	}
 	for _, name := range []string{path, path + ".apply"} {
@@ -289,18 +296,7 @@ func TestInstallRefusesPart(t *testing.T) {
 // done.
 func TestPartCountsNothing(t *testing.T) {
 	ctx := context.Background()
-	f, _ := mustCreate(t, &Options{Capacity: 1000, KeepChanges: time.Hour})
-	must(t, f.SyncAt(5))
-	_, at, path := mustSnapshot(t, f)
-	must(t, f.Rebuild(ctx, &RebuildOptions{Capacity: 20_000}))
-	for i := range uint64(900 * 12) { // as in TestInstallRefusesPart
-		must(t, f.Insert(numberKey(i/12)))
-	}
-	must(t, f.Sync())
-	replica := mustOpen(t, path, nil)
-	if _, err := replica.Apply(ctx, bytes.NewReader(mustChanges(t, f, at, Classes{}))); !errors.Is(err, ErrFull) {
-		t.Fatal(err)
-	}
+	replica, path := mustHavePart(t)
 	must(t, replica.Checkpoint(ctx))
 	if n := replica.open.Load().newest().Operation(); n == 0 {
 		t.Fatal("no change is done")

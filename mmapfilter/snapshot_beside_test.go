@@ -243,15 +243,3 @@ func TestSnapshotHasTheSequence(t *testing.T) {
 		t.Errorf("the sequence is %d", copied.DurableSeq())
 	}
 }
-
-// TestSnapshotAfterDiscard covers a file whose log was discarded: what is left is copied.
-func TestSnapshotAfterDiscard(t *testing.T) {
-	path := deadWriterOf(t, &Options{Capacity: 10_000}, 500, 300)
-	must(t, os.Remove(path+".stash"))
-	_, err := DiscardLog(path)
-	must(t, err)
-	f := mustOpen(t, path, nil)
-	if copied, _, _ := mustSnapshot(t, f); copied.Len() != f.Len() {
-		t.Errorf("%d keys, not %d", copied.Len(), f.Len())
-	}
-}

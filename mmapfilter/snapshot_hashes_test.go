@@ -3,7 +3,6 @@ package mmapfilter
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,19 +66,6 @@ func TestSnapshotWithHashes(t *testing.T) {
 	}
 	if uuidOf(t, copied) == uuidOf(t, path) {
 		t.Error("both have one UUID")
-	}
-}
-
-// TestSnapshotWithoutKeptHashes: a filter that keeps no hashes has none to be copied. Nothing is left.
-func TestSnapshotWithoutKeptHashes(t *testing.T) {
-	f, _ := mustCreate(t, &Options{Capacity: 1000})
-	must(t, f.Insert([]byte("key")))
-	dir := t.TempDir()
-	if _, err := f.SnapshotWithHashes(context.Background(), filepath.Join(dir, "copy")); !errors.Is(err, ErrNoHashes) {
-		t.Error(err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v are left, %v", left, err)
 	}
 }
 

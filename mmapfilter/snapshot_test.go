@@ -204,27 +204,6 @@ func TestSnapshotHashes(t *testing.T) {
 	}
 }
 
-// TestSnapshotIsWritable covers the first operation on a snapshot: it has no position any more, and
-// another UUID than the filter.
-func TestSnapshotIsWritable(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 1000, KeepHashes: true})
-	must(t, f.Insert([]byte("key")))
-	_, at, copied := mustSnapshot(t, f)
-	w := mustOpen(t, copied, nil)
-	if w.Position() != at {
-		t.Errorf("opened for writing, it is at %v", w.Position())
-	}
-	must(t, w.Insert([]byte("other")))
-	if !w.Position().IsZero() {
-		t.Errorf("after an operation it is at %v", w.Position())
-	}
-	must(t, w.Close())
-	r := mustOpenReadOnly(t, copied, nil)
-	if !r.Contains([]byte("key")) || !r.Contains([]byte("other")) || !r.Position().IsZero() || uuidOf(t, copied) == uuidOf(t, path) {
-		t.Errorf("the copy is at %v", r.Position())
-	}
-}
-
 // TestSnapshotUUIDs checks that two snapshots of one session, whose file has one UUID all the time, have
 // different ones.
 func TestSnapshotUUIDs(t *testing.T) {
@@ -275,6 +254,9 @@ func TestSnapshotRefusals(t *testing.T) {
 	if _, err := f.Snapshot(cancelled, path+"-copy"); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+	if _, err := f.SnapshotWithHashes(ctx, path+"-copy"); !errors.Is(err, ErrNoHashes) {
+		t.Errorf("with hashes, and it keeps none: %v", err)
+	}
 	left, err := filepath.Glob(path + "-copy*")
 	if err != nil || len(left) > 0 || string(readFile(t, other)) != "a letter" {
 		t.Errorf("left behind: %q, %v", left, err)
@@ -308,20 +290,6 @@ func TestSnapshotOfBytes(t *testing.T) {
 	}
 	if _, err := os.Stat("copy"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a copy was made: %v", err)
-	}
-}
-
-// TestSnapshotReplaces checks that a snapshot replaces an earlier one.
-func TestSnapshotReplaces(t *testing.T) {
-	f, _ := mustCreate(t, &Options{Capacity: 1000})
-	copied := filepath.Join(t.TempDir(), "copy")
-	for _, key := range []string{"a", "b"} {
-		must(t, f.Insert([]byte(key)))
-		_, err := f.Snapshot(context.Background(), copied)
-		must(t, err)
-	}
-	if r := mustOpenReadOnly(t, copied, nil); !r.Contains([]byte("a")) || !r.Contains([]byte("b")) {
-		t.Error("the second snapshot is not there")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -189,7 +190,7 @@ func must(t testing.TB, err error) {
 }
 
 // TestApplyRefuses covers what a replica does not take. It stays as it is, and takes the right set
-// afterwards.
+// afterwards. Numbers of items add up without an overflow.
 func TestApplyRefuses(t *testing.T) { bothReplicas(t, applyRefuses) }
 
 func applyRefuses(t *testing.T, kept bool) {
@@ -241,6 +242,14 @@ func applyRefuses(t *testing.T, kept bool) {
 			}
 			isAt(t, w, b)
 		})
+	}
+	for _, times := range []int64{3, -3, 1 << 40, 1 << 62, math.MaxInt64, -1 << 62, -math.MaxInt64} {
+		to := moment{layout.Position{Number: b.at.Number + 5}, map[uint64]int64{7: times, 8: times}}
+		huge := set(t, moment{b.at, map[uint64]int64{}}, to, changes.Classes{})
+		if err := w.Apply(ctx, bytes.NewReader(huge)); !errors.Is(err, changes.ErrDamaged) {
+			t.Fatalf("%d items of each of two hashes in 5 operations: %v", times, err)
+		}
+		isAt(t, w, b)
 	}
 	broken := errors.New("the network broke")
 	if err := w.Apply(ctx, io.MultiReader(bytes.NewReader(good[:100]), iotest.ErrReader(broken))); !errors.Is(err, broken) {
