@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"os"
 	"sync/atomic"
 	"time"
@@ -257,9 +254,9 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 		if !kept {
 			beside, names = beside[:2], []string{"nothing, without hashes", "Snapshot of lines"}
 		}
-		w := largeWriter{f: f, n: n, pace: uint64(r.pace)}
+		w := &churner{filter: f, high: n, every: 65_536}
 		for i, do := range beside {
-			took, err := w.during(r.ctx, do)
+			took, m, err := w.during(r.pace, do)
 			if err != nil {
 				return errors.Join(err, f.Close())
 			}
@@ -270,7 +267,10 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 			if i == 2 {
 				stall = figures.Brief(f.Stats().RebuildStall)
 			}
-			t.Row(names[i], figures.Brief(took), rate, figures.Grouped(int64(float64(w.operations)/took.Seconds())), figures.Brief(w.longest), figures.Brief(w.most()), figures.Brief(w.longestSync), stall)
+			calls := m.waits[callInsert]
+			calls.Merge(m.waits[callDelete])
+			t.Row(names[i], figures.Brief(took), rate, figures.Grouped(int64(float64(calls.TotalCount())/took.Seconds())), figures.Brief(time.Duration(calls.Max())),
+				figures.Brief(time.Duration(calls.ValueAtPercentile(99.999))), figures.Brief(time.Duration(m.waits[callSync].Max())), stall)
 		}
 		if err := f.Close(); err != nil {
 			return err
@@ -287,73 +287,23 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 	return nil
 }
 
-// A largeWriter inserts a key and deletes another one, over and over. If pace is not 0, it does as many
-// operations a second.
-type largeWriter struct {
-	f                    *mmapfilter.Filter
-	n, next, pace        uint64
-	operations           uint64
-	longest, longestSync time.Duration
-	slow                 [64]uint64 // how many took up to 2^i ns
-}
-
-// during writes while do runs, and returns how long that took.
-func (w *largeWriter) during(ctx context.Context, do func() error) (took time.Duration, err error) {
-	w.operations, w.longest, w.longestSync, w.slow = 0, 0, 0, [64]uint64{}
+// during writes while do runs: if pace is not 0, at most so many operations a second.
+func (c *churner) during(pace int, do func() error) (took time.Duration, m *writerMeasure, err error) {
 	var ended atomic.Bool
-	written := make(chan error)
-	go func() { written <- w.write(&ended) }()
-	begun := time.Now()
+	m, c.operations = newWriterMeasure(), 0
+	written, begun := make(chan error), time.Now()
+	go func() {
+		var err error
+		for err == nil && !ended.Load() {
+			for pace > 0 && float64(c.operations) > time.Since(begun).Seconds()*float64(pace) {
+				time.Sleep(time.Millisecond)
+			}
+			err = c.work(1, m)
+		}
+		written <- err
+	}()
 	err = do()
 	took = time.Since(begun)
 	ended.Store(true)
-	return took, errors.Join(err, <-written)
-}
-
-func (w *largeWriter) write(ended *atomic.Bool) error {
-	key := make([]byte, 8)
-	first := time.Now()
-	for ; !ended.Load(); w.operations += 2 {
-		for w.pace > 0 && float64(w.operations) > time.Since(first).Seconds()*float64(w.pace) {
-			time.Sleep(time.Millisecond)
-		}
-		begun := time.Now()
-		binary.LittleEndian.PutUint64(key, w.n+w.next)
-		if err := w.f.Insert(key); err != nil {
-			return err
-		}
-		w.took(time.Since(begun))
-		begun = time.Now()
-		binary.LittleEndian.PutUint64(key, w.next)
-		if _, err := w.f.Delete(key); err != nil {
-			return err
-		}
-		w.took(time.Since(begun))
-		w.next++
-		if w.next%32768 == 0 {
-			begun = time.Now()
-			if err := w.f.Sync(); err != nil {
-				return err
-			}
-			w.longestSync = max(w.longestSync, time.Since(begun))
-		}
-	}
-	return nil
-}
-
-// took counts an operation.
-func (w *largeWriter) took(d time.Duration) {
-	w.longest = max(w.longest, d)
-	w.slow[bits.Len64(uint64(d))]++
-}
-
-// most returns a time, a power of two, that at most one operation of 100,000 exceeded.
-func (w *largeWriter) most() time.Duration {
-	beyond := uint64(0)
-	for i := len(w.slow) - 1; i > 0; i-- {
-		if beyond += w.slow[i]; beyond > w.operations/100_000 {
-			return 1 << i
-		}
-	}
-	return 0
+	return took, m, errors.Join(err, <-written)
 }
