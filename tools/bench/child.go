@@ -34,6 +34,7 @@ type answer struct {
 type worker struct {
 	filter  *mmapfilter.Filter
 	asked   uint64           // keys that it has looked up
+	churner *churner         // that changes the filter
 	replica *replica.Replica // that it keeps up to date
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -32,7 +31,7 @@ type replicasRun struct {
 func newReplicas(s *session) command {
 	v := &replicasRun{session: s}
 	s.countFlag(&v.keys, "keys", "100M", "how many keys the filter has; -size and -rounds do not count")
-	s.flags.IntVar(&v.rate, "rate", 5000, "changes a second: an insert and a delete in turn")
+	s.flags.IntVar(&v.rate, "rate", 5000, "changes a second: a delete and an insert in turn")
 	s.flags.IntVar(&v.seconds, "seconds", 60, "how long replicas follow, after a third of it without replicas")
 	s.flags.IntVar(&v.replicas, "replicas", 3, "how many there are")
 	return command{map[string]string{"keys": "20K", "rate": "1000", "seconds": "3", "replicas": "2"}, v.run}
@@ -45,9 +44,9 @@ type moment struct {
 }
 
 type changeArgs struct {
-	First, Keys uint64 // the number of the first change; how many keys the filter began with
-	Rate        int
-	For         time.Duration
+	Keys uint64 // how many keys the filter began with
+	Rate int
+	For  time.Duration
 }
 
 type changed struct {
@@ -125,7 +124,7 @@ func (v *replicasRun) measure(n uint64, url string) error {
 	followed := time.Since(begun)
 
 	v.note("changes with replicas")
-	args.First, args.For = alone.Changes, time.Duration(v.seconds)*time.Second
+	args.For = time.Duration(v.seconds) * time.Second
 	all := make([]tracked, v.replicas)
 	used, err = v.used(func() error {
 		return allAtOnce(append([]*child{v.primary}, v.followers...), func(i int, c *child) error {
@@ -155,7 +154,7 @@ func (v *replicasRun) measure(n uint64, url string) error {
 		return err
 	}
 	v.printf("\n%s keys; %s changes in %d seconds, at most %d a second. %d replicas were first there after %s, with snapshots of %s each.\n",
-		figures.Grouped(int64(n)), figures.Grouped(int64(with.Changes-alone.Changes)), v.seconds, v.rate, v.replicas, figures.Brief(followed), figures.Mebibytes(int64(first[0].SnapshotBytes)))
+		figures.Grouped(int64(n)), figures.Grouped(int64(with.Changes)), v.seconds, v.rate, v.replicas, figures.Brief(followed), figures.Mebibytes(int64(first[0].SnapshotBytes)))
 	v.print(t)
 	return nil
 }
@@ -240,42 +239,25 @@ func (w *worker) publish(path string) (string, error) {
 
 // change makes changes at a rate.
 func (w *worker) change(a changeArgs) (c changed, err error) {
-	begun := time.Now()
-	c.Changes = a.First
+	if w.churner == nil {
+		w.churner = &churner{filter: w.filter, high: a.Keys}
+	}
+	w.churner.operations = 0
 	at := w.filter.Position().Number
-	for now := begun; now.Sub(begun) < a.For; now = time.Now() {
-		due := a.First + uint64(now.Sub(begun).Seconds()*float64(a.Rate))
-		for ; c.Changes < due; c.Changes++ {
-			if err := w.changeOne(c.Changes, a.Keys); err != nil {
+	for begun := time.Now(); time.Since(begun) < a.For; time.Sleep(5 * time.Millisecond) {
+		for due := time.Since(begun).Seconds() * float64(a.Rate); float64(w.churner.operations) < due; {
+			if err := w.churner.work(1, nil); err != nil {
 				return c, err
 			}
 		}
-		c.Moments = append(c.Moments, moment{time.Now(), at + c.Changes - a.First})
-		time.Sleep(5 * time.Millisecond)
+		c.Moments = append(c.Moments, moment{time.Now(), at + uint64(w.churner.operations)})
 	}
 	err = w.filter.Sync()
-	c.End, c.Len = w.filter.Position(), w.filter.Len()
-	if err == nil && c.End.Number != at+c.Changes-a.First {
-		err = fmt.Errorf("%d changes lead from %d to %v", c.Changes-a.First, at, c.End)
+	c.Changes, c.End, c.Len = uint64(w.churner.operations), w.filter.Position(), w.filter.Len()
+	if err == nil && c.End.Number != at+c.Changes {
+		err = fmt.Errorf("%d changes lead from %d to %v", c.Changes, at, c.End)
 	}
 	return c, err
-}
-
-// changeOne inserts a new key or deletes the oldest one, in turn.
-func (w *worker) changeOne(i, keys uint64) error {
-	number := i / 2
-	if i%2 == 0 {
-		number += keys
-	}
-	key := binary.LittleEndian.AppendUint64(nil, number)
-	if i%2 == 0 {
-		return w.filter.Insert(key)
-	}
-	deleted, err := w.filter.Delete(key)
-	if err == nil && !deleted {
-		err = fmt.Errorf("key %d is missing", number)
-	}
-	return err
 }
 
 func (w *worker) follow(a followArgs) (s replica.Stats, err error) {
