@@ -206,31 +206,6 @@ func TestCSVRecordLimit(t *testing.T) {
 	}
 }
 
-func TestCutField(t *testing.T) {
-	for _, c := range []struct {
-		record, delim string
-		n             int
-		want          string // "error" means an error
-	}{
-		{"a:b:c", ":", 1, "a"},
-		{"a:b:c", ":", 2, "b"},
-		{"a:b:c", ":", 3, "c"},
-		{"a:b:c", ":", 4, "error"},
-		{"a:b:", ":", 3, ""},
-		{"abc", ":", 1, "abc"},
-		{"abc", ":", 9, "abc"},
-		{"", ":", 2, ""},
-		{":", ":", 1, ""},
-		{":", ":", 3, "error"},
-		{"a::b:c", "::", 2, "b:c"},
-	} {
-		got, err := cutField([]byte(c.record), c.delim, c.n)
-		if (err != nil) != (c.want == "error") || err == nil && string(got) != c.want {
-			t.Errorf("field %d of %q: %q, %v, want %q", c.n, c.record, got, err, c.want)
-		}
-	}
-}
-
 // TestCutShort checks that packed data cut anywhere but between members is an error, and that
 // none of its keys is invented.
 func TestCutShort(t *testing.T) {

@@ -164,19 +164,6 @@ func TestLogDirectories(t *testing.T) {
 	}
 }
 
-// TestNothingIsAdded checks that a commit leaves a batch as it is.
-func TestNothingIsAdded(t *testing.T) {
-	d := open(t, t.TempDir(), newest(), nil)
-	b := d.NewBatch()
-	must(t, b.Set(key("a"), nil, nil))
-	n, size := b.Count(), b.Len()
-	must(t, b.Commit(pebble.NoSync))
-	if b.Count() != n || b.Len() != size {
-		t.Errorf("the batch has %d operations in %d bytes, and had %d in %d", b.Count(), b.Len(), n, size)
-	}
-	must(t, b.Close())
-}
-
 // A logsFS counts how often a file of the WAL is opened to be read.
 type logsFS struct {
 	vfs.FS
@@ -219,6 +206,9 @@ func TestLogIsLocked(t *testing.T) {
 	must(t, err)
 	o.Lock = lock
 	d = open(t, "db", o, g)
+	if s := d.GuardStats(); s.State != "serving" || s.Err != "" {
+		t.Errorf("%+v", s)
+	}
 	guardtest.MustHave(t, d, 0, 20, 30)
 	must(t, d.Close())
 	must(t, lock.Close()) // it is still the program's

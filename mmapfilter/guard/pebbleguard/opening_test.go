@@ -1,7 +1,6 @@
 package pebbleguard
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -22,11 +21,7 @@ func TestTouchedCheckpoint(t *testing.T) {
 			guardtest.Set(t, d, 0, 100)
 			must(t, d.guard.Work())
 			must(t, d.Checkpoint(copied, pebble.WithFlushedWAL()))
-			for _, name := range []string{FilterName, FilterName + ".stash"} {
-				data, err := os.ReadFile(filepath.Join(dir, name))
-				must(t, err)
-				must(t, os.WriteFile(filepath.Join(copied, name), data, 0o600))
-			}
+			copyFilter(t, dir, copied)
 			must(t, d.Close())
 			if past {
 				must(t, suite(0, false).Unguarded(copied, []string{"past"}))
