@@ -243,26 +243,26 @@ func packZstd(data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-// TestSkippableFrame checks that a skippable frame may precede the data.
-func TestSkippableFrame(t *testing.T) {
-	data := append([]byte("\x50\x2a\x4d\x18\x03\x00\x00\x00abc"), packZstd([]byte("key\n"))...)
-	keys, err := readAll(t, data, format{})
-	if err != nil || !equalRecords(keys, [][]byte{[]byte("key")}) {
-		t.Errorf("%q, %v", keys, err)
-	}
-}
-
-// TestSourceBytes checks that the bytes read add up to the size of the files, packed or not.
-func TestSourceBytes(t *testing.T) {
+// sourcesOf returns files with that data.
+func sourcesOf(t *testing.T, files ...string) *sources {
+	t.Helper()
 	dir := t.TempDir()
 	var names []string
-	for i, data := range [][]byte{[]byte("a\nb\n"), packGzip([]byte("c\n")), nil, packZstd([]byte("d\n"))} {
+	for i, data := range files {
 		name := filepath.Join(dir, string(rune('a'+i)))
-		noError(t, os.WriteFile(name, data, 0o666))
+		noError(t, os.WriteFile(name, []byte(data), 0o666))
 		names = append(names, name)
 	}
-	sources, err := findSources(nil, names, nil)
+	s, err := findSources(nil, names, nil)
 	noError(t, err)
+	return s
+}
+
+// TestSourceBytes checks that the bytes read add up to the size of the files, packed or not. A
+// skippable frame may precede the data.
+func TestSourceBytes(t *testing.T) {
+	const skippable = "\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+	sources := sourcesOf(t, "a\nb\n", string(packGzip([]byte("c\n"))), "", skippable+string(packZstd([]byte("d\n"))))
 	n := 0
 	for _, err := range (&input{sources: sources}).keys(context.Background()) {
 		noError(t, err)
@@ -276,19 +276,10 @@ func TestSourceBytes(t *testing.T) {
 // TestEachEndsAtAnError: once work has failed it is not called again, whose block still has the keys,
 // although the error came in the read that met the end of a file.
 func TestEachEndsAtAnError(t *testing.T) {
-	dir := t.TempDir()
-	var names []string
-	for _, data := range []string{"a\nb\n", "c\n", "d\n"} {
-		name := filepath.Join(dir, data[:1])
-		noError(t, os.WriteFile(name, []byte(data), 0o666))
-		names = append(names, name)
-	}
-	sources, err := findSources(nil, names, nil)
-	noError(t, err)
 	var b block
 	calls := 0
 	bad := errors.New("no room")
-	err = (&input{sources: sources}).each(context.Background(), &b, func() error {
+	err := (&input{sources: sourcesOf(t, "a\nb\n", "c\n", "d\n")}).each(context.Background(), &b, func() error {
 		if len(b.keys()) == 0 {
 			return nil
 		}
