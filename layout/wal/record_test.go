@@ -191,23 +191,6 @@ func TestLogOfAReplica(t *testing.T) {
 	}
 }
 
-// TestEmptyCommits checks that a commit without records takes a page and keeps its user
-// sequence.
-func TestEmptyCommits(t *testing.T) {
-	l := newTestLog(make([]uint64, testWords), testLive(nil))
-	n := uint64(0)
-	for l.w.Room() > 0 {
-		n++
-		l.commitAt(100 + n)
-	}
-	if n != (testWords/PageWords-HeaderSlots)/2 || l.w.Room() != 0 {
-		t.Errorf("%d commits fit", n)
-	}
-	if s, err := l.scan(t, 1000+n); err != nil || s.LSN != 1000+n || s.UserSeq != 100+n || s.Operation != 0 || s.Length != 100 || s.Records != 0 {
-		t.Errorf("%+v, %v", s, err)
-	}
-}
-
 // TestRoom fills the first half of logs, which ends after a few pages. What Room says must
 // fit, and no store may be outside the half or in its committed part.
 func TestRoom(t *testing.T) {
