@@ -53,6 +53,8 @@
 //	history          of a filter that keeps its hashes: its operations since it began, in order
 //	position         a place in a history: the number of operations before it, and the chain
 //	chain            a word made of all operations before a position, which tells histories apart
+//	replica          a copy that follows the history of another filter, by sets of changes; it keeps hashes,
+//	                 and so has a history of its own, too, or keeps none
 //	item effect      what an operation did to the items of the file: one more, one less, or neither
 //	age              of kept hashes: items that were inserted in the same span of time
 //	sharded set,     a manifest, NAME.set, and the files that it names: its shards. Each has the keys
@@ -456,7 +458,7 @@
 //	     zero unless an unknown compat flag is set. (The other two kinds of flags do not excuse
 //	     other values.) Bytes 176 to 199, 216 to 255, 512 to 527 and 536 to 551 are zero unless hashes
 //	     are kept; but a replica without hashes may use 216 to 239. Bytes 552 to 559 are zero
-//	     unless the file is a replica without hashes, 560 to 591 unless it is one with hashes, and 200 to
+//	     unless it is a replica without hashes, 560 to 591 unless it is a replica with hashes, and 200 to
 //	     215 unless it is a shard. A shard's number is below S.
 //	F5   The hash is known, and gives the canary.
 //	F6   The layout is known, and has the parameters; 1 ≤ n; n·size ≤ 2^48; the size of the region is R;

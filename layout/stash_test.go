@@ -111,7 +111,7 @@ func TestCheckStash(t *testing.T) {
 			v.Stash[at+2], v.Stash[at+3], v.Stash[at], v.Stash[at+1] = 0, 0, 0, 0
 			v.Stash[(at+16)%1536], v.Stash[(at+17)%1536] = words[OffStash/8+at], words[OffStash/8+at+1]
 		},
-		"a mark where none is": func(v *View) { v.Stash[at+2] |= GroupMark },
+		"a group mark where none is": func(v *View) { v.Stash[at+2] |= GroupMark },
 		"two entries":          func(v *View) { v.Stash[at+2], v.Stash[at+3] = v.Stash[at], v.Stash[at+1] },
 		"no overflow bits": func(v *View) {
 			for i := BlockWords - 1; i < len(v.Region); i += BlockWords {

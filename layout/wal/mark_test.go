@@ -16,7 +16,7 @@ func follows(sb *layout.Superblock) {
 	sb.SetKept(k)
 }
 
-// mark appends a mark.
+// mark appends a mark record.
 func (l *testLog) mark(followed layout.Position, set uint64) {
 	r := NewMark(followed, set, uint32(l.operation))
 	l.w.Append(r)
@@ -24,8 +24,8 @@ func (l *testLog) mark(followed layout.Position, set uint64) {
 	l.ops = append(l.ops, testOp{[]Record{*r}, l.contents()})
 }
 
-// TestMark covers a mark: it counts with the commit of its segment, and with the user sequence that this
-// commit has; without this commit, the operations before it count all the same.
+// TestMark covers a mark record: it counts with the commit of its segment, and with the user sequence
+// that this commit has; without this commit, the operations before it count all the same.
 func TestMark(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(follows))
 	before := l.w.End()
@@ -66,7 +66,7 @@ func TestMarkOfAnotherFile(t *testing.T) {
 	}
 }
 
-// TestBitsOfAMark covers L3: a mark has no other bits.
+// TestBitsOfAMark covers L3: a mark record has no other bits.
 func TestBitsOfAMark(t *testing.T) {
 	for bit := range 64 {
 		if w0 := uint64(markHead ^ 1<<bit); valid(w0) {
