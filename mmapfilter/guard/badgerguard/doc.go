@@ -23,8 +23,8 @@
 //
 //	operation                            what the guard does
 //	Txn.Set, SetEntry, Delete            follows the key when the transaction is committed
-//	Commit, CommitWith                   follow all these keys; ErrConflict takes the keys that
-//	                                     were put back out of the filter
+//	Commit, CommitWith                   follow the keys; after ErrConflict they take out of the filter
+//	                                     what they have put into it
 //	Discard                              nothing: the filter has not seen the keys
 //	Entry.ExpiresAt, WithTTL             follows the key; nobody says when it is gone, so it stays in the
 //	                                     filter until too many absent keys pass and the filter is rebuilt

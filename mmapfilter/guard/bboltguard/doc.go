@@ -63,17 +63,17 @@
 // # A step back
 //
 // bbolt numbers the writable transactions. Each transaction of a guard puts its number into the bucket
-// guard.OwnerName, unless the number there is not the number of the transaction before. If this bucket
-// does not have the number of the last transaction when the store is opened, a program without this
-// package has written to the store, and Open rebuilds the filter. Some transactions of bbolt itself
-// look the same: Compact gives the copy other numbers, and Open makes one if the store was written
-// with bbolt.Options.NoFreelistSync and is opened without it.
+// guard.OwnerName, if the bucket has the number of the transaction before. If this bucket does not
+// have the number of the last transaction when the store is opened, a program without this package has
+// written to the store, and Open rebuilds the filter. Some transactions of bbolt itself look the same:
+// Compact gives the copy other numbers, and Open makes one if the store was written with
+// bbolt.Options.NoFreelistSync and is opened without it.
 //
 // # What it costs
 //
-// Each transaction writes its number, and a transaction that puts keys also an entry with eight bytes
-// for each. With guard.Exact, a commit looks up every key that it puts or deletes, if the filter says
-// "maybe" to the key. A rebuild reads the store in one read transaction: as with every long read
+// Each transaction writes its number; a transaction that puts keys also writes an entry of eight
+// bytes a key. With guard.Exact, a commit looks up every key that it puts or deletes, if the filter
+// says "maybe" to the key. A rebuild reads the store in one read transaction: as with every long read
 // transaction, a commit that needs a larger map waits for its end, and new read transactions wait for
 // that commit. bbolt.Options.InitialMmapSize avoids that. In the background the guard writes
 // transactions of its own, which wait for the writable transaction that is open.
