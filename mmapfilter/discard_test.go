@@ -128,7 +128,7 @@ func TestDiscardAfterAPowerLoss(t *testing.T) {
 		layout.OffStash + 16*7:                     3, // half an entry: its count was not stored yet
 		layout.OffStash + 16*9 + 8:                 1<<32 | 1,
 		layout.OffStash + 16*layout.StashEntries/2: 1 << 40,
-		layout.OffStash + 16*11:                    1 << 63, // the mark of a group, in a place that has none
+		layout.OffStash + 16*11:                    1 << 63, // a group mark, in a place that has none
 	})
 	if found, err := DiscardLog(path); err != nil || found.Length != 300 {
 		t.Fatalf("%+v, %v", found, err)

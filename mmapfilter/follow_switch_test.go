@@ -116,9 +116,9 @@ func setEpoch(t *testing.T, path string, epoch uint64) (was uint64) {
 	return was
 }
 
-// TestFollowAwaits covers R6: a mark wakes the follower once. If the new file does not have the
-// name yet, the follower looks again soon, then ever less often. If the mark is taken back, the
-// next one wakes it again.
+// TestFollowAwaits covers R6: a file that becomes superseded wakes the follower once. If the
+// new file does not have the name yet, the follower looks again soon, then ever less often. If
+// the file is superseded no more, and then again, it wakes the follower again.
 func TestFollowAwaits(t *testing.T) {
 	needsReplacing(t)
 	_, path := mustBuild(t, nil, numbers(0, 800))
@@ -144,11 +144,11 @@ func TestFollowAwaits(t *testing.T) {
 			}
 		}
 		if len(f.wake) != 0 {
-			t.Error("the mark wakes it twice")
+			t.Error("the superseded file wakes it twice")
 		}
 		setEpoch(t, path, epoch)
 		if wait := clock.look(); wait != interval || f.Contains(absent) {
-			t.Errorf("without the mark it waits for %v", wait)
+			t.Errorf("once the file is superseded no more, it waits for %v", wait)
 		}
 	}
 	// A file that is refused does not make it look more often.
@@ -160,7 +160,7 @@ func TestFollowAwaits(t *testing.T) {
 		t.Errorf("it waits for %v, %v", wait, f.Err())
 	}
 	if f.Contains(absent); len(f.wake) != 0 {
-		t.Error("the mark wakes it twice")
+		t.Error("the superseded file wakes it twice")
 	}
 	publish(t, path, data)
 	if clock.look(); f.Stats().Swaps != 1 || f.Err() != nil {

@@ -39,7 +39,7 @@ func TestOrderOfCalls(t *testing.T) {
 	}{
 		{"Build", build, publish + "$"},
 		{"close what is built", end, none},
-		{"Build in place of a file", build, publish + " write$"}, // the mark of the old one
+		{"Build in place of a file", build, publish + " write$"}, // supersedes the old file
 		{"close it", end, none},
 		{"open a sealed file", open, none},
 		{"the first Insert", insert, "msync rename syncdir$"}, // the sync of the superblock, and the name of the log

@@ -43,7 +43,7 @@ func TestVerifyWhileItIsWritten(t *testing.T) {
 }
 
 // TestVerifyOfAChangingFile changes a file while Verify reads it. If it is cut short, the damage is what
-// is missing, not the count of keys; the mark of a file that is replaced (K4) is no damage.
+// is missing, not the count of keys; the epoch of a superseded file (K4) is no damage.
 func TestVerifyOfAChangingFile(t *testing.T) {
 	cut := func(size int64) func(string) error {
 		return func(path string) error { return os.Truncate(path, size) }

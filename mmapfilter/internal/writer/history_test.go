@@ -336,8 +336,8 @@ func TestHistoryIsLong(t *testing.T) {
 	}
 }
 
-// TestReplaceOfHistory covers K7: a replacement needs files with the same history at the mark, not with
-// the same items. Otherwise it fails, and the old file goes on.
+// TestReplaceOfHistory covers K7: a replacement needs files with the same history at the handover, not
+// with the same items. Otherwise it fails, and the old file goes on.
 func TestReplaceOfHistory(t *testing.T) {
 	insert := func(w *Writer, hash uint64) {
 		t.Helper()

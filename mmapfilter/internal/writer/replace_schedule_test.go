@@ -99,7 +99,7 @@ type crossing struct {
 	old, next *stage
 	tap       *Tap
 	pair      *pair
-	files     [2][]uint64 // at the mark
+	files     [2][]uint64 // at the handover
 	begun     int         // time of it
 }
 
@@ -138,7 +138,7 @@ func (c *crossing) replace(inVain bool) {
 	for i, s := range stages {
 		file := &s.volume.file
 		file.stored = func() {
-			// Before the mark, those that only a recovery reads are left out: they are many.
+			// Before the handover, the stores that only a recovery reads are left out: they are many.
 			if st := file.stores[len(file.stores)-1]; marked || forLookup(st.word) {
 				c.pair.add(side(i), []wordStore{st})
 			}
@@ -194,7 +194,7 @@ func (c *crossing) goOn(p *pair, to side, s *stage, operations int) {
 	}
 }
 
-// eachDeath calls do for every store from the mark on, after which the process dies, another one
+// eachDeath calls do for every store from the handover on, after which the process dies, another one
 // opens the file that has the name then, recovers it, and goes on with it.
 func (c *crossing) eachDeath(do func(name string, p *pair)) {
 	all := c.pair
@@ -225,7 +225,7 @@ func (c *crossing) eachDeath(do func(name string, p *pair)) {
 			}
 		}
 		c.goOn(p, to, other, 2)
-		do(fmt.Sprintf("a death after store %d from the mark on", n-c.begun), p)
+		do(fmt.Sprintf("a death after store %d from the handover on", n-c.begun), p)
 	}
 }
 
