@@ -2,6 +2,7 @@ package sets
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -135,4 +136,77 @@ func TestCloseEndsVerification(t *testing.T) {
 	mustHave(t, s, 0, 5000)
 	s.mu.Unlock()
 	must(t, <-closed)
+}
+
+// TestFollowSet: a set under the same name takes over as a whole; a shard that could not be opened is
+// tried again; a bad manifest changes nothing.
+func TestFollowSet(t *testing.T) {
+	dir := t.TempDir()
+	p := mustPlan(t, mmapfilter.Options{}, 5)
+	s := mustFollow(t, filepath.Join(dir, "keys.set"), mmapfilter.OpenOptions{WaitForFile: true})
+	if !s.Contains(number(1)) || !errors.Is(s.Err(), fs.ErrNotExist) || s.Stats().State != "waiting" {
+		t.Errorf("without a manifest: %v, %+v", s.Err(), s.Stats())
+	}
+	refresh := func(want bool) {
+		t.Helper()
+		swapped, err := s.Refresh()
+		must(t, err)
+		if swapped != want {
+			t.Errorf("swapped: %t", swapped)
+		}
+		must(t, s.Err())
+	}
+	path := mustBuild(t, dir, p, numbers(0, 5000))
+	refresh(true)
+	mustHave(t, s, 0, 5000)
+	refresh(false)
+	mustBuild(t, dir, p, numbers(1000, 7000))
+	mustHave(t, s, 0, 5000)
+	refresh(true)
+	mustHave(t, s, 1000, 7000)
+	if n := count(t, s, 0, 1000); n > 50 {
+		t.Errorf("%d keys of the old set", n)
+	}
+	if s.Stats().Swaps != 2 || s.Len() != 6000 {
+		t.Errorf("%d swaps, %d keys", s.Stats().Swaps, s.Len())
+	}
+
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, whole[:len(whole)-1], 0o666))
+	if swapped, err := s.Refresh(); swapped || !errors.Is(err, mmapfilter.ErrCorrupt) || !errors.Is(s.Err(), mmapfilter.ErrCorrupt) {
+		t.Errorf("a bad manifest: %t, %v, %v", swapped, err, s.Err())
+	}
+	mustHave(t, s, 1000, 7000)
+	must(t, os.WriteFile(path, whole, 0o666))
+	s.Refresh()
+	must(t, s.Err())
+
+	mustBuild(t, dir, mustPlan(t, mmapfilter.Options{Seed: 3}, 3), numbers(1000, 7001)) // another seed and number
+	refresh(true)
+	mustHave(t, s, 1000, 7001)
+
+	files, err := filepath.Glob(filepath.Join(dir, "shard-00001-of-00003-*.mmf"))
+	must(t, err)
+	must(t, os.Rename(files[0], files[0]+"x"))
+	if _, err := s.Refresh(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a shard is missing: %v", err)
+	}
+	mustHave(t, s, 1000, 7001) // it is still mapped
+	must(t, os.Rename(files[0]+"x", files[0]))
+	refresh(false)
+
+	fresh := mustFollow(t, path, mmapfilter.OpenOptions{})
+	must(t, os.Rename(files[0], files[0]+"x"))
+	mustHave(t, fresh, 1000, 7001)
+	if n := count(t, fresh, 10_000, 20_000); n < 3000 || !errors.Is(fresh.Err(), fs.ErrNotExist) {
+		t.Errorf("%d answers \"maybe\", %v", n, fresh.Err())
+	}
+	must(t, os.Rename(files[0]+"x", files[0]))
+	_, err = fresh.Refresh()
+	must(t, err)
+	must(t, fresh.Err())
+	if n := count(t, fresh, 10_000, 20_000); n > 200 {
+		t.Errorf("%d of 10,000 absent keys found", n)
+	}
 }
