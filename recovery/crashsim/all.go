@@ -14,7 +14,6 @@ type Exhaustive struct {
 	System     System
 	Operations int // length of the longest traces
 	Nested     int // up to this length, recoveries crash at every event too; others, now and then
-	Workers    int // number of goroutines; 0 means one for each processor
 }
 
 // With up to fewSectors dirty sectors, every subset of them is tried: each sector has what
@@ -77,7 +76,7 @@ func (e *Exhaustive) Run() (Stats, *Violation) {
 			shards = append(shards, turn.traces(u, turn.sector)...)
 		}
 	}
-	total, first := newWorkers(&e.System, e.Workers).run(len(shards), func(x *worker, i int) (v *Violation) {
+	total, first := newWorkers(&e.System).run(len(shards), func(x *worker, i int) (v *Violation) {
 		x.done, x.images = make(map[uint64]struct{}), make(map[uint64]struct{})
 		for _, t := range shards[i] {
 			if v = x.exhaust(e, t); v != nil {

@@ -10,8 +10,6 @@ type Explorer struct {
 	System System
 	Seed   uint64 // seed of the first trace; the next traces have the next seeds
 	States uint64 // about how many crash states to check
-	// Workers is the number of goroutines; 0 means one for each processor.
-	Workers int
 
 	universes []*Universe
 }
@@ -35,7 +33,7 @@ func (e *Explorer) Run() (total Stats, violation *Violation) {
 	if err := e.Prepare(); err != nil {
 		return Stats{}, &Violation{Oracle: "O6", What: err.Error(), Trace: &Trace{Universe: new(Universe)}}
 	}
-	all := newWorkers(&e.System, e.Workers)
+	all := newWorkers(&e.System)
 	for total.States < e.States && violation == nil {
 		seed := e.Seed + total.Traces
 		var round Stats

@@ -80,12 +80,9 @@ func newWorker(sys *System) *worker {
 // workers are the goroutines of an explorer.
 type workers []*worker
 
-// newWorkers makes n workers, or one for each processor if n is 0.
-func newWorkers(sys *System, n int) workers {
-	if n == 0 {
-		n = runtime.GOMAXPROCS(0)
-	}
-	all := make(workers, n)
+// newWorkers makes a worker for each processor.
+func newWorkers(sys *System) workers {
+	all := make(workers, runtime.GOMAXPROCS(0))
 	for i := range all {
 		all[i] = newWorker(sys)
 	}
