@@ -62,8 +62,8 @@ func newReplaceRun(t *testing.T) *replaceRun {
 	return r
 }
 
-// watch has at called at each call that writes, but for those of at itself, and all but the first of some
-// writes in a row.
+// watch has at called at each call that writes, but for the calls of at itself, and all but the first of
+// some writes in a row.
 func (r *replaceRun) watch(at func(call string) error) {
 	r.Cleanup(func() { fault.Hook = nil })
 	fault.Hook = func(call string) error {

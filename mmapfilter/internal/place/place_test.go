@@ -24,10 +24,10 @@ func newMemory(tb testing.TB, s tabletest.Shape, lines uint64) *memory {
 	return &memory{New(table, NewUnlogged(table, view)), table, view}
 }
 
-// TestInsertLosesNothing covers P4, C3 and P3: it fills tables one item at a time until many are refused,
-// and then looks up every item that was taken. The moves, the overflow bits and the stash must lead
-// a lookup to each. The table holds as many items as were taken, and a refused item changes
-// nothing.
+// TestInsertLosesNothing covers P4, C3 and P3: it fills tables one item at a time until many are
+// refused, and then looks up every item that was taken. The moves, the overflow bits and the stash
+// must lead a lookup to each. The table holds as many items as were taken, and a refused item
+// changes nothing.
 func TestInsertLosesNothing(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		for _, lines := range []uint64{s.Least(), s.Least() + 1, s.Least() + 6, s.Lines(300)} {
