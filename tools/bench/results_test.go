@@ -26,12 +26,12 @@ func TestPage(t *testing.T) {
 		t.Fatalf("%+v, %v", blocks, err)
 	}
 	for want, text := range map[string]string{
-		"not the begin":  "<!-- results a -->\n    x\n",
-		"two blocks":     "<!-- results a -->\n    x\n<!-- end of a -->\n<!-- results a -->\n    y\n<!-- end of a -->\n",
-		"has a command":  "<!-- results a -->\n<!-- end of a -->\n",
-		"begin or end":   "<!-- end of a -->\n",
-		"has no end":     "<!-- results a -->\n    x\n<!-- results b -->\n    y\n<!-- end of b -->\n",
-		"of a block":     "<!-- results A -->\n    x\n<!-- end of A -->\n",
+		"not the begin": "<!-- results a -->\n    x\n",
+		"two blocks":    "<!-- results a -->\n    x\n<!-- end of a -->\n<!-- results a -->\n    y\n<!-- end of a -->\n",
+		"has a command": "<!-- results a -->\n<!-- end of a -->\n",
+		"begin or end":  "<!-- end of a -->\n",
+		"has no end":    "<!-- results a -->\n    x\n<!-- results b -->\n    y\n<!-- end of b -->\n",
+		"of a block":    "<!-- results A -->\n    x\n<!-- end of A -->\n",
 	} {
 		if _, err := blocksOf(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
