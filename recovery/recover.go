@@ -42,7 +42,7 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	w.durable.Store(&durable{w.sb.CheckpointLSN(), w.userSeq, w.operation, w.history})
 	if w.Follows() && w.history.Set == 0 {
-		vol.RemoveSet() // if a set is left, it has been applied; it does no harm
+		vol.RemoveSet() // if a set of changes is left, it has been applied; it does no harm
 	}
 	return w, r, nil
 }

@@ -86,13 +86,14 @@ func (s *SetWriter) End() (check uint64, err error) {
 	return checkOfSet(&head), s.file.Close()
 }
 
-// Discard removes a set that nothing names.
+// Discard removes a set of changes that no commit names.
 func (s *SetWriter) Discard() error {
 	s.file.Close()
 	return s.vol.RemoveSet()
 }
 
-// checkOfSet returns the check of a set with a head. It is neither 0 nor layout.Departed.
+// checkOfSet returns the check of a set of changes with a head. It is neither 0 nor
+// layout.Departed.
 func checkOfSet(head *hashes.Page) uint64 { return xxh3.Hash(Bytes(head[:]))>>1 | 1 }
 
 // A SetReader reads a set of changes, and after Rewind reads it again.
@@ -104,7 +105,8 @@ type SetReader struct {
 	left  []byte // of page
 }
 
-// OpenSet opens the set with a check. If the file is missing or damaged, the error is layout.ErrCorrupt.
+// OpenSet opens the set of changes with a check. If the file is missing or damaged, the error is
+// layout.ErrCorrupt.
 func (w *Writer) OpenSet(check uint64) (*SetReader, error) {
 	f, err := w.vol.OpenSet()
 	if err != nil {
@@ -160,5 +162,5 @@ func (s *SetReader) Read(b []byte) (int, error) {
 // Close closes the file.
 func (s *SetReader) Close() error { return s.file.Close() }
 
-// RemoveSet removes a set that has been applied.
+// RemoveSet removes a set of changes that has been applied.
 func (w *Writer) RemoveSet() error { return w.vol.RemoveSet() }

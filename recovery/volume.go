@@ -162,7 +162,8 @@ type Volume interface {
 
 	// CreateSet makes an empty file, in the place of an older set.
 	CreateSet() (HashFile, error)
-	// OpenSet opens the set for reading. If there is none, the error is fs.ErrNotExist.
+	// OpenSet opens the set of changes for reading. If there is none, the error is
+	// fs.ErrNotExist.
 	OpenSet() (HashFile, error)
 	// RemoveSet removes the set, if there is one.
 	RemoveSet() error

@@ -24,8 +24,8 @@ var (
 	ErrChangesGap = errors.New("the changes do not begin at the position of the filter")
 	// ErrOtherClasses is returned for changes by class if the filter has other classes.
 	ErrOtherClasses = errors.New("the changes are for a filter with other classes")
-	// ErrApplying is returned by an operation on a replica that has some changes of a set, but not all.
-	ErrApplying = errors.New("the filter has some changes of a set, but not all")
+	// ErrApplying is returned by an operation on a replica that has done only some of a set of changes.
+	ErrApplying = errors.New("the filter has only some of a set of changes")
 )
 
 // Apply does to a replica the changes that r has, each once (K9), unless the replica has them already.
@@ -94,8 +94,8 @@ func (w *Writer) Depart() error {
 	return err
 }
 
-// followed returns the position of a replica, the set that it is applying, and how many changes of the
-// set are done.
+// followed returns the position of a replica, the set of changes that it is applying, and how many
+// changes of the set are done.
 func (w *Writer) followed() (at layout.Position, set, done uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,8 +136,8 @@ func (w *Writer) takes(h *changes.Header, at layout.Position) error {
 	return nil
 }
 
-// spool reads all changes and makes them durable. It returns the check of the set. The file has not
-// changed yet.
+// spool reads all changes and makes them durable. It returns the check of this set of changes. The
+// file has not changed yet.
 func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error) {
 	s, err := w.protocol.NewSet()
 	if err != nil {
@@ -222,7 +222,7 @@ var (
 	errNotThere = &layout.CorruptError{Region: layout.RegionBuckets, Rule: "K9", What: "the changes delete an item that is not there, so the filter has not the items of its position: take a new snapshot"}
 )
 
-// finishSet does the remaining changes of the set that the file names. REQUIRES: w.applying.
+// finishSet finishes the set of changes that the file names. REQUIRES: w.applying.
 func (w *Writer) finishSet(ctx context.Context) error {
 	_, check, done := w.followed()
 	if check == 0 || !w.follows.Load() {
@@ -247,8 +247,8 @@ func (w *Writer) finishSet(ctx context.Context) error {
 	return err
 }
 
-// doChanges does the changes of a set that delete, if fewer is set, and otherwise the changes
-// that insert. It leaves out as many changes as skip says, since they are done, and subtracts
+// doChanges does the deletes of a set of changes, if fewer is true, and otherwise the
+// inserts. It leaves out as many changes as skip says, since they are done, and subtracts
 // their number from skip. It returns the header of the set.
 func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip *uint64) (h changes.Header, err error) {
 	in, err := changes.NewReader(set)
