@@ -175,7 +175,7 @@ func (b *builder) putLine(w *worker, line uint64) {
 	if b.hosts != nil { // room for guests, since nearly all items that arrive are guests
 		free = b.hosts.GuestRoom(&w.line)
 	}
-	b.room.set(line, free)
+	b.room.set(line, free > 0)
 }
 
 // full returns the error for a build with no free slot and no free stash entry.

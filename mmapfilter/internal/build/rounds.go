@@ -159,20 +159,14 @@ func (b *builder) makeBits(ctx context.Context) error {
 // cancelled build would not end at once.
 const placeAtOnce = 4096
 
-// A lineRoom holds the number of free slots of each line, up to maxRoom.
+// A lineRoom has a bit for each line that has room.
 type lineRoom struct {
 	before []uint64 // at the end of the previous round
 	now    []uint64
 }
 
-const (
-	roomBits = 2
-	maxRoom  = 1<<roomBits - 1 // all bits of a line's count
-	perWord  = 64 / roomBits
-)
-
 func newLineRoom(lines uint64) lineRoom {
-	n := (lines + perWord - 1) / perWord
+	n := (lines + 63) / 64
 	r := lineRoom{make([]uint64, n), make([]uint64, n)}
 	for i := range r.now {
 		r.now[i] = ^uint64(0)
@@ -180,63 +174,43 @@ func newLineRoom(lines uint64) lineRoom {
 	return r
 }
 
-// of returns the room that a line had at the end of the previous round.
-func (r lineRoom) of(line uint64) int {
-	return int(r.before[line/perWord] >> (line % perWord * roomBits) & maxRoom)
-}
+// had reports whether a line had room at the end of the previous round.
+func (r lineRoom) had(line uint64) bool { return r.before[line/64]>>(line%64)&1 != 0 }
 
 // next starts a round.
 func (r lineRoom) next() { copy(r.before, r.now) }
 
 // set is called by all workers. Their lines may have their bits in the same word.
-func (r lineRoom) set(line, free uint64) {
-	word, shift := &r.now[line/perWord], line%perWord*roomBits
-	for {
-		old := atomic.LoadUint64(word)
-		changed := old&^(maxRoom<<shift) | min(free, maxRoom)<<shift
-		if old == changed || atomic.CompareAndSwapUint64(word, old, changed) {
-			return
-		}
+func (r lineRoom) set(line uint64, has bool) {
+	if bit := uint64(1) << (line % 64); has {
+		atomic.OrUint64(&r.now[line/64], bit)
+	} else {
+		atomic.AndUint64(&r.now[line/64], ^bit)
 	}
 }
 
-// The score of an item that may leave a line (place, P9). It orders items first by whether their
-// other line has room, then by the cost that the move adds to lookups, then by how much room the
-// other line has. One step of cost outweighs any amount of room, and having room at all outweighs
-// any cost.
-const (
-	perCost  = -(maxRoom + 1)
-	leastOf  = layout.MostCost * perCost // the least score of a cost
-	someRoom = -(layout.MostCost + 1) * perCost
-)
-
-// victim chooses the item that leaves the line loaded in w to make room: a random one of the
-// items with the highest score. In round 0 the new item itself may go; later it goes if no other
-// item makes room.
-func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
-	w.victims = b.table.Victims(w.victims, &w.line, it)
-	if round == 0 {
-		w.victims = append(w.victims, it)
+// victim chooses the item that leaves the line loaded in w to make room (place, P9). In round 0 the
+// new item itself may go; later it goes if no other item makes room.
+func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) layout.Item {
+	first := uint64(0) // the items that cost lookups least come first
+	if b.hosts != nil {
+		w.victims = b.hosts.Leavers(w.victims, &w.line, it, round == 0)
+	} else {
+		w.victims = b.table.Victims(w.victims, &w.line, it)
+		if round == 0 {
+			w.victims = append(w.victims, it)
+		}
+		first, _ = bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
 	}
-	goes = it
-	most := leastOf - 1 // less than any score
-	chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
-	for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
+	if len(w.victims) == 0 {
+		return it
+	}
+	for _, some := range [2][]layout.Item{w.victims[first:], w.victims[:first]} {
 		for _, v := range some {
-			score := 0
-			if b.hosts != nil {
-				score = perCost * b.hosts.Cost(&w.line, v)
-			}
-			if score+someRoom+maxRoom <= most { // whatever its room
-				continue
-			}
-			if room := b.room.of(b.table.Alternate(v).Line); room > 0 {
-				score += someRoom + room
-			}
-			if score > most {
-				goes, most = v, score
+			if b.room.had(b.table.Alternate(v).Line) {
+				return v
 			}
 		}
 	}
-	return goes
+	return w.victims[first]
 }
