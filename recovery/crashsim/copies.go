@@ -2,7 +2,6 @@ package crashsim
 
 import (
 	"errors"
-	"io/fs"
 	"math/rand/v2"
 	"slices"
 
@@ -104,13 +103,9 @@ func (c *copier) check() {
 type copyLogs struct{ v *Volume }
 
 func (c copyLogs) ReadLog(n recovery.LogName) ([]uint64, error) {
-	i := c.v.dir.names[name(n)]
-	if i == noFile {
-		return nil, fs.ErrNotExist
+	l, err := c.v.log(name(n))
+	if err != nil {
+		return nil, err
 	}
-	l := c.v.logs[i]
-	if l.size == 0 {
-		return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "the log has no bytes"}
-	}
-	return l.cache.words[:l.size], nil
+	return l.Words(), nil
 }

@@ -3,7 +3,6 @@ package crashsim
 import (
 	"fmt"
 	"io"
-	"io/fs"
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
@@ -13,11 +12,11 @@ import (
 // sumOf returns a sum over the items of a file of hashes, the number of these items, and the
 // layout.Kept to which its operations lead. It checks the whole file (K1), which must have no base.
 func (v *Volume) sumOf(sb *layout.Superblock) (sum, items uint64, to layout.Kept, err error) {
-	i := v.dir.names[firstHashes]
-	if i == noFile {
-		return 0, 0, to, fs.ErrNotExist
+	l, err := v.file(firstHashes)
+	if err != nil {
+		return 0, 0, to, err
 	}
-	f := hashFile{v.logs[i]}
+	f := hashFile{l}
 	kept, _, err := recovery.EndOfHashes(f, sb)
 	if err != nil {
 		return 0, 0, to, err
@@ -85,11 +84,14 @@ func (f hashFile) Truncate(pages uint64) error {
 }
 
 func (f *files) OpenHashes(n recovery.HashesName) (recovery.HashFile, error) {
-	i := f.v.dir.names[f.first+firstHashes+name(n)]
-	if i == noFile {
-		return nil, fs.ErrNotExist
+	return f.openHashes(firstHashes + name(n))
+}
+
+func (f *files) openHashes(n name) (recovery.HashFile, error) {
+	l, err := f.v.file(f.first + n)
+	if err != nil {
+		return nil, err
 	}
-	l := f.v.logs[i]
 	l.open = true
 	return hashFile{l}, nil
 }
@@ -119,15 +121,7 @@ func (f *files) CreateSet() (recovery.HashFile, error) {
 	return hashFile{l}, nil
 }
 
-func (f *files) OpenSet() (recovery.HashFile, error) {
-	i := f.v.dir.names[f.first+setName]
-	if i == noFile {
-		return nil, fs.ErrNotExist
-	}
-	l := f.v.logs[i]
-	l.open = true
-	return hashFile{l}, nil
-}
+func (f *files) OpenSet() (recovery.HashFile, error) { return f.openHashes(setName) }
 
 func (f *files) RemoveSet() error {
 	f.v.rename(f.first+setName, noFile)

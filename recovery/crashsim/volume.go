@@ -293,15 +293,27 @@ func (v *Volume) Now() uint64 {
 	return v.clock
 }
 
-func (f *files) OpenLog(n recovery.LogName) (recovery.File, error) {
-	v := f.v
-	i := v.dir.names[f.first+name(n)]
-	if i == noFile {
-		return nil, fs.ErrNotExist
+// file returns the log, or the file of hashes, that has a name.
+func (v *Volume) file(n name) (*log, error) {
+	if i := v.dir.names[n]; i != noFile {
+		return v.logs[i], nil
 	}
-	l := v.logs[i]
-	if l.size == 0 {
-		return nil, &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "the log has no bytes"}
+	return nil, fs.ErrNotExist
+}
+
+// log returns the log that has a name. It has bytes.
+func (v *Volume) log(n name) (*log, error) {
+	l, err := v.file(n)
+	if err == nil && l.size == 0 {
+		err = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "the log has no bytes"}
+	}
+	return l, err
+}
+
+func (f *files) OpenLog(n recovery.LogName) (recovery.File, error) {
+	l, err := f.v.log(f.first + name(n))
+	if err != nil {
+		return nil, err
 	}
 	l.open = true
 	return l, nil
