@@ -157,12 +157,12 @@
 //	    where the system has them for files; any other is read page by page.
 //	R6  A Follower, and a Set that follows, look at their path at intervals. They also look
 //	    at once when a lookup cannot tell because its file is superseded (K4), whichever
-//	    process has made the new file; each time that a file becomes superseded makes them
-//	    look once. If the new file does not have the name yet, they look again after a
-//	    millisecond, and then ever less often, down to once per interval. If they refuse
-//	    it, they go on at intervals. With OpenOptions.VerifyBeforeSwitch they refuse a file
-//	    that is damaged, as far as its checksums or its structure show that. The file in
-//	    use answers until they switch.
+//	    process has made the new file; a file that becomes superseded makes them look once.
+//	    If the new file does not have the name yet, they look again after a millisecond,
+//	    and then ever less often, down to once per interval. If they refuse it, they go on
+//	    at intervals. With OpenOptions.VerifyBeforeSwitch they refuse a file that is
+//	    damaged, as far as its checksums or its structure show that. The file in use
+//	    answers until they switch.
 //	R7  A filter from an io.ReaderAt keeps the head of the file, and reads the lines. Only a
 //	    file at rest can be opened so: nothing tells such a reader what a writer does
 //	    meanwhile. If a read fails or ends early, the answers that need it are "maybe". To find

@@ -76,9 +76,9 @@ type Options struct {
 	Mode fs.FileMode
 
 	// KeepHashes keeps the history of the filter, a hash for each insert and delete, in the file
-	// NAME.hashes beside it: 8 to 9 bytes on disk for each operation. From them the filter can be
-	// rebuilt without its keys (K7): see [Filter.Rebuild], [Filter.ExpireBefore], [Merge] and
-	// [Repair]. Lookups do not need the hashes.
+	// NAME.hashes beside it: 8 to 9 bytes on disk for each operation. From these hashes the
+	// filter can be rebuilt without its keys (K7): see [Filter.Rebuild], [Filter.ExpireBefore],
+	// [Merge] and [Repair]. Lookups do not need the hashes.
 	KeepHashes bool
 	// AutoGrow, which implies KeepHashes, makes a filter that is open for writing grow by itself. At
 	// 90 % of its capacity it begins to be rebuilt with twice the capacity, while operations go on.

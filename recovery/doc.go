@@ -47,9 +47,10 @@
 //	W2  The log is a mapped file of fixed size: allocated, filled with zero bytes and
 //	    synced before its first use. Records are chained: the check of each covers its
 //	    content, the check before it, its LSN and the salt of the generation. The log
-//	    has room for all records of an operation before the first is stored. A bit
-//	    tells the last record of an operation; recovery replays whole operations only.
-//	    An append is a few stores to memory, and survives the death of the process.
+//	    has room for all records of an operation before the first is stored. A bit says
+//	    which record is the last of its operation; recovery replays whole operations
+//	    only. An append is a few stores to memory, and survives the death of the
+//	    process.
 //	W3  A commit stores a commit record, makes the log durable, stores a promise that
 //	    the log is durable, and only then stores the records to the mapping, in order.
 //	    Only after that does the caller learn of it. The next record goes to a fresh
