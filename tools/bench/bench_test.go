@@ -334,7 +334,7 @@ func TestRebuildRows(t *testing.T) {
 	large := func(rows [][]string) bool {
 		return slices.ContainsFunc(rows, func(r []string) bool { return r[0] == "Snapshot of lines" })
 	}
-	rows := short(t, "rebuild")
+	rows := short(t, "rebuild", "-pace", "5000")
 	for _, name := range []string{"KeepHashes", "Rebuild from a base", "Rebuild from a tail", "for 1,000 keys, AutoGrow"} {
 		want(t, rows, name)
 	}
