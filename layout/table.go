@@ -85,8 +85,22 @@ type Loads struct {
 	Most  int // above this load, inserts need long searches, and a few more keys would find no room
 }
 
+// A Crowd holds the items of a full line and items that have come to it: more than the
+// line has slots.
+type Crowd struct {
+	Others []uint64 // the other line of each item
+	Rooms  []uint8  // the room in that line, up to MostRoom; an item with 0 stays
+
+	Line uint64   // of the layout, as the rest is
+	Fps  []uint32 // fingerprints of the items of the line, in order, then of the items that have come
+	Left []uint64
+}
+
 // MostCost is the largest value of Hosts.Cost.
 const MostCost = 2
+
+// MostRoom is the largest value in Crowd.Rooms.
+const MostRoom = 3
 
 // Hosts is a Table whose lines have overflow bits and know their guests, the items that are not in
 // their home line. So a writer knows at every instant which overflow bits are needed, and clears the
@@ -142,6 +156,15 @@ type Hosts interface {
 	// result is the same as after calls of Place for one item after the other. Fill appends the
 	// hashes that do not fit to beyond, in order.
 	Fill(l *Line, hashes, beyond []uint64) []uint64
+	// Gather fills c with the items of a full line and those of the sorted hashes that
+	// have come to it, in this order. There may be at most as many hashes as the line
+	// has slots. Every item is marked as one that stays.
+	Gather(c *Crowd, l *Line, line uint64, came []uint64)
+	// Part puts as many items of c into l as l has room for. It returns the hashes of the
+	// others, seen from their other lines. It chooses items that together set few further
+	// overflow bits in l. Among items that set none, it chooses the items with the most
+	// room. If too few items may leave, ok is false, and l is as it was.
+	Part(c *Crowd, l *Line) (left []uint64, ok bool)
 }
 
 // Unhash returns the item of a hash that [Table.Hash] has made, or of a key.

@@ -239,8 +239,11 @@ func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	return beyond
 }
 
-// encode puts fingerprints, which are in order, into an empty line.
+// encode makes the image of a line with these fingerprints at home, which are in order, and
+// no guests. Its overflow bits stay.
 func (t *table) encode(l *layout.Line, fps []uint32) {
+	const below = 64 - directions
+	*l = layout.Line{lastWord: l[lastWord] >> below << below}
 	in, counts := uint64(0), uint64(0)                    // the number of a word of the counts, and its bits so far
 	at, word, used := t.counts/64, uint64(0), t.counts%64 // a word of the remainders, and its bits in use
 	for i, fp := range fps {

@@ -17,7 +17,8 @@ const (
 	guestsEnd  = lineBits - directions - guestBits // the bit after the first guest
 
 	// The legal numbers of quotients and of bits of a remainder. A remainder has the direction in its
-	// low bits, a word has a bit for each quotient, and there are at most 2^31 fingerprints (layout).
+	// low bits, a word has a bit for each quotient, and a fingerprint has at most 31 bits: see Crowd
+	// and Class.
 	leastQuotients, mostQuotients = 16, 64
 	leastRemainder, mostRemainder = 4, 26
 	mostFingerprints              = 1 << 31

@@ -175,7 +175,7 @@ func (b *builder) putLine(w *worker, line uint64) {
 	if b.hosts != nil { // room for guests, since nearly all items that arrive are guests
 		free = b.hosts.GuestRoom(&w.line)
 	}
-	b.room.set(line, free > 0)
+	b.room.set(line, free)
 }
 
 // full returns the error for a build with no free slot and no free stash entry.
@@ -213,6 +213,7 @@ type worker struct {
 	line        layout.Line
 	beyond      []uint64 // hashes of a line that it has no room for
 	victims     []layout.Item
+	crowd       layout.Crowd
 	homeless    *collector
 }
 

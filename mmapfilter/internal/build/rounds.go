@@ -74,7 +74,7 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 			first, _ := b.table.Words(next)
 			kernel.Prefetch(&b.view.Region[first])
 		}
-		if err := b.takeInLine(w, hashes[i:end], round); err != nil {
+		if err := b.takeInLine(w, line, hashes[i:end], round); err != nil {
 			return err
 		}
 		b.putLine(w, line)
@@ -85,27 +85,44 @@ func (b *builder) takeIn(w *worker, hashes []uint64, round int) error {
 
 // takeInLine puts the items that arrived at one line, loaded in w, into it, or sends as many
 // items to their other lines.
-func (b *builder) takeInLine(w *worker, came []uint64, round int) error {
-	goBack := round%2 == 1 && round <= lastReturn && b.hosts != nil // where they came from (place, P10)
-	for _, h := range came {
+func (b *builder) takeInLine(w *worker, line uint64, came []uint64, round int) error {
+	choose := b.hosts != nil && !b.goBack(round)
+	for i, h := range came {
 		it := layout.Unhash(b.table, h)
 		if b.table.Place(&w.line, it, nil) {
 			continue
 		}
-		goes := it
-		if !goBack {
-			if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
-				panic("mmapfilter: a victim left no room")
-			}
-			if b.hosts != nil {
-				b.hosts.SetOverflow(&w.line, goes, nil)
+		if choose {
+			choose = false
+			if done, err := b.takeTogether(w, line, came[i:]); done || err != nil {
+				return err
 			}
 		}
-		if err := w.homeless.add(b.table.Hash(b.table.Alternate(goes))); err != nil {
+		if err := b.send(w, it, h, round); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// send makes room in the line loaded in w for the item of hash h, which found none: it sends an item
+// of the line to its other line, or the item of h itself.
+func (b *builder) send(w *worker, it layout.Item, h uint64, round int) error {
+	goes := it
+	if !b.goBack(round) {
+		if goes = b.victim(w, it, h, round); goes != it && !(b.table.Remove(&w.line, goes, nil) && b.table.Place(&w.line, it, nil)) {
+			panic("mmapfilter: a victim left no room")
+		}
+		if b.hosts != nil {
+			b.hosts.SetOverflow(&w.line, goes, nil)
+		}
+	}
+	return w.homeless.add(b.table.Hash(b.table.Alternate(goes)))
+}
+
+// goBack reports whether items that find no room go back where they came from (place, P10).
+func (b *builder) goBack(round int) bool {
+	return round%2 == 1 && round <= lastReturn && b.hosts != nil
 }
 
 // placeLast places the items left after the rounds, in the order of hashes.
@@ -159,14 +176,20 @@ func (b *builder) makeBits(ctx context.Context) error {
 // cancelled build would not end at once.
 const placeAtOnce = 4096
 
-// A lineRoom has a bit for each line that has room.
+// A lineRoom holds the number of free slots of each line, up to maxRoom.
 type lineRoom struct {
 	before []uint64 // at the end of the previous round
 	now    []uint64
 }
 
+const (
+	maxRoom  = layout.MostRoom // all bits of a line's count
+	roomBits = 2
+	perWord  = 64 / roomBits
+)
+
 func newLineRoom(lines uint64) lineRoom {
-	n := (lines + 63) / 64
+	n := (lines + perWord - 1) / perWord
 	r := lineRoom{make([]uint64, n), make([]uint64, n)}
 	for i := range r.now {
 		r.now[i] = ^uint64(0)
@@ -174,43 +197,91 @@ func newLineRoom(lines uint64) lineRoom {
 	return r
 }
 
-// had reports whether a line had room at the end of the previous round.
-func (r lineRoom) had(line uint64) bool { return r.before[line/64]>>(line%64)&1 != 0 }
+// of returns the room that a line had at the end of the previous round.
+func (r lineRoom) of(line uint64) int {
+	return int(r.before[line/perWord] >> (line % perWord * roomBits) & maxRoom)
+}
 
 // next starts a round.
 func (r lineRoom) next() { copy(r.before, r.now) }
 
 // set is called by all workers. Their lines may have their bits in the same word.
-func (r lineRoom) set(line uint64, has bool) {
-	if bit := uint64(1) << (line % 64); has {
-		atomic.OrUint64(&r.now[line/64], bit)
-	} else {
-		atomic.AndUint64(&r.now[line/64], ^bit)
+func (r lineRoom) set(line, free uint64) {
+	word, shift := &r.now[line/perWord], line%perWord*roomBits
+	for {
+		old := atomic.LoadUint64(word)
+		changed := old&^(maxRoom<<shift) | min(free, maxRoom)<<shift
+		if old == changed || atomic.CompareAndSwapUint64(word, old, changed) {
+			return
+		}
 	}
 }
 
-// victim chooses the item that leaves the line loaded in w to make room (place, P9). In round 0 the
-// new item itself may go; later it goes if no other item makes room.
-func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) layout.Item {
-	first := uint64(0) // the items that cost lookups least come first
-	if b.hosts != nil {
-		w.victims = b.hosts.Leavers(w.victims, &w.line, it, round == 0)
-	} else {
-		w.victims = b.table.Victims(w.victims, &w.line, it)
-		if round == 0 {
-			w.victims = append(w.victims, it)
+// takeTogether puts the items that arrived at one full line, loaded in w, into it. It sends as
+// many items whose other lines had room at the end of the previous round. It chooses the items
+// that leave together (place, P9), which sets fewer overflow bits than a choice of one after the
+// other. It does nothing and returns false if there are too few such items, or if more items
+// arrived than a line holds; then most are copies of one key.
+func (b *builder) takeTogether(w *worker, line uint64, came []uint64) (done bool, err error) {
+	if len(came) > layout.SlotsPerLine(b.plan.Geometry.Kind, b.plan.Geometry.Params) {
+		return false, nil
+	}
+	c, some := &w.crowd, 0
+	b.hosts.Gather(c, &w.line, line, came)
+	for i, other := range c.Others { // an item was sent here because its other line was full; that line still is
+		room := b.room.of(other)
+		c.Rooms[i] = uint8(room)
+		some += min(room, 1)
+	}
+	if some < len(came) {
+		return false, nil
+	}
+	left, ok := b.hosts.Part(c, &w.line)
+	for _, h := range left {
+		if err := w.homeless.add(h); err != nil {
+			return true, err
 		}
-		first, _ = bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
 	}
-	if len(w.victims) == 0 {
-		return it
+	return ok, nil
+}
+
+// The score of an item that may leave a line (place, P9). It orders items first by whether their
+// other line has room, then by the cost that the move adds to lookups, then by how much room the
+// other line has. One step of cost outweighs any amount of room, and having room at all outweighs
+// any cost.
+const (
+	perCost  = -(maxRoom + 1)
+	leastOf  = layout.MostCost * perCost // the least score of a cost
+	someRoom = -(layout.MostCost + 1) * perCost
+)
+
+// victim chooses the item that leaves the line loaded in w to make room: a random one of the
+// items with the highest score. In round 0 the new item itself may go; later it goes if no other
+// item makes room.
+func (b *builder) victim(w *worker, it layout.Item, h uint64, round int) (goes layout.Item) {
+	w.victims = b.table.Victims(w.victims, &w.line, it)
+	if round == 0 {
+		w.victims = append(w.victims, it)
 	}
-	for _, some := range [2][]layout.Item{w.victims[first:], w.victims[:first]} {
+	goes = it
+	most := leastOf - 1 // less than any score
+	chance, _ := bits.Mul64((h+uint64(round))*0x9E3779B97F4A7C15, uint64(len(w.victims)))
+	for _, some := range [2][]layout.Item{w.victims[chance:], w.victims[:chance]} {
 		for _, v := range some {
-			if b.room.had(b.table.Alternate(v).Line) {
-				return v
+			score := 0
+			if b.hosts != nil {
+				score = perCost * b.hosts.Cost(&w.line, v)
+			}
+			if score+someRoom+maxRoom <= most { // whatever its room
+				continue
+			}
+			if room := b.room.of(b.table.Alternate(v).Line); room > 0 {
+				score += someRoom + room
+			}
+			if score > most {
+				goes, most = v, score
 			}
 		}
 	}
-	return w.victims[first]
+	return goes
 }

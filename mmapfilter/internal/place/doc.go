@@ -45,11 +45,14 @@
 //	     guest whose return clears an overflow bit, if there is one. So after years of
 //	     deletes and inserts, a filter has no more items away from home than when it was
 //	     filled.
-//	P9   A build knows which lines had room at the end of the round before. A full line takes
-//	     an item in if another item, or the item itself, leaves for its other line. The first
-//	     to leave are items whose other line has room, since any other item would make yet
-//	     another one leave. Among these, items go first whose move costs lookups least. After
-//	     the first round, the item itself leaves only if no other can.
+//	P9   A build knows how much room each line had at the end of the round before, up to
+//	     layout.MostRoom. A full line takes an item in if another item, or the item itself,
+//	     leaves for its other line. The first to leave are items whose other line has room,
+//	     since any other item would make yet another one leave. Among these, items go first
+//	     whose move costs lookups least; then items whose other line has the most room. After
+//	     the first round, the item itself leaves only if no other can. If lines know their
+//	     guests, and enough items have room to go to, several items are chosen together, so
+//	     that they share overflow bits.
 //	P10  A build moves items in rounds: an item that leaves a line arrives at its other line in
 //	     the next round. Where lookups look at overflow bits, an item that finds no room in
 //	     rounds 1 and 3 goes back to where it came from, and no other item leaves for it. So
