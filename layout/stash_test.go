@@ -112,7 +112,7 @@ func TestCheckStash(t *testing.T) {
 			v.Stash[(at+16)%1536], v.Stash[(at+17)%1536] = words[OffStash/8+at], words[OffStash/8+at+1]
 		},
 		"a group mark where none is": func(v *View) { v.Stash[at+2] |= GroupMark },
-		"two entries":          func(v *View) { v.Stash[at+2], v.Stash[at+3] = v.Stash[at], v.Stash[at+1] },
+		"two entries":                func(v *View) { v.Stash[at+2], v.Stash[at+3] = v.Stash[at], v.Stash[at+1] },
 		"no overflow bits": func(v *View) {
 			for i := BlockWords - 1; i < len(v.Region); i += BlockWords {
 				v.Region[i] &^= 0xFFFF << 48
