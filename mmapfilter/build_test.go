@@ -50,6 +50,22 @@ func mustHaveAll(t *testing.T, f *Filter, path string, keys iter.Seq2[[]byte, er
 	}
 }
 
+// TestBuildOfEverySize builds filters of few keys, which have few lines and depend most on chance.
+func TestBuildOfEverySize(t *testing.T) {
+	path := filepath.Join(memoryDir(t), "f")
+	for _, p := range shapes() {
+		for n := uint64(0); n < 1500; n += 1 + n/10 {
+			opts := p.options(Options{})
+			f, err := Build(context.Background(), path, &opts, numbers(n, 2*n))
+			must(t, err)
+			if mustHave(t, f, n, 2*n); f.Cap() != n || t.Failed() {
+				t.Fatalf("%s: %d keys: Cap %d", p, n, f.Cap())
+			}
+			f.Close()
+		}
+	}
+}
+
 // TestBuildIsReproducible: the file depends on the keys and the options that say so, not on the
 // order of the keys, the workers, the memory or the time.
 func TestBuildIsReproducible(t *testing.T) {

@@ -95,7 +95,7 @@
 //	C6  Deleting a key that was never inserted may delete the fingerprint of another
 //	    key, which is then answered "certainly not". This is inherent in cuckoo filters.
 //	    A delete of a key that is certainly not in the filter is refused. If the filter
-//	    keeps its hashes, a delete of a key that was never inserted may hide one other
+//	    keeps its hashes, a delete of a key that is not in the filter may hide one other
 //	    key, and the keys that lean on the item of this other key. The next rebuild
 //	    gives them back.
 //	C7  Equal keys are counted: n inserts of a key need n deletes. Copies that do not fit
@@ -106,8 +106,8 @@
 //	    hashes): an Insert adds a copy of its key, an InsertUnique adds a copy if there is
 //	    none, and a Delete takes away a copy of its very key, if there is one. Such a
 //	    filter can grow, shrink, get another rate or layout, lose its old items, and be
-//	    merged with other filters, all without its keys. Meanwhile C1 to C7 hold. In each
-//	    of these changes, operations and syncs wait once, while two small syncs run.
+//	    merged with other filters, all without its keys. Meanwhile C1 to C7 hold. In a
+//	    rebuild, operations and syncs wait once, while two small syncs run.
 //	C9  A filter in front of a store never hides a key that the store has (package guard).
 //	C10  With Options.ExpireAfter, a key leaves by itself once it is older than the option says, by the
 //	    clock of the writers: never sooner, and at most 5 % later while the filter is open for writing.
@@ -197,7 +197,7 @@
 //	    millisecond apart, none of them more than 50 milliseconds late. A rebuild that fails changes
 //	    nothing and is tried again. Close ends a rebuild that is to make the filter larger. It waits
 //	    for the end of any other rebuild: such a rebuild takes time in proportion to the items, and
-//	    begins only after as many operations as there are items. So NAME.hashes has at most 1 MiB
+//	    begins only after operations in proportion to the items or the capacity. So NAME.hashes has at most 1 MiB
 //	    more than three times the bytes that the items need, or needed when the last rebuild began.
 //	    This holds however briefly programs have the filter open, unless a rebuild fails, as on a
 //	    full disk, or waits for a Rebuild from Keys.

@@ -469,6 +469,7 @@ func (h *historian) close() {
 		h.reader = nil
 	}
 	h.note(h.f.Close(), "close")
+	h.changed = h.ops // Close makes the count durable, too
 	h.verify()
 }
 
@@ -507,8 +508,9 @@ func (h *historian) killAnd(then func(path string) error) {
 	}
 	unlock()
 	h.note(err, "kill")
+	changed := h.changed
 	h.close()
-	h.path = to
+	h.path, h.changed = to, changed
 	h.note(then(to), "recover")
 	h.open()
 }

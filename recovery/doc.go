@@ -204,8 +204,8 @@
 //	    history; so the set and the followed position are in a mark record, the last record of the
 //	    segment, which counts if the commit counts. A file that takes the place of such a replica
 //	    (K3), perhaps in mid-set, goes on with the same set, at the same change: its last commit
-//	    before it gets the name has a mark record with the set, the position and the count of
-//	    operations of the old file, or says that the old file has departed. (Writer.Mark,
+//	    before it gets the name has the count of operations of the old file, and a mark record with
+//	    the set and the position, or says that the old file has departed. (Writer.Mark,
 //	    Writer.NewSet, Copy.End, layout.Kept.Counted, and Writer.follow of package writer)
 //
 // # States

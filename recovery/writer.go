@@ -410,10 +410,11 @@ func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRu
 // misses that a core keeps in flight, so that the core never waits for one alone.
 const applyAhead = 32
 
-// applyAtOnce is after about how many records apply lets other goroutines run. With more goroutines
-// than processors, an operation would otherwise wait for the end of a large segment, or for the 10 ms
-// that Go gives to each goroutine.
-const applyAtOnce = 256
+// applyAtOnce is how many records apply stores, about 2 ms, before it lets other goroutines run. With
+// more goroutines than processors, an operation would otherwise wait for the end of a large segment, or
+// for the 10 ms that Go gives to each goroutine. Segments of most commits have fewer records, and so
+// have those that operations wait for: no goroutine of the caller holds these up.
+const applyAtOnce = 1 << 14
 
 // apply stores the records of a durable segment to the mapping, in order. The removal
 // counter of a guarded word is odd from before the word is stored until after the last
@@ -425,6 +426,7 @@ func (w *Writer) apply(seg Segment) {
 	odd := w.odd[:0] // words of the counters that are odd now
 	log := seg.log.Words()
 	at, asked, next := seg.start, uint64(0), seg.start
+	until := uint64(applyAtOnce)
 	for i := range seg.commit.Records {
 		for ; asked < min(i+applyAhead, seg.commit.Records); asked++ {
 			w.filter.Prefetch(wal.RecordWord(log, next))
@@ -444,7 +446,8 @@ func (w *Writer) apply(seg Segment) {
 				w.step(counter)
 			}
 			odd = odd[:0]
-			if i%applyAtOnce == 0 { // no counter is odd, so no lookup waits
+			if i >= until { // no counter is odd, so no lookup waits
+				until += applyAtOnce
 				runtime.Gosched()
 			}
 		}

@@ -19,8 +19,8 @@
 //
 // # The file
 //
-// A log has a fixed size, a multiple of 4,096; a larger log is a new file that takes its
-// place. It consists of words; offsets are in bytes.
+// A log has a fixed size, a multiple of 4,096 from 131,072 to 2^40; a larger log is a new file that
+// takes its place. It consists of words; offsets are in bytes.
 //
 //	0          header of an even generation
 //	4096       header of an odd generation

@@ -85,7 +85,7 @@
 //	resident_bytes      info                                    bytes of the filter in memory; null if unknown
 //	rule                verify                                  broken rule of the format, and how
 //	sealed              verify                                  every byte is under a checksum
-//	second_probe_rate   grow info size                          share of lookups of absent keys that read a second line
+//	second_probe_rate   grow info size                          share of lookups of absent keys that read a second line; in grow and size, as planned
 //	seed                info                                    of the hash, in hex, with --show-seed
 //	shard               info verify                             number of a shard, from 0
 //	shards              info verify                             shards in a set; 0 of a filter that is none

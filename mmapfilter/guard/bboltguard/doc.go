@@ -63,11 +63,11 @@
 // # A step back
 //
 // bbolt numbers the writable transactions. Each transaction of a guard puts its number into the bucket
-// guard.OwnerName, if the bucket has the number of the transaction before. If this bucket does not
-// have the number of the last transaction when the store is opened, a program without this package has
-// written to the store, and Open rebuilds the filter. Some transactions of bbolt itself look the same:
-// Compact gives the copy other numbers, and Open makes one if the store was written with
-// bbolt.Options.NoFreelistSync and is opened without it.
+// guard.OwnerName, if the bucket has the number of the transaction before, or there is no filter yet. If
+// this bucket does not have the number of the last transaction when the store is opened, a program
+// without this package has written to the store, and Open rebuilds the filter. Some transactions
+// of bbolt itself look the same: Compact gives the copy other numbers, and Open makes one if the store
+// was written with bbolt.Options.NoFreelistSync and is opened without it.
 //
 // # What it costs
 //

@@ -241,7 +241,11 @@ func count(c *client, args [][]byte) error {
 	if c.kind() == bloom {
 		return c.int(int64(k.filter.Len()))
 	}
-	return c.int(int64(k.filter.Count(args[2])))
+	n := k.filter.Count(args[2])
+	if err := k.filter.Err(); err != nil { // a fault, perhaps: the count is unknown
+		return err
+	}
+	return c.int(int64(n))
 }
 
 func cfDel(c *client, args [][]byte) error {

@@ -154,11 +154,17 @@ func TestCutShort(t *testing.T) {
 	p.want("CF.ADD other a", ":1")
 	must(t, os.Truncate(filepath.Join(dir, "k.mmf"), 0))
 	p.want("CF.EXISTS k b", ":1")
-	for _, command := range []string{"CF.EXISTS k b", "CF.MEXISTS k a b", "CF.ADD k b"} {
+	for _, command := range []string{"CF.EXISTS k b", "CF.MEXISTS k a b", "CF.ADD k b", "CF.COUNT k b"} {
 		if got := p.do(command); !strings.HasPrefix(got, "-ERR open ") {
 			t.Errorf("%s: %s", command, got)
 		}
 	}
 	p.want("CF.EXISTS other a", ":1")
 	p.want("CF.EXISTS other b", ":0")
+	if err := os.Truncate(filepath.Join(dir, "other.mmf"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.do("CF.COUNT other b"); !strings.HasPrefix(got, "-ERR ") {
+		t.Error(got)
+	}
 }
