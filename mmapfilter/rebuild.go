@@ -136,12 +136,11 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
 		// Other processes go by the last checkpoint. The old file may have had a later
 		// checkpoint than the new file has. If it cannot keep the hashes, it is tried again later.
-		late := s.file.work.Writer.Checkpoint()
-		if s.file.work.Writer.Err() == nil {
+		if late := s.file.work.Writer.Checkpoint(); s.file.work.Writer.Err() != nil {
+			err = errors.Join(err, late)
+		} else {
 			s.file.work.Report(late)
-			late = nil
 		}
-		err = errors.Join(err, late)
 	case s.file != nil:
 		s.file.release()
 	}
