@@ -311,7 +311,7 @@ func Model(t *testing.T, e Engine) {
 			t.Logf("%d keys: %+v", n, d.GuardStats())
 			before := d.GuardStats().Skipped
 			for i := range 100 {
-				_, err := d.Get(fmt.Sprintf("absent/%d", i))
+				_, err := d.Get(fmt.Sprintf("w0/absent%d", i))
 				Must(t, err)
 			}
 			if d.GuardStats().Skipped == before {
