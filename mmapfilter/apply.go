@@ -8,42 +8,41 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// Apply reads changes from r, as [Filter.Changes] writes them, and does them to a replica, each of them
-// once (K9 of package recovery). It returns the position of the replica, which is then the position to
-// which the changes lead. Lookups and syncs go on meanwhile; lookups see each change once it is done.
+// Apply reads changes from r, as [Filter.Changes] writes them, and makes them in a replica, each exactly
+// once (K9 of package recovery). It returns the position of the replica, which is now the position that
+// the changes lead to. Lookups and syncs go on meanwhile; lookups see each change at once.
 //
 // A replica is a [Filter.Snapshot] of a filter that keeps its hashes. (In a copy of any other filter a
-// key may depend on the item of another key, which the changes might delete.) A replica may be looked
-// up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, makes the replica an
-// ordinary filter, which follows no other filter and takes no changes any more.
+// key may depend on another key's item, and the changes might delete that item.) A replica may be looked
+// up, synced, sealed and copied. Any other operation, such as Insert or SyncAt, turns the replica into
+// an ordinary filter, which no longer follows another filter and takes no changes.
 //
 // A replica without hashes does not grow, and has no changes for others ([ErrNoHashes]). A replica
 // with hashes, made by [Filter.SnapshotWithHashes], takes no changes by class. It grows by itself if
-// the other filter does, even while Apply runs, and it may be rebuilt from its hashes. It has a
-// history of its own, with another descent: its Snapshot makes replicas of it, and its Changes are for
-// them.
+// the other filter does, even while Apply runs, and it may be rebuilt from its hashes. It also has a
+// history of its own, with another descent: Snapshot makes replicas that follow this history, and
+// Changes writes the changes for them.
 //
 // [Filter.DurableSeq] and [Filter.DurableOps] of the replica become those of the other filter at the
-// position. While the replica has only some of the changes that Apply has read, both are 0.
+// position. While the replica has only some of the changes of a set, both are 0.
 //
-// Apply first reads and checks all changes, and makes them durable in NAME.apply; only then does it do
-// the first. The position moves once all changes are done. If Apply is cut off in between, by an error,
-// ctx, Close or a crash, the next Apply finishes these changes first, and so does [Open]. Until then
-// the filter has only some of them, and its own operations return [ErrApplying].
+// Apply first reads and checks all changes, and writes them durably to NAME.apply; only then does it
+// make the first one. The position moves once all are made. If Apply is cut off in between, by an error,
+// ctx, Close or a crash, the next Apply or [Open] finishes these changes first. Until then the filter
+// has only some of them, and its own operations return [ErrApplying].
 //
-// ctx does not end a Read of r that is under way, and Apply, Close and the filter's own operations
-// wait for this Read. So use an r whose Read ends when ctx does, as with the body of an HTTP
-// response.
+// ctx does not interrupt a Read of r, and Apply, Close and the filter's own operations wait until the
+// Read returns. So use an r whose Read ends when ctx does, such as the body of an HTTP response.
 //
 // If the filter has the changes already, nothing happens. The errors are [ErrNotReplica];
-// [ErrOtherDescent] for changes of another filter, or of the same filter after it was restored from
-// a backup and had other operations; [ErrChangesGap] if other changes must come first: ask for the
-// changes since [Filter.Position]; [ErrOtherClasses] for changes that were made for a replica with
-// other [Classes]; [ErrCorrupt] and [io.ErrUnexpectedEOF] for changes that are damaged or cut off,
-// and [ErrVersion]; [ErrFull] if there is no room for the changes; [ErrCorrupt] if the filter or
-// NAME.apply lacks what it should have; and those of r, ctx and [Filter.Sync]. After an ErrFull,
-// rebuild the replica if it keeps hashes, and otherwise take a new snapshot. After an ErrCorrupt
-// that says so, take a new snapshot, too.
+// [ErrOtherDescent] for changes of another filter, or of the same filter after it was restored from a
+// backup and had other operations; [ErrChangesGap] if other changes must come first (ask for the changes
+// since [Filter.Position]); [ErrOtherClasses] for changes that were made for a replica with other
+// [Classes]; [ErrCorrupt] or [io.ErrUnexpectedEOF] for changes that are damaged or cut off; [ErrVersion]
+// for changes from a newer version; [ErrFull] if there is no room for the changes; [ErrCorrupt] if the
+// filter or NAME.apply lacks what it should have; and those of r, ctx and [Filter.Sync]. After an
+// ErrFull, rebuild the replica if it keeps hashes, and otherwise take a new snapshot. If an ErrCorrupt
+// says to take a new snapshot, do so.
 func (f *Filter) Apply(ctx context.Context, r io.Reader) (Position, error) {
 	ctx, cancel := f.growth.call(ctx)
 	defer cancel()
@@ -59,14 +58,14 @@ func (f *Filter) Apply(ctx context.Context, r io.Reader) (Position, error) {
 	return f.Position(), nil
 }
 
-// applyAll applies the changes that r has, or finishes those that were begun if r is nil. If there is no
-// room for one of them, it waits for a growth, and goes on in the new file. o is nil if no file is open
-// for writing.
+// applyAll applies the changes that r has. If r is nil, it finishes changes that Apply has begun. If
+// there is no room for a change, applyAll waits for a growth, and goes on in the new file. o is nil if
+// no file is open for writing.
 func (f *Filter) applyAll(ctx context.Context, r io.Reader) (o *openFile, err error) {
 	for {
 		o, err = f.applySome(ctx, r)
 		full := new(writer.FullError)
-		if !errors.As(err, &full) { // without hashes, it never is a FullError
+		if !errors.As(err, &full) { // if the filter keeps no hashes, the error is never a FullError
 			return o, err
 		}
 		if full.Begun { // r has been read
@@ -78,7 +77,7 @@ func (f *Filter) applyAll(ctx context.Context, r io.Reader) (o *openFile, err er
 	}
 }
 
-// applySome is applyAll as far as there is room.
+// applySome does what applyAll does, until there is no room for a change.
 func (f *Filter) applySome(ctx context.Context, r io.Reader) (*openFile, error) {
 	f.growth.Lock() // no rebuild replaces the file meanwhile, and Close waits
 	defer f.growth.Unlock()
@@ -94,7 +93,8 @@ func (f *Filter) applySome(ctx context.Context, r io.Reader) (*openFile, error) 
 	})
 }
 
-// resume finishes changes that were begun. If that fails, the next Apply returns the error.
+// resume finishes changes that an earlier Apply began. If resume fails, the next Apply returns the
+// error.
 func (f *Filter) resume() {
 	if o := f.open.Load(); o.work.Writer.Follows() {
 		if _, err := f.applyAll(context.Background(), nil); err != nil && o.work.OnError != nil {
@@ -103,8 +103,8 @@ func (f *Filter) resume() {
 	}
 }
 
-// changeable is writable for the filter's own operations. A replica departs first: it follows no
-// other filter any more.
+// changeable does what writable does, for the filter's own operations. A replica departs first: from
+// then on it follows no other filter.
 func (f *Filter) changeable() (*openFile, error) {
 	for {
 		o, err := f.writable()

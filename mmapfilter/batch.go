@@ -12,8 +12,8 @@ func (f *Filter) InsertBatch(keys [][]byte) (n int, err error) {
 	return b.insert()
 }
 
-// InsertUniqueBatch does [Filter.InsertUnique] for keys in order and stops at the first error. It
-// returns how many keys it has done; added[i] says whether it has added keys[i]. added must be at
+// InsertUniqueBatch calls [Filter.InsertUnique] for each of the keys in order and stops at the first
+// error. It returns how many keys succeeded; added[i] says whether keys[i] was added. added must be at
 // least as long as keys. Each key is one atomic step: if several goroutines insert the same key,
 // exactly one of them adds it. A batch is faster than single calls.
 func (f *Filter) InsertUniqueBatch(keys [][]byte, added []bool) (n int, err error) {
@@ -27,18 +27,19 @@ func (f *Filter) InsertUniqueHashBatch(hashes []uint64, added []bool) (n int, er
 	return b.insert()
 }
 
-// A batch is keys, or hashes of keys, to insert in order.
+// A batch has keys, or hashes of keys, to insert in order.
 type batch struct {
 	filter *Filter
 	op     layout.Op
 	keys   [][]byte // nil if the hashes are known
 	hashes []uint64
-	n      int    // how many there are
+	n      int    // number of keys or hashes
 	done   int    // inserted so far
-	added  []bool // what InsertUnique returns for each, or nil
+	added  []bool // what InsertUnique returns for each key; nil for Insert
 }
 
-// insert goes on where it stopped if a rebuild has replaced the file or made room.
+// insert inserts the keys. If a rebuild replaces the file or makes room, insert goes on where it
+// stopped.
 func (b *batch) insert() (n int, err error) {
 	for {
 		o, err := b.filter.changeable()
@@ -71,8 +72,8 @@ func (b *batch) insertInto(o *openFile) error {
 	return nil
 }
 
-// own returns the hashes of the next keys, as they stand in this file: at most writer.Batch of them.
-// It stops before a key that belongs to another shard.
+// own returns the hashes of the next keys, at most writer.Batch of them, in the form that this file uses
+// (see layout.Shard). It stops before a key that belongs to another shard.
 func (b *batch) own(to *[writer.Batch]uint64) []uint64 {
 	n := min(writer.Batch, b.n-b.done)
 	for i := range n {

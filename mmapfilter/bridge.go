@@ -16,7 +16,7 @@ func init() {
 	}
 }
 
-// inside is a Filter as packages sets, guard and replica see it: see package bridge.
+// inside is a Filter as packages sets, guard and replica see it (see package bridge).
 type inside Filter
 
 func (i *inside) Direct() *layout.Direct { return i.own.Load() }

@@ -9,47 +9,47 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Build makes a sealed filter from a sequence of keys and opens it as [OpenReadOnly] does. It
-// ranges over keys once and retains none, so the sequence may reuse a key's memory once the next
-// key is requested. If a filter exists at path, Build replaces it once the new one is complete and
-// durable; readers of the old one learn of it, see [ErrSuperseded]. The new file gets the owner,
-// group and permissions of the old one; [Stats.Warning] names those of the three that this process
-// may not set. An empty file is replaced too. Build replaces anything else only with
-// [Options.Overwrite], and never what is not a regular file, such as a device.
+// Build makes a sealed filter from a sequence of keys and opens it as [OpenReadOnly] does. It ranges
+// over keys once and retains none, so the sequence may reuse a key's memory once the next key is
+// requested. If a filter exists at path, Build replaces it once the new one is complete and durable;
+// readers of the old file get [ErrSuperseded]. The new file gets the owner, group and permissions of the
+// old one; [Stats.Warning] names any of these that this process may not set. Build also replaces an
+// empty file. It replaces any other regular file only with [Options.Overwrite], and never anything that
+// is not a regular file, such as a device.
 //
-// If the old file keeps its hashes, or grows by itself, so does the new one. The new file continues
-// the sequence of the old one ([Filter.DurableSeq], [Filter.DurableOps]), so the keys must include
-// the operations up to that point.
+// If the old file keeps its hashes, or grows by itself, so does the new one. The new file takes over
+// [Filter.DurableSeq] and [Filter.DurableOps] from the old one, so the keys must reflect all operations
+// that these two count.
 //
 // The file depends only on the options and the keys, not on the order of the keys or the number
 // of workers. (With [Options.KeepHashes] it also names its NAME.hashes, which is different each
 // time.)
 //
-// If Build fails, it leaves nothing behind, and a file at path is unchanged. The exception is an
-// error that says the new filter is complete: the filter is at path, but could not be opened, may
-// not survive a power loss, or is unknown to readers of the old file.
+// If Build fails, it leaves nothing behind, and a file at path is unchanged. The exception is an error
+// that says the new filter is complete. Then the filter is at path, but it could not be opened, may not
+// survive a power loss, or is unknown to readers of the old file.
 //
 // Build returns the error that the sequence yielded; the cause of a cancelled context; an
 // [*OptionError]; a [*ForeignError]; [ErrFewKeys]; [ErrLocked] if a writer has the file at path open;
-// [ErrFull] if there are more keys than the given Capacity has room for, or too many keys with more
+// [ErrFull] if there are more keys than the given Capacity has room for, or if too many keys have more
 // copies than their buckets hold (see [Options.Distinct]); or an error of the file system, such as a
 // full disk.
 //
-// Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in buffers,
-// and up to a quarter more for items whose home line is full. The rest goes to temporary files
-// beside path: 8 bytes per key and, for a while, 8 bytes for each item whose home line is full:
-// few in Compact, about a fifth of all in Packed and SemiSorted, whose lines are small.
+// Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in buffers, and up to
+// a quarter more for items whose home line is full. The rest goes to temporary files beside path: 8
+// bytes per key and, for a while, 8 bytes for each item whose home line is full. Few items are in this
+// case in Compact; about a fifth are in Packed and SemiSorted, whose lines are small.
 //
 // In addition, each worker sorts one partition of the hashes at a time, using 16 bytes per key. A
 // partition holds 1 in 1,024 of the keys, or 1 in 4,096 if Capacity is above 100 million and
-// MemoryBudget has 4 MiB for each worker. The workers share 4 bits for each line of the file, which in
-// Packed and SemiSorted is each bucket.
-// All copies of a key are in one partition: Distinct drops them while reading the partition, in
-// 64 MiB; without Distinct, each copy takes about 40 bytes. If there are many times more keys
-// than Capacity, the hashes for each 64 KiB of lines are sorted at once.
+// MemoryBudget has 4 MiB for each worker. The workers share 4 bits for each line of the file (in Packed
+// and SemiSorted, for each bucket). All copies of a key are in one partition. With Distinct, a worker
+// drops extra copies as it reads the partition, using 64 MiB; without Distinct, each copy takes about 40
+// bytes. If there are many times more keys than Capacity, the hashes of each 64 KiB of lines are sorted
+// together.
 //
-// All stages except the placement of the last few items go through the file from start to end,
-// so it may be larger than memory.
+// All stages except the placement of the last few items go through the file from start to end, so the
+// file may be larger than memory.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.validate(); err != nil {
 		return nil, about("build", path, err)
@@ -80,8 +80,8 @@ func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byt
 	return f, nil
 }
 
-// superblockAt returns the newest superblock of the filter at path, recovered if its writer has died,
-// or nil if there is none.
+// superblockAt returns the newest superblock of the filter at path, or nil if no filter is there. If the
+// writer of the filter has died, superblockAt recovers the filter first.
 func superblockAt(path string) *layout.Superblock {
 	for range 2 {
 		f, head, err := osfile.OpenFile(path)

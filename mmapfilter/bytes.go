@@ -20,14 +20,15 @@ import (
 // copies b only if it does not begin at a multiple of 8 bytes in memory, which can happen if b is a
 // part of another slice.
 //
-// Methods that write return [ErrReadOnly]. Of the options, Checked alone has a meaning, and only if b
-// is a mapping.
+// Methods that write return [ErrReadOnly]. Of the options, only Checked has an effect, and only if b is
+// a mapping.
 //
 // The errors are [ErrCorrupt], [ErrVersion], and [ErrNeedsRecovery] if b is a copy of a file that was
-// not closed: a writer had it open, or had died. OpenBytes does not know of a log beside the file.
+// not closed, because a writer had it open or had died. OpenBytes does not know whether there is a log
+// beside the file.
 func OpenBytes(b []byte, opts *OpenOptions) (*Filter, error) { return openBytes("bytes", b, opts) }
 
-// openBytes is OpenBytes. Errors call the bytes name.
+// openBytes is OpenBytes with a name for the bytes, which errors use.
 func openBytes(name string, b []byte, opts *OpenOptions) (*Filter, error) {
 	o, _, err := openAtRest(name, b, int64(len(b)), opts)
 	if err != nil {
@@ -48,19 +49,19 @@ func openBytes(name string, b []byte, opts *OpenOptions) (*Filter, error) {
 
 // OpenReaderAt opens a filter for lookups in a file that can only be read in parts, as in an object
 // store: a sealed or clean file of size bytes (rule R7). It reads the first 32 KiB, with one read.
-// Then a lookup of an absent key reads 64 bytes, at most 1.1 times on average (C4); nothing is kept.
-// [Filter.ContainsBatch] reads its lines in the order of the file, and neighbours together: see
-// [OpenOptions.ReadSize]. [Filter.Stats] reads 64 KiB of lines. Package httpfile has an io.ReaderAt
-// for URLs.
+// After that, a lookup of an absent key makes at most 1.1 reads of 64 bytes on average (C4); nothing is
+// kept. [Filter.ContainsBatch] reads its lines in the order of the file, and lines that are close to
+// each other with one read: see [OpenOptions.ReadSize]. [Filter.Stats] reads 64 KiB of lines. Package
+// httpfile has an io.ReaderAt for URLs.
 //
-// If a read fails or ends early, the answer is "maybe". In a batch, so are all answers that need
-// further reads. [Filter.Err] returns the first such error; later lookups read again. If the reader
-// has another file than at opening, or if a writer has changed the file, the filter is
-// [ErrSuperseded]: from then on it answers "maybe" to every key. To find this out, the filter reads
-// another 64 bytes at the end of each batch, once in 128 single lookups, and in Err. If a read fails
-// with ErrSuperseded, the filter knows at once. So if Err returns nil, all answers before came from
-// one file. If r has a method Weak() bool that returns true, the filter makes this check for each
-// single "certainly not", which then takes two reads.
+// If a read fails or ends early, the answer is "maybe". In a batch, so are all answers that need further
+// reads. [Filter.Err] returns the first such error; later lookups read again. If r no longer has the
+// file that was opened, or if a writer has changed the file, Err returns [ErrSuperseded], and from then
+// on every answer is "maybe". To notice this, the filter reads another 64 bytes at the end of each
+// batch, once in 128 single lookups, and in Err. If a read fails with ErrSuperseded, the filter notices
+// at once. So if Err returns nil, all answers before came from one file. If r has a method Weak() bool
+// that returns true, the filter makes this check for each single "certainly not", which then takes two
+// reads.
 //
 // Methods that write return [ErrReadOnly]. Close does not close r. Several goroutines may call r.ReadAt
 // at the same time.
@@ -70,7 +71,7 @@ func OpenReaderAt(r io.ReaderAt, size int64, opts *OpenOptions) (*Filter, error)
 	return openReader(nameOf(r), r, size, opts)
 }
 
-// openReader is OpenReaderAt. Errors call the reader name.
+// openReader is OpenReaderAt with a name for the reader, which errors use.
 func openReader(name string, r io.ReaderAt, size int64, opts *OpenOptions) (*Filter, error) {
 	head := make([]byte, min(max(size, 0), layout.OffRegion))
 	if _, err := readFull(r, head, 0); err != nil {
@@ -95,8 +96,8 @@ func openReader(name string, r io.ReaderAt, size int64, opts *OpenOptions) (*Fil
 	return newFilter(o), nil
 }
 
-// openAtRest opens a file of size bytes that no writer has open. head is its first bytes, or all; slot
-// is the number of the superblock that counts.
+// openAtRest opens a file of size bytes that no writer has open. head has the first bytes of the file,
+// or all of them; slot is the number of the superblock copy that counts.
 func openAtRest(name string, head []byte, size int64, opts *OpenOptions) (o *openFile, slot int, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, 0, err

@@ -20,15 +20,15 @@ import (
 
 // Classes say what a filter can tell apart: it has a class for each fingerprint in each line. Two
 // filters have the same classes if their Classes are equal (compare them with ==). The zero value
-// stands for hashes as they are.
+// stands for whole hashes.
 type Classes = changes.Classes
 
 // ParseClasses returns the Classes with the given text.
 func ParseClasses(text string) (Classes, error) { return changes.ParseClasses(text) }
 
 // Classes returns the classes of a replica, for [Filter.ChangesFor] of the filter that it follows. A
-// rebuild changes the classes of a filter. They are zero after Close, and for a replica with hashes,
-// which needs changes with whole hashes.
+// rebuild changes the classes of a filter. Classes returns zero after Close, and for a replica with
+// hashes, which needs changes with whole hashes.
 func (f *Filter) Classes() Classes {
 	if o := f.open.Load(); o != nil && !o.newest().Follows() {
 		return changes.ClassesOf(o.geometry)
@@ -41,20 +41,20 @@ func (f *Filter) Classes() Classes {
 // hashes. [Filter.Apply] makes these changes in a snapshot that is at the position since. (If the
 // filter is a replica with hashes, since is a position in its own history, as its Snapshot and Changes
 // return it, not in the history that it follows.) Changes returns the position to which the changes
-// lead. A key that came and went in between is not written. A change takes 6 or 7 bytes, or fewer if
-// there are many changes, however often its key has changed. Operations go on meanwhile.
+// lead. A key that was inserted and deleted in between is not written. A change takes 6 or 7 bytes, or
+// fewer if there are many changes, however often its key has changed. Operations go on meanwhile.
 //
 // In a process that has the filter open for writing, the changes have everything that was done
-// before the call. In any other process, they go up to the last checkpoint of the file that is at
-// the path of the filter by now.
+// before the call. In any other process, they go up to the last checkpoint of the file that is now at
+// the path of the filter.
 //
 // A position stays usable until a rebuild, and after it for [Options.KeepChanges]. The errors are
-// [ErrChangesGone] if it is not usable any more; [ErrOtherDescent] if it is not in the history of
-// this filter: it is a position of another filter, or one of the two filters was restored from a
-// backup and has had other operations since; [ErrNoHashes]; [ErrBusy] in a process that reads the
+// [ErrChangesGone] if it is not usable any more; [ErrOtherDescent] if it is not in the history of this
+// filter, because it is a position of another filter, or because one of the two filters was restored
+// from a backup and has had other operations since; [ErrNoHashes]; [ErrBusy] in a process that reads the
 // file, if the position is later than the last checkpoint; [ErrNeedsRecovery] if the filter has no
 // writer any more and has not been recovered; errors.ErrUnsupported if the filter was not opened
-// from a path; and those of w. After any error, what was written is cut off, and no Apply takes it.
+// from a path; and those of w. After any error, what was written is incomplete, and Apply refuses it.
 //
 // Changes needs at most 130 MiB of memory. Operations that do not fit go to temporary files (in
 // os.TempDir).
@@ -62,9 +62,9 @@ func (f *Filter) Changes(ctx context.Context, w io.Writer, since Position) (Posi
 	return f.ChangesFor(ctx, w, since, Classes{})
 }
 
-// ChangesFor is Changes for a replica that has certain classes: a change takes fewer bytes, about
-// 2 at a rate of 1 % and 3 at a rate of 1e-4, and only filters with these classes can apply the changes.
-// Changes of different hashes of a class are counted hash by hash (K7), and then added up.
+// ChangesFor is Changes for a replica with the given [Filter.Classes]. A change takes fewer bytes, about
+// 2 at a rate of 1 % and 3 at a rate of 1e-4, but only filters with these classes can apply the changes.
+// ChangesFor computes the change of each hash (K7), and then adds up the changes of each class.
 func (f *Filter) ChangesFor(ctx context.Context, w io.Writer, since Position, replica Classes) (Position, error) {
 	o := f.open.Load()
 	if o == nil {
@@ -158,7 +158,7 @@ func (f *Filter) findChanges(ctx context.Context, since Position) (s *changeSet,
 	return s, err
 }
 
-// beginAt begins a set of changes up to the position of the superblock of the file at a path.
+// beginAt begins a set of changes that ends at the position in the superblock of the file at path.
 func (s *changeSet) beginAt(path string, since Position) (*layout.Superblock, error) {
 	f, head, err := osfile.OpenFile(path)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *changeSet) beginAt(path string, since Position) (*layout.Superblock, er
 	return sb, s.begin(sb, sb.Kept().At, since)
 }
 
-// beginWith begins a set of changes with the operations that are only in the log.
+// beginWith begins a set of changes that includes the operations that are only in the log.
 func (s *changeSet) beginWith(r *recovery.Recent, since Position) error {
 	if err := s.begin(r.Superblock, r.To, since); err != nil {
 		return err

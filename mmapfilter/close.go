@@ -29,7 +29,7 @@ func (f *Filter) Close() error {
 		return nil
 	}
 	f.answer(maybe, maybe)
-	f.lastLen.Store(o.len()) // before open is nil: then Len needs them
+	f.lastLen.Store(o.len()) // once open is nil, Len and Cap need these two
 	f.lastCap.Store(o.superblock.Capacity())
 	f.open.Store(nil)
 	var err error

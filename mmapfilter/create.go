@@ -16,14 +16,14 @@ import (
 
 // Create makes an empty filter at path and opens it as [Open] does. [Options.Capacity] is
 // required. If a file exists at path, the error is fs.ErrExist, whatever [Options.Overwrite] says.
-// If the log or the hashes of another filter are beside path, since that filter was at path and has
-// been moved, the error is a [*ForeignError].
+// If the log or the hashes of another filter are beside path, left there when that filter was moved
+// away, the error is a [*ForeignError].
 //
 // Where no file can be opened for writing, as on Windows (see [Open]), the error is
 // errors.ErrUnsupported.
 //
-// If Create fails it leaves nothing behind. The exception is an error that says the new filter
-// is complete: the filter is at path, but could not be opened or may not survive a power loss.
+// If Create fails it leaves nothing behind. The exception is an error that says the new filter is
+// complete. Then the filter is at path, but it could not be opened or may not survive a power loss.
 func Create(path string, opts *Options) (*Filter, error) {
 	o, err := opts.creating()
 	if err == nil {
@@ -39,9 +39,9 @@ func Create(path string, opts *Options) (*Filter, error) {
 	return f, nil
 }
 
-// OpenOrCreate opens the filter at path as [Open] does, with oo, or creates it first as [Create] does,
-// with o, if there is no file. If several processes do this at once, one of them creates it. A
-// filter that exists already may differ from o; [Filter.Stats] describes it.
+// OpenOrCreate opens the filter at path with oo, as [Open] does. If there is no file, OpenOrCreate first
+// creates the filter with o, as [Create] does. If several processes do this at once, one of them creates
+// the filter. A filter that exists already may differ from o; [Filter.Stats] describes it.
 func OpenOrCreate(path string, o *Options, oo *OpenOptions) (*Filter, error) {
 	options, err := o.creating()
 	if err != nil {
@@ -127,16 +127,15 @@ func randomUUID() (uuid [16]byte) {
 	return uuid
 }
 
-// Open opens a filter for reading and writing. Only one process at a time can do that; any
-// number of others can read the file meanwhile. Open takes constant time, whatever the size of
-// the file, and creates nothing: the first operation creates the log, NAME.stash, and
-// [Filter.Close] removes it.
+// Open opens a filter for reading and writing. Only one process at a time can have it open so; any
+// number of others can read the file meanwhile. Open takes constant time, whatever the size of the file,
+// and creates nothing: the first operation creates the log, NAME.stash, and [Filter.Close] removes it.
 //
 // If the writer of the file has died, Open recovers the file first; [Stats.Recovery] says what
 // was found. If the filter is a replica that has only some changes of a set ([Filter.Apply]),
-// Open does the rest of the set. On Linux, the first commit to a sealed file drops it from the
-// page cache, which takes longer the more of it is in memory. If most of the file was in memory,
-// it is read again in the background, unless Close made the commit (rule R4).
+// Open does the rest of the set. On Linux, the first commit to a sealed file drops the file from the
+// page cache. The more of it is in memory, the longer this takes. If most of the file was in memory, it
+// is read again in the background, unless Close made the commit (rule R4).
 //
 // The file is mapped twice, for lookups and for stores. The resident set size (RSS) of the
 // process may count its pages twice; the proportional set size (PSS) counts them once.

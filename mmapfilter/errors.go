@@ -17,7 +17,7 @@ import (
 var (
 	// ErrFull is returned when an insert finds neither a slot nor a stash entry, or when one more
 	// key would raise the false-positive rate above 1.5 times the requested one. The filter has not
-	// changed (C3). Build a larger one.
+	// changed (C3). Build a larger filter.
 	ErrFull = writer.ErrFull
 	// ErrFewKeys is returned by Build and Merge if the filter would have fewer items than
 	// [Options.MinKeys]. Nothing has been replaced.
@@ -28,8 +28,8 @@ var (
 	ErrLocked = recovery.ErrLocked
 	// ErrInUse is returned on Windows by [Build], [Merge], [Install] and [Filter.Snapshot] if a process
 	// has the file at the path open, or mapped: Windows cannot replace it then. Nothing has changed. A
-	// filter from [OpenReadOnly] has its file mapped, unless [ResidencyHeap] is set, and after Close
-	// until the garbage collector has run. A [Follower] has none mapped there.
+	// filter from [OpenReadOnly] keeps its file mapped even after Close, until the garbage collector has
+	// run, unless [ResidencyHeap] is set. On Windows, a [Follower] maps no file.
 	ErrInUse = osfile.ErrInUse
 	// ErrReadOnly is returned by a method that writes if the filter is open for reading only.
 	ErrReadOnly = errors.New("filter is read-only")
@@ -50,20 +50,19 @@ var (
 	// which.
 	ErrNoHashes = recovery.ErrHashes
 	// ErrChangesGone is returned by [Filter.Changes] if the history from the position on is not kept any
-	// more: take a snapshot. [Options.KeepChanges] says how long it is kept.
+	// more: take a snapshot. [Options.KeepChanges] says how long the filter keeps it.
 	ErrChangesGone = build.ErrChangesGone
 	// ErrOtherDescent is returned by Changes if the position is not in the history of the filter, and
 	// by [Filter.Apply] for changes of a history that the filter does not follow: take a snapshot.
 	ErrOtherDescent = build.ErrOtherDescent
-	// ErrNotReplica is returned by Apply if the filter is no replica, with or without hashes. It
-	// matches ErrOtherDescent.
+	// ErrNotReplica is returned by Apply if the filter is not a replica. It matches ErrOtherDescent.
 	ErrNotReplica = writer.ErrNotReplica
 	// ErrChangesGap is returned by Apply for changes that do not begin at the position of the filter:
 	// other changes must come first.
 	ErrChangesGap = writer.ErrChangesGap
 	// ErrOtherClasses is returned by Apply for changes that were made for a filter with other [Classes].
 	ErrOtherClasses = writer.ErrOtherClasses
-	// ErrApplying is returned by an operation on a replica that has some changes of a set, but not all:
+	// ErrApplying is returned by an operation on a replica that has only some changes of a set, because
 	// Apply was cut off. Call Apply again.
 	ErrApplying = writer.ErrApplying
 	// ErrOtherSeed is returned by [Merge] if its inputs have different seeds.
@@ -71,15 +70,16 @@ var (
 	// ErrOtherNormalisation is returned by Merge if the notes of its inputs differ (see
 	// [Options.Normalisation]), unless [Options.AnyNormalisation] is set.
 	ErrOtherNormalisation = errors.New("filters whose keys were made in different ways cannot be merged")
-	// ErrOtherShard is returned by a write to a shard of a key that belongs to another shard, and by
+	// ErrOtherShard is returned by an insert into a shard if the key belongs to another shard, and by
 	// Merge if its inputs are not all the same shard of their sets.
 	ErrOtherShard = errors.New("the key belongs to another shard")
 	// ErrSuperseded is the [Filter.Err] of a filter that was opened for reading, once [Build],
 	// [Merge], [Repair], [Install] or [Filter.Rebuild] has put another file in the place of its
-	// file (K4 of package recovery). It answers "maybe" to every key that it does not find. Open it
-	// again, or use [Follow]. A filter with [ResidencyHeap] is a copy and never returns it. Of a
-	// filter from [OpenReaderAt] it means that the reader has another file than at opening, or that a
-	// writer has come: then every answer is "maybe" (R7).
+	// file (K4 of package recovery). Such a filter answers "maybe" for every key that it does not
+	// find. Open the path again, or use [Follow]. A filter with [ResidencyHeap] is a copy and never
+	// returns ErrSuperseded. For a filter from [OpenReaderAt], ErrSuperseded means that the reader
+	// no longer has the file that was opened, or that a writer has changed the file: then every
+	// answer is "maybe" (R7).
 	ErrSuperseded = errors.New("another file has taken the place of this one (K4)")
 	// ErrReplaced is returned by a filter that is open for writing if somebody has removed its file, or
 	// put another one in its place. The filter fails with this error at the next commit at the
@@ -94,20 +94,19 @@ var (
 	ErrVersion = layout.ErrVersion
 )
 
-// A CorruptError says where a file breaks which rule of the format. It matches
-// [ErrCorrupt].
+// A CorruptError says which rule of the format a file breaks, and where. It matches [ErrCorrupt].
 type CorruptError = layout.CorruptError
 
-// A ForeignError names a file that a new filter would have destroyed although it does not replace
-// it: a file at its path that is neither empty nor a filter; or the log or the hashes of another
-// filter beside the path. Nothing has changed. See [Options.Overwrite].
+// A ForeignError names a file that a new filter would have destroyed, but must not replace: a file at
+// its path that is neither empty nor a filter; or the log or the hashes of another filter beside the
+// path. Nothing has changed. See [Options.Overwrite].
 type ForeignError = recovery.ForeignError
 
-// An OpError says which operation on which file has failed. Errors of the system that name the file
-// are an [*fs.PathError] and need no OpError.
+// An OpError says which operation has failed, and on which file. An error of the system that names the
+// file is an [*fs.PathError] and needs no OpError.
 type OpError = osfile.OpError
 
-// A CompleteError says that a new file is in its place, and complete, but that something failed
+// A CompleteError says that a new file is complete and has its name, but that something failed
 // afterwards.
 type CompleteError = osfile.CompleteError
 

@@ -12,24 +12,25 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// ExpireBefore deletes the items that were inserted before t, by the hashes that the filter has
-// kept (K6), and returns how many it has deleted. Other operations go on meanwhile. A filter with
-// [Options.ExpireAfter] does that by itself.
+// ExpireBefore deletes the items that were inserted before t, which it finds in the kept hashes (K6),
+// and returns how many it has deleted. Other operations go on meanwhile. A filter with
+// [Options.ExpireAfter] deletes its old items by itself.
 //
 // The time of an insert is the time of its commit, or of the recovery if the process dies before the
-// commit. Times are exact to a second. A rebuild puts the items into at most 64 ages, and keeps only
-// the times of the ages: with ExpireAfter, an age spans 1/32 of that time; otherwise, each age has
-// about as many items as the others. Items that may be younger than t stay. Of several items of one
-// key, deletes take the oldest first, and so does ExpireBefore. An InsertUnique of a key that is there
-// makes it no younger.
+// commit. Times are exact to a second. A rebuild puts the items into at most 64 ages, and keeps only the
+// times of the ages. With ExpireAfter, an age spans ExpireAfter/32; otherwise, all ages have about the
+// same number of items. Items that may have been inserted at t or later stay. Of several items of one
+// key, ExpireBefore takes the oldest first, as Delete does. An InsertUnique of a key that is in the
+// filter does not make the key younger.
 //
-// To delete a key that has expired is to delete a key that is not there: see [Filter.Delete]. While
-// keys lean on items of other keys, expired items stay until the next rebuild, and so do deleted ones.
+// Do not delete a key that has expired: it is not in the filter any more (see
+// [Filter.Delete]). Once [Filter.InsertUnique] has left a key out, expired items stay until
+// the next rebuild, as deleted items do.
 //
-// The deletes are ordinary operations, which count in [Filter.DurableOps] like all others: to note a
-// position, call [Filter.SyncAt] after ExpireBefore. If ExpireBefore is cut off, by an error, a
-// cancelled context or a crash, call it again: it goes on with the remaining items. The errors are
-// [ErrNoHashes] and those of [Filter.Delete].
+// [Filter.DurableOps] counts these deletes like all other operations, so call [Filter.SyncAt] after
+// ExpireBefore if you use DurableOps. If ExpireBefore is cut off, by an error, a cancelled context
+// or a crash, call it again: it goes on with the remaining items. The errors are [ErrNoHashes] and
+// those of [Filter.Delete].
 func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err error) {
 	if _, err := f.writable(); err != nil {
 		return 0, err
@@ -59,7 +60,7 @@ func (f *Filter) ExpireBefore(ctx context.Context, t time.Time) (n uint64, err e
 }
 
 // expire is ExpireBefore for an open file. If spread is not 0, expire spreads the deletes over this
-// time. counted says whether the deletes count as operations. REQUIRES: f.growth.
+// time. counted says whether DurableOps counts the deletes. REQUIRES: f.growth.
 func (f *Filter) expire(ctx context.Context, o *openFile, before uint64, spread time.Duration, counted bool) (n uint64, err error) {
 	w, path := o.work.Writer, build.Beside(o.work.Files.Path())
 	tap := writer.NewTap(path.Scratch)
@@ -90,7 +91,7 @@ func (f *Filter) expire(ctx context.Context, o *openFile, before uint64, spread 
 		return 0, err
 	}
 	var old []uint64
-	deleted := make(map[uint64]uint64) // by others, meanwhile
+	deleted := make(map[uint64]uint64) // hashes that other calls delete meanwhile
 	pace := deletePace{spread: spread, begun: time.Now(), parts: m.Parts()}
 	err = m.Each(ctx, func(sorted []uint64, ages []uint8) error {
 		old = old[:0]
@@ -129,11 +130,10 @@ type deletePace struct {
 	parts, done int
 }
 
-// mostRest is the longest rest: a few deletes need not be spread over the whole time.
+// mostRest is the longest rest. So a few deletes end long before the whole time is over.
 const mostRest = 20 * time.Millisecond
 
-// rest waits until it is time for more deletes. share is how much of the current part has been
-// done.
+// rest waits until it is time for more deletes. share is the share of the current part that is done.
 func (p *deletePace) rest(ctx context.Context, share float64) error {
 	if p.spread == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 )
 
 // expiry is the state of a filter whose keys leave by themselves ([Options.ExpireAfter]). A goroutine,
-// called the background here, sweeps: at the end of each step of the window it deletes the items that
-// were inserted in the step that has left the window (see build.Window).
+// called the background here, makes sweeps: at the end of each step of the window, a sweep deletes the
+// items that were inserted in the step that has just left the window (see build.Window).
 type expiry struct {
 	ended   chan struct{}                      // closed when the background has ended; nil if there is none
 	cancel  atomic.Pointer[context.CancelFunc] // ends the sweep in the background; nil if there is none
@@ -26,11 +26,11 @@ type expiry struct {
 }
 
 // A sweep in the background spreads its deletes over a part of a step, but over no more than
-// longestSpread: meanwhile it keeps a map of the keys that others delete.
+// longestSpread, because all that time it keeps a map of the keys that other calls delete.
 const (
 	spreadShare   = 4
 	longestSpread = 10 * time.Minute
-	// longestLook is the longest time between two looks at the clock, which may have been set.
+	// longestLook is the longest time between two looks at the clock, since somebody may set the clock.
 	longestLook = time.Minute
 	// After a sweep that failed or gave way to a call, the background waits for one part in
 	// againShare of a step.
@@ -40,8 +40,8 @@ const (
 // errLater is returned by a sweep that gives way to a call.
 var errLater = errors.New("a rebuild comes first")
 
-// take is Lock for a call to which the background gives way: a sweep that is under way ends, and
-// begins again later. So an insert that waits for room does not wait for a sweep.
+// take is Lock for a call that the background gives way to: a sweep that is under way ends, and begins
+// again later. So an insert that waits for room does not wait for a sweep.
 func (g *growth) take() {
 	g.expiry.waiting.Add(1)
 	if cancel := g.expiry.cancel.Load(); cancel != nil {
@@ -52,21 +52,22 @@ func (g *growth) take() {
 }
 
 // Expire deletes the keys whose time is over ([Options.ExpireAfter]), and returns how many items it
-// has deleted. A filter does this by itself, in the background, while it is open for writing: after
-// Open, and then 32 times in ExpireAfter. Close does it once more. Call Expire to wait for the
-// deletes, such as after Open, before a lookup that must not find a key whose time is over.
+// has deleted. While a filter is open for writing, it does this by itself, in the background: after
+// Open, and then every ExpireAfter/32. Close does it once more. Call Expire to wait for the deletes, for
+// example after Open, before a lookup that must not find a key whose time is over.
 //
 // Ages are measured by the clock of the machine. If the clock was ahead and is set back, keys that were
-// inserted meanwhile have times in the future, and would leave too late. [Filter.Rebuild] gives these
-// keys the time of the rebuild. The filter rebuilds itself for this purpose once the clock has been
-// behind for half a step. A growth before that keeps the times, since the clock may be behind for a
-// moment only, as when a machine starts.
+// inserted while it was ahead have times in the future, and would leave too late. [Filter.Rebuild] gives
+// these keys the time of the rebuild. The filter rebuilds itself for this purpose once the clock has
+// been behind for ExpireAfter/64. A growth before that keeps the times, since the clock may be behind
+// only for a moment, as when a machine starts.
 //
-// While keys lean ([Filter.InsertUnique]), each step ends with a rebuild. A step gives way to a
-// rebuild or a growth. Other operations go on during a step, as during [Filter.ExpireBefore].
+// If [Filter.InsertUnique] has left a key out since the last rebuild, the deletes wait for a rebuild,
+// which follows at once. The deletes in the background give way to a rebuild or a growth. Other
+// operations go on meanwhile, as during [Filter.ExpireBefore].
 //
-// These deletes do not count in [Filter.DurableOps]. Without ExpireAfter, Expire does nothing. The
-// errors are those of [Filter.ExpireBefore] and [Filter.Rebuild].
+// [Filter.DurableOps] does not count these deletes. Without ExpireAfter, Expire does nothing. The errors
+// are those of [Filter.ExpireBefore] and [Filter.Rebuild].
 func (f *Filter) Expire(ctx context.Context) (n uint64, err error) {
 	o, err := f.writable()
 	if err == nil && o.superblock.ExpireAfter() != 0 {
@@ -83,7 +84,7 @@ func (f *Filter) Expire(ctx context.Context) (n uint64, err error) {
 	return n, nil
 }
 
-// windowOf says which items of a file leave now.
+// windowOf returns the window of a file, which says which items leave now.
 func windowOf(sb *layout.Superblock) build.Window {
 	return build.Window{Length: sb.ExpireAfter(), Now: osfile.Now()}
 }
@@ -97,8 +98,8 @@ func changeExpiry(w *writer.Writer, files *osfile.Files, to time.Duration) (err 
 	return cmp.Or(fault, err)
 }
 
-// commitInterval returns the CommitInterval of a filter. The age of a key is counted from its commit,
-// which must not come much later than its insert.
+// commitInterval returns the CommitInterval of a filter. The age of a key is counted from the commit of
+// its insert, so this commit must come soon.
 func commitInterval(asked, expireAfter time.Duration) time.Duration {
 	const share = 100
 	interval := cmp.Or(asked, defaultCommitInterval)
@@ -108,7 +109,7 @@ func commitInterval(asked, expireAfter time.Duration) time.Duration {
 	return interval
 }
 
-// beginExpiry begins to expire keys in the background, if the file says so.
+// beginExpiry begins to expire keys in the background, if the file has an ExpireAfter.
 func (f *Filter) beginExpiry(o *openFile) {
 	if o.work == nil || o.superblock.ExpireAfter() == 0 {
 		return
@@ -163,7 +164,7 @@ func (f *Filter) expired(_ uint64, err error) bool {
 	return err == nil
 }
 
-// expireDue deletes the items whose time is over, unless a call before has deleted them. If spread is
+// expireDue deletes the items whose time is over, unless an earlier call has deleted them. If spread is
 // not 0, expireDue spreads the deletes over this time, and gives way to other calls.
 func (f *Filter) expireDue(ctx context.Context, spread time.Duration) (n uint64, err error) {
 	o, cut, n, err := f.sweep(ctx, spread)
@@ -176,7 +177,7 @@ func (f *Filter) expireDue(ctx context.Context, spread time.Duration) (n uint64,
 	if o, err = f.live(); err == nil { // after a rebuild, the file is another one
 		err = o.work.Catch(func() error { return o.work.Writer.SetExpiredBefore(cut) })
 	}
-	if err == writer.ErrMoved { // the deletes are done; only the note of it is lost
+	if err == writer.ErrMoved { // the deletes are done; only the note that they are done is lost
 		err = nil
 	}
 	return n, err
@@ -241,13 +242,13 @@ func (e *expiry) clockIsBack(o *openFile) bool {
 	return time.Since(e.behind) >= time.Duration(w.Step()/2)
 }
 
-// carryOut makes a rebuild after a sweep, if one is due: the deletes of the sweep may wait for
-// it (K7).
+// carryOut rebuilds the filter after a sweep, if a rebuild is due, since the deletes of the sweep may
+// be waiting for it (K7).
 func (f *Filter) carryOut(ctx context.Context, o *openFile) error {
 	if !o.work.Writer.HistoryIsLong() {
 		return nil
 	}
-	for f.open.Load() == o { // until a rebuild that has begun after the sweep has replaced the file
+	for f.open.Load() == o { // until a rebuild begun after the sweep replaces the file
 		ends, _ := f.resize(o, false)
 		if ends == nil {
 			break
