@@ -1,8 +1,8 @@
-// Package recovery owns the order of all writes to the files of a filter. The order ensures that
-// no crash loses a synced key or leaves half a filter under a name that a reader opens. The files
-// are a [Volume]: package osfile has the Volume of the operating system, and package crashsim a
-// Volume that loses power. The terms are those of package layout: NAME.stash is the log, and the
-// stash is a part of the filter file.
+// Package recovery owns the order of all writes to the files of a filter. The order ensures that no
+// crash loses a synced key or leaves half a filter under a name that a reader opens. The package
+// sees these files as a [Volume]: package osfile has the Volume of the operating system, and
+// package crashsim a Volume that loses power. Package layout defines the terms: NAME.stash is the
+// log, and the stash is a part of the filter file.
 //
 // # The fault model
 //
@@ -11,11 +11,11 @@
 //
 //   - The process dies (kill -9, a panic, an out-of-memory kill). What it stored to
 //     mapped files stays in the page cache. Its heap is gone.
-//   - The power fails. Each sector that was stored to since the last sync of its file
-//     independently keeps its old content on the disk, or takes any state it has passed
-//     through since: the kernel writes pages whenever it likes. Writing a page is not
-//     atomic: it can be cut at any multiple of 8 bytes. A sector of the log or of the
-//     superblocks that was being written can contain garbage.
+//   - The power fails. Each sector that was stored to since the last sync of its file independently
+//     keeps its old content on the disk, or takes any state that it has had since, because the
+//     kernel writes pages whenever it likes. Writing a page is not atomic: it can be cut at any
+//     multiple of 8 bytes. A sector of the log or of the superblocks that was being written can
+//     contain garbage.
 //   - A sync fails (fsync, fdatasync, msync). Some sectors are durable and others are not,
 //     but the system considers all of them written. The page cache may differ from the
 //     disk, and a second sync does not help.
@@ -23,7 +23,7 @@
 //     renamed and removed in the order of the calls, and these changes are durable once
 //     their directory is synced.
 //
-// The protocol relies on this:
+// The protocol relies on these assumptions:
 //
 //   - A sync of a file that returns no error has made all of its bytes durable, and a sync
 //     of a part of a file has made that part durable.
@@ -31,182 +31,171 @@
 //     stash and the region it damages no byte at all: an aligned word of 8 bytes has its
 //     old value or its new one, in memory and on the disk. Rewriting a sector with what it
 //     already holds does not damage it.
-//   - The file system is local, and does all this for shared mappings too. On a
-//     copy-on-write file system a store to an allocated file takes new blocks, so a full
-//     disk can end the process (SIGBUS). See osfile.Warning.
-//   - No other program writes to the files. The lock keeps out only writers that use this
-//     package.
+//   - The file system is local, and does all this for shared mappings too. On a copy-on-write file
+//     system even a store to an allocated file takes new blocks, so a full disk can end the process
+//     (SIGBUS). See osfile.Warning.
+//   - No other program writes to the files. The lock excludes only writers that use this package.
 //
 // Package crashsim makes all of this happen, at every store and at every sync.
 //
 // # Writing
 //
-//	W1  The mapping holds durable state only. An operation is a list of words of the
-//	    filter file and their new values. Appending it stores to the log and to nothing
-//	    else. Its stores to one block of 64 bytes are one record. (Writer.Append)
-//	W2  The log is a mapped file of fixed size: allocated, filled with zero bytes and
-//	    synced before its first use. Records are chained: the check of each covers its
-//	    content, the check before it, its LSN and the salt of the generation. The log
-//	    has room for all records of an operation before the first is stored. A bit says
-//	    which record is the last of its operation; recovery replays whole operations
-//	    only. An append is a few stores to memory, and survives the death of the
-//	    process.
-//	W3  A commit stores a commit record, makes the log durable, stores a promise that
-//	    the log is durable, and only then stores the records to the mapping, in order.
-//	    Only after that does the caller learn of it. The next record goes to a fresh
-//	    page: a sector with durable records is not stored to again in its generation.
-//	    (Writer.EndSegment, Writer.Harden)
-//	W4  Two kinds of stores are made only while the removal counter of their block is odd:
-//	    a store that removes a fingerprint that a lookup may be reading, and a store to a
-//	    bucket that spans several words and whose slots cannot be told apart one by one.
-//	    All other stores only add, or clear overflow bits and group marks that no lookup
-//	    needs. A counter that an operation has made odd stays odd until all words of the
-//	    operation are stored, and is even between operations. An item that moves to
-//	    another block is stored at its destination before it leaves its source. Within a
-//	    block of 64 bytes, whose words share a counter, words are stored in order. So
-//	    readers without a lock miss no item (package layout, "Reading beside a writer").
+//	W1  The mapping of the filter file holds only durable state. An operation is a list of words of
+//	    the filter file and their new values. Appending an operation stores only to the log. The
+//	    stores of an operation to one block of 64 bytes are one record. (Writer.Append)
+//	W2  The log is a mapped file of fixed size, which is allocated, filled with zero bytes and synced
+//	    before its first use. Records are chained: the check of each record covers its content, the
+//	    check of the record before, its LSN and the salt of the generation. Before the first record
+//	    of an operation is stored, the log has room for all records of the operation. A bit marks the
+//	    last record of an operation; recovery replays only whole operations. An append is a few
+//	    stores to memory, and survives the death of the process.
+//	W3  A commit stores a commit record, makes the log durable, stores a promise that the log is
+//	    durable, and only then stores the words of the records to the mapping, in order. Only after
+//	    that does it return to its caller. The next record goes to a fresh page, so a sector with
+//	    durable records is not stored to again in its generation. (Writer.EndSegment, Writer.Harden)
+//	W4  Two kinds of stores happen only while the removal counter of their block is odd: a store that
+//	    removes a fingerprint that a lookup may be reading, and a store to a bucket that spans
+//	    several words which mean something only together. All other stores only add, or clear
+//	    overflow bits and group marks that no lookup needs. A counter that an operation makes odd
+//	    stays odd until all words of the operation are stored; between operations counters are even.
+//	    An item that moves to another block is stored at its destination before it leaves its source.
+//	    Within a block of 64 bytes, whose words share a counter, words are stored in ascending order.
+//	    So readers without a lock miss no item (package layout, "Reading beside a writer").
 //	    (Writer.apply)
-//	W5  The log has two halves, for even and for odd generations. A checkpoint begins at
-//	    the end of a segment: the records after it go to the other half, as the next
-//	    generation, chained to those before (Writer.BeginCheckpoint). Once the segments
-//	    of the old generation are hardened, the checkpoint makes durable, in this order:
-//	    the header of the next generation; the stash and the region, in the order of the
-//	    file; the next superblock, which has the salt of the next generation
-//	    (Writer.EndCheckpoint). Only then may a later generation overwrite the old one.
-//	    Operations and commits go on all the time. No log is truncated. A larger log is a
-//	    new file, durable before a generation begins in it, and renamed to its place
-//	    once the superblock has the salt of that generation. (Writer.GrowLog)
-//	W6  Recovery, under the lock, takes these steps in order. It reads to its end the log of the
-//	    generation that the superblock names, and then the log of the next generation if the
-//	    records go on there. It refuses a log that ends before an LSN that is known to have been
-//	    durable. It syncs the names, which the dead writer may have changed (K3). It stores the
-//	    superblock again in its slot, and syncs it. If no commit was made, it has the system hold
-//	    the file in small pages (R4). It makes the epoch odd. It stores the log again, and syncs
-//	    it. For every word in the log, it stores the last value to the mapping, whatever the
-//	    mapping shows. It increments odd removal counters, and makes the epoch even. Then it
-//	    finishes like a clean close. (Writer.recover)
-//	W7  Opening a file creates nothing. It removes a log that an interrupted close left.
-//	    The first operation makes durable, in this order: the superblock that it found,
-//	    the new log, and a superblock in state live. A clean close makes the mapping
-//	    durable, then a superblock in state clean, and then removes the log.
-//	    (Writer.Begin, Writer.Clean)
-//	W8  Any error of a call that writes ends the writer: from then on every call returns
-//	    ErrFailed, and the next open recovers. Nothing is retried, with two exceptions. A
-//	    larger log that finds no room is removed, since nothing depends on it yet; the log
-//	    keeps its size until a later checkpoint finds room. And a checkpoint whose hashes
-//	    cannot be kept is tried again (K2). (Writer.Fail, Writer.GrowLog,
-//	    Writer.EndCheckpoint)
-//	W9  One function stores to the stash and the region: Writer.put. Commits (W3) and
-//	    recoveries (W6) store with it what durable records say. DiscardLog has no records,
-//	    since the log is lost: DiscardLog repairs what the file happens to hold. One file
-//	    of the module uses package unsafe (words.go). Lookups and planning load from a
-//	    second mapping of the file, which is read-only. A commit, the end of a checkpoint,
-//	    and every step that creates, renames or removes a log first check that the file is
-//	    still the one under its name; if it is not, the writer ends.
+//	W5  The log has two halves, one for even and one for odd generations. A checkpoint begins at the
+//	    end of a segment: later records go to the other half, as the next generation, and are chained
+//	    to the earlier ones (Writer.BeginCheckpoint). Once the segments of the old generation are
+//	    hardened, the checkpoint makes durable, in this order: the header of the next generation; the
+//	    stash and the region, in the order of the file; and the next superblock, which has the salt
+//	    of the next generation (Writer.EndCheckpoint). Only then may a later generation overwrite the
+//	    old one. Operations and commits go on all the time. No log is truncated. A larger log is a
+//	    new file; it is durable before a generation begins in it, and is renamed to NAME.stash once
+//	    the superblock has the salt of that generation. (Writer.GrowLog)
+//	W6  Recovery, under the lock, takes these steps in order. It reads the log of the generation that
+//	    the superblock names to its end, and then the log of the next generation if the records go on
+//	    there. It refuses a log that ends before an LSN that is known to have been durable. It syncs
+//	    the directory, in which the dead writer may have changed names (K3). It stores the superblock
+//	    again in its slot, and syncs it. If the dead writer made no commit, it makes the system drop
+//	    large pages of the file (R4). It makes the epoch odd. It stores the log again, and syncs it.
+//	    For every word in the log, it stores the last value to the mapping, whatever the mapping
+//	    shows. It increments odd removal counters, and makes the epoch even. Then it finishes like a
+//	    clean close. (Writer.recover)
+//	W7  Opening a file creates nothing, but removes a log that an interrupted close left. The first
+//	    operation makes durable, in this order: the superblock that opening found, the new log, and a
+//	    superblock in state live. A clean close makes the mapping durable, then a superblock in state
+//	    clean, and then removes the log. (Writer.Begin, Writer.Clean)
+//	W8  Any error of a call that writes ends the writer: from then on every call returns ErrFailed,
+//	    and the next open recovers. Nothing is retried, with two exceptions. If a larger log finds no
+//	    room on the disk, it is removed, since nothing depends on it yet, and the log keeps its size
+//	    until a later checkpoint finds room. A checkpoint that cannot append its hashes to
+//	    NAME.hashes is tried again (K2). (Writer.Fail, Writer.GrowLog, Writer.EndCheckpoint)
+//	W9  Only one function stores to the stash and the region: Writer.put. Commits (W3) and recoveries
+//	    (W6) use it to store what durable records say. DiscardLog has no records, since the log is
+//	    lost: it repairs what the file happens to hold. Only one file of the module uses package
+//	    unsafe (words.go). Lookups and planning load from a second mapping of the file, which is
+//	    read-only. A commit, the end of a checkpoint, and every step that creates, renames or removes
+//	    a log first check that the name still leads to this file; if it does not, the writer ends.
 //
-// Why this is enough: by W1 and W3, a word of the mapping changes only when the record of
-// the change is durable. So whichever version of a page the disk has, each of its words
-// has the value of the checkpoint or one from a durable record. Replaying the durable log
-// from the checkpoint gives each word its last value. Recovery therefore restores, bit for
-// bit, the result of the operations up to the end of the log. The explorer of package
-// crashsim checks exactly this.
+// Why this is enough: by W1 and W3, a word of the mapping changes only when the record of the
+// change is durable. So whichever version of a page the disk has, each word of the page has its
+// value at the checkpoint or a value from a durable record. Replaying the durable log from the
+// checkpoint gives each word its last value. So recovery restores, bit for bit, the result of the
+// operations up to the end of the log. The explorer of package crashsim checks exactly this.
 //
-// Why a checkpoint need not stop the writer: until its superblock is durable, the old
-// superblock leads to the logs of both generations, and no record of either log is
-// overwritten. Once the new superblock is durable, only the records of the next generation
-// count; and every word that the old generation stored to the region was durable before.
-// The words that the next generation has stored meanwhile may be on the disk or not; the
-// paragraph above covers both cases. A power loss may leave records of the next generation
-// and tear the end of the old log. Recovery then ignores the records of the next generation.
-// This loses nothing that was promised: a segment of the next generation is hardened after all
-// segments of the old one, so no commit of such a segment has returned.
+// Why a checkpoint need not stop the writer: until its superblock is durable, the old superblock
+// leads to the logs of both generations, and no record of either log is overwritten. Once the new
+// superblock is durable, only the records of the next generation count, and every word that the old
+// generation stored to the region is durable. The words that the next generation has stored
+// meanwhile may be on the disk or not; the paragraph above covers both cases. A power loss may keep
+// records of the next generation and tear the end of the old log. Recovery then ignores the records
+// of the next generation. This loses nothing that was promised: a segment of the next generation is
+// hardened after all segments of the old one, so no commit of such a segment has returned.
 //
 // # Kept hashes
 //
 // A filter may keep the history of its hashes in NAME.hashes (package hashes, with rules K1 and K7):
 //
-//	K2  Between checkpoints the log is the end of NAME.hashes: the last record of an
-//	    operation has its hash, and what the operation means. A checkpoint appends the
-//	    hashes and meanings of the generation that ended to NAME.hashes and makes them
-//	    durable before the superblock that counts their pages. A clean close, Seal and
-//	    recovery do the same. So a commit needs no further sync. Pages that no superblock
-//	    counts, left by a writer that died, are cut off before the first page is appended.
-//	    No page that the newest durable superblock counts is written again: a last page that
-//	    is not full goes to page 1 or 2, by turns. If a call on NAME.hashes fails, nothing
-//	    has changed, and the checkpoint is tried again: the log has the hashes. Once the log is
-//	    full, operations fail with the error of the disk until there is room. A filter that
-//	    neither grows by itself, nor lets items leave, nor is opened with RequireHashes goes on
-//	    without its hashes instead. So does a filter whose NAME.hashes is not what its superblock
-//	    names. From the next superblock of such a filter on, no page counts. A commit never has
-//	    an earlier time than the commit before it, whatever the clock says. (keeper, Writer.now)
+//	K2  Between checkpoints, the log has the end of the history: the last record of an operation has
+//	    the hash and what the operation means. A checkpoint appends the hashes and meanings of the
+//	    generation that ended to NAME.hashes, and makes them durable before the superblock that
+//	    counts their pages. A clean close, Seal and recovery do the same. So a commit needs no
+//	    further sync. Pages that no superblock counts, which a writer that died has left, are cut off
+//	    before the first page is appended. No page that the newest durable superblock counts is
+//	    written again: a last page that is not full is written as page 1 or page 2, in turn. If a
+//	    call on NAME.hashes fails, nothing has changed, and the checkpoint is tried again, since the
+//	    log still has the hashes. Once the log is full, operations fail with the error of the disk
+//	    until there is room. But a filter goes on without its hashes if it neither grows by itself,
+//	    nor lets items expire, nor is opened with RequireHashes. So does a filter whose NAME.hashes
+//	    is not the file that its superblock names. From the next superblock of such a filter on, no
+//	    page counts. A commit never has an earlier time than the commit before it, whatever the clock
+//	    says. (keeper, Writer.now)
 //
 // # A file that takes the place of another
 //
-//	K3  A new file, under names of its own beside the old one, is complete. At one instant,
-//	    called the handover, the new file has all operations of the old file. If the new file is
-//	    made from hashes, the two histories then have the same position and chain. From the
-//	    handover on, each operation and each sync waits. If an operation was cut off in the old
-//	    file, by a fault, nothing is replaced. The new file and its log become durable. Then its
-//	    log is renamed to NAME.stash.new, its hashes to NAME.hashes.new, and the filter file to
-//	    NAME; then the log to NAME.stash and the hashes to NAME.hashes (K8); then the directory
-//	    is synced, and the new file alone takes operations and syncs. Before the third of these
-//	    renames the old file is under NAME, with its log and its hashes. After the third rename
-//	    the new file is under NAME, and its log and its hashes are found by either of their
-//	    names. Both files have all operations, and in both everything that a sync has promised is
-//	    durable. (Writer.Replace of package writer, Writer.TakePlace, Files.TakePlace)
-//	K4  The old file is live. Before the first rename its epoch becomes Superseded (all bits
-//	    set). So readers that have the old file say "maybe" from then on, before the new
-//	    file can get an item that the old one lacks. Nobody recovers a file that has lost its
-//	    name: whoever opens a file for writing first takes the lock, and then checks the name. If
-//	    the writer dies before the third rename, the old file is recovered under its name, and
-//	    its lookups say "certainly not" again. If one of the three renames fails, the writer
-//	    stores the earlier epoch again, and lookups say "certainly not" at once.
-//	    (Writer.TakePlace) A file that a Draft replaces is at rest: no recovery would make its
-//	    epoch even again. So its epoch becomes Superseded only once the directory is synced and
-//	    the file cannot get its name back, but before the lock of the new file is released and a
-//	    writer can open the new file. If the process is killed between the rename and this store,
-//	    readers of the old file are not told. Nor are they told if the old file has another name,
-//	    under which it may be a backup; or on a system that has no writers, or does not count the
-//	    names of a file (Unix does). If the sync of the directory fails, the readers are told all
-//	    the same. If the power fails after that, the old file may be back, and says "maybe" until
+//	K3  The new file is complete, beside the old one, under other names. At one instant, called the
+//	    handover, the new file has all operations of the old file. If the new file is built from
+//	    hashes, the two histories then have the same position and chain. From the handover on, all
+//	    operations and syncs wait. If a fault has cut off an operation in the old file, nothing is
+//	    replaced. The new file and its log become durable. Then its log is renamed to NAME.stash.new,
+//	    its hashes to NAME.hashes.new, and the filter file to NAME; then the log to NAME.stash and
+//	    the hashes to NAME.hashes (K8). Then the directory is synced, and from now on the new file
+//	    alone takes operations and syncs. Before the third of these renames the old file has the name
+//	    NAME, and has its log and its hashes. After the third rename the new file has the name NAME,
+//	    and its log and its hashes can be found by either of their names. Both files have all
+//	    operations, and in both everything that a sync has promised is durable. (Writer.Replace of
+//	    package writer, Writer.TakePlace, Files.TakePlace)
+//	K4  The old file is live. Before the first rename its epoch becomes Superseded (all bits set). So
+//	    readers that have the old file open say "maybe" from then on, before the new file can get an
+//	    item that the old one lacks. Nobody recovers a file that has lost its name: whoever opens a
+//	    file for writing first takes the lock, and then checks the name. If the writer dies before
+//	    the third rename, the next writer recovers the old file under its name, and lookups say
+//	    "certainly not" again. If one of the three renames fails, the writer stores the earlier epoch
+//	    again, and lookups say "certainly not" again at once. (Writer.TakePlace) But a file that a
+//	    Draft replaces is at rest, and no recovery would make its epoch even again. So its epoch
+//	    becomes Superseded only once the directory is synced and the file cannot get its name back,
+//	    but before the lock of the new file is released and a writer can open the new file. If the
+//	    process is killed between the rename and this store, the readers of the old file do not learn
+//	    that it was replaced. Nor do they if the old file has another name, under which it may be a
+//	    backup; nor on a system that has no writers or does not count the names of a file (Unix does
+//	    count them). If the sync of the directory fails, the epoch becomes Superseded nevertheless.
+//	    If the power fails after that, the old file may have its name again, and says "maybe" until
 //	    it is built again. (Draft.supersedeOld)
-//	K8  If changes are kept (superblock, offset 520), a file of hashes that is replaced is kept,
-//	    too: it is renamed from NAME.hashes to NAME.past. If there is a NAME.past already, that
-//	    file is first renamed to NAME.past, a dot, and the 16 digits of its identity. The header
-//	    of a file of hashes names the identity of the file that it replaced, so each file leads
-//	    to the file before it. The writer removes a file that was replaced longer ago than
-//	    changes are kept. In a replaced file, the operations count up to the position of the base
-//	    in the next file, whichever of the last pages has them. (Package osfile: replaceHashes,
-//	    OpenHistory, ForgetPast)
+//	K8  If changes are kept (superblock, offset 520), a NAME.hashes that is replaced is kept as well:
+//	    it is renamed to NAME.past. If there is a NAME.past already, that file is first renamed to
+//	    NAME.past.X, where X is the 16 digits of its identity. The header of a file of hashes has the
+//	    identity of the file that it replaced, so each file leads to the file before it. The writer
+//	    removes a file that was replaced longer ago than changes are kept. In a replaced file,
+//	    operations count up to the position of the base in the next file; page 1 or 2 may have the
+//	    last of them. (Package osfile: replaceHashes, OpenHistory, ForgetPast)
 //
 // # The changes of another filter
 //
-// A replica, with or without hashes, has the items that the history of another filter
-// means at a position. A set of changes leads from this position to a later position.
-// While the replica has done only some changes of the set, the bytes of the set are in
-// NAME.apply (SetWriter). A replica with hashes has a history of its own, too: each change
-// is an operation of this history.
+// A replica, with or without hashes, has the items that the history of another filter means at a
+// position. A set of changes leads from this position to a later one. While the replica has done
+// only some changes of a set, the bytes of the set are in NAME.apply (SetWriter). A replica with
+// hashes also has a history of its own, in which each change is an operation.
 //
-//	K9  The changes of a set are done in a fixed order: first all changes that delete, then all
-//	    changes that insert, both in the order of the set. NAME.apply and its name are durable before
-//	    a commit names the check of the set and sets the count of operations to 0. The first change is
-//	    done after this commit. So the count of operations says how many changes are done, however
-//	    much of the log survives, and no change is done twice. Callers that ask for the count
-//	    meanwhile get 0. The commit after the last change names no set, and has the position to which
-//	    the set leads. Only then may NAME.apply be removed. If the writer dies before this commit, the
-//	    next writer goes on with the same set. It refuses any other set, even one that leads further,
-//	    since the changes of another set have another order. If NAME.apply is lost or has another set,
-//	    the replica takes no changes any more. Before its first operation of its own, a replica makes
-//	    a commit that says that it departs (layout.Departed). So after no crash does a file have both
-//	    an operation of its own and the position of a replica. Nobody copies the lines of a file that
-//	    names a set. In a replica without hashes, the commit record has the set and the position in
-//	    the followed history. In a replica with hashes, the commit record has a position in its own
-//	    history; so the set and the followed position are in a mark record, the last record of the
-//	    segment, which counts if the commit counts. A file that takes the place of such a replica
-//	    (K3), perhaps in mid-set, goes on with the same set, at the same change: its last commit
-//	    before it gets the name has the count of operations of the old file, and a mark record with
-//	    the set and the position, or says that the old file has departed. (Writer.Mark,
-//	    Writer.NewSet, Copy.End, layout.Kept.Counted, and Writer.follow of package writer)
+//	K9  The changes of a set are done in a fixed order: first all deletes, then all inserts, both in
+//	    the order of the set. NAME.apply and its name are durable before a commit names the check of
+//	    the set and sets the count of operations to 0. The first change is done after this commit. So
+//	    the count of operations says how many changes are done, however much of the log survives, and
+//	    no change is done twice. Callers that ask for the count meanwhile get 0. The commit after the
+//	    last change names no set, and has the position to which the set leads. Only then may
+//	    NAME.apply be removed. If the writer dies before this commit, the next writer goes on with
+//	    the same set. It refuses any other set, even one that leads further, since the changes of
+//	    another set have another order. If NAME.apply is lost or has another set, the replica takes
+//	    no further changes. Before its first operation of its own, a replica makes a commit that says
+//	    that it departs from the followed history (layout.Departed). So no crash leaves a file that
+//	    has both an operation of its own and the position of a replica. Nobody copies the lines of a
+//	    file that names a set. In a replica without hashes, the commit record has the set and the
+//	    position in the followed history. In a replica with hashes, the commit record has a position
+//	    in its own history; so the set and the followed position are in a mark record, the last
+//	    record of the segment, which counts if the commit counts. A file that takes the place of such
+//	    a replica (K3), perhaps between two changes of a set, goes on with the same set, at the same
+//	    change: its last commit before it gets the name has the count of operations of the old file,
+//	    and a mark record with the set and the position; or it says that the old file has departed.
+//	    (Writer.Mark, Writer.NewSet, Copy.End, layout.Kept.Counted, and Writer.follow of package
+//	    writer)
 //
 // # States
 //
@@ -222,16 +211,15 @@
 //	    │    recover         ▼
 //	    └────────────── live, nobody has the lock
 //
-// The newest superblock holds the state. Once it is durable, the next superblock overwrites
-// the copy with the lowest generation, so the newest stays intact until the next is
-// durable. The disk may have a half-written copy, which the page cache hides after a failed
-// sync. A crash while a new superblock is stored over this copy could complete the
-// half-written superblock: the bytes that it lacks may be the same in the new superblock.
-// So the writer first clears, durably, the checksum of any copy that it has not made
-// durable itself. A file at rest, clean or sealed, has its superblock in all four copies. A
-// crash while the four are stored leaves some copies older and perhaps one cut short; the
-// next process that opens the file for writing rewrites the copies that were cut short. A
-// copy that a killed writer left half stored has no checksum.
+// The newest superblock holds the state. The next superblock overwrites the copy with the lowest
+// generation, so the newest copy stays intact until the next one is durable. After a failed sync,
+// the disk may have a half-written copy that the page cache hides. A crash while a new superblock
+// is stored over this copy could complete the half-written superblock, since the bytes that it
+// lacks may be the same in the new one. So the writer first clears, durably, the checksum of any
+// copy that it has not made durable itself. A file at rest, clean or sealed, has its superblock in
+// all four copies. A crash while the four copies are stored leaves some copies older and perhaps
+// one cut short; the next process that opens the file for writing stores the copies that were cut
+// short again. A copy that a killed writer left half stored has no checksum.
 //
 // # What happened, and what you get
 //
@@ -240,37 +228,36 @@
 //	power loss without a sync                    everything up to the last commit (the timer
 //	                                             commits too), and possibly some later
 //	                                             operations, in order and without a gap
-//	kill -9 or power loss during a commit        everything up to the commit before, and of this
-//	                                             commit all operations, the first ones, or none
+//	kill -9 or power loss during a commit        everything up to the commit before, and all, the first
+//	                                             few, or none of the operations of this commit
 //	… during a checkpoint or growth of the log   everything up to the last commit
 //	… during recovery, any number of times       what the first recovery would have given
-//	… during a clean close                       everything that was committed
-//	… during Seal                                everything; a clean or live file, or the
-//	                                             sealed one
+//	… during a clean close                       everything up to the last commit
+//	… during Seal                                everything, in a clean, live or sealed file
 //	a sync fails, or the first log finds no      ErrFailed; after reopening, everything up to
 //	room on a full disk                          the last sync that returned no error
-//	a larger log finds no room on a full disk    nothing happens: the log keeps its size
-//	the log is damaged, missing, or of another   ErrCorrupt with the rule (L1 to L5); the file
-//	file or another time                         stays as it is, until DiscardLog is called to
-//	                                             do without the log
+//	a larger log finds no room on a full disk    all goes on: the log keeps its size
+//	the log is damaged, missing, or that of      ErrCorrupt with the rule (L1 to L5); the file
+//	another file or another time                 stays as it is; DiscardLog goes on without the
+//	                                             log
 //	damage after the last durable record         the log ends there, as after a power loss
 //	a superblock of a file at rest is damaged    nothing is lost: there are three more
 //	the superblock of a live file is damaged     ErrCorrupt (L2) if an operation has been logged
 //	                                             since; otherwise nothing is lost
-//	another file gets the name of a live file    the log of the live file, NAME.stash, is renamed to
-//	whose log stays behind                       NAME.stash with the first digits of its UUID when the
-//	                                             other file needs a log, so it can follow its filter;
-//	                                             a new file is refused while no file has the name NAME
-//	NAME is removed or replaced under a writer   ErrFailed, with the cause ErrReplaced, at the next
-//	                                             commit
+//	a live file is moved without its log, and    when the other file needs a log, the old NAME.stash
+//	another file gets its name                   gets the first digits of its UUID behind its name, and
+//	                                             can be moved to its filter; while no file has the name
+//	                                             NAME, no new file is created under it
+//	NAME is removed or replaced while a writer   ErrFailed, with the cause ErrReplaced, at the next
+//	has the file open                            commit
 //	the process dies while a new file takes      the old file or the new one, either with
 //	the place of an old file                     everything up to the last commit
-//	NAME.hashes is missing, damaged, foreign     the filter as before; ErrHashes for what needs
+//	NAME.hashes is missing, damaged, foreign     the filter as before; ErrHashes from calls that need
 //	or older                                     the hashes
-//	the disk is full for NAME.hashes             operations, once the log is full, and Close fail with
+//	the disk is full for NAME.hashes             Close, and operations once the log is full, fail with
 //	                                             the error of the disk; all goes on when there is room
-//	superblock, stash or lines are damaged,      Salvage: all operations that NAME.hashes and the log
-//	NAME.hashes and the log are whole            have, in order
+//	superblock, stash or lines are damaged, but  from Salvage, all operations that NAME.hashes and the
+//	NAME.hashes and the log are whole            log have, in order
 //
 // # Memory
 //

@@ -53,7 +53,7 @@
 //
 // The distances to the other lines are the Fibonacci numbers from 1 to 1,597. Half of the other
 // lines are in the same page of memory or the next one, and yet items of crowded neighbouring lines
-// find lines with room. Larger distances would not make lookups better.
+// find lines with room. Larger distances would make no difference to lookups.
 //
 // # Alternatives
 //
