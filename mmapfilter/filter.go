@@ -26,12 +26,11 @@ type Filter struct {
 	hash  layout.Hasher
 	shard layout.Shard
 
-	// direct answers lookups of single keys. It adds as few instructions as possible to a
-	// lookup: if the line is in the cache, the instructions around the lookup cost as much as
-	// the lookup itself.
+	// direct answers lookups of single keys. It adds as few instructions as possible to a lookup: if the
+	// line is in the cache, the instructions around the lookup cost as much as the lookup itself.
 	direct atomic.Pointer[layout.Direct]
-	// own is direct for hashes that stand for keys in this file (see layout.Shard). Unless the
-	// file is a shard, own and direct are the same.
+	// own is like direct, but takes hashes in the form that this file uses (see layout.Shard). Unless
+	// the file is a shard, own and direct are the same.
 	own atomic.Pointer[layout.Direct]
 	// open is nil once the filter is closed. A lookup loads it once and uses the openFile that it
 	// got; Close never takes memory away from such a lookup.
@@ -48,17 +47,17 @@ type Filter struct {
 
 // growth is what a filter needs to be rebuilt.
 type growth struct {
-	sync.Mutex                 // held by a rebuild or an expiry, and by Close; see take
+	sync.Mutex                 // held by a rebuild, an expiry, Apply and Close; see take
 	life       context.Context // ends, with the cause ErrClosed, when the filter is closed
 	end        func()
-	calls      context.Context // ends before life: the context of calls of Rebuild and ExpireBefore
+	calls      context.Context // ends before life, when Close begins; see call
 	endCalls   context.CancelFunc
 	auto       autoGrowth
 	expiry     expiry
 }
 
-// call returns a context for a Rebuild or an ExpireBefore, which ends with the cause ErrClosed when the
-// filter is about to be closed.
+// call returns a context for a long call, such as Rebuild or Apply. It ends with the cause
+// ErrClosed when Close begins.
 func (g *growth) call(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(g.calls, func() { cancel(ErrClosed) })
@@ -74,17 +73,17 @@ type autoGrowth struct {
 	done   chan struct{}   // closed when the growth that is under way ends; nil if there is none
 	full   *openFile       // the file in which an insert found no room before this growth, or nil
 	finish bool            // Close waits for the growth
-	failed error           // of the last one, or nil
-	under  context.Context // of the Rebuild from Keys that is under way; see comesFirst
-	again  chan struct{}   // closed when inserts that wait for room are to be tried again; or nil
+	failed error           // why the last growth failed, or nil
+	under  context.Context // context of the Rebuild from Keys that is under way; see comesFirst
+	again  chan struct{}   // closed when inserts that wait for room should be tried again; or nil
 
-	failedAt   uint64 // items then
-	failedTime time.Time
-	took       time.Duration
+	failedAt   uint64        // items when the last growth began
+	failedTime time.Time     // when it ended
+	took       time.Duration // how long it took
 }
 
-// goesOn notes the context of the Rebuild from Keys that is under way, or a context that never
-// ends if there is none.
+// goesOn notes the context of the Rebuild from Keys that is under way. If there is none, ctx is a
+// context that never ends.
 func (a *autoGrowth) goesOn(ctx context.Context) {
 	a.Lock()
 	a.under = ctx
@@ -102,9 +101,9 @@ func (a *autoGrowth) tryAgain() {
 	}
 }
 
-// comesFirst returns the context of the Rebuild for which a growth waits, or a context that never
-// ends. It also returns a channel that is closed when that Rebuild may have ended or another file is
-// in use.
+// comesFirst returns the context of the Rebuild that a growth waits for, or a context that never ends if
+// there is none. It also returns a channel that is closed when that Rebuild may have ended, or when
+// another file is in use.
 func (a *autoGrowth) comesFirst() (under context.Context, again <-chan struct{}) {
 	a.Lock()
 	defer a.Unlock()
@@ -117,18 +116,18 @@ func (a *autoGrowth) comesFirst() (under context.Context, again <-chan struct{})
 	return a.under, a.again
 }
 
-// An openFile holds what a filter needs of its file to answer. Its fields do not change, except
-// fault, released, small, told and the writer's state.
+// An openFile holds what a filter needs in order to answer from its file. Its fields do not change,
+// except fault, released, small, told and the writer's state.
 type openFile struct {
 	path       string // absolute: the working directory may change
 	table      layout.Table
-	looks      layout.Looks // the table
+	looks      layout.Looks // table, as an interface with fewer methods
 	view       layout.View
 	checked    bool
 	mapping    *osfile.Mapping // nil if the filter is a copy in the heap, or from bytes or a reader
-	data       []byte          // of mapping, or of OpenBytes; nil in a copy in the heap, or from a reader
+	data       []byte          // the bytes of mapping or OpenBytes; nil in a copy in the heap, or from a reader
 	lines      *lines          // where the lines are read, in a filter from a reader; otherwise nil
-	file       io.Closer       // of OpenReaderAt's reader, if the filter is to close it; otherwise nil
+	file       io.Closer       // the file that lines reads, if the filter must close it; otherwise nil
 	residency  Residency
 	progress   func(done, total int64) // OpenOptions.Progress
 	superblock *layout.Superblock      // as of opening
@@ -148,14 +147,14 @@ type openFile struct {
 	unrecovered bool
 
 	wake chan<- struct{} // wakes the follower that uses the file, or nil; see notice
-	told atomic.Bool     // the follower has been woken
+	told atomic.Bool     // notice has woken the follower
 
 	fault    atomic.Pointer[CorruptError] // the first fault that a checked lookup met
 	released atomic.Bool
 	small    atomic.Bool // the mapping is for random access, in small pages
 }
 
-// maybe answers for a filter that has no file to look in (C1).
+// maybe answers "maybe" to every key, for a filter that has no file to look in (C1).
 var maybe = layout.NewDirect(nil, nil, new(layout.Hasher), func(uint64) bool { return true })
 
 // answer sets direct and own, which answer lookups of single keys.
@@ -177,11 +176,11 @@ func (o *openFile) release() {
 	runtime.KeepAlive(o)
 }
 
-// Err returns the error that limits the filter, or nil: [ErrFailed], with its cause,
-// once a write has failed; the first fault met by a lookup with [OpenOptions.Checked],
-// as a [*CorruptError]; [ErrSuperseded], for which a filter from [OpenReaderAt] reads 64 bytes; the
-// first error of its reader; or [ErrNeedsRecovery] if the file is served unrecovered
-// (see [OpenOptions.ServeUnrecovered]). After Close it is [ErrClosed].
+// Err returns the error that limits the filter, or nil: [ErrFailed], with its cause, once a write has
+// failed; the first fault met by a lookup with [OpenOptions.Checked], as a [*CorruptError];
+// [ErrSuperseded]; the first error of the reader of [OpenReaderAt]; or [ErrNeedsRecovery] if the file is
+// served unrecovered (see [OpenOptions.ServeUnrecovered]). In a filter from OpenReaderAt, Err reads 64
+// bytes. After Close it returns [ErrClosed].
 func (f *Filter) Err() error {
 	switch o := f.open.Load(); {
 	case o != nil:
@@ -195,7 +194,7 @@ func (f *Filter) Err() error {
 	return ErrClosed
 }
 
-// writable returns the open file, or why nothing can be written to it.
+// writable returns the open file, or an error that says why nothing can be written to it.
 func (f *Filter) writable() (*openFile, error) {
 	if f.closed.Load() {
 		return nil, ErrClosed
@@ -248,11 +247,10 @@ func (o *openFile) superseded() bool {
 	return epoch == layout.Superseded
 }
 
-// Len returns the number of items in the file: keys in the filter, with each equal key counted.
-// Until a rebuild, a key that leans on the item of another key does not count (see
-// [Filter.InsertUnique]), and a key whose delete waits does (see [Filter.Delete]). If another
-// process writes to the file, Len is the number at the last checkpoint. After Close it is the
-// number at Close.
+// Len returns the number of items in the file, which is the number of keys, counting equal keys. Until
+// the next rebuild, Len does not count keys that [Filter.InsertUnique] has left out, and still counts
+// keys whose deletes wait (see [Filter.Delete]). If another process writes to the file, Len is the
+// number at the last checkpoint. After Close it is the number at Close.
 func (f *Filter) Len() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.len()
@@ -267,8 +265,8 @@ func (o *openFile) len() uint64 {
 	return o.newest().Length()
 }
 
-// newest returns the newest superblock of the file, or the one read at opening if the file
-// cannot be read.
+// newest returns the newest superblock of the file. If the file cannot be read, newest returns the
+// superblock that was read at opening.
 func (o *openFile) newest() *layout.Superblock {
 	newest := o.superblock
 	if o.data != nil {
@@ -305,7 +303,7 @@ func (f *Filter) growthErr(o *openFile) error {
 		return nil
 	}
 	if o.work == nil && o.info == nil {
-		return fmt.Errorf("%w: the filter was not opened from a path, and they are beside its file", ErrNoHashes)
+		return fmt.Errorf("%w: they would be beside its file, but the filter was not opened from a path", ErrNoHashes)
 	}
 	if o.work == nil {
 		for sb := *o.newest(); ; {
@@ -317,7 +315,7 @@ func (f *Filter) growthErr(o *openFile) error {
 			if sb = *o.newest(); sb == before {
 				return err
 			}
-			// Otherwise a checkpoint has come between, and the pages that counted may be gone.
+			// Otherwise a checkpoint has come in between, and the pages that counted may be gone.
 		}
 	}
 	if err := cmp.Or(o.work.Writer.Protocol().HashesErr(), o.work.Writer.Protocol().Stuck()); err != nil {

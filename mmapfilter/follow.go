@@ -22,31 +22,31 @@ import (
 // A Follower looks keys up in the newest complete file at a path. It is safe for
 // concurrent use by multiple goroutines.
 //
-// It has no lookups by hash. A hash depends on the seed of a file, and the follower might switch
-// to a file with another seed after the hash was made, so the answer could be a wrong "certainly
-// not". Use [Follower.Filter].
+// It has no lookups by hash. A hash depends on the seed of a file, and the follower might switch to a
+// file with another seed after the hash was computed, so the answer could be a wrong "certainly not".
+// For lookups by hash, use [Follower.Filter].
 type Follower struct {
 	path string // absolute: the working directory may change
-	fsys fs.FS  // the file system of path; nil for that of the machine
+	fsys fs.FS  // the file system of path; nil for the file system of the machine
 	opts OpenOptions
 
-	// filter is the newest filter. A lookup loads the pointer once. The follower does not close an
-	// old filter when another takes its place, since lookups in progress would then answer only
-	// "maybe"; the mapping goes after the last of these lookups.
+	// filter is the newest filter. A lookup loads the pointer once. When another filter takes its place,
+	// the follower does not close the old one, since lookups in progress would then answer only "maybe";
+	// the old file is unmapped after the last of these lookups.
 	filter atomic.Pointer[Filter]
 	closed atomic.Bool
 
 	swaps   atomic.Uint64
-	refused atomic.Pointer[error] // why the last look changed nothing; nil if nothing was wrong
+	refused atomic.Pointer[error] // the error of the last look; nil if it succeeded
 
 	looking struct {
 		sync.Mutex
-		damaged bool // the last look found that the served file was overwritten
+		damaged bool // the last look found that the file in use was overwritten
 	}
 
-	poll *poll.Poller // looks at the path; nil if a set does
+	poll *poll.Poller // looks at the path; nil if a set does that
 	wake chan<- struct{}
-	life context.Context                   // of a verification
+	life context.Context                   // ends a verification
 	fits func(sb *layout.Superblock) error // see bridge.ShardFile; nil unless a set follows
 }
 
@@ -57,35 +57,35 @@ func waitingFilter() *Filter {
 	return f
 }
 
-// Follow opens a filter for reading as [OpenReadOnly] does. Whenever another complete file
-// appears at path, the follower switches to it: a file that [Build] made, one renamed to path,
-// or the new target of a symbolic link. The file at path counts as the newest, whatever its
-// generation or time.
+// Follow opens a filter for reading as [OpenReadOnly] does. Whenever another complete file appears
+// at path, the follower switches to it. This may be a file that [Build] made, a file renamed to
+// path, or the new target of a symbolic link. The follower takes the file at path for the newest,
+// whatever its generation or time.
 //
 // The follower looks at path every [OpenOptions.FollowInterval], less often after a failure, and
 // in [Follower.Refresh]. It looks at once when a lookup finds that the file in use is
 // [ErrSuperseded] (rule R6). It opens a new file, checks it as OpenReadOnly does, loads it as
 // [OpenOptions.Residency] asks, verifies it if [OpenOptions.VerifyBeforeSwitch] is set, and only then
-// switches; so for a while both files take memory. Until then the old file answers: with "maybe" to
-// every key that it does not find, if it is ErrSuperseded. The follower then releases the memory of
-// the old file. The garbage collector frees the old file's disk space after the last lookup.
+// switches; so for a while both files take memory. Until the switch the old file answers; if it is
+// ErrSuperseded, the answer is "maybe" for every key that it does not have. After the switch the
+// follower releases the memory of the old file. The garbage collector frees the old file's disk space
+// after the last lookup.
 //
 // If a new file is refused, the old one keeps answering, [Follower.Err] says why, and every look
-// tries again. Changes that a writer makes to the file in use are visible as to any reader,
-// except with [ResidencyHeap]: then the follower copies the file again once its writer has
-// closed it, and until then Err is [ErrBusy]. If that writer dies, lookups still see what it had
-// committed, and Err is [ErrNeedsRecovery] until the file has been recovered. The follower
-// recovers a file when it opens it, as OpenReadOnly does, unless [OpenOptions.NoRecover] is set;
-// it does not recover the file in use.
+// tries again. Changes that a writer makes to the file in use are visible, as they are to any reader,
+// except with [ResidencyHeap]: then the follower copies the file again once its writer has closed it,
+// and until then Err is [ErrBusy]. If that writer dies, lookups still see what it had committed, and Err
+// is [ErrNeedsRecovery] until the file has been recovered. The follower recovers a file when it opens
+// it, as OpenReadOnly does, unless [OpenOptions.NoRecover] is set; it does not recover the file in use.
 //
 // Replace a file by renaming another one to its name. Windows cannot replace a mapped file
 // ([ErrInUse]), so there a follower reads its file into memory, as with ResidencyHeap. While a mapped
 // file is overwritten in place, answers are wrong and lookups may fault (see [OpenOptions.Checked]);
-// the next look that finds it complete opens it again.
+// the next look that finds the file complete opens it again.
 //
-// The errors are those of OpenReadOnly and, with VerifyBeforeSwitch, a [*CorruptError] if the file
-// is damaged. Close the follower to stop its goroutine.
-// OpenOptions.Progress is called from that goroutine and must call neither Close nor Refresh.
+// The errors are those of OpenReadOnly and, with VerifyBeforeSwitch, a [*CorruptError] if the file is
+// damaged. Close the follower to stop its goroutine. That goroutine calls OpenOptions.Progress, which
+// must call neither Close nor Refresh.
 func Follow(path string, opts *OpenOptions) (*Follower, error) {
 	return follow(path, opts, time.After)
 }
@@ -111,8 +111,8 @@ func follow(path string, opts *OpenOptions, after func(time.Duration) <-chan tim
 	return f, nil
 }
 
-// following returns the options with which a follower opens files. On Windows, a file that is to be
-// replaced must not be mapped.
+// following returns the options with which a follower opens files. On Windows, a file that is
+// mapped cannot be replaced.
 func following(opts *OpenOptions) OpenOptions {
 	o := *opts.withDefaults()
 	if !osfile.Replaces && o.Residency < ResidencyHeap {
@@ -141,8 +141,8 @@ func (f *Follower) begin() error {
 }
 
 // awaits reports whether the file of the filter is superseded by a file that does not have the name
-// yet. If the file is not superseded any more, the follower looks at once again when it is
-// superseded the next time.
+// yet. If the file is no longer superseded, awaits makes the follower look at once the next time that
+// the file is superseded.
 func (f *Filter) awaits() bool {
 	o := f.open.Load()
 	if o == nil || o.superseded() {
@@ -152,8 +152,8 @@ func (f *Filter) awaits() bool {
 	return false
 }
 
-// open opens the file at the path, if the set can use it, and, with OpenOptions.VerifyBeforeSwitch,
-// verifies it.
+// open opens the file at the path, and verifies it with OpenOptions.VerifyBeforeSwitch. If a set
+// follows, open refuses a file that does not fit the set.
 func (f *Follower) open() (*Filter, error) {
 	for tries := 0; ; tries++ {
 		if err := context.Cause(f.life); err != nil {
@@ -184,8 +184,8 @@ func (f *Follower) open() (*Filter, error) {
 	}
 }
 
-// verify verifies the file, unless it has a writer, or answers "maybe" to every key. It returns
-// ErrBusy if the file has changed since it was opened, or if another file is at its path now.
+// verify verifies the file, unless the file has a writer or is served unrecovered. It returns ErrBusy if
+// the file has changed since it was opened, or if another file is at its path now.
 func (o *openFile) verify(ctx context.Context) error {
 	if o.unrecovered {
 		return nil
@@ -299,8 +299,8 @@ func (f *Follower) replaced(o *openFile) (bool, error) {
 	return err == nil && (other || f.looking.damaged), err
 }
 
-// overwritten reports whether the mapped file, now of the given size, has been overwritten with
-// one that o would misread. A writer never changes the geometry, the seed or the shard of a file.
+// overwritten reports whether the mapped file, now of the given size, has been overwritten with a file
+// that o would misread. A writer never changes the geometry, the seed or the shard of a file.
 func (o *openFile) overwritten(size int64) (other bool, err error) {
 	fault := osfile.Catch(o.mapping.Data, func() {
 		_, sb, geometry, newestErr := layout.Newest(slices.Clone(o.mapping.Data[:layout.OffRuntime]))
@@ -338,9 +338,9 @@ func (f *Follower) Stats() Stats {
 	return s
 }
 
-// Filter returns the filter of the newest file, for several questions that must be about one
-// file, such as how its keys were made and whether it has one. The filter keeps answering after
-// the follower has switched to another file. It belongs to the follower: do not close it.
+// Filter returns the filter of the newest file, for several questions that must be about one file, such
+// as how its keys were made and whether it has a given key. The filter keeps answering after the
+// follower has switched to another file. It belongs to the follower: do not close it.
 func (f *Follower) Filter() *Filter { return f.filter.Load() }
 
 // Err returns the error that limits the follower, or nil: what [Filter.Err] returns for the file in
@@ -369,7 +369,7 @@ func (f *Follower) Err() error {
 
 // Close closes the follower. Lookups in progress finish; later ones report true, which means
 // "maybe". Close waits for the goroutine that looks at the path, even if it is opening a file, but
-// ends a verification. Closing a follower again does nothing and returns nil. The error is what
+// interrupts a verification. Closing a follower again does nothing and returns nil. The error is what
 // [Filter.Err] returned for the file in use.
 func (f *Follower) Close() error {
 	if f.closed.Swap(true) {

@@ -9,34 +9,33 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// After a growth has failed, the next one is tried when the number of items has changed by 1 in
-// retryShare of the capacity, or after a pause of retryAfter times the duration of the failed try,
-// and at least retryLeast: a try may write a whole file, and without a pause each operation would
-// begin one.
+// After a growth has failed, the filter tries again when the number of items has changed by 1/retryShare
+// of the capacity, or after a pause. The pause is retryAfter times as long as the failed try took, but
+// at least retryLeast. Since a try may write a whole file, not every operation may begin one.
 const (
 	retryShare = 64
 	retryAfter = 8
 	retryLeast = time.Second
 )
 
-// inserted has the filter grow if an insert of the caller has made that due.
+// inserted makes the filter grow if an insert by the caller has made a growth due.
 func (f *Filter) inserted(o *openFile) {
 	if o.grows.Inserted(o.work.Writer) {
 		f.resize(o, false)
 	}
 }
 
-// deleted has the filter shrink if a delete of the caller has made that due.
+// deleted makes the filter shrink if a delete by the caller has made that due.
 func (f *Filter) deleted(o *openFile) {
 	if o.grows.Deleted(o.work.Writer) {
 		f.resize(o, false)
 	}
 }
 
-// resize rebuilds the filter in the background, unless a rebuild has failed recently. full says that
-// an insert has found no room in o. ends is closed when the rebuild has ended, or is nil if there is
-// none; makesRoom says that the rebuild makes room for the insert. If another file than o is in use
-// by now, ends is nil and makesRoom is true.
+// resize rebuilds the filter in the background, unless a rebuild has failed recently. full says that an
+// insert has found no room in o. ends is closed when the rebuild has ended; it is nil if there is no
+// rebuild. makesRoom says that the rebuild makes room for the insert. If o is no longer the file in use,
+// ends is nil and makesRoom is true.
 func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom bool) {
 	a := &f.growth.auto
 	a.Lock()
@@ -74,12 +73,13 @@ func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom
 	return done, full
 }
 
-// resizeNow rebuilds the filter until it has the right size. While the filter is being closed, it
-// does so only once, since operations that come meanwhile could make another rebuild due each time.
-// If the items have no room in the new file, because many of them are copies, it tries a larger one.
+// resizeNow rebuilds the filter until it has the right size. While the filter is being closed,
+// resizeNow makes only one rebuild, since each time, operations that come meanwhile could make
+// another rebuild due. If the items have no room in the new file, because many of them are copies,
+// resizeNow tries a larger file.
 func (f *Filter) resizeNow(full bool) (err error) {
 	const mostTries = 4
-	shrinks := !full // after a growth it must not shrink again at once
+	shrinks := !full // after a growth the filter must not shrink again at once
 	for due, larger := true, 0; due; {
 		err = f.rebuild(f.growth.life, func() *RebuildOptions {
 			o := f.open.Load()
@@ -118,35 +118,34 @@ func (f *Filter) small() bool {
 	return o != nil && o.grows.Small(o.work.Writer)
 }
 
-// errCopies says why a filter cannot become smaller. Another try would fail in the same
-// way.
+// errCopies says why a filter cannot be made smaller. Another try would fail in the same way.
 var errCopies = errors.New("the copies of its keys have no room in a smaller file")
 
 // A CopiesError says that there is no room for one more copy of a key, and that a larger file would
-// hardly have any: either the key has as many copies as its lines can hold, and most entries of the
-// stash belong to such keys; or the filter has already grown to 64 times its items. It matches
-// [ErrFull].
+// hardly have more room. Either the key has as many copies as its lines can hold, and most entries
+// of the stash belong to such keys; or the filter has already grown to 64 times its items. A
+// CopiesError matches [ErrFull].
 type CopiesError struct {
 	Copies uint64 // items of the key, and of keys that share lines and fingerprint with it (C7)
 }
 
 func (e *CopiesError) Error() string {
-	return fmt.Sprintf("%v for one more copy of a key that it has %d of: growing would make hardly any", ErrFull, e.Copies)
+	return fmt.Sprintf("%v: a key has %d copies and no room for another, and growing would hardly make any", ErrFull, e.Copies)
 }
 
 func (e *CopiesError) Unwrap() error { return ErrFull }
 
 // waitForRoom waits for a growth after an insert of a hash has found no room in o. It returns nil if the
-// insert is to be tried again, and otherwise its error.
+// caller must try the insert again, and otherwise the error of the insert.
 func (f *Filter) waitForRoom(o *openFile, hash uint64) error {
 	err := f.makeRoom(o, hash)
-	if err != nil && o.work.Writer.CountFull() != nil { // the insert is not tried again, so it counts
+	if err != nil && o.work.Writer.CountFull() != nil { // nobody tries the insert again, so DurableOps counts it
 		return nil // a rebuild or Close has come first: try again
 	}
 	return err
 }
 
-// makeRoom is waitForRoom for an insert that does not count.
+// makeRoom is waitForRoom without counting the insert.
 func (f *Filter) makeRoom(o *openFile, hash uint64) error {
 	grows := o.grows.Grows()
 	copies := grows && (o.work.Writer.Fills(hash) || o.grows.Wide(o.work.Writer))
@@ -168,10 +167,10 @@ func (f *Filter) makeRoom(o *openFile, hash uint64) error {
 
 // awaitRoom waits for the end of a growth. If a rebuild for another reason is under way, awaitRoom
 // first waits for the end of this rebuild. If a Rebuild from Keys is under way, the growth waits for
-// it. But the Rebuild may wait for the insert, since its keys come from the caller: so the insert
-// waits no longer than the context of the Rebuild lasts. The error says why there will be no room.
-// It is writer.ErrMoved if another file has been in use: then the insert must be tried again, even
-// if that file could not get the name and o is in use again.
+// it. But the Rebuild may wait for the insert, since its keys come from the caller. So the insert waits
+// only until the context of the Rebuild ends. The error says why there will be no room. It is
+// writer.ErrMoved if another file has been in use. Then the insert must be tried again, even if that
+// file could not get the name and o is in use again.
 func (f *Filter) awaitRoom(o *openFile) error {
 	a := &f.growth.auto
 	for makesRoom := false; !makesRoom; {
@@ -204,9 +203,9 @@ func (f *Filter) awaitRoom(o *openFile) error {
 	return a.failed
 }
 
-// finishResize ends a rebuild by which the filter shrinks or its history gets short again, if one is
-// under way or due. Without this, a filter that is only open for short times would never finish such
-// a rebuild.
+// If a rebuild that makes the filter smaller or its history shorter is under way or due,
+// finishResize completes it. Without finishResize, a filter that is only open for short times would
+// never complete such a rebuild.
 func (f *Filter) finishResize(o *openFile) {
 	a := &f.growth.auto
 	a.Lock()

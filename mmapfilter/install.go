@@ -11,26 +11,24 @@ import (
 )
 
 // Install moves the filter file at from, which another machine may have made, to the path to, and
-// opens it there as [OpenReadOnly] does. It replaces the filter file at to, if there is one. It
-// verifies the file (see [Verify]), makes it durable, and renames it, so both paths must be on one
-// file system. If the file has a NAME.hashes that belongs to it, Install moves that too, and then
-// the history of [Options.KeepChanges]. It removes the NAME.hashes of the old file. Readers of the
-// old file learn of the new one, see [ErrSuperseded]. The new file gets the owner, group and
-// permissions of the old one; [Stats.Warning] names those of the three that this process may not
-// set. The new file keeps its own sequence ([Filter.DurableSeq]). progress, if not nil, is called
-// as [Verify] calls it.
+// opens it there as [OpenReadOnly] does. It replaces the filter file at to, if there is one. Install
+// verifies the new file (see [Verify]), makes it durable, and renames it, so both paths must be on one
+// file system. If the new file has a NAME.hashes that belongs to it, Install moves that too, and then
+// the history of [Options.KeepChanges]. It removes the NAME.hashes of the old file. Readers of the old
+// file get [ErrSuperseded]. The new file gets the owner, group and permissions of the old one;
+// [Stats.Warning] names any of these that this process may not set. The new file keeps its own sequence
+// ([Filter.DurableSeq]). progress, if not nil, is called as [Verify] calls it.
 //
-// If Install fails, or the process dies, the file at to is the old file or the new file, and
-// whole; before the rename, the new file is at from, with its hashes, and is unchanged except for
-// its owner, group and permissions. An error that says that the new file is complete comes after
-// the rename: the new file may not survive a power loss, or readers of the old file do not know
-// of it.
+// If Install fails, or the process dies, the file at to is the old file or the new one, and is whole.
+// Before the rename, the new file is at from, with its hashes, and is unchanged except for its owner,
+// group and permissions. If an error says that the new file is complete, the rename is done, but the new
+// file may not survive a power loss, or readers of the old file do not know of it.
 //
 // The file at from must be sealed or clean. The errors are those of Verify for this file,
 // [ErrNeedsRecovery] if its writer has died, [ErrApplying] if it is a replica that has only some
 // changes of a set, and [ErrLocked] if it has a writer; ErrLocked if a writer has the file at to open;
-// a [*ForeignError] if the file at to is no filter, which Install does not replace; and those of the
-// file system.
+// a [*ForeignError] if the file at to is not a filter (Install does not replace such a file); and
+// those of the file system.
 func Install(ctx context.Context, from, to string, progress func(done, total int64)) (*Filter, error) {
 	if progress == nil {
 		progress = func(done, total int64) {}
@@ -54,8 +52,8 @@ func Install(ctx context.Context, from, to string, progress func(done, total int
 	return f, nil
 }
 
-// Rename is [Install] without Verify, for a file that the caller trusts: its time does not depend on the
-// size of the file. It does not open the filter.
+// Rename is [Install] without Verify, for a file that the caller trusts. The time that it takes does not
+// depend on the size of the file. It does not open the filter.
 func Rename(from, to string) error {
 	d, err := draftTo("rename", from, to)
 	if err != nil {
@@ -85,7 +83,7 @@ func draftTo(op, from, to string) (*osfile.Draft, error) {
 func publishFrom(d *osfile.Draft, from string) error {
 	err := d.Publish()
 	if errors.Is(err, syscall.EXDEV) {
-		return fmt.Errorf("%s is on another file system; copy it to one beside the other file, and install the copy: %w", from, err)
+		return fmt.Errorf("%s is on another file system; copy it to the directory of the file that it replaces, and install the copy: %w", from, err)
 	}
 	return err
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// lines looks hashes up in a file that can only be read through an io.ReaderAt (R7). Runtime page and
-// stash are in memory, since they are read at opening; the blocks of the region are read as lookups
-// need them, and not kept.
+// lines looks hashes up in a file that can only be read through an io.ReaderAt (R7). The runtime page
+// and the stash are in memory, since they are read at opening. The blocks of the region are read when
+// lookups need them, and are not kept.
 type lines struct {
 	name    string // of the reader, for errors
 	r       io.ReaderAt
@@ -23,10 +23,10 @@ type lines struct {
 	atOnce  int64       // OpenOptions.ReadSize
 	spare   spareSlot
 	every   uint64        // checkEvery, or 1 if the reader is weak
-	lookups atomic.Uint64 // single lookups whose answer is "certainly not", and counts
+	lookups atomic.Uint64 // number of single lookups whose answer is "certainly not", and of calls of count
 
 	failed   atomic.Pointer[error] // the first error of r
-	replaced atomic.Bool           // r has another file than at opening
+	replaced atomic.Bool           // r no longer has the file that was opened
 }
 
 // A spareSlot tells whether a file is still the one that was opened. A writer would store its next
@@ -37,12 +37,12 @@ type spareSlot struct {
 	began [layout.LineBytes]byte // as of opening; it has the generation and the UUID
 }
 
-// Of the single lookups that find nothing, one in checkEvery reads the spare slot: often enough to
-// notice another file soon, and so seldom that it adds less than one read in a hundred.
+// Of the single lookups that find nothing, one in checkEvery reads the spare slot. This is often enough
+// to notice another file soon, and adds less than 1 % to the reads.
 const checkEvery = 128
 
-// inMemory is how many keys of a batch are looked up at once. Each key takes memory for a block of 64
-// bytes, and for the bytes that are read between blocks.
+// inMemory is how many keys of a batch are looked up together. Each key takes memory for a block of 64
+// bytes, and for the bytes between blocks that are read with it.
 const inMemory = 1 << 16
 
 // contains looks one hash up.
@@ -57,13 +57,12 @@ func (l *lines) contains(hash uint64) bool {
 	return f.found[0] || !l.sure()
 }
 
-// sure reports whether a single "certainly not" may be given. One of l.every calls checks the
-// file.
+// sure reports whether a single lookup may answer "certainly not". One in l.every calls checks the file.
 func (l *lines) sure() bool {
 	return !l.replaced.Load() && (l.lookups.Add(1)%l.every != 0 || l.check() == nil)
 }
 
-// containsAll looks a batch up, and checks that it was all of one file.
+// containsAll looks a batch up, and checks that all blocks came from one file.
 func (l *lines) containsAll(hashes []uint64, found []bool) {
 	order := make([]int, len(hashes))
 	for i := range order {
@@ -103,7 +102,7 @@ func (l *lines) count(hash uint64) (items uint64, ok bool) {
 	}
 }
 
-// check reads the spare slot. It returns an error if the bytes that have been read may be of another
+// check reads the spare slot. It returns an error if bytes that have been read may come from another
 // file than the one that was opened.
 func (l *lines) check() error {
 	if l.replaced.Load() {
@@ -118,7 +117,7 @@ func (l *lines) check() error {
 	return err
 }
 
-// readAt fills b from the reader and returns how much of it is good. Short reads are errors.
+// readAt fills b from the reader and returns how many bytes of b are good. A short read is an error.
 func (l *lines) readAt(b []byte, off int64) (n int, err error) {
 	if n, err = readFull(l.r, b, off); err != nil {
 		if errors.Is(err, ErrSuperseded) { // the reader itself can tell
@@ -130,9 +129,9 @@ func (l *lines) readAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// readFull fills b, or returns an error and how many bytes are good. If the reader returns all bytes
-// and an error other than io.EOF, none of them is good: such a reader may have checked them, and found
-// them wrong.
+// readFull fills b, or returns an error and how many bytes of b are good. If the reader returns all
+// bytes and an error other than io.EOF, none of the bytes is good, since the reader may have checked
+// them and found them wrong.
 func readFull(r io.ReaderAt, b []byte, off int64) (n int, err error) {
 	n, err = r.ReadAt(b, off)
 	switch {
@@ -148,7 +147,7 @@ func readFull(r io.ReaderAt, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// err returns what limits the filter, or nil.
+// err returns the error that limits the filter, or nil.
 func (l *lines) err() error {
 	if l.replaced.Load() {
 		return about("read", l.name, ErrSuperseded)
@@ -159,20 +158,20 @@ func (l *lines) err() error {
 	return nil
 }
 
-// A fetch has a number of lookups, and the blocks that have been read for them. A lookup that
-// needs a missing block notes the block as wanted, and begins again once the block has been read.
-// So the fetch uses the lookups of package layout, and many lookups share few reads.
+// A fetch has a number of lookups, and the blocks that have been read for them. A lookup that needs a
+// missing block notes the block as wanted, and begins again once the block has been read. In this way a
+// fetch can use the lookups of package layout, and many lookups share a few reads.
 type fetch struct {
 	of     *lines
-	atOnce int64                    // bytes, for one read of several blocks
-	at     func(word uint64) uint64 // word, once for all lookups
+	atOnce int64                    // most bytes that one read of several blocks takes
+	at     func(word uint64) uint64 // the method word, made once for all lookups
 	hashes []uint64
 	found  []bool
-	open   []int                   // numbers of the hashes that are not settled
-	blocks map[uint64]*layout.Line // nil: it could not be read
+	open   []int                   // indexes in hashes of those without an answer
+	blocks map[uint64]*layout.Line // a nil value means that the block could not be read
 	wanted []uint64                // blocks to read next; some are listed twice
 	missed bool                    // a lookup needs a block that could not be read
-	failed bool                    // a read has failed: no more are tried, since each may take long
+	failed bool                    // a read has failed; no other is tried, since each may take long
 	buf    []byte
 }
 
@@ -182,14 +181,14 @@ var fetches = sync.Pool{New: func() any {
 	return f
 }}
 
-// fetch returns a fetch whose reads are of at most atOnce bytes.
+// fetch returns a fetch that reads at most atOnce bytes at once.
 func (l *lines) fetch(atOnce int64) *fetch {
 	f := fetches.Get().(*fetch)
 	f.of, f.atOnce = l, atOnce
 	return f
 }
 
-// put gives the memory of a fetch back, unless it is that of a large batch.
+// put gives a fetch back to the pool, unless it has the memory of a large batch.
 func (l *lines) put(f *fetch) {
 	if len(f.hashes) > layout.LookupPart {
 		return
@@ -218,9 +217,9 @@ func (f *fetch) word(word uint64) uint64 {
 	return line[word%layout.BlockWords]
 }
 
-// lookUp settles all hashes. Each round reads the missing blocks that the lookups of this round have
-// asked for: first the home lines, and then the other lines. So there are at most as many rounds as
-// the blocks that one lookup needs.
+// lookUp answers for all hashes. Each round reads the missing blocks that its lookups have
+// asked for: first home lines, and then other lines. So there are at most as many rounds as
+// one lookup needs blocks.
 func (f *fetch) lookUp() {
 	for i := range f.hashes {
 		f.open = append(f.open, i)
@@ -232,7 +231,7 @@ func (f *fetch) lookUp() {
 			before := len(f.wanted)
 			f.missed = false
 			found := layout.Lookup(f.of.table, f.at, f.hashes[i])
-			if len(f.wanted) > before { // a missing block was taken for zeros
+			if len(f.wanted) > before { // the lookup took a missing block for zeros
 				f.open = append(f.open, i)
 				continue
 			}
@@ -242,7 +241,7 @@ func (f *fetch) lookUp() {
 	}
 }
 
-// read reads the wanted blocks, in order. One read has all blocks that lie within atOnce bytes.
+// read reads the wanted blocks, in order. Blocks that lie within atOnce bytes are read together.
 func (f *fetch) read() {
 	slices.Sort(f.wanted)
 	wanted := slices.Compact(f.wanted)
@@ -257,7 +256,7 @@ func (f *fetch) read() {
 	f.wanted = f.wanted[:0]
 }
 
-// readRun reads sorted blocks, and what is between them, with one read.
+// readRun reads sorted blocks, and the bytes between them, with one read.
 func (f *fetch) readRun(blocks []uint64) {
 	first := blocks[0]
 	size := int(blocks[len(blocks)-1]+1-first) * layout.LineBytes
@@ -282,7 +281,7 @@ func (f *fetch) readRun(blocks []uint64) {
 	}
 }
 
-// have reads lines, and reports whether that succeeded. Afterwards at returns their words.
+// have reads lines, and reports whether that succeeded. After that, at returns their words.
 func (f *fetch) have(numbers []uint64) bool {
 	for range 2 {
 		for _, line := range numbers {

@@ -29,8 +29,8 @@ func (f *Filter) ContainsString(key string) bool {
 	return f.ContainsHash(f.hash.HashString(key))
 }
 
-// ContainsHash is Contains for a key whose [Filter.Hash] is known. Other numbers must be as well
-// mixed as a hash: the top bits choose the line, and the bits below them make the fingerprint.
+// ContainsHash is Contains for a key whose [Filter.Hash] is known. Any other number must be as random as
+// a hash: the top bits choose the line, and the bits below them make the fingerprint.
 func (f *Filter) ContainsHash(hash uint64) bool { return f.direct.Load().ContainsHash(hash) }
 
 // contains answers the lookups that a Direct leaves to Go: those that assembly leaves open, and all
@@ -63,8 +63,8 @@ func (o *openFile) lookUp(hash uint64) bool {
 }
 
 // ContainsBatch sets found[i] to whether keys[i] may be in the filter, as Contains reports it.
-// It is faster than calling Contains for each key, since it waits for the memory of many keys at
-// once. It panics, before it answers any key, if the capacity of found is less than len(keys).
+// It is faster than calling Contains for each key, since it fetches the lines of many keys from memory
+// at once. It panics, before it answers for any key, if the capacity of found is less than len(keys).
 func (f *Filter) ContainsBatch(keys [][]byte, found []bool) {
 	found = found[:len(keys)]
 	o := f.open.Load() // load once: one file must answer the whole batch, also if the filter is closed meanwhile
@@ -86,7 +86,7 @@ func (f *Filter) ContainsHashes(hashes []uint64, found []bool) {
 	f.containsHashes(f.open.Load(), hashes, found[:len(hashes)])
 }
 
-// containsHashes is ContainsHashes in the file of o, which is nil if there is none.
+// containsHashes is ContainsHashes in the file of o. o is nil if there is no file.
 func (f *Filter) containsHashes(o *openFile, hashes []uint64, found []bool) {
 	if f.shard.Count == 0 || o == nil || o.unknown() {
 		o.containsAll(hashes, found)
@@ -112,7 +112,7 @@ func (f *Filter) containsHashes(o *openFile, hashes []uint64, found []bool) {
 // A hashPart is the memory for the hashes of a part of a batch.
 type hashPart [layout.LookupPart]uint64
 
-// part returns memory for the hashes of a part of a batch of n keys. In a filter from a reader, the
+// part returns memory for the hashes of one part of a batch of n keys. In a filter from a reader, the
 // whole batch is one part, so that as many lines as possible are read together.
 func (o *openFile) part(part *hashPart, n int) []uint64 {
 	if o != nil && o.lines != nil && n > len(part) {
@@ -123,7 +123,7 @@ func (o *openFile) part(part *hashPart, n int) []uint64 {
 
 var hashParts = sync.Pool{New: func() any { return new(hashPart) }}
 
-// containsAll is contains for a batch of hashes, as they stand in this file.
+// containsAll is contains for a batch of hashes, in the form that this file uses.
 func (o *openFile) containsAll(hashes []uint64, found []bool) {
 	switch {
 	case o == nil || o.unknown():
@@ -132,7 +132,7 @@ func (o *openFile) containsAll(hashes []uint64, found []bool) {
 	case !o.checked:
 		o.lookUpAll(hashes, found)
 	case o.catch(func() { o.lookUpAll(hashes, found) }):
-		for i, h := range hashes { // one of the lookups faults; the other keys still get their answers
+		for i, h := range hashes { // one of the lookups faults; the other keys still get right answers
 			found[i] = o.contains(h)
 		}
 	}
@@ -153,7 +153,7 @@ func (o *openFile) lookUpAll(hashes []uint64, found []bool) {
 	o.notice()
 }
 
-// unknown reports whether the filter cannot tell what it holds (C1).
+// unknown reports whether the filter cannot tell which keys it has (C1).
 func (o *openFile) unknown() bool {
 	return o.unrecovered || o.work != nil && o.work.Writer.Unsure() || o.lines != nil && o.lines.replaced.Load()
 }

@@ -17,23 +17,23 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Merge makes a sealed filter at path from the hashes that other filters have kept (K6), with the
-// items that the history of each input means (K7): all items or, with [Options.Distinct], one of
-// each group of equal items. The inputs must have the same seed, which the new filter gets, and the
-// same note on how their keys were made ([Options.Normalisation]): otherwise a key made as the note
-// of the new filter says might not be found although an input had it. [Options.AnyNormalisation]
-// allows other notes. The inputs stay as they are; one of them may be at path. Then the new filter
-// replaces it, as with [Build], keeps its hashes, and grows if the old one did. The items keep
-// their ages.
+// Merge makes a sealed filter at path from the hashes that other filters, the inputs, have kept (K6).
+// The new filter has the items that the history of each input means (K7): all items or, with
+// [Options.Distinct], one of each group of equal items. The items keep their ages. The inputs must have
+// the same seed, which the new filter gets, and the same note on how their keys were made
+// ([Options.Normalisation]). Otherwise a key made as the note of the new filter says might not be found
+// although an input had it. [Options.AnyNormalisation] allows different notes. The inputs stay as they
+// are, except that one of them may be at path: the new filter replaces this input, as with [Build],
+// keeps hashes, and grows by itself if the input did.
 //
-// A Capacity of 0 means the number of items; a FalsePositiveRate of 0, without FingerprintBits, the
-// smallest of the inputs' rates; and an empty Normalisation means the note of the first input. The
-// same options and inputs give the same bytes, also in NAME.hashes.
+// A Capacity of 0 means the number of items. A FalsePositiveRate of 0, without FingerprintBits, means
+// the smallest of the inputs' rates. An empty Normalisation means the note of the first input. The same
+// options and inputs give the same bytes, also in NAME.hashes.
 //
 // The errors are those of Build; [ErrOtherSeed]; [ErrOtherNormalisation]; [ErrOtherShard];
 // [ErrNoHashes]; [ErrApplying] if an input is a replica that has only some changes of a
-// set; and [ErrBusy] if an input has a writer. An error of an input is an [*fs.PathError]
-// with the path of the input. An input whose writer has died is recovered first.
+// set; and [ErrBusy] if an input has a writer. An error about an input is an [*fs.PathError] with the
+// path of the input. Merge first recovers an input whose writer has died.
 func Merge(ctx context.Context, path string, opts *Options, inputs ...string) error {
 	if err := opts.validate(); err != nil {
 		return about("merge", path, err)
@@ -99,10 +99,10 @@ func merge(ctx context.Context, path string, o Options, inputs []string) error {
 type mergeInputs struct {
 	kept     []recovery.Kept
 	read     []*layout.Superblock
-	replaced *layout.Superblock // of the one that is at the path of the new file, or nil
+	replaced *layout.Superblock // of the input that the new file replaces, or nil
 	identity *xxh3.Hasher
-	lowest   float64 // of the rates asked for
-	last     uint64  // time of a commit
+	lowest   float64 // lowest rate that was asked for
+	last     uint64  // time of the last commit
 }
 
 func (in *mergeInputs) close() {
@@ -111,9 +111,9 @@ func (in *mergeInputs) close() {
 	}
 }
 
-// openInputs opens the inputs of a merge, and checks that they fit together. Unless o has them,
-// seed, shard and normalisation are taken from the first input. The caller closes the open inputs,
-// also after an error.
+// openInputs opens the inputs of a merge, and checks that they fit together. It takes the shard from the
+// first input, and also the seed and the normalisation unless o has them. The caller closes the open
+// inputs, also after an error.
 func openInputs(path string, o *Options, inputs []string) (in mergeInputs, err error) {
 	in.identity = xxh3.New()
 	for i, input := range inputs {
@@ -135,7 +135,7 @@ func openInputs(path string, o *Options, inputs []string) (in mergeInputs, err e
 			return in, ofInput(input, ErrOtherShard)
 		}
 		if note, first := sb.Normalisation(), in.read[0].Normalisation(); note != first && !o.AnyNormalisation {
-			return in, ofInput(input, fmt.Errorf("%w: its note is %q, that of %s is %q", ErrOtherNormalisation, note, inputs[0], first))
+			return in, ofInput(input, fmt.Errorf("%w: its note is %q, but the note of %s is %q", ErrOtherNormalisation, note, inputs[0], first))
 		}
 		if i == 0 && o.Normalisation == "" {
 			o.Normalisation = sb.Normalisation()
@@ -160,8 +160,8 @@ func ofInput(path string, err error) error {
 	return &fs.PathError{Op: "read", Path: path, Err: err}
 }
 
-// unchanged returns ErrBusy if an input is the file at path, which is to be replaced, and has changed
-// since its superblock was read. No writer can open it now.
+// unchanged returns ErrBusy if the input is the file at path, which the merge replaces, and has changed
+// since its superblock was read. No writer can open the file now.
 func unchanged(path, input string, sb *layout.Superblock) error {
 	if !sameFile(path, input) {
 		return nil
@@ -177,7 +177,7 @@ func unchanged(path, input string, sb *layout.Superblock) error {
 	return nil
 }
 
-// sameFile reports whether there is a file that has both paths.
+// sameFile reports whether there is a file at path and at input, and it is the same one.
 func sameFile(path, input string) bool {
 	a, err := os.Stat(path)
 	b, err2 := os.Stat(input)
@@ -204,7 +204,7 @@ func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 			}
 			continue
 		}
-		if sb.Kept().Applying() { // the merged file could not go on
+		if sb.Kept().Applying() { // the merged file could not finish the changes
 			return recovery.Kept{}, nil, ErrApplying
 		}
 		kept, err := osfile.OpenHashesOf(path, sb)
@@ -212,17 +212,17 @@ func openHashes(path string) (recovery.Kept, *layout.Superblock, error) {
 	}
 }
 
-// Repair mends the filter at path from the hashes that it has kept (K6), if [Verify] finds it damaged,
-// or if it cannot be recovered: it builds the file anew, with the same capacity, rate, layout and
-// sequence, and replaces it as [Build] does. It reports whether a repair was needed. A filter whose
-// writer has died is recovered first, if possible. If not, the new file also has the operations of
-// the log, as far as the log continues NAME.hashes.
+// Repair mends the filter at path if [Verify] finds it damaged, or if it cannot be recovered. From the
+// hashes that the filter has kept (K6), Repair builds a new file with the same capacity, rate, layout
+// and sequence, and replaces the old file as [Build] does. It reports whether a repair was needed. If
+// the writer of the filter has died, Repair first recovers the filter, if possible. If that is not
+// possible, the new file also has the operations of the log, as far as the log continues NAME.hashes.
 //
 // If operations are lost, the filter is repaired and the error is a [*LostError]. If there is an
 // intact log that does not continue NAME.hashes, Repair changes nothing, and the error is
 // [ErrCorrupt]. The other errors are [ErrNoHashes], [ErrLocked], [ErrApplying] for a replica that has
-// only some changes of a set and needs a new snapshot, and those of Build. If no superblock is
-// intact, nobody knows what the hashes belong to: the error is ErrCorrupt.
+// only some changes of a set and needs a new snapshot, and those of Build. If no superblock is intact,
+// nobody knows which filter the hashes belong to, and the error is ErrCorrupt.
 func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bool, err error) {
 	if opts == nil {
 		opts = new(RebuildOptions)
@@ -233,10 +233,10 @@ func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bo
 	return repaired, err
 }
 
-// A LostError says which operations a filter has lost that [Repair] has mended.
+// A LostError says how many operations may be lost in a filter that [Repair] has mended.
 type LostError struct {
-	Operations uint64 // how many operations that were known to be durable are lost, at most
-	Log        bool   // the log is lost or damaged, and with it any number of operations
+	Operations uint64 // at most so many operations that are known to have been durable are lost
+	Log        bool   // the log is lost or damaged, and any number of operations with it
 }
 
 func (e *LostError) Error() string {
@@ -274,7 +274,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	}
 	defer left.Kept.File.Close()
 	sb := left.Superblock
-	if sb.Kept().Applying() { // the changes that are left are for a file that follows on
+	if sb.Kept().Applying() { // the repaired file would not follow any more, and could not finish the changes
 		return false, ErrApplying
 	}
 	o, err := rebuilding(sb, 0, opts)
@@ -288,7 +288,7 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	lost = LostError{max(lost.Operations, left.Lost), lost.Log || left.LogLost}
 	continued := *sb
 	continued.ForgetSource()
-	if lost != (LostError{}) { // replicas may have what is lost
+	if lost != (LostError{}) { // replicas may have the lost operations
 		continued.SetDescent(rand.Uint64())
 	}
 	c.First, c.Continues, c.LastTime = *sb, &continued, sb.LastTime()
@@ -309,9 +309,9 @@ func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error
 	return true, nil
 }
 
-// lostBefore returns what the files show to be lost. Call it before the filter is opened: a file
-// whose newest superblock is damaged may look like a file at rest, and opening it mends the
-// superblock. It returns an error if there is a log that nobody should remove.
+// lostBefore returns which operations are lost, as far as the files show that. Call lostBefore before
+// the filter is opened: a file whose newest superblock is damaged may look like a file at rest, and
+// opening it mends the superblock. It returns an error if there is a log that nobody should remove.
 func lostBefore(path string) (lost LostError, refused error) {
 	left, err := osfile.Salvage(path)
 	if err == nil {

@@ -86,8 +86,8 @@ func makeServable(path string, opts *OpenOptions) error {
 	return ErrNeedsRecovery
 }
 
-// openUnrecovered opens a file whose writer has died, as it is. No lookup reads the file: it may
-// lack operations that are in the log and, after a power loss, any of its words may be old.
+// openUnrecovered opens a file whose writer has died, without a recovery. No lookup reads the file,
+// since it may lack operations that are in the log and, after a power loss, any of its words may be old.
 func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	f, head, err := osfile.OpenFile(path)
 	if err != nil {
@@ -112,9 +112,8 @@ func openUnrecovered(path string, opts *OpenOptions) (*openFile, error) {
 	return o, nil
 }
 
-// openTries bounds how often a file is opened again because its writer seems to have died:
-// another process may be recovering it. The waits start at a millisecond, double, and add up to
-// a second.
+// openTries bounds how often a file is opened again because its writer seems to have died, since another
+// process may be recovering it. The waits start at a millisecond, double, and add up to a second.
 const openTries = 10
 
 func newFilter(o *openFile) *Filter {
@@ -127,7 +126,7 @@ func newFilter(o *openFile) *Filter {
 	return filter
 }
 
-// use puts a file to use.
+// use makes the filter use a file.
 func (f *Filter) use(o *openFile) {
 	f.open.Store(o)
 	f.lookIn(o)
@@ -217,8 +216,8 @@ func newOpenFile(path string, head *osfile.Head, opts *OpenOptions) *openFile {
 	}
 }
 
-// adopt makes lookups read a mapping of f, and unmaps it once o is garbage. f is nil if o has a writer,
-// whose work unmaps it.
+// adopt makes lookups read a mapping of f, and unmaps it once o is garbage. If o has a writer, f is nil,
+// and the writer's Work unmaps the file.
 func (o *openFile) adopt(m *osfile.Mapping, f *os.File, opts *OpenOptions) error {
 	sealed := o.work == nil && o.superblock.State() == layout.Sealed
 	if err := o.makeResident(m, f, opts, sealed); err != nil {

@@ -26,7 +26,7 @@ const (
 	defaultReadSize       = 4096
 	maxReadSize           = 1 << 30
 
-	// budgetPerWorker is room for a thousand buffers, one per partition: with fewer partitions, the
+	// budgetPerWorker has room for a thousand buffers, one per partition. With fewer partitions, the
 	// partition that a worker sorts would exceed the budget.
 	budgetPerWorker = 1 << 20
 	minMemoryBudget = budgetPerWorker
@@ -35,21 +35,20 @@ const (
 // Options describe the filter to make. A nil *Options and the zero value mean the defaults. The
 // file stores everything needed to read it.
 type Options struct {
-	// Capacity is the number of keys that the filter is sized for at the requested rate. Inserts
-	// beyond it succeed until [ErrFull], which comes at the latest when the rate would exceed 1.5
-	// times the requested one, if one was requested. Create requires a Capacity. In Build, 0 means
-	// the number of keys in the sequence.
+	// Capacity is the number of keys that the filter is sized for at the requested rate. Inserts beyond
+	// it succeed until [ErrFull], which comes at the latest when the rate would exceed 1.5 times the
+	// requested rate, if a rate was requested. Create requires a Capacity. In Build, 0 means the number
+	// of keys in the sequence.
 	Capacity uint64
-	// FalsePositiveRate is the largest acceptable share of absent keys that are
-	// answered "maybe" when the filter holds Capacity keys, between 0 and 1. 0 means
-	// 0.01.
+	// FalsePositiveRate, between 0 and 1, is the largest acceptable share of absent keys for which
+	// lookups answer "maybe" when the filter holds Capacity keys. 0 means 0.01.
 	FalsePositiveRate float64
 	// Layout is the layout to use. Leave it layout.Auto, the zero value, which chooses
-	// layout.Compact. Compact has all rates from more than 10 % down to 1 in 100 million. It lasts:
-	// however many keys are deleted and inserted, neither its rate nor the number of lines that a
-	// lookup reads rises. layout.Packed and layout.SemiSorted are the tables of the paper, for
-	// comparison with it. In these, every lookup of an absent key reads two buckets. SemiSorted
-	// takes one bit less per key than Packed, but every change sorts four fingerprints.
+	// layout.Compact. Compact allows all rates from more than 10 % down to 1 in 100 million. However
+	// many keys are deleted and inserted, neither its rate nor the number of lines that a lookup reads
+	// rises. layout.Packed and layout.SemiSorted are the tables of the paper, for comparison with it. In
+	// these, every lookup of an absent key reads two buckets. SemiSorted takes one bit less per key than
+	// Packed, but every change sorts four fingerprints.
 	Layout layout.Kind
 	// FingerprintBits, if not 0, is the number f of bits in a fingerprint of Packed or SemiSorted and
 	// overrides FalsePositiveRate. If f is too small to tell the keys of a large filter apart, the
@@ -69,10 +68,10 @@ type Options struct {
 	AnyNormalisation bool
 
 	// Mode is the permission bits of the file. The other files of the filter (its log, NAME.hashes,
-	// temporary files) get no more bits. As with os.OpenFile, the umask takes bits away. 0 means
-	// 0666. A file that replaces another gets the bits of the old file, without the bits that Mode
-	// lacks. A rebuild and [Repair] keep the bits of the file. Mode must include 0600. Windows knows
-	// only the bit 0200, which allows writing; there the directory decides who may read.
+	// temporary files) get no other bits. As with os.OpenFile, the umask takes bits away. 0 means 0666.
+	// A file that replaces another gets the bits of the old file, without the bits that Mode lacks. A
+	// rebuild and [Repair] keep the bits of the file. Mode must include 0600. Windows knows only the bit
+	// 0200, which allows writing; there the directory decides who may read.
 	Mode fs.FileMode
 
 	// KeepHashes keeps the history of the filter, a hash for each insert and delete, in the file
@@ -80,32 +79,31 @@ type Options struct {
 	// filter can be rebuilt without its keys (K7): see [Filter.Rebuild], [Filter.ExpireBefore],
 	// [Merge] and [Repair]. Lookups do not need the hashes.
 	KeepHashes bool
-	// AutoGrow, which implies KeepHashes, makes a filter that is open for writing grow by itself. At
-	// 90 % of its capacity it begins to be rebuilt with twice the capacity, while operations go on.
-	// An insert for which there is no room meanwhile waits. A filter that has held an eighth of its
-	// capacity is rebuilt smaller when a delete leaves less. When the history gets long, or many
+	// AutoGrow, which implies KeepHashes, makes a filter that is open for writing grow by itself. When
+	// its items reach 90 % of its capacity, it is rebuilt with twice the capacity, while operations go
+	// on. An insert that finds no room meanwhile waits. A filter that has held an eighth of its capacity
+	// is rebuilt smaller when a delete leaves fewer items than that. When the history gets long, or many
 	// deletes wait (see [Filter.Delete]), the filter is rebuilt at the same size. If the filter
 	// cannot grow, [Stats.GrowthErr] says why.
 	AutoGrow bool
-	// KeepChanges, which implies KeepHashes, is a time: for this long after a rebuild,
-	// [Filter.Changes] can begin at a position from before the rebuild. For this time, NAME.past
-	// and older files beside it keep the history from before the rebuild. They are as large as
-	// NAME.hashes was ([Stats.PastBytes]). With 0, a rebuild makes all earlier positions unusable.
-	// [Merge], [Repair] and [Build] to the path of the filter make them unusable whatever
-	// KeepChanges is.
+	// KeepChanges, which implies KeepHashes, is how long after a rebuild [Filter.Changes] can begin at a
+	// position from before the rebuild. For this time, NAME.past and older files beside it keep the
+	// history from before the rebuild. They are as large as NAME.hashes was then ([Stats.PastBytes]).
+	// With 0, a rebuild makes all earlier positions unusable. [Merge], [Repair] and [Build] to the path
+	// of the filter make them unusable whatever KeepChanges is.
 	KeepChanges time.Duration
 
-	// ExpireAfter, which implies KeepHashes, makes keys leave by themselves, while the filter is open
-	// for writing: once they are older than that, never sooner, and at most 5 % later. The age of a
-	// key is the time since it was first seen: an InsertUnique that leaves the key out makes it no
-	// younger, and of several copies the oldest leaves first. The shortest time is ten seconds; below
-	// two minutes, keys leave up to three seconds late. 0 means that keys stay.
-	// [OpenOptions.ExpireAfter] changes it; [Filter.Expire] has more.
+	// ExpireAfter, which implies KeepHashes, is the age at which keys leave by themselves, while the
+	// filter is open for writing: never sooner, and at most 5 % later. The age of a key is the time
+	// since its first insert: an InsertUnique of a key that is in the filter does not make it younger,
+	// and of several copies the oldest leaves first. The shortest ExpireAfter is ten seconds; below two
+	// minutes, keys leave up to three seconds late. 0 means that keys stay. [OpenOptions.ExpireAfter]
+	// changes it; [Filter.Expire] has more.
 	ExpireAfter time.Duration
 
-	// Overwrite lets Create, Build and Merge destroy files that the new filter does not replace: a
-	// file at its path that is no filter (Create never destroys this one), and files that have the
-	// names of its log and its hashes but do not belong to the filter at its path. Without
+	// Overwrite lets Create, Build and Merge destroy files that a new filter must not replace otherwise:
+	// a file at its path that is not a filter (Create never destroys such a file), and files that have
+	// the names of its log and its hashes but do not belong to the filter at its path. Without
 	// Overwrite, the error is a [*ForeignError].
 	Overwrite bool
 	// MinKeys makes Build and Merge fail with [ErrFewKeys], and replace nothing, if the new filter would
@@ -118,8 +116,8 @@ type Options struct {
 	// opens.
 	CommitInterval time.Duration
 
-	// Distinct makes Build store equal keys once. Otherwise each copy counts: n copies take n
-	// slots, or one counted stash entry once their buckets are full.
+	// Distinct makes Build store each key once. Otherwise n copies of a key are n items: they take n
+	// slots or, once their buckets are full, one stash entry with a count.
 	Distinct bool
 	// MemoryBudget is roughly how many bytes of hashes Build holds in memory, at least 1 MiB; the
 	// rest goes to temporary files beside the filter. 0 means 256 MiB.
@@ -297,8 +295,8 @@ func (r Residency) String() string {
 	return "unknown"
 }
 
-// OpenOptions describe how to open a filter. A nil *OpenOptions and the zero value mean
-// the defaults. They do not change what the filter holds.
+// OpenOptions describe how to open a filter. A nil *OpenOptions and the zero value mean the defaults.
+// Only ExpireAfter changes the filter itself.
 type OpenOptions struct {
 	// Residency says where the bytes of the filter are kept.
 	Residency Residency
@@ -324,25 +322,25 @@ type OpenOptions struct {
 	// waits for that.
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
-	// they are lost. Without RequireHashes, a filter without hashes works; it only cannot be rebuilt.
-	// With RequireHashes, [Options.AutoGrow] or [Options.ExpireAfter], operations whose hashes cannot
-	// be written fail with the error of the disk, once the log is full, and can be tried again.
-	// Without any of the three, the filter goes on and loses its hashes. So does a filter that
+	// they are lost. Without RequireHashes, a filter without hashes works, but cannot be rebuilt. If
+	// hashes cannot be written and RequireHashes, [Options.AutoGrow] or [Options.ExpireAfter] is set,
+	// operations fail with the error of the disk once the log is full, and can be tried again. If
+	// none of the three is set, the filter goes on and loses its hashes. So does a filter that
 	// OpenReadOnly or Follow recovers.
 	RequireHashes bool
-	// ExpireAfter, if not 0, changes the [Options.ExpireAfter] of a filter that Open opens, for good.
+	// ExpireAfter, if not 0, permanently changes the [Options.ExpireAfter] of a filter that Open opens.
 	// If it is negative, keys stay from then on. Without hashes, the error is [ErrNoHashes].
 	ExpireAfter time.Duration
-	// OnError, if not nil, is called with the errors of work that a filter that is open for writing
-	// does in the background: a commit at the end of CommitInterval, a checkpoint, a growth, an expiry.
+	// OnError, if not nil, is called with each error of work that a filter does in the background while
+	// it is open for writing: a commit at the end of CommitInterval, a checkpoint, a growth, an expiry.
 	// Each call runs in its own goroutine.
 	OnError func(error)
 	// NoRecover ensures that [OpenReadOnly] and [Follow] write nothing. For a file whose writer
 	// has died, they then return [ErrNeedsRecovery].
 	NoRecover bool
 	// ServeUnrecovered makes OpenReadOnly and Follow open a file whose writer has died even if it
-	// cannot or must not be recovered. Since nobody knows which keys it lacks, every answer is
-	// "maybe", Count returns its bound, and Err is ErrNeedsRecovery. A [Follower] switches to the
+	// cannot or must not be recovered. Since nobody knows which keys the file lacks, every answer is
+	// "maybe", Count returns math.MaxUint64, and Err is ErrNeedsRecovery. A [Follower] switches to the
 	// file once it has been recovered; a Filter must be opened again.
 	ServeUnrecovered bool
 	// WaitForFile makes [Follow] and sets.Follow wait for a file that does not exist yet. Until it
@@ -352,13 +350,13 @@ type OpenOptions struct {
 	// 0 means 100 ms. It also looks when a lookup finds that another file has taken the place of the one
 	// in use (R6). If FollowInterval is negative, only [Follower.Refresh] looks.
 	FollowInterval time.Duration
-	// VerifyBeforeSwitch makes [Follow] and sets.Follow verify each file before they use it, the
-	// first one too, which takes as long as reading the whole file: see [Verify]. Meanwhile the old
-	// file answers. If the new file is damaged, the old file stays in use, Err is a [*CorruptError]
-	// that names the new file, and every look verifies the new file again. In a sealed file any
-	// changed byte is found. A clean file has no checksums for its lines: only their structure and
-	// the number of items are checked. A file that a writer has open cannot be verified, and is
-	// used as it is. Kept hashes are not compared. Later damage to a file in use is not noticed.
+	// VerifyBeforeSwitch makes [Follow] and sets.Follow verify each file, also the first one, before
+	// they use it (see [Verify]). This takes as long as reading the whole file. Meanwhile the old file
+	// answers. If the new file is damaged, the old file stays in use, Err is a [*CorruptError] that
+	// names the new file, and every look verifies the new file again. In a sealed file any changed byte
+	// is found. A clean file has no checksums for its lines: only their structure and the number of
+	// items are checked. A file that a writer has open cannot be verified, and is used as it is. Kept
+	// hashes are not compared. Later damage to a file in use is not noticed.
 	VerifyBeforeSwitch bool
 	// ReadSize is how many bytes a batch of lookups in a filter from [OpenReaderAt] reads at once:
 	// lines that lie within ReadSize bytes are read together, with the bytes between them. 0 means

@@ -17,7 +17,7 @@ type Plan struct {
 	RemainderBits   int         `json:"remainder_bits,omitempty"`   // r, in Compact
 	FingerprintBits int         `json:"fingerprint_bits,omitempty"` // f, in Packed and SemiSorted
 	BucketSize      int         `json:"bucket_size,omitempty"`      // b, in Packed and SemiSorted
-	Lines           uint64      `json:"lines"`                      // of 64 bytes in Compact; buckets in Packed and SemiSorted
+	Lines           uint64      `json:"lines"`                      // lines of 64 bytes in Compact; buckets in Packed and SemiSorted
 	Slots           uint64      `json:"slots"`                      // each has room for one fingerprint
 	DesignLoad      float64     `json:"design_load"`                // items / slots when the filter holds Capacity items
 	TargetRate      float64     `json:"target_rate"`                // false-positive rate asked for, or the one that follows from FingerprintBits
@@ -32,8 +32,8 @@ type Plan struct {
 // Plan works out the filter that the options describe. If they cannot be met, the error is an
 // [*OptionError].
 //
-// Among all parameters of the layout and design loads whose predicted rate is at most the requested
-// rate, Plan takes those that give the smallest filter.
+// From all parameters of the layout, and all design loads, whose predicted rate is at most the requested
+// rate, Plan chooses those that give the smallest filter.
 func (o *Options) Plan() (Plan, error) {
 	if err := o.validate(); err != nil {
 		return Plan{}, err

@@ -17,12 +17,12 @@ import (
 // Its text, such as 0123456789abcdef-42-fedcba9876543210, is the same on every machine.
 type Position struct {
 	// Descent is the number that the history got when it began. A rebuild and a repair continue the
-	// history, and a snapshot has its position until the first operation of its own.
+	// history. A snapshot stays in the history of its source until the first operation of its own.
 	Descent uint64
 	// Number is how many operations are before the position, including those before a rebuild.
 	Number uint64
-	// Chain is a hash over these operations. Two filters of one descent have different Chains once
-	// they went different ways, as when one of them was restored from a backup.
+	// Chain is a hash over these operations. Two filters of one descent have different Chains once they
+	// have had different operations, as after one of them was restored from a backup.
 	Chain uint64
 }
 
@@ -30,7 +30,7 @@ func positionOf(descent uint64, at layout.Position) Position {
 	return Position{descent, at.Number, at.Chain}
 }
 
-// IsZero reports whether the filter has no history.
+// IsZero reports whether p is zero, because the filter has no history.
 func (p Position) IsZero() bool { return p == Position{} }
 
 // String returns the text of p.
@@ -72,9 +72,9 @@ func (p *Position) UnmarshalText(text []byte) (err error) {
 // Position returns the position up to which operations are durable. In a process that reads the file,
 // it is the position of the last checkpoint; after a rebuild, this may be earlier than a position
 // that Position has returned for the old file. Position returns zero if the filter keeps no hashes,
-// and after Close. A snapshot has the position at which it was made, or to which [Filter.Apply] has
-// brought it, until its first operation of its own. From then on, a snapshot with hashes has the
-// position in its own history.
+// and after Close. Until its first operation of its own, a snapshot has the position at which it was
+// made, or the one to which [Filter.Apply] has brought it. From then on, a snapshot with hashes returns
+// the position in its own history.
 func (f *Filter) Position() Position { return f.position((*openFile).followed) }
 
 // ownPosition returns the position in the filter's own history, the one that Changes and Snapshot
@@ -88,7 +88,7 @@ func (f *Filter) position(of func(*openFile) Position) Position {
 			return Position{}
 		}
 		p := of(o)
-		if o.work == nil || f.open.Load() == o { // otherwise a rebuild has replaced the file, or has tried and failed
+		if o.work == nil || f.open.Load() == o { // otherwise a rebuild has replaced the file, or has failed to
 			return p
 		}
 	}

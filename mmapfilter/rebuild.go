@@ -26,18 +26,17 @@ type RebuildOptions struct {
 	// or the layout that [Options.Plan] chooses if the old one cannot have the rate.
 	Layout layout.Kind
 	// Keys, if not nil, makes Rebuild take the keys from the caller, not the hashes that the filter has
-	// kept. It is called once, at an instant at which no operation of the filter is under way, and
-	// returns all keys that are in the filter then: a snapshot, such as a cursor of a read transaction
-	// that it begins. Operations wait while it is called, but not [Filter.DurableSeq] and
-	// [Filter.DurableOps], which it may call. Operations go on while the sequence is read; the
-	// sequence must not show their effects. In a filter that grows by itself, an insert that finds
-	// no room waits for the rebuild. If the sequence waits for this insert, both wait until the
-	// context of the Rebuild ends, and then the insert fails. In a shard, keys of other shards are
-	// left out. The new filter has the keys of the sequence and the operations since, whatever the
-	// old filter had.
+	// kept. It is called once, while no operation of the filter is under way, and returns all keys that
+	// are in the filter at this instant: a snapshot, such as a cursor of a read transaction that Keys
+	// begins. Operations wait until Keys returns, but [Filter.DurableSeq] and [Filter.DurableOps] do
+	// not, and Keys may call them. Operations go on while the sequence is read; the sequence must not
+	// show their effects. In a filter that grows by itself, an insert that finds no room waits for the
+	// rebuild. If the sequence waits for this insert, both wait until the context of the Rebuild ends,
+	// and then the insert fails. In a shard, Rebuild leaves out keys of other shards. The new filter has
+	// the keys of the sequence and the operations since, whatever the old filter had.
 	Keys func() (iter.Seq2[[]byte, error], error)
-	// MemoryBudget, Workers and Progress are as in [Options]. In a further stage, "catch up", the
-	// operations that came meanwhile are done in the new file.
+	// MemoryBudget, Workers and Progress are as in [Options]. In a further stage, "catch up", Rebuild
+	// repeats in the new file the operations that came meanwhile.
 	MemoryBudget int64
 	Workers      int
 	Progress     func(stage string, done, total uint64)
@@ -50,21 +49,22 @@ type RebuildOptions struct {
 
 // Rebuild makes a new file with the items of the filter and replaces the old one: the new file may
 // be larger or smaller, or have another rate or layout (C8). Inserts, deletes, lookups and syncs go
-// on meanwhile. At the end operations and syncs wait once, until the new file has the last
-// operations, is durable, and has the name (K3). This takes two short syncs of the disk;
-// [Stats.RebuildStall] says how long it took. Lookups never wait. If operations come faster than
-// they can be done again in the new file, each of them waits for a moment.
+// on meanwhile. At the end operations and syncs wait once, until the new file has the last operations,
+// is durable, and has the name (K3). The wait includes two short syncs of the disk; [Stats.RebuildStall]
+// says how long it took. Lookups never wait. If operations come faster than Rebuild can repeat them in
+// the new file, each of them waits for a moment.
 //
-// The items come from the hashes that the filter keeps ([Options.KeepHashes]): the new file has
-// the items that the history means (K7). So the new file has keys that InsertUnique left out, and
-// keys whose items stray deletes took. It lacks keys whose deletes waited. Or the items come from
-// [RebuildOptions.Keys]. The seed, the normalisation, [Filter.DurableSeq] and [Filter.DurableOps]
-// stay. A crash at any instant leaves the old file or the new one. If Rebuild fails or ctx is
-// cancelled, everything stays as it was. (If the disk fails after the new file has got the name,
-// the filter fails: [ErrFailed]. If it has no room left for the hashes of the operations that came
-// meanwhile, Rebuild succeeds, and a later checkpoint keeps them: see [OpenOptions.OnError].)
+// The items come from [RebuildOptions.Keys], or otherwise from the hashes that the filter keeps
+// ([Options.KeepHashes]). From hashes, the new file gets the items that the history means (K7): it has
+// items for keys that InsertUnique left out, and for keys whose items were taken by deletes of absent
+// keys (C6), but none for keys whose deletes waited. The seed, the normalisation, [Filter.DurableSeq]
+// and [Filter.DurableOps] stay. A crash at any instant leaves the old file or the new one. If Rebuild
+// fails or ctx is cancelled, everything stays as it was. (If the disk fails after the new file has got
+// the name, the filter fails with [ErrFailed]. If the disk has no room left for the hashes of the
+// operations that came meanwhile, Rebuild succeeds, and a later checkpoint writes these hashes: see
+// [OpenOptions.OnError].)
 //
-// Processes that have the old file open for reading get "maybe" from then on for keys that they do
+// From then on, processes that have the old file open for reading get "maybe" for keys that they do
 // not find there: see [ErrSuperseded]. A [Follower] switches to the new file when it gets such an
 // answer, or at its next look.
 //
@@ -89,8 +89,8 @@ func (f *Filter) Rebuild(ctx context.Context, opts *RebuildOptions) error {
 	return nil
 }
 
-// rebuild is Rebuild with the options that choose returns, or does nothing if they are nil. choose is
-// called once no other rebuild is under way.
+// rebuild is Rebuild with the options that choose returns; if choose returns nil, rebuild does nothing.
+// It calls choose once no other rebuild is under way.
 func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) error {
 	f.growth.take()
 	defer f.growth.Unlock()
@@ -129,13 +129,13 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	switch {
 	case swapped:
 		f.growth.auto.Lock()
-		f.growth.auto.failed = nil // it was about the old file, perhaps without hashes
+		f.growth.auto.failed = nil // the error was about the old file
 		f.growth.auto.Unlock()
 		f.growth.auto.tryAgain()
 		o.release()
 		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
-		// Other processes go by the last checkpoint. The old file may have had a later
-		// checkpoint than the new file has. If it cannot keep the hashes, it is tried again later.
+		// Other processes see the position of the last checkpoint, and the old file may have had a later
+		// checkpoint than the new file has. If this checkpoint cannot keep the hashes, a later one tries.
 		if late := s.file.work.Writer.Checkpoint(); s.file.work.Writer.Err() != nil {
 			err = errors.Join(err, late)
 		} else {
@@ -154,8 +154,8 @@ func sizeByItems(c *build.Config, capacity func(items uint64) uint64) {
 	c.Plan = func(items uint64) (build.Plan, error) { return plan(max(capacity(items), 1)) }
 }
 
-// rebuilding returns the options, with defaults, for a file that replaces a file with a number of
-// items.
+// rebuilding returns the options, with defaults, for a file that replaces the file with the superblock
+// and a number of items.
 func rebuilding(sb *layout.Superblock, items uint64, opts *RebuildOptions) (Options, error) {
 	n := Options{
 		Capacity: opts.Capacity, FalsePositiveRate: opts.FalsePositiveRate, Layout: opts.Layout,
@@ -205,7 +205,7 @@ func (s *successor) open(path string) (*writer.Work, error) {
 	return file.work, nil
 }
 
-// use puts the file of a writer to use.
+// use makes the filter use the file of a writer.
 func (s *successor) use(w *writer.Writer) {
 	if w == s.old.work.Writer {
 		s.filter.use(s.old)

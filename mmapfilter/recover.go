@@ -7,13 +7,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A Recovery says what opening a file for writing found and did.
+// A Recovery says what was found and done when a file was opened for writing.
 type Recovery = recovery.Recovery
 
-// Recover recovers a file whose writer has died, as [Open] does, and leaves it clean: it locks
-// the file, replays the log and removes it. The Recovery says whether there was anything to
-// recover and what was found. The errors are those of Open; a damaged file or log is left as it
-// is.
+// Recover recovers a file whose writer has died, as [Open] does, and leaves it clean: it locks the file,
+// replays the log, and removes the log. The Recovery says whether there was anything to recover and what
+// was found. The errors are those of Open. Recover leaves a damaged file or log as it is.
 func Recover(path string) (Recovery, error) {
 	return recoverWith(path, replayLog)
 }
@@ -23,12 +22,12 @@ func Recover(path string) (Recovery, error) {
 // the log is good, DiscardLog does what [Recover] does and discards nothing.
 //
 // Use it only if the keys are not available to build the filter again, since nobody knows what
-// is lost. From then on any key may be answered "certainly not", even one that was durable: most
-// likely keys inserted since the last checkpoint and, after a power loss, keys moved since.
-// Deleted keys may be answered "maybe". [Filter.DurableSeq] goes back to the last checkpoint,
-// and DurableOps may count operations that are lost. DiscardLog removes the log, even if it
-// belongs to another file. In Compact, it rebuilds the overflow bits that lead to items away
-// from home.
+// is lost. From then on a lookup may answer "certainly not" for any key, even one that was
+// durable: most likely for keys inserted since the last checkpoint and, after a power loss, for
+// keys moved since then. For deleted keys it may answer "maybe". [Filter.DurableSeq] goes back to
+// the last checkpoint, and DurableOps may count operations that are lost. DiscardLog removes the
+// log, even if it belongs to another file. In Compact, it rebuilds the overflow bits that lead
+// to items away from home.
 //
 // The error is [ErrCorrupt] if the superblocks are damaged, or if a line breaks a rule of the
 // format, which a power loss can also cause. The file is then left as it is; build it again from

@@ -16,16 +16,17 @@ import (
 var memoryLimit = osfile.MemoryLimit
 
 // crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the
-// process. Then read-ahead would drop pages that are needed for pages that are not needed.
+// process. If not, read-ahead would drop pages that are needed, to make room for pages that are not.
 func crowdsOut(m *osfile.Mapping) bool {
-	const small, room = 16 << 20, 8 // bytes that fit anywhere; one part in room
+	const small, room = 16 << 20, 8 // bytes that fit anywhere; 1/room of the size is left for the process
 	size := int64(len(m.Data))
 	return size > small && size+size/room > memoryLimit()
 }
 
-// makeResident applies the Residency. A file that a writer may open is always mapped for random
-// access: read-ahead fills the page cache with large pages, and each store would write a whole
-// one back. Any other file is in large pages, if it is to be in memory.
+// makeResident applies the Residency. A file that is open for writing or not sealed is always mapped for
+// random access: read-ahead fills the page cache with large pages, and each store would write a whole
+// large page back. A sealed file is mapped in large pages, except with ResidencyRandom, and with
+// ResidencyDefault if it does not fit in memory.
 func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions, sealed bool) error {
 	o.progress = opts.Progress
 	small := opts.Residency == ResidencyRandom || !sealed || opts.Residency == ResidencyDefault && crowdsOut(m)
@@ -52,7 +53,7 @@ func (o *openFile) makeResident(m *osfile.Mapping, f *os.File, opts *OpenOptions
 	return nil
 }
 
-// populate is Populate until the context ends or the file is released. After a release it gives
+// populate calls Populate, and stops it when ctx ends or the file is released. After a release it gives
 // the memory of the mapping back. progress may be nil.
 func (o *openFile) populate(ctx context.Context, m *osfile.Mapping, progress func(done, total int64)) error {
 	err := m.Populate(o.small.Load(), func(done, total int64) bool {
@@ -68,8 +69,8 @@ func (o *openFile) populate(ctx context.Context, m *osfile.Mapping, progress fun
 	return err
 }
 
-// heedWriter has lookups read small pages from now on if the file was sealed when it was opened, and no
-// longer is (R4).
+// heedWriter makes lookups read small pages from now on, if the file was sealed when it was opened
+// and no longer is (R4).
 func (o *openFile) heedWriter() {
 	if o.mapping != nil && !o.small.Load() && o.newest().State() != layout.Sealed {
 		o.mapping.AdviseSmall()
@@ -78,11 +79,10 @@ func (o *openFile) heedWriter() {
 	runtime.KeepAlive(o) // keeps it mapped until here
 }
 
-// Warm reads the whole file into memory and enters it into the page table of this process. It
-// returns when no lookup has to wait for the disk. Lookups go on meanwhile. If the filter changes
-// its file meanwhile, Warm goes on with the new one. It is for readiness probes;
-// [OpenOptions.Progress] is called with the progress. A file that is larger than the memory does not
-// stay in memory.
+// Warm reads the whole file into memory and enters it into the page table of this process. When Warm
+// returns, no lookup has to wait for the disk. Lookups go on meanwhile. If another file comes into use
+// meanwhile, Warm goes on with that one. Use Warm in readiness probes; [OpenOptions.Progress] is called
+// with the progress. A file that is larger than the memory does not stay in memory.
 //
 // The errors are the error of the context; errors.ErrUnsupported for a filter from [OpenReaderAt],
 // which keeps nothing; [ErrClosed], also for the filter of a file that a [Follower] no longer uses;
@@ -125,7 +125,7 @@ func (o *openFile) warm(ctx context.Context) error {
 	return err
 }
 
-// Warm is [Filter.Warm] of the file in use. While the follower waits for a file (see
+// Warm is [Filter.Warm] for the file in use. While the follower waits for a file (see
 // [OpenOptions.WaitForFile]), the error is fs.ErrNotExist.
 func (f *Follower) Warm(ctx context.Context) error {
 	for {

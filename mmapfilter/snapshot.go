@@ -28,26 +28,27 @@ import (
 // the call. In another process, it has the operations of the file that now has the name of the filter,
 // up to its last commit or, if the filter keeps its hashes, up to its last checkpoint.
 //
-// If the filter keeps its hashes, the copy is built from them, with an item of its own for each key that
-// the history means (K7): two snapshots at the same position, and with the same [Filter.DurableSeq] and
-// [Filter.DurableOps], have the same bytes. Snapshot returns the position; [Filter.Position] of the copy
-// is the same, until its first operation. If the filter keeps no hashes, the copy has the bytes of a
-// filter that was sealed at that commit, except for the superblocks and the runtime page, and the
-// position is zero. The lines of a sealed file are compared with their checksums first.
+// If the filter keeps its hashes, the copy is built from them, with an item of its own for each key
+// that the history means (K7). Two snapshots at the same position, and with the same
+// [Filter.DurableSeq] and [Filter.DurableOps], have the same bytes. Snapshot returns the position;
+// [Filter.Position] of the copy is the same, until its first operation. If the filter keeps no hashes,
+// the copy has the bytes of a filter that was sealed at that commit, except for the superblocks and the
+// runtime page, and the position is zero. Before Snapshot copies the lines of a sealed file, it
+// compares them with their checksums.
 //
 // The copy keeps no hashes, so it does not grow; [Filter.SnapshotWithHashes] copies them too. The copy
 // has its own UUID, so that neither file is ever opened with the log of the other, and the seed, note,
 // [Filter.DurableSeq] and [Filter.DurableOps] of the filter. It gets the permissions of the filter,
 // less the umask.
 //
-// A filter at path is replaced, as [Build] does it. If Snapshot fails, ctx is cancelled, or the
-// process dies, what is at path stays as it was, and the filter does not notice. The errors are
-// fs.ErrExist if the filter itself is at path; a [*ForeignError] if something else than a filter is,
-// or if the name is one of the log or the hashes of the filter; [ErrLocked] if a writer has the file
-// at path open; [ErrNoHashes] if the filter has lost its hashes; [ErrNeedsRecovery] if it has no writer
-// any more and has not been recovered; [ErrBusy] if the disk cannot keep up: in many attempts, the log
-// was overwritten before Snapshot had read it; errors.ErrUnsupported if the filter was not opened from
-// a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
+// Snapshot replaces a filter at path, as [Build] does. If Snapshot fails, ctx is cancelled, or the
+// process dies, a file at path stays as it was, and the filter is not affected. The errors are
+// fs.ErrExist if the filter itself is at path; a [*ForeignError] if a file that is not a filter is at
+// path, or if path has the name of a file beside the filter, such as its log; [ErrLocked] if a writer
+// has the file at path open; [ErrNoHashes] if the filter has lost its hashes; [ErrNeedsRecovery] if it
+// has no writer any more and has not been recovered; [ErrBusy] if the disk cannot keep up: in many
+// attempts, the log was overwritten before Snapshot had read it; errors.ErrUnsupported if the filter was
+// not opened from a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, false)
 }
@@ -59,9 +60,9 @@ func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 //
 // The copy is a replica with hashes ([Filter.Apply]): it has a history of its own, and follows the
 // history of the filter. Until its first operation of its own, [Filter.Position] is its position in the
-// followed history, and its keys do not expire by themselves, but leave by the changes. If it has had
-// changes, its keys count as inserted at the time of this first operation: the changes do not say which
-// keys were inserted again.
+// followed history, and its keys do not expire by themselves: the changes delete them. If it has had
+// changes, its keys are taken as inserted at the time of this first operation, because the changes do
+// not say which keys were inserted again.
 func (f *Filter) SnapshotWithHashes(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, true)
 }
@@ -85,8 +86,8 @@ func (f *Filter) snapshot(ctx context.Context, path string, hashes bool) (Positi
 		case err == nil:
 			return p, nil
 		case !errors.Is(err, ErrBusy) && !errors.Is(err, ErrNoHashes) && !errors.Is(err, ErrNeedsRecovery) || tries == openTries:
-			// Otherwise another file may have taken the place of the file that was found, or
-			// a writer may have closed it.
+			// The three errors above are tried again: another file may have taken the place of the file
+			// that was found, or a writer may have closed it.
 			return Position{}, about("snapshot", path, err)
 		}
 		select {
@@ -96,18 +97,18 @@ func (f *Filter) snapshot(ctx context.Context, path string, hashes bool) (Positi
 	}
 }
 
-// snapshotted makes a checkpoint, if this process can. It returns the open file, and least: the
-// position of a copy must have this number or a higher one.
+// snapshotted makes a checkpoint, if this process can. It returns the open file, and least, which is the
+// lowest number that the position of a copy may have.
 func (f *Filter) snapshotted(ctx context.Context) (o *openFile, least uint64, err error) {
 	o, least, err = f.committed(ctx)
 	if err == nil && o.work != nil {
-		err = f.commit((*writer.Writer).Checkpoint) // finds out, too, that another file is at the path
+		err = f.commit((*writer.Writer).Checkpoint) // also notices that another file is at the path
 	}
 	return o, least, err
 }
 
-// committed makes everything so far durable, if this process can. It returns the open file, which was
-// opened from a path, and the number of the position.
+// committed makes all operations so far durable, if this process can. It returns the open file and the
+// number of its position, or an error if the file was not opened from a path.
 func (f *Filter) committed(ctx context.Context) (o *openFile, number uint64, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, 0, err
@@ -127,8 +128,7 @@ func (f *Filter) committed(ctx context.Context) (o *openFile, number uint64, err
 	return o, f.ownPosition().Number, err // before a checkpoint: commits go on
 }
 
-// checkTarget returns an error if path is the path of the filter or of one of the files
-// beside it.
+// checkTarget returns an error if path is the path of the filter or of a file beside it.
 func checkTarget(filter, path string) error {
 	if sameFile(filter, path) {
 		return &fs.PathError{Op: "snapshot", Path: path, Err: fs.ErrExist}
@@ -166,7 +166,7 @@ func trySnapshot(ctx context.Context, from, to string, least uint64, hashes bool
 	if !sb.KeepsHashes() && !hashes {
 		return snapshotLines(ctx, from, to, f, head)
 	}
-	// The lines without the hashes would not do: a key may depend on the item of another key (K7).
+	// A copy of the lines alone is not enough: a key may depend on the item of another key (K7).
 	kept, err := osfile.OpenHashesOf(from, sb)
 	if err != nil {
 		return Position{}, err
@@ -194,7 +194,7 @@ func snapshotHashes(ctx context.Context, to string, head *osfile.Head, kept reco
 	c := o.building()
 	plan := c.Plan
 	c.Capacity, c.Replica = 0, sb
-	// Nothing random, and no clock: copies at one position have equal bytes.
+	// Use no random number and no clock, since copies at one position must have equal bytes.
 	c.Identity, c.Now, c.LastTime = identityOfCopy(sb), sb.LastTime(), sb.LastTime()
 	c.Plan = func(items uint64) (build.Plan, error) {
 		if items > sb.Capacity() {
@@ -256,7 +256,7 @@ func verifySealed(ctx context.Context, f *os.File, head *osfile.Head) error {
 	return err
 }
 
-// copyLines makes a draft a sealed copy of an open file.
+// copyLines turns a draft into a sealed copy of an open file.
 func copyLines(ctx context.Context, from string, f *os.File, g layout.Geometry, d *osfile.Draft) (p Position, err error) {
 	logs, err := osfile.LogsOf(from)
 	if err != nil {
@@ -287,10 +287,10 @@ func copyLines(ctx context.Context, from string, f *os.File, g layout.Geometry, 
 	return positionOf(sb.Descent(), sb.Kept().At), err
 }
 
-// pieceWords is how much is copied at a time: little, so that the log is read often.
+// pieceWords is how many words are copied at a time: few, so that the log is read often.
 const pieceWords = 1 << 20 / 8
 
-// copyPieces makes all steps of a copy of a file. After each step it lets other goroutines run.
+// copyPieces does all steps of copying a file. After each step it lets other goroutines run.
 func copyPieces(ctx context.Context, c *recovery.Copy, f *os.File) (sb layout.Superblock, err error) {
 	more := true
 	for ; err == nil && more; runtime.Gosched() {

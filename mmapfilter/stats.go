@@ -15,10 +15,10 @@ import (
 // Stats describe a filter. For a closed filter only Len, Capacity, Swaps and State, "closed", are
 // set. The JSON form leaves out the seed, which may be a secret (see [Options.Seed]).
 type Stats struct {
-	Len uint64 `json:"keys"` // items, with each equal key counted; see Filter.Len
+	Len uint64 `json:"keys"` // items, counting equal keys; see Filter.Len
 
-	// Plan describes the file as it was made. BitsPerKey and SecondProbeRate of Stats itself
-	// describe it now.
+	// Plan describes the file as it was created. BitsPerKey and SecondProbeRate of Stats itself
+	// describe the file now.
 	Plan
 
 	BitsPerKey      float64 `json:"bits_per_key"`      // bits of the whole file / Len; 0 if Len is 0
@@ -42,7 +42,7 @@ type Stats struct {
 	Rebuilds     uint64        `json:"rebuilds"`      // since the filter was opened
 	KeepsHashes  bool          `json:"keeps_hashes"`  // see Options.KeepHashes
 	LeftOut      uint64        `json:"left_out"`      // InsertUniques since the last rebuild that left their key out because an item answers for it; 0 without KeepsHashes
-	Waiting      uint64        `json:"waiting"`       // deletes that the next rebuild carries out; see Filter.Delete
+	Waiting      uint64        `json:"waiting"`       // deletes that wait for the next rebuild; see Filter.Delete
 	Grows        bool          `json:"grows"`         // see Options.AutoGrow
 	KeepChanges  time.Duration `json:"keep_changes"`  // see Options.KeepChanges, in nanoseconds
 	PastBytes    int64         `json:"past_bytes"`    // size of the history that KeepChanges keeps: of NAME.past and older files
@@ -71,12 +71,12 @@ type Stats struct {
 // standard error of about 0.005.
 const sampledLines = 1024
 
-// sampledRun is how many of them follow one another if each read takes long: one read returns that
-// many.
+// sampledRun is how many sampled lines follow one another in a filter from a reader, so that one
+// read returns them all.
 const sampledRun = 64
 
-// Stats describes the filter. It samples up to 1,024 lines across the file, which takes a while if the
-// file is not in memory, or 16 reads of an io.ReaderAt. A fault in one of these lines leaves the
+// Stats describes the filter. It samples up to 1,024 lines across the file. This takes a while if the
+// file is not in memory, and 16 reads of an io.ReaderAt. A fault in one of these lines leaves the
 // estimates at zero. On Linux it also asks the system which pages of the file are in memory.
 func (f *Filter) Stats() Stats {
 	o := f.open.Load()
@@ -148,7 +148,7 @@ func (f *Filter) Stats() Stats {
 	return s
 }
 
-// past returns how long the history from before a rebuild is kept, and in how many bytes.
+// past returns how long the history from before a rebuild is kept, and how many bytes it takes.
 func (o *openFile) past(sb *layout.Superblock) (kept time.Duration, bytes int64) {
 	if sb.KeepsHashes() && o.path != "" {
 		bytes = osfile.PastBytes(o.path)
@@ -172,8 +172,8 @@ func (o *openFile) writerStats(s *Stats) {
 	s.WriterAlive = w.Err() == nil
 }
 
-// sampleRates estimates the false-positive rate and the share of second lines from lines spread
-// evenly over the file, or, if a reader has it, from runs of lines.
+// sampleRates estimates the false-positive rate and the share of second lines, from lines spread evenly
+// over the file or, in a filter from a reader, from runs of lines.
 func (o *openFile) sampleRates() (rate, second float64) {
 	n, run := min(o.geometry.Lines, sampledLines), uint64(1)
 	if o.lines != nil {
@@ -207,11 +207,12 @@ func joinWarnings(a, b string) string {
 	return a + "\n" + b
 }
 
-// beforeAsking lets a test close the file of a writer before it is asked whether the file has one.
+// beforeAsking lets a test close the file of a writer before the filter asks whether the file has a
+// writer.
 var beforeAsking = func() {}
 
-// writer finds out whether a process has the file open for writing and, if not, whether its
-// writer has died. It reports neither if another file, or none, is at the path.
+// writer reports whether a process has the file open for writing and, if not, whether its writer has
+// died. It reports neither if the file is no longer at the path.
 func (o *openFile) writer() (alive, died bool) {
 	if !o.named() {
 		return false, false // the path may be a pipe, and opening it would wait

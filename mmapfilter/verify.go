@@ -20,12 +20,12 @@ type Report struct {
 	Chunks    int64           `json:"chunks"`    // chunks of 64 KiB that were checked against their checksums
 	Items     uint64          `json:"keys"`      // items counted in the lines and in the stash
 	StashLen  int             `json:"stash_len"` // stash entries in use
-	Hashes    uint64          `json:"hashes"`    // keys that the kept hashes mean (K7), counting equal ones; the table was compared with their items
-	NotFound  uint64          `json:"not_found"` // keys among Hashes that are answered "certainly not", since a stray delete took their item (C6); a rebuild gives it back
-	Strays    uint64          `json:"strays"`    // deletes since the last rebuild, of keys that were not in the filter, that took an item of another key
-	LeftOut   uint64          `json:"left_out"`  // keys, since the last rebuild, that InsertUnique left out, since another item answers for them
-	Waiting   uint64          `json:"waiting"`   // deletes that the next rebuild carries out
-	HashesErr error           `json:"-"`         // why the table was not compared with kept hashes although the filter should keep them; matches ErrNoHashes
+	Hashes    uint64          `json:"hashes"`    // keys that the kept hashes mean (K7), counting equal keys; Verify compared the items with these keys
+	NotFound  uint64          `json:"not_found"` // keys among Hashes whose item a delete of an absent key took (C6); until a rebuild, lookups answer "certainly not"
+	Strays    uint64          `json:"strays"`    // deletes of absent keys since the last rebuild that took an item of another key
+	LeftOut   uint64          `json:"left_out"`  // keys that InsertUnique left out since the last rebuild, because the item of another key answered for them
+	Waiting   uint64          `json:"waiting"`   // deletes that wait for the next rebuild
+	HashesErr error           `json:"-"`         // why Verify compared no hashes although the filter should keep them; matches ErrNoHashes
 	Damage    []*CorruptError `json:"-"`         // ordered by offset; at most 1,000 of them
 }
 
@@ -38,10 +38,10 @@ type Report struct {
 // Verify makes a temporary file, in the directory of os.TempDir.
 //
 // If the file is damaged, the error is the first entry of Report.Damage and matches
-// [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the file
-// open or wrote to it meanwhile, or if it was replaced, and the cause of a cancelled context. The
-// Report holds what was found up to then. Verify writes nothing, so for a file whose writer has
-// died the error is [ErrNeedsRecovery].
+// [ErrCorrupt]. Other errors are those of [OpenReadOnly], [ErrBusy] if a writer has the file open or
+// wrote to it meanwhile, or if the file was replaced, and the cause of a cancelled context. The Report
+// says what was found before the error. Verify writes nothing, so for a file whose writer has died the
+// error is [ErrNeedsRecovery].
 //
 // Verify calls progress, if there is one, with the bytes read so far and the total, from one goroutine
 // at a time.
@@ -68,8 +68,8 @@ func verifyFile(ctx context.Context, path string, progress func(done, total int6
 	return verifyOpen(ctx, f, head, path, path, progress)
 }
 
-// verifyOpen verifies the file at path, which is open, and the hashes that the filter at the path hashes
-// has kept, unless hashes is "".
+// verifyOpen verifies the file at path, which is open. Unless hashes is "", it also verifies the hashes
+// that the filter at the path hashes has kept.
 func verifyOpen(ctx context.Context, f *os.File, head *osfile.Head, path, hashes string, progress func(done, total int64)) (Report, error) {
 	state := head.Superblock.State()
 	r := Report{FileBytes: head.Size, Sealed: state == layout.Sealed}
@@ -97,8 +97,8 @@ func verifyOpen(ctx context.Context, f *os.File, head *osfile.Head, path, hashes
 	return r, err
 }
 
-// liveError says why a file that is not closed cannot be verified. A writer that has closed the file
-// since its head was read, or has put another file in its place, has not died.
+// liveError returns why a file whose state is live cannot be verified. If the writer has closed the file
+// since its head was read, or has put another file in its place, the writer has not died.
 func liveError(f *os.File, path string, head *osfile.Head) error {
 	beforeAsking()
 	if held, err := osfile.Locked(f); err != nil || held {

@@ -16,15 +16,15 @@ import (
 // and [ErrFailed].
 func (f *Filter) Insert(key []byte) error { return f.InsertHash(f.hash.Hash(key)) }
 
-// InsertHash is Insert for a key whose [Filter.Hash] is known. Other numbers must be as well
-// mixed as a hash: sequential numbers fall into few lines, which soon fill up. If the filter is a
-// shard and cannot have the key, the error is [ErrOtherShard].
+// InsertHash is Insert for a key whose [Filter.Hash] is known. Any other number must be as random as a
+// hash: sequential numbers fall into few lines, which soon fill up. If the filter is a shard and cannot
+// have the key, the error is [ErrOtherShard].
 func (f *Filter) InsertHash(hash uint64) error {
 	_, err := f.do(layout.Insert, hash)
 	return err
 }
 
-// do does an operation on a hash. If a rebuild replaces the file, it does the operation in the new one.
+// do does an operation on a hash. If a rebuild replaces the file, it does the operation in the new file.
 // done is what InsertUnique or Delete returns.
 func (f *Filter) do(op layout.Op, hash uint64) (done bool, err error) {
 	own, ok := f.shard.Own(hash)
@@ -65,8 +65,8 @@ func (f *Filter) do(op layout.Op, hash uint64) (done bool, err error) {
 	}
 }
 
-// awaitTry waits until an operation that has failed in o can be tried again. If it cannot, awaitTry
-// returns its error.
+// awaitTry waits until an operation that has failed in o can be tried again. If the operation cannot be
+// tried again, awaitTry returns its error.
 func (f *Filter) awaitTry(o *openFile, err error) error {
 	if err == writer.ErrMoved {
 		return nil
@@ -77,15 +77,16 @@ func (f *Filter) awaitTry(o *openFile, err error) error {
 	return err
 }
 
-// InsertUnique inserts key unless a lookup answers "maybe"; added reports whether it did. Lookup
+// InsertUnique inserts key unless a lookup of key answers "maybe"; added reports whether it did. Lookup
 // and insert are one step: if several goroutines insert the same key, exactly one adds it.
 //
-// A key that was left out because of a false positive leans on the item of another key, and is
-// found as long as that item is there. In a filter that keeps its hashes, an InsertUnique means "at
-// least one" (K7), also if it inserts: every rebuild has the key, and one Delete removes it. Until
-// a rebuild, [Filter.Delete] and [Filter.ExpireBefore] take no items that the key may lean on. A
-// repeated InsertUnique does not make a key younger. Without kept hashes, a Delete of the other key
-// takes the item that both keys share. The errors are those of [Filter.Insert].
+// If that answer is a false positive, the key is left out: the item of another key answers for it, and
+// lookups find the key as long as this item is there. In a filter that keeps its hashes, an
+// InsertUnique, whether or not it adds an item, means "at least one" (K7): every rebuild gives the key
+// an item, and one Delete removes the key. From the first key left out until the next rebuild,
+// [Filter.Delete] and [Filter.ExpireBefore] take no item, since it might answer for such a key. A
+// repeated InsertUnique does not make a key younger. In a filter without kept hashes, a Delete of the
+// other key takes the item that answers for both keys. The errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	return f.do(layout.AtLeastOne, f.hash.Hash(key))
 }
@@ -95,17 +96,16 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 //
 // Delete only keys that were inserted. If the filter answers "maybe" for a key that was never
 // inserted, Delete takes the fingerprint of another key, which may then be answered "certainly not"
-// (C6). A filter of fingerprints cannot detect this. If the filter keeps its hashes, the next
-// rebuild gives the other key back, and [Verify] counts such deletes. If the other key is itself
-// deleted before the rebuild, that Delete reports false, and the rebuild gives the key back
-// nevertheless.
+// (C6). A filter of fingerprints cannot detect this. If the filter keeps its hashes, the next rebuild
+// gives the other key back, and [Verify] counts such deletes. If the other key is deleted, too, before
+// the rebuild, its Delete reports false, and the rebuild still gives the key back.
 //
-// In a filter that keeps its hashes, InsertUnique may leave a key out, which then leans on the item
-// of another key. From then on Delete takes no item: a delete waits for the next rebuild, which
-// carries it out. Until then the deleted key is answered "maybe", and another Delete of it reports
-// true. [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], a rebuild comes when
-// many do (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild from
-// [RebuildOptions.Keys] carries the deletes out.
+// Once [Filter.InsertUnique] has left a key out of a filter that keeps its hashes, Delete takes no item,
+// since the item might answer for that key. Instead, the delete waits for the next rebuild, which lacks
+// the deleted key. Until then lookups answer "maybe" for the key, and another Delete of it reports true.
+// [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], the filter is rebuilt when many
+// deletes wait (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild from
+// [RebuildOptions.Keys] can remove the deleted keys.
 //
 // The errors are those of [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
@@ -122,8 +122,8 @@ func (f *Filter) Sync() error {
 	return f.commit((*writer.Writer).Sync)
 }
 
-// SyncAt is Sync and stores seq, a number of the caller's choice such as a position in the
-// stream of keys. [Filter.DurableSeq] returns seq, also after a crash.
+// SyncAt is Sync and also stores seq, a number of the caller's choice, such as a position in the stream
+// of keys. [Filter.DurableSeq] returns seq, also after a crash.
 func (f *Filter) SyncAt(seq uint64) error {
 	return f.syncAt(func(uint64) uint64 { return seq })
 }
@@ -183,10 +183,10 @@ func (f *Filter) durable() (seq, ops uint64) {
 	}
 }
 
-// Checkpoint is Sync and makes the filter file durable, so that the log starts anew and recovery
-// has little to do. The filter checkpoints by itself, in the background, when half of the log is
-// nearly full. Checkpoint writes everything that has changed in the file; operations and syncs go
-// on meanwhile, in the other half of the log. It checks ctx only before it begins.
+// Checkpoint is Sync and also makes the filter file durable, so that the log starts anew and a recovery
+// has little to do. The filter checkpoints by itself, in the background, when half of the log is nearly
+// full. Checkpoint writes everything that has changed in the file; operations and syncs go on meanwhile,
+// in the other half of the log. It checks ctx only before it begins.
 func (f *Filter) Checkpoint(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -195,9 +195,9 @@ func (f *Filter) Checkpoint(ctx context.Context) error {
 }
 
 // Count returns an upper bound on how often key is in the filter: the number of items with the same
-// lines, buckets and fingerprint. It is exact unless another key shares all three (C7), or deletes
-// wait for a rebuild (see [Filter.Delete]). For a key that leans on the item of another key it is
-// at least 1; for a key whose item a stray delete took, it may be 0. If Count cannot tell, it
+// lines, buckets and fingerprint. It is exact unless another key shares all three (C7), or deletes wait
+// for a rebuild (see [Filter.Delete]). For a key that InsertUnique left out, Count is at least 1; for a
+// key whose item was taken by a delete of an absent key (C6), it may be 0. If Count cannot tell, it
 // returns math.MaxUint64: after Close, after a fault, if a write has failed, or while a writer in
 // another process keeps moving these items.
 func (f *Filter) Count(key []byte) uint64 {
@@ -239,9 +239,10 @@ func (o *openFile) count(hash uint64) uint64 {
 	return n
 }
 
-// Seal is [Filter.Checkpoint], then adds checksums of every byte, so that [Verify] can check the
-// file like one from [Build], and removes the log. It reads the whole file; operations wait
-// meanwhile. A sealed file can be written to like any other: the first operation ends the seal.
+// Seal makes a checkpoint, as [Filter.Checkpoint] does, adds checksums of every byte, so that
+// [Verify] can check the file like one from [Build], and removes the log. It reads the whole file;
+// operations wait meanwhile. A sealed file can be written to like any other; after the first
+// operation it is no longer sealed.
 //
 // If ctx is cancelled, the filter is as after Checkpoint, or unchanged if Seal had not begun.
 func (f *Filter) Seal(ctx context.Context) error {
