@@ -1,4 +1,4 @@
-// Package sets makes and reads sharded sets, called sets here: filters of more keys than one file, or
+// Package sets builds and reads sharded sets, called sets here: filters of more keys than one file, or
 // one machine, should hold. A set is a manifest, NAME.set, and the files that the manifest names, the
 // shards.
 //
@@ -17,8 +17,8 @@
 //	plan       NewPlan, Plan.Write           once
 //	partition  Partition                     once for each part of the keys: hashes them, and spools the
 //	                                         hashes by shard
-//	build      BuildShard                    once for each shard, when all parts are done: a file from its
-//	                                         hashes
+//	build      BuildShard                    once for each shard, when all parts are done: builds the
+//	                                         shard from its hashes
 //	assemble   Assemble                      once, when all shards are done: checks all counts, and writes
 //	                                         the manifest
 //
@@ -29,37 +29,37 @@
 // # Terms
 //
 //	plan        what all tasks of a set agree on: seed, capacity, rate, layout and number of shards
-//	task        one run of a step: a partition of one part, the build of one shard, or the assembly
-//	part        of the keys: those that one task partitions
+//	task        one run of a step: the partition of one part, the build of one shard, or the assembly
+//	part        the keys that one task partitions
 //	spool       a file with the hashes of the keys of a part, by shard
 //	block       of a spool: hashes of one shard, under one checksum
 //	receipt     a file that says that a spool is complete, and what it holds
 //
 // # The rules
 //
-//	S1  A set has S shards. The shard of a key with the hash h is hi(h, S), and in the shard, the hash
-//	    h·S mod 2^64 stands for h: the shards are consecutive ranges of one large filter, so the rate
-//	    of the set is the rate of each shard. The superblock of each file has the number of the shard,
-//	    and S. A shard that is opened alone answers rightly for every key: "certainly not" for keys of
+//	S1  A set has S shards. A key with the hash h belongs to shard hi(h, S), where h·S mod 2^64 takes
+//	    the place of h. So the shards are consecutive ranges of one large filter, and the rate of the
+//	    set is the rate of each shard. The superblock of each file has the number of the shard, and S. A
+//	    shard that is opened alone answers correctly for every key: it says "certainly not" to keys of
 //	    other shards. The manifest names the files and says what they held when they were built (see
-//	    manifest.go). It is written last, and replaced atomically.
-//	S2  A plan fixes seed, capacity, rate, layout and S. Its ID names the job: every file of a task has it,
-//	    and a task refuses files of another plan. Keys do not travel, only their hashes. A task may be
-//	    killed, done again, or done twice at the same time, on one machine or several; it leaves the same
-//	    bytes. A file appears under its name once it is complete and durable. The bytes of a shard depend
-//	    on the plan and the keys alone, not on how the keys were divided into tasks. No key gets lost
-//	    unnoticed: for all tasks and all shards,
+//	    manifest.go). The manifest is written last, and replaced atomically.
+//	S2  A plan fixes seed, capacity, rate, layout and S. Every file of a task has the ID of the plan,
+//	    and a task refuses files of another plan. Files between tasks have hashes, not keys. A task may
+//	    be killed, repeated, or run twice at the same time, on one machine or several; it leaves the
+//	    same bytes. A file appears under its name once it is complete and durable. The bytes of a shard
+//	    depend only on the plan and the keys, not on how the keys were divided into tasks. No key gets
+//	    lost unnoticed: for all tasks and all shards,
 //
 //	        keys read = hashes spooled = hashes read = items + duplicates
 //
-//	    or the manifest is not written. Equal keys are several items, unless the plan says Distinct.
-//	S3  The name of a shard has a number made of its content. So a file that a set names is never
+//	    or the manifest is not written. Equal keys are separate items, unless the plan says Distinct.
+//	S3  The name of a shard has a number computed from its content. So a file that a set names is never
 //	    replaced by a file with other keys: a new set is built beside the old one, in the same
-//	    directory, and takes over when its manifest does. The new set lacks keys that writers have
-//	    inserted into the old set meanwhile. [Superseded] lists the files that no manifest names. Two
-//	    sets cannot share a file, since a change of one set would change the other: the manifest is
-//	    not written if another manifest in the directory of the shards (a file whose name ends with
-//	    ".set") names one of its files.
+//	    directory, and is in use once its manifest replaces the old one. The new set lacks keys that
+//	    writers have inserted into the old set meanwhile. [Superseded] lists the files that no manifest
+//	    names. Two sets cannot share a file, since a change of one set would change the other. So the
+//	    manifest is not written if another manifest in the directory of the shards (a file whose name
+//	    ends with ".set") names one of its files.
 //	S4  A reader opens a shard when it needs the shard. A shard that is missing, damaged, or not the
 //	    file that the manifest names answers "maybe" for its keys. See [Set].
 //
@@ -99,7 +99,7 @@
 //	52   8  digest, as in the receipt
 //	60   4  CRC32C of bytes 0 to 59
 //
-// A block has 64 KiB, or less if S is above 4,096. The last block of each shard may be shorter. A task
-// keeps one open block for each shard in memory: up to 64 KiB times S, 256 MiB from 4,096 shards on, and
-// 4 KiB times S above 65,536.
+// A full block has 64 KiB, or less if S is above 4,096. The last block of each shard may be shorter. A
+// task keeps one open block for each shard in memory. These blocks take 64 KiB times S up to 4,096
+// shards, then 256 MiB, and above 65,536 shards 4 KiB times S.
 package sets

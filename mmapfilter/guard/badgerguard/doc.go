@@ -91,8 +91,8 @@
 // Writes through the embedded badger.DB or badger.Txn are not covered: call Guard().Rebuild after
 // them. Remove the filter after a program without the guard has loaded a backup, used a stream writer
 // or managed mode, or dropped keys, and, with Rebuild and 2^40 versions, after any program without the
-// guard. If the clock is set back, a key that had expired when the filter was rebuilt, or was opened
-// after a kill, may stay hidden. A key may be hidden if it comes back after Badger has reported its
+// guard. If the clock is set back, a key that had expired when the filter was rebuilt or, after
+// a kill, opened may stay hidden. A key may be hidden if it comes back after Badger has reported its
 // delete, as it can when RunValueLogGC has rewritten a deleted value and a compaction purges the
 // delete. Damage to the lines of a filter that was not closed is not noticed, since such a filter has
 // no checksums. Transactions must end before the DB is closed.

@@ -1,20 +1,20 @@
-// Package build works out how large a filter must be, makes a sealed filter file from keys or hashes,
-// and checks whole files.
+// Package build works out how large a filter must be, builds a sealed filter file from keys or
+// hashes, and checks whole files.
 //
 // # The size
 //
-// A Wish says what a filter is to be. A candidate is a pair of parameters of the layout, with the
-// highest design load at which the predicted rate is low enough and the stash has room for the items
-// that find no slot. The smallest candidate is chosen; of equally small ones, the one with the
-// fewest fingerprints, whose rate is nearest to the rate asked for. If f was asked for, the design
-// load is the usual one, whatever the rate.
+// A Wish says what filter the caller wants. A candidate is a pair of parameters of the layout, with
+// the highest design load at which the predicted rate is low enough and the stash has room for the
+// items that find no slot. The smallest candidate is chosen; of equally small candidates, the one
+// with the fewest fingerprints, whose rate is nearest to the requested rate. If the Wish has an f,
+// the design load is the usual one, whatever the rate.
 //
 // A prediction (layout.Predict) is exact on average. A rate that is stored in a file has 4 digits, since
 // the last bits of a prediction depend on the machine.
 //
-// A filter takes keys beyond its capacity, but its rate rises with them. The Limit is the number
-// of keys at which the rate is OverRate times the rate asked for (C4). In most filters the slots
-// are used up before.
+// A filter takes keys beyond its capacity, but its rate rises with them. The Limit is the number of
+// keys at which the rate is OverRate times the requested rate (C4). Most filters run out of slots
+// before that.
 //
 // # The steps of a build
 //
@@ -23,12 +23,12 @@
 //	count    the distinct keys, if Distinct is set without Capacity    all workers
 //	fill     each range of lines, from its partition, sorted           all workers
 //	place    items whose home line is full, in rounds                  all workers;
-//	         the last few                                              one worker
-//	check    count the items in the lines, make the chunk checksums    all workers
+//	         then the last few of these items                          one worker
+//	check    count the items in the lines, compute the checksums       all workers
 //	publish  superblocks, fsync, rename
 //
-// Sorting the hashes of a partition puts them in the order of their lines. It also makes the
-// order in which they were spooled, and so the number of workers, irrelevant: the file depends
+// Sorting the hashes of a partition puts them in the order of their lines. It also removes any
+// effect of the order in which they were spooled, and so of the number of workers: the file depends
 // only on the options and the keys.
 //
 // No key is lost unnoticed. Build counts the keys of the sequence before it does anything with
@@ -37,44 +37,44 @@
 //
 // # Rounds
 //
-// Place finds room for the items that found none in fill, by the rules of package place but line
-// by line. At the start of a round every such item has arrived at one of its two lines. The
-// lines take their arrivals in, one line after the other. If an arrival finds no room, the line
-// sends an item on, the arrival or another one: in the next round, this item arrives at its
-// other line.
+// Step place finds room for the items that found none in fill, by the rules of package place but
+// line by line. At the start of a round every such item has arrived at one of its two lines. The
+// lines take in their arrivals, one line after the other. If an arrival finds no room, the line
+// sends an item on, the arrival or another one. In the next round, this item arrives at its other
+// line.
 //
 //	round 0        the items arrive at their home lines, which are full: a line chooses
-//	               which items it sends, of those that it holds and the arrivals
-//	rounds 1, 3    an item that finds no room goes back to where it came from
-//	round 2        an item that came back takes the room of another one
-//	round 4 on     an item that finds no room takes that of another one, as in the paper
+//	               which items it sends on, among the items that it holds and the arrivals
+//	rounds 1, 3    an item that finds no room goes back to the line that it came from
+//	round 2        an item that came back takes the room of another item
+//	round 4 on     an item that finds no room takes the room of another item, as in the paper
 //
-// An invariant holds from round 1 on: every item away from home has its overflow bits in its
-// home line (place, P4). An item that is sent leaves its bits in the line. An item that goes back
-// leaves no bits: it was never in this line, and its bits are set in the line that it came from.
-// Going back keeps the number of items away from home low (place, P10); in layouts without overflow
-// bits no item goes back.
+// An invariant holds from round 1 on: every item away from home has its overflow bits in its home
+// line (place, P4). When an item is sent on, its bits are set in the line that it leaves. When an
+// item goes back, no bits are set: it was never in this line, and its bits are set in the line that
+// it came from. Going back keeps the number of items away from home low (place, P10); in layouts
+// without overflow bits no item goes back.
 //
-// The rounds end when few items are left, or when a round after round 4 places next to none: then
-// the table is full, or many items have the same lines and fingerprint. (Rounds 2 and 4 may place
-// few in any table: items that went back arrive at full lines.) The remaining items go through the
-// search of inserts, one by one, and to the stash.
+// The rounds end when few items are left, or when a round after round 4 places next to none,
+// because the table is full or many items have the same lines and fingerprint. (Rounds 2 and 4 may
+// place few items in any table, since items that went back arrive at full lines.) For the remaining
+// items, place searches one by one, as inserts do; items that still find no room go to the stash.
 //
-// Rounds store in the order of the file. Placing the items one by one would store to random
-// lines. Each store would cost a cache miss; if the file is larger than memory, also a page read
-// and written; and if the system holds the file in large pages, all of a large page written.
+// Rounds store in the order of the file. Placing the items one by one would store to random lines.
+// Each store would cost a cache miss; if the file is larger than memory, it would also read and
+// write a page, or with large pages a whole large page.
 //
-// A round depends only on the items and on the lines as the previous round left them, and so not
-// on the number of workers.
+// A round depends only on the items and on the lines as the previous round left them, and not on
+// the number of workers.
 //
 // # Kept hashes
 //
-// A build from kept hashes has another first step. The base of each file is sorted, and fill reads
-// it as it is. The operations of the tails are in the order of their commits. All workers read them,
-// in stretches of pages, and spool each operation as two words; one of these has the number of the
-// operation in the history. So the order in which stretches are read does not matter. Fill sorts the
-// operations of its partitions, merges them with the items of the bases, and does the operations of
-// each hash in their order, file by file (K7).
+// A build from kept hashes has another first step. The base of each file is sorted already, and
+// fill reads it directly. The operations of the tails are in the order of their commits. All
+// workers read them, each a range of pages at a time, and spool each operation as two words, one of
+// which has the number of the operation in the history. So the order in which the ranges are read
+// does not matter. Fill sorts the operations of a partition, merges them with the items of the
+// bases, and applies the operations of each hash in order, file by file (K7).
 //
 // # What Verify checks
 //
@@ -85,23 +85,24 @@
 //	stash         F12, and the padding behind the last line
 //	count         F13: lines and stash hold as many items as the superblock says
 //	hashes        K6: if the filter keeps its hashes, the table has the items to which the base and the
-//	              operations lead, and no others; and each key that the history means (K7) is found, unless
-//	              a stray delete has taken its item
+//	              operations lead, and no others; and lookups find each key that the history means (K7),
+//	              unless a delete of a key that was not in the filter has removed its item
 //
 // The first three checks look at the whole file. The others follow only if these find no damage,
-// and the check of the hashes only if no other check finds any. So one changed byte is reported
-// once.
+// and the check of the hashes follows only if no other check finds damage. So one changed byte is
+// reported once.
 //
 // The items of the table and the items of the hashes are compared by two sums of a mix of each item.
 // So the items need not be sorted or held in memory.
 //
-// A fault in the mapping is damage like any other: the file was cut short, or its disk failed.
+// A fault in the mapping, because the file was cut short or its disk failed, is reported as damage.
 //
 // # Reading the source
 //
 // Size and Limit are in size.go. fromSource (build.go) runs the steps of a build. Keys go through
-// hashed (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go and
-// merge.go. Then come fill.go, rounds.go, in which place runs the rounds and victim chooses the
-// items that leave a line, and check.go. builder.go has what the steps share. Verify (verify.go) and
-// the last step of a build go through the file by pieces (pieces.go), several at once (parallel.go).
+// hashed (keys.go) and the spool (spool.go), and kept hashes through OpenKept (kept.go), tail.go
+// and merge.go. Then come fill.go, rounds.go and check.go; in rounds.go, place runs the rounds and
+// victim chooses the items that leave a line. builder.go has what the steps share. Verify
+// (verify.go) and the last step of a build go through the file by pieces (pieces.go), several at
+// once (parallel.go).
 package build
