@@ -65,7 +65,7 @@
 //
 // # What the other side may do
 //
-// The server disconnects a client that takes less than 16 KiB a second, copies one snapshot at a time,
+// The server disconnects a client that takes less than 16 KiB a second, creates one snapshot at a time,
 // and sends at most 16 sets of changes at a time. But a client that keeps asking keeps a processor
 // busy, so let only replicas in. The server decides what a replica answers. It may send no more than
 // Options.MaxBytes at a time, and the replica checks what it gets before using it; lookups go on
