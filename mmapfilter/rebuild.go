@@ -134,8 +134,8 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 		f.growth.auto.tryAgain()
 		o.release()
 		osfile.ForgetPast(s.file.path, time.Duration(s.file.superblock.KeepChanges()))
-		// Other processes see the position of the last checkpoint, and the old file may have had a later
-		// checkpoint than the new file has. If this checkpoint cannot keep the hashes, a later one tries.
+		// Other processes see the position of the last checkpoint, and the old file may have had a
+		// later checkpoint than the new file has. If this one cannot keep the hashes, a later one tries.
 		if late := s.file.work.Writer.Checkpoint(); s.file.work.Writer.Err() != nil {
 			err = errors.Join(err, late)
 		} else {

@@ -5,14 +5,14 @@ import (
 	"math/bits"
 )
 
-// A bitWriter appends bits to bytes, from the lowest bit of each on.
+// A bitWriter appends bits to bytes. It fills each byte from the lowest bit on.
 type bitWriter struct {
 	bytes []byte
-	rest  uint64 // bits that fill no 8 bytes yet
+	rest  uint64 // bits that do not fill 8 bytes yet
 	n     uint   // number of bits: less than 64
 }
 
-// put appends the low bits of v; the others are zero.
+// put appends the width low bits of v. The other bits of v must be zero.
 func (w *bitWriter) put(v uint64, width uint) {
 	w.rest |= v << w.n
 	if w.n+width < 64 {
@@ -32,20 +32,20 @@ func (w *bitWriter) unary(n uint64) {
 	w.put(1<<n-1, uint(n)+1)
 }
 
-// rice appends a number as a code of Rice.
+// rice appends a number as a Rice code with the parameter k.
 func (w *bitWriter) rice(v uint64, k uint) {
 	w.unary(v >> k)
 	w.put(v&(1<<k-1), k)
 }
 
-// elias appends a number of at least 1 as a code of Elias.
+// elias appends a number of at least 1 as an Elias gamma code.
 func (w *bitWriter) elias(v uint64) {
 	n := uint(bits.Len64(v)) - 1
 	w.unary(uint64(n))
 	w.put(v&(1<<n-1), n)
 }
 
-// end fills the last byte, and returns all.
+// end fills the last byte with zeros, and returns all bytes.
 func (w *bitWriter) end() []byte {
 	for n := uint(0); n < w.n; n += 8 {
 		w.bytes = append(w.bytes, byte(w.rest>>n))
@@ -53,7 +53,7 @@ func (w *bitWriter) end() []byte {
 	return w.bytes
 }
 
-// A bitReader reads what a bitWriter wrote. After the end of the bytes it reads zeros, and is over.
+// A bitReader reads what a bitWriter wrote. After the end of the bytes it reads zeros, and sets over.
 type bitReader struct {
 	bytes []byte
 	rest  uint64
@@ -61,7 +61,7 @@ type bitReader struct {
 	over  bool
 }
 
-// get reads some bits.
+// get reads width bits.
 func (r *bitReader) get(width uint) (v uint64) {
 	for have := uint(0); have < width; {
 		if r.n == 0 && !r.fill() {
@@ -74,7 +74,7 @@ func (r *bitReader) get(width uint) (v uint64) {
 	return v
 }
 
-// fill takes the next 8 bytes, or what is left. It reports whether there was any.
+// fill takes the next 8 bytes, or as many as are left. It reports whether there were any.
 func (r *bitReader) fill() bool {
 	var b [8]byte
 	n := copy(b[:], r.bytes)
@@ -91,13 +91,13 @@ func (r *bitReader) unary() (n uint64) {
 	return n
 }
 
-// rice reads a code of Rice. ok is false if the number has more than 64 bits.
+// rice reads a Rice code. ok is false if the number has more than 64 bits.
 func (r *bitReader) rice(k uint) (v uint64, ok bool) {
 	n := r.unary()
 	return n<<k | r.get(k), n<<k>>k == n
 }
 
-// elias reads a code of Elias.
+// elias reads an Elias gamma code. ok is false if the number has more than 64 bits.
 func (r *bitReader) elias() (v uint64, ok bool) {
 	n := uint(r.unary())
 	if n > 63 {
@@ -106,5 +106,5 @@ func (r *bitReader) elias() (v uint64, ok bool) {
 	return 1<<n | r.get(n), true
 }
 
-// ended reports whether nothing but zeros follows, less than a byte.
+// ended reports whether only zero bits follow, fewer than 8.
 func (r *bitReader) ended() bool { return !r.over && len(r.bytes) == 0 && r.n < 8 && r.rest == 0 }

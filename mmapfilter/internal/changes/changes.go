@@ -11,7 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Errors of a Reader. After one of them, the changes that the Reader returned before are of no use.
+// Errors of a Reader. After such an error, do not use the changes that the Reader returned before.
 var (
 	ErrDamaged = errors.New("the changes are damaged")
 	ErrCutOff  = errors.New("the changes are cut off: their end is missing")
@@ -22,7 +22,7 @@ const (
 	headerBytes = 96
 	blockHeader = 16
 	blockMost   = 4096           // changes
-	bitsMost    = 40 * blockMost // bytes: more than a block takes
+	bitsMost    = 40 * blockMost // bytes; the bits of a block take fewer
 	version     = 1
 )
 
@@ -31,7 +31,7 @@ var (
 	magic      = binary.LittleEndian.Uint64([]byte("MMAPFCHG"))
 )
 
-// A Header says what changes are about.
+// A Header says which filter the changes are from, and between which positions.
 type Header struct {
 	Descent  uint64
 	From, To layout.Position
@@ -46,13 +46,13 @@ type Classes struct{ Lines, Fingerprints uint64 }
 // ClassesOf returns the classes of a filter.
 func ClassesOf(g layout.Geometry) Classes { return Classes{g.Lines, g.Params.Fingerprints()} }
 
-// IsZero reports whether c is the zero value, which stands for hashes as they are.
+// IsZero reports whether c is the zero value, which stands for whole hashes.
 func (c Classes) IsZero() bool { return c == Classes{} }
 
 // String returns the text of c, such as 1024-5248: its lines and its fingerprints.
 func (c Classes) String() string { return fmt.Sprintf("%d-%d", c.Lines, c.Fingerprints) }
 
-// ParseClasses returns the Classes that have a text.
+// ParseClasses returns the Classes with the given text.
 func ParseClasses(text string) (c Classes, err error) {
 	_, err = fmt.Sscanf(text, "%d-%d", &c.Lines, &c.Fingerprints)
 	if _, ok := c.number(); err != nil || !ok || c.String() != text {
@@ -61,7 +61,7 @@ func ParseClasses(text string) (c Classes, err error) {
 	return c, nil
 }
 
-// number returns how many classes there are, if that is less than 2^64.
+// number returns the number of classes. ok is false if there are none, or 2^64 or more.
 func (c Classes) number() (n uint64, ok bool) {
 	high, n := bits.Mul64(c.Lines, c.Fingerprints)
 	return n, high == 0 && n > 0
@@ -88,11 +88,11 @@ func lowest(value, n uint64) uint64 {
 	return hash
 }
 
-// A Change says that there are more of a hash, or fewer. If a set of changes has classes, the hash
-// stands for all hashes of its class: it is the lowest of them.
+// A Change says how many more items of a hash there are, or how many fewer. If a set of changes has
+// classes, the hash is the lowest of a class, and stands for all hashes of this class.
 type Change struct {
 	Hash  uint64
-	Times int64 // how many more; negative: how many fewer
+	Times int64 // how many more items; if negative, how many fewer
 }
 
 // bytes returns a header as it is in the stream.
@@ -114,7 +114,7 @@ func headerOf(b *[headerBytes]byte) (h Header, check uint32, err error) {
 	check = binary.LittleEndian.Uint32(b[headerBytes-4:])
 	switch {
 	case word(0) != magic:
-		return h, 0, fmt.Errorf("%w: they do not begin as changes", ErrDamaged)
+		return h, 0, fmt.Errorf("%w: they do not begin with the header of changes", ErrDamaged)
 	case check != crc32.Checksum(b[:headerBytes-4], castagnoli):
 		return h, 0, fmt.Errorf("%w: their header has a wrong check", ErrDamaged)
 	case uint32(word(1)) != version:
@@ -138,12 +138,13 @@ func (h *Header) validate() error {
 	return nil
 }
 
-// A block is the head of a block: the bytes before its bits, with the check.
+// A block has the bytes of a block that come before its bits, with the check.
 type block [blockHeader]byte
 
 func (b *block) field(i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 
-// newBlock returns the head of a block with these bits. before is the check before that of the block.
+// newBlock returns the block with the given bits. before is the check of the block
+// before, or of the header.
 func newBlock(changes, k int, bits []byte, before uint32) (b block) {
 	for i, v := range [...]int{changes, len(bits), k} {
 		binary.LittleEndian.PutUint32(b[4*i:], uint32(v))

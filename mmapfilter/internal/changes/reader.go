@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// A Reader reads changes. It takes memory for one block, whatever the stream says.
+// A Reader reads changes. It never takes memory for more than one block, whatever the stream says.
 type Reader struct {
 	Header Header
 
@@ -18,8 +18,8 @@ type Reader struct {
 	block  block
 	left   uint32 // changes of the block
 	bits   bitReader
-	before uint64 // value
-	begun  bool   // a value has been read
+	before uint64 // the value before the next change
+	begun  bool   // before is set
 	buffer []byte
 }
 
@@ -53,7 +53,7 @@ func (r *Reader) Next() (c Change, err error) {
 	return c, nil
 }
 
-// next reads the next block, or the end.
+// next reads the head and the bits of the next block, or the end mark.
 func (r *Reader) next() error {
 	b := &r.block
 	if err := readFull(r.r, b[:]); err != nil {
@@ -110,7 +110,7 @@ func (r *Reader) change() (c Change, err error) {
 		ok = false
 	}
 	if r.left--; !ok || r.left == 0 && !r.bits.ended() {
-		return c, fmt.Errorf("%w: a block has bits that mean no changes", ErrDamaged)
+		return c, fmt.Errorf("%w: a block has bits that are not changes", ErrDamaged)
 	}
 	r.before = value
 	c = Change{lowest(value, r.classes), int64(times)}

@@ -6,20 +6,22 @@ import (
 	"math/bits"
 )
 
-// A Writer writes changes, a block at a time. A caller for which blocks are too short buffers w.
+// A Writer writes changes. It calls Write for each block, so buffer the io.Writer if blocks
+// are too short for it.
 type Writer struct {
 	w       io.Writer
 	classes uint64
 	check   uint32
 	err     error
 
-	// last waits for further changes of its class before it goes to values, the changes of the block.
+	// last waits for further changes of its class before it is appended to values, the changes of the
+	// block.
 	last   Change // Hash is a value, not a hash
 	began  bool   // last has a change
 	values []Change
 }
 
-// NewWriter writes a header, and returns a Writer of the changes.
+// NewWriter writes a header, and returns a Writer for the changes.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	if err := h.validate(); err != nil {
 		return nil, err
@@ -33,8 +35,9 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return &Writer{w: w, classes: n, check: check, values: make([]Change, 0, blockMost)}, err
 }
 
-// Add adds a change of a whole hash. Hashes do not descend. Changes of the same hash, or of the
-// same class if the header has classes, become one: their sum, or none if it is 0.
+// Add adds a change of a whole hash. Call Add in ascending order of the hashes; equal hashes may follow
+// one another. Changes of the same hash, or of the same class if the header has classes, become one
+// change, their sum, or none if the sum is 0.
 func (w *Writer) Add(c Change) error {
 	if w.err != nil {
 		return w.err

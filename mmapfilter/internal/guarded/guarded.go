@@ -1,5 +1,5 @@
 // Package guarded is the interface through which package guard uses its filter. In tests, the crash
-// explorer of a guarded store puts a filter on a simulated disk in the place of the filter.
+// explorer of a guarded store uses a filter on a simulated disk instead.
 package guarded
 
 import (
@@ -9,9 +9,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/bridge"
 )
 
-// A Filter is what a guard needs of a *mmapfilter.Filter. [Of] returns one.
+// A Filter has the methods of a *mmapfilter.Filter that a guard needs. [Of] returns a Filter.
 type Filter interface {
-	// How keys become hashes, whether the filter has them, and how many it has.
+	// These compute hashes, look keys up, and say how many keys the filter has.
 	Hash(key []byte) uint64
 	Normalisation() string
 	ContainsHash(hash uint64) bool
@@ -20,12 +20,13 @@ type Filter interface {
 	Cap() uint64
 	TargetRate() float64
 
-	// InsertHashes inserts hashes up to the first error: by InsertHash, or if unique is set by
-	// InsertUniqueHashBatch. n is how many it has done, and added how many it has added.
+	// InsertHashes inserts hashes up to the first error, with InsertHash or, if unique is set,
+	// with InsertUniqueHashBatch. n is the number of hashes before the error, and added is how
+	// many of them were added.
 	InsertHashes(hashes []uint64, unique bool) (n, added int, err error)
 	DeleteHash(hash uint64) (deleted bool, err error)
 
-	// What makes the filter durable, and says what is durable.
+	// These make operations durable, and say which operations are durable.
 	Sync() error
 	SyncAtFunc(seq func(operations uint64) uint64) error // see package bridge
 	DurableSeq() uint64
@@ -36,11 +37,11 @@ type Filter interface {
 	Close() error
 }
 
-// RebuildOptions are the options of mmapfilter, and what a guard adds.
+// RebuildOptions are the options of mmapfilter and two functions that a guard adds.
 type RebuildOptions struct {
 	mmapfilter.RebuildOptions
 	CapacityFor func(items uint64) uint64 // the capacity for a number of items, once they are counted
-	Hashes      func() []uint64           // hashes of further items; called after Keys, at the same instant
+	Hashes      func() []uint64           // hashes of further items; called right after Keys, before any operation
 }
 
 // Expires reports whether keys leave a filter by themselves.
@@ -90,15 +91,15 @@ func (f filter) InsertHashes(hashes []uint64, unique bool) (n, added int, err er
 	return n, added, err
 }
 
-// Hooks replace what a guard takes from the system.
+// Hooks replace what a guard uses of package mmapfilter and of the system.
 type Hooks struct {
 	// Create and Open are mmapfilter.Create and mmapfilter.Open, as Filters.
 	Create func(path string, o *mmapfilter.Options) (Filter, error)
 	Open   func(path string) (Filter, error)
 	// Random returns a random number.
 	Random func() uint64
-	// With Manual, no background runs. Open sets Tick to a function that does what the
-	// background would do once an interval.
+	// If Manual is set, a guard does nothing in the background. Open then sets Tick to a function that
+	// does what the background would do at each interval.
 	Manual bool
 	Tick   func()
 }

@@ -2,8 +2,7 @@ package place
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// Insert places an item, given in its home line (P1). It reports false if there is no room for
-// it.
+// Insert places an item, seen from its home line (P1). It reports false if there is no room for it.
 func (p *Placer) Insert(home layout.Item) bool {
 	if p.putInLine(home) {
 		return true
@@ -26,7 +25,7 @@ func (p *Placer) Insert(home layout.Item) bool {
 	return true
 }
 
-// CountUp adds an item to the stash if its class has an entry there.
+// CountUp adds an item to the stash if its class already has an entry there.
 func (p *Placer) CountUp(home layout.Item) bool {
 	c := p.table.Class(home)
 	if layout.StashCount(p.lines.Stash(), c) == 0 || !layout.StashAdd(p.lines.Stash(), c, p.lines.ChangeStash) {
@@ -45,8 +44,8 @@ func (p *Placer) Settle(it layout.Item) bool {
 	return p.putInEither(it, true) || layout.StashAdd(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
 }
 
-// Unstash moves an item of a class from the stash into a line (P6). If search is set, it makes
-// room by moves. If only damage can have made the entry of the class, it leaves the entry alone.
+// Unstash moves an item of a class from the stash into a line (P6). If search is set, it makes room by
+// moves. It leaves the entry of the class alone if only damage can have put the entry there.
 func (p *Placer) Unstash(it layout.Item, search bool) bool {
 	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) {
 		return false

@@ -7,19 +7,19 @@ import (
 
 // Lines are the lines and the stash that a Placer works on.
 type Lines interface {
-	// Load returns the image of a line, with all changes so far, to read and change. Words that
-	// the line does not have are zero. The image is valid until the next Load.
+	// Load returns the image of a line with all changes so far. The caller may read and change the image
+	// until the next Load. Words of the image that the line does not have are zero.
 	Load(line uint64) *layout.Line
-	// Prefetch prefetches what Load reads of a line.
+	// Prefetch prefetches the memory that Load reads for a line.
 	Prefetch(line uint64)
-	// Change keeps the changes to the image loaded last. words lists the words that changed, in an
-	// order in which they may be stored.
+	// Change keeps the changes to the image that was loaded last. words lists the words that changed, in
+	// an order in which they may be stored.
 	Change(words *layout.Stores)
 	// Stash returns the stash as it was before the current operation. StashLen returns how many of
 	// its entries were in use.
 	Stash() []uint64
 	StashLen() int
-	// ChangeStash changes a word of the stash. guarded is as for layout.StashStore.
+	// ChangeStash changes a word of the stash. guarded means the same as in layout.StashStore.
 	ChangeStash(word, value uint64, guarded bool)
 }
 
@@ -28,7 +28,7 @@ type Lines interface {
 type Unlogged struct {
 	table layout.Table
 	view  layout.View
-	line  uint64 // loaded last
+	line  uint64 // the line that was loaded last
 	image layout.Line
 }
 

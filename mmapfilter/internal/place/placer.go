@@ -10,9 +10,9 @@ import (
 var ErrFull = errors.New("filter is full")
 
 // MaxStores bounds the words that one operation changes (P7). Each move of a path sets overflow bits,
-// removes an item, clears overflow bits and places another item; the end of the path places one
-// more; to these come the overflow bits of the new item, the words of the stash, and the delete
-// whose room is used.
+// removes an item, clears overflow bits and places another item. The end of the path places one more
+// item. An operation may also set the overflow bits of its own item, change words of the stash, and
+// first delete the item whose room another item takes.
 func MaxStores(t layout.Table) int { return maxStores(layout.BoundsOf(t.Kind(), t.Params())) }
 
 func maxStores(b layout.Bounds) int {
@@ -20,14 +20,14 @@ func maxStores(b layout.Bounds) int {
 	return b.PathMoves*move + b.PlaceStores + b.OverflowStores + layout.MaxStashStores + b.RemoveStores + b.OverflowStores
 }
 
-// KeysOf returns how many keys a filter has for the limit on keys (C4). All items that one stash
-// entry counts are one key, since they match no more than one key does. inStash is how many of
-// the items are in the stash. Only damage can make items less than inStash.
+// KeysOf returns how many keys a filter has for the limit on keys (C4). All items of one stash entry are
+// one key, since together they match no more absent keys than one item does. inStash is how many of the
+// items are in the stash. Only damage can make items less than inStash.
 func KeysOf(items, inStash uint64, entries int) uint64 {
 	return max(items+uint64(entries), inStash) - inStash
 }
 
-// A Table is what a Placer needs of a table.
+// A Table has the methods of a layout.Table that a Placer needs.
 type Table interface {
 	layout.Classes
 	Alternate(it layout.Item) layout.Item
@@ -37,27 +37,26 @@ type Table interface {
 	Look(words []uint64, it layout.Item) (found, beyond bool)
 }
 
-// A Placer places items in its Lines and removes them, by the rules of the package essay. After
-// each word that it changes, every item that was there can be found. Only one goroutine at a
-// time may use it.
+// A Placer places items in its Lines and removes them, by the rules of the package essay. After each
+// word that it changes, a lookup finds every item of the table. Only one goroutine at a time may use it.
 type Placer struct {
 	table  Table
-	hosts  layout.Hosts // the table, or nil
+	hosts  layout.Hosts // the table if lines know their guests, or nil
 	bounds layout.Bounds
 	lines  Lines
 
-	changed layout.Stores // words changed in the current line
+	changed layout.Stores // words that have changed in the current line
 	queue   []step        // the search for a path
 	visited lineSet
 	victims []layout.Item
 }
 
 // A step is one step of a path. Its item leaves the line of the step before and goes to
-// item.Line. So a step makes room in its line for the item of the step before.
+// item.Line. So it makes room for the item of the step before.
 type step struct {
 	item  layout.Item
-	from  int // the step before, or -1
-	moves int // up to here
+	from  int // index of the step before in queue, or -1
+	moves int // moves of the path up to this step
 }
 
 // New returns a Placer that works on lines of a table.
@@ -92,8 +91,9 @@ func (p *Placer) takeFromLine(it layout.Item) bool {
 	return true
 }
 
-// takeFromStash removes an item, given in its home line, from the stash. First it clears the
-// overflow bits that the item needed there: the item is being deleted, or is already elsewhere.
+// takeFromStash removes an item, seen from its home line, from the stash. First it clears the
+// overflow bits that the item needed while it was in the stash, since the item is being deleted, or
+// is already in a line.
 func (p *Placer) takeFromStash(home layout.Item) {
 	p.unsetOverflow(home, true)
 	if !layout.StashRemove(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
@@ -101,9 +101,9 @@ func (p *Placer) takeFromStash(home layout.Item) {
 	}
 }
 
-// unsetOverflow clears the overflow bits that an item, given in its home line, needed while it
-// was elsewhere, unless other items need them (P4): guests of its alternate line, or items of
-// the stash. leaves means that the item is still in the stash and is about to leave it.
+// unsetOverflow clears the overflow bits that an item, seen from its home line, needed while it was
+// elsewhere. It does not clear bits that other items need (P4), which are guests of the item's alternate
+// line or items of the stash. leaves means that the item is still in the stash and is about to leave it.
 func (p *Placer) unsetOverflow(home layout.Item, leaves bool) {
 	if p.hosts == nil {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Remove deletes an item, given in its home line (P5). It returns the line that now has room, if
-// any: see BringHome.
+// Remove deletes an item, seen from its home line (P5). It returns the line that now has room, if there
+// is one, for BringHome.
 func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	if p.takeFromLine(home) {
 		return home.Line, true, true
@@ -26,15 +26,15 @@ func (p *Placer) Remove(home layout.Item) (freed uint64, inLine, ok bool) {
 	return 0, false, false
 }
 
-// BringHome brings a guest of another line home to a line that has room (P8). It does nothing if
-// no guest has that home, or if lines do not know their guests.
+// BringHome moves one guest of another line home, to line, which has room (P8). It does nothing if no
+// guest has this home line, or if lines do not know their guests.
 func (p *Placer) BringHome(line uint64) {
 	guest, others, ok := p.mostAlone(line)
 	if !ok {
 		return
 	}
 	if home := p.table.Alternate(guest); p.putInLine(home) {
-		if others == 0 { // the bit may go now, since lookups find the item at home: one record has both changes of the line
+		if others == 0 { // lookups find the item at home now, so the bit may go: one record has both changes of the line
 			p.clearOverflow(home, false)
 		}
 		if !p.takeFromLine(guest) {
@@ -43,9 +43,9 @@ func (p *Placer) BringHome(line uint64) {
 	}
 }
 
-// mostAlone chooses the guest that comes home to a line: the guest that shares its overflow bits
-// with the fewest other guests, since the bits are cleared when the last guest with these bits has
-// come home. others is the number of the other guests. (Items of the stash need overflow bits too,
+// mostAlone chooses the guest that comes home to a line. It chooses the guest that shares its overflow
+// bits with the fewest other guests, since the bits are cleared when the last guest with these bits has
+// come home. others is the number of these other guests. (Items of the stash need overflow bits too,
 // but are not counted.)
 func (p *Placer) mostAlone(line uint64) (guest layout.Item, others int, ok bool) {
 	if p.hosts == nil {

@@ -2,8 +2,8 @@ package place
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// searchAhead is how many lines a search prefetches while it looks at one: a few, since at design
-// load a search mostly finds room in the second or third line.
+// searchAhead is how many lines a search prefetches while it looks at one line. A few are enough, since
+// at design load a search mostly finds room in the second or third line.
 const searchAhead = 4
 
 // putByMoves makes room for an item by a path of moves (P2) and returns the line that took the
@@ -31,9 +31,10 @@ func (p *Placer) putByMoves(home, other layout.Item) (line uint64, ok bool) {
 
 func (p *Placer) prefetchOther(it layout.Item) { p.lines.Prefetch(p.table.Alternate(it).Line) }
 
-// listVictims sets p.victims to the items of the line of an item that could make room for it. If lines
-// know their guests, the victims are in the order of what their moves cost lookups, with one victim for
-// each line that they could go to. In the first line of a search they include the item itself.
+// listVictims sets p.victims to the items of the line of an item that could make room for it. If
+// lines know their guests, the victims are in order of how much their moves cost lookups, with one
+// victim for each line that they could go to. In the first line of a search, the victims then
+// include the item itself.
 func (p *Placer) listVictims(it layout.Item, first bool) {
 	l := p.lines.Load(it.Line)
 	if p.hosts != nil {
@@ -69,10 +70,10 @@ func (p *Placer) moveVictim(from, moves int) (last step, ok bool) {
 	return last, false
 }
 
-// moveAlong completes a path whose last item has just been put into its line (P3). Back along
-// the path, each item leaves its old line, with its overflow bits set there, and the item of
-// that step takes its room. A guest goes home, where its overflow bits may then be cleared. It
-// returns the line where the path starts.
+// moveAlong completes a path whose last item has just been put into its line (P3). From the last step of
+// the path to the first, it sets the overflow bits of an item in its old line, removes the item there,
+// and puts the item of the step before into the room. If a guest has gone home, its overflow bits may
+// then be cleared. moveAlong returns the line where the path starts.
 func (p *Placer) moveAlong(last step) (line uint64) {
 	for last.from >= 0 {
 		at := p.queue[last.from]

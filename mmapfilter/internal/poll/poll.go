@@ -1,4 +1,5 @@
-// Package poll looks for another file at a path: at intervals, and at once when a lookup asks (R6).
+// Package poll looks for another file at a path: at intervals, and at once when a lookup asks for it
+// (R6).
 package poll
 
 import (
@@ -9,13 +10,13 @@ import (
 // Default is the interval of a Poller whose interval is 0.
 const Default = 100 * time.Millisecond
 
-// A Poller looks until its life ends.
+// A Poller looks at a path until End is called.
 type Poller struct {
-	Life context.Context // ends a verification, or whatever else a look does
+	Life context.Context // ended by End; long work of a look, such as a verification, must end with it
 
 	end   context.CancelCauseFunc
 	wake  chan struct{} // of capacity 1
-	ended chan struct{} // closed when no look is under way any more
+	ended chan struct{} // closed once no look is under way and no more will begin
 }
 
 // New returns a Poller that does not look yet.
@@ -29,9 +30,8 @@ func New() *Poller {
 func (p *Poller) Wake() chan<- struct{} { return p.wake }
 
 // Start makes the Poller call look once per interval; 0 means Default, and a negative interval
-// never. look reports whether the file in use has been superseded by a file that does not have the
-// name yet. after is time.After, except in tests. Every Poller is started, or ended with End
-// alone.
+// never. look reports whether the file in use has been superseded by a file that does not have the name
+// yet. after is time.After, except in tests.
 func (p *Poller) Start(interval time.Duration, after func(time.Duration) <-chan time.Time, look func() (awaits bool, err error)) {
 	if interval == 0 {
 		interval = Default
@@ -48,7 +48,7 @@ func (p *Poller) Start(interval time.Duration, after func(time.Duration) <-chan 
 
 const (
 	failedShare = 4
-	soonest     = time.Millisecond
+	soonest     = time.Millisecond // the first wait of run for a new file that does not have the name yet
 )
 
 // After a failed look, run waits at least three times as long as the look took, so that copying or
@@ -76,8 +76,8 @@ func (p *Poller) run(interval time.Duration, after func(time.Duration) <-chan ti
 	}
 }
 
-// End ends the life with a cause. The look under way, if there is one, may go on.
+// End ends Life with a cause. A look that is under way may go on.
 func (p *Poller) End(cause error) { p.end(cause) }
 
-// Wait waits, after End, until no look is under way.
+// Wait waits, after Start and End, until no look is under way.
 func (p *Poller) Wait() { <-p.ended }

@@ -1,6 +1,5 @@
-// Package tabletest has what tests of several packages need of tables: the layouts and
-// parameters to range over, keys, a table in memory, and a check of what it holds. Only tests
-// import it.
+// Package tabletest has what tests of several packages need of tables: the layouts and parameters to
+// range over, keys, a table in memory, and a check of its items. Only tests import it.
 package tabletest
 
 import (
@@ -36,11 +35,11 @@ func (s Shape) String() string { return fmt.Sprintf("%s,%v", s.Kind, s.Params) }
 // Slots returns the slots of a line.
 func (s Shape) Slots() uint64 { return uint64(layout.SlotsPerLine(s.Kind, s.Params)) }
 
-// Lines returns as many lines as have 40 times that many slots, or a few more.
+// Lines returns how many lines have 40·forties slots, but at least Least.
 func (s Shape) Lines(forties uint64) uint64 { return max(forties*40/s.Slots(), s.Least()) }
 
-// Least returns how many lines there must be for an insert to be refused some day. In
-// fewer lines, the stash has entries for all classes there are, and counts their items.
+// Least returns the smallest number of lines in which a filter can get full. With fewer lines, the stash
+// has room for an entry of every class, so that any insert can be counted there.
 func (s Shape) Least() uint64 { return 1 + 4000/s.Fingerprints() }
 
 // Geometry returns the geometry of that many lines.
@@ -61,10 +60,10 @@ func (s Shape) Memory(tb testing.TB, lines uint64) (layout.Table, layout.View) {
 	return layout.NewTable(g), layout.NewView(words, g)
 }
 
-// Shapes returns shapes of each layout. For the layouts of the paper, it returns each b with a short
-// and a long fingerprint, with slots and buckets in one word and in several words. For Compact, it
-// returns counts in one, two and three words, and remainders that the kernels compare in different
-// ways. In short tests, one shape of each layout is enough.
+// Shapes returns shapes of each layout. For the layouts of the paper, it returns short and long
+// fingerprints, each b, and slots and buckets in one word and in several words. For Compact, it returns
+// counts in one, two and three words, and remainders that the kernels compare in different ways. In
+// short tests, it returns one shape of each layout.
 func Shapes() (all []Shape) {
 	if testing.Short() {
 		return OneEach()

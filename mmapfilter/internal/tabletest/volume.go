@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A Volume is a volume in the heap, where the race detector sees every load
-// and every store of what would be mapped memory.
+// A Volume is a volume in the heap, where the race detector sees every load and every store that would
+// otherwise be in mapped memory.
 type Volume struct {
 	NoHashes
 	File    *File  // the filter file
@@ -68,7 +68,7 @@ func (v *Volume) Whole() error { return nil }
 // RequiresHashes implements recovery.Volume.
 func (v *Volume) RequiresHashes() bool { return false }
 
-// Catch implements recovery.Volume. A panic that has an address is a fault that a test makes.
+// Catch implements recovery.Volume. A panic whose value has an address is a fault that a test causes.
 func (v *Volume) Catch(f func(), failed func(error)) (fault error) {
 	defer func() {
 		r := recover()
@@ -145,8 +145,8 @@ func (s Shape) Volume(tb rapid.TB, lines uint64) *Volume {
 	return s.volume(tb, lines, func(*layout.Superblock) {})
 }
 
-// Keeping is Volume for a filter that keeps its hashes, and has lost NAME.hashes: its log has the
-// history all the same.
+// Keeping is Volume for a filter that keeps its hashes but has lost NAME.hashes. Its log
+// still has the history.
 func (s Shape) Keeping(tb rapid.TB, lines uint64) *Volume {
 	tb.Helper()
 	return s.volume(tb, lines, func(sb *layout.Superblock) { sb.SetKeepsHashes(false) })
@@ -173,7 +173,7 @@ func (s Shape) volume(tb rapid.TB, lines uint64, change func(sb *layout.Superblo
 	return v
 }
 
-// Create makes the file of an empty filter of a shape.
+// Create writes the file of an empty filter of a shape.
 func (s Shape) Create(tb rapid.TB, path string, lines uint64) {
 	tb.Helper()
 	if err := os.WriteFile(path, recovery.Bytes(s.Volume(tb, lines).File.Mem), 0o666); err != nil {
