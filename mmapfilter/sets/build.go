@@ -127,11 +127,11 @@ func Assemble(ctx context.Context, p *Plan, spool, out, path string, verify bool
 	}
 	read := uint64(0)
 	for _, t := range tasks {
-		r, err := openSpool(p, t)
+		f, _, err := t.open()
 		if err != nil {
 			return nil, err
 		}
-		r.close()
+		f.Close()
 		read += t.Keys
 	}
 	all := allTasks(tasks)
@@ -403,7 +403,7 @@ func buildAll(ctx context.Context, path string, s *Spool, p *Plan, w Work, keys 
 	if err != nil {
 		return nil, err
 	}
-	tasks := []task{{r, s.out.Name(), s.out.File}}
+	tasks := []task{{r, s.out.Name()}}
 	dir := filepath.Dir(path)
 	for i := range built {
 		if built[i], err = buildShard(ctx, p, i, tasks, dir, Work{Mode: w.Mode, MemoryBudget: w.MemoryBudget, Workers: w.Workers}); err != nil {

@@ -32,7 +32,7 @@
 //	task        one run of a step: the partition of one part, the build of one shard, or the assembly
 //	part        the keys that one task partitions
 //	spool       a file with the hashes of the keys of a part, by shard
-//	block       of a spool: hashes of one shard, under one checksum
+//	block       of a spool: hashes of one shard, with one checksum
 //	receipt     a file that says that a spool is complete, and what it holds
 //
 // # The rules
@@ -43,12 +43,12 @@
 //	    shard that is opened alone answers correctly for every key: it says "certainly not" to keys of
 //	    other shards. The manifest names the files and says what they held when they were built (see
 //	    manifest.go). The manifest is written last, and replaced atomically.
-//	S2  A plan fixes seed, capacity, rate, layout and S. Every file of a task has the ID of the plan,
-//	    and a task refuses files of another plan. Files between tasks have hashes, not keys. A task may
-//	    be killed, repeated, or run twice at the same time, on one machine or several; it leaves the
-//	    same bytes. A file appears under its name once it is complete and durable. The bytes of a shard
-//	    depend only on the plan and the keys, not on how the keys were divided into tasks. No key gets
-//	    lost unnoticed: for all tasks and all shards,
+//	S2  A plan fixes seed, capacity, rate, layout and S. Every file of a task has the ID of the plan (that
+//	    of a spool is in its receipt), and a task refuses files of another plan. Files between tasks have
+//	    hashes, not keys. A task may be killed, repeated, or run twice at the same time, on one machine or
+//	    several; it leaves the same bytes. A file appears under its name once it is complete and durable.
+//	    The bytes of a shard depend only on the plan and the keys, not on how the keys were divided into
+//	    tasks. No key gets lost unnoticed: for all tasks and all shards,
 //
 //	        keys read = hashes spooled = hashes read = items + duplicates
 //
@@ -78,26 +78,17 @@
 // Plans, receipts and .built files are JSON. As in a manifest, their last member is "crc32c", the
 // CRC32C of everything before it.
 //
-// A spool is little-endian. It has a head of 64 bytes; blocks; an index; and a foot of 64 bytes.
+// A spool is little-endian:
 //
-//	head                                     block
-//	 0   8  "MMSPOOL1"                        0   8  "MMSBLOCK"
-//	 8  16  ID of the plan                    8  16  ID of the plan
-//	24   8  XXH3 of the name of the task     24   8  XXH3 of the name of the task
-//	32   4  S                                32   4  shard
-//	36   4  hashes in a full block           36   4  hashes in the block, n
-//	40  20  zero                             40   8  number of the block, from 0
-//	60   4  CRC32C of bytes 0 to 59          48   4  CRC32C of the hashes
-//	                                         52   8  zero
-//	foot                                     60   4  CRC32C of bytes 0 to 59
-//	 0   8  "MMSPOOLE"                       64 8·n  hashes
-//	 8  16  ID of the plan
-//	24   8  XXH3 of the name of the task     index, for each block
-//	32   8  number of blocks                  0   4  shard
-//	40   8  number of hashes                  4   4  hashes in the block
-//	48   4  CRC32C of the index
-//	52   8  digest, as in the receipt
-//	60   4  CRC32C of bytes 0 to 59
+//	8 bytes      "MMSPOOL1"
+//	blocks       hashes of 8 bytes, as the index says
+//	index        for each block
+//	 0   4        shard
+//	 4   4        hashes in the block
+//	 8   4        CRC32C of the block
+//
+// The digest in the receipt is XXH3 of the first 8 bytes and the index. All else that a reader must know of
+// a spool is in the receipt, too.
 //
 // A full block has 64 KiB, or less if S is above 4,096. The last block of each shard may be shorter. A
 // task keeps one open block for each shard in memory. These blocks take 64 KiB times S up to 4,096

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/crc32"
@@ -18,13 +19,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// The parts of a spool; the package essay has them in tables.
 const (
-	spoolMagic  = "MMSPOOL1"
-	blockMagic  = "MMSBLOCK"
-	footerMagic = "MMSPOOLE"
-	headBytes   = 64 // of the head of the spool, of a block, and of the foot
-	entryBytes  = 8  // of the index, for each block
+	spoolMagic = "MMSPOOL1" // the first bytes of a spool
+	entryBytes = 12         // of the index, for each block
 
 	// A block has blockBytes. With many shards it has fewer, so that one block for each shard takes
 	// about openBytes together; but it has at least leastBytes, so that readers need not seek too
@@ -42,8 +39,7 @@ const (
 // blockHashes returns how many hashes a block has room for. It depends on the plan alone, so that the
 // same keys give the same bytes everywhere.
 func (p *Plan) blockHashes() int {
-	bytes := min(max(openBytes/p.Shards, leastBytes), blockBytes)
-	return (bytes - headBytes) / 8
+	return min(max(openBytes/p.Shards, leastBytes), blockBytes) / 8
 }
 
 // checkTask checks that the name of a task can be a file name.
@@ -54,37 +50,16 @@ func checkTask(task string) error {
 	return nil
 }
 
-// A head is the first 64 bytes of a spool, of a block, or of the foot.
-type head [headBytes]byte
-
-func (h *head) sign() {
-	binary.LittleEndian.PutUint32(h[headBytes-4:], crc32.Checksum(h[:headBytes-4], castagnoli))
-}
-
-// isOf reports whether the head is intact and begins like begin.
-func (h *head) isOf(begin head) bool {
-	return string(h[:32]) == string(begin[:32]) && binary.LittleEndian.Uint32(h[headBytes-4:]) == crc32.Checksum(h[:headBytes-4], castagnoli)
-}
-
-func (p *Plan) head(magic, task string) (h head) {
-	copy(h[:], magic)
-	copy(h[8:24], p.id[:])
-	binary.LittleEndian.PutUint64(h[24:], xxh3.HashString(task))
-	return h
-}
-
 // A Spool takes the hashes of the keys of one task, and keeps them in blocks, each of one shard.
 type Spool struct {
-	plan   *Plan
-	dir    string
-	task   string
-	out    *osfile.Output
-	hash   layout.Hasher
-	open   [][]uint64 // a block for each shard
-	index  []byte
-	digest xxh3.Hasher // of the heads of the blocks
-	size   int64
-	keys   uint64
+	plan  *Plan
+	dir   string
+	task  string
+	out   *osfile.Output
+	hash  layout.Hasher
+	open  [][]uint64 // a block for each shard
+	index []byte     // begins with spoolMagic
+	keys  uint64
 }
 
 // NewSpool begins the spool of a task in a directory.
@@ -100,12 +75,8 @@ func newSpool(p *Plan, path, dir, task string) (*Spool, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Spool{plan: p, dir: dir, task: task, out: out, hash: p.hasher(), open: make([][]uint64, p.Shards), size: headBytes}
-	h := p.head(spoolMagic, task)
-	binary.LittleEndian.PutUint32(h[32:], uint32(p.Shards))
-	binary.LittleEndian.PutUint32(h[36:], uint32(p.blockHashes()))
-	h.sign()
-	if _, err := out.Write(h[:]); err != nil {
+	s := &Spool{plan: p, dir: dir, task: task, out: out, hash: p.hasher(), open: make([][]uint64, p.Shards), index: []byte(spoolMagic)}
+	if _, err := out.WriteString(spoolMagic); err != nil {
 		return nil, errors.Join(err, s.Discard())
 	}
 	return s, nil
@@ -131,26 +102,14 @@ func (s *Spool) put(shard int) error {
 	if len(block) == 0 {
 		return nil
 	}
-	payload := recovery.Bytes(block)
-	h := s.plan.head(blockMagic, s.task)
-	binary.LittleEndian.PutUint32(h[32:], uint32(shard))
-	binary.LittleEndian.PutUint32(h[36:], uint32(len(block)))
-	binary.LittleEndian.PutUint64(h[40:], uint64(len(s.index)/entryBytes))
-	binary.LittleEndian.PutUint32(h[48:], crc32.Checksum(payload, castagnoli))
-	h.sign()
-	s.digest.Write(h[:])
-	if _, err := s.out.Write(h[:]); err != nil {
-		return err
-	}
-	if _, err := s.out.Write(payload); err != nil {
-		return err
-	}
+	hashes := recovery.Bytes(block)
 	s.index = binary.LittleEndian.AppendUint32(s.index, uint32(shard))
 	s.index = binary.LittleEndian.AppendUint32(s.index, uint32(len(block)))
-	s.size += int64(headBytes + len(payload))
+	s.index = binary.LittleEndian.AppendUint32(s.index, crc32.Checksum(hashes, castagnoli))
 	s.keys += uint64(len(block))
 	s.open[shard] = block[:0]
-	return nil
+	_, err := s.out.Write(hashes)
+	return err
 }
 
 // A Receipt says that a task is done. It stands beside the spool.
@@ -161,7 +120,7 @@ type Receipt struct {
 	Task    string `json:"task"`
 	Keys    uint64 `json:"keys"`   // keys that were read
 	Bytes   int64  `json:"bytes"`  // of the spool
-	Digest  Hex    `json:"digest"` // of the heads of its blocks, which have the checksums of the rest
+	Digest  Hex    `json:"digest"` // of the first bytes and the index of the spool
 }
 
 // Close makes the spool durable, and then the receipt. Doing a task again with the same keys in the
@@ -216,27 +175,17 @@ func (s *Spool) doneBefore(r *Receipt) (bool, error) {
 	return err == nil, err
 }
 
-// finish writes the open blocks, the index and the foot.
+// finish writes the open blocks and the index.
 func (s *Spool) finish() (*Receipt, error) {
 	for shard := range s.open {
 		if err := s.put(shard); err != nil {
 			return nil, err
 		}
 	}
-	r := &Receipt{taskFormat, 1, s.plan.ID(), s.task, s.keys, s.size + int64(len(s.index)) + headBytes, Hex(s.digest.Sum64())}
-	foot := s.plan.head(footerMagic, s.task)
-	binary.LittleEndian.PutUint64(foot[32:], uint64(len(s.index)/entryBytes))
-	binary.LittleEndian.PutUint64(foot[40:], s.keys)
-	binary.LittleEndian.PutUint32(foot[48:], crc32.Checksum(s.index, castagnoli))
-	binary.LittleEndian.PutUint64(foot[52:], uint64(r.Digest))
-	foot.sign()
-	if _, err := s.out.Write(s.index); err != nil {
+	if _, err := s.out.Write(s.index[len(spoolMagic):]); err != nil {
 		return nil, err
 	}
-	if _, err := s.out.Write(foot[:]); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return &Receipt{taskFormat, 1, s.plan.ID(), s.task, s.keys, int64(len(s.index)) + int64(8*s.keys), Hex(xxh3.Hash(s.index))}, nil
 }
 
 func (s *Spool) receipt() string { return filepath.Join(s.dir, s.task+receiptSuffix) }
@@ -262,8 +211,7 @@ func readReceipt(p *Plan, dir, task string) (*Receipt, error) {
 // A task is a spool that is complete.
 type task struct {
 	*Receipt
-	path string   // of the spool
-	file *os.File // the spool itself, if it is open, or nil
+	path string // of the spool
 }
 
 // readTasks finds the tasks in a directory, in the order of their names. Each must have its spool
@@ -287,7 +235,7 @@ func readTasks(p *Plan, dir string) ([]task, error) {
 		if err != nil {
 			return nil, err
 		}
-		tasks = append(tasks, task{r, filepath.Join(dir, name+spoolSuffix), nil})
+		tasks = append(tasks, task{r, filepath.Join(dir, name+spoolSuffix)})
 	}
 	for _, t := range tasks {
 		if !spools[t.Task] {
@@ -320,73 +268,37 @@ func allTasks(tasks []task) Hex {
 	return Hex(h.Sum64())
 }
 
-// A spoolReader reads the blocks of one shard.
-type spoolReader struct {
-	plan  *Plan
-	task  task
-	file  *os.File
-	index []byte
+func (t task) bad(format string, args ...any) error {
+	return &FileError{t.path, "damaged: " + fmt.Sprintf(format, args...) + "; do the task again"}
 }
 
-func openSpool(p *Plan, t task) (*spoolReader, error) {
-	r := &spoolReader{plan: p, task: t, file: t.file}
-	var err error
-	if r.file == nil {
-		if r.file, err = os.Open(t.path); err != nil {
-			return nil, err
-		}
+// open opens the spool, and reads its index.
+func (t task) open() (f *os.File, index []byte, err error) {
+	size := t.Bytes - int64(8*t.Keys) // of the index, and of the bytes before the first block
+	if size < int64(len(spoolMagic)) || size > t.Bytes || (size-int64(len(spoolMagic)))%entryBytes != 0 {
+		return nil, nil, t.bad("it cannot have the %d keys of its receipt", t.Keys)
 	}
-	if err := r.readIndex(); err != nil {
-		return nil, errors.Join(err, r.close())
+	if f, err = os.Open(t.path); err != nil {
+		return nil, nil, err
 	}
-	return r, nil
+	index = make([]byte, size)
+	err = t.read(f, index[:len(spoolMagic)], 0)
+	if err == nil {
+		err = t.read(f, index[len(spoolMagic):], t.Bytes-size+int64(len(spoolMagic)))
+	}
+	if err == nil && xxh3.Hash(index) != uint64(t.Digest) {
+		err = t.bad("its index is not that of its receipt")
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, index[len(spoolMagic):], nil
 }
 
-func (r *spoolReader) close() error {
-	if r.file == r.task.file {
-		return nil
-	}
-	return r.file.Close()
-}
-
-func (r *spoolReader) bad(format string, args ...any) error {
-	return &FileError{r.task.path, "damaged: " + fmt.Sprintf(format, args...) + "; do the task again"}
-}
-
-func (r *spoolReader) readIndex() error {
-	var first, foot head
-	if err := r.read(first[:], 0); err != nil {
-		return err
-	}
-	if !first.isOf(r.plan.head(spoolMagic, r.task.Task)) ||
-		binary.LittleEndian.Uint32(first[32:]) != uint32(r.plan.Shards) || binary.LittleEndian.Uint32(first[36:]) != uint32(r.plan.blockHashes()) {
-		return r.bad("its head is not that of task %s of the plan", r.task.Task)
-	}
-	if err := r.read(foot[:], r.task.Bytes-headBytes); err != nil {
-		return err
-	}
-	blocks := binary.LittleEndian.Uint64(foot[32:])
-	if !foot.isOf(r.plan.head(footerMagic, r.task.Task)) ||
-		binary.LittleEndian.Uint64(foot[40:]) != r.task.Keys || binary.LittleEndian.Uint64(foot[52:]) != uint64(r.task.Digest) || blocks > uint64(r.task.Bytes)/entryBytes {
-		return r.bad("its foot is not that of task %s with the %d keys of its receipt", r.task.Task, r.task.Keys)
-	}
-	r.index = make([]byte, blocks*entryBytes)
-	if err := r.read(r.index, r.task.Bytes-headBytes-int64(len(r.index))); err != nil {
-		return err
-	}
-	if crc32.Checksum(r.index, castagnoli) != binary.LittleEndian.Uint32(foot[48:]) {
-		return r.bad("the checksum of its index is wrong")
-	}
-	return nil
-}
-
-func (r *spoolReader) read(b []byte, off int64) error {
-	if off < 0 {
-		return r.bad("it is too short")
-	}
-	_, err := r.file.ReadAt(b, off)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return r.bad("it ends at %d bytes", off)
+func (t task) read(f *os.File, b []byte, off int64) error {
+	_, err := f.ReadAt(b, off)
+	if err == io.EOF {
+		return t.bad("it ends before byte %d", off+int64(len(b)))
 	}
 	return err
 }
@@ -394,43 +306,27 @@ func (r *spoolReader) read(b []byte, off int64) error {
 // blocks yields the hashes of each block of a shard. They are valid until the next one.
 func (t task) blocks(p *Plan, shard int) iter.Seq2[[]uint64, error] {
 	return func(yield func([]uint64, error) bool) {
-		r, err := openSpool(p, t)
+		f, index, err := t.open()
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		defer r.close()
-		hashes := make([]uint64, headBytes/8+p.blockHashes())
-		off := int64(headBytes)
-		for i := range len(r.index) / entryBytes {
-			entry := r.index[i*entryBytes:]
-			in, n := int(binary.LittleEndian.Uint32(entry)), int(binary.LittleEndian.Uint32(entry[4:]))
-			if n > p.blockHashes() {
-				yield(nil, r.bad("block %d has %d hashes", i, n))
-				return
-			}
-			block := hashes[:headBytes/8+n]
-			if in == shard {
-				if err := r.readBlock(block, off, shard, i); !yield(block[headBytes/8:], err) || err != nil {
+		defer f.Close()
+		hashes := make([]uint64, p.blockHashes())
+		off := int64(len(spoolMagic))
+		for entry := range slices.Chunk(index, entryBytes) {
+			n := binary.LittleEndian.Uint32(entry[4:])
+			if binary.LittleEndian.Uint32(entry) == uint32(shard) {
+				block := hashes[:min(int(n), len(hashes))]
+				err := t.read(f, recovery.Bytes(block), off)
+				if err == nil && crc32.Checksum(recovery.Bytes(block), castagnoli) != binary.LittleEndian.Uint32(entry[8:]) {
+					err = t.bad("the checksum of the %d hashes at %d bytes is wrong", n, off)
+				}
+				if !yield(block, err) || err != nil {
 					return
 				}
 			}
-			off += int64(8 * len(block))
+			off += 8 * int64(n)
 		}
 	}
-}
-
-// readBlock reads the head and the hashes of a block of a shard.
-func (r *spoolReader) readBlock(words []uint64, off int64, shard, number int) error {
-	block := recovery.Bytes(words)
-	if err := r.read(block, off); err != nil {
-		return err
-	}
-	h, payload := head(block[:headBytes]), block[headBytes:]
-	if !h.isOf(r.plan.head(blockMagic, r.task.Task)) ||
-		binary.LittleEndian.Uint32(h[32:]) != uint32(shard) || binary.LittleEndian.Uint32(h[36:]) != uint32(len(payload)/8) ||
-		binary.LittleEndian.Uint64(h[40:]) != uint64(number) || binary.LittleEndian.Uint32(h[48:]) != crc32.Checksum(payload, castagnoli) {
-		return r.bad("block %d of shard %d, at %d bytes, is not what was written", number, shard, off)
-	}
-	return nil
 }
