@@ -7,15 +7,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const addHelp = `Insert keys into FILTER. Equal keys count separately. What add has inserted is
-durable when it ends, even on an error or ^C; if it is killed, use --resume,
-which looks up the keys of the last add: all must be in FILTER.
+const addHelp = `Insert keys into FILTER. Equal keys count separately. When add ends, even on an
+error or ^C, all keys that it has inserted are durable. If it is killed, run it
+again with --resume: it looks up the keys of the run that was killed, which must
+all be in FILTER, and goes on after them.
 
 ` + keysHelp + `
-They are read as the filter records; see check --help. FILTER may be a set: add
-opens all its shards for writing, and cannot resume.
+They are read the way FILTER records; see check --help. FILTER may be a set. add
+then opens all its shards for writing, and cannot resume.
 
-Exit status: 0, or 2 after an error. Then the keys before it are in FILTER.`
+Exit status: 0, or 2 after an error. After an error, FILTER has all keys before
+the one that failed.`
 
 // An addCommand holds the flags of add.
 type addCommand struct {
@@ -30,10 +32,10 @@ func newAddCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "add FILTER [FILE...]", Short: "insert keys into a filter", Long: addHelp, Args: needFiles, RunE: a.run,
 		Example: "mmapfilter add --unique --create -n 100k --auto-grow seen.mmf keys"}
 	cmd.Flags().BoolVar(&a.unique, "unique", false,
-		"skip keys that may be in the filter already. If FILTER keeps hashes, each rebuild has all keys; deletes wait for "+
-			"one, once keys have been left out (see del)")
+		"skip keys that may be in the filter already. If FILTER keeps hashes, the next rebuild adds the keys that were "+
+			"skipped, and deletes wait for it (see del)")
 	cmd.Flags().BoolVar(&a.create, "create", false,
-		"create FILTER if it is missing, with the flags from -n to --seed-file, which a FILTER that is there must not contradict")
+		"create FILTER if it is missing, with the flags from -n to --seed-file; an existing FILTER must agree with these")
 	a.make.addTo(cmd.Flags())
 	a.addTo(cmd.Flags())
 	return cmd
@@ -100,26 +102,26 @@ func (p *presence) count(keys [][]byte) {
 	}
 }
 
-const delHelp = `Delete keys from FILTER, each as many times as it is given. Deleting a key that
-was never added, but for which the filter answers "maybe", may delete another
-key, which is then answered "certainly not" (rule C6). If some of the keys were
-certainly not there, del warns of that.
+const delHelp = `Delete keys from FILTER, each as many times as it is given. If a key was never
+added, but the filter answers "maybe" for it, deleting it may delete another
+key, which is then answered "certainly not" (rule C6). If the filter answers
+"certainly not" for a key, nothing is deleted, and del warns of it.
 
-If FILTER keeps hashes, the next rebuild gives that key back: grow makes one,
-and so does a filter that grows by itself. Once add --unique or uniq has left
-keys out, deletes wait for the next rebuild: until then the answer for a deleted
-key stays "maybe". info says how many wait.
+If FILTER keeps hashes, the next rebuild gives back a key that was deleted by
+mistake. grow makes a rebuild, and so does a filter that grows by itself. After
+add --unique or uniq has skipped a key, deletes wait for the next rebuild: until
+then the answer for a deleted key stays "maybe". info says how many wait.
 
-After an add, --resume begins at the first key. Keys since the last sync are not
-compared, except the very first: del does not notice if they differ or if
-another program deleted some of them.
+After an add, --resume begins at the first key. It does not compare the keys
+since the last sync, except for the very first: del does not notice if they
+differ or if another program has deleted some of them.
 
 ` + keysHelp + `
-They are read as the filter records; see check --help. FILTER may be a set, as
+They are read the way FILTER records; see check --help. FILTER may be a set, as
 in add.
 
-Exit status: 0 if all were deleted, 1 if some were certainly not in the filter,
-2 after an error.`
+Exit status: 0 if all keys were deleted, 1 if some were certainly not in the
+filter, 2 after an error.`
 
 func newDelCommand() *cobra.Command {
 	d := new(mutationFlags)

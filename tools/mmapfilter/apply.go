@@ -10,16 +10,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const applyHelp = `Do to REPLICA the changes that "mmapfilter changes" has written, from CHANGES
-or, if that is "-" or missing, from standard input, and print the position to
-which they lead. REPLICA is a copy from "mmapfilter snapshot" of a filter that
-keeps the hashes of its keys, and is at the position from which they lead.
-Programs may look keys up in it meanwhile.
+const applyHelp = `Make the changes that "mmapfilter changes" has written to REPLICA, and print the
+position to which they lead. The changes come from CHANGES or, if that is "-" or
+missing, from standard input. REPLICA is a copy, from "mmapfilter snapshot", of
+a filter that keeps the hashes of its keys. It must be at the position where the
+changes begin. Programs may look keys up in it meanwhile.
 
-Each change is done once: changes that REPLICA has already do nothing, and if
-apply is interrupted, it goes on with the same ones when it is run again, with
-any changes. Changes that are cut off or damaged, or must come later, do
-nothing. If REPLICA is full, or has had keys of its own, take a new snapshot.`
+Each change is made once: changes that REPLICA already has do nothing. If apply
+is interrupted, the next apply, with any changes, first completes the
+interrupted ones. Changes that are cut off or damaged, or begin after the
+position of REPLICA, do nothing. If REPLICA is full, or has keys of its own,
+take a new snapshot.`
 
 func newApplyCommand() *cobra.Command {
 	var quiet quiet

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const buildHelp = `Build a filter from the keys in files. An existing FILTER is replaced once the
-new one is complete; programs that look keys up in the old one answer "maybe"
-from then on, until they open FILTER again. An empty file is replaced too, any
-other file only with --force, and a device never. The filter records how its
-keys were read, so that check reads them the same way.
+const buildHelp = `Build a filter from the keys in files. Once the new filter is complete, it
+replaces an existing FILTER. Programs that have the old one open then answer
+"maybe" for every key until they open FILTER again. build also replaces an empty
+file, but any other file only with --force, and a device never. The filter
+records how its keys were read, so that check reads them the same way.
 
 ` + keysHelp + `
 A byte order mark is part of the first key, except in CSV.`

@@ -9,17 +9,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const changesHelp = `Write how the keys of FILTER, which keeps their hashes, have changed since
-POSITION: "mmapfilter apply" does the same to a copy from "mmapfilter snapshot"
-that is at this position. They go to CHANGES, or to standard output. They reach
-up to the last checkpoint of FILTER; programs may use it meanwhile.
+const changesHelp = `Write how the keys of FILTER have changed since POSITION. FILTER must keep their
+hashes. "mmapfilter apply" makes the same changes to a copy, from "mmapfilter
+snapshot", that is at POSITION. The changes go to CHANGES, or to standard
+output. They reach up to the last checkpoint of FILTER, which programs may use
+meanwhile.
 
-With --for, the changes are for the copy REPLICA and others of its size, and
-take a half or a third of the bytes; without --since, they begin where it is.
+With --for, the changes fit REPLICA and other copies of its size only, and take
+a half or a third of the bytes. Without --since, they begin where REPLICA is.
 
-A position stays usable until FILTER is rebuilt, as when it grows, and after
-that for the time that was given to "mmapfilter create --keep-changes". If it is
-not usable any more, take a snapshot.`
+A position stays usable until FILTER is rebuilt, for example when it grows, and
+after that for the time given to "mmapfilter create --keep-changes". When it is
+no longer usable, take a snapshot.`
 
 // changesBegin is how a file of changes begins.
 const changesBegin = "MMAPFCHG"
@@ -35,13 +36,13 @@ func newChangesCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "changes FILTER --since POSITION", Short: "write how the keys of a filter have changed", Long: changesHelp, Args: needFile,
 		Example: "mmapfilter changes users.mmf --for copy.mmf -o today.changes", RunE: c.run}
 	flags := cmd.Flags()
-	flags.Func("since", "`POSITION` that snapshot, changes or apply has printed", func(text string) error {
+	flags.Func("since", "`POSITION` as printed by snapshot, changes or apply", func(text string) error {
 		if c.since.UnmarshalText([]byte(text)) != nil {
 			return demand("must be a position, as snapshot prints it")
 		}
 		return nil
 	})
-	flags.StringVar(&c.replica, "for", "", "copy `REPLICA` that is to apply the changes")
+	flags.StringVar(&c.replica, "for", "", "write changes for the copy `REPLICA`")
 	flags.StringVarP(&c.output, "output", "o", "", "write the changes to `CHANGES`")
 	c.quiet.addTo(flags)
 	return cmd

@@ -12,20 +12,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const checkHelp = `Print the keys that may be in the filter: all that are, and a few that are not.
-check writes nothing to the filter, unless it is told to --recover it.
+const checkHelp = `Print the keys that may be in the filter: all keys that are in it, and a few
+that are not. check writes nothing to the filter, except with --recover.
 
-FILTER may be a set, NAME.set. Keys of a shard that cannot be used may be in it;
-check goes on, names the shard, and exits with 2.
+FILTER may be a set, NAME.set. If a shard cannot be used, any of its keys may be
+in it: check prints them, names the shard, and exits with 2.
 
 ` + urlHelp + `
 
 ` + keysHelp + `
-They are read as the filter records (see info). --hex and --trim-cr override one
-setting each; each other flag replaces all recorded settings except these two.
-Keys of a --record-size are printed without anything between them.
+They are read the way FILTER records (see info). --hex and --trim-cr override
+one recorded setting each; every other flag replaces all recorded settings but
+these two. With --record-size, nothing is printed between keys.
 
-Exit status: 0 if any are printed, 1 if none, 2 after an error.`
+Exit status: 0 if any key is printed, 1 if none is, 2 after an error.`
 
 // A checkCommand holds the flags of check.
 type checkCommand struct {
@@ -43,12 +43,12 @@ func newCheckCommand() *cobra.Command {
 	flags.BoolVarP(&c.invert, "invert-match", "v", false, "select the keys that are certainly not in the filter")
 	flags.BoolVarP(&c.count, "count", "c", false, "print only how many keys are selected")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print nothing and stop at the first key selected")
-	flags.BoolVarP(&c.number, "line-number", "n", false, "print the number of the record first; in CSV, of the line")
+	flags.BoolVarP(&c.number, "line-number", "n", false, "print the number of the record before it; in CSV, that of the line")
 	flags.BoolVar(&c.record, "record", false, "print whole records, not only their keys")
 	flags.BoolVar(&c.json, "json", false, `print objects like {"line":1,"key":"k","present":true}`)
 	flags.BoolVar(&c.follow, "follow", false, "switch to the new file if FILTER is replaced")
-	flags.BoolVar(&c.opening.WaitForFile, "wait-for-file", false, "with --follow, wait for FILTER to appear; until then any key may be in it")
-	flags.BoolVar(&c.opening.ServeUnrecovered, "unrecovered", false, "use a filter whose writer has died as it is: any key may be in it")
+	flags.BoolVar(&c.opening.WaitForFile, "wait-for-file", false, "with --follow, wait for FILTER to appear; until then every key may be in it")
+	flags.BoolVar(&c.opening.ServeUnrecovered, "unrecovered", false, "use a filter whose writer has died without recovering it: every key may be in it")
 	addRecoverFlag(flags, &c.recover)
 	addResidencyFlag(flags, &c.opening)
 	c.format = addFormatFlags(flags)

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const checkpointHelp = `Merge the log of the filter into the filter file, so that one file can be
-copied. If its writer has died, recover the filter first.
+const checkpointHelp = `Merge the log of the filter into the filter file, so that this one file can be
+copied. If the writer of the filter has died, recover the filter first.
 
-Exit status: 0, or 2 after an error, such as a writer that is running.`
+Exit status: 0, or 2 after an error, for example if a writer is running.`
 
 func newCheckpointCommand() *cobra.Command {
 	var seal bool

@@ -28,19 +28,19 @@ var createFlagNames = []string{"capacity", "rate", "fingerprint-bits", "bucket-s
 
 func (c *createFlags) addTo(flags *pflag.FlagSet) {
 	c.flags = flags
-	addPlanFlags(flags, &c.opts, sizeForKeys+"; little more fits", "0.01", "")
+	addPlanFlags(flags, &c.opts, sizeForKeys+"; few more fit", "0.01", "")
 	addKeepFlag(flags, &c.opts)
 	flags.BoolVar(&c.opts.AutoGrow, "auto-grow", false,
-		"keep hashes, and grow while keys are added: from 90 % of N on, the filter is rebuilt for twice as many. It also shrinks, "+
-			"while keys are deleted, and is rebuilt when deletes that wait are an eighth of N (see del)")
-	flags.Func("expire-after", "keep hashes, and let each key leave once `D`, such as 24h or 30d, at least 10s, has passed since it was "+
-		"first added: never sooner, and at most 5 % later (3s, if that is more). Keys leave while a program has FILTER open for writing, "+
-		"and the rest when it is closed", func(text string) (err error) {
+		"keep hashes, and grow by itself: at 90 % of N keys, the filter is rebuilt for twice as many. It also shrinks "+
+			"when keys are deleted, and is rebuilt when N/8 deletes wait (see del)")
+	flags.Func("expire-after", "keep hashes, and delete each key by itself once `D`, such as 24h or 30d, at least 10s, has passed since it was "+
+		"first added: never sooner, and at most 5 % later (3s, if that is more). This happens while a program has FILTER open for writing, "+
+		"and when it closes FILTER", func(text string) (err error) {
 		c.opts.ExpireAfter, err = parseAge(text, leastWindow)
 		return err
 	})
-	flags.StringVar(&c.like, "like", "", "make a filter that can be merged with `FILE`: it has the seed of FILE, "+
-		"reads keys alike and, unless flags say otherwise, has the same size, rate and layout, keeps hashes, grows and lets keys leave if FILE does")
+	flags.StringVar(&c.like, "like", "", "make a filter that can be merged with `FILE`: with the seed of FILE and its way to read keys. "+
+		"Unless flags say otherwise, size, rate, layout, --keep-hashes, --auto-grow and --expire-after are those of FILE too")
 	c.seed = addSeedFlags(flags, "random")
 }
 
@@ -131,7 +131,7 @@ func newCreateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	addSharedF(flags)
 	c.addTo(flags)
-	flags.BoolVar(&c.opts.Overwrite, "force", false, "destroy the log and the hashes of another filter, if they have the names that those of FILTER will have")
+	flags.BoolVar(&c.opts.Overwrite, "force", false, "destroy the log and hashes of another filter if they have the names of those of FILTER")
 	c.format = addFileFormatFlags(flags)
 	return cmd
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const dumpHelp = `Print the raw parts of the filter, to debug it or this program: the
-superblocks, the runtime page, the stash, and where the log ends and why.
-Nothing is locked, recovered or changed, and the file may be damaged. While a
-writer is running, the parts may be from different instants.
+const dumpHelp = `Print the raw parts of the filter, to debug it or this program: the superblocks,
+the runtime page, the stash, and where the log ends and why. dump locks,
+recovers and changes nothing, and the file may be damaged. While a writer is
+running, the parts may be from different instants.
 
 "go doc github.com/mmapfilter/mmapfilter/layout" explains the fields.
 
-Exit status: 0 however damaged the filter is, 2 if the file is none or cannot be
-read.`
+Exit status: 0 however damaged the filter is, 2 if the file is not a filter or
+cannot be read.`
 
 func newDumpCommand() *cobra.Command {
 	d := new(dump)

@@ -11,18 +11,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const expireHelp = `Delete the keys that were added to the filter longer ago than D, by the hashes
-that it keeps (see create --keep-hashes). Without --older-than, D is the age of
-create --expire-after. Of a key that was added several times, only the old
-copies go. Print how many were deleted. Once add --unique or uniq has left keys
-out, these deletes wait for the next rebuild, as those of del do.
+const expireHelp = `Delete the keys that were added to the filter longer ago than D, and print how
+many. The filter must keep hashes (see create --keep-hashes). Without
+--older-than, D is what create --expire-after was given. Of a key that was added
+several times, only the old copies are deleted. After add --unique or uniq has
+skipped a key, these deletes wait for the next rebuild, as those of del do.
 
-Keys of build are as old as the filter was when it was built. A key that add
---unique or uniq left out is as old as it was before. Times are exact to a
-second. Once the filter has been rebuilt, by grow, merge, repair or itself,
-they are known in at most 64 steps of about as many keys each. A key that may be
-younger than D stays. If it is interrupted, some keys have been deleted; run it
-again.`
+Keys from build count as added when the filter was built. A key that add
+--unique or uniq skipped keeps its age. Times are exact to a second until the
+filter is rebuilt, by grow, merge, repair or itself; a rebuild rounds them to at
+most 64 different times. A key that may be younger than D stays. If expire is
+interrupted, some keys have been deleted; run it again for the rest.`
 
 // clock tells the time. Tests replace it.
 var clock = time.Now

@@ -97,7 +97,7 @@ func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 		shorthand, same = "", "; with -d, -f N means the same"
 	}
 	flags.IntVarP(&f.given.field, "field", shorthand, 0, "the key is field `N`"+same)
-	flags.BoolVar(&f.given.csv, "csv", false, "records are CSV, and --column says which part of them is the key")
+	flags.BoolVar(&f.given.csv, "csv", false, "records are CSV; --column says which column is the key")
 	flags.StringVar(&f.column, "column", "", "the key is column `C` of CSV, a number or a name")
 	flags.IntVar(&f.given.recordSize, "record-size", 0, "records are `N` bytes each, with nothing in between")
 	flags.BoolVar(&f.given.hex, "hex", false, "keys are bytes written as hex digits")

@@ -10,16 +10,16 @@ import (
 )
 
 const growHelp = `Make the filter larger, or smaller, from the hashes that it keeps (see create
---keep-hashes), without its keys. The new one has what was added and not
-deleted, also what add --unique and uniq left out and what del took by mistake;
-deletes that waited are done (see del). FILTER is replaced once the new one is
-complete; until then, and if grow is interrupted, it stays as it is. Programs
-that look keys up in the old file answer "maybe" from then on, until they open
-FILTER again.
+--keep-hashes). The keys are not needed. The new filter has all keys that were
+added and not deleted, including those that add --unique and uniq skipped and
+those that a del of another key took. Deletes that were waiting are done (see
+del). Once the new filter is complete, it replaces FILTER. Until then, and if
+grow is interrupted, FILTER stays as it is. Programs that have the old file open
+answer "maybe" for every key once it is replaced, until they open FILTER again.
 
 Print what the filter was before and is now. FILTER.hashes, which grows with
-every add and del, is rebuilt too: 9 bytes a key. The times at which the keys
-were added, for expire, are then known in 64 steps.`
+every add and del, is rebuilt too, and then takes 9 bytes a key. The times at
+which keys were added, which expire needs, are rounded to 64 different times.`
 
 // A growCommand holds the flags of grow.
 type growCommand struct {

@@ -12,8 +12,8 @@ import (
 )
 
 const infoHelp = `Describe the filter. The rates are estimates from a sample of its lines. Of the
-hashes that it keeps, only verify reads all. info writes nothing,
-unless it is told to --recover.
+hashes that the filter keeps, info reads only some; verify reads all. info
+writes nothing to the filter, except with --recover.
 
 FILTER may be a set, NAME.set: info opens all its shards, and names those that
 cannot be used.

@@ -12,13 +12,14 @@ import (
 
 const installHelp = `Verify the filter NEW, which may come from another machine, and rename it to
 LIVE. An existing LIVE is replaced; until then, and if install is interrupted,
-it stays as it is. Programs that look keys up in the old LIVE answer "maybe"
-from then on, until they open LIVE again; check --follow does so at once.
-NEW.hashes goes along, if NEW keeps hashes. LIVE keeps its owner, group and
-permissions.
+it stays as it is. Programs that have the old LIVE open answer "maybe" for every
+key once it is replaced, until they open LIVE again; check --follow does so at
+once. If NEW keeps hashes, NEW.hashes is renamed too. LIVE keeps its owner,
+group and permissions.
 
-Both must be on one file system: copy NEW to a file beside LIVE first. Nobody
-may have NEW or LIVE open for writing. A LIVE that is not a filter stays.`
+NEW and LIVE must be on one file system: first copy NEW to a file beside LIVE.
+No program may have NEW or LIVE open for writing. If LIVE is not a filter,
+install fails and leaves it alone.`
 
 func newInstallCommand() *cobra.Command {
 	var quiet quiet

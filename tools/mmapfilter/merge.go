@@ -12,17 +12,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const mergeHelp = `Make one filter with the keys of up to 64 others, from the hashes that these
-keep (see create --keep-hashes). They stay as they are. An existing OUT, which
-may be one of them, is replaced once the new filter is complete; until then, and
-if merge is interrupted, it stays as it is. Programs that look keys up in the
-old OUT answer "maybe" from then on, until they open OUT again. As grow does,
-merge takes what was added to each filter and not deleted.
+const mergeHelp = `Make one filter with the keys of up to 64 others, from the hashes that they keep
+(see create --keep-hashes). The others stay as they are. Like grow, merge takes
+the keys that were added to each filter and not deleted.
 
-The filters must have been made with the same seed: build has a fixed one,
-create and uniq choose one at random unless they are given one; create --like
-takes that of another filter. OUT records how keys are read as the first filter
-does.`
+OUT may be one of the filters. Once the new filter is complete, it replaces an
+existing OUT; until then, and if merge is interrupted, OUT stays as it is.
+Programs that have the old OUT open answer "maybe" for every key once it is
+replaced, until they open OUT again.
+
+All filters must have the same seed. build uses a fixed seed; create and uniq
+choose a random one unless a flag gives it; create --like takes the seed of
+another filter. OUT records the same way to read keys as the first FILTER.`
 
 // A mergeCommand holds the flags of merge.
 type mergeCommand struct {
@@ -40,9 +41,9 @@ func newMergeCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&m.output, "output", "o", "", "write the new filter to `OUT`")
 	addPlanFlags(flags, &m.opts, sizeForKeys+" (as many as there are)", "the lowest that was asked for in a FILTER", "f")
-	flags.BoolVar(&m.opts.Distinct, "distinct", false, "store equal keys once (count every copy)")
+	flags.BoolVar(&m.opts.Distinct, "distinct", false, "store equal keys once (by default every copy counts)")
 	flags.BoolVar(&m.drop, "drop-hashes", false,
-		"do not keep the hashes of the keys of OUT (keep them). An OUT that is a FILTER keeps them, and goes on growing by itself if it did")
+		"do not keep hashes in OUT, which then must not be one of the FILTERs (without it, OUT keeps hashes, and an OUT that grew by itself still does)")
 	m.replace.addTo(flags)
 	addForceFlag(flags, &m.opts)
 	addWorkFlags(flags, &m.opts.MemoryBudget, &m.opts.Workers)

@@ -45,7 +45,7 @@ func (m *mutationFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&m.resume, "resume", false,
 		"compare the input with the keys of the last run, and go on with those after them. If that run completed and "+
 			"the first key differs, begin at the first. Fail if something else has changed FILTER")
-	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print how many keys were added or deleted, and how many added ones may have been there before")
+	flags.BoolVarP(&m.verbose, "verbose", "v", false, "print how many keys were added or deleted, and how many of the added ones may have been in the filter before")
 	m.format = addFormatFlags(flags)
 	addPlainFlag(flags, &m.plain)
 }

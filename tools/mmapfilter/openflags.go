@@ -31,7 +31,7 @@ func residencies() (names []string) {
 
 // addRecoverFlag adds the flag that makes a reading command recover a filter.
 func addRecoverFlag(flags *pflag.FlagSet, recover *bool) {
-	flags.BoolVar(recover, "recover", false, "recover the filter first if its writer has died, which is an error otherwise")
+	flags.BoolVar(recover, "recover", false, "if the writer of the filter has died, recover it first instead of failing")
 }
 
 // openFilter opens a filter at a path or a URL, and shows progress if opening takes long. The flags in

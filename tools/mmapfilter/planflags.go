@@ -26,7 +26,7 @@ func addPlanFlags(flags *pflag.FlagSet, opts *mmapfilter.Options, capacity, rate
 		bits += "; -f means the same"
 	}
 	flags.IntVarP(&opts.FingerprintBits, "fingerprint-bits", shorthand, 0, bits)
-	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "slots `N` in a bucket of these")
+	flags.IntVarP(&opts.BucketSize, "bucket-size", "b", 0, "number `N` of slots in a bucket of packed or semisorted")
 }
 
 func addCapacityFlag(flags *pflag.FlagSet, opts *mmapfilter.Options, usage string) {
@@ -99,7 +99,7 @@ func addKeepFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.BoolVar(&opts.KeepHashes, "keep-hashes", false,
 		"keep the hash of each key in FILTER.hashes: 8 to 9 bytes for each add or del. grow, merge, expire and repair need them")
 	flags.DurationVar(&opts.KeepChanges, "keep-changes", 0,
-		"keep hashes, and after a rebuild those of before for `TIME`, such as 48h, so that the command changes can begin there")
+		"keep hashes, and after a rebuild keep the old hashes for `TIME`, such as 48h, so that changes can begin before the rebuild")
 }
 
 // addWorkFlags adds the flags for the memory and the workers of a build.

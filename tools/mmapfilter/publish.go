@@ -19,14 +19,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const publishHelp = `Publish FILTER over HTTP, for replicate on other machines: a snapshot, and what
+const publishHelp = `Publish FILTER over HTTP for replicate on other machines: a snapshot, and all
 changes from then on. FILTER must keep its hashes. Another program may write to
-it meanwhile; what it writes is published when it makes a checkpoint, so a
-program that writes all the time should publish by itself, with package replica.
+FILTER meanwhile. publish sees what it writes when it makes a checkpoint, so a
+program that writes all the time should itself publish, with package replica.
 
-The snapshot stays beside FILTER, as FILTER.snapshot. Whoever may connect gets
-all of FILTER: replicas must send the token, if there is one. There is no TLS:
-a proxy that ends it should stand before other machines.`
+publish keeps the snapshot beside FILTER, as FILTER.snapshot. Everyone who can
+connect can read all of FILTER, unless --token-file asks for a token. publish
+has no TLS: to serve other machines, put a proxy with TLS in front of it.`
 
 func newPublishCommand() *cobra.Command {
 	var listen, tokenFile string
@@ -121,12 +121,13 @@ func (f *followed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-const replicateHelp = `Keep FILTER a copy of the filter that publish, or a program with package
-replica, has at URL, until a signal comes. If there is no FILTER, a snapshot is
-taken first. Programs may look keys up in FILTER meanwhile, but not write to it.
+const replicateHelp = `Keep FILTER a copy of the filter at URL, which publish or a program with package
+replica serves, until a signal comes. If FILTER does not exist, replicate takes
+a snapshot first. Programs may look keys up in FILTER meanwhile, but must not
+write to it.
 
-What fails is tried again, and a message says so; a download goes on where it
-was cut off. Exit status: 0 after --once, or 2 after an error.`
+After an error, replicate prints a message and tries again; a download goes on
+where it was cut off. Exit status: 0 after --once, or 2 after an error.`
 
 func newReplicateCommand() *cobra.Command {
 	var quiet quiet

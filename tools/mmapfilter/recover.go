@@ -11,19 +11,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const recoverHelp = `Recover the filter if the process that was writing to it has died: store the
-complete operations of its log, FILTER.stash, to it and remove the log. Other
-commands that write, such as add, del and uniq, do the same. Print what was
-found.
+const recoverHelp = `If the process that was writing to the filter has died, recover the filter:
+store the complete operations of its log, FILTER.stash, and remove the log.
+Other commands that write, such as add, del and uniq, do the same. Print what
+was found.
 
-Discarding the log may lose keys: any key that was inserted or moved since the
-last checkpoint, even if it was synced, may be answered "certainly not". It is
-better to build the filter again. On a terminal --discard-log asks for
-confirmation; elsewhere it needs -y.
+--discard-log may lose keys: any key that was inserted or moved since the last
+checkpoint, even if it was synced, may be answered "certainly not". It is better
+to build the filter again. On a terminal --discard-log asks for confirmation;
+elsewhere it needs -y.
 
-Exit status: 0 if the filter can be used, recovered or not; 4 if it is damaged
-and was left unchanged; 8 after another error, such as a writer that is running;
-16 for an invalid command line.`
+Exit status: 0 if the filter can be used, whether or not it needed recovery; 4
+if it is damaged and was left unchanged; 8 after another error, such as a writer
+that is running; 16 for an invalid command line.`
 
 // Exit statuses of recover. They are those of fsck(8), except that 1 (errors corrected) becomes
 // 0, since a usable filter is no failure.

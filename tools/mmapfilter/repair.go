@@ -11,18 +11,19 @@ import (
 
 const repairHelp = `Verify the filter and, if it is damaged, rebuild it from the hashes that it
 keeps (see create --keep-hashes), with the same capacity and rate. If its writer
-has died, recover it first; if that fails, add to the hashes what is left of its
-log. Print whether a repair was needed, and what is lost. A key that is not
-found since del took it by mistake is no damage: grow gives it back.
+has died, recover it first; if that fails, add what is left of its log to the
+hashes. Print whether a repair was needed, and what is lost. A key that is not
+found because a del of another key took its item is no damage: grow gives it
+back.
 
-FILTER is replaced once the new one is complete; until then, and if repair is
-interrupted, it stays as it is. Programs that look keys up in the old file
-answer "maybe" from then on, until they open FILTER again. A filter of which no
-superblock is intact, or whose hashes are lost, must be built again from its
-keys.
+Once the new filter is complete, it replaces FILTER. Until then, and if repair
+is interrupted, FILTER stays as it is. Programs that have the old file open
+answer "maybe" for every key once it is replaced, until they open FILTER again.
+If no superblock is intact, or the hashes are lost, build the filter again from
+its keys.
 
-Exit status: 0 if the filter is intact now, 1 if it is but lacks adds or deletes
-that were durable, or may lack some, 2 after an error.`
+Exit status: 0 if the filter is intact now, 1 if it is intact but lacks, or may
+lack, adds or deletes that were durable, 2 after an error.`
 
 func newRepairCommand() *cobra.Command {
 	var opts mmapfilter.RebuildOptions

@@ -30,7 +30,7 @@ func (r *replaceFlags) addTo(flags *pflag.FlagSet) {
 // addForceFlag adds the flag that lets a new filter destroy files that it does not replace.
 func addForceFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 	flags.BoolVar(&opts.Overwrite, "force", false,
-		"destroy a file that is no filter, and the log and the hashes of another filter, if they have the names that the new files need")
+		"destroy a file that is not a filter, or the log and hashes of another filter, if they have the names that the new files need")
 }
 
 // least returns how many keys a new filter or set at a path must have: one if it replaces a filter

@@ -15,16 +15,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const serveHelp = `Serve the filters of DIR to clients of Redis: CF.* and BF.* with the replies of
-RedisBloom, and what clients send around them. Each key is a filter, the file
-KEY.mmf in DIR, which other processes may read meanwhile.
+const serveHelp = `Serve the filters in DIR to clients of Redis. The CF.* and BF.* commands reply
+as RedisBloom does; the other commands that clients send work too. Each key is a
+filter in the file KEY.mmf in DIR, which other processes may read meanwhile.
 
-A reply to a write means that it survives the death of the server. After a
-second at the latest it also survives a power loss; with --appendfsync always,
-or after WAITAOF, at once. A signal or SHUTDOWN ends the server.
+Once the server has replied to a write, the write survives the death of the
+server. It also survives a power loss at most a second later, or at once with
+--appendfsync always or after WAITAOF. A signal or SHUTDOWN ends the server.
 
-FILE of --config has a flag a line, without the dashes: maxclients 100. Flags of
-the command line win.`
+Each line of the --config FILE is a flag without the dashes, such as
+"maxclients 100". Flags on the command line override it.`
 
 // A serveCommand holds the flags of serve.
 type serveCommand struct {
@@ -40,12 +40,12 @@ func newServeCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&c.Dir, "dir", "", "directory `DIR` of the filters; it must exist")
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:6379", "`ADDRESS` to listen on, or none")
-	flags.StringVar(&c.unix, "unix", "", "listen on the Unix socket `PATH`, too")
-	flags.StringVar(&c.passwordFile, "requirepass-file", "", "ask clients for the password, which is the first line of `FILE`")
+	flags.StringVar(&c.unix, "unix", "", "also listen on the Unix socket `PATH`")
+	flags.StringVar(&c.passwordFile, "requirepass-file", "", "ask clients for a password, the first line of `FILE`")
 	flags.BoolVar(&c.open, "no-password", false, "let --listen name an address that other machines reach, without a password")
 	flags.IntVar(&c.MaxClients, "maxclients", 0, "serve at most `N` clients at once (10000, or half of the descriptors)")
-	flags.Float64Var(&c.Rate, "rate", 0.01, "share `P` of absent items that new filters answer \"maybe\" for, if the client does not say")
-	flags.StringVar(&c.appendfsync, "appendfsync", "everysec", "`WHEN` writes are made durable: everysec, or always, before the reply")
+	flags.Float64Var(&c.Rate, "rate", 0.01, "share `P` of absent items that a new filter may answer \"maybe\" for, if the client gives none")
+	flags.StringVar(&c.appendfsync, "appendfsync", "everysec", "`WHEN` to make writes durable: everysec, or always, which is before the reply")
 	flags.StringVar(&c.config, "config", "", "read flags from `FILE`")
 	return cmd
 }

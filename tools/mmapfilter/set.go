@@ -14,12 +14,13 @@ import (
 
 const setHelp = `Build a set: a manifest, NAME.set, and the filter files that it names, its
 shards. Each key belongs to one shard. check, info, verify, add and del take
-NAME.set as they take a filter. On one machine, build --shards makes a set. On
-many, or with an engine such as make, Slurm, Kubernetes or Spark, these tasks
-do, which share PLAN and two directories, of the spools and of the shards.
+NAME.set where they take a filter. On one machine, build --shards makes a set.
+On many machines, or with an engine such as make, Slurm, Kubernetes or Spark,
+use the tasks below. They share PLAN, a directory of spools and a directory of
+shards.
 
-A task may be killed, be done again, or run twice at the same time; it leaves
-the same bytes. Keys are not in any of these files, only their hashes.`
+A task may be killed, done again, or run twice at the same time: the files that
+it leaves have the same bytes. They contain only the hashes of keys, not keys.`
 
 const setExample = `mmapfilter set plan -n 2B -p 0.001 --shards 64 -o users.plan
   mmapfilter set partition --plan users.plan --task a --spool spool a.gz

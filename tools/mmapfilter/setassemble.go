@@ -9,15 +9,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setAssembleHelp = `Write the manifest of a set, when all shards have been built, and replace an
-older NAME.set: readers that follow it switch. Nothing is written unless every
-shard was built from all spools, is whole, and for all tasks and shards
+const setAssembleHelp = `When all shards have been built, write the manifest of the set. It replaces an
+older NAME.set: readers that follow that one switch to it. assemble writes
+nothing unless every shard is whole, every shard was built from all spools, and,
+summed up over all tasks and shards,
 
   keys read = hashes spooled = hashes read = keys in the shards + repeated keys
 
-Afterwards, the spools may be removed.
+After that, the spools may be removed.
 
-Exit status: 0, or 2 if something is missing or wrong, which is named.`
+Exit status: 0, or 2 if something is missing or wrong, which assemble names.`
 
 func newSetAssembleCommand() *cobra.Command {
 	var (
@@ -31,9 +32,9 @@ func newSetAssembleCommand() *cobra.Command {
 		Long: setAssembleHelp, Args: noArgument, Example: "mmapfilter set assemble --plan users.plan --spool spool --out . -o users.set"}
 	flags := cmd.Flags()
 	f.addTo(flags, true)
-	flags.StringVarP(&output, "output", "o", "", "write the manifest to `NAME.set`; it names the shards relative to its own directory, which should be that of the shards")
-	flags.IntVar(&tasks, "tasks", 0, "fail unless `N` tasks have been done (as many as have been: it does not know of one that never began)")
-	flags.BoolVar(&noVerify, "no-verify", false, "compare the first and last pages of each shard only, not every byte with its checksum")
+	flags.StringVarP(&output, "output", "o", "", "write the manifest to `NAME.set`, best in the directory of the shards; it names them relative to its own directory")
+	flags.IntVar(&tasks, "tasks", 0, "fail unless `N` tasks have been done (without it, a task that never began goes unnoticed)")
+	flags.BoolVar(&noVerify, "no-verify", false, "compare only the first and last pages of each shard, not every byte with its checksum")
 	replace.addTo(flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := f.readPlan(cmd, "plan", "spool", "out", "output")

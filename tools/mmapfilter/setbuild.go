@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setBuildHelp = `Build a shard from the spools of all tasks, when they are done. A shard that is
-there already, and whole, is left alone. The directory of the shards is made if
-it is missing.`
+const setBuildHelp = `When all tasks of partition are done, build a shard from all spools. If the
+shard exists and is whole, build leaves it alone. It creates the directory of
+the shards if that is missing.`
 
 func newSetBuildCommand() *cobra.Command {
 	var f taskFlags

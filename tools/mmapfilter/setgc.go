@@ -14,9 +14,9 @@ import (
 const setGCHelp = `Remove the shards in DIR that no NAME.set in DIR names, with their logs, hashes
 and .built files, and print their names. Such shards come from sets that have
 been replaced, and from builds that were never assembled. Readers keep the
-shards that they have open. A reader of a replaced set that has not opened a
-shard yet, and does not follow the set, answers "maybe" for it, with an error.
-Keep DIR/NAME.set for as long as its shards are to stay.
+shards that they have open. If a reader of a replaced set does not follow the
+set, it answers "maybe", with an error, for a removed shard that it had not
+opened yet. As long as DIR/NAME.set exists, its shards stay.
 
 DIR must have a NAME.set. Do not run gc while a set is being built in DIR, or if
 a NAME.set elsewhere names shards in DIR: gc would remove these shards.`

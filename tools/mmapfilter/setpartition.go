@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setPartitionHelp = `Hash the keys in files, and spool the hashes by shard: DIR/ID.spool has them, 8
-bytes a key, and DIR/ID.task says that the task is done. Together, the tasks
-must read each key. DIR is made if it is missing.
+const setPartitionHelp = `Hash the keys in files, and spool the hashes by shard. DIR/ID.spool has the
+hashes, 8 bytes a key; DIR/ID.task says that the task is done. Together, the
+tasks must read every key of the set. partition creates DIR if it is missing.
 
 ` + keysHelp + `
-They are read as the plan says. Flags that say otherwise are an error.
+They are read the way PLAN says; a flag that differs from PLAN is an error.
 
-A task that is done again must have the same keys in the same order. To give it
-others, remove DIR/ID.task first, and build all shards again.`
+If a task is done again, it must read the same keys in the same order. To give
+it other keys, remove DIR/ID.task first, and build all shards again.`
 
 func newSetPartitionCommand() *cobra.Command {
 	var f taskFlags

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const setPlanHelp = `Write the plan of a set. All tasks follow it, so it says all that their files
-depend on but the keys, also how set partition, check and other commands read
-keys. The same flags write the same plan.
+const setPlanHelp = `Write the plan of a set, which all tasks follow. The plan and the keys alone
+determine the files of the set, so the plan also says how set partition, check
+and other commands read keys. The same flags write the same plan.
 
-The seed is in PLAN, in the shards and in NAME.set: if it is a secret, so are
-they.`
+PLAN, the shards and NAME.set contain the seed: if the seed is a secret, keep
+them secret too.`
 
 func newSetPlanCommand() *cobra.Command {
 	var (

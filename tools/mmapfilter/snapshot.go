@@ -9,17 +9,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const snapshotHelp = `Write a copy of FILTER to COPY, whole and with checksums, while programs have
-FILTER open, also for writing: nothing waits for it. The copy has all that was
-committed when it was made. If FILTER keeps the hashes of its keys, it is built
-from them, as of the last checkpoint, and snapshot prints the position; two
-copies at one position are equal. With --hashes the copy keeps the hashes, in
-COPY.hashes, and grows if FILTER does; without, it keeps none.
+const snapshotHelp = `Write a copy of FILTER to COPY, complete and with checksums. Programs may have
+FILTER open meanwhile, also for writing; they do not wait. The copy has
+everything that was committed when it was made. If FILTER keeps the hashes of
+its keys, the copy is built from them, as of the last checkpoint, and snapshot
+prints the position; two copies at one position are equal. With --hashes the
+copy keeps the hashes too, in COPY.hashes, and grows if FILTER does.
 
-An existing COPY is replaced once the new one is complete; until then, and if
-snapshot is interrupted, it stays as it is. A COPY that is not a filter stays.
+Once the copy is complete, it replaces an existing COPY; until then, and if
+snapshot is interrupted, COPY stays as it is. If COPY is not a filter, snapshot
+fails and leaves it alone.
 
-FILTER may be a set, NAME.set; COPY is one, then, whose shards are beside it.`
+If FILTER is a set, NAME.set, COPY is a set too, with its shards beside it.`
 
 func newSnapshotCommand() *cobra.Command {
 	var quiet quiet

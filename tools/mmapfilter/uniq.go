@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const uniqHelp = `Print each line the first time it occurs, at once and in order. No line is
-printed twice. A new line is dropped with a probability of at most P as long as
-at most N different lines have been printed.
+const uniqHelp = `Print each line when it first occurs, at once and in order. No line is printed
+twice. While at most N different lines have been printed, a new line is dropped
+with a probability of at most P.
 
 ` + keysHelp + `
 Whole records are printed, whatever part of them is the key.
@@ -50,10 +50,10 @@ func newUniqCommand() *cobra.Command {
 	flags := cmd.Flags()
 	u.create.flags = flags
 	addSharedF(flags)
-	addPlanFlags(flags, opts, "size for `N` different lines; little more fits (10M)", "1e-6; with --window 5e-6", "")
+	addPlanFlags(flags, opts, "size for `N` different lines; few more fit (10M)", "1e-6; with --window 5e-6", "")
 	u.create.seed = addSeedFlags(flags, "random")
 	flags.StringVar(&u.filter, "filter", "", "remember lines in `FILTER` for later runs; create it if it is missing. An existing FILTER keeps its "+
-		"options. A killed run may remember lines it has not printed. In a FILTER with hashes, deletes then wait (see del)")
+		"options. If a run is killed, FILTER may have lines that were not printed. If FILTER keeps hashes, deletes wait (see del)")
 	flags.Func("window", "print a line again once `D`, such as 24h or 7d, at least 10s, has passed since it was printed: never sooner, and "+
 		"at most 5 % later (3s, if that is more). The filter grows and shrinks by itself, from N (100k) to what the lines of a window "+
 		"take. FILTER keeps its window; another D changes it", func(text string) (err error) {

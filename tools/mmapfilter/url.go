@@ -17,9 +17,10 @@ import (
 )
 
 // urlHelp says what a command can do with a URL.
-const urlHelp = `FILTER may be the URL of a sealed or clean filter, https://: it is read where it
-is, 32 KiB at first, and then a few lines for the keys that are asked for. Or it
-is the URL of a set, whose shards are beside it; the path must end in .set.`
+const urlHelp = `FILTER may be the https:// URL of a sealed or clean filter. It is read where it
+is: 32 KiB at first, and then a few lines for the keys that are looked up. It
+may also be the URL of a set, with the shards beside it; then the path must end
+in .set.`
 
 // isURL reports whether a command is to read a filter from a web server.
 func isURL(path string) bool {

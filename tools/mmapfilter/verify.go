@@ -15,16 +15,17 @@ import (
 
 const verifyHelp = `Read the whole filter and check it against the rules of the format. For each
 damage, print the part of the file, the offset in bytes, what is wrong and the
-broken rule. If the filter keeps hashes, compare its keys with them, which
-finds a changed bit even in a file without checksums. Two things do not count as
-damage: lost hashes, and keys that are not found because a del of a key that was
-not in the filter took their item (rule C6). verify counts these keys, and the
-next rebuild, such as grow, gives them back.
+broken rule. If the filter keeps hashes, verify also compares its keys with
+them, which finds a changed bit even in a file without checksums.
+
+Two things are not damage: lost hashes, and keys that are not found because a
+del of a key that was not in the filter took their item (rule C6). verify counts
+these keys; the next rebuild, such as grow, gives them back.
 
 FILTER may be the https:// URL of a sealed or clean filter. Then verify reads
 the file into memory, and compares no hashes. FILTER may be a set, NAME.set.
 Then verify reads all its shards, several at a time, and prints the first damage
-of each. verify writes nothing, unless it is told to --recover.
+of each. verify writes nothing to the filter, except with --recover.
 
 Exit status: 0 if the file is intact, 1 if it is damaged, 2 if it could not be
 checked.`
