@@ -87,8 +87,8 @@
 //	 4   4        hashes in the block
 //	 8   4        CRC32C of the block
 //
-// The digest in the receipt is XXH3 of the first 8 bytes and the index. All else that a reader must know of
-// a spool is in the receipt, too.
+// The digest in the receipt is XXH3 of the first 8 bytes and the index. Everything else that a reader
+// must know about a spool is in the receipt, too.
 //
 // A full block has 64 KiB, or less if S is above 4,096. The last block of each shard may be shorter. A
 // task keeps one open block for each shard in memory. These blocks take 64 KiB times S up to 4,096
