@@ -8,9 +8,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// Apply reads changes from r, as [Filter.Changes] writes them, and makes them in a replica, each exactly
-// once (K9 of package recovery). It returns the position of the replica, which is now the position that
-// the changes lead to. Lookups and syncs go on meanwhile; lookups see each change at once.
+// Apply reads changes from r, as [Filter.Changes] writes them, and applies them to a replica, each
+// exactly once (K9 of package recovery). It returns the position of the replica, which is now the
+// position that the changes lead to. Lookups and syncs go on meanwhile; lookups see each change at once.
 //
 // A replica is a [Filter.Snapshot] of a filter that keeps its hashes. (In a copy of any other filter a
 // key may depend on another key's item, and the changes might delete that item.) A replica may be looked

@@ -248,9 +248,9 @@ func (o *openFile) superseded() bool {
 }
 
 // Len returns the number of items in the file, which is the number of keys, counting equal keys. Until
-// the next rebuild, Len does not count keys that [Filter.InsertUnique] has left out, and still counts
-// keys whose deletes wait (see [Filter.Delete]). If another process writes to the file, Len is the
-// number at the last checkpoint. After Close it is the number at Close.
+// the next rebuild, Len does not count keys without an item of their own, which [Filter.InsertUnique]
+// has left out, and still counts keys whose deletes wait (see [Filter.Delete]). If another process
+// writes to the file, Len is the number at the last checkpoint. After Close it is the number at Close.
 func (f *Filter) Len() uint64 {
 	if o := f.open.Load(); o != nil {
 		return o.len()

@@ -41,7 +41,7 @@ type Stats struct {
 	Checkpoints  uint64        `json:"checkpoints"`   // since the filter was opened
 	Rebuilds     uint64        `json:"rebuilds"`      // since the filter was opened
 	KeepsHashes  bool          `json:"keeps_hashes"`  // see Options.KeepHashes
-	LeftOut      uint64        `json:"left_out"`      // InsertUniques since the last rebuild that left their key out because an item answers for it; 0 without KeepsHashes
+	LeftOut      uint64        `json:"left_out"`      // InsertUniques in the history since the last rebuild that left their key out; 0 without KeepsHashes
 	Waiting      uint64        `json:"waiting"`       // deletes that wait for the next rebuild; see Filter.Delete
 	Grows        bool          `json:"grows"`         // see Options.AutoGrow
 	KeepChanges  time.Duration `json:"keep_changes"`  // see Options.KeepChanges, in nanoseconds

@@ -23,7 +23,7 @@ type Report struct {
 	Hashes    uint64          `json:"hashes"`    // keys that the kept hashes mean (K7), counting equal keys; Verify compared the items with these keys
 	NotFound  uint64          `json:"not_found"` // keys among Hashes whose item a delete of an absent key took (C6); until a rebuild, lookups answer "certainly not"
 	Strays    uint64          `json:"strays"`    // deletes of absent keys since the last rebuild that took an item of another key
-	LeftOut   uint64          `json:"left_out"`  // keys that InsertUnique left out since the last rebuild, because the item of another key answered for them
+	LeftOut   uint64          `json:"left_out"`  // InsertUniques in the history since the last rebuild that left their key out, since an item answered for it
 	Waiting   uint64          `json:"waiting"`   // deletes that wait for the next rebuild
 	HashesErr error           `json:"-"`         // why Verify compared no hashes although the filter should keep them; matches ErrNoHashes
 	Damage    []*CorruptError `json:"-"`         // ordered by offset; at most 1,000 of them

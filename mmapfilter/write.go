@@ -80,13 +80,14 @@ func (f *Filter) awaitTry(o *openFile, err error) error {
 // InsertUnique inserts key unless a lookup of key answers "maybe"; added reports whether it did. Lookup
 // and insert are one step: if several goroutines insert the same key, exactly one adds it.
 //
-// If that answer is a false positive, the key is left out: the item of another key answers for it, and
-// lookups find the key as long as this item is there. In a filter that keeps its hashes, an
-// InsertUnique, whether or not it adds an item, means "at least one" (K7): every rebuild gives the key
-// an item, and one Delete removes the key. From the first key left out until the next rebuild,
-// [Filter.Delete] and [Filter.ExpireBefore] take no item, since it might answer for such a key. A
-// repeated InsertUnique does not make a key younger. In a filter without kept hashes, a Delete of the
-// other key takes the item that answers for both keys. The errors are those of [Filter.Insert].
+// If InsertUnique adds no item, it leaves the key out: an item answers for the key already. After a
+// false positive this is the item of another key, and lookups find the key only as long as this item is
+// there. In a filter that keeps its hashes, an InsertUnique, whether or not it adds an item, means "at
+// least one" (K7): every rebuild gives the key an item, and one Delete removes the key. Since nobody can
+// tell for which keys an item answers, [Filter.Delete] and [Filter.ExpireBefore] take no item from the
+// first key left out until the next rebuild. A repeated InsertUnique does not make a key younger. In a
+// filter without kept hashes, a Delete of the other key takes the item that answers for both keys. The
+// errors are those of [Filter.Insert].
 func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 	return f.do(layout.AtLeastOne, f.hash.Hash(key))
 }
@@ -101,11 +102,11 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 // the rebuild, its Delete reports false, and the rebuild still gives the key back.
 //
 // Once [Filter.InsertUnique] has left a key out of a filter that keeps its hashes, Delete takes no item,
-// since the item might answer for that key. Instead, the delete waits for the next rebuild, which lacks
-// the deleted key. Until then lookups answer "maybe" for the key, and another Delete of it reports true.
-// [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], the filter is rebuilt when many
-// deletes wait (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild from
-// [RebuildOptions.Keys] can remove the deleted keys.
+// since the item might answer for the key that was left out. Instead, the delete waits for the next
+// rebuild, which lacks the deleted key. Until then lookups answer "maybe" for the key, and another
+// Delete of it reports true. [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], the
+// filter is rebuilt when many deletes wait (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only
+// a Rebuild from [RebuildOptions.Keys] can remove the deleted keys.
 //
 // The errors are those of [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }

@@ -14,22 +14,22 @@ import (
 )
 
 var (
-	// ErrNotReplica is returned for changes if the filter is no replica. It matches
+	// ErrNotReplica is returned for changes if the filter is not a replica. It matches
 	// build.ErrOtherDescent.
 	ErrNotReplica error = &alsoError{
-		errors.New("it is no replica: only a snapshot of a filter that keeps its hashes takes changes, until it has operations of its own"),
+		errors.New("it is not a replica: only a snapshot of a filter that keeps its hashes takes changes, and only until the snapshot has operations of its own"),
 		[]error{build.ErrOtherDescent},
 	}
 	// ErrChangesGap is returned for changes that do not begin at the position of the filter.
 	ErrChangesGap = errors.New("the changes do not begin at the position of the filter")
 	// ErrOtherClasses is returned for changes by class if the filter has other classes.
 	ErrOtherClasses = errors.New("the changes are for a filter with other classes")
-	// ErrApplying is returned by an operation on a replica that has done only some of a set of changes.
+	// ErrApplying is returned by an operation on a replica that has applied only some changes of a set.
 	ErrApplying = errors.New("the filter has only some of a set of changes")
 )
 
-// Apply does to a replica the changes that r has, each once (K9), unless the replica has them already.
-// First it finishes a set of changes that was begun.
+// Apply applies the changes from r to a replica, each exactly once (K9), unless the replica has them
+// already. If an earlier Apply was cut off, Apply first finishes its set of changes.
 func (w *Writer) Apply(ctx context.Context, r io.Reader) error {
 	w.applying.Lock()
 	defer w.applying.Unlock()
@@ -45,7 +45,7 @@ func (w *Writer) Apply(ctx context.Context, r io.Reader) error {
 		return unreadable(err)
 	}
 	at, _, _ := w.followed()
-	if err := w.takes(&in.Header, at); err != nil || in.Header.To.Number <= at.Number { // done before
+	if err := w.takes(&in.Header, at); err != nil || in.Header.To.Number <= at.Number { // the replica has them already
 		return err
 	}
 	set, err := w.spool(ctx, io.MultiReader(head, r))
@@ -62,7 +62,7 @@ func (w *Writer) Apply(ctx context.Context, r io.Reader) error {
 	return err
 }
 
-// Resume finishes a set of changes that was begun, perhaps by an earlier writer.
+// Resume finishes the set of changes of an Apply that was cut off, perhaps in an earlier writer.
 func (w *Writer) Resume(ctx context.Context) error {
 	w.applying.Lock()
 	defer w.applying.Unlock()
@@ -73,8 +73,8 @@ func (w *Writer) Resume(ctx context.Context) error {
 // no operation of its own.
 func (w *Writer) Follows() bool { return w.follows.Load() }
 
-// Depart makes a replica an ordinary filter, durably: it follows no history any more. Call Depart
-// before the first operation that Apply does not do.
+// Depart durably turns a replica into an ordinary filter, which follows no other history. Call Depart
+// before the first operation that is not part of an Apply.
 func (w *Writer) Depart() error {
 	w.applying.Lock()
 	defer w.applying.Unlock()
@@ -103,7 +103,7 @@ func (w *Writer) followed() (at layout.Position, set, done uint64) {
 	return at, w.protocol.History().Set, w.protocol.Operations()
 }
 
-// setMark makes a commit with a layout.Mark.
+// setMark commits with a layout.Mark.
 func (w *Writer) setMark(m layout.Mark) error {
 	for {
 		err := w.commit(boundary{mark: &m})
@@ -116,8 +116,8 @@ func (w *Writer) setMark(m layout.Mark) error {
 	}
 }
 
-// takes returns an error unless the changes begin at the position of the filter, or the filter
-// has them already: they end at or before this position.
+// takes returns an error unless the changes begin at the position of the filter, or end at or before
+// this position: then the filter has them already.
 func (w *Writer) takes(h *changes.Header, at layout.Position) error {
 	w.mu.Lock()
 	descent, _ := w.protocol.Followed()
@@ -136,8 +136,8 @@ func (w *Writer) takes(h *changes.Header, at layout.Position) error {
 	return nil
 }
 
-// spool reads all changes and makes them durable. It returns the check of this set of changes. The
-// file has not changed yet.
+// spool reads all changes and makes them durable. It returns the check of this set of changes. It does
+// not change the filter file.
 func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error) {
 	s, err := w.protocol.NewSet()
 	if err != nil {
@@ -153,11 +153,11 @@ func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error)
 		items := uint64(max(c.Times, -c.Times))
 		if left := in.Header.To.Number - in.Header.From.Number - all; items > left {
 			err = fmt.Errorf("%w: they change more items than there were operations", changes.ErrDamaged)
-			break // otherwise inserts of one key might go on for years
+			break // otherwise the inserts of one key might take years
 		}
 		all += items
 		if c.Times > 0 {
-			more++ // one item, since an entry of the stash may count all copies of the hash
+			more++ // only one item, since one entry of the stash may count all copies of the hash
 		} else {
 			fewer += items
 		}
@@ -175,7 +175,7 @@ func (w *Writer) spool(ctx context.Context, r io.Reader) (set uint64, err error)
 	return set, nil
 }
 
-// unreadable makes an error of a changes.Reader match an error of the public API.
+// unreadable returns an error of a changes.Reader as one that also matches an error of the public API.
 func unreadable(err error) error {
 	switch {
 	case errors.Is(err, changes.ErrCutOff):
@@ -194,9 +194,9 @@ type alsoError struct {
 
 func (e *alsoError) Unwrap() []error { return append(e.matches, e.error) }
 
-// hasRoom returns an error if the changes delete more items, fewer, than the filter has; or if
-// the filter does not grow and has no room for the items that they insert, more, after these
-// deletes.
+// hasRoom returns an error if the changes delete more items than the filter has, or if after these
+// deletes a filter that does not grow has no room for the inserted items. fewer is the number of items
+// that the changes delete, and more is a lower bound on the items that they insert.
 func (w *Writer) hasRoom(more, fewer uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,14 +215,15 @@ func (w *Writer) hasRoom(more, fewer uint64) error {
 
 var (
 	errOtherWay = &alsoError{
-		errors.New("the changes are those of another filter, or of this one after it went another way: take a new snapshot"),
+		errors.New("the changes are from another filter, or from another history of this filter: take a new snapshot"),
 		[]error{build.ErrOtherDescent},
 	}
 	errNoRoom   = fmt.Errorf("%w for the changes: rebuild the replica if it keeps hashes, or take a new snapshot", ErrFull)
-	errNotThere = &layout.CorruptError{Region: layout.RegionBuckets, Rule: "K9", What: "the changes delete an item that is not there, so the filter has not the items of its position: take a new snapshot"}
+	errNotThere = &layout.CorruptError{Region: layout.RegionBuckets, Rule: "K9", What: "the changes delete an item that is not there, so the filter lacks items that it should have at its position: take a new snapshot"}
 )
 
-// finishSet finishes the set of changes that the file names. REQUIRES: w.applying.
+// finishSet finishes the set of changes that the superblock names, if there is one.
+// REQUIRES: w.applying.
 func (w *Writer) finishSet(ctx context.Context) error {
 	_, check, done := w.followed()
 	if check == 0 || !w.follows.Load() {
@@ -242,14 +243,14 @@ func (w *Writer) finishSet(ctx context.Context) error {
 		err = w.setMark(layout.Mark{At: h.To, UserSeq: h.UserSeq, Operations: h.Operations})
 	}
 	if err == nil {
-		w.protocol.RemoveSet() // after an error the set stays, which does no harm: no commit names it, and the next set replaces it
+		w.protocol.RemoveSet() // if this fails, the set stays, which does no harm: no commit names it, and the next set replaces it
 	}
 	return err
 }
 
-// doChanges does the deletes of a set of changes, if fewer is true, and otherwise the
-// inserts. It leaves out as many changes as skip says, since they are done, and subtracts
-// their number from skip. It returns the header of the set.
+// doChanges does the deletes of a set of changes if fewer is true, and otherwise the inserts. It leaves
+// out the first *skip of these operations, which are already done, and subtracts their number from
+// *skip. It returns the header of the set.
 func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip *uint64) (h changes.Header, err error) {
 	in, err := changes.NewReader(set)
 	if err != nil {
@@ -286,7 +287,7 @@ func (w *Writer) doChanges(ctx context.Context, set io.Reader, fewer bool, skip 
 	}
 }
 
-// takeAway deletes an item of a hash, which must be there.
+// takeAway deletes an item of a hash. If the filter has no such item, takeAway returns errNotThere.
 func (w *Writer) takeAway(hash uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -294,7 +295,7 @@ func (w *Writer) takeAway(hash uint64) error {
 		return err
 	}
 	if !w.remove(hash) {
-		return errNotThere // and no operation is counted
+		return errNotThere // without counting an operation
 	}
 	w.finish(layout.Delete, -1, hash)
 	return nil

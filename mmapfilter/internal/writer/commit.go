@@ -11,9 +11,9 @@ import (
 // Sync commits: when it returns nil, everything done before it is durable.
 func (w *Writer) Sync() error { return w.SyncAt(nil) }
 
-// SyncAt is Sync. If seq is not nil, the user sequence becomes the result of seq, which gets the
-// number of operations since the user sequence was set last. seq is called while no operation is
-// under way.
+// SyncAt is Sync. If seq is not nil, SyncAt sets the user sequence to the result of seq, which
+// gets the number of operations since the user sequence was last set. seq is called while no
+// operation is under way.
 func (w *Writer) SyncAt(seq func(operations uint64) uint64) error {
 	for {
 		err := w.commit(boundary{seq: seq})
@@ -26,12 +26,12 @@ func (w *Writer) SyncAt(seq func(operations uint64) uint64) error {
 	}
 }
 
-// A boundary says what happens where a commit ends the open segment, while no operation is under way.
+// A boundary says what a commit does when it ends the open segment, while no operation is under way.
 type boundary struct {
 	seq        func(operations uint64) uint64 // see SyncAt; or nil
-	generation bool                           // the generation of the log ends too. REQUIRES: w.checkpoints
+	generation bool                           // it also ends the generation of the log. REQUIRES: w.checkpoints
 	tap        *Tap                           // lists the operations from then on; or nil
-	mark       *layout.Mark                   // what a replica says of the followed history from the commit on; or nil
+	mark       *layout.Mark                   // the place of a replica in the followed history from this commit on; or nil
 }
 
 // commit ends the open segment, makes it durable and stores it to the file. Operations go on while it
@@ -60,7 +60,7 @@ func (w *Writer) commitLocked(at boundary, always bool) error {
 	if err != nil {
 		return err
 	}
-	for w.dropPart() { // even if no operation changed anything: the file will be clean, and must be in small pages
+	for w.dropPart() { // even if no operation changed anything: the file will be clean, so it needs small pages
 	}
 	if !seg.ended {
 		return nil
@@ -90,8 +90,8 @@ func (w *Writer) cut(at boundary) (segment, error) {
 	return seg, nil
 }
 
-// endSegment ends the open segment and starts another, unless there is nothing to make durable and
-// always is not set. It returns errLogFull if the log has no room for a segment without operations.
+// endSegment ends the open segment and starts another. If there is nothing to make durable, it does so
+// only if always is set. It returns errLogFull if the log has no room for a segment without operations.
 // REQUIRES: w.commits, w.mu.
 func (w *Writer) endSegment(at boundary, always bool) (segment, error) {
 	if w.mu.closed != nil {
@@ -126,7 +126,7 @@ func (w *Writer) endSegment(at boundary, always bool) (segment, error) {
 // A segment is a segment of the log that is being made durable.
 type segment struct {
 	recovery.Segment
-	operations int
+	operations int  // number of its operations
 	ended      bool // false if there was nothing to commit
 }
 
@@ -136,7 +136,7 @@ func (w *Writer) dropPending(seg segment) {
 	p := w.overlay.Load()
 	if w.mu.pending -= seg.operations; w.mu.pending == 0 {
 		if p != nil {
-			w.mu.spare = p.Active() // empty; the next segment will have its size
+			w.mu.spare = p.Active() // it is empty, and has a good size for the next segment
 			w.overlay.Store(nil)
 		}
 		return
@@ -197,8 +197,8 @@ func (w *Writer) CheckpointFor(need int) error {
 	return err
 }
 
-// forgetPast removes former files of hashes whose time is over. The lock keeps a rebuild from renaming
-// files meanwhile.
+// forgetPast removes former files of hashes once Options.KeepChanges is over. The lock keeps a rebuild
+// from renaming files meanwhile.
 func (w *Writer) forgetPast(files *osfile.Files) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -206,8 +206,8 @@ func (w *Writer) forgetPast(files *osfile.Files) {
 }
 
 // beginCheckpoint commits and begins a checkpoint, if there is a log. If a checkpoint has begun
-// already, beginCheckpoint ends it first. Unless tap is nil, it lists the operations from the end of
-// the segment on. REQUIRES: w.checkpoints.
+// already, beginCheckpoint ends it first. tap, if not nil, lists the operations from the end of the
+// segment on. REQUIRES: w.checkpoints.
 func (w *Writer) beginCheckpoint(tap *Tap) error {
 	if err := w.protocol.EndCheckpoint(); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (w *Writer) nextHalf() error {
 	return nil
 }
 
-// Grow makes a larger log for the next checkpoint to move to, unless the log has its full
+// Grow creates a larger log for the next checkpoint to move to, unless the log already has its full
 // size. Operations and commits go on meanwhile.
 func (w *Writer) Grow() error {
 	w.mu.Lock()
@@ -282,8 +282,8 @@ func (w *Writer) Clean() error {
 	return w.protocol.Clean()
 }
 
-// Close releases the volume, so that another writer may have it. Call Clean first, and no
-// operation afterwards.
+// Close closes the files, so that another writer may open them. Call Clean first to leave a complete
+// file. After Close, call no operation.
 func (w *Writer) Close() error {
 	w.released.Store(true)
 	w.checkpoints.Lock() // a Recent may be reading the logs

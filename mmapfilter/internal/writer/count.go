@@ -6,7 +6,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Unknown is the count if it cannot be determined.
+// Unknown is what Count returns if it cannot tell.
 const Unknown = math.MaxUint64
 
 // Count returns the number of items of the class of a hash, or Unknown.
@@ -25,9 +25,9 @@ func (w *Writer) Count(hash uint64) uint64 {
 // for such keys.
 const fillsShare = 0.75
 
-// Fills reports whether an insert finds no room for a key and would hardly find any in a larger
-// file: the copies of the key take all the room that lines have for them, and most entries of the
-// stash are crowded in the same way.
+// Fills reports whether an insert of a key finds no room and would hardly find any in a larger
+// file, because the copies of the key take all the room that lines have for them, and most entries
+// of the stash are crowded.
 func (w *Writer) Fills(hash uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,12 +2,12 @@ package writer
 
 import "time"
 
-// A due says what is to be done beside operations, besides a commit after the interval, which is
-// always due.
+// A due says which work must be done beside operations, apart from a commit at the end of the
+// interval, which is always due.
 type due struct {
-	commit    bool // at once
+	commit    bool // a commit at once
 	largerLog bool
-	room      int // stores that the log must have room for; if it has not, a checkpoint is due
+	room      int // if above 0, a checkpoint is due unless the log has room for this many stores
 }
 
 // ask starts the work that is due, unless the Work has ended. It does not start work that is under
@@ -22,7 +22,7 @@ func (k *Work) ask(d due) {
 		k.group.Add(1)
 		k.mu.timer = time.AfterFunc(k.Interval, k.commitLate)
 	}
-	if d.commit && !k.mu.committing { // not sooner: a method value is allocated
+	if d.commit && !k.mu.committing { // the method value is made only here, since it is allocated
 		k.start(&k.mu.committing, k.Writer.Sync)
 	}
 	if d.largerLog && !k.mu.growing {
@@ -48,7 +48,7 @@ func (k *Work) start(doing *bool, do func() error) {
 	}()
 }
 
-// commitLate commits at the end of the interval, and tries a checkpoint again that is stuck.
+// commitLate commits at the end of the interval. If a checkpoint is stuck, commitLate tries it again.
 // The next pending operation begins another interval.
 func (k *Work) commitLate() {
 	defer k.group.Done()
@@ -73,7 +73,7 @@ func (k *Work) checkpoint() {
 		}
 		k.Report(err)
 		if k.Writer.Err() != nil {
-			return // no other one begins
+			return // no other checkpoint begins
 		}
 		k.mu.Lock()
 		k.mu.room = 0
@@ -81,8 +81,8 @@ func (k *Work) checkpoint() {
 	}
 }
 
-// nextRoom returns the room that the next checkpoint is to make, and resets it. It returns
-// 0 if no checkpoint is due.
+// nextRoom returns the room that the next checkpoint must make, and resets it. It returns 0 if
+// no checkpoint is due.
 func (k *Work) nextRoom() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,13 +1,13 @@
 package writer
 
-// SetExpireAfter records in the file how long items stay, in nanoseconds, by a durable superblock. No
-// operation may go on meanwhile.
+// SetExpireAfter records in the superblock how long items stay, in nanoseconds, and makes the superblock
+// durable. No operation may go on meanwhile.
 func (w *Writer) SetExpireAfter(v uint64) error {
 	w.protocol.SetExpireAfter(v)
 	return w.goLive()
 }
 
-// SetExpiredBefore makes the next superblock record a time before which all items have been deleted.
+// SetExpiredBefore makes the next superblock record a time: all items from before it have been deleted.
 // Closing the file stores such a superblock, even if no operation comes.
 func (w *Writer) SetExpiredBefore(v uint64) error {
 	w.protocol.SetExpiredBefore(v)

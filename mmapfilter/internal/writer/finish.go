@@ -16,8 +16,8 @@ func (w *Writer) finish(op layout.Op, grow int, hash uint64) {
 	w.tell(1)
 }
 
-// append is finish without tell. counted says that a caller has asked for the operation. REQUIRES:
-// w.mu.
+// append is finish without tell. counted says that Filter.DurableOps counts the
+// operation. REQUIRES: w.mu.
 func (w *Writer) append(does layout.Op, grow int, hash uint64, counted bool) {
 	if grow == 0 && !w.protocol.KeepsHashes() { // the filter keeps no history
 		w.protocol.Skip()
@@ -52,7 +52,7 @@ func (w *Writer) publish(op *operation) {
 	stash := false
 	odd := w.mu.odd[:0]
 	var block layout.Line
-	words := uint8(0) // which words of block are to be stored
+	words := uint8(0) // bit i: word i of block must be stored
 	for i, s := range op.stores {
 		if counter := layout.CounterOf(s.Word); s.Guarded && !slices.Contains(odd, counter) {
 			atomic.AddUint64(&w.runtime[counter], 1)
@@ -87,9 +87,9 @@ func (w *Writer) tapped(op layout.Op, hash uint64) {
 	}
 }
 
-// tell updates the length after the last n operations were appended, and asks for what is due. A
-// checkpoint that is stuck is tried again by the timer, and by an operation that finds no room in the
-// log. REQUIRES: w.mu.
+// tell updates the length after the last n operations were appended, and asks the Work for what is due.
+// A stuck checkpoint is not due here: the timer tries it again, and so does an operation that finds no
+// room in the log. REQUIRES: w.mu.
 func (w *Writer) tell(n int) {
 	w.length.Store(w.protocol.Length())
 	w.measureHistory()
@@ -123,14 +123,14 @@ func (w *Writer) tell(n int) {
 		w.mu.grown = w.protocol.LogGeneration()
 		d.largerLog = true
 	}
-	if w.mu.due = d; d != (due{}) || w.mu.pending <= n { // the first operation that is pending
+	if w.mu.due = d; d != (due{}) || w.mu.pending <= n { // these are the first pending operations, and begin the interval
 		w.Work.ask(d)
 	}
 }
 
-// Compact makes HistoryIsLong report true once the history is long for the items that it means:
-// once it takes twice the room of the items, and a quarter of a MiB more; or once as many deletes
-// wait for a rebuild (K7) as waiting says. Call Compact before the first operation.
+// Compact makes HistoryIsLong report true once the history is long for the items that it means: when it
+// takes twice the room of the items, and a quarter of a MiB more, or when as many deletes wait for a
+// rebuild (K7) as waiting says. Call Compact before the first operation.
 func (w *Writer) Compact(waiting uint64) {
 	w.waits = waiting
 	w.measureHistory()
@@ -157,10 +157,10 @@ func (w *Writer) meant() uint64 {
 	return n - min(w.protocol.History().Waiting, n)
 }
 
-// Rebuilding says that a rebuild begins that will make the history short. It does nothing unless
-// Compact was called. If many operations come before Untap, the later ones come one by one, paceLong
-// apart: otherwise the history could become longer than K5 allows before there is a new file. A
-// thousand operations a second are few, but none waits for the whole rebuild.
+// Rebuilding tells the writer that a rebuild begins, which will make the history short. It does nothing
+// unless Compact was called. If many operations come before Untap, the later ones are let through one by
+// one, paceLong apart. Otherwise the history could become longer than K5 allows before there is a new
+// file. A thousand operations a second are few, but none of them waits for the whole rebuild.
 func (w *Writer) Rebuilding() {
 	const least = 80_000 // operations; at 8 bytes each, 1 MiB also has room for the operations of a Replace
 	w.mu.Lock()
@@ -170,25 +170,25 @@ func (w *Writer) Rebuilding() {
 	}
 }
 
-// HistoryIsLong reports whether a rebuild is due to make the history shorter: see Compact.
+// HistoryIsLong reports whether a rebuild is due, to make the history shorter (see Compact).
 func (w *Writer) HistoryIsLong() bool { return w.tooLong.Load() }
 
 // lastPart returns how much of a half of the log is left when the background asks for a checkpoint.
-// Before the checkpoint can begin, it waits for the commit under way and for a commit of its own.
-// Meanwhile operations fill the last part. The last part is an eighth of the half, but at least
-// enough, since a commit takes long if it stores to many pages for the first time since a
-// checkpoint.
+// Before the checkpoint can begin, it waits for a commit that is under way and for a commit of its
+// own. Meanwhile operations fill the last part. The last part is an eighth of the half, but at
+// least the constant enough, since a commit takes long if it stores to many pages for the first
+// time since a checkpoint.
 func (w *Writer) lastPart(size int64) int64 {
 	const share, enough = 8, 4 << 20
 	return max(size/share, min(size/2, enough), int64(2*w.most*wal.RecordBytes))
 }
 
 // segmentWords is how many words a segment changes before it is committed: about as many as the
-// processor's cache holds (blockCounts says how many bytes a word takes). With a background, a
-// segment may grow beyond that while the previous commit takes long.
+// processor's cache holds (blockCounts says how many bytes a word takes). If there is a Work, a segment
+// may grow larger while the previous commit takes long.
 const segmentWords = 1 << 17
 
-// A larger log is made when one part in growEarly of a half is in use, so that the next checkpoint
-// can move to it. In a small log, that checkpoint begins when half of a half is in use (lastPart):
-// operations can fill the quarter in between while the larger log is made.
+// A larger log is created when 1/growEarly of a half is in use, so that the next checkpoint can move to
+// it. In a small log, that checkpoint begins when half of a half is in use (see lastPart), so operations
+// can fill the quarter in between while the larger log is created.
 const growEarly = 4

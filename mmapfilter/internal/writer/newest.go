@@ -7,8 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// Word returns the newest value of a word of the file, for lookups of this process. In the
-// runtime page, it returns removal counters for pending words, not those of the file.
+// Word returns the newest value of a word of the file, for lookups of this process. For a word of the
+// runtime page, it returns a removal counter of the pending words, not the counter of the file.
 func (w *Writer) Word(word uint64) uint64 {
 	switch {
 	case word >= layout.WordRegion:
@@ -24,8 +24,8 @@ func (w *Writer) Word(word uint64) uint64 {
 	return atomic.LoadUint64(&w.runtime[word-layout.WordRuntime])
 }
 
-// loadMapped reads the image of a line from the file, zeroes the rest, and returns the words of
-// the file that the image covers.
+// loadMapped reads the image of a line from the file, zeroes the rest of l, and returns which words of
+// the file the image covers.
 func (w *Writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	at, words := w.table.Words(line)
 	first, n = layout.WordRegion+at, uint64(words)
@@ -37,8 +37,8 @@ func (w *Writer) loadMapped(line uint64, l *layout.Line) (first, n uint64) {
 	return first, n
 }
 
-// loadLine reads the newest image of a line and returns the words of the file that it covers.
-// REQUIRES: w.mu; without it the words may be of different instants.
+// loadLine reads the newest image of a line and returns which words of the file the image covers.
+// REQUIRES: w.mu; without it the words may be from different instants.
 func (w *Writer) loadLine(line uint64, l *layout.Line) (first, n uint64) {
 	if w.keptLines > 1 { // the line is a block
 		w.loadBlock(line, l)
@@ -77,19 +77,19 @@ func (w *Writer) homeBlock(hash uint64) uint64 {
 	return first / layout.BlockWords
 }
 
-// PrefetchHome prefetches the home line of a hash. An operation calls it before it takes the
-// lock: no load passes a locked instruction, so without the prefetch the cache miss would
-// begin only after the lock is taken.
+// PrefetchHome prefetches the home line of a hash. An operation calls it before it takes the lock.
+// No load passes a locked instruction, so without the prefetch the cache miss would begin only
+// after the lock is taken.
 func (w *Writer) PrefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(hash).Line) }
 
-// prefetchHomeLine prefetches the words that an operation reads of a home line, and the
-// words that a store to it needs: most operations store to it.
+// prefetchHomeLine prefetches the words of a home line that an operation reads, and what a store to the
+// line needs, since most operations store to it.
 func (w *Writer) prefetchHomeLine(line uint64) {
 	w.prefetch(line)
 	w.prefetchTags(line)
 }
 
-// prefetch prefetches what loadLine reads of a line.
+// prefetch prefetches the words that loadLine reads for a line.
 func (w *Writer) prefetch(line uint64) {
 	at, n := w.table.Words(line)
 	for block := at / layout.BlockWords; block <= (at+uint64(n)-1)/layout.BlockWords; block++ {
@@ -107,8 +107,8 @@ func (w *Writer) prefetchTags(line uint64) {
 }
 
 // prefetchHomes prefetches the blocks in which the home lines of up to Batch hashes start, and what a
-// store to them needs. The prefetches are one burst: a prefetch waits until its address is translated,
-// and the prefetches of a burst wait at the same time.
+// store to these lines needs. It makes all prefetches in one burst: a prefetch waits until its address
+// is translated, and the prefetches of a burst wait at the same time.
 func (w *Writer) prefetchHomes(hashes []uint64) {
 	var blocks [Batch]uint64
 	layout.HomeBlocks(w.looks, w.table.Lines(), hashes, blocks[:])

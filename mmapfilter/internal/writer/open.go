@@ -49,25 +49,23 @@ func Open(vol recovery.Volume, log LogSize) (*Writer, *recovery.Recovery, error)
 	return w, found, nil
 }
 
-// A LogSize says how large the log is at first and how far it may grow. 0 means a size in
+// A LogSize says how large the log is at first and how large it may become. 0 means a size in
 // proportion to the region.
 type LogSize struct{ First, Most int64 }
 
-// The usual size of a log. A checkpoint writes nearly every page of the filter, however few
-// operations came since the last checkpoint, and each half of the log ends with one. So the size of
-// a half decides how much is written for an operation. If a half is as large as the region,
-// checkpoints write about as much as the log, and a larger half would gain little. If the region is
-// large, the log has usualLog, or one part in logShare of the region up to largestLog. A log
-// smaller than leastLog saves nothing, since then the syncs of a checkpoint cost more than the
-// pages that it writes.
+// These are the usual sizes of a log. A checkpoint writes nearly every page of the filter, however few
+// operations came since the last checkpoint, and each half of the log ends with a checkpoint. So the
+// size of a half decides how much is written per operation. If a half is as large as the region,
+// checkpoints write about as much as the log does, and a larger half would gain little. If the region is
+// large, the log has usualLog, or 1/logShare of the region up to largestLog. A log smaller than leastLog
+// saves nothing, since the syncs of a checkpoint then cost more than the pages that it writes.
 //
-// The first log is small: most writers write little. It grows early, so that the larger log can take
-// operations while a checkpoint writes the region. Between its bounds it is one part in
-// firstLogShare of the region: a larger first log would be a noticeable part of a small file; a
-// smaller one would be full before a writer of a file of medium size has done much. A log that is
-// too small is made logGrowth times as large: with a smaller factor, a busy writer would make many
-// logs on its way to the largest; with a larger one, a writer of bursts would get the largest at
-// once.
+// The first log is small, because most writers write little. It grows early, so that the larger log can
+// take operations while a checkpoint writes the region. Between its bounds it has 1/firstLogShare of the
+// size of the region. If it were larger, it would be a noticeable part of a small file; if it were
+// smaller, a writer of a medium-sized file would fill it too soon. A log that is too small is replaced
+// by one that is logGrowth times as large. With a smaller factor, a busy writer would create many logs
+// on its way to the largest; with a larger factor, a writer of bursts would get the largest log at once.
 const (
 	leastFirstLog = 256 << 10
 	mostFirstLog  = 1 << 20

@@ -41,7 +41,7 @@ func (op *operation) Change(words *layout.Stores) {
 	}
 }
 
-// append adds a store. Two consecutive stores to one word become one.
+// append adds a store. Two consecutive stores to one word become one store.
 func (op *operation) append(s wal.Store) {
 	if n := len(op.stores); n > 0 && op.stores[n-1].Word == s.Word {
 		op.stores[n-1].Value = s.Value

@@ -9,17 +9,15 @@ import (
 // other half of the log; and until the background begins a checkpoint, they fill the last part of a
 // half. While a commit goes on, they fill the next segment. If the room runs out faster than the
 // checkpoint or the commit proceeds, each operation waits a little, so that no operation has to wait
-// for all of the rest. Let needed be the share of a half, or of a segment, that must be free for the
-// rest, and missing the share of needed that is not free. An operation adds
+// until all of the checkpoint or commit is done. Let needed be the share of a half, or of a segment,
+// that must be free until then, and missing the share of needed that is not free. An operation adds
 //
 //	paceBase · (2^(missing/paceStep) - 1)
 //
-// to the wait that is due (owed), up to paceLongest. As long as the disk keeps up, no
-// operation waits.
+// to owed, the wait that is due, up to paceLongest. As long as the disk keeps up, no operation waits.
 //
-// extra is the wait for each operation that a rebuild has to do again in another file. next is
-// when the next operation may come, if the history gets long during a rebuild (see
-// Writer.Rebuilding).
+// extra is the wait for operations that a rebuild must repeat in another file. next is when the next
+// operation may come, if the history gets long during a rebuild (see Writer.Rebuilding).
 type pace struct {
 	owed, extra time.Duration
 	next        time.Time
@@ -28,12 +26,12 @@ type pace struct {
 const (
 	paceBase  = time.Microsecond       // about the time of an operation
 	paceStep  = 1. / 16                // each further step of missing doubles the wait
-	paceSyncs = 1. / 8                 // needed for the syncs that follow the sync of the region
-	paceApply = 1. / 2                 // share of a segment that is kept free during a commit, whose progress is unknown
-	paceLeast = 500 * time.Microsecond // a shorter sleep takes as long
+	paceSyncs = 1. / 8                 // share of a half needed for the syncs that follow the sync of the region
+	paceApply = 1. / 2                 // share of a segment that must be free during a commit, whose progress is unknown
+	paceLeast = 500 * time.Microsecond // a shorter sleep takes as long as this
 
-	// paceLongest bounds one sleep, and so the wait of one operation, to ten times paceLeast. Where
-	// nothing is free, the formula would give 2^16 times paceBase.
+	// paceLongest bounds one sleep, and so the wait of one operation, to ten times paceLeast. If nothing
+	// is free, the formula would give 2^16 times paceBase.
 	paceLongest = 5 * time.Millisecond
 
 	// paceLong is the time between two operations while the history is long. paceLongMost
@@ -58,7 +56,7 @@ func (p *pace) owe(operations int, share float64) {
 	p.owed += time.Duration(min(float64(operations)*each, float64(paceLongest)))
 }
 
-// later delays the next operation by n operations that come one after the other.
+// later delays the next operation by paceLong for each of n operations.
 func (p *pace) later(n int) {
 	now := time.Now()
 	if p.next.Before(now) {
@@ -70,7 +68,7 @@ func (p *pace) later(n int) {
 	}
 }
 
-// due reports whether enough is owed for a sleep.
+// due reports whether the wait is long enough for a sleep.
 func (p *pace) due() bool { return p.owed+p.extra >= paceLeast || !p.next.IsZero() }
 
 // pay returns how long to sleep now, and sets owed to 0.

@@ -1,11 +1,11 @@
 package writer
 
-// largePages says which large pages of a file that was sealed are yet to be dropped (R4). They are
+// largePages says which large pages of a file that was sealed must still be dropped (R4). They are
 // dropped part by part: the first part before the first store, and the others before the first
 // commit stores to the lines.
 type largePages struct {
 	left    bool
-	from    int64 // of the next part, in the file
+	from    int64 // offset of the next part in the file
 	dropped int64 // bytes that were in memory
 }
 
@@ -18,7 +18,7 @@ func (w *Writer) DropLargePages() {
 	}
 }
 
-// dropPart drops the large pages of one part, and reports whether others are left. If most of the
+// dropPart drops the large pages of one part, and reports whether there are more parts. If most of the
 // file was in memory, the file is read again after the last part. REQUIRES: w.mu.
 func (w *Writer) dropPart() (more bool) {
 	l := &w.mu.large

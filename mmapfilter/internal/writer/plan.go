@@ -8,21 +8,21 @@ import (
 // A FullError is the error of an insert that finds no room for a hash. It matches ErrFull.
 type FullError struct {
 	Hash uint64
-	// Begun says that Apply has read all changes and made them durable, and done some: Resume goes on.
+	// Begun says that Apply has made all changes durable, and perhaps done some. Resume does the rest.
 	Begun bool
 }
 
 func (e *FullError) Error() string { return ErrFull.Error() }
 func (e *FullError) Unwrap() error { return ErrFull }
 
-// plan plans what an operation does to the items (K7): it puts the stores into w.mu.op, and grow is
-// by how many the items grow. does says that the operation changes something, if only the history.
-// listed says that the operation is in the history of the old file (see Replay); then it goes to
-// this history too, whatever it does to the items.
+// plan plans what an operation does to the items (K7). It puts the stores into w.mu.op. grow is by how
+// many the number of items grows. does says that the operation changes something, if only the history.
+// listed says that the operation is in the history of the old file (see Replay); then it goes to this
+// history too, whatever it does to the items.
 //
-// While keys lean on items of other keys, a delete takes no item: a key that leaned on the item
-// would not be found until the next rebuild. A key that an AtLeastOne leaves out goes to the history
-// unless it is known to be there. REQUIRES: w.mu.
+// Once an AtLeastOne has left a key out, no delete takes an item until the next rebuild, since the item
+// may answer for that key. An AtLeastOne that leaves its key out goes to the history, unless the key is
+// known to be in it. REQUIRES: w.mu.
 func (w *Writer) plan(op layout.Op, hash uint64, listed bool) (grow int, does bool, err error) {
 	switch {
 	case op == layout.Delete && w.protocol.History().LeftOut > 0:
@@ -39,8 +39,8 @@ func (w *Writer) plan(op layout.Op, hash uint64, listed bool) (grow int, does bo
 	return 1, true, nil
 }
 
-// tryInsert has the placer plan an insert and reports whether there is room. At the limit of keys,
-// only an item whose class has an entry in the stash has room. REQUIRES: w.mu.
+// tryInsert lets the placer plan an insert and reports whether there is room. At the limit of keys,
+// there is room only for an item whose class has an entry in the stash. REQUIRES: w.mu.
 func (w *Writer) tryInsert(home layout.Item) bool {
 	put := w.mu.placer.Insert
 	if w.atLimit() {
@@ -53,7 +53,7 @@ func (w *Writer) tryInsert(home layout.Item) bool {
 	return false
 }
 
-// remove has the placer plan a delete and reports whether there is such an item. REQUIRES: w.mu.
+// remove lets the placer plan a delete and reports whether there is such an item. REQUIRES: w.mu.
 func (w *Writer) remove(hash uint64) bool {
 	freed, inLine, ok := w.mu.placer.Remove(w.table.Split(hash))
 	if !ok {
@@ -66,16 +66,16 @@ func (w *Writer) remove(hash uint64) bool {
 	return true
 }
 
-// drain moves an item from the stash into the line that has just got room, if that is a line of
-// the item; otherwise, if a search is due, into any line where moves can make room. It reports
-// whether it moved one. REQUIRES: w.mu.
+// drain moves an item of the stash into the line freed, which has just got room, if that is a line of
+// the item. Otherwise, if a search is due, it moves an item into any line where moves can make room. It
+// reports whether it has moved an item. REQUIRES: w.mu.
 func (w *Writer) drain(freed uint64) (done bool) {
 	search := w.mu.searches.due()
 	if !search && !w.mu.stashed.mayBeOf(freed) {
 		return false
 	}
 	full := w.mu.stashed.entries == layout.StashEntries || w.atLimit()
-	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry for a search; if that entry is left out, there is no search
+	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry to search room for; if it is skipped below, there is no search
 	n := 0
 	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
 		if full && items > 1 {
@@ -93,7 +93,7 @@ func (w *Writer) drain(freed uint64) (done bool) {
 	return done
 }
 
-// atLimit reports whether the filter has at least as many keys as it may have. REQUIRES: w.mu.
+// atLimit reports whether the filter has Limit keys or more. REQUIRES: w.mu.
 func (w *Writer) atLimit() bool {
 	return place.KeysOf(w.protocol.Length(), w.mu.stashed.items, w.mu.stashed.entries) >= w.Limit
 }

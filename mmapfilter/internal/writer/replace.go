@@ -6,24 +6,25 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Replace makes next, the writer of a new file, take over from w (K3). A tap of w has listed every
-// operation since the instant for which the new file was built. catchUp does the operations of the
-// tap in next, until at most a given number are left. use makes the filter use the file of a writer,
-// w or next.
+// Replace makes next, the writer of a new file, take over from w (K3). A tap of w has listed
+// every operation since the instant whose items the new file was built with. catchUp repeats
+// operations of the tap in next, until at most a given number are left. use makes the filter use
+// the file of a writer, w or next.
 //
 // Operations wait in one pause, which begins with the handover. Everything that takes long comes before
-// the pause: the checkpoints of both files, and a sync of next. (The checkpoints come first, because
-// the sync of a directory may write whatever is dirty in a file of the directory, and because no
-// checkpoint can begin in the pause.) In the pause the last operations are done in next. Now next has
-// all operations and becomes durable with the counters of w; then it gets the name. Lookups already use
-// next in the pause, since w is marked as superseded and would answer "maybe". All other calls of next
-// wait for its locks.
+// the pause: the checkpoints of both files, and a sync of next. (The checkpoints come first, because the
+// rename in the pause syncs the directory, which may write whatever is dirty in files of the directory,
+// and because no checkpoint can begin in the pause.) In the pause the last operations are repeated in
+// next. Now next has all operations and becomes durable with the Count of w; then it gets the name.
+// Lookups already use next in the pause, since w is marked as superseded and would answer "maybe". All
+// other calls of next wait for its locks.
 //
-// If exact is set, both files must have the same history at the handover. If Replace fails, w goes
-// on as if nothing had happened, and next must not be used. Otherwise w returns ErrMoved from then
-// on. If the disk fails once next has the name, next has failed.
+// If exact is set, both files must have the same history at the handover. If next does not get the name,
+// Replace returns an error, w goes on as if nothing had happened, and next must not be used. Otherwise w
+// returns ErrMoved from then on. If the disk fails after next has got the name, Replace returns the
+// error of next, which has failed.
 //
-// Replace catches faults in the file of w, which fail w. Its caller catches faults in the file of
+// Replace catches faults in the file of w; they make w fail. Its caller catches faults in the file of
 // next.
 func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error, use func(*Writer)) error {
 	for _, x := range []*Writer{w, next} {
@@ -38,12 +39,12 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 	if err := w.protocol.Catch(w.settle); err != nil { // a file that is not live cannot be superseded
 		return err
 	}
-	if err := catchUp(fewLeft); err != nil { // with the operations that came meanwhile, before commits have to wait
+	if err := catchUp(fewLeft); err != nil { // with operations that came meanwhile, while commits need not wait
 		return err
 	}
 	w.commits.Lock()
 	defer w.commits.Unlock()
-	if err := catchUp(fewLeft); err != nil { // with the operations that came while this call waited for the lock
+	if err := catchUp(fewLeft); err != nil { // with operations that came while Replace waited for the lock
 		return err
 	}
 	if err := next.Sync(); err != nil {
@@ -96,12 +97,12 @@ func (w *Writer) Replace(next *Writer, exact bool, catchUp func(most int) error,
 }
 
 const (
-	// fewLeft is how many operations may be left for the pause: few enough to be done in less time than
-	// the disk takes for one sync.
+	// fewLeft is how many operations may be left for the pause. They are few enough to be done in less
+	// time than the disk takes for one sync.
 	fewLeft = 512
 	// mostRounds bounds how often Replace makes checkpoints before the pause. If operations fill
-	// half a log during each checkpoint, another checkpoint would not help; then the pause may take
-	// as long as a checkpoint.
+	// half a log during each checkpoint, another checkpoint does not help, and the pause may take as
+	// long as a checkpoint.
 	mostRounds = 3
 )
 
@@ -128,7 +129,8 @@ func (w *Writer) prepare(next *Writer, catchUp func(most int) error) error {
 	return nil
 }
 
-// goLive makes the file live, and takes the steps that come before the first store to its lines.
+// goLive makes the file live, and drops the large pages of a sealed file, which must happen before the
+// first store to its lines.
 func (w *Writer) goLive() error {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -160,8 +162,8 @@ func (w *Writer) halfFull() bool {
 	return used > size/2
 }
 
-// follow makes all operations of w durable, with the counters of old, even if only the counters
-// have changed. REQUIRES: the locks of w and old.
+// follow makes all operations of w, the new file, durable with the Count of old, even if only the Count
+// has changed. REQUIRES: the locks of w and old.
 func (w *Writer) follow(old *Writer, exact bool) error {
 	if exact && w.protocol.History().At != old.protocol.History().At {
 		return ErrDiverged
@@ -176,7 +178,7 @@ func (w *Writer) follow(old *Writer, exact bool) error {
 		w.mu.known = old.mu.known
 	}
 	c := old.protocol.Count()
-	c.Operations = old.protocol.History().Counted(c.Operations) // in a mark, it may count changes
+	c.Operations = old.protocol.History().Counted(c.Operations) // in a replica, Operations may count changes of a set
 	w.protocol.Adopt(c)
 	at := boundary{}
 	if exact && w.protocol.Superblock().Follows() {
@@ -187,8 +189,8 @@ func (w *Writer) follow(old *Writer, exact bool) error {
 	return err
 }
 
-// mark returns what a replica with hashes says of the history that it follows, perhaps in mid-set.
-// REQUIRES: w.mu.
+// mark returns the place of a replica with hashes in the history that it follows, perhaps in the middle
+// of a set of changes. REQUIRES: w.mu.
 func (w *Writer) mark() *layout.Mark {
 	_, at := w.protocol.Followed()
 	c := w.protocol.Count()

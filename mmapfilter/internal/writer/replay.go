@@ -7,8 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// StartTap makes a checkpoint; from then on the tap lists all operations. It returns the kept hashes
-// as of the checkpoint, which stay as they are. A writer has one tap at a time; Untap ends it.
+// StartTap makes a checkpoint; from then on the tap lists all operations. It returns the hashes that
+// were kept up to the checkpoint, which do not change. A writer has one tap at a time; Untap ends it.
 func (w *Writer) StartTap(tap *Tap) (recovery.Kept, error) {
 	w.checkpoints.Lock()
 	defer w.checkpoints.Unlock()
@@ -48,8 +48,8 @@ func (w *Writer) Untap() {
 	w.mu.tap, w.mu.mostTail, w.mu.pace.next = nil, 0, time.Time{}
 }
 
-// CountFrom makes the writer of a new file count operations on from the count that the old file had
-// when the tap began. Call it before the first Replay.
+// CountFrom makes the writer of a new file continue the Count that the old file had when the tap began.
+// Call it before the first Replay.
 func (w *Writer) CountFrom(tap *Tap) { w.adopt(tap.begun) }
 
 func (w *Writer) adopt(c recovery.Count) {
@@ -59,9 +59,9 @@ func (w *Writer) adopt(c recovery.Count) {
 }
 
 // Replay does operations that were taken from a tap, in order. It returns how many it has done. An
-// operation may change other items than in the old file, but means the same in the history (K7), and
-// counts as one operation, as there: so each checkpoint of the new file has a position and the count
-// that belongs to it. Other processes that make copies of the file need both.
+// operation may change other items than it did in the old file, but it means the same in the history
+// (K7), and is counted as one operation, as it was there. So each checkpoint of the new file has a
+// position and the Count that belongs to it. Other processes that copy the file need both.
 func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
 	for n < len(hashes) {
 		if ops[n] == counted {
@@ -80,12 +80,12 @@ func (w *Writer) Replay(hashes []uint64, ops []layout.Op) (n int, err error) {
 	return n, nil
 }
 
-// Expire deletes an item for each hash. All of these items were there when the tap began. deleted
-// counts, by hash, the items that others have deleted since: Expire adds the deletes in the tap, and
-// leaves out as many of its own deletes. stolen are the classes from which deletes of absent keys
-// have taken items: in such a class, several keys may share the items that are left, so Expire
-// deletes in the history alone. counted says whether its deletes count as operations. It returns how
-// many items it has deleted.
+// Expire deletes an item for each hash. The filter had all of these items when the tap began. deleted
+// counts, by hash, the items that other calls have deleted since then. Expire adds the deletes of the
+// tap to deleted, and leaves out as many of its own deletes. stolen has the classes from which deletes
+// of absent keys have taken items. In such a class, several keys may share the items that are left, so
+// Expire deletes only in the history. counted says whether Filter.DurableOps counts its deletes. It
+// returns how many items it has deleted.
 func (w *Writer) Expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, stolen map[layout.Class]bool, counted bool) (n uint64, err error) {
 	for len(hashes) > 0 && err == nil {
 		block := hashes[:min(len(hashes), Batch)]
@@ -99,7 +99,7 @@ func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, st
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range hashes {
-		if err := w.ready(); err != nil { // others may do operations while ready waits
+		if err := w.ready(); err != nil { // other calls may do operations while ready waits
 			return err
 		}
 		if err := tap.drain(deleted); err != nil {
@@ -113,7 +113,7 @@ func (w *Writer) expire(hashes []uint64, tap *Tap, deleted map[uint64]uint64, st
 		if !stolen[w.table.Class(w.table.Split(h))] {
 			grow, _, _ = w.plan(layout.Delete, h, true)
 		}
-		w.mu.tap = nil // the tap lists the deletes of others
+		w.mu.tap = nil // the tap must list only the deletes of other calls
 		w.append(layout.Delete, grow, h, counted)
 		w.tell(1)
 		w.mu.tap = tap

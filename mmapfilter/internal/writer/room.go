@@ -6,7 +6,7 @@ import (
 
 // ready makes room for one operation. It releases w.mu while it waits. REQUIRES: w.mu.
 func (w *Writer) ready() error {
-	paid := false // once is enough: later debts come from other operations
+	paid := false // an operation sleeps only once: what is owed after that comes from other operations
 	for {
 		if w.mu.closed != nil {
 			return w.mu.closed
@@ -32,8 +32,8 @@ func (w *Writer) ready() error {
 	}
 }
 
-// makeRoom makes room in the segment if there is room in the log (inLog), and otherwise in the log. It
-// releases w.mu meanwhile. REQUIRES: w.mu.
+// makeRoom makes room in the segment if the log has room (inLog), and otherwise in the log. It releases
+// w.mu meanwhile. REQUIRES: w.mu.
 func (w *Writer) makeRoom(inLog bool) error {
 	w.mu.waits++
 	w.mu.Unlock()
@@ -45,7 +45,7 @@ func (w *Writer) makeRoom(inLog bool) error {
 	return w.nextHalf()
 }
 
-// sleep sleeps without the lock. REQUIRES: w.mu.
+// sleep sleeps, and releases w.mu meanwhile. REQUIRES: w.mu.
 func (w *Writer) sleep(d time.Duration) {
 	w.mu.waits++
 	w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *Writer) sleep(d time.Duration) {
 	time.Sleep(d)
 }
 
-// segmentIsFull reports whether n more operations might be too many for the segment.
+// segmentIsFull reports whether the segment might have no room for n more operations.
 func (w *Writer) segmentIsFull(n int) bool {
 	p := w.overlay.Load()
 	most := segmentWords
@@ -64,8 +64,8 @@ func (w *Writer) segmentIsFull(n int) bool {
 	return p != nil && p.Active().Len() >= most-n*w.most
 }
 
-// sound returns an error if the writer has failed, or if a panic has left an operation half done. (The
-// panic unlocks w.mu before Catch sees it.) REQUIRES: w.mu.
+// sound returns an error if the writer has failed, or if a panic has left an operation half done. (After
+// a panic, w.mu is unlocked before Catch makes the writer fail.) REQUIRES: w.mu.
 func (w *Writer) sound() error {
 	if err := w.protocol.Err(); err != nil {
 		return err

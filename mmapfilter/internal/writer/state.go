@@ -10,8 +10,8 @@ import (
 // Err returns recovery.ErrFailed, with its cause, once a write has failed.
 func (w *Writer) Err() error { return w.protocol.Err() }
 
-// Fail makes the writer fail with the given cause: a fault in its memory, or a panic that may
-// have left an operation half done.
+// Fail makes the writer fail with a cause, which is a fault in its memory, or a panic that may have left
+// an operation half done.
 func (w *Writer) Fail(cause error) { w.protocol.Fail(cause) }
 
 // Len returns the number of items.
@@ -27,15 +27,16 @@ func (w *Writer) Durable() (seq, operations uint64) {
 	return seq, operations
 }
 
-// Position returns the descent of the history, and the last durable position in it. It waits as Durable
-// does.
+// Position returns the descent of the history, and the last durable position in it. It may
+// wait, as Durable does.
 func (w *Writer) Position() (descent uint64, at layout.Position) {
 	w.handover.Lock()
 	defer w.handover.Unlock()
 	return w.protocol.Position()
 }
 
-// Source is Position in the history that a replica with hashes follows.
+// Source is like Position, for the history that a replica with hashes follows. ok is false if
+// the file follows none.
 func (w *Writer) Source() (descent uint64, at layout.Position, ok bool) {
 	w.handover.Lock()
 	defer w.handover.Unlock()
@@ -54,7 +55,7 @@ func (w *Writer) Superblock() *layout.Superblock {
 type State struct {
 	StashLen             int   // stash entries in use
 	Pending              int   // operations in the log and not yet stored to the file
-	LogBytes, LogUsed    int64 // of the log, and of the half that operations go to
+	LogBytes, LogUsed    int64 // size of the log; bytes in use of the half that operations go to
 	Cramped              error // why the log keeps its size, or nil
 	Commits, Checkpoints uint64
 	History              layout.Kept
@@ -73,7 +74,7 @@ func (w *Writer) State() State {
 	return s
 }
 
-// Protocol returns the writer of the log and the file. Only reading its state is safe.
+// Protocol returns the writer of the log and the file. Use it only to read state.
 func (w *Writer) Protocol() *recovery.Writer { return w.protocol }
 
 // The methods below are for tests and measurements.
@@ -104,7 +105,7 @@ func (w *Writer) LimitLog(most int64) {
 	w.firstLog, w.mostLog = min(w.firstLog, most), most
 }
 
-// Newest copies the lines and the stash, including what is pending.
+// Newest returns a copy of the lines and the stash, with all pending operations.
 func (w *Writer) Newest() layout.View {
 	g := w.protocol.Geometry()
 	view := layout.NewView(make([]uint64, (layout.OffRegion-layout.OffRuntime+g.RegionBytes)/8), g)

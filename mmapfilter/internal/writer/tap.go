@@ -11,49 +11,49 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A Tap lists operations of a writer, in order: the operations that are in the history, or would be
-// if the filter kept one. The writer puts them in, and one other goroutine takes them out. If many
-// wait, most of them are in a file.
+// A Tap lists operations of a writer, in order: the operations that are in the history, or would be if
+// the filter kept a history. The writer puts them in, and one other goroutine takes them out. If many
+// operations wait, most of them are in a file.
 type Tap struct {
-	// Slow is how long each operation waits, in nanoseconds, while operations come faster than
-	// they are taken.
+	// Slow is how long each operation of the writer must wait, in nanoseconds. It is not 0 while
+	// operations come faster than they are taken out.
 	Slow atomic.Int64
 
-	scratch func() (*osfile.Scratch, error) // makes the file
-	begun   recovery.Count                  // of the writer, at the beginning
+	scratch func() (*osfile.Scratch, error) // creates the file
+	begun   recovery.Count                  // the Count of the writer when the tap began
 
 	mu     sync.Mutex
-	count  recovery.Count // of the writer, after the last operation
+	count  recovery.Count // the Count of the writer after the last operation in the tap
 	first  *tapChunk      // operations are taken from here
-	queue  []*tapChunk    // full, after first
+	queue  []*tapChunk    // the chunks after first; the last of them is last
 	last   *tapChunk      // operations are put in here
-	n      int
+	n      int            // operations that wait
 	file   *osfile.Scratch
-	size   int64
+	size   int64 // of the file
 	failed error
 }
 
 // A tapChunk is a run of operations.
 type tapChunk struct {
-	words []uint64 // hashes, then two bits for each, its Op; nil if it is in the file
+	words []uint64 // hashes, and then the Op of each in two bits; nil if the chunk is in the file
 	n     int
-	at    int64 // in the file
-	sum   uint64
+	at    int64  // offset in the file
+	sum   uint64 // of words
 	taken int
 }
 
 const (
-	// tapOps is how many operations a chunk has: half a MiB of hashes, so that a system call for
+	// tapOps is how many operations a chunk has. Their hashes are half a MiB, so that a system call for
 	// each chunk costs little.
 	tapOps = 1 << 16
 	// tapWords is how many words a chunk has: its hashes, and the Ops, 32 in a word.
 	tapWords = tapOps + tapOps/32
-	// tapChunks is how many chunks wait in memory: a million operations in 8.5 MiB. The rebuild of a
-	// filter that is not large ends before a million operations have come, and needs no file.
+	// tapChunks is how many chunks wait in memory: a million operations, in 8.5 MiB. Unless a filter is
+	// large, its rebuild ends before a million operations have come, and needs no file.
 	tapChunks = 16
 )
 
-// NewTap returns an empty tap. scratch makes its file.
+// NewTap returns an empty tap. scratch creates its file.
 func NewTap(scratch func() (*osfile.Scratch, error)) *Tap {
 	c := newTapChunk()
 	return &Tap{scratch: scratch, first: c, last: c}
@@ -61,15 +61,16 @@ func NewTap(scratch func() (*osfile.Scratch, error)) *Tap {
 
 func newTapChunk() *tapChunk { return &tapChunk{words: make([]uint64, tapWords)} }
 
-// counted is the Op of two entries whose hashes are a recovery.Count: the count of the writer, at a
-// place where the number of operations in the tap does not give it. There has been a SyncAt, or an
-// operation that changed nothing.
+// counted is the Op of two entries that are not operations: instead of hashes they have a recovery.Count
+// of the writer. They are in the tap where the Count does not follow from the number of operations,
+// after a SyncAt or an operation that changed nothing.
 const counted layout.Op = 0
 
-// begin notes where the writer is. It is called once, before any operation.
+// begin notes the Count of the writer. It is called once, before any operation.
 func (t *Tap) begin(at recovery.Count) { t.begun, t.count = at, at }
 
-// Begin puts inserts of hashes into the tap, before any operation of the writer. They do not count.
+// Begin puts inserts of hashes into the tap, before any operation of the writer. Counts do not
+// include these inserts.
 func (t *Tap) Begin(hashes []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +80,7 @@ func (t *Tap) Begin(hashes []uint64) {
 	t.recount(t.begun)
 }
 
-// put puts in an operation, with the count after it.
+// put puts in an operation. after is the Count of the writer after it.
 func (t *Tap) put(hash uint64, op layout.Op, after recovery.Count) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +133,7 @@ func (t *Tap) spill(c *tapChunk) (err error) {
 // errTap is returned when the file of a tap does not hold what was written to it.
 var errTap = errors.New("a temporary file beside the filter does not hold what was written to it")
 
-// sumOf returns a sum of words that depends on their order.
+// sumOf returns a checksum of words, which also depends on their order.
 func sumOf(words []uint64) (sum uint64) {
 	for _, w := range words {
 		sum = sum*0x9E3779B97F4A7C15 + w
@@ -140,15 +141,15 @@ func sumOf(words []uint64) (sum uint64) {
 	return sum
 }
 
-// Len returns how many operations wait.
+// Len returns how many operations wait in the tap.
 func (t *Tap) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.n
 }
 
-// Take takes up to most operations out, in order, and one more if a count would be cut in two. It
-// appends their hashes and their Ops to hashes and ops.
+// Take takes out up to most operations, in order, and one more if the two entries of a Count would be
+// separated. It appends their hashes and their Ops to hashes and ops.
 func (t *Tap) Take(hashes []uint64, ops []layout.Op, most int) ([]uint64, []layout.Op, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,12 +178,12 @@ func (t *Tap) Take(hashes []uint64, ops []layout.Op, most int) ([]uint64, []layo
 		t.n--
 	}
 	if t.failed != nil {
-		return nil, nil, fmt.Errorf("keep the operations that go on meanwhile: %w", t.failed)
+		return nil, nil, fmt.Errorf("keep the operations that come meanwhile: %w", t.failed)
 	}
 	return hashes, ops, nil
 }
 
-// drain takes all operations and counts the deletes.
+// drain takes out all operations and adds the deletes to deleted.
 func (t *Tap) drain(deleted map[uint64]uint64) error {
 	for t.Len() > 0 {
 		hashes, ops, err := t.Take(nil, nil, tapOps)

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A Work is what goes on beside the operations of a writer.
+// A Work does what goes on beside the operations of a writer.
 type Work struct {
 	// These never change. Files are the files of the writer, locked and mapped. Interval is the time
 	// from the first pending operation to the commit; if it is not above 0, only large segments are
@@ -27,25 +27,25 @@ type Work struct {
 		committing    bool
 		growing       bool
 		checkpointing bool
-		room          int // the room that a checkpoint after the current one is to make; or 0
+		room          int // the room that a checkpoint after the current one must make; 0 if none is due
 		closed        bool
 	}
 }
 
-// NewWork returns the work of a writer. It begins once Writer.Work is set to it.
+// NewWork returns a Work for a writer. It begins once Writer.Work is set to it.
 func NewWork(files *osfile.Files, w *Writer, interval time.Duration) *Work {
 	return &Work{Writer: w, Files: files, Interval: interval}
 }
 
-// KeepMapping keeps the mapping that lookups load from until k is garbage. Without this call, the
-// mapping goes when the files are closed.
+// KeepMapping keeps the mapping that lookups load from until k is garbage. Without this call,
+// closing the files unmaps it.
 func (k *Work) KeepMapping() {
 	k.Files.KeepMapping()
 	runtime.AddCleanup(k, func(m *osfile.Mapping) { m.Unmap() }, k.Files.Mapping())
 }
 
-// Catch runs f. A fault in a mapped file ends the writer (W8), and so does a panic, which may leave an
-// operation half done.
+// Catch runs f. A fault in a mapped file makes the writer fail (W8), and so does a panic, since it may
+// leave an operation half done.
 func (k *Work) Catch(f func() error) (err error) {
 	if k.Files.Catch(func() { err = f() }, k.Writer.Fail) != nil {
 		err = k.Writer.Err()
@@ -54,8 +54,8 @@ func (k *Work) Catch(f func() error) (err error) {
 	return err
 }
 
-// Report passes an error of the background to OnError, unless the error only says that another
-// writer has taken over or that the filter is closed.
+// Report passes an error from the background to OnError, unless the error only says that another writer
+// has taken over or that the filter is closed.
 func (k *Work) Report(err error) {
 	if err != nil && err != ErrMoved && err != ErrClosed && k.OnError != nil {
 		k.OnError(err)
@@ -74,7 +74,7 @@ func (k *Work) Retire() error {
 	return k.Writer.Close()
 }
 
-// stop lets nothing begin, and waits until nothing goes on.
+// stop lets no further work begin, and waits until all work has ended.
 func (k *Work) stop() {
 	k.mu.Lock()
 	k.mu.closed = true

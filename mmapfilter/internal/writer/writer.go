@@ -19,22 +19,22 @@ var (
 	ErrFull = place.ErrFull
 	// ErrClosed is returned after Clean.
 	ErrClosed = errors.New("filter is closed")
-	// ErrMoved is returned once another writer has taken over: see Replace. The operation has
-	// not been done.
+	// ErrMoved is returned once another writer has taken over (see Replace). The
+	// operation has not been done.
 	ErrMoved = errors.New("another writer has taken over")
-	// ErrDiverged is returned if a replay does not lead to the same history: the hashes are not
-	// those of the filter. It matches recovery.ErrHashes.
-	ErrDiverged error = &recovery.HashesError{Err: errors.New("K3: the new file has another history than the file that it is to replace")}
+	// ErrDiverged is returned if a replay does not lead to the same history, because the kept hashes are
+	// not the hashes of the filter. It matches recovery.ErrHashes.
+	ErrDiverged error = &recovery.HashesError{Err: errors.New("K3: the history of the new file differs from the history of the old file")}
 
 	// errCutOff is the cause of recovery.ErrFailed if a panic left an operation half done.
 	errCutOff = errors.New("a panic interrupted an operation")
-	// errLogFull is returned where a checkpoint must begin first.
+	// errLogFull is returned if a checkpoint must begin first.
 	errLogFull = errors.New("the log is full")
 )
 
 // A Writer plans operations, keeps their changes in the pending words and the log, and commits
-// them. A file has one Writer. Several goroutines may call its methods at once; the package
-// essay has the order of locks.
+// them. A file has one Writer. Several goroutines may call its methods at once; the package essay gives
+// the order of the locks.
 type Writer struct {
 	// Work, if not nil, does the work that is due beside operations. It may be changed while no
 	// operation is under way.
@@ -46,18 +46,18 @@ type Writer struct {
 	vol       recovery.Volume
 	protocol  *recovery.Writer
 	table     layout.Table
-	looks     layout.Looks                       // the table
+	looks     layout.Looks                       // table, as an interface with fewer methods
 	words     []uint64                           // of the mapped file: durable state, read with atomic loads
 	view      layout.View                        // view of these words
 	firstLog  int64                              // bytes
 	mostLog   int64                              // bytes that the log may grow to
-	most      int                                // stores of one operation, see place.MaxStores
+	most      int                                // most stores of one operation, see place.MaxStores
 	keptLines int                                // lines that an operation keeps: 1 if lines share words
-	before    func(block uint64, l *layout.Line) // loadBlock, made once: a method value is allocated
+	before    func(block uint64, l *layout.Line) // loadBlock, made once, since a method value is allocated
 
-	// What lookups of this process read; see Word. overlay is nil if the file has everything.
+	// Lookups of this process read these; see Word. overlay is nil if the file has all operations.
 	overlay atomic.Pointer[Overlay]
-	newest  func(word uint64) uint64    // Word
+	newest  func(word uint64) uint64    // the method Word
 	stash   []uint64                    // the newest state of the whole stash
 	runtime [layout.RuntimeWords]uint64 // removal counters of the pending stores
 	_       cpu.CacheLinePad
@@ -75,8 +75,8 @@ type Writer struct {
 	// released is set before another writer may change the file.
 	released atomic.Bool
 
-	// longestStall is the longest time that an operation waited for a log, or for room in it or
-	// in the segment, in nanoseconds.
+	// longestStall is the longest time that an operation waited for a log, for room in the log, or for
+	// room in the segment, in nanoseconds.
 	longestStall atomic.Int64
 
 	// handover is held while this writer is in use but Replace may still fail and take it out of use
@@ -84,8 +84,8 @@ type Writer struct {
 	handover sync.Mutex
 
 	applying    sync.Mutex // held by Apply, Resume and Depart
-	checkpoints sync.Mutex // one at a time
-	commits     sync.Mutex
+	checkpoints sync.Mutex // held by a checkpoint
+	commits     sync.Mutex // held by a commit
 	mu          struct {
 		sync.Mutex
 		closed   error // ErrClosed or ErrMoved, or nil
@@ -94,8 +94,8 @@ type Writer struct {
 		tap      *Tap          // lists the operations; or nil
 		mostTail uint64        // see Rebuilding; 0 if no rebuild goes on
 		stall    time.Duration // see State
-		pending  int           // operations in the log and not yet stored to the file
-		spare    *Pending      // for the next segment, if overlay is nil
+		pending  int           // operations in the log that are not yet stored to the file
+		spare    *Pending      // table for the next segment, if overlay is nil
 		op       operation
 		odd      []uint64 // removal counters, see publish
 		placer   *place.Placer
@@ -108,30 +108,30 @@ type Writer struct {
 	}
 }
 
-// An operation is one change of the filter in progress: it is the Lines of its placer. It collects the
-// stores in order and leaves the pending words alone until it is complete. These stores say which
-// words it has changed. A map by line would not do, since lines may share words.
+// An operation is one change of the filter in progress. It implements place.Lines for its placer. It
+// collects the stores in order and leaves the pending words alone until it is complete. These stores say
+// which words it has changed. A map of changed lines would not be enough, since lines may share words.
 type operation struct {
 	w      *Writer
 	stores []wal.Store
 
-	// The lines loaded last, with all changes made to them; only one line if lines share
-	// words.
+	// lines has the lines that were loaded last, with all changes made to them; only one line if
+	// lines share words.
 	lines  [keptLines]loadedLine
-	loads  int // loads of lines that were not in the list
-	newest *loadedLine
+	loads  int         // loads of lines that were not in lines
+	newest *loadedLine // the line of the last Load
 }
 
 // A loadedLine is the image of a line.
 type loadedLine struct {
 	line  uint64
-	first uint64 // of its words in the file
+	first uint64 // its first word in the file
 	image layout.Line
 }
 
-// keptLines is how many lines an operation keeps. A move, and the return of a guest, go back and
-// forth between two lines; the next move of a path goes between one of these and a third. With fewer
-// kept lines, lines would be loaded again; with many more, each load would search longer among them.
+// keptLines is how many lines an operation keeps. A move, or the return of a guest, goes back and forth
+// between two lines; the next move of a path goes between one of these and a third line. With fewer kept
+// lines, lines would be loaded again; with many more, each load would take longer to search them.
 const keptLines = 4
 
 // begin prepares the file for the first store, unless that has been done. REQUIRES: w.mu.
