@@ -34,7 +34,7 @@
 //	region           all lines
 //	load             number of items divided by number of slots
 //	capacity         the number of items that a file was sized for
-//	design load      the load that a file was sized for: it has about this load at its capacity
+//	design load      the load that a file was sized for: about its load at capacity
 //	turnover         as many deletes as there are items, and as many inserts
 //	rate             false-positive rate: the share of absent keys for which a lookup says "maybe"
 //	"maybe"          one of the two answers of a lookup; the other is "certainly not"
@@ -53,7 +53,7 @@
 //	replica          a copy of a filter that follows the history of this filter by sets of changes. A
 //	                 replica that keeps hashes also has a history of its own.
 //	item effect      whether an operation added an item to the file, removed one, or did neither
-//	left out         of a key: InsertUnique ("at least one") added no item, since one answered for the key
+//	left out         of a key: an InsertUnique ("at least one") found an item that answered for it
 //	waiting          of a delete: it is in the history, but has removed no item
 //	age              of kept hashes: items that were inserted in the same span of time
 //	sharded set,     a manifest, NAME.set, and the files that the manifest names: the shards. Each
@@ -116,9 +116,9 @@
 //	chunks      = ⌈(T - 16384) / 65536⌉
 //	sealed size = roundup(roundup(T + 4·chunks, 64) + 64, 4096)
 //
-// To read only files that nobody writes to, and that have no log beside them, you need only the
-// sections up to the layouts of these files, the section Stash, and rules F1 to F7. (The command and
-// testdata spell semi-sorted "semisorted".)
+// To read files that nobody writes to, and that have no log beside them, you need only the sections up
+// to the layouts of these files, the section Stash, and rules F1 to F7. (The command and testdata
+// spell semi-sorted "semisorted".)
 //
 // # Superblock
 //
@@ -179,7 +179,7 @@
 //	            three are 0 in any other file
 //	   568    8 position in the other history: number of its operations. Once the replica has had an
 //	            operation of its own, a time instead: that of this operation, or 0 if the replica had no
-//	            changes before. Items with earlier times in NAME.hashes may be from as late as this time.
+//	            changes before. Items with earlier times in NAME.hashes may have come as late as then.
 //	   576    8 chain over the operations of the other history
 //	   584    8 as the field at 552, in a replica with hashes
 //	   592 3500 reserved
@@ -197,11 +197,11 @@
 //
 // Locks show whether a live file has a writer. On Linux a writer holds write locks of one byte each
 // (F_OFD_SETLK) on byte 0 of the file and, once the file needs no recovery, on byte 1. A reader tests
-// with F_OFD_GETLK whether it could get a read lock on these bytes. If byte 1 is locked, read the file
-// beside its writer. If only byte 0 is locked, a process is recovering the file or is about to: answer
-// "maybe" and test again. If neither byte is locked, read the superblocks again, because a writer may
-// have closed the file in between; if the state is still live, the writer died. On other systems there
-// is one lock, on the whole file.
+// for them with F_OFD_GETLK and a read lock. If byte 1 is locked, read the file beside its writer. If
+// only byte 0 is locked, a process is recovering the file or is about to: answer "maybe" and test
+// again. If neither byte is locked, read the superblocks again, because a writer may have closed the
+// file in between; if the state is still live, the writer died. On other systems there is one lock, on
+// the whole file.
 //
 // If byte 1 is not locked and the state is clean or sealed, look for NAME.stash and NAME.stash.new as
 // well. If one of them is the log of this file and has operations of a later generation (L2 in package
@@ -209,9 +209,9 @@
 // alone does not prove this, since the writer may have died before the first operation. A header that
 // is two generations later does.
 //
-// A file that keeps its hashes has NAME.hashes beside it (see package hashes, layout/hashes). Lookups
-// do not need it. A program that does not know NAME.hashes may read the filter file, but must not
-// write to it.
+// A file that keeps its hashes has NAME.hashes beside it: see package hashes (layout/hashes). Lookups
+// do not need it. A program that does not know NAME.hashes may read the filter, but must not write to
+// it.
 //
 // Only writers need the fields from offset 136 to 199, from 216 to 255, from 512 to 527 and from 536
 // to 591. If a reader knows that nobody writes to the file while the reader has it open, it can ignore
@@ -232,21 +232,20 @@
 //
 // In a shard, the answer is "certainly not" if hi(g, S) is not the number of the shard. (XXH3 is
 // specified in doc/xxhash_spec.md of github.com/Cyan4973/xxHash.) The home line is uniform in [0, n)
-// for every n, whether or not n is a power of two. The top bits of rest depend on bits of the hash that
-// did not choose the line. The fingerprint, fp, is computed from rest, as described with each layout.
-// Compact has its own rule for the alternate line. In packed and semi-sorted,
+// for every n, whether or not n is a power of two. The top bits of rest depend on bits of the hash
+// that did not choose the line. The fingerprint, fp, is computed from rest: see each layout. In all
+// layouts but compact,
 //
 //	m       = fp · 0x9E3779B97F4A7C15 mod 2^64
 //	u       = (m xor (m >> 32)) · 0xBB67AE8584CAA73B mod 2^64
 //	alt     = (hi(u, n) + n - line) mod n               the alternate line
 //
-// With the same fingerprint, the alternate line of alt is line again. If alt = line, the item has only
-// one line.
+// The alternate line of alt is line again. If alt = line, the item has only one line.
 //
 // # Compact
 //
 // A line is one bucket of items at home and a list of guests: items whose home is another line.
-// (Package compact describes the alternatives, and why this one was chosen.)
+// (Package compact has the alternatives, and the reasons for this one.)
 //
 // Its parameters are the number of quotients, Q from 16 to 64, and the bits of a remainder, r from 4
 // to 26; there are at most 2^31 fingerprints, Q·2^r. With w, the number of bits that a quotient takes,
@@ -411,7 +410,7 @@
 // that the file was superseded, it answers "maybe" to every key. A line of compact is the 64 bytes
 // from 32768 + 64·line on: one read. In the other layouts, a line is in one block of 64 bytes or in
 // two. So in compact, an absent key takes one read, and a second one only if its overflow bit is set;
-// the stash takes no further read.
+// the stash takes none.
 //
 // All reads must be of the same file. The protocol may ensure this, as If-Match does in HTTP.
 // Otherwise the reader chooses, of the superblock copies other than the one that counts, the copy with

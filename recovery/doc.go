@@ -71,15 +71,15 @@
 //	    old one. Operations and commits go on all the time. No log is truncated. A larger log is a
 //	    new file; it is durable before a generation begins in it, and is renamed to NAME.stash once
 //	    the superblock has the salt of that generation. (Writer.GrowLog)
-//	W6  Recovery, under the lock, takes these steps in order. It reads the log of the generation that
-//	    the superblock names to its end, and then the log of the next generation if the records go on
-//	    there. It refuses a log that ends before an LSN that is known to have been durable. It syncs
-//	    the directory, in which the dead writer may have changed names (K3). It stores the superblock
-//	    again in its slot, and syncs it. If the dead writer made no commit, it makes the system drop
-//	    large pages of the file (R4). It makes the epoch odd. It stores the log again, and syncs it.
-//	    For every word in the log, it stores the last value to the mapping, whatever the mapping
-//	    shows. It increments odd removal counters, and makes the epoch even. Then it finishes like a
-//	    clean close. (Writer.recover)
+//	W6  Recovery, under the lock, takes these steps in order. It reads to its end the log of the
+//	    generation that the superblock names, and then the log of the next generation if the records
+//	    go on there. It refuses a log that ends before an LSN that is known to have been durable. It
+//	    syncs the directory, in which the dead writer may have changed names (K3). It stores the
+//	    superblock again in its slot, and syncs it. If the dead writer made no commit, it makes the
+//	    system drop large pages of the file (R4). It makes the epoch odd. It stores the log again,
+//	    and syncs it. For every word in the log, it stores the last value to the mapping, whatever
+//	    the mapping shows. It increments odd removal counters, and makes the epoch even. Then it
+//	    finishes like a clean close. (Writer.recover)
 //	W7  Opening a file creates nothing, but removes a log that an interrupted close left. The first
 //	    operation makes durable, in this order: the superblock that opening found, the new log, and a
 //	    superblock in state live. A clean close makes the mapping durable, then a superblock in state

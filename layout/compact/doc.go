@@ -1,10 +1,10 @@
 // Package compact is the layout Compact. The order of the fingerprints in a bucket carries no
 // information, and leaving this information out saves log2(b!)/b bits a slot. So Compact takes the
 // semi-sorted buckets of the paper (section 4.2) to their limit: a line is one bucket. A
-// fingerprint consists of a quotient, a number below Q, and a remainder of r bits. Instead of
-// quotients, a line keeps how many of its items have each quotient, as a quotient filter does
-// (Bender et al., "Don't Thrash", 2012; in Pandey et al., "Vector Quotient Filters", 2021, a line
-// has 512 bits).
+// fingerprint consists of a quotient, a number below Q, and a remainder of r bits. For each
+// quotient, a line keeps only how many of its items have it, as a quotient filter does (Bender et
+// al., "Don't Thrash", 2012; Pandey et al., "Vector Quotient Filters", 2021, with lines of 512
+// bits).
 //
 //	bit 511        496      492                            1+Q+b             0
 //	    ┌──────────┬────────┬────────┬──────┬─────┬───────────┬───────────────┐
@@ -34,10 +34,9 @@
 //
 // A filter must know which items are away from home. Otherwise it could never clear an overflow
 // bit: after many deletes and inserts all would be set, and every lookup would read a second line.
-// So a line keeps its guests apart from the items at home. A guest is stored with its quotient,
-// which takes ⌈log2 Q⌉ bits more than an item at home. In return no item matches keys of two home
-// lines: an item at home matches only keys of its line, and a guest matches only keys of its home
-// line.
+// So a line keeps its guests apart from the items at home. A guest is stored with its quotient, and
+// takes ⌈log2 Q⌉ bits more. In return no item matches keys of two home lines: an item at home
+// matches only keys of its line, and a guest matches only keys of its home line.
 //
 // The low 4 bits of the remainder of an item, its direction, give its other line, and each
 // direction has its own overflow bit. So all items that have left a home line in one direction are

@@ -43,12 +43,12 @@
 //	    shard that is opened alone answers correctly for every key: it says "certainly not" to keys of
 //	    other shards. The manifest names the files and says what they held when they were built (see
 //	    manifest.go). The manifest is written last, and replaced atomically.
-//	S2  A plan fixes seed, capacity, rate, layout and S. Every file of a task has the ID of the plan (that
-//	    of a spool is in its receipt), and a task refuses files of another plan. Files between tasks have
-//	    hashes, not keys. A task may be killed, repeated, or run twice at the same time, on one machine or
-//	    several; it leaves the same bytes. A file appears under its name once it is complete and durable.
-//	    The bytes of a shard depend only on the plan and the keys, not on how the keys were divided into
-//	    tasks. No key gets lost unnoticed: for all tasks and all shards,
+//	S2  A plan fixes seed, capacity, rate, layout and S. Every file of a task has the ID of the plan
+//	    (for a spool, its receipt has it), and a task refuses files of another plan. Files between tasks
+//	    have hashes, not keys. A task may be killed, repeated, or run twice at the same time, on one
+//	    machine or several; it leaves the same bytes. A file appears under its name once it is complete
+//	    and durable. The bytes of a shard depend only on the plan and the keys, not on how the keys were
+//	    divided into tasks. No key gets lost unnoticed: for all tasks and all shards,
 //
 //	        keys read = hashes spooled = hashes read = items + duplicates
 //

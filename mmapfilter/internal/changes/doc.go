@@ -12,14 +12,14 @@
 //	          8  4 version: 1
 //	         12  4 zero
 //	         16  8 descent
-//	         24  8 number of the position from which the changes lead
+//	         24  8 number of the first position, from which the changes lead
 //	         32  8 its chain
-//	         40  8 number of the position to which the changes lead
+//	         40  8 number of the last position, to which the changes lead
 //	         48  8 its chain
-//	         56  8 number of lines, if the changes are by class; or 0
-//	         64  8 number of fingerprints, if the changes are by class; or 0
-//	         72  8 user sequence of the filter at the position to which the changes lead
-//	         80  8 operations after that user sequence
+//	         56  8 lines, if the changes are by class; or 0
+//	         64  8 fingerprints, if the changes are by class; or 0
+//	         72  8 user sequence of the filter at the last position
+//	         80  8 operations since that user sequence
 //	         88  4 zero
 //	         92  4 check
 //	block     0  4 number of changes in it, from 1 to 4,096; 0 in the end mark
@@ -30,21 +30,21 @@
 //
 // The check of the header is the CRC32C of the bytes before it. In each later version, the header will
 // have this size, and its magic, version and check will be in these places, so that a reader can tell
-// a version that it does not know from damage. The check of a block or of the end mark is the CRC32C
-// of the check before it (4 bytes), of its own first 12 bytes and of its bits. So a reader also
-// notices a block that is swapped, missing or repeated. Nothing comes after the end mark.
+// an unknown version from damage. The check of a block or of the end mark is the CRC32C of the check
+// before it (4 bytes), of its own first 12 bytes and of its bits. So a reader also notices a block
+// that is swapped, missing or repeated. Nothing comes after the end mark.
 //
 // # Changes
 //
 // A change is a value and a number that is not 0: n if there are n more copies of the value, -n if
 // there are n fewer. The values ascend through the whole stream, and no value comes twice. Each
 // operation between the two positions adds or removes at most one item, so a filter refuses a stream
-// whose numbers add up to more than the number of these operations.
+// that changes more items than there are operations.
 //
 // The value is a hash; or, if the header has numbers of lines and fingerprints, it is a class of a
 // filter that has these numbers: hi(hash, lines · fingerprints). This value is line · fingerprints +
-// fingerprint, which is all that such a filter needs to know of a hash. It takes fewer bits than a
-// hash, since it is below lines · fingerprints. This product is less than 2^64. There are Q·2^r
+// fingerprint, which is all that such a filter needs to know of a hash. It is below lines ·
+// fingerprints, which is less than 2^64, and so takes fewer bits than a hash. There are Q·2^r
 // fingerprints in a compact filter, and 2^f - 1 in other layouts.
 //
 // # Bits

@@ -7,10 +7,10 @@
 // # The rules
 //
 //	P1   An item goes to the first of these places that takes it: its home line, with moves
-//	     inside the line; its alternate line, also with moves inside the line; a line in which a
-//	     path of moves makes room (P2); the stash. If none takes it, the item is refused. If
-//	     lines know their guests (layout.Hosts), the alternate line is not a separate step, but
-//	     one of the lines to which a path may lead.
+//	     inside the line; its alternate line, likewise; a line in which a path of moves makes
+//	     room (P2); the stash. If none takes it, the item is refused. If lines know their guests
+//	     (layout.Hosts), the alternate line is not a step of its own, but one of the lines to
+//	     which a path may lead.
 //	P2   The search for a path is breadth first, and starts from both lines of the item. For each
 //	     line, the search lists the items that could leave it; the first of them whose other line
 //	     has room ends the path. The search visits a line only once. If lines know their guests,
@@ -20,10 +20,10 @@
 //	P3   Nothing changes before a path is complete. Then the moves begin at the end of the path,
 //	     and an item is in its new line before it leaves the old one.
 //	P4   If an item is not in its home line, its overflow bits are set in its home line. Placing
-//	     an item elsewhere sets them there, and moving an item sets them in the line that it
-//	     leaves. If lines know their guests, bits are set only in home lines, and cleared as soon
-//	     as no item needs them: when the last item that has them comes home or is deleted.
-//	     Otherwise nothing records which items need the bits, and the bits stay set.
+//	     an item elsewhere sets its bits in its home line, and moving an item sets them in the
+//	     line that it leaves. If lines know their guests, bits are set only in home lines, and
+//	     cleared as soon as no item needs them: when the last item that has them comes home or is
+//	     deleted. Otherwise nothing records which items need the bits, and the bits stay set.
 //	P5   A delete removes an item from its home line, else from the stash, else from its
 //	     alternate line. A copy in the alternate line may be a twin, an item with the same
 //	     fingerprint whose home is that line. If no overflow bits are set in that line, a lookup
