@@ -218,8 +218,8 @@
 // lacks may be the same in the new one. So the writer first clears, durably, the checksum of any
 // copy that it has not made durable itself. A file at rest, clean or sealed, has its superblock in
 // all four copies. A crash while the four copies are stored leaves some copies older and perhaps
-// one cut short; the next process that opens the file for writing stores the copies that were cut
-// short again. A copy that a killed writer left half stored has no checksum.
+// one cut short; the next process that opens the file for writing stores again the copies that were
+// cut short. A copy that a killed writer left half stored has no checksum.
 //
 // # What happened, and what you get
 //

@@ -142,12 +142,12 @@
 //
 // # What passes
 //
-// Of the absent keys that the filter does not have, the share that the options ask for passes. A key
-// that is gone passes as long as the filter has it: with Exact until the next mark, with Rebuild until
-// the next rebuild. A key of a transaction that did not happen passes, too. With Rebuild, a program
-// may look up mostly keys that are gone. Even then at most twice that share of the lookups passes, and
-// in addition, before each rebuild, as many lookups as a sixteenth of the keys in the filter, and a
-// few hundred more.
+// Of the absent keys that the filter does not have, the requested share passes. A key that is gone
+// passes as long as the filter has it: with Exact until the next mark, with Rebuild until the next
+// rebuild. A key of a transaction that did not happen passes, too. With Rebuild, a program may look up
+// mostly keys that are gone. Even then at most twice the requested share of the lookups passes, and in
+// addition, before each rebuild, as many lookups as a sixteenth of the keys in the filter, and a few
+// hundred more.
 //
 // # States
 //
@@ -174,7 +174,7 @@
 //	    the number of an operation. Open does the operations that the filter lacks, each once. But if
 //	    filter and store differ in identity or token, or if the filter lacks operations that are no
 //	    longer in the outbox, Open rebuilds the filter. An Ordered store has no such entries: Open
-//	    inserts the keys that the store has from after the position of the filter.
+//	    inserts the keys that came into the store after the position of the filter.
 //	G3  With Exact, the filter has each key of the store once. With Rebuild, it has each key, and also
 //	    keys that are gone. It is rebuilt when too many keys are gone, or when it is 90 % full.
 //	G4  For everything else that an engine can do to its keys, the guard follows the operation, or

@@ -26,7 +26,7 @@
 //	IngestAndExcise                 as Ingest and Excise: no rebuild misses a key that is both excised and
 //	                                in a file; shared and external files are refused with ErrNotFollowed
 //	IngestExternalFiles             refused with ErrNotFollowed
-//	LogData, RangeKeySet,           nothing: these are no keys that Get finds
+//	LogData, RangeKeySet,           nothing: Get does not find such keys
 //	RangeKeyUnset, RangeKeyDelete
 //	Batch                           the commit reads the operations from the batch, however they came
 //	                                there: by the methods for single operations, deferred operations,
