@@ -6,10 +6,10 @@
 //	prometheus.MustRegister(filterprom.NewFilterCollector(f, "seen"))
 //
 // The metrics are fields of Stats. OPERATIONS.md, beside the source of package mmapfilter, lists the
-// fields, the metric of each, and when to worry; it also has rules for alerts. A field that is a text
-// becomes the label of a metric that is 1. For a long text, such as a warning, a metric only says
-// whether the text is there. Fields for the identity of a file, the seed, and numbers that follow from
-// other metrics are left out.
+// fields, the metric of each, and when to worry; it also has rules for alerts. A text field becomes
+// the label of a metric that is 1. For a long text, such as a warning, a metric only says whether
+// there is one. There are no metrics for the identity of a file, the seed, and numbers that follow
+// from other metrics.
 //
 // Each metric has the label name, with the value that was given to the collector. In a registry, two
 // filters must not have the same name, nor two sets, two guards or two replicas.
@@ -24,16 +24,16 @@
 //
 // # What a scrape costs
 //
-// Stats do not hold up lookups or operations, but may take long themselves. They read 1,024 lines of
-// each open file, from the disk if need be. On Linux they ask the system which pages of the file are in
-// memory, which takes time in proportion to the file. Stats of a guard may wait for an operation that
-// waits for the disk. Err of a filter from OpenReaderAt reads 64 bytes, maybe over a network. So a
-// collector calls Stats and Err in the background:
+// A call of Stats does not delay lookups or operations, but may itself take long. It reads 1,024 lines
+// of each open file, from the disk if need be. On Linux it asks the system which pages of the file are
+// in memory, which takes time in proportion to the file. Stats of a guard may wait for an operation
+// that waits for the disk. Err of a filter from OpenReaderAt reads 64 bytes, perhaps over a network.
+// So a collector calls Stats and Err in the background:
 //
-//   - A scrape waits for them for a second. Then it sends the results of the last calls that have
-//     ended, or nothing if there are none. So while Stats take long, up and error are as old as the
-//     other metrics.
-//   - After a call of Stats, the collector makes no other call for a hundred times as long as this
-//     one took, but for no more than a minute. Meanwhile scrapes send the results of this call. So
+//   - A scrape waits for these calls for at most a second. Then it sends the results of the last calls
+//     that have ended, or nothing if none has. So while Stats takes long, up and error are as old as
+//     the other metrics.
+//   - After a call of Stats, the collector does not call it again for a hundred times as long as this
+//     call took, but for at most a minute. Meanwhile scrapes send the results of this call. So the
 //     Stats of small files are new in each scrape. Err is called in each scrape.
 package filterprom

@@ -1,4 +1,4 @@
-// Package httpfile reads parts of a file at a URL, for filters that are asked where they lie: on a
+// Package httpfile reads parts of a file at a URL. So a program can use a filter without a copy: on a
 // static web server, or in an object store.
 //
 //	file, err := httpfile.Open(ctx, "https://example.org/users.mmf", nil)
@@ -9,22 +9,23 @@
 //
 // # Requests
 //
-// Opening is one request, for the first 32 KiB. Each later request is a GET for a range. It must be
-// answered with status 206, the same range, the same size, and the same ETag or, where the server
-// sends no ETag, the same Last-Modified. By If-Match, the server itself compares the ETag. So with a
-// strong ETag, all bytes come from one version of the file. Once there is another version, each read
-// fails with [mmapfilter.ErrSuperseded], and the filter answers "maybe" to every key. A server that
-// sends neither ETag nor time is refused, and so is a server that does not serve ranges.
+// Opening is one request, for the first 32 KiB. Each later request is a GET for a range. The answer
+// must have status 206, the same range, the same size, and the same ETag or, if the server sends no
+// ETag, the same Last-Modified. By If-Match, the server itself compares the ETag. So with a strong
+// ETag, all bytes come from one version of the file. Once there is another version, each read fails
+// with [mmapfilter.ErrSuperseded], and the filter answers "maybe" to every key. Open refuses a server
+// that sends neither ETag nor time, or that does not serve ranges.
 //
-// If the server sends a weak ETag, or none, another file of the same size and time is taken for the
-// same file. So the filter reads 64 bytes of a superblock again before each "certainly not", and at the
-// end of each batch: a single absent key then takes two requests. With a strong ETag the filter does so
-// once in 128 single lookups, since pages of the cache may be of a file that is no longer there.
+// If the server sends a weak ETag, or none, httpfile cannot tell another file of the same size and
+// time from the first one. So the filter reads 64 bytes of a superblock again before each "certainly
+// not", and at the end of each batch; a single absent key then takes two requests. With a strong ETag
+// the filter does so once in 128 single lookups, since pages in the cache may come from a file that is
+// no longer there.
 //
-// After a failure that may pass, the request is tried again: after an error of the network, a body
-// that ends early, a status of 429 or 500 and more, and a try that takes longer than
-// [Options.Timeout]. A read ends with an error, and the answer is "maybe", after [Options.Tries]. So
-// no server can hold a lookup up for longer than all tries and the pauses between them.
+// After a failure that may be temporary, the request is tried again: after a network error, a body
+// that ends early, a status of 429, or of 500 and more, and a try that takes longer than
+// [Options.Timeout]. After [Options.Tries] tries, the read returns an error, and the answer is
+// "maybe". So no server can delay a lookup for longer than all tries and the pauses between them.
 //
 // The pages of 4 KiB that were read last stay in memory ([Options].CacheBytes), except those of
 // the first 32 KiB.
