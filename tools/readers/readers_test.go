@@ -204,17 +204,25 @@ func eachReader(t *testing.T, test func(t *testing.T, v variant)) {
 	each(t, test)
 }
 
-// A session is a probe that has a filter open.
+// A session is a probe that answers each line with a line.
 type session struct {
 	t     *testing.T
 	in    io.Writer
 	lines chan string
 }
 
+// openSession starts a probe that has a filter open.
 func openSession(t *testing.T, v variant, path string) *session {
 	t.Helper()
+	s := start(t, v, "session", path)
+	s.ask("s") // what comes after finds the filter open
+	return s
+}
+
+func start(t *testing.T, v variant, args ...string) *session {
+	t.Helper()
 	var errs bytes.Buffer
-	cmd := exec.Command(probe(t, v), "session", path)
+	cmd := exec.Command(probe(t, v), args...)
 	cmd.Stderr = &errs
 	in, err := cmd.StdinPipe()
 	must(t, err)
@@ -236,7 +244,6 @@ func openSession(t *testing.T, v variant, path string) *session {
 			t.Errorf("the session: %v: %s", err, &errs)
 		}
 	})
-	s.ask("s") // what comes after finds the filter open
 	return s
 }
 
@@ -258,4 +265,31 @@ func (s *session) want(what, command, want string) {
 	if got := s.ask(command); got != want {
 		s.t.Errorf("%s: %q gives %s, not %s", what, command, got, want)
 	}
+}
+
+// An opener is a probe that opens what is written to a file.
+type opener struct {
+	*session
+	file *os.File
+}
+
+func newOpener(t *testing.T, v variant) opener {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "x.mmf"))
+	must(t, err)
+	t.Cleanup(func() { file.Close() })
+	return opener{start(t, v, "opens"), file}
+}
+
+// code has the probe open an image, and look keys up in it. It returns the code of mmf_open.
+func (o opener) code(image []byte) (code int) {
+	o.t.Helper()
+	_, err := o.file.WriteAt(image, 0)
+	must(o.t, err)
+	must(o.t, o.file.Truncate(int64(len(image))))
+	answer := o.ask(o.file.Name())
+	if _, err := fmt.Sscan(answer, &code); err != nil {
+		o.t.Fatalf("the answer is %q: %v", answer, err)
+	}
+	return code
 }

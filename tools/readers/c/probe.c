@@ -89,23 +89,6 @@ static int hash(void) {
 	return 0;
 }
 
-/* opens: a path a line; for each a line with the code of mmf_open, the status and the length. */
-static int opens(void) {
-	char line[4096];
-	while (fgets(line, sizeof line, stdin)) {
-		mmf_filter *f;
-		int err;
-		line[strcspn(line, "\n")] = 0;
-		if ((err = mmf_open(line, &f)) < 0)
-			printf("%d\n", err);
-		else
-			printf("%d %d %llu\n", err, mmf_status(f), (unsigned long long)mmf_len(f));
-		mmf_close(f);
-		fflush(stdout);
-	}
-	return 0;
-}
-
 /* session FILTER: a command a line, and an answer for each: s, the status; l, the length; d and a directory, 0
  * once it is the working directory; k and a key, whether the filter may have it, asked alone and in a batch. */
 static int session(const char *path) {
@@ -135,28 +118,6 @@ static int session(const char *path) {
 	return 0;
 }
 
-/* An image is a file in memory, and a copy of it on the disk that can be damaged. */
-typedef struct {
-	uint8_t *data;
-	size_t size;
-	const char *copy;
-	int fd;
-} image;
-
-static int load(image *im, const char *path, const char *copy) {
-	FILE *in = fopen(path, "rb");
-	if (!in)
-		return 0;
-	fseek(in, 0, SEEK_END);
-	im->size = (size_t)ftell(in);
-	rewind(in);
-	im->data = (uint8_t *)malloc(im->size);
-	im->copy = copy;
-	im->fd = open(copy, O_RDWR | O_CREAT | O_TRUNC, 0600);
-	return im->data && fread(im->data, 1, im->size, in) == im->size && fclose(in) == 0 && im->fd >= 0 &&
-		pwrite(im->fd, im->data, im->size, 0) == (ssize_t)im->size;
-}
-
 /* in_heap puts the parts that lookups read into memory of their exact size, which a sanitizer guards. */
 static uint64_t *in_heap(const uint64_t **words, size_t bytes) {
 	uint64_t *own = (uint64_t *)malloc(bytes);
@@ -167,107 +128,50 @@ static uint64_t *in_heap(const uint64_t **words, size_t bytes) {
 	return own;
 }
 
-static uint64_t random_word(uint64_t *state) {
-	uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-	return z ^ z >> 31;
-}
-
-/* try opens the copy and, if that works, looks keys up. It returns the code of mmf_open. */
-static int try(const image *im, int heap) {
+/* look_up looks keys up in a file that may be damaged. The program ends if the answers of a batch are others than
+ * those of single lookups, and with a sanitizer also if a load leaves the parts. */
+static void look_up(mmf_filter *f) {
 	enum { N = 300 };
-	uint64_t h[N], *own[3] = {NULL, NULL, NULL};
+	uint64_t i, h[N], *own[3];
 	uint8_t found[N];
-	mmf_filter *f;
-	int i, err = mmf_open(im->copy, &f);
-	if (err < 0) {
-		if (!strcmp(mmf_strerror(err), mmf_strerror(-1000)))
-			abort(); /* an error without a text */
-		return err;
-	}
-	if (heap) {
-		own[0] = in_heap(&f->runtime, 4096);
-		own[1] = in_heap(&f->stash, 12288);
-		own[2] = in_heap(&f->region, f->head.region);
-	}
+	own[0] = in_heap(&f->runtime, 4096);
+	own[1] = in_heap(&f->stash, 12288);
+	own[2] = in_heap(&f->region, f->head.region);
 	for (i = 0; i < N; i++)
-		h[i] = random_word(&(uint64_t){(uint64_t)i});
+		h[i] = mmf_xxh3(&i, sizeof i, 0);
 	h[0] = 0;
 	h[1] = ~(uint64_t)0;
 	mmf_contains_hashes(f, h, N, found);
 	for (i = 0; i < N; i++)
 		if (found[i] != mmf_contains_hash(f, h[i]))
 			abort(); /* nothing moves, so both must say the same */
-	mmf_len(f);
-	mmf_status(f);
-	mmf_close(f);
 	for (i = 0; i < 3; i++)
 		free(own[i]);
-	return err;
 }
 
-/* fields FILE COPY FROM TO: for every bit of those bytes of the superblock, with a right checksum and
- * no other copy, a byte: minus the code of mmf_open. */
-static int fields(const char *path, const char *copy, int from, int to) {
-	image im;
-	uint8_t raw[MMF_RUNTIME];
-	int bit;
-	if (!load(&im, path, copy))
-		return die("load");
-	for (bit = 8 * from; bit < 8 * to; bit++) {
-		uint32_t crc;
-		memset(raw, 0, sizeof raw);
-		memcpy(raw, im.data, MMF_SUPERBLOCK);
-		raw[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		crc = mmf_crc32c(raw, MMF_SUPERBLOCK - 4);
-		memcpy(raw + MMF_SUPERBLOCK - 4, &crc, 4);
-		if (pwrite(im.fd, raw, sizeof raw, 0) != (ssize_t)sizeof raw)
-			return die("pwrite");
-		putchar(-try(&im, 0));
+/* opens: a path a line; for each a line with the code of mmf_open, and if that is 0, the status and the length, once
+ * keys have been looked up. */
+static int opens(void) {
+	char line[4096];
+	while (fgets(line, sizeof line, stdin)) {
+		unsigned long long len = 0;
+		mmf_filter *f;
+		int err, status = 0;
+		line[strcspn(line, "\n")] = 0;
+		if ((err = mmf_open(line, &f)) == 0) {
+			status = mmf_status(f);
+			len = mmf_len(f);
+			look_up(f);
+		} else if (!strcmp(mmf_strerror(err), mmf_strerror(-1000))) {
+			abort(); /* an error without a text */
+		}
+		mmf_close(f); /* first: then the file may change */
+		if (err < 0)
+			printf("%d\n", err);
+		else
+			printf("%d %d %llu\n", err, status, len);
+		fflush(stdout);
 	}
-	free(im.data);
-	return 0;
-}
-
-/* damage FILE COPY N SEED: bits of the first superblock, all of them if n is large, cuts at every 512 bytes, and n files
- * with 1 to 256 random bytes anywhere. It prints how many of each were opened. */
-static int damage(const char *path, const char *copy, unsigned long n, uint64_t seed) {
-	image im;
-	unsigned long bits = 0, cuts = 0, opened = 0, i, j, step = n >= 10000 ? 1 : 31; /* 31: some bits of all bytes */
-	size_t size;
-	if (!load(&im, path, copy))
-		return die("load");
-	for (i = 0; i < 8 * MMF_SUPERBLOCK; i += step) {
-		uint8_t b = im.data[i / 8] ^ (uint8_t)(1 << i % 8);
-		if (pwrite(im.fd, &b, 1, (off_t)(i / 8)) != 1)
-			return die("pwrite");
-		bits += try(&im, 0) == 0;
-		if (pwrite(im.fd, im.data + i / 8, 1, (off_t)(i / 8)) != 1)
-			return die("pwrite");
-	}
-	for (size = im.size - 512; size < im.size; size -= 512) {
-		if (ftruncate(im.fd, (off_t)size) != 0)
-			return die("ftruncate");
-		cuts += try(&im, 0) == 0;
-	}
-	for (i = 0; i < n; i++) {
-		/* half of it in what lookups read */
-		unsigned long k = 1 + random_word(&seed) % 256;
-		size_t low = random_word(&seed) % 2 ? MMF_RUNTIME : 0;
-		uint8_t *bad = (uint8_t *)malloc(im.size);
-		if (!bad)
-			abort();
-		memcpy(bad, im.data, im.size);
-		for (j = 0; j < k; j++)
-			bad[low + random_word(&seed) % (im.size - low)] = (uint8_t)random_word(&seed);
-		if (pwrite(im.fd, bad, im.size, 0) != (ssize_t)im.size)
-			return die("pwrite");
-		free(bad);
-		opened += try(&im, 1) == 0;
-	}
-	printf("%lu %lu %lu\n", bits, cuts, opened);
-	free(im.data);
 	return 0;
 }
 
@@ -281,9 +185,5 @@ int main(int argc, char **argv) {
 		return opens();
 	if (!strcmp(what, "session") && argc == 3)
 		return session(argv[2]);
-	if (!strcmp(what, "fields") && argc == 6)
-		return fields(argv[2], argv[3], atoi(argv[4]), atoi(argv[5]));
-	if (!strcmp(what, "damage") && argc == 6)
-		return damage(argv[2], argv[3], strtoul(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
 	return die("what?");
 }
