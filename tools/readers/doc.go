@@ -64,10 +64,10 @@
 // testdata; XXH3 of all lengths to 2,199 and of longer keys, with several seeds; every answer about
 // the keys of filters of every shape; the error for each bit of the fields of a superblock; "maybe"
 // for exactly the keys whose counter is odd. They open files with damage of all kinds and look keys
-// up in them; for this, the words are in memory whose bounds a sanitizer guards. The stores of every
-// move of an item in compact, by a writer and by a recovery, are made between the loads of a lookup,
-// in all ways that cut them in three; and a thread moves items while others look them up, under the
-// sanitizer for threads. (This sanitizer does not see stores of another process to a mapping.)
+// up in them; for this, the words are in memory whose bounds a sanitizer guards. The stores that
+// the library makes to compact, for operations and in recoveries, are made between the loads of a
+// lookup, in all ways that cut them in three; and a thread makes them while others look keys up, under
+// the sanitizer for threads. (This sanitizer does not see stores of another process to a mapping.)
 // Node runs the module: the vectors from all sources, the comparisons with Go, and servers that lie,
 // hang, break off or replace the file. Chromium opens the page, which asks a filter of a million keys.
 // TestKill (tools/kill) has a reader in C and one in Python beside writers that are killed, and

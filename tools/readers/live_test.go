@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -360,16 +361,26 @@ func TestCounters(t *testing.T) {
 	})
 }
 
-// TestSchedules makes the stores of every move of an item between the loads of a lookup, in all
+// scenes returns a file with what a writer has stored, and keys that are there meanwhile.
+var scenes = sync.OnceValues(func() (path string, err error) {
+	path = filepath.Join(scratch, "scenes")
+	return path, run("go", "test", "../../mmapfilter/internal/writer", "-run", "^TestSchedules$/^another_process$|^TestRecoverySchedules$", "-args", "-scenes", path)
+})
+
+// TestSchedules makes the stores of operations and of recoveries between the loads of a lookup, in all
 // ways that cut them in three.
 func TestSchedules(t *testing.T) {
+	path, err := scenes()
+	must(t, err)
 	each(t, func(t *testing.T, v variant) {
-		t.Logf("%s", output(t, nil, program(t, "threads", v, "-pthread"), "schedules"))
+		t.Logf("%s", output(t, nil, program(t, "threads", v, "-pthread"), path, "schedules"))
 	})
 }
 
 // TestThreads runs a writer and readers in one process, whose memory -fsanitize=thread sees.
 func TestThreads(t *testing.T) {
+	path, err := scenes()
+	must(t, err)
 	all := []variant{{compiler(t), plain}}
 	if *sanitize {
 		all = nil
@@ -381,10 +392,10 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	for _, v := range all {
-		moves := "1000000"
+		rounds := "5000"
 		if v.flags == threaded {
-			moves = "100000"
+			rounds = "500"
 		}
-		t.Logf("%s: %s", v, strings.TrimSpace(string(output(t, nil, program(t, "threads", v, "-pthread"), moves))))
+		t.Logf("%s: %s", v, strings.TrimSpace(string(output(t, nil, program(t, "threads", v, "-pthread"), path, rounds))))
 	}
 }

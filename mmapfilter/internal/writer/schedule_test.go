@@ -1,9 +1,12 @@
 package writer
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"testing"
 
@@ -47,6 +50,7 @@ func counterOfLine(line uint64) uint64 {
 type proof struct {
 	keys          int // that are looked up beside some operations, at most
 	lookups, runs int
+	scenes        int
 	missed        map[string]string // by handicap, the first
 	happened      map[string]int
 }
@@ -55,10 +59,45 @@ func newProof() *proof {
 	return &proof{keys: math.MaxInt, missed: map[string]string{}, happened: map[string]int{}}
 }
 
+// scenesFile makes TestSchedules and TestRecoverySchedules write scenes, and enumerate nothing.
+var scenesFile = flag.String("scenes", "", "a file to which scenes are written, for readers in other languages: see tools/readers/c/threads.c")
+
+// write appends a scene to scenesFile, with a few of the keys that are in all the time.
+func (sc *scene) write(t *testing.T) {
+	t.Helper()
+	p := sc.table.Params()
+	text := fmt.Sprintf("scene %d %d %d\n", p.Quotients, p.RemainderBits, sc.table.Lines())
+	for i, w := range sc.first {
+		if w != 0 {
+			text += fmt.Sprintf("w %d %d\n", i, w)
+		}
+	}
+	for _, s := range sc.stores {
+		text += fmt.Sprintf("s %d %d\n", s.word-layout.WordRuntime, s.value)
+	}
+	keys := 0
+	for _, k := range sc.spans {
+		if k.from == 0 && k.to == len(sc.stores) && keys < 4 {
+			keys++
+			text += fmt.Sprintf("k %d 0\n", k.hash)
+		}
+	}
+	f, err := os.OpenFile(*scenesFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	must(t, err)
+	_, err = f.WriteString(text + "e 0 0\n")
+	must(t, errors.Join(err, f.Close()))
+}
+
 // enumerate has every key looked up in every way while it is in the filter; with a
 // handicap too, as long as no schedule with it was found that misses a key.
 func (p *proof) enumerate(t *testing.T, name string, sc *scene, handicaps ...handicap) {
 	t.Helper()
+	if *scenesFile != "" {
+		if p.scenes++; p.keys < math.MaxInt || p.scenes%32 == 0 { // recoveries are many, and have many stores
+			sc.write(t)
+		}
+		return
+	}
 	for _, k := range sc.spans {
 		home := sc.table.Split(k.hash)
 		second := sc.table.Alternate(home).Line
@@ -120,7 +159,7 @@ func (p *proof) report(t *testing.T, happened []string, handicaps ...handicap) {
 		}
 	}
 	for _, h := range handicaps {
-		if missed := p.missed[h.name]; missed == "" {
+		if missed := p.missed[h.name]; missed == "" && *scenesFile == "" {
 			t.Errorf("no key is missed when %s", h.name)
 		} else {
 			t.Logf("when %s, a key is missed: %s", h.name, missed)
