@@ -7,13 +7,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// A history says how many items were inserted when: in spans of time that do not overlap, in
-// ascending order.
+// A history says when items were inserted. It has spans of time, which do not overlap, in ascending
+// order, with the number of items that were inserted in each.
 type history []hashes.Age
 
-// mostSpans bounds the memory for a history. It is many times hashes.MostAges, so that the spans
-// that add joins are short compared with an age of the file. With many more spans, add would move
-// too many of them to insert one.
+// mostSpans bounds the memory for a history. It is many times hashes.MostAges, so that the spans that
+// add joins are short compared with an age of the file. With many more spans, add would have to move
+// too many to insert one.
 const mostSpans = 4096
 
 // add adds items that were committed at the given time. Items that leave together get one span.
@@ -49,15 +49,15 @@ func (h *history) find(time uint64) int {
 	return sort.Search(len(*h), func(i int) bool { return (*h)[i].Last >= time })
 }
 
-// join joins neighbouring ages, those with the fewest items first, until no more than most are left.
-// ages is in the order of the last times. to has, for each age, the index of the one that it became.
+// join joins neighbouring ages, beginning with the fewest items, until no more than most ages are left.
+// ages is in the order of the last times. to has, for each of ages, the index of its age in joined.
 func join(ages []hashes.Age, most int) (joined []hashes.Age, to []int) {
 	joined, parts := slices.Clone(ages), make([]int, len(ages))
 	for i := range parts {
 		parts[i] = 1
 	}
 	for len(joined) > most {
-		// One pass joins many pairs: those with at most twice the fewest items.
+		// One pass joins many pairs: all that have at most twice as many items as the smallest pair.
 		least := ^uint64(0)
 		for i := range joined[1:] {
 			least = min(least, joined[i].Items+joined[i+1].Items)

@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// FromKeys makes the file at path from keys. lost says if the new file could not get the owner or
-// the group of the old one. If not all keys have room, the error is a *FullError.
+// FromKeys builds the file at path from keys. lost says what the new file could not get of the owner and
+// group of the old one. If not all keys have room, the error is a *FullError.
 func FromKeys(ctx context.Context, path string, c Config, keys iter.Seq2[[]byte, error]) (lost string, err error) {
 	return build(ctx, path, c, func(b *builder) error { return b.spoolHashes(ctx, b.hashed(keys)) })
 }
@@ -34,7 +34,7 @@ func FromKept(ctx context.Context, path string, c Config, kept []recovery.Kept) 
 	return lost, hashesError(err)
 }
 
-// build makes the file at path. take reads the hashes.
+// build builds the file at path. take reads the hashes.
 func build(ctx context.Context, path string, c Config, take func(b *builder) error) (lost string, err error) {
 	o := osfile.DraftOptions{Mode: c.Mode}
 	if c.Like != "" {
@@ -65,7 +65,7 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 			return "", err
 		}
 	}
-	if c.Capacity > 0 { // find out that the disk is too small before reading the keys
+	if c.Capacity > 0 { // if the disk is too small, fail before the keys are read
 		if err := b.allocate(ctx, c.Capacity); err != nil {
 			return "", err
 		}
@@ -89,7 +89,7 @@ func build(ctx context.Context, path string, c Config, take func(b *builder) err
 		}
 		draft.Rename(name, c.Check)
 	}
-	if !osfile.Replaces { // it cannot replace an open NAME.hashes either, and an input may have it open
+	if !osfile.Replaces { // this system cannot replace an open NAME.hashes either, and an input may have it open
 		for _, k := range b.inputs {
 			k.File.Close()
 		}

@@ -20,23 +20,23 @@ type Config struct {
 	Seed         uint64
 	Shard        layout.Shard // keys of other shards are left out
 	Capacity     uint64       // 0: as many as there are keys
-	Distinct     bool         // store equal keys once
+	Distinct     bool         // store each key once
 	Workers      int
 	MemoryBudget int64 // bytes
-	// Keep makes NAME.hashes. Identity is its identity, and Now the time of all inserts, in nanoseconds
-	// since 1970.
+	// Keep also writes NAME.hashes. Identity is the identity of NAME.hashes, and Now the time of all
+	// inserts, in nanoseconds since 1970.
 	Keep     bool
 	Identity uint64
 	Now      uint64
-	// ExpireAfter is how long items stay, in nanoseconds, or 0: see Window.
+	// ExpireAfter is how long items stay, in nanoseconds; 0 means for ever (see Window).
 	ExpireAfter uint64
 	// Check, if not nil, is called while no writer can open the file that the new one replaces: before
 	// the keys are read or, with Name, just before the new file is published.
 	Check func() error
-	// Overwrite has the new file replace any file at the path. Otherwise it replaces only a filter
-	// and the files of this filter (see Draft.Guard).
+	// Overwrite lets the new file replace any file at the path. Otherwise it replaces only a filter and
+	// the files of this filter (see Draft.Guard).
 	Overwrite bool
-	// MinKeys is the fewest items that the new file may have. Otherwise the error is ErrFewKeys.
+	// MinKeys is the fewest items that the new file may have. With fewer items, the error is ErrFewKeys.
 	MinKeys uint64
 	// Like, if not "", is a file whose owner, group and permissions the new file gets.
 	Like string
@@ -45,18 +45,17 @@ type Config struct {
 	// First, unless it is zero, is the superblock of the file that the new file replaces. The new
 	// file continues its generation and its sequence numbers.
 	First layout.Superblock
-	// Continues, if not nil, is the superblock of the one filter whose hashes the new file is made
-	// from; the new file continues the history of this filter. LastTime is the last time of all
-	// filters whose hashes the new file is made from.
+	// Continues, if not nil, is the superblock of the only filter whose hashes the new file is built
+	// from; the new file continues the history of this filter. LastTime is the time of the last commit
+	// of all filters whose hashes the new file is built from.
 	Continues *layout.Superblock
 	LastTime  uint64
-	// Replica, if not nil, is the superblock of the one filter whose hashes the new file is made from,
-	// and which the new file does not replace. The new file is a replica, with or without hashes, at the
-	// position of this filter, and has its sequence.
+	// Replica, if not nil, is the superblock of the only filter whose hashes the new file is built from,
+	// and which the new file does not replace. The new file is a replica of this filter, with or without
+	// hashes, with the same position and sequence.
 	Replica *layout.Superblock
-	// Name, if not nil, returns the name of the finished file, in the directory of the path. If
-	// Name returns "", the file is dropped. read is the number of keys that the file was made
-	// from.
+	// Name, if not nil, returns the name of the finished file, in the directory of the path. If Name
+	// returns "", the file is dropped. read is the number of keys that the file was built from.
 	Name func(sb *layout.Superblock, read uint64) (name string, err error)
 	// Progress is called from one goroutine at a time. total is 0 while it is unknown.
 	Progress func(stage string, done, total uint64)
@@ -91,13 +90,13 @@ type builder struct {
 	hosts layout.Hosts // the table, or nil
 	view  layout.View  // of the draft
 
-	homes    source // the hash of every key
+	homes    source // has the hash of every key
 	inputs   []recovery.Kept
 	base     *baseFile // nil if the filter does not keep its hashes
 	homeless *spool    // items that found no room, as hashes in the line that they go to next
 	room     lineRoom
 	came     uint64      // keys from the sequence, counted before anything is done with them
-	items    uint64      // hashes that go into the filter: all, or with Distinct one of each
+	items    uint64      // hashes that go into the filter: all, or with Distinct one of each group of equal hashes
 	stop     atomic.Bool // set by a cancelled context or a worker that failed
 
 	progress struct {
@@ -107,10 +106,10 @@ type builder struct {
 	}
 }
 
-// homelessShare is the part of the memory budget that the spool homeless gets: 1 in 4. In fill this
-// part exceeds the budget, which the spool homes still has; in a round there are two spools of this
-// size, and homes is gone. With a smaller part, a build of a layout with small lines would write
-// more to files; with a larger one, fill would exceed the budget by more.
+// The spool homeless gets 1/homelessShare of the memory budget. In fill this part comes on top of the
+// budget, which the spool homes still uses; in a round there are two spools of this size, and homes is
+// gone. With a smaller part, a build of a layout with small lines would write more to files; with a
+// larger part, fill would exceed the budget by more.
 const homelessShare = 4
 
 func (b *builder) close() {
@@ -120,7 +119,7 @@ func (b *builder) close() {
 	b.homeless.close()
 }
 
-// catch runs f, which uses the draft, and returns a fault in it as an error.
+// catch runs f, which uses the draft, and returns a fault in the draft as an error.
 func (b *builder) catch(f func()) error {
 	if fault := osfile.Catch(b.draft.Data, f); fault != nil {
 		return fault
@@ -172,7 +171,7 @@ func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
 func (b *builder) putLine(w *worker, line uint64) {
 	layout.Store(b.table, b.view.Region, line, &w.line)
 	free := b.table.Free(w.line[:], line)
-	if b.hosts != nil { // room for guests, since nearly all items that arrive are guests
+	if b.hosts != nil { // count the room for guests, since nearly all items that arrive are guests
 		free = b.hosts.GuestRoom(&w.line)
 	}
 	b.room.set(line, free)
@@ -184,7 +183,7 @@ func (b *builder) full() error {
 	if err := b.catch(func() { entries = layout.StashLen(b.view.Stash) }); err != nil {
 		return err
 	}
-	return &FullError{fmt.Sprintf("%d keys (equal ones count each unless Distinct is set) for a capacity of %d, with %d slots and %d of %d stash entries in use",
+	return &FullError{fmt.Sprintf("%d keys (counting equal keys unless Distinct is set) for a capacity of %d, with %d slots and %d of %d stash entries in use",
 		b.items, b.plan.Superblock.Capacity(), b.plan.Geometry.Slots(), entries, layout.StashEntries)}
 }
 
@@ -207,19 +206,19 @@ func (b *builder) parallel(ctx context.Context, homeless *spool, n int, task fun
 // A worker is the state that one goroutine of a build keeps from task to task.
 type worker struct {
 	hashes, tmp []uint64
-	read        int     // hashes that the last load read, with each equal one counted
-	ages        []uint8 // ages of the hashes returned; empty if all have age 0
+	read        int     // hashes that the last load read, counting equal hashes
+	ages        []uint8 // ages of the hashes that the last load returned; empty if all have age 0
 	merge       mergeBuffers
 	line        layout.Line
-	beyond      []uint64 // hashes of a line that it has no room for
+	beyond      []uint64 // hashes for which their line has no room
 	victims     []layout.Item
 	crowd       layout.Crowd
 	homeless    *collector
 }
 
-// manyHashes is how many hashes of a partition, 32 MiB of them, are gathered before equal ones
-// are dropped. Hashes are uniform, so a partition is so large only if there are many billions
-// of keys, or very many copies of a few keys.
+// manyHashes is how many hashes of a partition, 32 MiB of them, load gathers before it drops equal ones.
+// Hashes are uniform, so a partition has so many only if there are many billions of keys, or very many
+// copies of a few keys.
 const manyHashes = 4 << 20
 
 // load reads and sorts the hashes of the partitions [from, to). If distinct is set, it keeps one

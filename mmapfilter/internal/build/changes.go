@@ -15,33 +15,33 @@ import (
 // Errors of Changes.
 var (
 	ErrChangesGone  = errors.New("the history from this position on is not kept any more: take a snapshot")
-	ErrOtherDescent = errors.New("the position is not one of the history of this filter: take a snapshot")
+	ErrOtherDescent = errors.New("the position is not in the history of this filter: take a snapshot")
 )
 
 // A Changes finds how the multiset that a history means has changed from one position to another (K7).
 //
 // Changes spools the operations in between. All operations of a hash together turn its number of
 // items, c, into max(c + a, b), where a and b depend on the operations. If b is not above a, c
-// grows by a, whatever it was. If b is above a, as when a delete or an "at least one" comes
-// first, c at the first position matters. Then Changes counts the hash in the base and in the
-// operations before that position.
+// grows by a, whatever it was. If b is above a, as when a delete or an "at least one" comes first, the
+// value of c at the first position matters. To find it, Changes counts the items of the hash in the base
+// and in the operations before that position.
 type Changes struct {
 	since, to layout.Position
 	spool     *spool
 	into      *collector
-	doubtful  []uint64 // a bit for each hash whose count at the first position may matter
-	doubts    bool     // doubtful has bits
-	forked    bool     // with as many operations as since, the history was at another position
+	doubtful  []uint64 // bits of hashes whose number of items at the first position may matter
+	doubts    bool     // a bit of doubtful is set
+	forked    bool     // after as many operations as since has, the history was at another position
 	failed    error
 	worker    worker
 }
 
 const (
-	doubtBits  = 16      // for each operation
-	mostDoubts = 1 << 29 // bits, in 64 MiB
+	doubtBits  = 16      // bits of doubtful for each operation
+	mostDoubts = 1 << 29 // most bits of doubtful, in 64 MiB
 )
 
-// NewChanges returns a Changes without operations. Call Close in the end.
+// NewChanges returns a Changes without operations. Call Close at the end.
 func NewChanges(dir scratcher, since, to layout.Position) *Changes {
 	n := to.Number - since.Number
 	parts := 1
@@ -57,9 +57,9 @@ func NewChanges(dir scratcher, since, to layout.Position) *Changes {
 // Close releases the memory and the files.
 func (c *Changes) Close() { c.spool.close() }
 
-// AddRecent adds an operation that no file has yet.
+// AddRecent adds an operation that is not in a file yet.
 func (c *Changes) AddRecent(e hashes.Entry, after layout.Position) {
-	if after.Number <= c.since.Number { // before the first position: the hash may matter
+	if after.Number <= c.since.Number { // the operation is before the first position, and may matter
 		c.put(e)
 	}
 	c.Add(e, after)
@@ -92,16 +92,16 @@ func (c *Changes) doubt(hash uint64) (word *uint64, bit uint64) {
 }
 
 func (c *Changes) put(e hashes.Entry) {
-	for _, word := range [2]uint64{e.Hash, newEntry(0, 0, e).what} { // a chunk has both
+	for _, word := range [2]uint64{e.Hash, newEntry(0, 0, e).what} { // both get into the same chunk
 		if c.failed == nil {
 			c.failed = c.into.addTo(e.Hash>>c.spool.shift, word)
 		}
 	}
 }
 
-// Read adds the operations of files of the history, and those before the first position that matter.
-// The position is in the first file, or after its end. If a file is damaged, the error matches
-// recovery.ErrHashes.
+// Read adds the operations in files of the history, from the first position on, and the earlier
+// operations that matter. The first position is in the first file, or after its end. If a file is
+// damaged, the error matches recovery.ErrHashes.
 func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err error) {
 	defer func() {
 		if !errors.Is(err, ErrChangesGone) {
@@ -125,7 +125,7 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 		}
 	}
 	if c.forked {
-		return fmt.Errorf("the filter has gone another way before operation %d: %w", c.since.Number, ErrOtherDescent)
+		return fmt.Errorf("the filter has another history before operation %d: %w", c.since.Number, ErrOtherDescent)
 	}
 	if c.doubts && first.Header.At.Number < c.since.Number {
 		until := *first
@@ -142,8 +142,8 @@ func (c *Changes) Read(ctx context.Context, files []osfile.HistoryFile) (err err
 	return c.failed
 }
 
-// gone turns damage of a file of the history into ErrChangesGone, unless it is the last file. It
-// returns other errors as they are.
+// gone turns damage of the first of files into ErrChangesGone, unless it is the last file of the
+// history. It returns other errors as they are.
 func gone(err error, files []osfile.HistoryFile) error {
 	if errors.Is(err, layout.ErrCorrupt) && len(files) > 1 {
 		return fmt.Errorf("%w: %w", ErrChangesGone, err)
@@ -151,7 +151,7 @@ func gone(err error, files []osfile.HistoryFile) error {
 	return err
 }
 
-// walk calls each for the operations of a file from a page on.
+// walk calls each for the operations of a file, starting at a page.
 func walk(ctx context.Context, h *osfile.HistoryFile, page uint64, each func(hashes.Entry, layout.Position)) error {
 	w, err := h.Walk(page)
 	for more := true; more && err == nil; {
@@ -198,8 +198,8 @@ func (c *Changes) Write(ctx context.Context, first *osfile.HistoryFile, to *chan
 	return nil
 }
 
-// times returns by how many items the operations after the first position change a hash. operations
-// has all operations of the hash, in their order.
+// times returns by how much the operations after the first position change the number of items of a
+// hash. operations has all operations of the hash, in their order.
 func (c *Changes) times(operations []entry, base *osfile.Base) (int64, error) {
 	var before, after effect
 	for _, e := range operations {

@@ -10,7 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// checkLimit checks the number of keys against the limits after all are placed.
+// checkLimit checks the number of keys against the limits, after all keys are placed.
 func (b *builder) checkLimit(context.Context) error {
 	if b.items < b.MinKeys {
 		return fmt.Errorf("%w: %d, but there must be at least %d", ErrFewKeys, b.items, b.MinKeys)
@@ -27,8 +27,8 @@ func (b *builder) checkLimit(context.Context) error {
 	return nil
 }
 
-// check counts the items in the lines, which proves that no key was lost, and makes the chunk
-// checksums.
+// check counts the items in the lines, which proves that no key was lost, and computes the
+// checksums of the chunks.
 func (b *builder) check(ctx context.Context) error {
 	g := b.plan.Geometry
 	inLines, inStash, err := sumAll(ctx, b.Workers, b.table, g, b.draft.Data, b.checksums(), func() {
@@ -81,9 +81,9 @@ func (b *builder) putSuperblocks() {
 	putSealed(b.draft.Data, b.plan.Geometry, sb)
 }
 
-// follows makes the new file follow a history besides its own, if it is a replica with hashes: the
-// history of the filter that b.Replica describes, or the history that b.Continues follows. It returns
-// what the superblock says of the history.
+// follows makes the new file follow a second history, if it is a replica with hashes: the history of the
+// filter that b.Replica describes, or the history that b.Continues follows. It returns what the
+// superblock says of the new file's history.
 func (b *builder) follows(sb *layout.Superblock) layout.Kept {
 	k := layout.Kept{At: b.base.header.At}
 	switch {
@@ -124,15 +124,15 @@ func SealCopy(ctx context.Context, workers int, file []byte, g layout.Geometry, 
 }
 
 // PutCopies puts a superblock into all four slots of a file. The file is readable while one of
-// them is intact.
+// the copies is intact.
 func PutCopies(file []byte, sb *layout.Superblock) {
 	for i := range layout.SuperblockSlots {
 		copy(file[i*layout.SuperblockBytes:], sb[:])
 	}
 }
 
-// uuid derives the UUID from the checksums and the superblock, which holds seed and geometry:
-// equal content has an equal UUID on every machine.
+// uuid derives the UUID from the checksums and the superblock, which holds seed and geometry. So equal
+// content has an equal UUID on every machine.
 func uuid(sb *layout.Superblock, table []byte) (uuid [16]byte) {
 	h := xxh3.New()
 	h.Write(sb[:])

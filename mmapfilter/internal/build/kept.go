@@ -13,7 +13,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// Ages says which age an item gets. For a build, they are ages of the new base.
+// Ages choose the age of an item, from its age in the old base or from the time of its insert in the
+// tail. In a build, the results are ages of the new base.
 type Ages struct {
 	Base func(age hashes.Age) int
 	Tail func(time uint64) int
@@ -21,9 +22,8 @@ type Ages struct {
 	window Window // of the new base; then Base and Tail are nil
 }
 
-// leastInPart is the least number of items in a partition of kept hashes, except in a file of
-// fewer items: finding the items of a partition takes about as long as reading a thousand
-// items.
+// leastInPart is the least number of items in a partition of kept hashes, unless the file has fewer
+// items. Finding the items of a partition takes about as long as reading a thousand items.
 const leastInPart = 1 << 14
 
 // KeptBudget is how many bytes of kept hashes a reader holds in memory, unless it builds a file: a
@@ -79,8 +79,8 @@ func hashesError(err error) error {
 	return err
 }
 
-// Expired gives age 0 to the items that were certainly inserted before a time, in nanoseconds
-// since 1970, and age 1 to the others.
+// Expired gives age 0 to the items that were certainly inserted before a time, in nanoseconds since
+// 1970, and age 1 to all other items.
 func Expired(before uint64) *Ages {
 	tail := func(time uint64) int {
 		if time < before && before-time >= hashes.TimeStep {
@@ -91,8 +91,9 @@ func Expired(before uint64) *Ages {
 	return &Ages{Base: func(a hashes.Age) int { return tail(a.Last) }, Tail: tail}
 }
 
-// Joined gives at most hashes.MostAges ages to items, by the times at which they were inserted: each has
-// about as many items or, if items leave by themselves, those that leave together.
+// Joined divides items into at most hashes.MostAges ages, by the times at which they were inserted.
+// All ages have about the same number of items or, if items leave by themselves, each age has the
+// items that leave together.
 func Joined(w Window) *Ages { return &Ages{window: w} }
 
 // Unaged gives age 0 to all items.
@@ -150,14 +151,14 @@ func (m *Merged) each(ctx context.Context, drop bool, do func(sorted []uint64, a
 // Close releases the memory and the files.
 func (m *Merged) Close() { m.close() }
 
-// Beside makes the files of a spool beside the file at a path.
+// Beside creates the files of a spool beside the file at a path.
 type Beside string
 
-// Scratch makes a file.
+// Scratch creates a file.
 func (path Beside) Scratch() (*osfile.Scratch, error) { return osfile.ScratchBeside(string(path)) }
 
-// joinAges makes the ages of all items, from the ages of the bases and from the times of the
-// tails, which past has.
+// joinAges makes the ages of all items, from the ages of the bases and from past, which has
+// the times of the tails.
 func (m *Merged) joinAges(past history, w Window) *Ages {
 	all := slices.Clone([]hashes.Age(past))
 	for i := range m.inputs {
@@ -231,7 +232,7 @@ func (in *input) appendBase(to []entry, first, last uint64, count bool) ([]entry
 	end := begin + in.header.Pages
 	var p hashes.Page
 	// low is a page that begins before first, or the page before the base. high is a page that does
-	// not begin before first, or end.
+	// not begin before first, or it is end.
 	low, high := uint64(begin-1), end
 	for low+1 < high {
 		middle := low + (high-low)/2

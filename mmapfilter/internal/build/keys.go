@@ -9,19 +9,19 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// blockHashes is how many hashes are handed to a worker at once: enough to make the handing over
-// of a block cheap, and few enough for the blocks of a worker to stay in a cache.
+// blockHashes is how many hashes are handed to a worker at once: so many that handing over a block is
+// cheap, and so few that the blocks of a worker stay in a cache.
 const blockHashes = 4096
 
-// blockBytes is how many bytes of keys end a block early: hashing long keys takes time, and
+// blockBytes is how many bytes of keys end a block early, since hashing long keys takes time, and
 // Progress and a cancelled context should not wait for it.
 const blockBytes = 256 << 10
 
 // ErrForeign is returned for a hash that belongs to another shard.
 var ErrForeign = errors.New("hash of a key of another shard")
 
-// hashed yields the hashes of keys, in blocks, but not those of other shards. It hashes in the
-// goroutine that reads the keys: copying a key for a worker would cost as much as hashing it.
+// hashed yields the hashes of keys, in blocks. It leaves out keys of other shards. It hashes in the
+// goroutine that reads the keys, since copying a key for a worker would cost as much as hashing it.
 func (b *builder) hashed(keys iter.Seq2[[]byte, error]) iter.Seq2[[]uint64, error] {
 	return func(yield func([]uint64, error) bool) {
 		hash, block, bytes := layout.NewHasher(b.Seed), make([]uint64, 0, blockHashes), 0
@@ -85,8 +85,7 @@ func (b *builder) spoolHashes(ctx context.Context, blocks iter.Seq2[[]uint64, er
 	return errs[workers]
 }
 
-// handOver hands the hashes that stand for the keys in the shard (see layout.Shard) to the
-// workers.
+// handOver hands the hashes to the workers, in the form that the shard uses (see layout.Shard).
 func (b *builder) handOver(blocks iter.Seq2[[]uint64, error], full chan<- []uint64, empty <-chan []uint64) error {
 	b.report("hash", 0, b.Capacity) // Capacity may be the number of keys
 	for hashes, err := range blocks {

@@ -14,7 +14,7 @@ import (
 // An entry is an item of a base, or an operation of a tail.
 type entry struct {
 	hash uint64
-	what uint64 // from bit 0 on: input, age, op, items; then its number in the history; 0 for an item
+	what uint64 // from bit 0 on: input, age, op, items; then its number in the history, 0 for an item of a base
 }
 
 const (
@@ -36,7 +36,7 @@ func (e entry) age() uint8    { return uint8(e.what>>entryAge) & (hashes.MostAge
 func (e entry) op() layout.Op { return layout.Op(e.what >> entryOp & 3) }
 func (e entry) items() int64  { return int64(e.what>>entryItems&3) - 1 }
 
-// compare puts the entries of a hash in the order of the histories.
+// compare orders entries by hash, and the entries of a hash in the order of the histories.
 func (e entry) compare(f entry) int {
 	return cmp.Or(cmp.Compare(e.hash, f.hash), cmp.Compare(e.what>>entryNumber, f.what>>entryNumber))
 }
@@ -45,17 +45,17 @@ func (e entry) compare(f entry) int {
 type mergeBuffers struct {
 	entries, other []entry
 	ends           []int              // ends of the sorted entries of each base, and of all tails together
-	live           [MostInputs]copies // of each input, the items of a hash
+	live           [MostInputs]copies // for each input, its items of the current hash
 }
 
-// ended notes where the entries of a base or of the tails end, if there are any.
+// ended notes where the entries of a base or of the tails end, if any were appended.
 func (b *mergeBuffers) ended() {
 	if n := len(b.entries); n > 0 && (len(b.ends) == 0 || n > b.ends[len(b.ends)-1]) {
 		b.ends = append(b.ends, n)
 	}
 }
 
-// merge merges the sorted entries, two neighbours at a time.
+// merge merges the sorted runs of entries, two neighbours at a time.
 func (b *mergeBuffers) merge() {
 	for len(b.ends) > 1 {
 		b.other = slices.Grow(b.other[:0], len(b.entries))
@@ -94,7 +94,7 @@ func (c *copies) add(age uint8) {
 	c.ages |= 1 << age
 }
 
-// takeOldest takes the oldest item away, and reports whether there was one.
+// takeOldest removes the oldest item, and reports whether there was one.
 func (c *copies) takeOldest() bool {
 	if c.ages == 0 {
 		return false
@@ -106,7 +106,7 @@ func (c *copies) takeOldest() bool {
 	return true
 }
 
-// takeAll takes all items away, and appends their ages.
+// takeAll removes all items, and appends their ages.
 func (c *copies) takeAll(to []uint8) []uint8 {
 	for ; c.ages != 0; c.takeOldest() {
 		to = append(to, uint8(bits.TrailingZeros64(c.ages)))
@@ -114,8 +114,9 @@ func (c *copies) takeAll(to []uint8) []uint8 {
 	return to
 }
 
-// history does the entries of one hash, by the rule K7, and appends the ages of the items that each
-// input is left with. stray is how many deletes have taken an item of another hash.
+// history applies the entries of one hash, by rule K7, and appends the ages of the items that are
+// left in each input. items is the sum of the item effects. stray is how many deletes have taken an
+// item of another hash.
 func (b *mergeBuffers) history(entries []entry, to []uint8) (ages []uint8, items int64, stray uint64) {
 	for _, e := range entries {
 		live := &b.live[e.input()]
@@ -133,8 +134,8 @@ func (b *mergeBuffers) history(entries []entry, to []uint8) (ages []uint8, items
 	return to, items, stray
 }
 
-// apply appends the items that the merged entries lead to, and their ages. If distinct is set, it
-// keeps one of equal items.
+// apply appends the items that the merged entries lead to, and their ages. If distinct is set, it keeps
+// one of each group of equal items.
 func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool, held func(hash uint64, items int64, stray uint64)) ([]uint64, []uint8) {
 	for from := b.entries; len(from) > 0; {
 		h, n := from[0].hash, 1
@@ -169,33 +170,33 @@ func (b *mergeBuffers) apply(to []uint64, ages []uint8, distinct bool, held func
 // A Merged has the items that the histories of one or several files of hashes mean (K7). It is the
 // source of a build, and lists the items for other callers.
 type Merged struct {
-	// Held, if not nil, is called by Each for each hash of which a file has had an item since its
-	// base. items is how many items the base and the operations lead to, and stray how many deletes
-	// of the hash have taken an item of another hash.
+	// Held, if not nil, is called by Each for each hash in a base or a tail. items is how many
+	// items the base and the operations lead to, and stray how many deletes of the hash have taken
+	// an item of another hash.
 	Held func(hash uint64, items int64, stray uint64)
 
 	inputs  []input
 	tails   *spool // two words for each operation: its hash and its entry
 	n       int    // number of partitions; each is one or several partitions of the spool
 	entries uint64 // of the bases and the tails
-	inserts bool   // the tails have nothing else
+	inserts bool   // the tails have only inserts
 	ages    []hashes.Age
 }
 
-// An input is one of the files.
+// An input is one of the files of hashes.
 type input struct {
 	recovery.Kept
 	number   int
 	header   hashes.Header
-	ageOf    []int     // of each age of the base
-	surveyed tailPlace // as far as the tail was surveyed
+	ageOf    []int     // the new age for each age of the base
+	surveyed tailPlace // the tail was surveyed up to here
 
-	items, sum atomic.Uint64 // of the base, as far as it was loaded
+	items, sum atomic.Uint64 // of the part of the base that was loaded
 }
 
 // An InputError is an error of one of several files of hashes. It has the text of Err.
 type InputError struct {
-	Number int // of the file, from 0
+	Number int // number of the file, from 0
 	Err    error
 }
 

@@ -12,8 +12,8 @@ import (
 // Parallel runs the tasks 0 to n-1, each once, on at most workers goroutines. run gets the number of
 // its goroutine, from 0. A fault in data, a mapping that the tasks use, becomes the error of the task.
 // After the first error or a cancelled context no further tasks start. A panic in a task becomes a
-// panic in the caller, whose deferred functions clean up. After each task, a goroutine lets others run:
-// with more goroutines than processors, operations would otherwise wait for 10 ms and longer.
+// panic in the caller, whose deferred functions clean up. After each task, a goroutine lets others run.
+// Otherwise, with more goroutines than processors, operations would wait for 10 ms and longer.
 func Parallel(ctx context.Context, workers, n int, data []byte, run func(worker, i int) error) error {
 	var (
 		group  sync.WaitGroup

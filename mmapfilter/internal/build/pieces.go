@@ -84,8 +84,8 @@ func sumAll(ctx context.Context, workers int, t layout.Table, g layout.Geometry,
 	return items.Load(), inStash, err
 }
 
-// Tail makes the part of a sealed file from OffTable on: the checksum of every chunk, and the
-// trailer for a superblock. It also counts the items, which proves that none was lost.
+// Tail returns the part of a sealed file from OffTable on: the checksum of every chunk, and the trailer
+// for a superblock. It also counts the items, which proves that none was lost.
 func Tail(ctx context.Context, t layout.Table, g layout.Geometry, file []byte, sb *layout.Superblock) ([]byte, error) {
 	tail := make([]byte, g.SealedBytes-g.OffTable)
 	table := tail[:4*g.Chunks]

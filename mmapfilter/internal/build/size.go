@@ -11,10 +11,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// A Wish says what a filter is to be.
+// A Wish says what filter a caller wants.
 type Wish struct {
 	Capacity        uint64
-	Rate            float64     // the largest acceptable one with Capacity keys, unless FingerprintBits is given
+	Rate            float64     // the largest acceptable rate with Capacity keys, unless FingerprintBits is given
 	Layout          layout.Kind // or layout.Auto, which is Compact
 	FingerprintBits int         // 0: any
 	BucketSize      int         // 0: any
@@ -28,14 +28,15 @@ func (w Wish) kind() layout.Kind {
 	return w.Layout
 }
 
-// A Size is what a filter is.
+// A Size describes a filter that meets a Wish.
 type Size struct {
 	Geometry   layout.Geometry
 	DesignLoad float64
-	Rate       float64 // predicted with the keys of the wish
+	Rate       float64 // predicted for a filter with Capacity keys
 }
 
-// A candidate is the parameters of a layout with the highest design load that meets the requested rate.
+// A candidate has parameters of a layout, and the highest design load that meets the
+// requested rate with them.
 type candidate struct {
 	params     layout.Params
 	percent    uint64 // design load
@@ -63,7 +64,7 @@ func (w Wish) Size() (Size, *Refusal) {
 		return Size{}, refuse("Capacity", "%d keys in each shard are too many: %v", w.Capacity, err)
 	}
 	rate := significant(best.predicted.Rate)
-	if best.predicted.Rate <= w.Rate { // as it is, but perhaps not rounded
+	if best.predicted.Rate <= w.Rate { // the rounded rate may be above w.Rate
 		rate = min(rate, w.Rate)
 	}
 	return Size{g, float64(best.percent) / 100, rate}, nil
@@ -105,8 +106,8 @@ func (w Wish) best() (best candidate, refused *Refusal) {
 	return best, nil
 }
 
-// candidate returns the candidate with some parameters. If these parameters do not meet the wish at
-// any load, it returns the candidate with the lowest rate, and ok is false.
+// candidate returns the candidate with the parameters p. If p does not meet the wish at any load, it
+// returns the candidate with the lowest rate, and ok is false.
 func (w Wish) candidate(p layout.Params) (c candidate, ok bool) {
 	kind, loads := w.kind(), layout.DesignLoads(w.kind(), p)
 	most, least := uint64(loads.Most), uint64(loads.Least)
@@ -164,8 +165,8 @@ func TaskCount(lines, lineBits uint64) uint64 {
 }
 
 // RoundUp rounds a number of lines up to a multiple of TaskCount, and further if lines share
-// words, so that each range of lines starts at a range of hashes and at a word. That adds at
-// most 0.1 %.
+// words, so that each range of lines starts where a range of hashes and a word start.
+// That adds at most 0.1 %.
 func RoundUp(lines, lineBits uint64) uint64 {
 	tasks := TaskCount(lines, lineBits)
 	unit := tasks
@@ -197,7 +198,7 @@ func (w Wish) refuseParams() *Refusal {
 	if field == "" || w.Layout != layout.Auto && w.Layout != layout.Compact {
 		return nil
 	}
-	return refuse(field, "only the layouts of the paper, packed and semisorted, have an f and a b; the others follow from the rate")
+	return refuse(field, "only packed and semisorted have an f and a b to choose; the parameters of compact follow from the rate")
 }
 
 // refusal says why there is no candidate. known says that the layout has the f and b of the wish;
@@ -226,28 +227,28 @@ func listParams(k layout.Kind) string {
 			sizes = append(sizes, b)
 		}
 	}
-	return fmt.Sprintf("f,b can be %d to %d,%s", all[0].FingerprintBits, all[len(all)-1].FingerprintBits, strings.Join(sizes, "|"))
+	return fmt.Sprintf("f can be %d to %d, and b %s", all[0].FingerprintBits, all[len(all)-1].FingerprintBits, strings.Join(sizes, "|"))
 }
 
-// The rate of a full filter is at most OverRate times the requested false-positive rate. In a
-// large filter the slots alone ensure that, since the stash is a small part of it. A small
-// filter could take several times its capacity into the stash.
+// The rate of a full filter is at most OverRate times the requested false-positive rate. In a large
+// filter the number of slots ensures that, since the stash is small in comparison. A small filter could
+// take several times its capacity into the stash.
 const OverRate = 1.5
 
-// NoLimit is the limit of a filter that is full only when its slots and stash are full.
+// NoLimit is the Limit of a filter that is full only when its slots and its stash are full.
 const NoLimit = math.MaxUint64
 
 // Limit returns how many keys a filter takes (C4): as many as keep its rate within OverRate
-// times the requested rate in the superblock, but at least its capacity. All keys that one
-// stash entry counts are one key here, since together they match no more than one key does.
+// times the requested rate in the superblock, but at least its capacity. All keys of one stash entry are
+// one key here, since together they match no more absent keys than one key does.
 //
-// The limit is on keys, not on stash entries, so that no filter refuses a key before it holds
-// its capacity, however its keys happen to fall. Usually the slots are used up before the
-// limit.
+// The limit is on keys, not on stash entries, so that no filter refuses a key before it
+// holds its capacity, whichever lines its keys fall into. Usually the slots are used up
+// before the limit is reached.
 //
 // If f was given, no rate was requested, and there is no limit.
 func Limit(sb *layout.Superblock, g layout.Geometry) uint64 {
-	// n keys, wherever they are, match at most n times as often as one.
+	// n keys, wherever they are, match at most n times as many absent keys as one key does.
 	one := layout.Predict(g.Kind, g.Params, 1/float64(g.Slots())).Rate
 	keys := OverRate * sb.TargetRate() / one
 	if keys >= float64(g.Slots()+layout.StashEntries) || g.Params.FingerprintBits != 0 && sb.TargetRate() == ImpliedRate(g, sb.DesignLoad()) {

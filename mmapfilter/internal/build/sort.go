@@ -8,9 +8,9 @@ import (
 // sortHashes sorts hashes whose top prefix bits are equal. It returns them in the memory of
 // hashes or of tmp, which must be as long.
 //
-// Hashes are uniform, so one pass that distributes them by the bits after the prefix, into about
-// one run for every 3 to 6, leaves short runs. A sorting network sorts the runs, since the
-// branches of an insertion sort mispredict.
+// Hashes are uniform, so one pass that distributes them by the bits after the prefix, into about one run
+// for every 3 to 6 hashes, leaves short runs. A sorting network sorts the runs, since the processor
+// would mispredict the branches of an insertion sort.
 func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 	const (
 		perRun       = 6 // at most, on average
@@ -40,9 +40,9 @@ func sortHashes(hashes, tmp []uint64, prefix uint) []uint64 {
 		tmp[starts[digit]] = h
 		starts[digit]++
 	}
-	// starts[i] is now the end of run i. Each step sorts eight hashes from the start of a run. This
-	// is safe: the hashes after the run are not less, and any further whole runs in the eight are
-	// then sorted too.
+	// starts[i] is now the end of run i. Each step sorts eight hashes from the start of a run. This is
+	// safe, because the hashes after the run are not less, and because other whole runs among the
+	// eight are then sorted too.
 	start, done := 0, 0
 	for _, end := range starts[:mask+1] {
 		switch run := tmp[start:end]; {

@@ -20,7 +20,7 @@ type source interface {
 	// distinct is set, it returns one of each group of equal hashes. With drop, load is not called
 	// for these partitions again.
 	load(w *worker, from, to int, drop, distinct bool) ([]uint64, error)
-	// done makes the checks that need all partitions to have been loaded once, with drop.
+	// done makes the checks that are possible once all partitions have been loaded with drop.
 	done() error
 	close()
 }
@@ -43,8 +43,8 @@ type pageFile struct {
 	words []uint64
 }
 
-// writeAtOnce is how many pages a pageFile gathers, 256 KiB of them: the page cache takes a few long
-// writes faster than many short ones.
+// writeAtOnce is how many pages a pageFile gathers, 256 KiB of them, since the page cache takes a few
+// long writes faster than many short ones.
 const writeAtOnce = 64
 
 func (w *pageFile) write(number uint64, p *hashes.Page) error {
@@ -80,8 +80,7 @@ type baseFile struct {
 	failed error
 }
 
-// fail ends all waits with the error of the first call of fail: the error of any task may end the
-// build.
+// fail ends all waits with the error of the first call of fail, which may be the error of any task.
 func (b *baseFile) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,8 +114,8 @@ func (b *baseFile) put(i int, sorted []uint64, ages []uint8) error {
 	return nil
 }
 
-// end writes the rest and the header. The system may write the file to the disk while the lines are
-// made.
+// end writes the rest and the header. The system may then write the file to the disk while the
+// build makes the lines.
 func (b *baseFile) end() (err error) {
 	if b.header, b.tail, err = b.base.End(); err != nil {
 		return err

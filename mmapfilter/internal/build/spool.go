@@ -19,7 +19,7 @@ import (
 type spool struct {
 	shift      uint // partition = hash >> shift
 	chunkLen   int  // hashes that a collector collects for a partition
-	stretchLen int  // hashes that it writes at once
+	stretchLen int  // hashes that a collector writes at once
 	partition  []spoolPart
 	total      atomic.Uint64
 
@@ -80,25 +80,25 @@ func sumOf(hashes []uint64) (sum uint64) {
 }
 
 const (
-	// maxChunkLen is 32 KiB of hashes: long enough that reading chunks from all over a file costs
-	// little more than reading it in order.
+	// maxChunkLen is 32 KiB of hashes, so long that reading chunks from all over a file costs little
+	// more than reading the file in order.
 	maxChunkLen = 4096
-	// minChunkLen is 512 bytes of hashes: with fewer, the spoolSpan of 32 bytes and the work for
-	// each chunk would be a noticeable part.
+	// minChunkLen is 512 bytes of hashes. With fewer, the spoolSpan of 32 bytes and the work for each
+	// chunk would be noticeable.
 	minChunkLen = 64
-	// maxStretchLen is 1 MiB of hashes: the page cache takes a few long writes faster than many short
-	// ones.
+	// maxStretchLen is 1 MiB of hashes, since the page cache takes a few long writes faster
+	// than many short ones.
 	maxStretchLen = 1 << 17
 
 	// fewParts is the usual number of partitions: few, so that their chunks are long. Up to manyKeys,
-	// the hashes of a partition, with room to sort them, stay in the cache of a core. Above, there are
-	// maxParts partitions.
+	// the hashes of a partition, with room to sort them, stay in the cache of a core. For more keys
+	// there are maxParts partitions.
 	fewParts = 1024
 	maxParts = 4 * fewParts
 	manyKeys = 100e6
 )
 
-// spoolParts chooses the number of partitions for a capacity. A capacity of 0 is unknown.
+// spoolParts chooses the number of partitions for a capacity. A capacity of 0 means that it is unknown.
 func spoolParts(capacity uint64) int {
 	if capacity > manyKeys {
 		return maxParts
@@ -107,8 +107,8 @@ func spoolParts(capacity uint64) int {
 }
 
 // newSpool makes a spool of parts partitions, a power of two, or of fewer if the budget is small.
-// Half of the budget is for the workers' open chunks, the other half for full ones. All else that
-// collectors hold is at most an eighth of the budget.
+// Half of the budget is for the workers' open chunks, the other half for full ones. Whatever else
+// collectors hold takes at most an eighth of the budget.
 func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
 	for parts > 1 && budget/2/int64(workers*parts*8) < minChunkLen {
 		parts /= 2
@@ -152,17 +152,17 @@ func (s *spool) close() {
 // A collector collects hashes for one goroutine.
 type collector struct {
 	s     *spool
-	few   []fewHashes // the last ones of each partition
+	few   []fewHashes // the last hashes of each partition
 	count []uint8     // hashes in few
 	open  [][]uint64  // a chunk for each partition
 
 	file    *osfile.Scratch // nil until the budget is used up
-	stretch []uint64        // chunks to write to it
+	stretch []uint64        // chunks to write to the file
 	off     int64           // offset of the stretch in the file
 }
 
-// fewHashes is one cache line. Hashes go to a chunk eight at a time: the ends of a thousand
-// chunks are in as many pages, more than a core has translations for.
+// fewHashes is one cache line. Hashes go to a chunk eight at a time, because the ends of a thousand
+// chunks are in a thousand pages, more than a core has translations for.
 type fewHashes [8]uint64
 
 // collector returns a collector, or nil if s is nil.
@@ -205,8 +205,8 @@ func (c *collector) addFew(p uint64) error {
 	return c.put(p)
 }
 
-// makeRoom makes room in a chunk that will have up to chunkLen hashes. It allocates chunkLen at once
-// only if the chunk is likely to fill up, so that no more is allocated than the budget counts.
+// makeRoom makes room in a chunk that will have up to chunkLen hashes. It allocates room for chunkLen
+// hashes only if the chunk is likely to fill up, so that not more is allocated than the budget allows.
 func (c *collector) makeRoom(chunk []uint64) []uint64 {
 	n := min(minChunkLen, c.s.chunkLen)
 	if len(chunk) > 0 {

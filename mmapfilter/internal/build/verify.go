@@ -14,8 +14,8 @@ import (
 
 // Verify checks a file that nobody writes to, and that is mapped as data. Unless path is "", it also
 // checks the hashes that the filter at the path has kept. It calls progress, from one goroutine at a
-// time, with the bytes read so far and the total. If the error is not nil, the Report holds what was
-// found up to then.
+// time, with the bytes read so far and the total. If the error is not nil, the Report says what was
+// found before the error.
 func Verify(ctx context.Context, path string, head *osfile.Head, data []byte, progress func(done, total int64)) (Report, error) {
 	v := &verification{head: head, data: data, progress: progress}
 	v.report.FileBytes, v.report.Sealed = head.Size, head.Superblock.State() == layout.Sealed
@@ -35,8 +35,8 @@ type Report struct {
 	Items     uint64
 	StashLen  int    // entries in use
 	Hashes    uint64 // items of the history
-	NotFound  uint64 // keys among Hashes whose items stray deletes took
-	Strays    uint64 // deletes, since the base, of keys that were not there, which took an item of another key
+	NotFound  uint64 // keys among Hashes whose item a delete of an absent key took
+	Strays    uint64 // deletes of absent keys, since the base, that took an item of another key
 	LeftOut   uint64 // as the superblock says
 	Waiting   uint64
 	HashesErr error                  // why the kept hashes were not checked
@@ -46,7 +46,7 @@ type Report struct {
 // maxDamage bounds the list in a Report.
 const maxDamage = 1000
 
-// A verification is one Run in progress.
+// A verification is one Verify in progress.
 type verification struct {
 	report Report
 	head   *osfile.Head
@@ -115,8 +115,8 @@ func (v *verification) run(ctx context.Context) error {
 	return nil
 }
 
-// checkTail checks what follows the region and returns the table of checksums, or nil
-// if the table itself is damaged.
+// checkTail checks the file from the table of checksums on, and returns this table, or nil if the
+// table itself is damaged.
 func (v *verification) checkTail() (table []byte) {
 	g := v.head.Geometry
 	v.guarded(func() {

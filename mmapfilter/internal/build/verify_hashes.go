@@ -17,10 +17,10 @@ import (
 
 // checkHashes compares the table with the hashes that the filter has kept (K6, K7): the table must
 // have the items to which the base and the operations lead, by class, and no others. So it finds a
-// changed bit of a line in a file without checksums. Each key of the history is looked up. A key
-// is not found if a delete of a key that was not there has taken its item: that is no damage, and
-// is counted. In layouts whose overflow bits are exact, checkHashes also finds a bit that is set
-// and should not be.
+// changed bit of a line in a file without checksums. It also looks up each key of the history. If a
+// key is not found because a delete of an absent key has taken its item, that is not damage: such
+// keys are counted. In layouts whose overflow bits are exact, checkHashes also finds a bit that is
+// set and should not be.
 func (v *verification) checkHashes(ctx context.Context, path string) error {
 	sb, g := v.head.Superblock, v.head.Geometry
 	kept, err := osfile.OpenHashesOf(path, sb)
@@ -67,7 +67,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 	for i := range sums.pieces {
 		if sums.pieces[i] != [2]uint64{} {
 			from, _ := pieces.lines(i)
-			v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(from), Rule: "K6", What: "in the lines from here on, the items are not those of the hashes that were kept"})
+			v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: g.LineOffset(from), Rule: "K6", What: "the lines from here on have other items than the kept hashes"})
 		}
 	}
 	v.report.NotFound = uint64(len(lost))
@@ -76,7 +76,7 @@ func (v *verification) checkHashes(ctx context.Context, path string) error {
 		return ok
 	})
 	if n := len(hidden); n > 0 && len(v.report.Damage) == 0 {
-		v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion, Rule: "K6", What: fmt.Sprintf("%d of the hashes that were kept are not found", n)})
+		v.damaged(&layout.CorruptError{Region: layout.RegionBuckets, Offset: layout.OffRegion, Rule: "K6", What: fmt.Sprintf("lookups do not find %d of the kept hashes", n)})
 	}
 	if hosts, ok := t.(layout.Hosts); ok && len(v.report.Damage) == 0 {
 		v.guarded(func() {
@@ -97,9 +97,8 @@ func (v *verification) hashesBroken(err error) error {
 	return err
 }
 
-// classSums tell two multisets of items apart, piece by piece of the file: each piece has two sums
-// of a mix of the classes of its items. Items that differ have equal sums with a probability of
-// 2^-128.
+// classSums tell two multisets of items apart, piece by piece of the file. Each piece has two sums of a
+// mix of the classes of its items. Different items have equal sums with a probability of 2^-128.
 type classSums struct {
 	table  layout.Table
 	pieces [][2]uint64

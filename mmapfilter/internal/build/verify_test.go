@@ -154,9 +154,9 @@ func TestHistory(t *testing.T) {
 			}, nil, build.Report{Items: n, Hashes: n + 1 - 2, LeftOut: 1, Waiting: 2}, ""},
 			{"a key that leans on nothing", func(w *writer.Writer) {
 				w.Protocol().Append(nil, 0, layout.AtLeastOne, absent)
-			}, nil, build.Report{}, "1 of the hashes that were kept are not found"},
-			{"another item", nothing, func(f *file) { f.change(t) }, build.Report{}, "in the lines"},
-			{"another item and a stray delete", stray, func(f *file) { f.change(t) }, build.Report{}, "in the lines"},
+			}, nil, build.Report{}, "lookups do not find 1 of the kept hashes"},
+			{"another item", nothing, func(f *file) { f.change(t) }, build.Report{}, "the lines from here on"},
+			{"another item and a stray delete", stray, func(f *file) { f.change(t) }, build.Report{}, "the lines from here on"},
 		} {
 			path, f := keeping(t, s, items, c.do)
 			if c.change != nil {

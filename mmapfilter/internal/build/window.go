@@ -11,7 +11,7 @@ type Window struct {
 
 // A window has windowSteps steps, which begin at the multiples of their length. The items that were
 // inserted in a step leave together at its end, so each of them is at most a step late. A base needs an
-// age for each step that the window touches, and one for all that is older.
+// age for each step that the window touches, and one for all older items.
 const (
 	windowSteps = 32
 	leastStep   = hashes.TimeStep / 4 // bounds the number of ages
@@ -28,16 +28,16 @@ func (w Window) Cut() uint64 {
 	return (w.Now - w.Length) / w.Step() * w.Step()
 }
 
-// end returns the Cut at which an item leaves that was inserted at a time, or less than a TimeStep
+// end returns the Cut at which an item leaves if it was inserted at a time, or less than a TimeStep
 // later.
 func (w Window) end(time uint64) uint64 {
 	step := w.Step()
 	return max((w.believed(time)+hashes.TimeStep+step-1)/step*step, w.Cut())
 }
 
-// believed returns a time. If the time is so far after Now that some clock must have been wrong, it
-// returns an earlier one, since items would leave too late by such a time. Where items stay, only a
-// time more than a day after Now is changed.
+// believed returns time or, if time is so far after Now that some clock must have been wrong, an earlier
+// time, since otherwise items would leave too late. If items stay, believed changes only a time more
+// than a day after Now.
 func (w Window) believed(time uint64) uint64 {
 	const day = 24 * 3600 * 1e9
 	if w.Length > 0 {
@@ -49,11 +49,11 @@ func (w Window) believed(time uint64) uint64 {
 	return time
 }
 
-// Ahead reports whether a time is so far after Now that a rebuild makes it an earlier one.
+// Ahead reports whether a time is so far after Now that a rebuild replaces it with an earlier time.
 func (w Window) Ahead(time uint64) bool { return w.believed(time) < time }
 
 // join joins neighbouring ages whose items leave together. ages is in the order of the last times. to
-// has, for each age, the index of the one that it became.
+// has, for each of ages, the index of its age in joined.
 func (w Window) join(ages []hashes.Age) (joined []hashes.Age, to []int) {
 	for _, a := range ages {
 		n := len(joined)

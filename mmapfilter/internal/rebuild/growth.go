@@ -5,13 +5,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// A filter that holds growShare of its capacity is rebuilt for growFactor times as many keys (K5). A
-// filter whose capacity is above LeastShrunk, and that holds less than 1 in shrinkShare of it, is
-// rebuilt for growFactor times its items, but at least for LeastShrunk. It is not made smaller if
-// its items and the operations since the last rebuild together are fewer than 1 in shrinkShare of
-// the capacity: then the filter cannot have held more since that rebuild, so it was made large in
-// order to be filled. A filter is rebuilt for as many keys as before if 1 in waitShare of its
-// capacity are deletes that wait for a rebuild.
+// A filter that holds growShare of its capacity is rebuilt with growFactor times the capacity (K5). A
+// filter with a capacity above LeastShrunk that holds fewer items than 1/shrinkShare of it is rebuilt
+// with a capacity of growFactor times its items, but at least LeastShrunk. It is not made smaller if its
+// items and the operations since the last rebuild together are fewer than 1/shrinkShare of the capacity:
+// then it cannot have held more items since that rebuild, so it was made large for items to come. If as
+// many deletes as 1/waitShare of the capacity wait for a rebuild, a filter is rebuilt with the same
+// capacity. A filter with fewer items than 1/wideShare of its capacity does not grow.
 const (
 	growShare   = 0.9
 	growFactor  = 2
@@ -21,12 +21,12 @@ const (
 	LeastShrunk = 1 << 16
 )
 
-// A Growth says when a filter is to be rebuilt that grows by itself, or whose items leave by themselves.
-// The zero value is for any other filter.
+// A Growth says when to rebuild a filter that grows by itself, or whose items leave by themselves. The
+// zero value is for any other filter.
 type Growth struct {
 	capacity uint64
-	growAt   uint64 // items from which on it grows; 0 if it does not
-	shrinkAt uint64 // items below which it shrinks, once it has held as many; 0 if it does not
+	growAt   uint64 // with this number of items or more it grows; 0 if it does not
+	shrinkAt uint64 // with fewer items it shrinks, once it has held as many; 0 if it does not
 }
 
 // GrowthOf returns the Growth of the filter that has the superblock.
@@ -47,7 +47,7 @@ func GrowthOf(sb *layout.Superblock) (g Growth) {
 // Grows reports whether the filter grows by itself.
 func (g Growth) Grows() bool { return g.growAt > 0 }
 
-// Compacts returns writer.Writer.Compacts.
+// Compacts returns how many waiting deletes make a rebuild due, for Writer.Compact.
 func (g Growth) Compacts() uint64 {
 	if g == (Growth{}) {
 		return 0
@@ -69,8 +69,8 @@ func (g Growth) Deleted(w *writer.Writer) bool {
 // it has held more (see shrinks).
 func (g Growth) Small(w *writer.Writer) bool { return w.Len() < g.shrinkAt }
 
-// shrinks reports whether the filter may be made smaller: whether it can have held more
-// items since the last rebuild.
+// shrinks reports whether the filter may be made smaller, because it can have held more items
+// since the last rebuild.
 func (g Growth) shrinks(w *writer.Writer) bool { return w.Len()+w.Tail() >= g.shrinkAt }
 
 // Capacity returns the capacity of the file that replaces the file of w, for a number of items. full
@@ -85,6 +85,6 @@ func (g Growth) Capacity(w *writer.Writer, items uint64, full bool) uint64 {
 	return max(g.capacity, items)
 }
 
-// Wide reports whether the filter has so few items for its capacity that growing again would not
-// make room.
+// Wide reports whether the filter has so few items for its capacity that another growth would not make
+// room.
 func (g Growth) Wide(w *writer.Writer) bool { return w.Len() < g.capacity/wideShare }

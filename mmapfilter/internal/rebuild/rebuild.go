@@ -17,16 +17,16 @@ type Job struct {
 	Old    *writer.Work
 	Config build.Config // of the new file, which gets the owner, group and permissions of the old one
 	// Keys, if not nil, returns the keys for the new file. It is called while no operation is under
-	// way. Hashes, if not nil, is called after Keys, and returns the hashes of further items. If
-	// Keys is nil, the new file is made from the kept hashes of the old file.
+	// way. Hashes, if not nil, is called right after Keys, and returns the hashes of further items. If
+	// Keys is nil, the new file is built from the kept hashes of the old file.
 	Keys   func() (iter.Seq2[[]byte, error], error)
 	Hashes func() []uint64
-	// Patient says that a clock behind the last commit may be wrong for a moment: no item gets an
-	// earlier time.
+	// Patient says that a clock behind the last commit may be wrong only for a moment, so no item
+	// gets an earlier time.
 	Patient bool
 	// Open opens the new file for writing.
 	Open func(path string) (*writer.Work, error)
-	// Use puts the file of a writer to use: the new file, or the old file again if the new one
+	// Use makes the filter use the file of a writer: the new file, or the old file again if the new one
 	// cannot get the name. Operations wait meanwhile.
 	Use func(*writer.Writer)
 }
@@ -39,9 +39,9 @@ type rebuild struct {
 	swapped  bool // the new file is in use
 }
 
-// Run does a job, and closes the file that is no longer used. If swapped is true, the new file is in
-// use; an error then says that the new file has failed, or that closing the old one has. If swapped
-// is false, the old file is in use as before.
+// Run does a job, and closes the file that is not in use afterwards. If swapped is true, the new file is
+// in use; an error then says that the new file has failed, or that the old one could not be closed. If
+// swapped is false, the old file is in use as before.
 func Run(ctx context.Context, job Job) (swapped bool, err error) {
 	path := job.Old.Files.Path()
 	r := &rebuild{Job: job, to: osfile.RebuildPath(path)}
@@ -72,7 +72,7 @@ func Run(ctx context.Context, job Job) (swapped bool, err error) {
 		return true, errors.Join(err, r.Old.Retire())
 	}
 	if next := r.replayer.next; next != nil && next.Writer.Err() != nil && r.Old.Writer.Err() == nil {
-		err = fmt.Errorf("write %s: %w", r.to, next.Writer.Protocol().Cause()) // the filter has not failed
+		err = fmt.Errorf("write %s: %w", r.to, next.Writer.Protocol().Cause()) // the filter has not failed, only the new file
 	}
 	return false, errors.Join(err, r.giveUp())
 }
@@ -89,7 +89,7 @@ func (r *rebuild) giveUp() (err error) {
 	return errors.Join(err, osfile.EndRebuild(r.Old.Files.Path()))
 }
 
-// build makes the new file with the items that the old file has at an instant.
+// build builds the new file with the items that the old file has at one instant.
 func (r *rebuild) build(ctx context.Context) error {
 	r.Config.Like = r.Old.Files.Path()
 	if r.Keys == nil {
@@ -111,7 +111,7 @@ func (r *rebuild) build(ctx context.Context) error {
 	return err
 }
 
-// buildKept is build from the hashes that the old file keeps.
+// buildKept builds the new file from the hashes that the old file keeps.
 func (r *rebuild) buildKept(ctx context.Context) error {
 	if err := r.Old.Writer.Protocol().HashesErr(); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (r *rebuild) buildKept(ctx context.Context) error {
 // fewWait is how many operations may wait in the tap when Replace begins.
 const fewWait = 1024
 
-// replace does the last operations of the old file in the new file, and puts the new file to
-// use.
+// replace repeats the last operations of the old file in the new file, and makes the
+// filter use the new file.
 func (r *rebuild) replace() error {
 	r.replayer.progress = r.Config.Progress
 	if err := r.replayer.catchUp(fewWait); err != nil {
