@@ -87,14 +87,14 @@ func (w *Writer) containsPartUnder(p *Overlay, scratch *scratch, hashes []uint64
 	clear(unsettled)
 	layout.HomeBlocks(w.looks, w.table.Lines(), hashes, blocks)
 	p.MayHave(blocks, unsettled)
-	kernel.EachBit(unsettled, func(i int) { p.PrefetchTags(blocks[i]) })
+	kernel.EachBit(unsettled, func(i int) { p.Prefetch(blocks[i]) })
 	layout.FirstLooks(w.looks, &w.view, hashes, found, open)
 	kernel.EachBit(open, func(i int) { w.prefetch(w.table.Alternate(w.table.Split(hashes[i])).Line) })
 	for i := range unsettled {
 		unsettled[i] &^= open[i]
 	}
 	kernel.EachBit(unsettled, func(i int) {
-		if !p.SeemsToHave(blocks[i]) {
+		if !p.Has(blocks[i]) {
 			unsettled[i/8] &^= 1 << (i % 8)
 		}
 	})

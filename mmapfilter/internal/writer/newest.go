@@ -86,7 +86,7 @@ func (w *Writer) PrefetchHome(hash uint64) { w.prefetchHomeLine(w.table.Split(ha
 // line needs, since most operations store to it.
 func (w *Writer) prefetchHomeLine(line uint64) {
 	w.prefetch(line)
-	w.prefetchTags(line)
+	w.prefetchPending(line)
 }
 
 // prefetch prefetches the words that loadLine reads for a line.
@@ -97,12 +97,11 @@ func (w *Writer) prefetch(line uint64) {
 	}
 }
 
-// prefetchTags prefetches the entries of the pending table that a store to the line
-// needs.
-func (w *Writer) prefetchTags(line uint64) {
+// prefetchPending prefetches the slots of the pending table that a store to the line needs.
+func (w *Writer) prefetchPending(line uint64) {
 	if p := w.overlay.Load(); p != nil {
 		first, _ := w.table.Words(line)
-		p.Active().PrefetchTags(first / layout.BlockWords)
+		p.Active().Prefetch(first / layout.BlockWords)
 	}
 }
 
@@ -115,7 +114,7 @@ func (w *Writer) prefetchHomes(hashes []uint64) {
 	kernel.PrefetchBlocks(w.view.Region, blocks[:len(hashes)])
 	if p := w.overlay.Load(); p != nil {
 		for _, block := range blocks[:len(hashes)] {
-			p.Active().PrefetchTags(block)
+			p.Active().Prefetch(block)
 		}
 	}
 }

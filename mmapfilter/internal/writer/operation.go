@@ -34,7 +34,7 @@ func (op *operation) Prefetch(line uint64) { op.w.prefetch(line) }
 // Change implements place.Lines.
 func (op *operation) Change(words *layout.Stores) {
 	l := op.newest
-	op.w.prefetchTags(l.line)
+	op.w.prefetchPending(l.line)
 	for i := range words.Len() {
 		word, guarded := words.At(i)
 		op.append(wal.Store{Word: l.first + uint64(word), Value: l.image[word], Guarded: guarded})

@@ -49,7 +49,7 @@ func (o *Overlay) Line(block uint64, l *layout.Line) bool {
 	return o.active.line(block, l) || o.committing != nil && o.committing.line(block, l)
 }
 
-// Has reports whether a block has pending words.
+// Has reports whether a block has pending words, and prefetches them.
 func (o *Overlay) Has(block uint64) bool {
 	return o.active.has(block) || o.committing != nil && o.committing.has(block)
 }
@@ -62,20 +62,10 @@ func (o *Overlay) MayHave(blocks []uint64, set []uint8) {
 	}
 }
 
-// PrefetchTags prefetches what SeemsToHave reads.
-func (o *Overlay) PrefetchTags(block uint64) {
-	o.active.PrefetchTags(block)
+// Prefetch prefetches what Has reads.
+func (o *Overlay) Prefetch(block uint64) {
+	o.active.Prefetch(block)
 	if o.committing != nil {
-		o.committing.PrefetchTags(block)
+		o.committing.Prefetch(block)
 	}
-}
-
-// SeemsToHave reports true for every block for which Has reports true, and for a few of the
-// other blocks that MayHave marks. It prefetches the words of these blocks.
-func (o *Overlay) SeemsToHave(block uint64) bool {
-	seems := o.active.seemsToHave(block)
-	if o.committing != nil {
-		seems = o.committing.seemsToHave(block) || seems
-	}
-	return seems
 }

@@ -22,8 +22,7 @@ type Pending struct {
 	room  int // entries that the table has room for, once it has more than minRoom
 }
 
-// A table has its slots in groups of 8 and uses at most half of them. A search reads the tags of a
-// group, one byte per slot, as one word.
+// A table uses at most half of its slots. A search goes from slot to slot, up to one that is free.
 //
 // Most blocks have nothing pending. The small filter named blocks says so: at most one in 8 of
 // its bits is set, and it stays in the cache of a core.
@@ -31,37 +30,21 @@ type Pending struct {
 // Entries are appended in chunks. Entries stay in place when the table grows: a larger table
 // with the same entries replaces the old one.
 type table struct {
-	groups []group
+	slots  []uint64 // 0 if free; else the number of a block and, in the low entryBits, that of its entry plus 1
 	chunks []*chunk
-	shift  uint // 64 minus the number of bits of a group number
+	shift  uint // 64 minus the number of bits of a slot number
 	blocks blockSet
 }
 
-// A chunk has entries: the number of a block, and its values.
-type chunk [chunkEntries][1 + layout.BlockWords]uint64
-
-// A group has 32 bytes, so that it lies in one cache line. An entry number has three bytes, the
-// lowest first.
-type group struct {
-	tags    uint64 // a byte is 0 if its slot is free
-	entries [groupSlots][3]uint8
-}
-
-func (g *group) entry(slot int) uint32 {
-	e := &g.entries[slot]
-	return uint32(e[0]) | uint32(e[1])<<8 | uint32(e[2])<<16
-}
-
-func (g *group) setEntry(slot int, n uint32) {
-	g.entries[slot] = [3]uint8{uint8(n), uint8(n >> 8), uint8(n >> 16)}
-}
+// A chunk has entries: the values of blocks. Each is in one cache line.
+type chunk [chunkEntries]layout.Line
 
 const (
-	groupSlots   = 8
 	chunkEntries = 512
+	entryBits    = 24
 	bitsAnEntry  = 8 // bits of blocks per entry of room
 
-	// minRoom is the room of a table at first: one chunk, whose groups and blocks take less than 5 KiB
+	// minRoom is the room of a table at first: one chunk, whose slots and blocks take less than 9 KiB
 	// of the nearest cache. With less room, most segments would soon need a larger table; with more,
 	// lookups would miss the nearest cache.
 	minRoom = chunkEntries
@@ -72,12 +55,12 @@ const (
 	MaxWords = 1 << 20
 
 	// blockCounts is how many words a block counts as: about as many as an operation changes. A
-	// block takes 81 bytes: 72 for its entry, 8 for two slots, 1 for blocks. So MaxWords take 21
+	// block takes 81 bytes: 64 for its entry, 16 for two slots, 1 for blocks. So MaxWords take 21
 	// MiB.
 	blockCounts = 4
 )
 
-const _ = uint(1<<24 - MaxWords) // the numbers of entries have three bytes
+const _ = uint(1<<entryBits - MaxWords) // the number of a block has 39 bits (layout.Geometry), so a slot has room for both
 
 // NewPending makes a table for a segment of about n blocks. It starts small, so that lookups find it in
 // the nearest cache if no operations come while the previous segment is committed.
@@ -99,27 +82,20 @@ func (m *Pending) Len() int { return m.n * blockCounts }
 // of zeros, and the first store to this page would interrupt every processor that runs the
 // process.
 func newTable(room int) *table {
-	groups := 2 * room / groupSlots
 	t := &table{
-		groups: make([]group, groups),
+		slots:  make([]uint64, 2*room),
 		chunks: make([]*chunk, room/chunkEntries),
-		shift:  uint(64 - bits.TrailingZeros(uint(groups))),
+		shift:  uint(64 - bits.TrailingZeros(uint(2*room))),
 		blocks: make(blockSet, bitsAnEntry*room/64),
 	}
-	clear(t.groups)
+	clear(t.slots)
 	clear(t.blocks)
 	return t
 }
 
-// hashBlock spreads consecutive blocks: Fibonacci hashing (Knuth, volume 3, section
-// 6.4). Use the top bits.
-func hashBlock(block uint64) uint64 { return block * 0x9E3779B97F4A7C15 }
-
-// start returns the group where the search for the words of a block starts, and their tag.
-func (t *table) start(block uint64) (group, tag uint64) {
-	h := hashBlock(block)
-	return h >> t.shift, h>>8&0x7F | 0x80
-}
+// start returns the number of the slot where the search for a block starts. It spreads consecutive
+// blocks: Fibonacci hashing (Knuth, volume 3, section 6.4).
+func (t *table) start(block uint64) (slot uint64) { return block * 0x9E3779B97F4A7C15 >> t.shift }
 
 // blockSet has a bit for each block that has a word. Its index is the block number modulo the
 // number of bits, a power of two.
@@ -138,35 +114,17 @@ func (m blockSet) set(block uint64) {
 	}
 }
 
-const (
-	everyByte = 0x0101010101010101
-	lowBits   = 0x7F * everyByte
-	highBits  = 0x80 * everyByte
-)
+func (t *table) entry(n uint64) *layout.Line { return &t.chunks[n/chunkEntries][n%chunkEntries] }
 
-// bytesEqual returns the high bit of each byte of w that equals b.
-func bytesEqual(w, b uint64) uint64 {
-	x := w ^ b*everyByte
-	return ^(x&lowBits + lowBits | x | lowBits)
-}
-
-func (t *table) entry(n uint32) *[1 + layout.BlockWords]uint64 {
-	return &t.chunks[n/chunkEntries][n%chunkEntries]
-}
-
-// find returns the values of a block, or nil and the group that has a free slot for it.
-func (t *table) find(block uint64) (*layout.Line, *group) {
-	i, tag := t.start(block)
-	for mask := uint64(len(t.groups) - 1); ; i = (i + 1) & mask {
-		g := &t.groups[i]
-		tags := atomic.LoadUint64(&g.tags)
-		for same := bytesEqual(tags, tag); same != 0; same &= same - 1 {
-			if e := t.entry(g.entry(bits.TrailingZeros64(same) / 8)); e[0] == block {
-				return (*layout.Line)(e[1:]), g
-			}
-		}
-		if tags&highBits != highBits { // the group has a free slot
-			return nil, g
+// find returns the values of a block, or nil and the free slot for it.
+func (t *table) find(block uint64) (*layout.Line, *uint64) {
+	for i := t.start(block); ; i++ {
+		slot := &t.slots[i&uint64(len(t.slots)-1)]
+		switch s := atomic.LoadUint64(slot); {
+		case s == 0:
+			return nil, slot
+		case s>>entryBits == block:
+			return t.entry(s&(1<<entryBits-1) - 1), nil
 		}
 	}
 }
@@ -194,14 +152,18 @@ func (m *Pending) line(block uint64, l *layout.Line) bool {
 	return true
 }
 
-// has reports whether a block is there.
+// has reports whether a block is there, and prefetches its values.
 func (m *Pending) has(block uint64) bool {
 	t := m.table.Load()
 	if t.blocks.of(block) == 0 {
 		return false
 	}
 	values, _ := t.find(block)
-	return values != nil
+	if values == nil {
+		return false
+	}
+	kernel.Prefetch(&values[0])
+	return true
 }
 
 // mayHave sets the bit of each block that is marked in the table's blocks.
@@ -209,35 +171,17 @@ func (m *Pending) mayHave(blocks []uint64, set []uint8) {
 	kernel.TestBits(m.table.Load().blocks, blocks, set)
 }
 
-// seemsToHave reports whether a block seems to be there by the tags alone: two blocks have the
-// same tag with a chance of 1 in 128. It prefetches the entries in the first group, which
-// nearly always has the block.
-func (m *Pending) seemsToHave(block uint64) bool {
+// Prefetch prefetches the slots that has reads, and that StoreWords needs first.
+func (m *Pending) Prefetch(block uint64) {
 	t := m.table.Load()
-	i, tag := t.start(block)
-	g := &t.groups[i]
-	tags := atomic.LoadUint64(&g.tags)
-	same := bytesEqual(tags, tag)
-	for left := same; left != 0; left &= left - 1 {
-		e := t.entry(g.entry(bits.TrailingZeros64(left) / 8))
-		kernel.Prefetch(&e[0])
-		kernel.Prefetch(&e[len(e)-1])
-	}
-	return same != 0 || tags&highBits == highBits
-}
-
-// PrefetchTags prefetches the tags that seemsToHave reads and that Store needs first.
-func (m *Pending) PrefetchTags(block uint64) {
-	t := m.table.Load()
-	i, _ := t.start(block)
-	kernel.Prefetch(&t.groups[i].tags)
+	kernel.Prefetch(&t.slots[t.start(block)])
 }
 
 // StoreWords sets the words of a block that are in the bit set words. If the block is not there,
 // StoreWords enters the whole block at once; before sets l to the newest values of its words.
 func (m *Pending) StoreWords(block uint64, words uint8, values *layout.Line, before func(block uint64, l *layout.Line)) {
 	t := m.table.Load()
-	l, g := t.find(block)
+	l, slot := t.find(block)
 	if l != nil {
 		for ; words != 0; words &= words - 1 {
 			i := bits.TrailingZeros8(words) % layout.BlockWords
@@ -245,42 +189,34 @@ func (m *Pending) StoreWords(block uint64, words uint8, values *layout.Line, bef
 		}
 		return
 	}
-	if m.n == len(t.groups)*groupSlots/2 {
+	if m.n == len(t.slots)/2 {
 		t = m.grow(t)
-		_, g = t.find(block)
+		_, slot = t.find(block)
 	}
-	n := uint32(m.n)
+	n := uint64(m.n)
 	if t.chunks[n/chunkEntries] == nil {
 		t.chunks[n/chunkEntries] = new(chunk)
 	}
-	e := t.entry(n)
-	e[0], l = block, (*layout.Line)(e[1:])
+	l = t.entry(n)
 	before(block, l)
 	for ; words != 0; words &= words - 1 {
 		i := bits.TrailingZeros8(words) % layout.BlockWords
 		l[i] = values[i]
 	}
-	t.enter(g, block, n)
+	t.blocks.set(block)
+	atomic.StoreUint64(slot, block<<entryBits|(n+1)) // last: lookups find the entry from now on
 	m.n++
 }
 
-// enter shows an entry to lookups, in a free slot of a group. It stores the tag last, after the
-// bit of the block.
-func (t *table) enter(g *group, block uint64, n uint32) {
-	t.blocks.set(block)
-	_, tag := t.start(block)
-	slot := bits.TrailingZeros64(^g.tags&highBits) / 8
-	g.setEntry(slot, n)
-	atomic.StoreUint64(&g.tags, g.tags|tag<<(8*slot))
-}
-
 func (m *Pending) grow(t *table) *table {
-	larger := newTable(max(m.room, len(t.groups)*groupSlots))
+	larger := newTable(max(m.room, len(t.slots)))
 	copy(larger.chunks, t.chunks)
-	for n := range uint32(m.n) {
-		block := t.entry(n)[0]
-		_, g := larger.find(block)
-		larger.enter(g, block, n)
+	for _, s := range t.slots {
+		if s != 0 {
+			larger.blocks.set(s >> entryBits)
+			_, slot := larger.find(s >> entryBits)
+			*slot = s
+		}
 	}
 	m.table.Store(larger)
 	return larger
