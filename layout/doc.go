@@ -107,8 +107,8 @@
 //	…          zero bytes up to the end, the next multiple of 4,096
 //
 // Superblock copy i starts at 4096·i, and stash group g at 20480 + 64·g. Line i is the bits size·i to
-// size·i + size-1 of the region, with the size given below; lines may begin and end inside words. Bit
-// j of the region is bit j mod 64 of its word ⌊j/64⌋. For n lines
+// size·i + size-1 of the region, even if it begins inside a word. Bit j of the region is bit j mod 64
+// of its word ⌊j/64⌋. For n lines
 //
 //	size        = 512 (compact), f·b (packed), 4·f - 4 (semi-sorted)     in bits
 //	R           = roundup(⌈n·size / 8⌉, 64)
@@ -217,8 +217,8 @@
 // to 591. If a reader knows that nobody writes to the file while the reader has it open, it can ignore
 // the runtime page too. Any other reader must follow "Reading beside a writer", even if the state is
 // clean or sealed, because a writer may come later. Before a writer stores anything else to the file,
-// it makes a superblock with state live durable. So if a reader copies a file and afterwards finds its
-// first 16,384 bytes unchanged, with state clean or sealed, the copy is that of a file at rest.
+// it makes a superblock with state live durable. So if a reader copies a file, and then finds its
+// first 16,384 bytes unchanged, with state clean or sealed, it has a copy of a file at rest.
 //
 // The checksum is CRC32C, the CRC of iSCSI: polynomial 0x1EDC6F41, reflected, initial value
 // and final XOR 0xFFFFFFFF. The CRC of "123456789" is 0xE3069283.
@@ -394,8 +394,8 @@
 // when it opens it. It need not notice that the writer dies: the file keeps what was committed, and
 // where a counter was left odd, or while the epoch is odd during the recovery, lookups answer "maybe".
 // If a live file has no writer when it is opened, the reader may keep it open, answer "maybe", and
-// test the locks again later, because recovery repairs this same file. If a file is superseded, or
-// another file has its name, it gets no more items: open the name again.
+// test the locks again later: recovery repairs this same file. If a file is superseded, or another
+// file has its name, it gets no more items: open the name again.
 //
 // Each word is loaded by one atomic load of 8 bytes. The loads of the places must come after the first
 // loads of the counters and before the second ones. So make the first loads of the counters, and the
@@ -406,21 +406,20 @@
 //
 // A reader that can only read parts of a file, as over a network, reads the first 32,768 bytes when it
 // opens a file: superblocks, runtime page and stash. It can use only clean and sealed files, because
-// it cannot see in time what a writer does. It needs no locks and no counters; but if the epoch says
-// that the file was superseded, it answers "maybe" to every key. A line of compact is the 64 bytes
-// from 32768 + 64·line on: one read. In the other layouts, a line is in one block of 64 bytes or in
-// two. So in compact, an absent key takes one read, and a second one only if its overflow bit is set;
-// the stash takes none.
+// it cannot see in time what a writer does. It needs no locks or counters; but if the epoch says that
+// the file was superseded, every answer is "maybe". A line of compact is the 64 bytes from 32768 +
+// 64·line on: one read. In the other layouts, a line is in one block of 64 bytes or in two. So in
+// compact, an absent key takes one read, and a second one only if its overflow bit is set; the stash
+// takes none.
 //
 // All reads must be of the same file. The protocol may ensure this, as If-Match does in HTTP.
-// Otherwise the reader chooses, of the superblock copies other than the one that counts, the copy with
-// the lowest generation (of several such copies, the first). Later it reads bytes 0 to 63 of this copy
-// again, which have the generation and the UUID, and compares them with what it read at first. A
-// writer stores its first superblock over this copy, before it changes a line. In another file these
-// bytes differ, too.
+// Otherwise the reader later reads 64 bytes again, and compares them with what it read at first: bytes
+// 0 to 63, with generation and UUID, of the superblock copy with the lowest generation other than the
+// copy that counts (of several, the first). A writer stores its first superblock over this copy,
+// before it changes a line. In another file these bytes differ, too.
 //
-// If a read fails or is short, the answer is "maybe". If the file is longer than the reader was told
-// when it opened the file, it is another file.
+// If a read fails or is short, the answer is "maybe". If the file has become longer, it is another
+// file.
 //
 // # Checksums of a sealed file
 //
@@ -464,10 +463,10 @@
 //	F5   The hash function is known; with the seed of the file it gives the canary.
 //	F6   The layout is known, and allows the parameters; 1 ≤ n; n·size ≤ 2^48; the size of the region is
 //	     R; 0 < design rate < 1; 0 < design load ≤ 1; the capacity is at most the number of slots. A
-//	     sealed file has the sealed size; any other file has the sealed size or T. A hash has enough
-//	     bits for shard, line and fingerprint, and 2 to spare: ⌈log2 S⌉ + ⌈log2 n⌉ + x + 2 ≤ 64, where x
-//	     is 1 + ⌈log2(Q·2^r)⌉ in compact and f in the other layouts, and ⌈log2 S⌉ is 0 unless the file
-//	     is a shard.
+//	     sealed file has the sealed size, any other that size or T. A hash has enough bits for shard,
+//	     line and fingerprint, and 2 to spare: ⌈log2 S⌉ + ⌈log2 n⌉ + x + 2 ≤ 64, where x is 1 +
+//	     ⌈log2(Q·2^r)⌉ in compact and f in the other layouts, and ⌈log2 S⌉ is 0 unless the file is a
+//	     shard.
 //	F7   The state is 1, 2 or 3. (Checked before F6.)
 //	F8   V: every chunk of a sealed file has the CRC that the checksum table has for it.
 //	F9   V: every field of the trailer of a sealed file has the value given above; the bytes between
@@ -565,8 +564,8 @@
 // # The vectors
 //
 // testdata has images of files, each with a file of vectors. (testdata/live has none, and kept.vectors
-// belongs to package hashes.) The first line of a file of vectors names the columns; each further line
-// is about one key. Columns are separated by tabs. In their order, they are
+// belongs to package hashes.) A file of vectors names its columns in the first line; each further line
+// is about one key. Columns are separated by tabs. In order, they are
 //
 //	key            the bytes in double quotes: UTF-8 as it is, and \", \\, \n and \xHH for any other byte
 //	hash           16 hex digits (in a shard, g)
@@ -581,8 +580,8 @@
 //
 // # Versions
 //
-// A program reads files of its own version and of all versions before it. A later program may add this
-// to a file of version 1, and an older program learns of it as follows:
+// A program reads files of its own version and of all earlier versions. A later program may add to a
+// file of version 1:
 //
 //   - A field in reserved bytes, with a new flag (F3). The flag is a compat flag if older programs may
 //     read and write without regard to the field, a read-only-compat flag if they may only read, and
@@ -590,9 +589,9 @@
 //   - A layout with a new number, or new parameters of a layout. Older programs refuse the file (F6).
 //   - A new file beside the filter, which older programs do not open.
 //
-// Any other change takes a new version number. Older programs refuse files of this version (F3), with
-// an error that says so; newer programs go on reading version 1. Magic, CRC, version, generation and
-// flags stay where they are. The number of a layout, a flag or a rule never gets a second meaning.
+// Any other change takes a new version number, which older programs refuse (F3), with an error that
+// says so. Newer programs go on reading version 1. Magic, CRC, version, generation and flags stay
+// where they are. The number of a layout, a flag or a rule never gets a second meaning.
 //
 // The layouts 1, 2, 5 and 6 were dropped before version 1 was final.
 package layout
