@@ -24,7 +24,7 @@ import (
 // Changes writes the changes for them.
 //
 // [Filter.DurableSeq] and [Filter.DurableOps] of the replica become those of the other filter at the
-// position. While the replica has only some of the changes of a set, both are 0.
+// position. While the replica has only some of the changes that Apply has read, both are 0.
 //
 // Apply first reads and checks all changes, and writes them durably to NAME.apply; only then does it
 // make the first one. The position moves once all are made. If Apply is cut off in between, by an error,
@@ -77,7 +77,7 @@ func (f *Filter) applyAll(ctx context.Context, r io.Reader) (o *openFile, err er
 	}
 }
 
-// applySome does what applyAll does, until there is no room for a change.
+// applySome is applyAll until there is no room for a change.
 func (f *Filter) applySome(ctx context.Context, r io.Reader) (*openFile, error) {
 	f.growth.Lock() // no rebuild replaces the file meanwhile, and Close waits
 	defer f.growth.Unlock()
@@ -103,8 +103,8 @@ func (f *Filter) resume() {
 	}
 }
 
-// changeable does what writable does, for the filter's own operations. A replica departs first: from
-// then on it follows no other filter.
+// changeable is like writable, for the filter's own operations: it makes a replica depart first, so that
+// it follows no other filter from then on.
 func (f *Filter) changeable() (*openFile, error) {
 	for {
 		o, err := f.writable()

@@ -37,8 +37,8 @@ import (
 //
 // Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in buffers, and up to
 // a quarter more for items whose home line is full. The rest goes to temporary files beside path: 8
-// bytes per key and, for a while, 8 bytes for each item whose home line is full. Few items are in this
-// case in Compact; about a fifth are in Packed and SemiSorted, whose lines are small.
+// bytes per key and, for a while, 8 bytes for each item whose home line is full. In Compact, few items
+// are in this case; in Packed and SemiSorted, whose lines are small, about a fifth of all.
 //
 // In addition, each worker sorts one partition of the hashes at a time, using 16 bytes per key. A
 // partition holds 1 in 1,024 of the keys, or 1 in 4,096 if Capacity is above 100 million and

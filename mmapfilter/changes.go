@@ -38,11 +38,11 @@ func (f *Filter) Classes() Classes {
 
 // Changes writes to w how the keys of the filter have changed since a position: for each hash, the
 // difference in the number of its items, as the history means them (K7). The filter must keep its
-// hashes. [Filter.Apply] makes these changes in a snapshot that is at the position since. (If the
-// filter is a replica with hashes, since is a position in its own history, as its Snapshot and Changes
-// return it, not in the history that it follows.) Changes returns the position to which the changes
-// lead. A key that was inserted and deleted in between is not written. A change takes 6 or 7 bytes, or
-// fewer if there are many changes, however often its key has changed. Operations go on meanwhile.
+// hashes. [Filter.Apply] applies these changes to a snapshot whose position is since. (If the filter is
+// a replica with hashes, since is a position in its own history, as its Snapshot and Changes return it,
+// not in the history that it follows.) Changes returns the position to which the changes lead. A key
+// that was inserted and deleted in between is not written. A change takes 6 or 7 bytes, or fewer if
+// there are many changes, however often its key has changed. Operations go on meanwhile.
 //
 // In a process that has the filter open for writing, the changes have everything that was done
 // before the call. In any other process, they go up to the last checkpoint of the file that is now at

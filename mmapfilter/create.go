@@ -127,9 +127,10 @@ func randomUUID() (uuid [16]byte) {
 	return uuid
 }
 
-// Open opens a filter for reading and writing. Only one process at a time can have it open so; any
-// number of others can read the file meanwhile. Open takes constant time, whatever the size of the file,
-// and creates nothing: the first operation creates the log, NAME.stash, and [Filter.Close] removes it.
+// Open opens a filter for reading and writing. Only one process at a time can have a filter open for
+// writing; any number of others can read the file meanwhile. Open takes constant time, whatever the
+// size of the file, and creates nothing: the first operation creates the log, NAME.stash, and
+// [Filter.Close] removes it.
 //
 // If the writer of the file has died, Open recovers the file first; [Stats.Recovery] says what
 // was found. If the filter is a replica that has only some changes of a set ([Filter.Apply]),

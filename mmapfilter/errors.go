@@ -41,8 +41,8 @@ var (
 	// ErrNeedsRecovery is returned when the writer of a file has died and the file has
 	// not been recovered. [Open] and [Recover] recover it.
 	ErrNeedsRecovery = errors.New("filter needs recovery")
-	// ErrBusy is returned by a call that needs a file that does not change, if a writer has the
-	// file open or changed it meanwhile. Such calls are [Verify] and opening with [ResidencyHeap].
+	// ErrBusy is returned by a call that needs a file that does not change, such as [Verify] or opening
+	// with [ResidencyHeap], if a writer has the file open or changed it meanwhile.
 	ErrBusy = recovery.ErrChanging
 	// ErrNoHashes is returned by calls that need the hashes of a filter, if the filter does not
 	// keep them (see [Options.KeepHashes]), or if its NAME.hashes is missing or damaged, or
@@ -83,8 +83,8 @@ var (
 	ErrSuperseded = errors.New("another file has taken the place of this one (K4)")
 	// ErrReplaced is returned by a filter that is open for writing if somebody has removed its file, or
 	// put another one in its place. The filter fails with this error at the next commit at the
-	// latest; from then on the error matches [ErrFailed] too. Operations since the last commit that
-	// succeeded may be lost.
+	// latest; from then on the error matches [ErrFailed] too. Operations since the last
+	// successful commit may be lost.
 	ErrReplaced = recovery.ErrReplaced
 	// ErrCorrupt is returned when the file or its log is damaged, cut short, or not a
 	// filter file (C5). [CorruptError] matches it and says where.

@@ -25,15 +25,14 @@ type expiry struct {
 	behind  time.Time                          // when the clock was first seen to be behind; guarded by growth
 }
 
-// A sweep in the background spreads its deletes over a part of a step, but over no more than
+// A sweep in the background spreads its deletes over 1/spreadShare of a step, but over no more than
 // longestSpread, because all that time it keeps a map of the keys that other calls delete.
 const (
 	spreadShare   = 4
 	longestSpread = 10 * time.Minute
 	// longestLook is the longest time between two looks at the clock, since somebody may set the clock.
 	longestLook = time.Minute
-	// After a sweep that failed or gave way to a call, the background waits for one part in
-	// againShare of a step.
+	// After a sweep that failed or gave way to a call, the background waits for 1/againShare of a step.
 	againShare = 8
 )
 
@@ -212,9 +211,9 @@ func (f *Filter) sweep(ctx context.Context, spread time.Duration) (o *openFile, 
 	return o, cut, n, err
 }
 
-// due returns the open file and cut: the items that were inserted before cut are to leave now. due
-// returns no file if these items have left already, or if the file is a replica with hashes, since
-// its deletes come with the changes.
+// due returns the open file and cut: the items that were inserted before cut must leave now. due returns
+// no file if these items have left already, or if the file is a replica with hashes, since its deletes
+// come with the changes.
 func (f *Filter) due() (o *openFile, cut uint64, err error) {
 	if o, err = f.live(); err != nil {
 		return nil, 0, err
@@ -227,9 +226,9 @@ func (f *Filter) due() (o *openFile, cut uint64, err error) {
 }
 
 // clockIsBack reports whether the clock was set back for good. The clock is behind if it is so far
-// behind the last commit that a rebuild would make the times of items earlier. clockIsBack reports
-// true once the clock has been behind for half a step: a clock that is behind for a moment, as when a
-// machine starts, must make no key older. REQUIRES: growth.
+// behind the last commit that a rebuild would make the times of items earlier. clockIsBack reports true
+// only once the clock has been behind for half a step, since a clock that is behind for a moment, as
+// when a machine starts, must not make keys older. REQUIRES: growth.
 func (e *expiry) clockIsBack(o *openFile) bool {
 	w := windowOf(o.superblock)
 	if !w.Ahead(o.work.Writer.Superblock().LastTime()) {

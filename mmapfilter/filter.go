@@ -45,7 +45,7 @@ type Filter struct {
 	waiting bool // the filter of a Follower that waits for a file
 }
 
-// growth is what a filter needs to be rebuilt.
+// growth is the state of rebuilds, of growth and of expiry.
 type growth struct {
 	sync.Mutex                 // held by a rebuild, an expiry, Apply and Close; see take
 	life       context.Context // ends, with the cause ErrClosed, when the filter is closed
@@ -243,7 +243,7 @@ func (o *openFile) superseded() bool {
 	if o.work == nil {
 		osfile.Catch(o.data, func() { epoch = o.view.At(layout.WordRuntime + layout.RuntimeEpoch) })
 	}
-	runtime.KeepAlive(o) // keeps it mapped until here
+	runtime.KeepAlive(o) // keeps the file mapped until here
 	return epoch == layout.Superseded
 }
 
@@ -276,7 +276,7 @@ func (o *openFile) newest() *layout.Superblock {
 			}
 		})
 	}
-	runtime.KeepAlive(o) // keeps it mapped until here
+	runtime.KeepAlive(o) // keeps the file mapped until here
 	return newest
 }
 

@@ -63,11 +63,11 @@ func waitingFilter() *Filter {
 // whatever its generation or time.
 //
 // The follower looks at path every [OpenOptions.FollowInterval], less often after a failure, and
-// in [Follower.Refresh]. It looks at once when a lookup finds that the file in use is
-// [ErrSuperseded] (rule R6). It opens a new file, checks it as OpenReadOnly does, loads it as
+// in [Follower.Refresh]. It looks at once when a lookup finds that the file in use is superseded (rule
+// R6, [ErrSuperseded]). It opens a new file, checks it as OpenReadOnly does, loads it as
 // [OpenOptions.Residency] asks, verifies it if [OpenOptions.VerifyBeforeSwitch] is set, and only then
 // switches; so for a while both files take memory. Until the switch the old file answers; if it is
-// ErrSuperseded, the answer is "maybe" for every key that it does not have. After the switch the
+// superseded, the answer is "maybe" for every key that it does not have. After the switch the
 // follower releases the memory of the old file. The garbage collector frees the old file's disk space
 // after the last lookup.
 //
@@ -309,7 +309,7 @@ func (o *openFile) overwritten(size int64) (other bool, err error) {
 			other = geometry != o.geometry || sb.Seed() != was.Seed() || sb.Shard() != was.Shard() || sb.ShardIdentity() != was.ShardIdentity()
 		}
 	})
-	runtime.KeepAlive(o) // keeps it mapped until here
+	runtime.KeepAlive(o) // keeps the file mapped until here
 	switch {
 	case fault != nil:
 		return false, build.Damage(o.geometry, fault)
@@ -346,7 +346,7 @@ func (f *Follower) Filter() *Filter { return f.filter.Load() }
 // Err returns the error that limits the follower, or nil: what [Filter.Err] returns for the file in
 // use; or else why the last look refused the file at the path, or [ErrNeedsRecovery] if that look
 // found that the writer of the file in use has died. A look that succeeds clears both of these. If
-// the file in use is [ErrSuperseded] and the new one is refused, Err returns both errors. While the
+// the file in use is superseded and the new one is refused, Err returns both errors. While the
 // follower waits for a file (see [OpenOptions.WaitForFile]), Err says why there is none. After
 // Close it is [ErrClosed].
 func (f *Follower) Err() error {

@@ -74,8 +74,8 @@ func (f *Filter) resize(o *openFile, full bool) (ends <-chan struct{}, makesRoom
 }
 
 // resizeNow rebuilds the filter until it has the right size. While the filter is being closed,
-// resizeNow makes only one rebuild, since each time, operations that come meanwhile could make
-// another rebuild due. If the items have no room in the new file, because many of them are copies,
+// resizeNow makes only one rebuild, since operations that come during a rebuild could make another
+// one due each time. If the items have no room in the new file, because many of them are copies,
 // resizeNow tries a larger file.
 func (f *Filter) resizeNow(full bool) (err error) {
 	const mostTries = 4

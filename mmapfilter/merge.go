@@ -21,10 +21,10 @@ import (
 // The new filter has the items that the history of each input means (K7): all items or, with
 // [Options.Distinct], one of each group of equal items. The items keep their ages. The inputs must have
 // the same seed, which the new filter gets, and the same note on how their keys were made
-// ([Options.Normalisation]). Otherwise a key made as the note of the new filter says might not be found
-// although an input had it. [Options.AnyNormalisation] allows different notes. The inputs stay as they
-// are, except that one of them may be at path: the new filter replaces this input, as with [Build],
-// keeps hashes, and grows by itself if the input did.
+// ([Options.Normalisation]). Otherwise, a key that is made as the note of the new filter says might not
+// be found although an input had it. [Options.AnyNormalisation] allows different notes. The inputs stay
+// as they are, except that one of them may be at path: the new filter replaces this input, as with
+// [Build], keeps hashes, and grows by itself if the input did.
 //
 // A Capacity of 0 means the number of items. A FalsePositiveRate of 0, without FingerprintBits, means
 // the smallest of the inputs' rates. An empty Normalisation means the note of the first input. The same
@@ -177,7 +177,7 @@ func unchanged(path, input string, sb *layout.Superblock) error {
 	return nil
 }
 
-// sameFile reports whether there is a file at path and at input, and it is the same one.
+// sameFile reports whether both paths lead to one existing file.
 func sameFile(path, input string) bool {
 	a, err := os.Stat(path)
 	b, err2 := os.Stat(input)
@@ -235,7 +235,7 @@ func Repair(ctx context.Context, path string, opts *RebuildOptions) (repaired bo
 
 // A LostError says how many operations may be lost in a filter that [Repair] has mended.
 type LostError struct {
-	Operations uint64 // at most so many operations that are known to have been durable are lost
+	Operations uint64 // upper bound on the lost operations that are known to have been durable
 	Log        bool   // the log is lost or damaged, and any number of operations with it
 }
 

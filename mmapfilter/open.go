@@ -17,7 +17,7 @@ import (
 // OpenReadOnly opens a filter for lookups. It needs only permission to read the file. It reads
 // and checks the superblocks, 16 KiB; lookups read the rest page by page as they need it, and
 // only [Verify] checks it. Another process may write to the file meanwhile: lookups see what it
-// has committed (rule R1). If another file takes its place, the filter is [ErrSuperseded].
+// has committed (rule R1). If another file takes its place, Err returns [ErrSuperseded].
 //
 // OpenReadOnly writes in one case: if the writer of the file has died and this process may write
 // to the file, it recovers the file first (rule R3). With [OpenOptions.NoRecover] it never

@@ -302,24 +302,23 @@ type OpenOptions struct {
 	Residency Residency
 	// Checked makes a lookup that faults answer "maybe" and keeps the error for [Filter.Err];
 	// without it a fault ends the process (SIGBUS). A lookup faults if the file has been cut short
-	// while it was mapped, or if its disk fails. If the cut falls within a page, that page causes
-	// no fault: its lost part reads as zeros, and keys whose line was there are answered "certainly
-	// not". Checked makes single lookups slower, most of all when the filter is not in the cache,
-	// since the processor cannot overlap checked lookups. In a batch it costs next to
-	// nothing.
+	// while it was mapped, or if its disk fails. If the cut falls within a page, that page causes no
+	// fault: its lost part reads as zeros, and lookups of keys whose line was there answer "certainly
+	// not". Checked makes single lookups slower, most of all when the filter is not in the cache, since
+	// the processor cannot overlap checked lookups. In a batch it costs next to nothing.
 	Checked bool
 	// CommitInterval is how long after an operation the filter commits by itself if
 	// [Filter.Sync] is not called; 0 means one second. If it is negative, no timer
 	// commits.
 	CommitInterval time.Duration
 	// LogBytes is the size of the log, the file NAME.stash beside the filter while it is open for
-	// writing: a multiple of 4,096 from 128 KiB to 1 TiB. 0 means a log that starts with
-	// 256 KiB to 1 MiB. It grows to twice the size of the lines, but at least to 16 MiB and at most to
-	// 128 MiB; for large filters, to an eighth of the lines, but at most to 1 GiB. When half of the log
-	// is nearly full, a checkpoint writes most of the filter. Operations go on meanwhile, in the other
-	// half. A larger log means fewer checkpoints, and a longer recovery, which writes every page that
-	// the log changes. If LogBytes is not 0, the first operation makes the log in its full size, and
-	// waits for that.
+	// writing: a multiple of 4,096 from 128 KiB to 1 TiB. 0 means a log that starts with 256 KiB to
+	// 1 MiB. Such a log grows to twice the size of the lines, but at least to 16 MiB and at most to
+	// 128 MiB; for large filters, to an eighth of the lines, but at most to 1 GiB. When half of the
+	// log is nearly full, a checkpoint writes most of the filter. Operations go on meanwhile, in the
+	// other half. A larger log means fewer checkpoints, and a longer recovery, which writes every
+	// page that the log changes. If LogBytes is not 0, the first operation creates the log in its full
+	// size, and waits for that.
 	LogBytes int64
 	// RequireHashes makes [Open] fail with [ErrNoHashes] if the filter does not keep its hashes, or if
 	// they are lost. Without RequireHashes, a filter without hashes works, but cannot be rebuilt. If

@@ -11,8 +11,8 @@ import (
 )
 
 // A Position is a place in the history of a filter that keeps its hashes (see [Options.KeepHashes]), or
-// the zero value if the filter has no history. Filters with equal positions, which can be compared with
-// ==, have the same keys.
+// the zero value if the filter has no history. Compare positions with ==: filters with equal
+// positions have the same keys.
 //
 // Its text, such as 0123456789abcdef-42-fedcba9876543210, is the same on every machine.
 type Position struct {

@@ -64,9 +64,9 @@ type RebuildOptions struct {
 // operations that came meanwhile, Rebuild succeeds, and a later checkpoint writes these hashes: see
 // [OpenOptions.OnError].)
 //
-// From then on, processes that have the old file open for reading get "maybe" for keys that they do
-// not find there: see [ErrSuperseded]. A [Follower] switches to the new file when it gets such an
-// answer, or at its next look.
+// Once the new file has the name, processes that have the old file open for reading get "maybe" for keys
+// that they do not find there: see [ErrSuperseded]. A [Follower] switches to the new file when it gets
+// such an answer, or at its next look.
 //
 // Beside the old file, Rebuild needs room on the disk for the new file, and 8 bytes for each item
 // and for each operation that goes on meanwhile.
@@ -147,7 +147,7 @@ func (f *Filter) rebuild(ctx context.Context, choose func() *RebuildOptions) err
 	return err
 }
 
-// sizeByItems has a build choose its capacity once the items are counted.
+// sizeByItems makes a build choose its capacity once the items are counted.
 func sizeByItems(c *build.Config, capacity func(items uint64) uint64) {
 	plan := c.Plan
 	c.Capacity = 0

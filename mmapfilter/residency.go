@@ -16,7 +16,8 @@ import (
 var memoryLimit = osfile.MemoryLimit
 
 // crowdsOut reports whether a mapping does not fit in memory with some room for the rest of the
-// process. If not, read-ahead would drop pages that are needed, to make room for pages that are not.
+// process. If it does not fit, read-ahead would drop pages that are needed, to make room
+// for pages that are not.
 func crowdsOut(m *osfile.Mapping) bool {
 	const small, room = 16 << 20, 8 // bytes that fit anywhere; 1/room of the size is left for the process
 	size := int64(len(m.Data))
@@ -65,7 +66,7 @@ func (o *openFile) populate(ctx context.Context, m *osfile.Mapping, progress fun
 	if o.released.Load() {
 		m.Release()
 	}
-	runtime.KeepAlive(o) // keeps it mapped until here
+	runtime.KeepAlive(o) // keeps the file mapped until here
 	return err
 }
 
@@ -76,7 +77,7 @@ func (o *openFile) heedWriter() {
 		o.mapping.AdviseSmall()
 		o.small.Store(true)
 	}
-	runtime.KeepAlive(o) // keeps it mapped until here
+	runtime.KeepAlive(o) // keeps the file mapped until here
 }
 
 // Warm reads the whole file into memory and enters it into the page table of this process. When Warm

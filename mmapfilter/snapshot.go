@@ -37,18 +37,18 @@ import (
 // compares them with their checksums.
 //
 // The copy keeps no hashes, so it does not grow; [Filter.SnapshotWithHashes] copies them too. The copy
-// has its own UUID, so that neither file is ever opened with the log of the other, and the seed, note,
-// [Filter.DurableSeq] and [Filter.DurableOps] of the filter. It gets the permissions of the filter,
-// less the umask.
+// has its own UUID, so that neither file is ever opened with the log of the other. It has the seed,
+// note, [Filter.DurableSeq] and [Filter.DurableOps] of the filter. It gets the permissions of the
+// filter, less the umask.
 //
 // Snapshot replaces a filter at path, as [Build] does. If Snapshot fails, ctx is cancelled, or the
 // process dies, a file at path stays as it was, and the filter is not affected. The errors are
 // fs.ErrExist if the filter itself is at path; a [*ForeignError] if a file that is not a filter is at
 // path, or if path has the name of a file beside the filter, such as its log; [ErrLocked] if a writer
 // has the file at path open; [ErrNoHashes] if the filter has lost its hashes; [ErrNeedsRecovery] if it
-// has no writer any more and has not been recovered; [ErrBusy] if the disk cannot keep up: in many
-// attempts, the log was overwritten before Snapshot had read it; errors.ErrUnsupported if the filter was
-// not opened from a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
+// has no writer any more and has not been recovered; [ErrBusy] if the disk cannot keep up, so that in
+// many attempts the log was overwritten before Snapshot had read it; errors.ErrUnsupported if the filter
+// was not opened from a path; [ErrCorrupt]; and those of [Filter.Checkpoint].
 func (f *Filter) Snapshot(ctx context.Context, path string) (Position, error) {
 	return f.snapshot(ctx, path, false)
 }
