@@ -12,7 +12,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A Job says which file is to be replaced, and by what.
+// A Job says which file to replace, and with which new file.
 type Job struct {
 	Old    *writer.Work
 	Config build.Config // of the new file, which gets the owner, group and permissions of the old one

@@ -64,7 +64,7 @@ func (w *Writer) DoAll(op layout.Op, hashes []uint64, listed bool, done *int, ad
 }
 
 // do does an operation on a hash, but does not call tell: it plans what the operation does to the items,
-// and appends it. grow is by how many the number of items grows; done reports whether the operation has
+// and appends it. grow is the change in the number of items; done reports whether the operation has
 // changed anything, if only the history. If do fails, nothing has happened. listed has the same meaning
 // as for plan. REQUIRES: w.mu.
 func (w *Writer) do(op layout.Op, hash uint64, listed bool) (grow int, done bool, err error) {

@@ -7,7 +7,7 @@ func (w *Writer) SetExpireAfter(v uint64) error {
 	return w.goLive()
 }
 
-// SetExpiredBefore makes the next superblock record a time: all items from before it have been deleted.
+// SetExpiredBefore makes the next superblock record that all items from before a time have been deleted.
 // Closing the file stores such a superblock, even if no operation comes.
 func (w *Writer) SetExpiredBefore(v uint64) error {
 	w.protocol.SetExpiredBefore(v)

@@ -7,18 +7,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// Contains looks a hash up in the newest state: the file overlaid with the pending words. See
-// Unsure.
+// Contains looks a hash up in the newest state, which is the file overlaid with the pending words.
+// Call Unsure afterwards.
 func (w *Writer) Contains(hash uint64) bool {
 	p := w.overlay.Load()
-	if p == nil { // the file has everything
+	if p == nil { // the file has all operations
 		return layout.Contains(w.looks, &w.view, hash)
 	}
 	return w.containsUnder(p, hash)
 }
 
-// containsUnder is Contains with an overlay loaded earlier. Most home lines have nothing
-// pending, and the file answers most lookups: see the package essay.
+// containsUnder is Contains with an overlay that was loaded earlier. Most home lines have no pending
+// words, so the file answers most lookups (see the package essay).
 func (w *Writer) containsUnder(p *Overlay, hash uint64) bool {
 	found, open := w.looks.FirstLook(&w.view, hash)
 	if open {
@@ -30,8 +30,8 @@ func (w *Writer) containsUnder(p *Overlay, hash uint64) bool {
 	return layout.Lookup(w.looks, w.newest, hash)
 }
 
-// containsBeyond is containsUnder for hashes that the home line leaves open. If neither line has
-// pending words now, neither had any while it was read, and Lookup would have read the same words.
+// containsBeyond is containsUnder for hashes that the home line leaves open. If neither line has pending
+// words now, neither had any when it was read, and Lookup would have read the same words.
 func (w *Writer) containsBeyond(p *Overlay, hash uint64) bool {
 	found := layout.Contains(w.looks, &w.under, hash)
 	it := w.table.Split(hash)
@@ -41,8 +41,8 @@ func (w *Writer) containsBeyond(p *Overlay, hash uint64) bool {
 	return layout.Lookup(w.looks, w.newest, hash)
 }
 
-// ContainsAll is Contains for a batch. The cache misses of a batch overlap. If the writer is Unsure
-// after a part of the batch, the whole part gets "maybe".
+// ContainsAll is Contains for a batch, whose cache misses overlap. If the writer is Unsure after a part
+// of the batch, all answers of the part are "maybe".
 func (w *Writer) ContainsAll(hashes []uint64, found []bool) {
 	scratch := scratches.Get().(*scratch)
 	defer scratches.Put(scratch)
@@ -71,15 +71,15 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// Unsure reports whether a key may be there although a lookup has just not found it (C1). Once
-// a write has failed, memory may differ from what reopening the file finds. Once the file is
-// released, another writer may move items without touching this writer's counters. Call Unsure
-// after the lookup.
+// Unsure reports whether a key may be in the filter although a lookup has just not found it (C1).
+// Once a write has failed, memory may differ from what the next process finds in the file. Once the
+// file is released, another writer may move items without touching this writer's counters. Call
+// Unsure after the lookup.
 func (w *Writer) Unsure() bool { return w.released.Load() || w.protocol.Failed() }
 
-// containsPartUnder is containsUnder for a part of a batch. It prefetches what it needs one
-// step ahead, and asks p before it reads the file: otherwise the few lookups that the file
-// leaves open would take most of the time.
+// containsPartUnder is containsUnder for a part of a batch. It prefetches what it needs one step
+// ahead, and asks p before it reads the file. Otherwise the few lookups that the file leaves open
+// would take most of the time.
 func (w *Writer) containsPartUnder(p *Overlay, scratch *scratch, hashes []uint64, found []bool) {
 	blocks, bytes := scratch.blocks[:len(hashes)], (len(hashes)+7)/8
 	open, unsettled := scratch.open[:bytes], scratch.unsettled[:bytes]

@@ -2,8 +2,8 @@ package writer
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// An Overlay is the pending words that lookups read: those of the open segment and of the
-// segment being committed. If both have a word, the open segment's counts.
+// An Overlay has the pending words that lookups read: the words of the open segment, and of the segment
+// that is being committed. If both segments have a word, the value in the open segment is newer.
 type Overlay struct {
 	active     *Pending
 	committing *Pending // or nil
@@ -12,12 +12,12 @@ type Overlay struct {
 // Over returns the overlay of an open segment when nothing is being committed.
 func Over(active *Pending) *Overlay { return &Overlay{active: active} }
 
-// Next returns the overlay to use after the open segment has ended and a new one is open.
+// Next returns the overlay to use once the open segment has ended and a new segment is open.
 func (o *Overlay) Next() *Overlay {
 	return &Overlay{active: NewPending(o.active.n), committing: o.active}
 }
 
-// Drop returns the overlay to use once the words being committed are in the file.
+// Drop returns the overlay to use once the words of the committing segment are in the file.
 func (o *Overlay) Drop() *Overlay { return Over(o.active) }
 
 // Active returns the words of the open segment.
@@ -31,7 +31,7 @@ func (o *Overlay) Word(word uint64) (value uint64, ok bool) {
 	return value, ok
 }
 
-// Update brings an image of consecutive words, read from the mapping, up to date.
+// Update brings up to date an image of consecutive words that was read from the mapping.
 func (o *Overlay) Update(first uint64, image []uint64) {
 	var l layout.Line
 	for end := first + uint64(len(image)); len(image) > 0; first = end - uint64(len(image)) {
@@ -44,7 +44,7 @@ func (o *Overlay) Update(first uint64, image []uint64) {
 	}
 }
 
-// Line sets l to a block if it is pending.
+// Line sets l to the values of a block if the block is pending.
 func (o *Overlay) Line(block uint64, l *layout.Line) bool {
 	return o.active.line(block, l) || o.committing != nil && o.committing.line(block, l)
 }
@@ -54,7 +54,7 @@ func (o *Overlay) Has(block uint64) bool {
 	return o.active.has(block) || o.committing != nil && o.committing.has(block)
 }
 
-// MayHave sets the bit of each block for which Has reports true, and of a few others.
+// MayHave sets bit i of set if Has reports true for blocks[i], and for a few other blocks.
 func (o *Overlay) MayHave(blocks []uint64, set []uint8) {
 	o.active.mayHave(blocks, set)
 	if o.committing != nil {

@@ -15,8 +15,8 @@ type FullError struct {
 func (e *FullError) Error() string { return ErrFull.Error() }
 func (e *FullError) Unwrap() error { return ErrFull }
 
-// plan plans what an operation does to the items (K7). It puts the stores into w.mu.op. grow is by how
-// many the number of items grows. does says that the operation changes something, if only the history.
+// plan plans what an operation does to the items (K7). It puts the stores into w.mu.op. grow is the
+// change in the number of items. does says that the operation changes something, if only the history.
 // listed says that the operation is in the history of the old file (see Replay); then it goes to this
 // history too, whatever it does to the items.
 //

@@ -6,10 +6,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// Replace makes next, the writer of a new file, take over from w (K3). A tap of w has listed
-// every operation since the instant whose items the new file was built with. catchUp repeats
-// operations of the tap in next, until at most a given number are left. use makes the filter use
-// the file of a writer, w or next.
+// Replace makes next, the writer of a new file, take over from w (K3). The new file was built with the
+// items of one instant, and since then a tap of w has listed every operation. catchUp repeats
+// operations of the tap in next, until at most a given number are left. use makes the filter use the
+// file of a writer, w or next.
 //
 // Operations wait in one pause, which begins with the handover. Everything that takes long comes before
 // the pause: the checkpoints of both files, and a sync of next. (The checkpoints come first, because the

@@ -12,31 +12,31 @@ import (
 
 // A Pending holds the pending blocks of one segment: a hash table from the number of a block to the
 // values of its words. A block is kept whole, since an operation on Compact changes most words of a
-// line: kept one by one, each word would need a search of its own. Every lookup loads table. Every
-// store changes n, so table and n must not share a cache line.
+// line, and each word would otherwise need a search of its own. Every lookup loads table. Every store
+// changes n, so table and n must not share a cache line.
 type Pending struct {
 	_     cpu.CacheLinePad
 	table atomic.Pointer[table]
 	_     cpu.CacheLinePad
-	n     int // entries
-	room  int // entries that the table has room for, once it has more than minRoom
+	n     int // entries in the table
+	room  int // room of the table once it has more than minRoom entries
 }
 
-// A table uses at most half of its slots. A search goes from slot to slot, up to one that is free.
+// A table uses at most half of its slots. A search goes from slot to slot, up to a free slot.
 //
-// Most blocks have nothing pending. The small filter named blocks says so: at most one in 8 of
-// its bits is set, and it stays in the cache of a core.
+// Most blocks have no pending words. For most of these, the field blocks, a small filter, says so: at
+// most one in 8 of its bits is set, and it stays in the cache of a core.
 //
-// Entries are appended in chunks. Entries stay in place when the table grows: a larger table
-// with the same entries replaces the old one.
+// Entries are appended in chunks. They stay in place when the table grows: a larger table with the same
+// chunks replaces the old one.
 type table struct {
-	slots  []uint64 // 0 if free; else the number of a block and, in the low entryBits, that of its entry plus 1
+	slots  []uint64 // 0 if free; else the number of a block and, in the low entryBits, the number of its entry plus 1
 	chunks []*chunk
 	shift  uint // 64 minus the number of bits of a slot number
 	blocks blockSet
 }
 
-// A chunk has entries: the values of blocks. Each is in one cache line.
+// A chunk has entries: the values of blocks. Each entry is in one cache line.
 type chunk [chunkEntries]layout.Line
 
 const (
@@ -44,26 +44,25 @@ const (
 	entryBits    = 24
 	bitsAnEntry  = 8 // bits of blocks per entry of room
 
-	// minRoom is the room of a table at first: one chunk, whose slots and blocks take less than 9 KiB
-	// of the nearest cache. With less room, most segments would soon need a larger table; with more,
+	// minRoom is the room of a new table: one chunk, whose slots and blocks take less than 9 KiB of
+	// the nearest cache. With less room, most segments would soon need a larger table; with more,
 	// lookups would miss the nearest cache.
 	minRoom = chunkEntries
 
-	// MaxWords bounds a segment: operations wait for a commit before it has more. Operations that
-	// come at the same time may exceed the bound, since each block that they enter counts as several
-	// words.
+	// MaxWords bounds a segment: operations wait for a commit before the segment has more words.
+	// Operations that come at the same time may exceed the bound, since each block that they enter
+	// counts as several words.
 	MaxWords = 1 << 20
 
-	// blockCounts is how many words a block counts as: about as many as an operation changes. A
-	// block takes 81 bytes: 64 for its entry, 16 for two slots, 1 for blocks. So MaxWords take 21
-	// MiB.
+	// blockCounts is how many words each block counts as, about as many as an operation changes. A block
+	// takes 81 bytes: 64 for its entry, 16 for two slots, 1 for blocks. So MaxWords take 21 MiB.
 	blockCounts = 4
 )
 
 const _ = uint(1<<entryBits - MaxWords) // the number of a block has 39 bits (layout.Geometry), so a slot has room for both
 
-// NewPending makes a table for a segment of about n blocks. It starts small, so that lookups find it in
-// the nearest cache if no operations come while the previous segment is committed.
+// NewPending returns a table for a segment of about n blocks. The table starts small, so that lookups
+// find it in the nearest cache if no operations come while the previous segment is committed.
 func NewPending(n int) *Pending {
 	m := &Pending{room: minRoom}
 	for m.room < n {
@@ -73,14 +72,14 @@ func NewPending(n int) *Pending {
 	return m
 }
 
-// Len returns the number of words, of which a block counts as blockCounts. Only the goroutine that
-// stores may call it.
+// Len returns the number of words, where each block counts as blockCounts words. Only the goroutine
+// that stores may call it.
 func (m *Pending) Len() int { return m.n * blockCounts }
 
-// newTable makes a table with room for a number of entries. It stores to all of its memory.
-// Otherwise, if a lookup were the first to load from a new page, the load would map a shared page
-// of zeros, and the first store to this page would interrupt every processor that runs the
-// process.
+// newTable returns a table with room for a number of entries. It stores to all memory of the
+// table. Otherwise, if a lookup were the first to load from a new page, the load would map a
+// shared page of zeros, and the first store to this page would interrupt every processor
+// that runs the process.
 func newTable(room int) *table {
 	t := &table{
 		slots:  make([]uint64, 2*room),
@@ -94,11 +93,11 @@ func newTable(room int) *table {
 }
 
 // start returns the number of the slot where the search for a block starts. It spreads consecutive
-// blocks: Fibonacci hashing (Knuth, volume 3, section 6.4).
+// blocks by Fibonacci hashing (Knuth, volume 3, section 6.4).
 func (t *table) start(block uint64) (slot uint64) { return block * 0x9E3779B97F4A7C15 >> t.shift }
 
-// blockSet has a bit for each block that has a word. Its index is the block number modulo the
-// number of bits, a power of two.
+// blockSet has the bits of all blocks with pending words. The index of a bit is the number of the block
+// modulo the number of bits, a power of two.
 type blockSet []uint64
 
 func (m blockSet) word(block uint64) *uint64 { return &m[block/64&uint64(len(m)-1)] }
@@ -136,7 +135,7 @@ func (m *Pending) word(word uint64) (value uint64, ok bool) {
 	return 0, false
 }
 
-// line sets l to a block, if it is there.
+// line sets l to the values of a block, if m has the block.
 func (m *Pending) line(block uint64, l *layout.Line) bool {
 	t := m.table.Load()
 	if t.blocks.of(block) == 0 {
@@ -152,7 +151,7 @@ func (m *Pending) line(block uint64, l *layout.Line) bool {
 	return true
 }
 
-// has reports whether a block is there, and prefetches its values.
+// has reports whether m has a block, and prefetches its values.
 func (m *Pending) has(block uint64) bool {
 	t := m.table.Load()
 	if t.blocks.of(block) == 0 {
@@ -166,7 +165,7 @@ func (m *Pending) has(block uint64) bool {
 	return true
 }
 
-// mayHave sets the bit of each block that is marked in the table's blocks.
+// mayHave sets bit i of set if blocks[i] has its bit in the blockSet.
 func (m *Pending) mayHave(blocks []uint64, set []uint8) {
 	kernel.TestBits(m.table.Load().blocks, blocks, set)
 }
@@ -177,8 +176,9 @@ func (m *Pending) Prefetch(block uint64) {
 	kernel.Prefetch(&t.slots[t.start(block)])
 }
 
-// StoreWords sets the words of a block that are in the bit set words. If the block is not there,
-// StoreWords enters the whole block at once; before sets l to the newest values of its words.
+// StoreWords stores words of a block: the word i of values if bit i of words is set. If m does not
+// have the block yet, StoreWords enters the whole block at once; before sets l to the newest
+// values of the other words.
 func (m *Pending) StoreWords(block uint64, words uint8, values *layout.Line, before func(block uint64, l *layout.Line)) {
 	t := m.table.Load()
 	l, slot := t.find(block)
