@@ -45,6 +45,7 @@ func flawed(flaw string, n, seed uint64) *peer.Filter {
 			return true
 		}),
 		Contains: peer.Each(func(key []byte) bool { return has[string(key)] }),
+		Delete:   peer.Each(func(key []byte) bool { in := has[string(key)]; delete(has, string(key)); return in }),
 	}
 }
 
@@ -249,6 +250,15 @@ func TestInsertRows(t *testing.T) {
 		case name == "refuses" && got[1] != "full at 47.5 %":
 			t.Errorf("%q has room for half of 95 %%", got)
 		}
+	}
+}
+
+// TestInsertsLost: keys that deletes do not find are lost, also if none is looked for afterwards.
+func TestInsertsLost(t *testing.T) {
+	addFlawed(t, "loses")
+	rows := short(t, "peers", "-loads", "50", "-check", "1", "-only", "loses")
+	if got := want(t, rows, "loses"); strings.HasPrefix(got[1], "0 of") {
+		t.Errorf("%q loses nothing", got)
 	}
 }
 

@@ -44,8 +44,11 @@ func (p *peersRun) variants() []variant {
 
 func (p *peersRun) run() error {
 	if p.loads != "" {
-		i := &inserts{session: p.session, choice: p.choice, check: p.check}
-		return i.run(p.loads)
+		specs, err := p.insertSpecs()
+		if err != nil {
+			return err
+		}
+		return (&loadRun{session: p.session, specs: specs, tables: []int{opInsert, opDelete}, check: p.check}).run(p.loads)
 	}
 	if p.turn < 1 || p.asks < 1 {
 		return errors.New("no keys, no figures")
@@ -127,6 +130,6 @@ func (p *peersRun) against(k *held, spec spec, ours *peer.Filter, n uint64) (tim
 			return 0, err
 		}
 		c, err := filter.Ask(first, asked)
-		return float64(c.Time()) / float64(asked), err
+		return float64(c.Processor) / float64(asked), err
 	})
 }

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"math/rand/v2"
 	"runtime"
 	"time"
 )
@@ -92,24 +91,6 @@ func (f *Filter) do(op Op, first, n uint64, stop bool) (sum Count, err error) {
 		}
 	}
 	return sum, nil
-}
-
-// Mixed looks up n keys that rng draws, a share of them with numbers below held. sum counts the keys
-// that may be present; present is how many have such a number.
-func (f *Filter) Mixed(n, held uint64, share float64, rng *rand.Rand) (sum Count, present uint64, err error) {
-	keys := make([]Key, n)
-	for i := range keys {
-		number := Absent + rng.Uint64N(Absent)
-		if rng.Float64() < share {
-			number = rng.Uint64N(held)
-			present++
-		}
-		keys[i].Set(f.Seed, number)
-	}
-	found := 0
-	sum = Timed(func() { found = f.Contains(keys) })
-	sum.Keys = uint64(found)
-	return sum, present, nil
 }
 
 func (f *Filter) Close() error {
