@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -10,7 +11,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 )
@@ -88,11 +88,11 @@ func (b *buildRun) beside(n uint64) error {
 }
 
 type (
-	buildArgs struct {
+	BuildArgs struct {
 		Path string
 		Keys uint64
 	}
-	built struct {
+	Built struct {
 		Took time.Duration
 		Peak int64 // memory of the process
 	}
@@ -100,23 +100,25 @@ type (
 
 // build builds a file in a process of its own, since peak memory is measured by process.
 func (b *buildRun) build(n uint64) (time.Duration, string, error) {
-	var r built
+	var r Built
 	path := b.path("build.mmf")
 	defer os.Remove(path)
-	err := b.once("build", buildArgs{path, n}, &r)
+	err := b.once("Build", BuildArgs{path, n}, &r)
 	return r.Took, figures.Mebibytes(r.Peak), err
 }
 
-func (w *worker) build(a buildArgs) (built, error) {
+// Build builds a file.
+func (w *worker) Build(a BuildArgs, r *Built) error {
 	opts := byDefault.options(a.Keys)
 	opts.MemoryBudget = 0
 	begun := time.Now()
 	f, err := mmapfilter.Build(context.Background(), a.Path, &opts, numbers(0, a.Keys))
 	if err != nil {
-		return built{}, err
+		return err
 	}
-	took := time.Since(begun)
-	return built{took, machine.PeakMemory()}, f.Close()
+	r.Took = time.Since(begun)
+	r.Peak, err = peakMemory()
+	return errors.Join(err, f.Close())
 }
 
 func hashKeys(n uint64) time.Duration {

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
+	"net/rpc/jsonrpc"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,23 +14,13 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
 )
 
-// childCommand makes this program a child of another process of the same program. It reads
-// requests as lines of JSON from its standard input and answers each with one line. It ends when
-// its input ends, so it does not outlive the process that started it.
+// childCommand makes this program a child of another process of the same program: a server of net/rpc on
+// its standard input and output. It ends when its input ends, so it does not outlive the process that
+// started it.
 const childCommand = "child"
 
-// A request tells a child what to do.
-type request struct {
-	Do   string          // a name in tasks
-	Args json.RawMessage // the arguments of that task
-}
-
-type answer struct {
-	Error  string
-	Result json.RawMessage
-}
-
-// A worker is the state that a child keeps between requests.
+// A worker is the state that a child keeps between calls. Its exported methods are those that a parent
+// calls.
 type worker struct {
 	filter  *mmapfilter.Filter
 	asked   uint64           // keys that it has looked up
@@ -38,24 +28,39 @@ type worker struct {
 	replica *replica.Replica // that it keeps up to date
 }
 
-type task func(w *worker, args json.RawMessage) (any, error)
+// Nothing is called to see whether the child is there.
+func (w *worker) Nothing(struct{}, *struct{}) error { return nil }
 
-// taskOf makes a task from a method that takes its arguments as a struct.
-func taskOf[A, R any](f func(*worker, A) (R, error)) task {
-	return func(w *worker, args json.RawMessage) (any, error) {
-		var a A
-		if err := json.Unmarshal(args, &a); err != nil {
-			return nil, err
-		}
-		return f(w, a)
+// A pipe is both ends of what a parent and a child say to each other.
+type pipe struct {
+	io.ReadCloser
+	io.WriteCloser
+}
+
+func (p pipe) Close() error { return errors.Join(p.ReadCloser.Close(), p.WriteCloser.Close()) }
+
+// runChild does what the parent asks for.
+func runChild() {
+	rpc.RegisterName("worker", new(worker))
+	jsonrpc.ServeConn(pipe{lastInput{os.Stdin}, os.Stdout})
+}
+
+// A lastInput ends the process when it ends, whatever is being measured.
+type lastInput struct{ io.ReadCloser }
+
+func (l lastInput) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	if err != nil {
+		os.Exit(0)
 	}
+	return n, nil
 }
 
 // A child is a process that runs childCommand.
 type child struct {
 	cmd     *exec.Cmd
-	in      io.WriteCloser
-	out     *json.Decoder
+	client  *rpc.Client
+	in      io.Closer
 	stderr  tail
 	waitErr error
 	waited  bool
@@ -78,69 +83,39 @@ func (s *session) start(env ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(s.ctx, self, childCommand)}
 	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.Stderr = &c.stderr
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
 		return nil, err
 	}
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	c.out = json.NewDecoder(bufio.NewReader(out))
+	c.in, c.client = in, jsonrpc.NewClient(pipe{out, in})
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	return c, c.ask("nothing", nil, nil)
+	return c, c.ask("Nothing", struct{}{}, nil)
 }
 
-// once starts a child, gives it one task, and ends it.
-func (s *session) once(do string, args, result any, env ...string) error {
+// once starts a child, makes one call, and ends it.
+func (s *session) once(method string, args, result any, env ...string) error {
 	c, err := s.start(env...)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.ask(do, args, result), c.end())
+	return errors.Join(c.ask(method, args, result), c.end())
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// A taskError is an error of a task. Any other error of ask is an error of the child
-// process.
-type taskError string
-
-func (e taskError) Error() string { return string(e) }
-
-// tell sends a request.
-func (c *child) tell(do string, args any) error {
-	data, err := json.Marshal(args)
-	if err != nil {
+// ask calls a method of the worker in the child. An error of the method is an rpc.ServerError, any other
+// one is that of a child that has died.
+func (c *child) ask(method string, args, result any) error {
+	err := c.client.Call("worker."+method, args, result)
+	if said := rpc.ServerError(""); err == nil || errors.As(err, &said) {
 		return err
 	}
-	if err := json.NewEncoder(c.in).Encode(request{do, data}); err != nil {
-		return c.died(err)
-	}
-	return nil
-}
-
-// ask sends a request and waits for the answer.
-func (c *child) ask(do string, args, result any) error {
-	if err := c.tell(do, args); err != nil {
-		return err
-	}
-	var a answer
-	if err := c.out.Decode(&a); err != nil {
-		return c.died(err)
-	}
-	if a.Error != "" {
-		return taskError(a.Error)
-	}
-	if result == nil {
-		return nil
-	}
-	return json.Unmarshal(a.Result, result)
-}
-
-// died returns the error of a child that does not answer.
-func (c *child) died(err error) error {
 	if ended := c.end(); ended != nil {
 		err = ended
 	}
@@ -165,34 +140,4 @@ func endAll(children []*child) (err error) {
 		err = errors.Join(err, c.end())
 	}
 	return err
-}
-
-// runChild is the main loop of a child that knows some tasks. It returns the exit status.
-func runChild(all map[string]task, in io.Reader, out io.Writer) int {
-	w := new(worker)
-	requests := make(chan request)
-	go func() {
-		for lines := json.NewDecoder(in); ; {
-			var r request
-			if err := lines.Decode(&r); err != nil {
-				os.Exit(0) // exit at once, whatever is being measured
-			}
-			requests <- r
-		}
-	}()
-	encoder := json.NewEncoder(out)
-	for r := range requests {
-		var a answer
-		result, err := all[r.Do](w, r.Args)
-		if err == nil {
-			a.Result, err = json.Marshal(result)
-		}
-		if err != nil {
-			a = answer{Error: err.Error()}
-		}
-		if encoder.Encode(a) != nil {
-			return 2
-		}
-	}
-	return 0
 }

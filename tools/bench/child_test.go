@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,8 @@ import (
 // TestMain lets the test binary run as a child.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childCommand {
-		os.Exit(runChild(tasks(), os.Stdin, os.Stdout))
+		runChild()
+		return
 	}
 	os.Exit(m.Run())
 }
@@ -23,27 +23,27 @@ func TestChild(t *testing.T) {
 	c, err := s.start()
 	must(t, err)
 	path := filepath.Join(t.TempDir(), "f.mmf")
-	var b built
-	if err := c.ask("build", buildArgs{path, 1000}, &b); err != nil || b.Took <= 0 {
+	var b Built
+	if err := c.ask("Build", BuildArgs{path, 1000}, &b); err != nil || b.Took <= 0 {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if err := c.ask("open", openArgs{File: path}, nil); err != nil {
+	if err := c.ask("Open", OpenArgs{File: path}, nil); err != nil {
 		t.Error(err)
 	}
 	n := 0
-	if err := c.ask("look", time.Millisecond, &n); err != nil || n == 0 {
+	if err := c.ask("Look", time.Millisecond, &n); err != nil || n == 0 {
 		t.Errorf("%d lookups, %v", n, err)
 	}
-	if err := c.ask("open", openArgs{File: path + "-not-there"}, nil); err == nil || !strings.Contains(err.Error(), "not-there") {
+	if err := c.ask("Open", OpenArgs{File: path + "-not-there"}, nil); err == nil || !strings.Contains(err.Error(), "not-there") {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if err := c.end(); err != nil {
 		t.Error(err)
 	}
-	if err := c.ask("nothing", nil, nil); err == nil {
+	if err := c.ask("Nothing", struct{}{}, nil); err == nil {
 		t.Error("a child that has ended answers")
 	}
-	if _, err := tasks()["shard"](new(worker), json.RawMessage(`{"Kind": "none", "Dir": "/nonexistent"}`)); err == nil {
+	if err := new(worker).Shard(ShardArgs{Kind: "none", Dir: "/nonexistent"}, new(int64)); err == nil {
 		t.Error("a task of a set without a plan succeeds")
 	}
 }

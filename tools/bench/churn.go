@@ -143,7 +143,7 @@ func (c *churnRun) live(spec churnSpec, kind string, rate float64) (r *churnResu
 			if err != nil {
 				return nil, err
 			}
-			if ns := float64(took.Time()) / float64(c.n); turnover == 0 {
+			if ns := float64(took.Processor) / float64(c.n); turnover == 0 {
 				r.filled = ns
 			} else {
 				r.ns = append(r.ns, ns)

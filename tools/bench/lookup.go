@@ -125,7 +125,7 @@ func timeReads(read func(int) uint64, blocks int) float64 {
 	n := blocks * peer.BlockKeys
 	took := peer.Timed(func() { sum += read(n) })
 	runtime.KeepAlive(sum) // keeps the compiler from dropping the reads
-	return float64(took.Time()) / float64(n)
+	return float64(took.Processor) / float64(n)
 }
 
 // An asker looks up keys that no earlier turn has looked up.
@@ -165,7 +165,7 @@ func (a *asker) turn(q question, blocks int) (float64, error) {
 			sum.Processor += c.Processor
 		}
 	}
-	return float64(sum.Time()) / float64(blocks*len(a.keys)), nil
+	return float64(sum.Processor) / float64(blocks*len(a.keys)), nil
 }
 
 // draw makes the keys of a block, and returns how many of them are in the filter.

@@ -1,8 +1,8 @@
 // Command bench measures the speed of filters: against the memory of the machine, against other
 // filters, and at several sizes. Each command prints the machine, its command line and tables in
-// Markdown. Times are processor times of the thread, where the system reports them. The things
-// that a command compares take turns, round by round. Figures are medians, and ratios are medians
-// of the ratios within a round.
+// Markdown. Times are processor times of the thread. The things that a command compares take turns,
+// round by round. Figures are medians, and ratios are medians of the ratios within a round. Much of
+// it comes from files of the kernel, so all of it is for Linux.
 //
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
 //	go -C tools/bench run . lookup    lookups, and random reads of the same file, at several sizes
@@ -26,7 +26,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -35,36 +34,16 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == childCommand {
-		os.Exit(runChild(tasks(), os.Stdin, os.Stdout))
+		runChild()
+		return
 	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// tasks returns what a child can do.
-func tasks() map[string]task {
-	return map[string]task{
-		"nothing":   func(*worker, json.RawMessage) (any, error) { return nil, nil },
-		"open":      taskOf((*worker).open),
-		"look":      taskOf((*worker).look),
-		"wait":      taskOf((*worker).wait),
-		"fillLog":   taskOf((*worker).fillLog),
-		"build":     taskOf((*worker).build),
-		"shard":     taskOf((*worker).shard),
-		"residency": residencyTask,
-		"publish":   taskOf((*worker).publish),
-		"change":    taskOf((*worker).change),
-		"follow":    taskOf((*worker).follow),
-		"track":     taskOf((*worker).track),
-		"arrive":    taskOf((*worker).arrive),
-	}
 }
 
 func commands() map[string]func(*session) command {
@@ -124,6 +103,6 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.temp)) }()
-	s.printf("%s", machine.This().Head("go -C tools/bench run . "+machine.ShellWords(args), s.temp))
+	s.printf("%s", head("go -C tools/bench run . "+shellWords(args), s.temp))
 	return cmd.run()
 }

@@ -68,18 +68,15 @@ func (m *memoryRun) filled() (string, error) {
 	return path, f.Close()
 }
 
-type openArgs struct {
+type OpenArgs struct {
 	File      string
 	Residency mmapfilter.Residency
 }
 
-func (w *worker) open(a openArgs) (mmapfilter.Stats, error) {
-	f, err := mmapfilter.OpenReadOnly(a.File, &mmapfilter.OpenOptions{Residency: a.Residency})
-	if err != nil {
-		return mmapfilter.Stats{}, err
-	}
-	w.filter = f
-	return f.Stats(), nil
+// Open opens a filter for lookups.
+func (w *worker) Open(a OpenArgs, _ *struct{}) (err error) {
+	w.filter, err = mmapfilter.OpenReadOnly(a.File, &mmapfilter.OpenOptions{Residency: a.Residency})
+	return err
 }
 
 // lookUp looks the next absent key up.
@@ -90,12 +87,12 @@ func (w *worker) lookUp() {
 	w.filter.Contains(key[:])
 }
 
-// look looks absent keys up for a time, and returns how many.
-func (w *worker) look(d time.Duration) (n int, err error) {
-	for begun := time.Now(); time.Since(begun) < d; n += 16 {
+// Look looks absent keys up for a time, and counts them.
+func (w *worker) Look(d time.Duration, n *int) error {
+	for begun := time.Now(); time.Since(begun) < d; *n += 16 {
 		for range 16 {
 			w.lookUp()
 		}
 	}
-	return n, nil
+	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // A variant is one of our filters: the filter of options with only a rate, or a layout of the paper
@@ -166,8 +165,8 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 	if err != nil {
 		return "", nil, err
 	}
-	s.mapped = machine.FileSystem(path)
-	if pages := machine.Pages(path); pages != "" {
+	s.mapped = mountOf(path).kind
+	if pages := pagesOf(path); pages != "" {
 		s.mapped += ", " + pages
 	}
 	return path, f, nil

@@ -43,22 +43,22 @@ type moment struct {
 	Number uint64
 }
 
-type changeArgs struct {
+type ChangeArgs struct {
 	Keys uint64 // how many keys the filter began with
 	Rate int
 	For  time.Duration
 }
 
-type changed struct {
+type Changed struct {
 	Moments []moment
 	Changes uint64
 	End     mmapfilter.Position
 	Len     uint64
 }
 
-type followArgs struct{ URL, Path string }
+type FollowArgs struct{ URL, Path string }
 
-type tracked struct {
+type Tracked struct {
 	Moments       []moment
 	Before, After replica.Stats
 }
@@ -87,7 +87,7 @@ func (v *replicasRun) run() (err error) {
 		return err
 	}
 	var url string
-	if err := v.primary.ask("publish", v.path("primary.mmf"), &url); err != nil {
+	if err := v.primary.ask("Publish", v.path("primary.mmf"), &url); err != nil {
 		return err
 	}
 	return v.measure(n, url)
@@ -96,9 +96,9 @@ func (v *replicasRun) run() (err error) {
 // measure measures the primary alone, and then with replicas.
 func (v *replicasRun) measure(n uint64, url string) error {
 	v.note("changes without replicas")
-	args := changeArgs{Keys: n, Rate: v.rate, For: time.Duration(v.seconds) * time.Second / 3}
-	var alone, with changed
-	used, err := v.used(func() error { return v.primary.ask("change", args, &alone) })
+	args := ChangeArgs{Keys: n, Rate: v.rate, For: time.Duration(v.seconds) * time.Second / 3}
+	var alone, with Changed
+	used, err := v.used(func() error { return v.primary.ask("Change", args, &alone) })
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (v *replicasRun) measure(n uint64, url string) error {
 	}
 	first := make([]replica.Stats, v.replicas)
 	err = allAtOnce(v.followers, func(i int, c *child) error {
-		return c.ask("follow", followArgs{url, v.path(fmt.Sprintf("replica%d.mmf", i))}, &first[i])
+		return c.ask("Follow", FollowArgs{url, v.path(fmt.Sprintf("replica%d.mmf", i))}, &first[i])
 	})
 	if err != nil {
 		return err
@@ -125,13 +125,13 @@ func (v *replicasRun) measure(n uint64, url string) error {
 
 	v.note("changes with replicas")
 	args.For = time.Duration(v.seconds) * time.Second
-	all := make([]tracked, v.replicas)
+	all := make([]Tracked, v.replicas)
 	used, err = v.used(func() error {
 		return allAtOnce(append([]*child{v.primary}, v.followers...), func(i int, c *child) error {
 			if i == 0 {
-				return c.ask("change", args, &with)
+				return c.ask("Change", args, &with)
 			}
-			return c.ask("track", args.For, &all[i-1])
+			return c.ask("Track", args.For, &all[i-1])
 		})
 	})
 	if err != nil {
@@ -144,7 +144,7 @@ func (v *replicasRun) measure(n uint64, url string) error {
 	v.note("the end")
 	err = allAtOnce(v.followers, func(_ int, c *child) error {
 		var keys uint64
-		err := c.ask("arrive", with.End, &keys)
+		err := c.ask("Arrive", with.End, &keys)
 		if err == nil && keys != with.Len {
 			err = fmt.Errorf("a replica has %d keys, and the primary %d", keys, with.Len)
 		}
@@ -189,7 +189,7 @@ func (v *replicasRun) used(do func() error) (times []time.Duration, err error) {
 
 // cells returns the cells of a replica: the sets that it applied, the bytes that it received for each
 // change, and how far it was behind, given how far the primary was when.
-func (r *tracked) cells(primary []moment) []string {
+func (r *Tracked) cells(primary []moment) []string {
 	var changes []uint64
 	var late []time.Duration
 	for _, m := range r.Moments {
@@ -222,23 +222,22 @@ func (r *tracked) cells(primary []moment) []string {
 	return cells
 }
 
-// publish opens the filter at a path, and serves it. It returns the URL.
-func (w *worker) publish(path string) (string, error) {
-	f, err := mmapfilter.Open(path, nil)
-	if err != nil {
-		return "", err
+// Publish opens the filter at a path, and serves it at a URL.
+func (w *worker) Publish(path string, url *string) (err error) {
+	if w.filter, err = mmapfilter.Open(path, nil); err != nil {
+		return err
 	}
-	w.filter = f
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return err
 	}
-	go http.Serve(listener, replica.Handler(f))
-	return "http://" + listener.Addr().String(), nil
+	go http.Serve(listener, replica.Handler(w.filter))
+	*url = "http://" + listener.Addr().String()
+	return nil
 }
 
-// change makes changes at a rate.
-func (w *worker) change(a changeArgs) (c changed, err error) {
+// Change makes changes at a rate.
+func (w *worker) Change(a ChangeArgs, c *Changed) error {
 	if w.churner == nil {
 		w.churner = &churner{filter: w.filter, high: a.Keys}
 	}
@@ -247,42 +246,44 @@ func (w *worker) change(a changeArgs) (c changed, err error) {
 	for begun := time.Now(); time.Since(begun) < a.For; time.Sleep(5 * time.Millisecond) {
 		for due := time.Since(begun).Seconds() * float64(a.Rate); float64(w.churner.operations) < due; {
 			if err := w.churner.work(1, nil); err != nil {
-				return c, err
+				return err
 			}
 		}
 		c.Moments = append(c.Moments, moment{time.Now(), at + uint64(w.churner.operations)})
 	}
-	err = w.filter.Sync()
+	err := w.filter.Sync()
 	c.Changes, c.End, c.Len = uint64(w.churner.operations), w.filter.Position(), w.filter.Len()
 	if err == nil && c.End.Number != at+c.Changes {
 		err = fmt.Errorf("%d changes lead from %d to %v", c.Changes, at, c.End)
 	}
-	return c, err
+	return err
 }
 
-func (w *worker) follow(a followArgs) (s replica.Stats, err error) {
+// Follow makes a replica.
+func (w *worker) Follow(a FollowArgs, s *replica.Stats) (err error) {
 	if w.replica, err = replica.Follow(context.Background(), a.URL, a.Path, nil); err == nil {
-		s = w.replica.Stats()
+		*s = w.replica.Stats()
 	}
-	return s, err
+	return err
 }
 
-// track notes where the replica is, often.
-func (w *worker) track(d time.Duration) (t tracked, err error) {
+// Track notes where the replica is, often.
+func (w *worker) Track(d time.Duration, t *Tracked) error {
 	t.Before = w.replica.Stats()
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Millisecond) {
 		t.Moments = append(t.Moments, moment{time.Now(), w.replica.Stats().Position.Number})
 	}
 	t.After = w.replica.Stats()
-	return t, w.replica.Err()
+	return w.replica.Err()
 }
 
-// arrive waits until the replica is at a position, and returns how many keys it has.
-func (w *worker) arrive(at mmapfilter.Position) (uint64, error) {
+// Arrive waits until the replica is at a position, and says how many keys it has.
+func (w *worker) Arrive(at mmapfilter.Position, keys *uint64) error {
 	for begun := time.Now(); w.replica.Stats().Position != at; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > time.Minute {
-			return 0, fmt.Errorf("the replica stays behind: %+v, %v", w.replica.Stats(), w.replica.Err())
+			return fmt.Errorf("the replica stays behind: %+v, %v", w.replica.Stats(), w.replica.Err())
 		}
 	}
-	return w.replica.Len(), nil
+	*keys = w.replica.Len()
+	return nil
 }

@@ -26,7 +26,7 @@ func TestBehind(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 	primary := []moment{{at(10), 100}, {at(11), 110}, {at(12), 120}, {at(13), 130}}
 	position := func(n uint64) replica.Stats { return replica.Stats{Position: mmapfilter.Position{Number: n}} }
-	r := tracked{
+	r := Tracked{
 		Before: position(90), After: replica.Stats{Position: mmapfilter.Position{Number: 110}, Sets: 1, ChangeBytes: 50},
 		Moments: []moment{{at(9), 90}, {time.Unix(12, 5e8), 100}, {at(20), 110}}, // of which two are not beside changes
 	}

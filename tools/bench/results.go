@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // resultsCommand runs measurements and writes what they print. RESULTS.md and PAPER.md are prose and
@@ -150,7 +149,7 @@ func (r *results) command(text string) (string, error) {
 		return out.String(), nil
 	}
 	table, err := benchmarkTable(out.String())
-	return machine.This().Head(text, os.TempDir()) + "\n" + table, err
+	return head(text, os.TempDir()) + "\n" + table, err
 }
 
 func lastLine(text string) string {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // A session is one run of a command.
@@ -167,7 +166,7 @@ func dropDir(dir string) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
-		return machine.DropCache(path)
+		return dropCache(path)
 	})
 }
 

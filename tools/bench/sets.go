@@ -14,7 +14,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -127,9 +126,10 @@ func (b *session) count(f contents, first, n uint64) (found uint64, took time.Du
 	var group errgroup.Group
 	begun := time.Now()
 	for w := range workers {
-		group.Go(func() error {
-			counts[w] = countKeys(b.ctx, f, b.seed, first+n*w/workers, first+n*(w+1)/workers)
-			return b.ctx.Err()
+		group.Go(func() (err error) {
+			from, to := first+n*w/workers, first+n*(w+1)/workers
+			counts[w], err = b.ask(&peer.Filter{Seed: b.seed, Contains: inBatches(f, 1024)}, from, to-from)
+			return err
 		})
 	}
 	err = group.Wait()
@@ -140,32 +140,35 @@ func (b *session) count(f contents, first, n uint64) (found uint64, took time.Du
 	return found, took, err
 }
 
-func countKeys(ctx context.Context, f contents, seed, from, to uint64) (found uint64) {
-	const batch = 1024
-	keys, answers := make([]peer.Key, batch), make([]bool, batch)
-	slices := make([][]byte, batch)
-	for i := range keys {
-		slices[i] = keys[i][:]
-	}
-	for ; from < to && ctx.Err() == nil; from += batch {
-		n := min(to-from, batch)
-		for i := range n {
-			keys[i].Set(seed, from+i)
-		}
-		f.ContainsBatch(slices[:n], answers)
-		for _, yes := range answers[:n] {
-			if yes {
-				found++
-			}
-		}
-	}
-	return found
-}
-
 // contents is a filter or a set.
 type contents interface {
 	Contains(key []byte) bool
 	ContainsBatch(keys [][]byte, found []bool)
+}
+
+// inBatches looks keys up in batches, or one by one.
+func inBatches(f contents, batch int) peer.Op {
+	keys, found := make([][]byte, batch), make([]bool, batch)
+	return func(all []peer.Key) (n int) {
+		for len(all) > 0 {
+			some := all[:min(batch, len(all))]
+			all = all[len(some):]
+			for i := range some {
+				keys[i] = some[i][:]
+			}
+			if batch == 1 {
+				found[0] = f.Contains(keys[0])
+			} else {
+				f.ContainsBatch(keys[:len(some)], found)
+			}
+			for _, yes := range found[:len(some)] {
+				if yes {
+					n++
+				}
+			}
+		}
+		return n
+	}
 }
 
 // setCounts are the numbers of shards of the sets in which keys are looked up.
@@ -226,21 +229,13 @@ func (b *session) lookInSets(n uint64) error {
 
 // compareSets adds a row for each size of batches.
 func (b *session) compareSets(t *figures.Table, files []contents, n uint64) error {
-	found := make([]bool, 1024)
 	for _, batch := range []int{1, 1024} {
 		asked := 0
 		times, err := b.takeTurns(len(files), func(i int) (float64, error) {
 			keys := b.someKeys(n, asked)
 			asked++
-			begun := time.Now()
-			for from := 0; from+batch <= len(keys); from += batch {
-				if batch == 1 {
-					found[0] = files[i].Contains(keys[from])
-				} else {
-					files[i].ContainsBatch(keys[from:from+batch], found)
-				}
-			}
-			return float64(time.Since(begun)) / float64(len(keys)/batch*batch), nil
+			op := inBatches(files[i], batch)
+			return float64(peer.Timed(func() { op(keys) }).Processor) / float64(len(keys)), nil
 		})
 		if err != nil {
 			return err
@@ -265,22 +260,20 @@ func (b *session) compareSets(t *figures.Table, files []contents, n uint64) erro
 const setAsks = 1 << 20
 
 // someKeys returns keys to look up, half of them absent.
-func (b *session) someKeys(n uint64, round int) [][]byte {
-	asks := min(setAsks, int(n))
-	all, keys := make([]peer.Key, asks), make([][]byte, asks)
-	for i := range all {
-		x := peer.Mix(b.seed + uint64(round*asks+i))
+func (b *session) someKeys(n uint64, round int) []peer.Key {
+	keys := make([]peer.Key, min(setAsks, int(n)))
+	for i := range keys {
+		x := peer.Mix(b.seed + uint64(round*len(keys)+i))
 		if number := x >> 1 % n; x&1 == 0 {
-			all[i].Set(b.seed, number)
+			keys[i].Set(b.seed, number)
 		} else {
-			all[i].Set(b.seed, peer.Absent+number)
+			keys[i].Set(b.seed, peer.Absent+number)
 		}
-		keys[i] = all[i][:]
 	}
 	return keys
 }
 
-type shardArgs struct {
+type ShardArgs struct {
 	Kind, Dir     string
 	Number, Tasks uint64
 	Keys, Seed    uint64
@@ -299,15 +292,15 @@ func (r *setBuild) processes(kind string, n int) (peak int64, err error) {
 	peaks := make([]int64, n)
 	for i := range n {
 		group.Go(func() error {
-			return r.once("shard", shardArgs{kind, r.dir, uint64(i), uint64(n), r.keys, r.seed}, &peaks[i], env...)
+			return r.once("Shard", ShardArgs{kind, r.dir, uint64(i), uint64(n), r.keys, r.seed}, &peaks[i], env...)
 		})
 	}
 	err = group.Wait()
 	return slices.Max(peaks), err
 }
 
-// shard does a task of a set: "partition", "build", "assemble" or "one". It returns the peak memory.
-func (w *worker) shard(a shardArgs) (int64, error) {
+// Shard does a task of a set: "partition", "build", "assemble" or "one". It says what memory that took.
+func (w *worker) Shard(a ShardArgs, peak *int64) error {
 	ctx := context.Background()
 	spool, out := filepath.Join(a.Dir, "spool"), filepath.Join(a.Dir, "out")
 	keys := func(yield func([]byte, error) bool) {
@@ -321,7 +314,7 @@ func (w *worker) shard(a shardArgs) (int64, error) {
 	}
 	p, err := sets.ReadPlan(filepath.Join(a.Dir, "plan"))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	switch a.Kind {
 	case "partition":
@@ -338,5 +331,7 @@ func (w *worker) shard(a shardArgs) (int64, error) {
 	default:
 		err = fmt.Errorf("there is no task %q", a.Kind)
 	}
-	return machine.PeakMemory(), err
+	most, err2 := peakMemory()
+	*peak = most
+	return errors.Join(err, err2)
 }

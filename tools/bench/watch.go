@@ -37,11 +37,3 @@ func memoryClasses(name string) int64 {
 	metrics.Read(samples)
 	return int64(samples[0].Value.Uint64())
 }
-
-// pageReads counts read calls and page faults of a process, and the bytes that the process made the
-// system read from disks.
-type pageReads struct{ calls, minor, major, bytes int64 }
-
-func (r pageReads) since(before pageReads) pageReads {
-	return pageReads{r.calls - before.calls, r.minor - before.minor, r.major - before.major, r.bytes - before.bytes}
-}

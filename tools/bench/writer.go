@@ -84,7 +84,7 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if err := reader.ask("open", openArgs{path, mmapfilter.ResidencyDefault}, nil); err != nil {
+	if err := reader.ask("Open", OpenArgs{path, mmapfilter.ResidencyDefault}, nil); err != nil {
 		return nil, errors.Join(err, reader.end(), f.Close())
 	}
 	w.note("%s, Sync every %d: writing", figures.ExactSize(size), every)
@@ -127,7 +127,7 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 		return nil, err
 	}
 	w.note("%s, Sync every %d: killing", figures.ExactSize(size), every)
-	return m, w.kill(writeArgs{path, c.low, c.high, c.every, m.stats.LogBytes, w.most}, m)
+	return m, w.kill(WriteArgs{path, c.low, c.high, c.every, m.stats.LogBytes, w.most}, m)
 }
 
 // A churner deletes the oldest key for each key that it inserts.
@@ -191,7 +191,7 @@ func (m *writerMeasure) lookBeside(reader *child, stop chan struct{}) error {
 		default:
 		}
 		var took []time.Duration
-		if err := reader.ask("wait", 100*time.Millisecond, &took); err != nil {
+		if err := reader.ask("Wait", 100*time.Millisecond, &took); err != nil {
 			return err
 		}
 		for _, d := range took {
@@ -200,8 +200,8 @@ func (m *writerMeasure) lookBeside(reader *child, stop chan struct{}) error {
 	}
 }
 
-// wait looks keys up with pauses for a time, and returns how long each lookup took.
-func (w *worker) wait(d time.Duration) (took []time.Duration, err error) {
+// Wait looks keys up with pauses for a time, and says how long each lookup took.
+func (w *worker) Wait(d time.Duration, took *[]time.Duration) error {
 	if w.asked == 0 { // the first lookups map the file
 		for range 100_000 {
 			w.lookUp()
@@ -210,12 +210,12 @@ func (w *worker) wait(d time.Duration) (took []time.Duration, err error) {
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(100 * time.Microsecond) {
 		t := time.Now()
 		w.lookUp()
-		took = append(took, time.Since(t))
+		*took = append(*took, time.Since(t))
 	}
-	return took, nil
+	return nil
 }
 
-type writeArgs struct {
+type WriteArgs struct {
 	Path      string
 	Low, High uint64
 	Every     int
@@ -223,19 +223,19 @@ type writeArgs struct {
 	Most      time.Duration
 }
 
-// fillLog writes until the log has its size and is nearly full, or until a time is over. The filter
+// FillLog writes until the log has its size and is nearly full, or until a time is over. The filter
 // stays open.
-func (w *worker) fillLog(a writeArgs) (any, error) {
+func (w *worker) FillLog(a WriteArgs, _ *struct{}) error {
 	f, err := mmapfilter.Open(a.Path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c := &churner{filter: f, low: a.Low, high: a.High, every: a.Every}
 	last, grown := uint64(0), uint64(0) // checkpoints so far, and when the log had its size; 0 before that
 	since, interval := 0, 0             // operations when the last one ended, and between it and the one before
 	for begun := time.Now(); time.Since(begun) < a.Most; {
 		if err := c.work(1000, nil); err != nil {
-			return nil, err
+			return err
 		}
 		now := f.Stats()
 		if now.Checkpoints > last {
@@ -248,16 +248,16 @@ func (w *worker) fillLog(a writeArgs) (any, error) {
 			break
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // kill kills a writer when its log is nearly full, and times the recovery.
-func (w *writerRun) kill(args writeArgs, m *writerMeasure) error {
+func (w *writerRun) kill(args WriteArgs, m *writerMeasure) error {
 	victim, err := w.start()
 	if err != nil {
 		return err
 	}
-	if err := victim.ask("fillLog", args, nil); err != nil {
+	if err := victim.ask("FillLog", args, nil); err != nil {
 		return errors.Join(err, victim.end())
 	}
 	if err := victim.cmd.Process.Kill(); err != nil {

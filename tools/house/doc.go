@@ -90,7 +90,6 @@
 //	tools/kill                     kills processes and checks the contract
 //	tools/house                    this page, and tests of it and of README
 //	tools/internal/figures         formats tables
-//	tools/internal/machine         describes a machine
 //	tools/internal/mistakes        reads testdata/mistakes
 //	tools/internal/resp            reads commands and writes replies of RESP
 //	tools/internal/resp/peer       (*) tests its reader against another one

@@ -37,19 +37,10 @@ const Absent = 1 << 40
 
 // A Count says for how many keys the answer of an operation was yes, and how long it took,
 // without the time for making the keys. Clock is wall time. Processor is the processor time
-// of the thread, which excludes waits and other work of a busy machine; it is 0 where the
-// system does not report it.
+// of the thread, which excludes waits and other work of a busy machine.
 type Count struct {
 	Keys             uint64
 	Clock, Processor time.Duration
-}
-
-// Time returns the processor time, or the wall time where there is none.
-func (c Count) Time() time.Duration {
-	if c.Processor > 0 {
-		return c.Processor
-	}
-	return c.Clock
 }
 
 // Add adds the result of another operation.

@@ -102,12 +102,3 @@ func TestLocal(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestTime(t *testing.T) {
-	if got := (Count{Clock: 5, Processor: 3}).Time(); got != 3 {
-		t.Error(got)
-	}
-	if got := (Count{Clock: 5}).Time(); got != 5 {
-		t.Error(got)
-	}
-}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/rpc"
 	"os"
 	"strings"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // modes are the ways to open a filter.
@@ -27,8 +27,12 @@ var modes = []struct {
 // residency opens a file in each residency mode, in a process with a memory limit: once with a limit
 // that the file fits in, and once with a smaller one. Before, no part of the file is in memory.
 func (m *memoryRun) residency() error {
-	if ok, err := m.needDisk(); !ok {
-		return err
+	if why := "files here are always in memory: let -dir name a directory on a disk"; !onDisk(m.temp) {
+		if !m.short {
+			return errors.New(why)
+		}
+		m.printf("\nNOT MEASURED: %s\n", why) // a short run goes on
+		return nil
 	}
 	path, err := m.filled()
 	if err != nil {
@@ -51,11 +55,11 @@ func (m *memoryRun) residency() error {
 		name  string
 		limit int64
 	}{{"Not in memory, where it fits", 2*info.Size() + 64<<20}, {"Larger than memory", int64(m.limit)}} {
-		results := make([][]residencyResult, len(modes))
+		results := make([][]ResidencyResult, len(modes))
 		for round := range m.rounds {
 			for i, mode := range modes {
 				m.note("%s, round %d, %s", s.name, round+1, mode.name)
-				result, err := m.opened(residencyArgs{path, mode.residency, m.steady}, s.limit)
+				result, err := m.opened(ResidencyArgs{path, mode.residency, m.steady}, s.limit)
 				if err != nil {
 					return fmt.Errorf("%s: %w", mode.name, err)
 				}
@@ -69,13 +73,13 @@ func (m *memoryRun) residency() error {
 }
 
 type (
-	residencyArgs struct {
+	ResidencyArgs struct {
 		File      string
 		Residency mmapfilter.Residency
 		For       time.Duration
 	}
-	// A residencyResult is the result of one mode in one round. Faults and pages are per lookup.
-	residencyResult struct {
+	// A ResidencyResult is the result of one mode in one round. Faults and pages are per lookup.
+	ResidencyResult struct {
 		Open, First, Full   time.Duration // Full: from opening to 90 % of Rate
 		Rate                float64
 		Minor, Major, Pages float64
@@ -86,8 +90,8 @@ type (
 )
 
 // opened measures one mode in a process with limited memory.
-func (m *memoryRun) opened(args residencyArgs, limit int64) (result residencyResult, err error) {
-	if err := machine.DropCache(args.File); err != nil {
+func (m *memoryRun) opened(args ResidencyArgs, limit int64) (result ResidencyResult, err error) {
+	if err := dropCache(args.File); err != nil {
 		return result, err
 	}
 	g, err := newMemoryGroup(limit)
@@ -101,12 +105,12 @@ func (m *memoryRun) opened(args residencyArgs, limit int64) (result residencyRes
 	}
 	defer c.end() // before the group is removed
 	if err = g.add(c.pid()); err == nil {
-		err = c.ask("residency", args, &result)
+		err = c.ask("Residency", args, &result)
 	}
 	if err := m.ctx.Err(); err != nil {
 		return result, err
 	}
-	switch refused := taskError(""); {
+	switch refused := rpc.ServerError(""); {
 	case errors.As(err, &refused):
 		result.Failed = strings.ReplaceAll(string(refused), args.File, "FILE")
 	case err != nil && g.kills() > 0:
@@ -117,13 +121,12 @@ func (m *memoryRun) opened(args residencyArgs, limit int64) (result residencyRes
 	return result, nil
 }
 
-var residencyTask = taskOf((*worker).residency)
-
-func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
+// Residency opens a filter, and looks keys up.
+func (w *worker) Residency(a ResidencyArgs, r *ResidencyResult) error {
 	started := time.Now()
 	f, err := mmapfilter.OpenReadOnly(a.File, &mmapfilter.OpenOptions{Residency: a.Residency})
 	if err != nil {
-		return r, err
+		return err
 	}
 	w.filter = f
 	opened := time.Now()
@@ -134,29 +137,31 @@ func (w *worker) residency(a residencyArgs) (r residencyResult, err error) {
 	const window = 20 * time.Millisecond
 	for time.Since(opened) < a.For {
 		from := time.Now()
-		n, _ := w.look(window)
+		n := 0
+		w.Look(window, &n)
 		rates = append(rates, float64(n)/time.Since(from).Seconds())
 	}
 	before, err := readsSoFar()
 	if err != nil {
-		return r, err
+		return err
 	}
 	begun := time.Now()
-	looked, _ := w.look(a.For)
+	looked := 0
+	w.Look(a.For, &looked)
 	n := float64(looked)
 	r.Rate = n / time.Since(begun).Seconds()
 	r.Full = opened.Sub(started) + time.Duration(fullAfter(rates, 0.9*r.Rate))*window
 	after, err := readsSoFar()
 	if err != nil {
-		return r, err
+		return err
 	}
 	did := after.since(before)
 	r.Minor, r.Major, r.Pages = float64(did.minor)/n, float64(did.major)/n, float64(did.bytes)/layout.PageBytes/n
 	var errs [2]error
-	r.RssFile, errs[0] = status(0, "RssFile")
-	r.RssAnon, errs[1] = status(0, "RssAnon")
+	r.RssFile, errs[0] = status(os.Getpid(), "RssFile")
+	r.RssAnon, errs[1] = status(os.Getpid(), "RssAnon")
 	r.Resident = f.Stats().ResidentBytes
-	return r, errors.Join(append(errs[:], f.Close())...)
+	return errors.Join(append(errs[:], f.Close())...)
 }
 
 // fullAfter returns the index of the first window from which five windows reach a rate on average.
@@ -174,11 +179,11 @@ func fullAfter(rates []float64, rate float64) int {
 }
 
 // residencyTable prints the medians of the rounds.
-func (m *memoryRun) residencyTable(results [][]residencyResult) {
+func (m *memoryRun) residencyTable(results [][]ResidencyResult) {
 	best := 0.0
 	for _, row := range results {
 		if failure(row) == "" {
-			best = max(best, middleOf(row, func(r *residencyResult) float64 { return r.Rate }))
+			best = max(best, middleOf(row, func(r *ResidencyResult) float64 { return r.Rate }))
 		}
 	}
 	t := figures.NewTable("mode", "open", "first lookup", "90 % of full speed after", "lookups a second", "of the best", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
@@ -188,25 +193,25 @@ func (m *memoryRun) residencyTable(results [][]residencyResult) {
 			t.Row(mode.name, "**"+failed+"**")
 			continue
 		}
-		rate := middleOf(row, func(r *residencyResult) float64 { return r.Rate })
+		rate := middleOf(row, func(r *ResidencyResult) float64 { return r.Rate })
 		t.Row(mode.name,
-			figures.Brief(middleOf(row, func(r *residencyResult) time.Duration { return r.Open })),
-			figures.Brief(middleOf(row, func(r *residencyResult) time.Duration { return r.First })),
-			figures.Brief(middleOf(row, func(r *residencyResult) time.Duration { return r.Full })),
+			figures.Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.Open })),
+			figures.Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.First })),
+			figures.Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.Full })),
 			figures.Digits(rate),
 			fmt.Sprintf("%.2f", rate/best),
-			figures.Digits(middleOf(row, func(r *residencyResult) float64 { return r.Minor })),
-			figures.Digits(middleOf(row, func(r *residencyResult) float64 { return r.Major })),
-			figures.Digits(middleOf(row, func(r *residencyResult) float64 { return r.Pages })),
-			figures.Mebibytes(middleOf(row, func(r *residencyResult) int64 { return r.Resident })),
-			figures.Mebibytes(middleOf(row, func(r *residencyResult) int64 { return r.RssFile })),
-			figures.Mebibytes(middleOf(row, func(r *residencyResult) int64 { return r.RssAnon })))
+			figures.Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Minor })),
+			figures.Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Major })),
+			figures.Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Pages })),
+			figures.Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.Resident })),
+			figures.Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.RssFile })),
+			figures.Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.RssAnon })))
 	}
 	m.print(t)
 }
 
 // middleOf returns the median of the rounds.
-func middleOf[T ~int64 | float64](row []residencyResult, get func(r *residencyResult) T) T {
+func middleOf[T ~int64 | float64](row []ResidencyResult, get func(r *ResidencyResult) T) T {
 	var all []T
 	for i := range row {
 		all = append(all, get(&row[i]))
@@ -215,7 +220,7 @@ func middleOf[T ~int64 | float64](row []residencyResult, get func(r *residencyRe
 }
 
 // failure returns the first failure in any round, or "".
-func failure(row []residencyResult) string {
+func failure(row []ResidencyResult) string {
 	for _, r := range row {
 		if r.Failed != "" {
 			return r.Failed

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 // lookupsBefore is how long readers look up keys before their memory is measured.
@@ -41,10 +40,10 @@ func (m *memoryRun) share() (err error) {
 		}
 		readers = append(readers, c)
 		m.note("process %d opens the filter", len(readers))
-		if err := c.ask("open", openArgs{path, mmapfilter.ResidencyPopulate}, nil); err != nil {
+		if err := c.ask("Open", OpenArgs{path, mmapfilter.ResidencyPopulate}, nil); err != nil {
 			return err
 		}
-		if err := c.ask("look", lookupsBefore, nil); err != nil {
+		if err := c.ask("Look", lookupsBefore, nil); err != nil {
 			return err
 		}
 	}
@@ -52,14 +51,14 @@ func (m *memoryRun) share() (err error) {
 }
 
 // sumOf sums up the memory of processes, as mapped does for one.
-func sumOf(children []*child, match func(name string) bool) (sum machine.MapUse, err error) {
+func sumOf(children []*child, match func(name string) bool) (sum mapUse, err error) {
 	for _, c := range children {
 		u, err := mapped(c.pid(), match)
 		if err != nil {
 			return sum, err
 		}
-		sum.Rss += u.Rss
-		sum.Pss += u.Pss
+		sum.rss += u.rss
+		sum.pss += u.pss
 	}
 	return sum, nil
 }
@@ -72,14 +71,14 @@ func (m *memoryRun) printShare(path string, fileBytes int64, readers, idle []*ch
 		return err
 	}
 	n := int64(len(readers))
-	if filter.Rss < n*fileBytes*99/100 {
-		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", figures.Mebibytes(filter.Rss), n, figures.Mebibytes(fileBytes))
+	if filter.rss < n*fileBytes*99/100 {
+		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", figures.Mebibytes(filter.rss), n, figures.Mebibytes(fileBytes))
 	}
-	expected := fileBytes + without.Pss
-	ratio := float64(with.Pss) / float64(expected)
+	expected := fileBytes + without.pss
+	ratio := float64(with.pss) / float64(expected)
 	t := figures.NewTable(fmt.Sprintf("%d readers, %s file", n, figures.Mebibytes(fileBytes)), "")
-	t.Row("sum of Rss: what they would use without sharing", figures.Mebibytes(with.Rss))
-	t.Row("sum of Pss", figures.Mebibytes(with.Pss))
+	t.Row("sum of Rss: what they would use without sharing", figures.Mebibytes(with.rss))
+	t.Row("sum of Pss", figures.Mebibytes(with.pss))
 	t.Row(fmt.Sprintf("the file and the Pss of %d idle processes", n), figures.Mebibytes(expected))
 	t.Row("**ratio**", fmt.Sprintf("**%.4f**", ratio))
 	m.print(t)

@@ -40,7 +40,7 @@ func newMemoryGroup(limit int64) (*memoryGroup, error) {
 // process may be at the root.
 func groupParents() (parents []memoryGroup) {
 	const root = "/sys/fs/cgroup"
-	text, _ := procFile(0, "cgroup")
+	text, _ := procFile("self/cgroup")
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		switch {

@@ -4,14 +4,12 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/machine"
 )
 
 func TestMemoryRows(t *testing.T) {
 	parts := strings.Join(memoryParts, ",")
-	if kind := machine.FileSystem(t.TempDir()); kind == "tmpfs" || kind == "ramfs" {
-		t.Log("NOT TESTED: files that are not in memory, since those here are on", kind)
+	if !onDisk(t.TempDir()) {
+		t.Log("NOT TESTED: files that are not in memory, since all here are")
 		parts = "share"
 	}
 	if g, err := newMemoryGroup(1 << 30); err != nil {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
@@ -139,16 +138,4 @@ func (v *serveRun) benchmark(s *server, alone, depth int, command string, items 
 		}
 	}
 	return b, err
-}
-
-// processorTime returns how long a process has run, in ticks of 10 ms.
-func processorTime(pid int) (time.Duration, error) {
-	text, err := procFile(pid, "stat")
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	user, err := strconv.Atoi(fields[11])
-	system, err2 := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err, err2)
 }

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package peer
-
-import "time"
-
-func threadTime() time.Duration { return 0 }
