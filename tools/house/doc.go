@@ -3,10 +3,10 @@
 //
 //	go test ./tools/house
 //
-// They also check, when asked, that the module and its tests compile for other systems. They only
-// check types: they do not look at assembly, or at functions without a body.
+// A test of tools/release/pack checks, when asked, that the module and its tests compile for other
+// systems. It only checks types: it does not look at assembly, or at functions without a body.
 //
-//	go test ./tools/house -run TestSystems -systems freebsd/amd64,linux/riscv64
+//	go -C tools/release/pack test . -run TestSystems -systems freebsd/amd64,linux/riscv64
 //
 // # The parts
 //

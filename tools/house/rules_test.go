@@ -70,34 +70,3 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
-
-// TestCompiles checks a module that compiles for one system only, for a reason in each kind of file.
-func TestCompiles(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"go.mod":                 "module example.com/x\n\ngo 1.21\n",
-		"a.go":                   "package x\n\nimport \"os\"\n\nfunc F() int { return len(os.Args) }\n",
-		"a_other.go":             "//go:build !plan9\n\npackage x\n\nfunc G(n int) int { return -n }\n",
-		"sub/h_plan9_test.go":    "package sub\n\nvar H = h\n",
-		"export_test.go":         "package x\n\nvar E = F\n",
-		"export_plan9_test.go":   "package x_test\n\nvar H = x.H\n",
-		"a_test.go":              "package x_test\n\nimport (\n\t\"testing\"\n\n\t\"example.com/x\"\n)\n\nfunc TestF(*testing.T) { x.G(x.E()) }\n",
-		"sub/import_plan9.go":    "package sub\n\nimport \"io\"\n",
-		"sub/range_plan9.go":     "package sub\n\nfunc f(n int) { for range n {} }\n",
-		"sub/result_plan9.go":    "package sub\n\nfunc g() string { return 1 }\n",
-		"sub/undefined_plan9.go": "package sub\n\nimport \"example.com/x\"\n\nvar H = x.H\n",
-		"sub/sub.go":             "package sub\n",
-	})
-	if broken := checkSystem(t, dir, "linux/amd64"); broken != nil {
-		t.Errorf("linux/amd64: %q", broken)
-	}
-	said := strings.Join(checkSystem(t, dir, "plan9/amd64"), "\n")
-	for _, want := range []string{
-		"h_plan9_test.go:3:9: undefined: h", "export_plan9_test.go:3:9: undefined: x", "a_test.go:9:28: undefined: x.G",
-		"import_plan9.go:3:8: \"io\" imported and not used", "requires go1.22", "result_plan9.go:3:26: cannot use 1", "undefined_plan9.go:5:11: undefined: x.H",
-	} {
-		if !strings.Contains(said, want) {
-			t.Errorf("plan9/amd64: no %q in: %s", want, said)
-		}
-	}
-}
