@@ -5,6 +5,7 @@ package mistakes
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -35,98 +36,51 @@ var (
 	history   = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (\d+ items, .*{At:.*)$`)
 )
 
-// checks holds the tests by name.
+// checks holds tests by name. What any other test reports counts if it is in the file of the test.
 var checks = map[string]check{
-	"TestDeleteOrder":                {"mmapfilter/internal/place", nil, regexp.MustCompile(`(?m)^ +place_test\.go:\d+: (home, stash, second line have .*)$`)},
-	"TestExplore":                    {writer, []string{"-states", "100000"}, violation},
-	"TestSchedules":                  {writer, nil, miss},
-	"TestRecoverySchedules":          {writer, nil, miss},
-	"TestReplaceSchedules":           {writer, nil, miss},
-	"TestReplace":                    {writer, nil, at("replace_test", `.*`)},
-	"TestFaultInOldFile":             {writer, nil, at("replace_test", `.*`)},
-	"TestCallsOfReplace":             {"mmapfilter", nil, at("replace_faults_test", `.*`)},
-	"TestPowerCutsOfReplace":         {"mmapfilter", nil, at("power_faults_test", `.*`)},
-	"TestCopyOfGenerations":          {writer, nil, at("copy_test", `the copy lacks operations.*`)},
-	"TestCopyBesideRecovery":         {writer, nil, at("copy_test", `after \d+ stores, a copy has.*`)},
-	"TestReplay":                     {writer, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},
-	"TestJoint":                      {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
-	"TestReplayed":                   {joint, nil, at("epochs_test", `one is missing.*`)},
-	"TestEveryCrash":                 {"mmapfilter/guard", nil, at("walk_test", `.* is hidden.*`)},
-	"TestEveryMeanwhile":             {"mmapfilter/guard", nil, at("walk_test", `.* is hidden.*`)},
-	"TestTouched":                    {"mmapfilter/guard", nil, at("touched_test", `it should be building.*`)},
-	"TestPast":                       {"mmapfilter/guard/badgerguard", nil, at("past", `key .* is hidden.*`)},
-	"TestSince":                      {"mmapfilter/guard/badgerguard", nil, at("versions_test", `after version .*`)},
-	"TestHistoryHonest":              {"mmapfilter", []string{"-history", "12000000"}, broken},
-	"TestHistoryStrays":              {"mmapfilter", []string{"-history", "12000000"}, broken},
-	"TestDeleteWhileKeysLean":        {writer, nil, history},
-	"TestKnown":                      {writer, nil, history},
-	"TestReplayOfHistory":            {writer, nil, history},
-	"TestReplaceOfHistory":           {writer, nil, regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (named true: .*)$`)},
-	"TestLogOfAHistory":              {"layout/wal", nil, regexp.MustCompile(`(?m)^ +record_test\.go:\d+: ({At:.* LeftOut:.*)$`)},
-	"TestOrderDecides":               {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +order_test\.go:\d+: .*(operations:.*: items of ages .*);`)},
-	"TestHistory":                    {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +verify_test\.go:\d+: (.* and a stray delete: \[\])$`)},
-	"TestSalvageWithTheLog":          {"recovery", nil, at("salvage_test", `.*operations of.*`)},
-	"TestSalvageWithTheLogOfACopy":   {"recovery", nil, at("salvage_test", `.*operations of.*`)},
-	"TestUncountedPages":             {"recovery", nil, regexp.MustCompile(`(?m)^ +kept_test\.go:\d+: (\d+ pages are there of .* count): <nil>$`)},
-	"TestHashesMustBeKept":           {"recovery", nil, at("kept_test", `.*fail.*`)},
-	"TestPublishMarksTheOldFile":     {"recovery/osfile", nil, regexp.MustCompile(`(?m)^ +recovery_test\.go:\d+: (a filter.* bytes, which are not those expected): <nil>$`)},
-	"TestSyncBesideASync":            {writer, nil, at("sync_beside_test", `it returned before.*`)},
-	"TestApplyIsCutOff":              {writer, nil, at("apply_test", `.*`)},
-	"TestApplyCrashes":               {writer, nil, at("apply_crash_test", `.*`)},
-	"TestDepart":                     {writer, nil, at("apply_test", `.*`)},
-	"TestCountBesideAWriter":         {writer, nil, at("count_beside_test", `.*`)},
-	"TestPendingInSecondBlock":       {writer, nil, at("second_block_test", `.*`)},
-	"TestOrderOfPublish":             {"recovery/osfile", nil, at("order_faults_test", `.*`)},
-	"TestPublisherHasTheLock":        {"recovery/osfile", nil, at("order_faults_test", `.*`)},
-	"TestAllocateWhateverIsSaid":     {"recovery/osfile", nil, at("allocate_linux_test", `.*`)},
-	"TestOrderOfCalls":               {"mmapfilter", nil, at("order_faults_test", `.*`)},
-	"TestFailEverySpoolWrite":        {"mmapfilter", nil, at("spool_faults_test", `.*`)},
-	"TestLockedIsNotServed":          {"mmapfilter", nil, at("served_linux_test", `.*`)},
-	"TestSealStoresWhatIsInTheCache": {writer, nil, at("seal_cache_test", `.*`)},
-	"TestDoubtDuringMark":            {"mmapfilter/guard", nil, at("guard_test", `.*`)},
-	"TestKilledInMark":               {"mmapfilter/guard", nil, at("outbox_test", `.*`)},
-	"TestReplayFindsNoRoom":          {"mmapfilter/internal/rebuild", nil, at("rebuild_test", `.*`)},
-	"TestExpire":                     {writer, nil, at("history_test", `.*`)},
-	"TestWindow":                     {"mmapfilter/internal/build", nil, at("window_test", `.*`)},
-	"TestFull":                       {"mmapfilter", nil, at("rules_test", `with .* keys: filter is full`)},
-	"TestKeysLeaveInTime":            {"mmapfilter", nil, at("expiry_test", `.*`)},
-	"TestAgesAreJoinedByTime":        {"mmapfilter", nil, at("expiry_test", `.*`)},
-	"TestExpiryDoesNotCount":         {"mmapfilter", nil, at("expiry_test", `.*`)},
-	"TestTapChecksItsFile":           {writer, nil, at("history_test", `.*`)},
-	"TestChanges":                    {"mmapfilter", nil, at("changes_test", `.*`)},
-	"TestForks":                      {"mmapfilter", nil, at("changes_past_test", `.*`)},
-	"TestKeepChanges":                {"mmapfilter", nil, at("changes_past_test", `.*`)},
-	"TestDescents":                   {"mmapfilter", nil, at("changes_past_test", `.*`)},
-	"TestReplicaPairs":               {"mmapfilter", nil, at("replica_pairs_test", `.*`)},
-	"TestBadRanges":                  {replica, nil, at("download_test", `.*`)},
-	"TestDamagedSnapshot":            {replica, nil, at("download_test", `.*`)},
-	"TestTwoFirstCopies":             {replica, nil, at("download_test", `.*`)},
-	"TestAppliedPosition":            {replica, nil, at("follow_test", `.*`)},
-	"TestRestoredPrimary":            {replica, nil, at("follow_test", `.*`)},
-	"TestKeptSets":                   {replica, nil, at("sets_test", `.*`)},
-	"TestMark":                       {"layout/wal", nil, at("mark_test", `.*`)},
-	"TestApplyRefuses":               {writer, nil, at("apply_test", `.*`)},
-	"TestCallsOfApply":               {"mmapfilter", nil, at("apply_faults_test", `(?:the|killed|call) .*`)},
-	"TestKeptReplica":                {"mmapfilter", nil, at("apply_kept_test", `(?:at|the|it|in) .*`)},
-	"TestKeptReplicaDoesNotExpire":   {"mmapfilter", nil, at("apply_kept_test", `.*`)},
-	"TestDepartInRebuild":            {"mmapfilter", nil, at("apply_kept_test", `.*`)},
-	"TestAgesInKeptReplica":          {"mmapfilter", nil, at("helpers_test", `key .* is lost`)},
-	"TestPartOfASet":                 {"mmapfilter", nil, at("apply_part_test", `.* merged: .*`)},
-	"TestDamage":                     {"mmapfilter/internal/changes", nil, at("changes_test", `blocks .*`)},
-	"TestShardOfAnotherBuild":        {"mmapfilter/sets", nil, at("superseded_test", `.*`)},
-	"TestDurable":                    {served, nil, at("server_test", `.*`)},
-	"TestWaitAOF":                    {served, nil, at("server_test", `.*`)},
-	"TestKeepsWhatIsUsed":            {served, nil, at("race_test", `.*`)},
-	"TestRestart":                    {served, nil, at("server_test", `.*`)},
-	"TestExpiryOverRestart":          {served, nil, at("server_test", `.*`)},
-	"TestOverdueMeanwhile":           {served, nil, at("race_test", `.*`)},
-	"TestTranscripts":                {served, nil, at("transcript_test", `.*`)},
-	"TestLoadRefuses":                {served, nil, at("dump_test", `.*`)},
-	"TestRenameFreesNameLast":        {served, nil, at("race_test", `.*`)},
-	"TestCloseInTheMiddle":           {served, nil, regexp.MustCompile(`(?m)^(?: +poll_linux_test\.go:\d+|panic): (.*)$`)},
-	"TestReaderLongCommands":         {"tools/internal/resp", nil, at("resp_test", `\d+ commands, .*`)},
-	"TestReaderMemory":               {"tools/internal/resp", nil, at("resp_test", `a client that promises.*`)},
-	"TestKill":                       {"tools/kill", []string{"-lives", "2000"}, regexp.MustCompile(`(?m)^ +(VIOLATION.*)$`)},
+	"TestDeleteOrder":              {"mmapfilter/internal/place", nil, regexp.MustCompile(`(?m)^ +place_test\.go:\d+: (home, stash, second line have .*)$`)},
+	"TestExplore":                  {writer, []string{"-states", "100000"}, violation},
+	"TestSchedules":                {writer, nil, miss},
+	"TestRecoverySchedules":        {writer, nil, miss},
+	"TestReplaceSchedules":         {writer, nil, miss},
+	"TestCopyOfGenerations":        {writer, nil, at("copy_test", `the copy lacks operations.*`)},
+	"TestCopyBesideRecovery":       {writer, nil, at("copy_test", `after \d+ stores, a copy has.*`)},
+	"TestReplay":                   {writer, nil, regexp.MustCompile(`(?m)^ +replay_test\.go:\d+: (the replay: .*)$`)},
+	"TestJoint":                    {joint, []string{"-states", "20000"}, regexp.MustCompile(`(?m)^ +joint_test\.go:\d+: .*("key \d+" is hidden)`)},
+	"TestReplayed":                 {joint, nil, at("epochs_test", `one is missing.*`)},
+	"TestEveryCrash":               {"mmapfilter/guard", nil, at("walk_test", `.* is hidden.*`)},
+	"TestEveryMeanwhile":           {"mmapfilter/guard", nil, at("walk_test", `.* is hidden.*`)},
+	"TestTouched":                  {"mmapfilter/guard", nil, at("touched_test", `it should be building.*`)},
+	"TestPast":                     {"mmapfilter/guard/badgerguard", nil, at("past", `key .* is hidden.*`)},
+	"TestSince":                    {"mmapfilter/guard/badgerguard", nil, at("versions_test", `after version .*`)},
+	"TestHistoryHonest":            {"mmapfilter", []string{"-history", "12000000"}, broken},
+	"TestHistoryStrays":            {"mmapfilter", []string{"-history", "12000000"}, broken},
+	"TestDeleteWhileKeysLean":      {writer, nil, history},
+	"TestKnown":                    {writer, nil, history},
+	"TestReplayOfHistory":          {writer, nil, history},
+	"TestReplaceOfHistory":         {writer, nil, regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (named true: .*)$`)},
+	"TestLogOfAHistory":            {"layout/wal", nil, regexp.MustCompile(`(?m)^ +record_test\.go:\d+: ({At:.* LeftOut:.*)$`)},
+	"TestOrderDecides":             {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +order_test\.go:\d+: .*(operations:.*: items of ages .*);`)},
+	"TestHistory":                  {"mmapfilter/internal/build", nil, regexp.MustCompile(`(?m)^ +verify_test\.go:\d+: (.* and a stray delete: \[\])$`)},
+	"TestSalvageWithTheLog":        {"recovery", nil, at("salvage_test", `.*operations of.*`)},
+	"TestSalvageWithTheLogOfACopy": {"recovery", nil, at("salvage_test", `.*operations of.*`)},
+	"TestUncountedPages":           {"recovery", nil, regexp.MustCompile(`(?m)^ +kept_test\.go:\d+: (\d+ pages are there of .* count): <nil>$`)},
+	"TestHashesMustBeKept":         {"recovery", nil, at("kept_test", `.*fail.*`)},
+	"TestPublishMarksTheOldFile":   {"recovery/osfile", nil, regexp.MustCompile(`(?m)^ +recovery_test\.go:\d+: (a filter.* bytes, which are not those expected): <nil>$`)},
+	"TestSyncBesideASync":          {writer, nil, at("sync_beside_test", `it returned before.*`)},
+	"TestWindow":                   {"mmapfilter/internal/build", nil, at("window_test", `.*`)},
+	"TestFull":                     {"mmapfilter", nil, at("rules_test", `with .* keys: filter is full`)},
+	"TestChanges":                  {"mmapfilter", nil, at("changes_test", `.*`)},
+	"TestCallsOfApply":             {"mmapfilter", nil, at("apply_faults_test", `(?:the|killed|call) .*`)},
+	"TestKeptReplica":              {"mmapfilter", nil, at("apply_kept_test", `(?:at|the|it|in) .*`)},
+	"TestAgesInKeptReplica":        {"mmapfilter", nil, at("helpers_test", `key .* is lost`)},
+	"TestPartOfASet":               {"mmapfilter", nil, at("apply_part_test", `.* merged: .*`)},
+	"TestDamage":                   {"mmapfilter/internal/changes", nil, at("changes_test", `blocks .*`)},
+	"TestTranscripts":              {served, nil, at("transcript_test", `.*`)},
+	"TestCloseInTheMiddle":         {served, nil, regexp.MustCompile(`(?m)^(?: +poll_linux_test\.go:\d+|panic): (.*)$`)},
+	"TestReaderLongCommands":       {"tools/internal/resp", nil, at("resp_test", `\d+ commands, .*`)},
+	"TestReaderMemory":             {"tools/internal/resp", nil, at("resp_test", `a client that promises.*`)},
+	"TestKill":                     {"tools/kill", []string{"-lives", "2000"}, regexp.MustCompile(`(?m)^ +(VIOLATION.*)$`)},
 }
 
 // at matches an error that a test reports in a file.
@@ -134,11 +88,38 @@ func at(file, what string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^ +` + file + `\.go:\d+: (` + what + `)$`)
 }
 
+// files has the files that have a test, by its name.
+var files = sync.OnceValue(func() map[string][]string {
+	found := map[string][]string{}
+	filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			text, _ := os.ReadFile(path) // a test that cannot be read is missed below
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+				found[string(m[1])] = append(found[string(m[1])], path)
+			}
+		}
+		return nil
+	})
+	return found
+})
+
+// checkOf returns the test of a name, which only one package may have unless it is in checks.
+func checkOf(name string) (check, error) {
+	if c := checks[name]; c.found != nil {
+		return c, nil
+	}
+	in := files()[name]
+	if len(in) != 1 {
+		return check{}, fmt.Errorf("%s is in %q, not in one file", name, in)
+	}
+	dir, file := filepath.Split(strings.TrimPrefix(filepath.ToSlash(in[0]), "../../../"))
+	return check{strings.TrimSuffix(dir, "/"), nil, at(strings.TrimSuffix(file, ".go"), `.*`)}, nil
+}
+
 const (
-	writer  = "mmapfilter/internal/writer"
-	replica = "mmapfilter/replica"
-	served  = "tools/internal/server"
-	joint   = "mmapfilter/guard/pebbleguard" // a module of its own
+	writer = "mmapfilter/internal/writer"
+	served = "tools/internal/server"
+	joint  = "mmapfilter/guard/pebbleguard" // a module of its own
 )
 
 var allMistakes = flag.Bool("all", false, "TestMistakes looks at all mistakes, not at a third of them")
@@ -154,8 +135,8 @@ func TestMistakes(t *testing.T) {
 	all := list(t)
 	for _, m := range all {
 		for _, name := range m.FoundBy {
-			if checks[name].found == nil {
-				t.Fatalf("%s: there is no check %q", m.Name, name)
+			if _, err := checkOf(name); err != nil {
+				t.Fatalf("%s: %v", m.Name, err)
 			}
 		}
 	}
@@ -195,19 +176,20 @@ func build(t *testing.T, m *Mistake) built {
 	overlay, err := m.Overlay(b.module, b.dir)
 	must(t, err)
 	for _, name := range m.FoundBy {
-		in := checks[name].in
-		if _, err := os.Stat(b.program(in)); err == nil {
+		check, err := checkOf(name)
+		must(t, err)
+		if _, err := os.Stat(b.program(check.in)); err == nil {
 			continue // another check of the same package
 		}
 		args := []string{"test", "-c", "-vet=off"}
 		if slices.Contains(withFaults, name) {
 			args = append(args, "-tags=faults")
 		}
-		if in == "mmapfilter" { // to compile its many tests takes longer than to run the one
+		if check.in == "mmapfilter" { // to compile its many tests takes longer than to run the one
 			args = append(args, "-gcflags=-N -l")
 		}
-		c := exec.CommandContext(t.Context(), "go", append(args, "-overlay", overlay, "-ldflags=-w", "-o", b.program(in), ".")...)
-		c.Dir = filepath.Join(b.module, in)
+		c := exec.CommandContext(t.Context(), "go", append(args, "-overlay", overlay, "-ldflags=-w", "-o", b.program(check.in), ".")...)
+		c.Dir = filepath.Join(b.module, check.in)
 		if said, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("%s does not compile: %v\n%s", m.Name, err, said)
 		}
@@ -221,7 +203,8 @@ func (b built) program(in string) string { return filepath.Join(b.dir, filepath.
 // run runs a check, which must find the mistake if there is one, and succeed otherwise. It
 // returns the row of the table.
 func (b built) run(t *testing.T, name string, mistaken bool) (row string) {
-	check := checks[name]
+	check, err := checkOf(name)
+	must(t, err)
 	c := exec.CommandContext(t.Context(), b.program(check.in), append(check.args, "-test.v", "-test.run", "^"+name+"$")...)
 	c.Env = append(os.Environ(), "TMPDIR="+b.dir)
 	if name != "TestKill" { // which needs goroutines that run at once
