@@ -3,12 +3,15 @@
 package kill
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	foreign "github.com/mmapfilter/mmapfilter/tools/readers"
@@ -18,7 +21,7 @@ import (
 type child struct {
 	*exec.Cmd
 	role   string
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	ended  chan struct{}
 	killed bool // by the parent
 }
@@ -38,20 +41,72 @@ func (p *parent) startOthers() {
 		p.t.Log("NOT TESTED:", what)
 	}
 	for i, r := range all {
-		args := append(r.Command[1:], p.path, filepath.Join(p.dir, "page"), fmt.Sprint(p.seed))
-		for name, n := range map[string]int{
-			"file": wordFile, "end": wordEnd, "reopen": wordReopen, "limit": wordLimit, "keys": pageKeys, "family": family, "copies": copies,
-			"lookups": wordCounters + 8*(countLookups+readers+i), "nos": wordCounters + 8*(countNos+readers+i), "violations": wordCounters + 8*countViolations,
-		} {
-			args = append(args, fmt.Sprintf("%s=%d", name, n))
-		}
-		p.others = append(p.others, p.startProgram("in "+r.Language, exec.Command(r.Command[0], args...)))
+		cmd := exec.Command(r.Command[0], r.Command[1:]...)
+		out, err := cmd.StdoutPipe()
+		p.must(err)
+		c := p.startProgram("in "+r.Language, cmd)
+		p.others = append(p.others, c)
+		q, err := newProcess(p.dir, c.role, readers+i, p.seed, &p.said)
+		p.must(err)
+		go q.readIn(&session{in: c.stdin, out: bufio.NewReader(out)})
 	}
 }
 
+// A session is a filter that a program in another language has open.
+type session struct {
+	in  io.WriteCloser
+	out *bufio.Reader
+	err error // once the program has ended
+}
+
+// do sends a command, and returns the answer.
+func (s *session) do(command string) (answer string) {
+	if _, s.err = io.WriteString(s.in, command+"\n"); s.err == nil {
+		answer, s.err = s.out.ReadString('\n')
+	}
+	return strings.TrimSuffix(answer, "\n")
+}
+
+func (s *session) Contains(key []byte) bool { return s.do(fmt.Sprintf("x%x", key)) != "0" }
+
+func (s *session) ContainsBatch(keys [][]byte, found []bool) {
+	answers := s.do(fmt.Sprintf("x%x", bytes.Join(keys, nil)))
+	for i := range found {
+		found[i] = i >= len(answers) || answers[i] != '0'
+	}
+}
+
+func (s *session) Err() error   { return s.err }
+func (s *session) Close() error { return s.in.Close() }
+
+// readIn is read in another language. Then its program ends, too.
+func (p *process) readIn(s *session) {
+	defer s.Close()
+	a := p.newAsker(0, countLookups+p.number)
+	for p.get(wordEnd) == 0 && s.err == nil {
+		file, reopen := p.get(wordFile), p.get(wordReopen)
+		if code := s.do("o" + p.path); code != "0" && s.err == nil {
+			p.violation("the file cannot be opened: %s", code)
+			return
+		}
+		for n := 1 + p.rng.IntN(maxAsks); n > 0 && p.get(wordEnd) == 0 && p.get(wordReopen) == reopen; n-- {
+			status := s.do("s") // which also finds out that the file has been recovered
+			if s.err != nil || status >= otherFile || !a.ask(s, file, false) {
+				break
+			}
+			a.pause()
+		}
+	}
+}
+
+// otherFile is the status of a file whose place another one takes; that of the file at a path is lower.
+const otherFile = "3"
+
 func (p *parent) startProgram(role string, cmd *exec.Cmd) (c *child) {
 	c = &child{Cmd: cmd, role: role, ended: make(chan struct{})}
-	c.Stdout, c.Stderr = &p.said, &p.said
+	if c.Stderr = &p.said; c.Stdout == nil {
+		c.Stdout = &p.said
+	}
 	var err error
 	c.stdin, err = c.StdinPipe()
 	p.must(err)

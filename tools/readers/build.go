@@ -22,7 +22,7 @@ func Unpack(dir string) error { return os.CopyFS(dir, sources) }
 // A Reader is a program of this package that joins TestKill.
 type Reader struct {
 	Language string
-	Command  []string // TestKill appends its arguments
+	Command  []string // which takes the commands o, s and x of the session of c/probe.c
 }
 
 // Stress builds the readers that join TestKill, in dir, which it creates. Where there is no C
@@ -35,20 +35,20 @@ func Stress(dir string) (all []Reader, missing []string, err error) {
 	if cc == "" || runtime.GOOS == "windows" {
 		return nil, []string{"readers in C and Python: there is no cc that builds programs"}, nil
 	}
-	program, library := filepath.Join(dir, "stress"), filepath.Join(dir, "python", "libmmapfilter.so")
+	program, library := filepath.Join(dir, "probe"), filepath.Join(dir, "python", "libmmapfilter.so")
 	c := filepath.Join(dir, "c")
 	if err := errors.Join(
-		run(cc, "-std=c11", "-O2", filepath.Join(c, "stress.c"), "-o", program),
+		run(cc, "-std=c11", "-O2", filepath.Join(c, "probe.c"), "-o", program),
 		run(cc, append(Library(filepath.Join(c, "mmapfilter.h")), "-o", library)...),
 	); err != nil {
 		return nil, nil, err
 	}
-	all = append(all, Reader{"C", []string{program}})
+	all = append(all, Reader{"C", []string{program, "session"}})
 	python := pythonHere()
 	if python == "" {
 		return all, []string{"readers in Python: there is no python3 with ctypes"}, nil
 	}
-	return append(all, Reader{"Python", []string{python, "-B", filepath.Join(dir, "python", "stress.py")}}), nil, nil
+	return append(all, Reader{"Python", []string{python, "-B", filepath.Join(dir, "python", "probe.py")}}), nil, nil
 }
 
 // compilerOf returns cc, or "" if there is no cc or if it cannot build a program, since the headers

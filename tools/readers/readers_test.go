@@ -214,8 +214,8 @@ type session struct {
 // openSession starts a probe that has a filter open.
 func openSession(t *testing.T, v variant, path string) *session {
 	t.Helper()
-	s := start(t, v, "session", path)
-	s.ask("s") // what comes after finds the filter open
+	s := start(t, v, "session")
+	s.want("open", "o"+path, "0")
 	return s
 }
 

@@ -1,4 +1,4 @@
-/* probe is the program through which the tests of package readers ask mmapfilter.h. What it reads
+/* probe is the program through which the tests of package readers, and TestKill (tools/kill), ask mmapfilter.h. What it reads
  * and writes is for them: see each function. A record is 4 bytes of length, and a key. */
 #define MMF_IMPLEMENTATION
 #define MMF_STATIC
@@ -89,29 +89,60 @@ static int hash(void) {
 	return 0;
 }
 
-/* session FILTER: a command a line, and an answer for each: s, the status; l, the length; d and a directory, 0
- * once it is the working directory; k and a key, whether the filter may have it, asked alone and in a batch. */
-static int session(const char *path) {
+/* ask looks keys of 16 bytes up, in hex and one after the other, again and again, in batches and alone. It answers
+ * with a digit for each: 0 if it was certainly not there once. */
+static void ask(const mmf_filter *f, const char *hex) {
+	enum { MOST = 128, SIZE = 16, ROUNDS = 16 };
+	uint8_t keys[MOST * SIZE], found[MOST], all[MOST];
+	size_t i, n = strcspn(hex, "\n") / (2 * SIZE);
+	int round;
+	for (i = 0; i < n * SIZE; i++)
+		keys[i] = (uint8_t)(((hex[2 * i] & 15) + (hex[2 * i] >> 6) * 9) << 4 | ((hex[2 * i + 1] & 15) + (hex[2 * i + 1] >> 6) * 9));
+	memset(all, 1, sizeof all);
+	for (round = 0; round < ROUNDS; round++) {
+		mmf_contains_fixed(f, keys, SIZE, n, found);
+		for (i = 0; i < n; i++)
+			all[i] &= found[i] & (uint8_t)mmf_contains(f, keys + SIZE * i, SIZE);
+	}
+	for (i = 0; i < n; i++)
+		putchar('0' + all[i]);
+	putchar('\n');
+}
+
+/* session: a command a line, and an answer for each: o and a path, the code of mmf_open, of which the other commands
+ * are about; s, the status; l, the length; d and a directory, 0 once it is the working directory; k and a key,
+ * whether the filter may have it, asked alone and in a batch; x and keys in hex: see ask. */
+static int session(void) {
 	char line[4096];
-	mmf_filter *f;
-	int err = mmf_open(path, &f);
-	if (err < 0)
-		return die(mmf_strerror(err));
+	mmf_filter *f = NULL;
 	while (fgets(line, sizeof line, stdin)) {
-		const void *key = line + 1;
 		size_t len = strcspn(line, "\n") - 1;
+		const void *key = line + 1;
 		uint8_t found = 9;
-		if (*line == 's')
+		switch (*line) {
+		case 'o':
+			line[1 + len] = 0;
+			mmf_close(f);
+			printf("%d\n", mmf_open(line + 1, &f));
+			break;
+		case 's':
 			printf("%d\n", mmf_status(f));
-		else if (*line == 'd') {
+			break;
+		case 'd':
 			line[1 + len] = 0;
 			printf("%d\n", chdir(line + 1));
-		} else if (*line == 'l')
+			break;
+		case 'l':
 			printf("%llu\n", (unsigned long long)mmf_len(f));
-		else if (mmf_contains_batch(f, &key, &len, 1, &found) == 0 && found == mmf_contains(f, key, len))
+			break;
+		case 'x':
+			ask(f, line + 1);
+			break;
+		default:
+			if (mmf_contains_batch(f, &key, &len, 1, &found) != 0 || found != mmf_contains(f, key, len))
+				return die("the batch has another answer");
 			printf("%d\n", found);
-		else
-			return die("the batch has another answer");
+		}
 		fflush(stdout);
 	}
 	mmf_close(f);
@@ -183,7 +214,7 @@ int main(int argc, char **argv) {
 		return hash();
 	if (!strcmp(what, "opens"))
 		return opens();
-	if (!strcmp(what, "session") && argc == 3)
-		return session(argv[2]);
+	if (!strcmp(what, "session"))
+		return session();
 	return die("what?");
 }
