@@ -6,10 +6,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// A batch is looked up in parts, each in three passes. The first settles nearly all hashes.
-// It prefetches a home line prefetchAhead hashes before it looks at the line, so that many
-// cache misses overlap. The second asks for the other lines of the hashes that are still
-// open, and the third looks these up.
+// A batch is looked up in parts, each in three passes. The first pass answers for nearly all
+// hashes. It prefetches a home line prefetchAhead hashes before it looks at the line, so that
+// many cache misses overlap. The second pass prefetches the other lines of the hashes that
+// are still open, and the third pass looks in these lines.
 //
 // Where there is a kernel, the counters of all lines are loaded once before the passes and once
 // after them: loading the counters of each line would take as long as looking in it. If no counter
@@ -30,8 +30,8 @@ const (
 )
 
 // LookupPart is how many lookups of a batch are in progress at once: many times prefetchAhead, since
-// misses overlap less where a pass begins and ends. The places of a part, if all are open, take
-// 32 KiB and stay in a cache.
+// misses overlap less where a pass begins and ends. If all hashes of a part are open, their places
+// take 32 KiB, which stay in a cache.
 const LookupPart = 512
 
 // ContainsHashes sets found[i] to Contains of hashes[i]. found must not be shorter than
@@ -46,8 +46,8 @@ func ContainsHashes(t Looks, v *View, hashes []uint64, found []bool) {
 }
 
 // A scratch is the memory for one part of a batch: which hashes are open, and the places of the
-// open ones. Local variables would be moved to the heap each time, since they are passed to
-// methods of an interface, and since the places are too many for a stack.
+// open ones. Local variables would be allocated on the heap each time, since they are passed to
+// methods of an interface, and since there are too many places for a stack.
 type scratch struct {
 	open   [LookupPart / kernel.Group]uint8
 	places [LookupPart]places
@@ -93,8 +93,8 @@ func containsPart(t Looks, v *View, hashes []uint64, found []bool) {
 type batchTable interface {
 	// FirstLooks does what FirstLook does, for many hashes at once: the first hashes[:done], where
 	// done is a multiple of kernel.Group. found[i] is the answer for hashes[i]. If hash i is open,
-	// FirstLooks sets bit i%8 of open[i/8], which must be 0 before; then found[i] says that the home
-	// line may have the hash. FirstLooks loads no counter.
+	// FirstLooks sets bit i%8 of open[i/8], which must be 0 before; then found[i] says whether the
+	// home line may have the hash. FirstLooks loads no counter.
 	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)
 	// Kernel returns the name of the kernel.
 	Kernel() string
@@ -142,7 +142,7 @@ func firstLooks(t Looks, v *View, hashes []uint64, found []bool, open []uint8) (
 }
 
 // inBursts calls look for the numbers in [from, end), a burst at a time. It calls ask for the same
-// numbers, prefetchAhead numbers earlier.
+// numbers, but prefetchAhead numbers ahead of look.
 func inBursts(from, end int, ask, look func(from, to int)) {
 	for asked := from; from < end; from += prefetchBurst {
 		if to := min(from+prefetchAhead, end); to > asked {

@@ -1,7 +1,7 @@
 package layout
 
-// CheckLines checks lines against rule F10, by t.CheckLines, and also against F11 if the table is a
-// [Hosts]. The error is a [*CorruptError].
+// CheckLines counts the items of the lines [from, to). It checks the lines against rule F10 and, if
+// the table is a [Hosts], against F11. The error is a [*CorruptError].
 func CheckLines(g Geometry, t Checks, region []uint64, from, to uint64) (items uint64, err error) {
 	items, line, err := t.CheckLines(region, from, to)
 	if err != nil {

@@ -10,7 +10,7 @@ func Copies(t Table, l Line, it Item) (n int) {
 }
 
 // Count counts the items of the class of a hash, in words that come from anywhere, as in
-// Lookup. If removals disturb lookupTries attempts, ok is false.
+// Lookup. If removals disturb all of lookupTries attempts, ok is false.
 func Count(t Table, at func(word uint64) uint64, h uint64) (items uint64, ok bool) {
 	home := t.Split(h)
 	other := t.Alternate(home)
@@ -31,7 +31,7 @@ func Count(t Table, at func(word uint64) uint64, h uint64) (items uint64, ok boo
 	return 0, false
 }
 
-// LineFrom returns the image of a line of a file. at returns the word of the file with that number.
+// LineFrom returns the image of a line of a file. at returns a word of the file by its number.
 func LineFrom(t Looks, at func(word uint64) uint64, line uint64) (l Line) {
 	first, n := t.Words(line)
 	for i := range l[:n] {

@@ -39,7 +39,7 @@ type CorruptError struct {
 
 	// At most one of these is set. If one is, the error is not about damage that a verification
 	// would report.
-	NoFilter bool // the file is empty or does not begin as a filter
+	NoFilter bool // the file is empty or does not begin like a filter file
 	NoLog    bool // the log of a file that was not closed is missing
 }
 

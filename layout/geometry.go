@@ -11,12 +11,12 @@ import (
 const maxRegionBytes = 1 << 45
 
 // spareHashBits is how many bits of a 64-bit hash must be left over once its line,
-// bucket and fingerprint have been taken from it. The fraction that makes a fingerprint
+// bucket and fingerprint have been taken from it. The fraction that gives a fingerprint
 // then has at least 4 times as many values as there are fingerprints, so no fingerprint
 // is more than 1.25 times as likely as another.
 const spareHashBits = 2
 
-// A Geometry is the size of every part of a file. Only [NewGeometry] makes one, so
+// A Geometry has the size of every part of a file. Only [NewGeometry] creates one, so
 // every Geometry is within bounds.
 type Geometry struct {
 	Kind        Kind
@@ -29,15 +29,15 @@ type Geometry struct {
 	SealedBytes int64 // size of the file with its trailer
 }
 
-// NewGeometry returns the geometry of a file with n lines, or an error that says why no
-// file has it. It makes every check against overflow of sizes and of hash bits.
+// NewGeometry returns the geometry of a file with n lines, or an error that says why
+// there is no such file. It checks that no size overflows and that a hash has enough bits.
 func NewGeometry(k Kind, p Params, lines uint64) (Geometry, error) {
 	s := specs[k]
 	if s == nil {
 		return Geometry{}, fmt.Errorf("unknown layout %s", k)
 	}
 	if !legal(s, p) {
-		return Geometry{}, fmt.Errorf("layout %s has no %v", k, p)
+		return Geometry{}, fmt.Errorf("layout %s does not allow %v", k, p)
 	}
 	if lines == 0 {
 		return Geometry{}, fmt.Errorf("a file needs at least one line")

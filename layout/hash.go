@@ -9,8 +9,8 @@ import (
 
 // A Hasher hashes keys: 64-bit XXH3 with a seed. It hashes keys of 9 to 16 bytes itself,
 // faster than the general function; the kernel of a [Direct] does the same with the
-// constants kept here. "XXH3 Algorithm Overview" in the specification of xxHash, on small
-// inputs, defines the steps.
+// constants kept here. The specification of xxHash defines the steps: see "XXH3 Algorithm
+// Overview", about small inputs.
 type Hasher struct {
 	seed uint64
 	mix  [2]uint64 // constants to mix with the first and the last 8 bytes of a short key

@@ -6,10 +6,10 @@ import "math/bits"
 // hashes). The operation may have changed the items of the file in another way.
 type Op uint8
 
-// The operations. Their numbers are those of the log and of NAME.hashes.
+// The operations, with their numbers in the log and in NAME.hashes.
 const (
 	Insert     Op = 1 // adds a copy
-	Delete     Op = 2 // takes a copy, if there is one
+	Delete     Op = 2 // removes a copy, if there is one
 	AtLeastOne Op = 3 // adds a copy if there is none: an InsertUnique
 )
 
@@ -42,7 +42,7 @@ func (p Position) After(op Op, hash uint64) Position {
 type Kept struct {
 	At Position
 	// LeftOut counts the keys that an AtLeastOne did not insert, because a lookup already found an
-	// item. Waiting counts the deletes that took no item. Both counts begin when the base of
+	// item. Waiting counts the deletes that removed no item. Both counts begin when the base of
 	// NAME.hashes is written.
 	LeftOut, Waiting uint64
 	// Followed is for a replica with hashes: its position in the history that it follows. (In a replica
@@ -67,8 +67,8 @@ func (k Kept) Counted(operations uint64) uint64 {
 	return operations
 }
 
-// A Mark is what a replica, with or without hashes, says of the history that it follows, from some
-// operation on.
+// A Mark is what a replica, with or without hashes, says from some operation on about the history
+// that it follows.
 type Mark struct {
 	At  Position
 	Set uint64 // as in Kept

@@ -34,10 +34,10 @@ func ParseKind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// MarshalText returns the name of the layout, for JSON and the like.
+// MarshalText returns the name of the layout, for JSON and similar formats.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText sets k to the layout with a name.
+// UnmarshalText sets k to the layout with this name.
 func (k *Kind) UnmarshalText(name []byte) error {
 	kind, ok := ParseKind(string(name))
 	if !ok {

@@ -7,7 +7,7 @@ import (
 )
 
 // Params are the parameters of a layout. Compact has the last two. The layouts of the paper have the
-// first two, its f and b (section 4). Those that a layout does not have are 0.
+// first two, which the paper calls f and b (section 4). The other two parameters are 0.
 type Params struct {
 	FingerprintBits, BucketSize int // f bits in a fingerprint, b slots in a bucket
 	Quotients, RemainderBits    int // a fingerprint is a quotient below Quotients, and a remainder of RemainderBits bits
@@ -32,10 +32,10 @@ func (p Params) String() string {
 // word, the image holds bits of other lines too, which stay as they are.
 type Line [8]uint64
 
-// Stores lists the words of a line that one change touches, in an order in which a
-// writer may store them one by one without an item being missing at any instant: an
-// item that moves is stored at its destination before it leaves its source. (A writer
-// may use another order where readers cannot tell: see Record.Gather of package wal.)
+// Stores lists the words of a line that one change touches. If a writer stores them one
+// by one in this order, no item is missing at any instant: an item that moves is stored
+// at its destination before it leaves its source. (A writer may use another order where
+// readers cannot tell: see Record.Gather of package wal.)
 type Stores struct {
 	n       uint8
 	guarded uint8 // bit i: the i-th store
@@ -62,10 +62,10 @@ func (s *Stores) Len() int { return int(s.n) }
 // means something else until other words of the line are stored too.
 func (s *Stores) At(i int) (word int, guarded bool) { return int(s.words[i]), s.guarded>>i&1 != 0 }
 
-// An Item is what a table keeps of a key, seen from one of its two lines. Which of them
-// is the home line is not kept, except in a layout that is one of Hosts.
+// An Item is what a table keeps of a key, seen from one of its two lines. Only a table
+// that is a [Hosts] keeps which of the two is the home line.
 type Item struct {
-	Line   uint64 // the line it is seen from
+	Line   uint64 // the line that the item is seen from
 	Bucket uint32 // a bucket of the item in this line; the other bucket follows from Fp
 	Fp     uint32 // fingerprint
 }
@@ -74,7 +74,7 @@ type Item struct {
 // table cannot tell them apart. It is the key of a stash entry; "Stash" in the package essay
 // has the encoding.
 type Class struct {
-	Line   uint64 // the lower of the two lines; in a layout that is one of Hosts, the home line
+	Line   uint64 // the lower of the two lines; in a Hosts, the home line
 	Bucket uint32 // the lower of the two buckets
 	Fp     uint32
 }

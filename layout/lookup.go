@@ -78,12 +78,12 @@ import (
 //
 // "Maybe" needs no argument: an item that was found ends a lookup at once.
 
-// lookupTries is how many looks a lookup takes before it answers "maybe". The first look may
+// lookupTries is the number of looks after which a lookup answers "maybe". The first look may
 // only show that the home line is not enough. A removal disturbs one of the other seven
-// looks if its counter is a counter of the two lines: at most 4 of 256 are. So with ten
-// removals during each look, all seven are disturbed less than once in 100,000 lookups. More
-// looks would only take time where a dead writer has left a counter odd: an odd counter
-// disturbs every look.
+// looks if its counter is a counter of the two lines; at most 4 of the 256 counters are. So
+// with ten removals during each look, all seven are disturbed less than once in 100,000
+// lookups. More looks would only take time if a dead writer has left a counter odd, because
+// an odd counter disturbs every look.
 const lookupTries = 8
 
 // Looks are what lookups need of a table.
@@ -93,7 +93,7 @@ type Looks interface {
 	// Alternate returns the same item seen from its other line, or from the same line if
 	// the item has only one. Alternate is its own inverse.
 	Alternate(it Item) Item
-	// Class returns what the stash calls the item, as in Classes.
+	// Class returns the class of the item, as in Classes.
 	Class(it Item) Class
 	// Words returns the words of the region that hold a line: n of them, starting with
 	// first. They lie in one block of 64 bytes, or in two.
@@ -105,22 +105,23 @@ type Looks interface {
 	// Look is LookAt in the words of the line: at least the words that Words names.
 	Look(words []uint64, it Item) (found, beyond bool)
 	// FirstLook looks a hash up in its home line alone. If open is false, found is what
-	// Lookup would report. A layout without overflow bits leaves all open: as each lookup
-	// goes on to the second line, it is faster to look in both at once.
+	// Lookup would report. A layout without overflow bits leaves all hashes open, because
+	// each of its lookups goes on to the second line, and looking in both lines at once is
+	// faster.
 	FirstLook(v *View, h uint64) (found, open bool)
 }
 
-// Lookup looks a hash up in words that come from anywhere: at returns the word of a file
-// with that number, from the runtime page on. It reports true if the hash may be in the
-// table, and false only if it certainly is not, whatever a writer does meanwhile (rule
-// R2).
+// Lookup looks a hash up in words that come from anywhere: at returns a word of the file
+// by its number; the first word that Lookup may ask for is in the runtime page. Lookup
+// reports true if the hash may be in the table, and false only if it certainly is not,
+// whatever a writer does meanwhile (rule R2).
 func Lookup(t Looks, at func(word uint64) uint64, h uint64) bool {
 	home := t.Split(h)
 	other := t.Alternate(home)
 	var rests counters
 	rests.addHome(t, home)
 	_, ends := t.(Hosts)
-	all := !ends // whether rests has the counters of every place
+	all := !ends // whether rests has the counters of all places
 	if all {
 		rests.addOthers(t, other)
 	}
@@ -207,7 +208,7 @@ func (c *counters) load(at func(word uint64) uint64) (sum, odd uint64) {
 	return sum, odd
 }
 
-// Contains is Lookup in a view. Most keys are settled by the first look.
+// Contains is Lookup in a view. The first look answers for most keys.
 func Contains(t Looks, v *View, h uint64) bool {
 	if found, open := t.FirstLook(v, h); !open {
 		return found
@@ -275,8 +276,8 @@ func containsBeyond(t Looks, v *View, h uint64, p *places) bool {
 	return (again != sum || (odd|oddAgain)&1 != 0) && Lookup(t, v.source(), h)
 }
 
-// load is counters.load for a view: call it before the first place is read, and after the last. A line
-// in one block has its counter twice, which is harmless and spares a branch.
+// load is counters.load for a view: call it before the first place is read, and after the last. If a
+// line is in one block, load loads its counter twice, which is harmless and avoids a branch.
 func (p *places) load(v *View) (sum, odd uint64) {
 	runtime := (*[RuntimeWords]uint64)(v.Runtime)
 	e, s := atomic.LoadUint64(&runtime[RuntimeEpoch]), atomic.LoadUint64(&runtime[RuntimeStashCounter])

@@ -76,7 +76,7 @@ func (s *Superblock) historyUse() (field int, what string) {
 		return offCompat, "the file follows another history, but keeps no hashes, or has only one of the two flags"
 	}
 	if s.u64(offSet) != 0 && !s.IsReplica() {
-		return offSet, "the file applies a set of changes, but is no replica without hashes"
+		return offSet, "the file applies a set of changes, but is not a replica without hashes"
 	}
 	if !s.Follows() && !bytes.Equal(s[offSource:offReservedEnd], zeros[offSource:offReservedEnd]) {
 		return offSource, "the file follows no other history, but has a position in one"

@@ -10,7 +10,7 @@ const (
 	RuntimeStashCounter = 8         // all blocks of the stash share it
 	runtimePromises     = 16        // first word of the promises: each has an LSN up to which the log is durable, and a check
 	promisePlaces       = 2         // promises alternate between two places, of two words each
-	runtimeCounters     = 256       // the number of the first counter for the blocks of the region, which share counters
+	runtimeCounters     = 256       // first word of the counters that the blocks of the region share
 	counterStripes      = 256       // 2 KiB, half of the page: a removal disturbs one lookup in 256
 )
 
@@ -25,8 +25,8 @@ func EpochAfter(odd uint64) uint64 {
 	return odd + 1
 }
 
-// CounterOf returns the removal counter of a word of the stash or of the region, as a
-// word of the runtime page counted from its start.
+// CounterOf returns the removal counter of a word of the stash or of the region: the
+// number of a word of the runtime page, counted from the start of the page.
 func CounterOf(word uint64) uint64 {
 	if word < WordRegion {
 		return RuntimeStashCounter

@@ -15,8 +15,8 @@ type Shards struct {
 	tables []atomic.Pointer[Direct]
 	count  uint64
 
-	// alike is the first table, without its file, which may be closed. A kernel for batches looks
-	// only in tables that have the kind and Params of alike; lookups in other tables are left to Go.
+	// alike is the table of the first Set. (Its file may be closed.) A kernel for batches looks only
+	// in tables that have the kind and the Params of alike, and leaves lookups in other tables to Go.
 	alike atomic.Pointer[Table]
 }
 
@@ -50,7 +50,7 @@ func (s *Shards) Set(shard int, d *Direct) {
 	s.tables[shard].Store(d)
 }
 
-// find returns the Direct for a hash, and the hash that stands for it in that shard.
+// find returns the Direct of the shard of a hash, and the hash that stands for it in this shard.
 func (s *Shards) find(hash uint64) (d *Direct, own uint64) {
 	number, own := ShardOf(hash, uint32(s.count))
 	return s.tables[number].Load(), own
@@ -73,7 +73,7 @@ func (s *Shards) containsPart(hashes []uint64, found []bool) {
 	setScratches.Put(b)
 }
 
-// containsIn is containsPart with memory for it.
+// containsIn is containsPart in the memory of b.
 func (s *Shards) containsIn(b *setScratch, hashes []uint64, found []bool) {
 	open := b.open[:(len(hashes)+kernel.Group-1)/kernel.Group]
 	clear(open)
@@ -100,10 +100,10 @@ func (s *Shards) containsIn(b *setScratch, hashes []uint64, found []bool) {
 		}
 		n++
 	})
-	clear(b.directs[:n]) // the memory stays, and their files may go
+	clear(b.directs[:n]) // so that the pool keeps no file reachable
 }
 
-// A setScratch is the memory for a part of a batch in a set, with the Direct of each hash that is open.
+// A setScratch is the memory for one part of a batch in a set. It also has the Direct of each open hash.
 type setScratch struct {
 	scratch
 	directs [LookupPart]*Direct

@@ -9,8 +9,8 @@ import (
 // A Spec describes a layout for all parameters.
 type Spec struct {
 	Name   string
-	Params []Params // the legal ones, by rising number of fingerprints
-	// ItemBits is how many bits of a hash an item uses beside its line.
+	Params []Params // the legal parameters, by rising number of fingerprints
+	// ItemBits is how many bits of a hash an item uses besides its line.
 	ItemBits func(p Params) int
 	// SlotsPerLine and LineBits size the region. Lines follow one another without a gap.
 	SlotsPerLine func(p Params) int
@@ -19,9 +19,9 @@ type Spec struct {
 	Bounds       func(p Params) Bounds
 	// Predict predicts what lookups of absent keys meet on average in a table with a load.
 	Predict func(p Params, load float64) Absent
-	// Crowded returns about how many entries of the stash are in use in a table with that many
-	// lines and that load, for classes that have more items than places. It is nil if hardly
-	// any class is of this kind.
+	// Crowded returns about how many entries of the stash a table with this number of lines and
+	// this load needs for classes that have more items than places. It is nil if there are
+	// hardly any such classes.
 	Crowded func(p Params, lines, load float64) float64
 	Bind    func(p Params, lines uint64) Table
 }
@@ -66,8 +66,8 @@ func DesignLoads(k Kind, p Params) Loads { return specs[k].Loads(p) }
 // BoundsOf returns the bounds of the work on one item.
 func BoundsOf(k Kind, p Params) Bounds { return specs[k].Bounds(p) }
 
-// Crowded returns about how many stash entries a table with that many lines needs at
-// that load.
+// Crowded returns about how many stash entries a table with this number of lines needs at
+// this load for classes that have more items than places.
 func Crowded(k Kind, p Params, lines, load float64) float64 {
 	if specs[k].Crowded == nil {
 		return 0

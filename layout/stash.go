@@ -7,10 +7,10 @@ import (
 
 // The stash holds items that found no slot in their lines: 768 entries of 16 bytes, in
 // 192 groups of one cache line. The class of an item determines the group in which the
-// search for its entry starts. A group that was full when an entry came is marked, and
-// the search goes on to the next group while there is a group mark. So every entry can
-// be used, and a lookup reads one cache line unless the stash is nearly full. A mark is
-// cleared when no search needs it any more.
+// search for its entry starts. A new entry whose group is full goes to a later group, and
+// each group on the way there is marked. After a marked group, a search goes on to the
+// next group. So every entry can be used, and a lookup reads one cache line unless the
+// stash is nearly full. A mark is cleared when no search needs it any more.
 const (
 	StashEntries    = StashBytes / stashEntryBytes // 768
 	stashEntryBytes = 16
@@ -46,8 +46,8 @@ func StashCountAt(at func(word uint64) uint64, c Class) uint64 {
 	return 0
 }
 
-// mayStash reports whether the stash may have an entry of a class: whether the first group
-// of the search is in use.
+// mayStash reports whether the stash may have an entry of a class: whether the group in
+// which the search starts has an entry or a mark.
 func mayStash(stash []uint64, c Class) bool {
 	group := (*[groupWords]uint64)(stash[c.firstGroup():])
 	used := atomic.LoadUint64(&group[0]) & groupMark
@@ -78,11 +78,11 @@ func stashEntry(at func(word uint64) uint64, c Class) (word uint64, ok bool) {
 
 func nextGroup(group uint64) uint64 { return (group + groupWords) % StashWords }
 
-// MaxCrowded is how many stash entries a table at its design load may be expected to
-// need. The rest are for chance and for later keys.
+// MaxCrowded limits the number of stash entries that a table is expected to need at its
+// design load. The other entries are for chance and for later keys.
 const MaxCrowded = StashEntries / 8
 
-// A StashStore stores one word of the stash. guarded says that the store removes
+// A StashStore stores one word of the stash. guarded says whether the store removes
 // something that a lookup may be looking for.
 type StashStore func(word, value uint64, guarded bool)
 
@@ -126,8 +126,8 @@ func StashAdd(stash []uint64, c Class, store StashStore) bool {
 // group and the two words of an entry.
 const MaxStashStores = stashGroups + 2
 
-// StashRemove removes an item of a class from the stash. Removing the last one frees
-// the entry. It reports false and stores nothing if there is none.
+// StashRemove removes an item of a class from the stash. Removing the last item of the
+// class frees the entry. If there is no item, it reports false and stores nothing.
 func StashRemove(stash []uint64, c Class, store StashStore) bool {
 	at := func(word uint64) uint64 { return stash[word-WordStash] }
 	i, ok := stashEntry(at, c)
@@ -170,7 +170,7 @@ func clearMarks(stash []uint64, c Class, freed uint64, store StashStore) {
 }
 
 // StashFree returns the value of word 0 of an entry after the entry is freed: the mark
-// stays. word is the number of the word in the file, and value what it holds.
+// stays. word is the number of the word in the file, and value its value before.
 func StashFree(word, value uint64) uint64 {
 	if (word-WordStash)%groupWords != 0 {
 		return 0 // only the first entry of a group has a mark
@@ -184,14 +184,14 @@ type Classes interface {
 	// Legal reports whether a table can have items with this bucket and fingerprint. It
 	// does not check the line.
 	Legal(it Item) bool
-	// Class returns what the stash calls the item. It is equal for all items that have
-	// the same lines, the same buckets and the same fingerprint.
+	// Class returns the class of the item. It is equal for all items that have the same
+	// lines, the same buckets and the same fingerprint.
 	Class(it Item) Class
 }
 
 // Stashed reports whether the stash holds an item of a class: whether the table can have
 // such an item, and a lookup finds its entry. A damaged stash may have entries that no
-// lookup finds, or of lines that do not exist.
+// lookup finds, and entries for lines that do not exist.
 func Stashed(t Classes, stash []uint64, c Class) bool { return c.isOf(t) && StashCount(stash, c) != 0 }
 
 // isOf reports whether a table can have items of a class.

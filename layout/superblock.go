@@ -15,12 +15,12 @@ const hashXXH3 = 1
 // NormalisationBytes is the longest note that a superblock has room for.
 const NormalisationBytes = 256
 
-// A State says what can be relied on in a file.
+// A State says whether a file is complete without its log, and whether it has checksums.
 type State uint8
 
 const (
 	Clean  State = 1 // closed, complete without a log; no chunk checksums
-	Live   State = 2 // a writer has it open or has died; complete with its log only
+	Live   State = 2 // a writer has it open or has died; complete only with its log
 	Sealed State = 3 // as Clean, with chunk checksums
 )
 
@@ -47,7 +47,7 @@ const (
 	growsFlag = 1 << 1
 	// replicaFlag says, in ReadOnlyCompat, that the file is a replica without hashes: it has the items
 	// that a history means at the position in the superblock. A program that does not know the flag
-	// would write operations of its own, which this history lacks.
+	// would write operations of its own, which the history lacks.
 	replicaFlag = 1 << 1
 	// followsFlag says, in Compat and in ReadOnlyCompat, that the file keeps its hashes and follows the
 	// history of another filter. A program that does not know the flag would write operations of its
@@ -67,8 +67,8 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// canaryKey is hashed with the seed of the file to make its canary, which shows that a
-// reader hashes as the writer did.
+// The hash of canaryKey with the seed of a file is the canary of the file. It shows that
+// a reader hashes as the writer did.
 const canaryKey = "mmapfilter canary"
 
 // Offsets of the fields of a superblock; the package essay has them in a table.
@@ -82,8 +82,8 @@ const (
 	offUUID           = 48
 	offState          = 64
 	offKind           = 65
-	offFirst          = 66 // of the parameters: Q or f
-	offSecond         = 67 // r or b
+	offFirst          = 66 // the first parameter: Q or f
+	offSecond         = 67 // the second parameter: r or b
 	offHashID         = 68
 	offSeed           = 72
 	offCanary         = 80
@@ -133,11 +133,11 @@ var reservedSpans = [][2]int{
 	{offReservedEnd, offCRC},
 }
 
-var zeros Superblock // to compare with
+var zeros Superblock // for comparisons
 
-// A Superblock is one of the four slots of 4 KiB at the head of a file. The getters do not
-// check it; superblocks read from a file come from [Newest], which does. The package essay
-// describes the fields.
+// A Superblock is one of the four slots of 4 KiB at the head of a file. The getters check
+// nothing, but [Newest], which returns the superblock of a file, checks it. The package
+// essay describes the fields.
 type Superblock [SuperblockBytes]byte
 
 func (s *Superblock) u64(off int) uint64        { return binary.LittleEndian.Uint64(s[off:]) }
@@ -185,7 +185,7 @@ func (s *Superblock) Params() Params {
 	return Params{FingerprintBits: first, BucketSize: second}
 }
 
-// Hashes returns what the superblock says of NAME.hashes.
+// Hashes returns what the superblock says about NAME.hashes.
 func (s *Superblock) Hashes() Hashes {
 	return Hashes{
 		s.u64(offHashesIdentity), s.u64(offHashesPages),
@@ -193,20 +193,20 @@ func (s *Superblock) Hashes() Hashes {
 	}
 }
 
-// Hashes identify the file NAME.hashes and its pages that count. If no pages count, some
+// Hashes identifies the file NAME.hashes and its pages that count. If no pages count, some
 // hashes are lost.
 type Hashes struct {
 	Identity uint64
 	Pages    uint64
-	Check    uint32 // check of the last of these pages
-	Last     uint32 // check of the page of the tail that is not full, which is page 1 or 2; 0 if all its pages are full
+	Check    uint32 // check of the last full page of the tail, or of the header if the tail has none
+	Last     uint32 // check of the page of the tail that is not full (page 1 or 2); 0 if there is none
 }
 
 // Descent returns a number that the history got when it began. Files with the same descent have
 // parts of the same history.
 func (s *Superblock) Descent() uint64 { return s.u64(offDescent) }
 
-// Kept returns what the superblock says of the history.
+// Kept returns what the superblock says about the history.
 func (s *Superblock) Kept() Kept {
 	return Kept{
 		At: Position{s.u64(offPosition), s.u64(offChain)}, LeftOut: s.u64(offLeftOut), Waiting: s.u64(offWaiting),
@@ -217,11 +217,11 @@ func (s *Superblock) Kept() Kept {
 // LastTime returns the time of the last commit, in nanoseconds since 1970, if hashes are kept.
 func (s *Superblock) LastTime() uint64 { return s.u64(offLastTime) }
 
-// ExpireAfter returns how long items stay, in nanoseconds, or 0 if they do not leave by themselves.
+// ExpireAfter returns the time after which items expire, in nanoseconds, or 0 if they do not expire.
 func (s *Superblock) ExpireAfter() uint64 { return s.u64(offExpireAfter) }
 
-// ExpiredBefore returns the time before which the last expiry has deleted all items, in nanoseconds
-// since 1970.
+// ExpiredBefore returns a time, in nanoseconds since 1970: the last expiry has deleted all items from
+// before this time.
 func (s *Superblock) ExpiredBefore() uint64 { return s.u64(offExpiredBefore) }
 
 // KeepChanges returns how long the history before the base of NAME.hashes is kept, in nanoseconds.
@@ -235,8 +235,8 @@ func (s *Superblock) Shard() Shard {
 // ShardIdentity returns a number that a shard got when it was built, from what it held then.
 func (s *Superblock) ShardIdentity() uint64 { return s.u64(offShardIdentity) }
 
-// Normalisation returns the note on how the keys were made, which this package does not
-// interpret.
+// Normalisation returns the note on how the keys were prepared for hashing. This package
+// does not interpret it.
 func (s *Superblock) Normalisation() string {
 	text := s[offNormalisation:offExpireAfter]
 	end := 0
@@ -259,7 +259,8 @@ func (s *Superblock) SetUserSeq(v uint64)       { s.put64(offUserSeq, v) }
 func (s *Superblock) SetOperation(v uint64)     { s.put64(offOperation, v) }
 func (s *Superblock) SetLogBytes(v int64)       { s.put64(offLogBytes, uint64(v)) }
 
-// SetKeepsHashes sets the flags of a file that keeps its hashes, and of one that grows too.
+// SetKeepsHashes sets the flags of a file that keeps its hashes and, if grows is set, the flag of a
+// file that grows.
 func (s *Superblock) SetKeepsHashes(grows bool) {
 	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|KeepsHashes)
 	s.put64(offCompat, s.Compat()|KeepsHashes)
@@ -334,7 +335,7 @@ func (s *Superblock) SetSeed(seed uint64) {
 // SetGeometry sets the layout and its sizes.
 func (s *Superblock) SetGeometry(g Geometry) {
 	s[offKind] = byte(g.Kind)
-	p := g.Params // two are 0
+	p := g.Params // two of the four are 0
 	s[offFirst], s[offSecond] = byte(p.FingerprintBits+p.Quotients), byte(p.BucketSize+p.RemainderBits)
 	s.put64(offLines, g.Lines)
 	s.put64(offRegionBytes, uint64(g.RegionBytes))
@@ -370,8 +371,8 @@ func (s *Superblock) unfinished() bool {
 // blank reports whether the slot was never written.
 func (s *Superblock) blank() bool { return *s == zeros }
 
-// IsFilter reports whether a file begins as a filter, intact or not: whether some slot has the
-// magic. head is as for [Newest].
+// IsFilter reports whether a file begins like a filter file, even a damaged one: whether some
+// slot has the magic. head is as for [Newest].
 func IsFilter(head []byte) bool {
 	for ; len(head) >= len(magic); head = head[min(SuperblockBytes, len(head)):] {
 		if [8]byte(head[offMagic:]) == magic {
@@ -399,11 +400,11 @@ func Newest(head []byte) (slot int, sb *Superblock, g Geometry, err error) {
 		return 0, nil, g, corrupt(RegionFile, int64(len(head)), "F1", "the file ends inside its superblocks")
 	}
 	slot = -1
-	marked := -1 // a slot that has the magic, intact or not
+	marked := -1 // the first slot that has the magic, intact or not
 	for i := range SuperblockSlots {
 		s := slotAt(head, i)
 		if i > 0 && *s == *slotAt(head, i-1) {
-			continue // as in a file at rest: it is no newer than its copy
+			continue // s equals the slot before, as in a file at rest
 		}
 		if [8]byte(s[offMagic:offMagic+8]) == magic && marked < 0 {
 			marked = i
@@ -452,7 +453,7 @@ func (s *Superblock) check(off int64) (g Geometry, err error) {
 	}
 	shard := s.Shard()
 	if s.Incompat()&shardFlag == 0 && (shard != Shard{} || s.ShardIdentity() != 0) {
-		return bad(offShard, "F4", "the file is no shard, but has the number or the identity of one")
+		return bad(offShard, "F4", "the file is not a shard, but has the number or the identity of a shard")
 	}
 	if s.Incompat()&shardFlag != 0 && shard.Number >= shard.Count {
 		return bad(offShard, "F4", "there is no shard %d of %d", shard.Number, shard.Count)
@@ -506,8 +507,8 @@ func (s *Superblock) reservedUse() int {
 	return -1
 }
 
-// CheckFileSize checks the size of a file against F6: a sealed file has exactly the
-// bytes that its geometry says; any other file may have the room for a trailer or not.
+// CheckFileSize checks the size of a file against F6: a sealed file has the sealed size
+// of its geometry; any other file has this size or ends at OffTable.
 func (s *Superblock) CheckFileSize(g Geometry, size int64) error {
 	if size == g.SealedBytes || size == g.OffTable && s.State() != Sealed {
 		return nil

@@ -1,8 +1,8 @@
 package layout
 
 // A Table is one layout with its parameters: it says how slots are stored in a line and
-// which lines an item may be in. It holds no data and is safe for concurrent use. A
-// layout is one implementation, in a package of its own that registers it.
+// which lines an item may be in. It holds no data and is safe for concurrent use. The
+// package of a layout implements Table and registers the layout.
 //
 // Table and [Hosts] are large because a layout is one thing: all of their methods know the
 // image of a line. Code that uses little of a table takes a small interface: a lookup takes
@@ -16,14 +16,14 @@ type Table interface {
 
 	// Hash is an inverse of Split: it returns the lowest hash of an item.
 	Hash(it Item) uint64
-	// Items appends the items of the image of a line, as far as it is not damaged.
+	// Items appends the items in the image of a line to dst. A damaged line may lack items.
 	Items(dst []Item, l *Line, line uint64) []Item
 	// Probe says what a lookup of an absent key meets if its home line has the image l.
 	Probe(l *Line, line uint64) Absent
 
-	// The following change a line, or look for room in it; l is the image of it.Line. Methods that
-	// change a line list the words they have changed in s, which is empty before the call and may
-	// be nil.
+	// The following methods change a line, or look for room in it; l is the image of it.Line. If
+	// they change it, they list the words they have changed in s, which is empty before the call
+	// and may be nil.
 
 	// Place puts the item into l, moving others inside the line if that makes room. It
 	// reports false, and leaves l alone, if there is no room.
@@ -31,10 +31,10 @@ type Table interface {
 	// Remove removes one copy of the item from l and reports whether there was one.
 	Remove(l *Line, it Item, s *Stores) bool
 	// Victims returns, in the memory of dst, the items of l that make room for the item: after the
-	// removal of any one of them, Place can put it. A damaged line has none.
+	// removal of any one of them, Place succeeds. A damaged line has none.
 	Victims(dst []Item, l *Line, it Item) []Item
-	// Free returns the number of free slots of a line, for items at home if the table is a
-	// [Hosts]. words has at least the words that Words names. A writer may be storing to them.
+	// Free returns the number of free slots of a line; in a [Hosts], of slots for items at home.
+	// words has at least the words that Words names. A writer may be storing to them.
 	Free(words []uint64, line uint64) uint64
 
 	Looks
@@ -68,13 +68,13 @@ func Overflowed(t Table, l *Line, it Item) bool {
 	return beyond
 }
 
-// Bounds are the bounds of the work on one item.
+// Bounds limit the work on one item.
 type Bounds struct {
 	SearchLines int // lines that a search for a path of moves expands
 	PathMoves   int // moves of a path
 
-	// PlaceStores, RemoveStores and OverflowStores are the most words that one call of
-	// Place, Remove or SetOverflow changes.
+	// PlaceStores, RemoveStores and OverflowStores are the largest numbers of words that
+	// one call of Place, Remove or SetOverflow changes.
 	PlaceStores, RemoveStores, OverflowStores int
 }
 
@@ -85,13 +85,13 @@ type Loads struct {
 	Most  int // above this load, inserts need long searches, and a few more keys would find no room
 }
 
-// A Crowd holds the items of a full line and items that have come to it: more than the
-// line has slots.
+// A Crowd holds the items of a full line and the items that have come to it: together
+// more than the line has slots.
 type Crowd struct {
 	Others []uint64 // the other line of each item
 	Rooms  []uint8  // the room in that line, up to MostRoom; an item with 0 stays
 
-	Line uint64   // of the layout, as the rest is
+	Line uint64   // for the layout alone, as are Fps and Left
 	Fps  []uint32 // fingerprints of the items of the line, in order, then of the items that have come
 	Left []uint64
 }
@@ -104,9 +104,9 @@ const MostRoom = 3
 
 // Hosts is a Table whose lines have overflow bits and know their guests, the items that are not in
 // their home line. So a writer knows at every instant which overflow bits are needed, and clears the
-// others. In any other table, every lookup goes on to the second line.
+// other bits. In a table that is no Hosts, every lookup goes on to the second line.
 type Hosts interface {
-	// The guests of a line; l is its image.
+	// The guests of a line. l is the image of the line.
 
 	// IsGuest reports whether an item is seen from its other line.
 	IsGuest(it Item) bool
@@ -120,11 +120,11 @@ type Hosts interface {
 	Leavers(dst []Item, l *Line, it Item, itself bool) []Item
 	// GuestRoom returns how many guests a line has room for.
 	GuestRoom(l *Line) uint64
-	// Related takes a guest it of l, the image of it.Line. It returns a guest in l with the
-	// same home and overflow bits, and the number of guests in l that have these.
+	// Related is about guests in l, the image of it.Line, that have the same home and the same
+	// overflow bits as it. It returns one of these guests, and their number.
 	Related(l *Line, it Item) (guest Item, n int)
-	// Absent returns, in the memory of dst, what Related needs for each overflow bit that
-	// is set in a line.
+	// Absent returns, in the memory of dst, an item for each overflow bit that is set in a
+	// line. Related finds the guests for which this bit is set.
 	Absent(dst []Item, l *Line, line uint64) []Item
 
 	// The overflow bits, which are set as long as an item needs them, and no longer.
@@ -150,7 +150,7 @@ type Hosts interface {
 	// at home. It returns the first such line and an error, or nil.
 	CheckBits(region []uint64, from, to uint64) (line uint64, err error)
 
-	// Builds, which put many items into a line at once.
+	// For builds, which put many items into a line at once.
 
 	// Fill puts the items of sorted hashes into the empty line l, which is their home line. The
 	// result is the same as after calls of Place for one item after the other. Fill appends the
@@ -161,13 +161,13 @@ type Hosts interface {
 	// has slots. Every item is marked as one that stays.
 	Gather(c *Crowd, l *Line, line uint64, came []uint64)
 	// Part puts as many items of c into l as l has room for. It returns the hashes of the
-	// others, seen from their other lines. It chooses items that together set few further
-	// overflow bits in l. Among items that set none, it chooses the items with the most
-	// room. If too few items may leave, ok is false, and l is as it was.
+	// other items, seen from their other lines. It chooses these so that they set few further
+	// overflow bits in l. Of items that set none, it chooses those with the most room in
+	// their other lines. If too few items may leave, ok is false, and l is as it was.
 	Part(c *Crowd, l *Line) (left []uint64, ok bool)
 }
 
-// Unhash returns the item of a hash that [Table.Hash] has made, or of a key.
+// Unhash returns the item of a hash from [Table.Hash], or of the hash of a key.
 func Unhash(t Table, h uint64) Item {
 	if hosts, ok := t.(Hosts); ok {
 		return hosts.Unhash(h)

@@ -6,9 +6,9 @@ import (
 	"github.com/klauspost/crc32"
 )
 
-// The end of a sealed file: a CRC32C for each chunk of 64 KiB of everything
-// from OffRuntime to OffTable, zero bytes to a multiple of 64, the trailer, and
-// zero bytes to a page. The trailer holds the checksum of the table.
+// The end of a sealed file: the checksum table, with a CRC32C for each chunk of
+// 64 KiB from OffRuntime to OffTable; zero bytes up to a multiple of 64; the
+// trailer, with the checksum of the table; and zero bytes up to the end of a page.
 
 var trailerMagic = [8]byte{'M', 'M', 'A', 'P', 'F', 'S', 'U', 'M'}
 
@@ -34,8 +34,8 @@ func PutChecksum(table []byte, i int64, sum uint32) {
 // Checksum returns the checksum of chunk i from the table of checksums.
 func Checksum(table []byte, i int64) uint32 { return binary.LittleEndian.Uint32(table[4*i:]) }
 
-// Trailer returns the trailer of a sealed file for its superblock and its table of
-// checksums.
+// Trailer returns the trailer of a sealed file that has this superblock and this table
+// of checksums.
 func Trailer(sb *Superblock, g Geometry, table []byte) (t [trailerBytes]byte) {
 	uuid := sb.UUID()
 	copy(t[offTrailerMagic:], trailerMagic[:])
@@ -49,8 +49,8 @@ func Trailer(sb *Superblock, g Geometry, table []byte) (t [trailerBytes]byte) {
 	return t
 }
 
-// CheckTail checks the end of a sealed file, from OffTable on, against F9: it has the
-// trailer that follows from its superblock and its table, with zero bytes around it.
+// CheckTail checks the end of a sealed file, from OffTable on, against F9: it must have
+// the trailer that follows from its superblock and its table, with zero bytes around it.
 // The offset of the error is the first wrong byte or, if several bytes of the table are
 // damaged, the start of the table.
 func CheckTail(sb *Superblock, g Geometry, tail []byte) *CorruptError {
@@ -102,10 +102,10 @@ func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError 
 // locateByte finds the byte whose damage alone changes the CRC32C of n bytes by diff. CRC is
 // linear: if byte i is damaged by e, diff is the CRC register after e and n-1-i zero bytes,
 // whatever the other bytes are. So locateByte takes the register back by one zero byte at a
-// time. Each time it checks whether damage of a single byte gives this register. It returns
-// 0 and false if no position does, or more than one.
+// time. Each time it checks whether damage of a single byte gives this register. If this is so
+// for no position, or for several, locateByte returns 0 and false.
 func locateByte(diff uint32, n int) (i int, ok bool) {
-	var byTop [256]byte // the top bytes of the table's entries are all different
+	var byTop [256]byte // the entries of castagnoli by their top bytes, which are all different
 	for e, r := range castagnoli {
 		byTop[r>>24] = byte(e)
 	}

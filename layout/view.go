@@ -12,10 +12,10 @@ type View struct {
 	Stash   []uint64 // the stash, StashWords
 	Runtime []uint64 // the runtime page, RuntimeWords
 
-	at func(word uint64) uint64 // At, once for all lookups: each method value would be allocated
+	at func(word uint64) uint64 // At as a method value, allocated once and not for each lookup
 }
 
-// ViewOf returns the view of parts that come from different places.
+// ViewOf returns a view of these parts, which may lie in different places.
 func ViewOf(region, stash, runtime []uint64) View {
 	v := &View{Region: region, Stash: stash, Runtime: runtime}
 	v.at = v.At
@@ -24,7 +24,7 @@ func ViewOf(region, stash, runtime []uint64) View {
 
 // source returns At as the source of words for [Lookup].
 func (v *View) source() func(word uint64) uint64 {
-	if v.at == nil { // put together by hand
+	if v.at == nil { // not made by ViewOf
 		return v.At
 	}
 	return v.at

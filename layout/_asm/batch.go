@@ -9,15 +9,15 @@ import (
 const (
 	group = 8 // hashes
 
-	// ahead is how many hashes earlier a line is prefetched.
+	// ahead is how many hashes before its own hash a line is prefetched.
 	ahead = 16
 )
 
-// compactBatch is the first look for many hashes, one after the other: the line of a hash is
-// prefetched ahead hashes earlier. A look is the code that looks in a line. A batch uses the looks
-// for single keys, but no branch depends on what a look finds, and the caller checks whether a
-// counter has moved. In a set, each hash belongs to one of many tables. The tables differ in their
-// number of lines and have their own counters; all else is the same.
+// compactBatch writes the first look for many hashes, one after the other. A look is the code that
+// looks in a line. A batch uses the looks for single keys, but no branch depends on what a look
+// finds. In a single table, the caller checks whether a counter has moved. In a set, each hash
+// belongs to one of many tables. These differ in their number of lines and have their own counters;
+// all else is the same.
 func compactBatch(w width, shards bool) {
 	name := "batch" + w.name
 	if shards {
@@ -163,7 +163,7 @@ type ring struct {
 }
 
 // ask prefetches the line of the hash at an address, or the line of the last hash if the
-// address is behind the last hash.
+// address is beyond it.
 func (k *ring) ask(next GPVirtual) {
 	at := move(next)
 	CMPQ(at, k.last)

@@ -25,21 +25,21 @@ const vbmi = "AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT"
 // compactOne is the first look for a single key, in tables whose counts are in two words at most. It
 // leaves a lookup open if its run is long.
 //
-// Out of the cache, what counts is how many lookups the processor starts while it waits for the line
-// of the first. A lookup holds its resources until its line arrives, and as many lookups are under
-// way as the scarcest resource allows. So the time of a lookup changes in steps: one more
-// instruction costs nothing, until one lookup fewer is under way. The resources are
+// If the lines are not in a cache, the time of a lookup depends on how many lookups the processor
+// starts while it waits for the line of the first. A lookup holds its resources until its line
+// arrives, and the scarcest resource limits how many lookups are under way. So the time of a lookup
+// changes in steps: one more instruction costs nothing, until one lookup fewer is under way. The
+// resources are
 //
 //   - places in the reorder buffer: one for each instruction; two for MULX; one for a compare and
 //     its branch;
 //   - general registers that are written;
 //   - loads;
-//   - PDEP or PEXT that wait for a line, of which there may be few.
+//   - instructions PDEP or PEXT that wait for a line: only a few can wait at once.
 //
-// The scarce resource differs between the looks, and one resource is traded for another: hashKeyWide
-// is short of general registers, so it writes vector registers instead. Constants are operands in
-// memory. The code for a lookup that the home line does not settle is behind a jump, since
-// this is rare.
+// Each look has another scarcest resource, and uses more of another resource instead: hashKeyWide is
+// short of general registers, so it writes vector registers. Constants are operands in memory. The
+// code for a lookup that must go on beyond the home line is behind a jump, since this is rare.
 func compactOne() {
 	TEXT("one", NOSPLIT, "func(t *table, v *view, hash uint64) (found, open bool)")
 	Doc("one needs BMI1, BMI2 and POPCNT.")
@@ -96,8 +96,8 @@ func lookNarrow(t Register, regionAt, runtimeAt Mem, end ending) {
 }
 
 // selectRun returns how many items of a line have a quotient below q, and how many have the quotient q.
-// If more than windowBits may have the quotient q, it returns a larger number. The counts are in two
-// words. selectRun has no branches. PDEP finds the zero of the quotient: with the complement of the
+// If more than windowBits items may have the quotient q, run is larger than windowBits. The counts are
+// in two words. There are no branches. PDEP finds the zero of the quotient: with the complement of the
 // counts as its mask, PDEP moves bit q to set bit number q of the mask, which is zero number q of the
 // counts.
 func selectRun(line Register, q GPVirtual) (first, run GPVirtual) {
@@ -232,7 +232,8 @@ func vectorsOf(vectors Register, looks int) (v wide) {
 	return v
 }
 
-// matches returns a bit for each slot, in order, that has the remainder: the first bits of the fraction.
+// matches returns a word with a bit for each slot, in order. The bit is set if the slot has the
+// remainder, which is the first bits of the fraction.
 func (v wide) matches(t Register, line, remainder, fraction GPVirtual) GPVirtual {
 	Comment("The slots that have the remainder.")
 	slots, pattern := Z24, Z25

@@ -9,8 +9,8 @@ const (
 	lineBytes  = 64
 )
 
-// windowBits is how many bits of a line a load of eight bytes has at least, from a bit in its first
-// byte on.
+// windowBits is the smallest number of bits that a load of eight bytes has from a bit in its first byte
+// on.
 const windowBits = 57
 
 // The fields of a View.

@@ -40,9 +40,9 @@ func shortKey() (key, n Register) {
 	return Load(Param("key").Base(), GP64()), n
 }
 
-// hashKeyWide is hashKey in vector registers for the most part: it writes 6 general registers
-// instead of 16, with 2 more instructions. A lookup in a Compact is short of general registers:
-// see compactOne.
+// hashKeyWide is hashKey, mostly in vector registers: it writes 6 general registers instead of
+// 16, with 2 more instructions. A lookup in a Compact is short of general registers: see
+// compactOne.
 func hashKeyWide(d Register) {
 	key, n := shortKey()
 	Comment("XXH3 of the key.")

@@ -1,5 +1,5 @@
 // Command asm writes the assembly of package layout and of the packages below it: the
-// kernels that look keys up. In this directory, for one of the packages:
+// kernels that look keys up. For example, in this directory:
 //
 //	go run . -out ../compact/kernel_amd64.s -stubs ../compact/stubs_amd64.go -pkg compact
 package main
@@ -35,7 +35,7 @@ func main() {
 	name := os.Args[len(os.Args)-1]
 	write, ok := packages[name]
 	if !ok {
-		log.Fatalf("nothing is written for a package %q, the last argument", name)
+		log.Fatalf("the last argument, %q, is no package that has assembly", name)
 	}
 	path := "github.com/mmapfilter/mmapfilter/layout"
 	if name != "layout" {

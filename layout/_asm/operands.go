@@ -30,7 +30,7 @@ func inText(name string) Mem { return Mem{Symbol: Symbol{Name: "·" + name}, Bas
 
 var constants = map[string]Mem{}
 
-// inMemory returns a constant of some words that stays in memory.
+// inMemory returns an operand in memory that holds constant words.
 func inMemory(name string, words ...uint64) Mem {
 	m, ok := constants[name]
 	if !ok {

@@ -37,7 +37,7 @@ const (
 	kindBits     = 4
 	countShift   = 32
 	checkMask    = 1<<32 - 1
-	_            = uint(PageWords - baseAges - (BaseItems+agesInWord-1)/agesInWord) // compiles only if what a page has fits on it
+	_            = uint(PageWords - baseAges - (BaseItems+agesInWord-1)/agesInWord) // compiles only if all parts of a page fit on it
 	_            = uint(PageWords - tailKinds - (tailEntries+kindsInWord-1)/kindsInWord)
 	_            = uint(headerCheck - headerBefore - 3)
 	checkedBytes = 3*8 + PageBytes
@@ -51,14 +51,14 @@ var (
 // A Page is a page of the file.
 type Page [PageWords]uint64
 
-// A Place says where a page is. The check of a page covers its place.
+// A Place says where a page belongs. The check of a page covers its place.
 type Place struct {
 	Identity uint64
 	Number   uint64
 	Before   uint32 // check of the page before this one in the order of checks
 }
 
-// checked has buffers for what a check covers. Without the pool, each page would take one from the heap.
+// checked has buffers for the bytes that a check covers, which would be allocated anew for each page.
 var checked = sync.Pool{New: func() any { return new([checkedBytes]byte) }}
 
 // check computes the check of a page, which is never 0. The bits of word i that store the check
@@ -115,7 +115,7 @@ type Header struct {
 	Sum      uint64 // of the hashes of the base
 	Ages     []Age
 	At       layout.Position // the base has the history up to this position
-	Before   layout.Hashes   // the file that this one has replaced, and how much of that file counted; or zero
+	Before   layout.Hashes   // the file that this file has replaced, and how much of it counted; or zero
 }
 
 // An Age is a group of items of the base. Its times are in nanoseconds since 1970.
@@ -241,7 +241,7 @@ func NewBase(h Header, write func(number uint64, p *Page) error) *Base {
 	return b
 }
 
-// Add adds an item. Items come in ascending order, equal ones by age.
+// Add adds an item. Hashes must come in ascending order, equal hashes by age.
 func (b *Base) Add(it Item) error {
 	b.page[1+b.n] = it.Hash
 	b.page[baseAges+b.n/agesInWord] |= uint64(it.Age) << (b.n % agesInWord * ageBits)

@@ -2,7 +2,7 @@ package hashes
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// TimeStep is how long a time is in force at most, in nanoseconds.
+// TimeStep is the longest time for which a time is in force, in nanoseconds.
 const TimeStep = 1e9
 
 // An Entry is an operation of the tail, committed less than a second after Time.
@@ -31,9 +31,9 @@ func entryOf(kind uint64) (e Entry, ok bool) {
 // whatever happens to the original.
 type Tail struct {
 	write func(number uint64, p *Page) error
-	at    Place // of the page, when it is full
+	at    Place // the place of page, once it is full
 	page  Page
-	n     int             // entries on it
+	n     int             // entries on page
 	end   layout.Position // of the operations so far
 	now   uint64          // time in force
 }
@@ -88,8 +88,8 @@ func (t *Tail) add(kind, word uint64) error {
 // Position returns the position of the end.
 func (t *Tail) Position() layout.Position { return t.end }
 
-// End returns the last page, and how much of the file counts once the caller has written it as page
-// number, which is 1 or 2. last is nil if all pages are full. Add may be called again afterwards.
+// End returns the last page, for the caller to write as page number, which is 1 or 2, and how much of
+// the file counts then. last is nil if all pages are full. Add may be called again afterwards.
 func (t *Tail) End(number uint64) (counted layout.Hashes, last *Page) {
 	counted = layout.Hashes{Identity: t.at.Identity, Pages: t.at.Number, Check: t.at.Before}
 	if t.n > 0 {

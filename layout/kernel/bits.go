@@ -44,7 +44,7 @@ func SplitLines(hashes, lines []uint64, n uint64) {
 	}
 }
 
-// Sum returns the sum of words, whose number is a multiple of 16, and their bitwise or. Another
+// Sum returns the sum and the bitwise OR of words. Their number must be a multiple of 16. Another
 // goroutine may store to them meanwhile.
 func Sum(words []uint64) (sum, or uint64) {
 	if InUse() >= AVX2 {

@@ -19,9 +19,9 @@ func available() (list []ISA) {
 // HasVBMI says whether the machine has AVX-512 VBMI, which permutes the bytes of a register.
 var HasVBMI = cpu.X86.HasAVX512VBMI
 
-// PDEPIsSlow is for processors whose PDEP is microcode that takes several steps for each
-// bit: those of AMD before Zen 3, and Hygon's, which are Zen 1 (Fog, "Instruction tables";
-// wikichip.org, "Zen 3"). The code in Go is faster there. Only tests change it.
+// PDEPIsSlow says whether PDEP is microcode that takes several steps for each bit: on AMD
+// before Zen 3, and on Hygon, which is Zen 1 (Fog, "Instruction tables"; wikichip.org,
+// "Zen 3"). The code in Go is faster there. Only tests change PDEPIsSlow.
 var PDEPIsSlow = func() bool {
 	_, vendor := cpuid(0)
 	signature, _ := cpuid(1)

@@ -4,7 +4,7 @@ package kernel
 type ISA uint32
 
 const (
-	Go     ISA = iota // no assembly: what the compiler makes of the Go code
+	Go     ISA = iota // the compiled Go code, without assembly
 	AVX2              // with BMI1, BMI2 and POPCNT
 	AVX512            // F, DQ, BW and VL, and AVX2
 )

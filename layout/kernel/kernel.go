@@ -1,7 +1,7 @@
-// Package kernel says which instructions lookups use on this machine. It also has the code that is
-// the same for all layouts: it prefetches, tests many bits at once, and computes the lines of many
-// hashes at once. Code in Go exists for everything; all other code is tested against it and gives
-// the same answers, faster.
+// Package kernel says which instructions lookups use on this machine. It also has the code that all
+// layouts share, which prefetches, tests many bits at once, and computes the lines of many hashes at
+// once. All of it is also written in Go. The assembly is tested against the code in Go, and gives the
+// same answers faster.
 package kernel
 
 import (
@@ -29,8 +29,7 @@ func Names() (names []string) {
 }
 
 // Use makes later lookups use the ISA with a name, in layouts that have code for it. A
-// layout.Direct that exists already keeps the ISA that it was made with. Use is for tests and
-// measurements.
+// layout.Direct that exists already keeps its ISA. Use is for tests and measurements.
 func Use(name string) error {
 	for _, k := range available() {
 		if k.String() == name {

@@ -18,8 +18,8 @@ func Each(t *testing.T, lines uint64, f func(t *testing.T, tab layout.Table)) {
 	}
 }
 
-// compact has parameters of Compact: those of usual rates, the least and the most quotients and
-// remainder bits, and some in between for which the kernel or the form of a line differs.
+// compact has parameters of Compact: for usual rates, with the smallest and largest numbers of
+// quotients and remainder bits, and some in between that differ in the kernel or the form of a line.
 var compact = []layout.Params{
 	{Quotients: 16, RemainderBits: 4},
 	{Quotients: 49, RemainderBits: 4},
@@ -90,7 +90,7 @@ func Both(tab layout.Table) bool {
 	return !ends
 }
 
-// SetOverflow sets the overflow bits of an item, if there are any.
+// SetOverflow sets the overflow bits of an item, if the table has such bits.
 func SetOverflow(tab layout.Table, l *layout.Line, it layout.Item) {
 	if marks, ok := tab.(layout.Hosts); ok {
 		marks.SetOverflow(l, it, nil)

@@ -71,7 +71,7 @@ func (c *Class) check(t layout.Table, l *layout.Line, load func(line uint64), in
 	return nil
 }
 
-// A Multiset is the keys that a filter should hold.
+// A Multiset has the keys that a filter should hold.
 type Multiset struct {
 	table   layout.Table
 	numbers map[layout.Class]int // index in classes
@@ -139,14 +139,14 @@ func (m *Multiset) Len() (n int) {
 	return n
 }
 
-// Copies returns how many keys share the class and the home line of a hash: what a caller
-// may delete by it.
+// Copies returns how many keys share the class and the home line of a hash. A caller may
+// delete the hash so many times.
 func (m *Multiset) Copies(hash uint64) int {
 	p := m.Locate(hash)
 	return m.classes[p.Class].Items[p.Side]
 }
 
-// Count returns how many keys share the class of a hash: what the filter counts.
+// Count returns how many keys share the class of a hash. The filter counts the same.
 func (m *Multiset) Count(hash uint64) int {
 	c := m.Class(m.Locate(hash).Class)
 	return c.Sum()
@@ -165,7 +165,7 @@ func (m *Multiset) Check(v *layout.View) error {
 	if n := m.Len(); inLines+inStash != uint64(n) {
 		return fmt.Errorf("%d items in the lines and %d in the stash, of %d", inLines, inStash, n)
 	}
-	counts := make([]int, len(m.classes)) // a lookup finds each entry: CheckStash has checked that
+	counts := make([]int, len(m.classes)) // CheckStash has checked that a lookup finds each entry
 	layout.StashClasses(v.Stash, func(c layout.Class, items uint64) {
 		if n, ok := m.numbers[c]; ok {
 			counts[n] = int(items)
@@ -181,7 +181,7 @@ func (m *Multiset) Check(v *layout.View) error {
 }
 
 // HashOf returns the lowest hash of a key that has the buckets and the fingerprint of an item, and
-// whose home is the line of the item. The hashes just above it are of such keys, too.
+// whose home is the line of the item. The hashes just above it belong to such keys, too.
 func HashOf(t layout.Table, it layout.Item) uint64 {
 	if _, ok := t.(layout.Hosts); ok {
 		it.Bucket = 0 // not a guest

@@ -4,11 +4,11 @@ import "github.com/mmapfilter/mmapfilter/layout/kernel"
 
 const maxBucket = 8
 
-// A bucket holds the fingerprints in the slots of a bucket; 0 is an empty slot.
+// A bucket holds the fingerprints in the slots of a bucket; 0 means an empty slot.
 type bucket [maxBucket]uint32
 
-// maxPairWords is the most words that a bucket is in: a bucket of 8 slots of 32 bits that
-// starts within a word.
+// maxPairWords is the largest number of words that a bucket is in: 8 slots of 32 bits that
+// start within a word.
 const maxPairWords = 5
 
 // bitsAt returns n bits of words, 1 to 64 of them, starting at a bit.

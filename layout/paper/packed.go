@@ -4,7 +4,7 @@ import "github.com/mmapfilter/mmapfilter/layout"
 
 // The Packed layout, the cuckoo filter of the paper (section 3). A bucket is b
 // slots of f bits, slot 0 lowest, with nothing between them and nothing between
-// one bucket and the next. An example with f=12 and b=4, of 48 bits a bucket:
+// one bucket and the next. For example, f=12 and b=4 give a bucket of 48 bits:
 //
 //	word 0                                                   63       48 47              0
 //	                                                        ┌───────────┬────────────────┐
@@ -20,7 +20,7 @@ const (
 )
 
 func init() {
-	const words = 2 // that a slot of up to 32 bits may be in
+	const words = 2 // a slot of up to 32 bits may be in two words
 	register(layout.Packed, "packed", packedParams(), packedBits, words)
 }
 

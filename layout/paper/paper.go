@@ -16,14 +16,14 @@ type table struct {
 	size   uint64 // bits of a bucket
 	f, b   int
 
-	// A packed bucket is compared in lanes of f bits, a power of two of them in a word.
-	// The masks have the lowest bit of each lane, the highest, and all of them.
+	// A packed bucket is compared in lanes of f bits; a word takes lanes of them, a power of two.
+	// ones has the lowest bit of each lane, highs the highest bit, and inLane all bits.
 	lanes               int
 	ones, highs, inLane uint64
 }
 
-// register makes a layout known. words is the most words that a change touches: the words
-// of a slot or, semi-sorted, of a bucket.
+// register makes a layout known. words is the largest number of words that a change touches:
+// the words of a slot or, semi-sorted, of a bucket.
 func register(k layout.Kind, name string, params []layout.Params, lineBits func(layout.Params) int, words int) {
 	layout.Register(k, &layout.Spec{
 		Name:         name,
@@ -63,7 +63,7 @@ func (t *table) Params() layout.Params { return layout.Params{FingerprintBits: t
 func (t *table) Lines() uint64         { return t.lines }
 
 // pairLoads returns the loads of the paper (section 5.1) for each b, or a little less: see
-// pathMoves. They hold for fingerprints long enough to tell buckets apart.
+// pathMoves. They hold if fingerprints are long enough for the number of buckets (section 4.2).
 func pairLoads(p layout.Params) layout.Loads {
 	most := map[int]int{1: 48, 2: 84, 4: 95, 8: 98}[p.BucketSize]
 	return layout.Loads{Least: most * 7 / 10, Usual: most, Most: most}
@@ -76,13 +76,13 @@ func pairPredict(p layout.Params, items float64) layout.Absent {
 	return layout.Absent{Rate: -math.Expm1(2 * items * math.Log1p(-1/float64(p.Fingerprints()))), Second: 1}
 }
 
-// tailTerms is how many terms of the tail of a Poisson distribution are enough. The mean is about 1 at
-// most, with 2·8 places and 15 fingerprints, so each term is less than a tenth of the one before: later
-// terms change no digit of the sum.
+// tailTerms is how many terms of the tail of a Poisson distribution are enough. The mean is at most
+// about 1 (for 2·8 places and 15 fingerprints). So each term is less than a tenth of the term before,
+// and later terms change no digit of the sum.
 const tailTerms = 30
 
-// pairCrowded: if there are few fingerprints for the number of buckets, some classes have
-// more items than their 2·b places (paper, section 4.2). N items are in
+// pairCrowded is Spec.Crowded: if there are few fingerprints for the number of buckets, some
+// classes have more items than their 2·b places (paper, section 4.2). N items are in
 // N·values/(2·b·load) classes, whose sizes follow a Poisson distribution. Classes that
 // overlap need about as many entries again.
 func pairCrowded(p layout.Params, lines, load float64) float64 {
@@ -101,10 +101,10 @@ func pairCrowded(p layout.Params, lines, load float64) float64 {
 // lines a search expands.
 const mostKicks = 500
 
-// pathMoves is the most moves of a path, for each b. If a bucket has one slot, a search is two
+// pathMoves limits the moves of a path, for each b. If a bucket has one slot, a search is two
 // paths that never branch, and each path may take half of the lines of the search. If a bucket has
 // 2, 4 or 8 slots, a search branches, and in a nearly full table it goes about 22, 10 or 6 moves
-// deep. The bound is about twice as many moves. So it never ends a search, but limits the words that
+// deep. The limit is about twice as many moves. So it never ends a search, but limits the words that
 // an operation may change.
 var pathMoves = map[int]int{1: mostKicks / 2, 2: 2*22 - 4, 4: 2*10 - 4, 8: 2 * 6}
 
@@ -155,13 +155,13 @@ func (t *table) read(words []uint64, bit uint64) (s bucket) {
 	return s
 }
 
-// rest returns how many bits of a fingerprint follow its nibble in a semi-sorted bucket.
+// rest returns the number of bits of the tail of a fingerprint in a semi-sorted bucket.
 func (t *table) rest() uint64 { return uint64(t.f - nibbleBits) }
 
 func (t *table) slots(l *layout.Line, line uint64) bucket { return t.read(l[:], line*t.size%64) }
 
-// change sets the slots of a line to s and lists the words that it changed. adds says that
-// s only has one more item than before.
+// change sets the slots of a line to s and lists the words that it changed. adds says
+// whether one more item in s is the only change.
 //
 // A packed slot that is in two words gets an item in two stores. A lookup between the two
 // stores reads only part of the item. This is harmless: either the item is not acknowledged

@@ -4,7 +4,7 @@ import "github.com/mmapfilter/mmapfilter/layout"
 
 // The SemiSorted layout: see sorted.go for the format of its buckets.
 func init() {
-	const words = 3 // that a bucket of up to 124 bits may be in
+	const words = 3 // a bucket of up to 124 bits may be in three words
 	register(layout.SemiSorted, "semisorted", semiSortedParams(), sortedBits, words)
 }
 

@@ -7,23 +7,23 @@ import (
 )
 
 // The buckets of the SemiSorted layout, the semi-sorted buckets of the paper (section 4.2, after
-// Bonomi et al.). The order of the four fingerprints in a bucket tells nothing; so
-// they are sorted, and of the 65,536 sequences of their top nibbles only the 3,876
-// ascending ones are left. 12 bits are enough to number them, where four nibbles take 16:
-// one bit a key is saved.
+// Bonomi et al.). The order of the four fingerprints in a bucket carries no information.
+// So they are sorted, and of the 65,536 sequences of their top nibbles only the 3,876
+// ascending ones are left. The number of a sequence takes 12 bits, and its four nibbles
+// would take 16. This saves one bit a key.
 //
 //	bits 0-11            12 … f+7    …                   4f-5
 //	┌──────────────────┬───────────┬───────────┬───────────┬───────────┐
-//	│ number of the    │ rest of   │ rest of   │ rest of   │ rest of   │   f-4 bits a rest
+//	│ number of the    │ tail of   │ tail of   │ tail of   │ tail of   │   f-4 bits a tail
 //	│ nibbles          │ the least │ second    │ third     │ greatest  │
 //	└──────────────────┴───────────┴───────────┴───────────┴───────────┘
 //
-// Whole fingerprints are sorted: where nibbles are equal, the rests ascend. Empty slots are
-// 0 and are sorted too. So a bucket with the same content always has the same image.
+// Whole fingerprints are sorted: where nibbles are equal, the tails ascend. Empty slots are
+// 0 and are sorted too. So buckets with the same content have the same image.
 //
 // With the nibbles p ≤ q ≤ r ≤ s, the number is p + C(q+1, 2) + C(r+2, 3) +
-// C(s+3, 4), with binomial coefficients C: how many sequences come before it when
-// they are ordered by s, then by r, q and p.
+// C(s+3, 4), with binomial coefficients C. It says how many sequences come before this
+// one if they are ordered by s, then by r, q and p.
 const (
 	sortedBucket   = 4
 	nibbleBits     = 4
@@ -49,8 +49,8 @@ var chooseUp = func() (c [sortedBucket][nibbleSequence]uint16) {
 	return c
 }()
 
-// nibblesOf has the nibbles of each number, the least lowest; 0 for numbers that no
-// sequence has.
+// nibblesOf has the nibbles of each number, the least nibble in the lowest bits. It has 0
+// for a number that no sequence has.
 var nibblesOf = func() (t [1 << numberBits]uint16) {
 	for s := range uint16(nibbleSequence) {
 		for r := range s + 1 {
@@ -65,7 +65,7 @@ var nibblesOf = func() (t [1 << numberBits]uint16) {
 }()
 
 // decodeSorted returns the slots of a semi-sorted bucket that starts at a bit of words. Here
-// and below, rest is the number of bits of a rest.
+// and below, rest is the number of bits of a tail.
 func decodeSorted(words []uint64, bit, rest uint64) (s bucket) {
 	nibbles := nibblesOf[bitsAt(words, bit, numberBits)]
 	for i := range sortedBucket {
@@ -103,7 +103,7 @@ func hasSorted(words []uint64, bit, rest, fp uint64) bool {
 	return found
 }
 
-// wordHasSorted is hasSorted for a bucket that starts at bit 0 of a word and fits it.
+// wordHasSorted is hasSorted for a bucket that starts at bit 0 of a word and fits into it.
 func wordHasSorted(x, rest, fp uint64) bool {
 	mask := uint64(1)<<rest - 1
 	nibbles := uint64(nibblesOf[x%(1<<numberBits)])
@@ -111,7 +111,7 @@ func wordHasSorted(x, rest, fp uint64) bool {
 	x >>= numberBits
 	found := uint64(0)
 	for i := range sortedBucket {
-		found |= (nibbles>>(nibbleBits*i)&0xF ^ top | (x&mask ^ low)) - 1 // negative for 0 alone
+		found |= (nibbles>>(nibbleBits*i)&0xF ^ top | (x&mask ^ low)) - 1 // sets bit 63 only for 0
 		x >>= rest
 	}
 	return found>>63 != 0

@@ -86,8 +86,8 @@ func (f *Follower) Each(do func(*Record)) error {
 	return nil
 }
 
-// Turn goes on with the next generation. It reports false unless this generation has begun in the log
-// and all of the one before has been read.
+// Turn goes on with the next generation. It reports false unless the next generation has begun in the
+// log and the current generation has been read to its end.
 func (f *Follower) Turn(log []uint64) bool {
 	next := *f
 	next.generation, next.salt, next.segment = f.generation+1, NextSalt(f.salt), 0

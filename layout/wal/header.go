@@ -59,7 +59,8 @@ func Headers(log []uint64) (all []Header) {
 	return all
 }
 
-// IsLog reports whether words are the beginning of a log, intact or not: some header has the magic.
+// IsLog reports whether words are the beginning of a log, even of a damaged one: whether some header
+// has the magic.
 func IsLog(words []uint64) bool {
 	for slot := range uint64(HeaderSlots) {
 		if at := slot * PageWords; at < uint64(len(words)) && words[at] == logMagic {
@@ -98,7 +99,7 @@ func Foreign(log []uint64, uuid [16]byte) (other [16]byte, ok bool) {
 
 // headerCheck returns the check of a header.
 func headerCheck(w []uint64) uint64 {
-	var b [8 * (headerWords - 1)]byte // not a whole checker: it goes to the heap
+	var b [8 * (headerWords - 1)]byte // goes to the heap, so it is smaller than a checker
 	for i, v := range w[:headerWords-1] {
 		binary.LittleEndian.PutUint64(b[8*i:], v)
 	}

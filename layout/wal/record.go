@@ -25,7 +25,7 @@ type Record struct {
 	Grow      int       // if Last: change of the length, -1 to 1
 	Operation uint32    // if Last: number of the operation modulo 2^32
 	Op        layout.Op // if Last: what the operation means in the history, or 0 without a history
-	Hash      uint64    // of its key, if Op is not 0
+	Hash      uint64    // of the key, if Op is not 0
 	Mark      bool      // it is a mark record, and has no words: see NewMark
 }
 
@@ -69,9 +69,9 @@ const (
 //
 // The stores of a record happen in word order, which need not be their order in the
 // operation. This is safe: if one of them removes a fingerprint, the record is guarded,
-// and all of it is stored between two steps of the removal counter of the block;
-// otherwise the stores only add, or clear overflow bits or a group mark that no lookup needs.
-// (A new stash entry needs its first word stored before its second, which is word order.)
+// and all of it is stored while the removal counter of the block is odd; otherwise the
+// stores only add, or clear overflow bits or a group mark that no lookup needs. (The first
+// word of a new stash entry must be stored before the second, which is word order.)
 func (r *Record) Gather(stores []Store) (rest []Store) {
 	*r = Record{}
 	if len(stores) == 0 {
@@ -143,16 +143,16 @@ func (r *Record) encode(w *[maxRecordWords - 1]uint64) (n int) {
 	return n
 }
 
-// recordLength returns the number of words of the record with word 0 w0. w0 may be a word that begins no
-// record.
+// recordLength returns the number of words of the record that begins with w0. If w0 is another word,
+// recordLength returns a number of words that a record may have.
 func recordLength(w0 uint64) uint64 {
 	values := 1 + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet)) - w0/recordNoWords%2
 	return max(1+values+min(w0>>recordOp&3, 1)+1, recordWords) + w0/recordMark%2*(markWords-recordWords)
 }
 
-// valid reports whether w0 can be word 0 of a record: it has no unknown bits, its words are in one
-// block, and only the last record of an operation has an item effect and a meaning in the history,
-// which fit each other. A record without words has only the meaning, or is a mark record.
+// valid reports whether w0 can be word 0 of a record. A record has no unknown bits, and its words are
+// in one block. Only the last record of an operation has an item effect and a meaning in the history,
+// and the meaning allows the effect. A record without words has only a meaning, or is a mark record.
 func valid(w0 uint64) bool {
 	const effect = recordGrow | recordShrink
 	op, last := layout.Op(w0>>recordOp&3), w0&recordLast != 0
@@ -169,10 +169,10 @@ func valid(w0 uint64) bool {
 	return last || w0&effect == 0
 }
 
-// itemEffect returns by how many items the record with word 0 w0 changes the length.
+// itemEffect returns by how many items the record that begins with w0 changes the length.
 func itemEffect(w0 uint64) int { return int(w0/recordGrow%2) - int(w0/recordShrink%2) }
 
-// oneBlock reports whether all words of the record with word 0 w0 are in one block.
+// oneBlock reports whether all words of the record that begins with w0 are in one block.
 func oneBlock(w0 uint64) bool {
 	return w0%layout.BlockWords+uint64(bits.Len64(w0>>recordOthers&recordOtherSet)) < layout.BlockWords
 }
@@ -208,8 +208,8 @@ func (r *Record) decode(w []uint64) {
 	}
 }
 
-// ReadRecord returns the record at a word of a log, and the word after it. The log must be
-// known to be whole there.
+// ReadRecord returns the record at a word of a log, and the word after it. The record must
+// be known to be intact.
 func ReadRecord(log []uint64, at uint64) (r Record, next uint64) {
 	next = NextRecord(log, at)
 	return decodeRecord(log[at:next]), next

@@ -23,14 +23,14 @@ type Contents struct {
 	Broken    bool        // only from Salvage: the log once went on after its present end
 }
 
-// Bytes returns the size of what counts, with the headers.
+// Bytes returns the size of the part of the log that counts, with the headers.
 func (c *Contents) Bytes() int64 {
 	return int64(FirstWord+c.End[0]-c.From[0]+c.End[1]-c.From[1]) * 8
 }
 
 // A Segment locates the records of a segment.
 type Segment struct {
-	Log     int    // 0 if it is of the generation of the superblock, 1 if it is of the next
+	Log     int    // 0 for the generation of the superblock, 1 for the next generation
 	Start   uint64 // word of the first record
 	Records uint64 // of whole operations
 	Time    uint64 // time of the commit, or 0 without a commit record
@@ -72,11 +72,10 @@ func Ended(log []uint64, generation, salt uint64) iter.Seq[Segment] {
 	}
 }
 
-// Scan reads the log of the generation that sb names, and of the one after it, up to the
-// end, and calls each, unless it is nil, for the records of whole operations, in order. each
-// must not keep a record. promised is an LSN up to which the log is known to have been
-// durable, or 0. The later generation is in the log next, which may be the same as log, or
-// nil.
+// Scan reads a log up to its end: the generation that sb names, in log, and the generation
+// after it, in next, which may be the same log or nil. It calls each for the records of
+// whole operations, in order. each must not keep a record, and may be nil. promised is an
+// LSN up to which the log is known to have been durable, or 0.
 //
 // After a crash, a log may end anywhere past the last durable LSN. If it ends before that
 // LSN, it is damaged (L5).
@@ -106,7 +105,7 @@ func Salvage(log, next []uint64, h Header, each func(*Record), commit func(Commi
 	return s.run(log, next, h.Generation, h.Salt)
 }
 
-// run scans a log from the generation with a salt on.
+// run scans a generation, which has this salt, in log, and the generation after it in next.
 func (s *scanner) run(log, next []uint64, generation, salt uint64) (Contents, error) {
 	s.lsn = s.LSN
 	s.checker = checkers.Get().(*checker)
@@ -120,7 +119,7 @@ func (s *scanner) run(log, next []uint64, generation, salt uint64) (Contents, er
 			g.generation, g.salt = g.generation+1, NextSalt(g.salt)
 		}
 		g.from, g.end = Half(uint64(len(log)), g.generation)
-		g.from, g.end = min(g.from, uint64(len(log))), min(g.end, uint64(len(log))) // it may be cut short
+		g.from, g.end = min(g.from, uint64(len(log))), min(g.end, uint64(len(log))) // the log may be cut short
 		end, err := s.scan(g)
 		if i == 0 || end > g.from { // otherwise the log has no later generation
 			s.From[i], s.End[i] = g.from, end
@@ -221,7 +220,7 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 		s.ended = true
 	}
 	// Nothing past a bad record counts. But a commit record further on may prove that the
-	// bad record was once durable: then it is damaged.
+	// bad record was once durable: then the log is damaged.
 	for at := segment; at+segmentHeadWords <= p.end; at += PageWords {
 		generation, salt, commit, _, _, ok := s.checker.readCommit(log, at, s.kept)
 		if ok && generation == p.generation && salt == p.salt {
@@ -231,8 +230,8 @@ func (s *scanner) scan(p part) (end uint64, err error) {
 	return end, nil
 }
 
-// endCommit takes over the numbers of the commit of a segment, and checks them against the
-// records (L4).
+// endCommit takes the numbers from the commit record of a segment, and checks them against
+// the records (L4).
 func (s *scanner) endCommit(segment uint64, c Commit) error {
 	s.Durable = max(s.Durable, c.Durable)
 	s.UserSeq, s.Operation = c.UserSeq, c.Operation
@@ -275,10 +274,10 @@ func (s *scanner) beginIsLost(p part, segment uint64) bool {
 	return false
 }
 
-// goesOn reports whether another record follows the wrong record at a word. The length of the wrong
-// record may be wrong too. So goesOn looks for the other record at every word where the wrong one may
-// end, chained to the check stored there, and at next, chained to the check that the wrong one should
-// have.
+// goesOn reports whether another record follows the damaged record at a word. The length of the damaged
+// record may be wrong too. So goesOn looks for the other record at every word where the damaged record
+// may end, chained to the check stored there, and at next, chained to check, the check that the damaged
+// record should have.
 func (s *scanner) goesOn(p part, at, next uint64, check uint32) bool {
 	for n := at + recordWords; n <= min(at+maxRecordWords, p.end); n++ {
 		if s.isRecord(p, n, s.lsn+2, uint32(p.log[n-1])) {
@@ -288,7 +287,8 @@ func (s *scanner) goesOn(p part, at, next uint64, check uint32) bool {
 	return s.isRecord(p, next, s.lsn+2, check)
 }
 
-// isRecord reports whether there is a record with an LSN that is chained to a check.
+// isRecord reports whether the words from at on are a record that has this LSN and is chained to the
+// check prev.
 func (s *scanner) isRecord(p part, at, lsn uint64, prev uint32) bool {
 	if at+recordWords > p.end || NextRecord(p.log, at) > p.end {
 		return false

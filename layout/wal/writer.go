@@ -27,7 +27,7 @@ const (
 	keptWords   = 3                      // the commit mark and the position
 )
 
-// A Writer lays out records in a log. It stores to the words of the log only; its user
+// A Writer lays out records in a log. It only stores to the words of the log; its caller
 // makes them durable. It is not safe for concurrent use.
 type Writer struct {
 	log        []uint64
@@ -84,8 +84,8 @@ func (w *Writer) Start() uint64 { return w.segment + segmentHeadWords }
 // End returns the word after the last record of the open segment.
 func (w *Writer) End() uint64 { return w.end }
 
-// Room returns how many more words of the file the half has room for, even if each takes
-// its own record.
+// Room returns how many more words of the file the half has room for, even if each word
+// takes a record of its own.
 func (w *Writer) Room() uint64 {
 	if w.limit < w.end {
 		return 0
@@ -93,9 +93,9 @@ func (w *Writer) Room() uint64 {
 	return (w.limit - w.end) / recordWords
 }
 
-// logAhead is how many words past its end the log is prefetched for writing: a log of
-// megabytes does not fit in the cache. So many words are eight cache lines, or twenty short
-// records; planning the operations of twenty records takes longer than a cache miss.
+// logAhead is how many words past its end the log is prefetched for writing, because a log
+// of megabytes does not fit in the cache. 64 words are eight cache lines, or about twenty
+// short records; planning the operations of twenty records takes longer than a cache miss.
 const logAhead = 64
 
 // Append appends a record. There must be room for it.
@@ -116,8 +116,8 @@ func (w *Writer) Append(r *Record) {
 	w.records++
 }
 
-// begin stores the begin record. It shows the generation of the segment before the segment
-// has a commit record.
+// begin stores the begin record, which shows the generation of the segment even if the
+// segment has no commit record yet.
 func (w *Writer) begin() {
 	words := append(w.words[:0], beginMagic, w.generation, w.salt, w.lsn+1, uint64(w.check))
 	words[4] |= uint64(w.checker.words(words...)) << 32

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel"
 )
 
-// Each runs f with each kernel that there is for this architecture. It skips a kernel that
+// Each runs f with each kernel that exists for this architecture. It skips a kernel that
 // this machine lacks, and logs that.
 func Each(t *testing.T, f func(t *testing.T)) {
 	names := []string{"go"}
