@@ -130,7 +130,7 @@ type CopiesError struct {
 }
 
 func (e *CopiesError) Error() string {
-	return fmt.Sprintf("%v: a key has %d copies and no room for another, and growing would hardly make any", ErrFull, e.Copies)
+	return fmt.Sprintf("%v: the key has %d copies, and growing would make hardly any room for another one", ErrFull, e.Copies)
 }
 
 func (e *CopiesError) Unwrap() error { return ErrFull }

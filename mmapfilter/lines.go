@@ -140,7 +140,7 @@ func readFull(r io.ReaderAt, b []byte, off int64) (n int, err error) {
 	case n == len(b):
 		return 0, err
 	case n < 0 || n > len(b):
-		return 0, errors.New("the reader says that it has read more than there is room for")
+		return 0, errors.New("the reader says that it has read more bytes than there is room for")
 	case err == nil || err == io.EOF:
 		return n, &CorruptError{Region: layout.RegionFile, Offset: off + int64(n), Rule: "F6", What: "the reader ends before the size that it was opened with"}
 	}

@@ -39,7 +39,7 @@ func Merge(ctx context.Context, path string, opts *Options, inputs ...string) er
 		return about("merge", path, err)
 	}
 	if n := len(inputs); n == 0 || n > build.MostInputs {
-		return about("merge", path, optionError("inputs", "%d files are not between 1 and %d", n, build.MostInputs))
+		return about("merge", path, optionError("inputs", "the number of files, %d, is not between 1 and %d", n, build.MostInputs))
 	}
 	var given Options
 	if opts != nil {
@@ -241,9 +241,9 @@ type LostError struct {
 
 func (e *LostError) Error() string {
 	if e.Log {
-		return fmt.Sprintf("the filter is whole again, but its log is lost or damaged: it may lack any number of operations, of which up to %d are known to have been durable", e.Operations)
+		return fmt.Sprintf("the filter is repaired, but its log is lost or damaged: it may lack any number of operations, and up to %d of these are known to have been durable", e.Operations)
 	}
-	return fmt.Sprintf("the filter is whole again, but lacks up to %d operations that were durable", e.Operations)
+	return fmt.Sprintf("the filter is repaired, but lacks up to %d operations that were durable", e.Operations)
 }
 
 func repair(ctx context.Context, path string, opts *RebuildOptions) (bool, error) {

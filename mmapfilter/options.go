@@ -177,7 +177,7 @@ func (o *Options) validate() error {
 		return err
 	}
 	if o.ExpireAfter < 0 {
-		return optionError("ExpireAfter", "%v is below 0", o.ExpireAfter)
+		return optionError("ExpireAfter", "%v is negative", o.ExpireAfter)
 	}
 	if err := validateExpiry(o.ExpireAfter); err != nil {
 		return err

@@ -18,7 +18,7 @@ const blockHashes = 4096
 const blockBytes = 256 << 10
 
 // ErrForeign is returned for a hash that belongs to another shard.
-var ErrForeign = errors.New("hash of a key of another shard")
+var ErrForeign = errors.New("the hash belongs to a key of another shard")
 
 // hashed yields the hashes of keys, in blocks. It leaves out keys of other shards. It hashes in the
 // goroutine that reads the keys, since copying a key for a worker would cost as much as hashing it.

@@ -77,7 +77,7 @@ func (r *Reader) next() error {
 	if changes == 0 {
 		n, err := io.ReadFull(r.r, r.buffer[:1])
 		if n > 0 {
-			return fmt.Errorf("%w: something comes after their end", ErrDamaged)
+			return fmt.Errorf("%w: more bytes follow their end", ErrDamaged)
 		}
 		return err // io.EOF
 	}

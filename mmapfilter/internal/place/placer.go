@@ -97,7 +97,7 @@ func (p *Placer) takeFromLine(it layout.Item) bool {
 func (p *Placer) takeFromStash(home layout.Item) {
 	p.unsetOverflow(home, true)
 	if !layout.StashRemove(p.lines.Stash(), p.table.Class(home), p.lines.ChangeStash) {
-		panic("mmapfilter: an item of the stash is not in the stash")
+		panic("mmapfilter: an item is not in the stash")
 	}
 }
 

@@ -80,7 +80,7 @@ func (p *Placer) moveAlong(last step) (line uint64) {
 		old := p.table.Alternate(last.item)
 		p.setOverflow(old)
 		if !p.takeFromLine(old) || !p.putInLine(at.item) {
-			panic("mmapfilter: a planned move found its line changed")
+			panic("mmapfilter: a line changed after a move was planned")
 		}
 		if p.hosts != nil && p.hosts.IsGuest(old) {
 			p.unsetOverflow(last.item, false)
