@@ -181,7 +181,7 @@ var fetches = sync.Pool{New: func() any {
 	return f
 }}
 
-// fetch returns a fetch that reads at most atOnce bytes at once.
+// fetch returns a fetch whose reads are at most atOnce bytes long.
 func (l *lines) fetch(atOnce int64) *fetch {
 	f := fetches.Get().(*fetch)
 	f.of, f.atOnce = l, atOnce

@@ -49,8 +49,9 @@ func (h *history) find(time uint64) int {
 	return sort.Search(len(*h), func(i int) bool { return (*h)[i].Last >= time })
 }
 
-// join joins neighbouring ages, beginning with the fewest items, until no more than most ages are left.
-// ages is in the order of the last times. to has, for each of ages, the index of its age in joined.
+// join joins neighbouring ages, those with the fewest items first, until no more than most
+// ages are left. ages is in the order of the last times. to has, for each of ages, the index
+// of its age in joined.
 func join(ages []hashes.Age, most int) (joined []hashes.Age, to []int) {
 	joined, parts := slices.Clone(ages), make([]int, len(ages))
 	for i := range parts {

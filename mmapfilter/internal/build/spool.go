@@ -106,7 +106,7 @@ func spoolParts(capacity uint64) int {
 	return fewParts
 }
 
-// newSpool makes a spool of parts partitions, a power of two, or of fewer if the budget is small.
+// newSpool returns a spool with parts partitions (a power of two), or with fewer if the budget is small.
 // Half of the budget is for the workers' open chunks, the other half for full ones. Whatever else
 // collectors hold takes at most an eighth of the budget.
 func newSpool(draft scratcher, workers int, budget int64, parts int) *spool {
@@ -206,7 +206,8 @@ func (c *collector) addFew(p uint64) error {
 }
 
 // makeRoom makes room in a chunk that will have up to chunkLen hashes. It allocates room for chunkLen
-// hashes only if the chunk is likely to fill up, so that not more is allocated than the budget allows.
+// hashes only if the chunk is likely to fill up, so that it does not allocate more than the budget
+// allows.
 func (c *collector) makeRoom(chunk []uint64) []uint64 {
 	n := min(minChunkLen, c.s.chunkLen)
 	if len(chunk) > 0 {
@@ -215,7 +216,7 @@ func (c *collector) makeRoom(chunk []uint64) []uint64 {
 	return append(make([]uint64, 0, n), chunk...)
 }
 
-// flush hands over what has been added so far. The collector, which may be nil, is not used after it.
+// flush hands over all words that have been added. Do not use the collector afterwards. c may be nil.
 func (c *collector) flush() error {
 	if c == nil {
 		return nil
