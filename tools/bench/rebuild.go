@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
+	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
@@ -52,23 +53,12 @@ func (r *rebuildRun) run() error {
 }
 
 // insert inserts keys and returns how long each took.
-func (r *rebuildRun) insert(f *mmapfilter.Filter, first, n uint64) (time.Duration, error) {
-	begun := time.Now()
-	done := uint64(0)
-	for key := range numbers(first, n) {
-		if err := f.Insert(key); err != nil {
-			return 0, err
-		}
-		if done++; done%65536 == 0 {
-			if err := f.Sync(); err != nil {
-				return 0, err
-			}
-			if r.ctx.Err() != nil {
-				return 0, r.ctx.Err()
-			}
-		}
+func (r *rebuildRun) insert(f *mmapfilter.Filter, n uint64) (time.Duration, error) {
+	c, err := r.add(openLive(f, writing{syncEvery: 65_536}, r.seed), 0, n)
+	if err == nil && c.Keys < n {
+		err = mmapfilter.ErrFull
 	}
-	return time.Since(begun) / time.Duration(max(n, 1)), f.Sync()
+	return c.Clock / time.Duration(n), errors.Join(err, f.Sync())
 }
 
 // create makes a file anew.
@@ -90,7 +80,7 @@ func (r *rebuildRun) inserts(n uint64) error {
 		if err != nil {
 			return 0, err
 		}
-		d, err := r.insert(f, 0, n)
+		d, err := r.insert(f, n)
 		if err == nil {
 			err = f.Close()
 		}
@@ -117,7 +107,7 @@ func (r *rebuildRun) builds(n uint64) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.insert(inserted, 0, n)
+	_, err = r.insert(inserted, n)
 	if err = errors.Join(err, inserted.Close()); err != nil {
 		return err
 	}
@@ -197,17 +187,15 @@ func (r *rebuildRun) grows(n uint64) error {
 		}
 		forget()
 		disk, memory := watch(r.diskUse), watch(goMemory)
-		d, err := r.insert(f, 0, n)
+		d, err := r.insert(f, n)
 		most, mostMemory := disk(), memory()
 		if err != nil {
 			return err
 		}
-		wrong := 0
 		const asked = 1_000_000
-		for key := range numbers(1<<40, asked) {
-			if f.Contains(key) {
-				wrong++
-			}
+		wrong, err := r.ask(openLive(f, writing{}, r.seed), peer.Absent, asked)
+		if err != nil {
+			return err
 		}
 		s := f.Stats()
 		times[i] = float64(d.Nanoseconds())
