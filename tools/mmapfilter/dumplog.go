@@ -12,50 +12,33 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 	"github.com/mmapfilter/mmapfilter/recovery"
-	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
 // logFiles prints the logs of a filter. While a checkpoint is under way, both may count.
 func (d *dump) logFiles(path string) error {
+	names := [2]string{path + recovery.CurrentLog.String(), path + recovery.NextLog.String()}
 	var words [2][]uint64
-	var data [2][]byte
 	sizes := [2]int64{-1, -1}
-	for i, name := range [2]recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
-		f, size, err := openRegular(path + name.String())
+	for i, name := range names {
+		f, size, err := openRegular(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
+		}
+		if err == nil {
+			sizes[i] = size
+			words[i], err = d.words(f, 0, size)
+			f.Close()
 		}
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		if size >= 8 {
-			m, err := osfile.Map(f, size/8*8, false)
-			if err != nil {
-				return err
-			}
-			defer m.Unmap()
-			data[i], words[i] = m.Data, recovery.Words(m.Data)
-		}
-		sizes[i] = size
 	}
-	for i, name := range [2]recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
-		if sizes[i] < 0 {
-			continue
+	for i, name := range names {
+		if sizes[i] >= 0 {
+			d.printf("%s: %s bytes", printable(name), formatCount(sizes[i]))
 		}
-		d.printf("%s: %s bytes", printable(path+name.String()), formatCount(sizes[i]))
-		if words[i] == nil {
-			continue
-		}
-		var inner *osfile.FaultError
-		outer := osfile.Catch(data[i], func() {
-			inner = osfile.Catch(data[1-i], func() { d.log(words[i], words[1-i]) })
-		})
-		if outer != nil {
-			return outer
-		}
-		if inner != nil {
-			return inner
+		if len(words[i]) > 0 {
+			d.log(words[i], words[1-i])
 		}
 	}
 	return nil
