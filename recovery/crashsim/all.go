@@ -191,7 +191,6 @@ func (x *worker) exhaustFrom(e *Exhaustive, v *Volume, st State) {
 	rehearsal.begin(true)
 	rehearsal.live(len(t.Ops))
 	rv.watch = nil
-	rehearsal.read(20)
 	expected := uint64(0)
 	for i := range rehearsal.points {
 		expected = mix(expected ^ rehearsal.points[i].hash())
@@ -227,7 +226,6 @@ func (p *Point) hash() uint64 {
 // forkAll crashes a life with every possible outcome.
 func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 	st := l.state()
-	st.past = nil
 	expected = mix(expected ^ st.floor)
 	for i, n := range st.must {
 		expected += mix(uint64(n) ^ uint64(i)<<32)

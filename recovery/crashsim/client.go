@@ -7,18 +7,12 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// begin starts the life. readers says whether to simulate readers.
+// begin starts the life. readers says whether to look keys up after each store.
 func (l *life) begin(readers bool) {
 	l.readers = readers
 	l.floor, l.must, l.torn, l.op = l.st.floor, l.st.must, l.st.torn, -1
 	if l.words(layout.WordRuntime+layout.RuntimeEpoch)&1 != 0 {
 		l.torn = false
-	}
-	switch {
-	case readers && l.st.past != nil:
-		l.history = l.st.past
-	case readers && !l.torn:
-		l.record()
 	}
 	if readers || l.torn {
 		l.at = l.words
@@ -101,7 +95,7 @@ func (l *life) found(r *recovery.Recovery) {
 	p.OpMax = p.OpMin
 	l.content, l.meant = content{p.Counts, p.Kept}, p.Meant
 	l.floor, l.torn, l.op = p.LSN, false, p.Next-1
-	l.setMust(p.Meant)
+	l.must = p.Meant
 	if l.opened {
 		return // closed cleanly and opened again: the points continue
 	}
@@ -156,9 +150,8 @@ func (l *life) mutate(op Op) {
 			_, err := l.w.InsertUnique(k.hash)
 			return err
 		}
-		if must := l.must; must[op.Key] != 0 {
-			must[op.Key]--
-			l.setMust(must)
+		if l.must[op.Key] != 0 {
+			l.must[op.Key]--
 		}
 		if l.synced[op.Key] != 0 {
 			l.synced[op.Key]--
@@ -293,7 +286,7 @@ func (l *life) commit(op Op) {
 	}
 	if err == nil {
 		l.floor = lsn
-		l.setMust(l.synced)
+		l.must = l.synced
 	}
 }
 
@@ -379,7 +372,7 @@ func (l *life) reopen() {
 		return
 	}
 	l.floor = l.w.LSN()
-	l.setMust(l.meant)
+	l.must = l.meant
 	op := l.op
 	l.w = nil
 	if l.open(true) {
@@ -415,7 +408,7 @@ func (l *life) rebuild() {
 	case err == nil:
 		l.moved(next, after)
 		_, _, l.floor = next.Durable()
-		l.setMust(l.meant)
+		l.must = l.meant
 		return
 	case errors.Is(err, l.x.sys.Full):
 		return
@@ -431,12 +424,8 @@ func (l *life) rebuild() {
 	l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
 }
 
-// moved continues in the new file, which has the content after. First the last readers of the old
-// file must see that it is superseded.
+// moved continues in the new file, which has the content after.
 func (l *life) moved(next Writer, after *content) {
-	if l.history != nil {
-		l.read(6)
-	}
 	if err := l.v.superseded(); err != nil {
 		l.fail("O4", "%v", err)
 	}
@@ -444,9 +433,6 @@ func (l *life) moved(next Writer, after *content) {
 		l.fail("O6", "the new file has the history %+v, not %+v", next.History(), after.kept)
 	}
 	l.w, l.content = next, *after
-	if l.history != nil {
-		l.record()
-	}
 	l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
 }
 

@@ -52,13 +52,6 @@ func (x *worker) fork(l *life, e Event) {
 	if x.rng.IntN(10) < 3 {
 		child.kill(l.v)
 		c.how = "kill"
-		if st.past != nil {
-			if x.trace.readers && x.rng.IntN(2) == 0 {
-				st.past = st.past.upTo(l.v.events)
-			} else {
-				st.past = nil
-			}
-		}
 	} else {
 		loss, bias := randomLoss(x.rng)
 		loss.Trash = x.trace.trash && x.rng.IntN(3) == 0
@@ -68,7 +61,7 @@ func (x *worker) fork(l *life, e Event) {
 			c.how += ", one of them trashed"
 			x.stats.Trashed++
 		}
-		st.past, st.torn = nil, true
+		st.torn = true
 		x.stats.Power++
 	}
 	child.reseed(x.rng.Uint64())
@@ -99,7 +92,6 @@ func (x *worker) crashed(v *Volume, st State, depth int) {
 		if x.rng.IntN(2) == 0 {
 			forks = forksOfClient
 		}
-		st.past = nil
 		x.long(v, st, end, depth, forks)
 		return
 	}
@@ -117,9 +109,6 @@ func (x *worker) long(v *Volume, st State, end, depth, forks int) {
 	rehearsal.live(end)
 	rv.watch, rv.each = nil, nil
 	c.check()
-	if x.trace.readers {
-		rehearsal.read(10 + 12*forks)
-	}
 	if forks > 0 {
 		x.again(v, st, rehearsal, end, depth, forks)
 	}
@@ -180,7 +169,6 @@ func (x *worker) short(v *Volume, st State, depth int) {
 	}
 	l.open(false)
 	v.hook, v.watch = nil, nil
-	l.read(6)
 }
 
 // aim chooses an event of a recovery to crash after.

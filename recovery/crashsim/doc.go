@@ -48,8 +48,6 @@
 //	    recovered state has, as an item or by what the history means.
 //	O4  The same holds at every instant: after each store of a writer or of a recovery that a
 //	    reader can see, a lookup of such a key answers "maybe".
-//	O5  Readers in other processes, which may be interrupted between any two loads, find every
-//	    key that is in the filter throughout the lookup.
 //	O6  Opening fails only if a sync during opening fails. An operation fails only because a sync
 //	    failed or the filter is full, and never panics; after a failed sync every operation
 //	    fails. A sealed file passes verification. An operation that changes something has a
@@ -73,9 +71,9 @@
 // After a power loss, no reader runs before the epoch says that a recovery is in progress,
 // since the file is served to no reader until then (rule R3).
 //
-// Readers write nothing, so a lookup between stores can be simulated afterwards: the explorer
-// keeps all values of the words over time, and each load of the lookup gets the value of the
-// same moment as the load before it, or of a later moment.
+// A lookup of O4 takes no time. There is no O5: tests of package writer try lookups that are
+// interrupted between any two loads. TestSchedules, TestRecoverySchedules and TestReplaceSchedules
+// try them in every way, beside some operations, and beside recoveries and replacements.
 //
 // # Reading a violation
 //

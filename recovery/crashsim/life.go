@@ -8,7 +8,7 @@ import (
 )
 
 // A life is one process on a volume. It opens the filter and continues with the trace (client.go);
-// the oracles look on (oracles.go, readers.go).
+// the oracles look on (oracles.go).
 type life struct {
 	x     *worker
 	v     *Volume
@@ -33,8 +33,7 @@ type life struct {
 	after *content
 
 	at      func(word uint64) uint64 // words
-	readers bool                     // simulate readers
-	history *history                 // history of the words, for readers; nil before the first reader
+	readers bool                     // look keys up after each store
 
 	// points are the states of the filter after each operation. A life with forks is
 	// lived twice. The first time, the rehearsal, finds the points, since an operation
@@ -77,7 +76,6 @@ type State struct {
 	must   Counts  // keys that were synced and not deleted since
 	// torn is set after a power loss, until a recovery tells the readers.
 	torn bool
-	past *history // for readers that survive the crash, or nil
 }
 
 func (l *life) u() *Universe { return l.x.trace.Universe }
@@ -129,26 +127,5 @@ func (l *life) state() State {
 		_, _, lsn := l.w.Durable()
 		st.floor = max(st.floor, lsn)
 	}
-	from := l.rehearsal
-	if from == nil {
-		from = l
-	}
-	if from.history != nil && !l.torn && !l.x.trace.rebuilds() {
-		st.past = from.history
-	}
 	return st
-}
-
-// record starts a history.
-func (l *life) record() {
-	l.history = newHistory(l.v.filter.cache.words[layout.WordRuntime : layout.WordRegion+l.u().geometry.RegionBytes/8])
-	l.history.require(new(Counts), &l.must, l.v.events)
-}
-
-// setMust changes what must be found from now on.
-func (l *life) setMust(must Counts) {
-	if l.history != nil {
-		l.history.require(&l.must, &must, l.v.events)
-	}
-	l.must = must
 }

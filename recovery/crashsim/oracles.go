@@ -168,16 +168,12 @@ func (l *life) sealed(sb *layout.Superblock, err error) {
 func (l *life) watch(word, value uint64) {
 	if word == layout.WordRuntime+layout.RuntimeEpoch && value&1 != 0 && l.torn {
 		l.torn = false
-		if l.readers {
-			l.record()
-		}
 		return
 	}
-	if l.history == nil || word < layout.WordStash && !forReaders[word-layout.WordRuntime] ||
+	if !l.readers || l.torn || word < layout.WordStash && !forReaders[word-layout.WordRuntime] ||
 		word >= layout.WordRegion+uint64(l.u().geometry.RegionBytes)/8 {
 		return
 	}
-	l.history.store(word, value, l.v.events+1)
 	u := l.u()
 	lines := ^uint64(0)
 	if word >= layout.WordRegion {

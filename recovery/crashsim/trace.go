@@ -3,7 +3,6 @@ package crashsim
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 )
 
@@ -17,7 +16,7 @@ type Trace struct {
 	failOdds int  // one sync in failOdds fails; 0: no sync fails
 	failFrom int  // first operation whose sync may fail
 	trash    bool // sectors may be trashed
-	readers  bool // oracles O4 and O5 are on
+	readers  bool // oracle O4 is on
 	beside   bool // inserts and deletes run while a sync waits for the disk
 	noRoom   bool // the disk has no room for a larger log
 }
@@ -168,10 +167,4 @@ func deletable(counts Counts, keys int, rng *rand.Rand) int {
 		}
 	}
 	return chosen
-}
-
-// rebuilds reports whether the trace replaces the file of the filter. Then no reader is simulated
-// across a crash.
-func (t *Trace) rebuilds() bool {
-	return slices.ContainsFunc(t.Ops, func(op Op) bool { return op.Kind == Rebuild })
 }

@@ -3,7 +3,6 @@ package crashsim
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"github.com/mmapfilter/mmapfilter/layout"
@@ -27,7 +26,6 @@ type Universe struct {
 	table    layout.Table
 	keys     []key              // keys of traces
 	fillers  []key              // in the filter, once each; no trace touches them
-	present  []key              // in the filter, once each; they become keys of traces
 	script   []Op               // operations that traces repeat, among others; may be nil
 	static   *multiset.Multiset // the fillers; its first classes are those of keys
 	mine     int                // number of classes of keys
@@ -55,7 +53,6 @@ type shape struct {
 	twins   int                               // most keys of each class with either home line
 	free    int                               // slots that fillers leave free; if negative, fillers exceed the slots by -free, or fill the stash
 	present int                               // number of fillers that traces use
-	commute bool                              // see addCommuter
 	twinned bool                              // traces insert and delete twins whose home line is the other line of an item
 	sealed  bool                              // the file that a trace finds is sealed
 	keep    bool                              // the filter keeps its hashes
@@ -101,10 +98,8 @@ func randomShape(number int, rng *rand.Rand) shape {
 		s.free = 1000 // an empty filter
 	case number%12 == 7:
 		s.lines, s.free, s.tidy, s.twinned = 2+rng.Uint64N(2), -6, true, true
-	case number%12 == 3:
-		s.lines, s.classes, s.free, s.present, s.commute = 2+rng.Uint64N(3), 0, 1000, 0, true
 	}
-	if number >= compactUniverses || s.commute { // in Compact, no item has one line only
+	if number >= compactUniverses {
 		s.share(number, rng)
 	}
 	return s
@@ -139,9 +134,6 @@ func newUniverse(sys *System, number int, s shape, rng *rand.Rand) (*Universe, e
 	u.bind(g)
 	for range s.classes {
 		u.addTwins(randomItem(u.table, rng), s.twins, rng)
-	}
-	if s.commute {
-		u.addCommuter(rng)
 	}
 	if s.addKeys != nil {
 		s.addKeys(u, rng)
@@ -193,41 +185,6 @@ func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
 	}
 }
 
-// addCommuter adds a key that moves between its lines. Both of its buckets are full of items
-// that have only one line, but one slot of its alternate line is free. So the key goes to its
-// alternate line. It returns home when an item of its home line is deleted and another item is
-// inserted into its alternate line. A reader that loads counters late can then miss the key.
-func (u *Universe) addCommuter(rng *rand.Rand) {
-	v := randomItem(u.table, rng)
-	for u.table.Alternate(v).Line == v.Line {
-		v = randomItem(u.table, rng)
-	}
-	u.addKey(v, 60)
-	// resident returns another item with the same buckets that has only one line.
-	resident := func(line uint64) key {
-		for {
-			it := randomItem(u.table, rng)
-			it.Line, it.Bucket = line, v.Bucket
-			if u.table.Alternate(it) == it && u.table.Class(it).Bucket == u.table.Class(v).Bucket {
-				return u.keyOf(it, 60)
-			}
-		}
-	}
-	places := layout.SlotsPerLine(u.table.Kind(), u.table.Params()) // for the item in a line
-	for range places {
-		u.present = append(u.present, resident(v.Line))
-	}
-	for range places - 1 {
-		u.fillers = append(u.fillers, resident(u.table.Alternate(v).Line))
-	}
-	u.keys = append(u.keys, resident(u.table.Alternate(v).Line))
-	const commuter, rival, neighbour = 0, 1, 2
-	u.script = []Op{
-		{Insert, commuter}, {Kind: Sync}, {Delete, neighbour}, {Insert, rival}, {Kind: Sync},
-		{Delete, rival}, {Delete, commuter}, {Insert, neighbour},
-	}
-}
-
 // addKey adds a key of an item.
 func (u *Universe) addKey(it layout.Item, salt uint64) { u.keys = append(u.keys, u.keyOf(it, salt)) }
 
@@ -263,14 +220,6 @@ func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	}
 	if err := w.Clean(); err != nil {
 		return err
-	}
-	for _, k := range u.present {
-		if len(u.keys) < maxKeys {
-			u.start.Counts[len(u.keys)] = 1
-			u.keys = append(u.keys, k)
-		} else {
-			u.fillers = append(u.fillers, k)
-		}
 	}
 	// Traces may use a few of the fillers, and twins of these fillers.
 	for i := range s.present {
@@ -310,11 +259,6 @@ func (u *Universe) insertFillers(w Writer, s shape, rng *rand.Rand) error {
 	want := int(u.geometry.Slots()) - s.free
 	if s.free == stashFull {
 		want = 1 << 20
-	}
-	for _, k := range slices.Concat(u.fillers, u.present) {
-		if err := w.Insert(k.hash); err != nil {
-			return err
-		}
 	}
 	lines, stash := make([]layout.Line, u.table.Lines()), make([]uint64, layout.StashWords)
 	for salt := uint64(100); len(u.fillers) < want; salt++ {

@@ -20,7 +20,6 @@ type Stats struct {
 	Trashed  uint64 // states with a trashed sector
 	Failures uint64 // syncs that failed
 	Refused  uint64 // logs that found no room on the disk
-	Lookups  uint64 // lookups beside a writer or a recovery
 	Copies   uint64 // made beside a writer
 	Changing uint64 // copies that were begun in vain
 	Images   uint64 // distinct file contents that recoveries found
@@ -36,7 +35,6 @@ func (s *Stats) add(o Stats) {
 	s.Trashed += o.Trashed
 	s.Failures += o.Failures
 	s.Refused += o.Refused
-	s.Lookups += o.Lookups
 	s.Copies += o.Copies
 	s.Changing += o.Changing
 	s.Images += o.Images
@@ -44,8 +42,8 @@ func (s *Stats) add(o Stats) {
 }
 
 func (s Stats) String() string {
-	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d lookups beside a writer, %d copies beside one (%d more in vain), %.1f s, %.0f states/s",
-		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Lookups, s.Copies, s.Changing, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
+	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d copies beside one (%d more in vain), %.1f s, %.0f states/s",
+		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Copies, s.Changing, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
 	if s.Skipped > 0 {
 		text += fmt.Sprintf(", %d states like one before", s.Skipped)
 	}
@@ -64,10 +62,9 @@ type worker struct {
 	done   map[uint64]struct{} // states that need no second check; nil in random exploration
 	stats  Stats
 
-	view   layout.View              // see look
-	at     func(word uint64) uint64 // view.At
-	line   layout.Line              // a buffer
-	reader reader                   // the current lookup
+	view layout.View              // see look
+	at   func(word uint64) uint64 // view.At
+	line layout.Line              // a buffer
 }
 
 func newWorker(sys *System) *worker {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/tabletest"
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
@@ -37,9 +38,8 @@ func (e *enumeration) hide(word uint64) { e.hidden = func(w uint64) bool { retur
 // loaded the counters of the further places: lazily.
 func (e *enumeration) lookOnce(home uint64) {
 	e.apart = true
-	e.keep = func(word uint64) bool {
-		return word >= layout.WordRegion && (word-layout.WordRegion)/layout.BlockWords == home
-	}
+	first, n := e.table.Words(home)
+	e.keep = func(word uint64) bool { return word-layout.WordRegion-first < uint64(n) }
 }
 
 func counterOfLine(line uint64) uint64 {
@@ -245,6 +245,12 @@ func TestSchedules(t *testing.T) {
 				p.operations(t, source, newStageOf(t, small, lines, 1), steps, handicaps...)
 			}
 			p.report(t, happened, handicaps...)
+			for _, shape := range sharing {
+				p = newProof()
+				p.keys = 4
+				p.operations(t, source, newStageOf(t, shape, sharingLines, 1), steps, noCounters, oneLook)
+				p.report(t, nil, noCounters, oneLook)
+			}
 		})
 	}
 }
@@ -260,6 +266,12 @@ var sources = []source{
 	{"another process", (*stage).mapped, func(st step) []wordStore { return st.mapped }},
 	{"this process", (*stage).newest, func(st step) []wordStore { return st.pending }},
 }
+
+// sharing are layouts whose lines share words. Of so many lines, some span two words, and one spans
+// two blocks.
+var sharing = []tabletest.Shape{tabletest.Paper(layout.Packed, 31, 4), tabletest.Paper(layout.SemiSorted, 32, 4)}
+
+const sharingLines = 6
 
 // operations has operations on a tiny table, and lookups beside each, and beside
 // each two and three that follow one another.
@@ -301,6 +313,9 @@ func TestRecoverySchedules(t *testing.T) {
 	p := newProof()
 	for lines := uint64(1); lines <= 4; lines++ {
 		p.deaths(t, newStage(t, lines, 2), batches)
+	}
+	for _, shape := range sharing {
+		p.deaths(t, newStageOf(t, shape, sharingLines, 2), batches)
 	}
 	p.report(t, []string{"a death in a commit", "a death in a recovery", "a death while a counter is odd"}, noCounters, noEpoch)
 }

@@ -168,7 +168,9 @@ func (s *stage) newest() []uint64 {
 }
 
 // end is the word after the last one of a line.
-func (s *stage) end() uint64 { return layout.WordRegion + s.w.table.Lines()*layout.BlockWords }
+func (s *stage) end() uint64 {
+	return layout.WordRegion + uint64(s.w.protocol.Geometry().RegionBytes)/8
+}
 
 // A step is an operation with its stores.
 type step struct {
