@@ -232,13 +232,10 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 	}
 	child := x.get()
 	lose := func(loss Loss, how func() string) {
-		child.choose(l.v, loss)
-		image := child.lostHash(l.v)
-		if x.before(image, expected) {
-			return
+		child.lose(l.v, loss, nil)
+		if image := child.hash(); !x.before(image, expected) {
+			x.try(child, st, image, expected, e, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: how()})
 		}
-		child.become(l.v)
-		x.try(child, st, image, expected, e, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: how()})
 	}
 	if image := l.v.hash(); !x.before(image, expected) {
 		child.kill(l.v)
@@ -246,7 +243,6 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 	}
 
 	st.torn = true
-	l.v.look()
 	dirty := len(l.v.filter.dirty)
 	for _, g := range l.v.logs {
 		dirty += len(g.dirty)

@@ -114,14 +114,13 @@ type disk struct {
 	isLost   []bool
 	lostList []uint32
 
-	outlook outlook
-	spare   struct { // for split
+	spare struct { // for split
 		dirty  []uint32
 		stores []stored
 	}
 }
 
-type stored struct{ word, value, old uint64 }
+type stored struct{ word, value uint64 }
 
 // versions says how many versions a sector has, not counting version 0. Most sectors become
 // dirty by a store that changes nothing, since a recovery stores words again that the cache
@@ -175,7 +174,7 @@ func (d *disk) store(word, value uint64) {
 		return
 	}
 	d.versions[s] += oneVersion
-	d.stores = append(d.stores, stored{word, value, old})
+	d.stores = append(d.stores, stored{word, value})
 	d.cache.set(word, value)
 }
 
@@ -315,15 +314,15 @@ func (d *disk) lose(s uint32, words []uint64) {
 	}
 }
 
-// loseFrom makes d what o is after a power loss. kept begins with the versions that the dirty
-// sectors of o then have; loseFrom returns the rest of kept.
-func (d *disk) loseFrom(o *disk, kept []uint32) (others []uint32) {
+// loseFrom makes d what o is after a power loss. keep chooses the version that each dirty sector then
+// has.
+func (d *disk) loseFrom(o *disk, keep func(versions uint32) uint32) {
 	d.resize(len(o.cache.words), o.shift)
 	d.cleanAll()
 	d.durable.copyFrom(&o.durable)
 	left := d.versions // of each sector: how many of its next stores reach the disk
-	for i, s := range o.dirty {
-		n := kept[i]
+	for _, s := range o.dirty {
+		n := keep(o.versions[s].count())
 		if n != 0 && o.isLost[s] {
 			copy(d.sector(d.durable.words, s), d.sector(o.lost, s))
 		}
@@ -342,7 +341,6 @@ func (d *disk) loseFrom(o *disk, kept []uint32) (others []uint32) {
 		}
 	}
 	d.cache.copyFrom(&d.durable)
-	return kept[len(o.dirty):]
 }
 
 // changing calls each for the dirty sectors of the words below end whose content differs
@@ -370,55 +368,4 @@ func (d *disk) trash(sector uint32, rng *rand.Rand) {
 		d.cache.set(word, v)
 		d.durable.set(word, v)
 	}
-}
-
-// An outlook has the hashes of what a disk may be after a power loss.
-type outlook struct {
-	durable uint64 // hash of the content of the disk
-	// more has what each version of each dirty sector, from version 0 on, adds to durable.
-	more []uint64
-	last []uint32 // for each sector, the index in more of the last version so far
-}
-
-// look computes the outlook of a disk.
-func (d *disk) look() {
-	p := &d.outlook
-	p.durable, p.more = d.durable.hash(), p.more[:0]
-	if len(p.last) < len(d.versions) {
-		p.last = make([]uint32, len(d.versions))
-	}
-	for _, s := range d.dirty {
-		p.last[s] = uint32(len(p.more))
-		p.more = append(p.more, 0)
-		for range d.versions[s].count() {
-			p.more = append(p.more, 0)
-		}
-		if d.isLost[s] { // the sector was lost, and version 1 is a store after that
-			at := uint64(s) << d.shift
-			lost := d.sector(d.lost, s)
-			for i, w := range d.sector(d.durable.words, s) {
-				p.more[p.last[s]+1] += term(at+uint64(i), lost[i]) - term(at+uint64(i), w)
-			}
-		}
-		if d.versions[s]&touched != 0 {
-			p.last[s]++
-		}
-	}
-	for _, st := range d.stores {
-		i := &p.last[st.word>>d.shift]
-		p.more[*i+1] += p.more[*i] + term(st.word, st.value) - term(st.word, st.old)
-		*i++
-	}
-}
-
-// hash returns the hash of the disk if its dirty sectors have the versions with which kept
-// begins. It also returns the rest of kept.
-func (p *outlook) hash(d *disk, kept []uint32) (h uint64, others []uint32) {
-	h = p.durable
-	at := uint32(0)
-	for i, s := range d.dirty {
-		h += p.more[at+kept[i]]
-		at += d.versions[s].count() + 1
-	}
-	return h, kept[len(d.dirty):]
 }

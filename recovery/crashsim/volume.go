@@ -68,17 +68,6 @@ type Volume struct {
 	patched int
 	// watch, if not nil, is called after each store that readers can see.
 	watch func(word, value uint64)
-
-	outcome outcome // of the power loss that made this volume
-}
-
-// An outcome is what a Loss has chosen.
-type outcome struct {
-	names names
-	// kept has the versions of the dirty sectors of the filter, and then those of the files
-	// that have names. If the new size of such a file is not durable, the versions of this file
-	// are followed by 1 if the power loss keeps the new size, and by 0 otherwise.
-	kept []uint32
 }
 
 const superblockWords = layout.SuperblockBytes / 8
