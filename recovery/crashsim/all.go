@@ -184,30 +184,27 @@ func (x *worker) exhaust(e *Exhaustive, t *Trace) *Violation {
 }
 
 func (x *worker) exhaustFrom(e *Exhaustive, v *Volume, st State) {
-	t := x.trace
-	rv := x.get()
-	rv.copyFrom(v)
-	rehearsal := &life{x: x, v: rv, st: st}
-	rehearsal.begin(true)
-	rehearsal.live(len(t.Ops))
-	rv.watch = nil
-	expected := uint64(0)
-	for i := range rehearsal.points {
-		expected = mix(expected ^ rehearsal.points[i].hash())
+	l := &life{x: x, v: v, st: st}
+	l.recoverFork = func(f *fork) {
+		expected := uint64(0)
+		for i := range f.st.points {
+			expected = mix(expected ^ f.st.points[i].hash())
+		}
+		x.forkAll(f, expected, e)
 	}
-
-	l := &life{x: x, v: v, st: st, rehearsal: rehearsal}
-	l.begin(false)
+	l.begin(true)
 	v.hook = func(ev Event) {
 		v.next = v.events + 1
-		if ev != StoreSame && l.op == len(t.Ops)-1 {
-			x.forkAll(l, ev, expected, e)
+		if ev != StoreSame && l.op == len(x.trace.Ops)-1 {
+			f := l.forkAt(ev)
+			f.v = x.get()
+			f.v.copyFrom(v)
+			l.forks = append(l.forks, f)
 		}
 	}
 	v.next = 1
-	l.live(len(t.Ops))
-	v.hook = nil
-	x.put(rv)
+	l.live(len(x.trace.Ops))
+	v.hook, v.watch = nil, nil
 }
 
 func (p *Point) hash() uint64 {
@@ -223,34 +220,33 @@ func (p *Point) hash() uint64 {
 	return h
 }
 
-// forkAll crashes a life with every possible outcome.
-func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
-	st := l.state()
+// forkAll crashes the volume of a fork with every possible outcome.
+func (x *worker) forkAll(f *fork, expected uint64, e *Exhaustive) {
+	v, st := f.v, f.st
 	expected = mix(expected ^ st.floor)
 	for i, n := range st.must {
 		expected += mix(uint64(n) ^ uint64(i)<<32)
 	}
 	child := x.get()
-	lose := func(loss Loss, how func() string) {
-		child.lose(l.v, loss, nil)
+	recovered := func(how func() string) {
 		if image := child.hash(); !x.before(image, expected) {
-			x.try(child, st, image, expected, e, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: how()})
+			c := f.crash
+			c.how = how()
+			x.try(child, st, image, expected, e, c)
 		}
 	}
-	if image := l.v.hash(); !x.before(image, expected) {
-		child.kill(l.v)
-		x.try(child, st, image, expected, e, crash{depth: l.depth, op: l.op, event: l.v.events, kind: ev, how: "kill"})
-	}
+	child.kill(v)
+	recovered(func() string { return "kill" })
 
 	st.torn = true
-	dirty := len(l.v.filter.dirty)
-	for _, g := range l.v.logs {
+	dirty := len(v.filter.dirty)
+	for _, g := range v.logs {
 		dirty += len(g.dirty)
 		if g.size != g.durableSize {
 			dirty++
 		}
 	}
-	for names := range len(l.v.dir.unsynced) + 1 {
+	for names := range len(v.dir.unsynced) + 1 {
 		loss := Loss{Names: func(int) int { return names }}
 		if dirty <= fewSectors {
 			for mask := range uint32(1) << dirty {
@@ -259,18 +255,20 @@ func (x *worker) forkAll(l *life, ev Event, expected uint64, e *Exhaustive) {
 					bit++
 					return n * (mask >> (bit - 1) & 1)
 				}
-				lose(loss, func() string { return fmt.Sprintf("power loss, dirty sectors that are new: %b", mask) })
+				child.lose(v, loss, nil)
+				recovered(func() string { return fmt.Sprintf("power loss, dirty sectors that are new: %b", mask) })
 			}
 			continue
 		}
 		n := samples
-		if l.depth > 0 {
+		if f.crash.depth > 0 {
 			n = nestedSamples
 		}
 		for range n {
 			b := &biases[x.rng.IntN(len(biases))]
 			loss.Keep = func(n uint32) uint32 { return b.keep(x.rng, n) }
-			lose(loss, func() string { return "power loss, sectors: " + b.name })
+			child.lose(v, loss, nil)
+			recovered(func() string { return "power loss, sectors: " + b.name })
 		}
 	}
 	x.put(child)
@@ -300,14 +298,15 @@ func (x *worker) try(v *Volume, st State, image, expected uint64, e *Exhaustive,
 	if depth > 1 {
 		x.stats.Nested++
 	}
-	l := &life{x: x, v: v, st: st, depth: depth}
+	l := &life{x: x, v: v, st: st, depth: depth, recoverFork: x.crashed}
 	l.begin(false)
 	switch {
 	case depth == 1 && len(x.trace.Ops) <= e.Nested:
 		v.hook = func(ev Event) {
 			v.next = v.events + 1
 			if ev != StoreSame {
-				x.forkAll(l, ev, expected, e)
+				f := l.forkAt(ev)
+				x.forkAll(&f, expected, e)
 			}
 		}
 		v.next = 1
@@ -317,5 +316,6 @@ func (x *worker) try(v *Volume, st State, image, expected uint64, e *Exhaustive,
 	}
 	l.open(false)
 	v.hook, v.watch = nil, nil
+	l.recoverForks()
 	x.chain = x.chain[:len(x.chain)-1]
 }

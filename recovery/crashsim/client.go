@@ -105,7 +105,9 @@ func (l *life) found(r *recovery.Recovery) {
 
 // live opens the filter and continues with the trace, up to operation end.
 func (l *life) live(end int) {
-	if !l.open(true) {
+	ok := l.open(true)
+	l.recoverForks()
+	if !ok {
 		return
 	}
 	l.end = end
@@ -124,6 +126,7 @@ func (l *life) live(end int) {
 		default:
 			l.commit(op)
 		}
+		l.recoverForks()
 	}
 	if l.dead && l.w != nil {
 		if err := l.call(func() error { return l.w.Sync(true, 1<<40) }); err == nil {
@@ -311,9 +314,6 @@ func (l *life) beside() {
 // point notes the state of the filter after an operation. next updates a copy of the
 // previous point.
 func (l *life) point(next func(*Point), skipped bool) {
-	if l.rehearsal != nil {
-		return
-	}
 	last := &l.points[len(l.points)-1]
 	lsn := l.w.LSN()
 	p := *last

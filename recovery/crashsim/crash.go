@@ -1,9 +1,6 @@
 package crashsim
 
-import (
-	"fmt"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 // biases are distributions of which versions of sectors reach the disk before a power
 // loss.
@@ -41,27 +38,54 @@ func randomLoss(rng *rand.Rand) (loss Loss, bias string) {
 	}, b.name
 }
 
-// fork crashes a copy of the volume of a life, and recovers it.
-func (x *worker) fork(l *life, e Event) {
-	st := l.state()
-	child := x.get()
+// A fork is a copy of the volume of a life, made at an event. It is recovered once the operation has
+// returned: only then is the state known to which the whole operation leads.
+type fork struct {
+	v      *Volume
+	st     State
+	opened bool // see life
+	crash  crash
+}
+
+// forkAt returns the fork of a life at an event, with the volume of the life itself.
+func (l *life) forkAt(e Event) fork {
 	c := crash{depth: l.depth, op: l.op, event: l.v.events, kind: e}
 	if !l.opened {
 		c.op = -1
 	}
+	return fork{l.v, l.state(), l.opened, c}
+}
+
+// recoverForks recovers the forks of a life. None of its operations may be under way.
+func (l *life) recoverForks() {
+	forks := l.forks
+	l.forks = nil
+	for i := range forks {
+		f := &forks[i]
+		if f.opened {
+			f.st.points = l.points
+		}
+		l.recoverFork(f)
+		l.x.put(f.v)
+	}
+}
+
+// fork crashes a copy of the volume of a life.
+func (x *worker) fork(l *life, e Event) {
+	f, child := l.forkAt(e), x.get()
+	f.v = child
 	if x.rng.IntN(10) < 3 {
 		child.kill(l.v)
-		c.how = "kill"
+		f.crash.how = "kill"
 	} else {
 		loss, bias := randomLoss(x.rng)
 		loss.Trash = x.trace.trash && x.rng.IntN(3) == 0
-		trashed := child.lose(l.v, loss, x.rng)
-		c.how = "power loss, sectors: " + bias
-		if trashed {
-			c.how += ", one of them trashed"
+		f.crash.how = "power loss, sectors: " + bias
+		if child.lose(l.v, loss, x.rng) {
+			f.crash.how += ", one of them trashed"
 			x.stats.Trashed++
 		}
-		st.torn = true
+		f.st.torn = true
 		x.stats.Power++
 	}
 	child.reseed(x.rng.Uint64())
@@ -69,95 +93,59 @@ func (x *worker) fork(l *life, e Event) {
 	if x.trace.failOdds != 0 && x.rng.IntN(2) == 0 {
 		child.FailOdds = x.trace.failOdds
 	}
-	x.chain = append(x.chain, c)
-	x.crashed(child, st, l.depth+1)
-	x.chain = x.chain[:len(x.chain)-1]
-	x.put(child)
+	l.forks = append(l.forks, f)
 }
 
-// crashed recovers a volume after a crash. Now and then the client continues after that.
-func (x *worker) crashed(v *Volume, st State, depth int) {
+// crashed recovers a fork. Now and then the client continues after that.
+func (x *worker) crashed(f *fork) {
+	x.chain = append(x.chain, f.crash)
+	depth := len(x.chain)
 	x.stats.States++
 	if depth > 1 {
 		x.stats.Nested++
 	}
-	x.images[v.hash()] = struct{}{}
+	x.images[f.v.hash()] = struct{}{}
 	if depth < maxDepth && x.rng.IntN(16) == 0 {
-		next := 0
-		for _, p := range st.points {
-			next = max(next, p.Next)
-		}
-		end := min(next+1+x.rng.IntN(8), len(x.trace.Ops))
-		forks := 0
-		if x.rng.IntN(2) == 0 {
-			forks = forksOfClient
-		}
-		x.long(v, st, end, depth, forks)
-		return
+		x.long(f.v, f.st, depth, []float64{0, oftenOfClient}[x.rng.IntN(2)])
+	} else {
+		x.short(f.v, f.st, depth)
 	}
-	x.short(v, st, depth)
+	x.chain = x.chain[:len(x.chain)-1]
 }
 
-// long lives a life with operations: first a rehearsal, then the same with forks.
-func (x *worker) long(v *Volume, st State, end, depth, forks int) {
-	rv := x.get()
-	rv.copyFrom(v)
-	rv.keep = true
-	rehearsal := &life{x: x, v: rv, st: st, depth: depth}
-	rehearsal.begin(x.trace.readers)
-	c := newCopier(rehearsal)
-	rehearsal.live(end)
-	rv.watch, rv.each = nil, nil
-	c.check()
-	if forks > 0 {
-		x.again(v, st, rehearsal, end, depth, forks)
-	}
-	x.put(rv)
-}
-
-// again repeats the life of a rehearsal, with forks.
-func (x *worker) again(v *Volume, st State, rehearsal *life, end, depth, forks int) {
-	kinds := rehearsal.v.kinds
-	total := 0.0
-	for _, k := range kinds {
-		total += weights[k]
-	}
-	scale := float64(forks) / total
-	at := 0 // number of the last event chosen
-	choose := func() int {
-		for ; at < len(kinds); at++ {
-			if x.rng.Float64() < weights[kinds[at]]*scale {
-				at++
-				return at
+// long lives a life with the rest of the operations. Once the filter is open, the life is forked after
+// an event of weight 1 with the odds often.
+func (x *worker) long(v *Volume, st State, depth int, often float64) {
+	l := &life{x: x, v: v, st: st, depth: depth, recoverFork: x.crashed}
+	l.begin(x.trace.readers)
+	c := newCopier(l)
+	if often > 0 {
+		after := func() int { return v.events + 1 + int(x.rng.ExpFloat64()/(often*mostWeight)) }
+		v.next = after()
+		v.hook = func(e Event) {
+			if l.opened && x.rng.Float64() < weights[e]/mostWeight {
+				x.fork(l, e)
+				if e == SyncBegins {
+					x.fork(l, e)
+				}
 			}
+			v.next = after()
 		}
-		return -1
 	}
-	l := &life{x: x, v: v, st: st, depth: depth, rehearsal: rehearsal}
-	l.begin(false)
-	v.hook = func(e Event) {
-		x.fork(l, e)
-		if e == SyncBegins {
-			x.fork(l, e)
-		}
-		v.next = choose()
-	}
-	v.next = choose()
-	l.live(end)
-	if v.events != len(kinds) {
-		panic(fmt.Sprintf("crashsim: %d events, %d in the rehearsal of %s", v.events, len(kinds), x.trace))
-	}
-	v.hook = nil
-	if l.dead {
+	l.live(len(x.trace.Ops))
+	v.watch, v.each, v.hook = nil, nil, nil
+	c.check()
+	if l.dead && often > 0 {
 		for range forksOfDead {
 			x.fork(l, SyncEnds)
 		}
+		l.recoverForks()
 	}
 }
 
 // short lives a life that only recovers. It may be forked once.
 func (x *worker) short(v *Volume, st State, depth int) {
-	l := &life{x: x, v: v, st: st, depth: depth}
+	l := &life{x: x, v: v, st: st, depth: depth, recoverFork: x.crashed}
 	l.begin(x.trace.readers && x.rng.IntN(3) == 0)
 	odds := 3
 	if v.hasLost() || !v.named() { // a recovery must not rely on the content or the names in the cache
@@ -169,6 +157,7 @@ func (x *worker) short(v *Volume, st State, depth int) {
 	}
 	l.open(false)
 	v.hook, v.watch = nil, nil
+	l.recoverForks()
 }
 
 // aim chooses an event of a recovery to crash after.
@@ -199,13 +188,15 @@ const maxDepth = 4
 
 // weights are the relative odds of a crash after each kind of event.
 var weights = [eventKinds]float64{
-	StoreHead: 0.02, StoreLog: 0.15, StoreVisible: 0.4, SyncBegins: 1, SyncEnds: 0.5, NameChanges: 1.5,
+	StoreHead: 0.02, StoreLog: 0.15, StoreVisible: 0.4, SyncBegins: 1, SyncEnds: 0.5, NameChanges: mostWeight,
 }
 
-// About how often a life is forked: the life of a whole trace; that of a client that continues
-// after a crash; and, after its last operation, a life whose sync has failed.
+const mostWeight = 1.5
+
+// How often the life of a whole trace is forked, and that of a client that continues after a crash (see
+// long); and how often, after its last operation, a life whose sync has failed.
 const (
-	forksOfTrace  = 60
-	forksOfClient = 12
+	oftenOfTrace  = 0.8
+	oftenOfClient = 0.1
 	forksOfDead   = 6
 )

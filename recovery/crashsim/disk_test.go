@@ -254,7 +254,6 @@ func TestNames(t *testing.T) {
 func TestHalfMadeLog(t *testing.T) {
 	v := testVolume(t, 512)
 	var seen [3]bool
-	v.keep = false
 	v.hook = func(Event) {
 		for n := range len(v.dir.unsynced) + 1 {
 			child := new(Volume)
@@ -335,14 +334,14 @@ func TestRuns(t *testing.T) {
 		var vols [2]*Volume
 		var files [2][2]runs
 		var saw [2][]uint64
-		keep, muted := rng.IntN(4) == 0, rng.IntN(8) == 0
+		muted := rng.IntN(8) == 0
 		next, aimed, left := 1+rng.IntN(2000), Event(rng.IntN(int(eventKinds))), 1+rng.IntN(400)
 		for i := range vols {
 			v := testVolume(t, sectorSizes[seed%4])
 			log, err := v.CreateLog(wal.MinBytes)
 			must(t, err)
 			vols[i], files[i] = v, [2]runs{v.Filter().(runs), log.(runs)}
-			v.events, v.keep, v.muted, v.next = 0, keep, muted, next
+			v.events, v.muted, v.next = 0, muted, next
 			if aimed != StoreSame { // nobody counts these
 				v.left = [eventKinds]int{}
 				v.left[aimed] = left
@@ -385,7 +384,7 @@ func TestRuns(t *testing.T) {
 				}
 			}
 			v, w := vols[0], vols[1]
-			if v.events != w.events || !slices.Equal(v.kinds, w.kinds) || !slices.Equal(saw[0], saw[1]) || v.patched != w.patched {
+			if v.events != w.events || !slices.Equal(saw[0], saw[1]) || v.patched != w.patched {
 				t.Fatalf("seed %d: %d events, not %d", seed, v.events, w.events)
 			}
 			lost := rng.Uint64()

@@ -76,6 +76,6 @@ func (e *Explorer) Prepare() error {
 func (x *worker) explore(t *Trace) *Violation {
 	return x.begin(t, t.Seed, 0xBAD, mix(t.Seed), func(v *Volume, st State) {
 		v.NoRoom = t.noRoom
-		x.long(v, st, len(t.Ops), 0, forksOfTrace)
+		x.long(v, st, 0, oftenOfTrace)
 	})
 }

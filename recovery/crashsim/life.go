@@ -35,11 +35,10 @@ type life struct {
 	at      func(word uint64) uint64 // words
 	readers bool                     // look keys up after each store
 
-	// points are the states of the filter after each operation. A life with forks is
-	// lived twice. The first time, the rehearsal, finds the points, since an operation
-	// that a crash interrupts may or may not have its effect.
-	points    []Point
-	rehearsal *life
+	points []Point // states of the filter after each operation
+
+	forks       []fork      // those that have not been recovered
+	recoverFork func(*fork) // recovers one
 }
 
 // A content is what a file has, in the words of Point.
@@ -111,11 +110,8 @@ func (l *life) words(word uint64) uint64 { return l.v.filter.cache.words[word] }
 
 // known returns the states in which a crash now may leave the filter.
 func (l *life) known() []Point {
-	switch {
-	case !l.opened:
+	if !l.opened {
 		return l.st.points
-	case l.rehearsal != nil:
-		return l.rehearsal.points
 	}
 	return l.points
 }

@@ -57,8 +57,6 @@ type Volume struct {
 	events int
 	next   int
 	left   [eventKinds]int
-	kinds  []Event // kinds of all events, if keep is set
-	keep   bool    // append to kinds and do not call hook
 	// during, if not nil, is called while a file is being synced.
 	during func()
 	muted  bool        // no events
@@ -145,23 +143,15 @@ func (v *Volume) event(e Event) {
 		v.each(e)
 	}
 	v.left[e]--
-	if v.events == v.next || v.left[e] == 0 || v.keep {
-		v.note(e)
+	if v.hook != nil && (v.events == v.next || v.left[e] == 0) {
+		v.hook(e)
 	}
 }
 
 // onlyCounts reports whether nobody waits for the next event by its number, so that it need
 // only be counted. (Somebody may still wait for an event of its kind: see left.)
 func (v *Volume) onlyCounts() bool {
-	return v.events+1 != v.next && !v.keep && !v.muted && v.each == nil
-}
-
-func (v *Volume) note(e Event) {
-	if v.keep {
-		v.kinds = append(v.kinds, e)
-	} else if v.hook != nil {
-		v.hook(e)
-	}
+	return v.events+1 != v.next && !v.muted && v.each == nil
 }
 
 // A filterFile is a filter file of a volume.
@@ -442,7 +432,7 @@ func (v *Volume) copyRest(o *Volume) {
 	v.FailAt, v.syncs = 0, 0
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
 	v.each = nil
-	v.hook, v.during, v.watch, v.keep, v.kinds, v.muted = nil, nil, nil, false, v.kinds[:0], false
+	v.hook, v.during, v.watch, v.muted = nil, nil, nil, false
 	if v.rng == nil {
 		v.rng = rand.New(&v.source)
 	}
