@@ -31,7 +31,7 @@ var withFaults = []string{"TestOrderOfPublish", "TestPublisherHasTheLock", "Test
 
 var (
 	violation = regexp.MustCompile(`(?m)^ +crash_test\.go:\d+: (O[1-9][0-9]*: .*)$`)
-	miss      = regexp.MustCompile(`(?m)^ +(?:replace_)?schedule_test\.go:\d+: (.* schedules miss [^,]*)`)
+	miss      = regexp.MustCompile(`(?m)^ +(?:replace_)?schedule_test\.go:\d+: (.* a schedule misses [^,]*)`)
 	broken    = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (seed \d+, step \d+: .*), after$`)
 	history   = regexp.MustCompile(`(?m)^ +history_test\.go:\d+: (\d+ items, .*{At:.*)$`)
 )
