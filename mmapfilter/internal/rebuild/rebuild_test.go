@@ -134,60 +134,6 @@ func (r *run) leavesNothing() {
 	}
 }
 
-// TestRun covers C8 and K3: the new file has what the old one had when the tap began, and what was done
-// since; it has the name; and the old writer does nothing any more.
-func TestRun(t *testing.T) {
-	r := newRun(t)
-	r.job.Hashes = func() []uint64 { return []uint64{hashOf(100), hashOf(101)} } // there when the tap begins
-	before := r.job.Keys
-	r.job.Keys = func() (iter.Seq2[[]byte, error], error) {
-		keys, err := before()
-		return func(yield func([]byte, error) bool) {
-			next := uint64(102)
-			for key, err := range keys {
-				r.insert(next) // meanwhile
-				if next++; !yield(key, err) {
-					return
-				}
-			}
-			if done, err := r.job.Old.Writer.Delete(hashOf(7)); !done || err != nil {
-				r.Error(done, err)
-			}
-			for range slowEvery * replayAtOnce / 2 { // so many that operations have to wait
-				r.insert(500)
-				if done, err := r.job.Old.Writer.Delete(hashOf(500)); !done || err != nil {
-					r.Fatal(done, err)
-				}
-			}
-			if added, err := r.job.Old.Writer.InsertUnique(hashOf(400)); added || err != nil {
-				r.Error(added, err)
-			}
-		}, err
-	}
-	r.insert(100)
-	r.insert(101)
-	r.insert(400) // the keys lack it, so the old file says that it is there, and the new one does not
-	swapped, err := Run(context.Background(), r.job)
-	if !swapped || err != nil {
-		t.Fatal(swapped, err)
-	}
-	if want := []string{"use the new one"}; !slices.Equal(r.did, want) {
-		t.Errorf("did %q", r.did)
-	}
-	if n := r.next.Writer.Len(); n != 202 {
-		t.Errorf("%d items", n)
-	}
-	r.has(0, 7)
-	r.has(8, 202)
-	r.has(400, 401)
-	r.leavesNothing()
-	if err := r.job.Old.Writer.Insert(1); err != writer.ErrMoved {
-		t.Errorf("the old writer: %v", err)
-	}
-	r.insert(300)
-	r.has(300, 301)
-}
-
 // TestReplayFindsNoRoom covers K3: an operation that comes meanwhile may find no room in the new file.
 // It is not left out there, though no position tells, where the keys come from the caller: the old file
 // goes on. If only the log has no room, it makes some.
@@ -228,110 +174,6 @@ func TestReplayFindsNoRoom(t *testing.T) {
 	}
 }
 
-// TestRunKept covers K7: from the kept hashes, the new file gets what the history means: the item that
-// a stray delete has taken, one for a key that leant on another one, and none for one whose delete
-// waits. Its history goes on where that of the old file is.
-func TestRunKept(t *testing.T) {
-	r := newRunOf(t, tabletest.Shape.CreateKeeping)
-	r.job.Keys, r.job.Config.Keep, r.job.Config.Identity, r.job.Config.Capacity = nil, true, 2, 0
-	var planned uint64
-	r.job.Config.Plan = func(capacity uint64) (build.Plan, error) {
-		planned = capacity
-		p, err := plan(1000)
-		p.Superblock.SetKeepsHashes(false)
-		return p, err
-	}
-	w := r.job.Old.Writer
-	unique := func(hash uint64) {
-		t.Helper()
-		if added, err := w.InsertUnique(hash); added || err != nil {
-			t.Fatal(added, err)
-		}
-	}
-	remove := func(hash uint64) {
-		t.Helper()
-		if done, err := w.Delete(hash); !done || err != nil {
-			t.Fatal(done, err)
-		}
-	}
-	remove(hashOf(6) ^ 1)
-	unique(hashOf(5) ^ 1)
-	remove(hashOf(5))
-	remove(hashOf(7))
-	open := r.job.Open
-	r.job.Open = func(path string) (*writer.Work, error) {
-		unique(hashOf(8)) // meanwhile
-		remove(hashOf(8))
-		return open(path)
-	}
-	if swapped, err := Run(context.Background(), r.job); !swapped || err != nil {
-		t.Fatal(swapped, err)
-	}
-	next, old := r.next.Writer, w.State().History
-	if got, want := next.State().History, (layout.Kept{At: old.At, LeftOut: 1, Waiting: 1}); got != want {
-		t.Errorf("the history is at %+v, not %+v", got, want)
-	}
-	if planned != 99 || next.Len() != 99 { // with 5^1 and 8, whose item the next rebuild takes
-		t.Errorf("planned for %d items; there are %d", planned, next.Len())
-	}
-	r.has(0, 7)
-	if next.Contains(hashOf(7)) || !next.Contains(hashOf(5)^1) {
-		t.Error("a delete was not done, or the key that leant is lost")
-	}
-}
-
-// TestRunFails: a job that fails or is cancelled leaves everything as it was. Without keys from the
-// caller, a filter that keeps no hashes cannot be rebuilt (K2).
-func TestRunFails(t *testing.T) {
-	failed := errors.New("it fails")
-	for name, fail := range map[string]func(r *run, cancel func(error)){
-		"the plan": func(r *run, cancel func(error)) {
-			r.job.Config.Plan = func(uint64) (build.Plan, error) { return build.Plan{}, failed }
-		},
-		"the keys": func(r *run, cancel func(error)) {
-			r.job.Keys = func() (iter.Seq2[[]byte, error], error) { return nil, failed }
-		},
-		"one of the keys": func(r *run, cancel func(error)) {
-			r.job.Keys = func() (iter.Seq2[[]byte, error], error) {
-				return func(yield func([]byte, error) bool) { yield(nil, failed) }, nil
-			}
-		},
-		"no keys, and no hashes": func(r *run, cancel func(error)) { r.job.Keys = nil },
-		"opening": func(r *run, cancel func(error)) {
-			r.job.Open = func(string) (*writer.Work, error) { return nil, failed }
-		},
-		"the context": func(r *run, cancel func(error)) {
-			open := r.job.Open
-			r.job.Open = func(path string) (*writer.Work, error) {
-				cancel(failed)
-				return open(path)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRun(t)
-			ctx, cancel := context.WithCancelCause(context.Background())
-			defer cancel(nil)
-			fail(r, cancel)
-			want := failed
-			if r.job.Keys == nil {
-				want = recovery.ErrHashes
-			}
-			swapped, err := Run(ctx, r.job)
-			if swapped || !errors.Is(err, want) {
-				t.Errorf("%t, %v", swapped, err)
-			}
-			r.insert(200)
-			r.has(0, 100)
-			r.has(200, 201)
-			r.leavesNothing()
-			if len(r.did) > 0 {
-				t.Errorf("did %q", r.did)
-			}
-		})
-	}
-}
-
 // TestAnotherFile covers W9: a file that has taken the place of the old one by other means, before the
 // new one is built or after, is left alone.
 func TestAnotherFile(t *testing.T) {
@@ -363,9 +205,16 @@ func TestAnotherFile(t *testing.T) {
 	}
 }
 
-// TestGiveUpEndsTheTap: operations after a job that has failed are not taken down any more.
+// TestGiveUpEndsTheTap: a job that fails leaves everything as it was, and operations are not taken down
+// any more.
 func TestGiveUpEndsTheTap(t *testing.T) {
-	r := newRun(t)
+	r, failed := newRun(t), errors.New("it fails")
+	r.job.Open = func(string) (*writer.Work, error) { return nil, failed }
+	if swapped, err := Run(context.Background(), r.job); swapped || !errors.Is(err, failed) || len(r.did) > 0 {
+		t.Errorf("%t, %v, did %q", swapped, err, r.did)
+	}
+	r.has(0, 100)
+	r.leavesNothing()
 	x := &rebuild{Job: r.job, to: osfile.RebuildPath(r.job.Old.Files.Path())}
 	x.replayer.tap = writer.NewTap(build.Beside(x.to).Scratch)
 	if err := x.build(context.Background()); err != nil {
