@@ -1,6 +1,7 @@
 package mmapfilter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -44,8 +45,10 @@ func TestUnseal(t *testing.T) {
 // and on a closed one.
 func TestReadOnlyRefusesWrites(t *testing.T) {
 	f, _ := mustBuild(t, nil, numbers(0, 10))
+	calls := changing(f)
+	calls["Apply"] = func() error { _, err := f.Apply(t.Context(), new(bytes.Buffer)); return err }
 	for _, want := range []error{ErrReadOnly, ErrClosed} {
-		for name, call := range changing(f) {
+		for name, call := range calls {
 			if err := call(); !errors.Is(err, want) {
 				t.Errorf("%s says %v, not %v", name, err, want)
 			}

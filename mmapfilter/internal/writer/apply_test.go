@@ -144,44 +144,6 @@ func isAt(t testing.TB, w *writer.Writer, m moment) {
 	}
 }
 
-// TestApply applies random histories in sets, whole and by class, some of them over several positions,
-// in small logs and with readers that return little at a time, and reopens the file now and then.
-func TestApply(t *testing.T) {
-	ctx := context.Background()
-	for seed := range uint64(7) {
-		v, s := replicaVolume(t, 100, 512, seed >= 4), newSource(seed)
-		w := openReplica(t, v)
-		classes := changes.Classes{}
-		if seed%2 == 1 && seed < 4 {
-			classes = changes.ClassesOf(w.Protocol().Geometry())
-		}
-		at := s.past[0]
-		for i := range 12 {
-			for range 1 + s.rng.IntN(3) {
-				s.goOn(250-10*i+s.rng.IntN(50), s.rng.IntN(60*(i+1)))
-			}
-			next := s.past[len(s.past)-1]
-			must(t, w.Apply(ctx, iotest.HalfReader(bytes.NewReader(set(t, at, next, classes)))))
-			at = next
-			isAt(t, w, at)
-			switch s.rng.IntN(4) {
-			case 0:
-				must(t, w.Clean())
-				w = openReplica(t, v)
-			case 1:
-				must(t, w.Seal(ctx))
-			case 2:
-				v = v.AfterKill(s.rng)
-				w = openReplica(t, v)
-			}
-			isAt(t, w, at)
-		}
-		if _, err := v.OpenSet(); err == nil {
-			t.Error("the set that was applied is still there")
-		}
-	}
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
