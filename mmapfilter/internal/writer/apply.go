@@ -105,15 +105,7 @@ func (w *Writer) followed() (at layout.Position, set, done uint64) {
 
 // setMark commits with a layout.Mark.
 func (w *Writer) setMark(m layout.Mark) error {
-	for {
-		err := w.commit(boundary{mark: &m})
-		if err != errLogFull {
-			return err
-		}
-		if err := w.nextHalf(); err != nil {
-			return err
-		}
-	}
+	return w.commitWith(boundary{mark: &m})
 }
 
 // takes returns an error unless the changes begin at the position of the filter, or end at or before

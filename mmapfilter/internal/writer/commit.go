@@ -15,8 +15,13 @@ func (w *Writer) Sync() error { return w.SyncAt(nil) }
 // gets the number of operations since the user sequence was last set. seq is called while no
 // operation is under way.
 func (w *Writer) SyncAt(seq func(operations uint64) uint64) error {
+	return w.commitWith(boundary{seq: seq})
+}
+
+// commitWith is commit, and makes room in the log where there is none.
+func (w *Writer) commitWith(at boundary) error {
 	for {
-		err := w.commit(boundary{seq: seq})
+		err := w.commit(at)
 		if err != errLogFull {
 			return err
 		}
