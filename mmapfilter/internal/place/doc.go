@@ -29,11 +29,9 @@
 //	     fingerprint whose home is that line. If no overflow bits are set in that line, a lookup
 //	     of the twin looks nowhere else, so that copy must be the last to go.
 //	P6   An item leaves the stash for its home line, else for its alternate line, with moves
-//	     inside the line. If both are full and the caller asks for a search, the item leaves for
-//	     a line in which a path of moves makes room (P2). Here the alternate line is a separate
-//	     step in every layout. The item's overflow bits were set when it went to the stash, so it
-//	     costs lookups no more in the alternate line than in the stash, while a path could set
-//	     the bits of other items.
+//	     inside the line: it can once a delete makes room in one of the two. Here the alternate
+//	     line is a separate step in every layout. The item's overflow bits were set when it went
+//	     to the stash, so it costs lookups no more in the alternate line than in the stash.
 //	P7   The work on one item is bounded. A search lists the items of at most Bounds.SearchLines
 //	     lines, and looks at the other line of each item. A path has at most Bounds.PathMoves
 //	     moves, and an operation changes at most MaxStores words.
@@ -61,5 +59,6 @@
 // (package build). It starts with the home lines (P1). Then items go from line to line in
 // rounds (P9, P10), without a search for each. When an item leaves a line, its overflow bits
 // are set (P4). So the few items that are left after the rounds have their overflow bits set,
-// like items in the stash, and Settle places them by P6, or in the stash.
+// like items in the stash, and Settle places them by P6, by a path of moves (P2), or in the
+// stash.
 package place

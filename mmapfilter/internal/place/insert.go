@@ -41,31 +41,27 @@ func (p *Placer) Settle(it layout.Item) bool {
 	if p.hosts != nil && p.hosts.IsGuest(it) {
 		it = p.table.Alternate(it)
 	}
-	return p.putInEither(it, true) || layout.StashAdd(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
+	if p.putInEither(it) {
+		return true
+	}
+	if _, ok := p.putByMoves(it, p.table.Alternate(it)); ok {
+		return true
+	}
+	return layout.StashAdd(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
 }
 
-// Unstash moves an item of a class from the stash into a line (P6). If search is set, it makes room by
-// moves. It leaves the entry of the class alone if only damage can have put the entry there.
-func (p *Placer) Unstash(it layout.Item, search bool) bool {
-	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) {
-		return false
-	}
-	if !p.putInEither(it, search) {
+// Unstash moves an item of a class from the stash into a line (P6). It leaves the entry of the class
+// alone if only damage can have put the entry there.
+func (p *Placer) Unstash(it layout.Item) bool {
+	if !layout.Stashed(p.table, p.lines.Stash(), layout.Class(it)) || !p.putInEither(it) {
 		return false
 	}
 	p.takeFromStash(it)
 	return true
 }
 
-// putInEither puts an item into one of its lines. If search is set, it makes room by moves.
-func (p *Placer) putInEither(it layout.Item, search bool) bool {
+// putInEither puts an item into one of its lines.
+func (p *Placer) putInEither(it layout.Item) bool {
 	other := p.table.Alternate(it)
-	if p.putInLine(it) || other.Line != it.Line && p.putInLine(other) {
-		return true
-	}
-	if !search {
-		return false
-	}
-	_, ok := p.putByMoves(it, other)
-	return ok
+	return p.putInLine(it) || other.Line != it.Line && p.putInLine(other)
 }

@@ -167,8 +167,7 @@ func deleteAll(t *testing.T, p *memory, slots uint64) {
 }
 
 // TestUnstash covers P6: an item leaves the stash for the line of its class or else for its other
-// line, and for a path of moves if neither has room and a search is asked for. There is one item
-// fewer in the stash then, and overflow bits lead a lookup to every item.
+// line. There is one item fewer in the stash then, and overflow bits lead a lookup to every item.
 func TestUnstash(t *testing.T) {
 	for _, s := range tabletest.Shapes() {
 		t.Run(s.String(), func(t *testing.T) {
@@ -182,7 +181,7 @@ func TestUnstash(t *testing.T) {
 				}
 				live = append(live, h)
 			}
-			var first, other, moved, stayed int
+			var first, other, stayed int
 			for round := 0; layout.StashLen(p.view.Stash) > 0; round++ {
 				for range 1 + round%8 {
 					i := rng.IntN(len(live))
@@ -190,8 +189,7 @@ func TestUnstash(t *testing.T) {
 					live = slices.Delete(live, i, i+1)
 				}
 				layout.StashClasses(slices.Clone(p.view.Stash), func(c layout.Class, items uint64) {
-					it, search := layout.Item(c), rng.IntN(40) == 0
-					to := p.table.Alternate(it)
+					it, to := layout.Item(c), p.table.Alternate(layout.Item(c))
 					copy(q.view.Region, p.view.Region)
 					copy(q.view.Stash, p.view.Stash)
 					ok := true
@@ -201,20 +199,14 @@ func TestUnstash(t *testing.T) {
 					case to.Line != it.Line && q.putInLine(to):
 						other++
 					default:
-						if ok = false; search {
-							_, ok = q.putByMoves(it, to)
-						}
-						if ok {
-							moved++
-						} else {
-							stayed++
-						}
+						ok = false
+						stayed++
 					}
 					if ok {
 						q.unsetOverflow(it, true)
 						items--
 					}
-					if p.Unstash(it, search) != ok || !slices.Equal(p.view.Region, q.view.Region) {
+					if p.Unstash(it) != ok || !slices.Equal(p.view.Region, q.view.Region) {
 						t.Fatalf("%+v went elsewhere", it)
 					}
 					if n := layout.StashCount(p.view.Stash, c); n != items {
@@ -226,8 +218,8 @@ func TestUnstash(t *testing.T) {
 				}
 			}
 			tabletest.Check(t, p.table, p.view, live)
-			if first == 0 || other == 0 || moved == 0 || stayed == 0 {
-				t.Errorf("%d went to the lines of their classes, %d to their other lines, %d by moves; %d stayed", first, other, moved, stayed)
+			if first == 0 || other == 0 || stayed == 0 {
+				t.Errorf("%d went to the lines of their classes, %d to their other lines; %d stayed", first, other, stayed)
 			}
 		})
 	}
@@ -328,7 +320,7 @@ func (m *memory) unstashOne(entry int) {
 		}
 		n++
 	})
-	m.Unstash(layout.Item(class), n%2 == 0)
+	m.Unstash(layout.Item(class))
 }
 
 // TestGuestsComeHome covers P8: after a few turnovers at design load, fewer lookups of absent

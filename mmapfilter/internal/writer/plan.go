@@ -67,27 +67,17 @@ func (w *Writer) remove(hash uint64) bool {
 }
 
 // drain moves an item of the stash into the line freed, which has just got room, if that is a line of
-// the item. Otherwise, if a search is due, it moves an item into any line where moves can make room. It
-// reports whether it has moved an item. REQUIRES: w.mu.
+// the item. It reports whether it has moved an item. REQUIRES: w.mu.
 func (w *Writer) drain(freed uint64) (done bool) {
-	search := w.mu.searches.due()
-	if !search && !w.mu.stashed.mayBeOf(freed) {
+	if !w.mu.stashed.mayBeOf(freed) {
 		return false
 	}
 	full := w.mu.stashed.entries == layout.StashEntries || w.atLimit()
-	chosen := w.mu.searches.n % w.mu.stashed.entries // index of the entry to search room for; if it is skipped below, there is no search
-	n := 0
 	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
-		if full && items > 1 {
-			return // the entry would stay in use, and the next key would have no room
-		}
 		it := layout.Item(c)
-		if !done && (it.Line == freed || w.table.Alternate(it).Line == freed) {
-			done = w.mu.placer.Unstash(it, false)
-		}
-		if n++; !done && search && n-1 == chosen {
-			done = w.mu.placer.Unstash(it, true)
-			w.mu.searches.ended(done, w.protocol.Geometry().Slots())
+		// An entry of several items would stay in use: if full is set, the next key would have no room.
+		if !done && !(full && items > 1) && (it.Line == freed || w.table.Alternate(it).Line == freed) {
+			done = w.mu.placer.Unstash(it)
 		}
 	})
 	return done

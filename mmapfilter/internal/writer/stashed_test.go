@@ -63,13 +63,13 @@ func TestDeletesAskForLines(t *testing.T) {
 		deletes, drained := 0, 0
 		for _, key := range s.keys {
 			class := s.w.table.Class(s.w.table.Split(key))
-			if layout.StashCount(s.w.stash, class) > 0 || s.counts[key] == 0 || s.w.mu.searches.wait == 1 {
-				continue // it may leave the stash itself; or a search is due
+			if layout.StashCount(s.w.stash, class) > 0 || s.counts[key] == 0 {
+				continue // it may leave the stash itself
 			}
 			if hidden {
 				s.w.mu.stashed.lines = [stashedBits / 64]uint64{}
 			}
-			if deletes++; deletes == searchEvery {
+			if deletes++; deletes == 8 {
 				break
 			}
 			before := s.w.mu.stashed.entries
@@ -79,87 +79,5 @@ func TestDeletesAskForLines(t *testing.T) {
 		if (drained == 0) != hidden {
 			t.Errorf("%d deletes have drained %d entries; whether the lines are hidden: %t", deletes, drained, hidden)
 		}
-	}
-}
-
-// TestSearchesBecomeRare: searches that find nothing become rarer, but not in a filter where few deletes
-// make much room; one that finds a path begins anew.
-func TestSearchesBecomeRare(t *testing.T) {
-	count := func(s *searches, deletes int, found bool, slots uint64) (n int) {
-		for range deletes {
-			if s.due() {
-				n++
-				s.ended(found, slots)
-			}
-		}
-		return n
-	}
-	const large = mostSearchEvery * searchShare
-	var s searches
-	if n := count(&s, 100*mostSearchEvery, false, large); n < 100 || n > 108 {
-		t.Errorf("%d searches in a large filter", n)
-	}
-	if n := count(&s, mostSearchEvery, true, large); n < 1 || n > mostSearchEvery/searchEvery {
-		t.Errorf("%d searches up to one that finds a path", n)
-	}
-	if n := count(&s, mostSearchEvery, true, large); n != mostSearchEvery/searchEvery {
-		t.Errorf("%d searches that find a path", n)
-	}
-	s = searches{}
-	if n := count(&s, 1024, false, 1000); n != 1024/searchEvery {
-		t.Errorf("%d searches in a small filter", n)
-	}
-	s = searches{}
-	if n := count(&s, 64*64, false, 64*searchShare); n < 64 || n > 64+8 {
-		t.Errorf("%d searches in a filter of medium size", n)
-	}
-}
-
-// TestSearchesFollowTheLoad: where the stash is in use and lines are full, few deletes search. Once keys
-// go for good, searches find paths and become frequent again, and the stash empties.
-func TestSearchesFollowTheLoad(t *testing.T) {
-	s := newStageOf(t, stageShape, 4096, 1)
-	for s.w.mu.stashed.entries < 100 {
-		s.do(change{s.rng.Uint64(), 1})
-	}
-	const deletes = 20_000
-	before := s.w.mu.searches.n
-	for i := range deletes {
-		key := s.keys[i%len(s.keys)]
-		s.do(change{key, -1})
-		s.do(change{key, 1})
-	}
-	if n := s.w.mu.searches.n - before; s.w.mu.stashed.entries == 0 || n > deletes/32 {
-		t.Errorf("%d searches in %d deletes, %d entries in use", n, deletes, s.w.mu.stashed.entries)
-	}
-	s.w.mu.searches.every = mostSearchEvery
-	found := 0
-	for _, key := range s.keys[:len(s.keys)/20] {
-		s.do(change{key, -1})
-		if s.w.mu.searches.every == searchEvery {
-			found++
-		}
-	}
-	if found == 0 || s.w.mu.stashed.entries > 0 {
-		t.Errorf("%d deletes after a search that found a path, %d entries in use", found, s.w.mu.stashed.entries)
-	}
-}
-
-// TestOnlySearchesCount: searches become no rarer while deletes have nothing to search for: at the limit
-// of keys, an entry of several items stays.
-func TestOnlySearchesCount(t *testing.T) {
-	s := newStageOf(t, stageShape, 4096, 1)
-	for s.w.mu.stashed.items < 10 {
-		s.do(change{1, 1})
-	}
-	for range 200 {
-		s.do(change{s.rng.Uint64(), 1})
-	}
-	s.w.Limit = 1
-	for _, key := range s.keys[1:] {
-		s.do(change{key, -1})
-	}
-	if got := s.w.mu.searches; got.n == 0 || got.every != searchEvery {
-		t.Errorf("one in %d deletes searches after %d that could not", got.every, got.n)
 	}
 }

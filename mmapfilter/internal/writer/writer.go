@@ -100,7 +100,6 @@ type Writer struct {
 		odd      []uint64 // removal counters, see publish
 		placer   *place.Placer
 		stashed  stashed
-		searches searches
 		known    *known // nil before the first InsertUnique, and without a history
 		waits    int    // times that mu was released to make room
 		pace     pace   // how long operations must wait for a checkpoint, a commit or a rebuild
