@@ -14,8 +14,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // must ends the test if err is not nil.
@@ -28,12 +26,12 @@ func must(tb testing.TB, err error) {
 
 // flawed makes a set that loses every hundredth key it accepts, or the last 500, or has room
 // for half of the keys.
-func flawed(flaw string, n, seed uint64) *peer.Filter {
+func flawed(flaw string, n, seed uint64) *Filter {
 	has, accepted := map[string]bool{}, uint64(0)
-	return &peer.Filter{
+	return &Filter{
 		Seed: seed,
 		Size: func() int64 { return int64(n) },
-		Insert: peer.Until(func(key []byte) bool {
+		Insert: Until(func(key []byte) bool {
 			if flaw == "refuses" && accepted == n/2 {
 				return false
 			}
@@ -44,8 +42,8 @@ func flawed(flaw string, n, seed uint64) *peer.Filter {
 			has[string(key)] = true
 			return true
 		}),
-		Contains: peer.Each(func(key []byte) bool { return has[string(key)] }),
-		Delete:   peer.Each(func(key []byte) bool { in := has[string(key)]; delete(has, string(key)); return in }),
+		Contains: Each(func(key []byte) bool { return has[string(key)] }),
+		Delete:   Each(func(key []byte) bool { in := has[string(key)]; delete(has, string(key)); return in }),
 	}
 }
 
@@ -53,7 +51,7 @@ func flawed(flaw string, n, seed uint64) *peer.Filter {
 func addFlawed(t *testing.T, flaws ...string) {
 	t.Cleanup(func() { extra = nil })
 	for _, flaw := range flaws {
-		extra = append(extra, spec{flaw, false, func(s *session, n uint64) (*peer.Filter, error) {
+		extra = append(extra, spec{flaw, false, func(s *session, n uint64) (*Filter, error) {
 			if flaw == "absent" {
 				return nil, errors.New("it cannot be made")
 			}
@@ -155,15 +153,15 @@ func TestPeersRows(t *testing.T) {
 			keys, lost, bits := n, "0", ""
 			switch name {
 			case "loses":
-				lost, bits = figures.Grouped(int64(n/100)), "8.00"
+				lost, bits = Grouped(int64(n/100)), "8.00"
 			case "refuses":
 				keys, bits = n/2, "16.00"
 			}
-			lost += " of " + figures.Grouped(int64(keys))
+			lost += " of " + Grouped(int64(keys))
 			if name == "loses" {
 				lost = "**" + lost + "**"
 			}
-			if len(got) != 8 || got[0] != figures.Grouped(int64(keys)) || got[1] != lost || bits != "" && got[2] != bits {
+			if len(got) != 8 || got[0] != Grouped(int64(keys)) || got[1] != lost || bits != "" && got[2] != bits {
 				t.Errorf("%s: %q, want %d keys, %s lost", name, got, keys, lost)
 			}
 		}
@@ -202,11 +200,11 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &session{ctx: ctx, seed: 1}
 	calls := uint64(0)
-	f := &peer.Filter{Insert: func(keys []peer.Key) int { calls++; cancel(); return len(keys) }, Contains: func([]peer.Key) int { calls++; return 0 }}
+	f := &Filter{Insert: func(keys []Key) int { calls++; cancel(); return len(keys) }, Contains: func([]Key) int { calls++; return 0 }}
 	if c, err := s.add(f, 0, 10*pieceKeys); !errors.Is(err, context.Canceled) || c.Keys != pieceKeys {
 		t.Errorf("%d keys were added: %v", c.Keys, err)
 	}
-	if _, err := s.ask(f, 0, 10*pieceKeys); !errors.Is(err, context.Canceled) || calls != pieceKeys/peer.BlockKeys {
+	if _, err := s.ask(f, 0, 10*pieceKeys); !errors.Is(err, context.Canceled) || calls != pieceKeys/BlockKeys {
 		t.Errorf("%d blocks: %v", calls, err)
 	}
 	for key, err := range s.keySequence(5) {
@@ -434,7 +432,7 @@ func TestErrors(t *testing.T) {
 		{t.Context(), []string{"churn", "-short", "-kinds", "oldest,newest"}, `"newest" is not one of`},
 		{t.Context(), []string{"churn", "-short", "-turnovers", "0"}, "no turnovers"},
 		{t.Context(), []string{"churn", "-short", "-keys", "1"}, "too few keys"},
-		{t.Context(), []string{"churn", "-short", "-keys", fmt.Sprint(peer.Absent)}, "too many"},
+		{t.Context(), []string{"churn", "-short", "-keys", fmt.Sprint(Absent)}, "too many"},
 		{t.Context(), []string{"churn", "-short", "-asks", "0"}, "too few keys"},
 		{t.Context(), []string{"churn", "-short", "-out", "/nonexistent/x"}, "/nonexistent/x"},
 		{t.Context(), []string{"churn", "-draw", "-out", "/nonexistent/x"}, "/nonexistent/x"},
@@ -473,7 +471,7 @@ func TestParseCount(t *testing.T) {
 func TestParts(t *testing.T) {
 	counts := make([]int, 7)
 	for i := range uint64(70_000) {
-		counts[part(peer.Mix(i), len(counts))]++
+		counts[part(Mix(i), len(counts))]++
 	}
 	for i, n := range counts {
 		if n < 9_000 || n > 11_000 {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 )
@@ -59,7 +57,7 @@ func (b *buildRun) beside(n uint64) error {
 	if err != nil {
 		return err
 	}
-	b.printf("\nOn %d processors. Keys of 8 bytes; others take keys of %d bytes, each processor in a filter of its own, without the time for making the keys.\n", runtime.GOMAXPROCS(0), peer.KeyBytes)
+	b.printf("\nOn %d processors. Keys of 8 bytes; others take keys of %d bytes, each processor in a filter of its own, without the time for making the keys.\n", runtime.GOMAXPROCS(0), KeyBytes)
 	steps := []step{
 		{"Build, " + byDefault.name(), func() (time.Duration, string, error) { return b.build(n) }},
 		{"to hash the keys, one processor", func() (time.Duration, string, error) { return hashKeys(n), "", nil }},
@@ -69,7 +67,7 @@ func (b *buildRun) beside(n uint64) error {
 	}
 	notes := make([]string, len(steps))
 	times, err := b.takeTurns(len(steps), func(i int) (float64, error) {
-		b.note("%s keys: %s", figures.Grouped(int64(n)), steps[i].name)
+		b.note("%s keys: %s", Grouped(int64(n)), steps[i].name)
 		took, note, err := steps[i].run()
 		notes[i] = note
 		forget()
@@ -78,10 +76,10 @@ func (b *buildRun) beside(n uint64) error {
 	if err != nil {
 		return err
 	}
-	t := figures.NewTable(figures.Grouped(int64(n))+" keys", "seconds", "ns a key", "keys a second", "keys a second over the first", "peak memory")
+	t := NewTable(Grouped(int64(n))+" keys", "seconds", "ns a key", "keys a second", "keys a second over the first", "peak memory")
 	for i, st := range steps {
-		m := figures.Median(times[i])
-		t.Row(st.name, figures.Digits(m), figures.Digits(1e9*m/float64(n)), figures.Grouped(int64(float64(n)/m)), "**"+figures.Digits(figures.MedianRatio(times[0], times[i]))+"**", notes[i])
+		m := Median(times[i])
+		t.Row(st.name, Digits(m), Digits(1e9*m/float64(n)), Grouped(int64(float64(n)/m)), "**"+Digits(MedianRatio(times[0], times[i]))+"**", notes[i])
 	}
 	b.print(t)
 	return nil
@@ -104,7 +102,7 @@ func (b *buildRun) build(n uint64) (time.Duration, string, error) {
 	path := b.path("build.mmf")
 	defer os.Remove(path)
 	err := b.once("Build", BuildArgs{path, n}, &r)
-	return r.Took, figures.Mebibytes(r.Peak), err
+	return r.Took, Mebibytes(r.Peak), err
 }
 
 // Build builds a file.
@@ -148,7 +146,7 @@ func (b *buildRun) parallel(spec spec, n, workers uint64) (longest time.Duration
 		sum += accepted[w]
 	}
 	if all := n / workers * workers; sum < all {
-		note = fmt.Sprintf("refused a key after %s", figures.Grouped(int64(sum)))
+		note = fmt.Sprintf("refused a key after %s", Grouped(int64(sum)))
 	}
 	return longest, note, err
 }

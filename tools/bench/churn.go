@@ -10,9 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newChurn returns the command that measures filters whose keys are replaced.
@@ -94,7 +91,7 @@ func (c *churnRun) check() error {
 	if c.turnovers < 1 {
 		return errors.New("no turnovers, no figures")
 	}
-	if c.n < 2 || c.n > peer.Absent/2/uint64(c.turnovers+1) || c.most < 1 {
+	if c.n < 2 || c.n > Absent/2/uint64(c.turnovers+1) || c.most < 1 {
 		return errors.New("too few keys, or too many to tell from absent ones")
 	}
 	return nil
@@ -103,7 +100,7 @@ func (c *churnRun) check() error {
 // measure measures every filter, and prints a table.
 func (c *churnRun) measure(w *csv.Writer) error {
 	c.printf("\n%s keys; a turnover replaces as many, and Sync is called every %s operations. Ours were filled with Insert, those built by Build. Bits above log2(1/rate) are beyond the least for the rate measured last. Second lines are those that lookups of absent keys read, buckets for others; keys are missing that were not found when they were asked for or deleted. Stash entries are the most after any turnover.\n",
-		figures.Grouped(int64(c.n)), figures.Grouped(churnSync))
+		Grouped(int64(c.n)), Grouped(churnSync))
 	if slices.Contains(c.rates, defaultRate) {
 		c.printf("seiflotfy/cuckoofilter has 8 bits a fingerprint, whatever the rate; linvon/cuckoo-filter has as many as the rate needs. Both have a power of two buckets.\n")
 	}
@@ -204,7 +201,7 @@ func (c *churnRun) table(results []*churnResult) {
 			}
 		}
 	}
-	t := figures.NewTable(append(head, "missing", "ErrFull", "most stash entries", "ns a delete and an insert, first turnovers", "last turnovers", "last over first")...)
+	t := NewTable(append(head, "missing", "ErrFull", "most stash entries", "ns a delete and an insert, first turnovers", "last turnovers", "last over first")...)
 	for _, r := range results {
 		rates, seconds := []string{}, []string{}
 		for _, p := range r.points {
@@ -218,7 +215,7 @@ func (c *churnRun) table(results []*churnResult) {
 			name = r.name + ": " + name
 		}
 		cells := append([]string{name, r.kind, percent(r.asked), fmt.Sprintf("%.2f", r.bitsPerKey), r.above()}, append(rates, seconds...)...)
-		t.Row(append(cells, figures.Grouped(int64(last.missing+last.unfound)), figures.Grouped(int64(last.refused)), fmt.Sprint(last.stash), figures.Digits(first), figures.Digits(after), figures.Digits(after/first))...)
+		t.Row(append(cells, Grouped(int64(last.missing+last.unfound)), Grouped(int64(last.refused)), fmt.Sprint(last.stash), Digits(first), Digits(after), Digits(after/first))...)
 	}
 	c.print(t)
 }
@@ -245,7 +242,7 @@ func (r *churnResult) isDefault() bool { return r.name == defaultFilled || r.nam
 func (r *churnResult) cost(turnover int) float64 {
 	few := min(fewTurnovers, (len(r.ns)+1)/2)
 	from := min(max(turnover-1-few/2, 0), len(r.ns)-few)
-	return figures.Median(r.ns[from : from+few])
+	return Median(r.ns[from : from+few])
 }
 
 // last returns the measurements after all turnovers.
@@ -277,11 +274,11 @@ func (p churnPoint) rate() float64 { return float64(p.positives) / float64(p.ask
 type life struct {
 	*session
 	filter *churned
-	keys   []uint64                   // number of the key in each place, or none
-	next   uint64                     // number of the next key
-	absent uint64                     // number of the next absent key
-	place  func(i uint64) uint64      // place of the key that operation i of a turnover replaces
-	places [peer.BlockKeys / 2]uint64 // the places of the keys that are replaced between two readings of the clock
+	keys   []uint64              // number of the key in each place, or none
+	next   uint64                // number of the next key
+	absent uint64                // number of the next absent key
+	place  func(i uint64) uint64 // place of the key that operation i of a turnover replaces
+	places [BlockKeys / 2]uint64 // the places of the keys that are replaced between two readings of the clock
 
 	unfound, refused uint64
 	stash            int // as in churnPoint
@@ -292,7 +289,7 @@ const none = math.MaxUint64
 
 // newLife begins a life without keys or, if filled is set, with the keys 0 to n-1.
 func newLife(s *session, f *churned, n uint64, kind string, filled bool) *life {
-	l := &life{session: s, filter: f, keys: make([]uint64, n), absent: peer.Absent}
+	l := &life{session: s, filter: f, keys: make([]uint64, n), absent: Absent}
 	for i := range l.keys {
 		l.keys[i] = none
 		if filled {
@@ -311,7 +308,7 @@ func newLife(s *session, f *churned, n uint64, kind string, filled bool) *life {
 }
 
 // turnover replaces as many keys as the filter holds, or fills it.
-func (l *life) turnover(fill bool) (sum peer.Count, err error) {
+func (l *life) turnover(fill bool) (sum Count, err error) {
 	n := uint64(len(l.keys))
 	for i := uint64(0); i < n; {
 		if err := l.ctx.Err(); err != nil {
@@ -325,7 +322,7 @@ func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 			}
 			i++
 		}
-		sum.Add(peer.Timed(func() { l.replace(places) }))
+		sum.Add(Timed(func() { l.replace(places) }))
 		if l.filter.Err != nil {
 			if err := l.filter.Err(); err != nil {
 				return sum, err
@@ -341,7 +338,7 @@ func (l *life) turnover(fill bool) (sum peer.Count, err error) {
 // replace deletes the keys of some places and inserts new ones, one after the other. A place
 // whose insert is refused has no key until its next turn.
 func (l *life) replace(places []uint64) {
-	var key [1]peer.Key
+	var key [1]Key
 	for _, at := range places {
 		if l.keys[at] != none {
 			key[0].Set(l.seed, l.keys[at])
@@ -365,7 +362,7 @@ func (l *life) measure(p *churnPoint) (err error) {
 		return err
 	}
 	p.unfound, p.refused, p.stash = l.unfound, l.refused, l.stash
-	var key [1]peer.Key
+	var key [1]Key
 	for _, number := range l.keys {
 		key[0].Set(l.seed, number)
 		if number != none && l.filter.Contains(key[:]) == 0 {
@@ -373,7 +370,7 @@ func (l *life) measure(p *churnPoint) (err error) {
 		}
 	}
 	for i := range p.asks {
-		if err := l.ctx.Err(); i%peer.BlockKeys == 0 && err != nil {
+		if err := l.ctx.Err(); i%BlockKeys == 0 && err != nil {
 			return err
 		}
 		key[0].Set(l.seed, l.absent)

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 )
 
 func TestChurnRows(t *testing.T) {
@@ -93,7 +91,7 @@ func TestChurnSecond(t *testing.T) {
 	f, err := churnedSeiflotfy(s, 4)
 	must(t, err)
 	for i, want := range []float64{1, 1 - 1.0/255, 1 - 1.0/255} { // one bucket; the last key repeats the one before
-		if i > 0 && f.Insert([]peer.Key{{7}}) != 1 {
+		if i > 0 && f.Insert([]Key{{7}}) != 1 {
 			t.Fatal("no room")
 		}
 		if share, err := f.second(); err != nil || share != want {

@@ -6,13 +6,12 @@ import (
 	linvon "github.com/linvon/cuckoo-filter"
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	seiflotfy "github.com/seiflotfy/cuckoofilter"
 )
 
 // A churned is a filter whose keys are replaced one at a time.
 type churned struct {
-	*peer.Filter
+	*Filter
 	shape  string                            // name and parameters
 	bits   int64                             // of its lines
 	second func() (share float64, err error) // of the lookups of absent keys that read a second line or bucket
@@ -84,7 +83,7 @@ func ourChurned(s *session, f *mmapfilter.Filter) *churned {
 func churnedSeiflotfy(s *session, n uint64) (*churned, error) {
 	f := seiflotfy.NewFilter(uint(n))
 	l := adaptSeiflotfy(s, f, n)
-	return &churned{Filter: l, shape: "seiflotfy/cuckoofilter, f=8, b=4", bits: 8 * l.Bytes(), second: func() (float64, error) {
+	return &churned{Filter: l, shape: "seiflotfy/cuckoofilter, f=8, b=4", bits: 8 * l.Size(), second: func() (float64, error) {
 		return secondOfSeiflotfy(f.Encode()), nil
 	}}, nil
 }
@@ -112,8 +111,8 @@ const linvonBits = 10
 func churnedLinvon(s *session, n uint64) (*churned, error) {
 	f := linvon.NewFilter(4, linvonBits, uint(n), linvon.TableTypeSingle)
 	return &churned{
-		Filter: &peer.Filter{
-			Seed: s.seed, Insert: peer.Until(f.Add), Contains: peer.Each(f.Contain), Delete: peer.Each(f.Delete),
+		Filter: &Filter{
+			Seed: s.seed, Insert: Until(f.Add), Contains: Each(f.Contain), Delete: Each(f.Delete),
 		},
 		shape: fmt.Sprintf("linvon/cuckoo-filter, f=%d, b=4", linvonBits),
 		bits:  8 * int64(f.SizeInBytes()),

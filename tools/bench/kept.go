@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // A held is a filter that has the keys numbered from low up to high.
 type held struct {
 	name          string
-	filter        *peer.Filter
+	filter        *Filter
 	low, high     uint64
 	full          bool
 	lost, checked uint64
@@ -22,9 +19,9 @@ type held struct {
 }
 
 // add adds n keys, up to the first refused one.
-func (h *held) add(s *session, n uint64) (peer.Count, error) {
+func (h *held) add(s *session, n uint64) (Count, error) {
 	if h.full {
-		return peer.Count{}, nil
+		return Count{}, nil
 	}
 	c, err := s.add(h.filter, h.high, n)
 	if err != nil {
@@ -44,7 +41,7 @@ func (h *held) fill(s *session, n uint64, filled bool, check, asks uint64) error
 		if err != nil {
 			return err
 		}
-		s.note("%s: added in %s", h.name, figures.Brief(c.Clock))
+		s.note("%s: added in %s", h.name, Brief(c.Clock))
 	}
 	if h.high == 0 {
 		return errors.New("it accepted no key")
@@ -69,8 +66,8 @@ func (h *held) examine(s *session, check, asks uint64) error {
 	}
 	h.lost += check - old - new
 	h.checked += check
-	h.bytes, h.asks = h.filter.Bytes(), asks
-	h.positives, err = s.ask(h.filter, peer.Absent, asks)
+	h.bytes, h.asks = h.filter.Size(), asks
+	h.positives, err = s.ask(h.filter, Absent, asks)
 	return err
 }
 
@@ -79,7 +76,7 @@ func (h *held) rate() float64 { return float64(h.positives) / float64(h.asks) }
 func (h *held) bitsPerKey() float64 { return 8 * float64(h.bytes) / float64(h.high-h.low) }
 
 func (h *held) lostOf() string {
-	return fmt.Sprintf("%s of %s", figures.Grouped(int64(h.lost)), figures.Grouped(int64(h.checked)))
+	return fmt.Sprintf("%s of %s", Grouped(int64(h.lost)), Grouped(int64(h.checked)))
 }
 
 func (h *held) cells() []string {
@@ -87,7 +84,7 @@ func (h *held) cells() []string {
 	if h.lost > 0 {
 		lost = "**" + lost + "**"
 	}
-	return []string{h.name, figures.Grouped(int64(h.high - h.low)), lost, fmt.Sprintf("%.2f", h.bitsPerKey()), percent(h.rate())}
+	return []string{h.name, Grouped(int64(h.high - h.low)), lost, fmt.Sprintf("%.2f", h.bitsPerKey()), percent(h.rate())}
 }
 
 // A choice says which filters to compare with.

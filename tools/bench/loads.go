@@ -6,9 +6,6 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
-
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // The operations that are measured as filters fill.
@@ -90,7 +87,7 @@ func (p *peersRun) insertSpecs() (all []spec, err error) {
 		writing
 	}{{"Insert", writing{}}, {"InsertBatch of 1,024", writing{batch: 1024}}} {
 		path := p.path(fmt.Sprintf("%d.mmf", len(all)))
-		all = append(all, spec{name: byDefault.name() + ": " + how.name, create: func(s *session, slots uint64) (*peer.Filter, error) {
+		all = append(all, spec{name: byDefault.name() + ": " + how.name, create: func(s *session, slots uint64) (*Filter, error) {
 			return s.createLive(path, byDefault, slots, how.writing)
 		}})
 	}
@@ -145,7 +142,7 @@ func (l *loadRun) turn(f *filling, cells *[operations][]float64) error {
 	if err != nil || f.full {
 		return err
 	}
-	took := func(op int, c peer.Count) { cells[op] = append(cells[op], float64(c.Processor)/float64(n)) }
+	took := func(op int, c Count) { cells[op] = append(cells[op], float64(c.Processor)/float64(n)) }
 	took(opInsert, c)
 	c, err = f.filter.Remove(f.low, n)
 	if err == nil {
@@ -153,16 +150,16 @@ func (l *loadRun) turn(f *filling, cells *[operations][]float64) error {
 		f.lost += n - c.Keys
 		f.checked += n
 		took(opDelete, c)
-	} else if !errors.Is(err, peer.ErrUnsupported) {
+	} else if !errors.Is(err, ErrUnsupported) {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	for _, op := range l.tables {
-		first := peer.Absent + l.draws*n
+		first := Absent + l.draws*n
 		switch op {
 		case opInsert, opDelete:
 			continue
 		case opPresent:
-			first = f.low + peer.Mix(l.seed+l.draws)%(f.high-f.low-n+1)
+			first = f.low + Mix(l.seed+l.draws)%(f.high-f.low-n+1)
 		}
 		if c, err = f.filter.Ask(first, n); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
@@ -173,14 +170,14 @@ func (l *loadRun) turn(f *filling, cells *[operations][]float64) error {
 }
 
 func (l *loadRun) report(all []*filling, loads []float64) {
-	l.printf("\n%s slots. Ours are files: every operation is logged, and a commit comes when a segment of the log is full.\n", figures.Grouped(int64(l.slots)))
+	l.printf("\n%s slots. Ours are files: every operation is logged, and a commit comes when a segment of the log is full.\n", Grouped(int64(l.slots)))
 	l.printf("In parentheses: over %s in the same rounds. Columns are by load; a Bloom filter has no slots: 95 %% is what it is made for.\n", all[0].name)
 	for _, op := range l.tables {
 		head := []string{operationNames[op] + ", ns of processor time"}
 		for _, load := range loads {
 			head = append(head, fmt.Sprintf("%.0f %%", 100*load))
 		}
-		t := figures.NewTable(append(head, "lost, of")...)
+		t := NewTable(append(head, "lost, of")...)
 		for _, f := range all {
 			cells := []string{f.name}
 			for _, load := range loads {
@@ -195,9 +192,9 @@ func (l *loadRun) report(all []*filling, loads []float64) {
 func (l *loadRun) cell(f *filling, own, others []float64) string {
 	switch {
 	case len(own) > 0 && len(own) == len(others):
-		return fmt.Sprintf("%s (%s)", figures.Digits(figures.Median(own)), figures.Digits(figures.MedianRatio(own, others)))
+		return fmt.Sprintf("%s (%s)", Digits(Median(own)), Digits(MedianRatio(own, others)))
 	case len(own) > 0:
-		return figures.Digits(figures.Median(own))
+		return Digits(Median(own))
 	case f.full:
 		return fmt.Sprintf("full at %.1f %%", 100*float64(f.high-f.low)/float64(l.slots))
 	}

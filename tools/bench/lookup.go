@@ -7,8 +7,6 @@ import (
 	"runtime"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newLookup returns the command that compares lookups with random reads of lines of the same file.
@@ -21,7 +19,7 @@ func newLookup(s *session) command {
 
 type lookupRun struct {
 	*session
-	sizes  []figures.Size
+	sizes  []Size
 	blocks int
 }
 
@@ -63,7 +61,7 @@ func questions() []question {
 
 // A lookupMeasure has times in nanoseconds of all rounds.
 type lookupMeasure struct {
-	size   figures.Size
+	size   Size
 	of     string // the filter, and how it is mapped
 	keys   uint64
 	all    []question
@@ -74,7 +72,7 @@ type lookupMeasure struct {
 }
 
 // measure measures a file. Reads and lookups take turns.
-func (l *lookupRun) measure(size figures.Size, all []question) (m *lookupMeasure, err error) {
+func (l *lookupRun) measure(size Size, all []question) (m *lookupMeasure, err error) {
 	n := byDefault.keys(int64(size))
 	path, f, err := l.build("lookup.mmf", byDefault.options(n), n)
 	if err != nil {
@@ -101,7 +99,7 @@ func (l *lookupRun) measure(size figures.Size, all []question) (m *lookupMeasure
 	copy(m.reads[:], v)
 	m.times = v[len(kinds):]
 	m.limit, m.faster = m.reads[0], "64 prefetches in flight"
-	if figures.Median(m.reads[1]) < figures.Median(m.limit) {
+	if Median(m.reads[1]) < Median(m.limit) {
 		m.limit, m.faster = m.reads[1], "without prefetches"
 	}
 	return m, nil
@@ -109,21 +107,21 @@ func (l *lookupRun) measure(size figures.Size, all []question) (m *lookupMeasure
 
 func (l *lookupRun) report(m *lookupMeasure) {
 	l.printf("\n%s\nThe limit: random reads of lines, %s, which are the faster ones here.\n", m.of, m.faster)
-	t := figures.NewTable(byDefault.name(), "batch", "keys", "ns", "over the limit")
+	t := NewTable(byDefault.name(), "batch", "keys", "ns", "over the limit")
 	for i, name := range []string{"random reads of lines, 64 prefetches in flight", "random reads of lines, without prefetches", "random reads of lines, a chain of dependent reads"} {
-		t.Row(name, "", "", figures.Digits(figures.Median(m.reads[i])), figures.Digits(figures.MedianRatio(m.reads[i], m.limit)))
+		t.Row(name, "", "", Digits(Median(m.reads[i])), Digits(MedianRatio(m.reads[i], m.limit)))
 	}
 	for i, q := range m.all {
-		t.Row(q.call, fmt.Sprint(q.batch), string(q.keys), figures.Digits(figures.Median(m.times[i])), "**"+figures.Digits(figures.MedianRatio(m.times[i], m.limit))+"**")
+		t.Row(q.call, fmt.Sprint(q.batch), string(q.keys), Digits(Median(m.times[i])), "**"+Digits(MedianRatio(m.times[i], m.limit))+"**")
 	}
 	l.print(t)
 }
 
 // timeReads returns the time of one read, in nanoseconds, after a block of reads to warm up.
 func timeReads(read func(int) uint64, blocks int) float64 {
-	sum := read(peer.BlockKeys)
-	n := blocks * peer.BlockKeys
-	took := peer.Timed(func() { sum += read(n) })
+	sum := read(BlockKeys)
+	n := blocks * BlockKeys
+	took := Timed(func() { sum += read(n) })
 	runtime.KeepAlive(sum) // keeps the compiler from dropping the reads
 	return float64(took.Processor) / float64(n)
 }
@@ -135,7 +133,7 @@ type asker struct {
 	seed   uint64
 	rng    *rand.PCG
 
-	keys   []peer.Key
+	keys   []Key
 	slices [][]byte // of keys
 	hashes []uint64
 	found  []bool
@@ -143,7 +141,7 @@ type asker struct {
 
 func newAsker(f *mmapfilter.Filter, n, seed uint64) *asker {
 	a := &asker{filter: f, n: n, seed: seed, rng: rand.NewPCG(seed, 64)}
-	a.keys = make([]peer.Key, peer.BlockKeys)
+	a.keys = make([]Key, BlockKeys)
 	a.hashes, a.found = make([]uint64, len(a.keys)), make([]bool, len(a.keys))
 	for i := range a.keys {
 		a.slices = append(a.slices, a.keys[i][:])
@@ -153,7 +151,7 @@ func newAsker(f *mmapfilter.Filter, n, seed uint64) *asker {
 
 // turn returns the time of one key, in nanoseconds, after a block to warm up.
 func (a *asker) turn(q question, blocks int) (float64, error) {
-	var sum peer.Count
+	var sum Count
 	for block := range blocks + 1 {
 		wanted := a.draw(q)
 		c := a.block(q)
@@ -172,7 +170,7 @@ func (a *asker) turn(q question, blocks int) (float64, error) {
 func (a *asker) draw(q question) (in uint64) {
 	for i := range a.keys {
 		x := a.rng.Uint64()
-		number := peer.Absent + x>>24
+		number := Absent + x>>24
 		if q.keys == present {
 			number = x >> 1 % a.n
 			in++
@@ -186,9 +184,9 @@ func (a *asker) draw(q question) (in uint64) {
 }
 
 // block looks up the keys of a block, and counts those that may be present.
-func (a *asker) block(q question) peer.Count {
+func (a *asker) block(q question) Count {
 	f := a.filter
-	c := peer.Timed(func() {
+	c := Timed(func() {
 		switch q.call {
 		case "ContainsHashes":
 			for i := 0; i < len(a.hashes); i += q.batch {

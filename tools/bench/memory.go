@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // A memoryRun measures what filters ask of the memory of a machine.
@@ -16,7 +14,7 @@ type memoryRun struct {
 	*session
 	parts     []string
 	processes int
-	limit     figures.Size
+	limit     Size
 	steady    time.Duration
 	file      string // the path of the filter
 }
@@ -81,8 +79,8 @@ func (w *worker) Open(a OpenArgs, _ *struct{}) (err error) {
 
 // lookUp looks the next absent key up.
 func (w *worker) lookUp() {
-	var key peer.Key
-	key.Set(0, peer.Absent+w.asked)
+	var key Key
+	key.Set(0, Absent+w.asked)
 	w.asked++
 	w.filter.Contains(key[:])
 }

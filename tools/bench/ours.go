@@ -9,8 +9,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // A variant is one of our filters: the filter of options with only a rate, or a layout of the paper
@@ -87,7 +85,7 @@ const pieceKeys = 1 << 20
 // keySequence yields n keys, or the reason why it stops early.
 func (s *session) keySequence(n uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		var key peer.Key
+		var key Key
 		for i := range n {
 			if i%pieceKeys == 0 && s.ctx.Err() != nil {
 				yield(nil, s.ctx.Err())
@@ -115,7 +113,7 @@ func numbers(first, n uint64) iter.Seq2[[]byte, error] {
 }
 
 // add calls the Add of a filter, a piece at a time.
-func (s *session) add(f *peer.Filter, first, n uint64) (sum peer.Count, err error) {
+func (s *session) add(f *Filter, first, n uint64) (sum Count, err error) {
 	for sum.Keys < n {
 		if err := s.ctx.Err(); err != nil {
 			return sum, err
@@ -131,7 +129,7 @@ func (s *session) add(f *peer.Filter, first, n uint64) (sum peer.Count, err erro
 }
 
 // ask calls the Ask of a filter, a piece at a time, and returns the number of keys found.
-func (s *session) ask(f *peer.Filter, first, n uint64) (found uint64, err error) {
+func (s *session) ask(f *Filter, first, n uint64) (found uint64, err error) {
 	for end := first + n; first < end; {
 		if err := s.ctx.Err(); err != nil {
 			return found, err
@@ -153,7 +151,7 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 		return "", nil, errors.New("the lines hold no key; -size and -sizes say how many bytes of them there are")
 	}
 	path = s.path(name)
-	s.note("%s: building from %s keys", name, figures.Grouped(int64(n)))
+	s.note("%s: building from %s keys", name, Grouped(int64(n)))
 	f, err = mmapfilter.Build(s.ctx, path, &opts, s.keySequence(n))
 	if err != nil {
 		return "", nil, err
@@ -180,7 +178,7 @@ func paramsOf(st mmapfilter.Stats) layout.Params {
 // describe describes the filter built last, and how it is mapped.
 func (s *session) describe(st mmapfilter.Stats) string {
 	return fmt.Sprintf("%v, %v: %s keys, %.2f %% load, %s mapped from %s", st.Layout, paramsOf(st),
-		figures.Grouped(int64(st.Len)), 100*float64(st.Len)/float64(st.Slots), figures.Mebibytes(st.FileBytes), s.mapped)
+		Grouped(int64(st.Len)), 100*float64(st.Len)/float64(st.Slots), Mebibytes(st.FileBytes), s.mapped)
 }
 
 // percent formats a rate with three digits.
@@ -201,26 +199,26 @@ type live struct {
 	err       error // of a failed operation, except ErrFull
 }
 
-// openLive returns the peer.Filter of a filter that is open for writing.
-func openLive(f *mmapfilter.Filter, w writing, seed uint64) *peer.Filter {
+// openLive returns the Filter of a filter that is open for writing.
+func openLive(f *mmapfilter.Filter, w writing, seed uint64) *Filter {
 	l := &live{filter: f, writing: w, keys: make([][]byte, 0, w.batch)}
-	insert := peer.Until(l.insert)
+	insert := Until(l.insert)
 	if w.batch > 0 {
 		insert = l.insertBatch
 	}
-	return &peer.Filter{
+	return &Filter{
 		Seed:     seed,
 		Size:     func() int64 { return f.Stats().FileBytes },
 		Insert:   insert,
-		Contains: peer.Each(f.Contains),
-		Delete:   peer.Each(l.remove),
+		Contains: Each(f.Contains),
+		Delete:   Each(l.remove),
 		Err:      func() error { return l.err },
 		End:      f.Close,
 	}
 }
 
 // createLive makes an empty filter with as many slots as n keys fill to the standard load.
-func (s *session) createLive(path string, v variant, n uint64, w writing) (*peer.Filter, error) {
+func (s *session) createLive(path string, v variant, n uint64, w writing) (*Filter, error) {
 	opts := v.options(n)
 	plan, err := opts.Plan()
 	if err != nil {
@@ -237,7 +235,7 @@ func (s *session) createLive(path string, v variant, n uint64, w writing) (*peer
 
 func (l *live) insert(key []byte) bool { return l.done(1, l.filter.Insert(key)) }
 
-func (l *live) insertBatch(keys []peer.Key) (n int) {
+func (l *live) insertBatch(keys []Key) (n int) {
 	for n < len(keys) {
 		l.keys = l.keys[:0]
 		for i := range keys[n:min(n+l.batch, len(keys))] {

@@ -10,8 +10,6 @@ import (
 	"github.com/greatroar/blobloom"
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newPaper returns the command that repeats the evaluation of the cuckoo filter paper (Fan, Andersen,
@@ -66,7 +64,7 @@ const (
 // inserts.
 func structures() []spec {
 	live := func(name string, v variant) spec {
-		return spec{name, false, func(s *session, n uint64) (*peer.Filter, error) {
+		return spec{name, false, func(s *session, n uint64) (*Filter, error) {
 			return s.createLive(s.path(name+".mmf"), v, n, writing{syncEvery: 65_536})
 		}}
 	}
@@ -74,10 +72,10 @@ func structures() []spec {
 		live("CF", variant{layout: layout.Packed, f: 12}),
 		live("ss-CF", variant{layout: layout.SemiSorted, f: 13}),
 		live("Compact", variant{rate: 0.002}),
-		{"BF", false, func(s *session, n uint64) (*peer.Filter, error) {
+		{"BF", false, func(s *session, n uint64) (*Filter, error) {
 			return bitsAndBlooms(s, bloom.New(uint(n*bloomBits), bloomHashes)), nil
 		}},
-		{"blk-BF", false, func(s *session, n uint64) (*peer.Filter, error) {
+		{"blk-BF", false, func(s *session, n uint64) (*Filter, error) {
 			return blocked(s, blobloom.New(n*bloomBits, bloomHashes)), nil
 		}},
 	}
@@ -102,7 +100,7 @@ func paperSpaces() (all []spec) {
 // firstWithoutSlot fills tables of the layout of the paper until an insert is refused (figure 2). The
 // paper's table has no stash, so its load compares with our load at the first key without a slot.
 func (p *paperRun) firstWithoutSlot() error {
-	t := figures.NewTable("b", "m", "f", "first key without a slot", "first refused")
+	t := NewTable("b", "m", "f", "first key without a slot", "first refused")
 	for _, b := range []int{2, 4, 8} {
 		for _, f := range []int{4, 6, 8, 12, 20} {
 			p.note("b=%d, f=%d", b, f)
@@ -114,7 +112,7 @@ func (p *paperRun) firstWithoutSlot() error {
 			if err != nil {
 				return err
 			}
-			t.Row(fmt.Sprint(b), figures.Grouped(int64(p.buckets)), fmt.Sprint(f), fmt.Sprintf("%.2f", 100*noSlot), fmt.Sprintf("%.2f", 100*refused))
+			t.Row(fmt.Sprint(b), Grouped(int64(p.buckets)), fmt.Sprint(f), fmt.Sprintf("%.2f", 100*noSlot), fmt.Sprintf("%.2f", 100*refused))
 		}
 	}
 	p.printf("\nLoad factor, in %% of the slots, when the first key finds no slot, and when the first is refused:\n")
@@ -151,7 +149,7 @@ func (p *paperRun) load(opts *mmapfilter.Options, slots float64) (noSlot, refuse
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(path)) }()
-	var key peer.Key
+	var key Key
 	n, poll := uint64(0), max(1, uint64(slots/loadPolls))
 	for ; ; n++ {
 		key.Set(p.seed, n)

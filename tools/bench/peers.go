@@ -3,9 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newPeers returns the command that compares our single lookups, or inserts and deletes, with other
@@ -23,7 +20,7 @@ func newPeers(s *session) command {
 
 // warmKeys is how many keys are looked up before each turn and not counted, so that a small
 // table is in the cache again.
-const warmKeys = peer.BlockKeys
+const warmKeys = BlockKeys
 
 type peersRun struct {
 	*session
@@ -72,8 +69,8 @@ func (p *peersRun) run() error {
 	}
 	defer ours.Close()
 	p.printf("\n%s keys of %d bytes; ours are mapped from %s. Every filter takes turns with %s, and waits for one lookup of a key, with its own hash, after the other. Binary fuse filters are in parts of at most %s keys.\n",
-		figures.Grouped(int64(n)), peer.KeyBytes, p.mapped, v.name(), figures.Grouped(fuseKeys))
-	t := figures.NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "ns absent", "ns present", "absent over ours", "present over ours")
+		Grouped(int64(n)), KeyBytes, p.mapped, v.name(), Grouped(fuseKeys))
+	t := NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "ns absent", "ns present", "absent over ours", "present over ours")
 	own := &held{name: "**" + v.name() + "**", filter: ours}
 	if err := own.fill(p.session, n, true, p.check, p.asks); err != nil {
 		return err
@@ -89,11 +86,11 @@ func (p *peersRun) run() error {
 			break // still print the results so far, which may have taken hours
 		}
 		oursAbsent, oursPresent = append(oursAbsent, times[0]...), append(oursPresent, times[1]...)
-		rows = append(rows, append(k.cells(), figures.Digits(figures.Median(times[2])), figures.Digits(figures.Median(times[3])),
-			"**"+figures.Digits(figures.MedianRatio(times[2], times[0]))+"**", "**"+figures.Digits(figures.MedianRatio(times[3], times[1]))+"**"))
+		rows = append(rows, append(k.cells(), Digits(Median(times[2])), Digits(Median(times[3])),
+			"**"+Digits(MedianRatio(times[2], times[0]))+"**", "**"+Digits(MedianRatio(times[3], times[1]))+"**"))
 		forget()
 	}
-	t.Row(append(own.cells(), figures.Digits(figures.Median(oursAbsent)), figures.Digits(figures.Median(oursPresent)), "1", "1")...)
+	t.Row(append(own.cells(), Digits(Median(oursAbsent)), Digits(Median(oursPresent)), "1", "1")...)
 	for _, r := range rows {
 		t.Row(r...)
 	}
@@ -103,7 +100,7 @@ func (p *peersRun) run() error {
 
 // against measures a filter in rounds with ours. It returns the times of absent and present
 // keys in our filter, and then in the other.
-func (p *peersRun) against(k *held, spec spec, ours *peer.Filter, n uint64) (times [][]float64, err error) {
+func (p *peersRun) against(k *held, spec spec, ours *Filter, n uint64) (times [][]float64, err error) {
 	f, err := spec.create(p.session, n)
 	if err != nil {
 		return nil, err
@@ -121,10 +118,10 @@ func (p *peersRun) against(k *held, spec spec, ours *peer.Filter, n uint64) (tim
 		if i >= 2 {
 			filter, has = f, k.high
 		}
-		first := peer.Absent + p.asks + draws*(p.turn+warmKeys)
+		first := Absent + p.asks + draws*(p.turn+warmKeys)
 		asked := min(p.turn, has)
 		if i%2 == 1 {
-			first = peer.Mix(p.seed+draws) % (has - asked + 1)
+			first = Mix(p.seed+draws) % (has - asked + 1)
 		}
 		if _, err := filter.Ask(first+asked, warmKeys); err != nil {
 			return 0, err

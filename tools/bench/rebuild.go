@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newRebuild returns the command that measures what kept hashes cost, and the rebuilds that need
@@ -92,9 +90,9 @@ func (r *rebuildRun) inserts(n uint64) error {
 	if err != nil {
 		return err
 	}
-	t := figures.NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", figures.Grouped(int64(n))), "ns an insert", "rate over that without", "bytes of NAME.hashes an insert")
-	t.Row("without", figures.Digits(figures.Median(all[0])), "1", "0")
-	t.Row("KeepHashes", figures.Digits(figures.Median(all[1])), figures.Digits(figures.MedianRatio(all[0], all[1])), figures.Digits(bytes))
+	t := NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", Grouped(int64(n))), "ns an insert", "rate over that without", "bytes of NAME.hashes an insert")
+	t.Row("without", Digits(Median(all[0])), "1", "0")
+	t.Row("KeepHashes", Digits(Median(all[1])), Digits(MedianRatio(all[0], all[1])), Digits(bytes))
 	r.print(t)
 	return nil
 }
@@ -151,9 +149,9 @@ func (r *rebuildRun) builds(n uint64) error {
 	if err != nil {
 		return err
 	}
-	t := figures.NewTable(fmt.Sprintf("%s keys", figures.Grouped(int64(n))), "million a second", "over Build")
+	t := NewTable(fmt.Sprintf("%s keys", Grouped(int64(n))), "million a second", "over Build")
 	for i, name := range names {
-		t.Row(name, figures.Digits(figures.Median(all[i])), figures.Digits(figures.MedianRatio(all[i], all[0])))
+		t.Row(name, Digits(Median(all[i])), Digits(MedianRatio(all[i], all[0])))
 	}
 	r.print(t)
 	return nil
@@ -178,7 +176,7 @@ func copyFile(to, from string) error {
 // grows compares a filter that grows from 1,000 keys with a filter that has the right size at
 // once.
 func (r *rebuildRun) grows(n uint64) error {
-	t := figures.NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", figures.Grouped(int64(n))), "ns an insert", "over the right size", "rebuilds", "most on disk", "at the end", "most memory besides the mapped file", "longest stall", "rate that was measured")
+	t := NewTable(fmt.Sprintf("%s inserts, Sync every 65,536", Grouped(int64(n))), "ns an insert", "over the right size", "rebuilds", "most on disk", "at the end", "most memory besides the mapped file", "longest stall", "rate that was measured")
 	var times [2]float64
 	for i, opts := range []*mmapfilter.Options{{Capacity: n}, {Capacity: 1000, AutoGrow: true}} {
 		f, err := r.create("grown.mmf", opts)
@@ -193,7 +191,7 @@ func (r *rebuildRun) grows(n uint64) error {
 			return err
 		}
 		const asked = 1_000_000
-		wrong, err := r.ask(openLive(f, writing{}, r.seed), peer.Absent, asked)
+		wrong, err := r.ask(openLive(f, writing{}, r.seed), Absent, asked)
 		if err != nil {
 			return err
 		}
@@ -203,7 +201,7 @@ func (r *rebuildRun) grows(n uint64) error {
 		if i == 1 {
 			name = "for 1,000 keys, AutoGrow"
 		}
-		t.Row(name, figures.Digits(times[i]), figures.Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), figures.Mebibytes(most), figures.Mebibytes(r.diskUse()), figures.Mebibytes(mostMemory), figures.Brief(s.LongestStall), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
+		t.Row(name, Digits(times[i]), Digits(times[i]/times[0]), fmt.Sprint(s.Rebuilds), Mebibytes(most), Mebibytes(r.diskUse()), Mebibytes(mostMemory), Brief(s.LongestStall), fmt.Sprintf("%.3f %%", 100*float64(wrong)/asked))
 		if err := f.Close(); err != nil {
 			return err
 		}
@@ -218,7 +216,7 @@ func (r *rebuildRun) diskUse() int64 { return bytesOf(r.path("grown*")) }
 
 // besideWriter rebuilds a large file and copies it while a writer inserts and deletes.
 func (r *rebuildRun) besideWriter(n uint64) error {
-	t := figures.NewTable("meanwhile", "took", "million keys a second", "operations a second", "longest operation", "of 100,000 all but one within", "longest sync", "operations wait at the end of a rebuild")
+	t := NewTable("meanwhile", "took", "million keys a second", "operations a second", "longest operation", "of 100,000 all but one within", "longest sync", "operations wait at the end of a rebuild")
 	size := int64(0)
 	for _, kept := range []bool{true, false} {
 		name := r.path("large.mmf")
@@ -250,15 +248,15 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 			}
 			rate, stall := "", ""
 			if i > 0 {
-				rate = figures.Digits(float64(n) / took.Seconds() / 1e6)
+				rate = Digits(float64(n) / took.Seconds() / 1e6)
 			}
 			if i == 2 {
-				stall = figures.Brief(f.Stats().RebuildStall)
+				stall = Brief(f.Stats().RebuildStall)
 			}
 			calls := m.waits[callInsert]
 			calls.Merge(m.waits[callDelete])
-			t.Row(names[i], figures.Brief(took), rate, figures.Grouped(int64(float64(calls.TotalCount())/took.Seconds())), figures.Brief(time.Duration(calls.Max())),
-				figures.Brief(time.Duration(calls.ValueAtPercentile(99.999))), figures.Brief(time.Duration(m.waits[callSync].Max())), stall)
+			t.Row(names[i], Brief(took), rate, Grouped(int64(float64(calls.TotalCount())/took.Seconds())), Brief(time.Duration(calls.Max())),
+				Brief(time.Duration(calls.ValueAtPercentile(99.999))), Brief(time.Duration(m.waits[callSync].Max())), stall)
 		}
 		if err := f.Close(); err != nil {
 			return err
@@ -268,9 +266,9 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 	}
 	speed := "at full speed"
 	if r.pace > 0 {
-		speed = fmt.Sprintf("of %s operations a second", figures.Grouped(int64(r.pace)))
+		speed = fmt.Sprintf("of %s operations a second", Grouped(int64(r.pace)))
 	}
-	r.printf("%s keys in a file of %s, a writer %s, Sync every 65,536:\n", figures.Grouped(int64(n)), figures.Mebibytes(size), speed)
+	r.printf("%s keys in a file of %s, a writer %s, Sync every 65,536:\n", Grouped(int64(n)), Mebibytes(size), speed)
 	r.print(t)
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/replica"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -102,7 +101,7 @@ func (v *replicasRun) measure(n uint64, url string) error {
 	if err != nil {
 		return err
 	}
-	t := figures.NewTable("", "processor, of one", "sets", "bytes a change", "changes behind, 50 %", "99 %", "most", "seconds behind, 50 %", "99 %", "most")
+	t := NewTable("", "processor, of one", "sets", "bytes a change", "changes behind, 50 %", "99 %", "most", "seconds behind, 50 %", "99 %", "most")
 	t.Row("primary, no replica", percent(used[0].Seconds()/args.For.Seconds()), "", "", "", "", "", "", "", "")
 
 	v.note("first snapshots")
@@ -154,7 +153,7 @@ func (v *replicasRun) measure(n uint64, url string) error {
 		return err
 	}
 	v.printf("\n%s keys; %s changes in %d seconds, at most %d a second. %d replicas were first there after %s, with snapshots of %s each.\n",
-		figures.Grouped(int64(n)), figures.Grouped(int64(with.Changes)), v.seconds, v.rate, v.replicas, figures.Brief(followed), figures.Mebibytes(int64(first[0].SnapshotBytes)))
+		Grouped(int64(n)), Grouped(int64(with.Changes)), v.seconds, v.rate, v.replicas, Brief(followed), Mebibytes(int64(first[0].SnapshotBytes)))
 	v.print(t)
 	return nil
 }
@@ -206,7 +205,7 @@ func (r *Tracked) cells(primary []moment) []string {
 		late = append(late, m.At.Sub(primary[next].At))
 	}
 	got := r.After.Position.Number - r.Before.Position.Number
-	cells := []string{fmt.Sprint(r.After.Sets - r.Before.Sets), figures.Digits(float64(r.After.ChangeBytes-r.Before.ChangeBytes) / float64(max(got, 1)))}
+	cells := []string{fmt.Sprint(r.After.Sets - r.Before.Sets), Digits(float64(r.After.ChangeBytes-r.Before.ChangeBytes) / float64(max(got, 1)))}
 	slices.Sort(changes)
 	slices.Sort(late)
 	if len(late) == 0 {
@@ -214,10 +213,10 @@ func (r *Tracked) cells(primary []moment) []string {
 	}
 	at := func(percent int) int { return (len(late) - 1) * percent / 100 }
 	for _, p := range []int{50, 99, 100} {
-		cells = append(cells, figures.Grouped(int64(changes[at(p)])))
+		cells = append(cells, Grouped(int64(changes[at(p)])))
 	}
 	for _, p := range []int{50, 99, 100} {
-		cells = append(cells, figures.Digits(late[at(p)].Seconds()))
+		cells = append(cells, Digits(late[at(p)].Seconds()))
 	}
 	return cells
 }

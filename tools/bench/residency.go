@@ -10,7 +10,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // modes are the ways to open a filter.
@@ -50,7 +49,7 @@ func (m *memoryRun) residency() error {
 	if err := g.remove(); err != nil {
 		return err
 	}
-	m.printf("\n%s file, memory limited by %s; the system reads up to %s ahead. Lookups of absent keys.\n", figures.Mebibytes(info.Size()), g, readAhead(path))
+	m.printf("\n%s file, memory limited by %s; the system reads up to %s ahead. Lookups of absent keys.\n", Mebibytes(info.Size()), g, readAhead(path))
 	for _, s := range []struct {
 		name  string
 		limit int64
@@ -66,7 +65,7 @@ func (m *memoryRun) residency() error {
 				results[i] = append(results[i], result)
 			}
 		}
-		m.printf("\n%s (%s of memory):\n", s.name, figures.Mebibytes(s.limit))
+		m.printf("\n%s (%s of memory):\n", s.name, Mebibytes(s.limit))
 		m.residencyTable(results)
 	}
 	return nil
@@ -186,7 +185,7 @@ func (m *memoryRun) residencyTable(results [][]ResidencyResult) {
 			best = max(best, middleOf(row, func(r *ResidencyResult) float64 { return r.Rate }))
 		}
 	}
-	t := figures.NewTable("mode", "open", "first lookup", "90 % of full speed after", "lookups a second", "of the best", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
+	t := NewTable("mode", "open", "first lookup", "90 % of full speed after", "lookups a second", "of the best", "minor faults a lookup", "major", "pages read", "in the page cache", "mapped (RssFile)", "private (RssAnon)")
 	for i, mode := range modes {
 		row := results[i]
 		if failed := failure(row); failed != "" {
@@ -195,17 +194,17 @@ func (m *memoryRun) residencyTable(results [][]ResidencyResult) {
 		}
 		rate := middleOf(row, func(r *ResidencyResult) float64 { return r.Rate })
 		t.Row(mode.name,
-			figures.Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.Open })),
-			figures.Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.First })),
-			figures.Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.Full })),
-			figures.Digits(rate),
+			Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.Open })),
+			Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.First })),
+			Brief(middleOf(row, func(r *ResidencyResult) time.Duration { return r.Full })),
+			Digits(rate),
 			fmt.Sprintf("%.2f", rate/best),
-			figures.Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Minor })),
-			figures.Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Major })),
-			figures.Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Pages })),
-			figures.Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.Resident })),
-			figures.Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.RssFile })),
-			figures.Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.RssAnon })))
+			Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Minor })),
+			Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Major })),
+			Digits(middleOf(row, func(r *ResidencyResult) float64 { return r.Pages })),
+			Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.Resident })),
+			Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.RssFile })),
+			Mebibytes(middleOf(row, func(r *ResidencyResult) int64 { return r.RssAnon })))
 	}
 	m.print(t)
 }
@@ -216,7 +215,7 @@ func middleOf[T ~int64 | float64](row []ResidencyResult, get func(r *ResidencyRe
 	for i := range row {
 		all = append(all, get(&row[i]))
 	}
-	return figures.Median(all)
+	return Median(all)
 }
 
 // failure returns the first failure in any round, or "".

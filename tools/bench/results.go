@@ -15,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // resultsCommand runs measurements and writes what they print. RESULTS.md and PAPER.md are prose and
@@ -184,13 +182,13 @@ func benchmarkTable(out string) (string, error) {
 	if len(names) == 0 {
 		return "", errors.New("no benchmark has run")
 	}
-	t := figures.NewTable(append([]string{"benchmark"}, units...)...)
+	t := NewTable(append([]string{"benchmark"}, units...)...)
 	for _, name := range names {
 		row := []string{name}
 		for _, unit := range units {
 			cell := ""
 			if all := runs[[2]string{name, unit}]; all != nil {
-				cell = figures.Digits(figures.Median(all))
+				cell = Digits(Median(all))
 			}
 			row = append(row, cell)
 		}

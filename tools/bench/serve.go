@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // A serveRun measures "mmapfilter serve" beside redis-server, which keeps a set in memory.
@@ -149,13 +147,13 @@ func (v *serveRun) memory() error {
 	for range servers {
 		errs = append(errs, <-filled)
 	}
-	t := figures.NewTable(fmt.Sprintf("%s keys of 16 bytes", figures.Grouped(int64(v.keys))), "private memory", "of files, which the kernel can drop", "files")
+	t := NewTable(fmt.Sprintf("%s keys of 16 bytes", Grouped(int64(v.keys))), "private memory", "of files, which the kernel can drop", "files")
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[name]
 		anon, err := status(s.cmd.Process.Pid, "RssAnon")
 		file, err2 := status(s.cmd.Process.Pid, "RssFile")
 		errs = append(errs, err, err2, s.end(syscall.SIGTERM))
-		t.Row(names[name], figures.Mebibytes(anon), figures.Mebibytes(file), figures.Mebibytes(bytesOf(v.path(name+"/*.mmf*"))))
+		t.Row(names[name], Mebibytes(anon), Mebibytes(file), Mebibytes(bytesOf(v.path(name+"/*.mmf*"))))
 	}
 	v.print(t)
 	return errors.Join(errs...)
@@ -226,9 +224,9 @@ func (v *serveRun) restart() error {
 		}
 		all = append(all, time.Since(begun))
 	}
-	t := figures.NewTable(fmt.Sprintf("after kill -9, %d filters of %s in all", v.filters, figures.Mebibytes(bytesOf(v.path("many/*.mmf*")))), "time")
-	t.Row("until an answer about one", figures.Brief(figures.Median(first)))
-	t.Row("until one about each", figures.Brief(figures.Median(all)))
+	t := NewTable(fmt.Sprintf("after kill -9, %d filters of %s in all", v.filters, Mebibytes(bytesOf(v.path("many/*.mmf*")))), "time")
+	t.Row("until an answer about one", Brief(Median(first)))
+	t.Row("until one about each", Brief(Median(all)))
 	v.print(t)
 	return s.end(syscall.SIGTERM)
 }

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // serveCalls are the commands that redis-benchmark sends, each beside one of Redis. The number of items
@@ -35,7 +33,7 @@ type benchmarked struct{ rate, cpu, p50, p99, p999 float64 }
 // rates prints what redis-benchmark reports for both servers: with the server on one core and
 // redis-benchmark on the other, and with both on both cores.
 func (v *serveRun) rates() (err error) {
-	t := figures.NewTable("cores", "-P", "command", "a second", "µs of processor", "ms, 50 %", "99 %", "99.9 %", "of Redis", "a second", "µs of processor", "ms, 50 %", "99 %", "99.9 %", "ratio of rates")
+	t := NewTable("cores", "-P", "command", "a second", "µs of processor", "ms, 50 %", "99 %", "99.9 %", "of Redis", "a second", "µs of processor", "ms, 50 %", "99 %", "99.9 %", "ratio of rates")
 	for i, cores := range []string{"0", "0-1"} {
 		var pair [2]*server
 		for k, name := range []string{"filters", "redis"} {
@@ -64,7 +62,7 @@ func (v *serveRun) rates() (err error) {
 				}
 				t.Row(slices.Concat([]string{strconv.Itoa(i + 1), strconv.Itoa(depth), named(c.ours, c.items)},
 					cellsOf(ours), []string{named(c.theirs, c.items)}, cellsOf(theirs),
-					[]string{fmt.Sprintf("%.2f", figures.MedianRatio(column(ours, 0), column(theirs, 0)))})...)
+					[]string{fmt.Sprintf("%.2f", MedianRatio(column(ours, 0), column(theirs, 0)))})...)
 			}
 		}
 	}
@@ -87,9 +85,9 @@ func column(all []benchmarked, i int) (values []float64) {
 }
 
 func cellsOf(all []benchmarked) []string {
-	cells := []string{figures.Grouped(int64(figures.Median(column(all, 0))))}
+	cells := []string{Grouped(int64(Median(column(all, 0))))}
 	for i := 1; i < 5; i++ {
-		cells = append(cells, fmt.Sprintf("%.2f", figures.Median(column(all, i))))
+		cells = append(cells, fmt.Sprintf("%.2f", Median(column(all, i))))
 	}
 	return cells
 }

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // A session is one run of a command.
@@ -26,7 +24,7 @@ type session struct {
 
 	mapped string // how the last filter built is mapped: "ext4, all in pages of 4 KiB"
 
-	size   figures.Size // of the lines of the filter to build
+	size   Size // of the lines of the filter to build
 	rounds int
 	seed   uint64
 	dir    string // parent of temp
@@ -105,7 +103,7 @@ func parseCount(text string) (uint64, error) {
 }
 
 // parseSize parses a size such as 1GiB.
-func parseSize(text string) (size figures.Size, err error) {
+func parseSize(text string) (size Size, err error) {
 	err = size.Set(text)
 	return size, err
 }
@@ -135,7 +133,7 @@ func (s *session) path(name string) string { return filepath.Join(s.temp, name) 
 func (s *session) printf(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
 
 // print prints a table between blank lines.
-func (s *session) print(t *figures.Table) { s.printf("\n%s\n", t) }
+func (s *session) print(t *Table) { s.printf("\n%s\n", t) }
 
 // note prints progress.
 func (s *session) note(format string, args ...any) {

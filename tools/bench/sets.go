@@ -12,8 +12,6 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -26,7 +24,7 @@ type setBuild struct {
 	shards                int
 	dir, spool, out, plan string
 	keys                  uint64
-	table                 *figures.Table
+	table                 *Table
 }
 
 // sets builds a set of n keys in tasks, and one file of the same keys. Then it compares lookups in
@@ -52,7 +50,7 @@ func (r *setBuild) pipeline() error {
 	if err := errors.Join(os.Mkdir(r.dir, 0o777), os.Mkdir(r.spool, 0o777), os.Mkdir(r.out, 0o777), p.Write(r.plan)); err != nil {
 		return err
 	}
-	r.table = figures.NewTable(fmt.Sprintf("%s keys of 16 bytes, %d shards", figures.Grouped(int64(r.keys)), r.shards), "time", "keys a second", "peak memory of a process")
+	r.table = NewTable(fmt.Sprintf("%s keys of 16 bytes, %d shards", Grouped(int64(r.keys)), r.shards), "time", "keys a second", "peak memory of a process")
 	begun, spilled := time.Now(), int64(0)
 	for _, stage := range []struct {
 		name, kind string
@@ -77,12 +75,12 @@ func (r *setBuild) pipeline() error {
 		return err
 	}
 	r.print(r.table)
-	r.printf("The spools had %s, %s\n", figures.Mebibytes(spilled), said)
+	r.printf("The spools had %s, %s\n", Mebibytes(spilled), said)
 	return nil
 }
 
 func (r *setBuild) row(name string, took time.Duration, peak string) {
-	r.table.Row(name, figures.Digits(took.Seconds())+" s", figures.Grouped(int64(float64(r.keys)/took.Seconds())), peak)
+	r.table.Row(name, Digits(took.Seconds())+" s", Grouped(int64(float64(r.keys)/took.Seconds())), peak)
 }
 
 // stage runs tasks of a kind.
@@ -91,7 +89,7 @@ func (r *setBuild) stage(name, kind string, tasks int) error {
 	begun := time.Now()
 	peak, err := r.processes(kind, tasks)
 	if err == nil {
-		r.row(name, time.Since(begun), figures.Mebibytes(peak))
+		r.row(name, time.Since(begun), Mebibytes(peak))
 	}
 	return err
 }
@@ -113,10 +111,10 @@ func (r *setBuild) askSet() (string, error) {
 	}
 	r.row("ContainsBatch of every key, two goroutines: 0 missing", took, "")
 	asks := min(r.keys, 100_000_000)
-	wrong, _, err := r.count(s, peer.Absent, asks)
+	wrong, _, err := r.count(s, Absent, asks)
 	st := s.Stats()
 	return fmt.Sprintf("the shards have %s, %.2f bits a key. Of %s absent keys, %s were found; 1 %% was asked for, and the shard with the highest estimated rate has %s.",
-		figures.Mebibytes(st.FileBytes), st.BitsPerKey, figures.Grouped(int64(asks)), percent(float64(wrong)/float64(asks)), percent(st.HighestRate)), err
+		Mebibytes(st.FileBytes), st.BitsPerKey, Grouped(int64(asks)), percent(float64(wrong)/float64(asks)), percent(st.HighestRate)), err
 }
 
 // count looks up n keys, numbered from first on, on all processors.
@@ -128,7 +126,7 @@ func (b *session) count(f contents, first, n uint64) (found uint64, took time.Du
 	for w := range workers {
 		group.Go(func() (err error) {
 			from, to := first+n*w/workers, first+n*(w+1)/workers
-			counts[w], err = b.ask(&peer.Filter{Seed: b.seed, Contains: inBatches(f, 1024)}, from, to-from)
+			counts[w], err = b.ask(&Filter{Seed: b.seed, Contains: inBatches(f, 1024)}, from, to-from)
 			return err
 		})
 	}
@@ -147,9 +145,9 @@ type contents interface {
 }
 
 // inBatches looks keys up in batches, or one by one.
-func inBatches(f contents, batch int) peer.Op {
+func inBatches(f contents, batch int) Op {
 	keys, found := make([][]byte, batch), make([]bool, batch)
-	return func(all []peer.Key) (n int) {
+	return func(all []Key) (n int) {
 		for len(all) > 0 {
 			some := all[:min(batch, len(all))]
 			all = all[len(some):]
@@ -219,7 +217,7 @@ func (b *session) lookInSets(n uint64) error {
 		}
 		files = append(files, s)
 	}
-	t := figures.NewTable(append([]string{fmt.Sprintf("lookups in %s, ns a key (times that of one file)", figures.Mebibytes(size))}, names...)...)
+	t := NewTable(append([]string{fmt.Sprintf("lookups in %s, ns a key (times that of one file)", Mebibytes(size))}, names...)...)
 	if err := b.compareSets(t, files, n); err != nil {
 		return err
 	}
@@ -228,14 +226,14 @@ func (b *session) lookInSets(n uint64) error {
 }
 
 // compareSets adds a row for each size of batches.
-func (b *session) compareSets(t *figures.Table, files []contents, n uint64) error {
+func (b *session) compareSets(t *Table, files []contents, n uint64) error {
 	for _, batch := range []int{1, 1024} {
 		asked := 0
 		times, err := b.takeTurns(len(files), func(i int) (float64, error) {
 			keys := b.someKeys(n, asked)
 			asked++
 			op := inBatches(files[i], batch)
-			return float64(peer.Timed(func() { op(keys) }).Processor) / float64(len(keys)), nil
+			return float64(Timed(func() { op(keys) }).Processor) / float64(len(keys)), nil
 		})
 		if err != nil {
 			return err
@@ -245,9 +243,9 @@ func (b *session) compareSets(t *figures.Table, files []contents, n uint64) erro
 			row[0] = "one key"
 		}
 		for i := range files {
-			cell := figures.Digits(figures.Median(times[i]))
+			cell := Digits(Median(times[i]))
 			if i > 0 {
-				cell += fmt.Sprintf(" (%.2f)", figures.MedianRatio(times[i], times[0]))
+				cell += fmt.Sprintf(" (%.2f)", MedianRatio(times[i], times[0]))
 			}
 			row = append(row, cell)
 		}
@@ -260,14 +258,14 @@ func (b *session) compareSets(t *figures.Table, files []contents, n uint64) erro
 const setAsks = 1 << 20
 
 // someKeys returns keys to look up, half of them absent.
-func (b *session) someKeys(n uint64, round int) []peer.Key {
-	keys := make([]peer.Key, min(setAsks, int(n)))
+func (b *session) someKeys(n uint64, round int) []Key {
+	keys := make([]Key, min(setAsks, int(n)))
 	for i := range keys {
-		x := peer.Mix(b.seed + uint64(round*len(keys)+i))
+		x := Mix(b.seed + uint64(round*len(keys)+i))
 		if number := x >> 1 % n; x&1 == 0 {
 			keys[i].Set(b.seed, number)
 		} else {
-			keys[i].Set(b.seed, peer.Absent+number)
+			keys[i].Set(b.seed, Absent+number)
 		}
 	}
 	return keys
@@ -304,7 +302,7 @@ func (w *worker) Shard(a ShardArgs, peak *int64) error {
 	ctx := context.Background()
 	spool, out := filepath.Join(a.Dir, "spool"), filepath.Join(a.Dir, "out")
 	keys := func(yield func([]byte, error) bool) {
-		var key peer.Key
+		var key Key
 		for i := a.Keys * a.Number / a.Tasks; i < a.Keys*(a.Number+1)/a.Tasks; i++ {
 			key.Set(a.Seed, i)
 			if !yield(key[:], nil) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // lookupsBefore is how long readers look up keys before their memory is measured.
@@ -72,14 +71,14 @@ func (m *memoryRun) printShare(path string, fileBytes int64, readers, idle []*ch
 	}
 	n := int64(len(readers))
 	if filter.rss < n*fileBytes*99/100 {
-		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", figures.Mebibytes(filter.rss), n, figures.Mebibytes(fileBytes))
+		return fmt.Errorf("the readers have %s of the filter in memory, not %d times %s", Mebibytes(filter.rss), n, Mebibytes(fileBytes))
 	}
 	expected := fileBytes + without.pss
 	ratio := float64(with.pss) / float64(expected)
-	t := figures.NewTable(fmt.Sprintf("%d readers, %s file", n, figures.Mebibytes(fileBytes)), "")
-	t.Row("sum of Rss: what they would use without sharing", figures.Mebibytes(with.rss))
-	t.Row("sum of Pss", figures.Mebibytes(with.pss))
-	t.Row(fmt.Sprintf("the file and the Pss of %d idle processes", n), figures.Mebibytes(expected))
+	t := NewTable(fmt.Sprintf("%d readers, %s file", n, Mebibytes(fileBytes)), "")
+	t.Row("sum of Rss: what they would use without sharing", Mebibytes(with.rss))
+	t.Row("sum of Pss", Mebibytes(with.pss))
+	t.Row(fmt.Sprintf("the file and the Pss of %d idle processes", n), Mebibytes(expected))
 	t.Row("**ratio**", fmt.Sprintf("**%.4f**", ratio))
 	m.print(t)
 	return nil

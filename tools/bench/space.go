@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newSpace returns the command that measures bits a key, and the rate they give.
@@ -50,8 +48,8 @@ func (r *spaceRun) run() error {
 		return err
 	}
 	n := byDefault.keys(int64(r.size))
-	r.printf("\n%s keys, and %s absent ones asked for\n", figures.Grouped(int64(n)), figures.Grouped(int64(r.asks)))
-	t := figures.NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "log2(1/rate)", "bits above that", "times that")
+	r.printf("\n%s keys, and %s absent ones asked for\n", Grouped(int64(n)), Grouped(int64(r.asks)))
+	t := NewTable("filter", "keys it has", "lost, of", "bits a key", "rate measured", "log2(1/rate)", "bits above that", "times that")
 	for _, spec := range specs {
 		if err = r.ctx.Err(); err != nil {
 			break

@@ -9,7 +9,6 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 	pebble "github.com/cockroachdb/pebble/bloom"
 	"github.com/greatroar/blobloom"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
 	seiflotfy "github.com/seiflotfy/cuckoofilter"
 	"github.com/zeebo/xxh3"
 )
@@ -19,22 +18,22 @@ import (
 type spec struct {
 	name   string
 	filled bool
-	create func(s *session, n uint64) (*peer.Filter, error)
+	create func(s *session, n uint64) (*Filter, error)
 }
 
 // ours returns the spec of a file of ours, built from n keys. Every filter has its own lookup
 // loop, as in a program. Other code around a lookup leaves fewer lookups in flight, which may
 // cost a fifth of the time when the filter exceeds the cache.
 func ours(v variant) spec {
-	return spec{v.name(), true, func(s *session, n uint64) (*peer.Filter, error) {
+	return spec{v.name(), true, func(s *session, n uint64) (*Filter, error) {
 		_, f, err := s.build(strings.NewReplacer(" ", "", ",", "-").Replace(v.name())+".mmf", v.options(n), n)
 		if err != nil {
 			return nil, err
 		}
-		return &peer.Filter{
+		return &Filter{
 			Seed: s.seed,
 			Size: func() int64 { return f.Stats().FileBytes },
-			Contains: func(keys []peer.Key) (n int) {
+			Contains: func(keys []Key) (n int) {
 				for i := range keys {
 					if f.Contains(keys[i][:]) {
 						n++
@@ -64,18 +63,18 @@ func goPeers(rate float64) []spec {
 	}
 }
 
-func makeBitsAndBlooms(rate float64) func(*session, uint64) (*peer.Filter, error) {
-	return func(s *session, n uint64) (*peer.Filter, error) {
+func makeBitsAndBlooms(rate float64) func(*session, uint64) (*Filter, error) {
+	return func(s *session, n uint64) (*Filter, error) {
 		return bitsAndBlooms(s, bloom.NewWithEstimates(uint(n), rate)), nil
 	}
 }
 
-func bitsAndBlooms(s *session, f *bloom.BloomFilter) *peer.Filter {
-	return &peer.Filter{
+func bitsAndBlooms(s *session, f *bloom.BloomFilter) *Filter {
+	return &Filter{
 		Seed:   s.seed,
 		Size:   func() int64 { return int64(f.Cap()+7) / 8 },
-		Insert: peer.Until(func(key []byte) bool { f.Add(key); return true }),
-		Contains: func(keys []peer.Key) (n int) {
+		Insert: Until(func(key []byte) bool { f.Add(key); return true }),
+		Contains: func(keys []Key) (n int) {
 			for i := range keys {
 				if f.Test(keys[i][:]) {
 					n++
@@ -86,19 +85,19 @@ func bitsAndBlooms(s *session, f *bloom.BloomFilter) *peer.Filter {
 	}
 }
 
-func makeBlobloom(rate float64) func(*session, uint64) (*peer.Filter, error) {
-	return func(s *session, n uint64) (*peer.Filter, error) {
+func makeBlobloom(rate float64) func(*session, uint64) (*Filter, error) {
+	return func(s *session, n uint64) (*Filter, error) {
 		return blocked(s, blobloom.NewOptimized(blobloom.Config{Capacity: n, FPRate: rate})), nil
 	}
 }
 
 // blocked returns the adapter of a filter that takes hashes.
-func blocked(s *session, f *blobloom.Filter) *peer.Filter {
-	return &peer.Filter{
+func blocked(s *session, f *blobloom.Filter) *Filter {
+	return &Filter{
 		Seed:   s.seed,
 		Size:   func() int64 { return int64(f.NumBits() / 8) },
-		Insert: peer.Until(func(key []byte) bool { f.Add(xxh3.Hash(key)); return true }),
-		Contains: func(keys []peer.Key) (n int) {
+		Insert: Until(func(key []byte) bool { f.Add(xxh3.Hash(key)); return true }),
+		Contains: func(keys []Key) (n int) {
 			for i := range keys {
 				if f.Has(xxh3.Hash(keys[i][:])) {
 					n++
@@ -112,17 +111,17 @@ func blocked(s *session, f *blobloom.Filter) *peer.Filter {
 // makeSeiflotfy makes a filter with a power of two slots. An insert that finds no place reports
 // that it failed, although it has replaced another key, which is lost. The count of lost keys
 // shows this.
-func makeSeiflotfy(s *session, n uint64) (*peer.Filter, error) {
+func makeSeiflotfy(s *session, n uint64) (*Filter, error) {
 	return adaptSeiflotfy(s, seiflotfy.NewFilter(uint(n)), n), nil
 }
 
-func adaptSeiflotfy(s *session, f *seiflotfy.Filter, n uint64) *peer.Filter {
+func adaptSeiflotfy(s *session, f *seiflotfy.Filter, n uint64) *Filter {
 	slots := int64(1) << bits.Len64(max(n, 4)-1) // the filter rounds its capacity up like this
-	return &peer.Filter{
+	return &Filter{
 		Seed:   s.seed,
 		Size:   func() int64 { return slots }, // a byte each
-		Insert: peer.Until(f.Insert),
-		Contains: func(keys []peer.Key) (n int) {
+		Insert: Until(f.Insert),
+		Contains: func(keys []Key) (n int) {
 			for i := range keys {
 				if f.Lookup(keys[i][:]) {
 					n++
@@ -130,7 +129,7 @@ func adaptSeiflotfy(s *session, f *seiflotfy.Filter, n uint64) *peer.Filter {
 			}
 			return n
 		},
-		Delete: peer.Each(f.Delete),
+		Delete: Each(f.Delete),
 	}
 }
 
@@ -145,9 +144,9 @@ func part(hash uint64, parts int) int {
 const pebbleKeys = 1_000_000
 
 // makePebble makes a filter in parts, chosen by a separate hash.
-func makePebble(bitsPerKey int) func(*session, uint64) (*peer.Filter, error) {
+func makePebble(bitsPerKey int) func(*session, uint64) (*Filter, error) {
 	policy := pebble.FilterPolicy(bitsPerKey)
-	return func(s *session, n uint64) (*peer.Filter, error) {
+	return func(s *session, n uint64) (*Filter, error) {
 		const kind = 0 // base.TableFilter, the only one
 		parts := int(n/pebbleKeys) + 1
 		writers := make([]interface {
@@ -168,10 +167,10 @@ func makePebble(bitsPerKey int) func(*session, uint64) (*peer.Filter, error) {
 			filters[i] = w.Finish(nil)
 			bytes += len(filters[i])
 		}
-		return &peer.Filter{
+		return &Filter{
 			Seed: s.seed,
 			Size: func() int64 { return int64(bytes) },
-			Contains: func(keys []peer.Key) (n int) {
+			Contains: func(keys []Key) (n int) {
 				for i := range keys {
 					if key := keys[i][:]; policy.MayContain(kind, filters[part(xxh3.Hash(key), parts)], key) {
 						n++
@@ -188,7 +187,7 @@ const fuseKeys = 1 << 27
 
 // makeFuse makes a binary fuse filter of hashes, in parts if making it at once would take too
 // much memory.
-func makeFuse[T uint8 | uint16](s *session, n uint64) (*peer.Filter, error) {
+func makeFuse[T uint8 | uint16](s *session, n uint64) (*Filter, error) {
 	parts := int(n/fuseKeys) + 1
 	filters, bytes := make([]*xorfilter.BinaryFuse[T], parts), 0
 	for i := range filters {
@@ -210,7 +209,7 @@ func makeFuse[T uint8 | uint16](s *session, n uint64) (*peer.Filter, error) {
 		hashes = nil
 		forget()
 	}
-	contains := func(keys []peer.Key) (n int) {
+	contains := func(keys []Key) (n int) {
 		for i := range keys {
 			if h := xxh3.Hash(keys[i][:]); filters[part(h, parts)].Contains(h) {
 				n++
@@ -220,7 +219,7 @@ func makeFuse[T uint8 | uint16](s *session, n uint64) (*peer.Filter, error) {
 	}
 	if parts == 1 {
 		only := filters[0]
-		contains = func(keys []peer.Key) (n int) {
+		contains = func(keys []Key) (n int) {
 			for i := range keys {
 				if only.Contains(xxh3.Hash(keys[i][:])) {
 					n++
@@ -229,5 +228,5 @@ func makeFuse[T uint8 | uint16](s *session, n uint64) (*peer.Filter, error) {
 			return n
 		}
 	}
-	return &peer.Filter{Seed: s.seed, Size: func() int64 { return int64(bytes) }, Contains: contains}, nil
+	return &Filter{Seed: s.seed, Size: func() int64 { return int64(bytes) }, Contains: contains}, nil
 }

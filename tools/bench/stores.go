@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
-	"github.com/mmapfilter/mmapfilter/tools/bench/peer"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newStores returns the command that measures what a filter in front of an embedded store saves, and
@@ -55,7 +53,7 @@ func (r *storesRun) run() error {
 
 // key appends key i: 16 characters, different for each i.
 func (r *storesRun) key(to []byte, i uint64) []byte {
-	return fmt.Appendf(to, "%016x", peer.Mix(r.seed+i))
+	return fmt.Appendf(to, "%016x", Mix(r.seed+i))
 }
 
 // putAll puts n keys from first on in transactions of a size.
@@ -143,13 +141,13 @@ func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
 	for _, k := range kinds {
 		head = append(head, k.filter)
 	}
-	t := figures.NewTable(append(head, "rate behind a guard over that alone")...)
+	t := NewTable(append(head, "rate behind a guard over that alone")...)
 	for i, w := range ways {
 		row := []string{w.name}
 		for j := range kinds {
-			row = append(row, figures.Digits(figures.Median(all[i][j])))
+			row = append(row, Digits(Median(all[i][j])))
 		}
-		t.Row(append(row, figures.Digits(figures.MedianRatio(all[i][0], all[i][len(kinds)-1])))...)
+		t.Row(append(row, Digits(MedianRatio(all[i][0], all[i][len(kinds)-1])))...)
 	}
 	r.print(t)
 	return nil
@@ -157,7 +155,7 @@ func (r *storesRun) writes(engine string, kinds []storeKind, n uint64) error {
 
 // reads compares reads of stores of which no part is in memory.
 func (r *storesRun) reads(engine string, kinds []storeKind, n uint64) error {
-	t := figures.NewTable(fmt.Sprintf("%s, cold: %s reads", engine, figures.Grouped(int64(r.cold))), "of", "µs, 50 %", "99 %", "99.9 %", "reads a second", "skipped", "read calls a read", "page faults a read", "bytes a read from the disk")
+	t := NewTable(fmt.Sprintf("%s, cold: %s reads", engine, Grouped(int64(r.cold))), "of", "µs, 50 %", "99 %", "99.9 %", "reads a second", "skipped", "read calls a read", "page faults a read", "bytes a read from the disk")
 	for _, k := range kinds {
 		for _, what := range []string{"absent", "present"} {
 			if err := r.read(t, k, n, what); err != nil {
@@ -169,7 +167,7 @@ func (r *storesRun) reads(engine string, kinds []storeKind, n uint64) error {
 	return nil
 }
 
-func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string) error {
+func (r *storesRun) read(t *Table, k storeKind, n uint64, what string) error {
 	dir := r.storeDir(k)
 	if err := dropDir(dir); err != nil { // before it is mapped
 		return err
@@ -206,11 +204,11 @@ func (r *storesRun) read(t *figures.Table, k storeKind, n uint64, what string) e
 	did := after.since(before)
 	slices.Sort(took)
 	at := func(share float64) string {
-		return figures.Digits(float64(took[min(int(share*float64(r.cold)), r.cold-1)].Nanoseconds()) / 1000)
+		return Digits(float64(took[min(int(share*float64(r.cold)), r.cold-1)].Nanoseconds()) / 1000)
 	}
-	each := func(n int64) string { return figures.Digits(float64(n) / float64(r.cold)) }
-	t.Row(k.filter, what, at(0.5), at(0.99), at(0.999), figures.Grouped(int64(float64(r.cold)/all.Seconds())),
-		figures.Digits(100*float64(s.skipped()-skippedBefore)/float64(r.cold))+" %",
+	each := func(n int64) string { return Digits(float64(n) / float64(r.cold)) }
+	t.Row(k.filter, what, at(0.5), at(0.99), at(0.999), Grouped(int64(float64(r.cold)/all.Seconds())),
+		Digits(100*float64(s.skipped()-skippedBefore)/float64(r.cold))+" %",
 		each(did.calls), each(did.major), each(did.bytes))
 	return s.Close()
 }

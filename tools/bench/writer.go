@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
-	"github.com/mmapfilter/mmapfilter/tools/internal/figures"
 )
 
 // newWriter returns the command that measures how long a writer waits. Its filter is at its
@@ -24,15 +23,15 @@ func newWriter(s *session) command {
 
 type writerRun struct {
 	*session
-	sizes       []figures.Size
+	sizes       []Size
 	syncs       []int
 	checkpoints int
 	most        time.Duration
 }
 
 func (w *writerRun) run() error {
-	rates := figures.NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, on average", "recovery of a full log")
-	waits := figures.NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
+	rates := NewTable("lines", "Sync every", "ns an operation", "bytes to the disk an operation", "faults an operation", "syncs, checkpoints", "log", "LongestStall", "checkpoint, on average", "recovery of a full log")
+	waits := NewTable("lines", "Sync every", "call", "50 %", "99 %", "99.9 %", "99.99 %", "longest")
 	for _, size := range w.sizes {
 		built, err := w.build(int64(size))
 		if err != nil {
@@ -59,7 +58,7 @@ func (w *writerRun) run() error {
 func (w *writerRun) build(size int64) (path string, err error) {
 	path = w.path("built.mmf")
 	n := byDefault.keys(size)
-	w.note("%s: building from %s keys", figures.ExactSize(size), figures.Grouped(int64(n)))
+	w.note("%s: building from %s keys", ExactSize(size), Grouped(int64(n)))
 	opts := byDefault.options(n)
 	opts.Seed = w.seed
 	f, err := mmapfilter.Build(w.ctx, path, &opts, numbers(0, n))
@@ -87,7 +86,7 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	if err := reader.ask("Open", OpenArgs{path, mmapfilter.ResidencyDefault}, nil); err != nil {
 		return nil, errors.Join(err, reader.end(), f.Close())
 	}
-	w.note("%s, Sync every %d: writing", figures.ExactSize(size), every)
+	w.note("%s, Sync every %d: writing", ExactSize(size), every)
 	m = newWriterMeasure()
 	c := &churner{filter: f, high: n, every: every}
 	for size := int64(0); ; { // until the log has its size
@@ -126,7 +125,7 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	if err != nil {
 		return nil, err
 	}
-	w.note("%s, Sync every %d: killing", figures.ExactSize(size), every)
+	w.note("%s, Sync every %d: killing", ExactSize(size), every)
 	return m, w.kill(WriteArgs{path, c.low, c.high, c.every, m.stats.LogBytes, w.most}, m)
 }
 

@@ -89,7 +89,6 @@
 //	tools/jobs                     runs the tasks of a set on many machines
 //	tools/kill                     kills processes and checks the contract
 //	tools/house                    this page, and tests of it and of README
-//	tools/internal/figures         formats tables
 //	tools/internal/mistakes        reads testdata/mistakes
 //	tools/internal/resp            reads commands and writes replies of RESP
 //	tools/internal/resp/peer       (*) tests its reader against another one
@@ -97,7 +96,6 @@
 //	tools/internal/server          serves a directory of filters by RESP
 //	tools/clients                  (*) tests the server with clients of Redis
 //	tools/bench                    (*) measures, and writes RESULTS.md and PAPER.md
-//	tools/bench/peer               (*) other filters, as the program sees them
 //	tools/beam                     (*) builds a set on Apache Beam
 //	tools/release                  runs pack, from a clone
 //	tools/release/pack             (*) makes a release: modules, archives, a Debian package, tags

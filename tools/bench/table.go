@@ -1,6 +1,4 @@
-// Package figures formats the results of the programs under tools: tables, and numbers with only
-// as many digits as are meaningful.
-package figures
+package main
 
 import (
 	"fmt"

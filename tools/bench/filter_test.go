@@ -1,4 +1,4 @@
-package peer
+package main
 
 import (
 	"encoding/binary"
@@ -56,7 +56,7 @@ func exercise(t *testing.T, f *Filter, n uint64) {
 			t.Error(err)
 		}
 	}()
-	if got := f.Bytes(); got != int64(16*n) {
+	if got := f.Size(); got != int64(16*n) {
 		t.Errorf("it has %d bytes", got)
 	}
 	for _, c := range []struct {
