@@ -56,8 +56,8 @@ func (w *Writer) BeginCheckpoint() {
 // EndCheckpoint makes the header of the next generation and the region durable, and then
 // the superblock that names this generation (W5), if a checkpoint has begun. Every segment
 // that ended before BeginCheckpoint must have been hardened. Operations and commits go on
-// meanwhile. If EndCheckpoint fails because the hashes must be kept and cannot be, the writer
-// has not failed.
+// meanwhile. If EndCheckpoint fails because the hashes must be kept but cannot be kept, the
+// writer has not failed.
 func (w *Writer) EndCheckpoint() error {
 	c := w.underWay.Load()
 	if c == nil {
@@ -71,7 +71,7 @@ func (w *Writer) EndCheckpoint() error {
 	}
 	if err := w.kept.keepEnded(c.ended, c.generation, c.salt); err != nil {
 		w.stuck.Store(&err)
-		return err // nothing has changed: it can be tried again
+		return err // nothing has changed: the checkpoint can be tried again
 	}
 	w.stuck.Store(nil)
 	if err := w.syncRuns(); err != nil {
@@ -92,9 +92,9 @@ func (w *Writer) EndCheckpoint() error {
 	return nil
 }
 
-// runWords is how much of the region one sync writes. A run is short, since the disk
-// writes it before the pages of a commit that comes meanwhile. A run is long enough that
-// the disk seldom waits for the end of a sync.
+// runWords is how much of the region one sync writes: a run. A run is short, since a commit
+// that comes meanwhile waits until the disk has written the run. It is long enough that the
+// disk seldom waits for the end of a sync.
 const runWords = 4 << 20 / 8
 
 // syncRuns makes the stash and the region durable, in the order of the file. A page that is
@@ -123,9 +123,8 @@ func (w *Writer) Progress() float64 {
 	return float64(w.progress.Load()) / float64(end)
 }
 
-// GrowLog makes a log of the given size for the next checkpoint to move to. It may run
-// beside everything else except Clean and Seal, which wait for it. If there is no room for
-// the new log on the disk, the log keeps its size (W8).
+// GrowLog creates a log of the given size, to which the next checkpoint moves. Clean and Seal
+// wait for it. If there is no room for the new log on the disk, the log keeps its size (W8).
 func (w *Writer) GrowLog(bytes int64) error {
 	g := &w.growth
 	g.Lock()
@@ -134,7 +133,7 @@ func (w *Writer) GrowLog(bytes int64) error {
 		return nil
 	}
 	if bytes <= int64(len(w.log.Words()))*8 {
-		return nil // it has grown meanwhile
+		return nil // the log has grown meanwhile
 	}
 	if err := w.vol.Named(); err != nil {
 		return w.Fail(err) // W9
@@ -152,8 +151,8 @@ func (w *Writer) GrowLog(bytes int64) error {
 	return nil
 }
 
-// Cramped returns the error that kept the last attempt to enlarge the log from succeeding,
-// or nil if it succeeded.
+// Cramped returns the reason why the last attempt to enlarge the log found no room, or nil
+// if it succeeded.
 func (w *Writer) Cramped() error {
 	if err := w.growth.cramped.Load(); err != nil {
 		return *err

@@ -9,8 +9,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// A Copy copies the stash and the lines of a filter file as of one commit. It needs only the file and
-// its logs, so it may be in any process. The writer does nothing for it and does not wait for it.
+// A Copy copies the stash and the lines of a filter file as they are after one commit. It needs only
+// the file and its logs, so it may be in any process. The writer does nothing for it and does not wait
+// for it.
 //
 // The lines are copied piece by piece while the writer stores to them. Meanwhile the Copy reads the
 // log from the generation that the superblock names on, and stores to the copy, in order, what durable
@@ -27,21 +28,21 @@ import (
 type Copy struct {
 	from, to []uint64 // words of the file, mapped, and of the copy
 	geometry layout.Geometry
-	sb       layout.Superblock // the newest one, at the beginning
+	sb       layout.Superblock // the newest superblock when the Copy began
 	epoch    uint64
 
 	logs  LogReader
-	log   []uint64      // the words that read reads
+	log   []uint64      // the log that read reads
 	read  *wal.Follower // nil if the file was at rest
-	salts [2]uint64     // of the generation before, and of the generation that read reads
+	salts [2]uint64     // of the generation that read reads, salts[1], and of the one before
 	next  uint64        // word to copy next
 	wrong bool          // a record stores outside the stash and the lines
 }
 
 // A LogReader opens the logs of a file for reading.
 type LogReader interface {
-	// ReadLog returns the words of a log, which stay readable as long as the LogReader. If there is no
-	// such file, the error is fs.ErrNotExist; if the file cannot be a log, it is layout.ErrCorrupt.
+	// ReadLog returns the words of a log, which stay readable while the LogReader is open. If there is
+	// no such file, the error is fs.ErrNotExist; if the file cannot be a log, it is layout.ErrCorrupt.
 	ReadLog(LogName) ([]uint64, error)
 }
 
@@ -53,7 +54,7 @@ func NewCopy(from, to []uint64, logs LogReader) (*Copy, error) {
 		return nil, err
 	}
 	if c.geometry = g; c.end() > uint64(min(len(from), len(to))) {
-		return nil, ErrChanging // it was another file, or has been damaged since
+		return nil, ErrChanging // the mapping is of another file, or the file has been damaged since
 	}
 	if c.sb = *sb; sb.State() == layout.Live {
 		c.read = wal.NewFollower(sb)
@@ -63,7 +64,7 @@ func NewCopy(from, to []uint64, logs LogReader) (*Copy, error) {
 		}
 	}
 	if c.epoch = c.load(layout.RuntimeEpoch); err == nil && c.epoch&1 != 0 {
-		err = ErrChanging // it is being recovered, or superseded
+		err = ErrChanging // the file is being recovered, or is superseded
 	}
 	return c, err
 }
@@ -147,7 +148,7 @@ func (c *Copy) store(r *wal.Record) {
 	})
 }
 
-// turn goes on with the next generation, if it has begun.
+// turn goes on with the next generation if this has begun.
 func (c *Copy) turn() (bool, error) {
 	salt := wal.NextSalt(c.read.Salt())
 	log := c.log

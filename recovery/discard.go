@@ -8,9 +8,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// DiscardLog makes a file whose writer has died usable without its log, which is lost, is
-// damaged or belongs to another file. If the log is good, DiscardLog recovers the file as
-// [NewWriter] does and discards nothing.
+// DiscardLog makes a file whose writer has died usable without its log, which is missing or
+// damaged, or is the log of another file. If the log is intact, DiscardLog recovers the file
+// as [NewWriter] does and discards nothing.
 //
 // The filter then holds what the file happens to hold. Operations that were not committed
 // are missing. After a power loss, any committed operation since the last checkpoint may be
@@ -48,16 +48,16 @@ func DiscardLog(vol Volume) (*Recovery, error) {
 	if epoch := view.Runtime[layout.RuntimeEpoch]; epoch&1 != 0 {
 		w.storeRuntime(layout.RuntimeEpoch, layout.EpochAfter(epoch))
 	}
-	// After a failed sync, what the cache shows may be only in the cache; see Seal.
+	// After a failed sync, what the cache shows may be only in the cache; see BeginSeal.
 	for word := uint64(layout.WordRuntime); word < uint64(len(w.Words())); word++ {
 		w.put(word, w.Words()[word])
 	}
 	if w.kept.on = w.sb.KeepsHashes(); w.kept.on {
-		w.kept.lose(errLost) // some are in the log
+		w.kept.lose(errLost) // the log had some of them
 	}
 	w.length, w.userSeq, w.operation = inLines+inStash, w.sb.UserSeq(), w.sb.Kept().Counted(w.sb.Operation())
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
-	if w.sb.IsReplica() || w.sb.Follows() { // either kind of replica now has the items of no position
+	if w.sb.IsReplica() || w.sb.Follows() { // a replica of either kind now has the items of no position
 		w.history.Followed, w.history.Set = layout.Position{}, layout.Departed
 	}
 	if err := w.syncRegion(); err != nil {
@@ -89,9 +89,9 @@ func (w *Writer) makeBits(t layout.Table, v *layout.View) {
 	}
 }
 
-// repairStash removes the entries that break a rule of the stash and counts the items of
-// the others. Removing one entry may make another one break a rule, so repairStash checks
-// again each time.
+// repairStash removes the entries that break a rule of the stash and counts the items of the
+// other entries. After an entry is removed, another entry may break a rule. So repairStash
+// checks the stash again each time.
 func (w *Writer) repairStash(t layout.Table, v *layout.View) (items uint64, err error) {
 	for range layout.StashEntries + 1 {
 		_, items, err = layout.CheckStash(t, v)

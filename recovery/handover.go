@@ -19,22 +19,22 @@ func (w *Writer) Adopt(c Count) { w.userSeq, w.operation = c.Seq, c.Operations }
 // LastTime returns the time of the last commit, in nanoseconds since 1970. No commit may end meanwhile.
 func (w *Writer) LastTime() uint64 { return w.lastTime }
 
-// HoldGrowth waits for the end of a GrowLog. If held is true, it also forgets a larger log that is
-// not in use, and GrowLog does nothing from then on. If held is false, GrowLog works again.
+// HoldGrowth waits for the end of a GrowLog. If held is true, it also closes a larger log that is not
+// in use yet, and GrowLog does nothing from then on. If held is false, GrowLog works again.
 func (w *Writer) HoldGrowth(held bool) {
 	g := &w.growth
 	g.Lock()
 	defer g.Unlock()
 	g.held = held
-	if held && g.larger != nil { // its name goes to another log, or does not matter any more
+	if held && g.larger != nil { // the name goes to another log, or does not matter any more
 		g.larger.Close()
 		g.larger = nil
 	}
 }
 
 // TakePlace puts the file of w in the place of the file of old, which must be live (K3, K4). No
-// checkpoint may be under way in either. All operations of old must be in w, and durable there. No
-// operation may go on meanwhile. If it fails, nothing has changed.
+// checkpoint may be under way in either writer. All operations of old must be in w, and durable there.
+// No operation may go on meanwhile. If TakePlace fails, nothing has changed.
 //
 // The epoch of the old file becomes Superseded before the file loses its name. So readers that
 // have the old file say "maybe" before the new file can get items that the old one lacks. If the

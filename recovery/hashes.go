@@ -12,13 +12,13 @@ import (
 
 // ErrHashes is returned by calls that need the hashes of a filter, if the filter keeps
 // none, or if its NAME.hashes is missing or damaged, or belongs to another filter or to
-// this one at another time.
+// this filter at another time.
 var ErrHashes = errors.New("the hashes of the filter's items are not there")
 
 // A HashesError says why the hashes of a filter's items cannot be used. It matches [ErrHashes].
 type HashesError struct {
 	NotKept bool  // the filter does not keep them
-	Lacking bool  // NAME.hashes was missing or could not be written to, and lacks some
+	Lacking bool  // NAME.hashes was missing or could not be written to, and lacks some hashes
 	Missing bool  // NAME.hashes is missing; the error does not match fs.ErrNotExist, since the filter is there
 	Err     error // any other reason
 }
@@ -29,7 +29,7 @@ func (e *HashesError) Error() string {
 	case e.NotKept:
 		why = ": the filter does not keep them"
 	case e.Lacking:
-		why = " (K2): NAME.hashes was missing or could not be written to, and lacks some"
+		why = " (K2): NAME.hashes was missing or could not be written to, and lacks some hashes"
 	case e.Missing:
 		why = " (K2): NAME.hashes is missing"
 	case e.Err != nil:
@@ -49,18 +49,18 @@ var (
 	errLost    = &HashesError{Lacking: true}
 )
 
-// Kept is the part of NAME.hashes that counts by the superblock.
+// Kept is the part of NAME.hashes that a superblock counts.
 type Kept struct {
 	File    HashFile
 	Counted layout.Hashes
 	// The last page of the tail, or nil: page LastNumber of the file, which may be written again.
 	Last       *hashes.Page
 	LastNumber uint64
-	// Base is the number of operations in the base; the tail has the others.
+	// Base is the number of operations before the position of the base; the tail has the later ones.
 	Base uint64
 	// AgesFrom is Superblock.AgesFrom.
 	AgesFrom uint64
-	// More are operations after those of the file: see Salvage.
+	// More has the operations after those in the file: see Salvage in package osfile.
 	More []hashes.Entry
 }
 
@@ -85,8 +85,8 @@ func NoHashes(why error) error {
 }
 
 // EndOfHashes checks the first and the last of the pages that a superblock counts (K1), and that
-// the last one ends at the position of the superblock. It returns the part of the file that
-// counts, and a Tail that goes on after that part.
+// the last page ends at the position of the superblock. It returns the part of the file that
+// counts, and a Tail that goes on after this part.
 func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, err error) {
 	k = Kept{File: f, Counted: sb.Hashes(), AgesFrom: sb.AgesFrom()}
 	n, err := f.Pages()
@@ -105,7 +105,7 @@ func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, er
 	}
 	k.Base = h.At.Number
 	at, from := hashes.Place{Identity: k.Counted.Identity, Number: k.Counted.Pages, Before: k.Counted.Check}, h.At
-	last, before := k.Counted.Pages-1, uint64(0) // the last page, and the one before it in the order of checks
+	last, before := k.Counted.Pages-1, uint64(0) // the last full page, and the page before it in the order of checks
 	switch first := hashes.FirstBase + h.Pages; {
 	case k.Counted.Pages < first:
 		return k, end, hashes.Corrupt(0, "%d pages count, of a base of %d", k.Counted.Pages, h.Pages)
@@ -131,13 +131,12 @@ func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, er
 		return k, end, err
 	}
 	if from != sb.Kept().At {
-		return k, end, hashes.Corrupt(last, "it ends after operation %d of the history, and the superblock is at %d, or in another history", from.Number, sb.Kept().At.Number)
+		return k, end, hashes.Corrupt(last, "it ends after operation %d of the history, but the superblock is at operation %d, or in another history", from.Number, sb.Kept().At.Number)
 	}
 	return k, end, nil
 }
 
-// readLast reads the last page of the tail, one of the first two pages after the header, and has the
-// Tail end go on after this page.
+// readLast reads the last page of the tail if this page is page 1 or 2, and sets end to go on after it.
 func (k *Kept) readLast(at hashes.Place, from layout.Position, end *hashes.Tail) (to layout.Position, err error) {
 	if k.Counted.Last == 0 {
 		return from, nil
@@ -166,7 +165,7 @@ func ReadHashesHeader(f HashFile, identity uint64) (hashes.Header, error) {
 	return readHashesHeader(f, identity, &pages[0], &pages[1])
 }
 
-// twoPages has buffers of two pages. Local variables would move to the heap on every call.
+// twoPages has buffers of two pages. Local variables would be allocated on the heap in every call.
 var twoPages = sync.Pool{New: func() any { return new([2]hashes.Page) }}
 
 // readHashesHeader is ReadHashesHeader with p and q as buffers.

@@ -23,15 +23,15 @@ type keeper struct {
 	file       HashFile
 	counted    layout.Hashes // for the next superblock: how much of the file counts
 	tail       hashes.Tail   // goes on after the pages that count
-	cut        bool          // pages that nobody counts have been cut off
+	cut        bool          // pages that no superblock counts have been cut off
 	generation uint64        // the last generation whose hashes are in the file
 	lost       atomic.Pointer[error]
 
-	// Which page, 1 or 2, is the last page of the tail: last by the newest durable superblock, so that
-	// only the other page may be written; next by counted.
+	// The number of the last page of the tail, 1 or 2: last is for the newest durable superblock, so
+	// only the other page may be written; next is for counted.
 	last, next uint64
 	torn       bool   // keep has failed: the file may not have the page that counted names
-	base       uint64 // operations in the base
+	base       uint64 // operations before the position of the base
 }
 
 // err returns why the hashes cannot be used, or nil.
@@ -55,8 +55,8 @@ func (k *keeper) lose(err error) {
 	k.lost.CompareAndSwap(nil, &err)
 }
 
-// open finds the NAME.hashes that the superblock names. If there is no NAME.hashes, the filter
-// can still be used.
+// open finds the NAME.hashes that the superblock names. Without it, the filter can still be used,
+// unless it must be recovered and requires its hashes.
 func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) error {
 	k.vol, k.now = vol, now
 	if k.on = sb.KeepsHashes(); !k.on {
@@ -112,9 +112,9 @@ func (k *keeper) open(vol Volume, sb *layout.Superblock, now func() uint64) erro
 }
 
 // keep appends the history of a generation, the segments of a log, to NAME.hashes and makes it durable
-// (K2). If that fails, there are two cases. A filter that need not keep its hashes goes on without
-// them: nothing else depends on hashes. For a filter that must keep them, keep returns the error, and
-// can be called again: the log still has the hashes.
+// (K2). If this fails, a filter that need not keep its hashes goes on without them, since nothing else
+// depends on them. If the filter must keep its hashes, keep returns the error, and can be called again,
+// since the log still has the hashes.
 func (k *keeper) keep(generation uint64, segments iter.Seq2[[]uint64, wal.Segment]) error {
 	if k.err() != nil || generation <= k.generation && !k.torn {
 		return nil
@@ -178,7 +178,7 @@ func (k *keeper) tryKeep(segments iter.Seq2[[]uint64, wal.Segment]) (err error) 
 // spare returns 1 or 2: the page of the two that the newest superblock does not count.
 func (k *keeper) spare() uint64 { return 3 - max(k.last, 1) }
 
-// stored notes that the superblock with what is counted is durable.
+// stored notes that the superblock that has k.counted is durable.
 func (k *keeper) stored() { k.last = k.next }
 
 // keepEnded is keep for a generation that this process has written.

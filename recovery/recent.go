@@ -13,7 +13,7 @@ import (
 type Recent struct {
 	Superblock *layout.Superblock
 	To         layout.Position
-	// The user sequence at To, and the operations after it.
+	// The user sequence at To, and the number of operations after it.
 	UserSeq, Operations uint64
 	parts               []endedPart
 }
@@ -24,7 +24,7 @@ type endedPart struct {
 	generation, salt uint64
 }
 
-// Recent returns the recent operations. The result is good until the next EndCheckpoint, Clean, Seal or
+// Recent returns the recent operations. The result is valid until the next EndCheckpoint, Clean, Seal or
 // Detach.
 func (w *Writer) Recent() Recent {
 	d := w.durable.Load()
@@ -47,7 +47,7 @@ func (r *Recent) All() iter.Seq[hashes.Entry] {
 			if n >= r.To.Number {
 				return
 			}
-			// Stop at the last durable segment: the head of the one after it may be half stored.
+			// Stop at the last durable segment, since the head of the next one may be half stored.
 			for seg := range wal.Ended(p.words, p.generation, p.salt) {
 				more := true
 				seg.Each(p.words, func(rec wal.Record) {

@@ -18,8 +18,8 @@ type Recovery struct {
 	Discarded bool // its log was discarded; see DiscardLog
 
 	// UserSeq is the last durable user sequence, and Operations the number of durable
-	// operations after it. A client that repeats its operations from there, skipping the
-	// first Operations of them, loses none and does none twice.
+	// operations after it. A client that repeats its operations from UserSeq on, but skips
+	// the first Operations of them, loses none and does none twice.
 	UserSeq, Operations uint64
 
 	Generation uint64 // of the superblock that was found
@@ -42,7 +42,7 @@ func NewWriter(vol Volume) (*Writer, *Recovery, error) {
 	w.history, w.lastTime = w.sb.Kept(), w.sb.LastTime()
 	w.durable.Store(&durable{w.sb.CheckpointLSN(), w.userSeq, w.operation, w.history})
 	if w.Follows() && w.history.Set == 0 {
-		vol.RemoveSet() // if a set of changes is left, it has been applied; it does no harm
+		vol.RemoveSet() // a set of changes that is left has been applied; if it stays, it does no harm
 	}
 	return w, r, nil
 }
@@ -103,7 +103,7 @@ func (w *Writer) repairSlots() error {
 	return w.copySuperblock(cut)
 }
 
-// replayed are the logs that a recovery reads: the log of the generation that the
+// A replayed has the logs that a recovery reads: the log of the generation that the
 // superblock names, and the log of the next generation. They are one file unless the log
 // was about to grow.
 type replayed struct {
@@ -142,7 +142,7 @@ func (w *Writer) findLogs() (found replayed, left bool, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if errors.Is(err, layout.ErrCorrupt) { // a new log that was not finished, or one cut short
+		if errors.Is(err, layout.ErrCorrupt) { // a new log that was not finished, or a log that was cut short
 			left = left || errors.Is(err, ErrUnusedLog)
 			wrong = append(wrong, err)
 			continue
@@ -199,15 +199,15 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	if err != nil {
 		return err
 	}
-	// The dead process may have changed names, and died before it made them durable (K3). They
-	// must be durable before the superblock says clean: no later open would ask.
+	// The dead process may have changed names, and died before it made the changes durable (K3).
+	// They must be durable before the superblock says clean: no later open syncs the directory.
 	if err := w.syncNames(); err != nil {
 		return err
 	}
 	if err := w.settle(); err != nil {
 		return err
 	}
-	for from, left := int64(0), promised == 0; left; left = from > 0 { // R4: no commit has dropped them
+	for from, left := int64(0), promised == 0; left; left = from > 0 { // R4: no commit has done this
 		from, _ = w.vol.DropLargePages(from)
 	}
 	// From here on, readers that find nothing answer "maybe". The live superblock must be
@@ -282,8 +282,8 @@ func (w *Writer) scanLogs(logs replayed, promised uint64) (wal.Contents, error) 
 }
 
 // hardenLogs makes the records that the scan found durable, before anything depends on them.
-// They may be in the cache alone. After a failed sync, the system takes these pages for
-// written although they are not; so hardenLogs stores every word again before it syncs.
+// They may be only in the cache. After a failed sync, the system considers their pages written
+// although they are not. So hardenLogs stores every word again before it syncs.
 func (w *Writer) hardenLogs(logs replayed, scan wal.Contents) error {
 	for i, log := range logs.logs {
 		if scan.End[i] == 0 {
@@ -301,7 +301,7 @@ func (w *Writer) hardenLogs(logs replayed, scan wal.Contents) error {
 }
 
 // replay stores the last value that the log gives to each word, even if the mapping already
-// shows this value: it may be in the cache alone. replay does not store earlier values, since
+// shows this value, which may be only in the cache. replay does not store earlier values, since
 // readers would then see an earlier state of the filter. So it goes through the log from the
 // end. It stores in the order of the file, piece by piece, so that each page is read and made
 // dirty once.

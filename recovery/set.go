@@ -12,29 +12,29 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// SetSuffix ends the name of the file, NAME.apply, with the set of changes that a replica is applying.
+// SetSuffix is the suffix of NAME.apply, the file with the set of changes that a replica is applying.
 const SetSuffix = ".apply"
 
-// SetMagic is how that file begins. Its first page is the head:
+// NAME.apply begins with SetMagic. Its first page is the head:
 //
-//	word 0 SetMagic   1 size of what follows in bytes   2 XXH3 of these bytes
+//	word 0 SetMagic   1 size of the set in bytes   2 XXH3 of these bytes
 //
-// The rest of the page is zero. What follows ends anywhere in the last page.
+// The rest of the page is zero. The set begins on the next page, and may end anywhere in a page.
 const SetMagic = "MMFAPPLY"
 
-// A SetWriter writes the set of changes that a replica, with or without hashes, is
-// going to apply (K9).
+// A SetWriter writes the set of changes that a replica, with or without hashes, will
+// apply (K9).
 type SetWriter struct {
 	vol   Volume
 	file  HashFile
 	page  hashes.Page
-	pages uint64 // before page
+	pages uint64 // number of page
 	used  int    // bytes of page
 	size  uint64
 	sum   xxh3.Hasher
 }
 
-// NewSet makes an empty set of changes. It takes the place of a set that has been
+// NewSet creates an empty set of changes, which replaces a set that has been
 // applied.
 func (w *Writer) NewSet() (*SetWriter, error) {
 	f, err := w.vol.CreateSet()
@@ -92,8 +92,8 @@ func (s *SetWriter) Discard() error {
 	return s.vol.RemoveSet()
 }
 
-// checkOfSet returns the check of a set of changes with a head. It is neither 0 nor
-// layout.Departed.
+// checkOfSet returns the check of the set of changes that has this head. It is neither 0
+// nor layout.Departed.
 func checkOfSet(head *hashes.Page) uint64 { return xxh3.Hash(Bytes(head[:]))>>1 | 1 }
 
 // A SetReader reads a set of changes, and after Rewind reads it again.
@@ -105,8 +105,8 @@ type SetReader struct {
 	left  []byte // of page
 }
 
-// OpenSet opens the set of changes with a check. If the file is missing or damaged, the error is
-// layout.ErrCorrupt.
+// OpenSet opens the set of changes that has this check. If the file is missing or damaged, or has
+// another set, the error is layout.ErrCorrupt.
 func (w *Writer) OpenSet(check uint64) (*SetReader, error) {
 	f, err := w.vol.OpenSet()
 	if err != nil {
@@ -135,10 +135,10 @@ func (w *Writer) OpenSet(check uint64) (*SetReader, error) {
 
 func damagedSet(err error) error {
 	return &layout.CorruptError{Region: layout.RegionSet, Rule: "K9", What: fmt.Sprintf(
-		"NAME%s, the changes that this replica has some of, cannot be read (take a new snapshot): %v", SetSuffix, err)}
+		"NAME%s, a set of changes of which this replica has some, cannot be read (take a new snapshot): %v", SetSuffix, err)}
 }
 
-// Rewind has Read begin at the beginning.
+// Rewind makes the next Read start at the beginning of the set.
 func (s *SetReader) Rewind() { s.pages, s.left = 0, nil }
 
 // Read implements io.Reader.

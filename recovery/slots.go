@@ -2,10 +2,10 @@ package recovery
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// next returns the superblock that follows the newest one, and the log.
+// next returns the next superblock, in the given state, with everything up to the last operation.
 func (w *Writer) next(state layout.State) layout.Superblock {
 	sb := *w.sb
-	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // the log's is higher by one while a checkpoint is under way
+	sb.SetGeneration(max(sb.Generation(), w.LogGeneration()) + 1) // during a checkpoint, the log is one generation ahead
 	sb.SetState(state)
 	sb.SetCheckpointLSN(w.LSN())
 	sb.SetLength(w.length)
@@ -24,7 +24,7 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	}
 	if state == layout.Live {
 		sb.SetLogSalt(w.vol.Random())
-	} else if w.history.Set == layout.Departed { // not while it is live: commits still have a position
+	} else if w.history.Set == layout.Departed { // not in a live file: its commits still have a position
 		if sb.AgesFrom() == 0 {
 			sb.ForgetSource()
 		}
@@ -35,8 +35,8 @@ func (w *Writer) next(state layout.State) layout.Superblock {
 	return sb
 }
 
-// putSuperblock makes a superblock durable in the slot whose loss matters least. The
-// newest one stays intact until then. sb must not be changed afterwards.
+// putSuperblock makes a superblock durable in the slot whose loss matters least. Until then,
+// the newest superblock stays intact. sb must not be changed afterwards.
 func (w *Writer) putSuperblock(sb *layout.Superblock) error {
 	if err := w.whole(); err != nil {
 		return err
@@ -74,9 +74,9 @@ func (w *Writer) copySuperblock(slots slotSet) error {
 	return nil
 }
 
-// settle makes the newest superblock durable unless this process already has: it may be
-// only in the cache, left by a writer that died before its sync or whose sync failed.
-// Until it is durable, no other slot may be written and no log removed.
+// settle makes the newest superblock durable unless this process has already done so: the
+// superblock may be only in the cache, left by a writer that died before its sync or whose
+// sync failed. Until it is durable, no other slot may be written and no log removed.
 //
 // settle stores the superblock again in its own slot. Any other slot, even one that shows
 // the same or an older superblock, may have the only durable superblock; the cache does not
@@ -96,9 +96,9 @@ func (w *Writer) settle() error {
 
 // scrub durably removes the checksums of the given slots, except those whose state on the
 // disk is known. Whatever the cache shows, the disk may have a half-written superblock
-// there, left by a crash or by a failed sync. Storing another superblock over the
-// half-written one could complete it, where the two agree. Without its checksum, nothing
-// can complete it.
+// there, left by a crash or by a failed sync. If another superblock is stored over it, the
+// part in which both agree could complete the half-written one. Without its checksum,
+// nothing can complete it.
 func (w *Writer) scrub(slots slotSet) error {
 	if err := w.settle(); err != nil {
 		return err

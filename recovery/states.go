@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// Begin makes the file ready for the first operation (W7): it makes a durable log of
-// logBytes bytes, then stores a durable superblock that says live.
+// Begin makes the file ready for the first operation (W7): it creates a durable log of
+// logBytes bytes, and then makes a superblock in state live durable.
 func (w *Writer) Begin(logBytes int64) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (w *Writer) Begin(logBytes int64) error {
 	}
 	next := w.next(layout.Live)
 	if w.sb.State() == layout.Sealed {
-		// The trailer and every copy of the file describe the old content.
+		// The trailer, and copies of the file, have the UUID of the old content.
 		next.SetUUID(wal.NextUUID(w.sb.UUID(), next.LogSalt()))
 	}
 	return w.startLog(&next, logBytes)
@@ -92,16 +92,16 @@ func (w *Writer) BeginSeal() (*layout.Superblock, error) {
 	}
 	next := w.next(layout.Sealed)
 	next.Sign()
-	// The checksums cover the cache. An earlier writer's failed sync may have left some of
-	// it only there, so store again everything that is not in the log.
+	// The checksums cover what the cache shows. After a failed sync of an earlier writer, some
+	// of it may be only in the cache. So store again what recovery does not: the runtime page.
 	for i := range uint64(layout.RuntimeWords) {
 		w.storeRuntime(i, w.filter.Words()[layout.WordRuntime+i])
 	}
 	return &next, nil
 }
 
-// Seal is Clean with a checksum for every chunk: sb is from BeginSeal, and tail the checksums and the
-// trailer for it.
+// Seal is Clean with a checksum for every chunk. sb is the superblock from BeginSeal, and tail has the
+// checksums and the trailer that go with sb.
 func (w *Writer) Seal(sb *layout.Superblock, tail []byte) error {
 	if err := w.Err(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (w *Writer) Seal(sb *layout.Superblock, tail []byte) error {
 	for i := 0; i < len(tail); i += 8 {
 		w.filter.Store(uint64(w.geometry.OffTable+int64(i))/8, binary.LittleEndian.Uint64(tail[i:]))
 	}
-	if err := w.keepAll(); err != nil { // not earlier: after an error operations go on in this generation
+	if err := w.keepAll(); err != nil { // not earlier: after an error, operations go on in this generation
 		return err
 	}
 	sb.SetHashes(w.kept.counted)
@@ -120,7 +120,7 @@ func (w *Writer) Seal(sb *layout.Superblock, tail []byte) error {
 }
 
 // rest puts a file whose mapping is durable to rest. It stores the superblock in one slot
-// and, once that is durable, in all of them, so that the file can be read if one is
+// and, once this slot is durable, in all slots, so that the file can be read if a slot is
 // damaged. Then it removes the log.
 func (w *Writer) rest(sb *layout.Superblock) error {
 	if err := w.vol.Named(); err != nil {
@@ -129,7 +129,7 @@ func (w *Writer) rest(sb *layout.Superblock) error {
 	if err := w.putSuperblock(sb); err != nil {
 		return err
 	}
-	w.history = w.sb.Kept() // without what it has followed, if it has departed
+	w.history = w.sb.Kept() // if the file has departed, without the position in the other history
 	if err := w.copySuperblock(allSlots &^ (1 << w.slot)); err != nil {
 		return err
 	}
@@ -158,8 +158,8 @@ func (w *Writer) keepAll() error {
 
 // Detach lets go of the files at once, and returns a function that closes them and releases the
 // lock. Neither Detach nor the function writes anything: the next open recovers a live file.
-// Closing a file that has no name any more may take long; so the function may run beside
-// everything else.
+// Closing a file that has no name any more may take long. So the function may run while other
+// code goes on.
 func (w *Writer) Detach() (closeFiles func() error) {
 	logs := w.takeLogs()
 	kept := w.kept.file

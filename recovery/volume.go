@@ -6,8 +6,8 @@ import (
 )
 
 // A File is a file in memory, shared with every process that maps it. A stored word
-// survives the death of the process at once, and a power loss after the next Sync. Before
-// that, each word may or may not survive a power loss.
+// survives the death of the process at once. It survives a power loss once the next Sync
+// has returned; before that, each word may or may not survive one.
 type File interface {
 	// Words returns the content. Read it with atomic loads, and change it only through
 	// Store.
@@ -45,7 +45,7 @@ type RunStorer interface {
 	StoreRun(word uint64, values []uint64)
 }
 
-// storeRun returns the StoreRun of a file, or one that calls Store for each word.
+// storeRun returns the StoreRun of a file, or a function that calls Store for each word.
 func storeRun(f File) func(word uint64, values []uint64) {
 	if f, ok := f.(RunStorer); ok {
 		return f.StoreRun
@@ -65,8 +65,8 @@ func closeLog(log File) error {
 	return log.Close()
 }
 
-// A LogName is one of the two names a log may have. Its String is the suffix to the name of
-// the filter file.
+// A LogName is one of the two names that a log may have. Its String is the suffix to the name
+// of the filter file.
 type LogName int
 
 const (
@@ -94,7 +94,7 @@ type HashesName int
 
 const (
 	CurrentHashes HashesName = iota // NAME.hashes
-	NextHashes                      // NAME.hashes.new: that of a new filter, until the filter has its name
+	NextHashes                      // NAME.hashes.new: the hashes of a new filter, until the filter has its name
 )
 
 func (n HashesName) String() string { return [...]string{".hashes", ".hashes.new"}[n] }
@@ -106,11 +106,11 @@ type Volume interface {
 	// Filter returns the filter file, including the room for its checksums.
 	Filter() File
 	// Catch runs f, which uses the mapped files. If a load or store in them is a fault, Catch calls
-	// failed and returns the fault as an error. If f panics otherwise, Catch calls failed and
-	// panics.
+	// failed and returns the fault as an error. If f panics for another reason, Catch calls failed
+	// and panics too.
 	Catch(f func(), failed func(error)) error
-	// RequiresHashes reports whether operations fail if their hashes cannot be kept. They can be
-	// tried again.
+	// RequiresHashes reports whether operations fail if their hashes cannot be kept. Such
+	// operations can be tried again.
 	RequiresHashes() bool
 	// Now returns the time in nanoseconds since 1970.
 	Now() uint64
@@ -127,7 +127,7 @@ type Volume interface {
 
 	// Whole returns layout.ErrCorrupt if the filter file is shorter than when it was opened.
 	Whole() error
-	// Named fails if the name of the filter file belongs to no file or to another one.
+	// Named fails if the name of the filter file belongs to no file or to another file.
 	Named() error
 	// TakePlace gives this filter, its log and its hashes the names of another filter of this
 	// process. The other filter loses its names. placed reports whether this filter has the
@@ -140,7 +140,7 @@ type Volume interface {
 
 	// OpenLog opens a log. If there is none, the error is fs.ErrNotExist.
 	OpenLog(LogName) (File, error)
-	// CreateLog makes a log named NextLog, filled with zero bytes. It replaces an older log
+	// CreateLog creates a log named NextLog, filled with zero bytes. It replaces an older log
 	// of this name. Its bytes and its name are durable. If the error is ErrNoRoom, there is
 	// no log of that name and nothing else has changed.
 	CreateLog(bytes int64) (File, error)
@@ -160,7 +160,7 @@ type Volume interface {
 
 	// The set of changes that a replica is applying, NAME.apply.
 
-	// CreateSet makes an empty file, in the place of an older set.
+	// CreateSet creates an empty file, which replaces an older set.
 	CreateSet() (HashFile, error)
 	// OpenSet opens the set of changes for reading. If there is none, the error is
 	// fs.ErrNotExist.
@@ -169,7 +169,7 @@ type Volume interface {
 	RemoveSet() error
 }
 
-// ErrUnusedLog is returned for a log whose headers were never written. A process that died while it
-// made the log may have left it so. It may lack blocks: on some systems, a load from a missing
-// block is a fault if the disk is full.
+// ErrUnusedLog is returned for a log whose headers were never written. A process that died while
+// creating it may have left such a log. The log may lack blocks, and on some systems a load from a
+// missing block is a fault if the disk is full.
 var ErrUnusedLog = &layout.CorruptError{Region: layout.RegionLog, Rule: "L1", What: "a log that was never used"}

@@ -14,10 +14,9 @@ import (
 // A Writer owns the order of the writes to one filter. The package essay has the rules
 // and a diagram.
 //
-// Calls must come from one goroutine at a time, with one exception: Harden,
-// EndCheckpoint and GrowLog, one call of each, may run beside each other and beside all
-// other methods except Clean, Seal and Detach. BeginCheckpoint excludes EndCheckpoint
-// too.
+// Calls must come from one goroutine at a time, with one exception: one call each of
+// Harden, EndCheckpoint and GrowLog may run beside each other and beside all other methods
+// except Clean, Seal and Detach. But EndCheckpoint must not run beside BeginCheckpoint.
 type Writer struct {
 	vol      Volume
 	filter   File
@@ -36,9 +35,9 @@ type Writer struct {
 	length, userSeq, operation uint64
 	history                    layout.Kept
 
-	lastTime uint64 // of a commit, in nanoseconds since 1970
+	lastTime uint64 // of the last commit, in nanoseconds since 1970
 
-	// What the next superblock says of items that leave by themselves, in nanoseconds.
+	// What the next superblock says about items that expire, in nanoseconds.
 	expireAfter, expiredBefore atomic.Uint64
 
 	durable atomic.Pointer[durable] // Harden stores the next one
@@ -53,7 +52,7 @@ type Writer struct {
 	kept     keeper
 
 	syncing    sync.Mutex // serialises syncs of the filter file
-	syncingLog sync.Mutex // and those of the log
+	syncingLog sync.Mutex // serialises syncs of a log
 
 	commits, checkpoints atomic.Uint64
 }
@@ -112,8 +111,8 @@ func (w *Writer) Durable() (userSeq, operations, lsn uint64) {
 	return d.userSeq, d.history.Counted(d.operation), d.lsn
 }
 
-// Position returns the descent of the history, and the last durable position in it; or zeros, if the
-// file has none. It may be called at any time.
+// Position returns the descent of the history, and the last durable position in it; or zeros if the
+// file has no history. It may be called at any time.
 func (w *Writer) Position() (descent uint64, at layout.Position) {
 	sb, d := w.shown.Load(), w.durable.Load()
 	if d.history.Set == layout.Departed && !sb.KeepsHashes() {
@@ -122,8 +121,8 @@ func (w *Writer) Position() (descent uint64, at layout.Position) {
 	return sb.Descent(), d.history.At
 }
 
-// Source is Position in the history that the file follows, if the file is a replica with hashes that
-// has not departed. It may be called at any time.
+// Source is Position for the history that the file follows. ok is false unless the file is a replica
+// with hashes that has not departed. It may be called at any time.
 func (w *Writer) Source() (descent uint64, at layout.Position, ok bool) {
 	sb, d := w.shown.Load(), w.durable.Load()
 	if !sb.Follows() || d.history.Set == layout.Departed {
@@ -140,7 +139,7 @@ func (w *Writer) Err() error {
 	return nil
 }
 
-// Cause returns the error that the writer failed on first, or nil.
+// Cause returns the first error that the writer failed on, or nil.
 func (w *Writer) Cause() error {
 	if e := w.failed.Load(); e != nil {
 		return *e
@@ -151,16 +150,16 @@ func (w *Writer) Cause() error {
 // Failed reports whether Err returns an error.
 func (w *Writer) Failed() bool { return w.failed.Load() != nil }
 
-// Fail poisons the writer (W8): after an error the cache may differ from the disk, and a
-// retry cannot find out. It returns ErrFailed with the first error that the writer failed
-// on.
+// Fail ends the writer (W8): after an error the cache may differ from the disk, and a retry
+// cannot find out whether it does. Fail returns ErrFailed with the first error that the
+// writer failed on.
 func (w *Writer) Fail(err error) error {
 	w.failed.CompareAndSwap(nil, &err)
 	return w.Err()
 }
 
-// whole poisons the writer if somebody has cut its file short. A sync does not notice this, and a
-// store notices it only in the part that is missing.
+// whole ends the writer if somebody has cut its file short. A sync does not notice this, and a store
+// notices it only in the part that is missing.
 func (w *Writer) whole() error {
 	if err := w.vol.Whole(); err != nil {
 		return w.Fail(err)
@@ -169,7 +168,7 @@ func (w *Writer) whole() error {
 }
 
 // Catch runs f, which uses the mapped files of w and of no other writer. A fault in these files, or a
-// panic, poisons w, even if f is called for another writer.
+// panic, ends w, even if f is called for another writer.
 func (w *Writer) Catch(f func() error) (err error) {
 	failed := func(cause error) { w.Fail(cause) }
 	if w.vol.Catch(func() { err = f() }, failed) != nil {
@@ -178,9 +177,9 @@ func (w *Writer) Catch(f func() error) (err error) {
 	return err
 }
 
-// syncFilter makes the filter file durable or poisons the writer. The system may report an
-// error to only one of several concurrent syncs of a file. So calls run one at a time, and
-// the next one sees that the writer has failed.
+// syncFilter makes the filter file durable or ends the writer. The system may report an error
+// to only one of several concurrent syncs of a file. So calls run one at a time, and the next
+// call sees that the writer has failed.
 func (w *Writer) syncFilter(what string) error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
@@ -203,8 +202,8 @@ func (w *Writer) syncFilterRange(what string, from, words uint64) error {
 	return nil
 }
 
-// syncLog makes a log durable or poisons the writer. Calls run one at a time, as those of
-// syncFilter do.
+// syncLog makes a log durable or ends the writer. Calls run one at a time, like the calls of
+// syncFilter.
 func (w *Writer) syncLog(log File) error {
 	w.syncingLog.Lock()
 	defer w.syncingLog.Unlock()
@@ -214,7 +213,7 @@ func (w *Writer) syncLog(log File) error {
 	return w.sync("the log", log)
 }
 
-// sync makes a file durable or poisons the writer.
+// sync makes a file durable or ends the writer.
 func (w *Writer) sync(what string, f File) error {
 	if err := f.Sync(); err != nil {
 		return w.Fail(fmt.Errorf("sync %s: %w", what, err))
@@ -233,8 +232,8 @@ func (w *Writer) syncNames() error {
 // Live reports whether the file has a log.
 func (w *Writer) Live() bool { return w.log != nil }
 
-// LogBytes returns the size of the log, or 0 if there is none, and how far it is in use, in
-// bytes from its beginning.
+// LogBytes returns the size of the log and the offset of the end of its last record, in
+// bytes. Both are 0 if there is no log.
 func (w *Writer) LogBytes() (size, used int64) {
 	if w.log == nil {
 		return 0, 0
@@ -242,8 +241,8 @@ func (w *Writer) LogBytes() (size, used int64) {
 	return int64(len(w.log.Words())) * 8, int64(w.lw.End()) * 8
 }
 
-// LogUse returns the size of the half of the log that operations go to, and how much of it
-// is in use, or 0 if there is no log.
+// LogUse returns the size of the half of the log that operations go to, and how much of this
+// half is in use, in bytes. Both are 0 if there is no log.
 func (w *Writer) LogUse() (size, used int64) {
 	if w.log == nil {
 		return 0, 0
@@ -277,16 +276,17 @@ func (w *Writer) SegmentBytes() int64 {
 	return int64(w.lw.End()-w.lw.Start()) * 8
 }
 
-// Append appends an operation to the log, which must have room for it. Its stores are ordered so that
-// no item is missing after any of them; grow is the change in the number of items, from -1 to 1; op and
-// hash are what it means in the history. It may have no stores if the file keeps its hashes. Append
-// stores only to the log (W1). Once it returns, the operation survives the death of the process (C2).
+// Append appends an operation to the log, which must have room for it. The stores must come in an order
+// in which no item is missing after any of them. grow is the change in the number of items, from -1 to
+// 1; op and hash are what the operation means in the history. There may be no stores if the file keeps
+// its hashes. Append stores only to the log (W1). Once it returns, the operation survives the death of
+// the process (C2).
 func (w *Writer) Append(stores []wal.Store, grow int, op layout.Op, hash uint64) {
 	w.append(stores, grow, op, hash, w.operation+1)
 }
 
 // AppendUncounted is Append for an operation that Operations does not count, since no caller has asked
-// for it. A caller knows by the count which of its own operations are done.
+// for it. (From the count, a caller knows which of its own operations are done.)
 func (w *Writer) AppendUncounted(stores []wal.Store, grow int, op layout.Op, hash uint64) {
 	w.append(stores, grow, op, hash, w.operation)
 }
@@ -314,17 +314,17 @@ func (w *Writer) Skip() { w.operation++ }
 func (w *Writer) Operations() uint64 { return w.operation }
 
 // now returns the time for a commit. It is never earlier than the time of the commit before, even if
-// the clock was set back: so times have the order of operations. It is never 0, since 0 stands for no
-// time.
+// the clock was set back, so times are in the order of the operations. It is never 0, since 0 stands
+// for no time.
 func (w *Writer) now() uint64 {
 	w.lastTime = max(w.vol.Now(), w.lastTime, 1)
 	return w.lastTime
 }
 
-// Mark changes what a replica, with or without hashes, says of the history that it follows, from the
+// Mark changes what a replica, with or without hashes, says about the history that it follows, from the
 // commit of the open segment on (K9). In a replica with hashes, it appends a mark record. If m says
-// that the replica departs, the user sequence stays. The log must have room for MarkStores. EndSegment
-// must follow.
+// that the replica departs, the user sequence stays. The log must have room for MarkStores. The next
+// call must be EndSegment.
 func (w *Writer) Mark(m layout.Mark) {
 	w.history.Set = m.Set
 	if w.Superblock().Follows() {
@@ -355,8 +355,8 @@ type Segment struct {
 }
 
 // EndSegment ends the open segment with its commit record. Later operations belong to the
-// next one. If setSeq, the user sequence becomes seq, and operations are counted from
-// it.
+// next segment. If setSeq is true, the user sequence becomes seq, and operations are counted
+// from there.
 func (w *Writer) EndSegment(setSeq bool, seq uint64) Segment {
 	if setSeq {
 		w.userSeq, w.operation = seq, 0
@@ -396,9 +396,10 @@ func (w *Writer) Harden(seg Segment) error {
 	return nil
 }
 
-// promise records that the log is durable up to lsn, to tell damage from a torn tail. The
-// promise is in the filter file. In the log, every commit would write one more page, and an
-// older copy of the log would have an older promise.
+// promise records that the log is durable up to lsn, so that a recovery can tell damage from
+// a log that a power loss has cut short. The promise is in the filter file. If it were in the
+// log, every commit would write one more page, and an older copy of the log would have an
+// older promise.
 func (w *Writer) promise(salt, lsn uint64) {
 	w.turn++
 	layout.PutPromise(w.storeRuntime, w.turn, salt, lsn)
@@ -407,18 +408,18 @@ func (w *Writer) promise(salt, lsn uint64) {
 func (w *Writer) storeRuntime(word, value uint64) { w.filter.Store(layout.WordRuntime+word, value) }
 
 // applyAhead is how many records ahead words are prefetched. It exceeds the number of cache
-// misses that a core keeps in flight, so that the core never waits for one alone.
+// misses that a core keeps in flight, so that the core never waits for a single miss.
 const applyAhead = 32
 
-// applyAtOnce is how many records apply stores, about 2 ms, before it lets other goroutines run. With
+// applyAtOnce is how many records apply stores, in about 2 ms, before it lets other goroutines run. With
 // more goroutines than processors, an operation would otherwise wait for the end of a large segment, or
-// for the 10 ms that Go gives to each goroutine. Segments of most commits have fewer records, and so
-// have those that operations wait for: no goroutine of the caller holds these up.
+// for the 10 ms that Go gives to each goroutine. Most segments have fewer records, and so do the
+// segments that operations wait for; apply stores these without letting others run.
 const applyAtOnce = 1 << 14
 
 // apply stores the records of a durable segment to the mapping, in order. The removal
 // counter of a guarded word is odd from before the word is stored until after the last
-// store of its operation (W4). Making it odd for each word alone is not enough: when a
+// store of its operation (W4). Making it odd only while each word is stored is not enough: if a
 // bucket spans two words, one new and one old word together may lack a fingerprint that
 // the bucket has before and after, and a lookup between the two stores must find an odd
 // counter.
@@ -464,7 +465,7 @@ func (w *Writer) step(counter uint64) {
 // durable records say (W3, W6). DiscardLog has no records: it repairs a file whose log is lost.
 func (w *Writer) put(word, value uint64) { w.filter.Store(word, value) }
 
-// syncRegion makes durable what has been stored to the mapping.
+// syncRegion makes everything that has been stored to the mapping durable.
 func (w *Writer) syncRegion() error {
 	return w.syncFilter("the region")
 }
@@ -474,8 +475,8 @@ func (w *Writer) Counts() (commits, checkpoints uint64) {
 	return w.commits.Load(), w.checkpoints.Load()
 }
 
-// Hashes returns NAME.hashes and the part of it that counts. The error is ErrHashes. This part
-// stays as it is when the file is appended to. No checkpoint may end during the call.
+// Hashes returns NAME.hashes and the part of it that counts, which stays as it is when the
+// file is appended to. An error is ErrHashes. No checkpoint may end during the call.
 func (w *Writer) Hashes() (Kept, error) {
 	if err := w.kept.err(); err != nil {
 		return Kept{}, err
@@ -485,7 +486,7 @@ func (w *Writer) Hashes() (Kept, error) {
 	return k, nil
 }
 
-// History returns what the next commit is going to say of the history.
+// History returns what the next commit will say about the history.
 func (w *Writer) History() layout.Kept { return w.history }
 
 // Follows reports whether the file is a replica, with or without hashes, that has had
@@ -531,17 +532,17 @@ func (w *Writer) Tail() uint64 {
 // HashesErr returns why Hashes would fail, or nil. It may be called at any time.
 func (w *Writer) HashesErr() error { return w.kept.err() }
 
-// SetExpireAfter makes the next superblock record how long items stay. No operation may go on
-// meanwhile. The file must have its hashes.
+// SetExpireAfter makes the next superblock record the time after which items expire. No operation may
+// go on meanwhile. The file must have its hashes.
 func (w *Writer) SetExpireAfter(v uint64) {
 	w.expireAfter.Store(v)
 	w.kept.must = w.kept.must || v != 0
 }
 
-// SetExpiredBefore makes the next superblock record a time before which all items have been
-// deleted.
+// SetExpiredBefore makes the next superblock record a time: all items from before it have
+// been deleted.
 func (w *Writer) SetExpiredBefore(v uint64) { w.expiredBefore.Store(v) }
 
-// ExpiredBefore returns the time of SetExpiredBefore, or else the time that the
-// superblock has.
+// ExpiredBefore returns the time of the last SetExpiredBefore, or else the time in the
+// superblock.
 func (w *Writer) ExpiredBefore() uint64 { return w.expiredBefore.Load() }
