@@ -130,7 +130,7 @@ func TestFilterThatExpires(t *testing.T) {
 	}
 	must(t, err)
 	for _, chosen := range []bool{false, true} {
-		s := system(context.Background(), time.Second, 0, chosen)
+		s := system(context.Background(), 0, chosen)
 		if _, err := s.Open(path); !errors.Is(err, ErrExpires) {
 			t.Errorf("open: %v", err)
 		}

@@ -67,10 +67,10 @@
 // by five means:
 //
 // The outbox. A transaction that puts keys also puts an entry, with their hashes and the number of the
-// filter operation that inserted the first of them. A commit needs no further sync, since the filter
-// becomes durable by its own timer. After a crash, Open repeats the operations in the outbox that the
-// filter does not have durably, each once. Later transactions remove from the outbox what the filter
-// has durably.
+// filter operation that inserted the first of them. A commit needs no further sync: once an interval,
+// the guard makes the filter durable, and then removes from the outbox, in a transaction of its own,
+// what the filter has durably. After a crash, Open repeats the operations in the outbox that the
+// filter does not have durably, each once.
 //
 // Positions. If Options.Deletes is Rebuild, a store that numbers its transactions needs no outbox: see
 // [Ordered]. New hashes wait in memory, where lookups find them, and are inserted into the filter many

@@ -7,16 +7,15 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"time"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// system returns the hooks that a guard has outside of tests. interval is the commit interval, and mode
-// is Options.Mode. chosen says that the caller has chosen the path: then a file that no
-// guard has made is left alone.
-func system(life context.Context, interval time.Duration, mode fs.FileMode, chosen bool) *guarded.Hooks {
+// system returns the hooks that a guard has outside of tests. mode is Options.Mode. chosen says that the
+// caller has chosen the path: then a file that no guard has made is left alone. The filter has no timer:
+// the guard calls Sync.
+func system(life context.Context, mode fs.FileMode, chosen bool) *guarded.Hooks {
 	open := func(path string) (guarded.Filter, error) {
 		if err := mayUse(path, chosen); err != nil {
 			return nil, err
@@ -27,7 +26,7 @@ func system(life context.Context, interval time.Duration, mode fs.FileMode, chos
 		if err := verify(path); err != nil {
 			return nil, err
 		}
-		f, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: interval, Checked: true})
+		f, err := mmapfilter.Open(path, &mmapfilter.OpenOptions{CommitInterval: -1, Checked: true})
 		if err != nil {
 			return nil, err
 		}

@@ -48,9 +48,8 @@ type Guard struct {
 		deletes   []*deletion         // of transactions that are done, for the next round
 		loose     []*record           // of hashes that overflowed
 		dropped   []*deletion         // never done in the filter: a rebuild removes their entries
+		stale     [][]byte            // keys of other entries to remove in the next round
 		unsure    map[uint64]struct{} // hashes put by transactions whose outcome is Unknown
-		trim      *trim               // for the next transaction to do
-		trimOut   bool                // a trim has been made and is not done
 		lastID    uint64              // the last number of an entry of deletes or of a loose record
 		building  bool                // the filter cannot serve before a rebuild has ended
 		doubts    int                 // calls of Doubt
@@ -68,7 +67,7 @@ type Guard struct {
 	}
 	failureIsDurable atomic.Bool // the store has the entry keyFailed
 
-	// Marks, rounds of deletes, and whatever makes a trim hold work.
+	// Marks and rounds hold work.
 	work    sync.Mutex
 	token   token  // of the last mark
 	base    uint64 // operations before that mark
@@ -93,16 +92,7 @@ func (g *Guard) hooks() *guarded.Hooks {
 	if g.options.Hooks != nil {
 		return g.options.Hooks
 	}
-	return system(g.life, g.commitInterval(), g.options.Mode, !g.options.ownPath)
-}
-
-// commitInterval returns the filter's option. With positions the filter has no timer: the guard
-// calls Sync.
-func (g *Guard) commitInterval() time.Duration {
-	if g.positions != nil {
-		return -1
-	}
-	return g.options.CommitInterval
+	return system(g.life, g.options.Mode, !g.options.ownPath)
 }
 
 func (g *Guard) covers(key []byte) bool { return g.options.Covers == nil || g.options.Covers(key) }

@@ -182,7 +182,7 @@ func (g *Guard) begin(stale error) error {
 	}
 	f, err := g.hooks().Create(g.options.Path, &mmapfilter.Options{
 		Capacity: g.options.Capacity, FalsePositiveRate: g.options.FalsePositiveRate, Seed: g.hooks().Random(),
-		Normalisation: g.id.String(), CommitInterval: g.commitInterval(), Mode: g.options.Mode,
+		Normalisation: g.id.String(), CommitInterval: -1, Mode: g.options.Mode,
 		Overwrite: g.options.ownPath, // damage may have left nothing that shows a filter
 	})
 	if err != nil {

@@ -43,23 +43,20 @@ type record struct {
 	done bool   // the transaction has ended
 }
 
-// A deletion has the deletes of a transaction.
+// A deletion has the deletes of a transaction, or the puts of one that was aborted.
 type deletion struct {
-	key    []byte // of the entry
+	key    []byte // of the entry; nil if there is none
 	hashes []uint64
 }
 
-// A trim removes entries from the outbox whose hashes the filter has durably.
-type trim struct {
-	ranges []Range
-	to     uint64 // the filter has the operations before this one durably
-}
-
-func (t *trim) with(c Changes) Changes {
-	return Changes{
-		Remove: append(c.Remove, t.ranges...),
-		Set:    append(c.Set, Entry{entryKey(keyTrimmed), binary.LittleEndian.AppendUint64(nil, t.to)}),
+// entriesOfDeletes returns the ranges of the entries of deletes.
+func entriesOfDeletes(deletes []*deletion) (ranges []Range) {
+	for _, d := range deletes {
+		if d.key != nil {
+			ranges = append(ranges, just(d.key))
+		}
 	}
+	return ranges
 }
 
 // An identity tells a filter from others. The filter has it in its normalisation note.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
@@ -38,6 +39,44 @@ func TestKilledInMark(t *testing.T) {
 		f.mustBe(want)
 		f.close()
 	}
+}
+
+// A busyFilter has something happen as soon as it is durable.
+type busyFilter struct {
+	guarded.Filter
+	synced func()
+}
+
+func (f *busyFilter) Sync() error {
+	err := f.Filter.Sync()
+	if do := f.synced; do != nil {
+		f.synced = nil
+		do()
+	}
+	return err
+}
+
+// TestTrim covers G2: what the filter has durably leaves the outbox. What a transaction puts between the
+// sync of the filter and the trim of the outbox stays there.
+func TestTrim(t *testing.T) {
+	both(t, func(t *testing.T, deletes DeleteMode) {
+		filter := new(busyFilter)
+		f := begin(t, hooked(quiet(t, deletes), func(real guarded.Filter) guarded.Filter { filter.Filter = real; return filter }))
+		f.put("a", "b")
+		for n := 1; n >= 0; n-- {
+			if n > 0 {
+				filter.synced = func() { f.put("c") }
+			}
+			f.work()
+			entries, err := f.Entries()
+			must(t, err)
+			inserts := slices.DeleteFunc(entries, func(e Entry) bool { return e.Key[0] != keyInserts })
+			if st := f.g.Stats(); st.Outbox != uint64(n) || len(inserts) != n {
+				t.Errorf("%d entries, not %d; %+v", len(inserts), n, st)
+			}
+		}
+		f.close()
+	})
 }
 
 // A brokenFilter takes nothing in.

@@ -243,9 +243,8 @@ func (r *rebuild) settle() error {
 		g.mu.done.Wait()
 	}
 	dropped := g.mu.dropped
-	var c Changes
+	c := Changes{Remove: entriesOfDeletes(dropped)}
 	for _, p := range dropped {
-		c.Remove = append(c.Remove, just(p.key))
 		g.mu.under.addGone(uint64(len(p.hashes))) // these hashes stay in the old filter
 	}
 	g.mu.Unlock()
@@ -285,30 +284,21 @@ func (r *rebuild) takeIn(overflowed []uint64) error {
 	if err := g.sync(); err != nil {
 		return err
 	}
-	// The hashes of done transactions are in the snapshot, or have been inserted just now: remove
-	// their loose records.
+	// The hashes of done transactions are in the snapshot, or have been inserted just now.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.overflow.any.Load() || g.mu.lost {
 		return nil
 	}
 	var keep []*record
-	t := g.mu.trim
-	if t == nil && g.mu.trimOut {
-		return nil // the next rebuild or the next Open removes the loose records
-	}
-	if t == nil {
-		t = &trim{to: g.trimmed}
-	}
 	for _, l := range g.mu.loose[:loose] {
-		if !l.done {
+		if l.done {
+			g.mu.stale = append(g.mu.stale, l.key)
+		} else {
 			keep = append(keep, l)
-			continue
 		}
-		t.ranges = append(t.ranges, just(l.key))
 	}
 	g.mu.loose = append(keep, g.mu.loose[loose:]...)
-	g.mu.trim, g.mu.trimOut = t, true
 	return nil
 }
 

@@ -26,7 +26,6 @@ type Tx struct {
 	prepared bool
 	record   *record  // of puts
 	loose    *record  // of hashes that overflowed
-	trims    *trim    // which this transaction does
 	value    []byte   // of the record
 	entries  [2]Entry // of the changes
 }
@@ -77,8 +76,9 @@ func (t *Tx) change(key []byte, put bool) {
 }
 
 // Prepare puts the keys into the filter (G1) and returns the changes to make in the same transaction
-// (G2). The transaction can be committed whatever happens to the filter; then call Done. The changes
-// of a transaction without deletes may also be committed before it, and do no harm without it.
+// (G2), which remove nothing. The transaction can be committed whatever happens to the filter; then
+// call Done. The changes of a transaction without deletes may also be committed before it, and do no
+// harm without it.
 func (t *Tx) Prepare() Changes {
 	g := t.g
 	t.prepared = true
@@ -213,15 +213,8 @@ func (t *Tx) changes(unplaced []uint64) (c Changes) {
 	if len(unplaced) > 0 {
 		t.overflows(unplaced, &c)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.failed != nil && !g.failureIsDurable.Load() {
+	if g.isFailed() && !g.failureIsDurable.Load() {
 		c.Set = append(c.Set, Entry{entryKey(keyFailed), nil})
-	}
-	if c.Set != nil || t.keys == nil && t.gone > 0 {
-		if t.trims, g.mu.trim = g.mu.trim, nil; t.trims != nil {
-			c = t.trims.with(c)
-		}
 	}
 	return c
 }
@@ -263,14 +256,6 @@ func (t *Tx) Done(o Outcome) {
 	if !t.prepared || g.filter == nil {
 		return
 	}
-	back := false
-	if o == Aborted && t.inserted {
-		// Unlock first: otherwise the store's only writer waits for these keys, the holder of g.work
-		// for that writer, and takeBack for g.work.
-		g.stripes.unlock(t.stripes)
-		t.stripes = nil
-		back = t.takeBack()
-	}
 	if t.record != nil {
 		g.order.Lock()
 		t.record.done = true
@@ -288,11 +273,6 @@ func (t *Tx) Done(o Outcome) {
 	}
 	if t.loose != nil {
 		t.loose.done = true
-	}
-	if t.trims != nil && o != Committed {
-		g.mu.trim = t.trims // the next transaction does it
-	} else if t.trims != nil {
-		g.mu.trimOut = false
 	}
 	if o == Unknown {
 		g.unsure(t.puts)
@@ -312,7 +292,9 @@ func (t *Tx) Done(o Outcome) {
 	case o == Committed:
 		g.mu.addGone(uint64(t.gone))
 		g.mu.addKnown(t.known)
-	case o == Aborted && !back: // the store never has the keys of an aborted transaction
+	case o == Aborted && t.inserted && !t.listed: // the next round takes the keys back
+		g.mu.deletes = append(g.mu.deletes, &deletion{hashes: slices.Clone(t.puts)})
+	case o == Aborted: // if it is listed, nobody knows how often the filter has the keys
 		g.mu.addGone(uint64(len(t.puts)) - t.known)
 	}
 	g.mu.Unlock()
@@ -340,31 +322,6 @@ func (g *Guard) unsure(hashes []uint64) {
 }
 
 var errUnsure = errors.New("too many commits ended without an answer")
-
-// takeBack deletes from the filter what the aborted transaction has inserted, and returns true. If a
-// rebuild has listed the transaction, nobody knows whether the new filter has it once or twice: then
-// it stays, and takeBack returns false.
-func (t *Tx) takeBack() bool {
-	g := t.g
-	g.work.Lock() // so that no rebuild has its instant meanwhile
-	defer g.work.Unlock()
-	g.mu.Lock()
-	listed := t.listed
-	g.mu.Unlock()
-	if listed {
-		return false
-	}
-	g.order.Lock()
-	defer g.order.Unlock()
-	for _, h := range t.puts {
-		if _, err := g.filter.DeleteHash(h); err != nil {
-			g.fail(err)
-			return false
-		}
-		g.order.operations++
-	}
-	return true
-}
 
 // stripes are locks for keys.
 type stripes [256]sync.Mutex

@@ -1,8 +1,9 @@
 package guard
 
 import (
-	"bytes"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -21,28 +22,15 @@ func (g *Guard) commits() {
 	}
 }
 
-// housekeep does the work of an interval. It writes to the store only if it must: the next transaction
-// trims the outbox.
+// housekeep does the work of an interval. It writes to the store only if it must.
 func (g *Guard) housekeep() {
 	g.work.Lock()
 	defer g.work.Unlock()
-	if g.isFailed() {
-		g.tellOfFailure()
-		return
-	}
-	if p := g.positions; p == nil {
-		g.offerTrim()
-	} else if p.durable.Load() != p.puts.Load() && g.sync() != nil {
-		g.tellOfFailure()
-		return
-	}
-	g.round()
+	_ = g.workNow() // the next interval tries again
 	g.mu.Lock()
 	g.mu.churning.tick()
 	g.mu.Unlock()
-	if g.wants() {
-		g.kick()
-	}
+	g.consider()
 }
 
 // Work does the work of the background now, except a rebuild: it makes the filter durable, deletes
@@ -67,92 +55,83 @@ func (g *Guard) workNow() error {
 	if g.filter == nil {
 		return nil
 	}
-	if g.sync() != nil {
+	if p := g.positions; (p == nil || p.durable.Load() != p.puts.Load()) && g.sync() != nil {
 		return g.tellOfFailure()
 	}
-	if err := g.round(); err != nil {
-		return err
-	}
-	if g.positions == nil {
-		g.offerTrim()
-	}
-	g.mu.Lock()
-	trim := g.mu.trim
-	g.mu.trim = nil
-	g.mu.Unlock()
-	if trim == nil {
-		return nil
-	}
-	err := g.store.Write(trim.with(Changes{}))
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.trimOut = err != nil; err != nil {
-		g.mu.trim = trim
-	}
-	return err
+	return g.round()
 }
 
-// offerTrim leaves a trim of the outbox to the next transaction. There is one trim at a time, since each
-// sets how far the outbox is trimmed. REQUIRES: g.work.
-func (g *Guard) offerTrim() {
-	g.order.Lock() // before g.mu: a failed insert locks them in this order
-	defer g.order.Unlock()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.trimOut || g.filter == nil {
-		return
+// trim returns changes that remove from the outbox what the filter has durably: the first n records.
+// REQUIRES: g.work.
+func (g *Guard) trim() (c Changes, n int) {
+	if g.positions != nil {
+		return c, 0
 	}
 	durable := g.base + g.filter.DurableOps()
-	t := &trim{to: durable}
-	n, first := 0, []byte(nil)
-	for _, r := range g.order.records {
-		if !r.done || r.end > durable {
-			break
-		}
-		if n == 0 {
-			first = bytes.Clone(r.key)
-		}
-		n++
-	}
-	if n > 0 || len(g.order.records) == 0 {
-		g.mu.durableAt = time.Now()
-	}
-	if n == 0 {
-		return
-	}
-	last := just(g.order.records[n-1].key)
-	t.ranges = []Range{{From: first, To: last.To}}
-	g.order.free = append(g.order.free, g.order.records[:n]...)
-	g.order.records = g.order.records[:copy(g.order.records, g.order.records[n:])]
-	g.mu.trim, g.mu.trimOut = t, true
-	g.trimmed = durable
-}
-
-// round deletes from the filter the keys that the store has deleted (G1). A mark first makes these
-// deletes durable in the store and removes their entries. A crash after that may leave keys in the
-// filter, which does no harm. REQUIRES: g.work.
-func (g *Guard) round() error {
-	g.mu.Lock()
-	deletes, building := g.mu.deletes, g.mu.building
-	if len(deletes) == 0 || building {
-		g.mu.Unlock()
-		return nil
-	}
-	g.mu.deletes = nil
-	g.mu.Unlock()
-	var c Changes
-	for _, p := range deletes {
-		c.Remove = append(c.Remove, just(p.key))
-	}
-	if err := g.mark(c, false); err != nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.mu.deletes = append(deletes, g.mu.deletes...)
-		return err
-	}
-	g.views.Add(1)
 	g.order.Lock()
 	defer g.order.Unlock()
+	records := g.order.records
+	for n < len(records) && records[n].done && records[n].end <= durable {
+		n++
+	}
+	if n > 0 || len(records) == 0 {
+		g.mu.Lock()
+		g.mu.durableAt = time.Now()
+		g.mu.Unlock()
+	}
+	if n > 0 {
+		g.trimmed = durable
+		c.Remove = []Range{{From: records[0].key, To: just(records[n-1].key).To}}
+		c.Set = []Entry{{entryKey(keyTrimmed), binary.LittleEndian.AppendUint64(nil, durable)}}
+	}
+	return c, n
+}
+
+// round removes from the store the entries that are not needed any more, and deletes from the filter the
+// keys that the store has deleted (G1). A mark first makes these deletes durable in the store and
+// removes their entries. A crash after that may leave keys in the filter, which does no harm.
+// REQUIRES: g.work.
+func (g *Guard) round() error {
+	c, n := g.trim()
+	g.mu.Lock()
+	var deletes []*deletion
+	if !g.mu.building {
+		deletes, g.mu.deletes = g.mu.deletes, nil
+	}
+	stale := g.mu.stale
+	g.mu.Unlock()
+	for _, key := range stale {
+		c.Remove = append(c.Remove, just(key))
+	}
+	c.Remove = append(c.Remove, entriesOfDeletes(deletes)...)
+	var err error
+	if len(deletes) > 0 {
+		err = g.mark(c, false)
+	} else if len(c.Remove) > 0 {
+		err = g.store.Write(c)
+	}
+	g.mu.Lock()
+	if err != nil {
+		g.mu.deletes = append(deletes, g.mu.deletes...)
+	} else {
+		g.mu.stale = g.mu.stale[len(stale):]
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return g.done(n, deletes)
+}
+
+// done takes n records out of the outbox, and keys out of the filter. REQUIRES: g.work.
+func (g *Guard) done(n int, deletes []*deletion) error {
+	if len(deletes) > 0 {
+		g.views.Add(1)
+	}
+	g.order.Lock()
+	defer g.order.Unlock()
+	g.order.free = append(g.order.free, g.order.records[:n]...)
+	g.order.records = slices.Delete(g.order.records, 0, n)
 	for _, p := range deletes {
 		for _, h := range p.hashes {
 			if g.overflow.take(h) {

@@ -36,7 +36,6 @@ type DB struct {
 	*badger.DB
 	guard      *guard.Guard
 	store      *store
-	cleaner    *cleaner
 	options    badger.Options
 	namespaces sync.Map     // banned namespaces, uint64 -> struct{}
 	unsure     atomic.Int32 // drops after which the filter has not been built: it may lack keys
@@ -102,11 +101,8 @@ func (d *DB) open(g *guard.Options) (err error) {
 	if d.options.ReadOnly {
 		open = guard.OpenReadOnly
 	}
-	if d.guard, err = open(d.store, g); err != nil {
-		return err
-	}
-	d.cleaner = newCleaner(d.store)
-	return nil
+	d.guard, err = open(d.store, g)
+	return err
 }
 
 // isManaged reports whether a store is in managed mode. Badger shows this only by a panic.
@@ -124,7 +120,6 @@ func OpenManaged(badger.Options, *guard.Options) (*DB, error) {
 // Close closes the filter and the store. Transactions must have ended.
 func (d *DB) Close() error {
 	err := d.guard.Close()
-	d.cleaner.close()
 	if d.unsure.Load() > 0 && !d.DB.IsClosed() {
 		err = errors.Join(err, d.store.removeStamp())
 	}

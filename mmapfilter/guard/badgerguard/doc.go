@@ -23,8 +23,8 @@
 //
 //	operation                            what the guard does
 //	Txn.Set, SetEntry, Delete            follows the key when the transaction is committed
-//	Commit, CommitWith                   follows the keys; after ErrConflict it takes out of the filter
-//	                                     what it has put into it
+//	Commit, CommitWith                   follows the keys; after ErrConflict it soon takes out of the
+//	                                     filter what it has put into it
 //	Discard                              nothing: the filter has not seen the keys
 //	Entry.ExpiresAt, WithTTL             follows the key; nobody learns when it expires, so it stays in the
 //	                                     filter until too many absent keys pass and the filter is rebuilt

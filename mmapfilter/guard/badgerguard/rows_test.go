@@ -132,6 +132,7 @@ func testConflicts(t *testing.T, d *testStore) {
 			t.Fatal(err)
 		}
 	}
+	must(t, d.guard.Work())
 	if n := d.GuardStats().Keys - before; d.exact && n != 2 {
 		t.Errorf("%d keys more: what was not committed stays", n)
 	}
@@ -284,7 +285,7 @@ func testExpiry(t *testing.T, d *testStore) {
 	put(50, 51, time.Second)
 	txn := d.NewTransaction(true)
 	must(t, txn.Set(number(50), []byte("stays")))
-	c, err := txn.prepare()
+	tx, err := txn.prepare()
 	must(t, err)
 	guardtest.Eventually(t, d, "expired", func(guard.Stats) bool {
 		return d.DB.DB.View(func(txn *badger.Txn) error { _, err := txn.Get(number(50)); return err }) == badger.ErrKeyNotFound
@@ -292,7 +293,7 @@ func testExpiry(t *testing.T, d *testStore) {
 	rebuilt := make(chan error)
 	go func() { rebuilt <- d.guard.Rebuild(t.Context()) }()
 	err = txn.Txn.Commit()
-	c.done(err)
+	done(tx, err)
 	must(t, errors.Join(err, <-rebuilt))
 	guardtest.MustHave(t, d, 0, 51, 300)
 }

@@ -266,10 +266,9 @@ func (s *store) Write(c guard.Changes) error {
 
 // A writer makes changes, in several transactions if one has no room.
 type writer struct {
-	s    *store
-	txn  *badger.Txn
-	lazy bool // without a sync
-	err  error
+	s   *store
+	txn *badger.Txn
+	err error
 }
 
 // begin begins a transaction, and sets the note.
@@ -297,7 +296,7 @@ func (w *writer) commit() {
 	if w.err == nil {
 		w.err = w.txn.Commit()
 	}
-	if w.err == nil && w.s.files != nil && !w.lazy {
+	if w.err == nil && w.s.files != nil {
 		w.err = w.s.files.sync(w.s.db)
 	}
 }

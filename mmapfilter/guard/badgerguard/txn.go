@@ -147,11 +147,11 @@ func (t *Txn) Discard() {
 
 // Commit is badger.Txn.Commit.
 func (t *Txn) Commit() error {
-	c, err := t.prepare()
+	tx, err := t.prepare()
 	if err != nil {
 		return err
 	}
-	defer func() { c.done(err) }()
+	defer func() { done(tx, err) }()
 	err = errPanic
 	err = t.Txn.Commit()
 	return err
@@ -165,13 +165,13 @@ func (t *Txn) CommitWith(callback func(error)) {
 	if callback == nil {
 		panic("Nil callback provided to CommitWith")
 	}
-	c, err := t.prepare()
+	tx, err := t.prepare()
 	if err != nil {
 		go callback(err)
 		return
 	}
 	t.Txn.CommitWith(func(err error) {
-		c.done(err)
+		done(tx, err)
 		callback(err)
 	})
 }
@@ -179,54 +179,42 @@ func (t *Txn) CommitWith(callback func(error)) {
 // CommitAt is refused: it is for managed mode.
 func (t *Txn) CommitAt(uint64, func(error)) error { return ErrNotFollowed }
 
-// A commit is a commit that is under way.
-type commit struct {
-	db     *DB
-	tx     *guard.Tx // nil if nothing is written
-	remove []guard.Range
-}
-
-// prepare puts the keys of a transaction into the filter, and adds the entries of the guard.
-func (t *Txn) prepare() (*commit, error) {
-	c := &commit{db: t.db}
+// prepare puts the keys of a transaction into the filter, and adds the entries of the guard. If the
+// transaction writes nothing, prepare returns nil.
+func (t *Txn) prepare() (*guard.Tx, error) {
 	if len(t.changes) == 0 || t.discarded {
 		t.discarded = true
-		return c, nil
+		return nil, nil
 	}
 	t.discarded = true
-	c.tx = t.db.guard.Begin()
+	tx := t.db.guard.Begin()
 	for _, change := range t.changes {
 		if change.set == nil {
-			c.tx.Delete(change.key)
+			tx.Delete(change.key)
 			continue
 		}
-		c.tx.Put(change.set.Key)
+		tx.Put(change.set.Key)
 		if change.set.ExpiresAt != 0 {
-			c.tx.DeleteUnknown()
+			tx.DeleteUnknown()
 		}
 	}
-	changes := c.tx.Prepare()
-	if err := t.db.store.add(t.Txn, changes.Set); err != nil {
-		c.tx.Done(guard.Aborted)
+	if err := t.db.store.add(t.Txn, tx.Prepare().Set); err != nil {
+		tx.Done(guard.Aborted)
 		t.Txn.Discard()
 		return nil, err
 	}
-	c.remove = changes.Remove
-	return c, nil
+	return tx, nil
 }
 
-// done says how the commit ended.
-func (c *commit) done(err error) {
-	if c.tx == nil {
-		return
-	}
+// done says how the commit of a transaction ended, unless that is nil.
+func done(tx *guard.Tx, err error) {
 	switch {
+	case tx == nil:
 	case err == nil:
-		c.tx.Done(guard.Committed)
-		c.db.cleaner.add(c.remove)
+		tx.Done(guard.Committed)
 	case errors.Is(err, badger.ErrConflict), errors.Is(err, badger.ErrBlockedWrites), errors.Is(err, badger.ErrTxnTooBig):
-		c.tx.Done(guard.Aborted) // Badger has written nothing
+		tx.Done(guard.Aborted) // Badger has written nothing
 	default:
-		c.tx.Done(guard.Unknown)
+		tx.Done(guard.Unknown)
 	}
 }

@@ -88,7 +88,9 @@ func TestSnapshotInCommit(t *testing.T) {
 // rebuild for the commit. The read transaction goes on.
 func TestCommitWaitsForReader(t *testing.T) {
 	guardtest.Each(t, func(t *testing.T, deletes guard.DeleteMode) {
-		d := open(t, fast(), guardtest.Often(deletes))
+		o := guardtest.Often(deletes)
+		o.CommitInterval = time.Hour // so the guard commits nothing meanwhile
+		d := open(t, fast(), o)
 		guardtest.Set(t, d, 0, 100)
 		for i := range 5 {
 			reader, err := d.Begin(false)
