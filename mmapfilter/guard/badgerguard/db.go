@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/pb"
@@ -37,8 +36,7 @@ type DB struct {
 	guard      *guard.Guard
 	store      *store
 	options    badger.Options
-	namespaces sync.Map     // banned namespaces, uint64 -> struct{}
-	unsure     atomic.Int32 // drops after which the filter has not been built: it may lack keys
+	namespaces sync.Map // banned namespaces, uint64 -> struct{}
 
 	// RunValueLogGC and drops hold values, so that they exclude each other. A GC reads values and
 	// writes them again later. After a drop in between, it would bring back keys that were dropped,
@@ -119,11 +117,7 @@ func OpenManaged(badger.Options, *guard.Options) (*DB, error) {
 
 // Close closes the filter and the store. Transactions must have ended.
 func (d *DB) Close() error {
-	err := d.guard.Close()
-	if d.unsure.Load() > 0 && !d.DB.IsClosed() {
-		err = errors.Join(err, d.store.removeStamp())
-	}
-	return errors.Join(err, d.DB.Close())
+	return errors.Join(d.guard.Close(), d.DB.Close())
 }
 
 // GuardStats returns the statistics of the guard.
@@ -133,14 +127,8 @@ func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
 // AbsentBatch is guard.Guard.AbsentBatch: a new transaction would not ask the store for the keys
-// that are absent. It reports false for keys in banned namespaces, and for all keys while keys are
-// dropped.
+// that are absent. It reports false for keys in banned namespaces.
 func (d *DB) AbsentBatch(keys [][]byte, absent []bool) {
-	absent = absent[:len(keys)]
-	clear(absent)
-	if d.unsure.Load() > 0 {
-		return
-	}
 	d.guard.AbsentBatch(keys, absent)
 	for i, key := range keys {
 		absent[i] = absent[i] && !d.banned(key)
@@ -166,7 +154,7 @@ func (d *DB) Has(key []byte) (there bool, err error) {
 
 // filters reports whether the filter may answer for a key.
 func (d *DB) filters(key []byte) bool {
-	return len(key) > 0 && d.unsure.Load() == 0 && !d.banned(key)
+	return len(key) > 0 && !d.banned(key)
 }
 
 // found reports whether a Get that returned err has found its key.
@@ -196,29 +184,22 @@ func (d *DB) DropPrefix(prefixes ...[]byte) error {
 	return d.drop(func() error { return d.DB.DropPrefix(prefixes...) })
 }
 
-// drop drops keys, and rebuilds the filter. After a crash meanwhile, the next Open rebuilds
-// it.
+// drop drops keys, and rebuilds the filter. After a crash meanwhile, the next Open rebuilds it: Badger
+// drops the newest memtable before older ones, so a crash may leave the store in a state that it never
+// had.
 func (d *DB) drop(do func() error) error {
 	if d.options.ReadOnly {
 		return badger.ErrReadOnlyTxn
 	}
-	err := func() error {
-		d.values.Lock() // before every answer is "maybe": a GC may take long
-		defer d.values.Unlock()
-		d.guard.Begin().DeleteUnknown()
-		d.unsure.Add(1)
+	d.values.Lock() // before every answer is "maybe": a GC may take long
+	defer d.values.Unlock()
+	err := d.guard.Doubt()
+	if err == nil {
 		d.store.drop.Lock()
-		defer d.store.drop.Unlock()
-		// Badger drops the newest memtable before older ones. A crash in between may leave the
-		// store in a state that it never had.
-		if err := d.store.removeStamp(); err != nil {
-			return err
-		}
-		return do()
-	}()
-	if d.guard.Rebuild(context.Background()) == nil { // Stats say why not
-		d.unsure.Add(-1)
+		err = do()
+		d.store.drop.Unlock()
 	}
+	_ = d.guard.Rebuild(context.Background()) // Stats say why not
 	return err
 }
 

@@ -327,18 +327,6 @@ func (s *store) add(txn *badger.Txn, set []guard.Entry) error {
 	return nil
 }
 
-// removeStamp makes the next Open rebuild the filter, unless the guard writes a stamp before.
-// REQUIRES: s.drop.
-func (s *store) removeStamp() error {
-	key := s.chunks(guard.Entry{Key: []byte{stampEntry}})[0].Key
-	w := &writer{s: s}
-	w.begin()
-	defer func() { w.txn.Discard() }()
-	w.do(func(txn *badger.Txn) error { return txn.Delete(key) })
-	w.commit()
-	return w.err
-}
-
 func (s *store) Snapshot() (guard.Snapshot, error) {
 	if s.db.IsClosed() {
 		return guard.Snapshot{}, badger.ErrDBClosed
