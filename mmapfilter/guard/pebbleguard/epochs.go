@@ -18,8 +18,7 @@ import (
 // after this entry, all transactions of the later epoch.
 type epoch struct {
 	number   uint64
-	previous uint64 // the epoch before it that has an entry
-	least    uint64 // the least epoch that a filter must have: the log lacks keys of this epoch
+	previous uint64 // the epoch before it that has an entry, or whose keys the log lacks
 }
 
 // epochEntry is the key of the entry of the last epoch. It is outside the range of the guard's own
@@ -29,21 +28,16 @@ var epochEntry = []byte{0xff}
 func (e epoch) changes() guard.Changes {
 	value := binary.LittleEndian.AppendUint64(nil, e.number)
 	value = binary.LittleEndian.AppendUint64(value, e.previous)
-	value = binary.LittleEndian.AppendUint64(value, e.least)
 	return guard.Changes{Set: []guard.Entry{{Key: epochEntry, Value: value}}}
 }
 
-// decodeEpoch decodes the entry of an epoch. For a damaged value it returns an epoch that
-// no filter has reached.
+// decodeEpoch decodes the entry of an epoch. For a damaged value it returns an epoch that is before its
+// previous one.
 func decodeEpoch(value []byte) epoch {
-	if len(value) != 24 {
-		return epoch{least: ^uint64(0)}
+	if len(value) != 16 {
+		return epoch{previous: ^uint64(0)}
 	}
-	return epoch{
-		number:   binary.LittleEndian.Uint64(value),
-		previous: binary.LittleEndian.Uint64(value[8:]),
-		least:    binary.LittleEndian.Uint64(value[16:]),
-	}
+	return epoch{number: binary.LittleEndian.Uint64(value), previous: binary.LittleEndian.Uint64(value[8:])}
 }
 
 // A logged is a part of a file of the WAL: from the entry of an epoch, or from the start of
@@ -58,10 +52,7 @@ type logged struct {
 type epochs struct {
 	current atomic.Uint64
 	entered atomic.Uint64 // the last epoch whose entry is in the store
-	enters  struct {
-		sync.Mutex
-		least uint64 // the field least of later entries
-	}
+	enters  sync.Mutex
 	flushes struct {
 		sync.Mutex        // held while a flush waits for the filter
 		durable    uint64 // the last epoch for which a flush has waited
@@ -106,7 +97,7 @@ func (s *loggedStore) enter() error {
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := s.add(b, epoch{number: now, previous: s.entered.Load(), least: s.enters.least}.changes()); err != nil {
+	if err := s.add(b, epoch{number: now, previous: s.entered.Load()}.changes()); err != nil {
 		return err
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
@@ -127,19 +118,19 @@ func (s *loggedStore) beforeFlush(g *guard.Guard) {
 }
 
 // unlogged makes the keys of all prepared transactions durable in the filter: the log will not have
-// them. The entry that it writes, and all later entries, have the current epoch in their field
-// least, so that Since refuses a filter of an earlier epoch, and a filter whose sync has failed.
+// them. They get an epoch of their own that never has an entry, and the next epoch has one. So Since
+// refuses a filter of an earlier epoch, and a filter whose sync has failed.
 func (s *loggedStore) unlogged() error {
 	s.enters.Lock()
 	defer s.enters.Unlock()
-	least := s.current.Load()
+	own := s.current.Add(1)
 	s.guard.Load().Sync()
-	e := epoch{number: s.current.Load(), previous: s.entered.Load(), least: least}
+	s.current.CompareAndSwap(own, own+1) // in case there was no sync
+	e := epoch{number: s.current.Load(), previous: own}
 	if err := s.Write(e.changes()); err != nil {
 		return err
 	}
 	s.entered.Store(e.number)
-	s.enters.least = least
 	return nil
 }
 
@@ -150,7 +141,7 @@ func (s *loggedStore) unlogged() error {
 func (p *epochs) reached(at, first uint64) uint64 {
 	reached := at
 	for _, l := range p.log {
-		if e := l.epoch; l.file >= first && e.previous <= reached && e.least <= at {
+		if e := l.epoch; l.file >= first && e.previous <= reached {
 			reached = max(reached, e.number)
 		}
 	}
@@ -161,7 +152,7 @@ func (p *epochs) reached(at, first uint64) uint64 {
 func (s *loggedStore) Since(at uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		err := s.logErr
-		if err == nil && (s.last.least > at || s.last.number > s.reached(at, s.first.Load())) {
+		if err == nil && (s.last.previous > s.last.number || s.last.number > s.reached(at, s.first.Load())) {
 			err = guard.ErrGone
 		}
 		if err != nil {

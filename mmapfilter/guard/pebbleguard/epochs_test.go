@@ -10,8 +10,8 @@ import (
 // TestReplayed covers G2: the log is taken to have the keys that a filter lacks only if it has the
 // entry of every epoch after the filter's up to the last one in the store.
 func TestReplayed(t *testing.T) {
-	entry := func(file, number, previous, least uint64) logged {
-		return logged{file: file, epoch: epoch{number, previous, least}, keys: []byte{1, byte('0' + number)}}
+	entry := func(file, number, previous uint64) logged {
+		return logged{file: file, epoch: epoch{number, previous}, keys: []byte{1, byte('0' + number)}}
 	}
 	for _, c := range []struct {
 		name  string
@@ -22,15 +22,13 @@ func TestReplayed(t *testing.T) {
 		keys  string // that the filter is to get; "gone" if nobody knows
 	}{
 		{"nothing", 5, 0, epoch{}, nil, ""},
-		{"the next", 5, 0, epoch{6, 5, 0}, []logged{entry(0, 6, 5, 0)}, "6"},
-		{"a chain", 5, 0, epoch{9, 7, 0}, []logged{entry(0, 7, 4, 0), entry(0, 9, 7, 0)}, "79"},
-		{"one is missing", 5, 0, epoch{9, 7, 0}, []logged{entry(0, 9, 7, 0)}, "gone"},
-		{"one is missing in between", 5, 0, epoch{10, 8, 0}, []logged{entry(0, 7, 5, 0), entry(0, 10, 8, 0)}, "gone"},
-		{"one is missing at the end", 5, 0, epoch{7, 6, 0}, []logged{entry(0, 6, 5, 0)}, "gone"},
-		{"one is in a file that is not read", 5, 2, epoch{7, 6, 0}, []logged{entry(1, 6, 5, 0), entry(2, 7, 6, 0)}, "gone"},
-		{"the filter is ahead", 9, 0, epoch{7, 6, 0}, []logged{entry(0, 6, 5, 0), entry(0, 7, 6, 0)}, ""},
-		{"keys are not in the log", 5, 0, epoch{7, 6, 6}, []logged{entry(0, 6, 5, 0), entry(0, 7, 6, 6)}, "gone"},
-		{"the filter has what is not in the log", 6, 0, epoch{7, 6, 6}, []logged{entry(0, 7, 6, 6)}, "7"},
+		{"the next", 5, 0, epoch{6, 5}, []logged{entry(0, 6, 5)}, "6"},
+		{"a chain", 5, 0, epoch{9, 7}, []logged{entry(0, 7, 4), entry(0, 9, 7)}, "79"},
+		{"one is missing", 5, 0, epoch{9, 7}, []logged{entry(0, 9, 7)}, "gone"},
+		{"one is missing in between", 5, 0, epoch{10, 8}, []logged{entry(0, 7, 5), entry(0, 10, 8)}, "gone"},
+		{"one is missing at the end", 5, 0, epoch{7, 6}, []logged{entry(0, 6, 5)}, "gone"},
+		{"one is in a file that is not read", 5, 2, epoch{7, 6}, []logged{entry(1, 6, 5), entry(2, 7, 6)}, "gone"},
+		{"the filter is ahead", 9, 0, epoch{7, 6}, []logged{entry(0, 6, 5), entry(0, 7, 6)}, ""},
 		{"damaged", 5, 0, decodeEpoch([]byte("x")), nil, "gone"},
 	} {
 		s := &loggedStore{epochs: epochs{last: c.last, log: c.log}}
