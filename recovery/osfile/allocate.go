@@ -31,8 +31,8 @@ func writeZeros(f *os.File, size, step int64) error {
 // matter.
 const zeroStep = 1 << 20
 
-// rewrite fills the holes of f, on file systems that have no call for it, by writing every
-// byte again and zero bytes from its end up to size.
+// rewrite fills the holes of f, on file systems that have no call for this: it writes every
+// byte again, and zero bytes from the end of f up to size.
 func rewrite(f *os.File, size int64) error {
 	buf := make([]byte, min(size, zeroStep))
 	for off := int64(0); off < size; off += int64(len(buf)) {

@@ -7,11 +7,11 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// A Base counts hashes in the base of a HistoryFile. It reads only the pages that it needs. If the
-// hashes ascend, it reads each page once or a few times.
+// A Base counts hashes in the base of a HistoryFile. It reads only the pages that it needs. If it is
+// asked for ascending hashes, it reads each page once or a few times.
 type Base struct {
 	file   *HistoryFile
-	number uint64   // number of the page in items; 0 if items has no page
+	number uint64   // number of the page whose hashes are in items, or 0
 	items  []uint64 // hashes of the page, in ascending order
 }
 
@@ -46,7 +46,7 @@ func (b *Base) Count(hash uint64) (n int, err error) {
 	return n, nil
 }
 
-// load reads and checks a page, unless it is the one that was read last.
+// load reads and checks a page, unless it is the page that was loaded last.
 func (b *Base) load(page uint64) error {
 	if page == b.number {
 		return nil
@@ -75,7 +75,7 @@ func (b *Base) load(page uint64) error {
 
 // find returns the last page that begins before a hash, or the first page. Hashes are uniform. So find
 // first looks where this page would be if the hashes were spread evenly, counted from the page that
-// was read last. From there it goes on in steps that double, until it has gone too far; then it
+// was loaded last. From there it goes on in steps that double, until it has gone too far. Then it
 // bisects.
 func (b *Base) find(hash uint64) (uint64, error) {
 	low, high := uint64(hashes.FirstBase), b.file.FirstPage() // the page is from low to high-1

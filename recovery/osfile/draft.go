@@ -29,12 +29,12 @@ type Draft struct {
 	lost string   // see Lost
 
 	hashes   *os.File     // the hashes of the filter, locked as file is, or nil
-	hashesAt string       // the path that they have now; Discard removes it
+	hashesAt string       // the path that the hashes have now; see Discard
 	dropped  bool         // the hashes of the old filter are named NAME.hashes.new; see nameHashes
 	guarded  bool         // see Guard
 	from     string       // the path of the file, if it existed before; see DraftFrom
 	like     fs.FileInfo  // the file whose owner, group and permissions the new file gets; nil: those of the old file
-	mode     fs.FileMode  // permission bits that it may have, or 0 for all
+	mode     fs.FileMode  // permission bits that the new file may have, or 0 for all
 	isNew    bool         // see DraftOptions.New
 	check    func() error // see Rename
 
@@ -44,7 +44,7 @@ type Draft struct {
 // DraftOptions say what file a draft becomes.
 type DraftOptions struct {
 	// Mode has the permission bits of a new file, less the umask, as with os.OpenFile. A file that
-	// replaces another gets only the bits that the old file has too. 0 means 0666.
+	// replaces an old file gets only those of the bits that the old file has, too. 0 means 0666.
 	Mode fs.FileMode
 	// Like, if not "", is a file whose owner, group and permission bits the new file gets. Otherwise
 	// it gets those of the old file.
@@ -53,11 +53,11 @@ type DraftOptions struct {
 	New bool
 }
 
-// NewDraft makes an empty file that will replace the file at path, if there is one. It
-// takes the writer lock of the old file and fails with [recovery.ErrLocked] if another process has
-// it. The new file gets the owner, group and permission bits of the old one, as far as
-// this process may set them (see Lost). NewDraft follows a symbolic link, even to a file
-// that does not exist.
+// NewDraft creates an empty file that will replace the file at path, if there is one. It
+// takes the writer lock of the old file, and fails with [recovery.ErrLocked] if another process
+// has this lock. The new file gets the owner, group and permission bits of the old file, as far
+// as this process may set them (see Lost). NewDraft follows a symbolic link, even to a file that
+// does not exist.
 //
 // It removes temporary files that dead processes left for the same path.
 func NewDraft(path string, o DraftOptions) (_ *Draft, err error) {
@@ -118,7 +118,7 @@ func (d *Draft) keepAccess() (err error) {
 
 // Guard checks, now and again in Publish, that the draft destroys no file but the filter at its path
 // and the files of this filter. Otherwise the error is a *ForeignError. An empty file may be
-// replaced: it holds nothing.
+// replaced, since nothing is lost.
 func (d *Draft) Guard() error {
 	d.guarded = true
 	if d.from != "" { // leave removes the files beside its first name
@@ -138,17 +138,18 @@ type narrowed struct {
 func (n narrowed) Mode() fs.FileMode { return n.FileInfo.Mode() & n.mode }
 
 // Rename gives the draft another name, in the same directory. It is for a draft that replaces no file.
-// If a file has the name by then, Publish locks it. It calls check, and fails if check fails.
+// If a file has the new name by the time of Publish, Publish locks this file. Publish also calls check,
+// and fails if check fails.
 func (d *Draft) Rename(name string, check func() error) {
 	d.path, d.check = filepath.Join(filepath.Dir(d.path), name), check
 }
 
 // Lost describes the owner or group of the old file that this process may not give to the
-// new one. It returns "" if it may give both.
+// new file. It returns "" if the new file has both.
 func (d *Draft) Lost() string { return d.lost }
 
 // lockOld locks the regular file at the path of the draft, if there is one. If its writer
-// died, lockOld recovers it first: readers need it until it is replaced.
+// died, lockOld recovers the file first, since readers need it until it is replaced.
 func (d *Draft) lockOld() error {
 	recoverOld(d.path)
 	for {
@@ -167,8 +168,8 @@ func (d *Draft) lockOld() error {
 	}
 }
 
-// recoverOld recovers the file at path if its writer died. It ignores errors: a file that
-// cannot be recovered may still be replaced.
+// recoverOld recovers the file at path if its writer died. It ignores errors, since a file
+// that cannot be recovered may still be replaced.
 func recoverOld(path string) {
 	f, h, err := OpenFile(path)
 	if err != nil {
@@ -186,8 +187,8 @@ func recoverOld(path string) {
 	files.Catch(func() { recovery.NewWriter(files) }, func(error) {})
 }
 
-// Allocate extends the file to size zero bytes, allocates all its blocks, and maps it. It sees a
-// cancelled context between the steps that take long on Linux.
+// Allocate extends the file to size zero bytes, allocates all its blocks, and maps it. On Linux, it
+// checks between steps that take long whether ctx is cancelled.
 func (d *Draft) Allocate(ctx context.Context, size int64) error {
 	if err := allocate(ctx, d.file, size); err != nil {
 		return &fs.PathError{Op: fmt.Sprintf("allocate %d bytes for", size), Path: d.path, Err: err}
@@ -200,8 +201,8 @@ func (d *Draft) Allocate(ctx context.Context, size int64) error {
 	return nil
 }
 
-// CreateHashes makes the empty NAME.hashes of the draft. The hashes get their name when the
-// draft gets its name, and their pages are durable by then.
+// CreateHashes creates the empty NAME.hashes of the draft. The hashes get their name when the
+// draft gets its name; by then their pages are durable.
 func (d *Draft) CreateHashes() (recovery.HashFile, error) {
 	info, err := d.file.Stat()
 	if err != nil {
@@ -227,11 +228,11 @@ func (d *Draft) EmptyHashes(identity uint64) (layout.Hashes, error) {
 }
 
 // nameHashes gives the hashes of the draft the name NAME.hashes.new before the filter gets the name
-// NAME: otherwise a kill in between would leave the new filter without hashes. The hashes of the old
-// filter keep their name. If the new filter keeps no hashes, nameHashes renames the old ones to
-// NAME.hashes.new, where the old filter finds them too (K3): if the process dies before keepHashes
-// has removed them, this name shows that they belong to no filter. Another draft of the same path
-// may have the name NAME.hashes.new until it is published or discarded.
+// NAME. Otherwise a kill in between would leave the new filter without hashes. The hashes of the old
+// filter keep their name. But if the new filter keeps no hashes, nameHashes renames those of the old
+// filter to NAME.hashes.new, where the old filter finds them too (K3). If the process then dies before
+// keepHashes has removed them, this name shows that they belong to no filter. Another draft of the
+// same path may have the name NAME.hashes.new until this other draft is published or discarded.
 func (d *Draft) nameHashes() error {
 	next, from := d.path+recovery.NextHashes.String(), d.path+recovery.CurrentHashes.String()
 	if d.hashes != nil {
@@ -292,7 +293,7 @@ func (d *Draft) freeHashes(next string) error {
 }
 
 // keepHashes replaces the hashes of the old filter, or removes them. It also removes the older files
-// of hashes (NAME.past), which belonged to the old filter alone.
+// of hashes (NAME.past), which belong only to the old filter.
 func (d *Draft) keepHashes() error {
 	ForgetPast(d.path, 0)
 	switch {
@@ -307,10 +308,10 @@ func (d *Draft) keepHashes() error {
 	return nil
 }
 
-// Publish makes the file durable and renames it to its path, replacing an older file. The
-// draft cannot be used afterwards. If Publish fails, the file at the path is unchanged,
-// unless the error says that the new file is complete. Then the new file is at the path,
-// but may not survive a power loss, or readers of the older file have not been told (K4).
+// Publish makes the file durable and renames it to its path, which may replace an old file.
+// The draft cannot be used afterwards. If Publish fails, the file at the path is unchanged,
+// unless the error says that the new file is complete. Then the new file is at the path, but
+// may not survive a power loss, or readers of the old file have not been told (K4).
 func (d *Draft) Publish() error {
 	err := d.prepare()
 	give := rename
@@ -375,8 +376,8 @@ func (d *Draft) noteOld() {
 	}
 }
 
-// removeLog removes a log. If the log is known to belong to another filter than of, removeLog
-// sets it aside instead.
+// removeLog removes a log. If of is not nil, and the log belongs to a filter that is not of,
+// removeLog sets the log aside instead.
 func removeLog(path string, of *layout.Superblock) error {
 	if of != nil {
 		if err := setAside(path, of.UUID()); err != nil {
@@ -423,7 +424,7 @@ func (d *Draft) supersedeOld() error {
 		return err
 	}
 	if _, _, _, err := layout.Newest(head[:layout.OffRuntime]); err != nil {
-		return nil // no filter, or one of a version that is unknown here
+		return nil // not a filter, or a filter of a newer version
 	}
 	if err := fault.At("write"); err != nil {
 		return err
@@ -454,7 +455,7 @@ func (d *Draft) prepare() error {
 	if runtime.GOOS == "windows" {
 		return nil // lockDraft has taken the writer lock, which ends in letGo
 	}
-	// Keep writers out of the new file until the logs of the old one are gone.
+	// Keep writers out of the new file until the logs of the old file are gone.
 	return lock(d.file)
 }
 
@@ -495,8 +496,8 @@ func (d *Draft) Discard() error {
 	return errors.Join(errs...)
 }
 
-// release closes what the draft has open, and releases the lock. Closing the file is not enough: a
-// process that this one is starting has the file open too until it runs its program.
+// release closes the files that the draft has open, and releases the lock. Closing the file is not
+// enough: a child process that is just starting has the file open, too, until it runs its program.
 func (d *Draft) release() error {
 	var errs []error
 	if d.file != nil {
@@ -519,10 +520,10 @@ func (d *Draft) release() error {
 // system allows, a scratch has no name, so nothing is left of it however the process ends.
 type Scratch struct{ *os.File }
 
-// Scratch makes an empty scratch file.
+// Scratch creates an empty scratch file.
 func (d *Draft) Scratch() (*Scratch, error) { return ScratchBeside(d.path) }
 
-// ScratchBeside makes an empty scratch file beside the file at path.
+// ScratchBeside creates an empty scratch file beside the file at path.
 func ScratchBeside(path string) (*Scratch, error) {
 	f, err := createBeside(path, 0o600)
 	if err != nil {

@@ -30,7 +30,7 @@ type LockedError struct {
 	// PID is the process that holds the lock, or 0 if it cannot be determined.
 	PID int
 	// ReadLock means that the process is not a writer: it holds a read lock on the
-	// file, which keeps writers out. No program takes one through this package.
+	// file, which keeps writers out. This package takes no read locks.
 	ReadLock bool
 }
 

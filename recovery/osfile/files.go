@@ -34,8 +34,8 @@ type Files struct {
 // It fails with [recovery.ErrLocked] if another process has the lock, and with
 // errors.ErrUnsupported on systems where files cannot be written.
 //
-// It allocates blocks for holes in the file, as a copy may have: a store into a hole on a
-// full disk would be a fault.
+// It allocates blocks for holes, which a copied file may have, because a store into a hole
+// would be a fault if the disk is full.
 func OpenFiles(path string) (*Files, error) {
 	if err := CanWrite(); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (v *Files) Catch(f func(), failed func(error)) error {
 	return nil
 }
 
-// Named returns ErrReplaced if the filter file is not the one at its path.
+// Named returns ErrReplaced if another file, or no file, is at the path of the filter file.
 func (v *Files) Named() error {
 	if !sameFile(v.filter.file, v.path) {
 		return fmt.Errorf("%s: %w", v.path, recovery.ErrReplaced)
@@ -191,11 +191,11 @@ func hasHeaders(f *os.File) error {
 	return nil
 }
 
-// CreateLog makes, maps and syncs a log (W2). If something else has one of the names of a log, the
+// CreateLog creates, maps and syncs a log (W2). If something else has one of the names of a log, the
 // error is a *ForeignError. CreateLog gives the log of another filter another name, even if it then
 // finds no room for the new log. CreateLog writes every byte, so that a commit need not tell the
 // file system which blocks have been written. It writes page by page, so that the page cache holds
-// small pages: one long write would leave large pages, and each commit could write back a whole one.
+// small pages. One long write would leave large pages, and each commit might write back a large page.
 func (v *Files) CreateLog(bytes int64) (recovery.File, error) {
 	h, err := readHead(v.filter.file)
 	if err != nil {
@@ -353,7 +353,7 @@ func (v *Files) TakePlace(old recovery.Volume) (placed bool, err error) {
 			err = rename(n[0], n[1])
 		}
 		if i == 1 && errors.Is(err, fs.ErrNotExist) {
-			err = nil // it keeps no hashes
+			err = nil // v keeps no hashes
 		}
 	}
 	if err != nil {

@@ -32,13 +32,13 @@ func (e *CompleteError) Error() string {
 func (e *CompleteError) Unwrap() error { return e.Err }
 
 // foreign returns a *ForeignError if a new filter at a path would destroy a file that does not
-// belong to the filter old, which is at the path now. old is nil if there is none.
+// belong to the filter old, which is at the path now. old is nil if no file is at the path.
 //
 // Files that a killed process may have left are no reason to refuse: a log of zeros; a log beside a
 // filter, even if it belongs to an earlier filter; NAME.hashes.new; and a NAME.hashes that
 // NAME.hashes.new was to replace.
 func foreign(path string, old *os.File) error {
-	var sb *layout.Superblock // nil if no filter is at the path, or a damaged one
+	var sb *layout.Superblock // nil if no filter, or a damaged one, is at the path
 	n := 0
 	if old != nil {
 		head := make([]byte, layout.OffRuntime)
@@ -59,7 +59,7 @@ func foreign(path string, old *os.File) error {
 		if old != nil {
 			return n == 0
 		}
-		return !there(path) // the filter may have come meanwhile, before the files beside it
+		return !there(path) // a filter that has appeared meanwhile was there before its log and its hashes
 	}
 	for _, name := range []recovery.LogName{recovery.CurrentLog, recovery.NextLog} {
 		if err := foreignLog(path+name.String(), sb, alone); err != nil {
@@ -122,7 +122,7 @@ func setAside(path string, uuid [16]byte) error {
 		}
 		if one, err := os.Stat(to); err == nil {
 			if two, err := os.Stat(path); err == nil && os.SameFile(one, two) {
-				return os.Remove(path) // a process that died has linked it
+				return os.Remove(path) // a process died after it had linked the log to this name
 			}
 		}
 		to = fmt.Sprintf("%s.%x.%d", path, other[:4], i)
@@ -138,7 +138,7 @@ func foreignHashes(filter string, name recovery.HashesName, sb *layout.Superbloc
 	identity, ok := hashes.IdentityOf(recovery.Words(head))
 	if name == recovery.NextHashes { // a draft or a rebuild has left it, or it belongs to sb (K3)
 		if !ok {
-			return occupied(path, "which has no hashes of a filter")
+			return occupied(path, "which is not a file of hashes")
 		}
 		return nil
 	}
@@ -146,7 +146,7 @@ func foreignHashes(filter string, name recovery.HashesName, sb *layout.Superbloc
 	case sb == nil && alone():
 		return occupied(path, "the hashes of a filter that is not there: it may have another name now")
 	case sb == nil || sb.KeepsHashes() && (!ok || identity == sb.Hashes().Identity || sb.Hashes() == layout.Hashes{}):
-		return nil // the filter's own, whole or damaged; or the hashes that it had before DiscardLog
+		return nil // the filter's own hashes, intact or damaged; or those that it had before DiscardLog
 	}
 	if sb.KeepsHashes() {
 		head, err := readStart(filter+recovery.NextHashes.String(), hashes.PageBytes)
@@ -167,7 +167,8 @@ func Replaceable(path, begins string) error {
 	return err
 }
 
-// readStart reads the first bytes of a file, whole words of them; none if there is no file.
+// readStart reads the first bytes of a file, rounded up to whole words. If there is no file, it
+// returns none.
 func readStart(path string, bytes int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENAMETOOLONG) {
@@ -181,7 +182,7 @@ func readStart(path string, bytes int64) ([]byte, error) {
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // its process has given it another name
+		return nil, nil // its process has renamed it
 	}
 	if err != nil {
 		return nil, err

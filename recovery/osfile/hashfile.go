@@ -66,8 +66,8 @@ func openHashes(path string, flags int) (recovery.HashFile, error) {
 
 func (v *Files) setPath() string { return v.path + recovery.SetSuffix }
 
-// CreateSet makes an empty set, with the owner, group and permissions of the filter. If something else
-// has the name of a set, the error is a *ForeignError.
+// CreateSet creates an empty set, with the owner, group and permissions of the filter. If something
+// else has the name of the set, the error is a *ForeignError.
 func (v *Files) CreateSet() (recovery.HashFile, error) {
 	if err := notASet(v.setPath()); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (v *Files) CreateSet() (recovery.HashFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	keepAccess(f, info) // a process that may write to the filter goes on with the set
+	keepAccess(f, info) // another process that may write to the filter must be able to go on with the set
 	return hashFile{f}, nil
 }
 
@@ -102,11 +102,11 @@ func removeSet(path string) error {
 }
 
 // notASet returns a *ForeignError if there is a file at a path and it is not a set of changes. A file
-// of zeros passes: a process that died while it made a set may have left it.
+// of zeros passes, since a process that died while creating a set may have left it.
 func notASet(path string) error {
 	head, err := readStart(path, int64(len(recovery.SetMagic)))
 	if err == nil && len(bytes.Trim(head, "\x00")) > 0 && string(head) != recovery.SetMagic {
-		return occupied(path, "which is no set of changes")
+		return occupied(path, "which is not a set of changes")
 	}
 	return err
 }
@@ -118,7 +118,7 @@ func OpenHashesOf(path string, sb *layout.Superblock) (recovery.Kept, error) {
 	return k, err
 }
 
-// openHashesOf is OpenHashesOf, and returns the end of the tail.
+// openHashesOf is OpenHashesOf. It also returns a Tail that goes on after the part that counts.
 func openHashesOf(path string, sb *layout.Superblock) (k recovery.Kept, end hashes.Tail, err error) {
 	if err := recovery.CheckKept(sb); err != nil {
 		return k, end, err

@@ -11,7 +11,7 @@ import (
 )
 
 // A HistoryFile is a file of hashes that has a part of a history: the operations from the position of
-// its base to another one.
+// its base to the position To.
 type HistoryFile struct {
 	File   recovery.HashFile
 	Header hashes.Header
@@ -26,13 +26,13 @@ type lastPage struct {
 	page   *hashes.Page
 }
 
-// mostParts is how many files of a history are opened: many more than rebuilds of any use, and
+// mostParts limits how many files of a history are opened: many more than any use has rebuilds, and
 // fewer than a process may have open.
 const mostParts = 256
 
-// OpenHistory opens the files of the history of the filter at path, the oldest first: from the file
-// that has a position to the file that the superblock names. If the position is before the base of the
-// oldest file that is there, the file that had the position is gone. The error is ErrHashes.
+// OpenHistory opens the files of the history of the filter at path and returns them, the oldest first:
+// from the file that has the position since to the file that the superblock names. If since is before
+// the base of the first of them, the file that had this position is gone. An error is ErrHashes.
 func OpenHistory(path string, sb *layout.Superblock, since uint64) (files []HistoryFile, err error) {
 	defer func() {
 		if err != nil {
@@ -64,7 +64,7 @@ func OpenHistory(path string, sb *layout.Superblock, since uint64) (files []Hist
 	return files, nil
 }
 
-// openPart opens the file that next has replaced. If it is not there, or is damaged at its
+// openPart opens the file that next has replaced. If this file is gone, or is damaged at its
 // beginning, the error is fs.ErrNotExist.
 func openPart(path string, next *HistoryFile) (h HistoryFile, err error) {
 	if path, err = realPath(path); err != nil {
@@ -77,8 +77,8 @@ func openPart(path string, next *HistoryFile) (h HistoryFile, err error) {
 	if h.File, err = openPast(path, next.Header.Before.Identity); err != nil {
 		return h, err
 	}
-	// The header of next has checks of the pages of this file. They may be out of date for pages 1 and
-	// 2, which later checkpoints have written again. So these checks are not compared; Walk checks that
+	// The header of next has two checks of pages of this file. They may be out of date, since later
+	// checkpoints may have written pages again. So openPart does not compare them, but Walk checks that
 	// the operations lead to the position of next.
 	h.Header, err = recovery.ReadHashesHeader(h.File, next.Header.Before.Identity)
 	if err == nil {
@@ -90,7 +90,7 @@ func openPart(path string, next *HistoryFile) (h HistoryFile, err error) {
 		h.last = append(h.last, lastPage{number, p})
 	}
 	if err == nil && h.Header.At.Number > h.To.Number {
-		err = hashes.Corrupt(0, "it begins after operation %d of the history, where the next file does", h.To.Number)
+		err = hashes.Corrupt(0, "it begins after operation %d of the history, where the next file begins", h.To.Number)
 	}
 	if err != nil {
 		err = errors.Join(err, h.File.Close())
@@ -131,7 +131,7 @@ func (h *HistoryFile) PageOf(number uint64) (page uint64, err error) {
 	return low, nil
 }
 
-// walkAtOnce is how many pages a walk reads at a time, 256 KiB of them.
+// walkAtOnce is how many pages a walk reads at a time: 256 KiB.
 const walkAtOnce = 64
 
 // A Walk reads the operations of a HistoryFile in their order.
@@ -163,8 +163,8 @@ func (h *HistoryFile) Walk(page uint64) (*Walk, error) {
 	return w, nil
 }
 
-// Next calls each for the operations of some pages, with the position after each. It reports false after
-// the last operation.
+// Next calls each for the operations of some pages, and passes the position after the operation. It
+// reports false after the last operation.
 func (w *Walk) Next(each func(e hashes.Entry, after layout.Position)) (more bool, err error) {
 	h := w.file
 	if n := min(walkAtOnce, h.Pages-min(w.place.Number, h.Pages)); n > 0 && w.from.Number < h.To.Number {
@@ -188,9 +188,9 @@ func (w *Walk) Next(each func(e hashes.Entry, after layout.Position)) (more bool
 	return false, err
 }
 
-// last returns the last page of the tail, which is page 1 or 2: of those that continue the full
-// pages, the page with more operations. It returns nil if no operation is missing, or if no
-// page continues the full ones.
+// last returns the last page of the tail: page 1 or 2, whichever continues the full pages or, if
+// both do, has more operations. It returns nil if no operation is missing, or if neither page
+// continues the full pages.
 func (w *Walk) last() (last *hashes.Page) {
 	if w.from.Number == w.file.To.Number {
 		return nil

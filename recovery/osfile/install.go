@@ -9,10 +9,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// DraftFrom makes a draft of the filter file at path, which is to get another name, and of its
+// DraftFrom returns a draft that gives another name to the filter file at path and to its
 // NAME.hashes, if there is one. It keeps writers out of the file: if a writer has the file
-// open, the error is [recovery.ErrLocked]. The file must not be live, which the caller checks
-// in the head. Call Replace before Publish.
+// open, the error is [recovery.ErrLocked]. The caller must check in the head that the file is
+// not live. Call Replace before Publish.
 //
 // Until Publish renames the file, the file and its hashes keep their names, and Discard leaves them
 // alone.

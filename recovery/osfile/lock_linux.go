@@ -13,17 +13,17 @@ import (
 
 // The lock has three parts, one for each of the first three bytes of the file. The process
 // that holds the first part may write to the file. It takes the second part once the file
-// needs no recovery, so that readers may be served. The process that makes a new file holds
-// the third part.
+// needs no recovery, so that readers may be served. A process that creates a file holds the
+// third part.
 const (
 	lockWrite = iota
 	lockServe
 	lockTemporary
 )
 
-// lock takes the writer lock. It is an open-file-description lock, which ends with f and
-// its mappings; a POSIX lock would end when the process closes any other descriptor of the
-// file.
+// lock takes the writer lock. It is an open-file-description lock, which ends when f is
+// closed and its mappings are gone; a POSIX lock would end when the process closes any other
+// descriptor of the file.
 func lock(f *os.File) error {
 	return lockPart(f, lockWrite)
 }
@@ -31,7 +31,7 @@ func lock(f *os.File) error {
 // serve tells readers that the file needs no recovery.
 func serve(f *os.File) error { return lockPart(f, lockServe) }
 
-// lockDraft marks a temporary file as being made. It does not take the writer lock, because
+// lockDraft marks a temporary file whose process lives. It does not take the writer lock, because
 // a process that asks for that lock while the file gets its name must not be refused.
 func lockDraft(f *os.File) error { return lockPart(f, lockTemporary) }
 
@@ -58,8 +58,8 @@ func lockPart(f *os.File, part int64) error {
 	}
 }
 
-// unlock releases the lock. Without it, the lock would last as long as a mapping, even
-// after f is closed.
+// unlock releases the lock, which would otherwise last as long as a mapping, even after f is
+// closed.
 func unlock(f *os.File) error {
 	return os.NewSyscallError("fcntl", unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK}))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// Logs are the logs of a file that another process may write to, for reading: a recovery.LogReader.
+// Logs is a recovery.LogReader: it reads the logs of a file that another process may write to.
 type Logs struct {
 	path string // of the filter
 	open []readLog

@@ -15,8 +15,8 @@ import (
 const largePage = 2 << 20
 
 // mapFile maps a file. On tmpfs it reserves addresses, if it can, to map the file at a
-// multiple of largePage: at any other address, large pages enter the page table as small
-// ones. On other file systems, the system chooses such an address itself.
+// multiple of largePage, because at any other address large pages enter the page table as
+// small ones. On other file systems, the system chooses such an address itself.
 func mapFile(f *os.File, size int64, writable bool) (*Mapping, error) {
 	if size < largePage || !isTmpfs(f) {
 		return mapAnywhere(f, size, writable)
@@ -46,9 +46,9 @@ func isTmpfs(f *os.File) bool {
 // AdviseRandom turns read-ahead off: a fault reads one page.
 func (m *Mapping) AdviseRandom() error { return m.advise(m.Data, unix.MADV_RANDOM) }
 
-// AdviseLarge asks the system for large pages, where the file system has them: for all that it reads
-// from now on, and for pages that are stored to for the first time. A fault then reads a large page,
-// too. It is for files that no writer has open: each store would write a whole page back.
+// AdviseLarge asks the system to use large pages, if the file system has them, for all that it reads
+// from now on and for pages that are stored to for the first time. A fault then reads a large page,
+// too. Use it only for files that no writer has open, since each store would write a large page back.
 func (m *Mapping) AdviseLarge() { m.advise(m.Data, unix.MADV_HUGEPAGE) }
 
 // ForgetHead drops the first large page of f, the mapped file, from the page cache, unless the cache
@@ -64,7 +64,8 @@ func (m *Mapping) ForgetHead(f *os.File) {
 	}
 }
 
-// AdviseSmall is AdviseRandom after AdviseLarge. On tmpfs, which writes nothing back, it does nothing.
+// AdviseSmall undoes AdviseLarge and turns read-ahead off. On tmpfs, which writes nothing back, it does
+// nothing.
 func (m *Mapping) AdviseSmall() {
 	if m.around == nil {
 		m.advise(m.Data, unix.MADV_NOHUGEPAGE)
@@ -82,8 +83,8 @@ func (m *Mapping) Release() {
 // leavePageTable removes whole pages, the bytes [from, to) of a mapping for stores, from the
 // page table of this process before a sync. The pages stay in the cache, dirty where they have
 // been stored to, and other goroutines may store to the mapping meanwhile. Without
-// leavePageTable, the sync would write-protect one writable page after the other, and
-// interrupt the other processors that run this process for each; leavePageTable interrupts
+// leavePageTable, the sync would write-protect one writable page after the other, and for
+// each page interrupt the other processors that run this process; leavePageTable interrupts
 // them once. Lookups load from another mapping, which is read-only and stays in the page
 // table.
 func (m *Mapping) leavePageTable(from, to int64) {
@@ -153,7 +154,7 @@ func (m *Mapping) populate(b []byte) error {
 }
 
 // readSmall starts reading b, a page-aligned part of the mapping, into the page cache in
-// small pages, in pieces: the system limits how much it reads at once.
+// small pages. It does so in pieces, since the system limits how much it reads at once.
 func (m *Mapping) readSmall(b []byte) {
 	const atOnce = 128 << 10
 	for off := 0; off < len(b); off += atOnce {
@@ -166,7 +167,7 @@ func (m *Mapping) readSmall(b []byte) {
 // Large pages make lookups faster, but the system writes back whole pages, so each store would
 // write a large page back.
 //
-// Some pages stay: pages that this process looks at meanwhile, dirty pages, pages that another
+// Some pages stay: pages that this process loads from meanwhile, dirty pages, pages that another
 // process has mapped, and all pages of tmpfs, which writes nothing back.
 func (v *Files) DropLargePages(from int64) (next, dropped int64) {
 	if !delaysRmap || isTmpfs(v.filter.file) { // others may store meanwhile; see delaysRmap
@@ -187,9 +188,9 @@ func (v *Files) DropLargePages(from int64) (next, dropped int64) {
 	return int64(end), dropped
 }
 
-// shrinkStep is how many bytes DropLargePages drops. It is a multiple of the largest page, since a
-// large page stays if only a part of it is to be dropped. The largest page has as many small pages
-// as a small page has room for addresses. An operation may wait while so much is dropped.
+// shrinkStep is how many bytes DropLargePages drops. It is a multiple of the size of the largest page,
+// since a large page stays if only a part of it would be dropped. The largest page has as many small
+// pages as a small page has room for addresses. An operation may have to wait for one such step.
 var shrinkStep = max(8<<20, os.Getpagesize()*os.Getpagesize()/8)
 
 // makeLargePages gives a new file on tmpfs its memory in large pages, as far as the system
@@ -198,7 +199,7 @@ var shrinkStep = max(8<<20, os.Getpagesize()*os.Getpagesize()/8)
 // of written files small, does not apply. (Other file systems choose the sizes of pages
 // themselves.)
 //
-// Only the process that makes a file does this, since the system charges the memory to the
+// Only the process that creates a file does this, since the system charges the memory to the
 // process that asks for it.
 func makeLargePages(ctx context.Context, f *os.File, size int64) {
 	if size < largePage || !isTmpfs(f) || !hasRoom(f, size) || f.Truncate(size) != nil {
@@ -228,7 +229,7 @@ func makeLargePages(ctx context.Context, f *os.File, size int64) {
 	}
 }
 
-// hasRoom reports whether the file system of f has room for size bytes, as far as it says.
+// hasRoom reports whether the file system of f has room for size bytes, or does not say.
 func hasRoom(f *os.File, size int64) bool {
 	var st unix.Statfs_t
 	return unix.Fstatfs(int(f.Fd()), &st) != nil || st.Blocks == 0 || uint64(size)/uint64(st.Bsize) <= st.Bavail

@@ -16,7 +16,7 @@ import (
 // bits. Where files are not mapped, they are read into memory, and cannot be written to.
 const Maps = math.MaxInt > math.MaxInt32 && runtime.GOARCH != "wasm"
 
-// canMake returns errors.ErrUnsupported on systems where no files can be made.
+// canMake returns errors.ErrUnsupported on systems where no files can be created.
 func canMake() error {
 	if !Maps {
 		return fmt.Errorf("writing on %s/%s: %w", runtime.GOOS, runtime.GOARCH, errors.ErrUnsupported)
@@ -45,7 +45,7 @@ const mostInMemory = math.MaxInt32
 // Fits returns errors.ErrUnsupported if a number of bytes cannot be in memory.
 func Fits(bytes int64) error {
 	if !Maps && bytes > mostInMemory {
-		return fmt.Errorf("%d bytes, where at most %d can be read: %w", bytes, mostInMemory, errors.ErrUnsupported)
+		return fmt.Errorf("%d bytes, but this system can read at most %d: %w", bytes, mostInMemory, errors.ErrUnsupported)
 	}
 	return nil
 }

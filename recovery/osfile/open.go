@@ -20,8 +20,8 @@ type Head struct {
 	Geometry   layout.Geometry
 	Size       int64 // of the file
 
-	// Info describes the open file. It does not come from the path: on Windows, such a
-	// FileInfo looks up the identity of its file later, and might find another file.
+	// Info describes the open file. It does not come from the path: on Windows, a FileInfo
+	// from a path looks up the identity of its file later, and might find another file.
 	Info fs.FileInfo
 }
 
@@ -79,8 +79,8 @@ func openFile(path string) (*os.File, *Head, error) {
 var afterHead = func() {}
 
 // checkLeftLog checks a clean or sealed superblock against a log that may be beside the
-// file (L2). A generation starts at the beginning of a half, so two pages of records
-// suffice.
+// file (L2). A generation starts at the beginning of a half, so the first page of each half
+// is enough.
 func checkLeftLog(path string, sb *layout.Superblock) error {
 	if target, err := realPath(path); err == nil {
 		path = target
@@ -137,8 +137,8 @@ func (h *Head) check(n int) (_ *Head, err error) {
 	return h, h.Superblock.CheckFileSize(h.Geometry, h.Size)
 }
 
-// readError returns err, or a corruption error if err says that the file ended early: then
-// it has been cut short since it was opened.
+// readError returns err. But if err says that the file ended early, the file has been cut
+// short since it was opened, and readError returns a corruption error.
 func readError(f *os.File, off int64, err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err

@@ -16,7 +16,7 @@ type Output struct {
 	isNew        bool // Publish fails with fs.ErrExist if there is a file at the path
 }
 
-// NewOutput makes an empty file that will replace the file at path, if there is one. The old file
+// NewOutput creates an empty file that will replace the file at path, if there is one. The old file
 // must be empty or begin with begins; otherwise NewOutput or Publish returns a *ForeignError.
 // NewOutput removes temporary files that dead processes have left for the same path.
 func NewOutput(path, begins string) (*Output, error) {
@@ -71,12 +71,12 @@ func (o *Output) Discard() error {
 	return removeIfThere(o.Name())
 }
 
-// WriteFile makes a file with data, all at once. It may replace a file that begins with begins (see
-// NewOutput).
+// WriteFile creates a file with data, which appears complete. It may replace a file that begins with
+// begins (see NewOutput).
 func WriteFile(path, begins string, data []byte) error { return writeFile(path, begins, data, false) }
 
-// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file at the path. A file
-// system without renameNew and hard links cannot tell; there it is WriteFile.
+// WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file at the path. On a file
+// system that has neither renameNew nor hard links, WriteNewFile is the same as WriteFile.
 func WriteNewFile(path, begins string, data []byte) error { return writeFile(path, begins, data, true) }
 
 func writeFile(path, begins string, data []byte, isNew bool) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// ReadPages reads consecutive pages, from number first on, into words, as many as words has room
-// for. It reads a file of the operating system in one call.
+// ReadPages fills words with consecutive pages, from page number first on. It reads a file of the
+// operating system in one call.
 func ReadPages(f recovery.HashFile, first uint64, words []uint64) error {
 	if f, ok := f.(hashFile); ok {
 		n, err := f.ReadAt(recovery.Bytes(words), int64(first)*hashes.PageBytes)
@@ -46,8 +46,8 @@ func WritePages(f recovery.HashFile, first uint64, words []uint64) error {
 	return nil
 }
 
-// BeginSync has the system begin to write the file and returns at once. The caller can do other work
-// before a Sync that waits for the end.
+// BeginSync makes the system begin to write the file, and returns at once. The caller can do other work
+// before it calls Sync, which waits for the end.
 func BeginSync(f recovery.HashFile) {
 	if f, ok := f.(hashFile); ok {
 		beginSync(f.File)

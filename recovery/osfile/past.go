@@ -36,7 +36,7 @@ func identityAt(path string) (identity uint64, ok bool) {
 }
 
 // replaceHashes renames NAME.hashes.new to NAME.hashes. If keep is set, the file that had this name gets
-// the name NAME.past first. A process may die between any two steps; the next one goes on.
+// the name NAME.past first. A process may die between any two steps; the next process goes on.
 func replaceHashes(path string, keep bool) error {
 	next, current := path+recovery.NextHashes.String(), path+recovery.CurrentHashes.String()
 	identity, ok := identityAt(current)
@@ -47,7 +47,7 @@ func replaceHashes(path string, keep bool) error {
 			if err != nil && !errors.Is(err, syscall.ENAMETOOLONG) { // with too long a name, the older file is lost
 				return err
 			}
-		} else if there(to) { // not a file of this filter
+		} else if there(to) { // the file at NAME.past is not a file of hashes: it stays
 			to = olderPast(path, identity)
 		}
 		now := time.Now()
@@ -67,8 +67,8 @@ func ForgetPast(path string, kept time.Duration) {
 	}
 }
 
-// movePast renames the former files of hashes of a filter that was renamed: names that began with the
-// path from then begin with the path to. Files that movePast cannot rename do no harm.
+// movePast renames the former files of hashes of a filter that was renamed: the path from at the
+// beginning of their names becomes the path to. Files that movePast cannot rename do no harm.
 func movePast(from, to string) {
 	for _, name := range pastOf(from) {
 		if _, ok := identityAt(name); ok {
@@ -106,10 +106,10 @@ func pastOf(path string) (names []string) {
 	return append(names, newest)
 }
 
-// forget removes a file of hashes that was replaced longer ago than kept. The modification time says
-// when: replaceHashes has set it. Where that was not allowed, it is the time at which the last
-// operation was written to the file. This is not earlier than the commit of the operation, so a
-// position stays usable for at least as long as kept after it was the newest.
+// forget removes a file of hashes that was replaced longer ago than kept. Its modification time, which
+// replaceHashes has set, says when it was replaced. If replaceHashes was not allowed to set it, it is
+// the time at which the last operation was written to the file. This is not earlier than the commit of
+// the operation, so a position stays usable for at least the time kept after it was the newest.
 func forget(name string, kept time.Duration) {
 	info, err := os.Lstat(name)
 	if err != nil || kept > 0 && time.Since(info.ModTime()) < kept {

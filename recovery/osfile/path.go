@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// realPath follows symbolic links and makes the path absolute: the log is beside the file
-// itself, not beside a link, and the working directory may change.
+// realPath follows symbolic links and makes the path absolute, since the log is beside the
+// file itself, not beside a link, and the working directory may change.
 func realPath(path string) (string, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -17,8 +17,8 @@ func realPath(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// newPath is realPath for a file that may not exist. A symbolic link whose target does
-// not exist is followed to where the target would be.
+// newPath is realPath for a file that may not exist. If the target of a symbolic link does
+// not exist, newPath returns where the target would be.
 func newPath(path string) (string, error) {
 	for range maxLinks {
 		if real, err := realPath(path); !errors.Is(err, fs.ErrNotExist) {

@@ -6,8 +6,8 @@ import "runtime"
 const populateStep = 64 << 20
 
 // Populate reads the mapping into memory and enters it into the page table, so that
-// lookups do not fault. more, if not nil, is called with the progress; Populate stops
-// if it returns false.
+// lookups do not fault. Unless more is nil, Populate calls it with the progress, and stops
+// if more returns false.
 //
 // Set small for a file that is written to: its mapping has read-ahead off and its pages in
 // the cache must be small (see [Files.DropLargePages]). Populate then reads many small
@@ -29,7 +29,7 @@ func (m *Mapping) Populate(small bool, more func(done, total int64) bool) error 
 	return nil
 }
 
-// leastPage is the smallest page of any system: larger ones are touched more than once.
+// leastPage is the size of the smallest pages of any system. Larger pages are touched more than once.
 const leastPage = 4096
 
 // touch loads a byte of each page of part, a part of data.

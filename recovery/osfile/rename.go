@@ -23,18 +23,18 @@ func rename(from, to string) error {
 		if tries == renameTries {
 			return fmt.Errorf("%w: %v", ErrInUse, err) // not fs.ErrPermission
 		}
-		runtime.GC() // a filter of this process that was closed is mapped until it is garbage
+		runtime.GC() // a closed filter of this process stays mapped until it is collected
 		time.Sleep(10 * time.Millisecond)
 		err = os.Rename(from, to)
 	}
 	return err
 }
 
-// renameTries bounds how often a file is renamed again on Windows: a process that looks for stale
-// files, or for viruses, has a file open for a moment.
+// renameTries limits how often rename tries again on Windows, where a process that looks for stale
+// files, or for viruses, may have a file open for a moment.
 const renameTries = 20
 
-// inUse reports whether err, of a rename on Windows, says that a process has one of the files open or
+// inUse reports whether err, from a rename on Windows, says that a process has one of the files open or
 // mapped.
 func inUse(err error, to string) bool {
 	if runtime.GOOS != "windows" || err == nil {

@@ -17,23 +17,23 @@ import (
 
 // Remains are what is left of the history of a filter whose file or superblock is damaged.
 type Remains struct {
-	// Superblock is the newest intact superblock, with the counters as of the last operation that is
-	// left.
+	// Superblock is the newest intact superblock, but with the counters as they were after the last
+	// operation that is left.
 	Superblock *layout.Superblock
 	// Kept has NAME.hashes, and the operations of the log after those of NAME.hashes.
 	Kept recovery.Kept
-	// Lost is how many records of operations the log is known to have had durably, and no longer
-	// has. If LogLost is set, the log is missing, or it had more records than are readable now:
-	// nobody knows how much is lost, and some of it may have been durable.
+	// Lost is how many records of operations are known to have been durable in the log, and are no
+	// longer there. If LogLost is set, the log is missing, or it had more records than are readable
+	// now: nobody knows how much is lost, and some of it may have been durable.
 	Lost    uint64
 	LogLost bool
 }
 
 // Salvage finds what is left of the history of the filter at path, which cannot be recovered. It writes
-// nothing. The pages of NAME.hashes whose checks chain are a part of the history, whether a
-// superblock counts them or not. The operations of a log from the end of these pages on belong to
-// the Remains, too, as far as they lead to the positions of its commits. If there is a log that does
-// not continue these pages, of this filter or of another one, the error is layout.ErrCorrupt: nobody
+// nothing. The pages of NAME.hashes whose checks are chained are a part of the history, whether a
+// superblock counts them or not. The operations that a log has after the end of these pages belong to
+// the Remains, too, if they lead to the positions of its commits. If there is a log, of this filter or
+// of another one, that does not continue these pages, the error is layout.ErrCorrupt, because nobody
 // should remove this log.
 func Salvage(path string) (*Remains, error) {
 	sb, rest, runtime, err := readDamaged(path)
@@ -56,7 +56,7 @@ func Salvage(path string) (*Remains, error) {
 }
 
 // readDamaged reads the newest superblock and the runtime page of a file that may be cut short. rest
-// says that the file is certainly at rest, since all four copies have this superblock.
+// is true if the file is certainly at rest, since all four copies have this superblock.
 func readDamaged(path string) (sb *layout.Superblock, rest bool, runtime []uint64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 	}
 	var best *logRun
 	var entries []hashes.Entry
-	var beyond uint64 // the last operation of a log that does not continue NAME.hashes
+	var beyond uint64 // the highest LSN of the logs that do not continue NAME.hashes
 	newest, reached := false, sb.CheckpointLSN()
 	for i := range runs {
 		run := &runs[i]
@@ -172,7 +172,7 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 		next.SetLastTime(max(next.LastTime(), best.Time))
 		if best.LSN > sb.CheckpointLSN() {
 			seq, operation := best.UserSeq, best.Operation
-			if len(best.commits) == 0 { // it begins where the superblock is
+			if len(best.commits) == 0 { // the log begins where the superblock is
 				seq, operation = sb.UserSeq(), sb.Operation()+uint64(uint32(operation)-uint32(sb.Operation()))
 			}
 			next.SetUserSeq(seq)
@@ -189,8 +189,8 @@ func (r *Remains) readLogs(path string, end layout.Position, rest bool, runtime 
 }
 
 // runs reads the logs beside the file: for each header of a log, the log from this generation on.
-// others says that there is a log of another filter, unknown that there is a log without a readable
-// UUID.
+// others says whether there is a log of another filter, and unknown whether there is a log without
+// a readable UUID.
 func (r *Remains) runs(path string) (runs []logRun, others, unknown bool, err error) {
 	path, err = realPath(path)
 	if err != nil {
@@ -276,8 +276,8 @@ func (run *logRun) read(log, next []uint64) {
 	run.broken = run.Broken || cut || err != nil
 }
 
-// ofSize returns a log with the size that it had: the size in its own header of the generation
-// of h or of the next one, or else in h.
+// ofSize returns a log with the size that it had: the size in its own header, of the generation
+// of h or of the next one, or else the size in h.
 func ofSize(log []uint64, h wal.Header) []uint64 {
 	for _, own := range wal.Headers(log) {
 		if own.Generation == h.Generation || own.Generation == h.Generation+1 {
@@ -290,8 +290,8 @@ func ofSize(log []uint64, h wal.Header) []uint64 {
 	return log[:h.Bytes/8]
 }
 
-// after returns the entries after a position. whole says that the run continues from there: its
-// entries lead from this position to the positions of its commits.
+// after returns the entries after a position. whole says whether the run continues from there:
+// whether its entries lead from this position to the positions of its commits.
 func (run *logRun) after(end layout.Position, sb *layout.Superblock) (rest []hashes.Entry, whole bool) {
 	var before uint64 // operations before the first entry
 	switch {
@@ -299,7 +299,7 @@ func (run *logRun) after(end layout.Position, sb *layout.Superblock) (rest []has
 		return nil, true
 	case len(run.commits) > 0:
 		before = run.commits[0].at.Number - uint64(run.commits[0].entries)
-	case run.LSN-run.Records == sb.CheckpointLSN(): // no commit: it begins where the superblock is
+	case run.LSN-run.Records == sb.CheckpointLSN(): // no commit: the log begins where the superblock is
 		before = sb.Kept().At.Number
 	default:
 		return nil, false

@@ -51,7 +51,7 @@ func allocateAgain(f *os.File, size int64) error {
 
 var errNoFallocate = errors.New("no fallocate")
 
-// callFallocate lets a test answer for the file system.
+// callFallocate is replaced by tests.
 var callFallocate = unix.Fallocate
 
 // fallocate allocates blocks, and reports whether f has all its blocks afterwards.
@@ -80,7 +80,7 @@ func fallocate(f *os.File, size int64) (allocated bool, err error) {
 }
 
 // syncLog makes a log durable. The size and the blocks of the log have not changed since it
-// was made, so only its data needs writing.
+// was created, so only its data needs writing.
 func syncLog(m *Mapping, f *os.File) error {
 	if err := fault.At("fdatasync"); err != nil {
 		return err
@@ -93,7 +93,7 @@ func syncLog(m *Mapping, f *os.File) error {
 	return os.NewSyscallError("fdatasync", err)
 }
 
-// beginSync has the system begin to write a file, and does not wait for it. Sync waits, and returns
+// beginSync makes the system begin to write a file, and does not wait. A later Sync waits, and returns
 // any error.
 func beginSync(f *os.File) { unix.SyncFileRange(int(f.Fd()), 0, 0, unix.SYNC_FILE_RANGE_WRITE) }
 
@@ -141,7 +141,7 @@ func Warning(f *os.File) string {
 }
 
 // MemoryLimit returns how many bytes of memory this process may have, including its part of the
-// page cache: the memory of the machine, or the limit of a control group that the process is in.
+// page cache: the memory of the machine or, if lower, the limit of its control groups.
 func MemoryLimit() int64 {
 	limit := groupLimit()
 	var info unix.Sysinfo_t
@@ -157,9 +157,9 @@ var groupLimit = sync.OnceValue(func() int64 {
 	return limitOf(os.DirFS("/sys/fs/cgroup"), string(groups))
 })
 
-// limitOf returns the least memory limit of the control groups in which /proc/self/cgroup says that a
-// process is, and of the groups above them. In a container, the paths may be paths of the machine,
-// while the file system begins with the group of the container.
+// limitOf returns the lowest memory limit of the control groups that groups, the text of
+// /proc/self/cgroup, names, and of the groups above them. In a container, groups may have paths of the
+// machine, although files begins at the group of the container.
 func limitOf(files fs.FS, groups string) int64 {
 	limit := int64(math.MaxInt64)
 	for line := range strings.Lines(groups) {

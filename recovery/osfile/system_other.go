@@ -66,7 +66,7 @@ func renameNoReplace(from, to string) error { return linkNew(from, to) }
 // limit is known on this system.
 func Warning(*os.File) string { return "" }
 
-// MemoryLimit does not know a limit on this system.
+// MemoryLimit returns no limit: none is known on this system.
 func MemoryLimit() int64 { return math.MaxInt64 }
 
 // serve does nothing: the lock has only one part.
@@ -76,7 +76,7 @@ func serve(*os.File) error { return nil }
 // begins to recover the file.
 func Served(f *os.File) (bool, error) { return Locked(f) }
 
-// lockDraft marks a temporary file as being made, with the writer lock.
+// lockDraft marks a temporary file whose process lives, with the writer lock.
 func lockDraft(f *os.File) error { return lock(f) }
 
 // LockHolder returns 0: this system does not say.

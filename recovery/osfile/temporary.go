@@ -19,9 +19,8 @@ import (
 //
 //	.tmp-0123456789abcdef
 //
-// with 16 random digits. The process that made it holds a lock on it (lockDraft) as long as
-// the process lives, so that other processes can tell the file from one that a dead process
-// has left.
+// with 16 random digits. The process that created it holds a lock on it (lockDraft) as long as
+// the process lives, so that other processes can tell whether a dead process has left the file.
 const (
 	temporaryMark   = ".tmp-"
 	temporaryDigits = 16
@@ -37,12 +36,12 @@ func temporaryPrefix(path string) string {
 	return filepath.Join(dir, base) + temporaryMark
 }
 
-// RebuildPath returns the path of the file that a rebuild makes to replace the file at
-// path. That file exists from the beginning of the rebuild on, so a dead process leaves no
-// other file behind.
+// RebuildPath returns the path of the file that a rebuild creates to replace the file at
+// path. It exists from the beginning of the rebuild on, so EndRebuild can tell whether a
+// dead process has left files.
 func RebuildPath(path string) string { return path + temporaryMark + "rebuild" }
 
-// BeginRebuild makes the file at RebuildPath, empty. The caller has the lock of path.
+// BeginRebuild creates the empty file at RebuildPath. The caller has the lock of path.
 func BeginRebuild(path string) error {
 	if err := EndRebuild(path); err != nil {
 		return err
@@ -65,7 +64,7 @@ func EndRebuild(path string) error {
 		return err
 	}
 	defer f.Close()
-	if lock(f) != nil { // somebody has it open: no rebuild of ours has left it
+	if lock(f) != nil { // somebody has it open: it is not left from a rebuild
 		return nil
 	}
 	head := make([]byte, layout.OffRuntime)
@@ -74,7 +73,7 @@ func EndRebuild(path string) error {
 		return err
 	}
 	if n > 0 && !layout.IsFilter(head[:n]) {
-		return nil // not ours either: a rebuild leaves an empty file, or a whole filter
+		return nil // not from a rebuild either, which leaves an empty file or a whole filter
 	}
 	RemoveStale(rebuild)
 	var errs []error
@@ -86,7 +85,7 @@ func EndRebuild(path string) error {
 	return errors.Join(errs...)
 }
 
-// createBeside makes a temporary file of path and locks it. If locking fails, as on a file
+// createBeside creates a temporary file of path and locks it. If locking fails, as on a file
 // system without locks, no other process can lock the file and remove it by mistake either.
 func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	for {
@@ -109,7 +108,7 @@ func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 // afterCreate lets a test remove the file.
 var afterCreate = func(name string) {}
 
-// RemoveStale removes the temporary files of path whose process has died. Everything that makes a
+// RemoveStale removes the temporary files of path whose process has died. All code that creates a
 // file at path calls it. Files that it cannot remove do no harm.
 func RemoveStale(path string) {
 	prefix := temporaryPrefix(path)
