@@ -11,9 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,71 +139,6 @@ func (j *job) assemble() error {
 	return err
 }
 
-// run does steps, separated by semicolons, and returns the error of the last one. "part" has a task and
-// a range of keys, "build" a shard, or none for all of them; "other" takes another plan; the rest have
-// files, of which #1 is that of shard 1.
-func (j *job) run(t *testing.T, steps string) (err error) {
-	t.Helper()
-	for _, step := range strings.Split(steps, "; ") {
-		must(t, err)
-		err = j.step(t, strings.Fields(step))
-	}
-	return err
-}
-
-func (j *job) step(t *testing.T, words []string) error {
-	var paths []string
-	var n []int
-	for _, word := range words[1:] {
-		number, err := strconv.Atoi(word)
-		switch shard, ok := strings.CutPrefix(word, "#"); {
-		case ok:
-			names, _ := filepath.Glob(filepath.Join(j.out, "shard-0000"+shard+"-*.mmf"))
-			paths = append(paths, names[0])
-		case err == nil:
-			n = append(n, number)
-		default:
-			paths = append(paths, filepath.Join(j.spool, word))
-		}
-	}
-	switch what := words[0]; {
-	case what == "part":
-		return j.partition(words[1], numbers(n[0], n[1]))
-	case what == "build" && len(n) == 0:
-		return j.buildAll()
-	case what == "build":
-		return j.build(n[0])
-	case what == "assemble":
-		return j.assemble()
-	case what == "other":
-		j.plan = mustPlan(t, mmapfilter.Options{Capacity: 3000, Seed: 5}, 3)
-	case what == "rm":
-		must(t, os.Remove(paths[0]))
-	case what == "cp":
-		copyFile(t, paths[0], paths[1])
-	case what == "mv":
-		must(t, os.Rename(paths[0], paths[1]))
-	case what == "cut":
-		must(t, os.Truncate(paths[0], 4000))
-	case what == "flip":
-		flip(t, paths[0], 33_000)
-	case what == "write":
-		write(t, paths[0])
-	}
-	return nil
-}
-
-// mustRefuse checks that a step has failed, with the name of a file, and no set is there.
-func (j *job) mustRefuse(t *testing.T, err error, name string) {
-	t.Helper()
-	if err == nil || !regexp.MustCompile(name).MatchString(err.Error()) {
-		t.Errorf("error %v, not one about %s", err, name)
-	}
-	if _, err := os.Stat(j.path()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is a manifest")
-	}
-}
-
 // TestSplits builds sets from keys that are divided into tasks in any way and any order (S2): the
 // bytes are those of one machine.
 func TestSplits(t *testing.T) {
@@ -244,40 +177,6 @@ func TestSplits(t *testing.T) {
 				mustEqual(t, contents(t, j.out), want)
 			}
 		}
-	}
-}
-
-// TestRefusals: a spool, a receipt, a shard or a plan that is lost, doubled, damaged, or of something
-// else is an error that names the file, and no manifest is written.
-func TestRefusals(t *testing.T) {
-	p := mustPlan(t, mmapfilter.Options{Capacity: 3000}, 3)
-	const second = `shard-00001-of-00003-[0-9a-f]{16}\.mmf`
-	for name, c := range map[string]struct{ steps, file string }{
-		"lost spool":                   {"rm a.spool; build 0", `a\.spool`},
-		"lost receipt":                 {"rm b.task; build 0", `b\.spool`},
-		"lost after the builds":        {"build; rm a.spool; assemble", `a\.spool`},
-		"both lost after the builds":   {"build; rm a.spool; rm a.task; assemble", `\.built`},
-		"doubled spool":                {"cp a.spool c.spool; build 0", `c\.spool`},
-		"doubled task":                 {"cp a.spool c.spool; cp a.task c.task; build 0", `c\.task`},
-		"swapped spools":               {"mv a.spool x; mv b.spool a.spool; mv x b.spool; build 0", `a\.spool`},
-		"cut spool":                    {"cut a.spool; build 0", `a\.spool`},
-		"spool of another plan":        {"other; part a 0 1000", `a\.task`},
-		"built by another plan":        {"other; build 0", `a\.task`},
-		"other keys under one name":    {"part a 5 1005", `a\.task`},
-		"no task":                      {"rm a.spool; rm a.task; rm b.spool; rm b.task; build 0", `spool`},
-		"shard not built":              {"build 0; build 2; assemble", `shard-00001-of-00003`},
-		"shard built from fewer tasks": {"build 0; build 1; part c 5000 5001; build 2; assemble", `shard-00000-of-00003`},
-		"lost shard":                   {"build; rm #1; assemble", second},
-		"swapped shards":               {"build; cp #0 x; cp #1 #0; cp x #1; assemble", `-of-00003-[0-9a-f]{16}\.mmf`}, // one or the other
-		"damaged shard":                {"build; flip #1; assemble", second},
-		"older shard":                  {"build 1; mv #1 x; part c 2000 2500; build; mv x #1; assemble", second},
-		"shard that was written to":    {"build; write #1; assemble", second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			j := newJob(t, p)
-			must(t, j.run(t, "part a 0 1000; part b 1000 2000"))
-			j.mustRefuse(t, j.run(t, c.steps), c.file)
-		})
 	}
 }
 
@@ -340,7 +239,8 @@ func write(tb testing.TB, path string) {
 }
 
 // TestDamagedFiles changes one byte of a file of each kind, or cuts it: the step that reads it fails, or
-// the set has the same bytes.
+// the set has the same bytes. (What is lost, doubled, or of something else is in set_tasks.txt of the
+// command.)
 func TestDamagedFiles(t *testing.T) {
 	rng := random(t)
 	p := mustPlan(t, mmapfilter.Options{Capacity: 2000}, 2)
@@ -477,10 +377,10 @@ func second[T any](_ T, err error) error { return err }
 // TestPartAgain covers S2: a task that is done again removes what one like it left that died.
 func TestPartAgain(t *testing.T) {
 	j := newJob(t, mustPlan(t, mmapfilter.Options{Capacity: 3000}, 2))
-	must(t, j.run(t, "part a 0 1000"))
+	must(t, j.partition("a", numbers(0, 1000)))
 	left := filepath.Join(j.spool, "a.task.tmp-0123456789abcdef")
 	must(t, os.WriteFile(left, []byte("cut sho"), 0o666))
-	must(t, j.run(t, "part a 0 1000"))
+	must(t, j.partition("a", numbers(0, 1000)))
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is still there: %v", left, err)
 	}
