@@ -9,7 +9,7 @@ import (
 const (
 	group = 8 // hashes
 
-	// ahead is how many hashes before its own hash a line is prefetched.
+	// ahead is how many hashes ahead of the look lines are prefetched.
 	ahead = 16
 )
 

@@ -14,15 +14,16 @@ type batch struct {
 	table  *table
 	region *uint64 // nil for a set: then tables has the regions
 	hashes *uint64
-	found  *bool                          // one for each hash: its home line has the fingerprint
-	open   *uint8                         // bit i%8 of open[i/8]: the home line does not answer hash i
+	found  *bool                          // for each hash: whether its home line has the fingerprint
+	open   *uint8                         // bit i%8 of open[i/8]: whether the home line leaves hash i open
 	groups uint64                         // of 8 hashes, at least one
-	tables *atomic.Pointer[layout.Direct] // of a set; they differ from table only in their lines
+	tables *atomic.Pointer[layout.Direct] // of a set; they differ from table only in the number of lines
 	shards uint64                         // number of tables
 }
 
-// A lookWidth says what a kernel compares in a line: narrow, only the slots of the run of the
-// quotient; any other, all slots at once, and as many bytes of each remainder as its number says.
+// A lookWidth says what a kernel compares in a line. With narrow, it compares only the slots of the run
+// of the quotient. With any other width, it compares all slots at once, and of each remainder as many
+// bytes as the number says.
 type lookWidth int
 
 const (
@@ -32,10 +33,10 @@ const (
 	fourBytes lookWidth = 4
 )
 
-// A remainder of at least apart bits gets two bytes of a word for itself, so a word has four remainders.
+// Remainders of at least apart bits get two bytes of a word each, so a word has four of them.
 const apart = 13
 
-// bySlots makes the slotVectors, if the machine can use them and a register has a byte for every slot.
+// bySlots sets the slotVectors, if the machine can use them and a register has a byte for every slot.
 // A word of the register has the same slots in each look. If remainders have fewer than apart bits, the
 // bits of these slots lie within eight bytes of the line, which the word fetches. Otherwise it fetches
 // two bytes for each slot.
@@ -75,7 +76,7 @@ func (t *table) bySlots() {
 				if t.r >= apart {
 					from = at(first+place/2, look)/8 + place%2
 				}
-				v.from[look][8*word+place] = byte(from) // the low six bits count
+				v.from[look][8*word+place] = byte(from) // the kernel uses only the low six bits
 			}
 		}
 	}

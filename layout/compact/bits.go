@@ -28,9 +28,9 @@ const (
 // number if x has no such bit: broadword selection (Vigna, "Broadword Implementation of
 // Rank/Select Queries", 2008, algorithm 2). Byte i of sums is the number of set bits in
 // bytes 0 to i of x. The bit is in the first byte whose sum exceeds k, and low is the lowest
-// bit of that byte. The number of the bit within its byte is k less the sum of the byte
-// before. The shift of 8 puts this number above the byte, as the index of selectInByte; the
-// modulus removes bits that other bytes of the sums have left above the index.
+// bit of this byte. The number of the bit within its byte is k minus the sum of the byte
+// before. The shift by 8 puts this number above the byte, which gives the index into
+// selectInByte; the modulus removes bits that other bytes of sums have left above the index.
 func selectBit(x, k uint64) uint64 {
 	sums := x - x>>1&(0x55*everyByte)
 	sums = sums&(0x33*everyByte) + sums>>2&(0x33*everyByte)

@@ -25,15 +25,14 @@ func init() {
 	})
 }
 
-// loads keep the lookups of absent keys that read a second line below 9 in 100, for as long as the
-// filter lives, and stay below the load at which one insert in millions finds no room. At higher
-// loads, second lines and failed inserts soon become more, most of all where remainders are short,
-// since a guest takes more room than an item at home. At lower loads, other parameters use the
-// space better.
+// loads returns loads at which, as long as the filter is in use, fewer than 9 in 100 lookups of
+// absent keys read a second line, and fewer than one insert in millions finds no room. At higher
+// loads both numbers soon grow, most of all where remainders are short, since a guest takes more
+// room than an item at home. At lower loads, other parameters use the space better.
 func loads(p layout.Params) layout.Loads {
 	const shortest, least, most = 93, 94, 95
 	switch {
-	case p.RemainderBits == leastRemainder: // beyond, Build leaves many guests
+	case p.RemainderBits == leastRemainder: // at higher loads, Build leaves many guests
 		return layout.Loads{Least: shortest, Usual: shortest, Most: shortest}
 	case secondLines(p, most/100.) > 0.09:
 		return layout.Loads{Least: least, Usual: least, Most: least}
@@ -70,8 +69,9 @@ const (
 	pathMoves   = 2 * searchDepth
 )
 
-// bounds: a change in the middle of a line moves everything behind it. To choose which item leaves
-// makes an insert into a nearly full table slower; in return, fewer lookups read a second line.
+// bounds allows a change to store to all words of a line, since a change in the middle of a line moves
+// everything after it. A search chooses which items leave. This makes an insert into a nearly full
+// table slower, but fewer lookups read a second line.
 func bounds(layout.Params) layout.Bounds {
 	return layout.Bounds{SearchLines: searchLines, PathMoves: pathMoves, PlaceStores: layout.BlockWords, RemoveStores: layout.BlockWords, OverflowStores: 1}
 }

@@ -32,13 +32,13 @@ func (t *table) Gather(c *layout.Crowd, l *layout.Line, line uint64, came []uint
 	}
 }
 
-// itemOf is the item of an entry of Crowd.Fps.
+// itemOf returns the item of an entry of Crowd.Fps.
 func itemOf(line uint64, fp uint32) layout.Item {
 	return layout.Item{Line: line, Bucket: fp / guestFlag, Fp: fp % guestFlag}
 }
 
-// The groups that leave a line together: the items of one direction each, guests, and the items
-// in directions whose bits are set.
+// The groups in which items leave a line: for each direction whose overflow bit is not set, its
+// items; the guests; and the items in directions whose bits are set.
 const (
 	groupGuests = directions + iota
 	groupSet
@@ -46,14 +46,14 @@ const (
 )
 
 // A queue has the items of a crowd that may leave, by group and by the room that they find
-// elsewhere, as indices plus one.
+// elsewhere. It has their indices plus one; 0 ends a list.
 type queue struct {
 	first [groups][layout.MostRoom + 1]uint8
 	next  [1 << 8]uint8
 	room  [groups]int // the sum over the items, plus oneItem for each
 }
 
-const oneItem = 1 << 16 // above the room of all
+const oneItem = 1 << 16 // more than the room of all items together
 
 const _ = uint(oneItem - 1 - 2*maxSlots*layout.MostRoom)
 

@@ -5,8 +5,8 @@ import "github.com/mmapfilter/mmapfilter/layout"
 // Guests: the items that are not in their home line. Guest i of a line is the bits below guest
 // i-1: its quotient and its remainder. Guests are in ascending order. A guest has come in the
 // direction of its fingerprint, so all guests of one direction in a line have the same home, and
-// no other line has guests of that home and direction. The overflow bit of a direction is
-// therefore set exactly as long as that line, or the stash, has such an item.
+// no other line has guests of this home and direction. So in the home line, the overflow bit of a
+// direction is set exactly as long as this one line, or the stash, has such an item.
 
 func guestsOf(l *layout.Line) uint64 {
 	return layout.LoadOf(l, lastWord) >> (guestsEnd % 64) % (1 << guestBits)
@@ -34,13 +34,13 @@ func (t *table) placeGuest(l *layout.Line, fp uint64) {
 	for i < n && t.guestAt(l, i) < fp {
 		i++
 	}
-	top := guestsEnd - i*t.guest // of the new one
+	top := guestsEnd - i*t.guest // of the new guest
 	remove(l, guestsEnd-(n+1)*t.guest, top, t.guest)
 	layout.PutBits(l[:], top-t.guest, t.guest, fp)
 	l[lastWord] += 1 << (guestsEnd % 64)
 }
 
-// removeGuest removes a guest, if there is one with that fingerprint.
+// removeGuest removes one guest with this fingerprint, and reports whether there was one.
 func (t *table) removeGuest(l *layout.Line, fp uint64) bool {
 	n := guestsOf(l)
 	for i := range n {

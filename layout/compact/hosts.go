@@ -7,8 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// This file tells, from the guests of a line, which items may leave the line and which
-// overflow bits the line needs.
+// This file has the methods that know guests: they tell which items may leave a line, and
+// which overflow bits a line needs.
 
 // Victims returns all items at home if the line has room for the item once one of them has
 // left, and all guests if it has room once one guest has left. These are two conditions: an
@@ -42,7 +42,7 @@ func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itsel
 	n, err := t.slots(l, &fps)
 	home, guests := uint64(n), guestsOf(l)
 	if err != nil {
-		home, guests = 0, 0 // a damaged line has no victims
+		home, guests = 0, 0 // no item leaves a damaged line
 	}
 	if guests > 0 && t.hasRoom(home, guests-1, it.Bucket) {
 		came := uint64(0) // the directions of the guests so far
@@ -73,7 +73,7 @@ func (t *table) Leavers(dst []layout.Item, l *layout.Line, it layout.Item, itsel
 			slot := last[bits.TrailingZeros64(left)%directions]
 			slots[slot/64%2] |= 1 << (slot % 64)
 		}
-		slots[0] &^= 1 // from a direction without items
+		slots[0] &^= 1 // number 0 stands for a direction without items
 		for i := 1; i >= 0; i-- {
 			for slots[i] != 0 {
 				slot := 63 - bits.LeadingZeros64(slots[i])
@@ -237,9 +237,9 @@ func (t *table) CheckBits(region []uint64, from, to uint64) (line uint64, err er
 	return 0, nil
 }
 
-// Probe averages over the fingerprints, all about equally likely. It takes the number of
-// guests of all lines for the number of items away from home: in an intact table the two
-// are equal.
+// Probe averages over the fingerprints, which are all about equally likely. It takes the
+// number of guests for the number of items away from home, since over all lines of an intact
+// table the two are equal.
 func (t *table) Probe(l *layout.Line, _ uint64) layout.Absent {
 	items := min(t.items(l), t.b) + guestsOf(l)
 	return layout.Absent{

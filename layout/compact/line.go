@@ -12,8 +12,8 @@ import (
 
 // run finds the items of a quotient: the slot of the first, and how many there are. It
 // loads words one by one. If a writer stores to the line meanwhile, the words come from
-// different instants; then the result means nothing, nor does anything that follows from
-// it.
+// different instants; then the result means nothing, and neither does anything that follows
+// from it.
 func (t *table) run(l *layout.Line, quotient uint64) (first, n uint64) {
 	// x has a bit for each zero of the counts. It also has bits for the zeros after the
 	// counts, but the quotient and the end of its items come before these. Branch-free: a
@@ -51,7 +51,7 @@ func (t *table) runOn(l *layout.Line, from uint64) (n uint64) {
 }
 
 // look reports whether a line has a fingerprint, and whether a lookup that does not find it
-// goes on to the next line. As with run, the result means nothing if a writer stores to the
+// goes on to the other line. As with run, the result means nothing if a writer stores to the
 // line meanwhile. A kernel has an instruction for selecting a bit, and is faster unless a
 // run is very long.
 func (t *table) look(l *layout.Line, fp uint64) (found, beyond bool) {
@@ -59,10 +59,10 @@ func (t *table) look(l *layout.Line, fp uint64) (found, beyond bool) {
 	return match != 0, away != 0
 }
 
-// lookInGo returns a value other than 0 if the line has the fingerprint, and 1 if its
-// overflow bit is set. No branch depends on either: it would mispredict half the
-// time. It calls findLong for a run that goes on in the next word, or that has more
-// remainders than fit a word.
+// lookInGo returns a match other than 0 if the line has the fingerprint, and 1 as away if the
+// overflow bit of the fingerprint is set. No branch depends on either: it would mispredict
+// half the time. lookInGo calls findLong for a run that goes on in the next word, or that has
+// more remainders than fit in a word.
 func (t *table) lookInGo(l *layout.Line, fp uint64) (match, away uint64) {
 	width := uint64(64) // of the remainders of the run
 	if t.countWords <= 2 {
@@ -117,7 +117,7 @@ func (t *table) items(l *layout.Line) (n uint64) {
 	return n
 }
 
-// Free counts the items at home that a line has room for.
+// Free counts the further items at home that a line has room for.
 func (t *table) Free(words []uint64, _ uint64) uint64 {
 	l := (*layout.Line)(words)
 	home := min(t.items(l), t.b)
@@ -131,7 +131,7 @@ func (t *table) GuestRoom(l *layout.Line) uint64 {
 }
 
 // slots sets fps to the fingerprints at home in a line, in their order, and returns how many
-// there are. If the table cannot have such an item, the error says why.
+// there are. If the table cannot have one of the items or guests, the error says why.
 func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) {
 	if n := t.items(l); n > t.b {
 		return 0, fmt.Errorf("%d items in %d slots", n, t.b)
@@ -181,7 +181,7 @@ func (t *table) holds(l *layout.Line, slot, end, fp uint64) bool {
 	return slot < end && t.remainder(l, slot) == fp&t.values
 }
 
-// countBit returns the position in the counts of the bit of an item with that quotient.
+// countBit returns the position in the counts of the bit for an item with this slot and quotient.
 func countBit(slot, quotient uint64) uint64 { return slot + quotient + 1 }
 
 func (t *table) Place(l *layout.Line, it layout.Item, stores *layout.Stores) bool {
@@ -223,8 +223,8 @@ func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bo
 	return true
 }
 
-// Fill: sorted hashes of a line are in the order of their fingerprints, so Fill makes the
-// image in one pass. The first hashes get the slots.
+// Fill implements layout.Hosts. Sorted hashes of a line are in the order of their
+// fingerprints, so one pass is enough. The first hashes get the slots.
 func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	var fps [maxSlots]uint32
 	n := min(len(hashes), int(t.b))
@@ -239,8 +239,8 @@ func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
 	return beyond
 }
 
-// encode makes the image of a line with these fingerprints at home, which are in order, and
-// no guests. Its overflow bits stay.
+// encode sets l to a line with these fingerprints at home, which must be in order, and no
+// guests. The overflow bits of l stay.
 func (t *table) encode(l *layout.Line, fps []uint32) {
 	const below = 64 - directions
 	*l = layout.Line{lastWord: l[lastWord] >> below << below}

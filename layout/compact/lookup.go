@@ -49,8 +49,8 @@ func (t *table) Look(words []uint64, it layout.Item) (found, beyond bool) {
 	return t.look(l, uint64(it.Fp))
 }
 
-// FirstLook: the kernel reports a lookup as open, for the caller to finish, if the run of
-// its quotient is very long.
+// FirstLook implements layout.Looks. The kernel leaves a lookup open if the run of its
+// quotient is very long.
 func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 	if t.countWords <= 2 && isa() != kernel.Go {
 		return one(t, v, h)
@@ -58,8 +58,8 @@ func (t *table) FirstLook(v *layout.View, h uint64) (found, open bool) {
 	return layout.FirstLook(t, v, h)
 }
 
-// FirstLooks: the kernels are for tables whose counts are in two words at most: all tables but those
-// with the shortest fingerprints.
+// FirstLooks is FirstLook for a batch. There are kernels for tables whose counts are in two words at
+// most, which are all tables except those with the shortest fingerprints.
 func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open []uint8) (done int) {
 	if isa() == kernel.Go || t.countWords > 2 {
 		hashes = hashes[:len(hashes)&^(kernel.Group-1)]
@@ -69,7 +69,7 @@ func (t *table) FirstLooks(v *layout.View, hashes []uint64, found []bool, open [
 	return t.looks(batch{region: &v.Region[0]}, hashes, found, open)
 }
 
-// ahead is how many hashes earlier a line is prefetched, as in the kernels.
+// ahead is how many hashes ahead of the look lines are prefetched, as in the kernels.
 const ahead = 16
 
 // looksInGo does in Go what the kernels for one table do.

@@ -8,7 +8,7 @@ import (
 
 const (
 	lineBits = 8 * layout.LineBytes
-	lastWord = layout.BlockWords - 1 // it has the overflow bits
+	lastWord = layout.BlockWords - 1 // the word that has the overflow bits
 	maxSlots = 96                    // no line has more slots
 
 	directions = 16 // overflow bits of a line
@@ -27,11 +27,11 @@ const (
 // quotientBits returns how many bits a quotient takes in a guest.
 func quotientBits(quotients int) int { return bits.Len(uint(quotients - 1)) }
 
-// slotsOf returns b, the most items at home in a line. An item at home takes a remainder and a bit
-// of the counts; a guest takes a quotient and a remainder. b is chosen so that a line with b items
-// at home still has room for a quotient. Then any one of these items can leave to make room for a
-// guest. Otherwise a search for a path of moves would end at these lines, and some items would
-// find no room in a table that is far from full.
+// slotsOf returns b, the largest number of items at home in a line. An item at home takes a
+// remainder and a bit of the counts; a guest takes a quotient and a remainder. b is chosen so that a
+// line with b items at home still has room for a quotient. Then any one of these items can leave to
+// make room for a guest. Otherwise a search for a path of moves would end at these lines, and some
+// items would find no room in a table that is far from full.
 func slotsOf(p layout.Params) int {
 	return (guestsEnd - p.Quotients - 1 - quotientBits(p.Quotients)) / (p.RemainderBits + 1)
 }
@@ -61,14 +61,15 @@ type table struct {
 }
 
 // slotVectors have what the kernels for AVX-512 VBMI need to compare the remainders of all slots at
-// once. A look compares 8 bits of each, in a byte of the register. Each vector lies in one cache line.
+// once. A look compares 8 bits of each remainder, in a byte of the register. Each vector lies in one
+// cache line.
 type slotVectors struct {
 	from   [looks][layout.LineBytes]byte // for each byte of a word: which byte of the line it comes from
 	shifts [looks][layout.LineBytes]byte // for each byte: the first bit, within its word, that is compared
 	values [layout.LineBytes]byte        // for each byte: mask of a remainder of up to 8 bits
 }
 
-// looks is how many looks a remainder takes at most. Four looks begin at bits 0 and 8 of the
+// looks is the largest number of looks that a remainder takes. Four looks begin at bits 0 and 8 of the
 // remainder, and 16 and 8 bits before its end. Two looks begin at bit 0 and 8 bits before its end.
 const looks = 4
 
@@ -85,7 +86,7 @@ func (t *table) Split(h uint64) layout.Item {
 
 // fingerprint returns the fingerprint of the rest of a hash. If the rest is taken as a fraction
 // below 1 and multiplied by Q, the quotient is the integer part of the product, and the remainder
-// the first r bits behind the point.
+// is the first r bits after the point.
 func (t *table) fingerprint(rest uint64) uint32 {
 	fp, _ := bits.Mul64(rest, t.fingerprints)
 	return uint32(fp)
