@@ -103,10 +103,10 @@ func (f *Filter) InsertUnique(key []byte) (added bool, err error) {
 //
 // Once [Filter.InsertUnique] has left a key out of a filter that keeps its hashes, Delete takes no item,
 // since the item might answer for the key that was left out. Instead, the delete waits for the next
-// rebuild, which lacks the deleted key. Until then lookups answer "maybe" for the key, and another
-// Delete of it reports true. [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], the
-// filter is rebuilt when many deletes wait (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only
-// a Rebuild from [RebuildOptions.Keys] can remove the deleted keys.
+// rebuild, which removes the key. Until then lookups answer "maybe" for the key, and another Delete of
+// it reports true. [Stats.Waiting] says how many deletes wait. With [Options.AutoGrow], the filter is
+// rebuilt when many deletes wait (K5). If the hashes are lost meanwhile ([ErrNoHashes]), only a Rebuild
+// from [RebuildOptions.Keys] can remove the deleted keys.
 //
 // The errors are those of [Filter.Insert] except ErrFull.
 func (f *Filter) Delete(key []byte) (bool, error) { return f.DeleteHash(f.hash.Hash(key)) }
