@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -61,17 +62,9 @@ type child struct {
 	cmd     *exec.Cmd
 	client  *rpc.Client
 	in      io.Closer
-	stderr  tail
+	stderr  bytes.Buffer
 	waitErr error
 	waited  bool
-}
-
-// A tail keeps the beginning of the text that a child prints before it dies.
-type tail struct{ strings.Builder }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.Builder.Write(p[:min(len(p), max(0, 2000-t.Len()))])
-	return len(p), nil
 }
 
 // start starts a child with additions to its environment. It ends with the session at the latest.
