@@ -251,11 +251,11 @@ func TestInsertRows(t *testing.T) {
 	}
 }
 
-// TestInsertsLost: keys that deletes do not find are lost, also if none is looked for afterwards.
+// TestInsertsLost: keys that deletes do not find are lost, although only one is looked for afterwards.
 func TestInsertsLost(t *testing.T) {
 	addFlawed(t, "loses")
 	rows := short(t, "peers", "-loads", "50", "-check", "1", "-only", "loses")
-	if got := want(t, rows, "loses"); strings.HasPrefix(got[1], "0 of") {
+	if got := want(t, rows, "loses"); number(t, got[1]) < 2 {
 		t.Errorf("%q loses nothing", got)
 	}
 }
