@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/mmapfilter/mmapfilter/layout"
-	"github.com/mmapfilter/mmapfilter/layout/multiset"
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
@@ -96,53 +95,6 @@ func TestStashCounts(t *testing.T) {
 	if n := h.stashed(hash); n != end || f.Len() != uint64(len(h.hashes)) {
 		t.Fatalf("the count is %d, %d keys", n, f.Len())
 	}
-}
-
-// TestTwins covers the reason for the order of a delete (place, P5). Keys have the same class,
-// and the home of each is the alternate line of the other. Deleting one never makes the other
-// absent. Other keys surround them, so that the twins are in all three places.
-func TestTwins(t *testing.T) {
-	forEachShape(t, func(t *testing.T, p shape) {
-		f, path := newLines(t, p, p.Lines(3), Options{})
-		h := hold(t, f, path, seeded(t, p.Fingerprints()))
-		var twins []uint64
-		for fp := uint32(1); len(twins) < 12; fp++ {
-			it := layout.Item{Line: 1, Fp: fp}
-			if other := h.table.Alternate(it); other.Line != it.Line {
-				twins = append(twins, multiset.HashOf(h.table, it), multiset.HashOf(h.table, other))
-			}
-		}
-		stashed, deleted := 0, 0
-		for range 6000 {
-			hash, grow := twins[h.rng.IntN(len(twins))], 1
-			switch {
-			case h.rng.IntN(4) == 0: // another key comes: a new one, or a copy
-				if hash = h.rng.Uint64(); h.rng.IntN(2*int(p.Slots()*h.table.Lines())) < len(h.hashes) {
-					hash = h.any()
-				}
-			case h.rng.IntN(2) == 0:
-				grow = -1
-			}
-			switch n := h.Copies(hash); {
-			case grow > 0 && n < 3 && f.InsertHash(hash) == nil:
-				h.inserted(hash)
-			case grow < 0 && n > 0:
-				if deleted++; h.stashed(hash) > 0 {
-					stashed++
-				}
-				h.delete(hash)
-			}
-			for _, hash := range twins {
-				if h.Copies(hash) > 0 && !f.ContainsHash(hash) {
-					t.Fatalf("%+v is lost", h.table.Split(hash))
-				}
-			}
-		}
-		h.mustHold()
-		if stashed == 0 || stashed == deleted {
-			t.Errorf("of %d deletes, %d were of a twin in the stash", deleted, stashed)
-		}
-	})
 }
 
 // TestFull covers C3: a full filter has room for a key that was just deleted, and loses nothing; also

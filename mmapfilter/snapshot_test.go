@@ -166,44 +166,6 @@ func mustLean(t *testing.T, f *Filter) (keys uint64) {
 	return keys
 }
 
-// TestSnapshotHashes covers snapshots of filters that keep their hashes: they have the multiset that the
-// history means, an item for each key, and the same bytes each time.
-func TestSnapshotHashes(t *testing.T) {
-	f, path := mustCreate(t, &Options{Capacity: 3000, FalsePositiveRate: 0.2, KeepHashes: true})
-	keys := mustLean(t, f)
-	must(t, f.SyncAt(99))
-	before := f.Position()
-	copied, at, first := mustSnapshot(t, f)
-	if at.IsZero() || at != before || copied.Position() != at || at.Number == 0 {
-		t.Errorf("the snapshot is at %v and says %v; the filter was at %v", at, copied.Position(), before)
-	}
-	deleted := (keys-1)/20 + 1
-	if copied.Len() != keys-deleted || copied.DurableSeq() != 99 {
-		t.Errorf("%d items and sequence %d", copied.Len(), copied.DurableSeq())
-	}
-	for i := range keys {
-		if i%20 != 0 && copied.Count(numberKey(i)) == 0 {
-			t.Errorf("key %d is missing", i)
-		}
-	}
-	if s := copied.Stats(); s.KeepsHashes || s.Grows {
-		t.Errorf("the copy keeps hashes, or grows: %+v", s)
-	}
-	reader := mustOpenReadOnly(t, path, nil)
-	must(t, f.Checkpoint(context.Background()))
-	_, again, second := mustSnapshot(t, reader)
-	if again != at || reader.Position() != at || !bytes.Equal(readFile(t, first), readFile(t, second)) {
-		t.Errorf("a second snapshot at %v differs, or is at %v", at, again)
-	}
-	must(t, f.Insert([]byte("one more")))
-	if _, at, _ := mustSnapshot(t, reader); at != again {
-		t.Errorf("another process sees the position %v before the checkpoint", at)
-	}
-	if _, at, third := mustSnapshot(t, f); at.Number != again.Number+1 || at == again || at.Descent != again.Descent || bytes.Equal(readFile(t, first), readFile(t, third)) {
-		t.Errorf("after %v comes %v", again, at)
-	}
-}
-
 // TestSnapshotUUIDs checks that two snapshots of one session, whose file has one UUID all the time, have
 // different ones.
 func TestSnapshotUUIDs(t *testing.T) {
