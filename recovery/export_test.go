@@ -27,9 +27,6 @@ func (w *Writer) StoreSame(word uint64) {
 	w.Append([]wal.Store{{Word: word, Value: w.Words()[word]}}, 0, layout.Insert, 0)
 }
 
-// SetMustKeep says whether the hashes must be kept.
-func (w *Writer) SetMustKeep(must bool) { w.kept.must = must }
-
 func (w *Writer) MustKeep() bool         { return w.kept.must }
 func (w *Writer) KeptFile() HashFile     { return w.kept.file }
 func (w *Writer) KeptTail() *hashes.Tail { return &w.kept.tail }
@@ -37,7 +34,6 @@ func (w *Writer) KeepAll() error         { return w.keepAll() }
 func (w *Writer) Volume() Volume         { return w.vol }
 func (w *Writer) Log() File              { return w.log }
 func (w *Writer) DurableLSN() uint64     { return w.durable.Load().lsn }
-func (w *Writer) Superblocks() []byte    { return w.head() }
 func (w *Writer) LogEnd() uint64         { return w.lw.End() }
 
 func (s Segment) Commit() wal.Commit { return s.commit }

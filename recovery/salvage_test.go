@@ -99,7 +99,9 @@ func historyOf(t *testing.T, sealed bool, do func(h *historian)) (h *historian, 
 	h.do(40)
 	h.sync()
 	if sealed {
-		h.must(keepCalls["Seal"](h))
+		sb, err := h.BeginSeal()
+		h.must(err)
+		h.must(h.Seal(sb, nil))
 	} else {
 		h.must(h.Clean())
 	}

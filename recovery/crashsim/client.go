@@ -172,10 +172,7 @@ func (l *life) mutate(op Op) {
 			l.fail("O6", "an insert was refused, and %d stash entries of %d are in use", n, layout.StashEntries)
 		}
 	case err != nil:
-		if l.v.Failed == failed {
-			l.fail("O6", "%s: %v", op, err)
-		}
-		l.dead = true
+		l.failed(failed, op, err)
 	case !deleted:
 		l.fail("O3", "delete(%d) says that it is not there", op.Key)
 	case !did && (op.Kind != Unique || l.meant[op.Key] == 0):
@@ -195,6 +192,15 @@ func (l *life) mutate(op Op) {
 	}, errors.Is(err, l.x.sys.Full) || err == nil && !did)
 	if did && l.after != nil { // the new file will get the operation, too
 		l.after.does(op, l.u(), map[OpKind]int64{Insert: 1, Delete: -1}[op.Kind])
+	}
+}
+
+// failed checks the error of an operation: a call has failed since there were so many of them. The
+// writer has failed, too, unless hashes that it must keep could not be written.
+func (l *life) failed(before int, op Op, err error) {
+	l.dead = l.w.Err() != nil
+	if l.v.Failed == before || !l.dead && !l.v.RequireHashes {
+		l.fail("O6", "%s: %v", op, err)
 	}
 }
 
@@ -274,10 +280,7 @@ func (l *life) commit(op Op) {
 	})
 	l.v.during = nil
 	if err != nil {
-		if l.v.Failed == failed {
-			l.fail("O6", "%s: %v", op, err)
-		}
-		l.dead = true
+		l.failed(failed, op, err)
 	}
 	if op.Kind == EndCheckpoint {
 		return // it commits nothing

@@ -48,9 +48,11 @@
 //	    recovered state has, as an item or by what the history means.
 //	O4  The same holds at every instant: after each store of a writer or of a recovery that a
 //	    reader can see, a lookup of such a key answers "maybe".
-//	O6  Opening fails only if a sync during opening fails. An operation fails only because a sync
-//	    failed or the filter is full, and never panics; after a failed sync every operation
-//	    fails. A sealed file passes verification. An operation that changes something has a
+//	O6  Opening fails only if a sync during opening fails, or a call that writes hashes. An
+//	    operation fails only because of such a failure, or because the filter is full, and never
+//	    panics; after a failed sync every operation fails. If hashes cannot be written, a filter
+//	    that must keep its hashes goes on: a later checkpoint writes them. Other filters go on
+//	    without hashes. A sealed file passes verification. An operation that changes something has a
 //	    record, and changes the length and the history as it should; in particular, a delete
 //	    removes no item while keys may lean on items of other keys. A file whose replacement has
 //	    failed does not say that it is superseded.
@@ -58,8 +60,8 @@
 //	    half-written superblock with its checksum, since the store might complete the
 //	    half-written one.
 //	O8  If the filter keeps its hashes, the kept hashes of a file at rest are, as a multiset, the
-//	    hashes of its items. They may be lost if a sync has failed. The hashes, the superblock
-//	    and the writer have the position of the operations that the file has, and the right
+//	    hashes of its items. Unless the filter must keep them, they may be lost if a sync, or a
+//	    call that writes hashes, has failed. The hashes, the superblock and the writer have the position of the operations that the file has, and the right
 //	    counts of left-out keys and of deletes that removed no item.
 //	O9  Once a file has been opened, its name survives a power loss, even if the name was changed
 //	    shortly before.

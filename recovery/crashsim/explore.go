@@ -75,7 +75,7 @@ func (e *Explorer) Prepare() error {
 // explore runs one trace, with crashes.
 func (x *worker) explore(t *Trace) *Violation {
 	return x.begin(t, t.Seed, 0xBAD, mix(t.Seed), func(v *Volume, st State) {
-		v.NoRoom = t.noRoom
+		v.NoRoom, v.FailHashes = t.noRoom, t.hashOdds
 		x.long(v, st, 0, oftenOfTrace)
 	})
 }

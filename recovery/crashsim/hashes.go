@@ -60,19 +60,26 @@ func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
 }
 
 // WritePage stores the words of a page. The words are dirty even if they do not change: since a
-// failed sync, the disk may have other words.
-func (f hashFile) WritePage(number uint64, p *hashes.Page) error {
+// failed sync, the disk may have other words. If WritePage fails, it stores half of the page.
+func (f hashFile) WritePage(number uint64, p *hashes.Page) (err error) {
+	words := p[:]
+	if f.volume.failsHashes() {
+		words, err = p[:hashes.PageWords/2], errSync
+	}
 	first := number * hashes.PageWords
 	f.size = max(f.size, int(first)+hashes.PageWords)
-	for i, w := range p {
+	for i, w := range words {
 		f.disk.store(first+uint64(i), w)
 	}
 	f.volume.event(StoreLog)
-	return nil
+	return err
 }
 
 // Truncate cuts the file. If the file grows again, the words that it had there are zero.
 func (f hashFile) Truncate(pages uint64) error {
+	if f.volume.failsHashes() {
+		return errSync
+	}
 	for word := int(pages) * hashes.PageWords; word < f.size; word++ {
 		if f.cache.words[word] != 0 {
 			f.disk.store(uint64(word), 0)

@@ -136,8 +136,8 @@ func (l *life) hashes(p *Point, sb *layout.Superblock, err error) {
 		l.fail("O8", "the history is %+v, not %+v", sb.Kept(), p.Kept)
 	}
 	if sb.Hashes().Pages == 0 {
-		if l.x.trace.failOdds == 0 {
-			l.fail("O8", "the hashes are lost, and nothing failed")
+		if l.x.trace.failOdds == 0 && l.x.trace.hashOdds == 0 || l.v.RequireHashes {
+			l.fail("O8", "the hashes are lost, and nothing failed, or the filter must keep them")
 		}
 		return
 	}

@@ -15,6 +15,7 @@ type Trace struct {
 	sector   int  // index into sectorSizes
 	failOdds int  // one sync in failOdds fails; 0: no sync fails
 	failFrom int  // first operation whose sync may fail
+	hashOdds int  // one call in hashOdds fails that writes hashes; 0: none fails
 	trash    bool // sectors may be trashed
 	readers  bool // oracle O4 is on
 	beside   bool // inserts and deletes run while a sync waits for the disk
@@ -26,6 +27,9 @@ func (t *Trace) String() string {
 	fmt.Fprintf(&b, "trace of seed %d: sectors of %d bytes", t.Seed, sectorSizes[t.sector])
 	if t.failOdds != 0 {
 		fmt.Fprintf(&b, ", one sync in %d fails from operation %d on", t.failOdds, t.failFrom)
+	}
+	if t.hashOdds != 0 {
+		fmt.Fprintf(&b, ", one call in %d fails that writes hashes", t.hashOdds)
 	}
 	if t.trash {
 		b.WriteString(", trashed sectors")
@@ -91,6 +95,10 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 		t.failFrom = rng.IntN(n)
 	}
 	weights := randomWeights(u, seed, rng)
+	if odds := mix(seed + 2); u.base.RequireHashes && odds%2 == 0 || u.keeps && odds%8 == 1 {
+		t.hashOdds = 4
+		weights[Seal], weights[BeginCheckpoint], weights[EndCheckpoint] = 10, 20, 10
+	}
 	if rng.IntN(4) == 0 { // each sync takes a page of the log, until it is full
 		n += 10
 		weights[SyncSeq] += 40

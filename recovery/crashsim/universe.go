@@ -56,6 +56,7 @@ type shape struct {
 	twinned bool                              // traces insert and delete twins whose home line is the other line of an item
 	sealed  bool                              // the file that a trace finds is sealed
 	keep    bool                              // the filter keeps its hashes
+	must    bool                              // and fails rather than lose them
 	addKeys func(u *Universe, rng *rand.Rand) // adds keys of traces; may be nil
 	tidy    bool                              // fillers leave their home line only if no slot is free, so few overflow bits are set
 }
@@ -90,6 +91,7 @@ func randomShape(number int, rng *rand.Rand) shape {
 		tidy:    rng.IntN(2) == 0,
 		sealed:  rng.IntN(4) == 0,
 		keep:    number%3 == 0,
+		must:    number%6 == 0,
 	}
 	switch {
 	case number%12 == 11:
@@ -203,6 +205,7 @@ func (u *Universe) newKey(hash uint64) key {
 func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	u.keeps = s.keep
 	v := NewVolume(u.geometry, uint64(u.Number)+1, 4096, s.keep, nil)
+	v.RequireHashes = s.must
 	w, _, err := sys.Open(v)
 	if err != nil {
 		return err

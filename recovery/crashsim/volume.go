@@ -38,11 +38,15 @@ type Volume struct {
 
 	// FailOdds, if not 0, makes one sync in FailOdds fail, at random.
 	FailOdds int
+	// FailHashes, if not 0, makes one call in FailHashes fail that writes hashes.
+	FailHashes int
 	// FailAt, if not 0, makes one sync fail by its number, from 1 on.
 	FailAt int
 	syncs  int
-	// Failed counts the syncs that have failed.
+	// Failed counts the syncs and other calls that have failed.
 	Failed int
+	// RequireHashes has operations fail if their hashes cannot be kept.
+	RequireHashes bool
 	// NoRoom refuses every larger log: every log that would replace the log that is in use.
 	NoRoom bool
 	// Refused counts the logs that were refused.
@@ -224,6 +228,14 @@ func (v *Volume) fails() bool {
 	return true
 }
 
+func (v *Volume) failsHashes() bool {
+	if v.muted || v.FailHashes == 0 || v.rng.IntN(v.FailHashes) != 0 {
+		return false
+	}
+	v.Failed++
+	return true
+}
+
 func (v *Volume) syncFile(d *disk) error { return v.syncPart(d, 0, uint64(len(d.cache.words))) }
 
 // syncPart makes some words of a file durable, and all other words of their sectors.
@@ -256,7 +268,7 @@ func (v *Volume) syncPart(d *disk, word, words uint64) error {
 
 func (v *Volume) Named() error         { return nil }
 func (v *Volume) Whole() error         { return nil }
-func (v *Volume) RequiresHashes() bool { return false }
+func (v *Volume) RequiresHashes() bool { return v.RequireHashes }
 func (v *Volume) Close() error         { return nil }
 func (v *Volume) Random() uint64       { return v.rng.Uint64() }
 
@@ -428,7 +440,7 @@ func (v *Volume) copyAs(o *Volume, shift uint) {
 func (v *Volume) copyRest(o *Volume) {
 	v.v = v
 	v.shift, v.FailOdds, v.Failed, v.patched = o.shift, o.FailOdds, 0, 0
-	v.NoRoom, v.Refused = o.NoRoom, 0
+	v.RequireHashes, v.FailHashes, v.NoRoom, v.Refused = o.RequireHashes, o.FailHashes, o.NoRoom, 0
 	v.FailAt, v.syncs = 0, 0
 	v.events, v.next, v.left = 0, 0, [eventKinds]int{}
 	v.each = nil
