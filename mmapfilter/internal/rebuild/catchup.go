@@ -7,7 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/writer"
 )
 
-// A replayer does the operations of the old file in the new one, while more come.
+// A replayer repeats the operations of the old file in the new file, while more operations come.
 type replayer struct {
 	ctx  context.Context
 	tap  *writer.Tap  // the operations of the old file
@@ -16,25 +16,25 @@ type replayer struct {
 	// progress, if not nil, is called with the progress; it may call the filter.
 	progress func(stage string, done, total uint64)
 
-	// Operations that were taken from the tap and are not done yet.
+	// hashes and ops are the operations that were taken from the tap but not replayed yet.
 	hashes []uint64
 	ops    []layout.Op
-	done   uint64
+	done   uint64 // operations that were replayed
 }
 
 // replayAtOnce is how many operations are taken from the tap at a time.
 const replayAtOnce = 4096
 
-// While operations come nearly as fast as they are done again, each of them waits for a moment, and
-// for a longer one whenever slowEvery replays have not made the tap much shorter. The first wait is
-// about as long as an operation takes; the longest lets 20,000 a second through.
+// While operations come nearly as fast as they are replayed, each of them waits for a moment. The wait
+// gets longer whenever slowEvery replays have not made the tap much shorter. The first wait is about as
+// long as an operation takes; the longest lets 20,000 operations a second through.
 const (
 	slowEvery = 32
 	slowFirst = 200    // nanoseconds
 	slowMost  = 50_000 // nanoseconds
 )
 
-// catchUp does operations until at most most of them wait.
+// catchUp replays operations until no more than most of them wait.
 func (r *replayer) catchUp(most int) error {
 	for before, n := r.tap.Len(), 1; r.tap.Len() > most || len(r.hashes) > 0; n++ {
 		if err := context.Cause(r.ctx); err != nil {
@@ -55,12 +55,11 @@ func (r *replayer) catchUp(most int) error {
 	return context.Cause(r.ctx)
 }
 
-// pace returns how long each operation waits from now on, in nanoseconds; slow is what it has waited so
-// far. The tap has as many operations as now says; slowEvery replays ago it had as many as
-// before says.
+// pace returns how long each operation must wait from now on, in nanoseconds; slow is how long it had to
+// wait so far. now is the number of operations in the tap, and before the number slowEvery replays ago.
 func pace(slow int64, before, now int) int64 {
 	switch done := slowEvery * replayAtOnce / 4; {
-	case now > before-done: // three or more came for every four that were done
+	case now > before-done: // three or more operations came for every four that were replayed
 		return min(max(slow*3/2, slowFirst), slowMost)
 	case now < before-2*done:
 		return slow * 3 / 4
@@ -68,7 +67,7 @@ func pace(slow int64, before, now int) int64 {
 	return slow
 }
 
-// replay does some of the operations in the tap.
+// replay replays some of the operations in the tap.
 func (r *replayer) replay() (err error) {
 	if len(r.hashes) == 0 {
 		if r.hashes, r.ops, err = r.tap.Take(r.hashes[:0], r.ops[:0], replayAtOnce); err != nil {

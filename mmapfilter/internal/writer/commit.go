@@ -18,7 +18,7 @@ func (w *Writer) SyncAt(seq func(operations uint64) uint64) error {
 	return w.commitWith(boundary{seq: seq})
 }
 
-// commitWith is commit, and makes room in the log where there is none.
+// commitWith is commit, but makes room in the log if there is none.
 func (w *Writer) commitWith(at boundary) error {
 	for {
 		err := w.commit(at)

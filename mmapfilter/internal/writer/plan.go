@@ -66,8 +66,8 @@ func (w *Writer) remove(hash uint64) bool {
 	return true
 }
 
-// drain moves an item of the stash into the line freed, which has just got room, if that is a line of
-// the item. It reports whether it has moved an item. REQUIRES: w.mu.
+// drain moves an item from the stash into a line, if freed, which has just got room, is a line of an
+// item in the stash. It reports whether it has moved an item. REQUIRES: w.mu.
 func (w *Writer) drain(freed uint64) (done bool) {
 	if !w.mu.stashed.mayBeOf(freed) {
 		return false
@@ -75,7 +75,8 @@ func (w *Writer) drain(freed uint64) (done bool) {
 	full := w.mu.stashed.entries == layout.StashEntries || w.atLimit()
 	layout.StashClasses(w.stash, func(c layout.Class, items uint64) {
 		it := layout.Item(c)
-		// An entry of several items would stay in use: if full is set, the next key would have no room.
+		// If full is set, skip an entry of several items: it would stay in use, and the next key
+		// would have no room.
 		if !done && !(full && items > 1) && (it.Line == freed || w.table.Alternate(it).Line == freed) {
 			done = w.mu.placer.Unstash(it)
 		}

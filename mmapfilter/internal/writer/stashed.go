@@ -2,15 +2,15 @@ package writer
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// A stashed is what operations need to know about the stash, so that few deletes read all of it.
+// A stashed has what operations must know about the stash. With it, few deletes read the whole stash.
 type stashed struct {
-	entries int                      // in use
-	items   uint64                   // counted in them
+	entries int                      // entries in use
+	items   uint64                   // items of these entries
 	lines   [stashedBits / 64]uint64 // a bit for each line of an item in the stash
 }
 
-// stashedBits is a power of two, and large enough that a full stash, whose items have twice as many
-// lines as there are entries, sets less than one bit in five.
+// stashedBits is a power of two, and so large that a full stash, whose items have twice as many lines as
+// there are entries, sets less than one bit in five.
 const stashedBits = 1 << 13
 
 // count counts the entries and items of the stash.
