@@ -11,8 +11,8 @@ import (
 // many cache misses overlap. The second pass prefetches the other lines of the hashes that
 // are still open, and the third pass looks in these lines.
 //
-// Where there is a kernel, the counters of all lines are loaded once before the passes and once
-// after them: loading the counters of each line would take as long as looking in it. If no counter
+// If a kernel looks, the counters of all lines are loaded once before the passes and once after
+// them, since loading the counters of each line would take as long as looking in it. If no counter
 // has moved, all words that were read, except overflow bits, are from one instant, and the third
 // pass need not look in the home line again. If a counter has moved, each key that was not found is
 // looked up alone.
@@ -21,11 +21,11 @@ import (
 // translated, which may take as long as a cache miss. The prefetches of a burst are
 // translated at the same time.
 const (
-	// prefetchAhead is more than the cache misses that a core keeps in flight, so the core is
-	// never short of misses to wait for.
+	// prefetchAhead is more than the number of cache misses that a core can keep in flight, so
+	// the core always has as many in flight as it can.
 	prefetchAhead = 64
-	// prefetchBurst is about as many prefetches as a core keeps in flight. In a longer burst the
-	// last would wait for the first; shorter bursts would be translated one after the other.
+	// prefetchBurst is about as many prefetches as a core keeps in flight. In a longer burst, the
+	// last prefetch would wait for the first; shorter bursts would be translated one after the other.
 	prefetchBurst = 16
 )
 
@@ -91,8 +91,8 @@ func containsPart(t Looks, v *View, hashes []uint64, found []bool) {
 
 // A batchTable is a Table with a kernel for batches.
 type batchTable interface {
-	// FirstLooks does what FirstLook does, for many hashes at once: the first hashes[:done], where
-	// done is a multiple of kernel.Group. found[i] is the answer for hashes[i]. If hash i is open,
+	// FirstLooks does what FirstLook does, for all of hashes[:done] at once, where done is a
+	// multiple of kernel.Group. found[i] is the answer for hashes[i]. If hash i is open,
 	// FirstLooks sets bit i%8 of open[i/8], which must be 0 before; then found[i] says whether the
 	// home line may have the hash. FirstLooks loads no counter.
 	FirstLooks(v *View, hashes []uint64, found []bool, open []uint8) (done int)

@@ -37,8 +37,8 @@ func (p Position) After(op Op, hash uint64) Position {
 	return Position{p.Number + 1, (bits.RotateLeft64(p.Chain^hash, turn) + uint64(op)) * MixFirst}
 }
 
-// Kept is what the superblock says of the history, in a filter that keeps its hashes or is a replica
-// without hashes.
+// Kept is what the superblock says about the history, in a filter that keeps its hashes or is a
+// replica without hashes.
 type Kept struct {
 	At Position
 	// LeftOut counts the keys that an AtLeastOne did not insert, because a lookup already found an
@@ -59,7 +59,7 @@ func (k Kept) Applying() bool { return k.Set != 0 && k.Set != Departed }
 
 // Counted returns how many operations of the user sequence are done, if the file has counted operations.
 // While a replica, with or without hashes, applies a set of changes, the file counts the changes that
-// are done (K9), and these are no operations of the sequence: then Counted returns 0.
+// are done (K9). These are not operations of the sequence, so Counted returns 0.
 func (k Kept) Counted(operations uint64) uint64 {
 	if k.Applying() {
 		return 0
@@ -77,7 +77,7 @@ type Mark struct {
 }
 
 // Departed is the Kept.Set of a replica that has had an operation of its own. Such a replica follows
-// no history any more; from its next clean close on, the file is no replica. But a replica with hashes
+// no history any more; from its next clean close on, it is not a replica. But a replica with hashes
 // that has had changes stays Departed until it is rebuilt, and Kept.Followed.Number is the time of
 // its departure: see Superblock.AgesFrom.
 const Departed = 1<<64 - 1

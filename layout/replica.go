@@ -26,8 +26,8 @@ func (s *Superblock) AgesFrom() uint64 {
 	return s.LastTime()
 }
 
-// offKeptSet returns the offset of Kept.Set. A file that keeps its hashes cannot use offSet: programs
-// that do not know followsFlag read the file too, and there they accept only 0.
+// offKeptSet returns the offset of Kept.Set. A file that keeps its hashes cannot use offSet, because
+// programs that do not know followsFlag read the file too, and accept only 0 at offSet.
 func (s *Superblock) offKeptSet() int {
 	if s.Follows() {
 		return offFollowedSet
@@ -46,7 +46,7 @@ func (s *Superblock) SetReplica(descent uint64, at Position) {
 	s.SetKept(Kept{At: at})
 }
 
-// SetSource makes a file with hashes a replica of the history with a descent, from Kept.Followed on.
+// SetSource makes a file with hashes follow the history that has this descent, from Kept.Followed on.
 // Call it before SetKept.
 func (s *Superblock) SetSource(descent uint64) {
 	s.put64(offReadOnlyCompat, s.ReadOnlyCompat()|followsFlag)

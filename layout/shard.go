@@ -6,7 +6,7 @@ import (
 )
 
 // A Shard is one of the files of a set (S1): it has the keys of one of Count equal ranges of
-// hashes. The zero value stands for a file that is no shard and has all keys.
+// hashes. The zero value stands for a file that is not a shard and has all keys.
 type Shard struct{ Number, Count uint32 }
 
 // ShardOf returns the number of the shard that has a hash, and own, the hash that stands for h in

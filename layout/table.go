@@ -70,8 +70,8 @@ func Overflowed(t Table, l *Line, it Item) bool {
 
 // Bounds limit the work on one item.
 type Bounds struct {
-	SearchLines int // lines that a search for a path of moves expands
-	PathMoves   int // moves of a path
+	SearchLines int // most lines that a search for a path of moves expands
+	PathMoves   int // most moves of a path
 
 	// PlaceStores, RemoveStores and OverflowStores are the largest numbers of words that
 	// one call of Place, Remove or SetOverflow changes.
@@ -81,7 +81,7 @@ type Bounds struct {
 // Loads are the design loads of a table: items / slots, in percent.
 type Loads struct {
 	Least int // below this load, other parameters use the space better
-	Usual int // if no rate is asked for
+	Usual int // the load if no rate is asked for
 	Most  int // above this load, inserts need long searches, and a few more keys would find no room
 }
 
@@ -89,7 +89,7 @@ type Loads struct {
 // more than the line has slots.
 type Crowd struct {
 	Others []uint64 // the other line of each item
-	Rooms  []uint8  // the room in that line, up to MostRoom; an item with 0 stays
+	Rooms  []uint8  // the room in that line, up to MostRoom; an item with room 0 stays here
 
 	Line uint64   // for the layout alone, as are Fps and Left
 	Fps  []uint32 // fingerprints of the items of the line, in order, then of the items that have come

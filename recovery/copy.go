@@ -148,7 +148,7 @@ func (c *Copy) store(r *wal.Record) {
 	})
 }
 
-// turn goes on with the next generation if this has begun.
+// turn goes on with the next generation if it has begun.
 func (c *Copy) turn() (bool, error) {
 	salt := wal.NextSalt(c.read.Salt())
 	log := c.log

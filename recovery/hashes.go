@@ -64,7 +64,7 @@ type Kept struct {
 	More []hashes.Entry
 }
 
-// CheckKept returns ErrHashes if, by its superblock, a filter has no NAME.hashes that counts.
+// CheckKept returns ErrHashes if, according to its superblock, a filter has no hashes that count.
 func CheckKept(sb *layout.Superblock) error {
 	switch {
 	case !sb.KeepsHashes():
@@ -158,7 +158,7 @@ func (k *Kept) readLast(at hashes.Place, from layout.Position, end *hashes.Tail)
 	return from, errors.Join(err, hashes.Corrupt(1, "neither this page nor the next one has the check of the last page of the tail: the file is from another time"))
 }
 
-// ReadHashesHeader reads and checks the header of a file with an identity.
+// ReadHashesHeader reads and checks the header of the file of hashes that has this identity.
 func ReadHashesHeader(f HashFile, identity uint64) (hashes.Header, error) {
 	pages := twoPages.Get().(*[2]hashes.Page)
 	defer twoPages.Put(pages)

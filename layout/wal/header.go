@@ -49,7 +49,7 @@ func FindHeader(log []uint64, uuid [16]byte, salt uint64) (h Header, ok bool) {
 	return Header{}, false
 }
 
-// Headers returns the headers that a log has.
+// Headers returns the intact headers of a log.
 func Headers(log []uint64) (all []Header) {
 	for slot := range uint64(HeaderSlots) {
 		if h, ok := readHeader(log, slot); ok {

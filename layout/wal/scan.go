@@ -154,7 +154,7 @@ type scanner struct {
 	chained   bool         // whether check is known; at first it is not, since the record before is overwritten
 	ended     bool
 	kept      bool    // commits have a commit mark and a position
-	replica   bool    // the file is a replica without hashes: records do not lead to this position
+	replica   bool    // the file is a replica without hashes: records do not lead to the position
 	follows   bool    // the file is a replica with hashes: there may be mark records
 	mark      *Record // the mark record of the segment, or nil
 	checker   *checker
