@@ -43,7 +43,7 @@ TEXT ·keyInShards(SB), NOSPLIT, $0-33
 	SHRQ   $0x20, CX
 	XORQ   CX, DX
 
-	// Find the table of the shard, and the hash as it stands there.
+	// Find the table of the shard, and the hash that stands for the key there.
 	MULXQ 128(AX), DX, CX
 	MOVQ  104(AX), AX
 	MOVQ  (AX)(CX*8), AX
@@ -86,7 +86,7 @@ TEXT ·keyInShardsWide(SB), NOSPLIT, $0-33
 	VPXOR        X0, X2, X2
 	VMOVQ        X2, DX
 
-	// Find the table of the shard, and the hash as it stands there.
+	// Find the table of the shard, and the hash that stands for the key there.
 	MULXQ 128(AX), DX, CX
 	MOVQ  104(AX), AX
 	MOVQ  (AX)(CX*8), AX

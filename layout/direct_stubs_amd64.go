@@ -14,12 +14,12 @@ func directHash(d *Direct, hash uint64) bool
 //go:noescape
 func directKey(d *Direct, key []byte) bool
 
-// keyInShards is Contains of the Direct of a Shards. It needs BMI2, and the instructions that the looks of the tables need. It is only jumped to.
+// keyInShards is Contains of the Direct of a Shards. It needs BMI2, and the instructions that the looks of the tables need. It is never called, only jumped to.
 //
 //go:noescape
 func keyInShards(d *Direct, key []byte) bool
 
-// keyInShardsWide is Contains of the Direct of a Shards. It needs AVX-512 DQ and VL and BMI2, and the instructions that the looks of the tables need. It is only jumped to.
+// keyInShardsWide is Contains of the Direct of a Shards. It needs AVX-512 DQ and VL and BMI2, and the instructions that the looks of the tables need. It is never called, only jumped to.
 //
 //go:noescape
 func keyInShardsWide(d *Direct, key []byte) bool

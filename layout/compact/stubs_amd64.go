@@ -19,7 +19,7 @@ func hashNarrow(d *base, hash uint64) bool
 //go:noescape
 func keyNarrow(d *base, key []byte) bool
 
-// ownNarrow is keyNarrow in a set: DX has the hash as it stands in the shard, and AX the Direct of the shard. The arguments are those of the set, since a lookup that is left to Go begins with these.
+// ownNarrow is keyNarrow in a set: DX has the hash that stands for the key in the shard, and AX the Direct of the shard. The arguments are those of the set, because a lookup that is left to Go starts again with these.
 //
 //go:noescape
 func ownNarrow(d *base, key []byte) bool
@@ -34,7 +34,7 @@ func hashShort(d *base, hash uint64) bool
 //go:noescape
 func keyShort(d *base, key []byte) bool
 
-// ownShort is keyShort in a set: DX has the hash as it stands in the shard, and AX the Direct of the shard. The arguments are those of the set, since a lookup that is left to Go begins with these.
+// ownShort is keyShort in a set: DX has the hash that stands for the key in the shard, and AX the Direct of the shard. The arguments are those of the set, because a lookup that is left to Go starts again with these.
 //
 //go:noescape
 func ownShort(d *base, key []byte) bool
@@ -49,7 +49,7 @@ func hashLong(d *base, hash uint64) bool
 //go:noescape
 func keyLong(d *base, key []byte) bool
 
-// ownLong is keyLong in a set: DX has the hash as it stands in the shard, and AX the Direct of the shard. The arguments are those of the set, since a lookup that is left to Go begins with these.
+// ownLong is keyLong in a set: DX has the hash that stands for the key in the shard, and AX the Direct of the shard. The arguments are those of the set, because a lookup that is left to Go starts again with these.
 //
 //go:noescape
 func ownLong(d *base, key []byte) bool
@@ -64,7 +64,7 @@ func hashLongest(d *base, hash uint64) bool
 //go:noescape
 func keyLongest(d *base, key []byte) bool
 
-// ownLongest is keyLongest in a set: DX has the hash as it stands in the shard, and AX the Direct of the shard. The arguments are those of the set, since a lookup that is left to Go begins with these.
+// ownLongest is keyLongest in a set: DX has the hash that stands for the key in the shard, and AX the Direct of the shard. The arguments are those of the set, because a lookup that is left to Go starts again with these.
 //
 //go:noescape
 func ownLongest(d *base, key []byte) bool

@@ -26,8 +26,8 @@ type lastPage struct {
 	page   *hashes.Page
 }
 
-// mostParts limits how many files of a history are opened: many more than any use has rebuilds, and
-// fewer than a process may have open.
+// mostParts limits how many files of a history are opened. It is more than any use needs, and less
+// than a process may have open.
 const mostParts = 256
 
 // OpenHistory opens the files of the history of the filter at path and returns them, the oldest first:

@@ -71,8 +71,8 @@ func (o *Output) Discard() error {
 	return removeIfThere(o.Name())
 }
 
-// WriteFile creates a file with data, which appears complete. It may replace a file that begins with
-// begins (see NewOutput).
+// WriteFile creates a file with data. The file appears under its name complete, and may replace a file
+// that begins with begins (see NewOutput).
 func WriteFile(path, begins string, data []byte) error { return writeFile(path, begins, data, false) }
 
 // WriteNewFile is WriteFile, but fails with fs.ErrExist if there is a file at the path. On a file

@@ -157,8 +157,8 @@ var groupLimit = sync.OnceValue(func() int64 {
 	return limitOf(os.DirFS("/sys/fs/cgroup"), string(groups))
 })
 
-// limitOf returns the lowest memory limit of the control groups that groups, the text of
-// /proc/self/cgroup, names, and of the groups above them. In a container, groups may have paths of the
+// limitOf returns the lowest memory limit of the control groups in groups, which is the text of
+// /proc/self/cgroup, and of the groups above them. In a container, groups may have paths of the
 // machine, although files begins at the group of the container.
 func limitOf(files fs.FS, groups string) int64 {
 	limit := int64(math.MaxInt64)
