@@ -11,28 +11,28 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// All workers read the tails, stretch by stretch. They read them twice: the first pass finds out
-// the ages, and the number of operations to partition.
+// All workers read the tails, stretch by stretch. They read the tails twice: the first pass finds out
+// the ages, and how many operations there are, which decides the number of partitions.
 const (
-	// stretchPages is how many pages a stretch has: few, so that a cancelled build ends soon.
+	// stretchPages is how many pages a stretch has. They are few, so that a cancelled build ends soon.
 	stretchPages = 64
-	// roundStretches is how many stretches the first pass reads before it joins the results in
-	// order. It bounds the memory for results.
+	// roundStretches is how many stretches the first pass reads before it joins their results in order.
+	// It bounds the memory for results.
 	roundStretches = 256
 )
 
-// A stretch is what is found in a stretch of a tail.
+// A stretch has what the first pass found in a stretch of a tail.
 type stretch struct {
 	begin, end tailPlace
 	spans      []span
-	inserts    bool // it has nothing else
+	inserts    bool // all its operations are inserts
 	err        error
 }
 
-// A span has operations that follow one another. Their time is the same.
+// A span has operations that follow one another and have the same time.
 type span struct{ time, inserts uint64 }
 
-// stretches returns how many stretches the tail has: at least one.
+// stretches returns how many stretches the tail has. It has at least one.
 func (in *input) stretches() int {
 	first := hashes.FirstBase + in.header.Pages
 	pages := max(in.Counted.Pages, first+1) - first
@@ -59,7 +59,7 @@ func (r *tailReader) readStretch(in *input, i int, do func(hashes.Entry)) (begin
 	pages := int(min(number+stretchPages, max(number, in.Counted.Pages)) - number)
 	before := number - 1
 	if i == 0 {
-		before = 0 // in the order of checks
+		before = 0 // the checks of the tail follow the check of the header
 	}
 	err = osfile.ReadPages(in.File, before, r.words[:hashes.PageWords])
 	if err == nil {
@@ -91,7 +91,7 @@ func (r *tailReader) readStretch(in *input, i int, do func(hashes.Entry)) (begin
 	return begin, end, err
 }
 
-// survey finds what is in stretch i of the tail.
+// survey finds out what stretch i of the tail has.
 func (b *stretch) survey(r *tailReader, in *input, i int) {
 	b.spans, b.inserts = b.spans[:0], true
 	b.begin, b.end, b.err = r.readStretch(in, i, func(e hashes.Entry) {
@@ -106,8 +106,8 @@ func (b *stretch) survey(r *tailReader, in *input, i int) {
 	})
 }
 
-// follow checks that stretch i of the tail continues the stretch before it, and that the last
-// stretch has the check that the superblock names.
+// follow checks that stretch i of the tail continues the stretch before, and that the last stretch ends
+// with the check that the superblock names.
 func (b *stretch) follow(in *input, i int) error {
 	if i == 0 {
 		in.surveyed = tailPlace{b.begin.Place, in.header.At}
@@ -116,7 +116,7 @@ func (b *stretch) follow(in *input, i int) error {
 	case b.err != nil:
 		return b.err
 	case b.begin != in.surveyed:
-		return hashes.Corrupt(b.begin.Number, "it says that operation %d of the history is before it, not %d; or it is of another history", b.begin.at.Number, in.surveyed.at.Number)
+		return hashes.Corrupt(b.begin.Number, "the page continues a history after operation %d, but the pages before it end at operation %d, or in another history", b.begin.at.Number, in.surveyed.at.Number)
 	case i == in.stretches()-1 && b.end.Before != in.Counted.Check:
 		return hashes.Corrupt(b.end.Number-1, "the check is not the one that the superblock names")
 	}
@@ -124,9 +124,9 @@ func (b *stretch) follow(in *input, i int) error {
 	return nil
 }
 
-// surveyTails reads the tails the first time. It checks the tails, counts their operations, and
-// returns the times of the operations that may make items. The results do not depend on the number
-// of workers, and neither does an error: it names the first wrong page.
+// surveyTails reads the tails the first time. It checks the tails, counts their operations, and returns
+// the times of the operations that may add items. The results do not depend on the number of workers,
+// nor does an error, which names the first wrong page.
 func (m *Merged) surveyTails(ctx context.Context, workers int, w Window) (past history, err error) {
 	stretches := make([]stretch, min(roundStretches, m.stretches()))
 	readers := make([]tailReader, workers)
@@ -167,14 +167,14 @@ func (m *Merged) spoolTails(ctx context.Context, dir scratcher, workers int, bud
 	}
 	err := Parallel(ctx, workers, m.stretches(), nil, func(worker, i int) error {
 		in, n := m.stretch(i)
-		age, at, known := 0, uint64(0), false // of the last insert
+		age, at, known := 0, uint64(0), false // age and time of the last insert, if known
 		var failed error
 		_, _, err := readers[worker].readStretch(in, n, func(e hashes.Entry) {
 			if e.Op != layout.Delete && (!known || e.Time != at) {
 				age, at, known = ageAt(e.Time), e.Time, true
 			}
 			part := e.Hash >> m.tails.shift
-			for _, word := range [2]uint64{e.Hash, newEntry(in.number, age, e).what} { // a chunk has both
+			for _, word := range [2]uint64{e.Hash, newEntry(in.number, age, e).what} { // both get into the same chunk
 				if failed == nil {
 					failed = collectors[worker].addTo(part, word)
 				}
@@ -202,9 +202,9 @@ func (m *Merged) appendTails(w *worker, part int, drop bool) error {
 	return err
 }
 
-// sortEntries sorts entries whose hashes have the first bits in common. It sorts words, as fast as
-// hashes: each word has the next bits of a hash, as many as fit, and the index of the entry. Entries
-// that are equal in these bits are sorted afterwards.
+// sortEntries sorts entries whose hashes have the first common bits in common. It sorts words, which is
+// as fast as sorting hashes: a word has as many of the next bits of the hash as fit, and the index of
+// the entry. After that, it sorts entries that are equal in these bits.
 func (w *worker) sortEntries(entries []entry, common uint) {
 	n := bits.Len(uint(len(entries)))
 	w.hashes, w.tmp = w.hashes[:0], slices.Grow(w.tmp[:0], len(entries))
