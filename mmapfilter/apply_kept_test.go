@@ -172,55 +172,13 @@ func TestKeptReplica(t *testing.T) {
 	}
 }
 
-// TestKeptReplicaDeparts covers the first operation of its own: from then on, the replica is an
-// ordinary filter that keeps its hashes, and tells how it has changed since it was one.
-func TestKeptReplicaDeparts(t *testing.T) {
-	needsReplacing(t)
-	ctx := context.Background()
-	r := newKeptReplica(t, 7, &Options{Capacity: 500, AutoGrow: true, KeepChanges: time.Hour})
-	own := r.ownPosition()
-	r.operate(1500, 3)
-	r.apply()
-	seq := r.DurableSeq()
-	set := mustChanges(t, r.f, r.at, Classes{})
-	must(t, r.Insert([]byte("of its own")))
-	must(t, r.Sync())
-	for i := range 3 {
-		p := r.Position()
-		if p != r.ownPosition() || p.Descent == r.at.Descent || r.DurableSeq() != seq || r.DurableOps() == 0 {
-			t.Errorf("it is at %v, by itself at %v, with sequence %d, not %d", p, r.ownPosition(), r.DurableSeq(), seq)
-		}
-		if _, err := r.Apply(ctx, bytes.NewReader(set)); !errors.Is(err, ErrNotReplica) {
-			t.Errorf("it takes changes: %v", err)
-		}
-		if r.f.Len()+1 != r.Len() {
-			t.Errorf("%d keys, not %d", r.Len(), r.f.Len()+1)
-		}
-		switch i {
-		case 0:
-			must(t, r.Rebuild(ctx, nil))
-		case 1:
-			must(t, r.Close())
-			r.Filter = mustOpen(t, r.path, nil)
-		}
-	}
-	if changed, to, err := changesOf(t, r.Filter, own, Classes{}); err != nil || to != r.Position() || len(changed) < 1000 {
-		t.Errorf("%d changes to %v, %v", len(changed), to, err)
-	}
-	since := r.Position()
-	before := r.Len()
-	mustInsert(t, r.Filter, 1<<40, 1<<40+3000)
-	must(t, r.Rebuild(ctx, nil))
-	if r.Len() != before+3000 || r.Position().Number != since.Number+3000 {
-		t.Errorf("%d keys, not %d, at %v after %v", r.Len(), before+3000, r.Position(), since)
-	}
-}
-
 // TestDepartInRebuild: the new file follows no history if the old one has departed since
-// the instant for which it is built.
+// the instant for which it is built. It is an ordinary filter that keeps its hashes, and tells how it
+// has changed since it was a replica.
 func TestDepartInRebuild(t *testing.T) {
 	needsReplacing(t)
-	r := newKeptReplica(t, 8, &Options{Capacity: 2000, KeepHashes: true})
+	r := newKeptReplica(t, 8, &Options{Capacity: 2000, KeepChanges: time.Hour})
+	own := r.ownPosition()
 	r.operate(300, 2)
 	r.apply()
 	seq, departed := r.DurableSeq(), false
@@ -232,14 +190,23 @@ func TestDepartInRebuild(t *testing.T) {
 	}}))
 	for range 2 {
 		p := r.Position()
-		if !departed || p.Descent == r.at.Descent || p != r.ownPosition() || r.DurableSeq() != seq || r.Len() != r.f.Len()+1 {
+		if !departed || p.Descent == r.at.Descent || p != r.ownPosition() || r.DurableSeq() != seq || r.DurableOps() == 0 || r.Len() != r.f.Len()+1 {
 			t.Errorf("it is at %v, with sequence %d, not %d, and %d keys", p, r.DurableSeq(), seq, r.Len())
 		}
 		if _, err := r.Apply(context.Background(), new(bytes.Buffer)); !errors.Is(err, ErrNotReplica) {
 			t.Errorf("it takes changes: %v", err)
 		}
+		if changed, to, err := changesOf(t, r.Filter, own, Classes{}); err != nil || to != p || len(changed) < 100 {
+			t.Errorf("%d changes to %v, %v", len(changed), to, err)
+		}
 		must(t, r.Close())
 		r.Filter = mustOpen(t, r.path, nil)
+	}
+	since, before := r.Position(), r.Len()
+	mustInsert(t, r.Filter, 1<<40, 1<<40+500)
+	must(t, r.Rebuild(context.Background(), nil))
+	if r.Len() != before+500 || r.Position().Number != since.Number+500 {
+		t.Errorf("%d keys, not %d, at %v after %v", r.Len(), before+500, r.Position(), since)
 	}
 }
 
