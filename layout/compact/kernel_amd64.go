@@ -17,7 +17,7 @@ var _, _ = keyInGo, hashInGo
 func keyInGo(d *base, key []byte) bool { return layout.KeyInGo(d, key) }
 func hashInGo(d *base, h uint64) bool  { return layout.HashInGo(d, h) }
 
-// codeOf returns the code for single keys that has this width.
+// codeOf returns the code of a width for single keys.
 func codeOf(w lookWidth) code {
 	codes := map[lookWidth]*code{narrow: new(code), oneByte: new(code), twoBytes: new(code), fourBytes: new(code)}
 	lookAddresses(codes[narrow], codes[oneByte], codes[twoBytes], codes[fourBytes])

@@ -9,7 +9,7 @@ import (
 )
 
 // InOneCacheLine checks, for many values from alloc, that each of the named fields lies in one
-// cache line. A field that is longer than a cache line must start where one starts.
+// cache line. A field that is longer than a cache line must start with one.
 func InOneCacheLine(t *testing.T, alloc func() any, names ...string) {
 	t.Helper()
 	var keep []any
@@ -26,7 +26,7 @@ func InOneCacheLine(t *testing.T, alloc func() any, names ...string) {
 			}
 			size := min(field.Type.Size(), layout.LineBytes)
 			if at := of.Pointer() + offset; at/layout.LineBytes != (at+size-1)/layout.LineBytes {
-				t.Fatalf("%s of %T is at %#x, which crosses cache lines", name, v, at)
+				t.Fatalf("%s of %T at %#x crosses cache lines", name, v, at)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 type Exhaustive struct {
 	System     System
 	Operations int // length of the longest traces
-	Nested     int // up to this length, recoveries crash at every event too; others, now and then
+	Nested     int // in traces of up to this length, recoveries crash at every event too; in longer ones, now and then
 }
 
 // With up to fewSectors dirty sectors, every subset of them is tried: each sector has what
@@ -27,7 +27,7 @@ const (
 )
 
 // allShapes are the universes of the traces. Keys are numbered in the order in which a trace first
-// uses them, since it makes no difference which one is first.
+// uses them, since it makes no difference which key is first.
 var allShapes = []shape{
 	// Twins in one line.
 	{lines: 1, free: 1000, addKeys: func(u *Universe, rng *rand.Rand) {
@@ -177,9 +177,9 @@ func (e *Exhaustive) traces(u *Universe, sector int) (shards [][]*Trace) {
 }
 
 // exhaust crashes at every event of the last operation of a trace. Earlier operations are
-// the last ones of shorter traces.
+// the last operations of shorter traces.
 func (x *worker) exhaust(e *Exhaustive, t *Trace) *Violation {
-	// The devices of all traces have the same seed, so that equal operations make equal files.
+	// The devices of all traces have the same seed, so that equal operations lead to equal files.
 	return x.begin(t, x.stats.Traces, 0xA11, 1, func(v *Volume, st State) { x.exhaustFrom(e, v, st) })
 }
 

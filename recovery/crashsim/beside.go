@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// files are the files of one filter of a volume. Their names have the numbers from first on.
+// files are the files of one filter of a volume. The numbers of their names begin with first.
 type files struct {
 	v     *Volume
 	first name
@@ -21,8 +21,8 @@ type Beside struct {
 	files
 }
 
-// NewBeside makes an empty filter that may take the place of the filter of the volume. Its files are
-// as durable as those of a published filter. Its LSNs begin after lsn. edit is as for NewVolume.
+// NewBeside creates an empty filter that may take the place of the filter of the volume. Its files are
+// durable, like the files of a published filter. Its LSNs begin after lsn. edit is as for NewVolume.
 func (v *Volume) NewBeside(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layout.Superblock)) *Beside {
 	i := 1 - v.dir.names[filterName]
 	for n := beside; n < allNames; n++ {
@@ -43,8 +43,8 @@ func (f *files) Filter() recovery.File {
 	return &filterFile{f.v, &f.v.disks[f.v.dir.names[f.first+filterName]]}
 }
 
-// TakePlace implements recovery.Volume, by the steps of osfile.Files. The step that gives the
-// filter file its name fails as often as a sync.
+// TakePlace implements recovery.Volume. It takes the steps of osfile.Files. The step that gives
+// the filter file its name fails as often as a sync.
 func (f *files) TakePlace(recovery.Volume) (placed bool, err error) {
 	v := f.v
 	v.rename(beside+name(recovery.NextLog), noFile)

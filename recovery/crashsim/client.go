@@ -20,8 +20,8 @@ func (l *life) begin(readers bool) {
 	}
 }
 
-// open opens the filter, and tries again if a sync fails. If ops is set, the life then does
-// operations.
+// open opens the filter, and tries again if a sync fails. ops says whether the life will do
+// operations afterwards.
 func (l *life) open(ops bool) (ok bool) {
 	for range retries {
 		failed := l.v.Failed
@@ -71,9 +71,9 @@ func (l *life) found(r *recovery.Recovery) {
 	if !l.v.named() {
 		l.fail("O9", "a power loss would bring back the file that had the name before")
 	}
-	// The keys of a point are checked against its image once, when the point is made (O2, O3). The
+	// The keys of a point are checked against its image once, when the point is noted (O2, O3). The
 	// image that the recovery leaves is that of a point, bit for bit; odd counters could only turn
-	// answers into "maybe". So only the fillers are left to check: each time, some other fillers.
+	// answers into "maybe". So only the fillers are left to check, each time a few of them.
 	image := l.x.look(l.u().image(l.v), l.v.filter.cache.words[layout.WordRuntime:layout.WordStash])
 	if l.depth == 0 && !l.opened { // the point at which the trace starts has not been checked
 		l.keysPresent(&p.Counts, &p.Meant, image)
@@ -82,8 +82,9 @@ func (l *life) found(r *recovery.Recovery) {
 	_, sb, _, err := layout.Newest(recovery.Bytes(l.v.filter.cache.words[:layout.WordRuntime]))
 	l.sealed(sb, err)
 	l.hashes(&p, sb, err)
-	// The recovery may count more operations than OpMin. The others have no record: they are
-	// inserts that found no room, or of a key that the history has. The client skips them, too.
+	// The recovery may count more operations than OpMin. The operations after OpMin have no record:
+	// they are inserts that found no room, or a Unique whose key the history has. The client skips
+	// them, too.
 	for ; p.OpMin < r.Operations; p.Next++ {
 		if p.Next == len(l.x.trace.Ops) {
 			l.fail("O1", "%d operations more than the client has done", r.Operations-p.OpMin)
@@ -174,7 +175,7 @@ func (l *life) mutate(op Op) {
 	case err != nil:
 		l.failed(failed, op, err)
 	case !deleted:
-		l.fail("O3", "delete(%d) says that it is not there", op.Key)
+		l.fail("O3", "delete(%d) says that the key is not there", op.Key)
 	case !did && (op.Kind != Unique || l.meant[op.Key] == 0):
 		l.fail("O6", "%s changes neither the length nor the history", op)
 	}
@@ -195,8 +196,9 @@ func (l *life) mutate(op Op) {
 	}
 }
 
-// failed checks the error of an operation: a call has failed since there were so many of them. The
-// writer has failed, too, unless hashes that it must keep could not be written.
+// failed checks the error of an operation: a call must have failed since the operation began, when
+// before calls had failed. The writer has failed, too, unless hashes that it must keep could not be
+// written.
 func (l *life) failed(before int, op Op, err error) {
 	l.dead = l.w.Err() != nil
 	if l.v.Failed == before || !l.dead && !l.v.RequireHashes {
@@ -210,7 +212,7 @@ func (l *life) did(op Op) bool {
 	if grew == 0 && kept.At == was.kept.At {
 		return false
 	}
-	want := grew // either is right for an op that may leave its key out
+	want := grew // a Unique may leave its key out
 	switch {
 	case op.Kind == Insert, op.Kind == Unique && grew != 0:
 		want = 1
@@ -246,7 +248,7 @@ func (l *life) commit(op Op) {
 			}
 		}, false)
 	}
-	// The commit makes durable what was done up to lsn, and what is done until the segment ends.
+	// The commit makes all operations up to lsn durable, and those that are done until the segment ends.
 	l.synced = l.meant
 	lsn := l.w.LSN()
 	after := lsn // LSN of the last operation that runs beside the commit
@@ -286,7 +288,7 @@ func (l *life) commit(op Op) {
 		return // it commits nothing
 	}
 	if l.op == first || l.w.LSN() != after {
-		// No operation ran meanwhile, or those that did are in the segment.
+		// No operation ran meanwhile, or the operations that ran are in the segment.
 		ended()
 		lsn, l.synced = l.w.LSN(), l.meant
 	}
@@ -296,8 +298,8 @@ func (l *life) commit(op Op) {
 	}
 }
 
-// beside runs a few inserts and deletes while a commit waits for the disk. While a new file is made,
-// it does no Unique: nobody knows what a Unique does when it is replayed in the new file.
+// beside runs a few inserts and deletes while a commit waits for the disk. While a new file is being
+// made, it runs no Unique, since it cannot know what the Unique will do when it is replayed there.
 func (l *life) beside() {
 	random := mix(l.x.trace.Seed + uint64(l.op) + uint64(l.v.events)<<16)
 	n := random % 4
@@ -315,7 +317,7 @@ func (l *life) beside() {
 }
 
 // point notes the state of the filter after an operation. next updates a copy of the
-// previous point.
+// previous point. skipped says whether the operation has no record.
 func (l *life) point(next func(*Point), skipped bool) {
 	last := &l.points[len(l.points)-1]
 	lsn := l.w.LSN()
@@ -332,18 +334,18 @@ func (l *life) point(next func(*Point), skipped bool) {
 		}
 		return
 	}
-	if skipped { // the record is that of a commit, appended before the operation
+	if skipped { // the new record is that of a commit, appended before the operation
 		p.OpMin, p.OpMax, p.Next = p.OpMax, p.OpMax+1, l.op
 	} else {
 		next(&p)
 	}
 	if sum := l.items(); p.Length != sum {
-		l.fail("O6", "the length is %d, and there are %d items", p.Length, sum)
+		l.fail("O6", "the length is %d, but there are %d items", p.Length, sum)
 	}
 	l.points = append(l.points, p)
 }
 
-// newest returns the image with all operations, also those that are not durable. If nothing has
+// newest returns the image with all operations, even those that are not durable. If nothing has
 // changed, it returns old, the previous image.
 func (l *life) newest(old []uint64) []uint64 {
 	now := make([]uint64, len(old))
@@ -383,8 +385,8 @@ func (l *life) reopen() {
 	}
 }
 
-// rebuild makes a new file with the keys of the filter, which takes the place of the old one.
-// No crash is tried while the new file is made, since nobody uses it yet.
+// rebuild creates a new file with the keys of the filter, which takes the place of the old file.
+// No crash is tried while the new file is filled, since nobody uses it yet.
 func (l *life) rebuild() {
 	u, v, old := l.u(), l.v, l.w
 	lsn := old.LSN() + 1<<20
@@ -424,7 +426,7 @@ func (l *life) rebuild() {
 	} else if l.words(layout.WordRuntime+layout.RuntimeEpoch) == layout.Superseded {
 		l.fail("O6", "the old file, which goes on, says that it is superseded")
 	}
-	l.dead = l.w.Err() != nil // otherwise the new file has failed, and nothing has happened
+	l.dead = l.w.Err() != nil // otherwise only the new file has failed, and the old one goes on
 }
 
 // moved continues in the new file, which has the content after.
@@ -439,7 +441,7 @@ func (l *life) moved(next Writer, after *content) {
 	l.point(func(p *Point) { p.OpMin = p.OpMax }, false)
 }
 
-// hashesIn returns the hashes of the items that a new file is to have.
+// hashesIn returns the hashes of the items that a new file must have.
 func (l *life) hashesIn() (all []uint64) {
 	for i, n := range l.meant[:len(l.u().keys)] {
 		for range n {

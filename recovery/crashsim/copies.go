@@ -16,7 +16,7 @@ type copier struct {
 	rng  *rand.Rand
 	copy *recovery.Copy // the copy that is under way, or nil
 	to   []uint64
-	from uint64 // LSN that was durable when it began
+	from uint64 // LSN that was durable when the copy began
 	odds int    // the copy goes on after one event in odds
 	done []copied
 }
@@ -30,7 +30,7 @@ type copied struct {
 }
 
 // After one event in copyBegins, a copy begins. It takes a step after one event in odds, which is
-// drawn for each copy and is at most copySteps. A life makes mostCopies at most.
+// drawn for each copy and is at most copySteps. A life has at most mostCopies copies.
 const (
 	copyBegins = 60
 	copySteps  = 128

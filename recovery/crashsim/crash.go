@@ -24,7 +24,7 @@ var biases = [...]struct {
 	{"old or newest", func(rng *rand.Rand, n uint32) uint32 { return n * rng.Uint32N(2) }},
 }
 
-// randomLoss returns a power loss, and how it is distributed.
+// randomLoss returns a power loss, and the name of its bias.
 func randomLoss(rng *rand.Rand) (loss Loss, bias string) {
 	b, names := &biases[rng.IntN(len(biases))], rng.IntN(4)
 	return Loss{
@@ -39,7 +39,7 @@ func randomLoss(rng *rand.Rand) (loss Loss, bias string) {
 }
 
 // A fork is a copy of the volume of a life, made at an event. It is recovered once the operation has
-// returned: only then is the state known to which the whole operation leads.
+// returned, because the state to which the whole operation leads is known only then.
 type fork struct {
 	v      *Volume
 	st     State
@@ -114,7 +114,7 @@ func (x *worker) crashed(f *fork) {
 }
 
 // long lives a life with the rest of the operations. Once the filter is open, the life is forked after
-// an event of weight 1 with the odds often.
+// an event of weight 1 with probability often.
 func (x *worker) long(v *Volume, st State, depth int, often float64) {
 	l := &life{x: x, v: v, st: st, depth: depth, recoverFork: x.crashed}
 	l.begin(x.trace.readers)
@@ -193,8 +193,9 @@ var weights = [eventKinds]float64{
 
 const mostWeight = 1.5
 
-// How often the life of a whole trace is forked, and that of a client that continues after a crash (see
-// long); and how often, after its last operation, a life whose sync has failed.
+// oftenOfTrace is for the life of a whole trace, and oftenOfClient for the life of a client that
+// continues after a crash: see long. forksOfDead is how often a life whose sync has failed is forked
+// after its last operation.
 const (
 	oftenOfTrace  = 0.8
 	oftenOfClient = 0.1

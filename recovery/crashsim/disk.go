@@ -10,8 +10,8 @@ import (
 // errSync is the error of a sync that fails.
 var errSync = errors.New("input/output error")
 
-// A sparse is an array of words that is mostly zero. It is in one piece, as the library
-// reads it, but copyFrom copies only the grains of 512 bytes that were stored to.
+// A sparse is an array of words that is mostly zero. It is in one piece, since the library
+// reads it so, but copyFrom copies only the grains of 512 bytes that were stored to.
 type sparse struct {
 	words []uint64
 	used  []uint64 // bit g is clear: grain g is zero
@@ -106,11 +106,11 @@ type disk struct {
 
 	versions []versions // of each sector
 	dirty    []uint32   // sectors that have versions, in the order in which they became dirty
-	stores   []stored   // in order, since the sectors were last clean; not those of touched versions
+	stores   []stored   // since the sectors were last clean, in order, without those of touched versions
 
 	// Sectors that a failed sync has made clean although the cache differs from the
 	// disk. lost is what the cache had then, before the first of stores.
-	lost     []uint64 // made when a sync fails
+	lost     []uint64 // allocated when a sync fails
 	isLost   []bool
 	lostList []uint32
 
@@ -135,7 +135,7 @@ const (
 
 func (n versions) count() uint32 { return uint32(n / oneVersion) }
 
-// init makes a clean file of zeros.
+// init makes d a clean file of zeros.
 func (d *disk) init(words int, shift uint) {
 	if d.versions != nil {
 		d.cleanAll()
@@ -295,14 +295,14 @@ func (d *disk) copyAs(o *disk, shift uint) {
 	}
 }
 
-// resize makes a file of another size, or with sectors of another size, an empty one.
+// resize makes d an empty file if the size of the file or of its sectors changes.
 func (d *disk) resize(words int, shift uint) {
 	if len(d.cache.words) != words || d.shift != shift {
 		d.init(words, shift)
 	}
 }
 
-// lose notes that a sector is lost, with the content that words have.
+// lose notes that a sector is lost, with its content in words.
 func (d *disk) lose(s uint32, words []uint64) {
 	if len(d.lost) < len(d.cache.words) {
 		d.lost = append(make([]uint64, 0, len(d.cache.words)), d.lost...)[:len(d.cache.words)]

@@ -61,8 +61,9 @@
 //	    half-written one.
 //	O8  If the filter keeps its hashes, the kept hashes of a file at rest are, as a multiset, the
 //	    hashes of its items. Unless the filter must keep them, they may be lost if a sync, or a
-//	    call that writes hashes, has failed. The hashes, the superblock and the writer have the position of the operations that the file has, and the right
-//	    counts of left-out keys and of deletes that removed no item.
+//	    call that writes hashes, has failed. The hashes, the superblock and the writer have the
+//	    position of the operations that the file has, and the right counts of left-out keys and
+//	    of deletes that removed no item.
 //	O9  Once a file has been opened, its name survives a power loss, even if the name was changed
 //	    shortly before.
 //	O10 A recovery.Copy, which begins at any event and continues at others, has the words, the

@@ -53,7 +53,7 @@ func (e *Explorer) Run() (total Stats, violation *Violation) {
 	return total, violation
 }
 
-// Prepare makes the universes, with the filter under test. Run calls it; a second call does
+// Prepare creates the universes, with the filter under test. Run calls it. A second call does
 // nothing.
 func (e *Explorer) Prepare() error {
 	if e.universes != nil {

@@ -59,8 +59,8 @@ func (f hashFile) ReadPage(number uint64, p *hashes.Page) error {
 	return nil
 }
 
-// WritePage stores the words of a page. The words are dirty even if they do not change: since a
-// failed sync, the disk may have other words. If WritePage fails, it stores half of the page.
+// WritePage stores the words of a page. The words are dirty even if they do not change, because
+// after a failed sync the disk may have other words. If WritePage fails, it stores half of the page.
 func (f hashFile) WritePage(number uint64, p *hashes.Page) (err error) {
 	words := p[:]
 	if f.volume.failsHashes() {

@@ -28,8 +28,8 @@ type life struct {
 	unnamed bool   // the file that the writer has moved to may not survive a power loss
 	synced  Counts // keys that the current sync makes durable, without those that are deleted meanwhile
 
-	// after is the content of the new file that is to take the place of this one, with the operations
-	// since the new file was made. It is nil if there is no new file.
+	// after is the content of the new file that is to take the place of this file, with the operations
+	// since the new file was filled. It is nil if there is no new file.
 	after *content
 
 	at      func(word uint64) uint64 // words
@@ -37,11 +37,11 @@ type life struct {
 
 	points []Point // states of the filter after each operation
 
-	forks       []fork      // those that have not been recovered
-	recoverFork func(*fork) // recovers one
+	forks       []fork      // forks that have not been recovered yet
+	recoverFork func(*fork) // recovers a fork
 }
 
-// A content is what a file has, in the words of Point.
+// A content is what a file has, in the terms of Point.
 type content struct {
 	counts Counts
 	kept   layout.Kept
@@ -52,7 +52,7 @@ type Point struct {
 	LSN     uint64
 	UserSeq uint64
 	// The number of operations after the user sequence is from OpMin to OpMax, since
-	// those that change nothing have no record.
+	// operations that change nothing have no record.
 	OpMin, OpMax uint64
 	Length       uint64
 	Counts       Counts      // items
@@ -68,12 +68,12 @@ type Counts [maxKeys]uint8
 // maxKeys bounds the keys that traces use.
 const maxKeys = 20
 
-// A State is what is known of a volume that no process has open.
+// A State is what is known about a volume that no process has open.
 type State struct {
 	points []Point // states that it may be in, in order of LSN
 	floor  uint64  // LSN up to which it is durable
 	must   Counts  // keys that were synced and not deleted since
-	// torn is set after a power loss, until a recovery tells the readers.
+	// torn is set after a power loss, until the epoch tells readers of the recovery.
 	torn bool
 }
 

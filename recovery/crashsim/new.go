@@ -7,7 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// NewVolume makes a volume with an empty, clean filter file. Sectors have 8, 64, 512 or
+// NewVolume creates a volume with an empty, clean filter file. Sectors have 8, 64, 512 or
 // 4096 bytes. keep says whether the filter keeps its hashes. edit, if not nil, changes the superblock
 // before it is signed.
 func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool, edit func(*layout.Superblock)) *Volume {
@@ -29,7 +29,7 @@ func NewVolume(g layout.Geometry, seed uint64, sectorBytes int, keep bool, edit 
 	return v
 }
 
-// begin makes a clean filter file with these superblocks.
+// begin makes d a clean filter file with these superblocks.
 func (d *disk) begin(g layout.Geometry, shift uint, head []uint64) {
 	d.init(int(g.SealedBytes/8), shift)
 	for i, w := range head {
@@ -66,7 +66,8 @@ func head(g layout.Geometry, seed uint64, keep bool, lsn uint64, edit func(*layo
 	return words
 }
 
-// Watch makes the volume call each after every event, where a crash can come. A nil each ends that.
+// Watch makes the volume call each after every event. A crash can come after any event. If each is nil,
+// the volume calls nothing.
 func (v *Volume) Watch(each func(Event)) { v.each = each }
 
 // Mute runs do. Nothing that do causes counts as an event.

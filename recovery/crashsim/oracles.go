@@ -18,14 +18,14 @@ func (l *life) recovered(r *recovery.Recovery) Point {
 func (l *life) leadsTo(oracle, what string, r *recovery.Recovery, floor uint64, image []uint64) Point {
 	points := l.known()
 	if r.LSN < floor {
-		l.fail(oracle, "%s ends at LSN %d, and %d was durable", what, r.LSN, floor)
+		l.fail(oracle, "%s ends at LSN %d, but %d was durable", what, r.LSN, floor)
 	}
 	i := -1
 	for i+1 < len(points) && points[i+1].LSN <= r.LSN {
 		i++
 	}
 	if i < 0 {
-		l.fail(oracle, "%s ends at LSN %d, before the first of all", what, r.LSN)
+		l.fail(oracle, "%s ends at LSN %d, before the first LSN", what, r.LSN)
 	}
 	reasons := ""
 	for _, p := range points[i:min(i+2, len(points))] {
@@ -113,7 +113,7 @@ func (l *life) fillersPresent(v *layout.View) {
 	}
 }
 
-// copies checks O2 for a class. counts are those of the keys, if the class has any.
+// copies checks O2 for a class. counts has the counts of the keys, if the class has any keys.
 func (l *life) copies(number int, counts *Counts, v *layout.View) {
 	u := l.u()
 	c := u.static.Class(number)
@@ -137,7 +137,7 @@ func (l *life) hashes(p *Point, sb *layout.Superblock, err error) {
 	}
 	if sb.Hashes().Pages == 0 {
 		if l.x.trace.failOdds == 0 && l.x.trace.hashOdds == 0 || l.v.RequireHashes {
-			l.fail("O8", "the hashes are lost, and nothing failed, or the filter must keep them")
+			l.fail("O8", "the hashes are lost, but nothing failed or the filter must keep them")
 		}
 		return
 	}

@@ -37,7 +37,8 @@ func (v *Volume) storeRun(d *disk, word uint64, values []uint64, e Event, store 
 	}
 }
 
-// equal returns at how many of their first words two slices of the same length are equal.
+// equal returns the number of words before the first word in which two slices of the same length
+// differ.
 func equal(a, b []uint64) (n int) {
 	const block = 32
 	for len(a)-n >= block && *(*[block]uint64)(a[n:]) == *(*[block]uint64)(b[n:]) {

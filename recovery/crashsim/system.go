@@ -13,7 +13,7 @@ type System struct {
 	Full error
 	// Verify checks a sealed file against its checksums.
 	Verify func(file []uint64) error
-	// Replace puts the file of next in the place of the file of w, whose items it has.
+	// Replace puts the file of next, which has the items of w, in the place of the file of w.
 	// Meanwhile it calls during, which does operations in w; Replace does these in next, too.
 	Replace func(w, next Writer, during func()) error
 }
@@ -43,7 +43,7 @@ type Writer interface {
 	Clean() error // closes the filter cleanly
 }
 
-// Operations are those on single items.
+// Operations change single items.
 type Operations interface {
 	Insert(hash uint64) error
 	InsertUnique(hash uint64) (added bool, err error)

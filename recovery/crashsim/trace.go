@@ -15,7 +15,7 @@ type Trace struct {
 	sector   int  // index into sectorSizes
 	failOdds int  // one sync in failOdds fails; 0: no sync fails
 	failFrom int  // first operation whose sync may fail
-	hashOdds int  // one call in hashOdds fails that writes hashes; 0: none fails
+	hashOdds int  // one in hashOdds calls that write hashes fails; 0: none fails
 	trash    bool // sectors may be trashed
 	readers  bool // oracle O4 is on
 	beside   bool // inserts and deletes run while a sync waits for the disk
@@ -29,7 +29,7 @@ func (t *Trace) String() string {
 		fmt.Fprintf(&b, ", one sync in %d fails from operation %d on", t.failOdds, t.failFrom)
 	}
 	if t.hashOdds != 0 {
-		fmt.Fprintf(&b, ", one call in %d fails that writes hashes", t.hashOdds)
+		fmt.Fprintf(&b, ", one in %d calls that write hashes fails", t.hashOdds)
 	}
 	if t.trash {
 		b.WriteString(", trashed sectors")
@@ -57,7 +57,7 @@ const (
 	SyncSeq // a sync whose user sequence is the number of the operation plus one
 	Checkpoint
 	Seal
-	Reopen          // close in order, open again
+	Reopen          // closes the filter cleanly and opens it again
 	BeginCheckpoint // a sync, and the first half of a checkpoint unless one is under way
 	EndCheckpoint   // the second half, if a checkpoint is under way
 	Rebuild         // a new file with the same items takes the place of the filter

@@ -14,7 +14,7 @@ import (
 type key struct {
 	hash  uint64
 	home  layout.Item
-	lines uint64 // bit i: it may be in line i
+	lines uint64 // bit i: whether its item may be in line i
 	place multiset.Place
 }
 
@@ -26,7 +26,7 @@ type Universe struct {
 	table    layout.Table
 	keys     []key              // keys of traces
 	fillers  []key              // in the filter, once each; no trace touches them
-	script   []Op               // operations that traces repeat, among others; may be nil
+	script   []Op               // operations that traces repeat, besides others; may be nil
 	static   *multiset.Multiset // the fillers; its first classes are those of keys
 	mine     int                // number of classes of keys
 	keysOf   [][]int            // numbers of the keys of each class
@@ -35,7 +35,7 @@ type Universe struct {
 
 	base  *Volume // clean files
 	start Point   // the content of base
-	sum   uint64  // see Volume.sumOf: of the fillers
+	sum   uint64  // of the fillers: see Volume.sumOf
 	keeps bool    // the filter keeps its hashes
 }
 
@@ -50,13 +50,13 @@ type shape struct {
 	lines   uint64
 	params  layout.Params
 	classes int                               // number of classes of the keys of traces
-	twins   int                               // most keys of each class with either home line
+	twins   int                               // most keys of a class with the same home line
 	free    int                               // slots that fillers leave free; if negative, fillers exceed the slots by -free, or fill the stash
 	present int                               // number of fillers that traces use
 	twinned bool                              // traces insert and delete twins whose home line is the other line of an item
 	sealed  bool                              // the file that a trace finds is sealed
 	keep    bool                              // the filter keeps its hashes
-	must    bool                              // and fails rather than lose them
+	must    bool                              // operations fail rather than lose hashes
 	addKeys func(u *Universe, rng *rand.Rand) // adds keys of traces; may be nil
 	tidy    bool                              // fillers leave their home line only if no slot is free, so few overflow bits are set
 }
@@ -70,7 +70,7 @@ func randomItem(t layout.Table, rng *rand.Rand) layout.Item {
 // universes is the number of universes that random traces use.
 const (
 	compactUniverses = 96
-	sharedUniverses  = 72 // the last universes: of layouts whose lines share words
+	sharedUniverses  = 72 // the last universes have layouts whose lines share words
 	universes        = compactUniverses + sharedUniverses
 )
 
@@ -107,8 +107,8 @@ func randomShape(number int, rng *rand.Rand) shape {
 	return s
 }
 
-// share changes a shape to a layout whose lines share words. It has enough lines that some
-// span two words and one spans two blocks of 64 bytes.
+// share changes a shape to a layout whose lines share words, and adds lines: so many that
+// some span two words, and one spans two blocks of 64 bytes.
 func (s *shape) share(number int, rng *rand.Rand) {
 	s.kind = []layout.Kind{layout.SemiSorted, layout.Packed}[number%2]
 	var params []layout.Params
@@ -126,7 +126,7 @@ func (s *shape) share(number int, rng *rand.Rand) {
 	s.lines += block
 }
 
-// newUniverse makes a universe of a shape, with the filter under test.
+// newUniverse creates a universe of a shape, with the filter under test.
 func newUniverse(sys *System, number int, s shape, rng *rand.Rand) (*Universe, error) {
 	g, err := layout.NewGeometry(s.kind, s.params, s.lines)
 	if err != nil {
@@ -158,8 +158,8 @@ func (u *Universe) bind(g layout.Geometry) {
 	}
 }
 
-// addTwins adds keys of one class: some with the home line of the item and, if it has two
-// lines, some with the other one as home line; in either of its buckets.
+// addTwins adds keys of the class of an item: some whose home line is the line of the item and,
+// if the item has two lines, some whose home line is the other one; in any bucket of the class.
 func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
 	c := u.table.Class(it)
 	seen := []layout.Item{it}
@@ -187,10 +187,10 @@ func (u *Universe) addTwins(it layout.Item, twins int, rng *rand.Rand) {
 	}
 }
 
-// addKey adds a key of an item.
+// addKey adds a key that has this item.
 func (u *Universe) addKey(it layout.Item, salt uint64) { u.keys = append(u.keys, u.keyOf(it, salt)) }
 
-// keyOf returns a key of an item. Keys with different salts are different.
+// keyOf returns a key that has this item. Keys with different salts are different.
 func (u *Universe) keyOf(it layout.Item, salt uint64) key {
 	return u.newKey(multiset.HashOf(u.table, it) + salt)
 }
@@ -201,7 +201,7 @@ func (u *Universe) newKey(hash uint64) key {
 	return k
 }
 
-// fill makes the filter that every trace starts with.
+// fill creates the filter that every trace starts with.
 func (u *Universe) fill(sys *System, s shape, rng *rand.Rand) error {
 	u.keeps = s.keep
 	v := NewVolume(u.geometry, uint64(u.Number)+1, 4096, s.keep, nil)

@@ -22,7 +22,7 @@ const (
 	eventKinds
 )
 
-// noFile means that no file has a name.
+// noFile stands for the number of the file if no file has a name.
 const noFile = -1
 
 // A Volume is a [recovery.Volume] that can crash. It is not safe for concurrent use.
@@ -31,21 +31,21 @@ type Volume struct {
 	filter *disk   // the filter file that has the name of the filter
 	disks  [2]disk // filter files
 	had    [2]bool // which filter files have lost the name; readers may still have them open
-	logs   []*log  // and files of hashes
+	logs   []*log  // logs and files of hashes
 	dir    directory
 	clock  uint64
 	shift  uint
 
 	// FailOdds, if not 0, makes one sync in FailOdds fail, at random.
 	FailOdds int
-	// FailHashes, if not 0, makes one call in FailHashes fail that writes hashes.
+	// FailHashes, if not 0, makes one in FailHashes calls that write hashes fail, at random.
 	FailHashes int
-	// FailAt, if not 0, makes one sync fail by its number, from 1 on.
+	// FailAt, if not 0, makes one sync fail: the sync with this number, counted from 1.
 	FailAt int
 	syncs  int
 	// Failed counts the syncs and other calls that have failed.
 	Failed int
-	// RequireHashes has operations fail if their hashes cannot be kept.
+	// RequireHashes makes operations fail if their hashes cannot be kept.
 	RequireHashes bool
 	// NoRoom refuses every larger log: every log that would replace the log that is in use.
 	NoRoom bool
@@ -55,8 +55,8 @@ type Volume struct {
 	source rand.PCG // randomness of the device
 	rng    *rand.Rand
 
-	// hook is called after the event whose number is next, and after one that counts its
-	// kind in left down to 0.
+	// hook is called after the event whose number is next, and after an event that brings
+	// the count of its kind in left down to 0.
 	hook   func(Event)
 	events int
 	next   int
@@ -65,8 +65,8 @@ type Volume struct {
 	during func()
 	muted  bool        // no events
 	each   func(Event) // is called after each event, if not nil
-	// patched, if not 0, is 1 plus a slot where a superblock was stored over another that
-	// the disk may have half written with its checksum.
+	// patched, if not 0, is 1 plus the number of a slot in which a superblock was stored over
+	// another one that the disk may have half written, with its checksum (O7).
 	patched int
 	// watch, if not nil, is called after each store that readers can see.
 	watch func(word, value uint64)
@@ -90,14 +90,14 @@ type log struct {
 	disk
 	volume *Volume
 	open   bool
-	// size, in words, is 0 if the file was just made and has no bytes yet. The disk may
+	// size, in words, is 0 if the file was just created and has no bytes yet. The disk may
 	// still have size 0 when the cache has more.
 	size, durableSize int
 }
 
 // A name is the number of a name that a file may have: a recovery.LogName; firstHashes plus a
-// recovery.HashesName; setName; or filterName. The files of a second filter, which is to take the place
-// of the first one, have the names of these numbers plus beside.
+// recovery.HashesName; setName; or filterName. For the files of a second filter, which is to take the
+// place of the first one, beside is added to these numbers.
 type name int
 
 const (
@@ -108,7 +108,7 @@ const (
 	allNames    name = 2 * beside
 )
 
-// names are the numbers of the files that have names.
+// names has, for each name, the number of the file that has it, or noFile.
 type names [allNames]int
 
 // A directory says which file has which name, in the cache and on the disk. Changes reach
@@ -152,8 +152,8 @@ func (v *Volume) event(e Event) {
 	}
 }
 
-// onlyCounts reports whether nobody waits for the next event by its number, so that it need
-// only be counted. (Somebody may still wait for an event of its kind: see left.)
+// onlyCounts reports whether nobody waits for the number of the next event, so that the event
+// need only be counted. (Somebody may still wait for an event of its kind: see left.)
 func (v *Volume) onlyCounts() bool {
 	return v.events+1 != v.next && !v.muted && v.each == nil
 }
@@ -292,7 +292,7 @@ func (v *Volume) file(n name) (*log, error) {
 	return nil, fs.ErrNotExist
 }
 
-// log returns the log that has a name. It has bytes.
+// log returns the log that has a name. A log without bytes is an error.
 func (v *Volume) log(n name) (*log, error) {
 	l, err := v.file(n)
 	if err == nil && l.size == 0 {
@@ -360,7 +360,7 @@ func (v *Volume) freeFile() int {
 	return len(v.logs) - 1
 }
 
-// rename gives a name to another file, or to none if to is noFile.
+// rename gives a name to another file, or to no file if to is noFile.
 func (v *Volume) rename(name name, to int) {
 	if v.dir.names[name] == to {
 		return
@@ -393,8 +393,8 @@ func (v *Volume) SyncNames() error { return v.syncDir() }
 // DropLargePages implements recovery.Volume.
 func (*Volume) DropLargePages(int64) (next, dropped int64) { return 0, 0 }
 
-// syncDir makes the names durable. If it fails, some first part of the changes is durable,
-// and the rest may become durable later.
+// syncDir makes the names durable. If it fails, the first few changes (or none, or all) are
+// durable, and the rest may become durable later.
 func (v *Volume) syncDir() error {
 	v.event(SyncBegins)
 	defer v.event(SyncEnds)

@@ -42,10 +42,10 @@ func (s *Stats) add(o Stats) {
 }
 
 func (s Stats) String() string {
-	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d copies beside one (%d more in vain), %.1f s, %.0f states/s",
+	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d of a crash inside recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d copies beside a writer (%d more in vain), %.1f s, %.0f states/s",
 		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Copies, s.Changing, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
 	if s.Skipped > 0 {
-		text += fmt.Sprintf(", %d states like one before", s.Skipped)
+		text += fmt.Sprintf(", %d states like an earlier one", s.Skipped)
 	}
 	return text
 }
@@ -56,7 +56,7 @@ type worker struct {
 	rng    *rand.Rand
 	source rand.PCG
 	trace  *Trace
-	pool   map[uint][]*Volume // by sector size
+	pool   map[uint][]*Volume // volumes that are not in use, by sector size
 	chain  []crash            // crashes that led to the current life
 	images map[uint64]struct{}
 	done   map[uint64]struct{} // states that need no second check; nil in random exploration
@@ -77,7 +77,7 @@ func newWorker(sys *System) *worker {
 // workers are the goroutines of an explorer.
 type workers []*worker
 
-// newWorkers makes a worker for each processor.
+// newWorkers returns a worker for each processor.
 func newWorkers(sys *System) workers {
 	all := make(workers, runtime.GOMAXPROCS(0))
 	for i := range all {
