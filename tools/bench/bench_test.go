@@ -207,7 +207,7 @@ func TestInterrupted(t *testing.T) {
 	if _, err := s.ask(f, 0, 10*pieceKeys); !errors.Is(err, context.Canceled) || calls != pieceKeys/BlockKeys {
 		t.Errorf("%d blocks: %v", calls, err)
 	}
-	for key, err := range s.keySequence(5) {
+	for key, err := range keySequence(s.ctx, s.seed, 0, 5) {
 		if key != nil || !errors.Is(err, context.Canceled) {
 			t.Errorf("key %x: %v", key, err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -82,16 +83,16 @@ func bucketSize(k layout.Kind, f int) int {
 // pieceKeys is the number of keys between checks for an interrupt.
 const pieceKeys = 1 << 20
 
-// keySequence yields n keys, or the reason why it stops early.
-func (s *session) keySequence(n uint64) iter.Seq2[[]byte, error] {
+// keySequence yields the keys numbered from first up to end, or the reason why it stops early.
+func keySequence(ctx context.Context, seed, first, end uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var key Key
-		for i := range n {
-			if i%pieceKeys == 0 && s.ctx.Err() != nil {
-				yield(nil, s.ctx.Err())
+		for i := first; i < end; i++ {
+			if i%pieceKeys == 0 && ctx.Err() != nil {
+				yield(nil, ctx.Err())
 				return
 			}
-			key.Set(s.seed, i)
+			key.Set(seed, i)
 			if !yield(key[:], nil) {
 				return
 			}
@@ -152,7 +153,7 @@ func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path st
 	}
 	path = s.path(name)
 	s.note("%s: building from %s keys", name, Grouped(int64(n)))
-	f, err = mmapfilter.Build(s.ctx, path, &opts, s.keySequence(n))
+	f, err = mmapfilter.Build(s.ctx, path, &opts, keySequence(s.ctx, s.seed, 0, n))
 	if err != nil {
 		return "", nil, err
 	}

@@ -176,7 +176,7 @@ var setCounts = []int{1, 4, 16, 64}
 // batches. Half of the keys that it looks up are absent.
 func (b *session) lookInSets(n uint64) error {
 	names, paths := []string{"one file"}, []string{b.path("one.mmf")}
-	one, err := mmapfilter.Build(b.ctx, paths[0], &mmapfilter.Options{Capacity: n}, b.keySequence(n))
+	one, err := mmapfilter.Build(b.ctx, paths[0], &mmapfilter.Options{Capacity: n}, keySequence(b.ctx, b.seed, 0, n))
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (b *session) lookInSets(n uint64) error {
 			return err
 		}
 		names, paths = append(names, fmt.Sprintf("set of %d", shards)), append(paths, b.path(fmt.Sprintf("%d.set", shards)))
-		if _, err := sets.Build(b.ctx, paths[len(paths)-1], p, sets.Work{}, b.keySequence(n)); err != nil {
+		if _, err := sets.Build(b.ctx, paths[len(paths)-1], p, sets.Work{}, keySequence(b.ctx, b.seed, 0, n)); err != nil {
 			return err
 		}
 	}
@@ -301,15 +301,7 @@ func (r *setBuild) processes(kind string, n int) (peak int64, err error) {
 func (w *worker) Shard(a ShardArgs, peak *int64) error {
 	ctx := context.Background()
 	spool, out := filepath.Join(a.Dir, "spool"), filepath.Join(a.Dir, "out")
-	keys := func(yield func([]byte, error) bool) {
-		var key Key
-		for i := a.Keys * a.Number / a.Tasks; i < a.Keys*(a.Number+1)/a.Tasks; i++ {
-			key.Set(a.Seed, i)
-			if !yield(key[:], nil) {
-				return
-			}
-		}
-	}
+	keys := keySequence(ctx, a.Seed, a.Keys*a.Number/a.Tasks, a.Keys*(a.Number+1)/a.Tasks)
 	p, err := sets.ReadPlan(filepath.Join(a.Dir, "plan"))
 	if err != nil {
 		return err

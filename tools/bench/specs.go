@@ -156,7 +156,7 @@ func makePebble(bitsPerKey int) func(*session, uint64) (*Filter, error) {
 		for i := range writers {
 			writers[i] = policy.NewWriter(kind)
 		}
-		for key, err := range s.keySequence(n) {
+		for key, err := range keySequence(s.ctx, s.seed, 0, n) {
 			if err != nil {
 				return nil, err
 			}
@@ -192,7 +192,7 @@ func makeFuse[T uint8 | uint16](s *session, n uint64) (*Filter, error) {
 	filters, bytes := make([]*xorfilter.BinaryFuse[T], parts), 0
 	for i := range filters {
 		hashes := make([]uint64, 0, n/uint64(parts)+n/uint64(100*parts)+1)
-		for key, err := range s.keySequence(n) {
+		for key, err := range keySequence(s.ctx, s.seed, 0, n) {
 			if err != nil {
 				return nil, err
 			}
