@@ -65,7 +65,7 @@
 // the keys of filters of every shape; the error for each bit of the fields of a superblock; "maybe"
 // for exactly the keys whose counter is odd. They open files with damage of all kinds and look keys
 // up in them; for this, the words are in memory whose bounds a sanitizer guards. The stores that
-// the library makes to compact, for operations and in recoveries, are made between the loads of a
+// the library makes, for operations and in recoveries, in each layout, are made between the loads of a
 // lookup, in all ways that cut them in three; and a thread makes them while others look keys up, under
 // the sanitizer for threads. (This sanitizer does not see stores of another process to a mapping.)
 // Node runs the module: the vectors from all sources, the comparisons with Go, and servers that lie,

@@ -65,8 +65,12 @@ var scenesFile = flag.String("scenes", "", "a file to which scenes are written, 
 // write appends a scene to scenesFile, with a few of the keys that are in all the time.
 func (sc *scene) write(t *testing.T) {
 	t.Helper()
-	p := sc.table.Params()
-	text := fmt.Sprintf("scene %d %d %d\n", p.Quotients, p.RemainderBits, sc.table.Lines())
+	kind, p := sc.table.Kind(), sc.table.Params()
+	x, y := p.FingerprintBits, p.BucketSize
+	if kind == layout.Compact {
+		x, y = p.Quotients, p.RemainderBits
+	}
+	text := fmt.Sprintf("scene %d %d %d %d\n", uint8(kind), x, y, sc.table.Lines())
 	for i, w := range sc.first {
 		if w != 0 {
 			text += fmt.Sprintf("w %d %d\n", i, w)

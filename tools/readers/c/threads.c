@@ -1,6 +1,6 @@
-/* threads plays scenes, layout compact: the stores that a writer of the library has made to a file of a few
- * lines, or a recovery, and some keys that are in the file all the time. It looks these up meanwhile: no answer may
- * be "certainly not". TestSchedules and TestRecoverySchedules of mmapfilter/internal/writer write the scenes.
+/* threads plays scenes: the stores that a writer of the library has made to a file of a few lines, or a recovery,
+ * and some keys that are in the file all the time. It looks these up meanwhile: no answer may be "certainly not".
+ * TestSchedules and TestRecoverySchedules of mmapfilter/internal/writer write the scenes.
  *
  *	threads SCENES schedules    by the only thread: some of the stores before each load of a lookup, and the rest
  *	                            before each later one
@@ -54,20 +54,20 @@ static uint64_t random_word(uint64_t *state) {
 	return (z ^ z >> 27) * 0x94D049BB133111EBu;
 }
 
-/* read_scene reads a scene: quotients, bits of remainders and lines; then each word that is not 0 ("w"), each store
+/* read_scene reads a scene: the kind of the layout, its two parameters as a superblock has them, and the lines; then each word that is not 0 ("w"), each store
  * ("s"), each key ("k"), and "e". It returns 0 at the end of the file. */
 static int read_scene(FILE *in) {
-	unsigned long long a, b, lines;
+	unsigned long long kind, a, b, lines;
 	char what;
-	int n = fscanf(in, " scene %llu %llu %llu", &a, &b, &lines);
-	if (n != 3)
+	int n = fscanf(in, " scene %llu %llu %llu %llu", &kind, &a, &b, &lines);
+	if (n != 4)
 		return 0;
 	free(filter);
 	if (!(filter = (mmf_filter *)calloc(1, sizeof *filter)) || lines > MOST_LINES)
 		abort();
-	filter->head.kind = MMF_COMPACT;
-	filter->head.q = (unsigned)a;
-	filter->head.r = (unsigned)b;
+	filter->head.kind = (unsigned)kind;
+	filter->head.f = filter->head.q = (unsigned)a;
+	filter->head.b = filter->head.r = (unsigned)b;
 	filter->head.lines = lines;
 	if (!mmf_geometry(&filter->head))
 		abort();
@@ -116,10 +116,10 @@ static void play(void) {
 
 /* look_naively looks in all places, and does not watch the counters. */
 static int look_naively(uint64_t hash) {
-	mmf_item it = mmf_split(filter, MMF_COMPACT, hash);
-	uint64_t other = mmf_alternate(filter, MMF_COMPACT, &it);
-	return mmf_look(filter, MMF_COMPACT, it.line, &it) == MMF_YES || mmf_look_other(filter, MMF_COMPACT, other, &it) == MMF_YES ||
-		mmf_look_stash(filter, MMF_COMPACT, other, &it) == MMF_YES;
+	mmf_item it = mmf_split(filter, filter->kind, hash);
+	uint64_t other = mmf_alternate(filter, filter->kind, &it);
+	return mmf_look(filter, filter->kind, it.line, &it) == MMF_YES || mmf_look_other(filter, filter->kind, other, &it) == MMF_YES ||
+		mmf_look_stash(filter, filter->kind, other, &it) == MMF_YES;
 }
 
 static void *look_up(void *arg) {
