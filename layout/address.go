@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Odd constants, each the fraction of an irrational number to 64 bits: of the
-// golden ratio and of the square root of 3. They are part of the format.
+// Odd constants: the fractions of the golden ratio and of the square root of 3,
+// to 64 bits. They are part of the format.
 const (
 	MixFirst  = 0x9E3779B97F4A7C15
 	MixSecond = 0xBB67AE8584CAA73B
@@ -18,8 +18,8 @@ const (
 // use.
 func SplitHash(h, n uint64) (line, rest uint64) { return bits.Mul64(h, n) }
 
-// Fingerprint makes a uniform value from 1 to values out of the fraction x/2^64. 0 is
-// left out because it means an empty slot.
+// Fingerprint turns the fraction x/2^64 into a uniform value from 1 to values. 0 is
+// not used because it means an empty slot.
 func Fingerprint(x, values uint64) uint64 {
 	hi, _ := bits.Mul64(x, values)
 	return hi + 1

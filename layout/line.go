@@ -70,9 +70,9 @@ type Item struct {
 	Fp     uint32 // fingerprint
 }
 
-// A Class is all items with the same lines, the same buckets and the same fingerprint: a
-// table cannot tell them apart. It is the key of a stash entry; "Stash" in the package essay
-// has the encoding.
+// A Class is all items with the same lines, the same buckets and the same fingerprint, which
+// a table cannot tell apart. It is the key of a stash entry; "Stash" in the package essay has
+// the encoding.
 type Class struct {
 	Line   uint64 // the lower of the two lines; in a Hosts, the home line
 	Bucket uint32 // the lower of the two buckets

@@ -114,9 +114,9 @@ type Hosts interface {
 	// of a key, and returns the item seen from home.
 	Unhash(h uint64) Item
 	// Leavers returns, in the memory of dst, the items that make room for an item in l by
-	// leaving, in the order in which they are to be tried: by rising Cost. Of items that share
+	// leaving, in the order in which to try them: by rising Cost. Of items that share
 	// overflow bits, and so their other line, it returns only the first. If itself is set, the
-	// item is one of the leavers, before others of the same cost.
+	// item is one of the leavers, before other items of the same cost.
 	Leavers(dst []Item, l *Line, it Item, itself bool) []Item
 	// GuestRoom returns how many guests a line has room for.
 	GuestRoom(l *Line) uint64
@@ -156,9 +156,9 @@ type Hosts interface {
 	// result is the same as after calls of Place for one item after the other. Fill appends the
 	// hashes that do not fit to beyond, in order.
 	Fill(l *Line, hashes, beyond []uint64) []uint64
-	// Gather fills c with the items of a full line and those of the sorted hashes that
-	// have come to it, in this order. There may be at most as many hashes as the line
-	// has slots. Every item is marked as one that stays.
+	// Gather fills c with the items of a full line and then with the items of the sorted
+	// hashes that have come to it. There may be at most as many hashes as the line has
+	// slots. Every item is marked as one that stays.
 	Gather(c *Crowd, l *Line, line uint64, came []uint64)
 	// Part puts as many items of c into l as l has room for. It returns the hashes of the
 	// other items, seen from their other lines. It chooses these so that they set few further

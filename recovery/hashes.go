@@ -108,7 +108,7 @@ func EndOfHashes(f HashFile, sb *layout.Superblock) (k Kept, end hashes.Tail, er
 	last, before := k.Counted.Pages-1, uint64(0) // the last full page, and the page before it in the order of checks
 	switch first := hashes.FirstBase + h.Pages; {
 	case k.Counted.Pages < first:
-		return k, end, hashes.Corrupt(0, "%d pages count, of a base of %d", k.Counted.Pages, h.Pages)
+		return k, end, hashes.Corrupt(0, "%d pages count, too few for a base of %d", k.Counted.Pages, h.Pages)
 	case k.Counted.Pages == first:
 		last = 0
 	case last > first:

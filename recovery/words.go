@@ -7,7 +7,7 @@ import (
 
 // Words returns the memory of b as 64-bit words. The length must be a multiple of 8,
 // and the start aligned to 8 bytes, as every mapping is. The words have the byte order
-// of the machine, which must be that of the file: see platform_bigendian.go.
+// of the machine. A file needs the same byte order: see platform_bigendian.go.
 func Words(b []byte) []uint64 {
 	if len(b)%8 != 0 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%8 != 0 {
 		panic(fmt.Sprintf("recovery: %d bytes at %p are not words", len(b), b))

@@ -37,9 +37,9 @@ const vbmi = "AVX-512 F, BW, DQ, VL and VBMI, BMI1, BMI2 and POPCNT"
 //   - loads;
 //   - instructions PDEP or PEXT that wait for a line: only a few can wait at once.
 //
-// Each look has another scarcest resource, and uses more of another resource instead: hashKeyWide is
-// short of general registers, so it writes vector registers. Constants are operands in memory. The
-// code for a lookup that must go on beyond the home line is behind a jump, since this is rare.
+// The scarcest resource is not the same in all looks, and a look can use more of another one instead:
+// where general registers are scarce, hashKeyWide writes vector registers. Constants are operands in
+// memory. The code for a lookup that goes on beyond the home line is behind a jump, since this is rare.
 func compactOne() {
 	TEXT("one", NOSPLIT, "func(t *table, v *view, hash uint64) (found, open bool)")
 	Doc("one needs BMI1, BMI2 and POPCNT.")

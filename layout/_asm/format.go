@@ -67,7 +67,7 @@ const (
 	directBytes    = 8 * 13
 )
 
-// The fields of a Shards behind its Direct, and those of a Shards of Compact.
+// The fields of a Shards behind its Direct, and the field of a direct of Compact behind its Direct.
 const (
 	shardsTables = directBytes
 	shardsCount  = directBytes + 8*3

@@ -35,7 +35,7 @@ func main() {
 	name := os.Args[len(os.Args)-1]
 	write, ok := packages[name]
 	if !ok {
-		log.Fatalf("the last argument, %q, is no package that has assembly", name)
+		log.Fatalf("the last argument, %q, is not a package that has assembly", name)
 	}
 	path := "github.com/mmapfilter/mmapfilter/layout"
 	if name != "layout" {

@@ -2,7 +2,7 @@ package compact
 
 import "github.com/mmapfilter/mmapfilter/layout"
 
-// Guests: the items that are not in their home line. Guest i of a line is the bits below guest
+// Guests are the items that are not in their home line. Guest i of a line is the bits below guest
 // i-1: its quotient and its remainder. Guests are in ascending order. A guest has come in the
 // direction of its fingerprint, so all guests of one direction in a line have the same home, and
 // no other line has guests of this home and direction. So in the home line, the overflow bit of a

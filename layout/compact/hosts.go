@@ -205,7 +205,7 @@ func (t *table) checkLine(l *layout.Line) (items uint64, err error) {
 	}
 	left := t.unused(home, guests)
 	if left < 0 {
-		return home, fmt.Errorf("%d items at home and %d guests do not fit a line", home, guests)
+		return home, fmt.Errorf("%d items at home and %d guests do not fit in a line", home, guests)
 	}
 	for bit := t.counts + home*t.r; left > 0; {
 		width := uint64(min(left, 64))

@@ -7,8 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// The image of a line: items at home are found by the counts, in slots; guests are a list from
-// the top down. The slots in use and the guests grow towards each other.
+// In the image of a line, items at home are in slots, and the counts tell which; guests are a list
+// from the top down. The slots in use and the guests grow towards each other.
 
 // run finds the items of a quotient: the slot of the first, and how many there are. It
 // loads words one by one. If a writer stores to the line meanwhile, the words come from

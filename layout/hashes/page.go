@@ -153,7 +153,7 @@ func ReadHeader(p *Page, identity uint64, before uint32) (h Header, err error) {
 		return h, err
 	}
 	if p[1] != version {
-		return h, Corrupt(0, "it has version %d, but this program reads version %d: make the filter anew from its keys", p[1], version)
+		return h, Corrupt(0, "it has version %d, but this program reads version %d: build the filter again from its keys", p[1], version)
 	}
 	if p[6] > MostAges || p[4] != pagesOf(p[3]) {
 		return h, Corrupt(0, "impossible numbers: %d ages, %d pages for %d items", p[6], p[4], p[3])

@@ -111,8 +111,8 @@ func Change(tab layout.Table, region []uint64, line uint64, do func(l *layout.Li
 }
 
 // FillRandom fills the lines of a view at random: some stay empty, some become full. The lines get the
-// items of hashes, and other items. A quarter of the others have fingerprint 1, so that there are long
-// runs of equal fingerprints. FillRandom also sets some overflow bits.
+// items of hashes, and random items. A quarter of the random items have fingerprint 1, so that there
+// are long runs of equal fingerprints. FillRandom also sets some overflow bits.
 func FillRandom(rng *rand.Rand, tab layout.Table, v *layout.View, hashes []uint64) {
 	for line := range tab.Lines() {
 		Change(tab, v.Region, line, func(l *layout.Line) {

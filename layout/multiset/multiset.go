@@ -163,7 +163,7 @@ func (m *Multiset) Check(v *layout.View) error {
 		return err
 	}
 	if n := m.Len(); inLines+inStash != uint64(n) {
-		return fmt.Errorf("%d items in the lines and %d in the stash, of %d", inLines, inStash, n)
+		return fmt.Errorf("%d items in the lines and %d in the stash, not %d in all", inLines, inStash, n)
 	}
 	counts := make([]int, len(m.classes)) // CheckStash has checked that a lookup finds each entry
 	layout.StashClasses(v.Stash, func(c layout.Class, items uint64) {

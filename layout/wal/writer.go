@@ -59,7 +59,8 @@ func NewWriter(log []uint64, store func(word uint64, values []uint64), generatio
 }
 
 // Next returns a writer that goes on with the next generation, in the other half of log or
-// in another log. Its records are chained to those of w, whose open segment must be empty.
+// in another log. Its records are chained to the records of w. The open segment of w must be
+// empty.
 func (w *Writer) Next(log []uint64, store func(word uint64, values []uint64)) *Writer {
 	next := NewWriter(log, store, w.generation+1, NextSalt(w.salt), w.lsn)
 	next.check = w.check

@@ -72,7 +72,7 @@ func (l *life) found(r *recovery.Recovery) {
 		l.fail("O9", "a power loss would bring back the file that had the name before")
 	}
 	// The keys of a point are checked against its image once, when the point is noted (O2, O3). The
-	// image that the recovery leaves is that of a point, bit for bit; odd counters could only turn
+	// image that the recovery leaves is the image of a point, bit for bit; odd counters could only turn
 	// answers into "maybe". So only the fillers are left to check, each time a few of them.
 	image := l.x.look(l.u().image(l.v), l.v.filter.cache.words[layout.WordRuntime:layout.WordStash])
 	if l.depth == 0 && !l.opened { // the point at which the trace starts has not been checked
@@ -334,7 +334,7 @@ func (l *life) point(next func(*Point), skipped bool) {
 		}
 		return
 	}
-	if skipped { // the new record is that of a commit, appended before the operation
+	if skipped { // the new record belongs to a commit before the operation
 		p.OpMin, p.OpMax, p.Next = p.OpMax, p.OpMax+1, l.op
 	} else {
 		next(&p)

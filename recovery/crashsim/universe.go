@@ -27,7 +27,7 @@ type Universe struct {
 	keys     []key              // keys of traces
 	fillers  []key              // in the filter, once each; no trace touches them
 	script   []Op               // operations that traces repeat, besides others; may be nil
-	static   *multiset.Multiset // the fillers; its first classes are those of keys
+	static   *multiset.Multiset // the fillers; its first classes are the classes of keys
 	mine     int                // number of classes of keys
 	keysOf   [][]int            // numbers of the keys of each class
 

@@ -33,7 +33,7 @@ type Draft struct {
 	dropped  bool         // the hashes of the old filter are named NAME.hashes.new; see nameHashes
 	guarded  bool         // see Guard
 	from     string       // the path of the file, if it existed before; see DraftFrom
-	like     fs.FileInfo  // the file whose owner, group and permissions the new file gets; nil: those of the old file
+	like     fs.FileInfo  // the file whose owner, group and permissions the new file gets; if nil, the old file
 	mode     fs.FileMode  // permission bits that the new file may have, or 0 for all
 	isNew    bool         // see DraftOptions.New
 	check    func() error // see Rename
@@ -44,7 +44,7 @@ type Draft struct {
 // DraftOptions say what file a draft becomes.
 type DraftOptions struct {
 	// Mode has the permission bits of a new file, less the umask, as with os.OpenFile. A file that
-	// replaces an old file gets only those of the bits that the old file has, too. 0 means 0666.
+	// replaces an old file gets only bits that the old file also has. 0 means 0666.
 	Mode fs.FileMode
 	// Like, if not "", is a file whose owner, group and permission bits the new file gets. Otherwise
 	// it gets those of the old file.

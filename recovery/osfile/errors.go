@@ -22,7 +22,7 @@ func (e *OpError) Unwrap() error { return e.Err }
 
 // ErrInUse is the error for a file that cannot be replaced, since a process has it open or mapped. Only
 // Windows refuses this.
-var ErrInUse = errors.New("a process has the file open or mapped, and this system replaces no such file")
+var ErrInUse = errors.New("a process has the file open or mapped, and this system cannot replace such a file")
 
 // A LockedError says which process keeps others from writing to a file. It matches
 // [recovery.ErrLocked].

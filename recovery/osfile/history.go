@@ -183,7 +183,7 @@ func (w *Walk) Next(each func(e hashes.Entry, after layout.Position)) (more bool
 		err = w.read(last, each)
 	}
 	if err == nil && w.from != h.To {
-		err = hashes.Corrupt(w.place.Number, "its tail ends after operation %d of the history, not %d, or is of another history", w.from.Number, h.To.Number)
+		err = hashes.Corrupt(w.place.Number, "its tail ends after operation %d of the history, not %d, or belongs to another history", w.from.Number, h.To.Number)
 	}
 	return false, err
 }

@@ -37,7 +37,7 @@ func (f *mappedFile) Close() error {
 }
 
 // A logFile is a mappedFile that is not read while it is written. So it uses plain stores,
-// which are much cheaper on amd64 than ordered ones. In whatever order the processor makes
+// which are much cheaper on amd64 than ordered stores. In whatever order the processor makes
 // stores visible, the death of a process leaves exactly the stores before some instruction.
 type logFile struct{ *mappedFile }
 
