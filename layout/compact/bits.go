@@ -51,7 +51,7 @@ func window(l *layout.Line, bit uint64) uint64 {
 func insert(l *layout.Line, at, end, n, v uint64) {
 	first, last := at/64, (end-1)/64
 	moveFirst, moveLast := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // the bits that move in the two words
-	below, above := l[first]&^moveFirst, l[last]&^moveLast                  // stay
+	below, above := l[first]&^moveFirst, l[last]&^moveLast                  // the bits that stay
 	for i := last; i > first; i-- {
 		l[i] = l[i]<<n | l[i-1]>>(64-n)
 	}
@@ -65,7 +65,7 @@ func insert(l *layout.Line, at, end, n, v uint64) {
 func remove(l *layout.Line, at, end, n uint64) {
 	first, last := at/64, (end-1)/64
 	moveFirst, moveLast := ^uint64(0)<<(at%64), ^uint64(0)>>(63-(end-1)%64) // as in insert
-	below, above := l[first]&^moveFirst, l[last]&^moveLast                  // stay
+	below, above := l[first]&^moveFirst, l[last]&^moveLast
 	l[last] &= moveLast
 	for i := first; i < last; i++ {
 		l[i] = l[i]>>n | l[i+1]<<(64-n)

@@ -26,7 +26,7 @@ func init() {
 }
 
 // loads returns loads at which, as long as the filter is in use, fewer than 9 in 100 lookups of
-// absent keys read a second line, and fewer than one insert in millions finds no room. At higher
+// absent keys read a second line, and hardly one insert in millions finds no room. At higher
 // loads both numbers soon grow, most of all where remainders are short, since a guest takes more
 // room than an item at home. At lower loads, other parameters use the space better.
 func loads(p layout.Params) layout.Loads {

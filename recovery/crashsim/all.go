@@ -17,7 +17,7 @@ type Exhaustive struct {
 }
 
 // With up to fewSectors dirty sectors, every subset of them is tried: each sector has what
-// the disk had, or its newest content. With more dirty sectors, it tries samples, in which
+// the disk had, or its newest content. With more dirty sectors, samples are tried, in which
 // each sector has one of the contents that it had since it was last clean. There are fewer
 // samples if the crash is in a recovery.
 const (

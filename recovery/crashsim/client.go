@@ -196,9 +196,9 @@ func (l *life) mutate(op Op) {
 	}
 }
 
-// failed checks the error of an operation: a call must have failed since the operation began, when
-// before calls had failed. The writer has failed, too, unless hashes that it must keep could not be
-// written.
+// failed checks the error of an operation. before is the number of calls that had failed when the
+// operation began: another call must have failed since. The writer must have failed, too, unless
+// hashes that it must keep could not be written.
 func (l *life) failed(before int, op Op, err error) {
 	l.dead = l.w.Err() != nil
 	if l.v.Failed == before || !l.dead && !l.v.RequireHashes {

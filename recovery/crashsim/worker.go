@@ -18,7 +18,7 @@ type Stats struct {
 	Nested   uint64 // states after a crash in a recovery
 	Power    uint64 // states after a power loss; all other states are after a kill
 	Trashed  uint64 // states with a trashed sector
-	Failures uint64 // syncs that failed
+	Failures uint64 // syncs, and calls that write hashes, that failed
 	Refused  uint64 // logs that found no room on the disk
 	Copies   uint64 // copies made beside a writer
 	Changing uint64 // copies that were begun in vain
@@ -42,7 +42,7 @@ func (s *Stats) add(o Stats) {
 }
 
 func (s Stats) String() string {
-	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d after a crash in a recovery, %d with a trashed sector), %d distinct images, %d failed syncs, %d logs without room, %d copies beside a writer (%d more in vain), %.1f s, %.0f states/s",
+	text := fmt.Sprintf("%d traces, %d crash states (%d after a power loss, %d after a crash in a recovery, %d with a trashed sector), %d distinct images, %d failed syncs or writes of hashes, %d logs without room, %d copies beside a writer (%d more in vain), %.1f s, %.0f states/s",
 		s.Traces, s.States, s.Power, s.Nested, s.Trashed, s.Images, s.Failures, s.Refused, s.Copies, s.Changing, s.Elapsed.Seconds(), float64(s.States)/s.Elapsed.Seconds())
 	if s.Skipped > 0 {
 		text += fmt.Sprintf(", %d states like an earlier one", s.Skipped)
