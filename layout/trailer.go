@@ -105,7 +105,7 @@ func CheckChunk(g Geometry, i int64, chunk []byte, stored uint32) *CorruptError 
 // time. Each time it checks whether damage of a single byte gives this register. If this is so
 // for no position, or for several, locateByte returns 0 and false.
 func locateByte(diff uint32, n int) (i int, ok bool) {
-	var byTop [256]byte // the entries of castagnoli by their top bytes, which are all different
+	var byTop [256]byte // for each top byte, the only entry of castagnoli that has it
 	for e, r := range castagnoli {
 		byTop[r>>24] = byte(e)
 	}

@@ -143,8 +143,8 @@ func (r *Record) encode(w *[maxRecordWords - 1]uint64) (n int) {
 	return n
 }
 
-// recordLength returns the number of words of the record that begins with w0. If w0 is another word,
-// recordLength returns a number of words that a record may have.
+// recordLength returns the number of words of the record that begins with w0. w0 may be a word that
+// begins no record; then the number means nothing.
 func recordLength(w0 uint64) uint64 {
 	values := 1 + uint64(bits.OnesCount64(w0>>recordOthers&recordOtherSet)) - w0/recordNoWords%2
 	return max(1+values+min(w0>>recordOp&3, 1)+1, recordWords) + w0/recordMark%2*(markWords-recordWords)

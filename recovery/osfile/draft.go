@@ -376,8 +376,8 @@ func (d *Draft) noteOld() {
 	}
 }
 
-// removeLog removes a log. If of is not nil, and the log belongs to a filter that is not of,
-// removeLog sets the log aside instead.
+// removeLog removes a log. of is the superblock of the filter whose log it should be, or nil. If of is
+// not nil and the log belongs to another filter, removeLog sets the log aside instead.
 func removeLog(path string, of *layout.Superblock) error {
 	if of != nil {
 		if err := setAside(path, of.UUID()); err != nil {

@@ -77,9 +77,9 @@ func openPart(path string, next *HistoryFile) (h HistoryFile, err error) {
 	if h.File, err = openPast(path, next.Header.Before.Identity); err != nil {
 		return h, err
 	}
-	// The header of next has two checks of pages of this file. They may be out of date, since later
-	// checkpoints may have written pages again. So openPart does not compare them, but Walk checks that
-	// the operations lead to the position of next.
+	// The header of next has two checks of pages of this file. The check of page 1 or 2 may be out of
+	// date, since later checkpoints may have written the page again. So openPart compares neither, but
+	// Walk checks that the operations lead to the position of next.
 	h.Header, err = recovery.ReadHashesHeader(h.File, next.Header.Before.Identity)
 	if err == nil {
 		h.Pages, err = h.File.Pages()
