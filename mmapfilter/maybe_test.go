@@ -232,7 +232,7 @@ func TestNoWrongNoAfterAWriter(t *testing.T) {
 		must(t, f.Sync())
 		insertAll(t, f, hashes[n-1000:])
 		o := f.open.Load() // as loaded by a lookup that is delayed from here on
-		if !o.work.Writer.Overlaid() {
+		if o.work.Writer.State().Pending == 0 {
 			t.Fatal("nothing is pending: not what this is about")
 		}
 		if fail {

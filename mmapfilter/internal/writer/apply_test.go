@@ -301,41 +301,6 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// TestApplyFindsNoRoom has a set fit by its number, but not by its lines: what is done of it stays
-// done, no key is lost, and it can be tried again, without doing anything twice.
-func TestApplyFindsNoRoom(t *testing.T) { bothReplicas(t, applyFindsNoRoom) }
-
-func applyFindsNoRoom(t *testing.T, kept bool) {
-	s := newSource(3)
-	a := s.goOn(300, 0)
-	for range 1100 { // of one line
-		h := s.rng.Uint64() / 20
-		s.items[h]++
-		s.at = s.at.After(layout.Insert, h)
-	}
-	full := s.goOn(0, 50)
-	v := replicaVolume(t, 20, 512, kept)
-	w := openReplica(t, v)
-	must(t, w.Apply(context.Background(), bytes.NewReader(set(t, s.past[0], a, changes.Classes{}))))
-	items := uint64(0)
-	for range 3 {
-		if err := w.Apply(context.Background(), bytes.NewReader(set(t, a, full, changes.Classes{}))); !errors.Is(err, writer.ErrFull) {
-			t.Fatal(err)
-		}
-		if _, at := followed(w); w.Protocol().History().Set == 0 || at != a.at || items != 0 && w.Len() != items {
-			t.Fatalf("%+v at %+v with %d items, %d before", w.Protocol().History(), at, w.Len(), items)
-		}
-		items = w.Len()
-		for h := range a.items {
-			if full.items[h] > 0 && !w.Contains(h) {
-				t.Errorf("%#x is lost", h)
-			}
-		}
-		must(t, w.Clean())
-		w = openReplica(t, v)
-	}
-}
-
 // TestApplyFindsNoItem applies a set that deletes keys that are not in the filter: a file that
 // has not the items of its position.
 func TestApplyFindsNoItem(t *testing.T) { bothReplicas(t, applyFindsNoItem) }

@@ -85,9 +85,6 @@ func (w *Writer) Table() layout.Table { return w.table }
 // Stash returns the newest state of the stash.
 func (w *Writer) Stash() []uint64 { return w.stash }
 
-// Overlaid reports whether the pending words hold anything that the file lacks.
-func (w *Writer) Overlaid() bool { return w.overlay.Load() != nil }
-
 // Idle reports whether an operation would begin without waiting for a lock or for room in the
 // log.
 func (w *Writer) Idle() bool {
