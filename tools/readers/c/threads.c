@@ -25,7 +25,7 @@ enum { SIZE = MMF_REGION - MMF_RUNTIME + 64 * MOST_LINES };
 static mmf_filter *filter;
 static uint64_t words[SIZE / 8], image[SIZE / 8]; /* image: before the stores */
 static struct {
-	uint64_t word, value;
+	uint64_t word, value, rise; /* rise: by how much the word rises */
 } stores[MOST_STORES];
 static uint64_t keys[MOST_KEYS]; /* their hashes */
 static int store_count, key_count;
@@ -77,16 +77,18 @@ static int read_scene(FILE *in) {
 	filter->region = words + (MMF_REGION - MMF_RUNTIME) / 8;
 	filter->served = 1;
 	memset(image, 0, sizeof image);
+	memset(words, 0, sizeof words);
 	for (store_count = key_count = 0;;) {
 		if (fscanf(in, " %c %llu %llu", &what, &a, &b) != 3 || (what != 'k' && a >= SIZE / 8) || store_count > MOST_STORES - 4 || key_count == MOST_KEYS)
 			abort();
 		if (what == 'e')
 			break;
 		if (what == 'w') {
-			image[a] = b;
+			image[a] = words[a] = b;
 		} else if (what == 's') {
 			stores[store_count].word = a;
-			stores[store_count++].value = b;
+			stores[store_count].rise = b - words[a];
+			words[a] = stores[store_count++].value = b;
 		} else {
 			keys[key_count++] = a;
 		}
@@ -96,7 +98,7 @@ static int read_scene(FILE *in) {
 }
 
 /* rise stores to a word of the runtime page, which only rises. */
-static void rise(uint64_t word) { __atomic_store_n(words + word, words[word] + 1, __ATOMIC_RELEASE); }
+static void rise(uint64_t word, uint64_t by) { __atomic_store_n(words + word, words[word] + by, __ATOMIC_RELEASE); }
 
 /* play makes the stores of the scene. Then it puts the words back as a recovery does: in any order, and with the
  * epoch alone. */
@@ -104,14 +106,14 @@ static void play(void) {
 	int i;
 	for (i = 0; i < store_count; i++)
 		if (stores[i].word < RUNTIME_WORDS)
-			rise(stores[i].word);
+			rise(stores[i].word, stores[i].rise);
 		else
 			__atomic_store_n(words + stores[i].word, stores[i].value, __ATOMIC_RELEASE);
-	rise(MMF_EPOCH);
+	rise(MMF_EPOCH, 1);
 	for (i = 0; i < store_count; i++)
 		if (stores[i].word >= RUNTIME_WORDS)
 			__atomic_store_n(words + stores[i].word, image[stores[i].word], __ATOMIC_RELEASE);
-	rise(MMF_EPOCH);
+	rise(MMF_EPOCH, 1);
 }
 
 /* look_naively looks in all places, and does not watch the counters. */
