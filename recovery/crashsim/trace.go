@@ -97,7 +97,6 @@ func randomTrace(all []*Universe, seed uint64) *Trace {
 	weights := randomWeights(u, seed, rng)
 	if odds := mix(seed + 2); u.base.RequireHashes && odds%2 == 0 || u.keeps && odds%8 == 1 {
 		t.hashOdds = 4
-		weights[Seal], weights[BeginCheckpoint], weights[EndCheckpoint] = 10, 20, 10
 	}
 	if rng.IntN(4) == 0 { // each sync takes a page of the log, until it is full
 		n += 10
