@@ -78,8 +78,8 @@
 //	    superblock again in its slot, and syncs it. If the dead writer made no commit, it makes the
 //	    system drop large pages of the file (R4). It makes the epoch odd. It stores the log again,
 //	    and syncs it. For every word in the log, it stores the last value to the mapping, whatever
-//	    the mapping shows. It increments odd removal counters, and makes the epoch even. Then it
-//	    finishes like a clean close. (Writer.recover)
+//	    the mapping shows. It stores the removal counters again, odd ones incremented, and makes the
+//	    epoch even. Then it finishes like a clean close. (Writer.recover)
 //	W7  Opening a file creates nothing, but removes a log that an interrupted close left. The first
 //	    operation makes durable, in this order: the superblock that opening found, the new log, and a
 //	    superblock in state live. A clean close makes the mapping durable, then a superblock in state

@@ -251,11 +251,12 @@ func (w *Writer) recover(r *Recovery, logs replayed) error {
 	return nil
 }
 
-// evenCounters increments the removal counters that an operation left odd.
+// evenCounters increments the removal counters that an operation left odd. It stores the even ones
+// again: after a failed sync, a counter may be even in the cache alone.
 func (w *Writer) evenCounters(runtime []uint64) {
 	layout.Counters(func(word uint64) {
-		if c := atomic.LoadUint64(&runtime[word]); c&1 != 0 {
-			w.storeRuntime(word, c+1)
+		if c := atomic.LoadUint64(&runtime[word]); c != 0 {
+			w.storeRuntime(word, c+c&1)
 		}
 	})
 }

@@ -68,12 +68,17 @@ func (l *life) found(r *recovery.Recovery) {
 	if epoch := l.words(layout.WordRuntime + layout.RuntimeEpoch); epoch&1 != 0 {
 		l.fail("O3", "the recovery epoch is odd for ever: %d", epoch)
 	}
+	layout.Counters(func(word uint64) {
+		if n := l.words(layout.WordRuntime + word); n&1 != 0 {
+			l.fail("O4", "word %d of the runtime page is %d: the counter is odd, and even in the middle of the next operation", word, n)
+		}
+	})
 	if !l.v.named() {
 		l.fail("O9", "a power loss would bring back the file that had the name before")
 	}
 	// The keys of a point are checked against its image once, when the point is noted (O2, O3). The
-	// image that the recovery leaves is the image of a point, bit for bit; odd counters could only turn
-	// answers into "maybe". So only the fillers are left to check, each time a few of them.
+	// image that the recovery leaves is the image of a point, bit for bit, and no counter is odd. So
+	// only the fillers are left to check, each time a few of them.
 	image := l.x.look(l.u().image(l.v), l.v.filter.cache.words[layout.WordRuntime:layout.WordStash])
 	if l.depth == 0 && !l.opened { // the point at which the trace starts has not been checked
 		l.keysPresent(&p.Counts, &p.Meant, image)
