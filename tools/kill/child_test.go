@@ -79,7 +79,7 @@ func (s *session) ContainsBatch(keys [][]byte, found []bool) {
 func (s *session) Err() error   { return s.err }
 func (s *session) Close() error { return s.in.Close() }
 
-// readIn is read in another language. Then its program ends, too.
+// readIn is read, but a program in another language answers. The program ends with it.
 func (p *process) readIn(s *session) {
 	defer s.Close()
 	a := p.newAsker(0, countLookups+p.number)

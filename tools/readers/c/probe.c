@@ -89,8 +89,8 @@ static int hash(void) {
 	return 0;
 }
 
-/* ask looks keys of 16 bytes up, in hex and one after the other, again and again, in batches and alone. It answers
- * with a digit for each: 0 if it was certainly not there once. */
+/* ask looks up keys of 16 bytes, which are in hex and follow one another: many times, in batches and alone. For each key
+ * it prints 0 if one of the lookups said "certainly not", else 1. */
 static void ask(const mmf_filter *f, const char *hex) {
 	enum { MOST = 128, SIZE = 16, ROUNDS = 16 };
 	uint8_t keys[MOST * SIZE], found[MOST], all[MOST];
@@ -109,9 +109,14 @@ static void ask(const mmf_filter *f, const char *hex) {
 	putchar('\n');
 }
 
-/* session: a command a line, and an answer for each: o and a path, the code of mmf_open, of which the other commands
- * are about; s, the status; l, the length; d and a directory, 0 once it is the working directory; k and a key,
- * whether the filter may have it, asked alone and in a batch; x and keys in hex: see ask. */
+/* session: a command a line, and an answer for each:
+ *
+ *	o and a path       the code of mmf_open; the other commands are about what it has opened
+ *	s                  the status
+ *	l                  the length
+ *	d and a directory  0, once it is the working directory
+ *	k and a key        whether the filter may have it, alone and in a batch
+ *	x and keys         see ask */
 static int session(void) {
 	char line[4096];
 	mmf_filter *f = NULL;
