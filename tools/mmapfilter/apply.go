@@ -24,7 +24,7 @@ take a new snapshot.`
 
 func newApplyCommand() *cobra.Command {
 	var quiet quiet
-	cmd := &cobra.Command{Use: "apply REPLICA [CHANGES]", Short: "do the changes of a filter to a copy of it", Long: applyHelp, Args: takes(1, 2, "a filter file, and one file of changes at most"),
+	cmd := &cobra.Command{Use: "apply REPLICA [CHANGES]", Short: "make the changes of a filter to a copy of it", Long: applyHelp, Args: takes(1, 2, "a filter file, and one file of changes at most"),
 		Example: "mmapfilter changes users.mmf --for copy.mmf | mmapfilter apply copy.mmf"}
 	quiet.addTo(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -53,7 +53,7 @@ func newApplyCommand() *cobra.Command {
 	return cmd
 }
 
-// apply says which of the two files an error is about.
+// apply applies the changes. An error says which of the two files it is about.
 func apply(cmd *cobra.Command, filter *mmapfilter.Filter, path, changes string, in io.Reader) (mmapfilter.Position, error) {
 	at, err := filter.Apply(cmd.Context(), in)
 	if op := new(mmapfilter.OpError); errors.As(err, &op) {
@@ -65,7 +65,7 @@ func apply(cmd *cobra.Command, filter *mmapfilter.Filter, path, changes string, 
 	case errors.Is(err, mmapfilter.ErrCorrupt) && !errors.As(err, new(*mmapfilter.CorruptError)):
 		return at, &fileError{changes, err}
 	case cmd.Context().Err() != nil:
-		return at, &cutOff{"some changes may be done; run it again for the others", err}
+		return at, &cutOff{"some changes may have been made; run it again to make the rest", err}
 	}
 	return at, &fileError{path, err}
 }

@@ -13,7 +13,7 @@ type block struct {
 // return), and the record of that text.
 type span struct{ key, keyEnd, text, textEnd, rawEnd, record, recordEnd, number int }
 
-// A block is full with this many keys, or this many bytes in its arena.
+// A block is full when it has this many keys or its arena this many bytes.
 const (
 	blockKeys  = 1024
 	blockBytes = 1 << 20
@@ -67,7 +67,7 @@ func (b *block) keys() [][]byte {
 // text returns the text that key i comes from.
 func (b *block) text(i int) []byte { return b.arena[b.spans[i].text:b.spans[i].textEnd] }
 
-// raw returns that text as it stands in the file.
+// raw returns the same text as it is in the file.
 func (b *block) raw(i int) []byte { return b.arena[b.spans[i].text:b.spans[i].rawEnd] }
 
 // setKey replaces key i, and sets the length of its text, a prefix of the raw text.

@@ -106,7 +106,7 @@ func (b *buildCommand) checkOutput(cmd *cobra.Command) error {
 			return errors.New("--force is not possible with --shards; remove the file that is in the way")
 		}
 		if b.opts.KeepHashes {
-			return errors.New("--shards and --keep-hashes cannot be used together: a set keeps no hashes")
+			return errors.New("--shards and --keep-hashes cannot be used together, since a set keeps no hashes")
 		}
 		return checkSetOutput(b.output)
 	}
@@ -119,7 +119,7 @@ func (b *buildCommand) checkOutput(cmd *cobra.Command) error {
 // runSet builds a set.
 func (b *buildCommand) runSet(cmd *cobra.Command, keys *counter, bar *progress) error {
 	opts := b.opts
-	opts.MinKeys = 0 // sets.Work has it
+	opts.MinKeys = 0 // sets.Work has it instead
 	p, err := sets.NewPlan(&opts, b.shards)
 	if err != nil {
 		return err
@@ -164,9 +164,9 @@ func (c *counter) all(yield func([]byte, error) bool) {
 	}
 }
 
-// summarise closes a new filter, warns if the filter is not as asked for, and prints a line that
-// describes it. copies is how many repeated keys it left out. The rate is estimated for the keys in
-// the filter.
+// summarise closes a new filter, warns if the filter is not what was asked for, and prints a line
+// that describes it. copies is the number of repeated keys that the build left out. The rate in the
+// line is an estimate for the keys in the filter.
 func (q quiet) summarise(cmd *cobra.Command, path string, filter *mmapfilter.Filter, copies uint64) error {
 	defer filter.Close()
 	stats := filter.Stats()

@@ -22,7 +22,7 @@ A position stays usable until FILTER is rebuilt, for example when it grows, and
 after that for the time given to "mmapfilter create --keep-changes". When it is
 no longer usable, take a snapshot.`
 
-// changesBegin is how a file of changes begins.
+// changesBegin is the beginning of every file of changes.
 const changesBegin = "MMAPFCHG"
 
 type changesCommand struct {
@@ -89,7 +89,7 @@ func (c *changesCommand) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// ofFilter says that an error is about a filter.
+// ofFilter adds to an error the path of the filter that it is about.
 func ofFilter(path string, err error) error {
 	if err == nil {
 		return nil

@@ -37,7 +37,7 @@ type checkCommand struct {
 }
 
 func newCheckCommand() *cobra.Command {
-	c := &checkCommand{opening: mmapfilter.OpenOptions{Checked: true}} // it looks up batches, where that costs little
+	c := &checkCommand{opening: mmapfilter.OpenOptions{Checked: true}} // checks cost little, since keys are looked up in batches
 	cmd := &cobra.Command{Use: "check FILTER [FILE...]", Short: "print the keys that may be in a filter, or that are not", Long: checkHelp, Args: needFiles, RunE: c.run}
 	flags := cmd.Flags()
 	flags.BoolVarP(&c.invert, "invert-match", "v", false, "select the keys that are certainly not in the filter")
@@ -95,8 +95,8 @@ func (c *checkCommand) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// progress shows nothing if the size of the sources is unknown, as with typed keys, or if the
-// keys are printed on the terminal of the bar.
+// progress returns a bar. It shows nothing if the size of the sources is unknown, as with typed
+// keys, or if the keys are printed on the terminal of the bar.
 func (c *checkCommand) progress(s *sources, stdout, stderr io.Writer) *progress {
 	if c.quiet || s.bytes == 0 || isTerminal(stdout) && !c.count {
 		return new(progress)
@@ -131,12 +131,12 @@ type target struct {
 	filter   *mmapfilter.Filter   // nil with --follow, and for a set
 	follower *mmapfilter.Follower // nil without --follow, and for a set
 	set      *sets.Set            // nil for a filter
-	refused  error                // why a new file was not taken over
+	refused  error                // why the follower or the set did not switch to a new file
 	told     bool                 // the user knows that all answers are "maybe"
 	limited  bool                 // some shards of the set answer only "maybe"
 	shards   map[string]bool      // errors of shards that have been reported
 
-	note     string // the note of the filter by which the keys of the input are made
+	note     string // the note of the filter, by which keys are made from the input
 	recorded format // the format in that note; zero with --plain
 }
 
@@ -147,7 +147,7 @@ type answering interface {
 	Err() error
 }
 
-// answers returns the filter or set that answers now.
+// answers returns the filter or set in which keys are looked up now.
 func (t *target) answers() answering {
 	switch {
 	case t.set != nil:
@@ -195,7 +195,7 @@ func (s *selection) reportShards() {
 }
 
 // reportShard reports once that a shard answers only "maybe". If the flags allow such answers, this
-// is no error.
+// is a message and no error.
 func (s *selection) reportShard(e *sets.ShardError) {
 	text := e.Error()
 	if s.shards[text] {
@@ -206,7 +206,7 @@ func (s *selection) reportShard(e *sets.ShardError) {
 	}
 	s.shards[text] = true
 	if s.opening.ServeUnrecovered && errors.Is(e, mmapfilter.ErrNeedsRecovery) {
-		s.say(fmt.Sprintf("%s: the writer of shard %d has died, and it has not been recovered: any of its keys may be in it", s.path, e.Shard))
+		s.say(fmt.Sprintf("%s: the writer of shard %d has died, and the shard has not been recovered: any of its keys may be in the set", s.path, e.Shard))
 		return
 	}
 	s.limited = true

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Completion of arguments and of the values of flags, for the scripts that the command
-// completion prints. The default is to complete file names.
+// The scripts that the command completion prints complete arguments and the values of flags as this
+// file says. By default, they complete file names.
 
 // completeDirs completes the name of a directory.
 var completeDirs = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 
-// addCompletionCommand adds the command completion, which writes to the present output of root.
+// addCompletionCommand adds the command completion, which writes to the output that root has now.
 func addCompletionCommand(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -25,8 +25,8 @@ func addCompletionCommand(root *cobra.Command) {
 	}
 }
 
-// noShell returns the error of the command completion for an unknown shell, or if no shell is
-// named.
+// noShell returns the error of the command completion if its argument is missing or names an
+// unknown shell.
 func noShell(cmd *cobra.Command, args []string) error {
 	var shells []string
 	for _, shell := range cmd.Commands() {
@@ -39,7 +39,8 @@ func noShell(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("completion knows no shell %q; it knows %s", args[0], known)
 }
 
-// addCompletion sets how the flags of a command are completed, by the names of their values.
+// addCompletion sets how the values of a command's flags are completed. It goes by the names of the
+// values, such as DIR, in the usages of the flags.
 func addCompletion(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		complete := cobra.NoFileCompletions

@@ -13,7 +13,7 @@ import (
 const createHelp = `Create an empty filter for add and uniq. FILTER must not exist. It records how
 add, check and other commands read keys.`
 
-// createFlags holds the flags that say how a new filter is made.
+// createFlags holds the flags that describe a new filter.
 type createFlags struct {
 	flags *pflag.FlagSet
 	opts  mmapfilter.Options
@@ -23,7 +23,7 @@ type createFlags struct {
 	seeded bool // the flags name a seed; set by the method options
 }
 
-// createFlagNames are the flags of addTo.
+// createFlagNames are the names of the flags that addTo adds.
 var createFlagNames = []string{"capacity", "rate", "fingerprint-bits", "bucket-size", "layout", "keep-hashes", "auto-grow", "expire-after", "like", "seed", "seed-file"}
 
 func (c *createFlags) addTo(flags *pflag.FlagSet) {
@@ -82,8 +82,8 @@ func (c *createFlags) options(keys *formatFlags) error {
 	return nil
 }
 
-// takeFrom takes the options that no flag sets from another filter, and returns how its keys are
-// read.
+// takeFrom takes from another filter the options that no flag sets, and returns how the keys of
+// that filter are read.
 func (c *createFlags) takeFrom(path string) (format, error) {
 	s, err := statsOf(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
 	if err != nil {

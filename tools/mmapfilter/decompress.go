@@ -13,7 +13,7 @@ import (
 // bufferBytes is how much is read from a file at a time.
 const bufferBytes = 256 << 10
 
-// packings lists the compressed formats, recognised by the first bytes of a file under a mask.
+// packings lists the compressed formats. The first bytes of a file, under a mask, tell its format.
 var packings = []struct {
 	magic, mask string
 	open        func(*bufio.Reader) (io.ReadCloser, error)
@@ -24,8 +24,8 @@ var packings = []struct {
 	{"\x50\x2a\x4d\x18", "\xf0\xff\xff\xff", openZstd},
 }
 
-// decompress returns the contents of r, unpacked if the first bytes say that it is packed.
-// Truncated packed data is an error once its end is reached.
+// decompress returns the contents of r, unpacked if its first bytes are those of a packed file.
+// Reading to the end of truncated packed data returns an error.
 func decompress(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(r, bufferBytes)
 	for _, p := range packings {

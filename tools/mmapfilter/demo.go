@@ -164,7 +164,7 @@ func (m *measured) print(w io.Writer, tree *tree, s mmapfilter.Stats) error {
 func goSourceDir(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
-		return "", fmt.Errorf("no Go source tree is known (go env GOROOT: %w); name another tree with --dir", err)
+		return "", fmt.Errorf("cannot find the Go source tree (go env GOROOT: %w); name another tree with --dir", err)
 	}
 	return filepath.Join(strings.TrimSpace(string(out)), "src"), nil
 }
@@ -177,8 +177,8 @@ type tree struct {
 	set   map[string]struct{} // the same keys
 }
 
-// readTree reads the Go files below dir. It calls progress after each file with their number so
-// far.
+// readTree reads the Go files below dir. After each file it calls progress with the number of files
+// so far.
 func readTree(ctx context.Context, dir string, progress func(files int)) (*tree, error) {
 	t := &tree{dir: dir, set: make(map[string]struct{})}
 	// On some systems the tree is a symbolic link, which a walk does not follow.

@@ -20,9 +20,9 @@ type dump struct {
 	from, to uint64 // lines to print
 
 	w   io.Writer
-	err error // of w
+	err error // of writes to w
 
-	head     []byte             // the superblock slots, as far as the file has them
+	head     []byte             // the superblock copies, as far as the file has them
 	newest   *layout.Superblock // nil if none is usable
 	geometry layout.Geometry
 	promised uint64 // the LSN up to which the log is durable, according to the runtime page
@@ -90,9 +90,9 @@ func (d *dump) words(f io.ReaderAt, off, n int64) ([]uint64, error) {
 	return words, err
 }
 
-// superblocks prints the superblock slots, and keeps the newest one for the other parts.
+// superblocks prints the superblock copies, and keeps the newest one for the other parts.
 func (d *dump) superblocks(size int64) {
-	slots := make(map[layout.Superblock]int) // the first slot with this content
+	slots := make(map[layout.Superblock]int) // the first copy with this content
 	for i := range layout.SuperblockSlots {
 		off := i * layout.SuperblockBytes
 		if len(d.head) < off+layout.SuperblockBytes {
@@ -124,7 +124,7 @@ func (d *dump) superblock(i int, sb *layout.Superblock) {
 		d.printf("superblock %d: zero", i)
 		return
 	}
-	// Newest returns the error of a superblock if the other slots are empty.
+	// If the other copies are empty, Newest returns the error of this one.
 	alone := make([]byte, layout.OffRuntime)
 	copy(alone[i*layout.SuperblockBytes:], sb[:])
 	verdict := "intact"

@@ -44,8 +44,8 @@ func (d *dump) logFiles(path string) error {
 	return nil
 }
 
-// Positions of the parts of a segment, in words, and of the fields in its commit record. Package
-// layout has the table.
+// Positions, in words, of the parts of a segment and of the fields in its commit record. Package
+// wal has the table.
 const (
 	segmentBeginLSN  = 3
 	segmentCommit    = 5
@@ -131,7 +131,7 @@ func (d *dump) segments(log []uint64, from, end uint64) {
 		records := ^uint64(0)
 		if c[0] == commitMagic && d.counts(c[commitGeneration], c[commitSalt]) {
 			records = c[commitRecords]
-			d.printf("  segment at offset %d: committed with LSN %d, %d records, sequence %d and %d operations, length %d, durable up to %d when it was",
+			d.printf("  segment at offset %d: committed with LSN %d, %d records, sequence %d and %d operations, length %d, durable up to %d before",
 				at*8, c[commitLSN], c[commitRecords], c[commitUserSeq], c[commitOperation], c[commitLength], c[commitDurable])
 		} else {
 			d.printf("  segment at offset %d: not committed", at*8)

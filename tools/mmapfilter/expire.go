@@ -59,13 +59,13 @@ func newExpireCommand() *cobra.Command {
 	return cmd
 }
 
-// expireInTime deletes the keys that are to leave by now.
+// expireInTime deletes the keys that are due to expire.
 func expireInTime(ctx context.Context, filter *mmapfilter.Filter) (uint64, error) {
 	if filter.Stats().ExpireAfter == 0 {
 		return 0, errors.New("expire needs --older-than, such as --older-than 36h, for a filter made without --expire-after")
 	}
 	_, err := filter.Expire(ctx)
-	return filter.Stats().Expired, err // also those that left since it was opened
+	return filter.Stats().Expired, err // also the keys that expired since it was opened
 }
 
 // An expiry is what expire prints.

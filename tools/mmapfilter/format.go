@@ -64,7 +64,7 @@ func (f format) validate() error {
 	return nil
 }
 
-// maxRecordSize bounds the record size that a format may ask for. A whole record is in memory.
+// maxRecordSize bounds the record size of a format, because a whole record is held in memory.
 const maxRecordSize = 1 << 20
 
 // keysHelp says where keys come from.
@@ -105,7 +105,7 @@ func addFileFormatFlags(flags *pflag.FlagSet) *formatFlags {
 	return f
 }
 
-// addPlainFlag adds the flag of a command that reads keys as a filter records.
+// addPlainFlag adds --plain, for a command that otherwise reads keys the way a filter records.
 func addPlainFlag(flags *pflag.FlagSet, plain *bool) {
 	flags.BoolVar(plain, "plain", false, "ignore the settings that the filter records")
 }
@@ -128,11 +128,10 @@ func (f *formatFlags) sources(names []string, stdin io.Reader) (*sources, error)
 	return s, nil
 }
 
-// format returns the format that the flags ask for; settings without a flag come from the
-// filter. A flag that says which part of a file is a key replaces all recorded settings of
-// this kind, since it is about the present files. A flag that says what is done to a key
-// replaces only its own setting, since the other settings were applied to the keys in the
-// filter too.
+// format returns the format that the flags ask for; settings without a flag come from the filter. A
+// flag that says which part of a file is a key replaces all recorded settings of this kind, since
+// it is about the files of this run. A flag that says what is done to a key replaces only its own
+// setting, since the other settings were applied to the keys in the filter too.
 func (f *formatFlags) format(recorded format) (format, error) {
 	if f.flags.Changed("delim") {
 		if f.delim == "" {

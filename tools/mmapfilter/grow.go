@@ -56,7 +56,7 @@ func (g *growCommand) run(cmd *cobra.Command, args []string) (err error) {
 		g.opts.Capacity = growFactor * max(filter.Cap(), filter.Len())
 	}
 	if g.opts.Capacity == 0 {
-		return errors.Join(&fileError{path, errors.New("it was made for no keys; give -n")}, filter.Close())
+		return errors.Join(&fileError{path, errors.New("it was sized for no keys; give -n")}, filter.Close())
 	}
 	if stay := filter.Len() - min(filter.Len(), filter.Stats().Waiting); g.opts.Capacity < stay {
 		return errors.Join(&fileError{path, fmt.Errorf("-n %s is less than the %s it holds",

@@ -42,7 +42,7 @@ func newInstallCommand() *cobra.Command {
 			return unchanged(to, ofInstall(err, from, to))
 		}
 		if lost := filter.Stats().GrowthErr; lost != "" {
-			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s has lost the hashes that it is to keep, and cannot grow\n", to)
+			fmt.Fprintf(cmd.ErrOrStderr(), "mmapfilter: %s has lost the hashes that it should keep, and cannot grow\n", to)
 		}
 		return quiet.summarise(cmd, to, filter, 0)
 	}

@@ -27,9 +27,8 @@ type input struct {
 	misfits func() bool
 	// whole asks for the fields header and record.
 	whole bool
-	// mark, if not empty, is the last record of standard input, which is no key. An input
-	// without the mark is not complete: the death of its writer looks like the end of the
-	// input.
+	// mark, if not empty, is the record that must end standard input; it is no key. Without it keys
+	// may be missing, because a pipe also ends when its writer dies.
 	mark string
 
 	binary string // the first file that was read as lines and has zero bytes
@@ -60,9 +59,9 @@ func (in *input) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// each reads all keys into the block. It calls work, which empties the block, when the block is full and
-// before each read that may wait, and also for the keys before an error of the input. It returns the
-// first error, and does not call work after an error of work.
+// each reads all keys into the block. It calls work, which empties the block, when the block is
+// full, before each read that may wait, and for the keys before an error of the input. It returns
+// the first error. After an error of work it does not call work again.
 func (in *input) each(ctx context.Context, b *block, work func() error) error {
 	var failed error
 	next := func() error {
@@ -155,8 +154,8 @@ func (in *input) read(ctx context.Context, src source, yield func([]byte, error)
 	return false, in.wrap(err)
 }
 
-// filterMagic is how a filter begins: see package layout. unpack reads it byte by byte, since a pipe
-// may not have more bytes yet.
+// filterMagic is the beginning of every filter file: see package layout. unpack reads it byte by
+// byte, since a pipe may not have more bytes yet.
 const filterMagic = "MMAPFLTR"
 
 // unpack unpacks a packed file. Records of a fixed size may begin with any bytes, so for these

@@ -53,8 +53,8 @@ func manualCommands(parent *cobra.Command) (commands []*cobra.Command) {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manPage makes the manual page of a command from the texts of its help. The page has no date, so
-// that two builds of a version make the same page.
+// manPage returns the manual page of a command, from the texts of its help. The page has no date,
+// so that all builds of a version print the same page.
 func manPage(cmd *cobra.Command) string {
 	p := new(page)
 	p.line(".TH %q 1 \"\" %q \"User Commands\"", strings.ToUpper(pageName(cmd)), "mmapfilter "+cmd.Root().Version)
@@ -88,16 +88,16 @@ const manEnd = `.SH FILES
 the filter
 .TP
 .B FILTER.stash
-its log, while it is written to or after its writer has died; it belongs to FILTER, and is copied and moved with it
+its log, while a writer has FILTER open or after that writer has died; copy and move it with FILTER
 .TP
 .B FILTER.stash.X
-the log of a filter that was moved away without it, X its UUID
+the log of a filter that was moved away without it; X is the UUID of that filter
 .TP
 .B FILTER.hashes
-the hashes of its keys, if it keeps them; likewise
+the hashes of its keys, if it keeps them; copy and move them with FILTER
 .TP
 .B FILTER.past
-the hashes of before it was rebuilt, with --keep-changes
+the hashes from before the last rebuild, with --keep-changes
 .TP
 .B NAME.set
 the manifest of a set; it names the filters that are its shards
@@ -107,7 +107,7 @@ the manifest of a set; it names the filters that are its shards
 the seed of the hash, for build, create, set plan and uniq
 .TP
 .B TMPDIR
-where uniq keeps what it remembers in one run`
+where uniq keeps its filter if --filter is not given`
 
 // A page is a manual page under construction.
 type page struct{ strings.Builder }

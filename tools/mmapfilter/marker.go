@@ -7,23 +7,24 @@ import (
 )
 
 // A marker says how far a run of add or del has got in its input. These commands store it as the
-// user sequence of the filter. Every record of the input is one operation. So the processed
-// records are those that the marker counts, plus one for each operation since.
+// user sequence of the filter. Every record of the input is one operation. So a run has processed
+// the records that the marker counts, plus one for each operation since.
 //
 //	bits 63-56  tag: 0xb0, plus twice the kind of the run, plus 1 if it has ended
 //	     55-48  of an add that has not ended: keys in the filter, modulo 256;
 //	            else: check of the first record, which a del stores before it deletes that record
-//	     47-36  check of all records that are counted
-//	     35-0   how many there are
+//	     47-36  check of all counted records
+//	     35-0   number of counted records
 //
-// A marker of no records marks a run that has begun; its checks are 0. The checks are bits of a
-// recordCheck: the low ones for the first record, the high ones for all. The marker of an ended
-// add of "pear", "apple", "" and "plum" is
+// If a marker counts no records, its checks are 0, but that of the first record in a del that has
+// not ended. The checks are bits of a recordCheck: the low bits of its hash of the first record,
+// the high bits of its hash of all records. The marker of an ended add of "pear", "apple", "" and
+// "plum" is
 //
 //	0xb1_0d_e89_000000004
 //
-// The number of keys distinguishes an add that found the filter full, which is an operation too,
-// from one that succeeded. It also reveals later deletes by other programs.
+// The number of keys tells an insert that found the filter full, which is an operation too, from
+// one that succeeded. It also reveals later deletes by other programs.
 type marker struct {
 	kind    runKind
 	ended   bool
@@ -67,7 +68,7 @@ const (
 	markerTag     = 0xb0
 	markerEnded   = 1
 	markerTagAt   = 56
-	markerExtraAt = 48 // of first or length
+	markerExtraAt = 48 // where first or length is
 	markerAllAt   = 36
 	markerAllBits = markerExtraAt - markerAllAt
 	maxRecords    = 1<<markerAllAt - 1
@@ -137,8 +138,8 @@ func (c *recordCheck) marker(kind runKind, ended bool, length uint64) marker {
 	return m
 }
 
-// describeSequence describes the progress of a filter as a row of a table: the input of add or
-// del, or the sequence of another program.
+// describeSequence describes a user sequence as a row of a table: how far add or del has got in its
+// input, or the number of another program.
 func describeSequence(seq, operations uint64) (name, text string) {
 	m, ok := decodeMarker(seq)
 	if !ok {
@@ -153,7 +154,7 @@ func describeSequence(seq, operations uint64) (name, text string) {
 	case operations == 0:
 		text += ", not ended"
 	default:
-		text += fmt.Sprintf(" and %s after it, not ended", formatCount(operations))
+		text += fmt.Sprintf(" and %s more, not ended", formatCount(operations))
 	}
 	return "input", text
 }

@@ -81,7 +81,7 @@ func TestMarkersStay(t *testing.T) {
 		if seq := x.m.encode(); seq != x.seq {
 			t.Errorf("%+v is %#x, want %#x", x.m, seq, x.seq)
 		}
-		ending := map[bool][2]string{true: {", ended", ", ended, and 3 operations after it"}, false: {", not ended", " and 3 after it, not ended"}}[x.m.ended]
+		ending := map[bool][2]string{true: {", ended", ", ended, and 3 operations after it"}, false: {", not ended", " and 3 more, not ended"}}[x.m.ended]
 		for i, operations := range []uint64{0, 3} {
 			if name, text := describeSequence(x.seq, operations); name != "input" || text != x.name+ending[i] {
 				t.Errorf("%#x, %d: %s %s", x.seq, operations, name, text)

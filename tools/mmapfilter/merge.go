@@ -103,8 +103,8 @@ func notesOf(inputs []string) (notes []string, err error) {
 	return notes, nil
 }
 
-// sameNotes reports whether two notes make the same key from the same text. Where a file has the
-// text does not matter. Notes of other programs must be equal.
+// sameNotes reports whether two notes make the same key from the same text. From which part of a
+// file the text comes does not matter. Notes of other programs must be equal.
 func sameNotes(a, b string) bool {
 	if a == b {
 		return true

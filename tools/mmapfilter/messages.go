@@ -161,9 +161,9 @@ func explainError(cmd *cobra.Command, path string, err error) string {
 		}
 		return text
 	case errors.Is(err, mmapfilter.ErrChangesGone):
-		return path + ": its changes from this position on are not kept any more; take a snapshot"
+		return path + ": its changes from this position on are no longer kept; take a snapshot"
 	case errors.Is(err, mmapfilter.ErrOtherDescent):
-		return path + ": the position is not one of its history; take a snapshot"
+		return path + ": the position is not in its history; take a snapshot"
 	case errors.Is(err, mmapfilter.ErrBusy):
 		return path + ": a writer has it open; try again when the writer has finished"
 	case errors.Is(err, mmapfilter.ErrFailed) && errors.Is(err, syscall.ENOSPC):

@@ -173,7 +173,7 @@ func (m *mutation) warn() {
 		return
 	}
 	rate := "its rate"
-	if m.filter == nil && capacity == 0 { // nobody said
+	if m.filter == nil && capacity == 0 { // no flag has set a size
 		return
 	} else if m.filter != nil {
 		if growing(m.filter) {
@@ -200,7 +200,7 @@ func (m *mutation) explain(err error) error {
 	case m.filter == nil: // the error names the shard
 		return err
 	case errors.Is(err, mmapfilter.ErrReplaced):
-		return fmt.Errorf("%s: %w; if it was renamed, give it its old name again: %s has what it lacks",
+		return fmt.Errorf("%s: %w; if it was renamed, rename it back: %s has operations that it lacks",
 			m.path, mmapfilter.ErrReplaced, logOf(m.path))
 	case !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%s: %w", m.path, err)
@@ -219,7 +219,8 @@ func (m *mutation) explain(err error) error {
 	return fmt.Errorf("%s: disk full while writing %s.stash; %s", m.path, m.path, kept)
 }
 
-// explainAt says at which record of the input an error of the filter or of that record occurred.
+// explainAt adds to an error of the filter, or of a record, at which record of the input it
+// occurred.
 func (m *mutation) explainAt(err error, number int) error {
 	help := "build a larger one from all keys"
 	if m.filter != nil && canGrow(m.filter) {
@@ -253,8 +254,8 @@ func strayWarning(keepsHashes bool) string {
 	return text
 }
 
-// report says on standard error how many keys were processed, with --verbose and after an error
-// that keeps these changes.
+// report prints to standard error how many keys were processed: with --verbose, and after an error
+// if the changes are durable.
 func (m *mutation) report() {
 	what := m.summary()
 	switch {

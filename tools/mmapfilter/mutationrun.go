@@ -45,9 +45,9 @@ func (m *mutation) process(ctx context.Context) {
 	}
 }
 
-// begin finds out what the previous run has done, if this run resumes it. A run that resumes none
-// marks its start at once, so that earlier operations do not count as its own; in an untouched
-// filter, it marks its start with its first record.
+// begin finds out what the previous run has done, if this run resumes it. Any other run marks its
+// start at once, so that earlier operations do not count as its own; but in an untouched filter, it
+// marks its start together with its first record.
 func (m *mutation) begin() {
 	seq, operations := m.to.DurableSeq(), m.to.DurableOps()
 	switch {

@@ -44,7 +44,7 @@ func newFormat(flags *formatFlags) (format, error) {
 	return f, checkNote(f.note())
 }
 
-// checkNote reports the note of a format that is too long to be stored.
+// checkNote returns an error if the note of a format is too long to be stored.
 func checkNote(note string) error {
 	if n := len(note); n > layout.NormalisationBytes {
 		return fmt.Errorf("a filter has only %d bytes to record how keys are read; --delim and --column need %d", layout.NormalisationBytes, n)
@@ -107,7 +107,7 @@ func cutWord(text string) (word, value, rest string) {
 	return word, value, rest
 }
 
-// describeNote returns the note of how keys were made, or explains an empty one.
+// describeNote returns a note as it is, or says what an empty one means.
 func describeNote(note string) string {
 	if note == "" {
 		return "one key a line"

@@ -72,8 +72,8 @@ func openOrCreate(path string, opts *mmapfilter.OpenOptions, create *createFlags
 	return filter, nil
 }
 
-// An inOrder is a set that processes the keys of a batch in their order. A sets.Set does not: after
-// an error nobody knows which keys of a batch are in it. An inOrder does not know how many
+// An inOrder is a set that processes the keys of a batch in their order. A sets.Set does not, so
+// after an error nobody knows which keys of a batch are in it. An inOrder does not know how many
 // operations are durable, since each shard has its own log.
 type inOrder struct{ *sets.Set }
 

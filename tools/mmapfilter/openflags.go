@@ -54,7 +54,7 @@ func openSet(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions, but 
 	return sets.Open(path, opts)
 }
 
-// statsOf returns the Stats of a filter from which another one is made, or was made.
+// statsOf opens the filter at a path, and returns its Stats.
 func statsOf(path string, opts *mmapfilter.OpenOptions) (mmapfilter.Stats, error) {
 	filter, err := mmapfilter.OpenReadOnly(path, opts)
 	if err != nil {

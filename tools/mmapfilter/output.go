@@ -63,8 +63,8 @@ func behind(w any) any {
 	return w
 }
 
-// printable writes the characters of a file name that would control a terminal, and bytes that are not
-// UTF-8, as in a string in Go.
+// printable escapes, as in a Go string, the characters of a file name that would control a terminal
+// and the bytes that are not UTF-8.
 func printable(name string) string {
 	var b strings.Builder
 	for len(name) > 0 {
@@ -91,7 +91,7 @@ func (t table) row(name, format string, args ...any) {
 
 func (t table) flush() error { return t.w.Flush() }
 
-// A quiet is the flag of a command that makes a file.
+// A quiet is the flag --quiet, for a command that writes a file.
 type quiet bool
 
 func (q *quiet) addTo(flags *pflag.FlagSet) {
@@ -119,7 +119,7 @@ type result interface {
 	print(w io.Writer) error
 }
 
-// An asJSON is the flag of a command that prints a result.
+// An asJSON is the flag --json, for a command that prints a result.
 type asJSON bool
 
 func (j *asJSON) addTo(flags *pflag.FlagSet) {

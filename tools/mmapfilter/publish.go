@@ -86,7 +86,7 @@ func readToken(path string) (string, error) {
 	return line, nil
 }
 
-// authorization is the header with a token.
+// authorization returns the value of the header Authorization for a token.
 func authorization(token string) string { return "Bearer " + token }
 
 // withToken serves those who know a token, or everybody if there is none.

@@ -111,8 +111,9 @@ type csvColumn struct {
 	key    []byte
 }
 
-// A tape ends its input if a record is too long. It ends it with io.EOF, because the csv.Reader then
-// says where the record starts. It can keep the bytes that are read until cut removes them.
+// A tape passes on its input, but ends it if a record is too long: with io.EOF, because the
+// csv.Reader then says where the record starts. It can keep the bytes that are read until cut
+// removes them.
 type tape struct {
 	io.Reader
 	read int  // bytes since the last record, or a few more, because the csv.Reader reads ahead
@@ -184,7 +185,7 @@ func newCSVColumn(r io.Reader, f extraction, whole bool) (*csvColumn, error) {
 	return c, nil
 }
 
-// whole drops the empty lines before the record, which are not records.
+// whole drops empty lines before the record, since they are not records.
 func (c *csvColumn) whole() []byte {
 	piece := c.tape.cut(c.r.InputOffset())
 	for {
@@ -215,7 +216,7 @@ func (c *csvColumn) read() (record []string, line int, err error) {
 	return record, line, err
 }
 
-// next returns the line on which the record starts as its number.
+// The number that next returns is the line on which the record starts.
 func (c *csvColumn) next() ([]byte, int, error) {
 	record, line, err := c.read()
 	if err != nil {

@@ -45,7 +45,7 @@ func (r *replaceFlags) least(path string) uint64 {
 			return 1
 		}
 	} else if info, e := os.Stat(path); e == nil && info.Mode().IsRegular() && info.Size() > 0 {
-		return 1 // the old one may have keys
+		return 1 // the file there may have keys
 	} else if set, err := sets.Open(path, nil); err == nil {
 		defer set.Close()
 		return min(set.Len(), 1)

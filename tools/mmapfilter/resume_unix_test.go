@@ -138,7 +138,7 @@ func TestAddToRenamedFile(t *testing.T) {
 	f.ask("a\n", "")
 	eventually(t, "the key is seen", func() bool { return visible(t, "a") })
 	noError(t, os.Rename("f.mmf", "g.mmf"))
-	if told := f.end("b\n", "", exitError); !strings.Contains(told, "give it its old name again: f.mmf.stash has") {
+	if told := f.end("b\n", "", exitError); !strings.Contains(told, "rename it back: f.mmf.stash has") {
 		t.Error(told)
 	}
 	if exit, _, told := runHere(nil, "check", "-e", "a", "g.mmf"); exit != exitError || !strings.Contains(told, "g.mmf.stash is missing (if") {

@@ -27,7 +27,7 @@ func (s *selection) open(cmd *cobra.Command) (err error) {
 	if errors.Is(err, fs.ErrNotExist) && s.opening.WaitForFile {
 		set = strings.HasSuffix(s.path, manifestSuffix)
 	}
-	s.opening.FollowInterval = -1 // newest checks for a new file
+	s.opening.FollowInterval = -1 // the method newest looks for a new file instead
 	follow := s.follow && !isURL(s.path)
 	switch set = set || isSetURL(s.path); {
 	case set && follow:
@@ -152,8 +152,8 @@ func (s *selection) ask() {
 	s.fail(cut)
 }
 
-// lookUp looks up the block in the newest file. If another file takes its place meanwhile,
-// lookUp does it again. cut is as in newest, and err as in fault.
+// lookUp looks up the block in the newest file. If another file takes its place meanwhile, lookUp
+// looks the block up in that file. cut is as in newest, and err as in fault.
 func (s *selection) lookUp() (found []bool, cut, err error) {
 	var last answering
 	for {

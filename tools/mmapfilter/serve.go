@@ -110,7 +110,7 @@ func (c *serveCommand) check() error {
 	return nil
 }
 
-// listeners listens on what the flags name.
+// listeners listens on the addresses that the flags give.
 func (c *serveCommand) listeners() (all []net.Listener, err error) {
 	if c.listen != "none" {
 		if !server.Loopback(c.listen) && c.Password == "" && !c.open {
@@ -138,7 +138,7 @@ func (c *serveCommand) listeners() (all []net.Listener, err error) {
 	return all, nil
 }
 
-// listenUnix listens on a socket, also if a server that has died has left it.
+// listenUnix listens on a Unix socket. It replaces a socket that a dead server has left.
 func listenUnix(path string) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
 	if !errors.Is(err, syscall.EADDRINUSE) {

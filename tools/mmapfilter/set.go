@@ -112,7 +112,8 @@ func warnOfSet(stderr io.Writer, path string, p *sets.Plan, s *sets.Summary) {
 	}
 }
 
-// manifestSuffix ends the name of every manifest: set gc keeps the shards that such files name.
+// manifestSuffix ends the name of every manifest, because set gc keeps the shards that such files
+// name.
 const manifestSuffix = ".set"
 
 // checkSetOutput reports a name that a manifest cannot have, or that another file has.

@@ -98,7 +98,7 @@ func parseShards(text string, shards int) (numbers []int, err error) {
 	}
 	for _, i := range numbers {
 		if seen[i] {
-			return nil, fmt.Errorf("--shard %s: %d is there twice", text, i)
+			return nil, fmt.Errorf("--shard %s: %d occurs twice", text, i)
 		}
 		seen[i] = true
 	}

@@ -103,11 +103,11 @@ func (j *planJSON) explain() string {
 	if j.byBits {
 		return fmt.Sprintf("f=%d was asked for; the rate follows from it, at %.0f %% load.", j.FingerprintBits, 100*j.DesignLoad)
 	}
-	reads := "one line in 9 of 10 lookups, for life"
+	reads := "one line for 9 of 10 absent keys"
 	if j.SecondProbeRate == 1 {
 		reads = "two lines"
 	}
-	return fmt.Sprintf("The smallest of layout %s that keeps to the rate %s.\nIt reads %s.", j.Layout, formatRate(j.rate), reads)
+	return fmt.Sprintf("The smallest %s filter with a rate of at most %s.\nLookups read %s.", j.Layout, formatRate(j.rate), reads)
 }
 
 // The rows and columns of size --table.
@@ -120,8 +120,8 @@ var (
 // to its number of keys; with fewer keys, the trial would mostly measure syncs.
 const trialKeys = 4_000_000
 
-// printSizes prints the sizes of filters for many numbers of keys and rates, and the cost of
-// building them, at each seconds per key.
+// printSizes prints the sizes of filters for many numbers of keys and rates, and what building
+// costs; each is in seconds per key.
 func printSizes(w io.Writer, opts mmapfilter.Options, each float64) (err error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "keys\t")

@@ -30,9 +30,8 @@ type source struct {
 // commandLine is the name of the source of the keys of -e.
 const commandLine = "command line"
 
-// findSources examines the named files. They come after the keys of the command line. A file
-// that cannot be read becomes a source with an error, so that the caller decides when the error
-// counts.
+// findSources examines the named files. They come after the keys of the command line. A file that
+// cannot be read becomes a source with an error, so that the caller decides when the error matters.
 func findSources(keys, names []string, stdin io.Reader) (*sources, error) {
 	s := new(sources)
 	if len(keys) > 0 {

@@ -19,9 +19,9 @@ func (s *selection) setFormat(answers answering) error {
 	return err
 }
 
-// newest returns the filter or set in which to look up the block. If it records another format, newest
-// makes the keys of the block again. If a key cannot be made, newest cuts it and the keys after it off
-// the block; the error says why.
+// newest returns the filter or set in which to look up the block. If it records another format than
+// the last one did, newest makes the keys of the block again. If a key cannot be made, newest cuts
+// it and the keys after it off the block; the error says why.
 func (s *selection) newest() (answers answering, cut error) {
 	if !s.follow {
 		return s.answers(), nil
@@ -41,8 +41,8 @@ func (s *selection) newest() (answers answering, cut error) {
 }
 
 // remake makes the keys of the block again in the format of a new file. The format of the filter
-// may change what is done to a key, but not which part of a file is a key, since the input is
-// already being split by the old format.
+// may change what is done to a key, but not which part of a file is a key, since the old format is
+// already splitting the input.
 func (s *selection) remake(answers answering) error {
 	old, oldNote := s.in.format.extraction, s.note
 	err := s.setFormat(answers)
@@ -73,8 +73,8 @@ func (s *selection) waits(answers answering) bool {
 	return s.opening.WaitForFile && errors.Is(answers.Err(), fs.ErrNotExist)
 }
 
-// refuse reports once why a follower did not take over a new file, unless the flags accept that
-// reason.
+// refuse reports once why a follower or a set did not switch to a new file, unless the flags accept
+// that reason.
 func (s *selection) refuse(answers answering, err error) {
 	if s.waits(answers) && errors.Is(err, fs.ErrNotExist) || s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery) {
 		err = nil
@@ -91,10 +91,10 @@ func (s *selection) refuse(answers answering, err error) {
 	s.refused = err
 }
 
-// fault returns an error that makes answers worthless. If a filter can only answer "maybe" and
-// the flags allow such answers, fault only prints a message, once. The errors of a set do not end
-// a check: fault reports the errors of shards, and if a new manifest was refused, the old one
-// answers.
+// fault returns an error if it makes the answers worthless. If a filter can only answer "maybe" and
+// the flags allow such answers, fault only prints a message, once. The errors of a set do not end a
+// check: fault reports the errors of shards, and if a new manifest was refused, the set of the old
+// one answers.
 func (s *selection) fault(answers answering) error {
 	err := answers.Err()
 	what := ""
@@ -103,7 +103,7 @@ func (s *selection) fault(answers answering) error {
 		what = "no such file yet"
 	case s.set != nil:
 		if e := new(sets.ShardError); s.follow && errors.As(err, &e) {
-			s.reportShard(e) // now, since the error may be gone after the next look
+			s.reportShard(e) // now, since the error may be gone when the shard is next opened
 		}
 		return nil
 	case s.opening.ServeUnrecovered && errors.Is(err, mmapfilter.ErrNeedsRecovery):

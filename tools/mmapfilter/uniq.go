@@ -229,7 +229,7 @@ func (r *uniqRun) explain(err error, number int) error {
 		help = "; run: mmapfilter grow " + r.path
 	}
 	why := " is full"
-	if r.filter.Stats().Grows { // the error says why it does not
+	if r.filter.Stats().Grows { // the error says why it does not grow
 		why = ": " + err.Error()
 	}
 	return fmt.Errorf("%s%s: it holds %s and was made for %s; %s does not fit%s", r.path, why, formatNumber(r.filter.Len(), "key", "keys"), formatCount(r.filter.Cap()), record, help)
@@ -241,7 +241,7 @@ func (r *uniqRun) print(record []byte) {
 	r.out.WriteString(r.in.end())
 }
 
-// leastWindow is the shortest time after which keys may leave: see mmapfilter.Options.ExpireAfter.
+// leastWindow is the shortest time after which keys may expire: see mmapfilter.Options.ExpireAfter.
 const leastWindow = 10 * time.Second
 
 // lacksHashes says that a filter cannot be used with --window.

@@ -53,7 +53,7 @@ func parseQuantity(text string, suffixes map[string]int64, known string) (uint64
 	}
 	multiplier, ok := suffixes[m[2]]
 	if !ok {
-		return 0, fmt.Errorf("unknown suffix %q; there are %s", m[2], known)
+		return 0, fmt.Errorf("unknown suffix %q; use %s", m[2], known)
 	}
 	value, ok := new(big.Rat).SetString(strings.ReplaceAll(m[1], "_", ""))
 	if !ok {

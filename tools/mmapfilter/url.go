@@ -22,7 +22,7 @@ is: 32 KiB at first, and then a few lines for the keys that are looked up. It
 may also be the URL of a set, with the shards beside it; then the path must end
 in .set.`
 
-// isURL reports whether a command is to read a filter from a web server.
+// isURL reports whether a path is a URL, so that the filter is read from a web server.
 func isURL(path string) bool {
 	scheme, _, found := strings.Cut(path, "://")
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
@@ -45,8 +45,8 @@ func shownURL(path string) string {
 	return u.Redacted()
 }
 
-// urlReadSize is how much of a file one request asks for where a batch can use it: about as much as a
-// server sends in the time that a request takes.
+// urlReadSize is how much of a file a request asks for, if a batch of lookups can use that much. A
+// server sends about as much in the time that a request takes.
 const urlReadSize = 64 << 10
 
 // refuseWithURL refuses flags that cannot be used with a URL.

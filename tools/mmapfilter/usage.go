@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// takes returns the check of the arguments of a command that needs from least to most of them.
+// takes returns a check of the number of a command's arguments, from least to most; what names
+// them.
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {

@@ -217,8 +217,8 @@ func damageOfShard(cmd *cobra.Command, path string, e *sets.ShardError) (d damag
 	return d
 }
 
-// print prints the report or, if there is damage, only the damage: the other counts of a damaged file
-// mean nothing.
+// print prints the report or, if there is damage, only the damage, because the other counts of a
+// damaged file mean nothing.
 func (r *report) print(w io.Writer) error {
 	for _, d := range r.Damage {
 		if d.Rule == "" { // its error is printed elsewhere
