@@ -33,9 +33,6 @@ type Table interface {
 	// Victims returns, in the memory of dst, the items of l that make room for the item: after the
 	// removal of any one of them, Place succeeds. A damaged line has none.
 	Victims(dst []Item, l *Line, it Item) []Item
-	// Free returns the number of free slots of a line; in a [Hosts], of slots for items at home.
-	// words has at least the words that Words names. A writer may be storing to them.
-	Free(words []uint64, line uint64) uint64
 
 	Looks
 	Classes
@@ -85,23 +82,6 @@ type Loads struct {
 	Most  int // above this load, inserts need long searches, and a few more keys would find no room
 }
 
-// A Crowd holds the items of a full line and the items that have come to it: together
-// more than the line has slots.
-type Crowd struct {
-	Others []uint64 // the other line of each item
-	Rooms  []uint8  // the room in that line, up to MostRoom; an item with room 0 stays here
-
-	Line uint64   // for the layout alone, as are Fps and Left
-	Fps  []uint32 // fingerprints of the items of the line, in order, then of the items that have come
-	Left []uint64
-}
-
-// MostCost is the largest value of Hosts.Cost.
-const MostCost = 2
-
-// MostRoom is the largest value in Crowd.Rooms.
-const MostRoom = 3
-
 // Hosts is a Table whose lines have overflow bits and know their guests, the items that are not in
 // their home line. So a writer knows at every instant which overflow bits are needed, and clears the
 // other bits. In a table that is no Hosts, every lookup goes on to the second line.
@@ -110,16 +90,11 @@ type Hosts interface {
 
 	// IsGuest reports whether an item is seen from its other line.
 	IsGuest(it Item) bool
-	// Unhash is an inverse of Hash for guests as well. Split takes every hash for the hash
-	// of a key, and returns the item seen from home.
-	Unhash(h uint64) Item
 	// Leavers returns, in the memory of dst, the items that make room for an item in l by
-	// leaving, in the order in which to try them: by rising Cost. Of items that share
-	// overflow bits, and so their other line, it returns only the first. If itself is set, the
-	// item is one of the leavers, before other items of the same cost.
+	// leaving, in the order in which to try them: guests, which go home; then items whose overflow bits
+	// are set; then the others. Of items that share overflow bits, and so their other line, it returns
+	// only the first. If itself is set, the item is one of the leavers, before others of the same group.
 	Leavers(dst []Item, l *Line, it Item, itself bool) []Item
-	// GuestRoom returns how many guests a line has room for.
-	GuestRoom(l *Line) uint64
 	// Related is about guests in l, the image of it.Line, that have the same home and the same
 	// overflow bits as it. It returns one of these guests, and their number.
 	Related(l *Line, it Item) (guest Item, n int)
@@ -132,9 +107,6 @@ type Hosts interface {
 	// SetOverflow records in l, the image of it.Line, that the item, or an equal one, is elsewhere. It
 	// lists the words it has changed in s, as Table.Place does.
 	SetOverflow(l *Line, it Item, s *Stores)
-	// Cost says what it costs lookups if an item of l leaves, from 0 to MostCost: 0 for a guest,
-	// otherwise one more than the number of overflow bits that SetOverflow would set.
-	Cost(l *Line, it Item) int
 	// SameBits reports whether two fingerprints with the same home have the same overflow
 	// bits.
 	SameBits(a, b uint32) bool
@@ -150,29 +122,11 @@ type Hosts interface {
 	// at home. It returns the first such line and an error, or nil.
 	CheckBits(region []uint64, from, to uint64) (line uint64, err error)
 
-	// For builds, which put many items into a line at once.
-
-	// Fill puts the items of sorted hashes into the empty line l, which is their home line. The
-	// result is the same as after calls of Place for one item after the other. Fill appends the
-	// hashes that do not fit to beyond, in order.
-	Fill(l *Line, hashes, beyond []uint64) []uint64
-	// Gather fills c with the items of a full line and then with the items of the sorted
-	// hashes that have come to it. There may be at most as many hashes as the line has
-	// slots. Every item is marked as one that stays.
-	Gather(c *Crowd, l *Line, line uint64, came []uint64)
-	// Part puts as many items of c into l as l has room for. It returns the hashes of the
-	// other items, seen from their other lines. It chooses these so that they set few further
-	// overflow bits in l. Of items that set none, it chooses those with the most room in
-	// their other lines. If too few items may leave, ok is false, and l is as it was.
-	Part(c *Crowd, l *Line) (left []uint64, ok bool)
-}
-
-// Unhash returns the item of a hash from [Table.Hash], or of the hash of a key.
-func Unhash(t Table, h uint64) Item {
-	if hosts, ok := t.(Hosts); ok {
-		return hosts.Unhash(h)
-	}
-	return t.Split(h)
+	// FillLines puts the items of sorted hashes into the lines [from, to) of a region, which are empty
+	// and are the home lines of these items. If a line has more items than slots, some go to their other
+	// lines, if these are in the range and have room beside their own items, or can make room. FillLines
+	// appends the hashes of items for which it finds no room to left.
+	FillLines(region []uint64, from, to uint64, hashes, left []uint64) []uint64
 }
 
 // An Absent says what a lookup of an absent key meets, in one line or on average in a table.

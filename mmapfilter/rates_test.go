@@ -17,7 +17,7 @@ import (
 // TestRates covers C1 and C4 at design load, with half a million keys and as many absent ones. No key is
 // answered "certainly not". The predicted rate is at most the requested one, and the share of absent
 // keys answered "maybe" is the predicted one within three standard errors and two keys. In Compact, at
-// most 6.3 % read a second line, fewer than when inserts fill a table (P9, P10); the lines take the bits
+// most 6.3 % read a second line, fewer than when inserts fill a table (P9); the lines take the bits
 // for a key that they are to take; and two items at most find no slot.
 func TestRates(t *testing.T) {
 	t.Parallel() // its lookups use only one processor

@@ -56,7 +56,8 @@ func fill(rng *rand.Rand, tab layout.Table, v *layout.View) {
 	var images [1000]layout.Line
 	for i := range images {
 		l := &images[i]
-		for leave := uint64(rng.IntN(3)); tab.Free(l[:], 0) > leave; {
+		slots := layout.SlotsPerLine(tab.Kind(), tab.Params())
+		for leave := rng.IntN(3); slots-len(tab.Items(nil, l, 0)) > leave; {
 			it := tab.Split(rng.Uint64())
 			it.Line = 0
 			tab.Place(l, it, nil)

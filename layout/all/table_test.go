@@ -39,9 +39,6 @@ func TestItemsOfHashes(t *testing.T) {
 				if back := tab.Alternate(other); back.Line != it.Line || tab.Class(back) != tab.Class(it) || tab.Class(other) != tab.Class(it) {
 					t.Fatalf("%+v, %+v, %+v", it, other, back)
 				}
-				if layout.Unhash(tab, lowest) != it || layout.Unhash(tab, tab.Hash(other)) != other {
-					t.Fatalf("the hashes of %+v and %+v lead to others", it, other)
-				}
 			})
 		}
 	}
@@ -188,7 +185,7 @@ func FuzzLine(f *testing.F) {
 			}
 			tab.Victims(nil, &l, it)
 			if hosts, ok := tab.(hostsTable); ok {
-				checkHosts(t, hosts, l, it, bad == nil)
+				checkHosts(t, hosts, l, it)
 			}
 			before := classes(tab, &l, it.Line)
 			if !tab.Place(&l, it, nil) || bad != nil {
@@ -221,24 +218,21 @@ type hostsTable interface {
 	layout.Hosts
 }
 
-// checkHosts holds such a table to what package layout says of it, for an item of a line of any content,
-// and to more if the line is sound.
-func checkHosts(t *testing.T, tab hostsTable, l layout.Line, it layout.Item, sound bool) {
+// checkHosts holds such a table to what package layout says of it, for an item of a line of any content.
+func checkHosts(t *testing.T, tab hostsTable, l layout.Line, it layout.Item) {
 	tab.Leavers(nil, &l, it, true)
 	tab.Leavers(nil, &l, it, false)
-	room := tab.GuestRoom(&l)
 	before := l
 	if tab.IsGuest(it) {
-		if tab.SetOverflow(&l, it, nil); l != before || tab.Cost(&l, it) != 0 {
-			t.Fatalf("if %+v leaves %x, the line is %x, which costs %d", it, before, l, tab.Cost(&l, it))
+		if tab.SetOverflow(&l, it, nil); l != before {
+			t.Fatalf("if %+v leaves %x, the line is %x", it, before, l)
 		}
 		_, n := tab.Related(&l, it)
-		if placed := tab.Place(&l, it, nil); placed != (room > 0) {
-			t.Fatalf("a guest is placed, with room for %d: %t", room, placed)
-		} else if like, more := tab.Related(&l, it); placed && (more != n+1 || like.Line != it.Line || !tab.IsGuest(like) || !tab.SameBits(like.Fp, it.Fp)) {
+		if placed := tab.Place(&l, it, nil); !placed {
+			return
+		}
+		if like, more := tab.Related(&l, it); more != n+1 || like.Line != it.Line || !tab.IsGuest(like) || !tab.SameBits(like.Fp, it.Fp) {
 			t.Fatalf("%d like %+v, such as %+v, after %d and one more", more, it, like, n)
-		} else if left := tab.GuestRoom(&l); sound && placed && left != room-1 {
-			t.Fatalf("room for %d guests, after %d, and one has come", left, room)
 		}
 		return
 	}
@@ -249,8 +243,8 @@ func checkHosts(t *testing.T, tab hostsTable, l layout.Line, it layout.Item, sou
 		} else {
 			tab.ClearOverflow(&l, it, nil)
 		}
-		if set != layout.Overflowed(tab, &l, it) || set != (tab.Cost(&l, it) == 1) {
-			t.Fatalf("set: %t, and the cost is %d", set, tab.Cost(&l, it))
+		if set != layout.Overflowed(tab, &l, it) {
+			t.Fatalf("set: %t, but a lookup says otherwise", set)
 		}
 	}
 	if l != before {

@@ -13,7 +13,7 @@ func init() {
 	layout.Register(layout.Compact, &layout.Spec{
 		Name:         "compact",
 		Params:       params(),
-		ItemBits:     func(p layout.Params) int { return bits.Len64(p.Fingerprints()-1) + 1 }, // see Unhash
+		ItemBits:     func(p layout.Params) int { return bits.Len64(p.Fingerprints()-1) + 1 }, // one more than it needs (F6)
 		SlotsPerLine: slotsOf,
 		LineBits:     func(layout.Params) int { return lineBits },
 		Loads:        loads,

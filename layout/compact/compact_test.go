@@ -1,7 +1,6 @@
 package compact
 
 import (
-	"cmp"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -162,17 +161,12 @@ func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buc
 			tb.Fatalf("%d of %+v: found %t, beyond %t, %d copies", n, it, found, beyond, layout.Copies(t, *l, it))
 		}
 	}
-	cost := 0
-	if it.Bucket == atHome {
-		cost = 2 - int(overflow>>(it.Fp%16)&1)
-	}
-	if t.Cost(l, it) != cost {
-		tb.Fatalf("if %+v leaves beside the bits %#x, that costs %d", it, overflow, t.Cost(l, it))
-	}
 	home, guests := len(all[atHome]), len(all[aGuest])
 	bits := 492 - int(t.b+t.quotients+1) - home*int(t.r) - guests*int(t.guest)
-	if free, want := t.Free(l[:], it.Line), min(bits/int(t.r), int(t.b)-home); free != uint64(want) || t.GuestRoom(l) != uint64(min(bits/int(t.guest), 15-guests)) {
-		tb.Fatalf("with %d at home and %d guests there is room for %d and %d", home, guests, free, t.GuestRoom(l))
+	for bucket, room := range [buckets]int{min(bits/int(t.r), int(t.b)-home), min(bits/int(t.guest), 15-guests)} {
+		if placed := *l; t.Place(&placed, layout.Item{Line: it.Line, Bucket: uint32(bucket)}, nil) != (room > 0) {
+			tb.Fatalf("with %d at home and %d guests there is room for %d in bucket %d", home, guests, room, bucket)
+		}
 	}
 	victims := map[layout.Item]bool{}
 	for _, v := range t.Victims(nil, l, it) {
@@ -190,35 +184,6 @@ func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buc
 			}
 		}
 	}
-}
-
-// TestCompactFill: a line that is filled at once equals a line that is filled item by
-// item, and hashes without room are given back.
-func TestCompactFill(t *testing.T) {
-	eachCompact(t, 3, func(t *testing.T, tab *table) {
-		rng := rand.New(rand.NewPCG(tab.r, 2))
-		for n := range 3 * int(tab.b) {
-			hashes := make([]uint64, n)
-			for i := range hashes {
-				hashes[i] = 1<<64/3 + 1 + rng.Uint64N(1<<64/3) // of line 1
-				if rng.IntN(4) == 0 {
-					hashes[i] = hashes[rng.IntN(i+1)]
-				}
-			}
-			slices.Sort(hashes)
-			var one, all layout.Line
-			var beyond []uint64
-			for _, h := range hashes {
-				if !tab.Place(&one, tab.Split(h), nil) {
-					beyond = append(beyond, tab.Hash(tab.Split(h)))
-				}
-			}
-			first := []uint64{7}
-			if got := tab.Fill(&all, hashes, first); all != one || !slices.Equal(got[1:], beyond) {
-				t.Fatalf("%d items: %016x, not %016x, and %d for elsewhere, not %d", n, all, one, len(got)-1, len(beyond))
-			}
-		}
-	})
 }
 
 // TestCompactCheck finds damage in a line (F10): more items than there is room for, a quotient
@@ -364,103 +329,6 @@ func TestDirections(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestPart: a line that was full holds what it has room for, the items that it has and those
-// that left are those that were there, the ones that were to stay stay, guests that may go home
-// do, and fewer lookups of absent keys go on than where each item in turn is one that costs the
-// least. Where too few may leave, nothing changes.
-func TestPart(t *testing.T) {
-	eachCompact(t, 1000, func(t *testing.T, tab *table) {
-		rng := rand.New(rand.NewPCG(tab.r, 5))
-		inTurn, together, parted, stuck := 0.0, 0.0, 0, 0
-		second := func(l *layout.Line) float64 { return tab.Probe(l, 0).Second }
-		var c layout.Crowd
-		for range 600 {
-			line := rng.Uint64N(tab.lines)
-			var l layout.Line
-			var items []layout.Item
-			for { // until it is full
-				it := layout.Item{Line: line, Bucket: uint32(rng.IntN(8)) / 7, Fp: rng.Uint32N(uint32(tab.fingerprints))}
-				if items = append(items, it); !tab.Place(&l, it, nil) {
-					items = items[:len(items)-1]
-					break
-				}
-			}
-			if rng.IntN(2) == 0 {
-				tab.SetOverflow(&l, layout.Item{Fp: rng.Uint32()}, nil)
-			}
-			one, before := l, l
-			var came []uint64
-			for range 1 + rng.IntN(8) {
-				it := layout.Item{Line: line, Bucket: uint32(rng.IntN(2)), Fp: rng.Uint32N(uint32(tab.fingerprints))}
-				items, came = append(items, it), append(came, tab.Hash(it))
-			}
-			slices.Sort(came)
-			tab.Gather(&c, &l, line, came)
-			stay := map[layout.Item]bool{}
-			var may []layout.Item
-			for i, other := range c.Others {
-				it := itemOf(line, c.Fps[i])
-				if other != tab.Alternate(it).Line {
-					t.Fatalf("the other line of %v is %d", it, other)
-				}
-				if room := rng.IntN(layout.MostRoom + 2); room > 0 {
-					c.Rooms[i] = uint8(min(room, layout.MostRoom))
-					may = append(may, it)
-				} else {
-					stay[it] = true
-				}
-			}
-			left, ok := tab.Part(&c, &l)
-			if !ok {
-				if stuck++; l != before || left != nil {
-					t.Fatal("a line has changed that cannot be parted")
-				}
-				continue
-			}
-			parted++
-			var have []layout.Item
-			for _, h := range left {
-				it := tab.Alternate(tab.Unhash(h))
-				if it.Line != line || !tab.IsGuest(it) && !layout.Overflowed(tab, &l, it) {
-					t.Fatalf("%v left without its overflow bit in line %d", it, line)
-				}
-				have = append(have, it)
-			}
-			var fps [maxSlots]uint32
-			held, err := tab.slots(&l, &fps)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, fp := range fps[:held] {
-				have = append(have, layout.Item{Line: line, Fp: fp})
-			}
-			for i := range guestsOf(&l) {
-				have = append(have, layout.Item{Line: line, Bucket: aGuest, Fp: uint32(tab.guestAt(&l, i))})
-			}
-			order := func(a, b layout.Item) int { return cmp.Compare(tab.Hash(a), tab.Hash(b)) }
-			slices.SortFunc(have, order)
-			slices.SortFunc(items, order)
-			if !slices.Equal(have, items) || tab.unused(uint64(held), guestsOf(&l)) < 0 {
-				t.Fatalf("%v became %v", items, have)
-			}
-			for it := range stay {
-				if layout.Copies(tab, l, it) == 0 {
-					t.Fatalf("%v was to stay", it)
-				}
-			}
-			for range left {
-				slices.SortStableFunc(may, func(a, b layout.Item) int { return tab.Cost(&one, a) - tab.Cost(&one, b) })
-				tab.SetOverflow(&one, may[0], nil)
-				may = may[1:]
-			}
-			inTurn, together = inTurn+second(&one), together+second(&l)
-		}
-		if parted < 300 || together > inTurn {
-			t.Errorf("%d lines were parted, and %d could not be; of lookups go on, as a sum, %.3f, and %.3f where each chooses for itself", parted, stuck, together, inTurn)
-		}
-	})
 }
 
 // TestMakeBits: the bits of a table are those that its guests and its stash need.

@@ -94,17 +94,6 @@ func (t *table) SetOverflow(l *layout.Line, it layout.Item, stores *layout.Store
 	}
 }
 
-// Cost returns 0 for a guest, since a guest that leaves goes home.
-func (t *table) Cost(l *layout.Line, it layout.Item) int {
-	switch {
-	case it.Bucket == aGuest:
-		return 0
-	case l[lastWord]&overflowBit(uint64(it.Fp)) != 0:
-		return 1
-	}
-	return 2
-}
-
 func (t *table) overflowed(l *layout.Line, it layout.Item) bool {
 	return it.Bucket == atHome && l[lastWord]&overflowBit(uint64(it.Fp)) != 0
 }

@@ -117,19 +117,6 @@ func (t *table) items(l *layout.Line) (n uint64) {
 	return n
 }
 
-// Free counts the further items at home that a line has room for.
-func (t *table) Free(words []uint64, _ uint64) uint64 {
-	l := (*layout.Line)(words)
-	home := min(t.items(l), t.b)
-	return min(uint64(max(t.unused(home, guestsOf(l)), 0))/t.r, t.b-home)
-}
-
-// GuestRoom implements layout.Hosts.
-func (t *table) GuestRoom(l *layout.Line) uint64 {
-	guests := guestsOf(l)
-	return min(uint64(max(t.unused(t.items(l), guests), 0))/t.guest, mostGuests-guests)
-}
-
 // slots sets fps to the fingerprints at home in a line, in their order, and returns how many
 // there are. If the table cannot have one of the items or guests, the error says why.
 func (t *table) slots(l *layout.Line, fps *[maxSlots]uint32) (n int, err error) {
@@ -221,22 +208,6 @@ func (t *table) Remove(l *layout.Line, it layout.Item, stores *layout.Stores) bo
 	}
 	list(l, &before, stores)
 	return true
-}
-
-// Fill implements layout.Hosts. Sorted hashes of a line are in the order of their
-// fingerprints, so one pass is enough. The first hashes get the slots.
-func (t *table) Fill(l *layout.Line, hashes, beyond []uint64) []uint64 {
-	var fps [maxSlots]uint32
-	n := min(len(hashes), int(t.b))
-	for i, h := range hashes[:n] {
-		_, rest := layout.SplitHash(h, t.lines)
-		fps[i] = t.fingerprint(rest)
-	}
-	t.encode(l, fps[:n])
-	for _, h := range hashes[n:] {
-		beyond = append(beyond, t.Hash(t.Split(h)))
-	}
-	return beyond
 }
 
 // encode sets l to a line with these fingerprints at home, which must be in order, and no

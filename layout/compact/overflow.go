@@ -7,7 +7,7 @@ import (
 )
 
 // secondLines predicts the share of lookups of absent keys that read a second line, in a table
-// filled by inserts. (After Build, the share is about two thirds of that.) The share is 8 % if a line
+// filled by inserts. (After Build, it is half to two thirds of that.) The share is 8 % if a line
 // has a certain number of keys, which follows from b and from the room for guests. For each per cent
 // of keys fewer, the share falls by a fifth. The factors are fitted to simulated tables with all Q and
 // all r from 5 on. At design loads the prediction is within a tenth of the simulation. At lower

@@ -92,20 +92,8 @@ func (t *table) fingerprint(rest uint64) uint32 {
 	return uint32(fp)
 }
 
-// Hash returns a hash with the line and the fingerprint of an item. A range of rests has this
-// fingerprint: Hash takes one from the upper half of the range for a guest, and from the lower half
-// for an item at home, so Unhash can tell the two apart. In the hash of a key, the half means nothing,
-// and Split ignores it.
 func (t *table) Hash(it layout.Item) uint64 {
-	rest := layout.JoinHash(2*uint64(it.Fp)+uint64(it.Bucket), 0, 2*t.fingerprints)
-	return layout.JoinHash(it.Line, rest, t.lines)
-}
-
-// Unhash implements layout.Hosts.
-func (t *table) Unhash(h uint64) layout.Item {
-	line, rest := layout.SplitHash(h, t.lines)
-	half, _ := bits.Mul64(rest, 2*t.fingerprints)
-	return layout.Item{Line: line, Bucket: uint32(half) & 1, Fp: uint32(half >> 1)}
+	return layout.JoinHash(it.Line, layout.JoinHash(uint64(it.Fp), 0, t.fingerprints), t.lines)
 }
 
 // The values of Item.Bucket.

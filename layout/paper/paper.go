@@ -188,13 +188,6 @@ func (t *table) change(l *layout.Line, line uint64, s *bucket, adds bool, stores
 	}
 }
 
-func (t *table) Free(words []uint64, line uint64) uint64 {
-	_, bit, size := t.place(line)
-	l := load(words, size)
-	s := t.read(l[:], bit)
-	return uint64(t.b) - s.items()
-}
-
 // items returns the number of slots in use.
 func (s *bucket) items() (n uint64) {
 	for _, fp := range s {

@@ -109,7 +109,7 @@ func (b *builder) fromSource(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, step := range []func(context.Context) error{b.fill, b.place, b.checkLimit, b.check} {
+	for _, step := range []func(context.Context) error{b.fill, b.placeLeft, b.checkLimit, b.check} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -92,9 +92,8 @@ type builder struct {
 
 	homes    source // has the hash of every key
 	inputs   []recovery.Kept
-	base     *baseFile // nil if the filter does not keep its hashes
-	homeless *spool    // items that found no room, as hashes in the line that they go to next
-	room     lineRoom
+	base     *baseFile   // nil if the filter does not keep its hashes
+	homeless *spool      // hashes of items that found no room in fill
 	came     uint64      // keys from the sequence, counted before anything is done with them
 	items    uint64      // hashes that go into the filter: all, or with Distinct one of each group of equal hashes
 	stop     atomic.Bool // set by a cancelled context or a worker that failed
@@ -106,10 +105,8 @@ type builder struct {
 	}
 }
 
-// The spool homeless gets 1/homelessShare of the memory budget. In fill this part comes on top of the
-// budget, which the spool homes still uses; in a round there are two spools of this size, and homes is
-// gone. With a smaller part, a build of a layout with small lines would write more to files; with a
-// larger part, fill would exceed the budget by more.
+// homelessShare is the part of the memory budget that the spool homeless gets: 1 in 4. In fill this
+// part exceeds the budget, which the spool homes still has.
 const homelessShare = 4
 
 func (b *builder) close() {
@@ -154,29 +151,6 @@ func (b *builder) report(stage string, add, total uint64) {
 	b.Progress(stage, b.progress.done, total)
 }
 
-// sameLine returns the line of hashes[i] and the index of the first hash of the next line.
-// hashes is sorted.
-func (b *builder) sameLine(hashes []uint64, i int) (line uint64, end int) {
-	lines := b.table.Lines()
-	line, _ = layout.SplitHash(hashes[i], lines)
-	for end = i + 1; end < len(hashes); end++ {
-		if next, _ := layout.SplitHash(hashes[end], lines); next != line {
-			break
-		}
-	}
-	return line, end
-}
-
-// putLine stores the worker's line to the draft, and notes how much room it has.
-func (b *builder) putLine(w *worker, line uint64) {
-	layout.Store(b.table, b.view.Region, line, &w.line)
-	free := b.table.Free(w.line[:], line)
-	if b.hosts != nil { // count the room for guests, since nearly all items that arrive are guests
-		free = b.hosts.GuestRoom(&w.line)
-	}
-	b.room.set(line, free)
-}
-
 // full returns the error for a build with no free slot and no free stash entry.
 func (b *builder) full() error {
 	entries := 0
@@ -209,10 +183,7 @@ type worker struct {
 	read        int     // hashes that the last load read, counting equal hashes
 	ages        []uint8 // ages of the hashes that the last load returned; empty if all have age 0
 	merge       mergeBuffers
-	line        layout.Line
-	beyond      []uint64 // hashes for which their line has no room
-	victims     []layout.Item
-	crowd       layout.Crowd
+	left        []uint64 // hashes of items for which FillLines finds no room
 	homeless    *collector
 }
 

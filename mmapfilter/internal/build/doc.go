@@ -22,8 +22,7 @@
 //	         spool the hashes, partitioned by their top bits           all workers
 //	count    the distinct keys, if Distinct is set without Capacity    all workers
 //	fill     each range of lines, from its partition, sorted           all workers
-//	place    items whose home line is full, in rounds                  all workers;
-//	         then the last few of these items                          one worker
+//	place    the items that found no room in their range               one worker
 //	check    count the items in the lines, compute the checksums       all workers
 //	publish  superblocks, fsync, rename
 //
@@ -35,37 +34,22 @@
 // them; fill compares that count with the hashes that it reads back from the spool, and check
 // compares it with the items in the file.
 //
-// # Rounds
+// # Ranges
 //
-// Step place finds room for the items that found none in fill, by the rules of package place but
-// line by line. At the start of a round every such item has arrived at one of its two lines. The
-// lines take in their arrivals, one line after the other. If an arrival finds no room, the line
-// sends an item on, the arrival or another one. In the next round, this item arrives at its other
-// line.
+// A range of lines is filled by one worker, which has all its items before it writes a line. So it knows
+// how much room each line has beside the items at home there. In a layout whose lines know their guests,
+// a line with more items than slots sends the others to lines of its range (place, P9). Few items find
+// no room. One worker inserts them at the end, in the whole table. Most of them are of lines near the
+// end of a range, whose other lines are in the next range; or the table is full, or many items have the
+// same lines and fingerprint.
 //
-//	round 0        the items arrive at their home lines, which are full: a line chooses
-//	               which items it sends on, among the items that it holds and the arrivals
-//	rounds 1, 3    an item that finds no room goes back to the line that it came from
-//	round 2        an item that came back takes the room of another item
-//	round 4 on     an item that finds no room takes the room of another item, as in the paper
+// In the layouts of the paper, the other line of an item is anywhere. So all items that find their home
+// line full are inserted at the end.
 //
-// An invariant holds from round 1 on: every item away from home has its overflow bits in its home
-// line (place, P4). When an item is sent on, its bits are set in the line that it leaves. When an
-// item goes back, no bits are set: it was never in this line, and its bits are set in the line that
-// it came from. Going back keeps the number of items away from home low (place, P10); in layouts
-// without overflow bits no item goes back.
-//
-// The rounds end when few items are left, or when a round after round 4 places next to none,
-// because the table is full or many items have the same lines and fingerprint. (Rounds 2 and 4 may
-// place few items in any table, since items that went back arrive at full lines.) For the remaining
-// items, place searches one by one, as inserts do; items that still find no room go to the stash.
-//
-// Rounds store in the order of the file. Placing the items one by one would store to random lines.
-// Each store would cost a cache miss; if the file is larger than memory, it would also read and
-// write a page, or with large pages a whole large page.
-//
-// A round depends only on the items and on the lines as the previous round left them, and not on
-// the number of workers.
+// A range depends only on its items, and not on the number of workers. Workers store in the order of
+// the file. Inserting items in the order of the keys would store to random lines. Each store
+// would cost a cache miss; if the file is larger than memory, also a page read and written; and if the
+// system holds the file in large pages, all of a large page written.
 //
 // # Kept hashes
 //
@@ -100,9 +84,7 @@
 // # Reading the source
 //
 // Size and Limit are in size.go. fromSource (build.go) runs the steps of a build. Keys go through
-// hashed (keys.go) and the spool (spool.go), and kept hashes through OpenKept (kept.go), tail.go
-// and merge.go. Then come fill.go, rounds.go and check.go; in rounds.go, place runs the rounds and
-// victim chooses the items that leave a line. builder.go has what the steps share. Verify
-// (verify.go) and the last step of a build go through the file by pieces (pieces.go), several at
-// once (parallel.go).
+// hashed (keys.go) and the spool (spool.go), kept hashes through OpenKept (kept.go), tail.go and
+// merge.go. Then come fill.go and check.go. builder.go has what the steps share. Verify (verify.go) and
+// the last step of a build go through the file by pieces (pieces.go), several at once (parallel.go).
 package build

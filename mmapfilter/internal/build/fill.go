@@ -8,14 +8,19 @@ import (
 
 	"github.com/mmapfilter/mmapfilter/layout"
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
+	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/place"
 )
+
+// minRangeBits is the smallest range of lines that a task fills, unless the table is smaller: 512 KiB.
+// In a shorter range, more items would have their other line in the next one.
+const minRangeBits = 8 * 512 << 10
 
 // tasks returns the number of ranges of lines to fill in parallel. Each range has the lines of
 // whole partitions of the spool, and no two ranges share a word: see RoundUp.
 func (b *builder) tasks() int {
 	lines, lineBits := b.table.Lines(), uint64(layout.LineBits(b.table.Kind(), b.table.Params()))
 	tasks := min(TaskCount(lines, lineBits), uint64(b.homes.parts()))
-	for lines%tasks != 0 || lines/tasks*lineBits%64 != 0 && tasks > 1 {
+	for tasks > 1 && (lines%tasks != 0 || lines/tasks*lineBits%64 != 0 || lines/tasks*lineBits < minRangeBits) {
 		tasks /= 2
 	}
 	return int(tasks)
@@ -37,12 +42,11 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	return total.Load(), err
 }
 
-// fill puts keys into their home lines, as far as they have room.
+// fill puts keys into the lines, as far as there is room within the range of lines of a task.
 func (b *builder) fill(ctx context.Context) error {
 	tasks := b.tasks()
 	b.homeless = newSpool(b.draft, b.Workers, b.MemoryBudget/homelessShare, tasks)
-	b.room = newLineRoom(b.table.Lines())
-	perTask := b.homes.parts() / tasks
+	perTask, perLines := b.homes.parts()/tasks, b.table.Lines()/uint64(tasks)
 	if b.Keep {
 		stop, err := b.keep(ctx)
 		if err != nil {
@@ -70,7 +74,7 @@ func (b *builder) fill(ctx context.Context) error {
 		}
 		read.Add(uint64(w.read))
 		left.Add(uint64(len(hashes)))
-		err = b.fillLines(w, hashes)
+		err = b.fillLines(w, perLines*uint64(i), perLines*uint64(i+1), hashes)
 		b.report("fill", 1, uint64(tasks))
 		return err
 	})
@@ -118,33 +122,64 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 // window says when items leave the new file.
 func (b *builder) window() Window { return Window{b.ExpireAfter, b.Now} }
 
-// fillLines fills the home lines of sorted hashes. No other task has items in these lines.
-func (b *builder) fillLines(w *worker, hashes []uint64) error {
-	l := &w.line
-	for i := 0; i < len(hashes); {
-		line, end := b.sameLine(hashes, i)
-		layout.Load(b.table, b.view.Region, line, l)
-		w.beyond = b.fillLine(l, hashes[i:end], w.beyond[:0])
-		for _, h := range w.beyond { // the line does not have their overflow bits yet: round 0 sets them
-			if err := w.homeless.add(h); err != nil {
-				return err
+// fillLines puts the items of sorted hashes into the lines [from, to). The lines are the home lines of
+// these items and of no others, and no other task uses them. What has no room is left to placeLeft.
+func (b *builder) fillLines(w *worker, from, to uint64, hashes []uint64) error {
+	w.left = w.left[:0]
+	if b.hosts != nil {
+		w.left = b.hosts.FillLines(b.view.Region, from, to, hashes, w.left)
+	} else {
+		lines := place.NewUnlogged(b.table, b.view)
+		for _, h := range hashes {
+			if it := b.table.Split(h); b.table.Place(lines.Load(it.Line), it, nil) {
+				lines.Change(nil)
+			} else {
+				w.left = append(w.left, h)
 			}
 		}
-		b.putLine(w, line)
-		i = end
+	}
+	for _, h := range w.left {
+		if err := w.homeless.add(h); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// fillLine does what Fill of layout.Hosts does, for any table.
-func (b *builder) fillLine(l *layout.Line, hashes, beyond []uint64) []uint64 {
-	if b.hosts != nil {
-		return b.hosts.Fill(l, hashes, beyond)
-	}
-	for _, h := range hashes {
-		if !b.table.Place(l, b.table.Split(h), nil) {
-			beyond = append(beyond, h)
+// placeLeft inserts the items that found no room in fill, in the order of their hashes.
+func (b *builder) placeLeft(ctx context.Context) error {
+	p := place.New(b.table, place.NewUnlogged(b.table, b.view))
+	w, parts := &worker{}, b.homeless.parts()
+	for i := range parts {
+		hashes, err := w.load(b.homeless, i, i+1, true, false)
+		if err != nil {
+			return err
 		}
+		for len(hashes) > 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			n := min(len(hashes), placeAtOnce)
+			full := false
+			if err := b.catch(func() {
+				for _, h := range hashes[:n] {
+					it := b.table.Split(h)
+					full = full || !p.CountUp(it) && !p.Insert(it)
+				}
+			}); err != nil {
+				return err
+			}
+			if full {
+				return b.full()
+			}
+			hashes = hashes[n:]
+		}
+		b.report("place", 1, uint64(parts))
 	}
-	return beyond
+	return nil
 }
+
+// placeAtOnce is how many items are placed between two checks of the context. With few items,
+// setting up catch for each group would take a noticeable part of the time; with many more, a
+// cancelled build would not end at once.
+const placeAtOnce = 4096

@@ -40,25 +40,12 @@
 //	     (P6), the delete brings home one item whose home is that line, if possible a guest whose
 //	     return clears an overflow bit. So after years of deletes and inserts, a filter has no
 //	     more items away from home than when it was filled.
-//	P9   A build knows how much room each line had at the end of the previous round, up to
-//	     layout.MostRoom. A full line takes in an item if another item, or the item itself,
-//	     leaves for its other line. Items whose other line has room leave first, since any other
-//	     item would make yet another one leave. Among them, items whose move costs lookups least
-//	     come first, then items whose other line has the most room. After the first round, the
-//	     item itself leaves only if no other item can. If lines know their guests, and enough
-//	     items have room to go to, several items are chosen together, so that they share overflow
-//	     bits.
-//	P10  A build moves items in rounds: an item that leaves a line arrives at its other line in
-//	     the next round. In layouts with overflow bits, an item that finds no room in round 1 or
-//	     3 goes back to the line that it came from, and no other item leaves in its place. So
-//	     fewer items are away from home.
-//
-// # Builds
-//
-// A build has all items at once and places most of them line by line, in the order of the file
-// (package build). It starts with the home lines (P1). Then items go from line to line in
-// rounds (P9, P10), without a search for each. When an item leaves a line, its overflow bits
-// are set (P4). So the few items that are left after the rounds have their overflow bits set,
-// like items in the stash, and Settle places them by P6, by a path of moves (P2), or in the
-// stash.
+//	P9   A build has all items of a range of lines before it fills the lines. A line takes its own
+//	     items, as many as it has slots. If lines know their guests, its other items become
+//	     guests of lines of the range that have room beside their own items, or whose items
+//	     make room by leaving in turn. Lines with the most items choose first. A line
+//	     chooses one direction after the other, each time the one whose items find the most
+//	     room, so that its items share overflow bits. Items that find no room in this way,
+//	     or in layouts whose lines do not know their guests, are inserted when all ranges
+//	     are filled (P1).
 package place

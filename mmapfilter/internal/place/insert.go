@@ -35,21 +35,6 @@ func (p *Placer) CountUp(home layout.Item) bool {
 	return true
 }
 
-// Settle places an item that is in neither of its lines and whose overflow bits are set in its
-// home line. It reports false if there is no room for it.
-func (p *Placer) Settle(it layout.Item) bool {
-	if p.hosts != nil && p.hosts.IsGuest(it) {
-		it = p.table.Alternate(it)
-	}
-	if p.putInEither(it) {
-		return true
-	}
-	if _, ok := p.putByMoves(it, p.table.Alternate(it)); ok {
-		return true
-	}
-	return layout.StashAdd(p.lines.Stash(), p.table.Class(it), p.lines.ChangeStash)
-}
-
 // Unstash moves an item of a class from the stash into a line (P6). It leaves the entry of the class
 // alone if only damage can have put the entry there.
 func (p *Placer) Unstash(it layout.Item) bool {

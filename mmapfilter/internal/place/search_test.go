@@ -89,12 +89,18 @@ func (m *memory) image(line uint64) (l layout.Line) {
 	return l
 }
 
+// mostCost is the largest cost.
+const mostCost = 2
+
 // cost is what it costs lookups if an item leaves a line.
 func (m *memory) cost(l *layout.Line, it layout.Item) int {
-	if m.hosts == nil {
+	switch {
+	case m.hosts == nil || m.hosts.IsGuest(it):
 		return 0
+	case layout.Overflowed(m.table, l, it):
+		return 1
 	}
-	return m.hosts.Cost(l, it)
+	return mostCost
 }
 
 // takes reports whether a line has room for an item.
@@ -117,7 +123,7 @@ func (m *memory) firstMove(home layout.Item) (victim layout.Item, cost int, ok b
 	}
 	tried := map[uint64]bool{home.Line: true}
 	if m.hosts != nil {
-		for cost := range layout.MostCost + 1 {
+		for cost := range mostCost + 1 {
 			groups = append(groups, slices.DeleteFunc(append(list(home), home), func(it layout.Item) bool { return costOf(it) != cost }))
 		}
 	} else {
@@ -152,10 +158,10 @@ func (m *memory) fewestMoves(home layout.Item) (n int) {
 		var next []uint64
 		for _, line := range level {
 			l := m.image(line)
-			if m.table.Free(l[:], line) > 0 {
+			victims := m.table.Items(nil, &l, line)
+			if len(victims) < layout.SlotsPerLine(m.table.Kind(), m.table.Params()) {
 				return n
 			}
-			victims := m.table.Victims(nil, &l, layout.Item{Line: line})
 			for _, v := range victims {
 				if to := m.table.Alternate(v).Line; !seen[to] {
 					seen[to] = true

@@ -94,40 +94,42 @@ func TestBuildOfAnyHashes(t *testing.T) {
 	})
 }
 
-// TestRounds: the rounds end when there is no more room to gain, and not before. In a full
-// Packed with two slots per bucket, which takes the most rounds, a few items are left.
-func TestRounds(t *testing.T) {
-	many, few := 1_000_000, 5_000
-	if testing.Short() {
-		many, few = 200_000, 2_000
-	}
-	random := make([]uint64, many)
+// TestRanges covers P9 for several ranges: few items are left when all ranges are filled, every item is
+// found, exactly the overflow bits are set that items need, and the file does not depend on the number of
+// workers.
+func TestRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
-	for i := range random {
-		random[i] = rng.Uint64()
+	hashes := make([]uint64, 1_500_000)
+	for i := range hashes {
+		hashes[i] = rng.Uint64()
 	}
-	rounds := 0
-	counting := func(s tabletest.Shape, capacity uint64) Config {
-		c := configOf(s)
-		c.Capacity, rounds = capacity, 0
-		c.Progress = func(stage string, _, _ uint64) {
-			if stage == "place" {
-				rounds++
-			}
+	var first []byte
+	for _, workers := range []int{1, 3} {
+		c := configOf(tabletest.Compact(41, 7))
+		c.Workers, c.Capacity = workers, uint64(len(hashes))
+		b, stored, err := buildHashes(t, c, hashes)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return c
-	}
-	for _, s := range tabletest.OneEach() {
-		if _, _, err := buildHashes(t, counting(s, uint64(few)), random[:10*few]); !errors.As(err, new(*FullError)) || rounds > 10 {
-			t.Errorf("%s: ten times the capacity: %d rounds, %v", s, rounds, err)
+		if first == nil {
+			first = stored
 		}
-	}
-	if testing.Short() {
-		return
-	}
-	b, _, err := buildHashes(t, counting(tabletest.Paper(layout.Packed, 16, 2), uint64(len(random))), random)
-	if left := b.homeless.total.Load(); err != nil || left > fewHomeless {
-		t.Errorf("after %d rounds, %d items are left; %v", rounds, left, err)
+		if !bytes.Equal(stored, first) {
+			t.Errorf("%d workers make another file", workers)
+		}
+		left, lines := b.homeless.total.Load(), b.table.Lines()
+		if left == 0 || left > c.Capacity/1000 || lines*layout.LineBytes < 2*minRangeBits/8 {
+			t.Errorf("%d items are left after the ranges of %d lines are filled", left, lines)
+		}
+		found := make([]bool, len(hashes))
+		if layout.ContainsHashes(b.table, &b.view, hashes, found); slices.Contains(found, false) {
+			t.Error("an item is not found")
+		}
+		n, err := layout.CheckLines(b.plan.Geometry, b.table, b.view.Region, 0, lines)
+		if err != nil || n+uint64(layout.StashLen(b.view.Stash)) != c.Capacity {
+			t.Errorf("%d items in lines: %v", n, err)
+		}
+		b.hosts.MakeBits(&b.view, 0, lines, func(word, value uint64) { t.Fatalf("word %d needs to be %#x", word, value) })
 	}
 }
 
@@ -159,8 +161,9 @@ func TestWhyFillEnds(t *testing.T) {
 			c := configOf(tabletest.Compact(41, 7))
 			c.Workers, c.Keep = 2, true
 			b := &builder{Config: c, draft: newTestDraft(t)}
-			must(t, b.allocate(ctx, 400_000))
-			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(400_000)), first: func() error {
+			const capacity = 4_000_000 // of several ranges
+			must(t, b.allocate(ctx, capacity))
+			b.homes = &heldSource{spool: newSpool(b.draft, c.Workers, c.MemoryBudget, spoolParts(capacity)), first: func() error {
 				if !cancelled {
 					return why
 				}
