@@ -94,9 +94,9 @@ func TestBuildOfAnyHashes(t *testing.T) {
 	})
 }
 
-// TestRanges covers P9 for several ranges: few items are left when all ranges are filled, every item is
-// found, exactly the overflow bits are set that items need, and the file does not depend on the number of
-// workers.
+// TestRanges covers P9 for several ranges: few items are left when all ranges are filled, every item
+// is found, exactly the overflow bits are set that items need, and the file does not depend on the
+// number of workers.
 func TestRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	hashes := make([]uint64, 1_500_000)
