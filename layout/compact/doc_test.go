@@ -12,7 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// TestWorkedExample holds the worked example of the package essay against the image it is about.
+// TestWorkedExample checks the worked example of the essay of package layout against its image.
 func TestWorkedExample(t *testing.T) {
 	_, says := layouttest.Essay(t)
 	var near []string
@@ -30,7 +30,7 @@ func TestWorkedExample(t *testing.T) {
 			says("%s", text)
 		}
 	}
-	says("has %d lines, and so %d bytes: T is\n// %d, there is one chunk", g.Lines, len(image), g.OffTable)
+	says("With %d lines it has %d bytes: T is %d, and there is one\n// chunk.", g.Lines, len(image), g.OffTable)
 	says("%d items", sb.Length())
 
 	tab := layout.NewTable(g).(*table)
@@ -40,13 +40,13 @@ func TestWorkedExample(t *testing.T) {
 	other := tab.Alternate(it)
 	fp := uint64(it.Fp)
 	i := fp % 16
-	says("Is \"key 27\" in it?")
+	says("Is \"key 27\" in the filter?")
 	says("//\th      = %#016x\n//\tline   = hi(h, %d)                 = %d\n", h, g.Lines, line)
 	says("//\trest   = %#016x\n//\tfp     = hi(rest, %d)           = %#x, q = %#x, rem = %#x, i = %d\n", rest, tab.fingerprints, fp, fp>>tab.r, fp&tab.values, i)
 	d := []uint64{1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597}[i]
 	says("//\talt    = (%d + 1 + (%d mod %d)) mod %d = %d\n", line, d-1, g.Lines-1, g.Lines, other.Line)
 	if alt := (line + 1 + (d-1)%(g.Lines-1)) % g.Lines; alt != other.Line {
-		t.Errorf("by the essay the alternate line is %d, not %d", alt, other.Line)
+		t.Errorf("by the formula in the essay, the alternate line is %d, not %d", alt, other.Line)
 	}
 	word := func(off uint64) uint64 { return binary.LittleEndian.Uint64(image[off:]) }
 	for _, number := range []uint64{line, other.Line} {
@@ -67,9 +67,11 @@ func TestWorkedExample(t *testing.T) {
 			if n != 1 {
 				t.Fatalf("the quotient has %d items", n)
 			}
-			says("%d bits of counts and overflow bits %#04x", tab.counts, l[7]>>48)
-			says("zero bit number %d is bit %d", fp>>tab.r, first+fp>>tab.r)
-			says("slot %d, remainder %#02x", first, tab.remainder(&l, first))
+			says("%d bits of counts, and its overflow bits are %#04x", tab.counts, l[7]>>48)
+			zero := first + fp>>tab.r
+			says("0 bit number %d is bit %d", fp>>tab.r, zero)
+			at := tab.counts + tab.r*first
+			says("for slot %d - %d = %d, which\n// is in bits %d to %d and has remainder %#02x", zero, fp>>tab.r, first, at, at+tab.r-1, tab.remainder(&l, first))
 			continue
 		}
 		var guests []string
@@ -79,7 +81,7 @@ func TestWorkedExample(t *testing.T) {
 		says("%d guests: %s", len(guests), strings.Join(guests, ", "))
 	}
 	group, _ := bits.Mul64((line^fp*layout.MixSecond)*layout.MixFirst, 192)
-	says("word 0 = %#x, and be in group %d, at offset %d", line, group, layout.OffStash+64*group)
+	says("would have word 0 = %#x. The search for it begins at group %d, at offset %d", line, group, layout.OffStash+64*group)
 	entry := uint64(0)
 	for e := range uint64(4) {
 		if at := layout.OffStash + 64*group + 16*e; word(at)&(1<<63-1) == line && word(at+8)>>32 == fp {

@@ -12,8 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// TestWorkedPairs holds the worked examples of packed and semi-sorted buckets
-// against the images they are about.
+// TestWorkedPairs checks the worked examples of packed and semi-sorted buckets against their images.
 func TestWorkedPairs(t *testing.T) {
 	_, says := layouttest.Essay(t)
 	for _, c := range []struct{ image, key string }{{"packed-f12", "key 3"}, {"semisorted-f13", "key 23"}} {
@@ -34,8 +33,11 @@ func TestWorkedPairs(t *testing.T) {
 		for _, l := range []uint64{it.Line, other.Line} {
 			first, bit, n := tab.place(l)
 			off := layout.OffRegion + 8*int(first)
-			says("%d to %d, of word", l*tab.size, (l+1)*tab.size-1)
-			says("offset %d", off)
+			where := fmt.Sprintf("word %d, at offset %d", first, off)
+			if n == 2 {
+				where = fmt.Sprintf("words %d\n// and %d, from offset %d on", first, first+1, off)
+			}
+			says("ine %d is bits %d to %d, in %s", l, l*tab.size, (l+1)*tab.size-1, where)
 			words := wordsOf(image, tab, l)
 			text := "//\t"
 			for _, w := range words {
@@ -57,12 +59,12 @@ func TestWorkedPairs(t *testing.T) {
 			says("%s\n", text)
 		}
 		if tab.kind == layout.SemiSorted {
-			says("tail of slot 0 is %#x.", bitsAt(wordsOf(image, tab, it.Line), tab.size*it.Line%64+numberBits, uint64(tab.f-nibbleBits)))
+			says("tail of slot 0 is\n// %#x.", bitsAt(wordsOf(image, tab, it.Line), tab.size*it.Line%64+numberBits, uint64(tab.f-nibbleBits)))
 		}
 	}
 }
 
-// wordsOf gives the words of a line in an image.
+// wordsOf returns the words of a line in an image.
 func wordsOf(image []byte, tab *table, line uint64) (words []uint64) {
 	first, n := tab.Words(line)
 	for i := range n {
