@@ -1,6 +1,6 @@
 package layout
 
-// What tests outside the package, which can import the layouts, use of its inside.
+// Internals for the tests outside the package, which can import the layouts.
 
 const (
 	AtVersion        = offVersion

@@ -7,8 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// TestHashIsXXH3 holds the hash of keys of every length against that of the package it
-// is made of.
+// TestHashIsXXH3 compares the hash of keys of up to 39 bytes with the hash that package xxh3 computes.
 func TestHashIsXXH3(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -26,7 +25,7 @@ func TestHashIsXXH3(t *testing.T) {
 	}
 }
 
-// TestScratchForgets: the memory for a part, which is used again, refers to no table of a set.
+// TestScratchForgets: after a lookup, the memory for a part, which is reused, holds no table of a set.
 func TestScratchForgets(t *testing.T) {
 	h := NewHasher(1)
 	asked := 0
@@ -39,7 +38,7 @@ func TestScratchForgets(t *testing.T) {
 	}
 	for i, d := range b.directs {
 		if d != nil {
-			t.Fatalf("number %d stays", i)
+			t.Fatalf("Direct %d is still referenced", i)
 		}
 	}
 }

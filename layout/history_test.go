@@ -9,7 +9,7 @@ import (
 	. "github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestPosition holds the chain at the values that package hashes has for programs in other languages.
+// TestPosition compares chains with those that package hashes gives for programs in other languages.
 func TestPosition(t *testing.T) {
 	essay, err := os.ReadFile("hashes/doc.go")
 	must(t, err)
@@ -30,7 +30,7 @@ func TestPosition(t *testing.T) {
 	} {
 		number := at.Number + 1
 		if at = at.After(c.op, c.hash); at != (Position{number, c.chain}) {
-			t.Errorf("operation %d on %#x leads to %d, %#016x", c.op, c.hash, at.Number, at.Chain)
+			t.Errorf("operation %d on %#x leads to position %d, %#016x", c.op, c.hash, at.Number, at.Chain)
 		}
 		name := [...]string{Insert: "insert", Delete: "delete", AtLeastOne: "at least one"}[c.op]
 		if row := fmt.Sprintf("//\t%d   %-12s  %016x   %016x\n", number, name, c.hash, c.chain); !strings.Contains(string(essay), row) {
@@ -39,7 +39,7 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// TestPositionTellsHistoriesApart: another operation, hash or order is another position.
+// TestPositionTellsHistoriesApart: another operation, hash or order leads to another chain.
 func TestPositionTellsHistoriesApart(t *testing.T) {
 	type step struct {
 		op   Op
@@ -75,7 +75,7 @@ func TestPositionTellsHistoriesApart(t *testing.T) {
 		}
 		seen[at] = i
 	}
-	// Each bit of a hash is in the chain of all later positions.
+	// Each bit of a hash changes the chains of all later positions.
 	for bit := range 64 {
 		a, b := Position{}.After(Insert, 0), Position{}.After(Insert, 1<<bit)
 		for n := range uint64(100) {
@@ -87,7 +87,7 @@ func TestPositionTellsHistoriesApart(t *testing.T) {
 	}
 }
 
-// TestKeptCounts: what the superblock says of a history follows from its operations.
+// TestKeptCounts: each operation of a history changes the position and the counts of a Kept as it must.
 func TestKeptCounts(t *testing.T) {
 	start := Kept{Position{70, 0xC4A1}, 3, 2, Position{}, 0}
 	for _, c := range []struct {

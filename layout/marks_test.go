@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMarksAreExact: a group is marked exactly as long as the search for some entry must go on
-// past it; however entries come and go.
+// TestMarksAreExact: however entries come and go, a group is marked if and only if the search for some
+// entry must go on past it.
 func TestMarksAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	stash := make([]uint64, StashWords)

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPromise: a promise holds for its salt, the last two are kept, and one that
-// is cut in two leaves the one before.
+// TestPromise: a promise holds only for its salt. While one is being stored, and if that stops halfway,
+// the promise before it holds.
 func TestPromise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runtime := make([]uint64, RuntimeWords)
@@ -38,7 +38,7 @@ func TestPromise(t *testing.T) {
 	})
 }
 
-// TestCountersOfWords: the words of a line share a counter, those of the stash
+// TestCountersOfWords: the words of a block of the region share a counter, all words of the stash share
 // one of their own, and no counter is the epoch or part of a promise.
 func TestCountersOfWords(t *testing.T) {
 	listed := make(map[uint64]bool)
@@ -61,7 +61,7 @@ func TestCountersOfWords(t *testing.T) {
 	}
 }
 
-// TestEpochAfter: a recovery ends with an epoch that no lookup of the file can have begun with.
+// TestEpochAfter: a recovery ends with an epoch with which no lookup can have begun.
 func TestEpochAfter(t *testing.T) {
 	for _, odd := range []uint64{1, 3, 1<<63 - 1, Superseded} {
 		after := EpochAfter(odd)

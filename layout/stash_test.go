@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
-// TestStash fills the stash with items of random classes against a map, until
-// it refuses one for the first time.
+// TestStash fills the stash with items of random classes until it refuses one, and compares the counts
+// with a map.
 func TestStash(t *testing.T) {
 	layouttest.Each(t, 1_000_003, func(t *testing.T, tab Table) {
 		rng := rand.New(rand.NewPCG(11, 12))
@@ -56,13 +56,13 @@ func TestStash(t *testing.T) {
 		if err != nil || entries != len(classes) || counted != items || StashLen(v.Stash) != entries || used != entries || inUse != items {
 			t.Errorf("%d entries, %d items, not %d, %d: %v", entries, counted, len(classes), items, err)
 		}
-		if len(classes) != StashEntries { // C7: as long as an entry is left
+		if len(classes) != StashEntries { // C7: the stash refuses no item while an entry is free
 			t.Errorf("full with %d of %d entries", len(classes), StashEntries)
 		}
 	})
 }
 
-// TestStashCountIsBounded: the count of an entry does not run over.
+// TestStashCountIsBounded: the count of an entry does not overflow.
 func TestStashCountIsBounded(t *testing.T) {
 	stash := make([]uint64, StashBytes/8)
 	c := Class{Line: 5, Bucket: 1, Fp: 77}
@@ -70,11 +70,11 @@ func TestStashCountIsBounded(t *testing.T) {
 	i, _ := StashEntry(func(w uint64) uint64 { return stash[w-WordStash] }, c)
 	stash[i+1-WordStash] |= MaxStashCount
 	if StashAdd(stash, c, layouttest.Into(stash)) || StashCount(stash, c) != MaxStashCount {
-		t.Error("the count ran over")
+		t.Error("the count overflowed")
 	}
 }
 
-// TestCheckStash breaks each part of F12 in the entry of a golden image.
+// TestCheckStash breaks each part of F12 in an entry of a golden image.
 func TestCheckStash(t *testing.T) {
 	image, _, g := readImage(t, "compact-q41.mmf")
 	tab := NewTable(g)
@@ -129,8 +129,8 @@ func TestCheckStash(t *testing.T) {
 	}
 }
 
-// FuzzCheckStash: no content of the stash makes reading it panic, and what is
-// added is found; a sound one counts exactly.
+// FuzzCheckStash: no content of the stash makes reading it panic. After an item is added, it is found;
+// if the stash was sound, its count is exact.
 func FuzzCheckStash(f *testing.F) {
 	g, err := NewGeometry(Compact, one, 9)
 	must(f, err)
@@ -162,13 +162,13 @@ func FuzzCheckStash(f *testing.F) {
 			t.Fatalf("count %d after adding to %d", got, n)
 		}
 		if _, _, after := CheckStash(tab, v); err == nil && after != nil {
-			t.Fatalf("a sound stash, and %v after adding", after)
+			t.Fatalf("adding to a sound stash: %v", after)
 		}
 	})
 }
 
-// strayEntry returns a stash with an entry of c, with a count. The entry is one group
-// too far: the group where lookups begin is full, but not marked.
+// strayEntry returns a stash with an entry for c that has this count. No lookup reaches the entry,
+// because the group before it, where lookups begin, is full but not marked.
 func strayEntry(c Class, count uint64) []byte {
 	b := make([]byte, StashBytes)
 	put := func(word uint64, c Class, count uint64) {

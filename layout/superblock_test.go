@@ -26,8 +26,8 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// testHead gives the head of a sealed file with the superblock in its first
-// slot, after change has been made to it.
+// testHead returns the head of a sealed file. Its first slot has a superblock to which change was
+// applied; the other slots are zero.
 func testHead(t testing.TB, change func(*Superblock)) []byte {
 	t.Helper()
 	g, err := NewGeometry(Compact, one, 100)
@@ -79,30 +79,30 @@ func TestNewestWins(t *testing.T) {
 	if slot, sb, _, err := Newest(head); err != nil || slot != 1 || sb.Generation() != 9 {
 		t.Errorf("slot %d, %v", slot, err)
 	}
-	// A newer slot that is not intact is passed over ...
+	// A newer copy that is not intact is ignored ...
 	put(3, 10)[300] ^= 1
 	if slot, _, _, err := Newest(head); err != nil || slot != 1 {
 		t.Errorf("slot %d, %v", slot, err)
 	}
-	// ... one that is intact and unreadable is not.
+	// ... but one that is intact and invalid is an error.
 	copy(SlotAt(head, 3)[:], testHead(t, func(s *Superblock) {
 		s.SetGeneration(10)
 		s[AtState] = 9
 	}))
 	if _, _, _, err := Newest(head); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("an older slot was used in place of a newer one: %v", err)
+		t.Errorf("an older copy was used in place of a newer one: %v", err)
 	}
 	copy(SlotAt(head, 3)[:], testHead(t, func(s *Superblock) {
 		s.SetGeneration(10)
 		binary.LittleEndian.PutUint32(s[AtVersion:], 2)
 	}))
 	if _, _, _, err := Newest(head); !errors.Is(err, ErrVersion) {
-		t.Errorf("an older slot was used in place of one of a newer version: %v", err)
+		t.Errorf("an older copy was used in place of one with a newer version: %v", err)
 	}
 }
 
-// TestErrorsNameTheirSlot: the offset of an error is that in the file. Of two
-// copies that are alike the first counts.
+// TestErrorsNameTheirSlot: an error has the offset in the file, not in the copy. Of two equal copies,
+// the first counts.
 func TestErrorsNameTheirSlot(t *testing.T) {
 	for slot := range SuperblockSlots {
 		head := make([]byte, OffRuntime)
@@ -115,17 +115,17 @@ func TestErrorsNameTheirSlot(t *testing.T) {
 	head := testHead(t, nil)
 	copy(SlotAt(head, 2)[:], head[:SuperblockBytes])
 	if slot, _, _, err := Newest(head); err != nil || slot != 0 {
-		t.Errorf("slot %d counts of two that are alike, %v", slot, err)
+		t.Errorf("of two equal copies, that in slot %d counts, %v", slot, err)
 	}
-	// An intact copy of the same generation that says something else is damage.
+	// An intact copy that has the same generation, but differs, is damage.
 	copy(SlotAt(head, 2)[:], testHead(t, func(s *Superblock) { s.SetLength(7) }))
 	if d := CheckSlots(head, SlotAt(head, 0)); len(d) != 1 || d[0].Offset != 2*SuperblockBytes+AtLength {
 		t.Errorf("%v", d)
 	}
 }
 
-// TestOtherCopies covers F1: what a copy of the superblock may be beside the one that counts, in a
-// sealed file.
+// TestOtherCopies covers F1: what the copies of the superblock that do not count may be in a sealed
+// file.
 func TestOtherCopies(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -137,7 +137,7 @@ func TestOtherCopies(t *testing.T) {
 		{"zero bytes", make([]byte, SuperblockBytes), true},
 		{"a CRC of 0", testHead(t, func(s *Superblock) { s.SetGeneration(8) })[:AtCRC], true},
 		{"a CRC of 0, without the magic", testHead(t, func(s *Superblock) { s[0] ^= 1 })[:AtCRC], false},
-		{"a right CRC, without the magic", testHead(t, func(s *Superblock) { s[0] ^= 1; s.SetGeneration(8) }), false},
+		{"a valid CRC, without the magic", testHead(t, func(s *Superblock) { s[0] ^= 1; s.SetGeneration(8) }), false},
 	} {
 		head := testHead(t, nil)
 		copy(SlotAt(head, 1)[:], c.other)
@@ -152,8 +152,8 @@ func TestOtherCopies(t *testing.T) {
 	}
 }
 
-// TestEachRule breaks one rule at a time in a superblock that is otherwise
-// right, its checksum included.
+// TestEachRule breaks one rule at a time in a superblock that is otherwise valid, and has a valid
+// checksum.
 func TestEachRule(t *testing.T) {
 	put := func(off int, v uint64) func(*Superblock) {
 		return func(s *Superblock) { s.Put64(off, v) }
@@ -161,7 +161,7 @@ func TestEachRule(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Superblock)
-		rule   string // or also CorruptError.What; "" where it is a VersionError
+		rule   string // also with CorruptError.What; "" if the error is a VersionError
 		offset int64
 	}{
 		{"version 0", func(s *Superblock) { s[AtVersion] = 0 }, "F3", AtVersion},
@@ -242,8 +242,8 @@ func TestCompatFlags(t *testing.T) {
 	}
 }
 
-// TestHistoryInTheSuperblock covers F4: a file that keeps its hashes says where its history is, and any
-// other file has zeros there.
+// TestHistoryInTheSuperblock covers F4: the superblock of a file that keeps its hashes has fields for
+// its history; in any other file they are zero.
 func TestHistoryInTheSuperblock(t *testing.T) {
 	set := func(s *Superblock) {
 		s.SetHashes(Hashes{0x11, 0x12, 0x13, 0x14})
@@ -264,7 +264,7 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 		if sb[at] != v {
 			t.Errorf("byte %d is %#x, not %#x", at, sb[at], v)
 		}
-		for i := range 4 { // a field has at least as many bytes
+		for i := range 4 { // each field has at least 4 bytes
 			_, _, _, err := Newest(testHead(t, func(s *Superblock) { s[at+i] = 1 }))
 			if e, ok := err.(*CorruptError); !ok || e.Rule != "F4" {
 				t.Errorf("byte %d, and no hashes are kept: %v", at+i, err)
@@ -273,8 +273,8 @@ func TestHistoryInTheSuperblock(t *testing.T) {
 	}
 }
 
-// TestReplica covers F4: a replica has a descent and a position, but nothing else of what hashes have;
-// and what makes it a file like any other.
+// TestReplica covers F4: of the fields for kept hashes, a replica without hashes has only a descent and
+// a position. ForgetHashes makes it a file like any other.
 func TestReplica(t *testing.T) {
 	replica := func(s *Superblock) { s.SetReplica(0x15, Position{0x16, 0x17}) }
 	_, sb, _, err := Newest(testHead(t, replica))
@@ -323,7 +323,7 @@ func TestReplica(t *testing.T) {
 		s.ForgetHashes()
 	})
 	if !bytes.Equal(plain, forgets) || !bytes.Equal(plain, testHead(t, func(s *Superblock) { replica(s); s.ForgetHashes() })) {
-		t.Error("a file that forgets its hashes is not like one that never kept any")
+		t.Error("a file that forgets its hashes differs from one that never kept any")
 	}
 	other := *sb
 	other.Put64(AtReadOnlyCompat, 1<<3|1<<1)
@@ -332,9 +332,8 @@ func TestReplica(t *testing.T) {
 	}
 }
 
-// TestEveryBitOfTheSuperblock covers F1: it flips each bit of a file head with one slot in
-// use. In that slot it is an error; in a blank slot CheckSlots finds it, at
-// its offset.
+// TestEveryBitOfTheSuperblock covers F1: it flips each bit of a file head with one slot in use. In this
+// slot a flipped bit is an error; in an empty slot CheckSlots finds it at its offset.
 func TestEveryBitOfTheSuperblock(t *testing.T) {
 	head := testHead(t, nil)
 	for bit := range 8 * len(head) {
@@ -356,7 +355,8 @@ func TestEveryBitOfTheSuperblock(t *testing.T) {
 	}
 }
 
-// TestShortHead covers F1: a file shorter than its superblocks is damaged where it ends.
+// TestShortHead covers F1: if a file is shorter than its superblocks, the error has the offset of its
+// end.
 func TestShortHead(t *testing.T) {
 	head := testHead(t, nil)
 	for n := range head {
@@ -367,7 +367,7 @@ func TestShortHead(t *testing.T) {
 	}
 }
 
-// TestForeignFile covers F1: without any magic, a file is no filter file.
+// TestForeignFile covers F1: a file without any magic is not a filter file.
 func TestForeignFile(t *testing.T) {
 	head := bytes.Repeat([]byte("SQLite format 3\x00"), OffRuntime/16)
 	_, _, _, err := Newest(head)
@@ -392,7 +392,7 @@ func TestFileSize(t *testing.T) {
 	}
 }
 
-// TestGeometryOfKnownSizes, in numbers worked out by hand.
+// TestGeometryOfKnownSizes compares geometries with numbers worked out by hand.
 func TestGeometryOfKnownSizes(t *testing.T) {
 	for _, c := range []struct {
 		lines                                  uint64
@@ -401,9 +401,9 @@ func TestGeometryOfKnownSizes(t *testing.T) {
 		{1, 36864, 1, 36928, 40960},
 		{64, 36864, 1, 36928, 40960},
 		{65, 40960, 1, 41024, 45056},
-		{768, 81920, 1, 81984, 86016},     // the first chunk is full: 16384 + 65536
-		{769, 86016, 2, 86080, 90112},     // and here there is a second one
-		{1792, 147456, 2, 147520, 151552}, // full again
+		{768, 81920, 1, 81984, 86016},     // fills the first chunk: 16384 + 65536
+		{769, 86016, 2, 86080, 90112},     // needs a second chunk
+		{1792, 147456, 2, 147520, 151552}, // fills the second chunk
 		{1 << 24, 32768 + 1<<30, 16385, 32768 + 1<<30 + 65600, 32768 + 1<<30 + 69632},
 	} {
 		g, err := NewGeometry(Compact, one, c.lines)
@@ -417,7 +417,7 @@ func TestGeometryOfKnownSizes(t *testing.T) {
 			t.Errorf("line %d at %d", line, g.LineOffset(line))
 		}
 	}
-	// 2^30 lines with 25·2^26 fingerprints: 30 bits for the line, 31 and 1, and 2 to spare.
+	// 2^30 lines with 25·2^26 fingerprints take 30 bits for the line, 31 + 1, and 2 to spare (F6).
 	for lines, ok := range map[uint64]bool{1 << 30: true, 1<<30 + 1: false} {
 		if _, err := NewGeometry(Compact, rare, lines); (err == nil) != ok {
 			t.Errorf("%d lines with %v: %v", lines, rare, err)
@@ -425,12 +425,12 @@ func TestGeometryOfKnownSizes(t *testing.T) {
 	}
 }
 
-// TestGeometryBounds holds every limit of F6 at its edge.
+// TestGeometryBounds tries the number of lines at the limits of F6, and just beyond them.
 func TestGeometryBounds(t *testing.T) {
 	for _, kind := range Kinds() {
 		for _, p := range LegalParams(kind) {
-			// The fingerprint, in Compact the bit of a guest, and the spare bits leave so many for the
-			// line.
+			// The line may have the bits of a hash that are left by the fingerprint, the spare bits and,
+			// in Compact, one bit for guests.
 			guest, lineBits := 0, uint64(p.BucketSize*p.FingerprintBits)
 			switch kind {
 			case Compact:
@@ -459,8 +459,7 @@ func TestGeometryBounds(t *testing.T) {
 	}
 }
 
-// FuzzNewest: whatever stands at the head of a file is read or refused with a
-// typed error.
+// FuzzNewest: any head of a file is accepted, or refused with a typed error.
 func FuzzNewest(f *testing.F) {
 	f.Add(testHead(f, nil))
 	f.Add([]byte{})
@@ -469,7 +468,7 @@ func FuzzNewest(f *testing.F) {
 	f.Add(image[:OffRuntime])
 	f.Fuzz(func(t *testing.T, head []byte) {
 		if len(head) >= SuperblockBytes && len(head) >= OffRuntime {
-			// Most inputs are not intact; make them so, to get at the fields.
+			// Most inputs are not intact. Make them intact, so that Newest checks their fields.
 			s := SlotAt(head, 0)
 			copy(s[:], Magic[:])
 			binary.LittleEndian.PutUint32(s[AtCRC:], s.Checksum())
@@ -489,15 +488,15 @@ func FuzzNewest(f *testing.F) {
 	})
 }
 
-// TestFollows covers F4: a replica that keeps its hashes has a position in another history too, and
-// says so in both kinds of flags; any other file has zeros there.
+// TestFollows covers F4: a replica that keeps its hashes also has a position in another history, and a
+// flag of each of two kinds says so. In any other file these fields are zero.
 func TestFollows(t *testing.T) {
 	kept := func(s *Superblock) { s.SetKeepsHashes(true); s.SetHashes(Hashes{1, 2, 3, 4}) }
 	at := Kept{At: Position{5, 6}, Followed: Position{0x22, 0x23}, Set: 0x24}
 	follows := func(s *Superblock) { kept(s); s.SetSource(0x21); s.SetKept(at) }
 	_, sb, _, err := Newest(testHead(t, follows))
 	if err != nil || !sb.Follows() || sb.IsReplica() || sb.Source() != 0x21 || sb.Kept() != at || sb.CheckWritable() != nil {
-		t.Fatalf("it follows %#x, %+v, %v", sb.Source(), sb.Kept(), err)
+		t.Fatalf("the replica follows %#x, %+v, %v", sb.Source(), sb.Kept(), err)
 	}
 	for at, v := range map[int]byte{24: 7, 32: 5, 552: 0, 560: 0x21, 568: 0x22, 576: 0x23, 584: 0x24} {
 		if sb[at] != v {
@@ -524,9 +523,9 @@ func TestFollows(t *testing.T) {
 	forgets := func(s *Superblock) { follows(s); s.ForgetSource() }
 	keeps := func(s *Superblock) { kept(s); s.SetKept(Kept{At: at.At}) }
 	if !bytes.Equal(testHead(t, keeps), testHead(t, forgets)) {
-		t.Error("a file that follows no more is not like one that never did")
+		t.Error("a file that no longer follows a history differs from one that never did")
 	}
 	if !bytes.Equal(testHead(t, nil), testHead(t, func(s *Superblock) { follows(s); s.ForgetHashes() })) {
-		t.Error("a file that forgets its hashes follows another history")
+		t.Error("a file that forgets its hashes still follows another history")
 	}
 }

@@ -22,8 +22,8 @@ func readImage(t testing.TB, name string) ([]byte, *Superblock, Geometry) {
 	return image, sb, g
 }
 
-// TestChecksumIsCRC32C holds the checksum against the standard library's and
-// the check value of RFC 3720.
+// TestChecksumIsCRC32C compares the checksum with that of the standard library and with the check value
+// of RFC 3720.
 func TestChecksumIsCRC32C(t *testing.T) {
 	if sum := ChunkChecksum([]byte("123456789")); sum != 0xE3069283 {
 		t.Errorf("%08X", sum)
@@ -37,9 +37,8 @@ func TestChecksumIsCRC32C(t *testing.T) {
 	})
 }
 
-// TestLocateByte damages one byte of a chunk and has it found; of two damaged
-// bytes none may be named unless the checksum leaves no other choice, which
-// one in 250 random pairs of them does.
+// TestLocateByte: LocateByte finds a single damaged byte of a chunk. If two bytes are damaged, it names
+// none, unless the checksum looks like that of a single one, as for one in 250 random pairs.
 func TestLocateByte(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	chunk := make([]byte, ChunkBytes)
@@ -68,11 +67,11 @@ func TestLocateByte(t *testing.T) {
 		chunk[j] ^= b
 	}
 	if named > 20 {
-		t.Errorf("of 1,000 pairs of damaged bytes, %d are taken for one", named)
+		t.Errorf("of 1,000 pairs of damaged bytes, %d are taken for a single byte", named)
 	}
 }
 
-// TestCheckTail covers F9: it flips every bit after the region, and each is found at its byte.
+// TestCheckTail covers F9: CheckTail finds each flipped bit after the region, and names its byte.
 func TestCheckTail(t *testing.T) {
 	image, sb, g := readImage(t, "compact-q41.mmf")
 	tail := image[g.OffTable:]
@@ -90,8 +89,8 @@ func TestCheckTail(t *testing.T) {
 	}
 }
 
-// FuzzCheckTail: no content of the tail of a file makes reading it panic, and
-// none but the right one passes.
+// FuzzCheckTail: no content of the tail of a file makes reading it panic, and only the right content
+// passes.
 func FuzzCheckTail(f *testing.F) {
 	image, sb, g := readImage(f, "compact-q43.mmf")
 	right := string(image[g.OffTable:])
@@ -102,7 +101,7 @@ func FuzzCheckTail(f *testing.F) {
 			return
 		}
 		if e := CheckTail(sb, g, tail); (e == nil) != (string(tail) == right) {
-			// Another table with a trailer to match is a tail of other chunks.
+			// A different table passes if the trailer matches it: other chunks may have this tail.
 			if string(tail[4*g.Chunks:]) == right[4*g.Chunks:] {
 				t.Fatalf("%v", e)
 			}

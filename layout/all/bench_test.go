@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
-// BenchmarkKernels asks for hashes in batches, and one by one: in a table in the cache of a core, and in
-// one of 1 GiB, whose lines are full except for one or two slots.
+// BenchmarkKernels looks hashes up in batches and one by one, in a table that fits in the cache of a
+// core and in one of 1 GiB. The lines are full except for up to two slots.
 //
 //	go test ./layout/all -run '^$' -bench Kernels
 func BenchmarkKernels(b *testing.B) {
@@ -50,8 +50,8 @@ func BenchmarkKernels(b *testing.B) {
 	}
 }
 
-// fill makes each line a copy of one of a thousand lines, which are full except for one or two
-// slots, with the overflow bits of two items.
+// fill makes each line a copy of one of a thousand lines, which are full except for up to two slots
+// and have the overflow bits of two items.
 func fill(rng *rand.Rand, tab layout.Table, v *layout.View) {
 	var images [1000]layout.Line
 	for i := range images {

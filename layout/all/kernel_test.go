@@ -41,7 +41,7 @@ func TestFirstLookEqualsGo(t *testing.T) {
 					alone, openAlone := tab.FirstLook(v, h)
 					if layouttest.Both(tab) {
 						if !openAlone {
-							t.Fatalf("%#x is settled by one line of two", h)
+							t.Fatalf("%#x: the first of two lines settled the lookup", h)
 						}
 						alone, openAlone = f, o
 					}
@@ -85,13 +85,13 @@ func (o overtaken) FirstLooks(v *layout.View, hashes []uint64, found []bool, ope
 
 func (o overtaken) Kernel() string { return layout.KernelOf(o.Table) }
 
-// TestFirstLooksLoadCountersAgain: if the epoch, or the counter of a line, goes up by an even number
-// after a line has been looked at, its hash is open; and in a batch, all are.
+// TestFirstLooksLoadCountersAgain: if the epoch or the counter of a line goes up by an even number
+// after a first look at the line, the lookup is open; in a batch, all lookups are.
 func TestFirstLooksLoadCountersAgain(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		layouttest.Each(t, 250, func(t *testing.T, tab layout.Table) {
 			if layouttest.Both(tab) {
-				return // the first looks of these answer nothing
+				return // the first looks in these layouts answer nothing
 			}
 			rng := rand.New(rand.NewPCG(17, 18))
 			hashes, found, open := make([]uint64, 2*kernel.Group), make([]bool, 2*kernel.Group), make([]uint8, 2)
@@ -100,27 +100,27 @@ func TestFirstLooksLoadCountersAgain(t *testing.T) {
 			}
 			home := tab.Split(hashes[0]).Line
 			v := layouttest.View(tab)
-			// What changes in one counter is set in the others: no look may cancel one by another.
+			// The bits that change in one counter are set in the others: a look must not cancel them.
 			layout.Counters(func(word uint64) { v.Runtime[word] = 1<<40 - 2 })
 			for name, word := range map[string]uint64{"counter": blockCounter(home), "epoch": layout.RuntimeEpoch} {
 				change := func() { v.Runtime[word] += 2 }
 				if _, isOpen := layout.FirstLook(&moving{tab, home, change}, v, hashes[0]); !isOpen {
-					t.Errorf("that the %s goes up is not seen by a look", name)
+					t.Errorf("a look does not see the %s go up", name)
 				}
 				if layout.KernelOf(tab) == kernel.Go.String() {
 					continue
 				}
 				clear(open)
 				if layout.FirstLooks(overtaken{tab, change}, v, hashes, found, open); open[0]&open[1] != 0xff {
-					t.Errorf("that the %s goes up is not seen in a batch: %x", name, open)
+					t.Errorf("a batch does not see the %s go up: %x", name, open)
 				}
 			}
 		})
 	})
 }
 
-// TestBatchIsOvertaken: between the two looks of a batch an item comes home, and leaves the line that
-// has yet to be looked at.
+// TestBatchIsOvertaken: between the two looks of a batch, each item moves from its alternate line,
+// which the batch has yet to read, to its home line. The batch must still find it.
 func TestBatchIsOvertaken(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		tab := layouttest.Table(t, layout.Compact, layout.Params{Quotients: 41, RemainderBits: 7}, 50)
@@ -153,11 +153,11 @@ func TestBatchIsOvertaken(t *testing.T) {
 	})
 }
 
-// TestDirectEqualsLooks: a Direct answers the lookups of keys of 9 to 16 bytes that a look in
-// Go settles, and leaves all other lookups to Go.
+// TestDirectEqualsLooks: a Direct answers lookups that a look in Go settles, of hashes and of keys of
+// 9 to 16 bytes, and leaves all other lookups to Go.
 func TestDirectEqualsLooks(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
-		// So many lines that some share a counter.
+		// With 300 lines, some share a counter.
 		layouttest.Each(t, 300, func(t *testing.T, tab layout.Table) {
 			rng := rand.New(rand.NewPCG(13, 14))
 			hashes := make([]uint64, 500)
@@ -172,7 +172,7 @@ func TestDirectEqualsLooks(t *testing.T) {
 				}
 				return key
 			}
-			keys := make([][]byte, 300) // that are there, every other one in its second line
+			keys := make([][]byte, 300) // present; every other one is in its alternate line
 			for i := range keys {
 				keys[i] = randomKey(9 + rng.IntN(8))
 				at := tab.Split(h.Hash(keys[i]))
@@ -184,7 +184,7 @@ func TestDirectEqualsLooks(t *testing.T) {
 					at = tab.Alternate(at)
 				}
 				layout.Load(tab, v.Region, at.Line, &l)
-				for !tab.Place(&l, at, nil) { // a guest takes more room than an item at home leaves
+				for !tab.Place(&l, at, nil) { // a guest needs more room than one item at home frees
 					victims := tab.Victims(nil, &l, at)
 					if len(victims) == 0 {
 						victims = tab.Victims(nil, &l, layout.Item{Line: at.Line})
@@ -200,7 +200,7 @@ func TestDirectEqualsLooks(t *testing.T) {
 				items := tab.Victims(nil, &l, layout.Item{Line: line})
 				there = append(there, items...)
 			}
-			var asked []uint64 // what is left to Go
+			var asked []uint64 // hashes that the Direct left to Go
 			d := layout.NewDirect(tab, v, &h, func(h uint64) bool { asked = append(asked, h); return h%2 == 0 })
 			has, wide := singleKernel(tab)
 			type outcome struct {
@@ -210,10 +210,10 @@ func TestDirectEqualsLooks(t *testing.T) {
 			seen := map[outcome]int{}
 			tries := 60_000
 			if !has {
-				tries = 1000 // all are asked for in Go
+				tries = 1000 // Go answers all
 			}
 			for i := range tries {
-				quiet := i < tries/2 // open is then what has overflowed
+				quiet := i < tries/2 // no counter is odd, so only an overflow bit leaves a lookup open
 				if i%1000 == 0 && !quiet {
 					v.Runtime[layout.RuntimeEpoch] = 2*rng.Uint64N(3) + uint64(rng.IntN(20)/19)
 					layout.Counters(func(word uint64) { v.Runtime[word] = 2*rng.Uint64N(5) + uint64(rng.IntN(10)/9) })
@@ -225,7 +225,7 @@ func TestDirectEqualsLooks(t *testing.T) {
 				check := func(name string, answers bool, hash uint64, contains func() bool) {
 					found, open := tab.FirstLook(v, hash)
 					if wide {
-						found, open = firstLookInGo(tab, v, hash) // no run is too long
+						found, open = firstLookInGo(tab, v, hash) // it handles runs of any length
 						open = open || v.Runtime[layout.RuntimeEpoch]%2 != 0 || v.Runtime[blockCounter(tab.Split(hash).Line)]%2 != 0
 					}
 					if quiet && answers {
@@ -245,7 +245,7 @@ func TestDirectEqualsLooks(t *testing.T) {
 				if i%8 == 0 {
 					it := there[rng.IntN(len(there))]
 					if hash = tab.Hash(it); i%16 == 0 {
-						hash = tab.Hash(tab.Alternate(it)) // it is in the second line of this one
+						hash = tab.Hash(tab.Alternate(it)) // a hash with it in the second line
 					}
 				}
 				check("ContainsHash", has, hash, func() bool { return d.ContainsHash(hash) })
@@ -266,10 +266,10 @@ func firstLookInGo(tab layout.Table, v *layout.View, h uint64) (found, open bool
 	return layout.FirstLook(tab, v, h)
 }
 
-// singleKernel reports whether a table has a kernel for single keys, and whether it is a wide one,
-// which leaves all to Go where a counter is odd.
+// singleKernel reports whether a table has a kernel for single keys, and whether this kernel is a wide
+// one, which leaves a lookup to Go if a counter is odd.
 func singleKernel(tab layout.Table) (has, wide bool) {
-	// Counts in two words; and all slots in a register.
+	// The counts must fit in two words; for a wide kernel, the slots must also fit in one register.
 	p := tab.Params()
 	if tab.Kind() != layout.Compact || !kernel.InUse().Single() || kernel.PDEPIsSlow || p.RemainderBits == 4 && p.Quotients > 38 {
 		return false, false
@@ -282,8 +282,8 @@ func blockCounter(block uint64) uint64 {
 	return layout.CounterOf(layout.WordRegion + block*layout.BlockWords)
 }
 
-// randomView is of no filter that anything built: any content will do, but in a line of
-// Compact, whose counts have to be some.
+// randomView returns a view with random content, which need not come from a filter. In Compact, the
+// lines are valid.
 func randomView(rng *rand.Rand, tab layout.Table, hashes []uint64) *layout.View {
 	v := layouttest.View(tab)
 	if tab.Kind() == layout.Compact {
@@ -296,7 +296,7 @@ func randomView(rng *rand.Rand, tab layout.Table, hashes []uint64) *layout.View 
 	return v
 }
 
-// randomCounters sets the epoch and the counters of a view; every other time, some are odd.
+// randomCounters sets the epoch and the counters of a view. In half of the calls, some may be odd.
 func randomCounters(rng *rand.Rand, v *layout.View) (odd bool) {
 	some := rng.IntN(2)
 	v.Runtime[layout.RuntimeEpoch] = uint64(some * rng.IntN(20) / 19)
@@ -315,11 +315,10 @@ func ones(b bool) int {
 	return 0
 }
 
-// TestBatchEqualsSingle, at every length around the size of a group and at some
-// around that of a block, wherever in memory a batch begins; and where a few
-// removal counters are odd, or the epoch is.
+// TestBatchEqualsSingle tries batches of every length up to a few groups and of some lengths around
+// the size of a block, at any start in memory, also while a few removal counters or the epoch are odd.
 func TestBatchEqualsSingle(t *testing.T) {
-	const block, ahead = 512, 64 // of package layout
+	const block, ahead = 512, 64 // as in package layout
 	lengths := []int{block - 1, block, block + 1, 2*block + kernel.Group + 1}
 	for n := range 3*ahead + 2 {
 		lengths = append(lengths, n)
@@ -327,7 +326,7 @@ func TestBatchEqualsSingle(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
 			if layout.KernelOf(tab) != kernel.InUse().String() {
-				return // tested with its own
+				return // its own kernel tests it
 			}
 			rng := rand.New(rand.NewPCG(9, 10))
 			some := make([]uint64, 200) // some are in the stash, too, and a few overflow bits are set
@@ -363,8 +362,8 @@ func TestBatchEqualsSingle(t *testing.T) {
 	})
 }
 
-// TestLookupsAllocateNothing: not even those that the first look leaves open, or that end in
-// the stash.
+// TestLookupsAllocateNothing: lookups do not allocate, even if the first look leaves them open or
+// they end in the stash.
 func TestLookupsAllocateNothing(t *testing.T) {
 	layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
 		rng := rand.New(rand.NewPCG(23, 24))
@@ -372,7 +371,7 @@ func TestLookupsAllocateNothing(t *testing.T) {
 		*v = layout.ViewOf(v.Region, v.Stash, v.Runtime)
 		layouttest.FillRandom(rng, tab, v, nil)
 		for i := 1; i < len(v.Stash); i += 2 {
-			v.Stash[i] = 1 // an entry of no class that is asked for: fingerprint 0, in line 0
+			v.Stash[i] = 1 // an entry that no lookup is about: fingerprint 0, in line 0
 		}
 		hashes, found := make([]uint64, 300), make([]bool, 300)
 		for i := range hashes {

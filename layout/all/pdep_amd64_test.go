@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
-// TestWithoutPDEP: where it is slow, Compact is looked up in Go, and says so.
+// TestWithoutPDEP: where PDEP is slow, lookups in Compact run in Go, and KernelOf says so.
 func TestWithoutPDEP(t *testing.T) {
 	defer func(slow bool) { kernel.PDEPIsSlow = slow }(kernel.PDEPIsSlow)
 	kernel.PDEPIsSlow = true
@@ -23,7 +23,7 @@ func TestWithoutPDEP(t *testing.T) {
 		asked := false
 		v, h := randomView(rand.New(rand.NewPCG(1, 1)), tab, nil), layout.NewHasher(1)
 		if layout.NewDirect(tab, v, &h, func(uint64) bool { asked = true; return true }).ContainsHash(1); !asked {
-			t.Error("it has direct looks")
+			t.Error("a Direct answers without Go")
 		}
 	})
 }

@@ -8,9 +8,9 @@ import (
 )
 
 // TestEpochFallsBack: the epoch of a file that is superseded falls again if the other file cannot
-// take its place. A lookup that sees the high epoch and, later, a counter that has risen does not
-// take them for what they were. An item comes home, its file is superseded in vain, and the next
-// move begins: some of the stores are made before one load of a lookup, others before another one.
+// take its place. A lookup that saw the high epoch and later sees a higher counter must not conclude
+// that nothing has changed. In the test, an item comes home, a replacement of the file fails, and the
+// next move begins; some stores happen before one load of a lookup, and others before another load.
 func TestEpochFallsBack(t *testing.T) {
 	tab := layouttest.Table(t, layout.Packed, layout.Params{FingerprintBits: 12, BucketSize: 4}, 200)
 	const hash = 0x9e3779b97f4a7c15

@@ -8,7 +8,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
-// A moving table has an item come home right after the home line has been looked at for the first time.
+// A moving table calls move right after the first look at the home line.
 type moving struct {
 	layout.Table
 	home uint64
@@ -24,8 +24,8 @@ func (m *moving) Look(words []uint64, it layout.Item) (found, beyond bool) {
 	return found, beyond
 }
 
-// TestSecondLookSeesAMove: a second look that an item has overtaken sees that a counter of its places
-// has gone up, whichever it is.
+// TestSecondLookSeesAMove: if an item comes home behind a second look, the look sees the counter go up,
+// whichever counter of its places this is.
 func TestSecondLookSeesAMove(t *testing.T) {
 	layouttest.Each(t, 250, func(t *testing.T, tab layout.Table) {
 		rng := rand.New(rand.NewPCG(19, 20))

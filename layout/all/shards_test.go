@@ -10,8 +10,8 @@ import (
 )
 
 // TestShardsEqualTables: a set answers what the table of the shard answers, by key, by hash and in
-// batches, if its tables have different numbers of lines or parameters, if one is being changed all
-// the time, and if one is no table.
+// batches, even if tables differ in their numbers of lines, layouts or parameters, if a recovery is
+// changing one, and if a shard has no table.
 func TestShardsEqualTables(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		layouttest.Each(t, 50, func(t *testing.T, alike layout.Table) {

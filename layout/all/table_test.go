@@ -13,9 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestItemsOfHashes: for any number of lines, Hash returns the lowest hash of the item that Split
-// makes of a hash, and Alternate is its own inverse: the item seen from its other line is of the
-// same class.
+// TestItemsOfHashes: for any number of lines, Hash returns the lowest hash that Split maps to an item.
+// Alternate is its own inverse, and keeps the class of an item.
 func TestItemsOfHashes(t *testing.T) {
 	for _, k := range layout.Kinds() {
 		for _, p := range layouttest.Params(k) {
@@ -44,8 +43,8 @@ func TestItemsOfHashes(t *testing.T) {
 	}
 }
 
-// TestSelfAlternate finds items with one home in tables of one, two and three
-// lines, and looks them up in their line and in the stash.
+// TestSelfAlternate finds items that have only one line, in tables of one, two and three lines, and
+// looks them up in their line and in the stash.
 func TestSelfAlternate(t *testing.T) {
 	for _, lines := range []uint64{1, 2, 3} {
 		layouttest.Each(t, lines, func(t *testing.T, tab layout.Table) {
@@ -73,21 +72,21 @@ func TestSelfAlternate(t *testing.T) {
 				}
 			}
 			if _, ok := tab.(layout.Hosts); found == 0 && (lines == 1 || !ok) {
-				t.Errorf("no item with one home in %d lines", lines)
+				t.Errorf("no item has only one line in a table of %d", lines)
 			}
 		})
 	}
 }
 
-// TestSplitIsUniform counts lines, buckets and fingerprints of random hashes
-// with a chi-squared test at six standard deviations.
+// TestSplitIsUniform puts the lines and fingerprints of random hashes to a chi-squared test at six
+// standard deviations.
 func TestSplitIsUniform(t *testing.T) {
 	layouttest.Each(t, 37, func(t *testing.T, tab layout.Table) {
 		const n = 1 << 18
 		rng := rand.New(rand.NewPCG(5, 6))
 		lines, lows, highs := make([]int, 37), make([]int, 64), make([]int, 64)
 		values := tab.Params().Fingerprints()
-		least := uint64(1) // 0 is none
+		least := uint64(1) // 0 is an empty slot
 		if tab.Kind() == layout.Compact {
 			least = 0
 		}
@@ -98,7 +97,7 @@ func TestSplitIsUniform(t *testing.T) {
 			lows[it.Fp%64]++
 			highs[high(uint64(it.Fp))]++
 		}
-		// Few fingerprints may not divide by 64.
+		// The number of fingerprints may be no multiple of 64. This matters if there are few.
 		of := map[string]*[64]float64{"low bits": {}, "high bits": {}}
 		for fp := least; fp < least+values && fp < 1<<16; fp++ {
 			of["low bits"][fp%64] += 1 / float64(min(values, 1<<16-least))
@@ -117,7 +116,7 @@ func TestSplitIsUniform(t *testing.T) {
 					want = n * of[name][i]
 				}
 				if want == 0 && c > 0 {
-					t.Errorf("%s: %d of value %d, which there is not", name, c, i)
+					t.Errorf("%s: %d of value %d, which is impossible", name, c, i)
 				}
 				if want > 0 {
 					chi += (float64(c) - want) * (float64(c) - want) / want
@@ -130,8 +129,8 @@ func TestSplitIsUniform(t *testing.T) {
 	})
 }
 
-// FuzzLine: no content of a line makes a function of a table panic, and one
-// that passes the check behaves.
+// FuzzLine: no content of a line makes a function of a table panic. In a line that passes the check,
+// items can be placed and removed.
 func FuzzLine(f *testing.F) {
 	f.Add(uint8(0), uint64(1), uint64(0x0FFFFFFFFFFFFFFF), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF), uint64(0), uint64(1<<60), ^uint64(0), uint64(0x0FFFFFFFFFFFFFFF))
 	f.Add(uint8(5), uint64(77), uint64(0), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0), uint64(0x123456789abcdef), uint64(0), uint64(0), uint64(0))
@@ -140,7 +139,7 @@ func FuzzLine(f *testing.F) {
 	damaged[2]++
 	lines := []layout.Line{full, damaged, {}}
 	tab, _ := fuzzTable(f, compact, hashes[0])
-	for gone := 4; gone < 16; gone += 2 { // with room, bits of some items, and guests of one home
+	for gone := 4; gone < 16; gone += 2 { // lines with room, some overflow bits, and copies of one guest
 		l := full
 		for i, it := range tab.Items(nil, &full, 0) {
 			if i < gone {
@@ -199,7 +198,7 @@ func FuzzLine(f *testing.F) {
 			}
 			back := l
 			if tab.Remove(&back, it, nil); !maps.Equal(before, classes(tab, &back, it.Line)) {
-				t.Fatalf("%x is %x with %+v, and then %x without it", before, l, it, back)
+				t.Fatalf("%x becomes %x with %+v, and then %x without it", before, l, it, back)
 			}
 		}
 		if hosts, ok := tab.(hostsTable); ok {
@@ -212,27 +211,27 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// A hostsTable is a table whose lines know their guests.
+// A hostsTable is a table whose lines keep guests apart.
 type hostsTable interface {
 	layout.Table
 	layout.Hosts
 }
 
-// checkHosts holds such a table to what package layout says of it, for an item of a line of any content.
+// checkHosts checks what package layout says of layout.Hosts, for an item and a line of any content.
 func checkHosts(t *testing.T, tab hostsTable, l layout.Line, it layout.Item) {
 	tab.Leavers(nil, &l, it, true)
 	tab.Leavers(nil, &l, it, false)
 	before := l
 	if tab.IsGuest(it) {
 		if tab.SetOverflow(&l, it, nil); l != before {
-			t.Fatalf("if %+v leaves %x, the line is %x", it, before, l)
+			t.Fatalf("setting an overflow bit for guest %+v turns %x into %x", it, before, l)
 		}
 		_, n := tab.Related(&l, it)
 		if placed := tab.Place(&l, it, nil); !placed {
 			return
 		}
 		if like, more := tab.Related(&l, it); more != n+1 || like.Line != it.Line || !tab.IsGuest(like) || !tab.SameBits(like.Fp, it.Fp) {
-			t.Fatalf("%d like %+v, such as %+v, after %d and one more", more, it, like, n)
+			t.Fatalf("%d items like %+v (such as %+v), after adding one to %d", more, it, like, n)
 		}
 		return
 	}
@@ -248,7 +247,7 @@ func checkHosts(t *testing.T, tab hostsTable, l layout.Line, it layout.Item) {
 		}
 	}
 	if l != before {
-		t.Fatalf("%x is %x when bits have been changed and changed back", before, l)
+		t.Fatalf("%x became %x when overflow bits were changed and changed back", before, l)
 	}
 }
 
@@ -273,9 +272,8 @@ func fuzzTable(tb testing.TB, which uint8, h uint64) (layout.Table, layout.Geome
 	return layout.NewTable(g), g
 }
 
-// compactLine returns a full line of Compact, which words that a fuzzer makes up hardly ever are,
-// the parameters that FuzzLine needs for it, and three hashes: of an item at home in it, of a
-// guest, and of an absent key.
+// compactLine returns a full line of Compact, because random words hardly ever form one; the number of
+// its parameters in FuzzLine; and three hashes: of an item at home in it, a guest and an absent key.
 func compactLine(tb testing.TB) (which uint8, line layout.Line, hashes []uint64) {
 	image, _, g := layouttest.Image(tb, "compact-q41.mmf")
 	which = uint8(slices.Index(layouttest.Params(layout.Compact), g.Params))
@@ -304,11 +302,11 @@ func compactLine(tb testing.TB) (which uint8, line layout.Line, hashes []uint64)
 			return which, line, []uint64{ofHome, ofGuest, ofAbsent}
 		}
 	}
-	tb.Fatal("no line of the image is one of a table of five lines, with guests")
+	tb.Fatal("no line of the image has guests and is valid in a table of five lines")
 	return
 }
 
-// mostLines is the largest power of two of lines that a file may have.
+// mostLines returns the largest power of two that may be a file's number of lines.
 func mostLines(k layout.Kind, p layout.Params) uint64 {
 	for lines := uint64(1) << 39; ; lines /= 2 {
 		if _, err := layout.NewGeometry(k, p, lines); err == nil {

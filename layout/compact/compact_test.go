@@ -10,7 +10,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
-// eachCompact runs a test for every r.
+// eachCompact runs a test for all tables of Compact in layouttest.
 func eachCompact(t *testing.T, lines uint64, f func(t *testing.T, tab *table)) {
 	layouttest.Each(t, lines, func(t *testing.T, tab layout.Table) {
 		if c, ok := tab.(*table); ok {
@@ -19,7 +19,7 @@ func eachCompact(t *testing.T, lines uint64, f func(t *testing.T, tab *table)) {
 	})
 }
 
-// picture makes the image of a line bit by bit, as the picture says.
+// picture makes a line bit by bit, as the picture in the essay of package layout shows it.
 func (t *table) picture(home, guests []uint32, overflow uint64) (l layout.Line) {
 	slices.Sort(home)
 	slices.Sort(guests)
@@ -33,7 +33,7 @@ func (t *table) picture(home, guests []uint32, overflow uint64) (l layout.Line) 
 	}
 	at, i := uint64(0), 0
 	for q := range uint32(t.quotients) {
-		at++ // a bit 0
+		at++ // a 0 bit
 		for ; i < len(home) && home[i]>>t.r == q; i++ {
 			set(at)
 			at++
@@ -48,7 +48,7 @@ func (t *table) picture(home, guests []uint32, overflow uint64) (l layout.Line) 
 	return l
 }
 
-// someFingerprint gives one of few quotients and remainders, or any one.
+// someFingerprint returns any fingerprint, an extreme one, or one of five with the same quotient.
 func (t *table) someFingerprint(rng *rand.Rand) uint32 {
 	all, run := uint32(t.fingerprints), uint32(1)<<t.r
 	switch rng.IntN(3) {
@@ -60,10 +60,9 @@ func (t *table) someFingerprint(rng *rand.Rand) uint32 {
 	return uint32(t.quotients/2)<<t.r | rng.Uint32N(5)
 }
 
-// TestCompactImage fills and empties a line at random, with items at home and guests. It has
-// the image that the picture gives for what is in it, whatever came before; its words are all
-// listed that changed, and all guarded but for overflow bits; and a look finds
-// what is in it, and where it is.
+// TestCompactImage fills and empties a line at random, with items at home and guests. Whatever came
+// before, the line must equal the picture of its items. Each operation must list exactly the words
+// that it changed, and guard them unless only overflow bits changed. Looks must find the items.
 func TestCompactImage(t *testing.T) {
 	eachCompact(t, 100, func(t *testing.T, tab *table) {
 		rng := rand.New(rand.NewPCG(tab.r, 1))
@@ -119,7 +118,7 @@ func TestCompactImage(t *testing.T) {
 			for i := range s.Len() {
 				word, isGuarded := s.At(i)
 				if listed[word] == l[word] {
-					t.Fatalf("word %d is listed, and has not changed", word)
+					t.Fatalf("word %d is listed, but has not changed", word)
 				}
 				if listed[word] = l[word]; isGuarded != guarded {
 					t.Fatalf("word %d is guarded: %t", word, isGuarded)
@@ -137,8 +136,7 @@ func TestCompactImage(t *testing.T) {
 	})
 }
 
-// mustHave compares what the table reports of a line, and of an item, with the items in
-// the line.
+// mustHave compares what the table says about a line and an item with all, the items in the line.
 func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buckets][]uint32, overflow uint64) {
 	tb.Helper()
 	n := 0
@@ -186,9 +184,9 @@ func (t *table) mustHave(tb testing.TB, l *layout.Line, it layout.Item, all [buc
 	}
 }
 
-// TestCompactCheck finds damage in a line (F10): more items than there is room for, a quotient
-// that is not, fingerprints that fall, bits where there is no item; and a guest that no lookup
-// is led to (F11).
+// TestCompactCheck: the checks find damage in a line (F10): more items than there is room for, an
+// impossible quotient, fingerprints out of order, bits where there is no item. They also find a guest
+// whose overflow bit is not set (F11).
 func TestCompactCheck(t *testing.T) {
 	const lines, line = 100, 50
 	eachCompact(t, lines, func(t *testing.T, tab *table) {
@@ -226,8 +224,7 @@ func TestCompactCheck(t *testing.T) {
 			if refused(l) || unled(l, 15) || len(guests) == 1 && !unled(l, 0) {
 				t.Fatalf("%x and %x: refused: %t", home, guests, refused(l))
 			}
-			// A bit that is not what it was gives a line that is refused, or that is
-			// the image of something else.
+			// A line with a flipped bit is refused, unless it is the image of other items.
 			for bit := range uint64(512) {
 				flipped := l
 				flipped[bit/64] ^= 1 << (bit % 64)
@@ -278,7 +275,7 @@ func TestCompactCheck(t *testing.T) {
 	})
 }
 
-// TestSelectBit, for every bit of random words.
+// TestSelectBit selects every 1 bit of random words.
 func TestSelectBit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for range 1000 {
@@ -294,8 +291,8 @@ func TestSelectBit(t *testing.T) {
 	}
 }
 
-// TestDirections: a guest is elsewhere than at home, wherever that is; each overflow bit stands
-// for one line, and in a table of many lines no two bits stand for the same line.
+// TestDirections: a guest is never in its home line. Each overflow bit of a line stands for one other
+// line; in a table of many lines, no two bits stand for the same line.
 func TestDirections(t *testing.T) {
 	for _, lines := range []uint64{1, 2, 3, 17, 100, 1597, 1598, 1 << 30} {
 		eachCompact(t, lines, func(t *testing.T, tab *table) {
@@ -311,10 +308,10 @@ func TestDirections(t *testing.T) {
 						continue
 					}
 					if away.Line == line || away.Line >= lines || !tab.IsGuest(away) || tab.Alternate(away) != home || tab.Class(away) != tab.Class(home) || tab.Class(home) != layout.Class(home) {
-						t.Fatalf("of %+v in %d lines, %+v is the alternate", home, lines, away)
+						t.Fatalf("in %d lines, the alternate of %+v is %+v", lines, home, away)
 					}
 					if again := tab.Alternate(layout.Item{Line: line, Fp: fp ^ 16}); again.Line != away.Line || !tab.SameBits(fp, again.Fp) {
-						t.Fatalf("of one direction are %+v and %+v", away, again)
+						t.Fatalf("with one direction, items go to %+v and %+v", away, again)
 					}
 					seen[away.Line] = true
 				}
@@ -331,7 +328,7 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// TestMakeBits: the bits of a table are those that its guests and its stash need.
+// TestMakeBits: MakeBits sets the overflow bits that the guests and the stash need, and no others.
 func TestMakeBits(t *testing.T) {
 	const lines = 200
 	eachCompact(t, lines, func(t *testing.T, tab *table) {
@@ -355,7 +352,7 @@ func TestMakeBits(t *testing.T) {
 		store := func(word, value uint64) { v.Region[word] = value }
 		tab.MakeBits(v, 0, lines/3, store)
 		tab.MakeBits(v, lines/3, lines, store)
-		tab.MakeBits(v, 0, lines, func(word, _ uint64) { t.Fatalf("word %d is made anew", word) })
+		tab.MakeBits(v, 0, lines, func(word, _ uint64) { t.Fatalf("word %d changes again", word) })
 		for line := range uint64(lines) {
 			l := layout.LineAt(v.Region, line)
 			if got := l[lastWord] >> 48 << 48; got != need[line] {
@@ -363,7 +360,7 @@ func TestMakeBits(t *testing.T) {
 			}
 			for _, away := range tab.Absent(nil, l, line) {
 				if home := tab.Alternate(away); home.Line != line || !tab.IsGuest(away) || need[line]&overflowBit(uint64(home.Fp)) == 0 {
-					t.Fatalf("away from line %d is %+v", line, away)
+					t.Fatalf("line %d has %+v as an absent item", line, away)
 				}
 			}
 		}

@@ -8,9 +8,10 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestLeavers: whatever is in a line, each victim that it names makes room. Leavers are the victims from
-// the last one to the first, by cost, with the item that comes before those of its cost, and of each
-// direction of a cost only the first.
+// TestLeavers: whatever a line contains, removing any of its Victims makes room. Leavers returns the
+// victims in ascending order of cost and, among equal costs, from the last victim to the first; the new
+// item, if it may leave too, comes before all others of its cost. Of each cost and direction, Leavers
+// returns only the first.
 func TestLeavers(t *testing.T) {
 	eachCompact(t, 50, func(t *testing.T, tab *table) {
 		rng := rand.New(rand.NewPCG(tab.r, 9))

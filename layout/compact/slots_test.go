@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/layouttest"
 )
 
-// TestBySlots: the slots of a line get into bytes of a register, wherever there are at most 64, and 32
-// if remainders are long; so they do at all rates from 3 % to 1e-8.
+// TestBySlots: a table has vectors, which load its slots into a register, if a line has at most 64
+// slots, or at most 32 if remainders are long. This holds at all rates from 3 % to 1e-8.
 func TestBySlots(t *testing.T) {
 	if !kernel.HasVBMI {
 		t.Skip("no VBMI")
@@ -27,12 +27,13 @@ func TestBySlots(t *testing.T) {
 			t.Errorf("%v: %d of %d slots", p, bits.OnesCount64(c.inUse), c.b)
 		}
 		if c.vectors == nil && p.RemainderBits > 5 && p.Quotients > 31 {
-			t.Errorf("%v has none", p)
+			t.Errorf("%v has no vectors", p)
 		}
 	}
 }
 
-// TestLongestRun: lines where all items have one quotient, and the last one another remainder.
+// TestLongestRun looks fingerprints up in lines where all items have one quotient and, except the last,
+// one remainder.
 func TestLongestRun(t *testing.T) {
 	eachQuotient(t, func(t *testing.T, c *table, quotient, _ uint32, contains func(l *layout.Line, fp uint32) bool) {
 		fp := quotient<<c.r | 1
@@ -54,8 +55,9 @@ func TestLongestRun(t *testing.T) {
 	})
 }
 
-// TestOneQuotient: lines where all items have one quotient and the highest remainder. No other
-// quotient has that one, nor the lowest, which free slots seem to have.
+// TestOneQuotient looks fingerprints up in lines where all items have one quotient and the highest
+// remainder. With any other quotient, neither the highest remainder is found nor the lowest, which is
+// what free slots contain.
 func TestOneQuotient(t *testing.T) {
 	eachQuotient(t, func(t *testing.T, c *table, quotient, step uint32, contains func(l *layout.Line, fp uint32) bool) {
 		var l layout.Line
@@ -73,9 +75,8 @@ func TestOneQuotient(t *testing.T) {
 	})
 }
 
-// eachQuotient runs a test for all kernels, tables of Compact and quotients; or for those a step
-// apart, where the time is short. contains looks a fingerprint up in a line, in both ways that a
-// single lookup may take.
+// eachQuotient runs a test for all kernels, tables of Compact and quotients; a short run skips most
+// quotients. contains looks a fingerprint up in a line in both ways that a single lookup may take.
 func eachQuotient(t *testing.T, test func(t *testing.T, c *table, quotient, step uint32, contains func(l *layout.Line, fp uint32) bool)) {
 	kerneltest.Each(t, func(t *testing.T) {
 		layouttest.Each(t, 50, func(t *testing.T, tab layout.Table) {
@@ -92,7 +93,7 @@ func eachQuotient(t *testing.T, test func(t *testing.T, c *table, quotient, step
 				hash := tab.Hash(layout.Item{Line: line, Fp: fp})
 				found := d.ContainsHash(hash)
 				if layout.Contains(tab, v, hash) != found {
-					t.Fatalf("%#x: %t, and %t by the table", fp, found, !found)
+					t.Fatalf("%#x: the Direct answers %t, the table %t", fp, found, !found)
 				}
 				return found
 			}
@@ -107,7 +108,7 @@ func eachQuotient(t *testing.T, test func(t *testing.T, c *table, quotient, step
 	})
 }
 
-// TestVectorsAreLines: what a kernel loads at once is in one line of the cache.
+// TestVectorsAreLines: each vector that a kernel loads at once is in one cache line.
 func TestVectorsAreLines(t *testing.T) {
 	layouttest.InOneCacheLine(t, func() any { return new(slotVectors) }, "from", "shifts", "values")
 }

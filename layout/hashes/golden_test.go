@@ -26,7 +26,7 @@ func (f *file) bytesOf() (b []byte) {
 	return b
 }
 
-// vectors lists what is in a file: what the superblock says, the header, then its items and operations.
+// vectors lists the fields of the superblock about a file, its header, its items and its operations.
 func (f *file) vectors(t *testing.T) []byte {
 	t.Helper()
 	h, base, tail, err := f.read()
@@ -51,7 +51,7 @@ func (f *file) vectors(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestGolden: the format has not changed, and a golden file is read as its vectors say.
+// TestGolden: the format has not changed, and reading the golden file gives its vectors.
 //
 //	go test ./layout/hashes -run TestGolden -update
 func TestGolden(t *testing.T) {
@@ -67,7 +67,7 @@ func TestGolden(t *testing.T) {
 		}
 		must(t, err)
 		if !bytes.Equal(golden[i], b) {
-			t.Errorf("%s is made differently now", path)
+			t.Errorf("%s is not what the code writes now", path)
 		}
 	}
 	f := &file{make([]Page, len(golden[0])/PageBytes), made.counted, made.end}
@@ -77,6 +77,6 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	if got := f.vectors(t); !bytes.Equal(got, golden[1]) {
-		t.Error("the golden file is not read as its vectors say")
+		t.Error("reading the golden file does not give its vectors")
 	}
 }

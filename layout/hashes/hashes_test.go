@@ -17,11 +17,11 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// A file is a file of hashes in memory.
+// A file is NAME.hashes in memory, and the fields of the superblock about it.
 type file struct {
 	pages   []Page
 	counted layout.Hashes
-	end     layout.Position // what the superblock says
+	end     layout.Position // as in the superblock
 }
 
 func (f *file) write(number uint64, p *Page) error {
@@ -32,7 +32,7 @@ func (f *file) write(number uint64, p *Page) error {
 	return nil
 }
 
-// checkOf returns the check of the last page of the base.
+// checkOf returns the check of the last page of a base of so many pages.
 func (f *file) checkOf(pages uint64) uint32 {
 	if last := pages + FirstBase - 1; pages > 0 && last < uint64(len(f.pages)) {
 		return f.pages[last].Check(last)
@@ -76,7 +76,7 @@ func (f *file) read() (h Header, base []Item, tail []Entry, err error) {
 	return h, base, tail, err
 }
 
-// last returns the number of the last page of the tail, or 0 if none is there.
+// last returns the number of the last page of the tail, or 0 if there is none.
 func (f *file) last() uint64 {
 	for number := uint64(1); number < FirstBase && f.counted.Last != 0; number++ {
 		if f.pages[number].Check(number) == f.counted.Last {
@@ -86,15 +86,15 @@ func (f *file) last() uint64 {
 	return 0
 }
 
-// start is what the header of a newFile says.
+// start has the fields of the header of a newFile.
 var start = Header{
 	Identity: 0x1D,
 	At:       layout.Position{Number: 1000, Chain: 0xC4A1},
 	Before:   layout.Hashes{Identity: 0x1C, Pages: 77, Check: 0xFFFFFFFE, Last: 0xFFFFFFFD},
 }
 
-// newFile makes a file of some items and operations. The last page is written after each part of
-// the tail.
+// newFile makes a file with so many items, and with the operations in parts. It writes the last page
+// of the tail after each part.
 func newFile(t testing.TB, items int, ages []Age, parts ...[]Entry) (f *file, base []Item) {
 	t.Helper()
 	f = new(file)
@@ -138,7 +138,7 @@ func add(t testing.TB, tail *Tail, entries []Entry) {
 	}
 }
 
-// finish writes the last page of a tail as a page, and has it counted.
+// finish writes the last page of a tail as page number, and stores in f what the superblock needs.
 func (f *file) finish(t testing.TB, tail *Tail, number uint64) {
 	t.Helper()
 	var last *Page
@@ -148,7 +148,7 @@ func (f *file) finish(t testing.TB, tail *Tail, number uint64) {
 	f.end = tail.Position()
 }
 
-// kinds are all kinds of entries but times, with their numbers in the file.
+// kinds lists all kinds of entries except times, with their numbers in the file.
 var kinds = []struct {
 	op     layout.Op
 	items  int
@@ -164,8 +164,8 @@ func operations(n int, from, step uint64) (all []Entry) {
 	return all
 }
 
-// mustBe checks that a tail is read as it was written, after the header: with the numbers of operations,
-// and times that are less than a second before the right ones.
+// mustBe checks that the entries read from a tail are those written, with the numbers of the operations
+// after the header, and with times less than a second before the true ones.
 func mustBe(t *testing.T, got, want []Entry) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -175,12 +175,12 @@ func mustBe(t *testing.T, got, want []Entry) {
 		e := got[i]
 		off := w.Time - e.Time
 		if e.Time, w.Number = w.Time, start.At.Number+uint64(i)+1; e != w || off >= TimeStep {
-			t.Fatalf("operation %d: %+v, %d ns earlier, was %+v", i, e, off, w)
+			t.Fatalf("operation %d: %+v, %d ns too early; want %+v", i, e, off, w)
 		}
 	}
 }
 
-// TestRoundTrip: what was written is read, and takes as few pages as the essay says.
+// TestRoundTrip: a file is read as it was written, and has no more pages than the essay says.
 func TestRoundTrip(t *testing.T) {
 	ages := []Age{{First: 1, Last: 5}, {First: 5, Last: 9}, {First: 9, Last: 9}}
 	for _, items := range []int{0, 1, BaseItems - 1, BaseItems, BaseItems + 1, 3*BaseItems + 7} {
@@ -201,21 +201,21 @@ func TestRoundTrip(t *testing.T) {
 					t.Fatalf("%d items: %+v, want %+v", items, h, want)
 				}
 				if !slices.Equal(gotBase, base) {
-					t.Fatalf("%d items are other ones", items)
+					t.Fatalf("%d items are not those written", items)
 				}
 				all := slices.Concat(one, two)
 				mustBe(t, gotTail, all)
-				times := len(all) * int(step/1e8) / 10 // at least one operation has each
+				times := len(all) * int(step/1e8) / 10 // at least one operation has each time
 				most := FirstBase + pagesOf(uint64(items)) + uint64(len(all)+min(times, len(all))+1)/tailEntries
 				if f.counted.Pages > most {
-					t.Errorf("%d items and %d operations a step of %d apart take %d pages, more than %d", items, len(all), step, f.counted.Pages, most)
+					t.Errorf("%d items and %d operations, %d ns apart, take %d pages, more than %d", items, len(all), step, f.counted.Pages, most)
 				}
 			}
 		}
 	}
 }
 
-// TestKinds: each kind has its number, and there are no others.
+// TestKinds: each kind of entry has its number, and other numbers are errors (K1).
 func TestKinds(t *testing.T) {
 	known := map[uint64]Entry{}
 	for _, k := range kinds {
@@ -245,8 +245,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestOneTail: a tail that goes on after End, also after Resume in another process, is the one that is
-// written at once. Only the number of its last page may be another.
+// TestOneTail: a tail that goes on after End, or after Resume in another process, equals a tail written
+// at once. Only the number of its last page may differ.
 func TestOneTail(t *testing.T) {
 	all := operations(3*tailEntries, 5e9, 2e8)
 	for _, cut := range []int{1, 2, 100, tailEntries / 2, tailEntries + 77, 2*tailEntries + 1} {
@@ -268,14 +268,14 @@ func TestOneTail(t *testing.T) {
 			two.finish(t, &tail, 2)
 			two.pages[1] = Page{}
 			if !slices.Equal(one.pages, two.pages) || one.counted != two.counted || one.end != two.end {
-				t.Errorf("cut after %d operations, resumed %t: it is another tail", cut, resume)
+				t.Errorf("cut after %d operations, resumed %t: the tail differs", cut, resume)
 			}
 		}
 	}
 }
 
 // TestLastPage: the last page of the tail is page 1 or 2 by turns. Until a superblock counts the new
-// one, the file is as it was.
+// last page, the file reads as before.
 func TestLastPage(t *testing.T) {
 	f := new(file)
 	_, tail := f.makeBase(t, BaseItems+1, make([]Age, 1))
@@ -290,7 +290,7 @@ func TestLastPage(t *testing.T) {
 		number := 1 + uint64(i)%2
 		add(t, &tail, all[done:done+n])
 		f.finish(t, &tail, number)
-		// The pages are shared: nothing that was counted may have changed.
+		// The file before has the same pages: none that it counted may have changed.
 		before.pages = f.pages
 		_, _, was, err := before.read()
 		if err != nil {
@@ -310,7 +310,7 @@ func TestLastPage(t *testing.T) {
 	}
 }
 
-// TestCopyOfATail: a copy begins again where it was made, whatever became of the original.
+// TestCopyOfATail: a copy of a Tail goes on from where it was copied, whatever the other copy does.
 func TestCopyOfATail(t *testing.T) {
 	all := operations(2*tailEntries, 5e9, 1e8)
 	f := new(file)
@@ -334,12 +334,12 @@ func TestCopyOfATail(t *testing.T) {
 	mustBe(t, got, all)
 }
 
-// TestCheckIsNotZero: a check of 0 would be that of no last page. A page whose CRC is 0 has the check 1.
+// TestCheckIsNotZero: a page whose CRC is 0 has the check 1, because 0 means that there is no last page.
 func TestCheckIsNotZero(t *testing.T) {
 	h := start
 	at := Place{Identity: h.Identity, Before: 7}
 	p := h.Page(at.Before)
-	// The CRC is linear: solve for the bits that are not used.
+	// The CRC is linear, so solve for unused bits that make it 0.
 	sum := func(bits uint64) uint32 {
 		p[headerCheck] = bits << 32
 		return p.check(at, headerCheck)
@@ -386,16 +386,16 @@ func mustBeK1(t *testing.T, what string, err error) {
 	}
 }
 
-// TestDamage covers K1: every bit of a page counts, and so does where the page is.
+// TestDamage covers K1: a read finds a flipped bit in any page, and any page in the place of another.
 func TestDamage(t *testing.T) {
 	make := func(from uint64) *file {
 		f, _ := newFile(t, BaseItems+100, []Age{{First: 1, Last: 2}, {First: 3, Last: 4}}, operations(2*tailEntries+9, from, 0), operations(9, 9e9, 1))
 		return f
 	}
 	f := make(1e9)
-	const spare = 1 // what is there was counted before, and does not count
+	const spare = 1 // this page was the last page before, and counts no more
 	for page := range f.pages {
-		for bit := 0; bit < 64*PageWords && page != spare; bit += 13 { // coprime to 64: every bit of a word, in some word
+		for bit := 0; bit < 64*PageWords && page != spare; bit += 13 { // coprime to 64, so each bit number occurs
 			f.pages[page][bit/64] ^= 1 << (bit % 64)
 			mustBreak(t, f, "a flipped bit")
 			f.pages[page][bit/64] ^= 1 << (bit % 64)
@@ -420,10 +420,10 @@ func TestDamage(t *testing.T) {
 	other := make(2e9)
 	f = make(1e9)
 	f.pages[5] = other.pages[5]
-	mustBreak(t, f, "a page of a copy that went another way")
+	mustBreak(t, f, "a page of a copy with other operations")
 	f = make(1e9)
 	f.pages[2], f.counted.Last = other.pages[2], other.counted.Last
-	mustBreak(t, f, "the last page of a copy that went another way")
+	mustBreak(t, f, "the last page of a copy with other operations")
 	f = make(1e9)
 	f.counted.Last = 0
 	mustBreak(t, f, "a last page that is not counted")
@@ -432,7 +432,7 @@ func TestDamage(t *testing.T) {
 	mustBreak(t, f, "another history")
 }
 
-// TestSigned covers the rest of K1: pages with the right check that say what cannot be.
+// TestSigned covers the rest of K1: pages with the right check and impossible content.
 func TestSigned(t *testing.T) {
 	for name, change := range map[string]func(f *file){
 		"out of order":     func(f *file) { f.pages[3][1], f.pages[3][2] = f.pages[3][2], f.pages[3][1] },
@@ -469,7 +469,7 @@ func FuzzRead(f *testing.F) {
 		number := uint64(uint(page) % uint(len(g.pages)))
 		p := &g.pages[number]
 		w := uint(word) % PageWords
-		if p[w] ^= value; value == 0 || number == 2 { // the page that does not count
+		if p[w] ^= value; value == 0 || number == 2 { // page 2 does not count
 			return
 		}
 		mustBreak(t, g, "fuzzed")

@@ -11,8 +11,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/kernel/kerneltest"
 )
 
-// TestTestBits compares with the definition, bit by bit, and sees that bits that are set
-// stay so.
+// TestTestBits compares TestBits with its definition, bit by bit. Bits that were set before stay set.
 func TestTestBits(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(15, 16))
@@ -40,7 +39,7 @@ func TestTestBits(t *testing.T) {
 	})
 }
 
-// TestSplitLines compares with products of 128 bits, where sums of the halves carry most too.
+// TestSplitLines compares SplitLines with products of 128 bits, including those with the most carries.
 func TestSplitLines(t *testing.T) {
 	kerneltest.Each(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(17, 18))
@@ -63,7 +62,7 @@ func TestSplitLines(t *testing.T) {
 				}
 			}
 			if lines[len(hashes)] != 0 {
-				t.Fatalf("the line after %d is stored to", len(hashes))
+				t.Fatalf("SplitLines stored a line after the last of %d", len(hashes))
 			}
 		}
 	})

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestSlowPDEP: processors by what their CPUID says.
+// TestSlowPDEP: the vendor and signature of a processor tell whether its PDEP is slow.
 func TestSlowPDEP(t *testing.T) {
 	text := func(s string) uint32 {
 		return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
@@ -30,5 +30,5 @@ func TestSlowPDEP(t *testing.T) {
 		}
 	}
 	_, vendor := cpuid(0)
-	t.Logf("this one: %08x, slow: %t", vendor, PDEPIsSlow)
+	t.Logf("this processor: %08x, slow: %t", vendor, PDEPIsSlow)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/multiset"
 )
 
-// TestCheck fills a table by hand, at home, away and in the stash, and then makes each
-// mistake that Check must see.
+// TestCheck puts items in their home lines, an alternate line and the stash, and then makes each mistake
+// that Check must find.
 func TestCheck(t *testing.T) {
 	layouttest.Each(t, 9, func(t *testing.T, tab layout.Table) {
 		v, m, rng := layouttest.View(tab), multiset.New(tab), rand.New(rand.NewPCG(1, 2))
@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 				add(h)
 			}
 		}
-		// One item is away, and one is in the stash.
+		// One item is in its alternate line, and one in the stash.
 		away := rng.Uint64()
 		for tab.Alternate(tab.Split(away)).Line == tab.Split(away).Line || m.Count(away) != 0 || !place(tab.Alternate(tab.Split(away))) {
 			away = rng.Uint64()
@@ -58,7 +58,7 @@ func TestCheck(t *testing.T) {
 		other := m.Clone()
 		other.Add(hashes[0], 1)
 		mustFail(t, other, v, "items in the lines")
-		other.Add(hashes[1], -1) // as many items, but others
+		other.Add(hashes[1], -1) // other items, but the same number
 		mustFail(t, other, v, "copies")
 		if layouttest.Both(tab) {
 			return // no overflow bits
@@ -77,11 +77,11 @@ func TestCheck(t *testing.T) {
 func mustFail(t *testing.T, m *multiset.Multiset, v *layout.View, says string) {
 	t.Helper()
 	if err := m.Check(v); err == nil || !strings.Contains(err.Error(), says) {
-		t.Fatalf("Check says %v, not %q", err, says)
+		t.Fatalf("Check returns %v, not %q", err, says)
 	}
 }
 
-// TestHashOf has hashes made for items, guests too.
+// TestHashOf: HashOf returns a hash with the line and fingerprint of the item, whichever line it is in.
 func TestHashOf(t *testing.T) {
 	layouttest.Each(t, 9, func(t *testing.T, tab layout.Table) {
 		rng := rand.New(rand.NewPCG(3, 4))

@@ -19,9 +19,8 @@ func eachPair(t *testing.T, lines uint64, f func(t *testing.T, tab *table)) {
 	})
 }
 
-// TestSequences holds the numbers of the sequences of nibbles against counting
-// them: each that does not fall has one, in the order of their greatest nibble,
-// then the next.
+// TestSequences counts the ascending sequences of nibbles, in the order of their greatest nibble, then
+// of the next. The number of each sequence must be its place in this order.
 func TestSequences(t *testing.T) {
 	n := uint16(0)
 	for s := range uint16(16) {
@@ -44,9 +43,9 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// TestPairLinesAreApart fills and empties the buckets of a small region at random,
-// against a multiset for each: no change of one touches another, whatever words
-// they share; each listed store is a word that changed; and what CheckLines, Copies and Victims say.
+// TestPairLinesAreApart fills and empties the buckets of a small region at random, and compares each
+// with a list of its items: a change touches only its own bucket, although buckets share words; each
+// listed store changes a word; and CheckLines, Copies and Victims are right.
 func TestPairLinesAreApart(t *testing.T) {
 	const lines = 37
 	eachPair(t, lines, func(t *testing.T, tab *table) {
@@ -60,7 +59,7 @@ func TestPairLinesAreApart(t *testing.T) {
 		total := uint64(0)
 		for range 4000 {
 			it := layout.Item{Line: rng.Uint64N(lines), Fp: 1 + uint32(rng.Uint64N(tab.values))}
-			if rng.IntN(2) == 0 { // of few, so that equal ones meet
+			if rng.IntN(2) == 0 { // one of 3 fingerprints, so that some are equal
 				it.Fp = 1 + uint32(rng.Uint64N(min(tab.values, 3)))
 			}
 			have := &want[it.Line]
@@ -119,8 +118,7 @@ func TestPairLinesAreApart(t *testing.T) {
 	})
 }
 
-// mustMakeRoom holds Victims to its word: each of them can be taken out of a full line, and then the
-// item goes in.
+// mustMakeRoom checks that a full line has room for the item once any one of its Victims is removed.
 func (t *table) mustMakeRoom(tb testing.TB, l layout.Line, it layout.Item) {
 	tb.Helper()
 	victims := t.Victims(nil, &l, it)
@@ -130,7 +128,7 @@ func (t *table) mustMakeRoom(tb testing.TB, l layout.Line, it layout.Item) {
 		}
 	}
 	if len(victims) == 0 {
-		tb.Fatal("no room, and nobody to move out")
+		tb.Fatal("no room, and no victims")
 	}
 }
 
@@ -143,8 +141,8 @@ func count(fps []uint32, fp uint32) (n int) {
 	return n
 }
 
-// TestCheckPairs finds what cannot stand in a region (F10): a bit after the last
-// line, a number that no sequence has, rests that fall where nibbles are equal.
+// TestCheckPairs: CheckLines finds what a region must not hold (F10): a bit after the last line, a
+// number that no sequence has, descending tails of equal nibbles.
 func TestCheckPairs(t *testing.T) {
 	eachPair(t, 5, func(t *testing.T, tab *table) {
 		g, err := layout.NewGeometry(tab.kind, tab.Params(), 5)
@@ -167,7 +165,7 @@ func TestCheckPairs(t *testing.T) {
 			case bit >= 5*tab.size:
 				line = 4
 			case tab.kind == layout.SemiSorted && in >= numberBits && in < tab.size-uint64(tab.f-nibbleBits):
-				line = bit / tab.size // a rest above 0, before the greatest, which is 0
+				line = bit / tab.size // a tail above 0 before the last tail, which is 0
 			}
 			if err := refused(region, line); err != nil {
 				t.Fatalf("bit %d: %v", bit, err)
@@ -190,8 +188,7 @@ func TestCheckPairs(t *testing.T) {
 	})
 }
 
-// TestPairBlocks covers R2: the counters that a lookup rests on are those of every
-// word that it reads.
+// TestPairBlocks covers R2: a lookup loads the counter of every word that it reads.
 func TestPairBlocks(t *testing.T) {
 	eachPair(t, 300, func(t *testing.T, tab *table) {
 		rng := rand.New(rand.NewPCG(3, 4))

@@ -7,7 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// followed returns a log with two segments of generation 8 and one of generation 9, and its superblock.
+// followed writes a log with two segments of generation 8 and one of generation 9, and returns the
+// superblock of the file.
 func followed(words []uint64, kept bool) *layout.Superblock {
 	var change func(*layout.Superblock)
 	if kept {
@@ -36,7 +37,7 @@ func followed(words []uint64, kept bool) *layout.Superblock {
 	return sb
 }
 
-// follow reads all that a Follower finds, up to an LSN, and returns the values.
+// follow reads all records that a Follower finds up to the LSN durable, and returns their values.
 func follow(t *testing.T, f *Follower, words []uint64, durable uint64) (values []uint64) {
 	t.Helper()
 	for more := true; more; more = f.Turn(words) {
@@ -49,8 +50,7 @@ func follow(t *testing.T, f *Follower, words []uint64, durable uint64) (values [
 	return values
 }
 
-// TestFollower covers what a Follower reads: whole segments up to an LSN, in one generation and the
-// next.
+// TestFollower: a Follower reads whole segments up to an LSN, in one generation and in the next.
 func TestFollower(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		words := make([]uint64, testWords)
@@ -59,7 +59,7 @@ func TestFollower(t *testing.T) {
 		for durable, want := range map[uint64]int{0: 0, 1002: 0, 1003: 2, 1004: 2, 1005: 3, 1006: 3, 1007: 4, 1 << 40: 4} {
 			f := NewFollower(sb)
 			if got := follow(t, f, words, durable); !slices.Equal(got, []uint64{1, 2, 3, 4}[:want]) {
-				t.Errorf("up to %d there are %d", durable, got)
+				t.Errorf("up to LSN %d it reads %d", durable, got)
 			}
 			if want == 4 && (f.LSN != 1007 || f.Length != 3 || kept && f.At.Number != 71) {
 				t.Errorf("it ends with %+v", f.Commit)
@@ -68,7 +68,7 @@ func TestFollower(t *testing.T) {
 				t.Errorf("it begins with %+v", f.Commit)
 			}
 		}
-		f := NewFollower(sb) // goes on later
+		f := NewFollower(sb) // stops, and goes on later
 		got := follow(t, f, words, 1003)
 		if got = append(got, follow(t, f, words, 1007)...); !slices.Equal(got, []uint64{1, 2, 3, 4}) {
 			t.Errorf("in two steps: %d", got)
@@ -76,8 +76,8 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestFollowerStops checks that a Follower reads nothing from the first segment on that is not as its
-// writer has left it: here one bit of a word is another.
+// TestFollowerStops flips one bit of each word of a log in turn, and checks that a Follower stops before
+// the segment with this bit.
 func TestFollowerStops(t *testing.T) {
 	words := make([]uint64, testWords)
 	sb := followed(words, true)
@@ -96,23 +96,23 @@ func TestFollowerStops(t *testing.T) {
 		}
 		words[at] ^= 1 << 17
 		if got := follow(t, NewFollower(sb), words, 1<<40); !slices.Equal(got, []uint64{1, 2, 3, 4}[:before]) {
-			t.Errorf("word %d of %d is wrong, and it reads %d", at, len(words), got)
+			t.Errorf("with a wrong word %d of %d, it reads %d", at, len(words), got)
 		}
 		words[at] ^= 1 << 17
 	}
 }
 
-// TestFollowerLeftBehind checks that a Follower does not go on with a generation if it has not read all
-// of the one before, or with segments of another time.
+// TestFollowerLeftBehind checks that a Follower does not go on with a generation before it has read all
+// of the previous one, nor with segments of another log or generation.
 func TestFollowerLeftBehind(t *testing.T) {
 	words := make([]uint64, testWords)
 	sb := followed(words, false)
 	f := NewFollower(sb)
 	if f.Turn(words) {
-		t.Error("it has read nothing of generation 8, and goes on with 9")
+		t.Error("it has read nothing of generation 8, but goes on with 9")
 	}
 	if !f.Next(words, 1<<40) || f.Turn(words) {
-		t.Error("it lacks a segment of generation 8, and goes on with 9")
+		t.Error("it has not read all of generation 8, but goes on with 9")
 	}
 	for name, change := range map[string]func(*layout.Superblock){
 		"salt":       func(sb *layout.Superblock) { sb.SetLogSalt(1) },
@@ -123,7 +123,7 @@ func TestFollowerLeftBehind(t *testing.T) {
 			t.Errorf("with another %s it reads %d", name, got)
 		}
 	}
-	// A segment with the right LSN, but chained to another one.
+	// A segment with the right LSN, but chained to another segment.
 	f = NewFollower(sb)
 	f.Next(words, 1<<40)
 	f.check++

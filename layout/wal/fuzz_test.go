@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// FuzzScanLog scans any words as a log, with any superblock. The scan must end, and its
-// result must agree with the records that it passes on.
+// FuzzScanLog scans any words as a log, with any superblock. The scan must end, and its result must
+// match the records that it passes on.
 func FuzzScanLog(f *testing.F) {
 	image := func(change func(*layout.Superblock)) (pages []byte) {
 		l := newTestLog(make([]uint64, FirstWord+4*PageWords), testLive(change))
@@ -92,9 +92,9 @@ func FuzzScanLog(f *testing.F) {
 	})
 }
 
-// TestScanOfAnyDamage changes random words of a good log, and puts pages of it, and of a log with other
-// records of the same LSNs, where others were. The scan must return some prefix of the operations, or an
-// error; and an error if it was promised more.
+// TestScanOfAnyDamage changes random words of an intact log, and replaces pages with other pages of it
+// or with pages of a log that has other records with the same LSNs. The scan must return a prefix of
+// the operations, or an error. If more operations were promised, it must return an error.
 func TestScanOfAnyDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	var logs [2]*testLog
@@ -127,7 +127,7 @@ func TestScanOfAnyDamage(t *testing.T) {
 				l.words[i] = good[FirstWord+rng.Uint64N(l.w.End()-FirstWord)]
 			case 2:
 				copy(l.words[to:to+PageWords], good[i/PageWords*PageWords:])
-			case 3: // not to the first page: what comes before it is gone
+			case 3: // not the first page: nothing before it would show that it is of another log
 				to = max(to, FirstWord+PageWords)
 				copy(l.words[to:to+PageWords], logs[1].words[to:])
 			case 4:

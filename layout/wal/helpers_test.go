@@ -13,15 +13,16 @@ import (
 
 const testWords = MinBytes / 8
 
-// keepsHashes makes testLive that of a file that keeps its hashes, at operation 70 of its history.
+// keepsHashes, an argument of testLive, makes the file one that keeps hashes, at operation 70 of its
+// history.
 func keepsHashes(sb *layout.Superblock) {
 	sb.SetKeepsHashes(false)
 	sb.SetKept(layout.Kept{At: layout.Position{Number: 70, Chain: 0xC4A1}, LeftOut: 3, Waiting: 2})
 	sb.SetLastTime(1e18)
 }
 
-// testLive returns the superblock of a live file of generation 8, with 100 items and 5
-// operations after user sequence 40, whose log continues after LSN 1000.
+// testLive returns the superblock of a live file of generation 8 with 100 items. The file is at user
+// sequence 40 plus 5 operations, and its log continues after LSN 1000.
 func testLive(change func(*layout.Superblock)) *layout.Superblock {
 	g, err := layout.NewGeometry(layout.Compact, layout.Params{Quotients: 41, RemainderBits: 7}, 100)
 	if err != nil {
@@ -56,7 +57,7 @@ type testLog struct {
 	w       *Writer
 	stored  []uint64 // word numbers, in the order of the stores
 	ops     []testOp
-	further uint64 // words of a record beyond the first, up to 7
+	further uint64 // number of words in a record after the first, up to 7
 
 	length, userSeq, operation, durable uint64
 	kept                                layout.Kept
@@ -91,8 +92,8 @@ func each(store func(i, v uint64)) func(word uint64, values []uint64) {
 	}
 }
 
-// do appends an operation of n records that adds grow items. If the file keeps its hashes, that is an
-// insert, a delete or, if grow is 0, an AtLeastOne that leaves its key out.
+// do appends an operation of n records, which adds grow items. If the file keeps its hashes, the
+// operation is an insert, a delete or, if grow is 0, an AtLeastOne that leaves its key out.
 func (l *testLog) do(n, grow int) {
 	var records []Record
 	for i := range n {
@@ -114,7 +115,7 @@ func (l *testLog) do(n, grow int) {
 	l.append(records, grow, op)
 }
 
-// note appends an operation that changes no items: the history alone.
+// note appends an operation that changes only the history, and no items.
 func (l *testLog) note(op layout.Op) { l.append(make([]Record, 1), 0, op) }
 
 func (l *testLog) append(records []Record, grow int, op layout.Op) {
@@ -132,7 +133,7 @@ func (l *testLog) append(records []Record, grow int, op layout.Op) {
 	l.ops = append(l.ops, testOp{records, l.contents()})
 }
 
-// contents returns what the log holds, without the number of records.
+// contents returns what the log holds, except the number of records.
 func (l *testLog) contents() Contents {
 	return Contents{
 		LSN: l.w.LSN(), UserSeq: l.userSeq, Operation: l.operation, Length: l.length, Kept: l.kept, Time: l.time,
@@ -152,14 +153,13 @@ func (l *testLog) commit() Commit {
 	return c
 }
 
-// commitAt is commit with a new user sequence.
+// commitAt commits with a new user sequence.
 func (l *testLog) commitAt(seq uint64) Commit {
 	l.userSeq, l.operation = seq, 0
 	return l.commit()
 }
 
-// scan scans the log and compares the records that it passes on with those that were put
-// in.
+// scan scans the log, and compares the records that Scan returns with the records put in.
 func (l *testLog) scan(t testing.TB, promised uint64) (Contents, error) {
 	t.Helper()
 	return l.scanWords(t, l.words, promised)
@@ -170,7 +170,7 @@ func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Cont
 	var got, want []Record
 	s, err := Scan(words, words, l.sb, promised, func(r *Record) { got = append(got, *r) })
 	if uint64(len(got)) != s.Records {
-		t.Fatalf("the scan counts %d records and gave %d", s.Records, len(got))
+		t.Fatalf("the scan counts %d records, but passed on %d", s.Records, len(got))
 	}
 	for _, op := range l.ops {
 		if len(want) < len(got) {
@@ -178,7 +178,7 @@ func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Cont
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("%d records are not the first %d that were put in", len(got), len(want))
+		t.Fatalf("the scan passed on %d records, which are not the first %d put in", len(got), len(want))
 	}
 	var again []Record
 	for _, b := range s.Segments {
@@ -189,7 +189,7 @@ func (l *testLog) scanWords(t testing.TB, words []uint64, promised uint64) (Cont
 		}
 	}
 	if !slices.Equal(got, again) {
-		t.Fatal("the segments of the scan are not its records")
+		t.Fatal("the segments of the scan hold other records")
 	}
 	s.Segments, s.From, s.Durable = nil, [2]uint64{}, 0
 	return s, err
@@ -204,9 +204,8 @@ func rule(err error) string {
 	return e.Rule
 }
 
-// forge gives the segments of a log right checks and chains them, so that the rest of their
-// content gets past the checks. A segment has as many records as its commit record says,
-// modulo 300.
+// forge chains the segments of a log and gives them valid checksums, so that a scan looks at the rest
+// of their content. A segment gets as many records as its commit record says, modulo 300.
 func forge(log []uint64, sb *layout.Superblock) {
 	w := NewWriter(log, func(word uint64, values []uint64) { copy(log[word:], values) }, sb.Generation(), sb.LogSalt(), sb.CheckpointLSN())
 	for w.segment+segmentHeadWords <= w.limit {

@@ -7,7 +7,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// follows makes testLive that of a replica that keeps its hashes.
+// follows, an argument of testLive, makes the file a replica that keeps its hashes.
 func follows(sb *layout.Superblock) {
 	keepsHashes(sb)
 	sb.SetSource(1)
@@ -24,14 +24,14 @@ func (l *testLog) mark(followed layout.Position, set uint64) {
 	l.ops = append(l.ops, testOp{[]Record{*r}, l.contents()})
 }
 
-// TestMark covers a mark record: it counts with the commit of its segment, and with the user sequence
-// that this commit has; without this commit, the operations before it count all the same.
+// TestMark: a mark record counts once its segment is committed, with the user sequence of this commit.
+// Without the commit, only the operations before the mark count.
 func TestMark(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(follows))
 	before := l.w.End()
 	l.mark(layout.Position{Number: 40, Chain: 41}, 42)
 	if words := l.w.End() - before; words != markWords || words > MarkStores*recordWords {
-		t.Errorf("it takes %d words", words)
+		t.Errorf("a mark takes %d words", words)
 	}
 	l.commitAt(50)
 	l.do(2, 1)
@@ -53,7 +53,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestMarkOfAnotherFile covers L3: only a replica that keeps its hashes has marks.
+// TestMarkOfAnotherFile covers L3: only the log of a replica that keeps its hashes may have marks.
 func TestMarkOfAnotherFile(t *testing.T) {
 	for name, change := range map[string]func(*layout.Superblock){
 		"no hashes": nil, "hashes": keepsHashes, "a replica": func(sb *layout.Superblock) { sb.SetReplica(1, layout.Position{}) },
@@ -66,7 +66,7 @@ func TestMarkOfAnotherFile(t *testing.T) {
 	}
 }
 
-// TestBitsOfAMark covers L3: a mark record has no other bits.
+// TestBitsOfAMark covers L3: word 0 of a mark record has only the bits of markHead.
 func TestBitsOfAMark(t *testing.T) {
 	for bit := range 64 {
 		if w0 := uint64(markHead ^ 1<<bit); valid(w0) {

@@ -6,8 +6,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestCommitMismatch covers L4, and checks that a commit record that does not match its
-// records ends the log.
+// TestCommitMismatch covers L4, and checks that the log ends at a commit record that does not match its
+// records.
 func TestCommitMismatch(t *testing.T) {
 	build := func(change func(c *Commit)) (*testLog, Commit) {
 		l := newTestLog(make([]uint64, testWords), testLive(nil))
@@ -24,7 +24,7 @@ func TestCommitMismatch(t *testing.T) {
 	if _, err := Scan(l.words, l.words, l.sb, 0, nil); rule(err) != "L4" {
 		t.Errorf("a wrong length: %v", err)
 	}
-	// A commit record whose own CRC is right, but not its CRC of the records.
+	// resign changes a word of the commit record, and makes the CRC of the commit record valid again.
 	resign := func(l *testLog, word int, v uint64) {
 		w := l.words[FirstWord+commitAt : FirstWord+commitAt+commitWords]
 		w[word] = v
@@ -73,7 +73,7 @@ func TestCommitOfAnotherHistory(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The superblock has another history before the same records.
+	// The superblock has another history before these records.
 	l := build(keepsHashes, same)
 	other := testLive(func(sb *layout.Superblock) {
 		keepsHashes(sb)
@@ -82,7 +82,7 @@ func TestCommitOfAnotherHistory(t *testing.T) {
 	if _, err := Scan(l.words, l.words, other, 0, nil); rule(err) != "L4" {
 		t.Errorf("another history: %v", err)
 	}
-	// Where no hashes are kept, the words of the time and the position mean nothing.
+	// If no hashes are kept, the words for the time and the position mean nothing.
 	l = newTestLog(make([]uint64, testWords), testLive(nil))
 	l.do(3, 1)
 	c := l.commit()
@@ -94,9 +94,9 @@ func TestCommitOfAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestBeginMismatch checks that a begin record with a right CRC that does not belong to the
-// next segment of this generation ends the log, as if the segment were empty. If a commit has
-// no records, only the begin record says which segment it follows.
+// TestBeginMismatch checks that a begin record that has a valid CRC, but does not belong to the next
+// segment of this generation, ends the log, as if the segment were empty. If a segment has no records,
+// only its begin record says which segment it follows.
 func TestBeginMismatch(t *testing.T) {
 	for name, change := range map[string]func(w []uint64){
 		"generation": func(w []uint64) { w[1]++ },
@@ -131,8 +131,8 @@ func TestBeginMismatch(t *testing.T) {
 	}
 }
 
-// TestCommitInsideAnOperation checks that a commit inside an operation does not count, but
-// earlier operations do. No writer commits an incomplete operation.
+// TestCommitInsideAnOperation checks that a commit inside an operation does not count, but that the
+// operations before it do. No writer commits an incomplete operation.
 func TestCommitInsideAnOperation(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	l.do(2, 1)
@@ -148,7 +148,7 @@ func TestCommitInsideAnOperation(t *testing.T) {
 	}
 }
 
-// scanRecord scans a log with one record, which has the right check and a word 0.
+// scanRecord scans a log with one record, whose word 0 is w0 and whose check is valid.
 func scanRecord(w0 uint64) (Contents, error) {
 	const at = FirstWord + segmentHeadWords
 	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
@@ -159,7 +159,7 @@ func scanRecord(w0 uint64) (Contents, error) {
 	return Scan(l.words, l.words, l.sb, 0, nil)
 }
 
-// TestUnknownBitsOfARecord covers L3, as far as this package checks it: the bits of word 0.
+// TestUnknownBitsOfARecord covers the part of L3 that this package checks: the bits of word 0.
 func TestUnknownBitsOfARecord(t *testing.T) {
 	check := func(w0 uint64, ok bool) {
 		t.Helper()
@@ -171,15 +171,15 @@ func TestUnknownBitsOfARecord(t *testing.T) {
 	check(word|last, true)
 	check(word|last|recordGuarded, true)
 	for bit := recordOthers; bit < recordOthers+layout.BlockWords-1; bit++ {
-		check(word|last|1<<bit, bit < recordOthers+3) // otherwise it is the bit of a word of the next block
+		check(word|last|1<<bit, bit < recordOthers+3) // the other bits are for words of the next block
 	}
 	for _, bits := range []uint64{recordNoWords, 1 << 62, 1 << 63} {
 		check(word|last|bits, false)
 	}
 	for _, bits := range []uint64{recordGrow, recordShrink, 1 << recordOp, 2 << recordOp, 3 << recordOp, 3<<recordOp | recordGrow} {
-		check(word|bits, false) // only the last record of an operation has them
+		check(word|bits, false) // only the last record of an operation has these bits
 	}
-	// Of what an operation means and does, only some go together.
+	// Only some pairs of operation and item effect are valid.
 	for op := range uint64(4) {
 		for effect := range uint64(4) {
 			grow := []int{0, 1, -1, 2}[effect]
@@ -200,7 +200,7 @@ func TestUnknownBitsOfARecord(t *testing.T) {
 	}
 }
 
-// TestLogHeader covers L1, as far as this package checks it.
+// TestLogHeader covers the part of L1 that this package checks.
 func TestLogHeader(t *testing.T) {
 	sb := testLive(nil)
 	l := newTestLog(make([]uint64, testWords), sb)
@@ -208,10 +208,10 @@ func TestLogHeader(t *testing.T) {
 	if !ok || h != (Header{UUID: sb.UUID(), Generation: 8, Salt: 0x5A17, Bytes: MinBytes}) {
 		t.Fatalf("%+v, %t", h, ok)
 	}
-	// The next generation leaves it alone.
+	// The next generation leaves this header alone.
 	newTestLog(l.words, testLive(func(sb *layout.Superblock) { sb.SetGeneration(9); sb.SetLogSalt(1) }))
 	if _, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt()); !ok {
-		t.Error("the header is gone with the next generation")
+		t.Error("the next generation removed the header")
 	}
 	if h, ok := FindHeader(l.words, sb.UUID(), 1); !ok || h.Generation != 9 {
 		t.Errorf("%+v, %t", h, ok)
@@ -224,8 +224,7 @@ func TestLogHeader(t *testing.T) {
 	if _, ok := FindHeader(l.words, [16]byte{1, 2, 4}, sb.LogSalt()); ok {
 		t.Error("the UUID of another file leads to a header")
 	}
-	// Generation 8 uses the first slot. The caller checks whether the log has the size in
-	// its header.
+	// Generation 8 uses the first slot. The caller compares the size of the log with that in the header.
 	for _, n := range []int{0, headerWords - 1} {
 		if _, ok := FindHeader(l.words[:n], sb.UUID(), sb.LogSalt()); ok {
 			t.Errorf("a log of %d words has a header", n)
@@ -235,7 +234,7 @@ func TestLogHeader(t *testing.T) {
 		for bit := range 64 {
 			l.words[i] ^= 1 << bit
 			if _, ok := FindHeader(l.words, sb.UUID(), sb.LogSalt()); ok && (i != 7 || bit < 32) {
-				t.Errorf("bit %d of word %d of the header does not count", bit, i)
+				t.Errorf("a flipped bit %d of word %d of the header is not found", bit, i)
 			}
 			l.words[i] ^= 1 << bit
 		}

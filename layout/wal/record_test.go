@@ -45,15 +45,14 @@ func TestRecordKeepsItsFields(t *testing.T) {
 	}
 }
 
-// histories lists the meanings that an operation can have in the history, each with its
-// possible effects on the items.
+// histories lists the operations that a history can have, each with its possible item effects.
 var histories = []struct {
 	op   layout.Op
 	grow int
 }{{layout.Insert, 1}, {layout.Delete, -1}, {layout.Delete, 0}, {layout.AtLeastOne, 1}, {layout.AtLeastOne, 0}}
 
-// TestGather checks that consecutive stores to one block are one record, with the last value
-// of each word, guarded if one of the stores is.
+// TestGather checks that consecutive stores to one block become one record, which has the last value of
+// each word, and is guarded if any of the stores is.
 func TestGather(t *testing.T) {
 	const at = layout.WordRegion + 16
 	stores := []Store{{at + 5, 1, false}, {at + 2, 2, true}, {at + 5, 3, false}, {at + 8, 4, false}, {at, 5, false}, {at + 7, 6, false}}
@@ -108,7 +107,7 @@ func TestLogKeepsWhatIsPutIn(t *testing.T) {
 	}
 }
 
-// TestRecordWithoutWords checks the shortest record: what an operation means, and no store.
+// TestRecordWithoutWords checks the shortest record, which has an operation of the history but no store.
 func TestRecordWithoutWords(t *testing.T) {
 	var r Record
 	if rest := r.Gather(nil); rest != nil || r != (Record{}) {
@@ -117,21 +116,21 @@ func TestRecordWithoutWords(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
 	l.note(layout.Delete)
 	if bytes := (l.w.End() - l.w.Start()) * 8; bytes != RecordBytes {
-		t.Errorf("it takes %d bytes", bytes)
+		t.Errorf("the record takes %d bytes", bytes)
 	}
 	at := l.w.Start()
 	if head, hash := uint64(recordNoWords|recordLast|2<<recordOp), l.ops[0].records[0].Hash; l.words[at] != head || l.words[at+1] != hash {
-		t.Errorf("it is %#x", l.words[at:at+3])
+		t.Errorf("the record is %#x", l.words[at:at+3])
 	}
 	got, next := ReadRecord(l.words, at)
 	if got != l.ops[0].records[0] || next != l.w.End() {
 		t.Errorf("%+v up to word %d", got, next)
 	}
-	got.Each(func(word, value uint64) { t.Errorf("it stores %#x to word %d", value, word) })
+	got.Each(func(word, value uint64) { t.Errorf("the record stores %#x to word %d", value, word) })
 }
 
-// TestLogOfAHistory checks that a scan goes on with the history of the superblock, of committed
-// operations and of others, and that it gives the times of commits.
+// TestLogOfAHistory checks that a scan adds all operations, committed or not, to the history in the
+// superblock, and that it returns the times of commits.
 func TestLogOfAHistory(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
 	check := func(records uint64, at, leftOut, waiting uint64) {
@@ -147,7 +146,7 @@ func TestLogOfAHistory(t *testing.T) {
 		}
 	}
 	l.do(2, 1)
-	l.do(1, 0) // with a word, though it leaves its key out
+	l.do(1, 0) // leaves its key out, but stores a word
 	l.note(layout.AtLeastOne)
 	check(4, 73, 5, 2)
 	l.commit()
@@ -165,8 +164,8 @@ func TestLogOfAHistory(t *testing.T) {
 	}
 }
 
-// TestLogOfAReplica checks that the position and the set of a replica are those of the last commit,
-// whatever the records are, and of the superblock before the first.
+// TestLogOfAReplica checks that the position and the set of a replica are those of the last commit, or
+// those of the superblock if there is no commit, whatever the records are.
 func TestLogOfAReplica(t *testing.T) {
 	first, next := layout.Position{Number: 70, Chain: 0xC4A1}, layout.Position{Number: 90, Chain: 5}
 	l := newTestLog(make([]uint64, testWords), testLive(func(sb *layout.Superblock) { sb.SetReplica(7, first) }))
@@ -184,15 +183,15 @@ func TestLogOfAReplica(t *testing.T) {
 		l.w.Commit(Commit{UserSeq: l.userSeq, Operation: l.operation, Length: l.length, History: true, Mark: k.Set, At: k.At})
 		check(k)
 		if !f.Next(l.words, l.w.LSN()) || f.At != k.At || f.Mark != k.Set {
-			t.Errorf("followed to %+v, not %+v", f.Commit, k)
+			t.Errorf("the Follower is at %+v, not %+v", f.Commit, k)
 		}
 		l.do(1, 1)
 		check(k)
 	}
 }
 
-// TestRoom fills the first half of logs, which ends after a few pages. What Room says must
-// fit, and no store may be outside the half or in its committed part.
+// TestRoom fills the first half of logs of a few pages. As many records as Room says must fit, and no
+// store may be outside the half or in its committed part.
 func TestRoom(t *testing.T) {
 	for pages := uint64(3); pages <= 6; pages++ {
 		for committed := range pages {
@@ -208,7 +207,7 @@ func TestRoom(t *testing.T) {
 			}
 			for i := range room {
 				if l.w.Room() != room-i {
-					t.Fatalf("room for %d records where there was for %d, and %d were appended", l.w.Room(), room, i)
+					t.Fatalf("room for %d records, after %d of %d were appended", l.w.Room(), i, room)
 				}
 				l.do(1, 0)
 			}
@@ -236,14 +235,14 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestOperationNumberWraps checks that a scan recovers operation numbers, of which records
-// keep the low half.
+// TestOperationNumberWraps checks that a scan restores whole operation numbers, although records have
+// only the low half of each.
 func TestOperationNumberWraps(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(func(sb *layout.Superblock) { sb.SetOperation(5<<32 - 3) }))
 	for i := range uint64(6) {
 		l.do(2, 0)
 		if i == 1 {
-			l.operation += 1 << 31 // operations that changed nothing
+			l.operation += 1 << 31 // operations that change nothing, and have no record
 		}
 		if s, err := l.scan(t, 0); err != nil || s.Operation != l.ops[i].end.Operation {
 			t.Errorf("operation %d: %+v, %v", l.ops[i].end.Operation, s, err)
@@ -254,8 +253,8 @@ func TestOperationNumberWraps(t *testing.T) {
 	}
 }
 
-// TestForeign: a log is another file's if it has headers, and none of this file: not even that of the
-// operation after a seal.
+// TestForeign: a log belongs to another file if it has headers, but none of this file. The UUID that the
+// first operation after a seal gives the file belongs to this file, too.
 func TestForeign(t *testing.T) {
 	own, other, next := [16]byte{1}, [16]byte{2}, NextUUID([16]byte{1}, 7)
 	for _, c := range []struct {

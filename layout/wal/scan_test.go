@@ -7,8 +7,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout"
 )
 
-// TestLogIsCutAnywhere stops the writer after each of its stores, as the death of its process
-// does. The log must then hold the complete operations.
+// TestLogIsCutAnywhere stops the writer after each of its stores, as the death of its process would. A
+// scan must then return exactly the complete operations.
 func TestLogIsCutAnywhere(t *testing.T) {
 	t.Run("no hashes", func(t *testing.T) { cutAnywhere(t, nil) })
 	t.Run("hashes", func(t *testing.T) { cutAnywhere(t, keepsHashes) })
@@ -46,14 +46,14 @@ func cutAnywhere(t *testing.T, change func(*layout.Superblock)) {
 			}
 		}
 		if s.Records != complete || s.LSN < max(last, 1000) {
-			t.Errorf("after %d stores: %+v; %d records were complete", n, s, complete)
+			t.Errorf("after %d stores: %+v; want %d records", n, s, complete)
 		}
 	}
 }
 
-// TestTornRecord changes the words of a log one by one. What comes before the change counts;
-// records after it do not count, even if they are whole; if a commit record or a promise
-// says that they were durable, that is an error (L5).
+// TestTornRecord changes one word of a log at a time. Records before the change count; those after it do
+// not, even if they are intact. If a commit record or a promise says that lost records were durable, the
+// scan returns an error (L5).
 func TestTornRecord(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(keepsHashes))
 	for range 3 {
@@ -80,14 +80,14 @@ func TestTornRecord(t *testing.T) {
 			t.Errorf("word %d: %+v, %v", word, s, err)
 		}
 		if at := word % PageWords; at >= segmentHeadWords && s.LSN > before+(at-segmentHeadWords)/recordWords {
-			t.Errorf("word %d: a changed record counts: %+v", word, s)
+			t.Errorf("word %d: the changed record counts: %+v", word, s)
 		}
 		l.words[word] ^= 1 << (word % 64)
 	}
 }
 
-// TestOlderGeneration checks that a log that begins again does not count what is left of the
-// previous generation, even if LSNs and checks fit.
+// TestOlderGeneration checks that a scan of a log that began again ignores what is left of the previous
+// generation, even if LSNs and checks fit.
 func TestOlderGeneration(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for range 4 {
@@ -113,8 +113,8 @@ func TestOlderGeneration(t *testing.T) {
 	}
 }
 
-// TestLookahead covers L5: a commit record past a bad one says what was durable when it was
-// stored, even if the log does not lead to it.
+// TestLookahead covers L5: a commit record says what was durable when it was stored, even if a damaged
+// segment separates it from the rest of the log.
 func TestLookahead(t *testing.T) {
 	l := newTestLog(make([]uint64, testWords), testLive(nil))
 	for range 5 {
@@ -125,10 +125,9 @@ func TestLookahead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.scan(t, l.w.LSN()+1); rule(err) != "L5" {
-		t.Errorf("a promise of more than there is: %v", err)
+		t.Errorf("a promise of more records than the log has: %v", err)
 	}
-	// Of the segments from 2 on, only one is left. It says that those before it were
-	// durable.
+	// Of the segments from 2 on, only one is left. It says that the segments before it were durable.
 	for survivor := 2; survivor < 5; survivor++ {
 		words := slices.Clone(l.words)
 		for i := 2; i < 5; i++ {
@@ -148,7 +147,7 @@ func TestLookahead(t *testing.T) {
 	if rule(err) != "L5" || s.Records != 0 {
 		t.Errorf("with the last segment alone: %+v, %v", s, err)
 	}
-	// A checkpoint promises only its own LSN.
+	// An empty log is no error: the superblock promises only its checkpoint LSN.
 	if s, err := Scan(make([]uint64, testWords), make([]uint64, testWords), l.sb, 0, nil); err != nil || s.LSN != 1000 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -162,27 +161,27 @@ func TestLaterGeneration(t *testing.T) {
 	l := newTestLog(words, newer)
 	first, _ := Half(testWords, newer.Generation())
 	if LaterGeneration(l.words, older) {
-		t.Error("a header is a record")
+		t.Error("a header is taken for a record")
 	}
 	l.do(1, 1)
 	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
-		t.Error("a begin record does not show its generation")
+		t.Error("the generation of a begin record is not found")
 	}
 	l.commit()
 	l.words[first] ^= 1
 	if !LaterGeneration(l.words, older) || LaterGeneration(l.words, newer) {
-		t.Error("a commit record does not show its generation")
+		t.Error("the generation of a commit record is not found")
 	}
 	l.words[first+commitAt] ^= 1
 	if LaterGeneration(l.words, older) {
-		t.Error("a page with neither record shows a generation")
+		t.Error("a generation is found in a page with neither record")
 	}
 	l.do(1, 1)
 	if !LaterGeneration(l.words, older) {
-		t.Error("the second page does not show its generation")
+		t.Error("the generation of the second page is not found")
 	}
 	if LaterGeneration(l.words, testLive(func(sb *layout.Superblock) { sb.SetUUID([16]byte{9}) })) {
-		t.Error("the log of another file shows a generation of this one")
+		t.Error("a generation of this file is found in the log of another file")
 	}
 	l.words[first+commitAt] ^= 1
 	PutHeader(func(i, v uint64) { l.words[i] = v }, Header{UUID: older.UUID(), Generation: 10, Salt: 1, Bytes: MinBytes})
@@ -192,9 +191,8 @@ func TestLaterGeneration(t *testing.T) {
 	}
 }
 
-// TestNextGeneration scans a log whose writer went on in the other half, or in another log:
-// the records of the next generation count after all records of the generation that the
-// superblock names, and not otherwise.
+// TestNextGeneration scans a log whose writer went on in the other half, or in another log. The records
+// of the next generation count only if they follow all records of the generation in the superblock.
 func TestNextGeneration(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		l := newTestLog(make([]uint64, testWords), testLive(nil))
@@ -220,12 +218,12 @@ func TestNextGeneration(t *testing.T) {
 			t.Fatalf("moved %t: %+v, %v", moved, s, err)
 		}
 		if LaterGeneration(log, l.sb) || LaterGeneration(next, l.sb) {
-			t.Errorf("moved %t: the next generation is a later one", moved)
+			t.Errorf("moved %t: the next generation counts as a later one", moved)
 		}
 		if rested := testLive(func(sb *layout.Superblock) { sb.SetState(layout.Clean) }); !moved && !LaterGeneration(next, rested) {
-			t.Error("a file at rest has a next generation")
+			t.Error("for a file at rest, the next generation does not count as a later one")
 		}
-		// Once the superblock names it, the next generation is the first.
+		// Once the superblock names the next generation, a scan begins with it.
 		named := testLive(func(sb *layout.Superblock) {
 			sb.SetGeneration(h.Generation)
 			sb.SetLogSalt(h.Salt)
@@ -236,7 +234,7 @@ func TestNextGeneration(t *testing.T) {
 		if s, err := Scan(next, next, named, 0, nil); err != nil || s.LSN != end.LSN || s.Length != end.Length || s.Records != 5 || s.End[1] != 0 {
 			t.Errorf("moved %t: %+v, %v", moved, s, err)
 		}
-		// Without its header, it is found in the same log, by its records.
+		// Without its header, the next generation is still found, by its records.
 		half, _ := Half(uint64(len(next)), h.Generation)
 		header := h.Generation % HeaderSlots * PageWords
 		next[header] ^= 1
@@ -244,14 +242,14 @@ func TestNextGeneration(t *testing.T) {
 			t.Errorf("moved %t, without a header: %+v, %v", moved, s, err)
 		}
 		next[header] ^= 1
-		// A tear in the generation before it ends the log, and what it proves is missed.
+		// A tear in the generation before it ends the log. The next one proves that records are lost.
 		first, _ := Half(uint64(len(log)), l.sb.Generation())
 		log[first+segmentHeadWords] ^= 1
 		if s, err := scan(0); rule(err) != "L5" || s.Records != 0 || s.End[1] != 0 {
 			t.Errorf("moved %t, after a tear: %+v, %v", moved, s, err)
 		}
 		log[first+segmentHeadWords] ^= 1
-		// So does a chain that does not fit.
+		// The log also ends where the next generation is not chained to the one before.
 		next[half+4] ^= 1
 		if s, err := scan(0); err != nil || s.LSN != last.LSN {
 			t.Errorf("moved %t, not chained: %+v, %v", moved, s, err)
