@@ -62,8 +62,8 @@ func (b *buildFn) ProcessElement(ctx context.Context, shard int64, chunks func(*
 	return nil
 }
 
-// hashesOf yields the hashes of chunks. If the chunks cannot be read, the iterator of Beam panics; the
-// builder then removes what it has made so far.
+// hashesOf yields the hashes of chunks. If the chunks cannot be read, the iterator of Beam panics;
+// the builder then removes what it has written so far.
 func hashesOf(chunks func(*[]byte) bool) iter.Seq2[[]uint64, error] {
 	return func(yield func([]uint64, error) bool) {
 		var chunk []byte

@@ -4,7 +4,7 @@
 //
 // # The pipeline
 //
-//	list      the files, and from these parts of about 64 MiB                          once
+//	list      the files, cut into parts of about 64 MiB                                once
 //	hash      the keys of a part; their hashes, by shard, in chunks          for each part
 //	group     all chunks of a shard: the shuffle, which Beam does
 //	build     a shard from its chunks                                       for each shard
@@ -19,10 +19,10 @@
 // nothing: Beam gives the chunks of a bundle to the next step only if the bundle succeeds, and then
 // once; a shard that is built again has the same bytes and the same name; and the manifest is
 // written last, by one call. If a runner lost or doubled a chunk nevertheless, the counts would
-// show it. The number of keys is an output of its own of each bundle that hashes, and for all
-// bundles and shards
+// show it. Each bundle that hashes also outputs its number of keys, and there is no manifest
+// unless, over all bundles and shards,
 //
 //	keys read = hashes built from = items + duplicates
 //
-// or there is no manifest. A file of keys that changes its size while the pipeline runs is an error.
+// A file of keys that changes its size while the pipeline runs is an error.
 package main

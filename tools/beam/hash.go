@@ -11,8 +11,8 @@ import (
 )
 
 // A hashFn emits the hashes of the keys of parts, in chunks, with their shard; and for each bundle
-// the number of keys. For the part of no file it emits an empty chunk for each shard: a shard without
-// keys is built, too.
+// the number of keys. For the part without a file it emits an empty chunk for each shard, so that a
+// shard without keys is built, too.
 type hashFn struct {
 	Plan []byte
 

@@ -59,7 +59,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if result == nil || *jobopts.Async {
-		fmt.Fprintln(out, "the job has not been waited for; the set is complete once its manifest is there:", j.manifest)
+		fmt.Fprintln(out, "the job may still be running; the set is complete once its manifest exists:", j.manifest)
 		return nil
 	}
 	n := counts(result)

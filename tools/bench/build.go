@@ -45,13 +45,13 @@ func (b *buildRun) run() error {
 	return nil
 }
 
-// A step is timed for n keys. It returns the time and a note.
+// A step is something that is timed for n keys. It returns the time and a note.
 type step struct {
 	name string
 	run  func() (time.Duration, string, error)
 }
 
-// beside compares a build with those of other filters.
+// beside compares builds of our filters with builds of other filters.
 func (b *buildRun) beside(n uint64) error {
 	peers, err := b.choice.chosen(goPeers(defaultRate))
 	if err != nil {

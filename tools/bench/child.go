@@ -25,14 +25,14 @@ const childCommand = "child"
 type worker struct {
 	filter  *mmapfilter.Filter
 	asked   uint64           // keys that it has looked up
-	churner *churner         // that changes the filter
-	replica *replica.Replica // that it keeps up to date
+	churner *churner         // changes the filter
+	replica *replica.Replica // follows the filter of another child
 }
 
-// Nothing is called to see whether the child is there.
+// Nothing does nothing. A parent calls it to see whether the child is running.
 func (w *worker) Nothing(struct{}, *struct{}) error { return nil }
 
-// A pipe is both ends of what a parent and a child say to each other.
+// A pipe is the connection of a parent and a child: where one reads and where it writes.
 type pipe struct {
 	io.ReadCloser
 	io.WriteCloser
@@ -40,13 +40,13 @@ type pipe struct {
 
 func (p pipe) Close() error { return errors.Join(p.ReadCloser.Close(), p.WriteCloser.Close()) }
 
-// runChild does what the parent asks for.
+// runChild serves the calls of the parent.
 func runChild() {
 	rpc.RegisterName("worker", new(worker))
 	jsonrpc.ServeConn(pipe{lastInput{os.Stdin}, os.Stdout})
 }
 
-// A lastInput ends the process when it ends, whatever is being measured.
+// A lastInput is an input that ends the process when it ends, whatever is being measured.
 type lastInput struct{ io.ReadCloser }
 
 func (l lastInput) Read(p []byte) (int, error) {
@@ -67,7 +67,8 @@ type child struct {
 	waited  bool
 }
 
-// start starts a child with additions to its environment. It ends with the session at the latest.
+// start starts a child with additions to its environment. The child ends with the session at the
+// latest.
 func (s *session) start(env ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -102,8 +103,8 @@ func (s *session) once(method string, args, result any, env ...string) error {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// ask calls a method of the worker in the child. An error of the method is an rpc.ServerError, any other
-// one is that of a child that has died.
+// ask calls a method of the worker in the child. An error of the method is an rpc.ServerError. Any
+// other error means that the child has died.
 func (c *child) ask(method string, args, result any) error {
 	err := c.client.Call("worker."+method, args, result)
 	if said := rpc.ServerError(""); err == nil || errors.As(err, &said) {

@@ -16,10 +16,10 @@ import (
 func newChurn(s *session) command {
 	c := &churnRun{session: s}
 	listFlag(s, &c.rates, "rates", "0.05,0.01,0.001,0.0001", "rates that filters are made for; others are measured at 0.01", parseRate)
-	listFlag(s, &c.kinds, "kinds", strings.Join(churnKinds, ","), "which keys are replaced; of others than the default, filled by inserts, random ones", parseKind)
+	listFlag(s, &c.kinds, "kinds", strings.Join(churnKinds, ","), "which keys are replaced in the default filter that inserts fill; in all others, random keys are", parseKind)
 	s.flags.IntVar(&c.turnovers, "turnovers", 50, "how many turnovers, each of as many deletes and inserts as there are keys")
-	s.flags.Uint64Var(&c.n, "keys", 1_000_000, "how many keys a filter is made for, and has; -size and -rounds do not count")
-	s.flags.Uint64Var(&c.most, "asks", 20_000_000, "the most absent keys that a rate is measured with")
+	s.flags.Uint64Var(&c.n, "keys", 1_000_000, "how many keys a filter is made for, and has; -size and -rounds have no effect")
+	s.flags.Uint64Var(&c.most, "asks", 20_000_000, "how many absent keys a rate is measured with, at most")
 	s.flags.StringVar(&c.out, "out", "churn", "begins the names of the files it writes: .csv, and two pictures")
 	s.flags.BoolVar(&c.draw, "draw", false, "draw the pictures of the .csv file that is there, and measure nothing")
 	return command{map[string]string{"keys": "5000", "turnovers": "2", "asks": "100000", "rates": "0.01,0.001"}, c.run}
@@ -32,8 +32,8 @@ var churnKinds = []string{"oldest", "random", "zipf"}
 // zipfExponent is the exponent of the Zipf distribution.
 const zipfExponent = 1.1
 
-// churnMeasured lists the turnovers after which a filter is measured. The last turnover always
-// counts.
+// churnMeasured lists the turnovers after which a filter is measured. It is always measured after
+// the last turnover, too.
 var churnMeasured = []int{0, 1, 2, 5, 10, 20, 50}
 
 // churnSync is the number of operations between calls of Sync.
@@ -89,7 +89,7 @@ func parseKind(word string) (string, error) {
 // check rejects flags with which nothing can be measured.
 func (c *churnRun) check() error {
 	if c.turnovers < 1 {
-		return errors.New("no turnovers, no figures")
+		return errors.New("-turnovers must be at least 1")
 	}
 	if c.n < 2 || c.n > Absent/2/uint64(c.turnovers+1) || c.most < 1 {
 		return errors.New("too few keys, or too many to tell from absent ones")
@@ -220,7 +220,7 @@ func (c *churnRun) table(results []*churnResult) {
 	c.print(t)
 }
 
-// fewTurnovers is how many turnovers a cost is the median of.
+// fewTurnovers is the number of turnovers of which a cost is the median.
 const fewTurnovers = 5
 
 // A churnResult holds the measurements of one filter.
@@ -233,7 +233,7 @@ type churnResult struct {
 	points            []churnPoint
 }
 
-// isDefault reports whether options with only a rate have made the filter.
+// isDefault reports whether the filter was made with options that set only a rate.
 func (r *churnResult) isDefault() bool { return r.name == defaultFilled || r.name == defaultBuilt }
 
 // cost returns what a delete and an insert cost around a turnover, counted from 1. It is the median

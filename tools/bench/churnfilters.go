@@ -64,8 +64,8 @@ func churnSpecs(rate float64) []churnSpec {
 	return all
 }
 
-// ourChurned returns a filter in a file of ours, with a Sync every churnSync operations. Of a large
-// file, Stats reads a sample of the lines.
+// ourChurned returns one of our filters, with a Sync every churnSync operations. In a large file,
+// Stats reads only a sample of the lines.
 func ourChurned(s *session, f *mmapfilter.Filter) *churned {
 	st := f.Stats()
 	return &churned{
@@ -88,8 +88,8 @@ func churnedSeiflotfy(s *session, n uint64) (*churned, error) {
 	}}, nil
 }
 
-// secondOfSeiflotfy computes the share from the slots. A lookup reads the second bucket unless the first
-// bucket holds the fingerprint, which is one of 255.
+// secondOfSeiflotfy computes the share from the slots. A lookup reads the second bucket unless the
+// first bucket holds the fingerprint, which has 255 possible values.
 func secondOfSeiflotfy(slots []byte) float64 {
 	const b, fingerprints = 4, 255
 	all, matching := len(slots), 0
@@ -116,8 +116,8 @@ func churnedLinvon(s *session, n uint64) (*churned, error) {
 		},
 		shape: fmt.Sprintf("linvon/cuckoo-filter, f=%d, b=4", linvonBits),
 		bits:  8 * int64(f.SizeInBytes()),
-		// A lookup reads the slots of both buckets in turns. So it reads the second bucket unless the
-		// first slot matches. The first slot is taken to be as full as other slots.
+		// A lookup reads the slots of both buckets in turn. So it reads the second bucket unless
+		// the first slot matches. This assumes that the first slot is as full as the other slots.
 		second: func() (float64, error) { return 1 - f.LoadFactor()/(1<<linvonBits-1), nil },
 	}, nil
 }

@@ -33,7 +33,7 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Absent is the first number of keys that are never added.
+// Keys numbered from Absent on are never added.
 const Absent = 1 << 40
 
 // A Count says for how many keys the answer of an operation was yes, and how long it took,
@@ -95,9 +95,9 @@ type Filter struct {
 	keys []Key
 }
 
-// BlockKeys is how many keys are made at a time, between two readings of the clock. So many
-// keys take 256 KiB, so a table that fits the second-level cache stays there while keys are
-// made; and they are enough to make the time of reading the clock negligible.
+// BlockKeys is how many keys are made at a time, between two readings of the clock. They take 256
+// KiB, so a table that fits the second-level cache stays there while keys are made; and they are so
+// many that the time for reading the clock is negligible.
 const BlockKeys = 1 << 14
 
 // Add inserts the keys numbered first to first+n-1 in order, up to the first refused one, and counts

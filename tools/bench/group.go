@@ -21,7 +21,7 @@ type memoryGroup struct {
 // newMemoryGroup makes a group below the group of this process, whose limits apply too. In
 // version 2, a group with processes cannot have groups below it, so the new group is beside it.
 func newMemoryGroup(limit int64) (*memoryGroup, error) {
-	failed := errors.New("no control group of memory can be made")
+	failed := errors.New("cannot create a control group that limits memory")
 	for _, parent := range groupParents() {
 		g := &memoryGroup{filepath.Join(parent.path, fmt.Sprintf("mmapfilter-measure-%d", os.Getpid())), parent.version}
 		err := os.Mkdir(g.path, 0o755)
@@ -56,7 +56,7 @@ func groupParents() (parents []memoryGroup) {
 
 func (g *memoryGroup) file(name string) string { return filepath.Join(g.path, name) }
 
-// write writes to a file of the group, which is there if the folder is a control group.
+// write writes to a file of the group, which exists if the folder is a control group.
 func (g *memoryGroup) write(name string, value int64) error {
 	f, err := os.OpenFile(g.file(name), os.O_WRONLY, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func (g *memoryGroup) limit(bytes int64) error {
 	return nil
 }
 
-// add moves a process into the group. Memory that it used before counts elsewhere.
+// add moves a process into the group. Memory that it used before is charged to its old group.
 func (g *memoryGroup) add(pid int) error { return g.write("cgroup.procs", int64(pid)) }
 
 // kills returns how many processes of the group died for lack of memory.

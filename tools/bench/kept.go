@@ -32,7 +32,7 @@ func (h *held) add(s *session, n uint64) (Count, error) {
 	return c, nil
 }
 
-// fill adds n keys, unless the filter was made with them. Then it looks up keys as examine does.
+// fill adds n keys, unless the filter was made with them. Then it calls examine.
 func (h *held) fill(s *session, n uint64, filled bool, check, asks uint64) error {
 	h.high = n
 	if !filled {
@@ -49,8 +49,8 @@ func (h *held) fill(s *session, n uint64, filled bool, check, asks uint64) error
 	return h.examine(s, check, asks)
 }
 
-// examine looks up keys that were accepted, and then absent ones. If it does not check all accepted
-// keys, half are the oldest and half the newest ones.
+// examine looks up keys that were accepted, and then absent ones. If check is less than the number
+// of accepted keys, half of the keys that it looks up are the oldest and half the newest ones.
 func (h *held) examine(s *session, check, asks uint64) error {
 	has := h.high - h.low
 	if check == 0 || check > has {

@@ -13,13 +13,13 @@ import (
 // lineWords is the number of words in a line of 64 bytes.
 const lineWords = layout.LineBytes / 8
 
-// inFlight is how many lines are prefetched ahead of the line that is read. It is more than
-// the number of cache misses that a processor tracks.
+// inFlight is how many lines are prefetched ahead of the line that is read. That is more than the
+// number of cache misses that a processor can have in flight.
 const inFlight = 64
 
-// A limit reads random lines of 64 bytes of a mapped file, and nothing else. No lookup that
-// reads a line can be faster than the faster of prefetched and plain. Plain wins if a cache
-// holds the lines, since prefetching a line then takes longer than reading it.
+// A limit reads random lines of 64 bytes of a mapped file, and nothing else. No lookup that reads a
+// line can be faster than the faster of the methods prefetched and plain. The method plain is
+// faster if a cache holds the lines, since prefetching a line then takes longer than reading it.
 type limit struct {
 	words []uint64 // of the lines
 	lines uint64

@@ -31,7 +31,7 @@ type loadRun struct {
 	specs  []spec // all are compared with the first one
 	tables []int  // the operations that are measured and printed; inserts and deletes are always done
 	check  uint64 // keys that are looked for at the end; 0 means all
-	slots  uint64 // of each filter: the loads are shares of these
+	slots  uint64 // of each filter; a load is a share of them
 	draws  uint64 // turns so far
 }
 
@@ -80,7 +80,7 @@ func parseLoads(text string) (loads []float64, err error) {
 	return loads, nil
 }
 
-// insertSpecs returns the filters that can be inserted into.
+// insertSpecs returns the filters that allow inserts.
 func (p *peersRun) insertSpecs() (all []spec, err error) {
 	for _, how := range []struct {
 		name string

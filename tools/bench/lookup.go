@@ -25,7 +25,7 @@ type lookupRun struct {
 
 func (l *lookupRun) run() error {
 	if l.blocks < 1 {
-		return errors.New("no blocks, no figures")
+		return errors.New("-blocks must be at least 1")
 	}
 	for _, size := range l.sizes {
 		m, err := l.measure(size, questions())
@@ -149,7 +149,7 @@ func newAsker(f *mmapfilter.Filter, n, seed uint64) *asker {
 	return a
 }
 
-// turn returns the time of one key, in nanoseconds, after a block to warm up.
+// turn returns the time of one lookup, in nanoseconds, after a block to warm up.
 func (a *asker) turn(q question, blocks int) (float64, error) {
 	var sum Count
 	for block := range blocks + 1 {

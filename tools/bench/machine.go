@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// head returns the Markdown text above the tables of a command: the command, as to be run in the root of
-// the repository; when, on which machine and at which commit it ran; and the file system of dir, which
-// has the files of the run.
+// head returns the Markdown text above the tables of a command: the command, as it is run in the
+// root of the repository; when, on which machine and at which commit it ran; and the file system of
+// dir, which has the files of the run.
 func head(command, dir string) string {
 	cpu, _ := procFile("cpuinfo")
 	info, _ := procFile("meminfo")

@@ -1,8 +1,8 @@
 // Command bench measures the speed of filters: against the memory of the machine, against other
 // filters, and at several sizes. Each command prints the machine, its command line and tables in
 // Markdown. Times are processor times of the thread. The things that a command compares take turns,
-// round by round. Figures are medians, and ratios are medians of the ratios within a round. Much of
-// it comes from files of the kernel, so all of it is for Linux.
+// round by round. Figures are medians, and ratios are medians of the ratios within a round. Many
+// figures come from files of the kernel, so the program runs only on Linux.
 //
 //	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
 //	go -C tools/bench run . lookup    lookups, and random reads of the same file, at several sizes
@@ -94,7 +94,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 		return err
 	}
 	if s.rounds < 1 {
-		return errors.New("no rounds, no figures")
+		return errors.New("-rounds must be at least 1")
 	}
 	if s.dir, err = filepath.Abs(s.dir); err != nil {
 		return err

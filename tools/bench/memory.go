@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A memoryRun measures what filters ask of the memory of a machine.
+// A memoryRun measures how filters use the memory of a machine.
 type memoryRun struct {
 	*session
 	parts     []string
@@ -19,14 +19,14 @@ type memoryRun struct {
 	file      string // the path of the filter
 }
 
-// newMemory returns the command that measures what filters ask of the memory of a machine. Its
-// figures come from the kernel, so only Linux has it.
+// newMemory returns the command that measures how filters use the memory of a machine. Its figures
+// come from the kernel, so only Linux has it.
 func newMemory(s *session) command {
 	m := &memoryRun{session: s, limit: 256 << 20}
 	s.rounds = 3
 	listFlag(s, &m.parts, "parts", strings.Join(memoryParts, ","), "share: one copy for all processes; residency: a file larger than memory", parsePart)
-	s.flags.IntVar(&m.processes, "processes", 8, "share: how many have the filter open, and how many none")
-	s.flags.Var(&m.limit, "limit", "residency: memory of the process for which the file is too large, with the page cache that it fills")
+	s.flags.IntVar(&m.processes, "processes", 8, "share: how many processes have the filter open, and how many have no filter")
+	s.flags.Var(&m.limit, "limit", "residency: the smaller memory limit, in which the file does not fit; it includes the page cache")
 	s.flags.DurationVar(&m.steady, "time", 5*time.Second, "residency: how long lookups are measured at full speed, after as long a time from the first one on")
 	return command{map[string]string{"size": "32MiB", "rounds": "1", "processes": "3", "limit": "16MiB", "time": "20ms"}, m.run}
 }

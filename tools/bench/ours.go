@@ -149,7 +149,7 @@ func (s *session) ask(f *Filter, first, n uint64) (found uint64, err error) {
 // build builds a filter of n keys, and opens it with all of it in memory.
 func (s *session) build(name string, opts mmapfilter.Options, n uint64) (path string, f *mmapfilter.Filter, err error) {
 	if n == 0 {
-		return "", nil, errors.New("the lines hold no key; -size and -sizes say how many bytes of them there are")
+		return "", nil, errors.New("the lines hold no key; give a larger -size or -sizes")
 	}
 	path = s.path(name)
 	s.note("%s: building from %s keys", name, Grouped(int64(n)))

@@ -19,7 +19,7 @@ func newPaper(s *session) command {
 	p := &paperRun{session: s}
 	s.size, s.rounds = 3<<20, 5
 	s.flags.StringVar(&p.figure, "figure", "table3", "table3, fig2, fig4, fig5, fig6, fig7 or fig8; the paper has 192MiB for -size")
-	s.flags.Uint64Var(&p.buckets, "buckets", 1<<15, "fig2: in a table; the paper has up to 2^25")
+	s.flags.Uint64Var(&p.buckets, "buckets", 1<<15, "fig2: how many buckets a table has; the paper has up to 2^25")
 	s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "table3, fig4: how many absent keys a rate is measured with")
 	return command{map[string]string{"size": "96KiB", "rounds": "2", "buckets": "512", "asks": "50000"}, p.run}
 }
@@ -60,8 +60,8 @@ const (
 	bloomHashes = 9 // 13·ln 2
 )
 
-// structures returns those of Table 3 that a library has, and our layout Compact. They are filled by
-// inserts.
+// structures returns the structures of Table 3 that a library provides, and our layout Compact.
+// Inserts fill all of them.
 func structures() []spec {
 	live := func(name string, v variant) spec {
 		return spec{name, false, func(s *session, n uint64) (*Filter, error) {
@@ -120,8 +120,8 @@ func (p *paperRun) firstWithoutSlot() error {
 	return nil
 }
 
-// tableOf returns options that make a table of so many buckets. It searches for the capacity, since
-// short fingerprints get more buckets for the same keys.
+// tableOf returns options for a table with this number of buckets. It searches for the capacity,
+// since short fingerprints get more buckets for the same keys.
 func tableOf(f, b int, buckets uint64) (*mmapfilter.Options, error) {
 	opts := &mmapfilter.Options{Layout: layout.Packed, FingerprintBits: f, BucketSize: b, CommitInterval: -1, Seed: 1}
 	n := sort.Search(int(buckets)*b, func(i int) bool {

@@ -10,8 +10,8 @@ import (
 func newPeers(s *session) command {
 	p := &peersRun{session: s}
 	p.choice.flags(s)
-	s.flags.StringVar(&p.loads, "loads", "", "inserts and deletes instead of lookups: percents of the slots that are full when they are measured")
-	s.flags.Float64Var(&p.rate, "rate", defaultRate, "that all are made for")
+	s.flags.StringVar(&p.loads, "loads", "", "measure inserts and deletes instead of lookups, when these percents of the slots are full")
+	s.flags.Float64Var(&p.rate, "rate", defaultRate, "rate that all filters are made for")
 	s.flags.Uint64Var(&p.check, "check", 0, "how many of the keys that a filter has accepted are looked for afterwards; 0 means all")
 	s.flags.Uint64Var(&p.asks, "asks", 4_000_000, "how many absent keys the rate is measured with")
 	s.flags.Uint64Var(&p.turn, "keys", 1<<17, "how many keys a turn has")
@@ -30,7 +30,7 @@ type peersRun struct {
 	check, asks, turn uint64
 }
 
-// variants returns our filters for the rate. The others are compared with the first one.
+// variants returns our filters for the rate. Other filters are compared with the first one.
 func (p *peersRun) variants() []variant {
 	all := []variant{{rate: p.rate}}
 	for _, k := range paperLayouts {
@@ -48,7 +48,7 @@ func (p *peersRun) run() error {
 		return (&loadRun{session: p.session, specs: specs, tables: []int{opInsert, opDelete}, check: p.check}).run(p.loads)
 	}
 	if p.turn < 1 || p.asks < 1 {
-		return errors.New("no keys, no figures")
+		return errors.New("-keys and -asks must be at least 1")
 	}
 	if !(p.rate > 0 && p.rate < 1) {
 		return fmt.Errorf("%v is no rate", p.rate)

@@ -79,7 +79,7 @@ func (p *picture) draw(rows [][]string) ([]byte, error) {
 		}
 	}
 	if math.IsInf(canvas.Y.Max, 0) {
-		return nil, errors.New("no rows of what is drawn")
+		return nil, errors.New("no rows to draw")
 	}
 	canvas.Y.Min, canvas.Y.Max = 0, 1.25*canvas.Y.Max // room for the legend
 	to := vgsvg.New(15*vg.Centimeter, 9*vg.Centimeter)

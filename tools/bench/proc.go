@@ -27,13 +27,13 @@ func textOf(text, name string) string {
 	return ""
 }
 
-// field returns the number in the first line "name: number" of a text. A number of kB becomes one of
-// bytes.
+// field returns the number in the first line "name: number" of a text. It converts a number of kB
+// to bytes.
 func field(text, name string) (int64, error) {
 	number, isKB := strings.CutSuffix(textOf(text, name), " kB")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the kernel says nothing of %s", name)
+		return 0, fmt.Errorf("the kernel does not report %s", name)
 	}
 	if isKB {
 		n <<= 10
@@ -57,8 +57,8 @@ func peakMemory() (bytes int64, err error) { return status(os.Getpid(), "VmHWM")
 // pss. large is the part of rss in large pages, 2 MiB on most machines.
 type mapUse struct{ rss, pss, large int64 }
 
-// mapped returns the memory of those mappings of a process for whose names match returns true. If match
-// is nil, it returns that of the whole process.
+// mapped returns the memory of those mappings of a process whose names match accepts. If match is
+// nil, it returns the memory of the whole process.
 func mapped(pid int, match func(name string) bool) (mapUse, error) {
 	file := "smaps"
 	if match == nil {
@@ -68,8 +68,8 @@ func mapped(pid int, match func(name string) bool) (mapUse, error) {
 	return parseSmaps(text, match), err
 }
 
-// parseSmaps sums up the mappings of a file whose names match accepts. Each mapping begins with a line
-// "from-to flags offset device inode name". The name is a path, or counts as "".
+// parseSmaps sums up those mappings in an smaps file whose names match accepts. Each mapping begins
+// with a line "from-to flags offset device inode name". A name that is not a path is passed as "".
 func parseSmaps(text string, match func(name string) bool) (sum mapUse) {
 	counts := false
 	for line := range strings.Lines(text) {
@@ -198,7 +198,7 @@ func deviceWrites(path string) int64 {
 	return 512 * sectors
 }
 
-// processorTime returns how long a process has run, in ticks of 10 ms.
+// processorTime returns the processor time of a process so far, in steps of 10 ms.
 func processorTime(pid int) (time.Duration, error) {
 	text, err := procFile("%d/stat", pid)
 	if err != nil {

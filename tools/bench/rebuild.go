@@ -16,7 +16,7 @@ import (
 func newRebuild(s *session) command {
 	r := &rebuildRun{session: s}
 	s.rounds = 5
-	s.countFlag(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size does not count")
+	s.countFlag(&r.keys, "keys", "20M", "how many keys, for all but the largest file and the growth; -size has no effect")
 	r.large = 850_000_000
 	s.flags.Func("large", "how many keys the file has that is copied and rebuilt beside a writer; 0 leaves it out (default 850M)", func(text string) (err error) {
 		if r.large = 0; text != "0" {
@@ -97,8 +97,8 @@ func (r *rebuildRun) inserts(n uint64) error {
 	return nil
 }
 
-// builds compares a rebuild with a build of as many keys: from a base, and from a tail, for which each
-// rebuild gets a copy of a filter without a base.
+// builds compares a rebuild with a build of as many keys: a rebuild from a base, and a rebuild from
+// a tail, which gets a copy of a filter without a base.
 func (r *rebuildRun) builds(n uint64) error {
 	opts := &mmapfilter.Options{Capacity: n, KeepHashes: true}
 	inserted, err := r.create("inserted.mmf", opts)
@@ -273,7 +273,7 @@ func (r *rebuildRun) besideWriter(n uint64) error {
 	return nil
 }
 
-// during writes while do runs: if pace is not 0, at most so many operations a second.
+// during writes while do runs: at most pace operations a second, unless pace is 0.
 func (c *churner) during(pace int, do func() error) (took time.Duration, m *writerMeasure, err error) {
 	var ended atomic.Bool
 	m, c.operations = newWriterMeasure(), 0

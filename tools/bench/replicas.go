@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A replicasRun measures replicas beside a filter that changes at a steady rate. Each is a process of
-// its own.
+// A replicasRun measures replicas beside a filter that changes at a steady rate. The filter and
+// each replica are in processes of their own.
 type replicasRun struct {
 	*session
 	keys                    uint64
@@ -29,14 +29,14 @@ type replicasRun struct {
 // newReplicas returns the command that measures replicas.
 func newReplicas(s *session) command {
 	v := &replicasRun{session: s}
-	s.countFlag(&v.keys, "keys", "100M", "how many keys the filter has; -size and -rounds do not count")
+	s.countFlag(&v.keys, "keys", "100M", "how many keys the filter has; -size and -rounds have no effect")
 	s.flags.IntVar(&v.rate, "rate", 5000, "changes a second: a delete and an insert in turn")
-	s.flags.IntVar(&v.seconds, "seconds", 60, "how long replicas follow, after a third of it without replicas")
-	s.flags.IntVar(&v.replicas, "replicas", 3, "how many there are")
+	s.flags.IntVar(&v.seconds, "seconds", 60, "how long replicas follow; before that, the filter changes for a third of this time without replicas")
+	s.flags.IntVar(&v.replicas, "replicas", 3, "how many replicas there are")
 	return command{map[string]string{"keys": "20K", "rate": "1000", "seconds": "3", "replicas": "2"}, v.run}
 }
 
-// A moment is when a filter had how many operations in its history.
+// A moment is a time, and the number of operations that the history of a filter had then.
 type moment struct {
 	At     time.Time
 	Number uint64
@@ -167,7 +167,7 @@ func allAtOnce(children []*child, do func(i int, c *child) error) error {
 	return group.Wait()
 }
 
-// used returns the processor time that the primary and each replica use meanwhile.
+// used returns the processor time that the primary and each replica use while do runs.
 func (v *replicasRun) used(do func() error) (times []time.Duration, err error) {
 	children := append([]*child{v.primary}, v.followers...)
 	for _, c := range children {
@@ -186,8 +186,8 @@ func (v *replicasRun) used(do func() error) (times []time.Duration, err error) {
 	return times, err
 }
 
-// cells returns the cells of a replica: the sets that it applied, the bytes that it received for each
-// change, and how far it was behind, given how far the primary was when.
+// cells returns the cells of a replica: the sets that it applied, the bytes that it received for
+// each change, and how far it was behind the primary, whose history grew as the moments say.
 func (r *Tracked) cells(primary []moment) []string {
 	var changes []uint64
 	var late []time.Duration
@@ -258,7 +258,7 @@ func (w *worker) Change(a ChangeArgs, c *Changed) error {
 	return err
 }
 
-// Follow makes a replica.
+// Follow starts a replica.
 func (w *worker) Follow(a FollowArgs, s *replica.Stats) (err error) {
 	if w.replica, err = replica.Follow(context.Background(), a.URL, a.Path, nil); err == nil {
 		*s = w.replica.Stats()
@@ -266,7 +266,7 @@ func (w *worker) Follow(a FollowArgs, s *replica.Stats) (err error) {
 	return err
 }
 
-// Track notes where the replica is, often.
+// Track notes the position of the replica again and again, for a time.
 func (w *worker) Track(d time.Duration, t *Tracked) error {
 	t.Before = w.replica.Stats()
 	for begun := time.Now(); time.Since(begun) < d; time.Sleep(5 * time.Millisecond) {

@@ -23,8 +23,9 @@ var modes = []struct {
 	{"heap", mmapfilter.ResidencyHeap},
 }
 
-// residency opens a file in each residency mode, in a process with a memory limit: once with a limit
-// that the file fits in, and once with a smaller one. Before, no part of the file is in memory.
+// residency opens a file in each residency mode, in a process with a memory limit: once with a
+// limit that the file fits in, and once with a smaller one. At the start no part of the file is in
+// memory.
 func (m *memoryRun) residency() error {
 	if why := "files here are always in memory: let -dir name a directory on a disk"; !onDisk(m.temp) {
 		if !m.short {

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// resultsCommand runs measurements and writes what they print. RESULTS.md and PAPER.md are prose and
-// blocks. A block stands between comments that have its name, and begins with its command:
+// resultsCommand runs measurements and writes what they print. RESULTS.md and PAPER.md consist of
+// prose and blocks. A block stands between comments that have its name, and begins with its
+// command:
 //
 //	<!-- results lookup -->
 //	    go -C tools/bench run . lookup -rounds 9
@@ -54,8 +55,8 @@ func blocksOf(page string) (blocks []block, err error) {
 	return blocks, nil
 }
 
-// with returns the block with the output of its command. It drops the line in the output that repeats
-// the command, and makes blank lines single.
+// with returns the block with the output of its command. It drops the line in the output that
+// repeats the command, and merges blank lines.
 func (b *block) with(out string) string {
 	out = strings.TrimSpace(strings.TrimPrefix(out, "    "+b.command+"\n"))
 	lines := slices.CompactFunc(strings.Split(out, "\n"), func(a, b string) bool { return a == "" && b == "" })

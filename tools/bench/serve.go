@@ -24,15 +24,15 @@ type serveRun struct {
 	program                 string
 }
 
-// newServe returns the command that measures the server. It needs what Debian has in redis-server and
-// redis-tools.
+// newServe returns the command that measures the server. It needs the programs of the Debian
+// packages redis-server and redis-tools.
 func newServe(s *session) command {
 	v := &serveRun{session: s}
 	s.rounds = 5
-	s.flags.IntVar(&v.requests, "requests", 200_000, "of a turn of redis-benchmark with -P 16; others have fewer or more")
-	s.flags.IntVar(&v.keys, "keys", 100_000_000, "in a filter and in a set whose memory is measured")
-	s.flags.IntVar(&v.filters, "filters", 10, "that a server has which is killed and started again")
-	s.flags.Int64Var(&v.filterKeys, "filter-keys", 850_000_000, "capacity of each of these")
+	s.flags.IntVar(&v.requests, "requests", 200_000, "how many requests a turn of redis-benchmark has with -P 16; other turns have fewer or more")
+	s.flags.IntVar(&v.keys, "keys", 100_000_000, "how many keys the filter and the set have whose memory is measured")
+	s.flags.IntVar(&v.filters, "filters", 10, "how many filters the server has that is killed and started again")
+	s.flags.Int64Var(&v.filterKeys, "filter-keys", 850_000_000, "capacity of each of these filters")
 	return command{map[string]string{"rounds": "1", "requests": "400", "keys": "10000", "filters": "2", "filter-keys": "100000"}, v.run}
 }
 
@@ -59,7 +59,7 @@ type server struct {
 	out    *bufio.Writer
 }
 
-// start starts one and waits until it answers. Cores is a list for taskset.
+// start starts a server and waits until it answers. The argument cores is a list for taskset.
 func (v *serveRun) start(name, cores string) (s *server, err error) {
 	dir := v.path(name)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -100,7 +100,7 @@ func (s *server) do(words ...string) (string, error) {
 	return s.reply()
 }
 
-// send keeps a command of words without spaces, which reply sends.
+// send keeps a command, whose words have no spaces, until reply sends it.
 func (s *server) send(words ...string) {
 	fmt.Fprintf(s.out, "*%d\r\n", len(words))
 	for _, w := range words {
@@ -187,8 +187,8 @@ func (v *serveRun) fill(s *server, name string) error {
 	return nil
 }
 
-// restart kills a server that has filters open, and measures how long the next one takes from its start
-// until it has answered a lookup in one of them, and in each.
+// restart kills a server that has filters open. It measures the time from the start of the next
+// server until that has answered a lookup in one of the filters, and in each of them.
 func (v *serveRun) restart() error {
 	v.note("%d filters of %d keys", v.filters, v.filterKeys)
 	s, err := v.start("many", "0-1")

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// serveCalls are the commands that redis-benchmark sends, each beside one of Redis. The number of items
-// is what a command asks about.
+// serveCalls are the commands that redis-benchmark sends: ours, and the command of Redis that each
+// is compared with. A command has this number of items.
 var serveCalls = []struct {
 	ours, theirs string
 	items        int
@@ -26,8 +26,8 @@ var serveCalls = []struct {
 // keysOfServe is how many keys redis-benchmark draws from.
 const keysOfServe = 1_000_000
 
-// A benchmarked is what redis-benchmark says of a turn: commands a second, and milliseconds within which
-// shares of the replies came. The server took cpu microseconds a command.
+// A benchmarked is what redis-benchmark reports for a turn: commands a second, and percentiles of
+// the milliseconds until a reply. The server took cpu microseconds a command.
 type benchmarked struct{ rate, cpu, p50, p99, p999 float64 }
 
 // rates prints what redis-benchmark reports for both servers: with the server on one core and

@@ -37,8 +37,8 @@ func (s *session) parse(args []string, create func(*session) command) (cmd comma
 	s.flags = flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
 	s.flags.SetOutput(s.notes)
 	s.flags.Var(&s.size, "size", "size of the lines of the filter it builds")
-	s.flags.IntVar(&s.rounds, "rounds", 15, "how often each takes its turn")
-	s.flags.Uint64Var(&s.seed, "seed", 1, "of the keys and of what is drawn")
+	s.flags.IntVar(&s.rounds, "rounds", 15, "how often everything that is measured takes its turn")
+	s.flags.Uint64Var(&s.seed, "seed", 1, "seed of the keys and of random choices")
 	s.flags.StringVar(&s.dir, "dir", os.TempDir(), "directory for the files it builds; on a disk, where that matters")
 	s.flags.BoolVar(&s.short, "short", false, "small and quick: to see that it works, not what it measures")
 	cmd = create(s)
@@ -97,7 +97,7 @@ func parseCount(text string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil || n == 0 {
-		return 0, fmt.Errorf("%q is no number of keys such as 500000, 10M or 2B", text)
+		return 0, fmt.Errorf("%q is not a number of keys such as 500000, 10M or 2B", text)
 	}
 	return n * factor, nil
 }
@@ -140,14 +140,14 @@ func (s *session) note(format string, args ...any) {
 	fmt.Fprintf(s.notes, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
 }
 
-// A command runs once its flags are set, which the function that creates it defines. short holds the
-// defaults of flags in a run with -short.
+// A command runs once its flags are set. The function that creates it defines the flags. short
+// holds the defaults of flags in a run with -short.
 type command struct {
 	short map[string]string
 	run   func() error
 }
 
-// bytesOf returns how many bytes the files have whose names match a pattern.
+// bytesOf returns the size of all files whose names match a pattern.
 func bytesOf(pattern string) (n int64) {
 	files, _ := filepath.Glob(pattern)
 	for _, f := range files {

@@ -297,7 +297,8 @@ func (r *setBuild) processes(kind string, n int) (peak int64, err error) {
 	return slices.Max(peaks), err
 }
 
-// Shard does a task of a set: "partition", "build", "assemble" or "one". It says what memory that took.
+// Shard does a task of a set: "partition", "build", "assemble" or "one". It returns the peak
+// memory.
 func (w *worker) Shard(a ShardArgs, peak *int64) error {
 	ctx := context.Background()
 	spool, out := filepath.Join(a.Dir, "spool"), filepath.Join(a.Dir, "out")

@@ -12,8 +12,8 @@ import (
 // lookupsBefore is how long readers look up keys before their memory is measured.
 const lookupsBefore = 200 * time.Millisecond
 
-// share sums up the memory of processes that all have the same filter in memory, and compares it with
-// that of one file and as many idle processes.
+// share sums up the memory of processes that all have the same filter in memory, and compares it
+// with the memory of one file and as many idle processes.
 func (m *memoryRun) share() (err error) {
 	if m.processes < 1 {
 		return fmt.Errorf("%d processes share nothing", m.processes)

@@ -41,7 +41,7 @@ func (r *spaceRun) specs() ([]spec, error) {
 
 func (r *spaceRun) run() error {
 	if r.asks < 1 {
-		return errors.New("no keys, no figures")
+		return errors.New("-asks must be at least 1")
 	}
 	specs, err := r.specs()
 	if err != nil {

@@ -90,7 +90,8 @@ func unless(err, expected error) error {
 	return err
 }
 
-// A pebbleDB is a pebble.DB, or its guard, with batches of type B. The interfaces below are likewise.
+// A pebbleDB is a pebble.DB, or its guard, with batches of type B. The interfaces below have the
+// same purpose.
 type pebbleDB[B pebbleBatch] interface {
 	Set(key, value []byte, o *pebble.WriteOptions) error
 	Get(key []byte) ([]byte, io.Closer, error)

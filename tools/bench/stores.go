@@ -16,9 +16,9 @@ import (
 func newStores(s *session) command {
 	r := &storesRun{session: s}
 	s.rounds = 3
-	s.countFlag(&r.keys, "keys", "2M", "how many keys a store has; -size does not count")
+	s.countFlag(&r.keys, "keys", "2M", "how many keys a store has; -size has no effect")
 	listFlag(s, &r.engines, "engines", "pebble,bbolt,badger", "which stores", func(word string) (string, error) { return word, nil })
-	s.flags.IntVar(&r.cold, "cold", 20_000, "how many reads of a store of which nothing is in memory")
+	s.flags.IntVar(&r.cold, "cold", 20_000, "how many reads of a store; at first, none of the store is in memory")
 	return command{map[string]string{"keys": "20K", "cold": "500", "rounds": "1"}, r.run}
 }
 

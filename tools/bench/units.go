@@ -23,7 +23,7 @@ func (s *Size) Set(text string) error {
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil || n < 1 || n > 1<<62/u.bytes {
-			return fmt.Errorf("%q is no size such as 256MiB or 1GiB", text)
+			return fmt.Errorf("%q is not a size such as 256MiB or 1GiB", text)
 		}
 		*s = Size(n * u.bytes)
 		return nil

@@ -14,9 +14,9 @@ import (
 // design load all the time: the oldest key is deleted for each that is inserted.
 func newWriter(s *session) command {
 	w := &writerRun{session: s}
-	listFlag(s, &w.sizes, "sizes", "64MiB", "sizes of the lines of the filters, instead of -size; -rounds does not count", parseSize)
+	listFlag(s, &w.sizes, "sizes", "64MiB", "sizes of the lines of the filters, instead of -size; -rounds has no effect", parseSize)
 	listFlag(s, &w.syncs, "syncs", "65536,1000,0", "operations between calls of Sync, or 0, which leaves the commits to the timer", strconv.Atoi)
-	s.flags.IntVar(&w.checkpoints, "checkpoints", 10, "how many checkpoints each measurement lasts, after the log has got its size")
+	s.flags.IntVar(&w.checkpoints, "checkpoints", 10, "how many checkpoints each measurement lasts, after the log has reached its full size")
 	s.flags.DurationVar(&w.most, "most", 2*time.Minute, "the longest that a measurement lasts")
 	return command{map[string]string{"sizes": "1MiB", "syncs": "1000", "checkpoints": "1", "most": "2s"}, w.run}
 }
@@ -89,7 +89,7 @@ func (w *writerRun) measure(built string, size int64, every int) (m *writerMeasu
 	w.note("%s, Sync every %d: writing", ExactSize(size), every)
 	m = newWriterMeasure()
 	c := &churner{filter: f, high: n, every: every}
-	for size := int64(0); ; { // until the log has its size
+	for size := int64(0); ; { // until the log has its full size
 		if err = c.work(50_000, nil); err != nil || w.ctx.Err() != nil {
 			break
 		}
@@ -222,16 +222,16 @@ type WriteArgs struct {
 	Most      time.Duration
 }
 
-// FillLog writes until the log has its size and is nearly full, or until a time is over. The filter
-// stays open.
+// FillLog writes until the log has its full size and is nearly full, or until a time is over. The
+// filter stays open.
 func (w *worker) FillLog(a WriteArgs, _ *struct{}) error {
 	f, err := mmapfilter.Open(a.Path, nil)
 	if err != nil {
 		return err
 	}
 	c := &churner{filter: f, low: a.Low, high: a.High, every: a.Every}
-	last, grown := uint64(0), uint64(0) // checkpoints so far, and when the log had its size; 0 before that
-	since, interval := 0, 0             // operations when the last one ended, and between it and the one before
+	last, grown := uint64(0), uint64(0) // checkpoints so far, and when the log reached its full size; grown is 0 before that
+	since, interval := 0, 0             // operations when the last checkpoint ended, and between it and the one before
 	for begun := time.Now(); time.Since(begun) < a.Most; {
 		if err := c.work(1000, nil); err != nil {
 			return err

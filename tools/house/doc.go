@@ -10,11 +10,11 @@
 //
 // # The parts
 //
-// From the bottom up: a part imports parts that come before it here, namely those after its arrow.
-// The tests of this package read the parts and the arrows from this page. A package that is not
-// here is an error, and so is an arrow that nothing needs. Tools may import anything, and so may
-// test files. Only Go files are read. Code that needs other modules is a module of its own, in a
-// folder of this one; (*) marks the packages of such modules.
+// The list goes from the bottom up: a part imports only the parts after its arrow, which come
+// before it here. The tests of this package read the parts and the arrows from this page. A package
+// that is not here is an error, and so is an arrow that nothing needs. Tools may import anything,
+// and so may test files. Only Go files are read. Code that needs other modules is a module of its
+// own, in a folder of this one; (*) marks the packages of such modules.
 //
 //	layout/kernel                  which instructions the machine has; prefetches
 //	layout/kernel/kerneltest       runs tests with every kernel
@@ -112,7 +112,7 @@
 // Calls go to parts that come earlier in the list of parts. These calls go the other way,
 // through a function or an interface of the earlier part:
 //
-//	layout → mmapfilter      NewDirect's contains: a lookup that the assembly does not settle
+//	layout → mmapfilter      NewDirect's contains: a lookup that the assembly leaves undecided
 //	layout → writer          Lookup's at: words that may be pending
 //	place → writer, build    Lines: the lines that an insert reads and changes
 //	writer → rebuild         the functions of Replace: what is left to do, and which file is in use
@@ -146,8 +146,9 @@
 //
 //   - An import of a part that comes later in the list, and an import of tools by anything
 //     else. (house)
-//   - A layout that is imported by name, but by layout/all. (lint)
-//   - A file, a clock or randomness in layout and below: they import what is on a short list. (lint)
+//   - An import of layout/compact or layout/paper anywhere but in layout/all. (lint)
+//   - A file, a clock or randomness in layout and below, which import only packages of a short
+//     list. (lint)
 //   - Package unsafe outside recovery/words.go. (lint)
 //   - A store to the stash or to the lines of a live file outside recovery's Writer.put (W9), or
 //     before its record is durable (W1, W3, W6). DiscardLog is the exception: its log is lost, so it

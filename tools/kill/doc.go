@@ -22,7 +22,7 @@
 //   - A second writer is refused, a sealed file verifies, and nothing fails or hangs.
 //
 // The number of a life determines how that life of the writer ends, what follows it, and what the
-// next file is like; so a test of some lives has all cases. The instant of the kill is random.
+// next file is like; so a test of enough lives covers all cases. The instant of the kill is random.
 //
 // The processes share a page of memory. It has a word for each key that says what is certain about the
 // key. The writer changes the word before and after it changes the filter. A reader loads it before and

@@ -1,6 +1,6 @@
-// Command release makes a release of mmapfilter from a clone. It builds and runs command pack, in the
-// folder below, which is a module of its own: what writes Debian packages is no dependency of the
-// library. What pack does, and its flags, are described there.
+// Command release makes a release of mmapfilter from a clone. It builds and runs command pack, in
+// the folder below, which is a module of its own, so that the library does not depend on what
+// writes Debian packages. What pack does, and its flags, are described there.
 package main
 
 import (

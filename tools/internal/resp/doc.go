@@ -6,10 +6,10 @@
 //	*2\r\n$3\r\nGET\r\n$1\r\nk\r\n
 //	GET k\r\n
 //
-// Every length is checked against [Limits] before a byte is allocated for it, and memory grows only as
-// bytes arrive: a header that promises much costs nothing. A broken command is a [ProtocolError], after
-// which the stream cannot be read on, since nobody knows where the next command begins. Clients send
-// no nested arrays, so there is no depth to limit.
+// Every length is checked against [Limits] before a byte is allocated for it, and memory grows only
+// as bytes arrive, so a header that announces much costs nothing. A broken command is a
+// [ProtocolError], after which the stream cannot be read on, since nobody knows where the next
+// command begins. Clients send no nested arrays, so there is no depth to limit.
 //
 // A [Writer] keeps replies until Flush. A server that flushes when they are long, and reads no command
 // meanwhile, keeps little more than one reply for a client that reads none.

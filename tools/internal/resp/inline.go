@@ -14,8 +14,8 @@ const spaces = " \t\r\n\v\f\x00"
 func isSpace(c byte) bool { return strings.IndexByte(spaces, c) >= 0 }
 
 // split cuts a line into words, which it writes over the line. A word may have parts in quotes: in
-// double ones with the escapes of C and \xHH, in single ones with \' alone. What follows the end of
-// quotes must be a space.
+// double quotes with the escapes of C and \xHH, in single quotes only with \'. A word ends with its
+// closing quote.
 func (r *Reader) split(line []byte) error {
 	words := line[:0]
 	for line = bytes.TrimLeft(line, spaces); len(line) > 0; line = bytes.TrimLeft(line, spaces) {

@@ -15,7 +15,8 @@ type Limits struct {
 	Inline int // bytes of a command that is a line
 }
 
-// Unknown are the limits for a client that has yet to give its password, and Known those for others.
+// Unknown are the limits for a client that has not given its password yet, and Known the limits for
+// other clients.
 var (
 	Unknown = Limits{Args: 10, Bulk: 16 << 10, Total: 32 << 10, Inline: 16 << 10}
 	Known   = Limits{Args: 1 << 20, Bulk: 32 << 20, Total: 64 << 20, Inline: 64 << 10}
@@ -46,14 +47,14 @@ type Reader struct {
 // NewReader returns a reader of what in has, with the limits of Unknown.
 func NewReader(in io.Reader) *Reader { return &Reader{Limits: Unknown, in: in} }
 
-// Reset has the reader forget its stream, and read the commands of another one.
+// Reset makes the reader forget its stream, and read the commands of another stream.
 func (r *Reader) Reset(in io.Reader, limits Limits) {
 	r.forget()
 	*r = Reader{Limits: limits, in: in, buf: r.buf[:0], args: r.args}
 }
 
-// Command reads a command of at least one word. The words are valid until the next call. The error is
-// a [ProtocolError], io.EOF before a command, or that of the stream.
+// Command reads a command of at least one word. The words are valid until the next call. The error
+// is a [ProtocolError], io.EOF before a command, or the error of the stream.
 func (r *Reader) Command() ([][]byte, error) {
 	for {
 		r.forget()
@@ -78,7 +79,7 @@ func (r *Reader) Command() ([][]byte, error) {
 	}
 }
 
-// forget forgets the last command, and its memory if that was large.
+// forget forgets the last command, and frees its memory if that is large.
 func (r *Reader) forget() {
 	clear(r.args) // their buffers may be gone
 	if cap(r.args) > stepBytes/8 {
@@ -98,7 +99,7 @@ func (r *Reader) Wait() error {
 	return r.fill()
 }
 
-// Buffered returns how many bytes that were read are not yet of a command.
+// Buffered returns how many bytes have been read that are not part of a returned command.
 func (r *Reader) Buffered() int { return len(r.buf) - r.at }
 
 // fill reads once.
@@ -146,7 +147,7 @@ func (r *Reader) array() error {
 	return nil
 }
 
-// length reads a line of a type and a number.
+// length reads a line that has a type and a number.
 func (r *Reader) length(kind byte, broken ProtocolError) (int64, error) {
 	for {
 		line := r.buf[r.at:]

@@ -9,8 +9,9 @@ import (
 // longBytes is how long the replies that a Writer keeps may become before it is time to write them.
 const longBytes = 64 << 10
 
-// A Writer writes replies, in Flush alone: what makes a reply may hold locks, and clients may be slow.
-// Once a write has failed, it drops them, and Flush returns the error.
+// A Writer writes replies only in Flush, because code that makes a reply may hold locks, and
+// clients may be slow. After a write has failed, the Writer drops replies, and Flush returns the
+// error.
 type Writer struct {
 	RESP3 bool // the client has asked for version 3
 	out   io.Writer
@@ -21,7 +22,7 @@ type Writer struct {
 // NewWriter returns a writer of version 2.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Reset has the writer forget its stream, and write to another one.
+// Reset makes the writer forget its stream, and write to another one.
 func (w *Writer) Reset(out io.Writer, resp3 bool) {
 	*w = Writer{RESP3: resp3, out: out, kept: w.kept[:0]}
 }
@@ -40,7 +41,7 @@ func (w *Writer) Flush() error {
 // Drop forgets the replies that are kept.
 func (w *Writer) Drop() { w.kept = w.kept[:0] }
 
-// Long reports whether it is time for a Flush, though there are more commands to answer.
+// Long reports whether it is time for a Flush even if there are more commands to answer.
 func (w *Writer) Long() bool { return len(w.kept) >= longBytes }
 
 // line ends a line of a reply.
@@ -59,7 +60,7 @@ func (w *Writer) Simple(text string) {
 	w.line()
 }
 
-// Error writes an error. By custom, a first word in capitals says of what kind.
+// Error writes an error. By custom, a first word in capitals says what kind of error it is.
 func (w *Writer) Error(text string) {
 	w.kept = append(append(w.kept, '-'), oneLine.Replace(text)...)
 	w.line()

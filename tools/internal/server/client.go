@@ -9,7 +9,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// A client is a connection. One goroutine uses all of it at a time.
+// A client is a connection. Only one goroutine at a time uses it, except for its atomic fields.
 type client struct {
 	*buffers // nil while the client is idle
 	link
@@ -28,10 +28,10 @@ type client struct {
 	queued      [][][]byte // the commands after MULTI
 	queuedBytes int
 
-	writing  atomic.Int64        // Server.ticks when the write began that waits for the client; 0 without such a write
-	adds     atomic.Pointer[key] // whose filter is being changed; see key.stuck
-	changed  bool                // a reply is kept that a flush makes durable first; see Config.Sync
-	unsynced []*key              // keys of the changes
+	writing  atomic.Int64        // Server.ticks at the start of the write that waits for the client; 0 if none waits
+	adds     atomic.Pointer[key] // the key whose filter is being changed; see key.stuck
+	changed  bool                // a kept reply is about a write that flush must first make durable; see Config.Sync
+	unsynced []*key              // the keys of these writes
 }
 
 // Buffers are what a client needs while it has something to do.
@@ -49,8 +49,8 @@ func (c *client) limits() resp.Limits {
 	return resp.Unknown
 }
 
-// turn reads once, does the commands that this brings, and sends the replies. It reads on only if the
-// last command is not whole.
+// turn reads once, does the commands that it has read, and sends the replies. It reads on only if
+// the last command is incomplete.
 func (c *client) turn() {
 	c.buffers = freeBuffers.Get().(*buffers)
 	c.in.Reset(c, c.limits())
@@ -91,9 +91,10 @@ func (c *client) next() {
 // errNothing says that the client has sent nothing yet.
 var errNothing = errors.New("nothing to read")
 
-// Read reads what the client sends next. In the middle of a command it may have to wait for that, so the
-// client first gets all replies, even if it has already sent the beginning of another command, or empty
-// lines. Other clients do not wait: what one sends beyond its first read is done beside them.
+// Read reads what the client sends next. In the middle of a command it may have to wait for that,
+// so the client first gets all replies, even if it has already sent the beginning of another
+// command, or empty lines. Other clients do not wait for this, because the commands after the first
+// read of a turn are done beside them.
 func (c *client) Read(b []byte) (int, error) {
 	if !c.midway {
 		return c.read(b)
@@ -104,7 +105,8 @@ func (c *client) Read(b []byte) (int, error) {
 	return c.readAlone(b)
 }
 
-// Write writes replies. It sets no deadline, which would take as long as a lookup: see Server.hurry.
+// Write writes replies. It sets no deadline, because that takes as long as a lookup: see
+// Server.hurry.
 func (c *client) Write(b []byte) (int, error) {
 	c.writing.Store(c.s.ticks.Load())
 	defer c.writing.Store(0)
@@ -158,7 +160,8 @@ func (c *client) do(args [][]byte) {
 	}
 }
 
-// run does c.cmd. A command that waits for the disk, or takes long, is done beside those of others.
+// run does c.cmd. A command that waits for the disk, or takes long, is done beside the commands of
+// other clients.
 func (c *client) run(args [][]byte) {
 	if c.s.Sync && c.cmd.writes() {
 		c.changed = true
@@ -211,7 +214,7 @@ func (c *client) value(v any) {
 	}
 }
 
-// same reports whether a word of a command is a given one, in whatever case.
+// same reports whether a word of a command is name, in upper or lower case.
 func same(word []byte, name string) bool { return strings.EqualFold(string(word), name) }
 
 func lower(name string) string { return strings.ToLower(name) }

@@ -13,7 +13,7 @@ import (
 
 // The commands of Redis about connections and the server.
 
-// likeRedis is the version of Redis that clients are told, since they choose by it what to send.
+// likeRedis is the version of Redis that clients are told. It decides which commands they send.
 const likeRedis = "7.4.0"
 
 const errName = refusal("ERR Client names cannot contain spaces, newlines or special characters.")
@@ -114,7 +114,7 @@ func hello(c *client, args [][]byte) error {
 	return nil
 }
 
-// plain reports whether a name has printable ASCII alone, and no spaces.
+// plain reports whether a name has only printable ASCII, and no spaces.
 func plain(name string) bool {
 	for i := range len(name) {
 		if name[i] < '!' || name[i] > '~' {
@@ -172,7 +172,7 @@ func info(c *client, args [][]byte) error {
 	return nil
 }
 
-// config answers CONFIG GET. What the server was started with does not change.
+// config answers CONFIG GET. The configuration stays as it was when the server started.
 func config(c *client, args [][]byte) error {
 	if !same(args[1], "GET") || len(args) < 3 {
 		return errPart
@@ -214,7 +214,7 @@ func wait(c *client, args [][]byte) error {
 	return c.int(0)
 }
 
-// waitAOF makes everything durable that was answered to any client.
+// waitAOF makes every write durable that any client has a reply to.
 func waitAOF(c *client, args [][]byte) error {
 	if err := whole(args[1:]); err != nil {
 		return err

@@ -13,14 +13,14 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A key is a filter by the name that clients know.
+// A key is a filter, under the name that clients use for it.
 type key struct {
 	name string
 	path string // of its file
 
 	expires atomic.Int64 // when it is removed, in milliseconds since 1970; 0: never
 	used    atomic.Int64 // when a command has last asked for the key, likewise
-	stuck   atomic.Bool  // a write takes long, as when the filter has no room: so may others
+	stuck   atomic.Bool  // a write takes long, for example because the filter has no room; others may, too
 
 	mu     sync.RWMutex
 	fresh  bool               // the file has yet to be made
@@ -46,7 +46,7 @@ type directory struct {
 	names   sync.Mutex // a sync of files holds it
 	changed bool       // since the last sync. REQUIRES: names
 
-	renames   sync.Mutex // a rename alone locks two keys
+	renames   sync.Mutex // only a rename locks two keys
 	deadlines sync.Mutex // see setDeadline
 
 	dumps dumps
@@ -99,7 +99,7 @@ func (d *directory) readNames() error {
 	return nil
 }
 
-// all returns the keys, also those whose time is over.
+// all returns the keys, including those whose time is over.
 func (d *directory) all() (all []*key) {
 	d.keys.Range(func(_, k any) bool {
 		all = append(all, k.(*key))
@@ -160,8 +160,8 @@ func (d *directory) get(name string, want kind, s *settings) (*key, error) {
 // where the file was cut short, it must be closed and opened again. REQUIRES: k.mu.RLock
 func (k *key) ready() bool { return k.filter != nil && k.filter.Err() == nil }
 
-// use returns k for a command that wants a kind of key, and unlocks it if it is of the other one.
-// REQUIRES: k.mu.RLock
+// use returns k if it is of the kind that a command wants. Otherwise it unlocks k and returns an
+// error. REQUIRES: k.mu.RLock
 func (k *key) use(want kind) (*key, error) {
 	if want != anyKind && k.kind != want {
 		k.mu.RUnlock()
@@ -334,7 +334,8 @@ func (d *directory) close(k *key) {
 	d.leave(k)
 }
 
-// sync makes what was written to a key durable. A filter that was closed in order is durable.
+// sync makes what was written to a key durable. A filter that was closed without an error is
+// durable already.
 func (k *key) sync() error {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -347,7 +348,7 @@ func (k *key) sync() error {
 	return k.filter.Sync()
 }
 
-// syncAll makes everything durable that was answered.
+// syncAll makes every write durable that was answered.
 func (d *directory) syncAll() error {
 	var errs []error
 	for _, k := range d.all() {

@@ -3,20 +3,20 @@
 //
 // # A key is a file
 //
-// The name of the file of a key is the key, escaped, and ".mmf". The file is an ordinary filter: other
-// processes look keys up in it while the server writes, and a filter that another program has made is
-// served when the server starts with it in the directory. There is no manifest: the names in the
-// directory are the keys, so no crash can make the two differ. A filter has no fields for the kind of a
-// key and the options of RESERVE, so its note on normalisation has them: the note is made with the file
-// and lasts through rebuilds. A deadline (EXPIRE) is in a file beside the filter, NAME.mmf.expire. The
-// file of the deadline is removed after the filter, so a crash leaves at most a deadline without a
-// filter, which the next start removes. A crash in a RENAME may leave a key without its deadline, but
-// never with the deadline of another key.
+// The name of the file of a key is the key, escaped, and ".mmf". The file is an ordinary filter:
+// other processes can look keys up in it while the server writes, and the server serves any filter
+// that is in the directory when it starts. There is no manifest, because the names in the directory
+// are the keys: no crash can make keys and files differ. A filter has no fields for the kind of a
+// key and the options of RESERVE, so its note on normalisation has them. The note is written with
+// the file and lasts through rebuilds. A deadline (EXPIRE) is in a file beside the filter,
+// NAME.mmf.expire. The file of the deadline is removed after the filter, so a crash leaves at most
+// a deadline without a filter, which the next start removes. A crash during RENAME may leave a key
+// without its deadline, but never with the deadline of another key.
 //
-// The names are read once, at the start; the directory is locked, so nobody else serves it. A filter is
-// opened when a command needs it, and closed when no command has needed it for a while, or when other
-// filters need its descriptors. A closed filter has no log. A small filter takes ten pages on disk,
-// three more for its hashes, and one for a deadline.
+// The server reads the names once, at the start, and locks the directory, so nobody else serves it.
+// A filter is opened when a command needs it, and closed when no command has needed it for a while,
+// or when other filters need its descriptors. A closed filter has no log. On disk, a small filter
+// takes ten pages, its hashes three more, and a deadline one.
 //
 // # What survives what
 //
@@ -36,21 +36,22 @@
 //   - An item that an ADDNX left out, since another item answered for it, is not lost when the other
 //     item is deleted: the filter keeps its history (K7). The price: after an ADDNX has answered 0, an
 //     item that CF.DEL deletes is answered "maybe" until the next rebuild; RedisBloom deletes it at
-//     once. The rebuild comes by itself when as many deletes wait as an eighth of the capacity, and
-//     with CF.COMPACT. With EXPANSION 0 a filter keeps no history, and behaves like a filter of
+//     once. CF.COMPACT starts a rebuild, and one starts by itself when the number of waiting deletes
+//     reaches an eighth of the capacity. With EXPANSION 0 a filter keeps no history, and behaves as in
 //     RedisBloom.
 //   - LOADCHUNK takes only dumps that a server of this kind has made of the same kind of filter, CF or
-//     BF. The key is there after the last chunk, not after the first. A dump has everything that was
-//     answered before its first chunk was asked for. A filter that grows by itself also does so after
+//     BF. The key exists after the last chunk, not after the first. A dump has every write that was
+//     answered before the first chunk was asked for. A filter that grows by itself also does so after
 //     a load.
 //   - EXEC does the commands after MULTI one after another; commands of other clients may come
 //     in between.
 //   - SCAN answers with all keys at once, and the cursor 0.
-//   - The number of deleted items is not kept: CF.INFO says 0.
-//   - Clients are not told of changes (CLIENT TRACKING): rueidis needs its DisableCache.
+//   - CF.INFO always reports 0 deleted items, because their number is not kept.
+//   - Clients are not told of changes (CLIENT TRACKING), so rueidis needs its option DisableCache.
 //   - The name of a key has at most 200 bytes, once escaped.
 //
-// KVROCKS.md has what the tests of Kvrocks want and what this server replies, case by case.
+// KVROCKS.md compares, case by case, what the tests of Kvrocks expect with what this server
+// replies.
 //
 // # How it is built
 //
@@ -58,15 +59,15 @@
 // once, does the commands that it has read, collects their replies, and writes these. On Linux one
 // goroutine gives many clients their turns (poller), since waking a goroutine takes longer than a
 // lookup; elsewhere each client has a goroutine. A client that waits, or takes long, holds up only
-// itself (detach), and for a client that does not read, the server keeps little, until the time for
-// a write is over. A lookup of a page that is not in memory is an exception: while the disk reads
-// the page, Go gives the processor of the lookup to nobody else. As many such lookups as GOMAXPROCS
-// hold up all clients. One table (commands) has the name, arity, flags and function of each
-// command.
+// itself (detach). For a client that does not read, the server keeps little, and only until the
+// time for a write is over. A lookup of a page that is not in memory is an exception: while the
+// disk reads the page, Go gives the processor of the lookup to nobody else. As many such lookups as
+// GOMAXPROCS hold up all clients. One table (commands) has the name, arity, flags and function of
+// each command.
 //
-// Locks, in their order: directory.renames (a rename alone has two keys), key.mu (shared by commands
-// that use the filter; exclusive to open, close and remove it), then three locks of directory under
-// which no other lock is taken: deadlines, names (of files), and mu (which filters are open).
-// Server.mu and then poller.mu guard which clients there are, and who serves them. Nobody holds a lock
-// while waiting for a client.
+// Locks are taken in this order: directory.renames (only a rename locks two keys), key.mu (shared
+// by commands that use the filter; exclusive to open, close and remove it), then three locks of
+// directory under which no other lock is taken: deadlines, names (of files), and mu (which filters
+// are open). Server.mu and then poller.mu guard which clients there are, and who serves them.
+// Nobody holds a lock while waiting for a client.
 package server

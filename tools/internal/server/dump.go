@@ -17,8 +17,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// SCANDUMP and LOADCHUNK. A dump is a snapshot of a key, with its hashes, as of when its first chunk is
-// asked for. Its parts, with the positions that SCANDUMP answers and LOADCHUNK takes:
+// SCANDUMP and LOADCHUNK. A dump is a snapshot of a key, with its hashes, taken when a client asks
+// for its first chunk. These are its parts, with the positions that SCANDUMP answers and LOADCHUNK
+// takes:
 //
 //	1            dumpHeader and the kind
 //	n<<24 + 2    the first chunk of dump n: three offsets in the dump, of 64 bits, little-endian, and
@@ -40,14 +41,14 @@ const (
 // A dumps has the dumps that clients are reading.
 type dumps struct {
 	sync.Mutex
-	last  int64           // number of a dump
+	last  int64           // number of the last dump
 	dumps map[int64]*dump // nil for one that is being made
 	load  sync.Mutex      // one chunk is loaded at a time
 }
 
 type dump struct {
 	key    string
-	file   *os.File // it has no name, so it goes however the server ends
+	file   *os.File // it has no name, so the system removes it however the server ends
 	hashes int64    // where NAME.hashes begins
 	size   int64
 	used   time.Time
@@ -171,7 +172,7 @@ func (ds *dumps) begin() (n int64, err error) {
 	return ds.last, nil
 }
 
-// newDump makes a dump at a path, and takes its name. REQUIRES: k.mu.RLock
+// newDump writes a dump to a file at a path, and removes the name of the file. REQUIRES: k.mu.RLock
 func newDump(k *key, path string) (*dump, error) {
 	snapshot := k.filter.Snapshot
 	if k.filter.Stats().KeepsHashes {

@@ -13,16 +13,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// beside has the ends of the names of the files of a key. The filter itself comes first: without it,
-// the other files mean nothing.
+// beside lists the suffixes of the files of a key. The filter itself comes first: without it, the
+// other files mean nothing.
 var beside = []string{"", ".hashes", ".hashes.new", ".past", ".stash", ".stash.new", ".expire",
 	".tmp-rebuild", ".tmp-rebuild.hashes", ".tmp-rebuild.stash"} // of a rebuild that a kill has ended
 
-// newFiles is the directory in which files are made. It holds few files, since Build looks through
-// all names of a directory for files that a crash has left. The next start removes them.
+// newFiles is the directory in which new files are written. It holds few files, since Build looks
+// through all names of a directory for files that a crash has left. The next start removes them.
 const newFiles = ".new"
 
-// madeAt returns where the file of a path is made.
+// madeAt returns the path at which a file is written before it gets the given path.
 func (d *directory) madeAt(path string) string {
 	return filepath.Join(d.path, newFiles, filepath.Base(path))
 }
@@ -55,9 +55,9 @@ func (d *directory) make(k *key) error {
 	return err
 }
 
-// remove removes a key and its files. overdue says that this is because its time is over. Then the key
-// stays if it has got more time meanwhile: by a PERSIST, or by a RENAME, which has put another filter
-// in its place.
+// remove removes a key and its files. If overdue is set, the reason is that its time is over; then
+// the key stays if it has got more time meanwhile: by a PERSIST, or by a RENAME, which has put
+// another filter in its place.
 func (d *directory) remove(k *key, overdue bool) (removed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

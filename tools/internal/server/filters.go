@@ -13,8 +13,8 @@ import (
 
 func (c *client) kind() kind { return kind(c.cmd.name[:2]) }
 
-// get is directory.get. Opening or making a filter takes long, and so may the end of what others do to
-// the key: that does not hold up other clients.
+// get is directory.get, but does not hold up other clients while it opens or creates a filter, or
+// while it waits for commands that use the key.
 func (c *client) get(name []byte, want kind, s *settings) (*key, error) {
 	k := c.d.find(string(name))
 	switch {
@@ -43,7 +43,7 @@ func (c *client) keyOrNew(name []byte) (*key, error) {
 	return k, err
 }
 
-// fresh returns the settings of a filter that a command makes without being told any.
+// fresh returns the settings of a filter that a command creates if the client gives none.
 func (c *client) fresh() settings {
 	if c.kind() == bloom {
 		return newBloom
@@ -108,7 +108,8 @@ func (c *client) add(k *key, item []byte) (added bool, err error) {
 	return added, c.wrote(k, err)
 }
 
-// change begins a write to the filter of k. Where another one takes long, this one may, too.
+// change begins a write to the filter of k. If another write to it takes long, this one may, too,
+// so the client is detached.
 func (c *client) change(k *key) {
 	if k.stuck.Load() {
 		c.detach()
@@ -153,7 +154,7 @@ func insert(c *client, args [][]byte) error {
 	if in.kind == bloom {
 		return c.addAll(k, in.items)
 	}
-	unique := c.cmd.name == "CF.INSERTNX" // its replies are no truth values
+	unique := c.cmd.name == "CF.INSERTNX" // its replies are not truth values
 	c.out.Array(len(in.items))
 	for _, item := range in.items {
 		added, err := c.add(k, item)
@@ -266,7 +267,7 @@ func cfDel(c *client, args [][]byte) error {
 	return nil
 }
 
-// cfCompact answers CF.COMPACT with a rebuild, which carries out the deletes that wait (K7).
+// cfCompact answers CF.COMPACT with a rebuild, in which the deletes that wait take effect (K7).
 func cfCompact(c *client, args [][]byte) error {
 	k, err := c.key(args[1])
 	if err == errMissing {
@@ -284,8 +285,8 @@ func cfCompact(c *client, args [][]byte) error {
 	return c.ok()
 }
 
-// filterInfo answers CF.INFO and BF.INFO. A word after BF.INFO asks for one of its values; the words
-// have the order of the values.
+// filterInfo answers CF.INFO and BF.INFO. A word after BF.INFO asks for one of the values. The
+// words have the same order as the values.
 func filterInfo(c *client, args [][]byte) error {
 	k, err := c.key(args[1])
 	if err != nil {

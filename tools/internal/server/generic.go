@@ -64,7 +64,7 @@ func rename(c *client, args [][]byte) error {
 	return c.ok()
 }
 
-// expire answers EXPIRE, and PERSIST, which gives no time. A time that is over removes the key.
+// expire answers EXPIRE, and PERSIST, which gives no time. A time in the past removes the key.
 func expire(c *client, args [][]byte) error {
 	at := int64(0)
 	if c.cmd.name == "EXPIRE" {

@@ -6,8 +6,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/tools/internal/resp"
 )
 
-// MULTI, EXEC and DISCARD. Clients use them for pipelines. EXEC does the commands one after another;
-// those of other clients may come in between.
+// MULTI, EXEC and DISCARD. Clients use them for pipelines. EXEC does the commands one after
+// another; commands of other clients may come in between.
 
 func multi(c *client, _ [][]byte) error {
 	if c.multi {
@@ -23,7 +23,7 @@ func (c *client) queue(args [][]byte) error {
 	kept := make([][]byte, len(args))
 	for i, a := range args {
 		kept[i] = bytes.Clone(a)
-		c.queuedBytes += len(a) + 32 // with the slice that has it
+		c.queuedBytes += len(a) + 32 // with its slice header
 	}
 	if c.queuedBytes > resp.Known.Total {
 		return refusal("ERR too many commands after MULTI")

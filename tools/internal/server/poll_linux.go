@@ -30,8 +30,8 @@ type poller struct {
 	clients map[int32]*client // by descriptor
 	serving *client           // whose turn it is, unless it is detached
 	turns   int64             // begun so far
-	seen    int64             // turns when watch last came
-	watched bool              // watch will come
+	seen    int64             // turns when watch last ran
+	watched bool              // watch will run
 	timer   *time.Timer       // of watch
 }
 
@@ -44,7 +44,7 @@ type link struct {
 	*poller
 	fd       int
 	detached bool          // REQUIRES: poller.mu
-	ready    chan struct{} // closed when a detached client need not wait any more; nil if none waits. REQUIRES: poller.mu
+	ready    chan struct{} // closed when a detached client no longer has to wait; nil if it does not wait. REQUIRES: poller.mu
 	noReads  atomic.Bool
 }
 
@@ -203,8 +203,8 @@ func (p *poller) end(c *client) (polls bool) {
 	return polls
 }
 
-// watch detaches the client whose turn it is, if it was the turn of this client when watch last
-// came. It comes again while there are turns.
+// watch detaches the client whose turn it is, if the same turn was under way when watch last ran.
+// It runs again while there are turns.
 func (p *poller) watch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

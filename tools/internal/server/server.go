@@ -182,8 +182,8 @@ func (s *Server) connected() int {
 	return len(s.clients)
 }
 
-// Close lets the commands that run end, and closes connections and filters. It waits for readers of
-// replies for closeTime at most.
+// Close lets running commands end, and closes connections and filters. It waits at most closeTime
+// for clients to read their replies.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.closed {

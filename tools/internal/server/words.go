@@ -14,7 +14,8 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// Refusals in the words of Redis and of RedisBloom, which begins some of them with ERR and others not.
+// Refusals in the words of Redis and of RedisBloom. RedisBloom begins only some of its errors with
+// ERR.
 const (
 	errMissing   = refusal("ERR not found")
 	errExists    = refusal("ERR item exists")
@@ -49,7 +50,7 @@ func errorText(cmd *command, args [][]byte, err error) string {
 // clip returns the beginning of a text of a client, for an error.
 func clip(text []byte) string { return string(text[:min(len(text), 128)]) }
 
-// after returns the word that follows a name in words: nil if it is the last.
+// after returns the word that follows a name in words, or nil if the name is the last word.
 func after(words [][]byte, name string) (value []byte, found bool) {
 	for i, w := range words {
 		if same(w, name) {

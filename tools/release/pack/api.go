@@ -47,7 +47,7 @@ func (t *tree) record(p *packages.Package) string {
 	return filepath.Join(t.root, apiDir, strings.ReplaceAll(name, "/", "+")+".export")
 }
 
-// recordAPI replaces the record.
+// recordAPI replaces the record of the API.
 func (t *tree) recordAPI() {
 	public := t.public()
 	check(os.RemoveAll(filepath.Join(t.root, apiDir)))
@@ -88,8 +88,8 @@ var breaking = regexp.MustCompile(`(?m)^### (?:Changed|Removed)$(?:\n(?:[^#\n].*
 var item = regexp.MustCompile(`(?m)^- .*(?:\n +\S.*)*`)
 
 // unannounced returns the changes that can break a program and that are not announced. An item in
-// "Changed" or "Removed" of the newest section of CHANGELOG.md announces a change if it names it in
-// backquotes: a method (*T).M as `T.M`, a package by the last part of its path.
+// "Changed" or "Removed" of the newest section of CHANGELOG.md announces a change if it names the
+// changed thing in backquotes: a method (*T).M as `T.M`, a package by the last part of its path.
 func (t *tree) unannounced() []string {
 	announced := item.FindAllString(strings.Join(breaking.FindAllString(t.section, -1), ""), -1)
 	return slices.DeleteFunc(t.changesAPI(), func(change string) bool {

@@ -64,12 +64,12 @@ func release(args []string) (err error) {
 	defer caught(&err)
 	flags := flag.NewFlagSet("release", flag.ExitOnError)
 	out := flags.String("o", "", "write archives, Debian packages and SHA256SUMS to `DIR`")
-	systems := flags.String("systems", allSystems, "of these `SYSTEMS`")
+	systems := flags.String("systems", allSystems, "write the archives for these `SYSTEMS`")
 	proxy := flags.String("proxy", "", "write a module proxy to `DIR`")
 	api := flags.Bool("api", false, "record the public API")
 	tag := flags.Bool("tag", false, "run the gate, then make the tags")
 	flags.Parse(args)
-	given := "" // in the order of the alphabet
+	given := "" // in alphabetical order
 	flags.Visit(func(f *flag.Flag) {
 		if given += " -" + f.Name; f.Value.String() == "" {
 			refuse("-%s has no value", f.Name)
@@ -104,7 +104,7 @@ func release(args []string) (err error) {
 	return nil
 }
 
-// gate runs all steps of the gate, and refuses if it left something out.
+// gate runs all steps of the gate, and refuses if one was not run.
 func (t *tree) gate() {
 	var out strings.Builder
 	cmd := exec.Command(filepath.Join(t.root, ".ci/run"))
@@ -147,7 +147,7 @@ func (t *tree) ready() {
 		refuse("there are tags already:\n%s", tags)
 	}
 	if changes := t.changesAPI(); changes != nil {
-		refuse("the record of the API is not that of this tree: run this program with -api, and commit\n%s", strings.Join(changes, "\n"))
+		refuse("the record of the API differs from this tree: run this program with -api, and commit\n%s", strings.Join(changes, "\n"))
 	}
 }
 

@@ -122,7 +122,7 @@ func (t *tree) problems() (problems []string) {
 			if !slices.ContainsFunc(m.Replace, func(x *modfile.Replace) bool {
 				return x.Old == module.Version{Path: r.Path} && path.Join(m.dir, x.New.Path) == path.Clean(clones.dir)
 			}) {
-				report("%s does not replace %s by that of the clone", name, r.Path)
+				report("%s does not replace %s with the module in the clone", name, r.Path)
 			}
 		}
 		switch {

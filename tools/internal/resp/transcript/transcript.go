@@ -18,7 +18,7 @@ import (
 
 // An Entry is a command with its reply.
 type Entry struct {
-	Line    int // of the file
+	Line    int // number of its line in the file
 	Command string
 	replies [2][]string // in version 2 and in version 3
 }
