@@ -33,13 +33,13 @@
 //	const filter = await open('https://example.org/seen.mmf')
 //	if (!(await filter.contains('apple'))) console.log('certainly not')
 //
-// The keys are the bytes that were inserted. Only mmfcheck reads the note on how the keys were made: it
-// refuses a filter whose keys are not lines. The page shows the note.
+// The keys are the bytes that were inserted. Of the note on how the keys were made, only mmfcheck
+// makes use: it refuses a filter whose keys are not lines. The page shows the note.
 //
 // # What it does
 //
 // The header follows the essay of package layout. It reads every layout, and files that are sealed
-// or clean, or that a writer has open: a lookup takes no lock, watches the epoch and the removal
+// or clean, or that a writer has open. A lookup takes no lock, watches the epoch and the removal
 // counters of its places (R2), and after a few disturbed looks says "maybe". It asks the locks
 // whether a live file has a writer. A file whose writer died can be opened. All its answers are
 // "maybe" until mmf_status finds it recovered; the header never recovers a file. The same holds
@@ -49,14 +49,14 @@
 // own keys; nothing here reads a manifest. Each rule that is checked at opening has an error with
 // its own code.
 //
-// The module in JavaScript reads sealed files and clean ones that nobody writes to, and refuses live
-// ones. By a URL it reads the superblocks and the stash once, 32 KiB, and then a line for each
-// lookup: one request of 64 bytes for most absent keys of a compact file. It compares the tag of each
-// answer with that of the first. Where a server has no strong tag, it also reads the superblocks
-// again before each "certainly not". What is no answer, or one of another file, is an error with a
-// code. A line that is read alone has no checksum: if what a lookup needs of it breaks F10, the
-// answer is "maybe"; other damage of lines is not seen, as in the other readers. Verify a file
-// with "mmapfilter verify" before you publish it.
+// The module in JavaScript reads sealed files and clean ones that nobody writes to, and refuses
+// live ones. From a URL it reads the superblocks and the stash once, 32 KiB, and then a line for
+// each lookup: in a compact file, one request of 64 bytes for most absent keys. It compares the tag
+// of each answer with that of the first. Where a server has no strong tag, it also reads the
+// superblocks again before each "certainly not". A response that is no answer, or that comes from
+// another file, is an error with a code. A single line has no checksum. If the part of it that a
+// lookup needs breaks F10, the answer is "maybe"; other damage of lines goes unnoticed, as in the
+// other readers. Verify a file with "mmapfilter verify" before you publish it.
 //
 // # What is proven
 //
@@ -64,14 +64,15 @@
 // testdata; XXH3 of all lengths to 2,199 and of longer keys, with several seeds; every answer about
 // the keys of filters of every shape; the error for each bit of the fields of a superblock; "maybe"
 // for exactly the keys whose counter is odd. They open files with damage of all kinds and look keys
-// up in them; for this, the words are in memory whose bounds a sanitizer guards. The stores that
-// the library makes, for operations and in recoveries, in each layout, are made between the loads of a
-// lookup, in all ways that cut them in three; and a thread makes them while others look keys up, under
-// the sanitizer for threads. (This sanitizer does not see stores of another process to a mapping.)
-// Node runs the module: the vectors from all sources, the comparisons with Go, and servers that lie,
-// hang, break off or replace the file. Chromium opens the page, which asks a filter of a million keys.
-// TestKill (tools/kill) has a reader in C and one in Python beside writers that are killed, and
-// files that are recovered, rebuilt and replaced: no key that was synced is missed.
+// up in them; for this, the words are in memory whose bounds a sanitizer guards. They replay the
+// stores that the library makes in operations and in recoveries, in each layout: between the loads
+// of a lookup, in all ways that cut them in three; and in one thread while others look keys up,
+// under the sanitizer for threads. (This sanitizer does not see stores of another process to a
+// mapping.) Node runs the module: the vectors from all sources, the comparisons with Go, and
+// servers that lie, hang, break off or replace the file. Chromium opens the page, which asks a
+// filter of a million keys. TestKill (tools/kill) has a reader in C and one in Python beside
+// writers that are killed, and files that are recovered, rebuilt and replaced: no key that was
+// synced is missed.
 //
 //	go test ./tools/readers                        # what the time allows
 //	go test ./tools/readers -v -sanitize           # gcc and clang, C++, sanitizers
@@ -86,15 +87,15 @@
 //   - A file that is cut short under its mapping, or whose disk fails, ends the process (SIGBUS).
 //     Replace files by renaming, as Build does. The header says what a handler of the signal would
 //     have to do.
-//   - Locks tell of writers on Linux only. Elsewhere a file that is live when it is opened says
-//     "maybe" until it is closed. It is compiled and tested on Linux alone.
+//   - Only on Linux do locks show whether there is a writer. Elsewhere a file that is live when it is
+//     opened says "maybe" until it is closed. The header is compiled and tested only on Linux.
 //   - A lookup in a filter that another thread has closed is an error of the program, as with any C
 //     library.
-//   - The module in JavaScript does not look for a log beside a file. It asks one line at a time, also
-//     in containsAll: some requests run at once, and neighbours are not joined. It computes with BigInt,
-//     which takes microseconds a key.
+//   - The module in JavaScript does not look for a log beside a file. Each request is for one line,
+//     also in containsAll, which runs some requests at once but does not join neighbours. It computes
+//     with BigInt, which takes microseconds a key.
 //   - A page of another origin reads a file only if its server allows that, and exposes the headers
 //     Content-Range and ETag (Access-Control-Allow-Origin, Access-Control-Expose-Headers).
-//   - There are no vector instructions. With -march=native, compact takes the bit instructions of
+//   - There are no vector instructions. With -march=native, compact uses the bit instructions of
 //     the processor.
 package readers

@@ -1,7 +1,7 @@
-/* mmapfilter.h reads filter files of mmapfilter: "is this key in the set?" is answered with
- * "certainly not" or "maybe". It is the whole reader, for C11 and C++17. The format, and the terms
- * used here, are those of "go doc ./layout"; its rules are cited as F1, R2 and so on. It is one
- * file, longer than others, so that a program can take it as it is.
+/* mmapfilter.h reads filter files of mmapfilter. Its answer to "is this key in the set?" is
+ * "certainly not" or "maybe". This one file is the whole reader, for C11 and C++17, so that a
+ * program can take it as it is. "go doc ./layout" describes the format and the terms used here;
+ * rules are cited as F1, R2 and so on.
  *
  * Include it wherever it is needed. In one file of the program, define MMF_IMPLEMENTATION first,
  * and include it before any other header, since it asks for POSIX:
@@ -16,7 +16,7 @@
  *	else if (mmf_contains(f, "apple", 5))
  *		puts("maybe");
  *
- * With MMF_STATIC defined as well, all functions are static. A shared object takes one call:
+ * With MMF_STATIC defined as well, all functions are static. One call builds a shared object:
  *
  *	cc -O2 -fPIC -shared -fvisibility=hidden -DMMF_IMPLEMENTATION -x c mmapfilter.h -o libmmapfilter.so
  *
@@ -26,10 +26,10 @@
  * Threads: any number of them may use a filter at once, until one closes it. A lookup takes no
  * lock, allocates nothing and writes nothing. Another process may write to the file meanwhile, be
  * killed, and recover it: a key that was synced before a lookup began, and is not deleted, is
- * never answered "certainly not". Where a lookup cannot tell, it says "maybe".
+ * never answered "certainly not". If a lookup cannot tell, it says "maybe".
  *
- * A file that someone cuts short under its mapping, or whose disk fails, ends a process that looks
- * up what is gone (SIGBUS). Replace files by renaming, as Build does. A program that must survive
+ * If someone cuts a mapped file short, or its disk fails, a lookup that reads the lost part ends
+ * the process (SIGBUS). Replace files by renaming, as Build does. A program that must survive
  * the fault needs a handler of SIGBUS that jumps back (siglongjmp) to before the lookup, and then
  * takes the answer "maybe" and closes the filter; a library must not install one.
  */
@@ -67,7 +67,7 @@ typedef struct mmf_filter mmf_filter;
 /* Errors are below 0. Those from MMF_E_NOT_FILTER on are about the file. */
 enum {
 	MMF_OK = 0,
-	MMF_E_SYSTEM = -1,     /* a call of the system failed: see errno */
+	MMF_E_SYSTEM = -1,     /* a system call failed: see errno */
 	MMF_E_ARGUMENT = -2,   /* a pointer is null */
 	MMF_E_NOT_REGULAR = -3, /* not a regular file */
 	MMF_E_NOT_FILTER = -4, /* F1: no magic */
@@ -76,29 +76,29 @@ enum {
 	MMF_E_GENERATION = -7, /* F2 */
 	MMF_E_VERSION = -8,    /* F3: a newer version of the format, or none */
 	MMF_E_FEATURE = -9,    /* F3: an unknown incompat flag */
-	MMF_E_RESERVED = -10,  /* F4, with the number of a shard */
+	MMF_E_RESERVED = -10,  /* F4, also for the number of a shard */
 	MMF_E_HASH = -11,      /* F5 */
 	MMF_E_GEOMETRY = -12,  /* F6: layout, its parameters, lines, size of the region, rate, load or capacity */
 	MMF_E_SIZE = -13,      /* F6: the size of the file */
 	MMF_E_STATE = -14,     /* F7 */
-	MMF_E_LENGTH = -15     /* F13, as far as a superblock shows it */
+	MMF_E_LENGTH = -15     /* F13, as far as a superblock shows that it is broken */
 };
 
 /* What mmf_status says. */
 enum {
 	MMF_SERVED = 0,      /* lookups read the file */
 	MMF_UNRECOVERED = 1, /* its writer died: "maybe" for every key */
-	MMF_RECOVERING = 2,  /* likewise, and a process recovers it or is about to: ask again soon */
+	MMF_RECOVERING = 2,  /* the same, but a process recovers it or is about to: ask again soon */
 	MMF_SUPERSEDED = 3,  /* another file has taken its place: "maybe", for good; open the path again */
-	MMF_REPLACED = 4     /* the path has another file or none: this one gets no more keys; open again */
+	MMF_REPLACED = 4     /* the path has another file or none; this one gets no more keys: open the path again */
 };
 
-/* mmf_open opens a filter. It reads 16 KiB, whatever the size of the file, and never writes. If the
- * writer of the file has died, that is no error: the filter says "maybe" until mmf_status finds
- * that a process has recovered it (mmapfilter recover, or any writer). */
+/* mmf_open opens a filter. It reads 16 KiB, whatever the size of the file, and never writes. It
+ * returns no error if the writer of the file has died: the filter then says "maybe" until
+ * mmf_status finds that a process has recovered it (mmapfilter recover, or any writer). */
 MMF_API int mmf_open(const char *path, mmf_filter **out);
 
-/* mmf_close gives back what mmf_open took. No lookup may be in progress. A null pointer is ignored. */
+/* mmf_close frees what mmf_open allocated. No lookup may be in progress. A null pointer is ignored. */
 MMF_API void mmf_close(mmf_filter *f);
 
 /* mmf_contains returns 1 for maybe, 0 for certainly not, and an error if a pointer is null. */
@@ -108,16 +108,16 @@ MMF_API int mmf_contains(const mmf_filter *f, const void *key, size_t len);
 MMF_API uint64_t mmf_hash(const mmf_filter *f, const void *key, size_t len);
 MMF_API int mmf_contains_hash(const mmf_filter *f, uint64_t hash);
 
-/* The batches set found[i] to the answer for key i. They wait for the memory of many keys at
- * once, and so take a fraction of the time. They return 0 or an error. The keys of
- * mmf_contains_fixed have one size and lie one after the other. */
+/* The next three functions set found[i] to the answer for key i. They wait for the memory of many
+ * keys at once, and so take a fraction of the time of single lookups. They return 0 or an error.
+ * The keys of mmf_contains_fixed have one size and lie one after the other. */
 MMF_API int mmf_contains_batch(const mmf_filter *f, const void *const *keys, const size_t *lens, size_t n, uint8_t *found);
 MMF_API int mmf_contains_fixed(const mmf_filter *f, const void *keys, size_t size, size_t n, uint8_t *found);
 MMF_API int mmf_contains_hashes(const mmf_filter *f, const uint64_t *hashes, size_t n, uint8_t *found);
 
-/* mmf_status asks the system how the file is: MMF_SERVED and so on. A program that keeps a filter
- * open calls it now and then, say once a second, and opens the path again if it says
- * MMF_SUPERSEDED or MMF_REPLACED. */
+/* mmf_status asks the system about the file, and returns MMF_SERVED or one of the values above.
+ * A program that keeps a filter open calls it now and then, say once a second, and opens the path
+ * again if it returns MMF_SUPERSEDED or MMF_REPLACED. */
 MMF_API int mmf_status(mmf_filter *f);
 
 /* mmf_len returns the number of items; beside a writer, as of its last checkpoint. */
@@ -125,9 +125,9 @@ MMF_API uint64_t mmf_len(const mmf_filter *f);
 /* mmf_capacity returns the number of items that the file was sized for. */
 MMF_API uint64_t mmf_capacity(const mmf_filter *f);
 MMF_API uint64_t mmf_seed(const mmf_filter *f);
-/* mmf_shards returns of how many shards of a set the file is one, or 0 if it is none, and sets *number to
- * which, unless number is null. A shard answers "certainly not" for the keys of others: hash · shards >> 64 is the number of the
- * shard that has a hash. */
+/* If the file is a shard of a set, mmf_shards returns the number of shards in the set, and sets
+ * *number, unless number is null, to the number of this shard. Otherwise it returns 0. A shard
+ * answers "certainly not" for the keys of other shards; shard hash · shards >> 64 has a hash. */
 MMF_API uint32_t mmf_shards(const mmf_filter *f, uint32_t *number);
 /* mmf_normalisation returns the note on how the keys were made. It lives as long as the filter. */
 MMF_API const char *mmf_normalisation(const mmf_filter *f);
@@ -177,8 +177,8 @@ __extension__ typedef unsigned __int128 mmf_u128;
 
 #define MMF_INLINE static inline __attribute__((always_inline, unused))
 
-/* A load of a word that a process may store to meanwhile. The builtins are C11's atomics, in C++
- * too. A load that acquires keeps its place before every later load, which is all that R2 needs. */
+/* MMF_LOAD loads a word that a process may store to meanwhile. The builtins are C11's atomics, in
+ * C++ too. No later load moves before a load that acquires, which is all that R2 needs. */
 #if !defined(MMF_LOAD) /* a test puts something before each load */
 #define MMF_LOAD(word) __atomic_load_n((word), __ATOMIC_ACQUIRE)
 #endif
@@ -195,7 +195,7 @@ enum {
 	MMF_STASH_GROUPS = 192,
 	MMF_TRIES = 8, /* as in the Go reader: see lookupTries in layout/lookup.go */
 	MMF_BLOCK = 512, /* keys of a batch that are looked up together */
-	MMF_AHEAD = 64,  /* of which so many are in flight at once */
+	MMF_AHEAD = 64,  /* keys of a block whose lines are prefetched ahead */
 	MMF_BURST = 16
 };
 
@@ -206,9 +206,9 @@ static const uint64_t MMF_MIX1 = 0x9E3779B97F4A7C15u;
 static const uint64_t MMF_MIX2 = 0xBB67AE8584CAA73Bu;
 
 typedef struct {
-	uint64_t lines, region, file_sealed, file_plain; /* bytes, but lines */
+	uint64_t lines, region, file_sealed, file_plain; /* number of lines; the others in bytes */
 	uint64_t seed, length, capacity, generation;
-	unsigned kind, f, b, q, r, state, size; /* f: bits of a fingerprint, as a guest has it; size of a line in bits */
+	unsigned kind, f, b, q, r, state, size; /* f: bits of a fingerprint, in compact of a guest's; size: bits of a line */
 	uint32_t shard, shards;           /* shards is 0 unless the file is a shard */
 	uint8_t uuid[16];
 	char note[257];
@@ -218,13 +218,13 @@ struct mmf_filter {
 	const uint64_t *region, *stash, *runtime;
 	uint64_t n, values, ones, highs; /* lines; 2^f - 1, or 2^r - 1; bits of lanes */
 	uint64_t fingerprints;           /* compact: Q·2^r */
-	uint64_t seed, mix[2];           /* mix: what the ends of a short key are mixed with */
+	uint64_t seed, mix[2];           /* mix: mixed with the ends of a short key */
 	uint64_t last;                   /* last word of the region */
 	unsigned kind, f, b, size, r, lanes, counts, count_words;
 	int served; /* atomic; 0 while the file must not be read */
 	uint64_t offsets[16];      /* compact: lines from home to the other line */
 	uint8_t select[8 << 8];    /* compact: position of bit k of a byte */
-	uint16_t nibbles[1 << 12]; /* semi-sorted: of each number, the least lowest */
+	uint16_t nibbles[1 << 12]; /* semi-sorted: the four nibbles of each number, the least one lowest */
 
 	int fd;
 	void *map;
@@ -359,7 +359,7 @@ static uint64_t mmf_xxh3_long(const uint8_t *p, size_t len, uint64_t seed) {
 		memcpy(secret + i, &low, 8);
 		memcpy(secret + i + 8, &high, 8);
 	}
-	/* A block is 16 stripes of 64 bytes: the secret moves on by 8 with each. */
+	/* A block is 16 stripes of 64 bytes. With each stripe, the secret moves on by 8. */
 	for (at = 0, stripe = 0; at + 64 < len; at += 64) {
 		mmf_stripe(acc, p + at, secret + 8 * stripe);
 		if (++stripe == 16 && at + 64 < len) {
@@ -393,9 +393,9 @@ MMF_INLINE uint64_t mmf_hash_key(const mmf_filter *f, const void *key, size_t le
 
 /* ---- Places ---- */
 
-/* An item is what a hash asks for: its home line, and what is in it. */
+/* An item is what a lookup of a hash looks for: its home line, and its fingerprint there. */
 typedef struct {
-	uint64_t line, fp, m; /* m: fp · MMF_MIX1, but in compact */
+	uint64_t line, fp, m; /* m: fp · MMF_MIX1, or 0 in compact */
 } mmf_item;
 
 MMF_INLINE mmf_item mmf_split(const mmf_filter *f, unsigned kind, uint64_t h) {
@@ -440,8 +440,8 @@ MMF_INLINE void mmf_prefetch(const mmf_filter *f, unsigned kind, uint64_t line) 
 		__builtin_prefetch(f->region + 8 * last);
 }
 
-/* ---- Looks in one line. Words may change meanwhile, and be of damaged files: then the answer
- * means nothing, but no load leaves the line. ---- */
+/* ---- Looking in one line. Words may change meanwhile, or the file may be damaged. Then the
+ * answer means nothing, but no load leaves the line. ---- */
 
 enum { MMF_NO = 0, MMF_YES = 1, MMF_BEYOND = 2 }; /* BEYOND: no, and the item may be elsewhere */
 
@@ -458,14 +458,15 @@ MMF_INLINE unsigned mmf_popcount(uint64_t x) {
 #endif
 }
 
-/* mmf_select returns the position of bit number k that is set, from 0 to 63: any if there is none. */
+/* mmf_select returns the position of the k-th set bit of x, counted from 0, or any from 0 to 63 if x
+ * has no such bit. */
 MMF_INLINE unsigned mmf_select(const mmf_filter *f, uint64_t x, uint64_t k) {
 #if defined(__BMI2__)
 	(void)f;
 	return (unsigned)__builtin_ctzll(_pdep_u64((uint64_t)1 << (k & 63), x) | (uint64_t)1 << 63);
 #else
 	const uint64_t every = 0x0101010101010101u, highs = 0x8080808080808080u;
-	uint64_t sums, low; /* sums: of each byte and those below it */
+	uint64_t sums, low; /* sums: the set bits of each byte and the bytes below it */
 	sums = x - (x >> 1 & 0x5555555555555555u);
 	sums = (sums & 0x3333333333333333u) + (sums >> 2 & 0x3333333333333333u);
 	sums = ((sums + (sums >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * every;
@@ -475,15 +476,15 @@ MMF_INLINE unsigned mmf_select(const mmf_filter *f, uint64_t x, uint64_t k) {
 #endif
 }
 
-/* mmf_window returns 64 bits of a line from a bit on; what follows its last bit is arbitrary. */
+/* mmf_window returns 64 bits of a line from a bit on; those past the end of the line are arbitrary. */
 MMF_INLINE uint64_t mmf_window(const uint64_t *l, uint64_t bit) {
 	uint64_t i = bit / 64;
 	unsigned low = (unsigned)(bit % 64);
 	return MMF_LOAD(l + (i & 7)) >> low | MMF_LOAD(l + ((i + 1) & 7)) << 1 << (63 - low);
 }
 
-/* mmf_look_run is mmf_look_compact for counts in three words, and for a run of items that goes on
- * in the next word or takes more than 64 bits. */
+/* mmf_look_run does the work of mmf_look_compact if the counts take three words, or if a run of
+ * items goes on in the next word or takes more than 64 bits. */
 static __attribute__((noinline)) int mmf_look_run(const mmf_filter *f, const uint64_t *l, uint64_t fp) {
 	uint64_t k = fp >> f->r, q = k, at = 0, slot, rem = fp & f->values;
 	unsigned i;
@@ -510,7 +511,7 @@ MMF_INLINE int mmf_look_compact(const mmf_filter *f, uint64_t line, const mmf_it
 	if (f->count_words <= 2) {
 		uint64_t q = fp >> f->r, x = ~MMF_LOAD(l), next = ~MMF_LOAD(l + 1), later, at, rest;
 		unsigned zeros = mmf_popcount(x);
-		later = 0 - (uint64_t)(q >= zeros); /* every bit, where the quotient is in the second word */
+		later = 0 - (uint64_t)(q >= zeros); /* all ones if the quotient is in the second word */
 		x ^= (x ^ next) & later;
 		at = mmf_select(f, x, q - (zeros & later));
 		rest = x >> 1 >> at;
@@ -557,7 +558,7 @@ MMF_INLINE int mmf_sorted(const mmf_filter *f, mmf_u128 x, uint64_t fp) {
 	return (int)found;
 }
 
-/* mmf_look_paper looks in a line of packed or semi-sorted. Both go on to the other line. */
+/* mmf_look_paper looks in a line of packed or semi-sorted. Lookups in both go on to the other line. */
 MMF_INLINE int mmf_look_paper(const mmf_filter *f, unsigned kind, uint64_t line, const mmf_item *it) {
 	uint64_t bit = line * f->size, i = bit / 64, end, found = 0;
 	unsigned low = (unsigned)(bit % 64), j, words;
@@ -610,9 +611,9 @@ static int mmf_look_stash(const mmf_filter *f, unsigned kind, uint64_t other, co
 
 /* ---- Lookups: rule R2. Why this is enough is in layout/lookup.go. ---- */
 
-/* A watch is the counters of a lookup, which it loads before its first place and after its last.
- * A counter only rises, so none has changed if their sum has not. The epoch falls back when a file is not
- * superseded after all; but what it falls back from is odd. */
+/* A watch has the counters that a lookup loads before its first place and after its last. Counters
+ * only rise, so none has changed if their sum has not. The epoch falls when a file turns out not to
+ * be superseded; but the value from which it falls is odd. */
 typedef struct {
 	const uint64_t *word[6];
 	unsigned n;
@@ -659,9 +660,9 @@ MMF_INLINE int mmf_look_all(const mmf_filter *f, unsigned kind, const mmf_item *
 	return 1;
 }
 
-/* mmf_first looks in the home line alone. MMF_BEYOND is then no answer: mmf_look_all has it. No
- * branch depends on what is found: it would mispredict half of the time. Packed and semi-sorted always
- * go on, and need no counters here. */
+/* mmf_first looks only in the home line. If it returns MMF_BEYOND, mmf_look_all must find the
+ * answer. No branch depends on what is found, since it would be mispredicted half of the time.
+ * Lookups in packed and semi-sorted always go on, and need no counters here. */
 MMF_INLINE int mmf_first(const mmf_filter *f, unsigned kind, const mmf_item *it) {
 	const uint64_t *epoch = f->runtime + MMF_EPOCH, *counter = f->runtime + MMF_COUNTERS + it->line % 256;
 	uint64_t e, c, moved;
@@ -689,9 +690,9 @@ MMF_INLINE int mmf_ask(const mmf_filter *f, unsigned kind, uint64_t h) {
 	return mmf_look_all(f, kind, &it, other);
 }
 
-/* A batch takes three passes over a block of keys. The first asks for home lines, MMF_AHEAD keys
- * before it looks into them, in bursts, since addresses are then translated at the same time; it
- * settles nearly all keys. The second asks for the other lines of the rest, and the third looks. */
+/* A batch takes three passes over a block of keys. The first prefetches home lines, MMF_AHEAD keys
+ * before it looks in them, and in bursts, so that addresses are translated at the same time. It
+ * answers nearly all keys. For the rest, the second prefetches the other lines, and the third looks. */
 MMF_INLINE void mmf_ask_block(const mmf_filter *f, unsigned kind, const uint64_t *h, size_t n, uint8_t *found) {
 	uint16_t open[MMF_BLOCK];
 	uint64_t others[MMF_BLOCK];
@@ -733,8 +734,8 @@ static void mmf_block(const mmf_filter *f, const uint64_t *h, size_t n, uint8_t 
 
 MMF_INLINE int mmf_is_served(const mmf_filter *f) { return __atomic_load_n(&f->served, __ATOMIC_ACQUIRE); }
 
-/* mmf_own sets *own to the hash that stands for another one in the file, and tells whether the file may
- * have it: a shard has a range of hashes. */
+/* mmf_own sets *own to the hash by which the file knows the key with a given hash. It tells whether
+ * the file may have that key: a shard has only a range of hashes. */
 MMF_INLINE int mmf_own(const mmf_filter *f, uint64_t hash, uint64_t *own) {
 	*own = f->head.shards ? hash * f->head.shards : hash;
 	return !f->head.shards || mmf_hi(hash, f->head.shards) == f->head.shard;
@@ -986,9 +987,9 @@ static int mmf_read_head(int fd, mmf_head *h, struct stat *st) {
 
 /* ---- May the file be read? ---- */
 
-/* mmf_locked tells whether a process has a write lock on a byte of the file: on byte 0 to write to it,
- * and on byte 1 too once the file needs no recovery. There is no such lock but on Linux, and no other
- * that tells as much, so elsewhere the answer is no: the file of a living writer says "maybe". */
+/* mmf_locked tells whether a process has a write lock on a byte of the file. A writer locks byte 0,
+ * and byte 1 too once the file needs no recovery. Only Linux has locks that tell as much; elsewhere
+ * the answer is no, so a file with a living writer says "maybe". */
 static int mmf_locked(int fd, int part) {
 #if defined(__linux__)
 #if !defined(F_OFD_GETLK)
@@ -996,7 +997,7 @@ static int mmf_locked(int fd, int part) {
 #endif
 	struct flock l;
 	memset(&l, 0, sizeof l);
-	l.l_type = F_RDLCK; /* conflicts with write locks alone */
+	l.l_type = F_RDLCK; /* conflicts only with write locks */
 	l.l_whence = SEEK_SET;
 	l.l_start = part;
 	l.l_len = 1;
@@ -1008,8 +1009,8 @@ static int mmf_locked(int fd, int part) {
 #endif
 }
 
-/* mmf_next_uuid is the UUID that a sealed file gets with its first operation: the 128 bits of XXH3 of the
- * one before, with the salt of the log as the seed, highest byte first (L2). */
+/* mmf_next_uuid computes the UUID that a sealed file gets with its first operation: XXH3, 128 bits, of
+ * the UUID before, with the salt of the log as the seed, highest byte first (L2). */
 static void mmf_next_uuid(const uint8_t uuid[16], uint64_t salt, uint8_t next[16]) {
 	uint64_t first = mmf_read64(uuid), last = mmf_read64(uuid + 8), low, high;
 	mmf_u128 p = (mmf_u128)(first ^ last ^ ((mmf_read64(mmf_secret + 32) ^ mmf_read64(mmf_secret + 40)) - salt)) * MMF_P64_1;
@@ -1024,8 +1025,8 @@ static void mmf_next_uuid(const uint8_t uuid[16], uint64_t salt, uint8_t next[16
 	memcpy(next + 8, &low, 8);
 }
 
-/* mmf_begun tells whether a page of a log is the first of a segment of a generation after that one. What is
- * neither zero nor an older segment counts too. */
+/* mmf_begun tells whether a page of a log begins a segment of a generation after the given one. A page
+ * that is neither zero nor an older segment counts, too. */
 static int mmf_begun(int fd, off_t at, uint64_t generation) {
 	static const uint64_t zero[16] = {0};
 	uint64_t w[16];
@@ -1035,9 +1036,9 @@ static int mmf_begun(int fd, off_t at, uint64_t generation) {
 	return memcmp(w, zero, sizeof w) != 0 && (memcmp(w, "MMFBEGIN", 8) != 0 || w[1] > generation);
 }
 
-/* mmf_log_ahead tells whether a log beside a file at rest has operations of a later generation than its
- * superblock. Then the superblock that says that the file is live is lost, and the file must not be read
- * (L2). The log of another file says nothing, nor does one whose writer died before its first operation. */
+/* mmf_log_ahead tells whether a log beside a file at rest has operations of a later generation than
+ * the file's superblock. Then the superblock that says that the file is live is lost, and the file
+ * must not be read (L2). It ignores the log of another file, and a log without operations. */
 static int mmf_log_ahead(const char *path, const mmf_head *h) {
 	static const char *const names[2] = {".stash", ".stash.new"};
 	char *real = realpath(path, NULL), *name;
@@ -1051,7 +1052,7 @@ static int mmf_log_ahead(const char *path, const mmf_head *h) {
 		strcpy(name, real);
 		strcat(name, names[i]);
 		if ((fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0) {
-			ahead |= errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* it may be there */
+			ahead |= errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* the log may exist */
 			continue;
 		}
 		for (slot = 0; slot < 2 && fstat(fd, &st) == 0; slot++) {
@@ -1073,9 +1074,9 @@ static int mmf_log_ahead(const char *path, const mmf_head *h) {
 	return ahead || !name;
 }
 
-/* mmf_examine reads the superblocks, and finds out whether the file may be read: it is at rest, or
- * a writer has it open. A writer may close or open it between these looks: then the next look shows
- * it. */
+/* mmf_examine reads the superblocks, and finds out whether the file may be read: if it is at rest, or
+ * a writer has it open. Since a writer may close or open the file between these two checks, it tries
+ * three times. */
 static int mmf_examine(int fd, const char *path, mmf_head *h, struct stat *st, int *served) {
 	int tries, err;
 	for (tries = 0, *served = 0; tries < 3; tries++) {
@@ -1136,8 +1137,8 @@ static void mmf_bind(mmf_filter *f) {
 	}
 }
 
-/* mmf_absolute returns a copy of a path that stays right when the working directory changes. Links in it are
- * left, since they may be set to another file. */
+/* mmf_absolute returns a copy of a path that stays right when the working directory changes. It keeps
+ * symbolic links, since they may later lead to another file. */
 static char *mmf_absolute(const char *path) {
 	size_t room = 256;
 	char *whole = NULL, *more;

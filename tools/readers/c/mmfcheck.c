@@ -1,5 +1,5 @@
-/* mmfcheck prints the keys of its input, one a line, that may be in a filter: what "mmapfilter
- * check FILTER" does, with the same exit status: 0 if any are printed, 1 if none, 2 after an error.
+/* mmfcheck prints the keys of its input, one a line, that may be in a filter, as "mmapfilter check
+ * FILTER" does. Its exit status is the same: 0 if any are printed, 1 if none, 2 after an error.
  *
  *	mmfcheck [-vcqnp] FILTER < keys
  *
@@ -9,8 +9,8 @@
  *	-n  print the number of the line first
  *	-p  take each line for a key, whatever the filter records
  *
- * It reads lines alone. A filter that records another way to read keys is refused, since its keys
- * would be missed. */
+ * It reads only lines. It refuses a filter that records another way to read keys, since it would
+ * miss the keys of that filter. */
 #define MMF_IMPLEMENTATION
 #define MMF_STATIC
 #include "mmapfilter.h"
@@ -49,8 +49,8 @@ static int print(const void *const *keys, const size_t *lens, size_t n, const ui
 	return 0;
 }
 
-/* packed tells whether an input that begins so is packed by gzip or Zstandard: 1 or 0, or -1 if it takes more
- * bytes to tell. */
+/* packed returns 1 if an input that begins with these bytes is packed by gzip or Zstandard, 0 if it is
+ * not, and -1 if more bytes are needed to tell. */
 static int packed(const char *buf, size_t n) {
 	static const uint8_t magic[3][4] = {{0x1f, 0x8b}, {0x28, 0xb5, 0x2f, 0xfd}, {0x50, 0x2a, 0x4d, 0x18}};
 	static const size_t length[3] = {2, 4, 4};
@@ -110,7 +110,7 @@ static int run(const mmf_filter *f) {
 		memmove(buf, from, end);
 		if (end == size)
 			buf = (char *)realloc(buf, size *= 2);
-		if (fflush(stdout) != 0) /* what comes next may be typed */
+		if (fflush(stdout) != 0) /* a person may be typing the keys */
 			return fail("standard output", strerror(errno));
 	} while (got > 0);
 	free(buf);
@@ -138,7 +138,7 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "usage: mmfcheck [-vcqnp] FILTER < keys\n");
 		return 2;
 	}
-	/* What is opened here must not become the standard input or output. */
+	/* A file opened below must not become the standard input or output. */
 	while ((err = open("/dev/null", O_RDWR)) >= 0 && err <= 2)
 		;
 	if (err >= 0)
@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
 	if (status == MMF_UNRECOVERED || status == MMF_RECOVERING)
 		return fail(argv[optind], "its writer has died; run: mmapfilter recover");
 	if (*mmf_normalisation(f) && !plain)
-		return fail(argv[optind], "it records that its keys are not lines (see mmapfilter info); with -p, they are");
+		return fail(argv[optind], "it records that its keys are not lines (see mmapfilter info); -p takes lines as keys");
 	status = run(f);
 	mmf_close(f);
 	return status;

@@ -1,5 +1,5 @@
-/* probe is the program through which the tests of package readers, and TestKill (tools/kill), ask mmapfilter.h. What it reads
- * and writes is for them: see each function. A record is 4 bytes of length, and a key. */
+/* probe is the program through which the tests of package readers, and TestKill (tools/kill), call
+ * mmapfilter.h. Each function says what it reads and writes. A record is 4 bytes of length, and a key. */
 #define MMF_IMPLEMENTATION
 #define MMF_STATIC
 #include "mmapfilter.h"
@@ -49,7 +49,7 @@ static int answers(const char *path, const char *how) {
 			mmf_contains_batch(f, keys, lens, n, found);
 		else if (!strcmp(how, "hashes"))
 			mmf_contains_hashes(f, hashes, n, found);
-		else if (!strcmp(how, "fixed")) /* the keys of a size that follow one another */
+		else if (!strcmp(how, "fixed")) /* the keys of one size that follow one another */
 			for (i = 0; i < n;) {
 				size_t m = 1;
 				while (i + m < n && lens[i + m] == lens[i])
@@ -89,8 +89,8 @@ static int hash(void) {
 	return 0;
 }
 
-/* ask looks up keys of 16 bytes, which are in hex and follow one another: many times, in batches and alone. For each key
- * it prints 0 if one of the lookups said "certainly not", else 1. */
+/* ask looks up keys of 16 bytes, which are in hex and follow one another, many times, in batches and
+ * one by one. For each key it prints 0 if one of the lookups said "certainly not", else 1. */
 static void ask(const mmf_filter *f, const char *hex) {
 	enum { MOST = 128, SIZE = 16, ROUNDS = 16 };
 	uint8_t keys[MOST * SIZE], found[MOST], all[MOST];
@@ -164,8 +164,8 @@ static uint64_t *in_heap(const uint64_t **words, size_t bytes) {
 	return own;
 }
 
-/* look_up looks keys up in a file that may be damaged. The program ends if the answers of a batch are others than
- * those of single lookups, and with a sanitizer also if a load leaves the parts. */
+/* look_up looks keys up in a file that may be damaged. The program aborts if the answers of a batch
+ * differ from those of single lookups; a sanitizer also ends it if a load leaves the parts. */
 static void look_up(mmf_filter *f) {
 	enum { N = 300 };
 	uint64_t i, h[N], *own[3];
@@ -180,13 +180,13 @@ static void look_up(mmf_filter *f) {
 	mmf_contains_hashes(f, h, N, found);
 	for (i = 0; i < N; i++)
 		if (found[i] != mmf_contains_hash(f, h[i]))
-			abort(); /* nothing moves, so both must say the same */
+			abort(); /* nothing changes the file, so both must agree */
 	for (i = 0; i < 3; i++)
 		free(own[i]);
 }
 
-/* opens: a path a line; for each a line with the code of mmf_open, and if that is 0, the status and the length, once
- * keys have been looked up. */
+/* opens: reads a path a line. For each it looks keys up, and prints the code of mmf_open and, if that
+ * is 0, the status and the length. */
 static int opens(void) {
 	char line[4096];
 	while (fgets(line, sizeof line, stdin)) {
@@ -201,7 +201,7 @@ static int opens(void) {
 		} else if (!strcmp(mmf_strerror(err), mmf_strerror(-1000))) {
 			abort(); /* an error without a text */
 		}
-		mmf_close(f); /* first: then the file may change */
+		mmf_close(f); /* before the answer: after it, the file may change */
 		if (err < 0)
 			printf("%d\n", err);
 		else

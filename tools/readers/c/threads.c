@@ -1,14 +1,16 @@
-/* threads plays scenes: the stores that a writer of the library has made to a file of a few lines, or a recovery,
- * and some keys that are in the file all the time. It looks these up meanwhile: no answer may be "certainly not".
+/* threads plays scenes. A scene has the stores that a writer of the library, or a recovery, has made
+ * to a file of a few lines, and some keys that are in the file all the time. threads looks these keys
+ * up while it makes the stores: no answer may be "certainly not".
  * TestSchedules and TestRecoverySchedules of mmapfilter/internal/writer write the scenes.
  *
- *	threads SCENES schedules    by the only thread: some of the stores before each load of a lookup, and the rest
- *	                            before each later one
- *	threads SCENES ROUNDS       by one thread, each scene so often, while others look up. It is built with
- *	                            -fsanitize=thread too, which does not see what another process does to a mapping.
+ *	threads SCENES schedules    one thread makes some of the stores before a load of a lookup, and the
+ *	                            rest before a later load, for all pairs of loads
+ *	threads SCENES ROUNDS       one thread plays each scene ROUNDS times, while others look keys up. For
+ *	                            this it is also built with -fsanitize=thread, which does not see what
+ *	                            another process does to a mapping.
  *
- * It also counts what is missed by lookups that do not watch the counters. Threads go on while that is
- * nothing, since the stores were too slow to show anything: so it can tell that a lookup is wrong. */
+ * It also counts the keys that lookups without counters miss. As long as these miss nothing, threads
+ * goes on, because the stores were too slow to reveal a wrong lookup. */
 static void before_load(void);
 #define MMF_LOAD(word) (before_load(), __atomic_load_n((word), __ATOMIC_ACQUIRE))
 #define MMF_IMPLEMENTATION
@@ -21,9 +23,9 @@ static void before_load(void);
 enum { READERS = 2, MOST_STORES = 512, MOST_KEYS = 64, MOST_LINES = 16, RUNTIME_WORDS = 512 };
 enum { SIZE = MMF_REGION - MMF_RUNTIME + 64 * MOST_LINES };
 
-/* A scene. The words are those of the file, from the runtime page on. */
+/* A scene. words has the words of the file, from the runtime page on. */
 static mmf_filter *filter;
-static uint64_t words[SIZE / 8], image[SIZE / 8]; /* image: before the stores */
+static uint64_t words[SIZE / 8], image[SIZE / 8]; /* image: the words before the stores */
 static struct {
 	uint64_t word, value, rise; /* rise: by how much the word rises */
 } stores[MOST_STORES];
@@ -54,8 +56,9 @@ static uint64_t random_word(uint64_t *state) {
 	return (z ^ z >> 27) * 0x94D049BB133111EBu;
 }
 
-/* read_scene reads a scene: the kind of the layout, its two parameters as a superblock has them, and the lines; then each word that is not 0 ("w"), each store
- * ("s"), each key ("k"), and "e". It returns 0 at the end of the file. */
+/* read_scene reads a scene: the kind of the layout, its two parameters as a superblock has them, and
+ * the number of lines; then each word that is not 0 ("w"), each store ("s"), each key ("k"), and "e".
+ * It returns 0 at the end of the file. */
 static int read_scene(FILE *in) {
 	unsigned long long kind, a, b, lines;
 	char what;
@@ -97,11 +100,11 @@ static int read_scene(FILE *in) {
 	return 1;
 }
 
-/* rise stores to a word of the runtime page, which only rises. */
+/* rise adds to a word of the runtime page. Such words only rise. */
 static void rise(uint64_t word, uint64_t by) { __atomic_store_n(words + word, words[word] + by, __ATOMIC_RELEASE); }
 
-/* play makes the stores of the scene. Then it puts the words back as a recovery does: in any order, and with the
- * epoch alone. */
+/* play makes the stores of the scene. Then it puts the words back as a recovery does: in any order,
+ * while only the epoch is odd. */
 static void play(void) {
 	int i;
 	for (i = 0; i < store_count; i++)
@@ -179,7 +182,7 @@ static int look(int way, uint64_t hash) {
 	return found;
 }
 
-/* cuts looks a hash up in all ways while the stores are made: least to most of the first of them, and then the
+/* cuts looks a hash up in all ways while stores are made: first least to most of them, and later the
  * rest. */
 static void cuts(uint64_t hash, int least, int most) {
 	int way;
@@ -199,8 +202,9 @@ static void cuts(uint64_t hash, int least, int most) {
 				}
 }
 
-/* fail appends that another file takes the place of this one, but fails to, and that another move begins. The sum of
- * all counters may then be what it was. It returns 0 if the scene moves no counter, or the epoch itself. */
+/* fail appends the stores of another file that is to take the place of this one but cannot, and then
+ * the begin of another move. The sum of all counters may then be the same as before. It returns 0 if
+ * the scene changes no counter, or the epoch itself. */
 static int fail(void) {
 	uint64_t counter = 0, value = 0;
 	int i;
@@ -241,7 +245,7 @@ int main(int argc, char **argv) {
 	if (!strcmp(argv[2], "schedules"))
 		schedules(in);
 	else
-		for (passes = 0; passes < 1000 && !(naive && absent); passes++, rewind(in)) /* not without end */
+		for (passes = 0; passes < 1000 && !(naive && absent); passes++, rewind(in)) /* but not forever */
 			beside(in, strtoul(argv[2], NULL, 10));
 	printf("%llu lookups, %llu absent keys told; lookups without counters missed %llu\n", (unsigned long long)lookups,
 		(unsigned long long)absent, (unsigned long long)naive);
@@ -249,5 +253,5 @@ int main(int argc, char **argv) {
 		fputs("WRONG: a key was answered \"certainly not\"\n", stderr);
 	free(filter);
 	fclose(in);
-	return wrong ? 1 : naive ? 0 : 4; /* 4: nothing was shown */
+	return wrong ? 1 : naive ? 0 : 4; /* 4: the lookups without counters missed nothing */
 }

@@ -1,7 +1,7 @@
 // Reads filter files: see mmapfilter.d.ts, and "go doc ./layout".
 
 const HEADS = 16384, STASH = 20480, REGION = 32768
-const LATE = 10000 // milliseconds until a request fails
+const LATE = 10000 // milliseconds after which a request fails
 
 export class FilterError extends Error {
 	constructor(code, text, more) {
@@ -24,7 +24,7 @@ const SECRET = viewOf(Uint8Array.from(atob('uP5sOSOkS758AYEs9yGtHN7UbemDkJfbckCk
 const s = at => u64(SECRET, at)
 const own = new DataView(new ArrayBuffer(200))
 
-function swap(x) { // the order of its bytes
+function swap(x) { // reverses the order of its bytes
 	own.setBigUint64(192, x)
 	return u64(own, 192)
 }
@@ -84,7 +84,7 @@ function xxh3Long(w, n, seed) {
 
 // ---- The superblock ----
 
-function intact(copy) { // by its CRC32C
+function intact(copy) { // checks its CRC32C
 	let crc = -1
 	for (let at = 0; at < 4092; at++) {
 		crc ^= copy.getUint8(at)
@@ -137,10 +137,11 @@ function bits(bytes, at, n) { // n <= 32
 	return Math.floor(v / (1 << (at & 7))) % 2 ** n
 }
 
-const NIBBLES = [] // by number
+const NIBBLES = [] // the nibbles of each number
 for (let s = 0; s < 16; s++) for (let r = 0; r <= s; r++) for (let q = 0; q <= r; q++) for (let p = 0; p <= q; p++) NIBBLES.push([p, q, r, s])
 
-// The fingerprints of the line from bit at on; in compact, those at home or of guests. Nothing if it breaks F10.
+// decode returns the fingerprints of the line that starts at bit at: in compact, those at home or
+// those of guests. It returns nothing if the line breaks F10.
 const decode = {
 	packed: ({ f, b }, line, at) => times(b, i => bits(line, at + f * i, f)),
 	semisorted: ({ f }, line, at) => NIBBLES[bits(line, at, 12)]?.map((nibble, i) => nibble * 2 ** (f - 4) + bits(line, at + 12 + (f - 4) * i, f - 4)),
@@ -160,7 +161,8 @@ const decode = {
 
 const replaced = () => fail('replaced', 'another file took its place')
 
-// request ends in time, whatever fetch does. No If-Range: across origins it takes another request.
+// request ends within LATE, whatever fetch does. It sends no If-Range, which would take another
+// request across origins.
 async function request(file, from, to, halt) {
 	const stop = new AbortController(), { signal } = stop, late = setTimeout(() => stop.abort(new FilterError('timeout', 'no answer')), LATE)
 	const stopped = new Promise((_, reject) => { signal.onabort = () => reject(signal.reason) })
@@ -223,7 +225,7 @@ export async function open(from, { fetch = globalThis.fetch, signal } = {}) {
 		if (!compact || bits(found, 496 + fp % 16, 1)) {
 			if (n > 1 && await has(other, true) || stash.has(`${compact ? line : Math.min(line, other)} ${fp}`)) return true
 		}
-		// Only a strong ETag tells files apart. So do superblocks.
+		// Without a strong ETag, only the superblocks tell files apart.
 		if (file.weak && (await read(0, HEADS)).some((b, i) => b !== head[i])) replaced()
 		return false
 	}

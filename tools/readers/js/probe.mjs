@@ -1,10 +1,10 @@
-// probe.mjs is the program through which the tests of package readers ask mmapfilter.mjs: what c/probe.c is for
-// mmapfilter.h, with the same commands. A record is 4 bytes of length, and a key.
+// probe.mjs is the program through which the tests of package readers call mmapfilter.mjs. It has
+// the commands of c/probe.c. A record is 4 bytes of length, and a key.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { FilterError, open, xxh3 } from './mmapfilter.mjs'
 
-function* records(bytes, fixed = 0) { // each after so many bytes of another kind
+function* records(bytes, fixed = 0) { // each record follows this many other bytes
 	for (let at = 0; at < bytes.length;) {
 		const before = bytes.subarray(at, at + fixed), length = bytes.readUInt32LE(at + fixed)
 		at += fixed + 4
@@ -33,12 +33,12 @@ async function answers(path, how) {
 	return Uint8Array.from(found)
 }
 
-// hash: for each seed of 8 bytes and record, 8 bytes of hash.
+// hash: reads a seed of 8 bytes and a record, again and again; writes 8 bytes of hash for each.
 function hash() {
 	return new BigUint64Array(Array.from(records(readFileSync(0), 8), ([seed, key]) => xxh3(key, seed.readBigUInt64LE())))
 }
 
-const CODES = { F1: -6, F2: -7, F3: -8, F4: -10, F5: -11, F6: -12, F7: -14, F13: -15 } // those of mmapfilter.h
+const CODES = { F1: -6, F2: -7, F3: -8, F4: -10, F5: -11, F6: -12, F7: -14, F13: -15 } // the codes of mmapfilter.h
 
 // attempt opens an image, and looks keys up in it. It returns the code of mmf_open. A live file has no damage.
 async function attempt(image) {
@@ -52,7 +52,8 @@ async function attempt(image) {
 	}
 }
 
-// opens: a path a line; for each a line with the code of mmf_open, once keys have been looked up.
+// opens: reads a path a line. For each it looks keys up, and prints a line with the code of
+// mmf_open.
 async function opens() {
 	for await (const path of createInterface({ input: process.stdin })) writeFileSync(1, await attempt(readFileSync(path)) + '\n')
 	return ''

@@ -1,4 +1,5 @@
-// node test_mmapfilter.mjs. Requests of the module go to a server here, which a test can have do what servers do.
+// Run it with node test_mmapfilter.mjs. The module sends its requests to a server here, and each
+// test can set what that server answers.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -21,7 +22,7 @@ const KEYS = keysOf('compact-q41'), PRESENT = KEYS.find(([, answer]) => answer)[
 
 // ---- The server ----
 
-let file, asked, reply // reply may change or replace the answer, which it gets as { status, headers, body }
+let file, asked, reply // reply gets the answer as { status, headers, body }, and may change or replace it
 const server = createServer((request, response) => {
 	const [from, to] = request.headers.range.slice(6).split('-').map(Number), body = file.subarray(from, to + 1)
 	asked.push(to + 1 - from)
@@ -164,7 +165,7 @@ test('answers that are no answers', async () => {
 
 test('a file that is replaced is found out', async () => {
 	const other = image('compact-q41')
-	for (let at = 0; at < 16384; at += 4096) { // the same size, and no key of the first
+	for (let at = 0; at < 16384; at += 4096) { // the same size, but without the keys of the first
 		other[at + 50]++
 		other.writeUInt32LE(crc32c(other.subarray(at, at + 4092)), at + 4092)
 	}

@@ -1,4 +1,4 @@
-"""Reads filter files of mmapfilter: "is this key in the set?" is answered with
+"""Reads filter files of mmapfilter. The answer to "is this key in the set?" is
 "certainly not" (False) or "maybe" (True).
 
     import mmapfilter
@@ -6,17 +6,17 @@
         b"apple" in f                       # True: maybe; False: certainly not
         f.contains_many([b"apple", "pear"]) # [True, False]
 
-Keys are bytes, or text, which stands for its UTF-8. The work is done by mmapfilter.h, in a
-shared object that one call makes (make in the folder of mmapfilter.h does the same):
+Keys are bytes, or text, which stands for its UTF-8. mmapfilter.h does the work, in a
+shared object that one call builds (make in the folder of mmapfilter.h does the same):
 
     cc -O2 -fPIC -shared -DMMF_IMPLEMENTATION -x c mmapfilter.h -o libmmapfilter.so
 
-libmmapfilter.so is looked for beside this file, then in ../c, then where the system looks for
-libraries. load names another one.
+open looks for libmmapfilter.so beside this file, then in ../c, then where the system looks for
+libraries. To use another one, call load with its path first.
 
-A filter may be used by several threads at once; lookups release the interpreter's lock. Another
-process may write to the file meanwhile. A file that someone cuts short while it is open ends the
-process (SIGBUS): replace files by renaming, as mmapfilter does.
+Several threads may use a filter at once; lookups release the interpreter's lock. Another process
+may write to the file meanwhile. If someone cuts the file short while it is open, a lookup may end
+the process (SIGBUS), so replace files by renaming, as mmapfilter does.
 """
 
 import array
@@ -31,9 +31,9 @@ SERVED, UNRECOVERED, RECOVERING, SUPERSEDED, REPLACED = range(5)
 
 
 class Error(Exception):
-    """An error of this module. Its code is that of mmapfilter.h.
+    """An error of this module, with the code that mmapfilter.h gives it.
 
-    What the system reports about a file is an OSError, such as FileNotFoundError.
+    An error of the system is an OSError, such as FileNotFoundError.
     """
 
     def __init__(self, code, text):
@@ -42,7 +42,7 @@ class Error(Exception):
 
 
 class NotAFilter(Error):
-    """The file is no filter file."""
+    """The file is not a filter file."""
 
 
 class Corrupt(Error):
@@ -50,7 +50,7 @@ class Corrupt(Error):
 
 
 class Version(Error):
-    """The file is of a newer version of the format, or has a feature that is not known."""
+    """The file has a newer version of the format, or an unknown feature."""
 
 
 _E_SYSTEM, _E_NOT_REGULAR, _E_NOT_FILTER, _E_VERSION, _E_FEATURE = -1, -3, -4, -8, -9
@@ -58,7 +58,7 @@ _library = None
 
 
 def load(path=None):
-    """Loads libmmapfilter.so from a path, or from where open finds it."""
+    """Loads libmmapfilter.so from a path, or from where open looks for it."""
     global _library
     here = os.path.dirname(os.path.abspath(__file__))
     name = "libmmapfilter.so"
@@ -93,8 +93,8 @@ def load(path=None):
 def open(path):
     """Opens the filter at path. It reads 16 KiB, whatever the size of the file.
 
-    If the writer of the file has died, that is no error: every answer is True until
-    Filter.status finds that a process has recovered it.
+    If the writer of the file has died, open raises nothing, but every answer is True until
+    Filter.status finds that a process has recovered the file.
 
     Raises NotAFilter, Corrupt, Version, or an OSError.
     """
@@ -127,7 +127,7 @@ class Filter:
 
     def close(self):
         """Closes the filter. No lookup may be in progress in another thread. Closing twice is harmless."""
-        handle = self.__dict__.pop("_handle", None)  # one step: two threads may close
+        handle = self.__dict__.pop("_handle", None)  # in one step, since two threads may close
         if handle:
             self._lib.mmf_close(handle)
 
@@ -154,10 +154,10 @@ class Filter:
         return self._contains(self._handle or self._open(), key, len(key)) != 0
 
     def contains_many(self, keys):
-        """A list of answers, one for each key of a sequence. It is faster than one by one."""
+        """A list of answers, one for each key of a sequence. It is faster than single lookups."""
         keys = [_bytes(k) for k in keys]
-        handle, n = self._open(), len(keys)  # not before: keys may run code of others
-        pointers = (ctypes.c_char_p * n)(*keys)  # into the bytes, which keys keeps
+        handle, n = self._open(), len(keys)  # not earlier, since iterating over keys may run other code
+        pointers = (ctypes.c_char_p * n)(*keys)  # into the bytes, which the list keys keeps alive
         lens = array.array("Q", map(len, keys))
         found = ctypes.create_string_buffer(n)
         self._lib.mmf_contains_batch(handle, pointers, lens.buffer_info()[0], n, found)
@@ -166,10 +166,10 @@ class Filter:
     def contains_fixed(self, keys, size=None):
         """Answers for keys of one size, which lie one after the other in a buffer.
 
-        keys is bytes, or any contiguous buffer, of which size bytes are a key. Of a numpy array,
-        size is by default that of an item (dtype S16: a key has 16 bytes, and a shorter text ends
-        in zero bytes, which count; uint64: the 8 bytes of a number, lowest first). Arrays of text
-        (dtype U) are refused: their items are not UTF-8.
+        keys is bytes, or any contiguous buffer, with size bytes for each key. For a numpy array, size
+        is by default the size of an item (dtype S16: a key has 16 bytes, and the zero bytes after a
+        shorter text are part of it; uint64: the 8 bytes of a number, lowest first). Arrays of text
+        (dtype U) are refused, because their items are not UTF-8.
 
         Returns a numpy array of bool for a numpy array, and a list otherwise.
         """
@@ -182,12 +182,12 @@ class Filter:
         return result(found)
 
     def contains_hashes(self, hashes):
-        """contains_fixed for keys whose hash is known: a buffer of 8 bytes each, such as array("Q")
-        or a numpy array of uint64. Other numbers are refused; bytes are taken as they are."""
+        """As contains_fixed, but for hashes of keys: a buffer of 8 bytes each, such as array("Q") or a
+        numpy array of uint64. Other numbers are refused; bytes are taken as they are."""
         view = memoryview(hashes)
         form = view.format.lstrip("@=<")
         if form != "B" and (form not in ("Q", "L") or view.itemsize != 8):
-            raise TypeError("hashes are numbers of 64 bits without a sign, lowest byte first, and not %r" % view.format)
+            raise TypeError("hashes must be unsigned 64-bit numbers, lowest byte first, not %r" % view.format)
         hashes, n, result = self._buffer(hashes, 8)
         found = (ctypes.c_uint8 * n)()
         address, keep = _address(hashes)
@@ -197,20 +197,20 @@ class Filter:
 
     @staticmethod
     def _buffer(keys, size):
-        """Keys as a view of bytes, how many there are, and what makes the result."""
+        """Keys as a view of bytes, their number, and the function that returns the result."""
         result = lambda found: [b != 0 for b in found]
         if hasattr(keys, "__array_interface__"):
             import numpy
             if keys.dtype.kind in "UO":
-                raise TypeError("keys are bytes, and items of dtype %s are not" % keys.dtype)
+                raise TypeError("keys must be bytes, not items of dtype %s" % keys.dtype)
             size = keys.dtype.itemsize if size is None else size
             keys = numpy.ascontiguousarray(keys).reshape(-1).view(numpy.uint8)
             result = lambda found: numpy.frombuffer(found, numpy.uint8).astype(bool)
         view = memoryview(keys).cast("B")
         if size is None:
-            raise TypeError("size is needed, since the keys are no numpy array")
+            raise TypeError("size is needed, since the keys are not a numpy array")
         if size < 1 or len(view) % size:
-            raise ValueError("%d bytes are no whole number of keys of %d bytes" % (len(view), size))
+            raise ValueError("%d bytes are not a whole number of keys of %d bytes" % (len(view), size))
         return view, len(view) // size, result
 
     def hash(self, key):
@@ -223,12 +223,13 @@ class Filter:
         return self._lib.mmf_len(self._open())
 
     def __bool__(self):
-        return True  # also without items
+        return True  # even without items
 
     @property
     def status(self):
-        """SERVED; UNRECOVERED: its writer died, and every answer is True; RECOVERING: likewise, and a
-        process is recovering it; SUPERSEDED or REPLACED: another file has taken its place, so open the path again."""
+        """SERVED; UNRECOVERED: the writer died, and every answer is True; RECOVERING: the same, but a
+        process is recovering the file; SUPERSEDED or REPLACED: another file has taken its place, so open
+        the path again."""
         return self._lib.mmf_status(self._open())
 
     @property
@@ -242,8 +243,8 @@ class Filter:
 
     @property
     def shard(self):
-        """(number, count) if the file is a shard of a set, which answers False for the keys of others;
-        otherwise None. The shard that has a key is hash(key) * count >> 64."""
+        """(number, count) if the file is a shard of a set, otherwise None. A shard answers False for the
+        keys of other shards. The shard that has a key is hash(key) * count >> 64."""
         number = ctypes.c_uint32()
         count = self._lib.mmf_shards(self._open(), ctypes.byref(number))
         return (number.value, count) if count else None
@@ -255,7 +256,7 @@ class Filter:
 
 
 def _address(view):
-    """The address of a buffer, and what keeps it there."""
+    """The address of a buffer, and an object that keeps the buffer alive."""
     if not len(view):
         return None, view
     if not view.readonly:

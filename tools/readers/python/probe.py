@@ -1,4 +1,6 @@
-"""The program through which TestKill (tools/kill) asks mmapfilter.py: the commands o, s and x of the session of ../c/probe.c."""
+"""The program through which TestKill (tools/kill) calls mmapfilter.py.
+
+It has the commands o, s and x of the session of ../c/probe.c."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""python3 -m unittest, in this folder, after make in ../c."""
+"""Run python3 -m unittest in this folder, after make in ../c."""
 
 import ast
 import array
@@ -57,14 +57,14 @@ class TestMmapfilter(unittest.TestCase):
                     self.assertFalse(any(a for h, a in zip(hashes, answers) if h * count >> 64 != number))
                     self.assertTrue(any(answers))
                     others = [i * 0x9E3779B97F4A7C15 % 2**64 for i in range(20000)]
-                    others = [h for h in others if h * count >> 64 != number]  # some look like a key of this shard
+                    others = [h for h in others if h * count >> 64 != number]  # some look like keys of this shard
                     self.assertFalse(any(f.contains_hashes(array.array("Q", others))))
 
     def test_numpy(self):
         try:
             import numpy
         except ImportError:
-            self.skipTest("NOT TESTED: numpy is not here")
+            self.skipTest("NOT TESTED: numpy is not installed")
         with mmapfilter.open(self.path("compact-q41")) as f:
             keys = [k for k, _, _ in vectors("compact-q41") if len(k) == 7 and not k.endswith(b"\0")]
             self.assertGreater(len(keys), 100)
@@ -101,7 +101,7 @@ class TestMmapfilter(unittest.TestCase):
 
     def test_lifetime(self):
         f = mmapfilter.open(self.path("compact-q41"))
-        for bad in (copy.copy, copy.deepcopy, pickle.dumps):  # two would close what is open once
+        for bad in (copy.copy, copy.deepcopy, pickle.dumps):  # two objects would close the same filter
             self.assertRaises(TypeError, bad, f)
 
         def keys():
