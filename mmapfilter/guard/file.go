@@ -12,9 +12,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// system returns the hooks that a guard has outside of tests. mode is Options.Mode. chosen says that the
-// caller has chosen the path: then a file that no guard has made is left alone. The filter has no timer:
-// the guard calls Sync.
+// system returns the hooks that a guard uses outside of tests. mode is Options.Mode. chosen says that
+// the caller has chosen the path; then a file that no guard has created is left alone. The filter does
+// not sync by itself; the guard calls Sync.
 func system(life context.Context, mode fs.FileMode, chosen bool) *guarded.Hooks {
 	open := func(path string) (guarded.Filter, error) {
 		if err := mayUse(path, chosen); err != nil {
@@ -47,24 +47,26 @@ func system(life context.Context, mode fs.FileMode, chosen bool) *guarded.Hooks 
 	}
 }
 
-// ErrExpires is returned if the filter at [Options.Path] is one whose keys leave by themselves
-// (mmapfilter.Options.ExpireAfter): it would hide keys that the store has. The guard has no filter then.
+// ErrExpires says that the keys of the filter at [Options.Path] leave it by themselves
+// (mmapfilter.Options.ExpireAfter), so it would hide keys that the store has. The guard then has no
+// filter.
 var ErrExpires = errors.New("keys leave the filter by themselves")
 
-// mayUse returns ErrExpires, or a ForeignError if the caller has chosen a path that has a file that may
-// not be a filter of a guard.
+// mayUse returns nil if the guard may use the file at path or replace it. Otherwise it returns
+// ErrExpires, or, if the caller has chosen the path and the file may not be a filter of a guard, a
+// ForeignError.
 func mayUse(path string, chosen bool) error {
 	f, err := mmapfilter.OpenReadOnly(path, &mmapfilter.OpenOptions{NoRecover: true, ServeUnrecovered: true})
 	if err != nil {
 		info, missing := os.Stat(path)
 		if !chosen || errors.Is(missing, fs.ErrNotExist) || missing == nil && info.Mode().IsRegular() && info.Size() == 0 {
-			return nil // opening the filter says what is wrong with it
+			return nil // opening the filter will say what is wrong with it
 		}
-		return fmt.Errorf("%w (%w)", &mmapfilter.ForeignError{Path: path, Is: "which may be of somebody else"}, err)
+		return fmt.Errorf("%w (%w)", &mmapfilter.ForeignError{Path: path, Is: "which may belong to another program"}, err)
 	}
 	defer f.Close()
 	if chosen && !ofGuard(guarded.Of(f)) {
-		return &mmapfilter.ForeignError{Path: path, Is: "a filter that no guard has made"}
+		return &mmapfilter.ForeignError{Path: path, Is: "a filter that no guard has created"}
 	}
 	if guarded.Expires(f) {
 		return fmt.Errorf("%s: %w", path, ErrExpires)
@@ -72,8 +74,8 @@ func mayUse(path string, chosen bool) error {
 	return nil
 }
 
-// narrow takes the permissions that mode lacks from the filter, and from a log that a dead process
-// has left. A mode of 0 takes none.
+// narrow removes the permissions that mode lacks from the filter, and from a log that a dead process
+// has left. A mode of 0 removes none.
 func narrow(path string, mode fs.FileMode) error {
 	for _, p := range []string{path, path + ".stash", path + ".stash.new"} {
 		info, err := os.Stat(p)
@@ -92,8 +94,8 @@ func narrow(path string, mode fs.FileMode) error {
 	return nil
 }
 
-// create makes an empty filter. It replaces the file at the path, which may be damaged or stale. If a
-// program has that file open for writing, it stays, and create returns an error.
+// create creates an empty filter. It replaces the file at the path, which may be damaged or stale. If a
+// program has that file open for writing, the file stays, and create returns an error.
 func create(ctx context.Context, path string, o *mmapfilter.Options) error {
 	f, err := mmapfilter.Build(ctx, path, o, func(func([]byte, error) bool) {})
 	if err != nil {
@@ -123,5 +125,5 @@ func verify(path string) error {
 	if errors.Is(err, mmapfilter.ErrCorrupt) {
 		return err
 	}
-	return nil // Open returns other errors, too, or the file is not at rest
+	return nil // any other error comes from Open, too, or the file is not at rest
 }

@@ -17,13 +17,13 @@ var ErrClosed = errors.New("guard is closed")
 type Guard struct {
 	options   *Options
 	store     Store
-	filter    guarded.Filter // nil if there is none: every answer is "maybe"
+	filter    guarded.Filter // nil if there is none; every answer is then "maybe"
 	id        identity       // of the filter
 	positions *positions     // takes the place of the outbox; or nil
 	closing   sync.RWMutex   // shared by calls of Sync
 	readOnly  bool
 
-	// serving is clear while the filter may lack keys of the store: every answer is "maybe".
+	// serving is false while the filter may lack keys of the store; every answer is then "maybe".
 	serving atomic.Bool
 	// views grows before keys leave the filter; see View.
 	views    atomic.Uint64
@@ -32,11 +32,11 @@ type Guard struct {
 	stripes  stripes
 	spare    sync.Pool // of transactions that are done
 
-	// order is held during the filter's operations, so that each has a known number for the outbox.
+	// order is locked during operations of the filter, so that each has a known number for the outbox.
 	order struct {
 		sync.Mutex
 		operations uint64
-		records    []*record // in the order of their numbers, from the first that may be needed
+		records    []*record // in order of their numbers; earlier ones are no longer needed
 		free       []*record
 	}
 
@@ -47,21 +47,21 @@ type Guard struct {
 		done      sync.Cond           // signals that a listed transaction is done
 		deletes   []*deletion         // of transactions that are done, for the next round
 		loose     []*record           // of hashes that overflowed
-		dropped   []*deletion         // never done in the filter: a rebuild removes their entries
-		stale     [][]byte            // keys of other entries to remove in the next round
+		dropped   []*deletion         // never done in the filter; a rebuild removes their entries
+		stale     [][]byte            // keys of loose records to remove in the next round
 		unsure    map[uint64]struct{} // hashes put by transactions whose outcome is Unknown
-		lastID    uint64              // the last number of an entry of deletes or of a loose record
-		building  bool                // the filter cannot serve before a rebuild has ended
+		lastID    uint64              // the last number given to an entry of deletes or a loose record
+		building  bool                // the filter cannot serve until a rebuild has ended
 		doubts    int                 // calls of Doubt
-		doubtful  int                 // calls of Doubt since the last Rebuild, less those that failed
+		doubtful  int                 // calls of Doubt since the last Rebuild, except calls that failed
 		churning  churning
-		due                                        // since the instant of the last rebuild
-		under     due                              // reasons for a rebuild that the one under way will remove
-		seen      struct{ skipped, passed uint64 } // counts at the last look of tooManyPass
-		failed    error                            // why the filter is not used any more
+		due                                        // reasons for a rebuild since the instant of the last one
+		under     due                              // reasons that the rebuild under way will remove
+		seen      struct{ skipped, passed uint64 } // counts when tooManyPass last compared them
+		failed    error                            // why the filter is no longer used
 		err       error                            // why a rebuild is needed, or has failed
-		rebuilds  uint64                           // that succeeded
-		took      time.Duration                    // by the last rebuild
+		rebuilds  uint64                           // rebuilds that succeeded
+		took      time.Duration                    // duration of the last rebuild
 		durableAt time.Time                        // see Stats.Age
 		closed    bool
 	}
@@ -80,12 +80,12 @@ type Guard struct {
 	background sync.WaitGroup
 }
 
-// A commit is what a rebuild must know of a transaction that is about to be committed.
+// A commit is what a rebuild must know about a transaction that is being committed.
 type commit struct {
 	puts   []uint64 // hashes
-	again  []uint64 // hashes that the filter has, of keys that the store may lack for an instant: see DeleteUnknown
-	at     int      // in Guard.mu.open
-	listed bool     // in rebuild.listed, as it was open at the instant of a rebuild. Guarded by Guard.mu
+	again  []uint64 // hashes that the filter has, of keys that the store may lack for an instant; see DeleteUnknown
+	at     int      // index in Guard.mu.open
+	listed bool     // a rebuild has put its hashes into rebuild.listed. Guarded by Guard.mu
 }
 
 func (g *Guard) hooks() *guarded.Hooks {
@@ -114,7 +114,7 @@ func (g *Guard) fail(err error) {
 	}
 }
 
-// tellOfFailure writes into the store that the filter must not be used.
+// tellOfFailure notes in the store that the filter must not be used.
 func (g *Guard) tellOfFailure() error {
 	if g.failureIsDurable.Load() {
 		return nil
@@ -154,7 +154,7 @@ func (g *Guard) unusable() error {
 	return g.mu.failed
 }
 
-// kick wakes the background, to rebuild the filter.
+// kick wakes the goroutine that rebuilds the filter when a rebuild is due.
 func (g *Guard) kick() {
 	select {
 	case g.wake <- struct{}{}:

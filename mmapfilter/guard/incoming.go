@@ -21,7 +21,7 @@ type incoming struct {
 const (
 	incomingSlots = 1 << 15           // of a table
 	mostIncoming  = incomingSlots / 2 // so that a search soon meets an empty slot
-	manyIncoming  = mostIncoming / 2  // then a drain is due, and put has room until it begins
+	manyIncoming  = mostIncoming / 2  // at this many a drain is due; put has room until the drain begins
 )
 
 // A hashTable is a set of hashes other than 0, with linear probing. It is read without a lock.
@@ -52,22 +52,22 @@ func (t hashTable) add(hash uint64) (added bool) {
 	}
 }
 
-// clear removes a hash, and all hashes in the slots after it, up to an empty slot. Call it for every
-// hash of the table: then the table is empty, since until a hash is removed, no slot from its first
-// one on becomes empty.
+// clear empties all slots from the first slot of a hash to the next empty slot. Once it has been called
+// for every hash of the table, the table is empty: a call that empties a slot between the first slot of
+// a hash and the hash itself goes on, and removes the hash, too.
 func (t hashTable) clear(hash uint64) {
 	for i := hash; t[i%incomingSlots].Load() != 0; i++ {
 		t[i%incomingSlots].Store(0)
 	}
 }
 
-// has reports whether a hash is there. Call has before asking the filter.
+// has reports whether a hash is in a table. Call has before asking the filter.
 func (in *incoming) has(hash uint64) bool {
 	return in.waiting.Load() > 0 && (in.tables[0].has(hash) || in.tables[1].has(hash))
 }
 
 // put puts hashes into the active table. It returns the hashes for which the table has no room. many
-// says that a drain is due.
+// says that a drain has become due.
 func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -77,7 +77,7 @@ func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	active := in.mu.active
 	list := in.mu.lists[active]
 	all, before := len(hashes), len(list)
-	in.waiting.Add(int64(all)) // before the hashes are there: a lookup looks here only if waiting is not 0
+	in.waiting.Add(int64(all)) // first, since a lookup reads the tables only if waiting is not 0
 	for len(hashes) > 0 && len(list) < mostIncoming && hashes[0] != 0 {
 		if in.tables[active].add(hashes[0]) {
 			list = append(list, hashes[0])
@@ -89,7 +89,7 @@ func (in *incoming) put(hashes []uint64) (rest []uint64, many bool) {
 	return hashes, before < manyIncoming && len(list) >= manyIncoming
 }
 
-// drain calls take with the hashes, and then removes them. After an error the hashes stay.
+// drain calls take with the hashes, and then removes them. If take fails, the hashes stay.
 func (in *incoming) drain(take func(hashes []uint64) error) error {
 	in.drains.Lock()
 	defer in.drains.Unlock()

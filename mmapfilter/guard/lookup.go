@@ -9,8 +9,9 @@ import (
 // tell the guard the answer with [Guard.Found].
 func (g *Guard) Absent(key []byte) bool { return g.absent(key, nil) }
 
-// AbsentBatch is [Guard.Absent] of many keys: it answers for keys[i] in absent[i], which must have room.
-// It waits for the memory of many keys at a time, so it takes less time than as many calls of Absent.
+// AbsentBatch is [Guard.Absent] for many keys. It stores the answer for keys[i] in absent[i]; absent
+// must be at least as long as keys. It waits for the memory of many keys at a time, so it is faster
+// than a call of Absent for each key.
 func (g *Guard) AbsentBatch(keys [][]byte, absent []bool) {
 	absent = absent[:len(keys)]
 	clear(absent)
@@ -32,7 +33,8 @@ func (g *Guard) AbsentBatch(keys [][]byte, absent []bool) {
 	}
 }
 
-// absentHashes asks for hashes in the order of places that absent has. The answers are in absent[at[i]].
+// absentHashes looks up hashes in the places that [Guard.absent] names, in the same order, and stores
+// the answer for hashes[i] in absent[at[i]].
 func (g *Guard) absentHashes(hashes []uint64, at []int, absent []bool) {
 	var found, on [64]bool
 	for i, h := range hashes {
@@ -56,9 +58,9 @@ type View uint64
 // View returns the present instant. Call it before the transaction or snapshot begins.
 func (g *Guard) View() View { return View(g.views.Load()) }
 
-// AbsentIn is [Guard.Absent] for a transaction or snapshot. The transaction may see keys that were
-// deleted since v and that the filter has dropped. So if the filter has dropped any key since, the
-// answer is false.
+// AbsentIn is [Guard.Absent] for a transaction or snapshot that began at v. It may see keys that were
+// deleted since v and have left the filter. So once any key has left the filter since v, AbsentIn
+// returns false.
 func (g *Guard) AbsentIn(v View, key []byte) bool { return g.absent(key, &v) }
 
 func (g *Guard) absent(key []byte, v *View) bool {
@@ -71,9 +73,9 @@ func (g *Guard) absent(key []byte, v *View) bool {
 	}
 	h := g.filter.Hash(key)
 	c := g.counts.of(h)
-	// A hash moves from incoming or from the overflow to the filter, and is at its new place before
-	// it leaves the old one: so ask in this order. The view changes before a key leaves the filter:
-	// so compare the view last.
+	// A hash moves from incoming or from the overflow to the filter, and is in the filter before it
+	// leaves the other place, so ask the filter after both. The view changes before a key leaves the
+	// filter, so compare the view last.
 	if g.positions != nil && g.positions.incoming.has(h) || g.overflow.has(h) || g.filter.ContainsHash(h) {
 		c.passed.Add(1)
 		return false
@@ -122,7 +124,7 @@ type counted struct {
 
 func (c *counts) of(hash uint64) *counted { return &c.stripe[hash%uint64(len(c.stripe))] }
 
-// absent returns for how many absent keys the store was skipped, and how many passed.
+// absent returns how many lookups of absent keys skipped the store, and how many passed.
 func (c *counts) absent() (skipped, passed uint64) {
 	for i := range c.stripe {
 		skipped += c.stripe[i].skipped.Load()
@@ -139,10 +141,10 @@ type Stats struct {
 	FalsePositives uint64  `json:"false_positives"` // lookups that passed the filter and found no key
 	Unfiltered     uint64  `json:"unfiltered"`      // lookups that the filter could not answer
 	Rate           float64 `json:"rate"`            // FalsePositives / (FalsePositives + Skipped)
-	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate, or that of the filter
+	RateAsked      float64 `json:"rate_asked"`      // Options.FalsePositiveRate, or the filter's rate if that is 0
 
 	State    string        `json:"state"`         // "serving", "building" or "off"; "closed" after Close
-	Err      string        `json:"err,omitempty"` // why the filter is off, or was rebuilt, or could not be
+	Err      string        `json:"err,omitempty"` // why the filter is off, or needs a rebuild, or could not get it
 	Keys     uint64        `json:"keys"`          // in the filter or on their way into it
 	Gone     uint64        `json:"gone"`          // about how many of Keys the store has deleted
 	Capacity uint64        `json:"capacity"`      // of the filter
@@ -150,8 +152,8 @@ type Stats struct {
 	Rebuilds uint64        `json:"rebuilds"`      // since the guard was opened
 	Rebuild  time.Duration `json:"rebuild"`       // how long the last one took, in nanoseconds
 	Outbox   uint64        `json:"outbox"`        // transactions whose keys the filter does not have durably
-	Age      time.Duration `json:"age"`           // how long they have waited, about, in nanoseconds
-	Pending  uint64        `json:"pending"`       // deletes that the filter has not done
+	Age      time.Duration `json:"age"`           // about how long their keys have waited, in nanoseconds
+	Pending  uint64        `json:"pending"`       // deletes that the filter has not done yet
 	Replayed uint64        `json:"replayed"`      // keys that Open took from the outbox, or from the store
 }
 
@@ -181,7 +183,7 @@ func (g *Guard) Stats() Stats {
 	}
 	if p := g.positions; p != nil {
 		s.Keys += uint64(max(p.incoming.waiting.Load(), 0))
-		durable := p.durable.Load() // before puts: it is not more
+		durable := p.durable.Load() // before puts, so that it is not more
 		s.Outbox = p.puts.Load() - durable
 	}
 	g.mu.Lock()

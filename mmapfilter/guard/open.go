@@ -12,9 +12,10 @@ import (
 )
 
 // Open returns a guard for a store. Get the options from [Options.WithDefaults]. If the filter at
-// o.Path may lack keys of the store, it is rebuilt in the background, and every answer is "maybe"
-// until then. If the options ask for another filter, it is rebuilt, too, but answers meanwhile. An
-// error comes from the store.
+// o.Path may lack keys of the store, it is rebuilt in the background, and every answer is "maybe" until
+// then. If the options ask for another filter, it is rebuilt, too, but the old one answers meanwhile.
+// Open returns an error if the options are wrong, if the store fails, or if the filter fails while Open
+// adds keys. If there can be no filter, [Stats] says why.
 func Open(store Store, o *Options) (*Guard, error) {
 	g, stale, err := open(store, o, false)
 	if err != nil {
@@ -38,8 +39,8 @@ func Open(store Store, o *Options) (*Guard, error) {
 	return g, nil
 }
 
-// OpenReadOnly returns a guard for a store that is not written to. The filter is not rebuilt, and not
-// written to either, unless its writer has died.
+// OpenReadOnly returns a guard for a store that is only read. The guard does not rebuild the filter,
+// and writes to it only to recover it if its writer has died.
 func OpenReadOnly(store Store, o *Options) (*Guard, error) {
 	g, broken, err := open(store, o, true)
 	if err != nil {
@@ -59,7 +60,8 @@ func newGuard(store Store, o *Options) *Guard {
 	return g
 }
 
-// open opens the filter and inserts the keys that it lacks. stale says why it must be rebuilt instead.
+// open opens the filter and inserts the keys that it lacks. If it must be rebuilt instead, stale says
+// why.
 func open(store Store, o *Options, readOnly bool) (g *Guard, stale error, err error) {
 	if _, err := (&mmapfilter.Options{Mode: o.Mode}).Plan(); err != nil {
 		return nil, nil, err
@@ -127,7 +129,7 @@ func entriesOf(store Store) ([]Entry, error) {
 }
 
 // resume does the operations of the outbox that the filter lacks, each once (G2), and begins a new
-// count of operations. Deletes come last: after the mark, the outbox no longer has them.
+// count of operations. Deletes come last, after the mark has removed their entries from the outbox.
 func (g *Guard) resume(s *state) error {
 	at, durable := durableIn(g.filter)
 	var changes Changes
@@ -165,7 +167,7 @@ func (g *Guard) resume(s *state) error {
 	return nil
 }
 
-// begin makes an empty filter if the old one is stale. If the store is empty, the new filter can
+// begin creates an empty filter if the old one is stale. If the store is empty, the new filter can
 // serve at once.
 func (g *Guard) begin(stale error) error {
 	if stale == nil {
@@ -174,8 +176,8 @@ func (g *Guard) begin(stale error) error {
 	}
 	g.closeFilter()
 	g.mu.err, g.mu.unfit = stale, false
-	// From now on, no crash may leave a stamp for a filter at this path, and no other guard may trust
-	// its filter (G6).
+	// After this write, no crash can leave a stamp for a filter at this path, and no other guard trusts
+	// its own filter (G6).
 	g.id = newIdentity(g.hooks().Random)
 	if err := g.store.Write(Changes{Remove: allEntries(), Set: []Entry{g.id.owner()}}); err != nil {
 		return err
@@ -183,7 +185,7 @@ func (g *Guard) begin(stale error) error {
 	f, err := g.hooks().Create(g.options.Path, &mmapfilter.Options{
 		Capacity: g.options.Capacity, FalsePositiveRate: g.options.FalsePositiveRate, Seed: g.hooks().Random(),
 		Normalisation: g.id.String(), CommitInterval: -1, Mode: g.options.Mode,
-		Overwrite: g.options.ownPath, // damage may have left nothing that shows a filter
+		Overwrite: g.options.ownPath, // damage may have left nothing that identifies a filter
 	})
 	if err != nil {
 		g.mu.failed = fmt.Errorf("no filter: %w", err)
@@ -218,8 +220,8 @@ func (g *Guard) storeIsEmpty() (bool, error) {
 	return empty, errors.Join(err, s.Close())
 }
 
-// fit fills in the options that the caller left open: from the filter, if some guard has made it,
-// even for another store. s has the store's entries, or is nil.
+// fit fills in the options that the caller left at 0. It takes them from the filter if a guard created
+// it, even for another store. s is the state that the store's entries describe, or nil.
 func (g *Guard) fit(s *state) {
 	var f guarded.Filter
 	if g.filter != nil && ofGuard(g.filter) {
@@ -232,8 +234,8 @@ func (g *Guard) fit(s *state) {
 	g.mu.unfit, g.mu.err = g.options.fit(f, asked)
 }
 
-// Close makes the filter durable and closes it. It ends a rebuild. Transactions must have ended. Close
-// the store after the guard.
+// Close makes the filter durable and closes it. It stops a rebuild that is under way. All transactions
+// must have ended. Close the store after the guard.
 func (g *Guard) Close() error {
 	g.mu.Lock()
 	if g.mu.closed {
@@ -245,7 +247,7 @@ func (g *Guard) Close() error {
 	g.end()
 	g.background.Wait()
 	g.closing.Lock()    // waits for calls of Sync
-	g.closing.Unlock()  //lint:ignore SA2001 nothing is to be done under it
+	g.closing.Unlock()  //lint:ignore SA2001 it only waits
 	g.rebuilding.Lock() // waits for a call of Rebuild
 	defer g.rebuilding.Unlock()
 	g.serving.Store(false)
@@ -256,8 +258,8 @@ func (g *Guard) Close() error {
 	defer g.work.Unlock()
 	err := g.workNow()
 	if err == nil && !g.isFailed() && !g.isBuilding() {
-		err = g.mark(Changes{}, false) // puts the keys that are gone into the stamp
-		if err == nil {                // so that the next Open sees damage
+		err = g.mark(Changes{}, false) // puts the number of gone keys into the stamp
+		if err == nil {                // with checksums, the next Open notices damage
 			err = g.filter.Seal(context.Background())
 		}
 	}

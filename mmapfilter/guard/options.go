@@ -20,11 +20,12 @@ const (
 	// a key is there, Rebuild for an LSM tree.
 	DeletesDefault DeleteMode = iota
 	// Exact deletes a key from the filter once its delete is durable in the store. So that the filter
-	// has each key once, every put or delete for which the filter says "maybe" first reads the store.
+	// has each key once, every put or delete of a key for which the filter says "maybe" first reads the
+	// store.
 	Exact
-	// Rebuild leaves a deleted key in the filter until the filter is rebuilt, in the background:
-	// when such keys make more absent keys reach the store than was asked for, when the filter is
-	// nearly full, or when most of its keys are deleted and take much of its room.
+	// Rebuild leaves a deleted key in the filter until the filter is rebuilt. A rebuild begins in the
+	// background when deleted keys let more absent keys reach the store than FalsePositiveRate allows,
+	// when the filter is nearly full, or when most of its keys are deleted and take much of its room.
 	Rebuild
 )
 
@@ -40,43 +41,42 @@ func (m DeleteMode) String() string {
 	return fmt.Sprintf("DeleteMode(%d)", uint8(m))
 }
 
-// Options describe a guard. A nil *Options and the zero value are the defaults, which do not change an
+// Options describe a guard. A nil *Options and the zero value mean the defaults, which do not change an
 // existing filter.
 type Options struct {
-	// Path is the path of the filter. Empty means beside the store. If the caller chooses a Path,
-	// and the file there cannot be read as a filter or was not made by a guard, the file stays. Then
-	// the guard has no filter, and [Stats] says why.
+	// Path is the path of the filter. Empty means a path beside the store. If the caller chooses a
+	// Path, and the file there cannot be read as a filter or was not created by a guard, the file
+	// stays. Then the guard has no filter, and [Stats] says why.
 	Path string
-	// Capacity is the least number of keys that the filter has room for; it grows with the store.
-	// If an existing filter has at most half of this Capacity, Open rebuilds it in the background;
-	// the old filter answers meanwhile. 0 means the Capacity of the last Open that gave one, or
-	// 1,048,576 for a new filter.
+	// Capacity is the least number of keys that the filter has room for; the filter grows with the
+	// store. If an existing filter has at most half of this Capacity, Open rebuilds it in the
+	// background; the old filter answers meanwhile. 0 means the Capacity of the last Open that gave
+	// one, or 1,048,576 for a new filter.
 	Capacity uint64
-	// FalsePositiveRate is the share of absent keys that may reach the store. If an existing filter
-	// has another rate, Open rebuilds it likewise. 0 means the rate of the existing filter, or 0.01
+	// FalsePositiveRate is the share of absent keys that may reach the store. If an existing filter has
+	// another rate, Open rebuilds it in the same way. 0 means the rate of the existing filter, or 0.01
 	// for a new one.
 	FalsePositiveRate float64
 	// Deletes says when the filter drops deleted keys.
 	Deletes DeleteMode
 	// Covers, if not nil, says which keys the filter is for. Reads of other keys go to the store.
 	Covers func(key []byte) bool
-	// CoversVersion names the keys that Covers covers: change it when the function changes. Open
-	// rebuilds the filter if the version differs from the version at the last Open, or if only one
-	// of the two has a Covers. With Covers and without a version, nobody knows whether the function
-	// has changed, so every Open rebuilds the filter.
+	// CoversVersion names the keys that Covers covers. Change it when the function changes. Open
+	// rebuilds the filter if the version differs from the version at the last Open, or if only one of
+	// the two Opens has a Covers. If there is a Covers without a version, nobody knows whether the
+	// function has changed, so every Open rebuilds the filter.
 	CoversVersion string
 	// Prefix is the prefix of the guard's entries in the store (in bbolt the name of their bucket).
-	// Empty means "\x00mmapfilter\x00". Programs must put no keys there, and, whatever the prefix,
-	// none at [OwnerName]. If another prefix was used last, Open rebuilds the filter.
+	// Empty means "\x00mmapfilter\x00". Programs must not use keys with this prefix, nor, whatever the
+	// prefix, the name [OwnerName]. If another prefix was used last, Open rebuilds the filter.
 	Prefix []byte
 	// Mode is the permission bits that the filter and its log may have; see [mmapfilter.Options]. An
-	// existing filter loses other bits. 0 means 0666. The packages of the engines take away the bits
-	// that the files of the store do not have, so whoever cannot read the store cannot read the
-	// filter.
+	// existing filter loses other bits. 0 means 0666. The packages of the engines remove the bits that
+	// the files of the store lack, so whoever cannot read the store cannot read the filter.
 	Mode fs.FileMode
-	// CommitInterval is how often the filter becomes durable; 0 means a second. The keys that the
-	// store has committed since then are in the outbox, 8 bytes a key and one entry a transaction.
-	// An [Ordered] store needs no outbox: Open asks it for these keys.
+	// CommitInterval is how often the filter becomes durable; 0 means a second. The keys that were
+	// committed since it last became durable are in the outbox, with 8 bytes a key and one entry a
+	// transaction. An [Ordered] store needs no outbox: Open asks it for these keys.
 	CommitInterval time.Duration
 
 	// Hooks are for the tests of this module.
@@ -128,16 +128,16 @@ func (o *Options) covered() uint64 {
 	return xxh3.HashString(o.CoversVersion)>>1 + 1
 }
 
-// Narrow takes from Mode the bits that mode, the permissions of a file of the store, does not have.
-// It leaves the owner the bits to read and write the filter.
+// Narrow removes from Mode the bits that mode, the permissions of a file of the store, lacks. The
+// file's owner can still read and write the filter.
 func (o *Options) Narrow(mode fs.FileMode) {
 	o.Mode = cmp.Or(o.Mode, 0o666)&^(fs.ModePerm&^mode) | 0o600
 }
 
-// fit fills in Capacity and FalsePositiveRate where they are 0: from the filter f, or, if f is nil, with
-// the defaults. asked is the Capacity of the last Open, or 0 if it is not known. unfit says that the
-// options ask for a filter other than f. If no filter can meet the options, fit returns an error,
-// and the options become those of f.
+// fit fills in Capacity and FalsePositiveRate if they are 0: from the filter f, or with the defaults if
+// f is nil. asked is the Capacity of the last Open, or 0 if it is not known. unfit says that the
+// options ask for a filter other than f. If no filter can meet the options, fit returns an error, and
+// sets the options to those of f.
 func (o *Options) fit(f guarded.Filter, asked uint64) (unfit bool, err error) {
 	if f == nil {
 		o.Capacity, o.FalsePositiveRate = cmp.Or(o.Capacity, defaultCapacity), cmp.Or(o.FalsePositiveRate, defaultRate)

@@ -11,13 +11,13 @@ import (
 // ErrGone is what [Ordered.Since] yields if the store cannot tell which keys came after a position.
 var ErrGone = errors.New("the store cannot tell which keys the filter lacks")
 
-// Positions takes the place of the outbox: an Ordered store tells which keys the filter lacks.
+// Positions take the place of the outbox, since an Ordered store tells which keys the filter lacks.
 type positions struct {
 	store    Ordered
 	incoming incoming
-	many     chan struct{} // it is time to drain
+	many     chan struct{} // says that a drain is due
 	puts     atomic.Uint64 // transactions whose keys are on their way into the filter
-	durable  atomic.Uint64 // of puts: the filter has their keys durably
+	durable  atomic.Uint64 // how many of these have all their keys durably in the filter
 	syncs    struct {
 		sync.Mutex
 		token token
@@ -25,12 +25,13 @@ type positions struct {
 	}
 }
 
-// mostPosition is the greatest position that a filter has room for, beside its token.
+// mostPosition is the greatest position for which the user sequence of a filter has room beside the
+// token.
 const mostPosition = 1<<baseBits - 1
 
-// usePositions uses positions instead of the outbox if the store is Ordered and its positions are
-// well below mostPosition. If they exceed mostPosition later, the filter keeps the last one that
-// fits, and after a crash Open reads more keys.
+// usePositions uses positions instead of the outbox if Options.Deletes is Rebuild, the store is
+// Ordered, and its positions are below mostPosition. If they exceed mostPosition later, the filter
+// keeps the last position that fits, and after a crash Open reads more keys.
 func (g *Guard) usePositions() error {
 	store, ok := g.store.(Ordered)
 	if !ok || g.options.Deletes != Rebuild {
@@ -45,7 +46,7 @@ func (g *Guard) usePositions() error {
 	return nil
 }
 
-// put puts the hashes of a transaction among the incoming hashes.
+// put adds the hashes of a transaction to the incoming hashes.
 func (g *Guard) put(hashes []uint64) {
 	p := g.positions
 	rest, many := p.incoming.put(hashes)
@@ -55,7 +56,7 @@ func (g *Guard) put(hashes []uint64) {
 		default:
 		}
 	}
-	if len(rest) > 0 { // the background is behind
+	if len(rest) > 0 { // drains is behind
 		if err := g.take(rest); err != nil {
 			g.fail(err)
 		}
@@ -63,8 +64,8 @@ func (g *Guard) put(hashes []uint64) {
 	p.puts.Add(1)
 }
 
-// take puts hashes into the filter. Once a hash has found no room, it and all hashes after it
-// overflow, even hashes that the filter has: a rebuild under way learns only of inserts.
+// take puts hashes into the filter. Once a hash has found no room, it and all hashes after it overflow.
+// Even hashes that the filter already has do, since a rebuild under way learns only of inserts.
 func (g *Guard) take(hashes []uint64) error {
 	unplaced, done, err := g.insert(hashes, true)
 	if len(unplaced) > 0 {
@@ -79,7 +80,7 @@ func (g *Guard) take(hashes []uint64) error {
 // drain puts the incoming hashes into the filter.
 func (g *Guard) drain() error { return g.positions.incoming.drain(g.take) }
 
-// drains drains the incoming hashes when there are many.
+// drains runs in the background and drains the incoming hashes whenever there are many.
 func (g *Guard) drains() {
 	defer g.background.Done()
 	for {
@@ -97,12 +98,12 @@ func (g *Guard) drains() {
 	}
 }
 
-// Sync makes the filter durable now, and nothing else.
+// Sync makes the filter durable now, and does nothing else.
 func (g *Guard) Sync() error {
 	if g.filter == nil || g.readOnly {
 		return nil
 	}
-	g.closing.RLock() // Close waits until nobody is here
+	g.closing.RLock() // Close waits until no Sync is under way
 	defer g.closing.RUnlock()
 	if g.unusable() != nil {
 		return nil
@@ -110,7 +111,7 @@ func (g *Guard) Sync() error {
 	return g.sync()
 }
 
-// sync is Sync of a filter in use. After an error the filter is not used any more.
+// sync is Sync for a filter that is in use. After an error the filter is no longer used.
 func (g *Guard) sync() (err error) {
 	if g.positions == nil {
 		err = g.filter.Sync()
@@ -123,15 +124,15 @@ func (g *Guard) sync() (err error) {
 	return err
 }
 
-// syncAt makes the filter durable, with the present position, and with a new token if that is not 0.
+// syncAt makes the filter durable, with the present position, and with the token next unless next is 0.
 // If the filter lacks keys, it keeps its old position.
 func (g *Guard) syncAt(next token) error {
 	p := g.positions
 	p.syncs.Lock()
 	defer p.syncs.Unlock()
-	// A transaction up to this position has put its keys before: drain takes them in. If the
-	// position were read after the drain or the sync, keys that came in between would be
-	// hidden.
+	// Every transaction up to this position has already put its keys, so the drain takes them into the
+	// filter. If the position were read after the drain or the sync, a crash could hide keys that came
+	// in between.
 	puts := p.puts.Load()
 	at, err := p.store.Position()
 	if err == nil {
@@ -166,23 +167,24 @@ func (p *positions) at() uint64 {
 	return p.syncs.at
 }
 
-// isWhole reports whether the filter has all hashes that it was given: none is in the overflow.
+// isWhole reports whether the filter has all hashes that it was given, so that none has overflowed.
 func (g *Guard) isWhole() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.mu.lost && !g.overflow.any.Load()
 }
 
-// catchUp puts the keys into the filter that came after its position. An error says why the filter must
-// be rebuilt instead.
+// catchUp puts the keys that came after the filter's position into the filter. An error says why the
+// filter must be rebuilt instead.
 //
-// Positions repeat: a store that has lost its last transactions numbers the next ones like them. So
-// the filter gets the present position with a new token (see mark) before there is a transaction.
+// Positions may be reused: a store that has lost its last transactions gives their positions to the
+// next ones. So the filter gets the present position with a new token (see mark) before the first
+// transaction.
 func (g *Guard) catchUp(s *state) error {
 	at, from := unpack(g.filter.DurableSeq())
 	if at == s.stamp.previous && s.stamp.reset {
-		// The filter is from before the last Open: it surely has only the keys up to
-		// the position at which that Open began.
+		// The filter is from before the last Open. Only the keys up to the position at which that Open
+		// began are certain to be in it.
 		from = min(from, s.stamp.previousAt)
 	}
 	p := g.positions

@@ -10,16 +10,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/internal/guarded"
 )
 
-// The first byte of an entry's key. There is one entry each of keyStamp, keyOwner, keyFailed and
-// keyTrimmed; the others have a number after that byte.
+// The first byte of an entry's key says what the entry is. There is at most one entry each of keyStamp,
+// keyOwner, keyFailed and keyTrimmed. The keys of other entries have a number after that byte.
 const (
-	keyStamp   = 's' // which filter has all keys but those in the outbox
-	keyOwner   = 'o' // the filter of the guard that opened the store last; see OwnerName
-	keyFailed  = 'x' // no filter has
-	keyInserts = 'i' // hashes inserted by consecutive operations; the number of the first is in the key
+	keyStamp   = 's' // names the filter that has all keys except those in the outbox
+	keyOwner   = 'o' // names the filter of the guard that opened the store last; see OwnerName
+	keyFailed  = 'x' // the filter has failed and must not be used
+	keyInserts = 'i' // hashes inserted by consecutive operations; the key has the number of the first
 	keyLoose   = 'u' // hashes that found no room
-	keyDeletes = 'd' // hashes to be deleted
-	keyTrimmed = 't' // a number: the outbox has no operation before it
+	keyDeletes = 'd' // hashes to delete
+	keyTrimmed = 't' // the number of an operation; the outbox has none before it
 )
 
 func entryKey(kind byte, number ...uint64) []byte {
@@ -43,7 +43,7 @@ type record struct {
 	done bool   // the transaction has ended
 }
 
-// A deletion has the deletes of a transaction, or the puts of one that was aborted.
+// A deletion has the hashes that a transaction has deleted, or that an aborted transaction has put.
 type deletion struct {
 	key    []byte // of the entry; nil if there is none
 	hashes []uint64
@@ -59,7 +59,7 @@ func entriesOfDeletes(deletes []*deletion) (ranges []Range) {
 	return ranges
 }
 
-// An identity tells a filter from others. The filter has it in its normalisation note.
+// An identity tells a filter from others. It is in the filter's normalisation note.
 type identity [16]byte
 
 func newIdentity(random func() uint64) (id identity) {
@@ -70,7 +70,7 @@ func newIdentity(random func() uint64) (id identity) {
 
 const identityPrefix = "guard "
 
-// ofGuard reports whether a guard has made the filter, for this store or another one.
+// ofGuard reports whether a guard has created the filter, for this store or another one.
 func ofGuard(f guarded.Filter) bool { return strings.HasPrefix(f.Normalisation(), identityPrefix) }
 
 func (id identity) String() string { return identityPrefix + hex.EncodeToString(id[:]) }
@@ -78,7 +78,7 @@ func (id identity) String() string { return identityPrefix + hex.EncodeToString(
 // owner returns the entry that makes a guard with this filter the owner.
 func (id identity) owner() Entry { return Entry{entryKey(keyOwner), []byte(id.String())} }
 
-// A token names the last mark. 0 is none.
+// A token names the last mark. 0 means that there is none.
 type token uint32
 
 const (
@@ -103,18 +103,18 @@ func unpack(seq uint64) (t token, base uint64) {
 	return token(seq >> baseBits), seq & (1<<baseBits - 1)
 }
 
-// A stamp says which filter has all keys of the store but those in the outbox: the filter with this
+// A stamp says which filter has all keys of the store except those in the outbox: the filter with this
 // identity and token. If a crash comes between the two steps of a mark, this filter has the previous
 // token, and at least previousAt operations.
 type stamp struct {
 	id              identity
 	mode            DeleteMode
-	ordered         bool // there are positions, and no outbox
-	reset           bool // operations after the mark are counted anew, and positions may be
+	ordered         bool // there are positions, but no outbox
+	reset           bool // after the mark, operations are counted anew, and positions may be reused
 	token, previous token
 	previousAt      uint64 // with positions: the position of the filter when it was opened
 	gone            uint64 // about how many keys are in the filter but not in the store
-	unknown         bool   // more keys may be gone
+	unknown         bool   // more keys than that may be gone
 	capacity        uint64 // Options.Capacity, or 0 if it is not known
 	covers          uint64 // see Options.covered
 }
@@ -193,8 +193,8 @@ var (
 	errNoStamp = errors.New("the store names no filter")
 	errFailed  = errors.New("the filter had failed")
 	errOther   = errors.New("the filter and the store do not belong together, or one of them is older")
-	errTooMany = errors.New("the store has more keys that the filter lacks than there is memory for")
-	errMode    = errors.New("the filter was kept with other options")
+	errTooMany = errors.New("the filter lacks more keys of the store than memory has room for")
+	errMode    = errors.New("the filter was used with other options")
 	errOwner   = errors.New("another guard may have opened the store since this one did")
 	errCovers  = errors.New("the filter may be for other keys: Covers is another function, or has no CoversVersion")
 )
@@ -258,8 +258,8 @@ func (s *state) check(f guarded.Filter, o *Options, ordered bool) error {
 	at, durable := durableIn(f)
 	least := s.trimmed
 	if at == s.stamp.previous && !ordered {
-		// The filter may be from before the mark because of a backup instead of a crash. Then the
-		// outbox may have been trimmed since, and its numbers may not be those of this filter.
+		// The filter may be from before the mark because it is a backup, not because of a crash. Then
+		// the outbox may have been trimmed since, and its numbers may not belong to this filter.
 		if s.stamp.reset && (len(s.inserts) > 0 || s.trimmed > 0) {
 			return errOther
 		}

@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// An overflow has the hashes that found no room in the filter, until the filter is rebuilt.
+// An overflow keeps the hashes that found no room in the filter until the filter is rebuilt.
 type overflow struct {
-	any atomic.Bool // it has some
+	any atomic.Bool // it has hashes
 	mu  struct {
 		sync.RWMutex
 		before map[uint64]int // hashes that the rebuild under way includes, and the number of copies of each
-		after  map[uint64]int // the others
+		after  map[uint64]int // all other hashes, and the number of copies of each
 		n      int            // number of hashes in both
 	}
 }
 
-// mostOverflow bounds the hashes of an overflow, and so its memory. Tests change it.
+// mostOverflow bounds the number of hashes in an overflow, and so its memory. Tests change it.
 var mostOverflow = 1 << 20
 
 func (o *overflow) has(hash uint64) bool {
@@ -44,7 +44,7 @@ func (o *overflow) add(hash uint64) bool {
 	return true
 }
 
-// addAll adds hashes. It reports false if not all found room.
+// addAll adds hashes. It reports false if some of them found no room.
 func (o *overflow) addAll(hashes []uint64) (ok bool) {
 	ok = true
 	for _, h := range hashes {
@@ -88,8 +88,8 @@ func (o *overflow) begin() int {
 	return o.mu.n
 }
 
-// end ends the rebuild. If the rebuild succeeded, end drops the marked hashes. It returns the
-// others, which stay in the overflow.
+// end ends the rebuild. If the rebuild succeeded, end drops the marked hashes, and returns all other
+// hashes, which stay in the overflow.
 func (o *overflow) end(succeeded bool) (hashes []uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

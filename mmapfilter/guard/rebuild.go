@@ -43,23 +43,23 @@ func (g *Guard) rebuilds() {
 	}
 }
 
-// After a failure, the background waits before it rebuilds again: retryShare times as long as the
-// rebuild took, since it may have read the whole store, and at least retryAfter. Without the least, a
-// rebuild that fails at once, as on a full disk, would be tried again and again and keep a processor
-// busy; the cause of such a failure seldom goes sooner.
+// After a failure, the guard waits before it tries again: retryShare times as long as the rebuild took,
+// since it may have read the whole store, and at least retryAfter. Without retryAfter, a rebuild that
+// fails at once, as on a full disk, would be tried again and again and keep a processor busy. The cause
+// of such a failure seldom goes away sooner.
 const (
 	retryAfter = 10 * time.Second
 	retryShare = 16
 )
 
-// mostTries is how often a rebuild is tried in a row if the new filter had no room for the keys that
-// came meanwhile. Each try has at least twice the capacity of the one before, so the last try has 32
+// mostTries is how often a rebuild is tried in a row if the new filter has no room for the keys that
+// come meanwhile. Each try has at least twice the capacity of the one before, so the last try has 32
 // times the capacity of the first. If this is not enough, keys come faster than a rebuild reads them.
 const mostTries = 6
 
-// Rebuild rebuilds the filter from the keys of the store. Reads and transactions go on meanwhile.
-// The guard rebuilds by itself when a rebuild is due. Call Rebuild after something has written to the
-// store past the guard.
+// Rebuild rebuilds the filter from the keys of the store. Reads and transactions go on meanwhile. The
+// guard rebuilds by itself when a rebuild is due. Call Rebuild after a write to the store has bypassed
+// the guard.
 func (g *Guard) Rebuild(ctx context.Context) error {
 	g.mu.Lock()
 	g.mu.doubtful = 0
@@ -67,8 +67,8 @@ func (g *Guard) Rebuild(ctx context.Context) error {
 	return g.rebuild(ctx, false)
 }
 
-// rebuild rebuilds the filter. It first waits for a rebuild that is under way; with ifDue it then does
-// nothing unless another one is due.
+// rebuild rebuilds the filter. It first waits for a rebuild that is under way. If ifDue is set, it then
+// does nothing unless another rebuild is due.
 func (g *Guard) rebuild(ctx context.Context, ifDue bool) error {
 	g.rebuilding.Lock()
 	defer g.rebuilding.Unlock()
@@ -90,7 +90,7 @@ func (g *Guard) rebuild(ctx context.Context, ifDue bool) error {
 	for tries := 1; errors.Is(err, mmapfilter.ErrFull) && tries < mostTries; tries++ {
 		needed := growth * (r.items + r.came)
 		if r.capacity >= growth*needed {
-			break // it had plenty of room, so the cause is another one
+			break // the filter had plenty of room, so there is another cause
 		}
 		r = &rebuild{g: g, least: max(growth*r.capacity, needed)}
 		err = r.run(ctx)
@@ -117,7 +117,7 @@ type rebuild struct {
 	capacity uint64   // the capacity that the new filter got
 	begun    bool     // the instant has passed
 	puts     uint64   // keys put before the instant
-	came     uint64   // keys put after it
+	came     uint64   // keys put after the instant
 	before   uint64   // keys in the old filter at the instant
 	items    uint64   // keys in the snapshot and in listed
 	reserve  uint64   // capacity for keys that come and go
@@ -145,12 +145,12 @@ func (r *rebuild) end() {
 
 func (r *rebuild) run(ctx context.Context) error {
 	g := r.g
-	// The lock keeps deletes of the filter from going on at the instant. Such a delete would be done
-	// in the new filter too, which never had the key.
+	// The lock prevents deletes from the filter at the instant. Such a delete would be repeated in the
+	// new filter, which never had the key.
 	g.work.Lock()
 	r.unwork = sync.OnceFunc(g.work.Unlock)
 	defer r.unwork()
-	if g.positions != nil { // otherwise keys that are deleted by now would come into the new filter
+	if g.positions != nil { // otherwise incoming keys that are deleted by now would get into the new filter
 		if err := g.drain(); err != nil {
 			g.fail(err)
 			return err
@@ -182,11 +182,12 @@ func (r *rebuild) run(ctx context.Context) error {
 	return g.built(false, r.doubts)
 }
 
-// keys takes the snapshot. No operation of the filter is under way.
+// keys takes the snapshot and returns its keys. When it is called, no operation of the filter is under
+// way.
 func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 	g := r.g
 	defer r.unwork()
-	g.mu.Lock() // from here to the list, no transaction begins to be committed
+	g.mu.Lock() // until the list is complete, no transaction begins its commit
 	defer g.mu.Unlock()
 	var err error
 	if r.snapshot, err = g.store.Snapshot(); err != nil {
@@ -200,8 +201,8 @@ func (r *rebuild) keys() (iter.Seq2[[]byte, error], error) {
 		r.listed = append(append(r.listed, t.puts...), t.again...)
 	}
 	r.listed = slices.AppendSeq(r.listed, maps.Keys(g.mu.unsure))
-	// Nobody knows whether the snapshot has a key whose delete is under way. So the new filter never
-	// does this delete.
+	// Nobody knows whether the snapshot has a key whose delete is under way. So this delete is never
+	// done in the new filter.
 	g.mu.dropped = append(g.mu.dropped, g.mu.deletes...)
 	g.mu.deletes = nil
 	g.mu.under, g.mu.due = g.mu.due, due{}
@@ -231,7 +232,8 @@ func (r *rebuild) sequence(yield func([]byte, error) bool) {
 }
 
 // settle makes all deletes before the instant durable in the store, since the new filter lacks the
-// deleted keys (G1). It marks store and filter, so that an older store does not fit the new filter.
+// deleted keys (G1). It makes a mark, so that a store restored from an older backup does not match the
+// new filter.
 func (r *rebuild) settle() error {
 	g := r.g
 	g.mu.Lock()
@@ -239,13 +241,13 @@ func (r *rebuild) settle() error {
 		g.mu.Unlock()
 		return errUnderWay
 	}
-	for g.mu.listed > 0 { // wait for the listed transactions: the entries of their deletes go too
+	for g.mu.listed > 0 { // wait for the listed transactions: the entries of their deletes are removed, too
 		g.mu.done.Wait()
 	}
 	dropped := g.mu.dropped
 	c := Changes{Remove: entriesOfDeletes(dropped)}
 	for _, p := range dropped {
-		g.mu.under.addGone(uint64(len(p.hashes))) // these hashes stay in the old filter
+		g.mu.under.addGone(uint64(len(p.hashes))) // if this rebuild fails, these hashes stay in the old filter
 	}
 	g.mu.Unlock()
 	g.work.Lock()

@@ -5,12 +5,12 @@ import (
 	"iter"
 )
 
-// A Store is what a guard needs of the engine that it stands in front of. The keys that the guard itself
-// puts there are called entries: the engine has them under a reserved prefix, in a bucket or a table
-// of their own. Methods may be called from any goroutine.
+// A Store is what a guard needs from the engine that it stands in front of. The keys that the guard
+// itself puts there are called entries. The engine has them under a reserved prefix, or in a bucket or
+// a table of their own. Methods may be called from any goroutine.
 type Store interface {
-	// Entries returns the entries, in ascending order of their keys. Guards may have their entries
-	// in different places, but all have the owner in the same place: see [OwnerKey].
+	// Entries returns the entries, in ascending order of their keys. Guards may keep entries in
+	// different places, but all keep the owner in the same place; see [OwnerKey].
 	Entries() ([]Entry, error)
 	// Write changes entries in one transaction. When it returns nil, this transaction is durable, and
 	// so is every one that was visible when Write was called.
@@ -31,56 +31,58 @@ type Snapshot struct {
 	Close func() error
 }
 
-// OwnerKey is the key of the owner: the entry that names the filter of the guard that opened the store
-// last. All guards of a store have this one entry in common.
+// OwnerKey is the key of the owner, the entry that names the filter of the guard that opened the store
+// last. All guards of a store share this entry.
 const OwnerKey = "o"
 
-// OwnerName is where a store whose entries are under [Options.Prefix] has the owner, whatever the
-// prefix. It begins with the default prefix.
+// OwnerName is the full name of the owner in the store, whatever [Options.Prefix] is. It begins with
+// the default prefix.
 const OwnerName = defaultPrefix + OwnerKey
 
-// ErrReserved is returned by Open if there is something at OwnerName that no guard has written.
-// Nothing is changed then: the program must move what it has there.
-var ErrReserved = errors.New("the place of the guard's entry OwnerName is in use by the program")
+// ErrReserved is returned by Open if the store has something at OwnerName that no guard has written.
+// Open changes nothing then, and the program must move its data.
+var ErrReserved = errors.New("the program uses the name OwnerName, which is reserved for the guard")
 
-// An Entry is a key of the guard with its value. The key has at most 16 bytes. The value has at most
-// 64, or 8 for each key that a transaction puts or deletes.
+// An Entry is a key of the guard with its value. The key has at most 16 bytes. The value has at most 64
+// bytes, or 8 bytes per key that a transaction puts or deletes if that is more.
 type Entry struct{ Key, Value []byte }
 
-// A Range is the entries from From up to, but without, To.
+// A Range is the entries from From up to, but not including, To.
 type Range struct{ From, To []byte }
 
 // Changes are changes to entries.
 type Changes struct {
-	Remove []Range // first
+	Remove []Range // before Set
 	Set    []Entry
 }
 
-// An Ordered is a Store that numbers its transactions in their order: the number is the position of a
-// transaction. A crash that loses the last transactions may make their positions come again. With
-// deletes: Rebuild, an Ordered needs no outbox: it tells what the filter lacks after a crash.
+// An Ordered is a Store that numbers its transactions in their order. The number of a transaction is
+// its position. After a crash that loses the last transactions, later ones may reuse their positions.
+// If Options.Deletes is Rebuild, an Ordered needs no outbox, since Since tells which keys the filter
+// lacks after a crash.
 type Ordered interface {
 	Store
-	// Position returns a position. Every transaction up to this position has ended its Prepare. While
-	// the store is open, Position never returns less than before. It may wait for transactions whose
+	// Position returns a position up to which every transaction has ended its Prepare. While the store
+	// is open, no call returns less than an earlier one. Position may wait for transactions whose
 	// commits have begun.
 	Position() (uint64, error)
-	// Since yields the keys that transactions after a position have put and that the store still
-	// has. It may yield other keys too. If the store may not know all of these transactions, Since
-	// yields an error, such as [ErrGone]. Open calls Since at most once, after Position, with a
-	// position that is no later.
+	// Since yields the keys that transactions after a position have put and that the store still has.
+	// It may yield other keys too. If the store may not know all of these transactions, Since yields an
+	// error, such as [ErrGone]. Open calls Since at most once, after Position, and with no later
+	// position than Position has returned.
 	Since(at uint64) iter.Seq2[[]byte, error]
 }
 
-// A Watched is a Store that knows whether something has written to it past the guard.
+// A Watched is a Store that knows whether a write to it may have bypassed the guard.
 type Watched interface {
 	Store
-	// Untouched returns nil if every transaction since the first Write was made with a guard, or if
-	// Since yields the keys of all others. In doubt, and before there was a Write, it returns an error,
-	// such as [ErrTouched]. Open calls it before Write. The first Write of an Open makes the store
-	// untouched again, in its transaction or later.
+	// Untouched returns nil if every transaction since the first Write went through a guard, or if
+	// Since yields the keys of all transactions that did not. In doubt, and before the first Write, it
+	// returns an error, such as [ErrTouched]. Open calls Untouched before Write. The first Write of an
+	// Open makes the store untouched again, in the transaction of this Write or later.
 	Untouched() error
 }
 
-// ErrTouched is what [Watched.Untouched] returns if nobody knows what was written past the guard.
-var ErrTouched = errors.New("something may have written to the store past the guard")
+// ErrTouched is what [Watched.Untouched] returns if a write that nobody knows may have bypassed the
+// guard.
+var ErrTouched = errors.New("a write to the store may have bypassed the guard")

@@ -9,18 +9,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// A Tx is a transaction of the store that is about to be committed. One goroutine calls, in this
-// order: Put and Delete in the order of the operations, Prepare, the commit, Done.
+// A Tx is a transaction of the store that is about to be committed. One goroutine calls Put and Delete
+// in the order of the operations, then Prepare, then commits the transaction, and calls Done.
 type Tx struct {
 	g     *Guard
-	gone  int    // keys that were deleted, with deletes: Rebuild
-	known uint64 // keys that were put and that the filter had
+	gone  int    // Rebuild: keys that were deleted
+	known uint64 // keys that were put and that the filter already had
 
 	keys     map[string]bool // Exact: whether the store has the key after the transaction
-	unknown  bool            // it may delete keys that nobody knows
+	unknown  bool            // it may delete keys that the caller does not know
 	deletes  *deletion       // Exact: the deletes of keys that the store has
 	inserted bool            // Exact: all puts are in the filter
-	stripes  []int           // Exact: locked
+	stripes  []int           // Exact: the stripes that it has locked
 
 	commit
 	prepared bool
@@ -44,11 +44,11 @@ func (t *Tx) Put(key []byte) { t.change(key, true) }
 // Delete says that the transaction deletes a key.
 func (t *Tx) Delete(key []byte) { t.change(key, false) }
 
-// DeleteUnknown says that the transaction may delete keys which the caller does not know, such as
-// the keys of a range. They stay in the filter until it is rebuilt. Call it before Prepare if the
-// transaction also puts keys, since it may delete the keys that it puts. With [Exact], no other
-// transaction may be between Prepare and Done while such keys are deleted, unless Store.Has already
-// reports them as absent.
+// DeleteUnknown says that the transaction may delete keys which the caller does not know, such as the
+// keys of a range. Such keys stay in the filter until it is rebuilt. If the transaction also puts keys,
+// call DeleteUnknown before Prepare, since the transaction may delete the keys that it puts. With
+// [Exact], no other transaction may be between Prepare and Done while such keys are deleted, unless
+// Store.Has already reports them as absent.
 func (t *Tx) DeleteUnknown() {
 	if t.unknown {
 		return
@@ -75,10 +75,10 @@ func (t *Tx) change(key []byte, put bool) {
 	}
 }
 
-// Prepare puts the keys into the filter (G1) and returns the changes to make in the same transaction
-// (G2), which remove nothing. The transaction can be committed whatever happens to the filter; then
-// call Done. The changes of a transaction without deletes may also be committed before it, and do no
-// harm without it.
+// Prepare puts the keys into the filter (G1) and returns changes to make in the same transaction (G2);
+// they remove nothing. The transaction can be committed whatever happens to the filter. After the
+// commit, call Done. If the transaction has no deletes, the changes may also be committed before it,
+// and do no harm if it then fails.
 func (t *Tx) Prepare() Changes {
 	g := t.g
 	t.prepared = true
@@ -91,8 +91,8 @@ func (t *Tx) Prepare() Changes {
 	if len(t.puts) == 0 && len(t.again) == 0 && t.deletes == nil {
 		return t.changes(nil)
 	}
-	// From here a rebuild has these keys: it lists them at its instant, or, if that has passed, does
-	// the filter's operations in the new filter, too.
+	// From here on, no rebuild misses these keys. Either it lists them at its instant, or, if its
+	// instant has passed, it repeats the filter's operations in the new filter.
 	g.mu.Lock()
 	t.at = len(g.mu.open)
 	g.mu.open = append(g.mu.open, &t.commit)
@@ -134,7 +134,7 @@ func (t *Tx) compare() {
 	}
 }
 
-// insert puts the hashes into the filter. It returns those that found no room.
+// insert puts the hashes into the filter. It returns the hashes that found no room.
 func (t *Tx) insert() (unplaced []uint64) {
 	g := t.g
 	if len(t.puts) == 0 {
@@ -160,13 +160,13 @@ func (t *Tx) insert() (unplaced []uint64) {
 // inserted counts operations that insert hashes.
 type inserted struct {
 	operations uint64
-	known      uint64 // those whose hash the filter had
+	known      uint64 // operations whose hash the filter already had
 }
 
-// insert puts hashes into the filter, each as one operation. With deletes: Rebuild, it leaves out a hash
-// that the filter has. It returns the hashes that found no room or, after an error, all hashes that may
-// not be in the filter. If someRoom is set, it stops at the first hash that finds no room, since such a
-// search is slow.
+// insert puts hashes into the filter, each as one operation. If Options.Deletes is Rebuild, it does not
+// add hashes that the filter already has. It returns the hashes that found no room or, after an error,
+// all hashes that may not be in the filter. If someRoom is set, it stops at the first hash that finds
+// no room, since a search that finds none is slow.
 func (g *Guard) insert(hashes []uint64, someRoom bool) (unplaced []uint64, done inserted, err error) {
 	for len(hashes) > 0 {
 		n, added, err := g.filter.InsertHashes(hashes, g.options.Deletes == Rebuild)
@@ -186,7 +186,7 @@ func (g *Guard) insert(hashes []uint64, someRoom bool) (unplaced []uint64, done 
 	return unplaced, done, nil
 }
 
-// newRecord returns a record for the operations from first on. REQUIRES: g.order.
+// newRecord returns a record for operations; first is the number of the first one. REQUIRES: g.order.
 func (g *Guard) newRecord(first uint64) *record {
 	var r *record
 	if n := len(g.order.free); n > 0 {
@@ -200,7 +200,7 @@ func (g *Guard) newRecord(first uint64) *record {
 	return r
 }
 
-// changes returns the changes to the entries. The hashes unplaced found no room.
+// changes returns the changes to the entries. unplaced has the hashes that found no room.
 func (t *Tx) changes(unplaced []uint64) (c Changes) {
 	g := t.g
 	if t.record != nil {
@@ -245,9 +245,9 @@ func (g *Guard) overflows(unplaced []uint64) {
 type Outcome uint8
 
 const (
-	Unknown   Outcome = iota // it failed, but the transaction may be visible, now or after a crash
-	Committed                // it is visible
-	Aborted                  // it is not visible, and never will be
+	Unknown   Outcome = iota // it failed, but the transaction may be visible now, or become visible after a crash
+	Committed                // the transaction is visible
+	Aborted                  // the transaction is not visible, and never will be
 )
 
 // Done says how the commit has ended.
@@ -278,12 +278,12 @@ func (t *Tx) Done(o Outcome) {
 		g.unsure(t.puts)
 		g.unsure(t.again)
 	}
-	g.mu.unknown = g.mu.unknown || t.unknown // a rebuild may have forgotten it since
+	g.mu.unknown = g.mu.unknown || t.unknown // again, since a rebuild may have cleared it
 	switch {
 	case o == Aborted || t.deletes == nil:
 	case o == Unknown || t.listed:
-		// The store may still have the keys, or the new filter may lack them. The next Open does
-		// these deletes if the store has their entry, and no rebuild has removed it.
+		// The store may still have the keys, or the new filter may lack them. So only the next Open
+		// does these deletes, if the store then has their entry, which a rebuild removes.
 		g.mu.dropped = append(g.mu.dropped, t.deletes)
 	default:
 		g.mu.deletes = append(g.mu.deletes, t.deletes)
@@ -292,9 +292,9 @@ func (t *Tx) Done(o Outcome) {
 	case o == Committed:
 		g.mu.addGone(uint64(t.gone))
 		g.mu.addKnown(t.known)
-	case o == Aborted && t.inserted && !t.listed: // the next round takes the keys back
+	case o == Aborted && t.inserted && !t.listed: // the next round removes the keys from the filter
 		g.mu.deletes = append(g.mu.deletes, &deletion{hashes: slices.Clone(t.puts)})
-	case o == Aborted: // if it is listed, nobody knows how often the filter has the keys
+	case o == Aborted: // nobody knows how many copies of the keys the filter has
 		g.mu.addGone(uint64(len(t.puts)) - t.known)
 	}
 	g.mu.Unlock()
@@ -321,9 +321,9 @@ func (g *Guard) unsure(hashes []uint64) {
 	}
 }
 
-var errUnsure = errors.New("too many commits ended without an answer")
+var errUnsure = errors.New("too many commits ended with an unknown outcome")
 
-// stripes are locks for keys.
+// stripes are locks; each is for the keys with some hashes.
 type stripes [256]sync.Mutex
 
 // lock locks the stripes of hashes, and returns them for unlock.

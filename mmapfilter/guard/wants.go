@@ -16,13 +16,13 @@ func (g *Guard) wants() bool {
 	items, capacity := g.filter.Len(), g.filter.Cap()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.failed != nil || g.mu.closed || g.mu.doubtful > 0 { // the operation may not have ended
+	if g.mu.failed != nil || g.mu.closed || g.mu.doubtful > 0 { // an operation after Doubt may not have ended
 		return false
 	}
 	if g.mu.building || g.mu.lost || g.mu.unfit || g.overflow.any.Load() || float64(items) >= full*float64(capacity) {
 		return true
 	}
-	// While the filter has room, keys that are gone cost nothing unless they are asked for.
+	// While the filter has room, keys that are gone cost nothing unless they are looked up.
 	worth := max(someAtAll, uint64(someGone*float64(capacity)), uint64(manyGone*float64(g.mu.churning.reserve)))
 	if float64(g.mu.gone) > manyGone*float64(items) && g.mu.gone > worth {
 		return true
@@ -38,23 +38,24 @@ func (g *Guard) consider() {
 	}
 }
 
-// considerEvery is the number of false positives in a stripe of the counts after which all stripes
-// are summed, for tooManyPass. Most lookups need not pay for that.
+// considerEvery is the number of false positives in one stripe of the counts after which tooManyPass
+// adds up all stripes. So most lookups do not pay for the sum.
 const considerEvery = 64
 
-// A count differs from what is expected by chance. Its standard deviation is the square root of the
-// expected count. A count exceeds the expected one by four standard deviations in less than one
-// look of 30,000. A look waits for fewestPassed false positives: then a rate of twice what was
-// asked for is beyond chance, since 256 > tooManyPass·128 + deviations·√128.
+// By chance, a count differs from the expected count. The standard deviation is the square root of the
+// expected count. Fewer than one count in 30,000 exceeds the expected count by four standard
+// deviations. tooManyPass waits for fewestPassed false positives. Then twice the requested rate cannot
+// be chance, since 256 > tooManyPass·128 + deviations·√128.
 const (
 	deviations   = 4
 	fewestPassed = 4 * considerEvery
 )
 
-// tooManyPass reports whether the share of absent keys that have passed the filter since the last
-// look is certainly too large, and a rebuild would help. It does if many keys are gone, or if nobody
-// knows how many. If few keys are gone, a program may be looking up one of them again and again.
-// Then a rebuild waits until the lookups that passed in vain are worth the reading of all keys.
+// tooManyPass reports whether the share of absent keys that have passed the filter since it last
+// compared counts is certainly too large, and a rebuild would help. A rebuild helps if many keys are
+// gone, or if nobody knows how many. If few keys are gone, a program may be looking up one of them
+// again and again. Then a rebuild waits until the lookups that passed in vain cost as much as reading
+// all keys.
 func (g *Guard) tooManyPass() bool {
 	items := g.filter.Len()
 	g.mu.Lock()
@@ -77,36 +78,36 @@ func (g *Guard) tooManyPass() bool {
 }
 
 // Limits for a rebuild. Each rebuild reads all keys of the store, so none begins for a small gain.
-// After each, the filter has twice the room it needs, so that as many keys must come or go again before
-// the next: the cost of a key is constant.
+// After a rebuild, the filter has twice the room that it needs, so as many keys must come or go before
+// the next rebuild. So the cost per key is constant.
 const (
-	full        = 0.9     // of the capacity: so that keys which come during the rebuild find room
-	manyGone    = 0.5     // of the items: then a rebuild frees at least as much as it copies
-	someGone    = 1. / 16 // of the items: if fewer are gone, or pass beyond the rate, there is no rebuild
-	tooLarge    = 8       // times the items: twice, and room for the store to grow fourfold again
+	full        = 0.9     // of the capacity, so that keys which come during the rebuild find room
+	manyGone    = 0.5     // of the items, so that a rebuild frees at least as much as it copies
+	someGone    = 1. / 16 // of the items: if fewer are gone, or pass in excess of the rate, there is no rebuild
+	tooLarge    = 8       // times the items: twice the items, and room for the store to grow fourfold
 	growth      = 2       // capacity for each key
-	tooManyPass = 1.5     // times the rate asked for: a smaller factor could be chance for long; twice the rate is the bound
-	churn       = 16      // capacity for each key that comes during a rebuild, and goes: see churning
+	tooManyPass = 1.5     // times the requested rate; a smaller factor takes longer to tell from chance, and twice the rate is promised
+	churn       = 16      // capacity for each key that comes during a rebuild and goes; see churning
 	idle        = 16      // intervals without a put, after which a burst is over
 )
 
-// someAtAll is the number of gone keys below which a rebuild is not worth while, however small the
+// someAtAll is the number of gone keys up to which a rebuild is not worthwhile, however small the
 // filter.
 const someAtAll = 1000
 
 // A churning store, such as a queue, puts and deletes keys while the filter is rebuilt. The number of
 // keys at any instant does not say how much room is needed until the next rebuild. So the filter has a
-// reserve of many times the keys that came during the last one: rebuilds then take a small part of
-// the time.
+// reserve for many times as many keys as came during the last rebuild, and rebuilds take a small part
+// of the time.
 type churning struct {
 	puts    uint64 // keys that have been put
-	came    uint64 // keys put during the last rebuild, or half of the number for the rebuild before it if that is larger
+	came    uint64 // keys put during the last rebuild, or half of the came before it if that is more
 	reserve uint64 // capacity that the filter has for keys that come and go
 	ticked  uint64 // puts at the last interval
 	idle    int    // intervals since the last put
 }
 
-// tick is called once an interval. After some without a put, the reserve is no longer needed.
+// tick is called once an interval. After idle intervals without a put, the reserve is no longer needed.
 func (c *churning) tick() {
 	if c.idle++; c.puts != c.ticked {
 		c.ticked, c.idle = c.puts, 0
@@ -116,18 +117,18 @@ func (c *churning) tick() {
 	}
 }
 
-// A due says what a rebuild would mend.
+// A due has the reasons for a rebuild.
 type due struct {
 	gone    uint64 // keys that are in the filter but not in the store, about
 	deleted uint64 // gone keys, and deleted keys that may have been put again
 	unknown bool   // more keys may be gone
-	excess  uint64 // absent keys that have passed the filter, beyond the rate asked for
+	excess  uint64 // absent keys that have passed the filter in excess of the requested rate
 	tooMany bool   // too many absent keys pass, because of keys that are gone
-	lost    bool   // keys have overflowed that memory had no room for
+	lost    bool   // the overflow had no room for some keys
 	unfit   bool   // the options ask for another filter
 }
 
-// and returns the sum of two.
+// and returns the reasons of d and e together.
 func (d due) and(e due) due {
 	return due{
 		gone: d.gone + e.gone, deleted: d.deleted + e.deleted, excess: d.excess + e.excess,
@@ -142,5 +143,6 @@ func (d *due) addGone(keys uint64) {
 	d.deleted += keys
 }
 
-// addKnown counts keys that were put and that the filter had already: they may have been gone.
+// addKnown counts keys that were put and that the filter already had. They may have been gone until
+// then.
 func (d *due) addKnown(keys uint64) { d.gone = max(d.gone, keys) - keys }

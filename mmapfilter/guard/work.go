@@ -87,9 +87,9 @@ func (g *Guard) trim() (c Changes, n int) {
 	return c, n
 }
 
-// round removes from the store the entries that are not needed any more, and deletes from the filter the
+// round removes from the store the entries that are no longer needed, and deletes from the filter the
 // keys that the store has deleted (G1). A mark first makes these deletes durable in the store and
-// removes their entries. A crash after that may leave keys in the filter, which does no harm.
+// removes their entries. A crash after the mark may leave keys in the filter, which does no harm.
 // REQUIRES: g.work.
 func (g *Guard) round() error {
 	c, n := g.trim()
@@ -123,7 +123,7 @@ func (g *Guard) round() error {
 	return g.done(n, deletes)
 }
 
-// done takes n records out of the outbox, and keys out of the filter. REQUIRES: g.work.
+// done drops the first n records, and removes keys from the filter. REQUIRES: g.work.
 func (g *Guard) done(n int, deletes []*deletion) error {
 	if len(deletes) > 0 {
 		g.views.Add(1)
@@ -147,16 +147,16 @@ func (g *Guard) done(n int, deletes []*deletion) error {
 	return nil
 }
 
-// mark puts a new token into the store and then into the filter. Of the keys that the store has ever
-// had, only keys deleted before the last mark leave the filter. So if a store and a filter from
-// different times have the same token, the filter has all keys of the store anyway. With reset,
+// mark puts a new token into the store and then into the filter. Of all keys that the store has ever
+// had, only keys deleted before the last mark leave the filter. So a store and a filter with the same
+// token may be from different times, and the filter still has all keys of the store. With reset,
 // operations are counted anew. REQUIRES: g.work.
 func (g *Guard) mark(c Changes, reset bool) error {
 	next := newToken(g.hooks().Random, g.token)
 	g.mu.Lock()
 	s := stamp{id: g.id, mode: g.options.Deletes, ordered: g.positions != nil, reset: reset, token: next, previous: g.token, previousAt: g.trimmed, capacity: g.options.Capacity, covers: g.options.covered()}
 	due := g.mu.due.and(g.mu.under)
-	// After a crash nobody knows what was deleted after the mark.
+	// After a crash, nobody will know what was deleted after the mark.
 	s.gone, s.unknown = due.gone, !g.mu.closed || due.unknown || due.tooMany || due.deleted > due.gone
 	g.mu.Unlock()
 	if g.positions != nil {
@@ -188,7 +188,8 @@ func (g *Guard) mark(c Changes, reset bool) error {
 	return nil
 }
 
-// built marks a filter that has been built, so that it serves, unless Doubt has been called since.
+// built makes a mark for a filter that has been built, and lets it serve. If Doubt has been called
+// since the instant of the build, when Guard.mu.doubts was doubts, the filter does not serve.
 func (g *Guard) built(reset bool, doubts int) error {
 	g.work.Lock()
 	defer g.work.Unlock()
@@ -211,9 +212,10 @@ func (g *Guard) doubted(before int) bool {
 	return before != g.mu.doubts
 }
 
-// Doubt says that an operation is about to write past the guard, so the store may have keys that the
+// Doubt says that an operation is about to bypass the guard, so that the store may have keys that the
 // filter lacks, now or after a crash. Every answer is "maybe" until a later [Guard.Rebuild] has ended.
-// Call Rebuild once the operation has ended; if several operations overlap, after the last of them.
+// Call Rebuild once the operation has ended. If several operations overlap, call it after the last of
+// them.
 func (g *Guard) Doubt() error {
 	g.mu.Lock()
 	g.mu.building = true

@@ -20,8 +20,8 @@ type WriteBatch struct {
 	throttle *y.Throttle
 	err      atomic.Pointer[error]
 	finished bool
-	count    int64 // of the transaction, at most
-	size     int64
+	count    int64 // entries in the transaction, at most
+	size     int64 // bytes that Badger counts for them, at most
 }
 
 // defaultPending is how many transactions of a batch may be under way.
@@ -94,16 +94,16 @@ func (b *WriteBatch) write(size int, do func() error) error {
 	return err
 }
 
-// Upper bounds: for the bytes that Badger counts for an entry besides its key and value, and for the
-// bytes that the entries of the guard need besides 8 bytes a key.
+// Upper bounds for the bytes that Badger counts for an entry besides its key and value, and for the
+// number and the bytes of the guard's entries besides 8 bytes a key.
 const (
 	perEntry    = 32
 	guardCount  = 8
 	guardsBytes = 4096
 )
 
-// isFull reports whether there may be no room for the entries of the guard after one more write.
-// Then they would be committed on their own.
+// isFull reports whether there may be no room for the entries of the guard after one more write. In
+// that case they would be committed on their own.
 func (b *WriteBatch) isFull(size int) bool {
 	if b.count == 0 {
 		return false

@@ -19,7 +19,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// FilterName is the name of the filter in Options.Dir, unless guard.Options.Path says otherwise.
+// FilterName is the name of the filter in Options.Dir, unless guard.Options.Path names another path.
 const FilterName = "keys.mmf"
 
 var (
@@ -44,8 +44,8 @@ type DB struct {
 	values sync.Mutex
 }
 
-// Open opens a store, as badger.Open does, and the filter of its keys. A nil g has the defaults;
-// deletes are guard.Rebuild by default. Stores in memory and in managed mode are refused.
+// Open opens a store, as badger.Open does, and the filter of its keys. A nil g means the defaults; the
+// default of guard.Options.Deletes is guard.Rebuild. Stores in memory and in managed mode are refused.
 func Open(o badger.Options, g *guard.Options) (*DB, error) {
 	if o.InMemory {
 		return nil, fmt.Errorf("%w: a store in memory", ErrNotFollowed)
@@ -126,8 +126,8 @@ func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 // Guard returns the guard.
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
-// AbsentBatch is guard.Guard.AbsentBatch: a new transaction would not ask the store for the keys
-// that are absent. It reports false for keys in banned namespaces.
+// AbsentBatch is guard.Guard.AbsentBatch. A new transaction would not ask the store for the keys that
+// it reports as absent. For keys in banned namespaces it reports false.
 func (d *DB) AbsentBatch(keys [][]byte, absent []bool) {
 	d.guard.AbsentBatch(keys, absent)
 	for i, key := range keys {
@@ -135,7 +135,7 @@ func (d *DB) AbsentBatch(keys [][]byte, absent []bool) {
 	}
 }
 
-// Has reports whether a key is there. It begins a transaction only if the filter says "maybe",
+// Has reports whether the store has a key. It begins a transaction only if the filter says "maybe",
 // since a transaction costs more than a lookup in the filter.
 func (d *DB) Has(key []byte) (there bool, err error) {
 	filtered := d.filters(key)
@@ -165,12 +165,12 @@ func found(err error) (bool, error) {
 	return err == nil, err
 }
 
-// DropAll is badger.DB.DropAll. The filter is rebuilt after it, and every answer is "maybe" until
-// then.
+// DropAll is badger.DB.DropAll. It then rebuilds the filter; every answer is "maybe" until the rebuild
+// ends.
 func (d *DB) DropAll() error { return d.drop(d.DB.DropAll) }
 
-// DropPrefix is badger.DB.DropPrefix. The filter is rebuilt after it, and every answer is "maybe"
-// until then: Badger may bring back deleted keys, even keys without the prefix. A prefix of
+// DropPrefix is badger.DB.DropPrefix. It then rebuilds the filter, since Badger may bring back deleted
+// keys, even keys without the prefix. Every answer is "maybe" until the rebuild ends. A prefix of
 // reserved keys is refused.
 func (d *DB) DropPrefix(prefixes ...[]byte) error {
 	for _, p := range prefixes {
@@ -184,14 +184,14 @@ func (d *DB) DropPrefix(prefixes ...[]byte) error {
 	return d.drop(func() error { return d.DB.DropPrefix(prefixes...) })
 }
 
-// drop drops keys, and rebuilds the filter. After a crash meanwhile, the next Open rebuilds it: Badger
-// drops the newest memtable before older ones, so a crash may leave the store in a state that it never
-// had.
+// drop drops keys, and rebuilds the filter. After a crash meanwhile, the next Open rebuilds the filter,
+// since the crash may leave the store in a state that it never had: Badger drops the newest memtable
+// before older ones.
 func (d *DB) drop(do func() error) error {
 	if d.options.ReadOnly {
 		return badger.ErrReadOnlyTxn
 	}
-	d.values.Lock() // before every answer is "maybe": a GC may take long
+	d.values.Lock() // first, since a GC may take long, and after Doubt every answer is "maybe"
 	defer d.values.Unlock()
 	err := d.guard.Doubt()
 	if err == nil {
@@ -199,12 +199,12 @@ func (d *DB) drop(do func() error) error {
 		err = do()
 		d.store.drop.Unlock()
 	}
-	_ = d.guard.Rebuild(context.Background()) // Stats say why not
+	_ = d.guard.Rebuild(context.Background()) // if this fails, Stats says why
 	return err
 }
 
-// RunValueLogGC is badger.DB.RunValueLogGC. A drop waits for its end. While keys are dropped, or
-// while another GC runs, it returns badger.ErrRejected.
+// RunValueLogGC is badger.DB.RunValueLogGC. A drop waits until it ends. While keys are dropped, or
+// while another GC runs, RunValueLogGC returns badger.ErrRejected.
 func (d *DB) RunValueLogGC(discardRatio float64) error {
 	if !d.values.TryLock() {
 		return badger.ErrRejected
@@ -213,8 +213,8 @@ func (d *DB) RunValueLogGC(discardRatio float64) error {
 	return d.DB.RunValueLogGC(discardRatio)
 }
 
-// BanNamespace is badger.DB.BanNamespace. Its keys stay in the filter until the filter is rebuilt.
-// The namespace of the reserved keys is refused.
+// BanNamespace is badger.DB.BanNamespace. The keys of the namespace stay in the filter until it is
+// rebuilt. The namespace of the reserved keys is refused.
 func (d *DB) BanNamespace(namespace uint64) error {
 	if offset := d.options.NamespaceOffset; offset >= 0 {
 		for _, reserved := range [][]byte{d.store.key([]byte{0}), owner} {
@@ -248,7 +248,7 @@ func (d *DB) NewStream() *badger.Stream {
 	return s
 }
 
-// Backup is badger.DB.Backup, without the reserved keys: a restored store does not belong to the
+// Backup is badger.DB.Backup, without the reserved keys, since a restored store does not match the
 // filter.
 func (d *DB) Backup(w io.Writer, since uint64) (uint64, error) {
 	s := d.NewStream()

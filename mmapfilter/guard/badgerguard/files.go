@@ -21,7 +21,7 @@ type files struct {
 	dir, valueDir string
 	mu            struct {
 		sync.Mutex
-		last string // the newest value log when they were last synced
+		last string // the newest value log when the files were last synced
 	}
 }
 

@@ -6,7 +6,7 @@ import "github.com/dgraph-io/badger/v4"
 type Iterator struct {
 	*badger.Iterator
 	prefix  []byte
-	beyond  []byte // where to go on after them
+	beyond  []byte // where to go on after the reserved keys
 	reverse bool
 }
 
@@ -15,7 +15,7 @@ func (t *Txn) NewIterator(o badger.IteratorOptions) *Iterator {
 	return t.iterator(t.Txn.NewIterator(o), o.Reverse)
 }
 
-// NewKeyIterator is badger.Txn.NewKeyIterator. A reserved key has no versions.
+// NewKeyIterator is badger.Txn.NewKeyIterator. It yields no versions of a reserved key.
 func (t *Txn) NewKeyIterator(key []byte, o badger.IteratorOptions) *Iterator {
 	return t.iterator(t.Txn.NewKeyIterator(key, o), o.Reverse)
 }
@@ -47,8 +47,8 @@ func (i *Iterator) Next() {
 	i.skip()
 }
 
-// skip skips the reserved keys. It does not call Item, which would count as a read of the
-// transaction. It seeks a key that nobody writes.
+// skip skips the reserved keys. It does not call Item, which would count as a read of the transaction.
+// It seeks i.beyond, a key that nobody writes.
 func (i *Iterator) skip() {
 	for i.atOwner() { // the owner may come before the other keys
 		i.Iterator.Next()
@@ -61,7 +61,7 @@ func (i *Iterator) skip() {
 	}
 }
 
-// atOwner reports whether the iterator is at the owner, and not at a key of the program that is longer.
+// atOwner reports whether the iterator is at the owner, and not at a longer key of the program.
 func (i *Iterator) atOwner() bool {
 	if !i.Iterator.ValidForPrefix(owner) {
 		return false

@@ -13,7 +13,7 @@ import (
 // filter for as long as the DB is open. Methods that are not listed here are those of the
 // badger.MergeOperator.
 type MergeOperator struct {
-	*badger.MergeOperator // nil if err is not
+	*badger.MergeOperator // nil if err is not nil
 	err                   error
 }
 
@@ -47,7 +47,7 @@ func (d *DB) keep(key []byte) error {
 			return err
 		}
 	}
-	d.store.pin(key, true) // before the transaction is done: so each rebuild has the key
+	d.store.pin(key, true) // before Done, so that every rebuild has the key
 	outcome = guard.Committed
 	return nil
 }
@@ -75,7 +75,7 @@ func (m *MergeOperator) Stop() {
 	}
 }
 
-// GetSequence is badger.DB.GetSequence. It writes its key by itself, as a MergeOperator does.
+// GetSequence is badger.DB.GetSequence. A Sequence writes its key by itself, as a MergeOperator does.
 func (d *DB) GetSequence(key []byte, bandwidth uint64) (*badger.Sequence, error) {
 	if d.options.ReadOnly {
 		return nil, badger.ErrReadOnlyTxn

@@ -16,38 +16,39 @@ import (
 
 // A store is a badger.DB as the guard sees it.
 //
-// An entry lies under the reserved prefix, its key, and the number of a chunk, since Badger limits the
-// size of a transaction:
+// An entry is divided into chunks, since Badger limits the size of a transaction. The key of a chunk
+// has the reserved prefix, the key of the entry, and the number of the chunk:
 //
 //	prefix | key of the entry | chunk, 2 bytes | -> up to store.chunk bytes of its value
 //	prefix | 0xff | 0, 2 bytes                 -> NamespaceOffset, 8 bytes: the note
 //
-// The owner alone is at guard.OwnerName, in one chunk, whatever the prefix.
+// Only the owner is elsewhere: at guard.OwnerName, in one chunk, whatever the prefix.
 //
-// The version of the note tells what a guard has written, even if an older program without one has
-// written since. With deletes: Exact, every transaction of a guard sets the note, so the store is as a
-// guard left it if no version is greater. With deletes: Rebuild, each call of Position sets it. If the
-// filter is at a greater version than the note, the store has been restored or has had a power loss
-// since, and the versions after the note may be another program's: Since yields their keys, too.
+// Versions up to that of the note were written with a guard; a program without a guard may have written
+// later ones. If Options.Deletes is Exact, every transaction of a guard sets the note, so the store is
+// as a guard left it if no version is greater than that of the note. If it is Rebuild, each call of
+// Position sets the note. If the filter is at a greater version than the note, the store may have been
+// restored or have lost power since, and the versions after the note may be another program's, so Since
+// yields their keys, too.
 type store struct {
 	db     *badger.DB
 	prefix []byte
 	chunk  int
 	files  *files // the files to sync, or nil if Badger syncs each commit
 
-	// The iterators of Badger skip the keys of banned namespaces, so a filter lacks them. With
-	// another NamespaceOffset these keys are there again. So a filter is not used with another
-	// NamespaceOffset than it was made with.
+	// The iterators of Badger skip the keys of banned namespaces, so a filter that is built from them
+	// lacks these keys. With another NamespaceOffset, the keys are visible again. So a filter is used
+	// only with the NamespaceOffset that it was created with.
 	namespaceOffset int
-	foreign         bool // the entries were written with another one
+	foreign         bool // the entries were written with another NamespaceOffset
 
-	exact  bool        // deletes: Exact
+	exact  bool        // Options.Deletes is Exact
 	opened uint64      // the greatest version when the store was opened
-	noted  uint64      // the version of the note then, or 0
+	noted  uint64      // the version of the note at that time, or 0
 	begun  atomic.Bool // the guard has written since
 
-	// Calls that drop keys hold drop; all others share it: Badger does not allow reads while keys
-	// are dropped.
+	// Calls that drop keys lock drop, and all other calls lock it for reading, since Badger does not
+	// allow reads while keys are dropped.
 	drop sync.RWMutex
 
 	pins struct {
@@ -56,9 +57,9 @@ type store struct {
 	}
 }
 
-// The first byte of the keys of entries that need care if a transaction has no room for all.
+// The first bytes of the keys of entries that need care if one transaction has no room for all entries.
 const (
-	stampEntry   = 's' // only with it are the other entries of use
+	stampEntry   = 's' // without it, the other entries are not used
 	deletesEntry = 'd' // has the hashes to delete from the filter
 )
 
@@ -84,10 +85,10 @@ func newStore(db *badger.DB, prefix []byte) (*store, error) {
 	return s, nil
 }
 
-// owner is the key of the chunk of the owner.
+// owner is the key of the only chunk of the owner.
 var owner = append([]byte(guard.OwnerName), make([]byte, chunkBytes)...)
 
-// reserved reports whether a key is that of an entry.
+// reserved reports whether a key is reserved for entries.
 func (s *store) reserved(key []byte) bool {
 	return bytes.HasPrefix(key, s.prefix) || bytes.Equal(key, owner)
 }
@@ -136,7 +137,7 @@ func (s *store) scan(txn *badger.Txn, values bool, r guard.Range, do func(entry 
 		if bytes.Compare(rest[:min(len(rest), len(r.To))], r.To) > 0 {
 			return nil
 		}
-		entry := rest[:max(len(rest)-chunkBytes, 0)] // empty: no key of a chunk
+		entry := rest[:max(len(rest)-chunkBytes, 0)] // empty if this is no key of a chunk
 		if bytes.Compare(entry, r.From) < 0 || bytes.Compare(entry, r.To) >= 0 {
 			continue
 		}
@@ -219,9 +220,9 @@ func (s *store) keysIn(ranges []guard.Range) (first []byte, keys [][]byte, err e
 	return first, keys, err
 }
 
-// Write writes more than one transaction if the changes do not fit into one. The order makes a crash
-// between them harmless: if the stamp is to be removed, it is removed first; a new stamp is set
-// last; other entries are removed after that.
+// Write uses several transactions if the changes do not fit into one. Their order makes a crash between
+// two of them harmless. If the changes remove the stamp, it is removed first, then the other entries. A
+// new stamp is set after all other entries. If the stamp stays, entries are removed last.
 func (s *store) Write(c guard.Changes) error {
 	s.drop.RLock()
 	defer s.drop.RUnlock()
@@ -264,7 +265,7 @@ func (s *store) Write(c guard.Changes) error {
 	return w.err
 }
 
-// A writer makes changes, in several transactions if one has no room.
+// A writer makes changes, in several transactions if they do not fit into one.
 type writer struct {
 	s   *store
 	txn *badger.Txn
@@ -301,13 +302,14 @@ func (w *writer) commit() {
 	}
 }
 
-// add adds entries to a transaction of the program. Entries that do not fit are made durable before
-// the transaction, except entries of deletes: nobody may know of these deletes before the
-// transaction has happened. If such an entry is lost, the filter merely keeps the keys until it is
-// rebuilt.
+// add adds entries to a transaction of the program. Entries that do not fit are made durable before the
+// transaction, except entries of deletes, which are left out: Open must not see deletes of a
+// transaction that may never happen. Without such an entry, the filter merely keeps the keys until it
+// is rebuilt.
 func (s *store) add(txn *badger.Txn, set []guard.Entry) error {
 	if s.exact {
-		// Without room for the note, the filter is rebuilt if no transaction comes after this one.
+		// If there is no room for the note, and no later transaction sets it, the next Open rebuilds
+		// the filter.
 		if err := txn.SetEntry(s.note()); err != nil && !errors.Is(err, badger.ErrTxnTooBig) {
 			return err
 		}
@@ -344,7 +346,7 @@ func (s *store) Snapshot() (guard.Snapshot, error) {
 	}, nil
 }
 
-// keysOf yields the keys that a transaction sees, and the pinned ones.
+// keysOf yields the keys that a transaction sees, and the pinned keys.
 func (s *store) keysOf(txn *badger.Txn, pinned map[string]struct{}, yield func([]byte, error) bool) {
 	s.drop.RLock()
 	defer s.drop.RUnlock()
@@ -407,8 +409,9 @@ func (s *store) Has(key []byte) (there bool, err error) {
 	return there, err
 }
 
-// pin keeps a key in the filter as long as the store is open, whatever happens to the key in the
-// store. put says that a transaction of the guard has put the key; pin reports whether one has.
+// pin keeps a key in the filter as long as the store is open, whatever happens to the key in the store.
+// put says that a transaction of the guard has put the key; pin reports whether one has, now or
+// earlier.
 func (s *store) pin(key []byte, put bool) bool {
 	s.pins.Lock()
 	defer s.pins.Unlock()

@@ -19,8 +19,8 @@ type Txn struct {
 	touched   map[string]struct{} // keys of changes, if Get needs them
 }
 
-// A change is a write to a key, or its delete. Badger reads the bytes of the key only at the
-// commit, and so does the guard.
+// A change is a write or a delete of a key. Badger reads the bytes of the key only at the commit, and
+// so does the guard.
 type change struct {
 	set *badger.Entry // or nil
 	key []byte        // a deleted key
@@ -59,9 +59,9 @@ func (d *DB) Update(fn func(txn *Txn) error) error {
 	return t.Commit()
 }
 
-// Get is badger.Txn.Get. If the filter knows that the key is absent, it does not ask the store,
-// unless Badger has to see the read: a transaction that may write and has read the key must fail
-// with badger.ErrConflict if another one creates the key.
+// Get is badger.Txn.Get. It does not ask the store if the filter knows that the key is absent, unless
+// Badger must see the read: a transaction that may write and has read the key must fail with
+// badger.ErrConflict if another transaction creates the key.
 func (t *Txn) Get(key []byte) (*badger.Item, error) {
 	if t.db.store.reserved(key) && !t.discarded {
 		return nil, badger.ErrKeyNotFound
@@ -79,7 +79,7 @@ func (t *Txn) Get(key []byte) (*badger.Item, error) {
 	return item, err
 }
 
-// Has reports whether a key is there, as Get does: it reads no value from the value log.
+// Has reports whether the store has a key. Like Get, it reads no value from the value log.
 func (t *Txn) Has(key []byte) (bool, error) {
 	_, err := t.Get(key)
 	return found(err)
@@ -100,7 +100,7 @@ func (t *Txn) filters(key []byte) bool {
 	return !touched
 }
 
-// Set is badger.Txn.Set. Like there, the key and the value must not be modified until the transaction
+// Set is badger.Txn.Set. As in Badger, the key and the value must not be modified until the transaction
 // ends.
 func (t *Txn) Set(key, value []byte) error { return t.SetEntry(badger.NewEntry(key, value)) }
 
@@ -131,7 +131,7 @@ func (t *Txn) Delete(key []byte) error {
 func (t *Txn) changed(key []byte, c change) {
 	t.changes = append(t.changes, c)
 	if t.db.options.DetectConflicts {
-		return // then Get asks the store
+		return // then Get asks the store in any case
 	}
 	if t.touched == nil {
 		t.touched = map[string]struct{}{}
@@ -206,7 +206,7 @@ func (t *Txn) prepare() (*guard.Tx, error) {
 	return tx, nil
 }
 
-// done says how the commit of a transaction ended, unless that is nil.
+// done tells tx how its commit ended, unless tx is nil.
 func done(tx *guard.Tx, err error) {
 	switch {
 	case tx == nil:

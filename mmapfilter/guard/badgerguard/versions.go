@@ -15,16 +15,16 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// Position is part of guard.Ordered: the version of the newest transaction that a reader sees.
-// Badger gives a transaction its version when its commit begins, after Prepare; and a reader waits
-// for all transactions up to its own version. (badger.DB.MaxVersion does not wait, and races with
+// Position is part of guard.Ordered. It returns the version of the newest transaction that a reader
+// sees. Badger gives a transaction its version when its commit begins, after Prepare, and a reader
+// waits for all transactions up to its own version. (badger.DB.MaxVersion does not wait, and races with
 // writes.)
 func (s *store) Position() (uint64, error) {
 	if s.db.IsClosed() {
 		return 0, badger.ErrDBClosed
 	}
 	if s.begun.Load() {
-		s.setNote() // if not, Since yields more
+		s.setNote() // if this fails, Since yields more keys
 	}
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
@@ -37,7 +37,8 @@ func (s *store) setNote() {
 	_ = s.db.Update(func(txn *badger.Txn) error { return txn.SetEntry(s.note()) })
 }
 
-// Untouched is part of guard.Watched. With deletes: Rebuild, Since yields what others have written.
+// Untouched is part of guard.Watched. If Options.Deletes is Rebuild, Since yields the keys that other
+// programs have put.
 func (s *store) Untouched() error {
 	if s.noted == 0 || s.exact && s.noted != s.opened {
 		return guard.ErrTouched
@@ -45,7 +46,7 @@ func (s *store) Untouched() error {
 	return nil
 }
 
-// Since is part of guard.Ordered. A key that has been deleted, or has expired, is not yielded.
+// Since is part of guard.Ordered. It does not yield keys that have been deleted or have expired.
 func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		s.drop.RLock()
@@ -53,7 +54,7 @@ func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
 		txn := s.db.NewTransaction(false)
 		defer txn.Discard()
 		if at = min(at, s.noted); txn.ReadTs() <= at {
-			return // such as after Close
+			return // there are no later versions, as after Close
 		}
 		// An iterator that meets a damaged block ends as if there were no more keys.
 		if err := s.verifySince(at); err != nil {
@@ -71,8 +72,8 @@ func (s *store) Since(at uint64) iter.Seq2[[]byte, error] {
 }
 
 // verifySince reads all blocks of the tables that have keys with versions after at. Badger itself
-// verifies only all tables at once, which may take long; verifySince does that only if the tables
-// are encrypted. The tables with such keys are few: those of the last memtables.
+// verifies only all tables at once, which may take long; verifySince does that only if the tables are
+// encrypted. Few tables have such keys: those of the last memtables.
 func (s *store) verifySince(at uint64) (err error) {
 	newer := slices.DeleteFunc(s.db.Tables(), func(t badger.TableInfo) bool { return t.MaxVersion <= at })
 	if len(newer) == 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Batch is bbolt.DB.Batch: it may run the function several times. The filter gets only the keys of
-// the transaction that is committed.
+// Batch is bbolt.DB.Batch, and may also run fn several times. The filter gets only the keys of the
+// transaction that is committed.
 func (d *DB) Batch(fn func(*Tx) error) error {
 	done := make(chan error, 1)
 	d.batches.Lock()
@@ -64,7 +64,7 @@ func (b *batch) run() {
 	}
 }
 
-// safely turns a panic into an error. The panic comes again when the function is run alone.
+// safely runs fn and turns a panic into an error. When fn is then run alone, it may panic again.
 func safely(fn func(*Tx) error, t *Tx) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

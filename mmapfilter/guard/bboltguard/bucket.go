@@ -6,10 +6,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// hides reports whether a key in this bucket is a reserved bucket.
+// hides reports whether a key in this bucket is the name of a reserved bucket.
 func (b *Bucket) hides(key []byte) bool { return len(b.path) == 0 && b.tx.db.store.reserved(key) }
 
-// refuses returns the error of a write to a key or bucket, if the guard does not allow it.
+// refuses returns an error if the guard does not allow a write to a key or bucket.
 func (b *Bucket) refuses(key []byte) error {
 	if b.hides(key) {
 		return ErrReserved
@@ -46,7 +46,7 @@ func (b *Bucket) join(key []byte) []byte {
 // Tx is bbolt.Bucket.Tx.
 func (b *Bucket) Tx() *Tx { return b.tx }
 
-// Get is bbolt.Bucket.Get. If the filter knows that the key is absent, it does not ask the store.
+// Get is bbolt.Bucket.Get. It does not ask the store if the filter knows that the key is absent.
 func (b *Bucket) Get(key []byte) []byte {
 	if b.stale {
 		return b.engineBucket.Get(key)
@@ -60,8 +60,8 @@ func (b *Bucket) Get(key []byte) []byte {
 	return value
 }
 
-// Has reports whether a key is there, as Get does, but reads no value. So it also finds a key that
-// this transaction has put with a nil value. A bucket is no key.
+// Has reports whether the bucket has a key. Unlike Get, it returns no value, so it also finds a key
+// that this transaction has put with a nil value. It reports false for the name of a bucket.
 func (b *Bucket) Has(key []byte) bool {
 	joined := b.join(key)
 	if !b.stale && b.tx.absent(joined) {
@@ -92,7 +92,7 @@ func (b *Bucket) Delete(key []byte) error {
 	if err := b.refuses(key); err != nil {
 		return err
 	}
-	there := b.tx.db.exact // or it will be asked later
+	there := b.tx.db.exact // then Prepare asks the store whether the key is there
 	if !there && b.Writable() && b.tx.engineTx.DB() != nil {
 		k, _ := b.engineBucket.Cursor().Seek(key)
 		there = k != nil && slices.Equal(k, key)
@@ -145,10 +145,10 @@ func (b *Bucket) DeleteBucket(name []byte) error {
 		return err
 	}
 	if b.tx.engineTx.DB() == nil || !b.Writable() || b.engineBucket.Bucket(name) == nil {
-		return b.engineBucket.DeleteBucket(name) // its error
+		return b.engineBucket.DeleteBucket(name) // for its error
 	}
-	// From here to the end of DeleteBucket nothing fails in a sound store. If something does, nobody
-	// knows which keys are left.
+	// From here on, nothing fails if the store is sound. If something fails, nobody knows which keys
+	// are left.
 	b.tx.broken = ErrNotFollowed
 	path := appendName(slices.Clip(b.path), name)
 	b.tx.forget(b.engineBucket.Bucket(name), path)
@@ -160,8 +160,8 @@ func (b *Bucket) DeleteBucket(name []byte) error {
 	return nil
 }
 
-// MoveBucket is bbolt.Bucket.MoveBucket. It reads the keys of the bucket, since they get another
-// path. A bucket cannot be moved into itself.
+// MoveBucket is bbolt.Bucket.MoveBucket. It reads the keys of the bucket, since their path changes. A
+// bucket cannot be moved into itself.
 func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
 	if err := b.refuses(name); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
 		return err
 	}
 	if b.tx != dst.tx || b.tx.engineTx.DB() == nil || !b.Writable() || b.engineBucket.Bucket(name) == nil {
-		return b.engineBucket.MoveBucket(name, dst.engineBucket) // its error
+		return b.engineBucket.MoveBucket(name, dst.engineBucket) // for its error
 	}
 	from, to := appendName(slices.Clip(b.path), name), appendName(slices.Clip(dst.path), name)
 	if isWithin(dst.path, from) {
@@ -182,7 +182,7 @@ func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
 	}
 	b.tx.broken = ErrNotFollowed
 	b.tx.forget(before, from)
-	// Read what bbolt has moved: it may differ from the state before this transaction.
+	// Read the keys that bbolt has moved: they may differ from the keys before this transaction.
 	walk(dst.engineBucket.Bucket(name), to, nil, func(joined []byte) bool {
 		b.tx.put(joined)
 		return true
@@ -192,7 +192,7 @@ func (b *Bucket) MoveBucket(name []byte, dst *Bucket) error {
 	return nil
 }
 
-// SetRootPage is refused: it replaces the keys of the bucket by others.
+// SetRootPage is refused, since it replaces all keys of the bucket.
 func (b *Bucket) SetRootPage(any) error { return ErrNotFollowed }
 
 // ForEach is bbolt.Bucket.ForEach.

@@ -4,11 +4,11 @@ import "go.etcd.io/bbolt"
 
 type engineCursor = bbolt.Cursor
 
-// A Cursor is a bbolt.Cursor of a DB. In the root it does not see the reserved buckets.
+// A Cursor is a bbolt.Cursor of a DB. In the root, it skips the reserved buckets.
 type Cursor struct {
 	*engineCursor
 	bucket *Bucket
-	key    []byte // at which it is
+	key    []byte // the key that the cursor is at
 }
 
 // Cursor is bbolt.Bucket.Cursor.
@@ -44,7 +44,7 @@ func (c *Cursor) Seek(seek []byte) (key, value []byte) {
 	return key, value
 }
 
-// Next is bbolt.Cursor.Next. At the end the cursor stays where it is.
+// Next is bbolt.Cursor.Next. At the end, the cursor stays at the last key.
 func (c *Cursor) Next() (key, value []byte) {
 	key, value = c.engineCursor.Next()
 	for c.bucket.hides(key) {
@@ -58,7 +58,7 @@ func (c *Cursor) Next() (key, value []byte) {
 	return key, value
 }
 
-// Prev is bbolt.Cursor.Prev. At the beginning the cursor stays where it is.
+// Prev is bbolt.Cursor.Prev. At the beginning, the cursor stays at the first key.
 func (c *Cursor) Prev() (key, value []byte) {
 	key, value = c.engineCursor.Prev()
 	for c.bucket.hides(key) {
@@ -72,6 +72,6 @@ func (c *Cursor) Prev() (key, value []byte) {
 	return key, value
 }
 
-// Delete is bbolt.Cursor.Delete. It deletes the key that was returned last: a second Delete at the
-// same place does nothing.
+// Delete is bbolt.Cursor.Delete. It deletes the key that the cursor returned last, so a second Delete
+// at the same place does nothing.
 func (c *Cursor) Delete() error { return c.bucket.Delete(c.key) }

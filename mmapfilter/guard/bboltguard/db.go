@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// FilterSuffix, after the name of the store, makes the name of the filter, unless guard.Options.Path
-// says otherwise.
+// FilterSuffix follows the path of the store in the path of the filter, unless guard.Options.Path names
+// another path.
 const FilterSuffix = ".mmf"
 
 var (
@@ -21,8 +21,8 @@ var (
 	ErrNotFollowed = errors.New("bboltguard: a guard cannot follow this operation")
 )
 
-// Open opens the store in a file, as bbolt.Open does, and the filter of its keys. A nil o or g has the
-// defaults; deletes are guard.Exact by default.
+// Open opens the store in a file, as bbolt.Open does, and the filter of its keys. A nil o or g means
+// the defaults; the default of guard.Options.Deletes is guard.Exact.
 func Open(path string, mode os.FileMode, o *bbolt.Options, g *guard.Options) (*DB, error) {
 	g = g.WithDefaults(path+FilterSuffix, guard.Exact)
 	db, err := bbolt.Open(path, mode, o)
@@ -51,11 +51,11 @@ func (d *DB) Close() error { return errors.Join(d.guard.Close(), d.DB.Close()) }
 // GuardStats returns the statistics of the guard.
 func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 
-// Guard returns the guard. Its methods Rebuild, Work and Close wait for transactions: do not call them
-// within one.
+// Guard returns the guard. Its methods Rebuild, Work and Close wait for transactions, so do not call
+// them within one.
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
-// AbsentBatch is guard.Guard.AbsentBatch, of keys that [JoinKey] has made.
+// AbsentBatch is guard.Guard.AbsentBatch, for keys that [JoinKey] has returned.
 func (d *DB) AbsentBatch(keys [][]byte, absent []bool) { d.guard.AbsentBatch(keys, absent) }
 
 // Compact is bbolt.Compact. The copy has the entries of the guard, too.

@@ -7,24 +7,24 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// put records that a key is put.
+// put records that the transaction puts a key.
 func (t *Tx) put(joined []byte) {
 	t.touched[maphash.Bytes(t.db.seed, joined)] = struct{}{}
 	t.guarded.Put(joined)
 }
 
-// absent reports whether a key is certainly not in what the transaction sees.
+// absent reports whether the transaction certainly does not see a key.
 func (t *Tx) absent(joined []byte) bool {
 	if !t.Writable() {
-		// Ask the filter before looking at late: late changes before a filter is in use that
-		// lacks the deleted keys.
+		// Ask the filter before loading late, since late changes before a filter that lacks the deleted
+		// keys comes into use.
 		return t.db.guard.AbsentIn(t.view, joined) && t.late == t.db.store.late.Load()
 	}
 	// A writable transaction: nobody else commits until it ends.
 	return !t.hasPut(joined) && t.db.guard.Absent(joined)
 }
 
-// found tells the guard what the store has, if the filter has been asked.
+// found tells the guard whether the store has a key, if the filter was asked for it.
 func (t *Tx) found(joined []byte, there bool) {
 	switch {
 	case !t.Writable():
@@ -40,7 +40,7 @@ func (t *Tx) hasPut(joined []byte) bool {
 }
 
 // mostForgotten is how many keys of deleted buckets a transaction remembers with guard.Exact, since
-// each takes memory. Other keys stay in the filter until it is rebuilt.
+// each takes memory. Further keys stay in the filter until it is rebuilt.
 const mostForgotten = 1 << 20
 
 // forget records that all keys of a bucket are deleted.
@@ -56,8 +56,8 @@ func (t *Tx) forget(b *bbolt.Bucket, path []byte) {
 	})
 }
 
-// removed makes the Buckets at a path and below it stale: the transaction may soon make
-// other buckets there.
+// removed makes the Buckets at a path and below it stale: the transaction may create other buckets
+// there.
 func (t *Tx) removed(path []byte) {
 	for p, b := range t.buckets {
 		if isWithin([]byte(p), path) {

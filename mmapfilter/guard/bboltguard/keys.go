@@ -45,8 +45,9 @@ func appendName(path, name []byte) []byte {
 // appendKey appends a key to the path of its bucket.
 func appendKey(path, key []byte) []byte { return append(append(path, 0), key...) }
 
-// walk calls do for the joined keys in a bucket and in those within it, until it returns false. The
-// argument of do is valid until it returns. A nil skip skips nothing.
+// walk calls do with the joined key of each key in a bucket and in all buckets within it, until do
+// returns false. The argument of do is valid until do returns. If skip is not nil, walk skips the
+// buckets in b for whose names skip returns true.
 func walk(b *bbolt.Bucket, path []byte, skip func(name []byte) bool, do func(joined []byte) bool) bool {
 	path = slices.Clip(path)
 	var joined []byte

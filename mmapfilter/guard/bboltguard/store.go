@@ -14,11 +14,11 @@ import (
 
 // A store is a bbolt.DB as the guard sees it.
 //
-// bbolt has two locks. A writable transaction holds the writer lock for its whole life. A read
-// transaction holds the map; a commit that needs a larger map waits for all read transactions, while
-// new ones wait for that commit. So a goroutine must not wait for a commit while it has a read
-// transaction open. So a snapshot begins after a commit that is under way, and ends as soon as
-// its keys are read.
+// bbolt has two locks. A writable transaction holds the writer lock until it ends. A read transaction
+// holds the map: a commit that needs a larger map waits for all read transactions, and new read
+// transactions wait for that commit. So a goroutine must not wait for a commit while it has a read
+// transaction open. Therefore a snapshot begins after a commit that is under way, and ends as soon as
+// its keys have been read.
 type store struct {
 	db   *bbolt.DB
 	name []byte // of the bucket of the entries
@@ -31,23 +31,23 @@ type store struct {
 		busy    bool        // a transaction is being committed
 		waiting []*snapshot // snapshots that begin after the commit
 	}
-	// late counts the commits after which a snapshot began. A filter that is built from such a
-	// snapshot lacks the keys that the commit deleted. So transactions that began before this
-	// commit do not ask this filter.
+	// late counts the commits after which a snapshot began. A filter that is built from such a snapshot
+	// lacks the keys that the commit deleted. So transactions that began before the commit do not ask
+	// the filter.
 	late atomic.Uint64
 
 	// before is what Prepare sees: the state of the store before the transaction that is being
 	// prepared. Guarded by the writer lock.
 	before struct {
-		tx      *bbolt.Tx                // begun when first asked
-		buckets map[string]*bbolt.Bucket // by path; nil for a bucket that is not there
+		tx      *bbolt.Tx                // begun by the first call of Has
+		buckets map[string]*bbolt.Bucket // by path; nil for a bucket that does not exist
 	}
 }
 
 // owner is the name of the bucket of the owner. It does not depend on Options.Prefix.
 var owner = []byte(guard.OwnerName)
 
-// reserved reports whether a name in the root names a bucket of entries.
+// reserved reports whether a name in the root is the name of a bucket of entries.
 func (s *store) reserved(name []byte) bool {
 	return bytes.Equal(name, s.name) || bytes.Equal(name, owner)
 }
@@ -55,7 +55,7 @@ func (s *store) reserved(name []byte) bool {
 // Entries implements guard.Store.
 func (s *store) Entries() (entries []guard.Entry, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		if b := tx.Bucket(owner); b != nil { // without a value, it is the program's
+		if b := tx.Bucket(owner); b != nil { // if the value is nil, the bucket is the program's
 			entries = append(entries, guard.Entry{Key: []byte(guard.OwnerKey), Value: bytes.Clone(b.Get([]byte(guard.OwnerKey)))})
 		}
 		b := tx.Bucket(s.name)
@@ -70,12 +70,13 @@ func (s *store) Entries() (entries []guard.Entry, err error) {
 	return entries, err
 }
 
-// lastKey is the key of the number of the last transaction of a guard. It is in the bucket of the owner,
-// which is so small that bbolt has it in the page of the root: there it costs no page of its own.
+// lastKey is the key of the number of the last transaction of a guard. It is in the bucket of the
+// owner, which is so small that bbolt stores it inside the page of the root, so it costs no page of its
+// own.
 var lastKey = []byte{0xff}
 
-// last returns the number of the last transaction that a guard has made, or 0 if that is not known. The
-// bucket of the owner may be nil.
+// last returns the number of the last transaction of a guard, or 0 if it is not known. b is the bucket
+// of the owner, or nil.
 func last(b *bbolt.Bucket) uint64 {
 	if b != nil {
 		if value := b.Get(lastKey); len(value) == 8 {
@@ -85,9 +86,9 @@ func last(b *bbolt.Bucket) uint64 {
 	return 0
 }
 
-// note notes that a guard makes a transaction. bbolt numbers the transactions without a gap. After a
-// gap, the number is not noted as long as there is a stamp, so that the next Open notices the gap,
-// too.
+// note stores the number of a transaction of a guard. bbolt numbers the transactions without a gap. If
+// there is a gap before this number, note does not store it as long as there is a stamp, so that the
+// next Open notices the gap, too.
 func (s *store) note(tx *bbolt.Tx) error {
 	b, err := tx.CreateBucketIfNotExists(owner)
 	if err != nil {
@@ -115,7 +116,7 @@ func (s *store) Untouched() error {
 	})
 }
 
-// add makes changes in a transaction, and notes it.
+// add makes changes in a transaction, and stores the number of the transaction.
 func (s *store) add(tx *bbolt.Tx, c guard.Changes) error {
 	if c.Remove == nil && c.Set == nil {
 		return s.note(tx)
@@ -190,9 +191,9 @@ func (s *store) commit(tx *bbolt.Tx) error {
 	return tx.Commit()
 }
 
-// outcome returns how the commit of a transaction with these entries ended, after an error: if only
-// the last sync failed, the store has the transaction nonetheless, and also its entries: nobody
-// removes entries before the guard knows the outcome.
+// outcome returns how the commit of a transaction with these entries ended if it returned an error. If
+// only the last sync failed, the store has the transaction nonetheless, and then it also has the
+// entries, since nobody removes them before the guard knows the outcome.
 func (s *store) outcome(entries []guard.Entry) guard.Outcome {
 	there := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -225,7 +226,7 @@ type snapshot struct {
 	closed bool // guarded by gate
 }
 
-// Snapshot implements guard.Store. It never waits: only a commit keeps a reader from the map.
+// Snapshot implements guard.Store. It never waits, since only a commit makes a read transaction wait.
 func (s *store) Snapshot() (guard.Snapshot, error) {
 	n := &snapshot{store: s, begun: make(chan struct{})}
 	s.gate.Lock()
@@ -274,14 +275,14 @@ func (n *snapshot) close() error {
 func (s *store) prepare(t *guard.Tx) guard.Changes {
 	defer func() {
 		if s.before.tx != nil {
-			_ = s.before.tx.Rollback() // of a read transaction: no error is possible
+			_ = s.before.tx.Rollback() // it is a read transaction, so there can be no error
 		}
 		s.before.tx, s.before.buckets = nil, nil
 	}()
 	return t.Prepare()
 }
 
-// Has implements guard.Store. Only prepare has it called.
+// Has implements guard.Store. It is called only during prepare.
 func (s *store) Has(joined []byte) (there bool, err error) {
 	b := &s.before
 	if b.tx == nil {
@@ -301,7 +302,7 @@ func (s *store) Has(joined []byte) (there bool, err error) {
 	return bucket != nil && bucket.Get(key) != nil, nil
 }
 
-// find returns a bucket, or nil if it is not there.
+// find returns the bucket at a path of names, or nil if there is none.
 func find(tx *bbolt.Tx, names [][]byte) *bbolt.Bucket {
 	b := tx.Cursor().Bucket()
 	for _, name := range names {

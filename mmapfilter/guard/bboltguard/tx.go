@@ -56,13 +56,13 @@ func (t *Tx) manage(fn func(*Tx) error) error {
 	returned := false
 	defer func() {
 		if t.managed = false; !returned {
-			_ = t.Rollback() // on the way of a panic
+			_ = t.Rollback() // fn panics
 		}
 	}()
 	err := fn(t)
 	t.managed, returned = false, true
 	if err != nil {
-		_ = t.Rollback() // as bbolt.DB.Update: the caller gets the error of the function
+		_ = t.Rollback() // as in bbolt.DB.Update, the caller gets the error of fn
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func (t *Tx) DB() *DB {
 // OnCommit is bbolt.Tx.OnCommit.
 func (t *Tx) OnCommit(fn func()) { t.handlers = append(t.handlers, fn) }
 
-// Rollback is bbolt.Tx.Rollback. The filter has not heard of the transaction.
+// Rollback is bbolt.Tx.Rollback. The filter never gets the keys of the transaction.
 func (t *Tx) Rollback() error {
 	if t.managed {
 		panic("managed tx rollback not allowed")
@@ -86,13 +86,14 @@ func (t *Tx) Rollback() error {
 	return t.engineTx.Rollback()
 }
 
-// Commit is bbolt.Tx.Commit. The keys are put into the filter before it, and into the outbox with it.
+// Commit is bbolt.Tx.Commit. Before it, the keys are put into the filter, and in the same transaction
+// into the outbox.
 func (t *Tx) Commit() error {
 	if t.managed {
 		panic("managed tx commit not allowed")
 	}
 	if t.engineTx.DB() == nil || !t.Writable() {
-		return t.engineTx.Commit() // its error
+		return t.engineTx.Commit() // for its error
 	}
 	if t.broken != nil {
 		_ = t.engineTx.Rollback()
@@ -116,7 +117,7 @@ func (t *Tx) commit() (err error) {
 	returned := false
 	defer func() {
 		if !returned {
-			_ = t.engineTx.Rollback() // on the way of a panic, which leaves it open
+			_ = t.engineTx.Rollback() // a panic leaves the transaction open
 		}
 		outcome := guard.Committed
 		if !returned || err != nil {
@@ -139,7 +140,7 @@ func (t *Tx) Cursor() *Cursor { return t.root.Cursor() }
 // Inspect is bbolt.Tx.Inspect, without the reserved buckets.
 func (t *Tx) Inspect() bbolt.BucketStructure { return t.root.Inspect() }
 
-// Bucket is bbolt.Tx.Bucket. The reserved buckets are not there.
+// Bucket is bbolt.Tx.Bucket. It returns nil for the reserved buckets.
 func (t *Tx) Bucket(name []byte) *Bucket { return t.root.Bucket(name) }
 
 // CreateBucket is bbolt.Tx.CreateBucket.
@@ -153,7 +154,7 @@ func (t *Tx) CreateBucketIfNotExists(name []byte) (*Bucket, error) {
 // DeleteBucket is bbolt.Tx.DeleteBucket. It reads the keys of the bucket first.
 func (t *Tx) DeleteBucket(name []byte) error { return t.root.DeleteBucket(name) }
 
-// MoveBucket is bbolt.Tx.MoveBucket. It reads the keys of the bucket, since they get another path.
+// MoveBucket is bbolt.Tx.MoveBucket. It reads the keys of the bucket, since their path changes.
 func (t *Tx) MoveBucket(child []byte, src, dst *Bucket) error {
 	if src == nil {
 		src = t.root

@@ -14,12 +14,12 @@ import (
 // are together in this file, and the methods of each type in a file of their own.
 
 // A DB is a bbolt.DB behind a filter. Methods that are not listed here are those of the bbolt.DB; none
-// of them writes keys. The bbolt.DB itself is for reading only.
+// of them writes keys. Use the bbolt.DB itself only for reading.
 type DB struct {
 	*bbolt.DB
 	guard *guard.Guard
 	store *store
-	exact bool         // deletes: guard.Exact
+	exact bool         // Options.Deletes is guard.Exact
 	seed  maphash.Seed // for the hashes in Tx.touched
 
 	batches struct {
@@ -46,8 +46,8 @@ type Tx struct {
 	// In a writable transaction.
 	guarded *guard.Tx
 	touched map[uint64]struct{} // hashes of the keys that it has put
-	buckets map[string]*Bucket  // by path: bbolt has one bbolt.Bucket for each, too
-	unknown bool                // it has deleted more than it remembers
+	buckets map[string]*Bucket  // by path; bbolt, too, has one bbolt.Bucket for each
+	unknown bool                // it has deleted more keys than it remembers
 	broken  error               // why it cannot be committed
 }
 
@@ -62,7 +62,7 @@ type Bucket struct {
 	stale bool   // its bucket was deleted or moved in this transaction
 }
 
-// A batch has calls of Batch that share a transaction.
+// A batch has the calls of Batch that share a transaction.
 type batch struct {
 	db    *DB
 	timer *time.Timer

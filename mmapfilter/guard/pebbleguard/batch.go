@@ -49,7 +49,8 @@ func (b *Batch) Apply(other *Batch, o *pebble.WriteOptions) error {
 	return b.Batch.Apply(other.Batch, o)
 }
 
-// SetRepr is pebble.Batch.SetRepr. The batch has a copy of the data: a commit adds entries to it.
+// SetRepr is pebble.Batch.SetRepr. The batch gets a copy of the data, since a commit may add entries to
+// it.
 func (b *Batch) SetRepr(data []byte) error { return b.Batch.SetRepr(bytes.Clone(data)) }
 
 // Get is pebble.Batch.Get. Get asks the filter only if the batch is empty, since the filter does not
@@ -108,7 +109,7 @@ func (d *DB) NewSnapshot() *Snapshot {
 	return &Snapshot{d.DB.NewSnapshot(), d, view}
 }
 
-// getIn is Get of a snapshot that was begun at a view.
+// getIn is Get of a snapshot that began at the view v.
 func (d *DB) getIn(v guard.View, s pebble.Reader, key []byte) ([]byte, io.Closer, error) {
 	if d.guard.AbsentIn(v, key) {
 		return nil, nil, pebble.ErrNotFound

@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// FilterName is the name of the filter in the directory of the store, unless guard.Options.Path says
-// otherwise.
+// FilterName is the name of the filter in the directory of the store, unless guard.Options.Path names
+// another path.
 const FilterName = "keys.mmf"
 
 var (
@@ -37,8 +37,8 @@ type DB struct {
 }
 
 // Open opens the store in a directory, as pebble.Open does, and the filter of its keys. A nil o or g
-// has the defaults; deletes are guard.Rebuild by default. A store with a comparer of its own is refused:
-// a filter tells keys apart by their bytes.
+// means the defaults; the default of guard.Options.Deletes is guard.Rebuild. A store with another
+// comparer than Pebble's default is refused, since a filter tells keys apart by their bytes.
 func Open(dir string, o *pebble.Options, g *guard.Options) (*DB, error) {
 	if o == nil {
 		o = &pebble.Options{}
@@ -83,7 +83,7 @@ func (d *DB) GuardStats() guard.Stats { return d.guard.Stats() }
 // Guard returns the guard.
 func (d *DB) Guard() *guard.Guard { return d.guard }
 
-// Get is pebble.DB.Get. If the filter knows that the key is absent, it does not ask the store.
+// Get is pebble.DB.Get. It does not ask the store if the filter knows that the key is absent.
 func (d *DB) Get(key []byte) ([]byte, io.Closer, error) {
 	if d.guard.Absent(key) {
 		return nil, nil, pebble.ErrNotFound
@@ -99,11 +99,12 @@ func (d *DB) found(key []byte, err error) {
 	}
 }
 
-// AbsentBatch is guard.Guard.AbsentBatch: Get would not ask the store for the keys that are absent.
+// AbsentBatch is guard.Guard.AbsentBatch. Get would not ask the store for the keys that it reports as
+// absent.
 func (d *DB) AbsentBatch(keys [][]byte, absent []bool) { d.guard.AbsentBatch(keys, absent) }
 
-// Has reports whether a key is there. It is no cheaper than Get: Pebble has the value beside the
-// key, and only a merge shows whether a merged key is there.
+// Has reports whether the store has a key. It is no cheaper than Get: Pebble stores the value beside
+// the key, and only a merge shows whether a merged key exists.
 func (d *DB) Has(key []byte) (bool, error) { return has(d.Get(key)) }
 
 // has reports whether a Get has found its key.
@@ -147,20 +148,21 @@ func (d *DB) DeleteSized(key []byte, valueSize uint32, o *pebble.WriteOptions) e
 	return d.apply(o, func(b *pebble.Batch) error { return b.DeleteSized(key, valueSize, nil) })
 }
 
-// SingleDelete is pebble.DB.SingleDelete. Its key stays in the filter until the filter is rebuilt:
-// if the key was set more than once, an older value may become visible.
+// SingleDelete is pebble.DB.SingleDelete. The key stays in the filter until it is rebuilt: if the key
+// was set more than once, an older value may become visible.
 func (d *DB) SingleDelete(key []byte, o *pebble.WriteOptions) error {
 	return d.apply(o, func(b *pebble.Batch) error { return b.SingleDelete(key, nil) })
 }
 
-// DeleteRange is pebble.DB.DeleteRange. Its keys stay in the filter until the filter is rebuilt. A
+// DeleteRange is pebble.DB.DeleteRange. The keys of the range stay in the filter until it is rebuilt. A
 // range with reserved keys is refused.
 func (d *DB) DeleteRange(start, end []byte, o *pebble.WriteOptions) error {
 	return d.apply(o, func(b *pebble.Batch) error { return b.DeleteRange(start, end, nil) })
 }
 
 func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble.Batch, *pebble.WriteOptions) error) error {
-	// If the store refused the batch, the entries of the guard would stay in it.
+	// First refuse what the store would refuse: otherwise the entries of the guard would stay in the
+	// batch.
 	if d.options.ReadOnly {
 		return pebble.ErrReadOnly
 	}
@@ -173,7 +175,7 @@ func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble
 		return err
 	}
 	defer d.turns.take(unknown)()
-	outcome := guard.Unknown // an error does not say that nothing has happened
+	outcome := guard.Unknown // even after an error, the batch may have been committed
 	defer func() { t.Done(outcome) }()
 	if err := d.prepare(b, t); err != nil {
 		outcome = guard.Aborted
@@ -186,8 +188,8 @@ func (d *DB) commit(b *pebble.Batch, o *pebble.WriteOptions, commit func(*pebble
 	return nil
 }
 
-// prepare prepares a transaction for the commit of its batch. With guard.Rebuild the log has the
-// entry of the epoch before the keys of the transaction.
+// prepare prepares a transaction for the commit of its batch. With guard.Rebuild, it puts the entry of
+// the epoch into the log before the keys of the transaction.
 func (d *DB) prepare(b *pebble.Batch, t *guard.Tx) error {
 	if err := d.store.add(b, t.Prepare()); err != nil || d.turns.on {
 		return err
@@ -195,9 +197,9 @@ func (d *DB) prepare(b *pebble.Batch, t *guard.Tx) error {
 	return d.store.enter()
 }
 
-// Turns keep operations that delete unknown keys apart from all other operations. With guard.Exact,
-// a transaction that overwrites a key relies on the key being there until the transaction is
-// committed, so that a rebuild finds it. With guard.Rebuild it does not rely on this.
+// Turns keep operations that delete unknown keys apart from all other operations. With guard.Exact, a
+// transaction that overwrites a key relies on the key being there until the transaction is committed,
+// so that a rebuild finds it. With guard.Rebuild, it does not rely on the key.
 type turns struct {
 	on bool
 	mu sync.RWMutex
@@ -232,8 +234,8 @@ func (d *DB) follow(b *pebble.Batch, t *guard.Tx) (unknown bool, err error) {
 	}
 }
 
-// operation tells a transaction of an operation, and reports whether the operation may delete keys
-// that nobody knows. The key of a SingleDelete is one: if it was set more than once, nobody knows
+// operation tells a transaction of an operation, and reports whether the operation may delete keys that
+// nobody knows. A SingleDelete is such an operation: if its key was set more than once, nobody knows
 // which value becomes visible.
 func (d *DB) operation(t *guard.Tx, kind pebble.InternalKeyKind, key, end []byte) (unknown bool, err error) {
 	switch kind {

@@ -11,18 +11,18 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/guard"
 )
 
-// An epoch is the time between two calls of Position; its number is the position of the transactions
-// that come in it. A transaction first hands its keys to the filter, and then belongs to the epoch
-// that is current. The store has an entry for this epoch before it has the transaction. So if a
-// filter has reached epoch n and the log has the entry of a later epoch, then the log also has,
-// after this entry, all transactions of the later epoch.
+// An epoch is the time between two calls of Position. Its number is the position of its transactions. A
+// transaction first hands its keys to the filter, and then belongs to the epoch that is current at that
+// moment. The store has an entry for this epoch before it has the transaction. So if a filter has
+// reached epoch n and the log has the entry of a later epoch, all transactions of the later epoch are
+// in the log, too, after this entry.
 type epoch struct {
 	number   uint64
-	previous uint64 // the epoch before it that has an entry, or whose keys the log lacks
+	previous uint64 // the last epoch before it that has an entry, or whose keys the log lacks
 }
 
 // epochEntry is the key of the entry of the last epoch. It is outside the range of the guard's own
-// entries, because the guard removes its own.
+// entries, because the guard sometimes removes that whole range.
 var epochEntry = []byte{0xff}
 
 func (e epoch) changes() guard.Changes {
@@ -80,8 +80,8 @@ func (p *epochs) begin(s *store) error {
 	return nil
 }
 
-// Position is part of guard.Ordered. A transaction that has read the old number had handed its
-// keys to the filter before this call.
+// Position is part of guard.Ordered. A transaction that reads the number before Position changes it has
+// already handed its keys to the filter.
 func (p *epochs) Position() (uint64, error) { return p.current.Add(1) - 1, nil }
 
 // enter puts the entry of the current epoch into the store, unless it is there. See DB.prepare.
@@ -117,9 +117,9 @@ func (s *loggedStore) beforeFlush(g *guard.Guard) {
 	}
 }
 
-// unlogged makes the keys of all prepared transactions durable in the filter: the log will not have
-// them. They get an epoch of their own that never has an entry, and the next epoch has one. So Since
-// refuses a filter of an earlier epoch, and a filter whose sync has failed.
+// unlogged makes the keys of all prepared transactions durable in the filter, since the log will not
+// have ingested keys. These keys get an epoch of their own, which never has an entry; the next epoch
+// has one. So Since refuses a filter of an earlier epoch, such as a filter whose sync has failed.
 func (s *loggedStore) unlogged() error {
 	s.enters.Lock()
 	defer s.enters.Unlock()
@@ -134,10 +134,10 @@ func (s *loggedStore) unlogged() error {
 	return nil
 }
 
-// reached returns the last epoch whose keys the log still has, with the keys of all epochs
-// between it and at, the epoch of a filter. For this, the part of the log that Pebble has read
-// must have the entry of every epoch after at. If one is missing, the store has flushed keys that
-// the filter lacks.
+// reached returns the last epoch up to which the log has the keys of all epochs after at, the epoch of
+// a filter. The part of the log that Pebble has read must have the entry of each of these epochs. If an
+// entry is missing, the store has flushed keys that the filter lacks. first is the first file that
+// Pebble has read.
 func (p *epochs) reached(at, first uint64) uint64 {
 	reached := at
 	for _, l := range p.log {

@@ -42,12 +42,12 @@ func (d *DB) IngestAndExcise(ctx context.Context, paths []string, shared []pebbl
 	return stats, err
 }
 
-// IngestExternalFiles is refused: their keys would have to be read from afar.
+// IngestExternalFiles is refused, since the keys would have to be read from remote files.
 func (d *DB) IngestExternalFiles(context.Context, []pebble.ExternalFile) (pebble.IngestOperationStats, error) {
 	return pebble.IngestOperationStats{}, ErrNotFollowed
 }
 
-// Excise is pebble.DB.Excise. Its keys stay in the filter until the filter is rebuilt. A range with
+// Excise is pebble.DB.Excise. The excised keys stay in the filter until it is rebuilt. A range with
 // reserved keys is refused.
 func (d *DB) Excise(ctx context.Context, span pebble.KeyRange) error {
 	if d.store.overlaps(span.Start, span.End) {
@@ -59,9 +59,9 @@ func (d *DB) Excise(ctx context.Context, span pebble.KeyRange) error {
 // ingestAtOnce is how many keys of ingested files are put into the outbox in one transaction.
 const ingestAtOnce = 1 << 16
 
-// ingest calls do once the keys of files are in the filter, and durably in the outbox. excise says
-// that do deletes keys that nobody knows; the files may delete such keys, too. For an instant the
-// excise may be visible while the files are not.
+// ingest calls do once the keys of the files are in the filter, and are durable there or in the outbox.
+// excise says that do deletes keys that nobody knows; the files may delete such keys, too. For an
+// instant the excise may be visible while the files are not.
 func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() error) error {
 	if d.options.ReadOnly {
 		return pebble.ErrReadOnly
@@ -83,7 +83,7 @@ func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() 
 	}
 	atOnce := ingestAtOnce
 	if d.turns.on {
-		atOnce = math.MaxInt // a second transaction would wait for keys of the first
+		atOnce = math.MaxInt // a second transaction would wait for keys that the first has locked
 	}
 	t, n := begin(), 0
 	put := func() error {
@@ -98,7 +98,7 @@ func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() 
 	for _, path := range paths {
 		err := d.operationsOf(ctx, path, func(kind pebble.InternalKeyKind, key, end []byte) error {
 			switch kind {
-			case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized: // a delete of a key that the file does not put
+			case pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized: // a tombstone is a delete of an unknown key
 				kind = pebble.InternalKeyKindSingleDelete
 			}
 			unknown, err := d.operation(t, kind, key, end)
@@ -129,8 +129,8 @@ func (d *DB) ingest(ctx context.Context, paths []string, excise bool, do func() 
 	return nil
 }
 
-// operationsOf calls do for the operations of a file to ingest: its point keys of all kinds, and its
-// range deletes.
+// operationsOf calls do for the operations in a file to ingest: point keys of all kinds, and range
+// deletes.
 func (d *DB) operationsOf(ctx context.Context, path string, do func(kind pebble.InternalKeyKind, key, end []byte) error) (err error) {
 	f, err := d.options.FS.Open(path)
 	if err != nil {

@@ -49,9 +49,9 @@ func newLoggedStore(dir string, o *pebble.Options, prefix []byte) *loggedStore {
 	return s
 }
 
-// A watchedFS notes which files of the WAL are opened to be read, and which OPTIONS files; see opening.
-// While a store is opened, Pebble reads only the files of the WAL whose keys are not in tables yet: all
-// files from some file on.
+// A watchedFS notes which files of the WAL and which OPTIONS files are opened for reading; see opening.
+// When Pebble opens a store, it reads only the files of the WAL whose keys are not in tables yet: all
+// files from the first such file on.
 type watchedFS struct {
 	vfs.FS
 	store *loggedStore
@@ -72,14 +72,14 @@ func (w watchedFS) Unwrap() vfs.FS { return w.FS }
 
 // open opens the store.
 func (s *loggedStore) open() (err error) {
-	s.first.Store(math.MaxUint64) // readLog has opened files, too
+	s.first.Store(math.MaxUint64) // again, since readLog has opened files
 	var l pebble.EventListener
 	if s.options.EventListener != nil {
 		l = *s.options.EventListener
 	}
 	created := l.TableCreated
 	l.TableCreated = func(info pebble.TableCreateInfo) {
-		if g := s.guard.Load(); g != nil && info.Reason == "flushing" { // Pebble is not locked
+		if g := s.guard.Load(); g != nil && info.Reason == "flushing" { // Pebble holds no lock here
 			s.beforeFlush(g)
 		}
 		if created != nil {
@@ -93,7 +93,7 @@ func (s *loggedStore) open() (err error) {
 	return s.epochs.begin(s.store)
 }
 
-// close closes what is open.
+// close closes the store and releases the lock.
 func (s *loggedStore) close() (err error) {
 	if s.db != nil {
 		err = s.db.Close()
@@ -104,13 +104,13 @@ func (s *loggedStore) close() (err error) {
 	return err
 }
 
-// readLog reads the WAL. It comes before open: as soon as the store is open, its WAL may be gone.
-// Without the lock, a process that has the store open could write to a file of the WAL that has been
-// read already.
+// readLog reads the WAL. Call it before open: once the store is open, Pebble may remove files of the
+// WAL. readLog locks the directory, since otherwise another process that has the store open could write
+// to a file of the WAL that has been read already.
 func (s *loggedStore) readLog() (err error) {
 	if o := s.options; o.Lock == nil {
 		if _, err := o.FS.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
-			return nil // Pebble makes the directory
+			return nil // Pebble creates the directory
 		}
 		if s.lock, err = pebble.LockDirectory(s.dir, o.FS); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (s *loggedStore) readLog() (err error) {
 	return nil
 }
 
-// readFiles reads all files of the WAL, also those that Pebble does not need to read.
+// readFiles reads all files of the WAL, even files that Pebble does not need to read.
 func (s *loggedStore) readFiles() error {
 	logs, err := wal.Scan(s.walDirs()...)
 	if err != nil {
@@ -136,8 +136,9 @@ func (s *loggedStore) readFiles() error {
 	return nil
 }
 
-// walDirs returns where Pebble looks for the WAL. It makes directories that do not exist yet, such
-// as when failover has just been turned on. Without one of the directories, epochs would be missing.
+// walDirs returns the directories in which Pebble looks for the WAL. It leaves out directories that do
+// not exist yet, as when failover has just been turned on; Pebble creates them. If another directory
+// were left out, epochs would be missing.
 func (s *loggedStore) walDirs() []wal.Dir {
 	const store = "{store_path}"
 	in := func(dir string) string {
@@ -164,8 +165,8 @@ func (s *loggedStore) walDirs() []wal.Dir {
 	})
 }
 
-// readFile reads a file of the WAL up to the place where Pebble stops. A damaged record ends the
-// file; if it should not, Pebble refuses to open the store.
+// readFile reads a file of the WAL up to the place where Pebble stops. A damaged record ends the file.
+// If the file must not end there, Pebble refuses to open the store.
 func (s *loggedStore) readFile(l wal.LogicalLog) (err error) {
 	r := l.OpenForRead()
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -203,8 +204,8 @@ func (s *loggedStore) readFile(l wal.LogicalLog) (err error) {
 	}
 }
 
-// narrow takes the permissions from the filter that the files of the store do not have. A new store
-// gets the permissions that the umask leaves, and so does its filter.
+// narrow removes from g.Mode the permissions that the files of the store lack. A new store gets the
+// permissions that the umask leaves, and so does its filter.
 func (s *loggedStore) narrow(g *guard.Options) error {
 	fsys := s.options.FS
 	names, err := fsys.List(s.dir)
@@ -215,7 +216,7 @@ func (s *loggedStore) narrow(g *guard.Options) error {
 		path := fsys.PathJoin(s.dir, name)
 		info, err := fsys.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // its process has removed it
+			continue // the process that has the store open has removed it
 		}
 		if err != nil {
 			return err

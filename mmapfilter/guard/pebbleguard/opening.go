@@ -25,7 +25,7 @@ type opening struct {
 }
 
 // openingEntry is the key of the entry of an opening. It is in the range of the guard's own entries, so
-// it goes with them.
+// it is removed with them.
 var openingEntry = []byte{0xfe}
 
 // optionsNumber returns the number of an OPTIONS file, or 0 for another file.
@@ -46,7 +46,8 @@ func (w watchedFS) Rename(from, to string) error {
 	return w.FS.Rename(from, to)
 }
 
-// changes are the changes of the first Write, which sets the entry, and do no harm in later ones.
+// changes returns changes that set the entry. The first Write must make them; in later ones they do no
+// harm.
 func (o *opening) changes() guard.Changes {
 	return guard.Changes{Set: []guard.Entry{{Key: openingEntry, Value: binary.LittleEndian.AppendUint64(nil, o.now)}}}
 }

@@ -14,8 +14,8 @@ import (
 type store struct {
 	db     *pebble.DB
 	prefix []byte // of the keys of entries
-	end    []byte // the first key after them
-	noWAL  bool   // only a flush makes things durable
+	end    []byte // the first key after the reserved keys
+	noWAL  bool   // there is no WAL, so only a flush makes writes durable
 	opened opening
 }
 
