@@ -6,9 +6,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// What the tests see of a writer, which are in a package of their own, since they need package osfile.
+// Internals of a writer for the tests. These are in a package of their own because they need osfile.
 
-// Abandon closes the files, as a writer that dies does: a live file stays live.
+// Abandon closes the files as if the writer died: a live file stays live.
 func (w *Writer) Abandon() error { return w.Detach()() }
 
 // Checkpoint makes a checkpoint, with a log of so many bytes.

@@ -51,7 +51,7 @@ func newKeeping(t *testing.T, grows bool) (path string) {
 	return path
 }
 
-// A historian is a writer of a filter that keeps its hashes, and the history that it should have.
+// A historian is a writer of a filter that keeps its hashes, and the history that is expected of it.
 type historian struct {
 	*recovery.Writer
 	t   *testing.T
@@ -84,7 +84,7 @@ func (h *historian) sync() {
 	}
 }
 
-// operationsOf returns the operations of a file of hashes, which has no base.
+// operationsOf returns the operations of kept hashes without a base.
 func operationsOf(kept *recovery.Kept) (all []hashes.Entry, err error) {
 	add := func(e hashes.Entry) { all = append(all, hashes.Entry{Op: e.Op, Items: e.Items, Hash: e.Hash}) }
 	h, err := recovery.ReadHashesHeader(kept.File, kept.Counted.Identity)
@@ -112,8 +112,7 @@ func operationsOf(kept *recovery.Kept) (all []hashes.Entry, err error) {
 	return all, err
 }
 
-// A failingVolume has a file of hashes of which one write fails and leaves half a page, or which cannot
-// be cut.
+// A failingVolume has a file of hashes where one write fails and leaves half a page, or Truncate fails.
 type failingVolume struct {
 	*osfile.Files
 	tearAt int // number of the write, from 1 on; 0 if none fails
@@ -162,8 +161,9 @@ func (f *failingHashes) Truncate(pages uint64) error {
 	return f.HashFile.Truncate(pages)
 }
 
-// TestTornLastPage covers K2: while a checkpoint is under way, a clean close writes the last page for
-// it, and cannot write this page again for the operations since. The end of the checkpoint writes it.
+// TestTornLastPage covers K2: while a checkpoint is under way, a clean close writes the last page once
+// for the checkpoint. Its second write, for later operations, fails and leaves half a page. The end of
+// the checkpoint writes the page again.
 func TestTornLastPage(t *testing.T) {
 	h, v := openFailing(t)
 	h.do(10)
@@ -183,12 +183,13 @@ func TestTornLastPage(t *testing.T) {
 	k, err := h.Hashes()
 	must(t, err)
 	if all, err := operationsOf(&k); err != nil || !slices.Equal(all, h.all) {
-		t.Errorf("NAME.hashes has %d operations of %d, or others: %v", len(all), len(h.all), err)
+		t.Errorf("NAME.hashes has %d operations of %d, or wrong ones: %v", len(all), len(h.all), err)
 	}
 }
 
-// TestUncountedPages covers K2: what a writer that died has appended to NAME.hashes, and no superblock
-// counts, is cut off. Otherwise Salvage would take it for a part of the history, whatever came since.
+// TestUncountedPages covers K2: a writer cuts off pages that another writer appended to NAME.hashes
+// before it died, if no superblock counts them. Salvage would take these pages for a part of the
+// history, whatever came since.
 func TestUncountedPages(t *testing.T) {
 	w, v := openFailing(t)
 	tail := *w.KeptTail()
@@ -207,12 +208,12 @@ func TestUncountedPages(t *testing.T) {
 	must(t, w.EndCheckpoint())
 	pages, err := w.KeptFile().Pages()
 	if counted := w.Superblock().Hashes().Pages; err != nil || before <= counted || pages != counted {
-		t.Errorf("%d pages are there of %d, and %d count: %v", pages, before, counted, err)
+		t.Errorf("%d pages of %d are left, and %d count: %v", pages, before, counted, err)
 	}
 }
 
-// TestWhoMustKeepHashes covers K2: a filter that grows by itself must keep its hashes, and one that is
-// opened so, or whose items leave.
+// TestWhoMustKeepHashes covers K2: a filter must keep its hashes if it grows by itself, if its items
+// expire, or if it was opened with RequireHashes.
 func TestWhoMustKeepHashes(t *testing.T) {
 	needsWriters(t)
 	for _, grows := range []bool{false, true} {
@@ -224,7 +225,7 @@ func TestWhoMustKeepHashes(t *testing.T) {
 			if err != nil || !w.KeepsHashes() || w.MustKeep() != (grows || required) {
 				t.Errorf("grows %t, required %t: %v", grows, required, err)
 			} else if w.SetExpireAfter(1); !w.MustKeep() {
-				t.Error("items leave, and it goes on without the hashes")
+				t.Error("items expire, but the writer may go on without the hashes")
 			}
 			files.Close()
 		}

@@ -10,20 +10,20 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/osfile"
 )
 
-// A watchedVolume notes the stores to the filter file, in order.
+// A watchedVolume records the stores to the filter file, in order.
 type watchedVolume struct {
 	*osfile.Files
 	writer *recovery.Writer
 	stores []watchedStore
-	syncs  int      // of the log, so far
-	synced []uint64 // the log at the last of them
+	syncs  int      // number of syncs of the log so far
+	synced []uint64 // the log at the last sync
 }
 
 type watchedStore struct {
 	word, value uint64
-	syncs       int      // of the log, before the store
-	odd         []uint64 // the removal counters that are odd meanwhile, in order
-	durable     uint64   // up to where the writer says that operations are
+	syncs       int      // number of syncs of the log before the store
+	odd         []uint64 // the removal counters that were odd at the store, in order
+	durable     uint64   // the LSN up to which the writer says that operations are durable
 }
 
 func (v *watchedVolume) Filter() recovery.File { return &watchedFilter{v.Files.Filter(), v} }
@@ -91,9 +91,9 @@ func newWatched(t *testing.T) (*recovery.Writer, *watchedVolume) {
 func ofBlock(block, word uint64) uint64 { return layout.WordRegion + block*layout.BlockWords + word }
 
 // TestCommit covers W1: an append stores nothing to the filter file. It covers W3: a commit syncs the
-// log, which then has all of the segment, its commit record too; stores a promise that it is durable;
-// and stores the records, in their order. Until then, nobody learns of it. The next record is on a page
-// of the log that has none of these.
+// log with the whole segment, including its commit record; stores a promise that the segment is durable;
+// and stores the records in order. Until then, the writer does not report the operations as durable. The
+// next record is on a new page of the log.
 func TestCommit(t *testing.T) {
 	w, v := newWatched(t)
 	stores := []wal.Store{
@@ -105,21 +105,21 @@ func TestCommit(t *testing.T) {
 		w.Append(stores[i:i+1], 0, layout.Insert, 0)
 	}
 	if len(v.stores) != 0 {
-		t.Errorf("the appends have stored %+v", v.stores)
+		t.Errorf("the appends stored %+v", v.stores)
 	}
 	end := w.LogEnd()
 	segment := w.EndSegment(false, 0)
 	must(t, w.Harden(segment))
 	if !slices.Equal(v.synced, w.Log().Words()) {
-		t.Error("when the log was synced, it had not all of the segment")
+		t.Error("when the log was synced, it did not have the whole segment")
 	}
 	lsn := segment.Commit().LSN
 	if len(v.stores) != 2+len(stores) || v.stores[0].value != lsn {
-		t.Fatalf("after a sync of the log up to %d, the commit stores %+v", lsn, v.stores)
+		t.Fatalf("after a sync of the log up to LSN %d, the commit stores %+v", lsn, v.stores)
 	}
 	for i, s := range v.stores {
 		if s.syncs != 1 || s.durable >= lsn {
-			t.Errorf("store %d comes after %d syncs, and the writer says that all up to %d is durable: %+v", i, s.syncs, s.durable, s)
+			t.Errorf("store %d comes after %d syncs, when operations up to LSN %d are reported as durable: %+v", i, s.syncs, s.durable, s)
 		}
 		if i < 2 && s.word >= layout.WordStash || i >= 2 && (s.word != stores[i-2].Word || s.value != stores[i-2].Value) {
 			t.Errorf("store %d is %+v", i, s)
@@ -142,7 +142,7 @@ func TestCountersAreOdd(t *testing.T) {
 	w, v := newWatched(t)
 	type store struct {
 		wal.Store
-		odd []uint64 // words of which the counters are odd meanwhile
+		odd []uint64 // words whose counters are odd at the store
 	}
 	first, second, stash := ofBlock(1, 0), ofBlock(2, 0), uint64(layout.WordStash)
 	operations := [][]store{
@@ -178,7 +178,7 @@ func TestCountersAreOdd(t *testing.T) {
 			odd = append(odd, layout.CounterOf(word))
 		}
 		if s := v.stores[i]; s.word != want.Word || s.value != want.Value || !slices.Equal(s.odd, odd) {
-			t.Errorf("store %d is %+v, not of %d to word %d beside %d", i, s, want.Value, want.Word, odd)
+			t.Errorf("store %d is %+v, not of %d to word %d with odd counters %d", i, s, want.Value, want.Word, odd)
 		}
 	}
 	if odd := oddCounters(w.Words()); odd != nil {

@@ -19,7 +19,7 @@ func newHistorian(t *testing.T, path string) *historian {
 	return &historian{mustWriter(t, path), t, nil}
 }
 
-// must fails the test if there is an error.
+// must ends the test if there is an error.
 func (h *historian) must(err error) {
 	h.t.Helper()
 	if err != nil {
@@ -56,7 +56,7 @@ func cutFile(t *testing.T, path string) {
 	edit(t, path, func(data []byte) []byte { return data[:layout.OffRegion+64] })
 }
 
-// contents returns what is in a directory.
+// contents returns the names and contents of the files in a directory.
 func contents(t *testing.T, dir string) (all string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -71,8 +71,8 @@ func contents(t *testing.T, dir string) (all string) {
 	return all
 }
 
-// salvaged returns what is left, and how many operations that is. These must be the first ones, with the
-// counters of the last of them.
+// salvaged returns what Salvage finds, and the number of its operations. These must be the first ones of
+// the history and, if counters is set, match the counters of the superblock.
 func (h *historian) salvaged(path string, counters bool) (*osfile.Remains, int, error) {
 	h.t.Helper()
 	r, err := osfile.Salvage(path)
@@ -82,16 +82,16 @@ func (h *historian) salvaged(path string, counters bool) (*osfile.Remains, int, 
 	defer r.Kept.File.Close()
 	left, err := operationsOf(&r.Kept)
 	if err != nil || len(left) > len(h.all) || !slices.Equal(left, h.all[:len(left)]) {
-		h.t.Fatalf("%d operations of %d are left, or others: %v", len(left), len(h.all), err)
+		h.t.Fatalf("%d operations of %d are left, or wrong ones: %v", len(left), len(h.all), err)
 	}
 	if n := r.Superblock.UserSeq() + r.Superblock.Operation(); counters && n != uint64(len(left)) {
-		h.t.Errorf("%d operations are left, and the counters say %d", len(left), n)
+		h.t.Errorf("%d operations are left, but the counters say %d", len(left), n)
 	}
 	return r, len(left), nil
 }
 
-// historyOf makes a filter, clean or sealed, whose next writer has done something and died. synced is
-// how many operations were synced.
+// historyOf creates a filter, clean or sealed. Its next writer runs do, and then dies. synced is the
+// number of operations that were synced.
 func historyOf(t *testing.T, sealed bool, do func(h *historian)) (h *historian, path string, synced int) {
 	t.Helper()
 	path = newKeeping(t, false)
@@ -121,7 +121,7 @@ func copyOf(t *testing.T, path string) string {
 	return filepath.Join(dir, filepath.Base(path))
 }
 
-// histories are what a filter had done when its writer died.
+// histories lists what a writer did before it died.
 var histories = map[string]func(h *historian){
 	"no sync":           func(h *historian) { h.do(30) },
 	"a sync":            func(h *historian) { h.do(100); h.sync() },
@@ -176,8 +176,8 @@ var histories = map[string]func(h *historian){
 	},
 }
 
-// TestSalvageWithTheLog: with NAME.hashes and the log whole, Salvage finds all operations, whatever has
-// become of the file.
+// TestSalvageWithTheLog: if NAME.hashes and the log are intact, Salvage finds all operations, whatever
+// happened to the filter file.
 func TestSalvageWithTheLog(t *testing.T) {
 	for name, do := range histories {
 		for _, sealed := range []bool{false, true} {
@@ -193,7 +193,7 @@ func TestSalvageWithTheLog(t *testing.T) {
 				before := contents(t, filepath.Dir(path))
 				r, left, err := h.salvaged(path, true)
 				if contents(t, filepath.Dir(path)) != before {
-					t.Errorf("%s: osfile.Salvage has changed the files", name)
+					t.Errorf("%s: Salvage changed the files", name)
 				}
 				if err != nil || left != len(h.all) || r.Lost != 0 || r.LogLost {
 					t.Errorf("%s, sealed %t, damaged %s: %d operations of %d, %+v, %v", name, sealed, damage, left, len(h.all), r, err)
@@ -203,10 +203,10 @@ func TestSalvageWithTheLog(t *testing.T) {
 	}
 }
 
-// TestSalvageWithoutTheLog: without the log, or with an older one, or with a part of it, what is left
-// is that of NAME.hashes and of the part. If that lacks an operation that was synced, Salvage says so,
-// even if the superblock that has the log is lost; and if the superblock has it, also if the operation
-// was not synced.
+// TestSalvageWithoutTheLog: if the log is missing or only a part of it is left, Salvage finds the
+// operations in NAME.hashes and in this part. If a synced operation is missing, Salvage says so, even
+// if the superblock with the salt of the log is lost. If this superblock is intact, Salvage also says so
+// for an operation that was not synced.
 func TestSalvageWithoutTheLog(t *testing.T) {
 	for name, do := range histories {
 		h, from, synced := historyOf(t, false, do)
@@ -234,16 +234,16 @@ func TestSalvageWithoutTheLog(t *testing.T) {
 					t.Errorf("%s, the log is %s: %v", name, damage, err)
 				}
 				if err == nil && r.Lost == 0 && !r.LogLost && (left < synced || left < len(h.all) && !lost) {
-					t.Errorf("%s, the log is %s, superblock lost %t: %d operations, of %d that were synced and %d: %+v", name, damage, lost, left, synced, len(h.all), r)
+					t.Errorf("%s, the log is %s, superblock lost %t: %d operations, of %d synced ones and %d in all: %+v", name, damage, lost, left, synced, len(h.all), r)
 				}
 			}
 		}
 	}
 }
 
-// TestSalvageWithADamagedLog flips bits of the log, one after the other, when the superblock and the
-// file are damaged, too. An operation that is lost is reported, but for the last one, which may not
-// have been whole.
+// TestSalvageWithADamagedLog flips one bit of the log at a time, while the superblock and the lines are
+// damaged, too. Salvage must report each lost operation, except the last one if it was not synced,
+// because this one may have been incomplete.
 func TestSalvageWithADamagedLog(t *testing.T) {
 	for name, do := range histories {
 		h, path, synced := historyOf(t, false, do)
@@ -267,7 +267,7 @@ func TestSalvageWithADamagedLog(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err == nil && r.Lost == 0 && !r.LogLost && (left < synced || left < len(h.all)-1) {
-					t.Errorf("%s, byte %d of NAME%s: %d operations, of %d that were synced and %d: %+v", name, at, n, left, synced, len(h.all), r)
+					t.Errorf("%s, byte %d of NAME%s: %d operations, of %d synced ones and %d in all: %+v", name, at, n, left, synced, len(h.all), r)
 				}
 			}
 			h.must(os.WriteFile(log, whole, 0o600))
@@ -275,8 +275,8 @@ func TestSalvageWithADamagedLog(t *testing.T) {
 	}
 }
 
-// TestSalvageWithAnotherLog: a log that does not join is refused, whoever has written it. An older one
-// of the filter is not taken for the one that is lost.
+// TestSalvageWithAnotherLog: Salvage refuses a log that does not continue NAME.hashes, also one of this
+// filter. It does not take an older log of the filter for the lost one.
 func TestSalvageWithAnotherLog(t *testing.T) {
 	checkpoints := histories["checkpoints"]
 	older := func(t *testing.T, damage func(t *testing.T, path string)) (h *historian, path string) {
@@ -326,12 +326,12 @@ func TestSalvageWithAnotherLog(t *testing.T) {
 	edit(t, path, func([]byte) []byte { return file })
 	edit(t, path+".hashes", func([]byte) []byte { return kept })
 	if r, left, err := h.salvaged(path, false); !errors.Is(err, layout.ErrCorrupt) {
-		t.Errorf("the log is ahead of what is there: %d operations, %+v, %v", left, r, err)
+		t.Errorf("the log is ahead of the file and NAME.hashes: %d operations, %+v, %v", left, r, err)
 	}
 }
 
-// TestSalvageWithTheLogOfACopy: a log of a copy that has done the same is taken, and one that went
-// another way is not.
+// TestSalvageWithTheLogOfACopy: Salvage accepts the log of a copy that has had the same operations, and
+// refuses that of a copy that has had others.
 func TestSalvageWithTheLogOfACopy(t *testing.T) {
 	for _, c := range []struct {
 		same bool
@@ -347,7 +347,7 @@ func TestSalvageWithTheLogOfACopy(t *testing.T) {
 		h.do(2)
 		h.sync()
 		if !c.same {
-			other.all = make([]hashes.Entry, 1) // so that it does other operations
+			other.all = make([]hashes.Entry, 1) // so that the copy has other operations
 		}
 		other.do(c.does)
 		other.sync()

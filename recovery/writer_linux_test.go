@@ -9,8 +9,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/wal"
 )
 
-// TestGrownLogIsLetGo checks that a log that a larger one has replaced leaves no descriptor
-// and no mapping behind, and so no blocks on the disk.
+// TestGrownLogIsLetGo checks that a log leaves no descriptor and no mapping behind when a larger log
+// replaces it, so that its blocks on the disk become free.
 func TestGrownLogIsLetGo(t *testing.T) {
 	f, _ := openGolden(t)
 	w := mustWriter(t, f.Name())

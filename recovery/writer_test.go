@@ -46,9 +46,8 @@ func mustWriter(t *testing.T, path string) *recovery.Writer {
 	return w
 }
 
-// TestRecordOfAWordThatIsNone covers L3: a record with the right check may store to any word
-// of the stash and the region, from the first to the last. If it stores elsewhere, the file is
-// left as it is.
+// TestRecordOfAWordThatIsNone covers L3: a record may store to any word of the stash and the region,
+// from the first to the last. If a record stores elsewhere, the recovery changes nothing in the file.
 func TestRecordOfAWordThatIsNone(t *testing.T) {
 	_, head := openGolden(t)
 	end := uint64(layout.OffRegion+head.Geometry.RegionBytes) / 8
@@ -77,15 +76,15 @@ func TestRecordOfAWordThatIsNone(t *testing.T) {
 		case !c.ok && (!errors.As(err, &e) || e.Region != layout.RegionLog || e.Rule != "L3"):
 			t.Errorf("word %d of %d: %v", c.word, end, err)
 		case !c.ok && v.Filter().Words()[layout.WordRuntime] != before:
-			t.Errorf("word %d of %d: the recovery has begun", c.word, end)
+			t.Errorf("word %d of %d: the recovery changed the file", c.word, end)
 		}
 		must(t, v.Close())
 	}
 }
 
-// TestLogAheadOfTheFile covers L2 for a reader. The file is an older copy, and its log is
-// ahead of the newest superblock. The reader looks for the log beside the file itself, and
-// finds it under either of its names, and behind a link.
+// TestLogAheadOfTheFile covers L2 for a reader. The file is an older copy, and the log is ahead of its
+// newest superblock. The reader must find the log under either of its names, also if it opens the file
+// by a link.
 func TestLogAheadOfTheFile(t *testing.T) {
 	f, _ := openGolden(t)
 	path := f.Name()

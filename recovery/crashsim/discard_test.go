@@ -8,8 +8,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// discarded returns a volume whose writer died after a failed sync of the region, and
-// whose log is lost.
+// discarded returns a volume whose writer died after a failed sync of the region, and whose log is then
+// removed.
 func discarded(t *testing.T, seed uint64) *Volume {
 	t.Helper()
 	v := testVolume(t, 512)
@@ -29,8 +29,8 @@ func discarded(t *testing.T, seed uint64) *Volume {
 	return v
 }
 
-// TestDiscardStoresAgain checks that DiscardLog makes durable what it has counted. After a
-// failed sync, the cache differs from the disk, and another sync does not help.
+// TestDiscardStoresAgain checks that DiscardLog makes the items that it counted durable. It must store
+// all words again: after a failed sync, the cache differs from the disk, and another sync does not help.
 func TestDiscardStoresAgain(t *testing.T) {
 	for seed := uint64(1); seed < 40; seed++ {
 		v := discarded(t, seed)
@@ -40,7 +40,7 @@ func TestDiscardStoresAgain(t *testing.T) {
 		}
 		for word := range v.filter.cache.words {
 			if c, d := v.filter.cache.words[word], v.filter.durable.words[word]; c != d {
-				t.Fatalf("seed %d: word %d is %d in the cache, and %d on the disk", seed, word, c, d)
+				t.Fatalf("seed %d: word %d is %d in the cache, but %d on the disk", seed, word, c, d)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func testVolume(t *testing.T, sectorBytes int) *Volume {
 	return NewVolume(g, 1, sectorBytes, false, nil)
 }
 
-// all is a loss that keeps the newest of everything; none keeps nothing.
+// all is a power loss that loses nothing. With none, all changes since the last sync are lost.
 var (
 	all  = Loss{Keep: func(n uint32) uint32 { return n }, Names: func(n int) int { return n }}
 	none = Loss{Keep: func(uint32) uint32 { return 0 }, Names: func(int) int { return 0 }}
@@ -76,12 +76,12 @@ func TestStoreWithoutSyncMayBeLost(t *testing.T) {
 	}
 }
 
-// Words of one sector reach the disk in the order of their stores; those of different
-// sectors need not.
+// TestSectors: words of one sector reach the disk in the order of their stores; words of different
+// sectors may reach it in any order.
 func TestSectors(t *testing.T) {
 	const a, b = layout.WordRegion, layout.WordRegion + 8 // 64 bytes apart
-	// only keeps the given number of versions of one dirty sector, and none of the others.
-	// Sectors count in the order in which they became dirty.
+	// only keeps the given number of versions of one dirty sector, and none of any other. Sectors are
+	// numbered in the order in which they became dirty.
 	only := func(sector int, versions uint32) Loss {
 		i := -1
 		return Loss{Names: none.Names, Keep: func(uint32) uint32 {
@@ -110,8 +110,7 @@ func TestSectors(t *testing.T) {
 	}
 }
 
-// failing returns a volume with a word that a failed sync has dropped: the cache has 2, the
-// disk has 1.
+// failing returns a volume where a failed sync has lost a word: the cache has 2, and the disk has 1.
 func failing(t *testing.T, word uint64) *Volume {
 	t.Helper()
 	for seed := uint64(0); ; seed++ {
@@ -151,8 +150,7 @@ func TestFailedSync(t *testing.T) {
 	if now, disk := child.filter.cache.words[word], after(child, all, word); now != 2 || disk != 1 {
 		t.Errorf("after a kill the cache has %d, the disk %d", now, disk)
 	}
-	// A store of the same value makes the sector dirty, with its whole content in the
-	// cache.
+	// A store to another word makes the sector dirty, with its whole content in the cache.
 	f.Store(word+1, 0)
 	if old, now := after(v, none, word), after(v, all, word); old != 1 || now != 2 {
 		t.Errorf("after another store the disk may have %d to %d", old, now)
@@ -163,7 +161,7 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// About half of the sectors reach the disk in a sync that fails.
+// TestFailedSyncDropsHalf: about half of the sectors reach the disk in a sync that fails.
 func TestFailedSyncDropsHalf(t *testing.T) {
 	v := testVolume(t, 8)
 	v.FailOdds = 1
@@ -190,7 +188,7 @@ func TestTrash(t *testing.T) {
 	loss.Trash = true
 	rng := rand.New(rand.NewPCG(1, 2))
 	if new(Volume).lose(v, loss, rng) {
-		t.Error("a sector was trashed that must not be")
+		t.Error("a sector that must not be trashed was")
 	}
 	f.Store(600, 5)
 	child := new(Volume)
@@ -215,15 +213,15 @@ func TestTrash(t *testing.T) {
 	}
 }
 
-// Changes to the directory reach the disk in order, and a sync makes them durable.
+// TestNames: changes to the directory reach the disk in order, and a sync makes them durable.
 func TestNames(t *testing.T) {
 	v := testVolume(t, 512)
 	l, err := v.CreateLog(wal.MinBytes)
 	must(t, err)
 	l.Store(5, 6)
 	must(t, l.Sync())
-	// check checks which logs exist after a power loss at the beginning of a sync of the
-	// directory, for each number of changes that count.
+	// check checks which logs exist after a power loss at the beginning of a sync of the directory, for
+	// each number of changes that reached the disk.
 	check := func(what string, change func() error, want ...string) {
 		v.left[SyncBegins] = 1
 		v.hook = func(Event) {
@@ -239,7 +237,7 @@ func TestNames(t *testing.T) {
 					}
 				}
 				if got != want {
-					t.Errorf("%s: after %d changes there is %q, not %q", what, n, got, want)
+					t.Errorf("%s: after %d changes the logs are %q, not %q", what, n, got, want)
 				}
 			}
 		}
@@ -250,7 +248,7 @@ func TestNames(t *testing.T) {
 	check("remove again", v.RemoveLogs, "")
 }
 
-// A log that was being made when power failed may have no bytes.
+// TestHalfMadeLog: a log that was being created when power failed may have no bytes.
 func TestHalfMadeLog(t *testing.T) {
 	v := testVolume(t, 512)
 	var seen [3]bool
@@ -279,7 +277,8 @@ func TestHalfMadeLog(t *testing.T) {
 	}
 }
 
-// A copy equals its original, whatever it held before, and does not change with it.
+// TestCopies: copyFrom makes a volume equal to another, whatever the volume held before. Changes to the
+// copy do not change the original.
 func TestCopies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, size := range sectorSizes {
@@ -320,14 +319,14 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// runs is a file that stores runs.
+// runs is a file that can store runs of words.
 type runs interface {
 	recovery.File
 	recovery.RunStorer
 }
 
-// TestRuns stores runs to one volume and word by word to another. Every event, and what a crash
-// after it may leave, is the same.
+// TestRuns stores the same words to one volume in runs, and to another one by one. Both must have the
+// same events, and the same content after a crash at any of them.
 func TestRuns(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -342,7 +341,7 @@ func TestRuns(t *testing.T) {
 			must(t, err)
 			vols[i], files[i] = v, [2]runs{v.Filter().(runs), log.(runs)}
 			v.events, v.muted, v.next = 0, muted, next
-			if aimed != StoreSame { // nobody counts these
+			if aimed != StoreSame { // left does not count these events
 				v.left = [eventKinds]int{}
 				v.left[aimed] = left
 			}
@@ -396,13 +395,13 @@ func TestRuns(t *testing.T) {
 				hashes[i] = child.hash()
 			}
 			if hashes[0] != hashes[1] {
-				t.Fatalf("seed %d: a power loss leaves something else", seed)
+				t.Fatalf("seed %d: a power loss leaves different words", seed)
 			}
 		}
 	}
 }
 
-// TestCopyAs copies a clean volume, and has sectors of another size in the copy.
+// TestCopyAs copies a clean volume into one with sectors of another size.
 func TestCopyAs(t *testing.T) {
 	v := testVolume(t, 4096)
 	v.Filter().Store(layout.WordRegion, 1)
@@ -425,12 +424,12 @@ func TestCopyAs(t *testing.T) {
 			return 0
 		}}
 		if got := after(w, one, layout.WordRegion); got != 2 || len(w.filter.dirty) != 2 {
-			t.Errorf("sectors of %d bytes: %d sectors are dirty, and the first has %d", size, len(w.filter.dirty), got)
+			t.Errorf("sectors of %d bytes: %d sectors are dirty, and the first word is %d", size, len(w.filter.dirty), got)
 		}
 	}
 }
 
-// TestRounds runs rounds until there are enough states. None is much longer than it has to be.
+// TestRounds runs rounds until there are enough states. No round may be much longer than necessary.
 func TestRounds(t *testing.T) {
 	for _, each := range []uint64{1, 160, 1 << 20} { // states of a trace
 		for _, states := range []uint64{1, 50_000, 5_000_000} {

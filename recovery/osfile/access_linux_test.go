@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asUser runs f in a thread with the given effective user and group, and no other groups
-// but groups.
+// asUser runs f in a thread that has the given effective user and group and, as its only supplementary
+// groups, groups.
 func asUser(t *testing.T, uid, gid int, f func(), groups ...int) {
 	t.Helper()
 	done := make(chan struct{})
@@ -40,12 +40,11 @@ func asUser(t *testing.T, uid, gid int, f func(), groups ...int) {
 	<-done
 }
 
-// TestDraftKeepsOwnerAndGroup checks that the new file has the owner, group and permissions
-// of the file it replaces where the process may give them, and that Lost says what is
-// missing where it may not.
+// TestDraftKeepsOwnerAndGroup checks that a new file gets the owner, group and permissions of the file
+// that it replaces if the process may set them. If it may not, Lost must say what is missing.
 func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("NOT TESTED: owners of files: it takes root to change one")
+		t.Skip("NOT TESTED: owners of files: only root can change them")
 	}
 	dir := t.TempDir()
 	for d := dir; d != "/" && d != "/tmp"; d = filepath.Dir(d) {
@@ -82,7 +81,7 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	}
 	old(1234, 2345, 0o640)
 	if lost := replace(); lost != "" {
-		t.Errorf("root says %q", lost)
+		t.Errorf("for root, Lost says %q", lost)
 	}
 	check(1234, 2345, 0o640)
 
@@ -96,32 +95,33 @@ func TestDraftKeepsOwnerAndGroup(t *testing.T) {
 	}{
 		"the owner":                 {1234, 2345, nil, "", [2]uint32{1234, 2345}},
 		"a member of the group":     {4321, 2345, nil, owner, [2]uint32{4321, 2345}},
-		"one of whose groups it is": {4321, 5432, []int{9999, 2345}, owner, [2]uint32{4321, 2345}},
+		"a member by another group": {4321, 5432, []int{9999, 2345}, owner, [2]uint32{4321, 2345}},
 		"a stranger":                {4321, 5432, nil, group + owner, [2]uint32{4321, 5432}},
 	} {
 		old(1234, 2345, 0o666)
 		asUser(t, c.uid, c.gid, func() {
 			if lost := replace(); lost != c.lost {
-				t.Errorf("%s says %q", who, lost)
+				t.Errorf("for %s, Lost says %q", who, lost)
 			}
 		}, c.groups...)
 		check(c.want[0], c.want[1], 0o666)
 	}
 
-	// The new file has a different group, which gets no more rights than everyone.
+	// The new file has a different group, which gets no more rights than other users have.
 	for mode, want := range map[os.FileMode]os.FileMode{0o660: 0o600, 0o664: 0o644, 0o646: 0o646, 0o677: 0o677, 0o651: 0o611} {
 		old(4321, 2345, mode)
 		asUser(t, 4321, 5432, func() {
 			if lost := replace(); !strings.Contains(lost, "group 5432") || strings.Contains(lost, "owner") {
-				t.Errorf("the owner, who is not of the group, says %q", lost)
+				t.Errorf("for the owner, who is not in the group, Lost says %q", lost)
 			}
 		})
 		check(4321, 5432, want)
 	}
 }
 
-// TestReadLockIsNamed checks that a writer that a read lock keeps out learns the cause, and
-// that readers are served meanwhile. Any process that may read a file can take such a lock.
+// TestReadLockIsNamed checks that a writer gets an error that names the cause if a read lock keeps it
+// out, and that readers do not take the lock for a writer. Any process that may read a file can take
+// such a lock.
 func TestReadLockIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	put(t, path, make([]byte, 100))
@@ -134,15 +134,15 @@ func TestReadLockIsNamed(t *testing.T) {
 		if !errors.Is(err, recovery.ErrLocked) || !errors.As(err, &read) || !read.ReadLock {
 			t.Errorf("beside a read lock: %v", err)
 		}
-		// For one kind of lock, the kernel names the process; for the other, /proc does.
+		// For one kind of lock, the system call names the process; for the other, /proc does.
 		if pid := max(read.PID, ReadLockHolder(path)); pid != os.Getpid() {
-			t.Errorf("process %d holds it, it says", pid)
+			t.Errorf("process %d is reported to hold the read lock", pid)
 		}
 		for name, ask := range map[string]func(*os.File) (bool, error){"Locked": Locked, "Served": Served} {
 			f, err := os.Open(path) // bystander's own lock does not conflict with a query through bystander
 			must(t, err)
 			if yes, err := ask(f); yes || err != nil {
-				t.Errorf("%s: it counts as a writer: %t, %v", name, yes, err)
+				t.Errorf("%s: the read lock counts as a writer: %t, %v", name, yes, err)
 			}
 			f.Close()
 		}
@@ -155,12 +155,12 @@ func TestReadLockIsNamed(t *testing.T) {
 		t.Errorf("beside a writer: %v", err)
 	}
 	if pid := LockHolder(path); pid != os.Getpid() {
-		t.Errorf("process %d has the lock, it says", pid)
+		t.Errorf("process %d is reported to hold the lock", pid)
 	}
 }
 
-// TestPublishUnlocks: a file that has been published can be locked at once, even if a process that is
-// being started has it open still, as it has all files until it runs its program.
+// TestPublishUnlocks: a published file can be locked at once, even if a child process still has it open.
+// A child inherits all open files, and keeps them until it runs its program.
 func TestPublishUnlocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	d := mustDraft(t, path, 100)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocated returns how many bytes of blocks a file has.
+// allocated returns the number of bytes in the blocks of a file.
 func allocated(t *testing.T, f *os.File) int64 {
 	t.Helper()
 	var st unix.Stat_t
@@ -19,10 +19,9 @@ func allocated(t *testing.T, f *os.File) int64 {
 	return st.Blocks * 512
 }
 
-// TestAllocateWhateverIsSaid checks that a file has all its blocks, filled with zeros, when
-// allocate returns, on file systems that allocate, that have no call for it, and that report
-// success but allocate nothing or only a part. A store to a missing block would be a fault
-// on a full disk.
+// TestAllocateWhateverIsSaid checks that a file has all its blocks, filled with zeros, when allocate
+// returns. It tries file systems that allocate, that have no call for this, and that report success but
+// allocate nothing or only a part. On a full disk, a store to a missing block would be a fault.
 func TestAllocateWhateverIsSaid(t *testing.T) {
 	const size = 1 << 20
 	defer func(old func(int, uint32, int64, int64) error) { callFallocate = old }(callFallocate)
@@ -77,12 +76,12 @@ func TestAllocateWhateverIsSaid(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	if err := allocate(context.Background(), f, size); err == nil {
-		t.Error("no size, and no error")
+		t.Error("the call did not set the size, and there is no error")
 	}
 }
 
-// TestAllocateAgainKeepsContent checks that a file with a hole gets all its blocks and keeps
-// its content, with a call that fills holes and without one.
+// TestAllocateAgainKeepsContent checks that a file with a hole gets all its blocks and keeps its
+// content, whether or not the system has a call that fills holes.
 func TestAllocateAgainKeepsContent(t *testing.T) {
 	const size, hole = 1 << 20, 1 << 19
 	defer func(old func(int, uint32, int64, int64) error) { callFallocate = old }(callFallocate)
@@ -100,7 +99,7 @@ func TestAllocateAgainKeepsContent(t *testing.T) {
 		}
 		must(t, err)
 		if allocated(t, f) >= size-100 {
-			t.Skip("NOT TESTED: this file system makes no holes")
+			t.Skip("NOT TESTED: this file system has no holes in files")
 		}
 		callFallocate = call
 		must(t, allocateAgain(f, size))
@@ -108,7 +107,7 @@ func TestAllocateAgainKeepsContent(t *testing.T) {
 		copy(want[hole:], text)
 		content, err := os.ReadFile(f.Name())
 		if err != nil || !bytes.Equal(content, want) {
-			t.Errorf("%s: %d bytes, other ones, %v", name, len(content), err)
+			t.Errorf("%s: %d bytes, or wrong content, %v", name, len(content), err)
 		}
 		if n := allocated(t, f); n < size {
 			t.Errorf("%s: %d bytes of blocks for %d", name, n, size)

@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/layout/hashes"
 )
 
-// TestBase counts hashes in bases of one page and of many, in ascending order and in any: some that are
-// there, up to a thousand times each, and some that are not.
+// TestBase counts hashes in bases of no, one and many pages, first in any order, and then in ascending
+// order. It asks for hashes that the base has, up to a thousand times each, and for others.
 func TestBase(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, hashes.BaseItems, hashes.BaseItems + 1, 40_000} {
@@ -45,7 +45,7 @@ func TestBase(t *testing.T) {
 			b := BaseOf(h)
 			for _, hash := range asked {
 				if n, err := b.Count(hash); err != nil || n != counts[hash] {
-					t.Fatalf("of %d items, %d are %#x, not %d; %v", len(all), n, hash, counts[hash], err)
+					t.Fatalf("of %d items, %d have hash %#x, not %d; %v", len(all), n, hash, counts[hash], err)
 				}
 			}
 			slices.Sort(asked)
@@ -53,7 +53,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestBaseReadsLittle: of a base of many pages, few are read for a hash, and most are not read at all.
+// TestBaseReadsLittle: to count a hash in a base of many pages, Count reads only a few of them.
 func TestBaseReadsLittle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	all := make([]uint64, 200*hashes.BaseItems)
@@ -63,7 +63,7 @@ func TestBaseReadsLittle(t *testing.T) {
 	slices.Sort(all)
 	h := baseFile(t, all)
 	damaged := 0
-	for range 50 { // a page that is read has its check looked at
+	for range 50 { // Count fails if it reads a damaged page
 		i := rng.IntN(len(all))
 		page := uint64(hashes.FirstBase + i/hashes.BaseItems)
 		_, err := h.File.(hashFile).WriteAt([]byte{0xFF}, int64(page+100)%200*hashes.PageBytes+3*hashes.PageBytes+2000)
@@ -76,11 +76,11 @@ func TestBaseReadsLittle(t *testing.T) {
 		}
 	}
 	if damaged > 15 {
-		t.Errorf("%d of 50 hashes met a damaged page far away", damaged)
+		t.Errorf("for %d of 50 hashes, Count read a damaged page far away", damaged)
 	}
 }
 
-// baseFile returns a file with a base.
+// baseFile returns a file with a base of the given hashes.
 func baseFile(t *testing.T, sorted []uint64) *HistoryFile {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "f.hashes"))

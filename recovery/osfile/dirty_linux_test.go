@@ -27,8 +27,8 @@ func cached(t *testing.T, f *os.File) (st unix.Cachestat_t) {
 	return st
 }
 
-// TestBeginSync checks that the system writes a file once it is told to begin. It may begin by itself,
-// so the test tries several times, and at least one time it must have something to begin with.
+// TestBeginSync checks that BeginSync makes the system write the dirty pages of a file. The system may
+// write them before, so the test tries several times, and passes once BeginSync finds dirty pages.
 func TestBeginSync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	put(t, path, nil)
@@ -53,9 +53,9 @@ func TestBeginSync(t *testing.T) {
 	t.Error("nothing is being written")
 }
 
-// TestSyncsLeaveNothingDirty checks that after a sync the kernel has no page of the file left
-// to write. The system may write a page before the sync, so the test stores several times,
-// and at least one store must leave something dirty.
+// TestSyncsLeaveNothingDirty checks that a sync leaves no dirty page of the file. The system may write a
+// page before the sync, so the test stores several times, and at least one store must leave a dirty
+// page.
 func TestSyncsLeaveNothingDirty(t *testing.T) {
 	golden, _ := golden(t, "compact-seed.mmf")
 	v := mustFiles(t, golden)
@@ -96,6 +96,6 @@ func TestSyncsLeaveNothingDirty(t *testing.T) {
 	must(t, err)
 	defer published.Close()
 	if n := dirty(t, published); n != 0 {
-		t.Errorf("%d pages of a file that was published are not on the disk", n)
+		t.Errorf("%d pages of a published file are not on the disk", n)
 	}
 }

@@ -27,6 +27,6 @@ func TestMemoryLimit(t *testing.T) {
 		}
 	}
 	if n := MemoryLimit(); n < 1<<20 || n == math.MaxInt64 {
-		t.Errorf("this process may have %d bytes", n)
+		t.Errorf("the limit of this process is %d bytes", n)
 	}
 }

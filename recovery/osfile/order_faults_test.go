@@ -18,7 +18,7 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery/fault"
 )
 
-// recordCalls returns the system calls that f makes, with consecutive writes as one.
+// recordCalls returns the system calls that f makes, with consecutive writes as one write.
 func recordCalls(t *testing.T, f func() error) []string {
 	t.Helper()
 	var calls []string
@@ -45,7 +45,8 @@ func newGoldenFiles(t *testing.T) *Files {
 	return mustFiles(t, path)
 }
 
-// publishWith publishes a draft of 5000 bytes over a file, while the calls go to hook.
+// publishWith publishes a draft of 5000 bytes over a file. Meanwhile each call first calls hook, which
+// may return an error for it.
 func publishWith(t *testing.T, path string, hook func(call string) error) error {
 	t.Helper()
 	d := mustDraft(t, path, 5000)
@@ -53,21 +54,21 @@ func publishWith(t *testing.T, path string, hook func(call string) error) error 
 	defer func() { fault.Hook = nil }()
 	err := d.Publish()
 	if info, err := os.Stat(path); err != nil || info.Size() != 5000 {
-		t.Errorf("there is %v, %v", info, err)
+		t.Errorf("the file has %v, %v", info, err)
 	}
 	return err
 }
 
-// TestOrderOfPublish checks that the size and content of a new file are durable before it
-// gets its name, and that its name is durable before Publish marks the old file and returns. It
-// checks the calls, since the disk shows no difference unless the power fails.
+// TestOrderOfPublish checks that the size and content of a new file are durable before it gets its name,
+// and that its name is durable before Publish marks the old file and returns. The test checks the calls,
+// because their order makes no difference on the disk unless the power fails.
 //
 //	go test -tags faults ./recovery -run Order -v
 func TestOrderOfPublish(t *testing.T) {
 	for name, c := range map[string]struct {
 		old    string
 		mark   []string
-		hashes bool // of the replaced file are there
+		hashes bool // whether the replaced file has kept hashes
 		DraftOptions
 	}{
 		"a new file":              {"", nil, false, DraftOptions{}},
@@ -85,7 +86,7 @@ func TestOrderOfPublish(t *testing.T) {
 		var move, drop []string
 		if c.hashes {
 			put(t, path+".hashes", nil)
-			move, drop = []string{"rename"}, []string{"remove"} // to NAME.hashes.new, which belongs to no filter then
+			move, drop = []string{"rename"}, []string{"remove"} // NAME.hashes.new, of no filter
 		}
 		d, err := NewDraft(path, c.DraftOptions)
 		if err == nil {
@@ -101,12 +102,12 @@ func TestOrderOfPublish(t *testing.T) {
 			"remove", "remove", // the logs of the replaced file
 		}, drop, []string{
 			"syncdir", // the name and the removal of the logs
-		}, c.mark)...) // K4: the old file cannot have its name again
+		}, c.mark)...) // K4: the old file can no longer get its name back
 	}
 }
 
-// TestOrderOfFiles checks that the functions of Files make durable what a [recovery.Volume] requires.
-// The explorer uses a different volume.
+// TestOrderOfFiles checks that the functions of Files make durable what a [recovery.Volume] must make
+// durable. The crash explorer does not use Files, but a volume of its own.
 func TestOrderOfFiles(t *testing.T) {
 	v := newGoldenFiles(t)
 	var log recovery.File
@@ -122,16 +123,15 @@ func TestOrderOfFiles(t *testing.T) {
 	must(t, log.Close())
 }
 
-// TestOrderOfBegin checks that, before the first operation is logged, the log, its name and
-// the superblock that has its salt are durable, and that the log then durably has its final
-// name. A writer that closes stores its superblock, in one slot first, before it removes the
-// log.
+// TestOrderOfBegin checks that the log, its name and the superblock with its salt are durable before the
+// first operation is logged, and that the log then durably has its final name. On a clean close, the
+// writer must store the superblock to one slot, then to the others, and then remove the log.
 func TestOrderOfBegin(t *testing.T) {
 	v := newGoldenFiles(t)
 	w, _, err := recovery.NewWriter(v)
 	must(t, err)
 	filter := []string{"msync", "fsync"}
-	part := filter // of a part of the filter
+	part := filter // to sync a part of the filter
 	if runtime.GOOS == "linux" {
 		part = []string{"msync"}
 	}
@@ -142,23 +142,23 @@ func TestOrderOfBegin(t *testing.T) {
 
 	calls := recordCalls(t, func() error { return w.Begin(wal.MinBytes) })
 	mustCall(t, "Begin", calls, slices.Concat(
-		filter, // the superblock that was found, and all of the file
+		filter, // the whole file, including the superblock that counted
 		create,
 		log,  // its header
-		part, // a slot without the checksum of what was in it
+		part, // a slot, with the checksum of its former content cleared
 		part, // the live superblock, in this slot
 		keep)...)
 	calls = recordCalls(t, func() error { return checkpoint(w, wal.MinBytes) })
 	mustCall(t, "a checkpoint", calls, slices.Concat(
 		log,  // its header
 		part, // the region
-		part, // the superblock, in a slot that this writer knows
+		part, // the superblock, in a slot whose content on the disk is known
 	)...)
 	calls = recordCalls(t, func() error { return checkpoint(w, 2*wal.MinBytes) })
 	mustCall(t, "a checkpoint with a larger log", calls, slices.Concat(create, log, part, part, part, keep)...)
 	mustCall(t, "Clean", recordCalls(t, w.Clean), slices.Concat(
 		filter, // the region
-		part,   // a slot without its checksum
+		part,   // a slot, with its checksum cleared
 		part,   // the clean superblock, in this slot
 		part,   // and in all other slots
 		remove)...)
@@ -170,10 +170,10 @@ func TestOrderOfBegin(t *testing.T) {
 	mustCall(t, "Seal", recordCalls(t, seal), slices.Concat(filter, part, part, remove)...)
 }
 
-// TestPublishTellsOfALogThatStays checks that, if a log of the replaced file cannot be
+// TestPublishTellsOfALogThatStays checks that, if a log or the hashes of the replaced file cannot be
 // removed, the new file is in place and the error says why.
 func TestPublishTellsOfALogThatStays(t *testing.T) {
-	for n := 1; n <= 3; n++ { // which of its two names the log has, or the hashes stay
+	for n := 1; n <= 3; n++ { // the log under either of its names, or the hashes
 		path, _ := golden(t, "compact-seed.mmf")
 		put(t, path+".hashes", nil)
 		removes := 0
@@ -192,7 +192,7 @@ func TestPublishTellsOfALogThatStays(t *testing.T) {
 }
 
 // TestPublishTellsOfAMissingMark covers K4: if the old file cannot be marked, the new file is in place
-// and the error says why. If the directory cannot be synced, the old file is marked all the same.
+// and the error says why. If the directory cannot be synced, the old file is still marked.
 func TestPublishTellsOfAMissingMark(t *testing.T) {
 	for call, marked := range map[string]bool{"write": false, "syncdir": true} {
 		f, _ := openGolden(t)
@@ -213,9 +213,9 @@ func TestPublishTellsOfAMissingMark(t *testing.T) {
 	}
 }
 
-// TestPublisherHasTheLock checks that a new file is locked from before it gets its name until
-// the logs of the old file are gone and its readers are told. A writer that opened it in between
-// would make a log under a name that is about to be removed, or insert keys that they deny.
+// TestPublisherHasTheLock checks that a new file is locked from before it gets its name until the logs
+// of the old file are gone and the old file is marked. A writer that opened it before that would create
+// a log that Publish removes, or insert keys which readers of the old file deny.
 func TestPublisherHasTheLock(t *testing.T) {
 	path, image := golden(t, "compact-seed.mmf")
 	put(t, path+".hashes", nil)

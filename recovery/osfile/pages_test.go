@@ -12,8 +12,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// TestPages: pages that are written and read at once are those that are written and read one by one, and
-// if a file ends too early, the error names the first page that is not there.
+// TestPages: pages are the same whether they are written and read at once or one by one. If a file ends
+// too early, the error names the first missing page.
 func TestPages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	put(t, path, nil)
@@ -25,14 +25,14 @@ func TestPages(t *testing.T) {
 	for i := range words {
 		words[i] = uint64(i)
 	}
-	for name, f := range map[string]recovery.HashFile{"a file of the system": file, "another one": struct{ recovery.HashFile }{file}} {
+	for name, f := range map[string]recovery.HashFile{"a file of the system": file, "another file": struct{ recovery.HashFile }{file}} {
 		must(t, errors.Join(file.Truncate(0), WritePages(f, 1, words)))
 		if n, err := f.Pages(); n != 1+pages || err != nil {
 			t.Errorf("%s: %d pages, %v", name, n, err)
 		}
 		got := make([]uint64, len(words))
 		if err := ReadPages(f, 1, got); err != nil || !slices.Equal(got, words) {
-			t.Errorf("%s: other words, or %v", name, err)
+			t.Errorf("%s: wrong words, or %v", name, err)
 		}
 		var p hashes.Page
 		if err := f.ReadPage(3, &p); err != nil || p[0] != 2*hashes.PageWords {
@@ -40,7 +40,7 @@ func TestPages(t *testing.T) {
 		}
 		var corrupt *layout.CorruptError
 		if err := ReadPages(f, 3, got); !errors.As(err, &corrupt) || corrupt.Offset != (1+pages)*hashes.PageBytes {
-			t.Errorf("%s: too many pages are read: %v", name, err)
+			t.Errorf("%s: a read of too many pages: %v", name, err)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOpenPast opens the file of hashes that has lost the name NAME.hashes while a writer gives it its
-// next names (K8): it is found, whichever name it has by then.
+// TestOpenPast opens a file of hashes that is no longer NAME.hashes, while a writer renames it to its
+// next names (K8). openPast must find it, whichever name it has at that moment.
 func TestOpenPast(t *testing.T) {
 	if !Replaces {
 		t.Skip("nobody can rename an open file here, and nobody writes")
@@ -29,7 +29,7 @@ func TestOpenPast(t *testing.T) {
 		f, err := openPast(path, identity)
 		must(t, <-renamed)
 		if err != nil {
-			t.Fatal("it is not found: ", err)
+			t.Fatal("the file is not found: ", err)
 		}
 		f.Close()
 		must(t, os.Rename(names[2], names[0]))

@@ -66,15 +66,15 @@ func mustDraft(t *testing.T, path string, size int) *Draft {
 	return d
 }
 
-// TestDraftPublish checks that the new file is there once it is published, with the permissions of the
-// old one, and in its place behind a link.
+// TestDraftPublish checks that a draft replaces the old file when it is published, and not before, that
+// the new file has the permissions of the old one, and that a link to the old file leads to it.
 func TestDraftPublish(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
 	put(t, path, []byte("old"))
 	err := os.Symlink("a", link)
 	if err == nil {
-		_, err = os.Readlink(link) // Wine only says that it makes links
+		_, err = os.Readlink(link) // Wine reports success, but makes no link
 	}
 	if err != nil {
 		os.Remove(link)
@@ -82,7 +82,7 @@ func TestDraftPublish(t *testing.T) {
 	}
 	d := mustDraft(t, link, 5000)
 	if !bytes.Equal(d.Data, make([]byte, 5000)) {
-		t.Error("it does not begin with zeros")
+		t.Error("a new draft is not all zeros")
 	}
 	copy(d.Data, "new")
 	if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
@@ -151,8 +151,8 @@ func TestDraftLocksTheOldFile(t *testing.T) {
 	second.Discard()
 }
 
-// TestDraftLocksWhatAppears checks that a file that appears under the name while a draft is
-// being made is not replaced if it has a writer.
+// TestDraftLocksWhatAppears checks that Publish does not replace a file that appeared under the name
+// after the draft was created, if this file has a writer.
 func TestDraftLocksWhatAppears(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -170,8 +170,8 @@ func TestDraftLocksWhatAppears(t *testing.T) {
 	}
 }
 
-// TestLockIsOnTheFileOfThatName checks that, if a file is replaced between opening and
-// locking it, the new file is locked.
+// TestLockIsOnTheFileOfThatName checks that, if a file is replaced between the open and the lock, the
+// new file is locked.
 func TestLockIsOnTheFileOfThatName(t *testing.T) {
 	if !Replaces {
 		t.Skip("nobody can replace an open file here")
@@ -197,11 +197,11 @@ func TestLockIsOnTheFileOfThatName(t *testing.T) {
 	locked, err := d.old.Stat()
 	must(t, err)
 	if now, err := os.Stat(path); err != nil || !os.SameFile(locked, now) || times != 4 {
-		t.Errorf("locked %v, there is %v, %v, after %d times", locked, now, err, times)
+		t.Errorf("locked %v, but the name has %v, %v, after %d times", locked, now, err, times)
 	}
 }
 
-// TestCatch cuts a file short under its mapping, and loads from the lost part.
+// TestCatch cuts a mapped file short, and loads from the part that is gone.
 func TestCatch(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "a"))
 	must(t, err)
@@ -257,13 +257,13 @@ func TestWords(t *testing.T) {
 		t.Errorf("%x", b)
 	}
 	if v := recovery.Words(b); len(v) != 3 || &v[0] != &w[0] {
-		t.Error("other words")
+		t.Error("Words does not return the same memory")
 	}
 	for _, bad := range [][]byte{b[:23], b[1:17]} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("not refused")
+					t.Error("Words accepts bytes that are not whole, aligned words")
 				}
 			}()
 			recovery.Words(bad)
@@ -279,7 +279,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Error("a directory was opened")
 	}
 	if _, err := NewDraft(dir, DraftOptions{}); err == nil {
-		t.Error("a directory was to be replaced")
+		t.Error("a draft may replace a directory")
 	}
 	var pathError *fs.PathError
 	if _, _, err := OpenFile(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
@@ -299,9 +299,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenWhileAWriterBegins checks that OpenFile reads the file again if a writer begins
-// between its reading of the superblock and of the log. The log is then ahead of the
-// superblock.
+// TestOpenWhileAWriterBegins checks that OpenFile reads the file again if a writer begins after OpenFile
+// has read the superblock and before it reads the log. The log is then ahead of the superblock.
 func TestOpenWhileAWriterBegins(t *testing.T) {
 	needsWriters(t)
 	path, _ := golden(t, "compact-seed.mmf")
@@ -332,7 +331,7 @@ func TestOpenWhileAWriterBegins(t *testing.T) {
 	}
 }
 
-// golden writes a copy of a golden image, and returns its path.
+// golden writes a copy of a golden image, and returns the path of the copy and the image.
 func golden(t *testing.T, name string) (path string, image []byte) {
 	t.Helper()
 	image, err := os.ReadFile("../../testdata/" + name)
@@ -385,7 +384,7 @@ func TestReadWords(t *testing.T) {
 	}
 	f, head = openGolden(t)
 	if err := os.Truncate(f.Name(), 50_000); err != nil {
-		t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
+		t.Skip("NOT TESTED: this system cannot cut an open file short: ", err)
 	}
 	var e *layout.CorruptError
 	if _, err := ReadWords(f, head, nil); !errors.As(err, &e) || e.Region != layout.RegionFile || e.Offset != 50_000 {
@@ -393,9 +392,9 @@ func TestReadWords(t *testing.T) {
 	}
 }
 
-// TestPublishMarksTheOldFile covers K4: a filter file that has lost its last name says that it is
-// superseded, and nothing else in it has changed. A file with another name, and one that is no filter
-// of a known version, stay as they are.
+// TestPublishMarksTheOldFile covers K4: Publish marks an old filter file that has lost its last name as
+// superseded, and changes nothing else in it. A file that has another name, or is not a filter of a
+// known version, stays as it is.
 func TestPublishMarksTheOldFile(t *testing.T) {
 	needsWriters(t)
 	_, image := golden(t, "compact-seed.mmf")
@@ -428,7 +427,7 @@ func TestPublishMarksTheOldFile(t *testing.T) {
 		put(t, path, c.old)
 		if c.linked {
 			if err := os.Link(path, path+".backup"); err != nil {
-				t.Skip("NOT TESTED: this system will not do what the test needs: ", err)
+				t.Skip("NOT TESTED: this system has no hard links: ", err)
 			}
 		}
 		reader, err := os.Open(path)
@@ -439,10 +438,10 @@ func TestPublishMarksTheOldFile(t *testing.T) {
 		must(t, d.Publish())
 		got, err := io.ReadAll(reader)
 		if err != nil || !bytes.Equal(got, c.want) {
-			t.Errorf("%s: %d bytes, which are not those expected: %v", name, len(got), err)
+			t.Errorf("%s: the old file has %d bytes, which are wrong: %v", name, len(got), err)
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, image) {
-			t.Errorf("%s: the new file has %d other bytes, %v", name, len(got), err)
+			t.Errorf("%s: the new file has %d bytes, which are wrong: %v", name, len(got), err)
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOpenDoesNotWaitForAPipe checks that OpenFile refuses a pipe: opening one for reading
-// would wait for a writer.
+// TestOpenDoesNotWaitForAPipe checks that OpenFile refuses a pipe, and does not wait for a process that
+// writes to it.
 func TestOpenDoesNotWaitForAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	must(t, unix.Mkfifo(path, 0o600))
@@ -27,18 +27,18 @@ func TestOpenDoesNotWaitForAPipe(t *testing.T) {
 		t.Error("a pipe was opened")
 	}
 	if _, err := NewDraft(path, DraftOptions{}); err == nil {
-		t.Error("a pipe was to be replaced")
+		t.Error("a draft may replace a pipe")
 	}
 }
 
-// TestNoPermission tests files that the process may not open. As root, it first drops the
-// right to open anything, for its thread.
+// TestNoPermission tests files that the process may not open. If the process is root, the test first
+// makes its thread act as another user on files.
 func TestNoPermission(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	must(t, errors.Join(os.WriteFile(path, nil, 0), os.Chmod(dir, 0o555), os.Chmod(filepath.Dir(dir), 0o755)))
 	if os.Getuid() == 0 {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		must(t, unix.Setfsuid(65534))
 		defer unix.Setfsuid(0)
 	}
@@ -72,17 +72,15 @@ func TestResident(t *testing.T) {
 	}
 }
 
-// rss returns how many KiB of the mapping of a file with the given rights are in the page
-// table.
+// rss returns how many KiB of a file's mapping with the given rights are in the page table.
 func rss(t *testing.T, path, rights string) string { return ofMapping(t, path, rights, "Rss") }
 
-// ofMapping returns a number that the kernel keeps for the mapping of a file with the given
-// rights.
+// ofMapping returns the named number from /proc/self/smaps for a file's mapping with the given rights.
 func ofMapping(t *testing.T, path, rights, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
-		t.Skip("NOT TESTED: what the kernel knows of mappings: ", err)
+		t.Skip("NOT TESTED: the kernel has no numbers of mappings: ", err)
 	}
 	head := regexp.MustCompile(`(?m)^[0-9a-f]+-[0-9a-f]+ ` + rights + ` .* ` + regexp.QuoteMeta(path) + `$`)
 	at := head.FindIndex(text)
@@ -93,8 +91,8 @@ func ofMapping(t *testing.T, path, rights, name string) string {
 	return string(bytes.Fields(text)[0])
 }
 
-// TestLargePages checks that a file on tmpfs has large pages from its beginning to its end,
-// in every mapping. A file that is too large, or is not needed any more, takes no memory.
+// TestLargePages checks that every mapping of a file on tmpfs has large pages from beginning to end. A
+// file that is too large, or whose allocation was cancelled, must take no memory.
 func TestLargePages(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "mmapfilter")
 	if err != nil {
@@ -135,7 +133,7 @@ func TestLargePages(t *testing.T) {
 		t.Helper()
 		must(t, m.Populate(false, nil))
 		if got := ofMapping(t, d.file.Name(), rights, "ShmemPmdMapped"); got != want {
-			t.Errorf("%s KiB of a mapping %s are in large pages, not %s", got, rights, want)
+			t.Errorf("%s KiB of the mapping %s are in large pages, not %s", got, rights, want)
 		}
 		for i, b := range m.Data {
 			if b != 0 {
@@ -148,17 +146,17 @@ func TestLargePages(t *testing.T) {
 	must(t, err)
 	check(m, "r--s")
 	if text, err := os.ReadFile("/proc/self/maps"); bytes.Contains(text, []byte("/dev/zero")) {
-		t.Errorf("what is reserved counts as memory: %v\n%s", err, text)
+		t.Errorf("reserved addresses count as memory: %v\n%s", err, text)
 	}
 	sum := byte(0)
 	if fault := Catch(m.around, func() { sum += m.around[len(m.around)-1] }); fault == nil {
-		t.Error("what is behind a mapping can be read: ", sum)
+		t.Error("the addresses after a mapping can be read: ", sum)
 	}
 	if err := m.Unmap(); err != nil || m.Data != nil || m.around != nil {
 		t.Errorf("%v; %d and %d bytes are mapped", err, len(m.Data), len(m.around))
 	}
 	if m.Unmap() != nil {
-		t.Error("a second time")
+		t.Error("a second Unmap fails")
 	}
 }
 
@@ -173,7 +171,8 @@ func TestIsSince(t *testing.T) {
 	}
 }
 
-// TestFaultsOfBothMappings checks that a fault in either mapping has its offset in the file.
+// TestFaultsOfBothMappings checks that a fault in either mapping, for loads or stores, is reported with
+// its offset in the file.
 func TestFaultsOfBothMappings(t *testing.T) {
 	path, _ := golden(t, "compact-clean.mmf")
 	v := mustFiles(t, path)
@@ -195,9 +194,8 @@ func TestFaultsOfBothMappings(t *testing.T) {
 	}
 }
 
-// TestSyncedPagesLeaveThePageTable checks that each sync removes the pages of the log and of
-// the region that have been stored to from the page table, if delaysRmap is set, and that the
-// pages that lookups load from stay.
+// TestSyncedPagesLeaveThePageTable checks that, if delaysRmap is set, each sync removes the pages of the
+// log and of the region that were stored to from the page table. Pages that lookups load from must stay.
 func TestSyncedPagesLeaveThePageTable(t *testing.T) {
 	defer func(is bool) { delaysRmap = is }(delaysRmap)
 	for _, delaysRmap = range []bool{true, false} {
@@ -215,7 +213,7 @@ func testSyncedPages(t *testing.T, leave bool) {
 			t.Errorf("%s KiB of %s after a sync, want %s", after, what, before)
 		}
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir()) // the name in smaps
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // smaps has names without links
 	must(t, err)
 	const size = 64 << 10
 	f, err := os.Create(filepath.Join(dir, "log"))
@@ -243,12 +241,12 @@ func testSyncedPages(t *testing.T, leave bool) {
 	v.Filter().Store(layout.WordRegion, words[layout.WordRegion])
 	loads, stores := rss(t, path, "r--s"), rss(t, path, "rw-s")
 	if loads == "0" || stores == "0" {
-		t.Error("nothing of the region is in the page table")
+		t.Error("no page of the region is in the page table")
 	}
 	must(t, v.Filter().Sync())
 	check("the region", stores, rss(t, path, "rw-s"))
 	if left := rss(t, path, "r--s"); left != loads {
-		t.Errorf("%s KiB of what lookups load from after a sync, %s before", left, loads)
+		t.Errorf("%s KiB of the pages that lookups load from after a sync, %s before", left, loads)
 	}
 	for i, word := range words {
 		if i < len(image)/8 && word != binary.LittleEndian.Uint64(image[8*i:]) {

@@ -15,8 +15,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/recovery"
 )
 
-// TestPublishedFileIsNobodysTemporaryFile checks that a process that looks for stale files
-// keeps no writer out of a new file, even if it opened the file before it got its name.
+// TestPublishedFileIsNobodysTemporaryFile: a process that looks for stale files may open a temporary
+// file, and lock it after it was published. This must not keep a writer out of the published file.
 func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 	needsWriters(t)
 	path, image := golden(t, "compact-seed.mmf")
@@ -31,8 +31,8 @@ func TestPublishedFileIsNobodysTemporaryFile(t *testing.T) {
 	mustFiles(t, path)
 }
 
-// TestDraftIsClosedToOthers checks that no other user may open the new file before it has the
-// permissions of the old one, and that users that may open a filter may open its log.
+// TestDraftIsClosedToOthers checks that no other user may open a new file before it has the permissions
+// of the old one, and that users who may open a filter may open its log.
 func TestDraftIsClosedToOthers(t *testing.T) {
 	needsWriters(t)
 	path, _ := golden(t, "compact-seed.mmf")
@@ -56,14 +56,14 @@ func TestDraftIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// TestStaleTemporaryFiles checks that a draft removes the temporary files that dead processes
-// left for the same path, and no other file.
+// TestStaleTemporaryFiles checks that a draft removes the temporary files that dead processes left for
+// its path, and no other file.
 func TestStaleTemporaryFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	const digits = "0123456789abcdef"
 	stays := []string{"a.tmp-", "a.tmp-" + digits[1:], "a.tmp-" + digits + "0", "ab.tmp-" + digits, "a.tmp", "b.tmp-" + digits}
-	if runtime.GOOS != "windows" { // where it is the same name
+	if runtime.GOOS != "windows" { // there, names are equal if only the case differs
 		stays = append(stays, "a.tmp-"+strings.ToUpper(digits))
 	}
 	for _, name := range append([]string{"a.tmp-" + digits, "a.tmp-ffffffffffffffff"}, stays...) {
@@ -72,20 +72,20 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "a.tmp-aaaaaaaaaaaaaaaa"), 0o700))
 	stays = append(stays, "a.tmp-aaaaaaaaaaaaaaaa")
 
-	// Two live files: a draft that is being filled and, if it has a name, its scratch file.
+	// Two files are in use: a draft that is being filled and, if it has a name, its scratch file.
 	live, err := NewDraft(path, DraftOptions{})
 	must(t, err)
 	scratch, err := live.Scratch()
 	must(t, err)
 	stays = append(stays, filepath.Base(live.file.Name()))
-	if runtime.GOOS == "windows" { // where an open file keeps its name
+	if runtime.GOOS == "windows" { // there, an open file keeps its name
 		stays = append(stays, filepath.Base(scratch.Name()))
 	}
 	check := func(stays []string) {
 		t.Helper()
 		want := slices.Sorted(slices.Values(stays))
 		if list := names(t, dir); list != strings.Join(want, " ") {
-			t.Errorf("there are %s, not %s", list, want)
+			t.Errorf("the files are %s, not %s", list, want)
 		}
 	}
 	check(stays)
@@ -98,7 +98,7 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	stays = slices.DeleteFunc(stays, func(name string) bool { return name == filepath.Base(scratch.Name()) })
 	check(stays)
 	must(t, live.Allocate(context.Background(), 100))
-	other, err = NewDraft(path, DraftOptions{}) // the lock stays when the file is mapped
+	other, err = NewDraft(path, DraftOptions{}) // a mapped draft is still locked
 	must(t, err)
 	check(append(stays, filepath.Base(other.file.Name())))
 	if err := errors.Join(live.Publish(), other.Discard()); err != nil {
@@ -108,9 +108,8 @@ func TestStaleTemporaryFiles(t *testing.T) {
 	check(append(stays, "a"))
 }
 
-// TestTemporaryFileIsTakenAway checks that a draft makes a new temporary file if another
-// process removes the first one before it is locked, when it looks like that of a dead
-// process.
+// TestTemporaryFileIsTakenAway checks that a draft creates a new temporary file if another process takes
+// the first one for that of a dead process, and removes or locks it before the draft locks it.
 func TestTemporaryFileIsTakenAway(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("nobody can remove an open file here")
@@ -135,7 +134,7 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 	d, err := NewDraft(path, DraftOptions{})
 	must(t, err)
 	if len(made) != 3 || d.file.Name() != made[2] || !sameFile(d.file, made[2]) {
-		t.Errorf("made %v, and has %s", made, d.file.Name())
+		t.Errorf("the draft created %v, and has %s", made, d.file.Name())
 	}
 	if _, err := os.Stat(made[0]); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("the first is still there")
@@ -148,21 +147,20 @@ func TestTemporaryFileIsTakenAway(t *testing.T) {
 	}
 }
 
-// TestLongNames checks that a draft works with the longest name that a file system takes.
+// TestLongNames checks that a draft works with the longest name that a file system allows.
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{strings.Repeat("n", 255), strings.Repeat("ü", 127), "x" + strings.Repeat("ü", 127)} {
 		must(t, mustDraft(t, filepath.Join(dir, name), 100).Publish())
 		if list := names(t, dir); list != name {
-			t.Errorf("there are %s", list)
+			t.Errorf("the files are %s", list)
 		}
 		os.Remove(filepath.Join(dir, name))
 	}
 }
 
-// TestDraftFollowsLinks checks that a symbolic link stays a link, and that its target is made
-// or replaced, whatever the path of the link, the working directory and whether the target
-// exists.
+// TestDraftFollowsLinks checks that a symbolic link stays a link, and that Publish creates or replaces
+// its target, whatever the paths of the links, and whether or not the target exists.
 func TestDraftFollowsLinks(t *testing.T) {
 	for _, exists := range []bool{false, true} {
 		for _, o := range []DraftOptions{{}, {New: true}} {
@@ -180,15 +178,15 @@ func TestDraftFollowsLinks(t *testing.T) {
 				filepath.Join("deep/er", "loop"): filepath.Join("..", "loop"),
 				filepath.Join("deep", "nowhere"): filepath.Join("missing", "f"),
 			}
-			// A link in a directory that is itself reached by a link: ".." leads to the
-			// parent of the directory, not of the link to it.
+			// A link is in a directory that is itself reached by a link: ".." leads to the parent of the
+			// directory, not to the parent of the link.
 			other := t.TempDir()
 			if err := errors.Join(os.MkdirAll(filepath.Join(other, "b", "c"), 0o700), os.Symlink(filepath.Join(other, "b", "c"), filepath.Join(dir, "aside")),
 				os.Symlink(filepath.Join("..", "target"), filepath.Join(other, "b", "c", "link"))); err != nil {
 				t.Skip(err)
 			}
 			if _, err := os.Readlink(filepath.Join(dir, "aside")); err != nil {
-				t.Skip("NOT TESTED: ", err) // Wine only says that it makes links
+				t.Skip("NOT TESTED: ", err) // Wine reports success, but makes no link
 			}
 			for _, path := range []string{filepath.Join(dir, "aside", "link"), filepath.Join(dir, "aside") + "/../target"} {
 				d, err := NewDraft(path, DraftOptions{})
@@ -209,7 +207,7 @@ func TestDraftFollowsLinks(t *testing.T) {
 			d, err := draft(filepath.Join(dir, "one"))
 			if exists && o.New {
 				if !errors.Is(err, fs.ErrExist) {
-					t.Errorf("where a file stands: %v", err)
+					t.Errorf("over an existing file: %v", err)
 				}
 				continue
 			}
@@ -228,13 +226,13 @@ func TestDraftFollowsLinks(t *testing.T) {
 				t.Errorf("a loop: %v", err)
 			}
 			if _, err := draft(filepath.Join(dir, "deep", "nowhere")); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("in no folder: %v", err)
+				t.Errorf("in a missing folder: %v", err)
 			}
 		}
 	}
 }
 
-// TestBeginRebuildDestroysNothing: a file of another kind that has the name stays.
+// TestBeginRebuildDestroysNothing: BeginRebuild keeps a file of another kind that has the name.
 func TestBeginRebuildDestroysNothing(t *testing.T) {
 	needsWriters(t)
 	path := filepath.Join(t.TempDir(), "f")
@@ -243,7 +241,7 @@ func TestBeginRebuildDestroysNothing(t *testing.T) {
 		err := BeginRebuild(path)
 		now, _ := os.ReadFile(RebuildPath(path))
 		if removed && (err != nil || len(now) > 0) || !removed && (!errors.Is(err, fs.ErrExist) || string(now) != left) {
-			t.Errorf("beside %d bytes: %v, now %d", len(left), err, len(now))
+			t.Errorf("over a file of %d bytes: %v, now %d bytes", len(left), err, len(now))
 		}
 	}
 }
