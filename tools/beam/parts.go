@@ -121,8 +121,8 @@ func open(ctx context.Context, path string) (filesystem.Interface, io.ReadCloser
 	return store, file, nil
 }
 
-// keys yields the lines of a part, each without its line feed, and valid until the next. A last line
-// without a line feed counts, and so does an empty line.
+// keys yields the lines of a part, each without its line feed, and valid until the next. A last
+// line without a line feed is a key, and so is an empty line.
 func (p part) keys(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if p.Path == "" {

@@ -20,8 +20,7 @@ import (
 // started it.
 const childCommand = "child"
 
-// A worker is the state that a child keeps between calls. Its exported methods are those that a parent
-// calls.
+// A worker is the state that a child keeps between calls. A parent calls its exported methods.
 type worker struct {
 	filter  *mmapfilter.Filter
 	asked   uint64           // keys that it has looked up

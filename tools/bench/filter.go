@@ -104,10 +104,10 @@ const BlockKeys = 1 << 14
 // the keys before it.
 func (f *Filter) Add(first, n uint64) (Count, error) { return f.do(f.Insert, first, n, true) }
 
-// Ask looks keys up, and counts those that may be present.
+// Ask looks keys up, and counts the keys that may be present.
 func (f *Filter) Ask(first, n uint64) (Count, error) { return f.do(f.Contains, first, n, false) }
 
-// Remove deletes keys that were added, and counts those that it found.
+// Remove deletes keys that were added, and counts the keys that it found.
 func (f *Filter) Remove(first, n uint64) (Count, error) { return f.do(f.Delete, first, n, false) }
 
 func (f *Filter) do(op Op, first, n uint64, stop bool) (sum Count, err error) {

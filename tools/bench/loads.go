@@ -105,7 +105,7 @@ func (p *peersRun) insertSpecs() (all []spec, err error) {
 	return chosen, nil
 }
 
-// open makes the filters. Even with an error, it returns those that it has made.
+// open creates the filters. Even with an error, it returns the filters created so far.
 func (l *loadRun) open() (all []*filling, err error) {
 	for _, spec := range l.specs {
 		f, err := spec.create(l.session, uint64(standardLoad*float64(l.slots)))

@@ -183,7 +183,7 @@ func (a *asker) draw(q question) (in uint64) {
 	return in
 }
 
-// block looks up the keys of a block, and counts those that may be present.
+// block looks up the keys of a block, and counts the keys that may be present.
 func (a *asker) block(q question) Count {
 	f := a.filter
 	c := Timed(func() {

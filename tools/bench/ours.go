@@ -185,13 +185,13 @@ func (s *session) describe(st mmapfilter.Stats) string {
 // percent formats a rate with three digits.
 func percent(rate float64) string { return fmt.Sprintf("%.3g %%", 100*rate) }
 
-// A writing says how a filter of ours is written to.
+// A writing says how one of our filters is written to.
 type writing struct {
 	batch     int // keys in a call of InsertBatch; 0 means one by one, with Insert
 	syncEvery int // keys between calls of Sync; 0 means never
 }
 
-// live is a filter of ours that is open for writing.
+// live is one of our filters, open for writing.
 type live struct {
 	filter *mmapfilter.Filter
 	writing
@@ -218,7 +218,7 @@ func openLive(f *mmapfilter.Filter, w writing, seed uint64) *Filter {
 	}
 }
 
-// createLive makes an empty filter with as many slots as n keys fill to the standard load.
+// createLive creates an empty filter whose slots n keys fill to the standard load.
 func (s *session) createLive(path string, v variant, n uint64, w writing) (*Filter, error) {
 	opts := v.options(n)
 	plan, err := opts.Plan()

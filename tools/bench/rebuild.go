@@ -59,7 +59,7 @@ func (r *rebuildRun) insert(f *mmapfilter.Filter, n uint64) (time.Duration, erro
 	return c.Clock / time.Duration(n), errors.Join(err, f.Sync())
 }
 
-// create makes a file anew.
+// create creates a file, in place of any earlier one.
 func (r *rebuildRun) create(name string, opts *mmapfilter.Options) (*mmapfilter.Filter, error) {
 	r.remove(name)
 	return mmapfilter.Create(r.path(name), opts)
@@ -97,8 +97,8 @@ func (r *rebuildRun) inserts(n uint64) error {
 	return nil
 }
 
-// builds compares a rebuild with a build of as many keys: a rebuild from a base, and a rebuild from
-// a tail, which gets a copy of a filter without a base.
+// builds compares rebuilds with a build of the same number of keys: a rebuild from a base, and a
+// rebuild from a tail, which gets a copy of a filter without a base.
 func (r *rebuildRun) builds(n uint64) error {
 	opts := &mmapfilter.Options{Capacity: n, KeepHashes: true}
 	inserted, err := r.create("inserted.mmf", opts)

@@ -97,8 +97,8 @@ var (
 	percentile = regexp.MustCompile(`(?m)^([\d.]+)% <= ([\d.]+) milliseconds \(cum`)
 )
 
-// benchmark runs a turn of redis-benchmark, with 50 connections. If alone is 1, it keeps off the core of
-// the server.
+// benchmark runs a turn of redis-benchmark, with 50 connections. If alone is 1, redis-benchmark
+// keeps off the core of the server.
 func (v *serveRun) benchmark(s *server, alone, depth int, command string, items int) (b benchmarked, err error) {
 	least := 1000 + 150*depth // in less than a millisecond, redis-benchmark says "inf"
 	n := max(least, v.requests*map[int]int{1: 2, 16: 4, 64: 8}[depth]/4/min(items, 20))

@@ -31,8 +31,8 @@ type session struct {
 	short  bool
 }
 
-// parse creates a command, and sets its flags and those that every command has. With -short, a flag that
-// is not given takes its value from command.short.
+// parse creates a command, and sets its own flags and the flags of every command. With -short, a
+// flag that is not given takes its value from command.short.
 func (s *session) parse(args []string, create func(*session) command) (cmd command, err error) {
 	s.flags = flag.NewFlagSet("bench "+args[0], flag.ContinueOnError)
 	s.flags.SetOutput(s.notes)

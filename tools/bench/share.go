@@ -13,7 +13,7 @@ import (
 const lookupsBefore = 200 * time.Millisecond
 
 // share sums up the memory of processes that all have the same filter in memory, and compares it
-// with the memory of one file and as many idle processes.
+// with the memory of one file and the same number of idle processes.
 func (m *memoryRun) share() (err error) {
 	if m.processes < 1 {
 		return fmt.Errorf("%d processes share nothing", m.processes)

@@ -21,9 +21,9 @@ type spec struct {
 	create func(s *session, n uint64) (*Filter, error)
 }
 
-// ours returns the spec of a file of ours, built from n keys. Every filter has its own lookup
-// loop, as in a program. Other code around a lookup leaves fewer lookups in flight, which may
-// cost a fifth of the time when the filter exceeds the cache.
+// ours returns the spec of one of our filters, built from n keys. Every filter has its own lookup
+// loop, as in a program. Other code around a lookup leaves fewer lookups in flight, which may cost
+// a fifth of the time when the filter exceeds the cache.
 func ours(v variant) spec {
 	return spec{v.name(), true, func(s *session, n uint64) (*Filter, error) {
 		_, f, err := s.build(strings.NewReplacer(" ", "", ",", "-").Replace(v.name())+".mmf", v.options(n), n)

@@ -88,7 +88,7 @@ func (p *presence) ask(in answering, keys [][]byte) {
 	in.ContainsBatch(keys, p.found)
 }
 
-// count counts the keys that ask found, and those that equal an earlier key of the batch.
+// count counts the keys that ask found or that equal an earlier key of the batch.
 func (p *presence) count(keys [][]byte) {
 	if p.before == nil {
 		p.before = make(map[string]struct{}, blockKeys)

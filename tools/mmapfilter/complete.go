@@ -36,7 +36,7 @@ func noShell(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("completion needs a shell: %s", known)
 	}
-	return fmt.Errorf("completion knows no shell %q; it knows %s", args[0], known)
+	return fmt.Errorf("completion does not know the shell %q; it knows %s", args[0], known)
 }
 
 // addCompletion sets how the values of a command's flags are completed. It goes by the names of the

@@ -50,7 +50,8 @@ func (c *infoCommand) run(cmd *cobra.Command, args []string) error {
 	return c.json.print(cmd.OutOrStdout(), newStatsJSON(path, filter, c.showSeed))
 }
 
-// runSet describes a set. It opens all shards; those that cannot be used are reported at the end.
+// runSet describes a set. It opens all shards, and at the end reports the shards that cannot be
+// used.
 func (c *infoCommand) runSet(cmd *cobra.Command, path string, opts *mmapfilter.OpenOptions) error {
 	set, err := openSet(cmd, path, opts, "recover")
 	if err != nil {

@@ -41,7 +41,7 @@ func writeManual(root *cobra.Command, dir string) error {
 	return nil
 }
 
-// manualCommands returns the commands that have a page: all but those that cobra adds.
+// manualCommands returns the commands that have a page: all except the commands that cobra adds.
 func manualCommands(parent *cobra.Command) (commands []*cobra.Command) {
 	for _, cmd := range parent.Commands() {
 		if cmd.IsAvailableCommand() && cmd.Name() != "completion" {
@@ -114,7 +114,7 @@ type page struct{ strings.Builder }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// text writes paragraphs. The formatter fills the lines of those that are not indented.
+// text writes paragraphs. The formatter fills the lines of a paragraph that is not indented.
 func (p *page) text(text string) {
 	for _, paragraph := range strings.Split(text, "\n\n") {
 		if strings.HasPrefix(paragraph, " ") {

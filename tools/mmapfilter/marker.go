@@ -16,10 +16,10 @@ import (
 //	     47-36  check of all counted records
 //	     35-0   number of counted records
 //
-// If a marker counts no records, its checks are 0, but that of the first record in a del that has
-// not ended. The checks are bits of a recordCheck: the low bits of its hash of the first record,
-// the high bits of its hash of all records. The marker of an ended add of "pear", "apple", "" and
-// "plum" is
+// If a marker counts no records, its checks are 0, except that a del that has not ended may already
+// have the check of its first record. The checks are bits of a recordCheck: the low bits of its
+// hash of the first record, the high bits of its hash of all records. The marker of an ended add of
+// "pear", "apple", "" and "plum" is
 //
 //	0xb1_0d_e89_000000004
 //

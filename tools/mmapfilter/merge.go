@@ -121,7 +121,7 @@ func (m *mergeCommand) explain(err error, inputs, notes []string) error {
 	switch {
 	case errors.As(err, &input) && slices.Contains(inputs, input.Path):
 		if errors.Is(err, mmapfilter.ErrOtherSeed) { // no error reveals a seed
-			return &fileError{input.Path, fmt.Errorf("was made with another seed than %s; make filters that are to be merged with create --like, or with the same --seed", inputs[0])}
+			return &fileError{input.Path, fmt.Errorf("was made with another seed than %s; to merge filters, create them with --like, or with the same --seed", inputs[0])}
 		}
 		if errors.Is(err, mmapfilter.ErrOtherNormalisation) {
 			return &fileError{input.Path, fmt.Errorf("its keys are read as: %s; those of %s as: %s; the same key would not be found in both",

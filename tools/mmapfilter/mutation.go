@@ -78,7 +78,7 @@ type mutation struct {
 	skipped    uint64      // keys that were left out, or were certainly not in the filter
 	was        presence    // of the keys added, without --unique and with --verbose
 	refused    int         // number of the record that an error is about, or 0
-	warned     bool        // that the filter is over its capacity
+	warned     bool        // warn has said that the filter is over its capacity
 	err        error
 	lost       bool // the changes may not be durable
 
@@ -219,8 +219,7 @@ func (m *mutation) explain(err error) error {
 	return fmt.Errorf("%s: disk full while writing %s.stash; %s", m.path, m.path, kept)
 }
 
-// explainAt adds to an error of the filter, or of a record, at which record of the input it
-// occurred.
+// explainAt adds to an error of the filter, or of a record, the number of that record in the input.
 func (m *mutation) explainAt(err error, number int) error {
 	help := "build a larger one from all keys"
 	if m.filter != nil && canGrow(m.filter) {

@@ -35,7 +35,7 @@ func (m *mutation) process(ctx context.Context) {
 	case m.err == nil:
 		m.end()
 	case m.changed && !m.lost:
-		// The refused key counts as an operation too, but a resumed run must start with this
+		// The insert of the refused key is an operation too, but a resumed run must start with this
 		// key. So the marker counts records, not operations.
 		m.mark(false)
 	}

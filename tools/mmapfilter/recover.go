@@ -25,8 +25,8 @@ Exit status: 0 if the filter can be used, whether or not it needed recovery; 4
 if it is damaged and was left unchanged; 8 after another error, such as a writer
 that is running; 16 for an invalid command line.`
 
-// Exit statuses of recover. They are those of fsck(8), except that 1 (errors corrected) becomes
-// 0, since a usable filter is no failure.
+// Exit statuses of recover. They are the same as in fsck(8), except that 1 (errors corrected)
+// becomes 0, since a usable filter is no failure.
 const (
 	recoverDamaged  = 4
 	recoverFailed   = 8

@@ -70,8 +70,8 @@ func (m *mutation) goOver(keys [][]byte) (n int, err error) {
 	return len(keys), nil
 }
 
-// found looks up keys that should be in the filter. Nobody knows whether the filter had the
-// deleted keys, so all of them count as found.
+// found looks up keys that should be in the filter. After a del, nobody knows whether the filter
+// had the keys, so it reports all of them as found.
 func (m *mutation) found(keys [][]byte) []bool {
 	found := make([]bool, len(keys))
 	if m.kind.adds() {

@@ -119,7 +119,7 @@ const manifestSuffix = ".set"
 // checkSetOutput reports a name that a manifest cannot have, or that another file has.
 func checkSetOutput(path string) error {
 	if !strings.HasSuffix(path, manifestSuffix) {
-		return fmt.Errorf("-o %s must end in %s: set gc keeps the shards that such files name", path, manifestSuffix)
+		return fmt.Errorf("-o %s must end in %s, because set gc keeps the shards that such files name", path, manifestSuffix)
 	}
 	if set, err := sets.IsSet(path); err == nil && !set {
 		return &fileError{path, errors.New("not a set; remove it or choose another name")}

@@ -182,8 +182,7 @@ func (r *uniqRun) head() {
 	}
 }
 
-// pass inserts the keys of the block, prints the records of those that are new, and empties the
-// block.
+// pass inserts the keys of the block, prints the records of new keys, and empties the block.
 func (r *uniqRun) pass() error {
 	if _, err := r.filter.Expire(r.ctx); err != nil && r.ctx.Err() == nil {
 		return err

@@ -76,7 +76,7 @@ func openURL(ctx context.Context, path string, flags *pflag.FlagSet, but ...stri
 	return filter, nil
 }
 
-// isSetURL reports whether a URL is that of the manifest of a set.
+// isSetURL reports whether a URL leads to the manifest of a set.
 func isSetURL(path string) bool {
 	u, err := url.Parse(path)
 	return err == nil && isURL(path) && strings.HasSuffix(u.Path, manifestSuffix)

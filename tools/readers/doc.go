@@ -51,12 +51,12 @@
 //
 // The module in JavaScript reads sealed files and clean ones that nobody writes to, and refuses
 // live ones. From a URL it reads the superblocks and the stash once, 32 KiB, and then a line for
-// each lookup: in a compact file, one request of 64 bytes for most absent keys. It compares the tag
-// of each answer with that of the first. Where a server has no strong tag, it also reads the
-// superblocks again before each "certainly not". A response that is no answer, or that comes from
-// another file, is an error with a code. A single line has no checksum. If the part of it that a
-// lookup needs breaks F10, the answer is "maybe"; other damage of lines goes unnoticed, as in the
-// other readers. Verify a file with "mmapfilter verify" before you publish it.
+// each lookup: in a compact file, one request of 64 bytes for most absent keys. It compares the
+// ETag of each answer with the ETag of the first one. If a server sends no strong ETag, it also
+// reads the superblocks again before each "certainly not". A response that is no answer, or that
+// comes from another file, is an error with a code. A single line has no checksum. If the part of
+// it that a lookup needs breaks F10, the answer is "maybe"; other damage of lines goes unnoticed,
+// as in the other readers. Verify a file with "mmapfilter verify" before you publish it.
 //
 // # What is proven
 //

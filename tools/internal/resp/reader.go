@@ -39,7 +39,7 @@ type Reader struct {
 	Limits
 	in   io.Reader
 	buf  []byte // has been read
-	at   int    // in buf: where the rest begins, which no command has yet
+	at   int    // in buf: where the bytes begin that are not yet part of a command
 	args [][]byte
 	size int // of args
 }

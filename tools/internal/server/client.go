@@ -113,9 +113,10 @@ func (c *client) Write(b []byte) (int, error) {
 	return c.write(b)
 }
 
-// flush writes the replies that are kept. If a reply means that a write is durable, it makes the writes
-// durable first: one sync of a filter serves all clients that wait for it. If a sync fails, nobody
-// knows which writes are durable, and the client gets one error in place of all replies.
+// flush writes the replies that are kept. If a reply means that a write is durable, flush first
+// makes the writes durable. One sync of a filter serves all clients that wait for it. If a sync
+// fails, nobody knows which writes are durable, and the client gets one error in place of all
+// replies.
 func (c *client) flush() error {
 	var err error
 	if c.changed {
@@ -133,7 +134,7 @@ func (c *client) flush() error {
 	return errors.Join(c.out.Flush(), err)
 }
 
-// do does a command, or notes it after MULTI.
+// do does a command or, after MULTI, notes it.
 func (c *client) do(args [][]byte) {
 	c.s.total.Add(1)
 	c.cmd = lookUp(args[0])

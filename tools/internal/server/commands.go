@@ -11,7 +11,7 @@ import (
 type command struct {
 	name  string
 	arity int    // how many words it has; if negative, it has -arity words or more
-	most  int    // words, if not 0
+	most  int    // the most words it may have, if not 0
 	flags string // of Redis: write, readonly, fast, admin
 	keys  [3]int // the first and the last word that are keys, and the step
 	run   func(c *client, args [][]byte) error

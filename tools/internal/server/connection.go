@@ -147,7 +147,7 @@ func clientCommand(c *client, args [][]byte) error {
 	return errPart
 }
 
-// info answers INFO: with all sections, or with those that are asked for.
+// info answers INFO with all sections, or with the sections that are asked for.
 func info(c *client, args [][]byte) error {
 	sections := [][2]string{
 		{"Server", fmt.Sprintf("redis_version:%s\r\nredis_mode:standalone\r\nmmapfilter_version:%s\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\n",

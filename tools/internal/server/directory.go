@@ -19,11 +19,11 @@ type key struct {
 	path string // of its file
 
 	expires atomic.Int64 // when it is removed, in milliseconds since 1970; 0: never
-	used    atomic.Int64 // when a command has last asked for the key, likewise
+	used    atomic.Int64 // when a command last asked for the key, in milliseconds since 1970
 	stuck   atomic.Bool  // a write takes long, for example because the filter has no room; others may, too
 
 	mu     sync.RWMutex
-	fresh  bool               // the file has yet to be made
+	fresh  bool               // the file does not exist yet
 	gone   bool               // removed: no name leads to it
 	filter *mmapfilter.Filter // nil while it is closed
 	lost   error              // why a close failed, until the filter is opened again: writes may not be durable
@@ -254,8 +254,8 @@ func (d *directory) forget(k *key) {
 }
 
 // room waits until there are descriptors for one more filter, and takes them. When few are left, it
-// starts to close the filter that has not been used for longest, in the background, since a close
-// waits for the disk.
+// starts to close the filter whose last use is longest ago, in the background, since a close waits
+// for the disk.
 func (d *directory) room() {
 	for taken := false; !taken; {
 		d.mu.Lock()
@@ -273,7 +273,7 @@ func (d *directory) room() {
 	}
 }
 
-// oldest returns, locked, the key whose filter has not been used for longest, among those that no
+// oldest returns, locked, the key whose filter's last use is longest ago, among the keys that no
 // command uses now. It returns nil if there are enough descriptors, or will be once other filters
 // are closed. REQUIRES: d.mu
 func (d *directory) oldest() (oldest *key) {
@@ -381,7 +381,7 @@ func (d *directory) sweep(idle time.Time) {
 	d.sweepNew(idle.Add(-loadTime))
 }
 
-// end closes all filters. No command runs any more.
+// end closes all filters. No command is running by then.
 func (d *directory) end() error {
 	for _, k := range d.opens() {
 		k.mu.Lock()

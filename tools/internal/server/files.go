@@ -94,9 +94,9 @@ func (d *directory) syncNames() error {
 	return err
 }
 
-// rename gives a key another name. A key that already has this name is replaced. Until then it stays
-// as it is, except that it loses its deadline: so after a crash a key may lack its deadline, but never
-// has the deadline of another key.
+// rename gives a key another name. A key that already has this name is replaced. It loses its
+// deadline first, so that after a crash a key may lack its deadline, but never has the deadline of
+// another key.
 func (d *directory) rename(from, to string) error {
 	d.renames.Lock() // otherwise two renames could wait for each other's keys
 	defer d.renames.Unlock()
@@ -122,7 +122,7 @@ func (d *directory) rename(from, to string) error {
 		return err
 	}
 	err = errors.Join(d.setDeadline(moved, at), d.writeDeadline(k.path, 0))
-	d.forget(k) // last: the next key of the name has its files
+	d.forget(k) // last, because the next key of this name has the same files
 	return err
 }
 

@@ -199,8 +199,8 @@ func (c *client) bools(all []bool) {
 	}
 }
 
-// absent reports whether err says that the filter does not exist: a lookup then says no, without an
-// error.
+// absent reports whether err says that the filter does not exist. A lookup then answers no instead
+// of an error.
 func absent(err error) bool { return err == errMissing || err == errWrongType }
 
 func isIn(c *client, args [][]byte) error {

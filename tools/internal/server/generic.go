@@ -148,8 +148,8 @@ func (d *directory) matching(pattern, wanted string) (found []string) {
 	return found
 }
 
-// glob reports whether a name matches a pattern of Redis. Its patterns are those of package path,
-// but a slash is a byte like any other. A malformed pattern matches nothing.
+// glob reports whether a name matches a pattern of Redis. Patterns are as in package path, except
+// that a slash is a byte like any other. A malformed pattern matches nothing.
 func glob(pattern, name string) bool {
 	noSlash := strings.NewReplacer("/", "\x00")
 	matches, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))

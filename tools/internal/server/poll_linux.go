@@ -24,7 +24,7 @@ import (
 type poller struct {
 	epoll int
 	wake  int           // an event descriptor, which ends the poller
-	ended chan struct{} // closed when nobody polls any more
+	ended chan struct{} // closed when polling has ended
 
 	mu      sync.Mutex
 	clients map[int32]*client // by descriptor
@@ -48,7 +48,7 @@ type link struct {
 	noReads  atomic.Bool
 }
 
-// Links are the pollers, of which each new client gets the next one. At most half of the processors
+// Links are the pollers. Each new client gets the next one in turn. At most half of the processors
 // poll, so that there are others for detached clients and for filters that grow.
 type links []*poller
 
@@ -67,7 +67,7 @@ func newLinks() (all links, err error) {
 	return all, nil
 }
 
-// end ends the pollers. They have no clients any more.
+// end ends the pollers. By then they have no clients.
 func (all links) end() {
 	for _, p := range all {
 		unix.Write(p.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
@@ -229,8 +229,8 @@ func (p *poller) detachServing() {
 	go p.run()
 }
 
-// detach gives the client the goroutine that serves it. It may be called again, by that goroutine
-// alone.
+// detach gives the client the goroutine that serves it. It may be called again, but only by that
+// goroutine.
 func (l *link) detach() {
 	l.poller.mu.Lock()
 	defer l.poller.mu.Unlock()

@@ -14,7 +14,7 @@ type Config struct {
 	Dir        string
 	Rate       float64 // false-positive rate of a filter whose command names none
 	Password   string  // "" asks for no password
-	MaxClients int     // clients at a time; 0 means as many as half of the descriptors allow, at most 10,000
+	MaxClients int     // clients at a time; 0 means the number that half of the descriptors allow, at most 10,000
 	Sync       bool    // a reply to a write means that it is durable
 	Version    string  // of the program
 
@@ -52,7 +52,7 @@ const (
 
 const (
 	writeTime = 30 * time.Second // the time in which a client must read what a write sends it
-	closeTime = 3 * time.Second  // likewise, once the server ends
+	closeTime = 3 * time.Second  // the same, once the server ends
 )
 
 // New opens a directory.

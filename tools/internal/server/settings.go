@@ -29,7 +29,7 @@ type settings struct {
 	bucketSize, iterations, expansion int64
 
 	capacity uint64  // of a new filter
-	rate     float64 // likewise
+	rate     float64 // of a new filter
 }
 
 var (
@@ -43,8 +43,8 @@ func (s settings) note() string {
 	return fmt.Sprintf("served=%s,%d,%d,%d", s.kind, s.bucketSize, s.iterations, s.expansion)
 }
 
-// settingsOf returns the settings of a filter. A filter that the server has not made counts as
-// a cuckoo filter.
+// settingsOf returns the settings of a filter. It takes a filter that the server has not made for a
+// cuckoo filter.
 func settingsOf(f *mmapfilter.Filter) settings {
 	note := f.Normalisation()
 	var s settings

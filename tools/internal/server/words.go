@@ -26,7 +26,7 @@ const (
 	errInteger   = refusal("ERR value is not an integer or out of range")
 
 	errWords = refusal("wrong number of arguments") // errorText adds the command
-	errPart  = refusal("unknown subcommand")        // likewise
+	errPart  = refusal("unknown subcommand")        // here too
 )
 
 // errorText returns the error of a command as clients get it.
@@ -197,9 +197,9 @@ func (in *insertion) set(letter byte, value []byte) error {
 	return nil
 }
 
-// optionLetter returns a letter for an option of INSERT: c for CAPACITY, i for ITEMS, n for NOCREATE;
-// and for Bloom filters alone, r for ERROR, x for EXPANSION, s for NONSCALING. It returns 0 for an
-// unknown option.
+// optionLetter returns a letter for an option of INSERT: c for CAPACITY, i for ITEMS, n for
+// NOCREATE; and only for Bloom filters, r for ERROR, x for EXPANSION, s for NONSCALING. It returns
+// 0 for an unknown option.
 func optionLetter(word []byte, k kind) byte {
 	letters := [3]byte{}
 	for i := range copy(letters[:], word) {

@@ -7,7 +7,7 @@
  *	-c  print only how many keys are selected
  *	-q  print nothing, and stop at the first key selected
  *	-n  print the number of the line first
- *	-p  take each line for a key, whatever the filter records
+ *	-p  take each line as a key, whatever the filter records
  *
  * It reads only lines. It refuses a filter that records another way to read keys, since it would
  * miss the keys of that filter. */

@@ -202,8 +202,8 @@ static void cuts(uint64_t hash, int least, int most) {
 				}
 }
 
-/* fail appends the stores of another file that is to take the place of this one but cannot, and then
- * the begin of another move. The sum of all counters may then be the same as before. It returns 0 if
+/* fail appends the stores for another file that fails to take the place of this one, and then the
+ * beginning of another move. The sum of all counters may then be the same as before. It returns 0 if
  * the scene changes no counter, or the epoch itself. */
 static int fail(void) {
 	uint64_t counter = 0, value = 0;

@@ -41,7 +41,8 @@ func (t *tree) public() (public []*packages.Package) {
 	return public
 }
 
-// record returns the file of a package: its path in the tree, with + for slashes.
+// record returns the name of the file that records a package: the package's path in the tree, with
+// + for slashes.
 func (t *tree) record(p *packages.Package) string {
 	name := strings.TrimPrefix(p.PkgPath, t.modules[0].path()+"/")
 	return filepath.Join(t.root, apiDir, strings.ReplaceAll(name, "/", "+")+".export")

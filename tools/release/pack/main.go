@@ -2,7 +2,7 @@
 //
 //	go run ./tools/release -o DIR       the archives of the command, a Debian package, their checksums
 //	go run ./tools/release -proxy DIR   a proxy of files, which serves the modules as their release would
-//	go run ./tools/release -api         a record of the public API, to which later ones are compared
+//	go run ./tools/release -api         a record of the public API, with which later ones are compared
 //	go run ./tools/release -tag         the tags, after all checks and the gate, in the order to push them
 //
 // Without a flag it checks that the tree can be released. Only -proxy also takes uncommitted
