@@ -36,20 +36,19 @@ import (
 // full disk.
 //
 // Build holds about [Options.MemoryBudget] bytes of hashes in memory, half of them in buffers, and up to
-// a quarter more for items whose home line is full. The rest goes to temporary files beside path: 8
-// bytes per key and, for a while, 8 bytes for each item whose home line is full. In Compact, few items
-// are in this case; in Packed and SemiSorted, whose lines are small, about a fifth of all.
+// a quarter more for items that find no room when their lines are filled. The rest goes to temporary
+// files beside path: 8 bytes per key and, for a while, 8 bytes for each of these items. In Compact, few
+// items find no room; in Packed and SemiSorted, whose lines are small, about a fifth of all.
 //
 // In addition, each worker sorts one partition of the hashes at a time, using 16 bytes per key. A
 // partition holds 1 in 1,024 of the keys, or 1 in 4,096 if Capacity is above 100 million and
-// MemoryBudget has 4 MiB for each worker. The workers share 4 bits for each line of the file (in Packed
-// and SemiSorted, for each bucket). All copies of a key are in one partition. With Distinct, a worker
-// drops extra copies as it reads the partition, using 64 MiB; without Distinct, each copy takes about 40
-// bytes. If there are many times more keys than Capacity, the hashes of each 64 KiB of lines are sorted
-// together.
+// MemoryBudget has 4 MiB for each worker. All copies of a key are in one partition. With Distinct, a
+// worker drops extra copies as it reads the partition, using 64 MiB; without Distinct, each copy
+// takes about 40 bytes. If there are many times more keys than Capacity, the hashes of each 512 KiB of
+// lines are sorted together.
 //
-// All stages except the placement of the last few items go through the file from start to end, so the
-// file may be larger than memory.
+// All stages except the placement of the items that found no room go through the file from start to end.
+// So in Compact the file may be larger than memory.
 func Build(ctx context.Context, path string, opts *Options, keys iter.Seq2[[]byte, error]) (*Filter, error) {
 	if err := opts.validate(); err != nil {
 		return nil, about("build", path, err)

@@ -105,8 +105,8 @@ type builder struct {
 	}
 }
 
-// homelessShare is the part of the memory budget that the spool homeless gets: 1 in 4. In fill this
-// part exceeds the budget, which the spool homes still has.
+// The spool homeless gets 1/homelessShare of the memory budget. In fill this part comes on top of the
+// budget, which the spool homes still uses.
 const homelessShare = 4
 
 func (b *builder) close() {
@@ -161,8 +161,8 @@ func (b *builder) full() error {
 		b.items, b.plan.Superblock.Capacity(), b.plan.Geometry.Slots(), entries, layout.StashEntries)}
 }
 
-// parallel is Parallel for the tasks of a stage. If homeless is not nil, it gets the items that the
-// tasks send on.
+// parallel is Parallel for the tasks of a stage. If homeless is not nil, it gets the items for which
+// the tasks find no room.
 func (b *builder) parallel(ctx context.Context, homeless *spool, n int, task func(w *worker, i int) error) error {
 	workers := make([]worker, min(b.Workers, n))
 	for i := range workers {

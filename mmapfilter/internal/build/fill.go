@@ -12,7 +12,7 @@ import (
 )
 
 // minRangeBits is the smallest range of lines that a task fills, unless the table is smaller: 512 KiB.
-// In a shorter range, more items would have their other line in the next one.
+// With shorter ranges, more items would have their other line in the next range.
 const minRangeBits = 8 * 512 << 10
 
 // tasks returns the number of ranges of lines to fill in parallel. Each range has the lines of
@@ -42,7 +42,7 @@ func (b *builder) count(ctx context.Context) (uint64, error) {
 	return total.Load(), err
 }
 
-// fill puts keys into the lines, as far as there is room within the range of lines of a task.
+// fill puts items into the lines, if they find room within the range of lines of their task.
 func (b *builder) fill(ctx context.Context) error {
 	tasks := b.tasks()
 	b.homeless = newSpool(b.draft, b.Workers, b.MemoryBudget/homelessShare, tasks)
@@ -58,7 +58,7 @@ func (b *builder) fill(ctx context.Context) error {
 	err := b.parallel(ctx, b.homeless, tasks, func(w *worker, i int) (err error) {
 		written := b.base == nil
 		defer func() {
-			if !written { // if err is nil, that panics
+			if !written { // after an error, or a panic, for which err is nil
 				b.base.fail(err)
 			}
 		}()
@@ -95,7 +95,8 @@ func (b *builder) fill(ctx context.Context) error {
 	return nil
 }
 
-// keep begins the base of NAME.hashes. Until stop is called, cancelling ctx ends the waits of its tasks.
+// keep begins the base of NAME.hashes. Until stop is called, cancelling ctx ends the waits of
+// tasks for their turn.
 func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 	f, err := b.draft.CreateHashes()
 	if err != nil {
@@ -119,11 +120,12 @@ func (b *builder) keep(ctx context.Context) (stop func() bool, err error) {
 	return context.AfterFunc(ctx, func() { b.base.fail(context.Cause(ctx)) }), nil
 }
 
-// window says when items leave the new file.
+// window returns the Window of the new file.
 func (b *builder) window() Window { return Window{b.ExpireAfter, b.Now} }
 
 // fillLines puts the items of sorted hashes into the lines [from, to). The lines are the home lines of
-// these items and of no others, and no other task uses them. What has no room is left to placeLeft.
+// these items and of no others, and no other task uses them. Items that find no room are left to
+// placeLeft.
 func (b *builder) fillLines(w *worker, from, to uint64, hashes []uint64) error {
 	w.left = w.left[:0]
 	if b.hosts != nil {
@@ -181,5 +183,5 @@ func (b *builder) placeLeft(ctx context.Context) error {
 
 // placeAtOnce is how many items are placed between two checks of the context. With few items,
 // setting up catch for each group would take a noticeable part of the time; with many more, a
-// cancelled build would not end at once.
+// cancelled build would not end soon.
 const placeAtOnce = 4096
