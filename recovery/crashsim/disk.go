@@ -15,6 +15,7 @@ var errSync = errors.New("input/output error")
 type sparse struct {
 	words []uint64
 	used  []uint64 // bit g is clear: grain g is zero
+	hash  uint64   // of the content: the sum of the terms of all words
 }
 
 const (
@@ -28,7 +29,7 @@ const (
 func (m *sparse) resize(words int) {
 	grains := (words/grainWords + 63) / 64
 	if words > cap(m.words) {
-		m.words, m.used = make([]uint64, words), make([]uint64, grains)
+		m.words, m.used, m.hash = make([]uint64, words), make([]uint64, grains), 0
 		return
 	}
 	if words < len(m.words) {
@@ -38,6 +39,7 @@ func (m *sparse) resize(words int) {
 }
 
 func (m *sparse) set(word, value uint64) {
+	m.hash += term(word, value) - term(word, m.words[word])
 	m.words[word] = value
 	if value != 0 {
 		m.used[word>>(grainShift+6)] |= 1 << (word >> grainShift & 63)
@@ -52,6 +54,7 @@ func (m *sparse) zero() {
 		}
 		m.used[i] = 0
 	}
+	m.hash = 0
 }
 
 func (m *sparse) copyFrom(o *sparse) {
@@ -67,19 +70,7 @@ func (m *sparse) copyFrom(o *sparse) {
 		}
 		m.used[i] = theirs
 	}
-}
-
-// hash returns a hash of the content.
-func (m *sparse) hash() (sum uint64) {
-	for i, b := range m.used {
-		for ; b != 0; b &= b - 1 {
-			at := (i*64 + bits.TrailingZeros64(b)) * grainWords
-			for j, w := range m.words[at : at+grainWords] {
-				sum += term(uint64(at+j), w)
-			}
-		}
-	}
-	return sum
+	m.hash = o.hash
 }
 
 // term is what a word adds to a hash.
@@ -156,6 +147,13 @@ func (d *disk) sector(words []uint64, s uint32) []uint64 {
 	return words[at:min(at+1<<d.shift, len(words))]
 }
 
+// setDurable gives a sector of the disk the content that words have.
+func (d *disk) setDurable(s uint32, words []uint64) {
+	for i, w := range d.sector(words, s) {
+		d.durable.set(uint64(s)<<d.shift+uint64(i), w)
+	}
+}
+
 // same reports whether a store would change nothing: the sector is dirty and has the value.
 func (d *disk) same(word, value uint64) bool {
 	return d.cache.words[word] == value && d.versions[word>>(d.shift&63)] != 0
@@ -185,16 +183,13 @@ func (d *disk) sync(word, words uint64) {
 
 // syncAll makes everything durable.
 func (d *disk) syncAll() {
-	for i, b := range d.cache.used {
-		d.durable.used[i] |= b
-	}
 	if len(d.lostList) == 0 {
 		for _, s := range d.stores {
-			d.durable.words[s.word] = s.value
+			d.durable.set(s.word, s.value)
 		}
 	} else {
 		for _, s := range d.dirty {
-			copy(d.sector(d.durable.words, s), d.sector(d.cache.words, s))
+			d.setDurable(s, d.cache.words)
 			d.isLost[s] = false
 		}
 		kept := d.lostList[:0]
@@ -261,16 +256,13 @@ func (d *disk) failSync(word, words uint64, rng *rand.Rand) {
 }
 
 func (d *disk) failAll(rng *rand.Rand) {
-	for i, b := range d.cache.used {
-		d.durable.used[i] |= b
-	}
 	coins := uint64(0)
 	for i, s := range d.dirty {
 		if i%64 == 0 {
 			coins = rng.Uint64()
 		}
 		if coins>>(i%64)&1 == 0 {
-			copy(d.sector(d.durable.words, s), d.sector(d.cache.words, s))
+			d.setDurable(s, d.cache.words)
 			continue
 		}
 		d.lose(s, d.cache.words)
@@ -324,20 +316,17 @@ func (d *disk) loseFrom(o *disk, keep func(versions uint32) uint32) {
 	for _, s := range o.dirty {
 		n := keep(o.versions[s].count())
 		if n != 0 && o.isLost[s] {
-			copy(d.sector(d.durable.words, s), d.sector(o.lost, s))
+			d.setDurable(s, o.lost)
 		}
 		if n != 0 && o.versions[s]&touched != 0 {
 			n--
 		}
 		left[s] = versions(n)
 	}
-	for i, b := range o.cache.used {
-		d.durable.used[i] |= b
-	}
 	for _, st := range o.stores {
 		if s := st.word >> d.shift; left[s] != 0 {
 			left[s]--
-			d.durable.words[st.word] = st.value
+			d.durable.set(st.word, st.value)
 		}
 	}
 	d.cache.copyFrom(&d.durable)

@@ -480,10 +480,10 @@ func (v *Volume) named() bool { return v.dir.durable[filterName] == v.dir.names[
 
 // hash returns a hash of what a recovery reads: the caches and the names.
 func (v *Volume) hash() uint64 {
-	h := v.filter.cache.hash()
+	h := v.filter.cache.hash
 	for n, i := range v.dir.names[:filterName] {
 		if i != noFile {
-			h += hashOfLog(name(n), v.logs[i].cache.hash(), v.logs[i].size)
+			h += hashOfLog(name(n), v.logs[i].cache.hash, v.logs[i].size)
 		}
 	}
 	return h
