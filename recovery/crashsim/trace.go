@@ -155,7 +155,7 @@ func randomWeights(u *Universe, seed uint64, rng *rand.Rand) (weights [Unique + 
 	weights = [...]int{
 		Insert: 10 + rng.IntN(30), Delete: 5 + rng.IntN(25), Sync: 2 + rng.IntN(20), SyncSeq: rng.IntN(8),
 		Checkpoint: rng.IntN(3), Seal: rng.IntN(2), Reopen: rng.IntN(2), BeginCheckpoint: rng.IntN(4), EndCheckpoint: rng.IntN(3),
-		Rebuild: rng.IntN(2), Unique: 0,
+		Rebuild: rng.IntN(4), Unique: 0,
 	}
 	if u.keeps {
 		weights[Unique] = []int{0, 5, 40}[mix(seed+1)%3]
