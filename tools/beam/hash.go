@@ -10,9 +10,9 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter/sets"
 )
 
-// A hashFn emits the hashes of the keys of parts, in chunks, with their shard; and for each bundle
-// the number of keys. For the part without a file it emits an empty chunk for each shard, so that a
-// shard without keys is built, too.
+// A hashFn emits the hashes of the keys of parts, in chunks that each belong to one shard, and for
+// each bundle the number of keys. For the part without a file it emits an empty chunk for each
+// shard, so that a shard without keys is built, too.
 type hashFn struct {
 	Plan []byte
 
@@ -26,8 +26,8 @@ type hashFn struct {
 
 const (
 	hashBytes = 8
-	// A chunk is so large that its shard and length, and the work of a runner for each element, cost
-	// next to nothing in comparison.
+	// A chunk is so large that the bytes of its shard and length, and the work of a runner for each
+	// element, are negligible.
 	maxChunk = 32 << 10
 	minChunk = 512
 	// chunksBytes bounds the memory of the chunks of all shards, unless chunks would become too

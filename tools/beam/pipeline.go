@@ -74,7 +74,7 @@ func split(path string) (dir, name string) {
 
 // metrics is the namespace of the counters:
 //
-//	read                    keys, by the workers that hash
+//	read                    keys that the workers have hashed
 //	chunks                  that these workers sent
 //	built                   shards; more than there are if some are built again
 //	shards, items, bytes    of the set, once the manifest is written

@@ -220,7 +220,7 @@ func (c *churnRun) table(results []*churnResult) {
 	c.print(t)
 }
 
-// fewTurnovers is the number of turnovers of which a cost is the median.
+// fewTurnovers is the number of turnovers over which cost takes a median.
 const fewTurnovers = 5
 
 // A churnResult holds the measurements of one filter.
@@ -236,9 +236,9 @@ type churnResult struct {
 // isDefault reports whether the filter was made with options that set only a rate.
 func (r *churnResult) isDefault() bool { return r.name == defaultFilled || r.name == defaultBuilt }
 
-// cost returns what a delete and an insert cost around a turnover, counted from 1. It is the median
-// of fewTurnovers turnovers, or of half of all turnovers if these are fewer: around turnover 1, of
-// the first turnovers; around the last one, of the last turnovers.
+// cost returns the time of a delete and an insert around a turnover; turnovers are numbered from 1.
+// It is the median over fewTurnovers turnovers, or over half of all turnovers if that is fewer:
+// over the first ones for turnover 1, over the last ones for the last turnover.
 func (r *churnResult) cost(turnover int) float64 {
 	few := min(fewTurnovers, (len(r.ns)+1)/2)
 	from := min(max(turnover-1-few/2, 0), len(r.ns)-few)

@@ -94,10 +94,10 @@ func (c *choice) flags(s *session) {
 	s.flags.StringVar(&c.only, "only", "", "comma-separated parts of names: only filters with one of them in their name")
 }
 
-// extra are filters that tests add to all.
+// Tests add the filters in extra to all filters.
 var extra []spec
 
-// chosen returns the filters of all that were chosen.
+// chosen returns the chosen ones of all filters.
 func (c *choice) chosen(all []spec) (chosen []spec, err error) {
 	for _, spec := range append(all, extra...) {
 		for part := range strings.SplitSeq(c.only, ",") {

@@ -19,7 +19,7 @@ const (
 
 var operationNames = [operations]string{"insert", "delete of the oldest key", "lookup of an absent key", "lookup of a key that is there"}
 
-// A filling is a filter that is filled, with what was measured on the way.
+// A filling is a filter that is being filled, and what has been measured so far.
 type filling struct {
 	held
 	cells map[float64]*[operations][]float64 // ns, by load

@@ -4,7 +4,7 @@
 // round by round. Figures are medians, and ratios are medians of the ratios within a round. Many
 // figures come from files of the kernel, so the program runs only on Linux.
 //
-//	go -C tools/bench run . space     bits a key at the rate that is measured, beside other filters
+//	go -C tools/bench run . space     bits a key, and the measured rate, beside other filters
 //	go -C tools/bench run . lookup    lookups, and random reads of the same file, at several sizes
 //	go -C tools/bench run . peers     lookups of one key, inserts and deletes, beside other filters
 //	go -C tools/bench run . build     files and sets from keys, beside other filters
@@ -12,9 +12,9 @@
 //	go -C tools/bench run . rebuild   what kept hashes cost; rebuilds and growth from them
 //	go -C tools/bench run . churn     rates and second lines of filters whose keys are replaced
 //	go -C tools/bench run . stores    Pebble, bbolt and Badger, alone and behind a guard
-//	go -C tools/bench run . memory    one copy for all, and a file larger than memory
+//	go -C tools/bench run . memory    one copy for all processes, and a file larger than memory
 //	go -C tools/bench run . serve     the server beside redis-server
-//	go -C tools/bench run . replicas  how far replicas of a filter that changes are behind
+//	go -C tools/bench run . replicas  how far replicas are behind a filter that changes
 //	go -C tools/bench run . paper     the tables and figures of the cuckoo filter paper
 //	go -C tools/bench run . results   writes the blocks of RESULTS.md again
 //

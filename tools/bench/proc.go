@@ -130,7 +130,7 @@ func mountOf(path string) (found mount) {
 	return found
 }
 
-// onDisk reports whether a path is on a disk: elsewhere, files are always in memory.
+// onDisk reports whether a path is on a disk. On other file systems, files are always in memory.
 func onDisk(path string) bool {
 	kind := mountOf(path).kind
 	return kind != "tmpfs" && kind != "ramfs"

@@ -25,8 +25,8 @@ import (
 //	    go -C tools/bench run . lookup -rounds 9
 //	<!-- end of lookup -->
 //
-// The command runs in the root of the repository. Its output is below it, with its machine, date and
-// commit. For "go test -bench", the output becomes a table.
+// The command runs in the root of the repository. Below the command is its output, with machine,
+// date and commit. For "go test -bench", the output becomes a table.
 const resultsCommand = "results"
 
 // A block is a part of a page. all is its whole text; the other fields are parts of that text.

@@ -10,8 +10,8 @@ import (
 	"github.com/mmapfilter/mmapfilter/mmapfilter"
 )
 
-// newWriter returns the command that measures how long a writer waits. Its filter is at its
-// design load all the time: the oldest key is deleted for each that is inserted.
+// newWriter returns the command that measures how long a writer waits. Its filter is at its design
+// load all the time, because for each insert the oldest key is deleted.
 func newWriter(s *session) command {
 	w := &writerRun{session: s}
 	listFlag(s, &w.sizes, "sizes", "64MiB", "sizes of the lines of the filters, instead of -size; -rounds has no effect", parseSize)

@@ -194,8 +194,8 @@ func (s *selection) reportShards() {
 	}
 }
 
-// reportShard reports once that a shard answers only "maybe". If the flags allow such answers, this
-// is a message and no error.
+// reportShard reports once that a shard answers only "maybe". If the flags allow such answers, it
+// prints a message instead of reporting an error.
 func (s *selection) reportShard(e *sets.ShardError) {
 	text := e.Error()
 	if s.shards[text] {

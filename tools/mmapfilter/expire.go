@@ -32,7 +32,7 @@ func newExpireCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "expire [--older-than D] FILTER", Short: "delete the old keys of a filter", Long: expireHelp, Args: needFile,
 		Example: "mmapfilter expire --older-than 30d seen.mmf"}
 	cmd.Flags().Func("older-than", "delete keys older than `D`, such as 30d, 2w, 36h or 1h30m", func(text string) (err error) {
-		age, err = parseAge(text, time.Second) // as exact as the times of keys
+		age, err = parseAge(text, time.Second) // the times of keys are exact to a second
 		return err
 	})
 	json.addTo(cmd.Flags())
@@ -73,7 +73,7 @@ type expiry struct {
 	Filter  string `json:"filter"`
 	Expired uint64 `json:"expired"`
 	Keys    uint64 `json:"keys"`
-	Waiting uint64 `json:"waiting"` // deletes
+	Waiting uint64 `json:"waiting"` // deletes that wait for the next rebuild
 }
 
 func (e *expiry) print(w io.Writer) error {

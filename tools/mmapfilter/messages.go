@@ -60,7 +60,7 @@ func withPath(err error) error {
 	return &fileError{e.Path, err}
 }
 
-// An aboutError is an error about another filter than the subject of the command.
+// An aboutError is an error about a filter other than the subject of the command.
 type aboutError struct {
 	path string
 	error
@@ -85,9 +85,8 @@ func unchanged(path string, err error) error {
 }
 
 // explain says in one line what an error that ends a command is about: which file, what is wrong
-// with it, and what helps. The library's errors are for programs that know the file.
-// explain puts all of them into the words of the command line, so that the commands need
-// not.
+// with it, and what helps. The library's errors are for programs that know the file. explain puts
+// all of them into the words of the command line, so that the commands do not have to.
 func explain(cmd *cobra.Command, err error) string {
 	text := explainError(cmd, subject(cmd), err)
 	for _, name := range append(cmd.Flags().Args(), subject(cmd)) {

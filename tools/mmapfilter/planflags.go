@@ -81,8 +81,8 @@ func checkPlanFlags(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// addRateFlag adds -p. Zero in the options means the default; as a flag it is an error, like any
-// rate out of bounds.
+// addRateFlag adds -p. In the options, zero means the default; as the value of -p, it is an error,
+// like any rate out of bounds.
 func addRateFlag(flags *pflag.FlagSet, opts *mmapfilter.Options, without string) {
 	flags.FuncP("rate", "p", "share `P` of absent keys that may be answered \"maybe\" ("+without+")", func(text string) error {
 		rate, err := strconv.ParseFloat(text, 64)

@@ -33,8 +33,8 @@ func addForceFlag(flags *pflag.FlagSet, opts *mmapfilter.Options) {
 		"destroy a file that is not a filter, or the log and hashes of another filter, if they have the names that the new files need")
 }
 
-// least returns how many keys a new filter or set at a path must have: one if it replaces a filter
-// or set with keys.
+// least returns how many keys a new filter or set at a path must have: as many as the flags say or,
+// without flags, one if it replaces a filter or set with keys.
 func (r *replaceFlags) least(path string) uint64 {
 	if r.minKeys > 0 || r.allowEmpty {
 		return r.minKeys

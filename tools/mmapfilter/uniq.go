@@ -23,8 +23,8 @@ Whole records are printed, whatever part of them is the key.
 
 Exit status: 0, or 2 after an error, such as a full filter.`
 
-// The default size and rate of a filter of uniq, and of one with --window, which grows to its size by
-// itself.
+// The default size and rate of the filter of uniq, without --window and with it. With --window, the
+// filter grows to its size by itself.
 const (
 	uniqCapacity   = 10_000_000
 	uniqRate       = 1e-6

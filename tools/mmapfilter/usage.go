@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// takes returns a check of the number of a command's arguments, from least to most; what names
-// them.
+// takes returns a function that checks that a command has from least to most arguments. In the
+// error, what describes them.
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {

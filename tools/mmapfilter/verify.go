@@ -253,7 +253,7 @@ func (c *fileReport) rows(t table) {
 	} else {
 		t.row("checksums", "none: the file has been written to and not sealed since")
 	}
-	differ := r.NotFound | r.Strays | r.LeftOut | r.Waiting // the table differs from the history of the hashes
+	differ := r.NotFound | r.Strays | r.LeftOut | r.Waiting // not 0 if the filter differs from the history of its hashes
 	switch {
 	case r.HashesErr != nil:
 		t.row("hashes", "not compared: %s", c.HashesErr)

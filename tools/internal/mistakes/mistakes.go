@@ -9,10 +9,9 @@
 //	+++ b/recovery/writer.go
 //	@@ …
 //
-// TestMistakes builds the module with each diff applied and expects the checks to find the
-// mistake: a check that has never failed may be unable to fail. The files of the module do not
-// change. A diff is applied to copies, which the go command reads in the place of the
-// files.
+// TestMistakes builds the module with each diff applied and expects the checks to find the mistake:
+// a check that has never failed may be unable to fail. The files of the module do not change. A
+// diff is applied to copies, which the go command reads instead of the files.
 package mistakes
 
 import (

@@ -33,8 +33,8 @@ const (
 	headerBytes = 34       // of the longest line that has a length
 )
 
-// A Reader reads commands. Their words are parts of its buffer, which is moved only between commands: a
-// command that does not end in it goes on in a new one.
+// A Reader reads commands. Their words are parts of its buffer, so it moves the buffer only between
+// commands. A command that does not end in the buffer goes on in a new buffer.
 type Reader struct {
 	Limits
 	in   io.Reader
@@ -81,7 +81,7 @@ func (r *Reader) Command() ([][]byte, error) {
 
 // forget forgets the last command, and frees its memory if that is large.
 func (r *Reader) forget() {
-	clear(r.args) // their buffers may be gone
+	clear(r.args) // so that they keep no old buffer alive
 	if cap(r.args) > stepBytes/8 {
 		r.args = nil
 	}

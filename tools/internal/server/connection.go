@@ -59,7 +59,7 @@ func auth(c *client, args [][]byte) error {
 	return c.ok()
 }
 
-// authenticate checks a password, in a time that does not depend on where it differs.
+// authenticate checks a password, in a time that does not depend on where the password differs.
 func (c *client) authenticate(user, password []byte) error {
 	given, want := sha256.Sum256(password), sha256.Sum256([]byte(c.s.Password))
 	if string(user) != "default" || c.s.Password != "" && subtle.ConstantTimeCompare(given[:], want[:]) == 0 {

@@ -38,8 +38,8 @@ type directory struct {
 
 	most    int // filters that are open at once
 	mu      sync.Mutex
-	taken   int               // of most: open, being opened or being closed
-	closing int               // of taken, by closeOldest
+	taken   int               // how many of most are open, being opened or being closed
+	closing int               // how many of taken closeOldest is closing
 	open    map[*key]struct{} // keys whose filters are open
 
 	files   *os.File   // the directory itself, locked: nobody else serves it
@@ -171,7 +171,7 @@ func (k *key) use(want kind) (*key, error) {
 	return k, nil
 }
 
-// lockOpen locks a key whose filter is open.
+// lockOpen opens the filter of a key, if it is closed, and locks the key.
 func (d *directory) lockOpen(k *key) error {
 	for {
 		if err := d.load(k); err != nil {
@@ -254,8 +254,8 @@ func (d *directory) forget(k *key) {
 }
 
 // room waits until there are descriptors for one more filter, and takes them. When few are left, it
-// starts to close the filter whose last use is longest ago, in the background, since a close waits
-// for the disk.
+// starts to close the filter that was used longest ago, in the background, since a close waits for
+// the disk.
 func (d *directory) room() {
 	for taken := false; !taken; {
 		d.mu.Lock()
@@ -273,9 +273,9 @@ func (d *directory) room() {
 	}
 }
 
-// oldest returns, locked, the key whose filter's last use is longest ago, among the keys that no
-// command uses now. It returns nil if there are enough descriptors, or will be once other filters
-// are closed. REQUIRES: d.mu
+// oldest returns, locked, the key that was used longest ago, among the keys with open filters that
+// no command uses now. It returns nil if there are enough descriptors, or will be once other
+// filters are closed. REQUIRES: d.mu
 func (d *directory) oldest() (oldest *key) {
 	if d.taken-d.closing <= d.most*3/4 {
 		return nil
@@ -303,7 +303,7 @@ func (d *directory) closeOldest(k *key) {
 	d.mu.Unlock()
 }
 
-// leave gives back what room took, for the filter of k, or for one that was not opened.
+// leave gives back what room took for the filter of k, or for a filter that could not be opened.
 func (d *directory) leave(k *key) {
 	d.mu.Lock()
 	delete(d.open, k)

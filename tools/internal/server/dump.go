@@ -251,8 +251,7 @@ func loadChunk(c *client, args [][]byte) error {
 // errOtherKind is the error of CF.LOADCHUNK for what BF.SCANDUMP has answered, and the other way around.
 const errOtherKind = refusal("ERR the dump is of a filter of the other kind")
 
-// loadChunk writes a chunk to a file. After the last chunk it checks the files and makes the
-// key.
+// loadChunk writes a chunk to a file. After the last chunk it checks the files and creates the key.
 func (d *directory) loadChunk(name, path string, kind kind, chunk []byte) error {
 	const errChunk = refusal("Couldn't load chunk!")
 	if len(chunk) <= prefixBytes {

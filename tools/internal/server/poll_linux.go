@@ -130,8 +130,8 @@ func (p *poller) control(op, fd int, events uint32) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}))
 }
 
-// run polls until it has served a client that was detached. It drops the other events that it has got:
-// they come again to the goroutine that polls by then.
+// run polls until it has served a client that was detached. It drops its other events, because they
+// come again to the goroutine that polls by then.
 func (p *poller) run() {
 	events := make([]unix.EpollEvent, 128)
 	for {

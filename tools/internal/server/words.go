@@ -26,7 +26,7 @@ const (
 	errInteger   = refusal("ERR value is not an integer or out of range")
 
 	errWords = refusal("wrong number of arguments") // errorText adds the command
-	errPart  = refusal("unknown subcommand")        // here too
+	errPart  = refusal("unknown subcommand")        // errorText adds the command
 )
 
 // errorText returns the error of a command as clients get it.

@@ -71,8 +71,8 @@ func inVersion(version int, line string) string {
 	return line
 }
 
-// Reply returns the lines of the reply in a version, 2 or 3. In version 2, truth values are the integers
-// 1 and 0, no value is the string of length -1, and a map is an array of keys and values.
+// Reply returns the lines of the reply in a version, 2 or 3. In version 2, truth values are the
+// integers 1 and 0, a null is a string of length -1, and a map is an array of keys and values.
 func (e *Entry) Reply(version int) []string { return e.replies[version-2] }
 
 // Same reports whether a line of a reply matches a line of an entry.
