@@ -6,16 +6,14 @@ import (
 	"math/bits"
 )
 
-// A Writer writes changes. It calls Write for each block, so buffer the io.Writer if blocks
-// are too short for it.
+// A Writer writes changes, one block at a time. For longer writes, pass it a buffered io.Writer.
 type Writer struct {
 	w       io.Writer
 	classes uint64
 	check   uint32
 	err     error
 
-	// last waits for further changes of its class before it is appended to values, the changes of the
-	// block.
+	// last waits for further changes of its class. Then it goes to values, the changes of the block.
 	last   Change // Hash is a value, not a hash
 	began  bool   // last has a change
 	values []Change

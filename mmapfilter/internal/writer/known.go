@@ -11,8 +11,7 @@ func (k *known) has(hash uint64) bool {
 	return k != nil && hash != 0 && k[hash%uint64(len(k))] == hash
 }
 
-// did notes that the history has the hash of an operation or, after a delete, that it
-// may not have the hash.
+// did notes that the history has the hash of an operation or, after a delete, may lack it.
 func (k *known) did(op layout.Op, hash uint64) {
 	if k == nil {
 		return
